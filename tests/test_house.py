@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "tinyattn"
-FLOORS = ["backend", "options", "tree", "random", "terminal", "files", "machine", "ranks", "ops", "layers", "data"]
-FLOORS += ["evaluation", "training", "models", "export", "experiments", "check", "show", "course", "commands", "cli"]
+FLOORS = ["pages", "backend", "options", "tree", "random", "terminal", "files", "machine", "ranks", "ops", "layers"]
+FLOORS += ["data", "evaluation", "training", "models", "export", "experiments", "check", "show", "course", "commands", "cli"]
 ENTRANCES = ["__init__", "__main__"]                            # import what they like, and nothing imports them
 FILES = sorted(p for p in ROOT.rglob("*.py") if p.relative_to(ROOT).parts[0].removesuffix(".py") not in ENTRANCES)
 

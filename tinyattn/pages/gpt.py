@@ -38,7 +38,7 @@ def init(rng, n_tokens):
     p |= {"b" + name[1:]: np.zeros((BLOCKS, shape[1])) for name, shape in shapes.items()}
     p |= {"gain1": np.ones((BLOCKS, D)), "bias1": np.zeros((BLOCKS, D))}
     p |= {"gain2": np.ones((BLOCKS, D)), "bias2": np.zeros((BLOCKS, D)), "gain": np.ones(D), "bias": np.zeros(D)}
-    return p | {"tokens": 0.02 * rng.standard_normal((n_tokens, D)), "positions": 0.02 * rng.standard_normal((CONTEXT, D))}
+    return p | {name: 0.02 * rng.standard_normal((n, D)) for name, n in (("tokens", n_tokens), ("positions", CONTEXT))}
 
 
 def linear_backward(dy, x, W):
@@ -83,7 +83,7 @@ def attention(q, k, v):
 def attention_backward(dout, q, k, v, w):
     """-> dq, dk, dv."""
     dw, dv = dout @ v.swapaxes(2, 3), w.swapaxes(2, 3) @ dout                       # out = w v
-    ds = w * (dw - (dw * w).sum(-1, keepdims=True)) * (D // H) ** -0.5              # w = softmax(s), s = q kᵀ / √(D / H)
+    ds = w * (dw - (dw * w).sum(-1, keepdims=True)) * (D // H) ** -0.5              # w = softmax(s), s = q kᵀ ..
     return ds @ k, ds.swapaxes(2, 3) @ q, dv
 
 

@@ -214,7 +214,7 @@ if __name__ == "__main__":
             step += 1
             adam(p, grads, moments, step)
         if epoch % 5 == 0:
-            print(f"epoch {epoch:3}   loss {loss:.4f}   valid {measure(p, train, [h[-2] for h in histories])}", flush=True)
+            print(f"epoch {epoch:3}   loss {loss:.4f}   valid", measure(p, train, [h[-2] for h in histories]))
     print("test", measure(p, [h[:-1] for h in histories], [h[-1] for h in histories]))
     best = np.argsort(-score(p, histories[:1])[0])[:10]
     print("after", *(names[i] for i in histories[0]), "comes", *(names[i] for i in best))

@@ -1,0 +1,185 @@
+"""The page SASRec beside the library's: loss, gradients, batches, ranking; what it prints, and its length."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tinyattn import pages
+from tinyattn.data import Batch, Interactions, SeriesWorld, leave_one_out, pad
+from tinyattn.evaluation import full_ranking
+from tinyattn.models import SASRecNetwork
+from tinyattn.pages import sasrec as page
+from tinyattn.training import Moments, adam
+from tinyattn.tree import add_to, leaves, tree_map
+
+FILE = Path(page.__file__)
+N = 30
+NETWORK = SASRecNetwork(n_items=N, maxlen=page.MAXLEN, dim=page.D, blocks=page.BLOCKS, dropout=0.0)
+
+
+def as_library(p):
+    """The page's parameters, or gradients, as the library's tree."""
+    def norm(i):
+        return {"gamma": p[f"gain{i}"], "beta": p[f"bias{i}"]}
+
+    def block(i):
+        def of(name):
+            return p[name][i]
+
+        return {
+            "norm_1": {"gamma": of("gain1"), "beta": of("bias1")},
+            "attention": {"query": {"W": of("Wq")}, "key": {"W": of("Wk")}, "value": {"W": of("Wv")}},
+            "norm_2": {"gamma": of("gain2"), "beta": of("bias2")},
+            "feed_forward": {"inner": {"W": of("W1"), "b": of("b1")}, "outer": {"W": of("W2"), "b": of("b2")}},
+        }
+
+    tables = {"items": p["items"], "positions": p["positions"]}
+    return tables | {"blocks": [block(i) for i in range(page.BLOCKS)], "norm": norm("")}
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def histories(rng):
+    """Some shorter than MAXLEN, some longer."""
+    return [rng.integers(1, N + 1, length).tolist() for length in (4, 5, 17, 50, 51, 52, 60)]
+
+
+@pytest.fixture
+def p(rng):
+    p = {name: x + 0.1 * rng.standard_normal(x.shape) for name, x in page.init(rng, N).items()}
+    p["items"][0] = 0
+    return p
+
+
+def test_loss_and_gradients_are_the_librarys(p, histories, rng):
+    ids, slots, targets, negatives = page.batch(histories, N, rng)
+    weight = (targets > 0).astype(float)
+    batch = Batch(ids, slots, np.arange(len(ids)), targets, negatives, None, weight)
+    tree = as_library(p)
+    expected, cache = NETWORK.loss(tree, batch)
+    grads = tree_map(np.zeros_like, tree)
+    add_to(grads, NETWORK.loss_backward(tree, 1.0, cache))
+    grads["items"][0] = 0                                   # the library lets padding's row learn, and never reads it
+    loss, mine = page.loss_and_gradient(p, ids, slots, targets, negatives)
+    assert loss == pytest.approx(expected, abs=1e-12)
+    theirs = dict(leaves(grads))
+    for name, gradient in leaves(as_library(mine)):
+        np.testing.assert_allclose(gradient, theirs[name], rtol=0, atol=1e-12, err_msg=name)
+
+
+def test_fresh_parameters_have_the_librarys_shapes_and_sizes(rng):
+    mine, theirs = (dict(leaves(tree)) for tree in (as_library(page.init(rng, N)), NETWORK.init(rng)))
+    assert mine.keys() == theirs.keys()
+    for name, x in mine.items():
+        assert x.shape == theirs[name].shape
+        assert np.std(x) == pytest.approx(np.std(theirs[name]), rel=0.1)
+
+
+def test_batches_are_histories_as_the_library_pads_them(histories, rng):
+    ids, slots, targets, negatives = page.batch(histories, N, rng)
+    theirs = pad([np.array(h[:-1]) for h in histories], page.MAXLEN)
+    np.testing.assert_array_equal(ids, theirs.ids)
+    np.testing.assert_array_equal(slots, theirs.slots)
+    for row, history in enumerate(histories):
+        real = targets[row] > 0
+        assert targets[row][real].tolist() == history[1:][-page.MAXLEN :]
+        assert not set(negatives[row][real].tolist()) & set(history[-page.MAXLEN - 1 :])
+
+
+def test_adam_is_the_librarys(p, rng):
+    mine = {name: x.copy() for name, x in p.items()}
+    moments = {name: (np.zeros_like(x), np.zeros_like(x)) for name, x in p.items()}
+    theirs, others = p["W1"].copy(), Moments(np.zeros_like(p["W1"]), np.zeros_like(p["W1"]))
+    for step in (1, 2, 3):
+        grads = {name: rng.standard_normal(x.shape) for name, x in p.items()}
+        page.adam(mine, grads, moments, step)
+        adam(theirs, grads["W1"], others, step, lr=page.LR, beta1=page.BETA1, beta2=page.BETA2)
+    np.testing.assert_allclose(mine["W1"], theirs, rtol=0, atol=1e-12)
+
+
+def test_dropout_keeps_the_mean_and_its_backward_has_the_same_factors(rng):
+    x = np.ones((200, 200), np.float32)
+    y, keep = page.dropout(x, rng)
+    assert y.dtype == np.float32
+    assert set(np.unique(y).tolist()) == {0.0, np.float32(1 / (1 - page.DROPOUT))}
+    assert np.mean(y) == pytest.approx(1, abs=0.02)
+    np.testing.assert_array_equal(y, x * keep)
+
+
+def test_it_ranks_as_the_library_does(p, rng):
+    sequences = [rng.permutation(N)[: rng.integers(4, 9)] + 1 for _ in range(40)]
+    split = leave_one_out(Interactions.from_sequences(sequences))
+    assert len(split.data.items) == N
+
+    def score(histories, users):
+        return page.score(p, [h.tolist() for h in histories])
+
+    expected = full_ranking(score, split)
+    given = [h.tolist() for h in split.histories(split.evaluated, "test")]
+    printed = page.measure(p, given, split.test[split.evaluated])
+    assert printed == f"HR@10 {expected['hr@10']:.4f}   NDCG@10 {expected['ndcg@10']:.4f}"
+
+
+def test_its_world_is_the_librarys(rng):
+    """The same people in distribution: how long histories are, how often each item is had, what follows what."""
+    mine, names = page.world(rng, users=1500)
+    theirs = SeriesWorld(users=1500, seed=3).generate()
+    assert len(names) == 97
+    assert abs(np.mean([len(h) for h in mine]) - np.mean(theirs.lengths)) < 0.5
+    assert {min(map(len, mine)), max(map(len, mine))} == {10, 30}
+    share, other = (np.bincount(np.concatenate(x), minlength=97) / 1500 for x in (mine, [theirs.flat]))
+    assert np.abs(share - other).max() < 0.08
+    went_on = [np.mean(np.concatenate([np.diff(h) == 1 for h in x])) for x in
+               (mine, [theirs.sequence(u) for u in range(1500)])]  # fmt: skip
+    assert went_on[0] == pytest.approx(went_on[1], abs=0.02)
+
+
+def run(*arguments, epochs=1):
+    """The program with fewer epochs, in a process that has NumPy alone."""
+    code = FILE.read_text().replace(f" {page.EPOCHS}, ", f" {epochs}, ", 1)
+    return subprocess.run([sys.executable, "-", *arguments], input=code, capture_output=True, text=True, timeout=300)
+
+
+def test_it_trains_on_a_file_and_prints_its_table(tmp_path):
+    path = tmp_path / "small.txt"
+    rows = [(user, (user + step) % 20) for user in range(60) for step in range(8)]
+    path.write_text("".join(f"u{user} i{item}\n" for user, item in rows))
+    done = run(str(path), epochs=5)
+    assert (done.returncode, done.stderr) == (0, "")
+    epoch, test, after = done.stdout.splitlines()
+    assert epoch.startswith("epoch   5   loss ")
+    assert test.startswith("test HR@10 ")
+    assert len(after.split(" comes ")[1].split()) == 10
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "not found"),
+        ("u1\n", "invalid column index 1"),
+        ("u1 a\nu1 b\nu1 c\n", "nobody has four items"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_2(tmp_path, text, message):
+    path = tmp_path / "small.txt"
+    if text is not None:
+        path.write_text(text)
+    done = run(str(path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_it_imports_numpy_alone_and_is_short():
+    text = FILE.read_text()
+    imported = [line for line in text.splitlines() if line.startswith(("import", "from"))]
+    assert imported == ["import sys", "import numpy as np"]
+    assert text.count("\n") <= 220
+    assert pages.source("sasrec") == text
