@@ -1,43 +1,45 @@
 """A language model, complete: from any text to more of its kind, with every gradient derived by hand.
 
-    python gpt.py [FILE]        FILE is a text; without it, sentences of a small grammar are drawn
+    python gpt.py [FILE]     FILE is a text; without it, sentences of a small grammar are drawn
 
 A causal Transformer reads characters and predicts at each position the one that follows (Vaswani et al. 2017; Radford
 et al. 2019). B windows have L characters, each has D numbers in H heads, and dx is the gradient of the loss by x."""
 
+import re
 import sys
+from pathlib import Path
 
 import numpy as np
 
 CONTEXT, D, H, BLOCKS, EPS = 64, 64, 4, 2, 1e-5
 BATCH, STEPS, LR, BETA1, BETA2 = 16, 1500, 3e-3, 0.9, 0.98
-RULES = {  # what each word in capitals becomes, with equal chances; a verb agrees with a noun that may stand far before
-    "SENTENCE": ("ONE DOES. ", "MANY DO. "),
-    "ONE": ("the NOUN", "the NOUN", "a NOUN", "the NOUN that SEES OTHER", "every NOUN near OTHER"),
-    "MANY": ("the NOUNs", "the NOUNs", "two NOUNs", "the NOUNs that SEE OTHER", "all NOUNs near OTHER"),
-    "OTHER": ("the NOUN", "the NOUNs"), "DOES": ("sleeps", "runs", "SEES OTHER"), "DO": ("sleep", "run", "SEE OTHER"),
-    "SEES": ("sees", "likes", "hears"), "SEE": ("see", "like", "hear"), "NOUN": ("cat", "dog", "owl", "goat"),
+RULES = {  # what each word in capitals becomes, and how often; a verb agrees with a noun that may stand far before it
+    "SENTENCE": {"ONE DOES. ": 1, "MANY DO. ": 1}, "OTHER": {"the NOUN": 1, "the NOUNs": 1},
+    "ONE": {"the NOUN": 4, "a NOUN": 2, "the NOUN that SEES OTHER": 1, "every NOUN near OTHER": 1},
+    "MANY": {"the NOUNs": 4, "two NOUNs": 2, "the NOUNs that SEE OTHER": 1, "all NOUNs near OTHER": 1},
+    "DOES": {"sleeps": 1, "runs": 1, "SEES OTHER": 2}, "DO": {"sleep": 1, "run": 1, "SEE OTHER": 2},
+    "SEES": {"sees": 2, "likes": 1, "hears": 1}, "SEE": {"see": 2, "like": 1, "hear": 1},
+    "NOUN": {"cat": 3, "dog": 3, "owl": 1, "goat": 1},
 }
 
 
-def write(rng, rule="SENTENCE"):
-    """-> what a rule becomes, and -log of the probability of its choices."""
-    text, nats = RULES[rule][rng.integers(len(RULES[rule]))], np.log(len(RULES[rule]))
-    for name in sorted(RULES, key=len, reverse=True):                               # SEES before SEE
-        while name in text:
-            inner, more = write(rng, name)
-            text, nats = text.replace(name, inner, 1), nats + more
+def write(rng):
+    """-> a sentence, and -log of the probability of the choices that made it: in the mean, its entropy in nats."""
+    text, nats = "SENTENCE", 0.0
+    while word := re.search("[A-Z]+", text):
+        forms, weights = zip(*RULES[word[0]].items(), strict=True)
+        i = rng.choice(len(forms), p=np.divide(weights, sum(weights)))
+        text, nats = text.replace(word[0], forms[i], 1), nats - np.log(weights[i] / sum(weights))
     return text, nats
 
 
-# --- the model: a backward undoes the lines of its forward, the last one first
 def init(rng, n_tokens):
     """-> parameters by name; what a block has is stacked: p["Wq"][i] is block i's."""
     shapes = {"Wq": (D, D), "Wk": (D, D), "Wv": (D, D), "Wo": (D, D), "W1": (D, 4 * D), "W2": (4 * D, D)}
     p = {name: rng.uniform(-1, 1, (BLOCKS, *shape)) * np.sqrt(6 / sum(shape)) for name, shape in shapes.items()}
     p |= {"b" + name[1:]: np.zeros((BLOCKS, shape[1])) for name, shape in shapes.items()}
-    p |= {"gain1": np.ones((BLOCKS, D)), "bias1": np.zeros((BLOCKS, D))}
-    p |= {"gain2": np.ones((BLOCKS, D)), "bias2": np.zeros((BLOCKS, D)), "gain": np.ones(D), "bias": np.zeros(D)}
+    p |= {"gain": np.ones(D), "gain1": np.ones((BLOCKS, D)), "gain2": np.ones((BLOCKS, D)), "bias": np.zeros(D)}
+    p |= {"bias1": np.zeros((BLOCKS, D)), "bias2": np.zeros((BLOCKS, D))}
     return p | {name: 0.02 * rng.standard_normal((n, D)) for name, n in (("tokens", n_tokens), ("positions", CONTEXT))}
 
 
@@ -157,15 +159,12 @@ def loss_and_gradient(p, ids, targets):
     return loss, grads
 
 
-# --- training, writing
 def adam(p, grads, moments, step):
     """p -= lr m / √v, m and v being running means of the gradient and its square (Kingma & Ba 2015); lr falls to 0."""
-    for name, g in grads.items():
-        m, v = moments[name]
-        m += (1 - BETA1) * (g - m)
-        v += (1 - BETA2) * (g * g - v)
-        lr = LR * (1 - (step - 1) / STEPS) / (1 - BETA1**step)
-        p[name] -= lr * m / (np.sqrt(v / (1 - BETA2**step)) + 1e-8)
+    for name, (m, v) in moments.items():
+        m += (1 - BETA1) * (grads[name] - m)
+        v += (1 - BETA2) * (grads[name] ** 2 - v)
+        p[name] -= LR * (1 - step / STEPS) * m / (1 - BETA1**step) / (np.sqrt(v / (1 - BETA2**step)) + 1e-8)
 
 
 def generate(p, ids, length, rng):
@@ -176,32 +175,27 @@ def generate(p, ids, length, rng):
     return ids
 
 
-def main():
+if __name__ == "__main__":
     rng = np.random.default_rng(0)
-    if sys.argv[1:]:
-        with open(sys.argv[1], encoding="utf-8") as file:
-            text = file.read()
-    else:
+    try:
         sentences, nats = zip(*(write(rng) for _ in range(12000)), strict=True)
-        text = "".join(sentences)
-        print(f"no model comes below {sum(nats) / len(text):.4f} nats a character: what the grammar's choices hold")
-    names = sorted(set(text))
-    numbers = {name: i for i, name in enumerate(names)}
-    ids = np.array([numbers[character] for character in text])
-    train, test = ids[: -len(ids) // 10], ids[-len(ids) // 10 :]
+        text = Path(sys.argv[1]).read_text("utf-8") if sys.argv[1:] else "".join(sentences)
+        if len(text) < 11 * CONTEXT:
+            raise ValueError(f"a text of {len(text)} characters, expected {11 * CONTEXT} or more")
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+    names, ids = np.unique(list(text), return_inverse=True)
+    train, test = np.split(ids, [len(ids) * 9 // 10])
     p = {name: x.astype(np.float32) for name, x in init(rng, len(names)).items()}
     moments = {name: (np.zeros_like(x), np.zeros_like(x)) for name, x in p.items()}
     for step in range(1, STEPS + 1):
-        windows = rng.integers(0, len(train) - CONTEXT, BATCH)[:, None] + np.arange(CONTEXT + 1)
-        loss, grads = loss_and_gradient(p, train[windows[:, :-1]], train[windows[:, 1:]])
+        rows = rng.integers(0, len(train) - CONTEXT, BATCH)[:, None] + np.arange(CONTEXT + 1)
+        loss, grads = loss_and_gradient(p, train[rows[:, :-1]], train[rows[:, 1:]])
         adam(p, grads, moments, step)
         if step % 100 == 0:
-            print(f"step {step:5}   loss {loss:.4f}", flush=True)
-    rows = np.arange(len(test) // CONTEXT - 1)[:, None] * CONTEXT + np.arange(CONTEXT + 1)
-    losses = [loss_and_gradient(p, test[r[None, :-1]], test[r[None, 1:]])[0] for r in rows]
-    print(f"test loss {np.mean(losses):.4f} nats a character")
-    print("".join(names[i] for i in generate(p, ids[:1].tolist(), 300, rng)))
-
-
-if __name__ == "__main__":
-    main()
+            print(f"step {step:5}   loss {loss:.4f} nats a character")
+    rows = np.arange(0, len(test) - CONTEXT, CONTEXT)[:, None] + np.arange(CONTEXT + 1)
+    losses = [loss_and_gradient(p, test[row[None, :-1]], test[row[None, 1:]])[0] for row in rows]
+    print(f"test loss {np.mean(losses):.4f}", "" if sys.argv[1:] else f"entropy {sum(nats) / len(text):.4f}")
+    print("".join(names[generate(p, ids[:1].tolist(), 300, rng)]))
