@@ -8,6 +8,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -17,8 +18,10 @@ from typing import Any
 import numpy as np
 
 import tinyattn
+from tinyattn.experiments import EXPERIMENTS
 
-LEFT_OUT = ("__main__", ".check.zoo.", ".course.exercises", ".course.chapters")      # bugs on purpose, and prose
+# what tests register devices in, bugs on purpose, and prose
+LEFT_OUT = ("__main__", ".backend", ".check.zoo.", ".course.exercises", ".course.chapters")
 BOUNDS = ("at_least", "above", "at_most", "below")
 
 
@@ -33,7 +36,14 @@ def shown(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"array {value.shape} {float(np.sum(value)) if value.dtype.kind in 'iuf' else ''}"
     text = value.__qualname__ if hasattr(value, "__qualname__") else re.sub(r" at 0x[0-9a-f]+", "", repr(value))
-    return text if len(text) < 300 else f"{type(value).__name__} of {len(text)} characters"
+    return text if len(text) < 200 else f"{type(value).__name__} {zlib.crc32(text.encode())}"
+
+
+def is_plain(value: Any) -> bool:
+    """Is it made of numbers, texts, and dicts, lists and tuples of them?"""
+    if isinstance(value, dict):
+        return all(map(is_plain, [*value, *value.values()]))
+    return all(map(is_plain, value)) if isinstance(value, list | tuple) else isinstance(value, str | int | float | None)
 
 
 def of_function(f: Any) -> str:
@@ -69,13 +79,23 @@ def of_module(name: str) -> dict[str, Any]:
             found[node.name] = of_class(vars(module)[node.name])
         elif isinstance(node, ast.FunctionDef):
             found[node.name] = of_function(inspect.unwrap(vars(module)[node.name]))
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            value = vars(module)[node.targets[0].id]
-            if isinstance(value, int | float | tuple) and not node.targets[0].id.startswith("__"):
-                found[node.targets[0].id] = shown(value)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if not isinstance(target, ast.Name) or target.id not in vars(module):
+                continue
+            value = vars(module)[target.id]
+            if is_plain(value) and not isinstance(value, str) and not target.id.startswith("__"):
+                found[target.id] = shown(value)
     return {what: value for what, value in found.items() if value}
+
+
+def rows_of(experiment: Any) -> dict[str, int]:
+    """A number for all that a row of its grid says."""
+    rows = {name: re.sub(r" at 0x[0-9a-f]+", "", repr(row)) for name, row in experiment.rows.items()}
+    return {name: zlib.crc32(text.encode()) for name, text in rows.items()}
 
 
 CASES: dict[str, Callable[[], Any]] = {
     name.removeprefix("tinyattn.").replace(".", " ", 1): partial(of_module, name) for name in modules()
 }
+CASES |= {f"experiments, rows of {name}": partial(rows_of, experiment) for name, experiment in EXPERIMENTS.items()}
