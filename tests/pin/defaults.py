@@ -84,7 +84,8 @@ def of_module(name: str) -> dict[str, Any]:
             if not isinstance(target, ast.Name) or target.id not in vars(module):
                 continue
             value = vars(module)[target.id]
-            if is_plain(value) and not isinstance(value, str) and not target.id.startswith("__"):
+            is_memory = target.id.startswith("_") and isinstance(value, dict | list)       # of earlier calls
+            if is_plain(value) and not isinstance(value, str) and not is_memory and "site-packages" not in repr(value):
                 found[target.id] = shown(value)
     return {what: value for what, value in found.items() if value}
 
