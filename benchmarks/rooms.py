@@ -189,7 +189,7 @@ def tried(mutant: Mutant, tests: dict[str, float], copy: Path) -> str | None:
     file.write_text(mutant.source(Path(mutant.file).read_text()))
     try:
         files = dict.fromkeys(map(file_of, tests))
-        code = run_pytest(copy, ["-x", *files], {"MUTANT": str(note)}, 120 + 10 * sum(tests.values()))
+        code = run_pytest(copy, ["-x", *files], {"MUTANT": str(note)}, 60 + 3 * sum(tests.values()))
     finally:
         shutil.copy2(mutant.file, file)
         for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
