@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import dataclasses
 import importlib
@@ -12,12 +13,14 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 import tinyattn
+from tinyattn.cli import parser
+from tinyattn.commands import COMMANDS
 from tinyattn.experiments import EXPERIMENTS
 
 # what tests register devices in, bugs on purpose, and prose
@@ -35,7 +38,8 @@ def shown(value: Any) -> str:
     """Without addresses, and short."""
     if isinstance(value, np.ndarray):
         return f"array {value.shape} {float(np.sum(value)) if value.dtype.kind in 'iuf' else ''}"
-    text = value.__qualname__ if hasattr(value, "__qualname__") else re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+    named = getattr(value, "__qualname__", value.__name__ if isinstance(value, ModuleType) else "")
+    text = named or re.sub(r" at 0x[0-9a-f]+", "", repr(value))
     return text if len(text) < 200 else f"{type(value).__name__} {zlib.crc32(text.encode())}"
 
 
@@ -96,7 +100,22 @@ def rows_of(experiment: Any) -> dict[str, int]:
     return {name: zlib.crc32(text.encode()) for name, text in rows.items()}
 
 
+def flags_of(command: str) -> dict[str, str]:
+    """Default, and what else the parser is told, of every argument of a command."""
+    whole = parser([command, "--help"])
+    (commands,) = (action for action in whole._actions if isinstance(action, argparse._SubParsersAction))
+    found = {}
+    for action in commands.choices[command]._actions:
+        name = " ".join(action.option_strings) or action.dest
+        told = action.choices and action.dest != "device"          # tests register one
+        choices = f" of {', '.join(map(str, action.choices))}" if told else ""
+        kind = getattr(action.type, "__name__", "")
+        found[name] = f"{action.default!r} {action.nargs or ''} {action.required} {kind}{choices}".replace("  ", " ")
+    return found
+
+
 CASES: dict[str, Callable[[], Any]] = {
     name.removeprefix("tinyattn.").replace(".", " ", 1): partial(of_module, name) for name in modules()
 }
+CASES |= {f"commands, flags of {command}": partial(flags_of, command) for command in COMMANDS}
 CASES |= {f"experiments, rows of {name}": partial(rows_of, experiment) for name, experiment in EXPERIMENTS.items()}
