@@ -15,7 +15,7 @@ from tinyattn.options import options_of
 pytest.importorskip("onnx", reason="graphs are written with the package onnx")
 runtime = pytest.importorskip("onnxruntime", reason="graphs are computed with the package onnxruntime")
 
-from tinyattn.export import NoGraphError, functions, graphs, onnx_graph  # noqa: E402
+from tinyattn.export import NoGraphError, export, functions, graphs, onnx_graph  # noqa: E402
 
 TABLES = {
     "block_form": BLOCK_FORMS, "norm": NORMS, "feed_forward": FEED_FORWARDS, "position": POSITIONS,
@@ -204,3 +204,9 @@ def test_parameters_as_large_as_a_file_holds_are_let_through_and_larger_ones_are
     monkeypatch.setattr(graphs, "MOST_BYTES", size - 1)
     with pytest.raises(NoGraphError, match="an ONNX file holds at most"):
         onnx_graph(model)
+
+
+def test_the_last_ending_of_a_name_says_the_form(tmp_path):
+    model = untrained(SASRec, maxlen=4)
+    export(model, tmp_path / "run-0.5.v2.onnx")
+    assert (tmp_path / "run-0.5.v2.onnx").read_bytes() == onnx_graph(model)
