@@ -77,7 +77,16 @@ class Ordered:
         signal.setitimer(signal.ITIMER_PROF, self.seconds[item.nodeid])
 
 
+class Counted:
+    """Of the process that hands the tests out: how many there are."""
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        (Path(os.environ["REACH"]) / "collected").write_text(str(session.testscollected))
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    if "REACH" in os.environ and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Counted())
     here = hasattr(config, "workerinput") or not config.getoption("numprocesses", None)
     for name, plugin in (("REACH", Traced), ("MUTANT", Ordered)) if here else ():
         if name in os.environ:

@@ -32,6 +32,8 @@ from benchmarks.mutation import Mutant, mutants_of
 
 BUILD = ROOT / "build" / "mutants"
 PIN = "tests/test_pin.py"  # numbers of every room, and quick
+# run every other script in the test's process, which no tracer outlives, and say nothing of a room
+SCRIPTS = "tests/test_pages.py::test_a_script_refuses_an_argument_that_it_does_not_know_before_it_writes"
 GROUND = ("files", "ranks", "tree", "random", "options")
 # Its files, and what the names of the tests begin with that are its own: they are tried first.
 ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -85,27 +87,50 @@ class Reach:
 
 
 def measured(jobs: int) -> Reach:
-    """Run the default tests once, traced; sources and tests that are as they were are not run again."""
-    folder = BUILD / f"reach-{hash_of([*PACKAGE.rglob('*.py'), *(ROOT / 'tests').rglob('*.py')])}"
-    if not (folder / "tests.json").exists():
-        from coverage import Coverage
+    """Run the default tests once, traced. Files of tests that are as they were are not run again on the same package.
 
-        for old in BUILD.glob("reach-*"):
-            shutil.rmtree(old)
+    Of a test that has changed, lines that it no longer reaches stay known: it is tried on more mutants, not on fewer.
+    """
+    folder = BUILD / f"reach-{hash_of(PACKAGE.rglob('*.py'))}"
+    if not (folder / "tests.json").exists():
+        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        ran = run_pytest(copied(0), ["-n", str(jobs), "--dist", "worksteal", "tests"], {"REACH": str(folder)})
-        if ran not in (0, 1):
-            raise SystemExit("the tests cannot be run")
-        rows = {name: row for part in folder.glob("tests.*.json") for name, row in json.loads(part.read_text()).items()}
+        (folder / "tests.json").write_text("{}")
+        (folder / "files.json").write_text("{}")
+    seconds, files = (json.loads((folder / name).read_text()) for name in ("tests.json", "files.json"))
+    now = {path.relative_to(ROOT).as_posix(): hash_of([path]) for path in sorted((ROOT / "tests").rglob("test_*.py"))}
+    new = [file for file in now if files.get(file) != now[file]]
+    if new:
+        rows = _traced(folder, new, jobs)
         for name in (name for name, (_, passed) in rows.items() if not passed):
             print(f"left out, because it fails while it is traced: {name}")
-        whole = Coverage(folder / "lines", config_file=False)
-        whole.set_option("run:relative_files", True)
-        whole.combine([str(folder)])
-        whole.save()
-        seconds = {name: seconds for name, (seconds, passed) in rows.items() if passed}
-        (folder / "tests.json").write_text(json.dumps(seconds))
+        kept = {test: known for test, known in seconds.items() if file_of(test) in now and file_of(test) not in new}
+        (folder / "tests.json").write_text(json.dumps(kept | {test: took for test, (took, ok) in rows.items() if ok}))
+        (folder / "files.json").write_text(json.dumps(now))
     return Reach(folder)
+
+
+def _traced(folder: Path, files: list[str], jobs: int) -> dict[str, tuple[float, bool]]:
+    """Run these files traced, and add the lines that their tests reach to those known. -> seconds, and who has passed.
+    """
+    from coverage import Coverage
+
+    for old in folder.glob("tests.*.json"):
+        old.unlink()
+    words = ["-n", str(jobs), "--dist", "worksteal", "--deselect", SCRIPTS, *files]
+    if run_pytest(copied(0), words, {"REACH": str(folder)}) not in (0, 1):
+        raise SystemExit("the tests cannot be run")
+    rows = {name: row for part in folder.glob("tests.*.json") for name, row in json.loads(part.read_text()).items()}
+    missing = int((folder / "collected").read_text()) - len(rows)
+    if missing:
+        raise SystemExit(f"{missing} tests left no trace: a process of the test run has ended")
+    whole = Coverage(folder / "lines", config_file=False)
+    whole.set_option("run:relative_files", True)
+    if (folder / "lines").exists():
+        whole.load()
+    whole.combine([str(path) for path in folder.glob("lines.*")])
+    whole.save()
+    return rows
 
 
 def concerned(mutant: Mutant, own: tuple[str, ...], reach: Reach) -> dict[str, float]:
@@ -183,7 +208,7 @@ def tried(mutant: Mutant, tests: dict[str, float], copy: Path) -> str | None:
     file.write_text(mutant.source(Path(mutant.file).read_text()))
     try:
         files = dict.fromkeys(map(file_of, tests))
-        code = run_pytest(copy, ["-x", *files], {"MUTANT": str(note)}, 120 + 10 * sum(tests.values()))
+        code = run_pytest(copy, ["-x", *files], {"MUTANT": str(note)}, 60 + 3 * sum(tests.values()))
     finally:
         shutil.copy2(mutant.file, file)
         for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):

@@ -23,6 +23,11 @@ def test_nothing_is_pinned_that_is_no_case_any_more():
         assert set(pinned(group)) == set(cases)
 
 
+def test_every_choice_of_a_model_is_pinned():
+    """But the losses that STOSA does not take."""
+    assert {f"stosa {loss}" for loss in ("bce", "bpr-max", "ce", "gbce", "sampled-softmax")} == networks.UNTAKEN
+
+
 def test_every_option_of_a_model_changes_a_number():
     """An option that is inherited, and that nothing reads, is found by this."""
     known, changes = pinned("networks"), {}

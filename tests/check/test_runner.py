@@ -5,12 +5,13 @@ import os
 import shlex
 import textwrap
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tinyattn import cli, ops
-from tinyattn.check import check_implementation, check_in_process, properties_for
+from tinyattn.check import check_implementation, check_in_process, plugin, properties_for
 from tinyattn.check.command import ours
 from tinyattn.check.isolation import load
 from tinyattn.check.specs import SPECS
@@ -249,3 +250,15 @@ def test_the_checker_leaves_no_child_behind(write):
 
     check_implementation(write("def softmax(s, mask=None): return s"), "softmax", examples=2)
     assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_test_of_pytest_tries_what_it_was_made_for(monkeypatch, strict):
+    asked = {}
+    monkeypatch.setattr(
+        plugin, "try_property", lambda op, spec, prop, **how: asked.update(how) or SimpleNamespace(outcome="holds")
+    )
+    test = properties_for(ops, "relu", examples=7, seed=3, strict=strict)
+    (mark,) = (mark for mark in test.pytestmark if mark.name == "parametrize")
+    test(mark.args[1][0])
+    assert asked == {"examples": 7, "seed": 3, "strict": strict}

@@ -174,3 +174,12 @@ def test_a_source_is_what_it_describes():
     assert (source.name, source.title) == ("count", "the task count: the number of ones so far, modulo k")
     assert source.load() == Count(length=10).generate()
     assert SequenceTaskSource.of().name == "recall"
+
+
+@pytest.mark.parametrize("length", [4, 6, 8, 12])
+def test_balance_is_guessed_by_odd_and_even_places_as_often_as_it_says(length):
+    """Of short sequences, where it is more than of long ones."""
+    drawn = Balance(length=length, held_out=20000).generate().held_out()
+    rows, places = np.nonzero(drawn.asked)
+    ends = drawn.targets[rows, places] == 0
+    assert np.mean((places % 2 == 1) == ends) == pytest.approx(Balance(length=length).by_place, abs=0.008)

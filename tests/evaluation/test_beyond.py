@@ -136,3 +136,11 @@ def test_an_interval_holds_the_truth_about_as_often_as_it_says():
 def test_everybodys_history_may_be_all_there_is():
     split = leave_one_out(Interactions.from_sequences([[1, 2, 3, 1], [2, 3, 1, 2]]))
     assert best_items(lambda h, u: np.ones((len(h), 4)), split, 2).tolist() == [[0, 0], [0, 0]]
+
+
+def test_an_item_that_nobody_had_in_training_has_a_count_of_0():
+    """The last one too: counts have a place for every item."""
+    split = leave_one_out(Interactions.from_sequences([[1, 2, 3, 9], [2, 1, 3, 8], [1, 2, 3, 4, 5]]))
+    counts = popularity_of(split)
+    assert len(counts) == split.data.n_items + 1
+    assert counts.tolist()[-2:] == [0, 0]

@@ -85,3 +85,17 @@ def test_a_nan_is_refused_and_the_base_class_says_nothing():
     for ask in (LazyScores().whole, lambda: LazyScores().counts(*at)):
         with pytest.raises(NotImplementedError):
             ask()
+
+
+def test_rows_larger_than_what_is_scored_at_once_are_scored_one_at_a_time(monkeypatch):
+    monkeypatch.setattr("tinyattn.evaluation.lazy.SCORES_AT_ONCE", 3)
+    asked = []
+
+    def score(histories, users):
+        asked.append(len(histories))
+        return np.tile(np.arange(8.0), (len(histories), 1))
+
+    rows = WholeRows(score, [np.array([1])] * 3, np.zeros(3, dtype=int), 7)
+    counts = rows.counts(np.array([7, 5, 1]), np.array([0]), np.array([2]))
+    assert asked == [1, 1, 1]
+    assert counts.above.tolist() == [0, 2, 6]

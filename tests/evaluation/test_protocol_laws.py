@@ -186,3 +186,9 @@ def test_best_items_ask_the_model_by_its_own_numbers_and_leave_out_what_it_rules
     assert found[0].tolist() == [8, 6, 5]  # had: 1 to 4; 7 is ruled out
     assert found[1].tolist() == [7, 3, 5]  # had: 1 2 4 6; the order turned over, and -(-inf) leads
     assert found[4].tolist() == [1, 0, 0]  # had: all others
+
+
+def test_a_user_who_has_had_everything_has_no_rival_to_draw():
+    split = leave_one_out(Interactions.from_sequences([[1, 2, 3, 4, 1, 2], [1, 2, 3]]))
+    with pytest.raises(ValueError, match="uni100: user 1 has 0 items left to draw from, 1 are needed"):
+        draw_candidates(split, "uni100")

@@ -15,7 +15,7 @@ from tinyattn.options import options_of
 pytest.importorskip("onnx", reason="graphs are written with the package onnx")
 runtime = pytest.importorskip("onnxruntime", reason="graphs are computed with the package onnxruntime")
 
-from tinyattn.export import NoGraphError, functions, graphs, onnx_graph  # noqa: E402
+from tinyattn.export import NoGraphError, export, functions, graphs, onnx_graph  # noqa: E402
 
 TABLES = {
     "block_form": BLOCK_FORMS, "norm": NORMS, "feed_forward": FEED_FORWARDS, "position": POSITIONS,
@@ -181,3 +181,32 @@ def test_a_model_beyond_the_size_of_a_file_is_refused(monkeypatch):
     monkeypatch.setattr(graphs, "MOST_BYTES", 100)
     with pytest.raises(NoGraphError, match=r"its parameters are .* bytes, and an ONNX file holds at most 100"):
         onnx_graph(untrained(SASRec))
+
+
+def test_trials_are_histories_of_all_lengths_with_the_first_and_the_last_item_and_users_with_nobody():
+    """300 of them: what is drawn for a check may be anything that a caller may ask."""
+    model = untrained(SASRec, maxlen=4, user_embedding=True)
+    ids, users = graphs._histories(model, 300)
+    assert ids.shape == (300, 4)
+    lengths = (ids != 0).sum(axis=1)
+    assert lengths[:2].tolist() == [4, 1]
+    assert set(lengths[2:].tolist()) == {1, 2, 3, 4}
+    assert np.all((ids != 0) == (np.arange(4) < lengths[:, None]))
+    assert (ids[ids != 0].min(), ids.max()) == (1, model.network.n_items)
+    assert (users.min(), users.max()) == (0, model.network.n_users)
+
+
+def test_parameters_as_large_as_a_file_holds_are_let_through_and_larger_ones_are_not(monkeypatch):
+    model = untrained(SASRec, maxlen=4)
+    size = sum(x.nbytes for x in model.arrays().values())
+    monkeypatch.setattr(graphs, "MOST_BYTES", size)
+    onnx_graph(model)
+    monkeypatch.setattr(graphs, "MOST_BYTES", size - 1)
+    with pytest.raises(NoGraphError, match="an ONNX file holds at most"):
+        onnx_graph(model)
+
+
+def test_the_last_ending_of_a_name_says_the_form(tmp_path):
+    model = untrained(SASRec, maxlen=4)
+    export(model, tmp_path / "run-0.5.v2.onnx")
+    assert (tmp_path / "run-0.5.v2.onnx").read_bytes() == onnx_graph(model)

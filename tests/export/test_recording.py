@@ -82,3 +82,14 @@ def test_constants_are_worked_out():
     assert found.constant
     np.testing.assert_array_equal(found.host, np.exp(np.arange(3)[:, None] * 2.0))
     assert float(found[0, 0]) == 1
+
+
+def test_shapes_are_numbers_or_one_tuple_and_copies_are_values_of_their_own():
+    x = array(Graph(), "x", np.arange(6.0))
+    assert x.reshape(2, 3).shape == x.reshape((2, 3)).shape == (2, 3)
+    assert x.reshape(-1).shape == (6,)
+    constant = Recorded(np.arange(3.0), np.arange(3.0))
+    copy = constant.copy()
+    copy[0] = 5.0
+    np.testing.assert_array_equal(constant.content, [0, 1, 2])
+    np.testing.assert_array_equal(copy.content, [5, 1, 2])

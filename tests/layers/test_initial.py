@@ -116,3 +116,11 @@ def test_both_streams_of_a_gaussian_block(rng):
     for name, a in leaves(p):
         assert could_be(a, expected(name, a)), name
     refuse_equal(p)
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(("dim", "rank"), [(8, 1), (16, 1), (17, 2), (24, 2), (33, 3)])
+def test_mambas_step_has_a_number_for_each_sixteen_of_the_width(dim, rank):
+    """Rounded up, as in the published code."""
+    p = MIXERS["mamba"]().init(np.random.default_rng(0), dim)
+    assert p["W_delta"].shape[0] == rank

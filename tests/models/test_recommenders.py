@@ -158,6 +158,9 @@ def test_what_ease_refuses(monkeypatch):
     EASE().check_data(Interactions.from_sequences([np.arange(1, 11)]))
     with pytest.raises(ValueError, match=r"ease needs 3 matrices .* for 11 items, expected at most 10 items"):
         EASE().fit([list(range(11))])
+    monkeypatch.setattr(ease, "_memory", lambda: 10**9)
+    with pytest.raises(ValueError, match=r"2\.4 GB for 10000 items, expected at most 6454 items for the 1\.0 GB"):
+        EASE().check_data(Interactions.from_sequences([np.arange(1, 10001)]))
 
 
 @pytest.mark.parametrize("name", ["mf", "fism", "fpmc", "fossil"])

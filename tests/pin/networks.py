@@ -137,9 +137,12 @@ def base_of(name: str) -> dict[str, Any]:
 
 
 def choices(name: str) -> list[dict[str, Any]]:
-    """Every choice that is no default, with what stands beside it."""
-    return [{o.name: choice} | BESIDE.get(choice, {}) for o in options_of(MODELS[name]) if o.name not in ELSEWHERE
-            for choice in (values_of(name, o) if o.option.choices is not None else ())]  # fmt: skip
+    """Every choice that is no default, with what stands beside it; mixers without heads want their default."""
+    options = {o.name: o for o in options_of(MODELS[name])}
+    heads = {"heads": options["heads"].default} if "mixer" in options else {}
+    return [{o.name: choice} | BESIDE.get(choice, {}) | (heads if o.name == "mixer" else {})
+            for o in options.values() if o.name not in ELSEWHERE and o.option.choices is not None
+            for choice in values_of(name, o)]  # fmt: skip
 
 
 def taken(name: str, options: dict[str, Any]) -> bool:
@@ -159,6 +162,8 @@ def variants(name: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
             if taken(name, base | context | choice):
                 yield context, choice
                 break
+        else:
+            UNTAKEN.add(f"{name} {next(iter(choice.values()))}")
     for option in options_of(MODELS[name]):
         if option.name in ELSEWHERE or option.option.choices is not None:
             continue
@@ -174,6 +179,7 @@ def title(name: str, context: dict[str, Any], change: dict[str, Any]) -> str:
     return " ".join([name, *(f"{key}={value}" for key, value in (context | change).items())])
 
 
+UNTAKEN: set[str] = set()        # choices that a model refuses whatever stands beside them
 VARIANTS = [(name, context, change) for name in TRAINED for context, change in variants(name)]
 CASES = {title(*variant): partial(three_steps, variant[0], base_of(variant[0]) | variant[1] | variant[2])
          for variant in VARIANTS}  # fmt: skip

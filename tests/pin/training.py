@@ -37,11 +37,17 @@ def of(model: Any) -> dict[str, Any]:
     return {"history": [[row[key] for key in kept] for row in model.history], "parameters": norms}
 
 
+def decayed(name: str) -> dict[str, Any]:
+    """With a decay that is seen in few steps: which parameters it spares is the model's to say."""
+    return of(make(name, lr=0.01, weight_decay=5.0, epochs=1).fit(DATA[make(name).table], progress=False))
+
+
 def sasrec(options: dict[str, Any], data: Any) -> dict[str, Any]:
     return of(make("sasrec", **{"dropout": 0.2, "blocks": 1} | options).fit(data, progress=False))
 
 
 CASES = {f"{name} as by default": lambda name=name: of(trained(name)) for name in TRAINED}
+CASES |= {f"{name} weight_decay=5": partial(decayed, name) for name in TRAINED}
 for options in SETTINGS:
     title = " ".join(["sasrec", *(f"{key}={value}" for key, value in options.items())])
     CASES[title] = partial(sasrec, options, DATA["ranking"])

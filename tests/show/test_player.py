@@ -118,6 +118,9 @@ def test_a_nudge_in_the_middle_gives_what_the_backward_says() -> None:
         step = t.entry(f"attention.{value}").number
         measured = np.array([reach.loss for reach in found.reach[step]]).reshape(t[f"attention.{value}"].shape)
         np.testing.assert_allclose(measured, t.gradients[value], atol=1e-8, err_msg=gradient)
+    last = t.entry("attention.out").number                                 # of the forward: the loss is <dout, out>
+    measured = np.array([reach.loss for reach in found.reach[last]]).reshape(t["attention.out"].shape)
+    np.testing.assert_allclose(measured, t.replay.cotangents[0], atol=1e-8)
     weights = t.entry("attention.weights").number
     ds = t.entry("attention.s").number
     measured = np.array([reach.loss for reach in found.reach[ds]]).reshape(2, 3)

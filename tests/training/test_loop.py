@@ -2,6 +2,7 @@
 
 import os
 import signal
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,9 +10,9 @@ import pytest
 from tests.models.worlds import TINY
 from tinyattn import backend
 from tinyattn.data import Sampler, leave_one_out
-from tinyattn.files import FileError
+from tinyattn.files import Arrays, FileError, write_arrays
 from tinyattn.models import SASRecNetwork
-from tinyattn.training import DivergedError, InterruptedRunError, Learner, Settings, train
+from tinyattn.training import DivergedError, InterruptedRunError, Learner, Settings, loop, train
 from tinyattn.tree import leaves
 
 DATA = leave_one_out(TINY.generate()).train
@@ -268,3 +269,25 @@ def test_the_seed_decides_and_nothing_else(device):
 def test_what_is_refused(values, message):
     with pytest.raises(ValueError, match=message):
         Settings(**values)
+
+
+def test_a_checkpoint_is_saved_again_once_fifty_times_as_long_has_gone_by(tmp_path, monkeypatch):
+    """Saving takes a second of a clock that moves by one a look: so at most 2 % of the time."""
+    clock, saved = iter(range(10**6)), []
+    monkeypatch.setattr(loop.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(loop.State, "save", lambda self, *_: saved.append((self.step, next(clock))))
+    run(Settings(epochs=40, patience=0), checkpoint=tmp_path / "checkpoint.npz")
+    gaps = np.diff([moment for _, moment in saved])
+    assert len(saved) > 2
+    assert np.all((gaps > 100) & (gaps < 110))           # saving took two, at a look before and a look after
+
+
+def test_the_arrays_of_a_checkpoint_are_whole_where_other_ranks_need_them(tmp_path):
+    path = tmp_path / "checkpoint.npz"
+    write_arrays(path, "checkpoint", {"a": 1}, {"x": np.arange(3.0)})
+    for size, kind in ((1, Arrays), (2, dict)):
+        state = loop.State.__new__(loop.State)
+        state.learner = SimpleNamespace(ranks=SimpleNamespace(size=size))
+        meta, arrays = state._read(path)
+        assert meta == {"a": 1}
+        assert type(arrays) is kind

@@ -310,6 +310,15 @@ def test_schedules_at_their_corners(name, corners):
         assert rate_at(2.0, factors, step) == pytest.approx(2 * factor, rel=1e-12)
 
 
+@pytest.fixture
+def pythons_own():
+    """Python's answer to Ctrl-C, which a process that is started in the background does not have."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("pythons_own")
 def test_one_ctrl_c_is_remembered_and_the_next_one_is_pythons():
     def twice(interrupted):
         assert interrupted() is False

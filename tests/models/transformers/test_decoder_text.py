@@ -100,3 +100,15 @@ def test_an_untied_table_makes_the_scores_and_the_other_one_is_read():
     moved = network.forward(p | {"tokens": p["tokens"] + np.arange(8)}, ids)[1].h
     assert not np.allclose(moved, cache.h)
     np.testing.assert_array_equal(network.forward(p | {"output": 2 * p["output"]}, ids)[1].h, cache.h)
+
+
+@pytest.mark.parametrize("mechanism", [{"mechanism": "window", "window": 3}, {"mechanism": "full"}], ids=str)
+def test_one_token_at_a_time_is_scored_as_in_the_whole_text_also_beyond_the_window(mechanism):
+    """By the short way of one token, which has no mask: what is kept must be what the window allows."""
+    model = decoder(context=12, position="rope", **mechanism)
+    ids = np.array([model.tokens.encode(TEXT)[:12]])
+    whole, _ = model.network.forward(model.parameters, ids)
+    extend, past = model.network.extending(model.parameters), None
+    for t in range(12):
+        scores, past = extend(ids[:, t : t + 1], past)
+        np.testing.assert_allclose(scores[0, -1], whole[0, t], rtol=0, atol=2e-5 * np.abs(whole).max())

@@ -9,6 +9,7 @@ from tinyattn.check import gradcheck_model
 from tinyattn.data import Images, ImageSampler, NumberedImages
 from tinyattn.layers.readable import readable
 from tinyattn.models import Swin, SwinNetwork, ViT, ViTNetwork
+from tinyattn.models.transformers.image_model import ImageReader
 from tinyattn.random import Stream, generator
 from tinyattn.training import Settings, train
 from tinyattn.tree import flatten, leaves, tree_map
@@ -213,3 +214,9 @@ def test_what_is_refused(tmp_path):
     for asked in (model, ViT.load(tmp_path / "m.npz")):
         with pytest.raises(ValueError, match="unknown class id 2: the 2 known ids are 0, 1"):
             asked.evaluate((rng.random((1, 4, 4)), np.array([2])))
+
+
+@pytest.mark.parametrize("shape", [[8, 8, 0], [8, 8], [8.0, 8.0, 1.0], [[8, 8, 1]], [-1, 8, 1]])
+def test_a_shape_of_images_that_cannot_be_is_named(shape):
+    with pytest.raises(ValueError, match=r"shape is \[.*expected height, width and channels"):
+        ImageReader._restore(ViT(), {"shape": np.array(shape)})
