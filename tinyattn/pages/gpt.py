@@ -147,9 +147,8 @@ def loss_and_gradient(p, ids, targets):
     at = targets[..., None]
     loss = -np.take_along_axis(z, at, -1).mean()
     grads = {name: np.zeros_like(x) for name, x in p.items()}
-    dz = np.exp(z)                                                                  # the probabilities, and at the
-    np.put_along_axis(dz, at, np.take_along_axis(dz, at, -1) - 1, -1)               # target 1 less: d -log softmax
-    dz /= targets.size
+    dz = np.exp(z) / targets.size                                                   # the probabilities, and at the
+    np.put_along_axis(dz, at, np.take_along_axis(dz, at, -1) - 1 / targets.size, -1)    # target 1 less
     dx, grads["gain"], grads["bias"] = layer_norm_backward(dz @ p["tokens"], norm, p["gain"])
     for i in reversed(range(BLOCKS)):
         dx = block_backward(p, i, dx, blocks[i], grads)
