@@ -229,3 +229,18 @@ def test_the_readmes_commands_are_real():
     assert {words[0] for words in found} >= {"train", "recommend", "similar", "explain", "evaluate", "compare"}
     for words in found:
         assert parser(words).parse_args(words).command == words[0]
+
+
+@pytest.mark.parametrize("at_once", [1, 10**6])
+def test_who_had_an_item_many_times_has_as_many_left_as_who_had_it_once(tmp_path, capsys, monkeypatch, at_once):
+    """Of five items one user had two, three times each, another four: one list of three items and one of one."""
+    path, run, out = tmp_path / "small.txt", tmp_path / "run", tmp_path / "best.csv"
+    rows = [(1, item) for item in "ababab"] + [(2, item) for item in "abcd"] + [(3, item) for item in "bcde"]
+    path.write_text("".join(f"{user} {item}\n" for user, item in rows))
+    assert main(["train", str(path), "--model", "markov", "--out", str(run)]) == 0
+    monkeypatch.setattr("tinyattn.commands.recommend.SCORES_AT_ONCE", at_once)
+    assert main(["recommend", str(run), "--users", "all", "-k", "3", "--out", str(out)]) == 0
+    written = [line.split(",")[:3] for line in out.read_text().splitlines()[1:]]
+    assert sorted(item for user, _, item in written if user == "1") == ["c", "d", "e"]
+    assert [item for user, _, item in written if user == "2"] == ["e"]
+    assert [item for user, _, item in written if user == "3"] == ["a"]

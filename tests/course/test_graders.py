@@ -310,3 +310,18 @@ def test_an_exercise_that_says_nonsense_is_refused(name, value):
     given = {"name": "one", "sort": "write the op", "difficulty": 1, "minutes": 1}
     with pytest.raises(ValueError, match=str(value)):
         Exercise(**given | {name: value}, task="", grader=None, hints=("", ""))
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_checker_is_judged_by_the_worst_of_its_inputs(place):
+    """Wherever it stands among them: a fault that one input alone shows counts."""
+    asked = []
+
+    def on_one(f, f_backward, x):
+        asked.append(1)
+        return 1.0 if (len(asked) - 1) % 3 == place else 0.0
+
+    right, wrong = next(p for p in PAIRS if p.right), next(p for p in PAIRS if not p.right)
+    assert "finds fault with a right backward" in Checker((right,), on_one)(on_one).says
+    asked.clear()
+    assert Checker((wrong,), on_one)(on_one).outcome == RIGHT
