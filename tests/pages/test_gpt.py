@@ -106,7 +106,7 @@ def test_it_trains_on_a_file_and_writes_on(tmp_path):
     step, test, text = done.stdout.splitlines()
     assert step.startswith("step   100   loss ")
     assert float(test.split()[2]) < 0.3
-    assert text.startswith("abcd abcd")
+    assert text.count("abcd ") > 40
 
 
 @pytest.mark.parametrize(("text", "message"), [(None, "No such file"), ("ab", "a text of 2 characters, expected 704")])

@@ -39,8 +39,8 @@ def init(rng, n_tokens):
     p = {name: rng.uniform(-1, 1, (BLOCKS, *shape)) * np.sqrt(6 / sum(shape)) for name, shape in shapes.items()}
     p |= {"b" + name[1:]: np.zeros((BLOCKS, shape[1])) for name, shape in shapes.items()}
     p |= {"gain": np.ones(D), "gain1": np.ones((BLOCKS, D)), "gain2": np.ones((BLOCKS, D)), "bias": np.zeros(D)}
-    p |= {"bias1": np.zeros((BLOCKS, D)), "bias2": np.zeros((BLOCKS, D))}
-    return p | {name: 0.02 * rng.standard_normal((n, D)) for name, n in (("tokens", n_tokens), ("positions", CONTEXT))}
+    p |= {"bias1": np.zeros((BLOCKS, D)), "bias2": np.zeros((BLOCKS, D)), "tokens": rng.normal(0, 0.02, (n_tokens, D))}
+    return p | {"positions": rng.uniform(-1, 1, (CONTEXT, D)) * np.sqrt(6 / (CONTEXT + D))}
 
 
 def linear_backward(dy, x, W):
@@ -177,8 +177,8 @@ def generate(p, ids, length, rng):
 if __name__ == "__main__":
     rng = np.random.default_rng(0)
     try:
-        sentences, nats = zip(*(write(rng) for _ in range(12000)), strict=True)
-        text = Path(sys.argv[1]).read_text("utf-8") if sys.argv[1:] else "".join(sentences)
+        made = [] if sys.argv[1:] else [write(rng) for _ in range(12000)]
+        text = Path(sys.argv[1]).read_text("utf-8") if sys.argv[1:] else "".join(sentence for sentence, _ in made)
         if len(text) < 11 * CONTEXT:
             raise ValueError(f"a text of {len(text)} characters, expected {11 * CONTEXT} or more")
     except (OSError, ValueError) as error:
@@ -196,5 +196,5 @@ if __name__ == "__main__":
             print(f"step {step:5}   loss {loss:.4f} nats a character")
     rows = np.arange(0, len(test) - CONTEXT, CONTEXT)[:, None] + np.arange(CONTEXT + 1)
     losses = [loss_and_gradient(p, test[row[None, :-1]], test[row[None, 1:]])[0] for row in rows]
-    print(f"test loss {np.mean(losses):.4f}", "" if sys.argv[1:] else f"entropy {sum(nats) / len(text):.4f}")
+    print(f"test loss {np.mean(losses):.4f}", f"entropy {sum(n for _, n in made) / len(text):.4f}" if made else "")
     print("".join(names[generate(p, ids[:1].tolist(), 300, rng)]))
