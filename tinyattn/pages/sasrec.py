@@ -210,7 +210,7 @@ if __name__ == "__main__":
     moments, step = {name: (np.zeros_like(x), np.zeros_like(x)) for name, x in p.items()}, 0
     for epoch in range(1, EPOCHS + 1):
         for rows in np.array_split(rng.permutation(len(train)), max(1, len(train) // BATCH)):
-            loss, grads = loss_and_gradient(p, *batch([train[i] for i in rows], len(names) - 1, rng), rng=rng)
+            loss, grads = loss_and_gradient(p, *batch([train[i] for i in rows], len(names) - 1, rng), rng)
             step += 1
             adam(p, grads, moments, step)
         if epoch % 5 == 0:
