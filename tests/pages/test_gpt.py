@@ -1,5 +1,6 @@
 """The page GPT beside the library's decoder: the same loss, gradients and grammar; what it prints, and its length."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -95,7 +96,8 @@ def test_what_it_writes_is_drawn_from_the_newest_characters(p, rng):
 def run(*arguments, steps=100):
     """The program with fewer steps, in a process that has NumPy alone."""
     code = FILE.read_text().replace(f" {page.STEPS}, ", f" {steps}, ", 1)
-    return subprocess.run([sys.executable, "-", *arguments], input=code, capture_output=True, text=True, timeout=300)
+    how = {"capture_output": True, "text": True, "timeout": 300, "env": os.environ | {"OPENBLAS_NUM_THREADS": "1"}}
+    return subprocess.run([sys.executable, "-", *arguments], input=code, **how)
 
 
 def test_it_trains_on_a_file_and_writes_on(tmp_path):

@@ -1,5 +1,6 @@
 """The page SASRec beside the library's: loss, gradients, batches, ranking; what it prints, and its length."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -144,7 +145,8 @@ def test_its_world_is_the_librarys(rng):
 def run(*arguments, epochs=1):
     """The program with fewer epochs, in a process that has NumPy alone."""
     code = FILE.read_text().replace(f" {page.EPOCHS}, ", f" {epochs}, ", 1)
-    return subprocess.run([sys.executable, "-", *arguments], input=code, capture_output=True, text=True, timeout=300)
+    how = {"capture_output": True, "text": True, "timeout": 300, "env": os.environ | {"OPENBLAS_NUM_THREADS": "1"}}
+    return subprocess.run([sys.executable, "-", *arguments], input=code, **how)
 
 
 def test_it_trains_on_a_file_and_prints_its_table(tmp_path):
