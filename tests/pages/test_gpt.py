@@ -1,21 +1,15 @@
 """The page GPT beside the library's decoder: the same loss, gradients and grammar; what it prints, and its length."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from tinyattn import pages
+from tests.pages.programs import is_a_page, refuses, run
 from tinyattn.data import Grammar, TextBatch
 from tinyattn.data.grammar import RULES
 from tinyattn.models import DecoderNetwork
 from tinyattn.pages import gpt as page
 from tinyattn.tree import add_to, leaves, tree_map
 
-FILE = Path(page.__file__)
 N = 11
 NETWORK = DecoderNetwork(n_tokens=N, context=page.CONTEXT, dim=page.D, layers=page.BLOCKS, heads=page.H, eps=page.EPS)
 
@@ -93,17 +87,10 @@ def test_what_it_writes_is_drawn_from_the_newest_characters(p, rng):
     assert written == again
 
 
-def run(*arguments, steps=100):
-    """The program with fewer steps, in a process that has NumPy alone."""
-    code = FILE.read_text().replace(f" {page.STEPS}, ", f" {steps}, ", 1)
-    how = {"capture_output": True, "text": True, "timeout": 300, "env": os.environ | {"OPENBLAS_NUM_THREADS": "1"}}
-    return subprocess.run([sys.executable, "-", *arguments], input=code, **how)
-
-
 def test_it_trains_on_a_file_and_writes_on(tmp_path):
     path = tmp_path / "small.txt"
     path.write_text("abcd " * 200)
-    done = run(str(path))
+    done = run(page, "STEPS", 100, str(path))
     assert (done.returncode, done.stderr) == (0, "")
     step, test, text = done.stdout.splitlines()
     assert step.startswith("step   100   loss ")
@@ -111,20 +98,13 @@ def test_it_trains_on_a_file_and_writes_on(tmp_path):
     assert text.count("abcd ") > 40
 
 
-@pytest.mark.parametrize(("text", "message"), [(None, "No such file"), ("ab", "a text of 2 characters, expected 704")])
-def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_2(tmp_path, text, message):
-    path = tmp_path / "small.txt"
-    if text is not None:
-        path.write_text(text)
-    done = run(str(path))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "No such file"), (b"ab", "a text of 2 characters, expected 704"), (b"\xff" * 999, "can't decode")],
+)
+def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_2(tmp_path, content, message):
+    refuses(page, "STEPS", tmp_path / "small.txt", content, message)
 
 
 def test_it_imports_numpy_alone_and_is_short():
-    text = FILE.read_text()
-    imported = [line for line in text.splitlines() if line.startswith(("import", "from"))]
-    assert imported == ["import re", "import sys", "from pathlib import Path", "import numpy as np"]
-    assert text.count("\n") <= 200
-    assert pages.source("gpt") == text
+    is_a_page(page, ["import re", "import sys", "from pathlib import Path", "import numpy as np"], 200)

@@ -1,14 +1,9 @@
 """The page SASRec beside the library's: loss, gradients, batches, ranking; what it prints, and its length."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from tinyattn import pages
+from tests.pages.programs import is_a_page, refuses, run
 from tinyattn.data import Batch, Interactions, SeriesWorld, leave_one_out, pad
 from tinyattn.evaluation import full_ranking
 from tinyattn.models import SASRecNetwork
@@ -16,7 +11,6 @@ from tinyattn.pages import sasrec as page
 from tinyattn.training import Moments, adam
 from tinyattn.tree import add_to, leaves, tree_map
 
-FILE = Path(page.__file__)
 N = 30
 NETWORK = SASRecNetwork(n_items=N, maxlen=page.MAXLEN, dim=page.D, blocks=page.BLOCKS, dropout=0.0)
 
@@ -142,18 +136,11 @@ def test_its_world_is_the_librarys(rng):
     assert went_on[0] == pytest.approx(went_on[1], abs=0.02)
 
 
-def run(*arguments, epochs=1):
-    """The program with fewer epochs, in a process that has NumPy alone."""
-    code = FILE.read_text().replace(f" {page.EPOCHS}, ", f" {epochs}, ", 1)
-    how = {"capture_output": True, "text": True, "timeout": 300, "env": os.environ | {"OPENBLAS_NUM_THREADS": "1"}}
-    return subprocess.run([sys.executable, "-", *arguments], input=code, **how)
-
-
 def test_it_trains_on_a_file_and_prints_its_table(tmp_path):
     path = tmp_path / "small.txt"
     rows = [(user, (user + step) % 20) for user in range(60) for step in range(8)]
     path.write_text("".join(f"u{user} i{item}\n" for user, item in rows))
-    done = run(str(path), epochs=5)
+    done = run(page, "EPOCHS", 5, str(path))
     assert (done.returncode, done.stderr) == (0, "")
     epoch, test, after = done.stdout.splitlines()
     assert epoch.startswith("epoch   5   loss ")
@@ -162,26 +149,24 @@ def test_it_trains_on_a_file_and_prints_its_table(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("content", "message"),
     [
-        (None, "not found"),
-        ("u1\n", "invalid column index 1"),
-        ("u1 a\nu1 b\nu1 c\n", "nobody has four items"),
+        (None, "No such file"),
+        (b"", "nobody has four"),
+        (b"u1\n", "expected a line `user item`"),
+        (b"u1 a\nu1 b\nu1 c\n", "nobody has four"),
+        (b"\xff\xfe", "can't decode"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_2(tmp_path, text, message):
+def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_2(tmp_path, content, message):
+    refuses(page, "EPOCHS", tmp_path / "small.txt", content, message)
+
+
+def test_ids_are_whatever_has_no_blanks_and_blank_lines_are_none(tmp_path):
     path = tmp_path / "small.txt"
-    if text is not None:
-        path.write_text(text)
-    done = run(str(path))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
+    path.write_text("#1 a#b 5\n\n#1 c\n  #1\ta#b\n#1 é\nu2 c\n")
+    assert page.read(path) == ([[1, 2, 1, 3]], ["", "a#b", "c", "é"])
 
 
 def test_it_imports_numpy_alone_and_is_short():
-    text = FILE.read_text()
-    imported = [line for line in text.splitlines() if line.startswith(("import", "from"))]
-    assert imported == ["import sys", "import numpy as np"]
-    assert text.count("\n") <= 220
-    assert pages.source("sasrec") == text
+    is_a_page(page, ["import sys", "import numpy as np"], 220)

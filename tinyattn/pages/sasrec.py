@@ -17,10 +17,11 @@ BATCH, EPOCHS, LR, BETA1, BETA2 = 128, 80, 1e-3, 0.9, 0.98
 def read(path):
     """-> histories of four items or more, as lists of item numbers, and the names of the numbers."""
     histories, numbers = {}, {"": 0}
-    for user, item in np.loadtxt(path, str, usecols=(0, 1), ndmin=2):
-        histories.setdefault(user, []).append(numbers.setdefault(item, len(numbers)))
+    with open(path, encoding="utf-8") as file:
+        for user, item, *_ in map(str.split, filter(str.strip, file)):
+            histories.setdefault(user, []).append(numbers.setdefault(item, len(numbers)))
     if not any(len(h) > 3 for h in histories.values()):
-        raise ValueError(f"{path}: nobody has four items: two to learn from, one to validate on, one to test on")
+        raise ValueError("nobody has four: two to learn from, one to validate on, one to test on")
     return [h for h in histories.values() if len(h) > 3], list(numbers)
 
 
@@ -60,10 +61,9 @@ def batch(histories, n_items, rng):
     return ids, slots, targets, negatives
 
 
-def init(rng, n_items):
+def init(rng, n):
     """-> parameters by name; what a block has is stacked: p["Wq"][i] is block i's. Uniform: Glorot & Bengio 2010."""
-    shapes = dict.fromkeys(("Wq", "Wk", "Wv", "W1", "W2"), (BLOCKS, D, D))
-    shapes |= {"items": (n_items + 1, D), "positions": (MAXLEN, D)}
+    shapes = {"items": (n + 1, D), "positions": (MAXLEN, D)} | {"W" + name: (BLOCKS, D, D) for name in "qkv12"}
     p = {name: rng.uniform(-1, 1, shape) * np.sqrt(6 / sum(shape[-2:])) for name, shape in shapes.items()}
     p |= {"gain": np.ones(D), "gain1": np.ones((BLOCKS, D)), "gain2": np.ones((BLOCKS, D)), "bias": np.zeros(D)}
     return p | {name: np.zeros((BLOCKS, D)) for name in ("bias1", "bias2", "b1", "b2")}
@@ -203,7 +203,7 @@ if __name__ == "__main__":
     try:
         histories, names = read(sys.argv[1]) if sys.argv[1:] else world(rng)
     except (OSError, ValueError) as error:
-        print(error, file=sys.stderr)
+        print(f"{sys.argv[1]}: expected a line `user item` for each interaction: {error}", file=sys.stderr)
         sys.exit(2)
     train = [h[:-2] for h in histories]                                             # one to validate on, one to test on
     p = {name: x.astype(np.float32) for name, x in init(rng, len(names) - 1).items()}

@@ -1,0 +1,33 @@
+"""Pages as programs: run as a reader runs them, and what holds of each."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tinyattn import pages
+
+
+def run(page, constant, value, *arguments):
+    """The program with another value of one of its constants, in a process of its own, with one thread."""
+    code = Path(page.__file__).read_text().replace(f" {getattr(page, constant)}, ", f" {value}, ", 1)
+    how = {"capture_output": True, "text": True, "timeout": 300, "env": os.environ | {"OPENBLAS_NUM_THREADS": "1"}}
+    return subprocess.run([sys.executable, "-", *arguments], input=code, **how)
+
+
+def refuses(page, constant, path, content, message):
+    """One line on standard error that says `message`, and exit code 2; a content of None is a file that is missing."""
+    if content is not None:
+        path.write_bytes(content)
+    done = run(page, constant, 1, str(path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def is_a_page(page, imports, lines):
+    """It imports nothing else, is no longer, and is what `tinyattn page` prints."""
+    text = Path(page.__file__).read_text()
+    assert [line for line in text.splitlines() if line.startswith(("import", "from"))] == imports
+    assert text.count("\n") <= lines
+    assert pages.source(page.__name__.rpartition(".")[2]) == text
