@@ -7,11 +7,13 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import AbstractContextManager, nullcontext, redirect_stderr, redirect_stdout
+from typing import Any
 
 from . import __version__
 from .commands import COMMANDS
 from .commands.arguments import Parser
+from .commands.ops import computing
 from .models import MODELS
 from .ranks import mpi, started
 from .terminal import OUTPUT, any_terminal, one_line, silence_output, visible
@@ -91,7 +93,8 @@ def _main(arguments: Sequence[str]) -> int:
     if size > 1 and options.command not in SHARED:
         whole.error(f"{options.command} runs in one process, and mpiexec started {size}; {SHARED[0]} shares work")
     try:
-        code = module.run(options)
+        with _computing(options):
+            code = module.run(options)
         sys.stdout.flush()
     except InterruptedRunError as stop:
         return _say(f"\ntinyattn: {stop}; the same command goes on from there", 130)
@@ -107,6 +110,16 @@ def _main(arguments: Sequence[str]) -> int:
             silence_output()
         return _say(f"tinyattn: {one_line(str(error))}", 2)
     return code or 0
+
+
+def _computing(options: Any) -> AbstractContextManager[None]:
+    """Which functions compute, of a command that has `--ops`."""
+    if not hasattr(options, "ops"):
+        return nullcontext()
+    options.computing = computing(options.ops, options.unchecked, getattr(options, "device", "cpu"))
+    if options.computing.substitutes and options.command != "train":        # which prints it below its table
+        print(*options.computing.lines(), sep="\n", file=sys.stderr)
+    return options.computing.active()
 
 
 def _say(what: str, code: int) -> int:

@@ -17,6 +17,7 @@ from ..files import write_atomically
 from ..models import Estimator
 from .arguments import add_data, add_evaluation, add_run
 from .measures import MEASURES
+from .ops import add_ops
 from .runs import open_run, refuse_unwritable, said, split_of
 
 
@@ -28,6 +29,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
         "or, where its model is no recommender, a file of pairs, a text or images, all of which are then tested.",
     )
     add_run(command)
+    add_ops(command)
     add_data(command)
     add_evaluation(command)
     text = "a CSV file to write, with the rank, HR and NDCG of every user's own test item, a line a user and protocol"

@@ -18,6 +18,7 @@ from ..files import write_atomically
 from ..models.choosing import refuse_k
 from .arguments import add_candidates, add_data, add_history, add_names, add_run
 from .measures import in_the_models_ids
+from .ops import add_ops
 from .runs import (
     DEFAULT_K,
     history_of,
@@ -43,6 +44,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
         "items of one list, and do not compare models.",
     )
     add_run(command)
+    add_ops(command)
     add_data(command)
     text = "the whole histories of many users: all, or a file with an id a line; goes with --out"
     add_history(command).add_argument("--users", metavar="all|FILE", help=text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from ..experiments import EXPERIMENTS, carry_out, results_of
 from ..files import write_atomically
 from ..options import one_of
 from .arguments import add_device
+from .ops import add_ops, begin
 from .runs import drawing, refuse_another_page
 
 MOST = 1000              # seeds, or runs side by side: beyond that it is a slip
@@ -36,6 +38,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     text = "runs side by side, each on one core; on a GPU they share it (default: 2)"
     command.add_argument("--jobs", type=int, default=2, metavar="N", help=text)
     add_device(command)
+    add_ops(command)
     text = "few people or sequences, and two epochs: it shows that all works, and measures nothing"
     command.add_argument("--quick", action="store_true", help=text)
     command.add_argument("--page", action="store_true", help="only make the page, of what has been run")
@@ -59,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
         experiment = replace(experiment, seeds=options.seeds)
     if options.quick:
         experiment = experiment.quick()
-    out = Path("reproduce") / (options.name + ("-quick" if options.quick else ""))
+    out = Path("reproduce") / (options.name + ("-quick" if options.quick else "") + options.computing.suffix)
     if options.out is not None:
         out = Path(options.out)
     page = out / "README.md"
@@ -68,7 +71,8 @@ def run(options: argparse.Namespace) -> None:
     if options.page and not out.is_dir():
         raise ValueError(f"--page makes the page of runs, and there is no folder {out}")
     if not options.page:
-        carry_out(experiment, options.data, out, jobs=options.jobs, device=options.device)
+        compute = partial(begin, options.ops, options.unchecked)
+        carry_out(experiment, options.data, out, jobs=options.jobs, device=options.device, begin=compute)
     results = results_of(experiment, out)
     text = experiment.page(experiment, results)
     with drawing(f"the pictures of {page}"):

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
+from .ops import FAST, READABLE, add_ops
 from .runs import refuse_no_gif, refuse_unwritable
 
 TRIED = 200          # cases, until one has a form that the function takes
@@ -32,6 +33,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     command.add_argument("--steps", type=_steps, metavar="A-B", help=text)
     text = "how many numbers can be followed on the page; each takes two runs (with --html; default: by their cost)"
     command.add_argument("--follow", type=_count, metavar="N", help=text)
+    add_ops(command, READABLE)
     return command
 
 
@@ -83,7 +85,7 @@ def run(options: argparse.Namespace) -> None:
     backward = subject.plain_backward
     try:
         with alarm(LIMIT):
-            found = trace(subject.forward, *given, backward=backward, **named)
+            found = trace(subject.forward, *given, backward=backward, engine=options.ops == FAST, **named)
     except TooLongError:
         raise ValueError(f"{options.target} did not return within {LIMIT:g} seconds") from None
     except Exception as error:

@@ -17,6 +17,7 @@ from ..ranks import alone, ranks
 from ..training import Settings
 from .arguments import add_options
 from .measures import MEASURES
+from .ops import FAST, add_ops
 from .runs import drawing, said
 
 HELP = "train a model, print its table, write a folder"
@@ -42,6 +43,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     presets = "; ".join(f"{preset} ({said.source})" for preset, said in PRESETS.items())
     text = f"a model with a paper's options, any of which a flag replaces: {presets}"
     command.add_argument("--preset", metavar="NAME", help=text)
+    add_ops(command)
     add_options(command, MODELS[name])
     measure.add(command)
     return command
@@ -99,6 +101,8 @@ def model_of(options: argparse.Namespace) -> tuple[Any, Any]:
     if options.model not in MODELS:
         raise ValueError(f"model is {options.model!r}, expected {one_of(MODELS, options.model)}")
     cls: Any = MODELS[options.model]
+    if options.ops != FAST:
+        options.workers = getattr(options, "workers", 1)     # a debugger does not stop in a worker process
     given = {o.name: getattr(options, o.name) for o in options_of(cls) if hasattr(options, o.name)}
     model, measure = cls(**preset_options(options.preset, options.model) | given), MEASURES[cls.table]
     measure.fill_options(options, options.model)
@@ -125,7 +129,8 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
     job = ranks()
     source, data, truth = measure.read(options)
     split = measure.split(data, options)
-    folder = RunFolder(options.out or f"runs/{options.preset or options.model}-{source.name}")
+    computing = options.computing
+    folder = RunFolder(options.out or f"runs/{options.preset or options.model}-{source.name}{computing.suffix}")
     settings = measure.settings(options)
     config = {
         "model": options.model,
@@ -133,7 +138,7 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
         "data": source.describe() | {"fingerprint": measure.fingerprint(data, settings["split"]), **data.sizes},
         "evaluation": settings,
         "tinyattn": __version__,
-    }
+    } | computing.identity()
     model.check_data(split.train)                        # refuses what cannot be trained on
     job.agree({"tinyattn": __version__} | config)        # the version first: others may have other options
     prepared = job.once(lambda: measure.prepare(split, options))
@@ -165,4 +170,5 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
                 folder.finish()
     if job.number == 0:
         measure.print(folder.metrics(measure.parts), model, truth is not None)
+        print(*computing.lines(), sep="\n")
         print(f"written to {folder.path}: {', '.join(folder.contents())}")

@@ -50,7 +50,7 @@ def keep(exercise: Exercise, answer: Any) -> str:
             return ""
         text = _text_of(exercise.name, answer)
         with using(exercise.name):
-            again = _read(exercise.name, text)
+            again = read_answer(exercise.name, text)
             if exercise.grader(again).outcome != RIGHT:
                 raise _NotKeptError("its source, read back, is another function")
         write_atomically(Path(FOLDER) / f"{exercise.name}.py", text.encode())
@@ -105,13 +105,13 @@ def _kept(name: str) -> tuple[Any, str]:
     if not (Path(FOLDER) / MARK).is_file() or not path.is_file():
         return None, ""
     try:
-        return _read(name, path.read_text(encoding="utf-8")), ""
+        return read_answer(name, path.read_text(encoding="utf-8")), ""
     except Exception as error:
         said = str(error).partition("\n")[0]
         return None, f"since {path} cannot be used ({type(error).__name__}: {said})"
 
 
-def _read(name: str, text: str) -> Callable[..., Any]:
+def read_answer(name: str, text: str) -> Callable[..., Any]:
     """The function `name` of a text that is run in a module of its own. Raises what the text raises."""
     space: dict[str, Any] = {"__name__": _MODULE}
     with contextlib.redirect_stdout(io.StringIO()):

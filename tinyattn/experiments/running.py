@@ -83,8 +83,9 @@ def carry_out(
     jobs: int = 2,
     device: str = "cpu",
     say: Callable[[str], None] = print,
+    begin: Callable[[], None] | None = None,
 ) -> None:
-    """Every run that has no file yet.
+    """Every run that has no file yet. `begin` is called first in each process, to which it is pickled.
 
     Rows whose data is not in `folder` are left out, and named. Each run has a process and one thread, and what is
     trained is on `device`. One that is interrupted goes on from its checkpoint, which stands beside the files until the
@@ -123,7 +124,7 @@ def carry_out(
         tasks.append((f"{key}, seed {seed}", given))
     for key, seed in set(runs) - set(to_do):
         _clear(_work_of(file_of(out, key, seed)))            # one that was killed when it had written its file
-    with alone_in(out), tqdm(total=len(tasks), unit="run") as bar, _processes(jobs) as pool:
+    with alone_in(out), tqdm(total=len(tasks), unit="run") as bar, _processes(jobs, begin) as pool:
         for name, future in _side_by_side(pool, jobs, tasks):
             bar.set_postfix_str(name)
             try:
@@ -149,11 +150,11 @@ def _refuse_unwritable(out: Path) -> None:
 
 
 @contextmanager
-def _processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
+def _processes(jobs: int, begin: Callable[[], None] | None) -> Iterator[ProcessPoolExecutor]:
     """A pool of processes. Where the body raises, as by Ctrl-C, training saves its step and ends, and all are waited
     for; at a second Ctrl-C they are killed."""
     others = set(multiprocessing.active_children())
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _prepare) as pool:
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _prepare, (begin,)) as pool:
         try:
             yield pool
         except BaseException:
@@ -168,12 +169,14 @@ def _processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
             raise
 
 
-def _prepare() -> None:
+def _prepare(begin: Callable[[], None] | None) -> None:
     """Of each process: one thread; Ctrl-C ends training alone, which saves its step; and no life after the parent's."""
     threadpool_limits(1)
     commit()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    if begin is not None:
+        begin()
 
 
 def _end_with_parent() -> None:

@@ -29,18 +29,21 @@ from .swiglu import SwiGLU
 
 
 class Activation(NamedTuple):
-    """A function of each hidden unit: a new one is a line in ACTIVATIONS."""
+    """A function of each hidden unit: a new one is a line in ACTIVATIONS.
+
+    Each looks its op up when it is called, so that a substitute of the op is called, too.
+    """
 
     forward: Callable[[Array], Array]
     backward: Callable[[Array, Array], Array]        # of the upstream gradient and what the forward took
 
 
 ACTIVATIONS = {
-    "relu": Activation(relu, relu_backward),
-    "gelu": Activation(gelu, gelu_backward),
-    "gelu-tanh": Activation(partial(gelu, approximate=True), partial(gelu_backward, approximate=True)),      # GPT-2's
-    "elu": Activation(elu, elu_backward),
-    "silu": Activation(silu, silu_backward),
+    "relu": Activation(lambda u: relu(u), lambda dh, u: relu_backward(dh, u)),
+    "gelu": Activation(lambda u: gelu(u), lambda dh, u: gelu_backward(dh, u)),
+    "gelu-tanh": Activation(lambda u: gelu(u, True), lambda dh, u: gelu_backward(dh, u, True)),      # GPT-2's
+    "elu": Activation(lambda u: elu(u), lambda dh, u: elu_backward(dh, u)),
+    "silu": Activation(lambda u: silu(u), lambda dh, u: silu_backward(dh, u)),
 }
 
 

@@ -1,10 +1,21 @@
-"""Rows of sequences: what is asked of a trained model is what comes after each history, and that is one row."""
+"""Rows: of sequences, of which inference needs only the last; and of tables, of which a batch reads few."""
 
 from __future__ import annotations
 
 from ..backend import Array, get_xp
+from ..ops import embedding_backward, sum_rows
+from ..tree import Rows
+from .readable import is_readable
 
 
 def gather_rows(x: Array, at: Array | None) -> Array:
     """Row `at` of each sequence; x itself where `at` is None. Shapes: x (B, n, D), at (B,) -> (B, 1, D)."""
     return x if at is None else get_xp(x, at).take_along_axis(x, at[:, None, None], axis=1)
+
+
+def table_gradient(ids: Array, dy: Array, E: Array) -> Rows | Array:
+    """The gradient of a table that was read at `ids`: `embedding_backward`, or the rows alone that it has.
+
+    Shapes: ids (...), dy (..., d), E (V, d) -> dE (V, d), or `Rows`.
+    """
+    return embedding_backward(dy, ids, E) if is_readable() else sum_rows(ids, dy, E)

@@ -11,7 +11,7 @@ import numpy as np
 from ..backend import Array, get_xp
 from ..data import Batch
 from ..layers import Past, glorot
-from ..ops import sum_rows
+from ..layers.rows import table_gradient
 from ..options import check_options, make_parts, option
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions, Objective
 from .one_history import OneHistory
@@ -166,7 +166,7 @@ class NextItemNetwork(LossOptions):
             return grads
         grads[self.scored] = scored.alone()
         if dx is not None:
-            grads["items"] = sum_rows(self.item_rows(batch), dx, p["items"])
+            grads["items"] = table_gradient(self.item_rows(batch), dx, p["items"])
         return grads
 
     def item_vectors(self, p: Any) -> Array:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ..backend import Array, get_xp
 from ..data import Batch
+from ..layers.rows import table_gradient
 from ..ops import (
     bce_with_logits,
     bce_with_logits_backward,
@@ -22,7 +23,6 @@ from ..ops import (
     cross_entropy,
     cross_entropy_backward,
     embedding,
-    sum_rows,
 )
 from ..ops.shapes import row_sum, rows
 from ..options import option, part_options
@@ -39,13 +39,13 @@ class ScoredRows(NamedTuple):
 
     def alone(self) -> Any:
         """-> Rows, or on a device the table."""
-        return sum_rows(self.ids, self.values, self.E)
+        return table_gradient(self.ids, self.values, self.E)
 
     def with_reading(self, ids: Array, dx: Array) -> Any:
         """One concatenation of both uses of the table, summed once. -> Rows, or on a device the table."""
         xp = get_xp(self.values, dx)
         both = xp.concatenate([self.ids, ids.reshape(-1)])
-        return sum_rows(both, xp.concatenate([self.values, rows(dx)]), self.E)
+        return table_gradient(both, xp.concatenate([self.values, rows(dx)]), self.E)
 
 
 class ScoredTable(NamedTuple):
@@ -59,7 +59,7 @@ class ScoredTable(NamedTuple):
 
     def with_reading(self, ids: Array, dx: Array) -> Any:
         """-> (items + 1, D), both uses of the table added."""
-        add_to(self.dE, sum_rows(ids, dx, self.dE))
+        add_to(self.dE, table_gradient(ids, dx, self.dE))
         return self.dE
 
 

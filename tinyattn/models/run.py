@@ -166,7 +166,10 @@ class RunFolder:
 
         if isinstance(found.get("model"), str) and found["model"] in MODELS:
             found = found | {"parameters": MODELS[found["model"]].identity_today(found["parameters"])}
-        old, new = (c["parameters"] | _evaluation(c) | {"model": c.get("model")} for c in (found, config))
+        old, new = (
+            c["parameters"] | _evaluation(c) | {"model": c.get("model"), "ops": c.get("ops", "fast")}
+            for c in (found, config)
+        )
         first = ("model", "loss", "mechanism", "position")                  # what other options depend on
         for name in [*first, *sorted((old.keys() | new.keys()) - set(first))]:
             if old.get(name) != new.get(name):

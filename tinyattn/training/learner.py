@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend
+from ..layers.readable import is_readable
 from ..random import MaskKeys, Stream, generator
 from ..ranks import ranks
 from ..tree import add_to, flatten, leaves, views
@@ -58,7 +59,7 @@ class Learner:
         self._dense = [slice(0, self.vector.size)]      # pieces of the vector that Adam updates at every step
         self._rows: dict[str, np.ndarray] = {}          # rows of lazy tables that the current step reads
         self._tables = dict(leaves(self.grads))         # gradients by name
-        if backend.is_numpy(self.xp) and LazyAdam.suits(settings.beta2):
+        if backend.is_numpy(self.xp) and LazyAdam.suits(settings.beta2) and not is_readable():
             self._keep_lazily(self._rows_read(first))
 
     def _rows_read(self, batches: Sequence[Batch]) -> dict[str, np.ndarray]:

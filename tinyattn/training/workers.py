@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -96,7 +97,8 @@ class Workers:
             return map(f, work)
         work = list(work)
         try:
-            return self._threads.map(f, work)
+            contexts = [copy_context() for _ in work]            # which forms compute holds in threads, too
+            return self._threads.map(lambda context, piece: context.run(f, piece), contexts, work)
         except RuntimeError:                         # "can't start new thread"; what f raises is raised later
             self._threads.shutdown(cancel_futures=True)
             self._threads = None

@@ -10,6 +10,8 @@ import numpy as np
 from ...backend import Array, get_xp, is_numpy
 from ...ops import embedding, sum_rows
 from ..dense import glorot
+from ..readable import is_readable
+from ..rows import table_gradient
 from .position import Position
 
 
@@ -30,7 +32,7 @@ class Learned(Position):
         return y
 
     def add_backward(self, p: Array, dy: Array, slots: Array) -> Array:
-        return sum_by_slot(slots, dy, p)
+        return table_gradient(slots, dy, p) if is_readable() else sum_by_slot(slots, dy, p)
 
 
 def sum_by_slot(slots: Array, dx: Array, E: Array) -> Array:

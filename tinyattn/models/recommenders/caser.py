@@ -23,6 +23,7 @@ import numpy as np
 from ...backend import Array, get_xp
 from ...data import Batch
 from ...layers import dense, dense_backward, dense_init, dropout_mask, glorot
+from ...layers.rows import table_gradient
 from ...ops import (
     conv1d,
     conv1d_backward,
@@ -33,7 +34,6 @@ from ...ops import (
     max_pool1d_backward,
     relu,
     relu_backward,
-    sum_rows,
 )
 from ...ops.shapes import column_sum
 from ...options import option
@@ -124,7 +124,7 @@ class CaserNetwork(CaserOptions, NextItemNetwork):
         """The mirror of `forward`: -> dx (B, L, d) and grads, which lack "items" and "outputs"."""
         xp, x, (B, n, _) = get_xp(dh), cache.x, dh.shape
         d, grads = self.dim, dict[str, Any]()
-        grads["users"] = sum_rows(cache.batch.users, xp.sum(dh[..., d : 2 * d], axis=1), p["users"])
+        grads["users"] = table_gradient(cache.batch.users, xp.sum(dh[..., d : 2 * d], axis=1), p["users"])
         du = relu_backward(xp.ascontiguousarray(dh[..., :d]), cache.u)
         dy, grads["fc"] = dense_backward(p["fc"], du, cache.fc)
         dy = dropout_backward(dy, cache.keep, self.dropout)

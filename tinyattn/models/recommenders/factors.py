@@ -14,7 +14,8 @@ import numpy as np
 from ...backend import Array, get_xp
 from ...data import Batch
 from ...layers import dropout_mask, gather_rows
-from ...ops import dropout, dropout_backward, embedding, sum_rows
+from ...layers.rows import table_gradient
+from ...ops import dropout, dropout_backward, embedding
 from ...options import with_default
 from ...training import Settings
 from ..neural import NeuralRecommender
@@ -98,7 +99,7 @@ class UserTable(NextItemNetwork):
 
     def user_rows_backward(self, p: Any, dy: Array, batch: Batch) -> Any:
         """The gradient of p["users"]: a row was read at every position. -> Rows, or on a device the table."""
-        return sum_rows(batch.users, get_xp(dy).sum(dy, axis=1), p["users"])
+        return table_gradient(batch.users, get_xp(dy).sum(dy, axis=1), p["users"])
 
     def rows_read(self, batch: Batch) -> dict[str, Array]:
         """The rows of large tables that `loss` reads, and so all that have a gradient: dotted name -> ids."""

@@ -35,7 +35,8 @@ from ...layers import (
 )
 from ...layers.block import ABOUT_BLOCK_FORMS
 from ...layers.mechanisms import refined
-from ...ops import Mask, dropout, dropout_backward, embedding, sum_rows
+from ...layers.rows import table_gradient
+from ...ops import Mask, dropout, dropout_backward, embedding
 from ...options import make_parts, option, part_options
 from ..mixing import with_parts
 from ..neural import NeuralRecommender
@@ -264,7 +265,7 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         """
         grads: dict[str, Any] = {}
         if self.user_embedding:
-            grads["users"] = sum_rows(cache.batch.users, get_xp(dh).sum(dh, axis=1), p["users"])
+            grads["users"] = table_gradient(cache.batch.users, get_xp(dh).sum(dh, axis=1), p["users"])
         if self.last_norm:
             dh, grads["norm"] = self.norm_after.backward(p["norm"], dh, cache.norm)
         filled = cache.filled

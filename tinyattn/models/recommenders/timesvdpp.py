@@ -21,7 +21,8 @@ from ...backend import Array, get_xp
 from ...data import Interactions, Rated, RatingBatch, RatingSampler, RatingSplit, refuse_unrated
 from ...evaluation import rating_errors
 from ...files import Arrays
-from ...ops import embedding, embedding_backward, sum_rows
+from ...layers.rows import table_gradient
+from ...ops import embedding, embedding_backward
 from ...options import check_options, option, with_default
 from ...training import Settings
 from ..parameters import checked, checked_cuts
@@ -143,7 +144,7 @@ class TimeSVDppNetwork(TimeSVDppOptions):
         share, ids = dloss / len(cache.batch.users), self.rows_read(cache.batch)
         rows = self.backward(p, share * cache.drating, cache)
         return {
-            name: sum_rows(
+            name: table_gradient(
                 ids[name],
                 rows[name] + _times(self._weights(name, cache.batch), share * self._l2(name) * cache.read[name]),
                 p[name],

@@ -1,0 +1,103 @@
+"""`--ops`: which functions compute. The faster forms, the readable ones, or the reader's own."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..layers.readable import readable
+
+if TYPE_CHECKING:
+    from ..check.substitute import Substitute
+
+FAST, READABLE = "fast", "readable"
+
+
+def add_ops(command: Any, default: str = FAST) -> None:
+    text = f"which functions compute: the faster forms ({FAST}); every op as its file in tinyattn/ops has it, in this "
+    text += f"process, for a breakpoint ({READABLE}); or FILE.py, whose softmax, attention, ... with their backwards "
+    text += "take the place of the library's, once `tinyattn check` finds them right; or a course's folder `answers` "
+    command.add_argument("--ops", default=default, metavar="OPS", help=text + f"(default: {default})")
+    text = "with --ops FILE.py: compute with its functions whether or not they are right, to see what a bug does"
+    command.add_argument("--unchecked", action="store_true", help=text)
+
+
+@dataclass(frozen=True)
+class Computing:
+    """What `--ops` asks for, read and checked."""
+
+    ops: str
+    substitutes: list[Substitute] = field(default_factory=list)
+    notes: tuple[str, ...] = ()                     # answers that cannot be used, and why
+
+    @property
+    def suffix(self) -> str:
+        """Of a folder of results: results of other code go to another folder."""
+        return f"-{Path(self.ops).stem}" if self.substitutes else ""
+
+    def identity(self) -> dict[str, Any]:
+        """What the numbers depend on beside the model and the data: the substitutes' files."""
+        files = sorted({s.origin.rpartition(":")[0] or self.ops for s in self.substitutes})
+        source = hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
+        return {"ops": f"{Path(self.ops).name} ({source[:12]})"} if files else {}
+
+    def lines(self) -> list[str]:
+        """Whose code each op was."""
+        if self.ops == FAST:
+            return [f"ops: the faster forms; --ops {READABLE} runs each as its file says, {COST}"]
+        if not self.substitutes:
+            return ["ops: the library's readable forms"]
+        rows = [(s.name, s.origin) for s in self.substitutes] + [("all others", "the library's readable forms")]
+        width = max(len(name) for name, _ in rows)
+        return ["ops, whose code each is:", *(f"  {name:{width}}  {whose}" for name, whose in rows), *self.notes]
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Inside of it these functions compute."""
+        with ExitStack() as stack:
+            if self.ops != FAST:
+                stack.enter_context(readable())
+            if self.substitutes:
+                from ..check.substitute import substituted
+
+                stack.enter_context(substituted(self.substitutes))
+            yield
+
+
+COST = "at about 1.3 times the time of one worker"
+
+
+def computing(ops: str, unchecked: bool = False, device: str = "cpu") -> Computing:
+    """Read and check what `--ops` names. Raises ValueError for what cannot compute."""
+    if unchecked and ops in (FAST, READABLE):
+        raise ValueError(f"--unchecked is for --ops FILE.py, and --ops is {ops}")
+    if ops in (FAST, READABLE):
+        return Computing(ops)
+    if not ops.endswith(".py") and not Path(ops).is_dir():
+        raise ValueError(f"--ops is {ops!r}, expected {FAST}, {READABLE}, FILE.py or a folder of accepted answers")
+    if device != "cpu":
+        raise ValueError(f"functions of {ops} take NumPy's arrays: expected --device cpu")
+    from ..check.substitute import SubstituteError, read_substitutes
+
+    try:
+        if Path(ops).is_dir():
+            from ..course.substitutes import read_answers
+
+            return Computing(ops, *read_answers(Path(ops), checked=not unchecked))
+        return Computing(ops, read_substitutes(ops, checked=not unchecked))
+    except SubstituteError as error:
+        if error.report:
+            print(error.report)
+        raise
+
+
+def begin(ops: str, unchecked: bool) -> None:
+    """Compute so from now on: of a process of its own, whose code the parent has checked."""
+    _for_good.enter_context(computing(ops, unchecked or ops not in (FAST, READABLE)).active())
+
+
+_for_good = ExitStack()
