@@ -21,7 +21,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tinyattn.course import check, road, show_arrays, show_figure, table, yours
+from tinyattn.course import check, road, show_arrays, show_figure, table, your_ops, yours
 from tinyattn.data import Sampler, SeriesWorld, leave_one_out, pad, read
 from tinyattn.models import SASRec
 from tinyattn.ops import Mask, sigmoid, softmax
@@ -515,10 +515,29 @@ show_figure(
 # | full cross-entropy ranks better than BCE with one negative | not in this world, where nobody watches twice, with this little training |
 # | attention weights explain a recommendation | one block's agree with leaving out, the other's do not |
 #
+# ## Your code trains it
+#
+# The model above ran the library's ops. In the chapters before you wrote some of them: a masked softmax, LayerNorm, and the backward passes
+# of softmax, the linear map, attention and LayerNorm. Let them compute. The loss must fall on the same curve as before, to rounding, whoever
+# wrote the ops: same seed, same batches, same numbers.
+
+# %%
+with your_ops():
+    yours_trained = SASRec(
+        seed=1, maxlen=16, dim=24, dropout=0.1, lr=0.003, batch_size=64, epochs=3, workers=1
+    ).fit(split.train)
+rows = [
+    [f"{ours['epoch']}", f"{ours['loss']:.5f}", f"{mine['loss']:.5f}"]
+    for ours, mine in zip(models["bce", 1].history, yours_trained.history, strict=False)
+]
+table("epoch | loss, the library's faster forms | loss, with your ops", rows)
+
+# %% [markdown]
 # ## On your own data
 #
 # Everything above is one command: `tinyattn train FILE`. With MovieLens (`tinyattn train ratings.dat`) it finds the format by itself, trains the model
-# of the paper, and writes a folder with the metrics; `tinyattn recommend RUN --items 1,2,3` is the ranked list. How much of such
+# of the paper, and writes a folder with the metrics; `tinyattn recommend RUN --items 1,2,3` is the ranked list. With `--ops answers` the command, too, computes with your
+# answers, and with `--ops readable` with the library's ops as their files say, so that a breakpoint in `softmax_backward` stops there. How much of such
 # metrics to believe is the question of [chapter 11](11_not_to_fool_yourself.ipynb).
 #
 # ## In five lines

@@ -6,12 +6,16 @@ import pytest
 
 from tests.check.test_substitute import fitted
 from tests.helpers import refuses
+from tinyattn import ops
 from tinyattn.check.substitute import SubstituteError, substituted
 from tinyattn.cli import main
+from tinyattn.course import session, your_ops
 from tinyattn.course.answers import prepare
 from tinyattn.course.chapters import solution_of
 from tinyattn.course.exercises import BY_NAME
 from tinyattn.course.substitutes import read_answers
+from tinyattn.layers.readable import is_readable
+from tinyattn.ops import attention_backward
 
 ANSWERS = ("my_softmax", "my_masked_softmax", "my_softmax_backward", "my_linear_backward", "my_attention_backward",
            "my_layer_norm", "my_layer_norm_backward", "my_hit_rate")  # fmt: skip
@@ -95,3 +99,20 @@ def test_the_command_says_whose_code_each_op_was(tmp_path, capsys, monkeypatch):
     assert "  softmax           my-course/answers/my_masked_softmax.py:6\n" in out
     assert "  all others        the library's readable forms\n" in out
     refuses(capsys, [*words, "readable"], "run was made with --ops answers (", "not fast")
+
+
+def test_a_notebook_computes_with_the_accepted_answers_and_says_so(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(session, "_HERE", {})
+    with your_ops():
+        assert is_readable()
+        library = fitted()
+    assert capsys.readouterr().out == "every op: the library's, until yours is accepted\n"
+    folder_of(tmp_path, "my_softmax", "my_softmax_backward")
+    with your_ops():
+        assert attention_backward.__globals__["softmax_backward"] is not ops.softmax_backward
+        mine = fitted()
+    said = "softmax_backward: yours, my_softmax_backward\nall other ops: the library's, as their files say\n"
+    assert capsys.readouterr().out == said
+    assert attention_backward.__globals__["softmax_backward"] is ops.softmax_backward
+    assert mine.history[0]["loss"] == pytest.approx(library.history[0]["loss"], rel=1e-5)

@@ -2,6 +2,7 @@
 
 check("my_softmax_backward", my_softmax_backward)     is my answer right? if not, where, and on request why
 yours("my_softmax_backward")                          the reader's accepted answer, or the library's function
+with your_ops(): model.fit(data)                       the accepted answers compute, in the place of the library's ops
 buggy("nothing_leaks")                                the bug that a property is to find, to try it on
 show_arrays(q=q, s=s)                                 arrays with names and shapes
 table("d_k | std", rows)                              numbers under their heads
@@ -16,6 +17,7 @@ from .checking import buggy, check, yours
 from .exercise import Exercise, Verdict
 from .figures import Picture, show_figure
 from .road import road, road_map
+from .substitutes import your_ops
 from .tables import Text, show_arrays, table
 
 __all__ = [
@@ -30,5 +32,6 @@ __all__ = [
     "show_arrays",
     "show_figure",
     "table",
+    "your_ops",
     "yours",
 ]
