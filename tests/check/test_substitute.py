@@ -241,7 +241,7 @@ def test_what_the_check_finds_wrong_is_refused_with_its_report(wrong, tmp_path):
 
 LINEAR = "def linear(x, W, b=None): return x @ W\ndef linear_backward(dy, x, W): return dy @ W.T, W[:2], dy.sum((0, 1))"
 LAYER_NORM = "def layer_norm(x, gamma, beta, eps=1e-5): return x\ndef layer_norm_backward(dy, x_hat, rstd, gamma): pass"
-ATTENTION = "def attention(q, k, v): return v, q @ k.swapaxes(-1, -2)\ndef attention_backward(dout, q, k, v, weights): pass"
+ATTENTION = "def attention(q, k, v): return v, q @ k.mT\ndef attention_backward(dout, q, k, v, w): pass"
 
 
 @pytest.mark.parametrize(

@@ -107,12 +107,12 @@ def test_a_notebook_computes_with_the_accepted_answers_and_says_so(tmp_path, cap
     with your_ops():
         assert is_readable()
         library = fitted()
-    assert capsys.readouterr().out == "every op: the library's, until yours is accepted\n"
+    assert capsys.readouterr().out == "every op: the library's, as its file says\n"
     folder_of(tmp_path, "my_softmax", "my_softmax_backward")
     with your_ops():
         assert attention_backward.__globals__["softmax_backward"] is not ops.softmax_backward
         mine = fitted()
-    said = "softmax_backward: yours, my_softmax_backward\nall other ops: the library's, as their files say\n"
+    said = "softmax_backward: yours, my_softmax_backward\nall other ops: the library's, as its file says\n"
     assert capsys.readouterr().out == said
     assert attention_backward.__globals__["softmax_backward"] is ops.softmax_backward
     assert mine.history[0]["loss"] == pytest.approx(library.history[0]["loss"], rel=1e-5)

@@ -32,7 +32,7 @@ def your_ops() -> Iterator[None]:
             _add(found, _substitutes(exercise, answer, f"{FOLDER}/{exercise.name}.py"))
     for name, substitute in found.items():
         print(f"{name}: yours, {Path(substitute.origin.rpartition(':')[0]).stem}")
-    print("all other ops: the library's, as their files say" if found else "every op: the library's, until yours is accepted")
+    print(f"{'all other ops' if found else 'every op'}: the library's, as its file says")
     with readable(), substituted(found.values()):
         yield
 
@@ -98,7 +98,8 @@ def _substitutes(exercise: Exercise, answer: Callable[..., Any], file: str) -> l
         made = {part.name: part for part in of_subject(op)}
     except SubstituteError as error:
         return str(error)
-    own = replace(made[grader.function], origin=f"{file}:{getattr(getattr(answer, '__code__', None), 'co_firstlineno', 1)}")
+    line = answer.__code__.co_firstlineno if hasattr(answer, "__code__") else 1
+    own = replace(made[grader.function], origin=f"{file}:{line}")
     return [own, made[f"{HEADS}_backward"]] if grader.function == HEADS else [own]
 
 
