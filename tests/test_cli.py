@@ -366,7 +366,7 @@ def test_a_preset_is_its_options_and_a_flag_replaces_one(data, tmp_path, capsys)
 @pytest.mark.parametrize("model", MODELS)
 def test_a_models_help_shows_its_own_options(model, capsys):
     with pytest.raises(SystemExit):
-        main(["train", "--model", model, "--help"])
+        main(["train", "--model", model, "--help-all"])
     said = capsys.readouterr().out
     flags = [declared.flag for declared in options_of(MODELS[model])]
     assert all(flag in said for flag in flags)
@@ -676,6 +676,36 @@ def test_help_reads_well(capsys):
         text = capsys.readouterr().out
         assert "usage: tinyattn" in text
         assert "None" not in text
+
+
+def test_the_help_of_train_is_one_screen_and_help_all_has_the_rest(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for arguments, flags, lines in (
+        (["train", "--help"], {"--epochs": True, "--ops": True, "--beta2": False}, 50),
+        (["train", "--help-all"], {"--epochs": True, "--ops": True, "--beta2": True}, 400),
+        (["train", "--model", "gru4rec", "--help"], {"--dim": True, "--heads": False}, 50),
+        (["train", "--preset", "llama", "--help"], {"--context": False, "--heads": True}, 50),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        assert stop.value.code == 0
+        text = capsys.readouterr().out
+        assert {flag: f"\n  {flag} " in text for flag in flags} == flags
+        assert text.count("\n") <= lines
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help", "--help-all"])
+def test_help_of_a_model_that_is_not_there(flag, capsys):
+    refuses(capsys, ["train", "--model", "sasrek", flag], "model is 'sasrek', expected one of", "did you mean sasrec?")
+
+
+def test_without_a_command_there_is_help_and_a_near_command_is_named(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([])
+    assert stop.value.code == 0
+    assert "usage: tinyattn" in capsys.readouterr().out
+    refuses(capsys, ["trian"], "command is 'trian', expected one of train, ", "did you mean train?")
+    refuses(capsys, ["--frobnicate"], "COMMAND")
 
 
 def test_ctrl_c_while_the_command_is_imported_is_no_traceback(monkeypatch, capsys):

@@ -44,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failure of rank 0's, it says why.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    arguments = arguments or ["--help"]
     size, number = started()
     if size == 1:
         return _run(arguments)

@@ -10,18 +10,58 @@ from ..backend import DEVICES
 from ..data import FORMATS, WORLDS, Source
 from ..evaluation import PROTOCOLS
 from ..models import BASELINES
-from ..options import Declared, as_text, options_of
+from ..options import Declared, as_text, one_of, options_of
 from ..terminal import one_line, shortened
 
 MOST = 10**9                                     # of a cut-off: no data has so many items
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse's, whose errors are one line."""
+    """argparse's, whose errors are one line, and whose help may leave out what few people use.
+
+    With `short`, names of arguments, --help shows these alone and --help-all shows all.
+    """
+
+    def __init__(self, *args: Any, short: Collection[str] = (), **how: Any) -> None:
+        super().__init__(*args, **how)
+        self.short = {*short, "help_all"} if short else set[str]()
+        if short:
+            text = "show every option"
+            self.add_argument("--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help=text)
+
+    def format_help(self) -> str:
+        if not self.short:
+            return super().format_help()
+        formatter = self._get_formatter()
+        positional = " ".join(f"[{action.metavar}]" for action in self._get_positional_actions())
+        formatter.add_usage(f"{self.prog} {positional} [OPTIONS]", [], [])
+        formatter.add_text(self.description)
+        for group in self._action_groups:
+            shown = [action for action in group._group_actions if action.dest in self.short]
+            if shown:
+                formatter.start_section(group.title)
+                formatter.add_arguments(shown)
+                formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            self.error(f"command is {value!r}, expected {one_of(action.choices, value)}")
+        super()._check_value(action, value)
 
     def error(self, message: str) -> NoReturn:
         """One line, where argparse would print the whole usage first."""
         self.exit(2, f"{self.prog}: {one_line(message)} (see {self.prog} --help)\n")
+
+
+class _HelpAll(argparse.Action):
+    """Print the help of every option, and end."""
+
+    def __call__(self, parser: Any, *_: Any) -> NoReturn:
+        parser.short = set()
+        parser.print_help()
+        parser.exit()
 
 
 def add_options(command: Any, cls: type) -> None:

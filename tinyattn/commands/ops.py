@@ -18,9 +18,8 @@ FAST, READABLE = "fast", "readable"
 
 
 def add_ops(command: Any, default: str = FAST) -> None:
-    text = f"which functions compute: the faster forms ({FAST}); every op as its file in tinyattn/ops has it, in this "
-    text += f"process, for a breakpoint ({READABLE}); or FILE.py, whose softmax, attention, ... with their backwards "
-    text += "take the place of the library's, once `tinyattn check` finds them right; or a course's folder `answers` "
+    text = f"whose ops compute: the library's faster forms ({FAST}), every op as its file says ({READABLE}), yours of "
+    text += "FILE.py, which `tinyattn check` has to find right, or a course's folder `answers` "
     command.add_argument("--ops", default=default, metavar="OPS", help=text + f"(default: {default})")
     text = "with --ops FILE.py: compute with its functions whether or not they are right, to see what a bug does"
     command.add_argument("--unchecked", action="store_true", help=text)

@@ -22,42 +22,45 @@ from .runs import drawing, said
 
 HELP = "train a model, print its table, write a folder"
 DEFAULT = "sasrec"
+SHORT = ("data", "world", "out", "model", "preset", "ops", "epochs", "lr", "seed", "loss", "maxlen",
+         "dim", "blocks", "heads", "dropout")  # fmt: skip
 
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:
     """The parser, with the flags of the model that `arguments` name."""
-    name = _asked(arguments)
+    asked = _asked(arguments)
+    name = asked if asked in MODELS else DEFAULT
     command = commands.add_parser(
         "train",
         help=HELP,
-        description="Train on data, which is generated where none is named, and write the folder RUN. "
-        "Killed and started again with the same arguments, it goes on where it was.",
-        epilog=f"Shown are the options of --model {name}; `tinyattn train --model NAME --help` shows those of "
-        f"{', '.join(other for other in MODELS if other != name)}.",
+        short=SHORT,
+        description="Train on DATA, or on generated data, and write the folder RUN. Killed and started again with the "
+        "same arguments, it goes on where it was.",
+        epilog=f"These are options of --model {name}: --model NAME --help shows those of another.",
     )
     measure = MEASURES[MODELS[name].table]
     measure.add_data(command)
     command.add_argument("--out", metavar="RUN", help="the folder to write (default: runs/MODEL-DATA, or PRESET-DATA)")
     text = f"one of {', '.join(MODELS)} (default: {DEFAULT}, or the preset's)"
     command.add_argument("--model", default=name, metavar="NAME", help=text)
-    presets = "; ".join(f"{preset} ({said.source})" for preset, said in PRESETS.items())
-    text = f"a model with a paper's options, any of which a flag replaces: {presets}"
+    text = f"a model with a paper's options, any of which a flag replaces: {', '.join(PRESETS)}"
     command.add_argument("--preset", metavar="NAME", help=text)
     add_ops(command)
     add_options(command, MODELS[name])
     measure.add(command)
+    if name != asked and arguments[:1] == ["train"] and not {"-h", "--help", "--help-all"}.isdisjoint(arguments):
+        command.error(f"model is {asked!r}, expected {one_of(MODELS, asked)}")
     return command
 
 
 def _asked(arguments: Sequence[str]) -> str:
-    """The model that is named, or else the preset's; the default one for what is not known, which `run` refuses."""
+    """The model that is named, or else the preset's, or else the default one."""
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)     # abbreviations as in the real one
     parser.add_argument("--model", nargs="?")
     parser.add_argument("--preset", nargs="?")
     said = parser.parse_known_args(list(arguments))[0]
     preset = PRESETS.get(said.preset)
-    name = preset.model if preset and said.model is None else said.model
-    return name if name in MODELS else DEFAULT
+    return said.model or (preset.model if preset else DEFAULT)
 
 
 def said_of_unknown(unknown: Sequence[str], options: argparse.Namespace) -> str:

@@ -34,9 +34,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
     """Base of the estimators. A new one has options, shared with its network, a `name`, and that `Network`."""
 
     loss: str = option(
-        "bce", "one sampled negative a position, it and the target scored apart (bce) or by the difference of their "
-        "scores (bpr); cross-entropy over all items (ce); or, with many negatives, gSASRec's calibrated loss, a "
-        "softmax over the sample, GRU4Rec's BPR-max",
+        "bce", "with one negative a position (bce, bpr), over all items (ce), or with many negatives",
         choices=OBJECTIVES, group="training",
     )  # fmt: skip
     batch_size: int = option(
