@@ -30,7 +30,7 @@ if __package__ is None:
 
 from benchmarks.against import Side, both
 from benchmarks.children import environment
-from benchmarks.machine import README, RESULTS, ROOT, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
 
 RESULT = RESULTS / "reading.json"
 FORMS = {
@@ -91,7 +91,7 @@ def measured(sides: tuple[Side, ...], path: Path, rounds: int) -> dict[str, Any]
 
 
 def text(results: dict[str, Any]) -> str:
-    """What README says, from the results file alone."""
+    """What docs/data.md says, from the results file alone."""
     return " ".join(_sentence(result) for result in results.values())
 
 
@@ -106,12 +106,12 @@ def _sentence(result: dict[str, Any]) -> str:
     return (
         f"{result['rows']:,} rows take {min(seconds):.0f} to {max(seconds):.0f} s of one core and {memory:.1f} GB to "
         f"read, plain or gzipped, with numbers or words for ids{before} ({machine['cpu']}, NumPy {machine['numpy']}, "
-        f"{machine['date']}; [benchmarks/results/reading.json](benchmarks/results/reading.json))."
+        f"{machine['date']}; [benchmarks/results/reading.json](../benchmarks/results/reading.json))."
     )
 
 
 def pages() -> dict[Path, str]:
-    return {README: text(json.loads(RESULT.read_text()))}
+    return {ROOT / "docs" / "data.md": text(json.loads(RESULT.read_text()))}
 
 
 def main() -> None:

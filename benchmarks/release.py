@@ -47,6 +47,7 @@ REASONS = {
     "tinyattn generate runs/gpt2": "GPT-2's weights are not shipped; tests/models/layouts makes small ones",
     "tinyattn reproduce": "an experiment takes minutes to hours; tests/experiments runs small ones",
 }
+READ = ("README.md", "docs/data.md", "docs/transformers.md")  # what a newcomer types, in this order
 RELATIVE = r"\]\((?!https?:|#)[^)]+\)"  # the end of a link or picture that leads to a file of the checkout
 LINKS_OUT = "where there is a network, `sphinx-build -b linkcheck -c website . build/links` asks each for an answer"
 # What README supposes that a reader has: files, and runs that other commands made.
@@ -213,7 +214,7 @@ def follow_readme(version: str, programs: Path, folder: Path, wheel: Path, whole
         (folder / name).write_text(content)
     counts, failures = {"commands": 0, "pieces of Python": 0}, []
     before = [Step(shlex.split(line)) for line in BEFORE]
-    for step in before + steps((ROOT / "README.md").read_text()):
+    for step in before + [step for page in READ for step in steps((ROOT / page).read_text())]:
         if step.words and reason_not_to_run(step):
             continue
         print(f"         {version}: {step}", flush=True)

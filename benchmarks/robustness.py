@@ -7,7 +7,8 @@ are killed or run side by side are forks of this process, which has imported eve
 which would take longer than all the rest; files are broken and read again in this process. Moments of kills are
 fractions of the time that an undisturbed run takes, so on another machine, or a loaded one, other moments are tried.
 
-Writes benchmarks/results/robustness.json after each kind and, once all are there, .md and a line of README. --share
+Writes benchmarks/results/robustness.json after each kind and, once all are there, .md and a line of
+docs/check.md. --share
 tries less of everything and writes nothing; --only measures some kinds again and leaves the others as they are. Exit
 code 1 where something failed.
 """
@@ -42,7 +43,7 @@ from hypothesis import strategies as st
 from tqdm import tqdm
 
 from benchmarks.children import environment
-from benchmarks.machine import README, RESULTS, ROOT, describe_code, made_on, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, describe_code, made_on, write_pages, write_result
 from tests.data.broken_files import broken, files, held
 from tests.models.broken_runs import Change, Run, changes, damaged
 from tests.models.worlds import write_tiny
@@ -496,18 +497,18 @@ def total(result: dict[str, Any]) -> tuple[int, int]:
 
 
 def line(result: dict[str, Any]) -> str:
-    """For README."""
+    """For docs/check.md."""
     (tries, failures), kinds = total(result), result["kinds"]
     return (
         f"Under attack, {tries:,} tries ended in {failures} failures: {kinds['kills']['tries']} kills at random "
         f"moments, {kinds['races']['tries']} races of two trainings for one folder, broken files, and code that lies "
-        "to `tinyattn check`: [benchmarks/results/robustness.md](benchmarks/results/robustness.md)."
+        "to `tinyattn check`: [benchmarks/results/robustness.md](../benchmarks/results/robustness.md)."
     )
 
 
 def pages() -> dict[Path, str]:
     result = json.loads(RESULT.read_text())
-    return {PAGE: page(result), README: line(result)}
+    return {PAGE: page(result), ROOT / "docs" / "check.md": line(result)}
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import README, RESULTS, ROOT, clean_environment, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, clean_environment, describe, write_pages, write_result
 from tinyattn.data import Split, leave_one_out, read
 from tinyattn.evaluation import draw_candidates, evaluate
 from tinyattn.experiments.tables import cell
@@ -51,7 +51,7 @@ class Table:
     configurations: dict[str, Configuration]
     published: list[tuple[str, ...]]  # title, then a cell for each of COLUMNS
     remarks: str = ""
-    in_readme: bool = False
+    quoted_on: Path | None = None
     more: dict[str, Callable[[dict[str, Any], str], str]] = field(
         default_factory=dict
     )  # heading: (result, row) -> cell
@@ -141,7 +141,7 @@ def _write(table: Table, result: dict[str, Any]) -> None:
 
 def pages_of(table: Table) -> dict[Path, str]:
     result = json.loads(table.result.read_text())
-    return {table.page: page(table, result)} | ({README: summary(table, result)} if table.in_readme else {})
+    return {table.page: page(table, result)} | ({table.quoted_on: summary(table, result)} if table.quoted_on else {})
 
 
 COLUMNS = [("full", "hr@10"), ("full", "ndcg@10"), ("uni100", "hr@10"), ("uni100", "ndcg@10"), ("pop100", "hr@10"),
@@ -194,7 +194,7 @@ def _machine(machine: dict[str, Any]) -> str:
 
 
 def summary(table: Table, result: dict[str, Any]) -> str:
-    """What README quotes of the page, from the results file alone."""
+    """What that page quotes, from the results file alone."""
     shown = COLUMNS[:4]
     rows = {name: [row] for name, row in result["baselines"].items()}
     runs = {key: list(result.get("runs", {}).get(key, {}).values()) for key in table.configurations}
@@ -215,7 +215,7 @@ def summary(table: Table, result: dict[str, Any]) -> str:
             "",
             f"{table.remarks.strip()} Between seeds full metrics differ by up to {100 * max(moves[:2]):.0f} % "
             f"of their value, sampled ones by {100 * max(moves[2:]):.0f} %: smaller differences say nothing. "
-            f"All of it, with published numbers: [{where}]({where}).",
+            f"All of it, with published numbers: [{where}](../{where}).",
         ]
     return "\n".join(lines)
 

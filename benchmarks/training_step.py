@@ -321,6 +321,21 @@ def summary(result: dict[str, Any]) -> str:
     )
 
 
+def sentence(result: dict[str, Any]) -> str:
+    """README's, from the results file alone: PyTorch's faster form in each configuration."""
+    torch = ("torch-mha", "torch-sdpa")
+    times = [
+        min(float(np.median(ratios(row, name))) for name in torch if name in row["contenders"])
+        for row in result.values()
+    ]
+    machine = next(iter(result.values()))["machine"]
+    return (
+        f"PyTorch takes {min(times):.2f} to {max(times):.2f} times as long for a step, in the faster of its two usual "
+        f"forms and in {len(times)} configurations (medians, {machine['cores']} cores of {machine['cpu']}, "
+        f"{machine['date']}; [docs/speed.md](docs/speed.md))."
+    )
+
+
 def _ratio(row: dict[str, Any], name: str) -> str:
     return f"{np.median(ratios(row, name)):.2f}" if name in row["contenders"] else ""
 
@@ -338,7 +353,7 @@ def goals(result: dict[str, Any]) -> str:
 def pages() -> dict[Path, str]:
     result = json.loads(RESULT.read_text())
     said = summary(result)
-    return {PAGE: page(result), README: said, SPEED: f"{said}\n\n{goals(result)}"}
+    return {PAGE: page(result), README: sentence(result), SPEED: f"{said}\n\n{goals(result)}"}
 
 
 HOW = f"""

@@ -63,9 +63,10 @@ def test_the_page_of_the_course_is_of_these_chapters():
         assert row["exercises"] == len(chapter.exercises)
 
 
-def test_readme_prints_what_its_gradcheck_prints():
-    code = next(c for c in re.findall(r"```python\n(.*?)```", README, re.S) if "gradcheck" in c)
-    shown = next(text for text in re.findall(r"```text\n(.*?)```", README, re.S) if "gradients" in text.split("\n")[0])
+def test_the_page_of_the_checker_prints_what_its_gradcheck_prints():
+    page = (ROOT / "docs" / "check.md").read_text()
+    code = next(c for c in re.findall(r"```python\n(.*?)```", page, re.S) if "def swish" in c)
+    shown = next(text for text in re.findall(r"```text\n(.*?)```", page, re.S) if "gradients" in text.split("\n")[0])
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(code, {})
@@ -90,11 +91,12 @@ def test_readme_prints_what_its_check_prints(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out == shown
 
 
-def test_readme_runs_on_a_file_of_ones_own(tmp_path, monkeypatch, capsys):
+def test_the_page_of_data_runs_on_a_file_of_ones_own(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     rows = [(user, (user * 7 + t) % 60 + 1) for user in range(1, 30) for t in range(6)]
     Path("interactions.txt").write_text("".join(f"{user} {item}\n" for user, item in rows))
-    code = next(c for c in re.findall(r"```python\n(.*?)```", README, re.S) if "leave_one_out" in c)
+    page = (ROOT / "docs" / "data.md").read_text()
+    code = next(c for c in re.findall(r"```python\n(.*?)```", page, re.S) if "leave_one_out" in c)
     exec(code.replace("heads=2)", "heads=2, dim=8, epochs=1)"), {})
     assert "hr@10" in capsys.readouterr().out
     assert Path("model.npz").exists()

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import release
 
-README = (release.ROOT / "README.md").read_text()
+README = "\n".join((release.ROOT / page).read_text() for page in release.READ)
 
 
 def test_every_command_of_readme_is_a_step_and_every_reason_is_needed():

@@ -128,6 +128,8 @@ def forward_of(op: Subject) -> Callable[..., Any]:
     def forward(*args: Any, **kwargs: Any) -> Any:
         with _named(op, False):
             given = dict(op.signature.bind(*args, **kwargs).arguments)
+            if "rate" in op.lacks and given.get("keep") is None:
+                given.pop("rate", None)                      # without a mask nothing is dropped, at whatever rate
             outputs, _ = op._run(given, lent=True)
             if any(x is None for x in outputs):
                 missing = ", ".join(n for n, x in zip(op.spec.outputs, outputs, strict=True) if x is None)

@@ -34,7 +34,8 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
     """Base of the estimators. A new one has options, shared with its network, a `name`, and that `Network`."""
 
     loss: str = option(
-        "bce", "with one negative a position (bce, bpr), over all items (ce), or with many negatives",
+        "bce", "one negative a position (bce, bpr), all items (ce), many negatives (gbce of gSASRec, sampled-softmax, "
+        "bpr-max of GRU4Rec)",
         choices=OBJECTIVES, group="training",
     )  # fmt: skip
     batch_size: int = option(

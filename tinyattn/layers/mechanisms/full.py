@@ -102,7 +102,6 @@ class Full(Mechanism):
         if bias is None and a is None and not is_readable() and (not dropping or m >= LONG_WITH_DROPOUT):
             return in_tiles(q, k, v, mask, pair_mask(rng, rate) if dropping else None)     # the same numbers, sooner
         keep = dropout_mask(q, (*q.shape[:-1], m), rate, rng)
-        rate = 0.0 if keep is None else rate
         out, weights = attention(q, k, v, mask.array(n, m, like=q), bias, keep, rate)
         if a is not None:
             out += relative_values(dropout(weights, keep, rate), a)
