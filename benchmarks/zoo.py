@@ -25,7 +25,7 @@ if __package__ is None:
 import numpy as np
 from tqdm import tqdm
 
-from benchmarks.machine import README, RESULTS, describe, made_on, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, describe, made_on, write_pages, write_result
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.diagnosis import FINGERPRINTS, diagnose
 from tinyattn.check.measure import measure, summary
@@ -46,7 +46,7 @@ SAME = {
 
 def pages() -> dict[Path, str]:
     result = json.loads(RESULT.read_text())
-    return {PAGE: page(result), README: quote(result)}
+    return {PAGE: page(result), ROOT / "docs" / "check.md": quote(result)}
 
 
 def main() -> None:
@@ -248,7 +248,7 @@ def _fair_lines(found: dict[str, Any]) -> list[str]:
 
 
 def quote(result: dict[str, Any]) -> str:
-    """What README says of it, from the results file alone."""
+    """What docs/check.md says of it, from the results file alone."""
     rows, planted, held = result["zoo"]["summary"], result["naming"]["summary"], result["sound"]
     bugs, killed = sum(r["bugs"] for r in rows), sum(r["killed"] for r in rows)
     there, seen, known, right = (sum(r[key] for r in planted) for key in ("planted", "killed", "known", "named right"))
@@ -259,7 +259,7 @@ def quote(result: dict[str, Any]) -> str:
         f"zoo: it names {right} of them rightly ({100 * right / known:.0f} %), and {wrong} wrongly. Of "
         f"{held['implementations']} correct implementations, with {held['examples']:,} cases a property, it calls "
         f"{len(held['accused'])} wrong: "
-        "[benchmarks/results/zoo.md](benchmarks/results/zoo.md)."
+        "[benchmarks/results/zoo.md](../benchmarks/results/zoo.md)."
     )
 
 
