@@ -74,7 +74,8 @@ class Step(NamedTuple):
 def steps(readme: str) -> list[Step]:
     """README's commands and pieces of Python, in its order; a ```text below one is what it prints."""
     found: list[Step] = []
-    for fence, body, line in re.findall(r"^```(\w+)\n(.*?)^```$|^ {4,6}((?:pip|tinyattn) [^\n]*)$", readme, re.M | re.S):
+    fence_or_command = r"^```(\w+)\n(.*?)^```$|^ {4,6}((?:pip|tinyattn) [^\n]*)$"
+    for fence, body, line in re.findall(fence_or_command, readme, re.M | re.S):
         if fence == "python":
             found.append(Step([], body))
         elif fence == "text":

@@ -71,6 +71,54 @@ def test_an_import_from_a_later_floor_would_be_seen(line, tmp_path):
     assert not later(path, tmp_path)
 
 
+def graph(root):
+    """The files that each file of a package imports, also for types alone or inside of a function."""
+    files = {p.relative_to(root.parent).with_suffix("").as_posix().replace("/", "."): p for p in root.rglob("*.py")}
+    files = {name.removesuffix(".__init__"): path for name, path in files.items()}
+
+    def imported(name, path):
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                start = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+                whole = ".".join([*start, *filter(None, [node.module])])
+                yield from (f"{whole}.{a.name}" if f"{whole}.{a.name}" in files else whole for a in node.names)
+            elif isinstance(node, ast.Import):
+                yield from (a.name for a in node.names)
+
+    return {name: {other for other in imported(name, path) if other in files} for name, path in files.items()}
+
+
+def circle(edges):
+    """Names that lead back to the first one, or none."""
+    done, way = set(), []
+
+    def visit(name):
+        if name in way:
+            return [*way[way.index(name) :], name]
+        if name in done:
+            return []
+        way.append(name)
+        found = next(filter(None, map(visit, sorted(edges[name] - {name}))), [])
+        way.pop()
+        done.add(name)
+        return found
+
+    return next(filter(None, map(visit, sorted(edges))), [])
+
+
+@pytest.mark.parametrize("folder", [ROOT, ROOT.parent / "benchmarks"], ids=lambda p: p.name)
+def test_no_files_import_each_other(folder):
+    assert not circle(graph(folder))
+
+
+def test_a_circle_would_be_seen(tmp_path):
+    (tmp_path / "p").mkdir()
+    for name, text in {"a": "def f():\n    from . import b", "b": "from .c import x", "c": "import p.a"}.items():
+        (tmp_path / "p" / f"{name}.py").write_text(text)
+    assert circle(graph(tmp_path / "p")) == ["p.a", "p.b", "p.c", "p.a"]
+
+
 def test_only_the_backend_knows_cupy():
     knows = [path for path in ROOT.rglob("*.py") if re.search(r"import cupy|cupyx?\.", path.read_text())]
     assert knows == [ROOT / "backend.py"]

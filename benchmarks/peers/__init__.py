@@ -22,6 +22,7 @@ CONTENDERS = {
     "jax": ("jax", "jax_model", "Jax"),
 }
 THREADS = 2
+BEST = 10  # items of an answer
 ADAM = {"lr": 1e-3, "betas": (0.9, 0.98), "eps": 1e-8}
 
 

@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers import THREADS, child
+from benchmarks.peers import BEST, THREADS, child
 from benchmarks.peers.scoring import reference
 from tinyattn.data import Vocabulary
 from tinyattn.models import SASRec, SASRecNetwork
 from tinyattn.tree import tree_map
 
-BEST = 10
 SECONDS = 0.2  # of calls in a round, about; at least one, at most
 CALLS = 200
 

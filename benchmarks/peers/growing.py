@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.peers import THREADS, child
-from benchmarks.peers.answering import BEST
+from benchmarks.peers import BEST, THREADS, child
 from benchmarks.peers.scoring import reference
 from tinyattn.data import Vocabulary
 from tinyattn.models import DecoderNetwork, SASRec, SASRecNetwork

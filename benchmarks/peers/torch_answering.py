@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.peers import THREADS
-from benchmarks.peers.answering import BEST
+from benchmarks.peers import BEST, THREADS
 from benchmarks.peers.torch_models import FusedAttention, SASRec, put
 from tinyattn.data import pad
 from tinyattn.models import SASRecNetwork

@@ -13,8 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.peers import ADAM, THREADS
-from benchmarks.peers.answering import BEST
+from benchmarks.peers import ADAM, BEST, THREADS
 from benchmarks.peers.torch_models import put, take
 from tinyattn.data import TextBatch
 

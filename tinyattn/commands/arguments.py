@@ -58,7 +58,7 @@ class Parser(argparse.ArgumentParser):
 class _HelpAll(argparse.Action):
     """Print the help of every option, and end."""
 
-    def __call__(self, parser: Any, *_: Any) -> NoReturn:
+    def __call__(self, parser: Any, *_: Any) -> None:
         parser.short = set()
         parser.print_help()
         parser.exit()

@@ -6,7 +6,7 @@ LiGR is that of Borisyuk et al. 2025 ("From Features to Transformers: Redefining
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from ..ops import dropout, dropout_backward, sigmoid
 from .dense import DenseCache, dense, dense_backward, dense_init
 from .dropout_mask import dropout_mask
 from .rows import gather_rows
-
-if TYPE_CHECKING:
-    from .block import Block
 
 
 class LiGRCache(NamedTuple):
@@ -60,7 +57,7 @@ def gated_backward(p: Any, dy: Array, cache: GatedCache, rate: float) -> tuple[A
 
 
 def ligr_block(
-    block: Block, p: Any, x: Array, *, at: Array | None = None, rng: Any = None, **context: Any
+    block: Any, p: Any, x: Array, *, at: Array | None = None, rng: Any = None, **context: Any
 ) -> tuple[Array, LiGRCache]:
     """x + σ(x W1 + b1) ⊙ dropout(attention(LN(x))), then x + σ(x W2 + b2) ⊙ dropout(ffn(LN(x))).
 
@@ -79,7 +76,7 @@ def ligr_block(
     return y, LiGRCache(norm_1, attention, gated_1, norm_2, ffn, gated_2)
 
 
-def ligr_block_backward(block: Block, p: Any, dy: Array, cache: LiGRCache) -> tuple[Array, dict[str, Any]]:
+def ligr_block_backward(block: Any, p: Any, dy: Array, cache: LiGRCache) -> tuple[Array, dict[str, Any]]:
     """The mirror of `ligr_block`: x is read by the residual, the gate and the norm. -> dx, grads."""
     dx, df, gate_2 = gated_backward(p["gate_2"], dy, cache.gated_2, block.rate)
     dh, ffn = block.feed_forward.backward(p["feed_forward"], df, cache.feed_forward)

@@ -5,19 +5,16 @@ It is here to be compared with `pre` (Kang & McAuley 2018, section IV-F, ablatio
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..backend import Array
 from ..ops import dropout, dropout_backward
 from .block_cache import BlockCache
 from .dropout_mask import dropout_mask
 
-if TYPE_CHECKING:
-    from .block import Block
-
 
 def plain_block(
-    block: Block, p: Any, x: Array, *, at: Array | None = None, rng: Any = None, **context: Any
+    block: Any, p: Any, x: Array, *, at: Array | None = None, rng: Any = None, **context: Any
 ) -> tuple[Array, BlockCache]:
     """u = dropout(attention(LN(x))), then y = dropout(ffn(LN(u))). Shapes: x (..., n, D) -> y (..., n, D), cache."""
     if at is None:
@@ -31,7 +28,7 @@ def plain_block(
     return dropout(f, keep_2, block.rate), BlockCache(norm_1, attention, keep_1, norm_2, ffn, keep_2)
 
 
-def plain_block_backward(block: Block, p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
+def plain_block_backward(block: Any, p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
     """The mirror of `plain_block`: there is one path, and the gradient passes everything on it. -> dx, grads."""
     df = dropout_backward(dy, cache.keep_2, block.rate)
     du, norm_2, ffn = block.normed_feed_forward.of(cache.feed_forward).backward(

@@ -95,6 +95,7 @@ MODELS: dict[str, type[Estimator]] = {
     "swin": Swin,
     "beit": BEiT,
 }
+Estimator.models = MODELS      # by their names `Estimator.load` knows them
 
 __all__ = [
     "BASELINES",

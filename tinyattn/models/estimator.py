@@ -25,6 +25,7 @@ class Estimator:
     criterion: ClassVar[str]                 # what chooses the epoch, if anything does
     vocabularies: ClassVar[tuple[str, ...]] = ()       # each is a Vocabulary, set by fit and load
     attends: bool = False                    # is there attention to show?
+    models: ClassVar[dict[str, type[Estimator]]] = {}  # MODELS, which models/__init__.py fills in
     _said: tuple[tuple[Any, ...], dict[str, Any]]      # the constructor's arguments
 
     def __new__(cls, *values: Any, **options: Any) -> Self:
@@ -101,10 +102,8 @@ class Estimator:
         if unknown:
             raise TypeError(f"load got {', '.join(sorted(unknown))}, expected device or workers")
         meta, arrays = read_arrays(Path(path), "model")
-        from . import MODELS  # which imports every model, and this file
-
         is_base = not hasattr(cls, "name")
-        known = {n: kind for n, kind in MODELS.items() if issubclass(kind, cls)} if is_base else {cls.name: cls}
+        known = {n: kind for n, kind in cls.models.items() if issubclass(kind, cls)} if is_base else {cls.name: cls}
         if not isinstance(meta.get("model"), str) or meta["model"] not in known:
             raise FileError(f"{path} is of model {meta.get('model')}, expected {' or '.join(known)}")
         try:

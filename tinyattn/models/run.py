@@ -162,10 +162,9 @@ class RunFolder:
         return config
 
     def _refuse_other(self, found: dict[str, Any], config: dict[str, Any]) -> None:
-        from . import MODELS  # which imports this file
-
-        if isinstance(found.get("model"), str) and found["model"] in MODELS:
-            found = found | {"parameters": MODELS[found["model"]].identity_today(found["parameters"])}
+        models = Estimator.models
+        if isinstance(found.get("model"), str) and found["model"] in models:
+            found = found | {"parameters": models[found["model"]].identity_today(found["parameters"])}
         old, new = (
             c["parameters"] | _evaluation(c) | {"model": c.get("model"), "ops": c.get("ops", "fast")}
             for c in (found, config)

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from .choosing import best_of, in_order, refuse_k
-
-if TYPE_CHECKING:
-    from .recommender import Recommender
 
 
 class Growing(NamedTuple):
@@ -32,7 +29,7 @@ class Session:
     It is of the model as it was when the session began. A copy goes on by itself.
     """
 
-    def __init__(self, model: Recommender, history: Sequence[Any] = (), user: Any = None) -> None:
+    def __init__(self, model: Any, history: Sequence[Any] = (), user: Any = None) -> None:
         self._model, self._vocabulary = model, model.fitted()
         self._user = None if user is None else model.user_numbers([user])
         self._growing, self._learned = model.growing(), _learned(model)
@@ -93,6 +90,6 @@ class Session:
         return scores
 
 
-def _learned(model: Recommender) -> tuple[Any, Any]:
+def _learned(model: Any) -> tuple[Any, Any]:
     """What is another object once the model has learned again."""
     return model.items, getattr(model, "parameters", None)

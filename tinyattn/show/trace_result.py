@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from .records import Call, Entry
 from .trace_html import page
 from .trace_step import Step
 from .trace_table import aligned, origin, table
-
-if TYPE_CHECKING:
-    from .views import View
 
 LISTED = 12          # values, where a name stands for several
 
@@ -107,7 +104,7 @@ class Trace:
         """From the loss back to one number of an input or a parameter, e.g. `("query.W", (3, 7))`: see `follow`."""
         return follow(self, name, index, h)
 
-    def player(self, steps: tuple[int, int] | None = None, follow: int | None = None, title: str = "") -> View:
+    def player(self, steps: tuple[int, int] | None = None, follow: int | None = None, title: str = "") -> Any:
         """A page that steps through all this, in a notebook or, by `.save("FILE.html")`, by itself: see `player`."""
         from .views import player
 

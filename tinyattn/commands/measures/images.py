@@ -12,7 +12,7 @@ import numpy as np
 from ...data import IMAGE_SETS, Images, ImageSource, Parts, Truth
 from ...models import BEiT, ImageModel, RunFolder, ViT, distances_by_head
 from ..tables import print_distances, print_means
-from .measure import InTenths
+from .measure import InTenths, open_kind
 
 LOOKED_AT = 100          # images over which the distances of attention are means
 
@@ -50,8 +50,6 @@ class OfImages(InTenths):
         return super().settings(options) | {"start": start}
 
     def _start(self, options: argparse.Namespace) -> BEiT:
-        from . import open_kind  # it knows all kinds, this one among them
-
         found: BEiT = open_kind(options.start, BEiT)[0]
         return found
 
@@ -59,8 +57,6 @@ class OfImages(InTenths):
         """With the answers of the source's teacher, where it has one."""
         if source.teacher is None:
             return source.load(), None
-        from . import open_kind  # it knows all kinds, this one among them
-
         teacher, _ = open_kind(source.teacher, ImageModel)
         data = source.load()
         return replace(data, teacher=teacher.classify(data)), None

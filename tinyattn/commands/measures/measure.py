@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from ...data import Parts, Truth
-from ...models import RunFolder
+from ...models import Estimator, RunFolder
 from ..arguments import RANKING, reading_given
 
 Splits = Mapping[str, Callable[[Any], Any]]     # name -> what is learned from, chosen by, and measured on
@@ -139,3 +140,21 @@ def refuse_ranking(options: argparse.Namespace, model: str, measure: Measure) ->
     given = ", ".join(f"--{name}" for name in RANKING if hasattr(options, name))
     if given:
         raise ValueError(f"{given}: for a model that ranks items, and model {model} {measure.does}")
+
+
+MEASURES: dict[str, Measure] = {}        # all kinds by name: __init__.py fills them in
+
+
+def open_kind(folder: str | Path, kind: type[Estimator], device: str = "cpu") -> tuple[Any, dict[str, Any]]:
+    """The model of a finished run, and its configuration.
+
+    Raises FileError as `RunFolder.open`, and ValueError, which names the right command, for a model of another kind.
+    """
+    model, config = RunFolder(folder).open(Estimator, device=device)
+    if not isinstance(model, kind):
+        measure = MEASURES[model.table]
+        asked = f"`tinyattn {measure.asked_by}` asks it, and " if measure.asked_by else ""
+        raise ValueError(
+            f"{folder} is of model {model.name}, which {measure.does}: {asked}`tinyattn evaluate` measures it"
+        )
+    return model, config

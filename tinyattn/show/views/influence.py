@@ -18,7 +18,6 @@ from ...check.binding import asked_of, bind, named_results
 from ..follow import widened
 from ..recorder import Recorder
 from ..records import Call, Entry
-from ..trace_result import Trace
 
 H = 1e-6                               # the nudge, times max(1, |number|)
 
@@ -33,7 +32,7 @@ class Reach(NamedTuple):
 class Influence:
     """`reach[step][i]` of the numbers of steps that could be nudged; the others are left out."""
 
-    def __init__(self, trace: Trace, most: int) -> None:
+    def __init__(self, trace: Any, most: int) -> None:
         """Follow whole steps, in order, until `most` numbers have been nudged."""
         self._trace = trace
         self._last_forward = max((e.number for e in trace.roots[0].entries()), default=-1)

@@ -17,7 +17,6 @@ from ..pairing import forward_of, gradients_of, value_of
 from ..records import Call, Entry
 from ..sources import dotted, function_lines, statement_at
 from ..trace_html import page
-from ..trace_result import Trace
 from ..trace_table import place
 from ..trace_table import title as title_of
 from .influence import Influence
@@ -30,7 +29,7 @@ ALGEBRA = (ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Name, ast.Attr
 NOISE = 1e-7             # of the largest rate, or of 1: what a difference quotient says below it is rounding
 
 
-def player(trace: Trace, steps: tuple[int, int] | None = None, follow: int | None = None, title: str = "") -> View:
+def player(trace: Any, steps: tuple[int, int] | None = None, follow: int | None = None, title: str = "") -> View:
     """A page that steps through a trace. `steps`: only these, first and last; the default is all.
 
     `follow` is how many numbers can be followed, whole arrays in order: for each all is run again twice. By default as
@@ -46,7 +45,7 @@ def player(trace: Trace, steps: tuple[int, int] | None = None, follow: int | Non
     return View("player", title, data, page(trace.roots, trace.header()))
 
 
-def _range(trace: Trace, steps: tuple[int, int] | None) -> tuple[int, int]:
+def _range(trace: Any, steps: tuple[int, int] | None) -> tuple[int, int]:
     first, last = steps or (0, len(trace) - 1)
     if not 0 <= first <= last < len(trace):
         raise ValueError(f"steps {first}-{last} are not there: the trace has steps 0-{len(trace) - 1}")
@@ -62,7 +61,7 @@ def _range(trace: Trace, steps: tuple[int, int] | None) -> tuple[int, int]:
 class _Page:
     """Gathers arrays, functions and calls once each, under numbers."""
 
-    def __init__(self, trace: Trace, first: int, last: int) -> None:
+    def __init__(self, trace: Any, first: int, last: int) -> None:
         self._trace, self._first, self._last = trace, first, last
         self._arrays: dict[int, int] = {}                     # id of an array: its number
         self._values: list[np.ndarray] = []                   # by number
