@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 from collections.abc import Iterable
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tinyattn import machine
-from tinyattn.files import write_atomically
+from tinyattn.files import json_text, write_atomically
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
@@ -25,7 +24,7 @@ def read_no_arguments(doc: str | None) -> None:
 
 def write_result(path: Path, result: Any) -> None:
     """As JSON, whole or not at all: some are written again and again while they are measured."""
-    write_atomically(path, (json.dumps(result, indent=1, ensure_ascii=False) + "\n").encode())
+    write_atomically(path, (json_text(result) + "\n").encode())
 
 
 def write_pages(script: str, pages: dict[Path, str]) -> None:

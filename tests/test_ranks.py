@@ -21,7 +21,7 @@ from tinyattn.data import Interactions, Sampler, leave_one_out
 from tinyattn.evaluation import NaNScoreError, evaluate, target_ranks
 from tinyattn.models import MODELS, SASRec, SASRecNetwork
 from tinyattn.ranks import Ranks, RanksDifferError, alone, mpi, part_of, ranks, started
-from tinyattn.training import InterruptedRunError, Learner, Settings, loop, train
+from tinyattn.training import InterruptedRunError, Learner, Settings, around, train
 from tinyattn.tree import leaves
 
 pytestmark = pytest.mark.host
@@ -93,7 +93,7 @@ def test_a_run_goes_on_with_another_number_of_ranks(size, tmp_path, monkeypatch)
         asked = []
         yield lambda: asked.append(0) or (ranks().number == 1 and len(asked) == 10)
 
-    monkeypatch.setattr(loop, "_interrupts", interrupts)
+    monkeypatch.setattr(around, "_interrupts", interrupts)
     found = side_by_side(2, lambda _: lazily(checkpoint=path))
     assert [type(error) for error in found] == [InterruptedRunError] * 2
     assert len({str(error) for error in found}) == 1

@@ -140,8 +140,24 @@ def _sync(folder: Path) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write indented JSON. Raises ValueError for NaN and infinities, which JSON does not have."""
-    write_atomically(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+    """Write JSON to be read by people, too. Raises ValueError for NaN and infinities, which JSON does not have."""
+    write_atomically(path, (json_text(value) + "\n").encode())
+
+
+def json_text(value: Any, margin: str = "\n") -> str:
+    """JSON with a line an entry of an object; a list without objects, and an object in a list, is one line."""
+    inner = margin + " "
+    if isinstance(value, dict) and value:
+        entries = (json.dumps({key: 0}, ensure_ascii=False)[1:-2] + json_text(x, inner) for key, x in value.items())
+        return "{" + inner + ("," + inner).join(entries) + margin + "}"
+    if isinstance(value, list | tuple) and any(isinstance(x, dict) for x in value):
+        return "[" + inner + ("," + inner).join(_line(x) for x in value) + margin + "]"
+    return _line(value)
+
+
+def _line(value: Any) -> str:
+    separators = (",", ":") if isinstance(value, list | tuple) and len(value) > 20 else None     # numbers of users, say
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=separators)
 
 
 def read_json(path: Path) -> Any:

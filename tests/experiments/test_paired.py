@@ -7,7 +7,7 @@ import pytest
 
 from tinyattn.evaluation import ndcg, paired_difference
 from tinyattn.experiments import paired
-from tinyattn.experiments.paired import difference, in_pairs, letters, over_users, ranks_of, t_95
+from tinyattn.experiments.paired import difference, in_pairs, letters, over_users, packed, ranks_of, t_95, unpacked
 
 
 def test_ranks_as_letters_and_back():
@@ -99,3 +99,20 @@ def test_intervals_over_seeds_hold_the_truth_in_93_to_97_percent_of_2000_worlds(
         low, high = map(float, paired._over_seeds(0.3 + rng.standard_normal(seeds)).split(" to "))
         held.append(low <= 0.3 <= high)
     assert 0.93 <= np.mean(held) <= 0.97
+
+
+@pytest.mark.parametrize("largest", [1, 65_535, 65_536, 2**31])
+def test_lists_are_packed_whole(largest):
+    lists = np.array([[1, 2, largest], [0, 7, 3]])
+    np.testing.assert_array_equal(unpacked(packed(lists)), lists)
+    np.testing.assert_array_equal(unpacked(lists.tolist()), lists)      # as older versions wrote them
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "1 2 <u2", "1 2 <u2 AQACAA== x", "1 2 <f4 AQACAA==", "1 3 <u2 AQACAA==", "0 2 <u2 ", "1 2 <u2 *", [], [[]],
+     [[-1]], [[1], [1, 2]], [[[1]]], [[0.5]], 3, None],
+)  # fmt: skip
+def test_what_is_no_packed_list_is_refused(text):
+    with pytest.raises(ValueError):  # noqa: PT011
+        unpacked(text)

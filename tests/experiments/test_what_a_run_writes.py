@@ -15,7 +15,7 @@ from tinyattn.data.sequence_tasks import Recall
 from tinyattn.evaluation import best_items, beyond_accuracy, draw_candidates, evaluate, target_ranks
 from tinyattn.experiments import TaskData, carry_out, results_of, running
 from tinyattn.experiments.experiment import TIMES
-from tinyattn.experiments.paired import letters
+from tinyattn.experiments.paired import letters, packed, unpacked
 from tinyattn.experiments.whole import is_count, is_machine, is_number, is_whole
 from tinyattn.models import MODELS
 
@@ -38,7 +38,7 @@ def test_a_run_writes_what_its_model_is_measured_to_have(tmp_path, monkeypatch):
     beyond = beyond_accuracy(best, SPLIT)
     assert found["beyond"] == {
         "coverage@10": round(beyond["coverage"], 4), "novelty": round(beyond["novelty"], 3),
-        "popularity": round(beyond["popularity"], 3), "best": best.tolist(),
+        "popularity": round(beyond["popularity"], 3), "best": packed(best),
     }  # fmt: skip
     assert found["data"] == {"fingerprint": SPLIT.data.fingerprint(), "users": 60, "items": SPLIT.data.n_items,
                              "interactions": len(SPLIT.data)}  # fmt: skip
@@ -57,7 +57,8 @@ def test_lists_are_written_of_users_that_are_evenly_spaced(monkeypatch):
     model = MODELS["popularity"]().fit(SPLIT)
     best = best_items(model.score, SPLIT, 10)
     last = len(best) - 1
-    assert running._beyond(model, SPLIT)["best"] == best[[0, last // 3, 2 * last // 3, last]].tolist()
+    written = running._beyond(model, SPLIT)["best"]
+    np.testing.assert_array_equal(unpacked(written), best[[0, last // 3, 2 * last // 3, last]])
 
 
 def test_of_training_each_epochs_validation_and_the_median_pace_are_written(tmp_path, monkeypatch):

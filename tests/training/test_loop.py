@@ -12,7 +12,7 @@ from tinyattn import backend
 from tinyattn.data import Sampler, leave_one_out
 from tinyattn.files import Arrays, FileError, write_arrays
 from tinyattn.models import SASRecNetwork
-from tinyattn.training import DivergedError, InterruptedRunError, Learner, Settings, loop, train
+from tinyattn.training import DivergedError, InterruptedRunError, Learner, Settings, around, state, train
 from tinyattn.tree import leaves
 
 DATA = leave_one_out(TINY.generate()).train
@@ -274,8 +274,8 @@ def test_what_is_refused(values, message):
 def test_a_checkpoint_is_saved_again_once_fifty_times_as_long_has_gone_by(tmp_path, monkeypatch):
     """Saving takes a second of a clock that moves by one a look: so at most 2 % of the time."""
     clock, saved = iter(range(10**6)), []
-    monkeypatch.setattr(loop.time, "monotonic", lambda: float(next(clock)))
-    monkeypatch.setattr(loop.State, "save", lambda self, *_: saved.append((self.step, next(clock))))
+    monkeypatch.setattr(around.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(state.State, "save", lambda self, *_: saved.append((self.step, next(clock))))
     run(Settings(epochs=40, patience=0), checkpoint=tmp_path / "checkpoint.npz")
     gaps = np.diff([moment for _, moment in saved])
     assert len(saved) > 2
@@ -286,8 +286,8 @@ def test_the_arrays_of_a_checkpoint_are_whole_where_other_ranks_need_them(tmp_pa
     path = tmp_path / "checkpoint.npz"
     write_arrays(path, "checkpoint", {"a": 1}, {"x": np.arange(3.0)})
     for size, kind in ((1, Arrays), (2, dict)):
-        state = loop.State.__new__(loop.State)
-        state.learner = SimpleNamespace(ranks=SimpleNamespace(size=size))
-        meta, arrays = state._read(path)
+        new = state.State.__new__(state.State)
+        new.learner = SimpleNamespace(ranks=SimpleNamespace(size=size))
+        meta, arrays = new._read(path)
         assert meta == {"a": 1}
         assert type(arrays) is kind

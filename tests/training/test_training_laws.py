@@ -10,9 +10,9 @@ import pytest
 
 from tinyattn.training import Learner, Moments, Settings, adam, adamw, learner, train
 from tinyattn.training.adamw import decay_of
+from tinyattn.training.around import _interrupts
 from tinyattn.training.batch import Grouped
 from tinyattn.training.clipping import clip_by_global_norm
-from tinyattn.training.loop import _interrupts
 from tinyattn.training.schedules import rate_at, rate_factors
 
 pytestmark = pytest.mark.host  # plain numbers; tests of optimisers, steps and loops beside this file run on devices

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Any
 
@@ -81,6 +82,29 @@ def letters(ranks: np.ndarray) -> str:
     """A letter a user, of RANKS; a rank between two, which comes of ties, counts as the worse one."""
     found = np.frombuffer((RANKS + ".").encode(), dtype=np.uint8)[np.minimum(np.ceil(ranks).astype(int), 21) - 1]
     return found.tobytes().decode()
+
+
+def packed(lists: np.ndarray) -> str:
+    """Lists of item numbers as one text: their shape, the type of a number, and base64. Shapes: (users, k)."""
+    kind = "<u2" if np.max(lists, initial=0) < 1 << 16 else "<u4"
+    return f"{len(lists)} {lists.shape[1]} {kind} {b64encode(lists.astype(kind).tobytes()).decode()}"
+
+
+def unpacked(text: Any) -> np.ndarray:
+    """The lists (users, k) that `packed` has written down, or that an older version wrote as such.
+
+    Raises ValueError for anything else.
+    """
+    if isinstance(text, list):
+        found = np.array(text)
+    else:
+        users, k, kind, numbers = str(text).split(" ")
+        if kind not in ("<u2", "<u4"):
+            raise ValueError(f"{kind} is no type of item numbers")
+        found = np.frombuffer(b64decode(numbers, validate=True), kind).reshape(int(users), int(k))
+    if found.ndim != 2 or not found.size or found.dtype.kind not in "iu" or found.min() < 0:
+        raise ValueError("expected lists of item numbers, of one length")
+    return found
 
 
 def ranks_of(letters: str) -> np.ndarray:

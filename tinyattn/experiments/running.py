@@ -37,7 +37,7 @@ from ..machine import commit, describe
 from ..models import MODELS, Estimator, Recommender, Trained
 from ..training import WorkerKilledError
 from .experiment import TIMES, Dataset, Experiment, Results, Row, TaskData
-from .paired import letters
+from .paired import letters, packed, unpacked
 from .whole import is_machine, is_whole
 
 CHECKPOINT, STARTS = "checkpoint.npz", "starts.json"     # of a run that has not finished
@@ -57,8 +57,9 @@ def results_of(experiment: Experiment, out: Path) -> Results:
         if not path.exists():
             continue
         run = _expected(path, experiment, key, seed)
-        best = run["beyond"]["best"] if "beyond" in run else None
-        lists = {"lists": len(best), "items a list": len(best[0])} if best else {}
+        lists = {}
+        if "beyond" in run:
+            lists = dict(zip(("lists", "items a list"), unpacked(run["beyond"]["best"]).shape, strict=True))
         shared = {"fingerprint": run["data"]["fingerprint"], "ranks": len(run.get("ranks", "")), **lists}
         for name, value in shared.items():
             expected, other = first.setdefault((data, name), (value, path))
@@ -366,7 +367,7 @@ def _beyond(model: Recommender, split: Split) -> dict[str, Any]:
     some = np.linspace(0, len(best) - 1, min(COMPARED, len(best))).astype(int)
     return {
         f"coverage@{K}": round(found["coverage"], 4), "novelty": round(found["novelty"], 3),
-        "popularity": round(found["popularity"], 3), "best": best[some].tolist(),
+        "popularity": round(found["popularity"], 3), "best": packed(best[some]),
     }  # fmt: skip
 
 

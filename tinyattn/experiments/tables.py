@@ -6,10 +6,9 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..evaluation import overlap
 from .experiment import Experiment, Results, Row
+from .paired import unpacked
 from .pictures import Dot
 
 Column = tuple[str, str]                    # protocol, metric
@@ -123,7 +122,7 @@ def beyond(results: Results, keys: Sequence[str], titles: dict[str, str], first:
     for key in keys:
         if found := known[key]:
             cells = [f"{statistics.mean(run[name] for run in found):.3f}" for name in names]
-            lists, others = ([np.array(run["best"]) for run in runs] for runs in (found, known[first]))
+            lists, others = ([unpacked(run["best"]) for run in runs] for runs in (found, known[first]))
             shared = [overlap(mine, theirs) for mine in lists for theirs in others]
             cells.append(f"{statistics.mean(shared):.2f}" if shared else "")
             lines.append(f"| {titles[key]} | {' | '.join(cells)} |")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .experiment import Experiment
-from .paired import RANKS
+from .paired import RANKS, unpacked
 from .tables import machines_of
 
 MACHINE = ("cores", "cpu", "python", "numpy", "date")       # what pages say of it
@@ -50,11 +50,8 @@ def _conditions(experiment: Experiment, found: Any, metrics: Iterable[tuple[str,
         yield set(found["ranks"]) <= set(RANKS + ".")
         yield len(found["ranks"]) == found["data"]["users"]
     if "beyond" in found:                                    # runs of older versions say nothing of it
-        lists = found["beyond"]["best"]
         yield all(is_number(found["beyond"][name]) and found["beyond"][name] >= 0 for name in BEYOND)
-        yield len(lists) > 0
-        yield all(type(row) is list and len(row) == len(lists[0]) > 0 for row in lists)
-        yield all(is_count(item) for row in lists for item in row)
+        yield unpacked(found["beyond"]["best"]).size > 0     # raises for anything else
 
 
 def is_machine(machine: Any) -> bool:

@@ -2,11 +2,13 @@
 
 from .adam import Moments, adam
 from .adamw import adamw
+from .around import DivergedError, InterruptedRunError
 from .batch import SLICE_TOKENS, Batch, Batches
 from .learner import Learner
-from .loop import DivergedError, InterruptedRunError, Settings, train
+from .loop import train
 from .processes import ProcessPool, WorkerKilledError
 from .schedules import SCHEDULES
+from .settings import Settings
 from .workers import Workers
 
 __all__ = [

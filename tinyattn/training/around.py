@@ -1,0 +1,166 @@
+"""What surrounds the steps of a run: checkpoints, divergence, Ctrl-C, ranks and progress. The loop knows none of it."""
+
+from __future__ import annotations
+
+import math
+import signal
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from tqdm import tqdm
+
+from .. import backend
+from ..ranks import alone
+from .batch import Batch
+from .state import State
+
+LOOK_EVERY = 50          # on a device, losses are fetched and checked every so many steps
+
+
+class DivergedError(ArithmeticError):
+    """What is computed is no longer finite; the message names what, and the step."""
+
+
+class InterruptedRunError(Exception):
+    """Ctrl-C after the step that the message names; all up to it is saved, where there is a checkpoint."""
+
+
+class Around:
+    """A context around the steps of a run of `last` steps; the loop says when a step begins, is computed and has ended.
+
+    Saving takes at most 2 % of the time.
+    """
+
+    def __init__(
+        self, state: State, last: int, checkpoint: str | Path | None, identity: dict[str, Any],
+        identity_today: Callable[[Any], Any], progress: bool,
+    ) -> None:  # fmt: skip
+        self.state, self.job, self.identity = state, state.learner.ranks, identity
+        self.checkpoint = None if checkpoint is None else Path(checkpoint)
+        if self.checkpoint is not None and self.job.once(self.checkpoint.exists):
+            state.restore(self.checkpoint, last, identity, identity_today)
+        self._due = math.inf if checkpoint is None or self.job.number else time.monotonic()     # of the next save
+        self._unseen = state.here                                # the first step whose loss has not been checked
+        shown = None if progress and not self.job.number else True         # tqdm's `disable`; None: on a terminal
+        self.bar = tqdm(total=last, initial=state.step, unit="step", disable=shown, leave=False)
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._interrupted = self._open.enter_context(_interrupts())
+        self._open.enter_context(self.bar)
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._open.__exit__(*exception)
+
+    def begin(self) -> None:
+        """A step begins."""
+        self._began = time.monotonic()
+
+    def look(self) -> None:
+        """Loss and gradient are there, and parameters as before: refuse what is not finite, and save if it is time."""
+        here, steps = self.state.here, len(self.state.seen)
+        saving, ends = time.monotonic() >= self._due, here == steps - 1
+        if backend.is_numpy(self.state.learner.xp) or saving or ends or here - self._unseen >= LOOK_EVERY:
+            self._refuse_divergence(here)
+            self._unseen = 0 if ends else here + 1
+        if saving:                                               # before the update: these gave a finite loss
+            self._save()
+
+    def count(self, batches: list[Batch]) -> None:
+        """The update is made: the step has ended."""
+        self.state.count(batches, time.monotonic() - self._began)
+        self.bar.update()
+
+    def finish_epoch(
+        self, validate: Callable[[Any], float] | None, on_epoch: Callable[[list[dict[str, Any]]], None] | None
+    ) -> None:
+        """The epoch has ended: validate, and tell `on_epoch`. Ranks compare their parameters first."""
+        state, learner = self.state, self.state.learner
+        learner.flush(state.step)
+        if self.job.size > 1:
+            epoch = state.step // len(state.seen)
+            self.job.agree({f"parameters after epoch {epoch}": zlib.crc32(learner.vector)})
+        score = None if validate is None else validate(learner.p)
+        if score is not None and not math.isfinite(score):
+            raise diverged(state.step, len(state.seen), f"validation score {score}")
+        state.finish_epoch(score)
+        self.bar.set_postfix(_short(state.history[-1]))
+        if on_epoch is not None and not self.job.number:
+            with alone():
+                on_epoch(state.history)
+
+    def stop_if_interrupted(self) -> None:
+        """Save and raise InterruptedRunError where Ctrl-C came on any rank."""
+        if not self.job.any(self._interrupted()):
+            return
+        if self.state.here:                                      # the epoch's last step has been looked at
+            self._refuse_divergence(self.state.here - 1)
+        self._save()
+        self.job.wait()                                          # the first rank to end would end one that is saving
+        raise InterruptedRunError(f"interrupted after step {self.state.step}")
+
+    def _save(self) -> None:
+        if self.checkpoint is None or self.job.number:
+            return
+        began = time.monotonic()
+        self.state.save(self.checkpoint, self.identity)
+        now = time.monotonic()
+        self._due = now + 50 * (now - began)
+
+    def _refuse_divergence(self, last: int) -> None:
+        """Raise DivergedError for the first of the epoch's unchecked steps, up to `last`, that is not finite.
+
+        On a device this is the only place in a step that waits for results.
+        """
+        first, steps = self._unseen, len(self.state.seen)
+        seen = backend.to_numpy(self.state.seen[first : last + 1])
+        for i in np.flatnonzero(~np.all(np.isfinite(seen), axis=1)).tolist():
+            loss, square = seen[i].tolist()
+            step = self.state.step - self.state.here + first + i + 1
+            raise diverged(step, steps, f"loss {loss}, gradient norm {math.sqrt(square)}")
+
+
+def diverged(step: int, steps: int, what: str) -> DivergedError:
+    epoch = (step - 1) // steps + 1
+    return DivergedError(f"training diverged at step {step} (epoch {epoch}): {what}; a smaller learning rate may help")
+
+
+def note_idle(state: State, first: list[Batch], progress: bool) -> None:
+    """Say where a step has less to share out than there are ranks."""
+    job, pieces = state.learner.ranks, len(state.learner.slices(first))
+    if progress and not job.number and pieces < job.size:
+        says = f"{pieces} of {job.size} ranks have work: a step is cut into {pieces} slices at most"
+        print(f"note: {says}", file=sys.stderr)
+
+
+def _short(row: dict[str, Any]) -> dict[str, str]:
+    shown = {"epoch": str(row["epoch"]), "loss": f"{row['loss']:.4f}"}
+    return shown | ({} if row["valid"] is None else {"valid": f"{row['valid']:.4f}"})
+
+
+@contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C inside only makes the yielded function return True, so the step is finished; the next raises."""
+    seen = False
+
+    def remember(*_: object) -> None:
+        nonlocal seen
+        seen = True
+        signal.signal(signal.SIGINT, before)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False                                      # only the main thread may handle signals
+        return
+    before = signal.signal(signal.SIGINT, remember)
+    try:
+        yield lambda: seen
+    finally:
+        signal.signal(signal.SIGINT, before)
