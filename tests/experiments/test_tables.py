@@ -91,7 +91,8 @@ def test_two_rows_are_level_up_to_twice_the_larger_deviation_itself():
 
 def test_what_accuracy_does_not_show_is_averaged_over_seeds_and_pairs_of_seeds():
     def of(coverage, *best):
-        return run(beyond={"coverage@10": coverage, "novelty": 2 * coverage, "popularity": 4 * coverage, "best": np.asarray(best).tolist()})
+        measured = {"coverage@10": coverage, "novelty": 2 * coverage, "popularity": 4 * coverage}
+        return run(beyond=measured | {"best": list(best)})
 
     results = {"popularity": [of(0.25, [1, 2], [3, 4])], "sasrec": [of(0.5, [1, 2], [5, 6]), of(0.75, [1, 9], [4, 3])],
                "gru4rec": [run()]}  # fmt: skip
