@@ -1,8 +1,9 @@
-"""The mechanism that CONTRIBUTING.md shows, as if its file stood in the folder and its line in the table.
+"""Mechanisms added by CONTRIBUTING.md alone: the one that it shows, and sigmoid attention, as if their files stood in
+the folder and their lines in the table.
 
-    python -m pytest -p tests.registered tests/models/test_seams.py -k tempered
+    python -m pytest -p tests.registered tests/models/test_seams.py -k "tempered or sigmoid"
 
-runs what the shared tests ask of it: the plugin puts it into MECHANISMS before options are made from the table.
+runs what the shared tests ask of them: the plugin puts them into MECHANISMS before options are made from the table.
 """
 
 import linecache
@@ -32,4 +33,6 @@ def example():
 def pytest_load_initial_conftests():
     from tinyattn.layers.mechanisms import MECHANISMS
 
-    MECHANISMS["tempered"] = example()
+    from tests.sigmoid import Sigmoid
+
+    MECHANISMS.update(tempered=example(), sigmoid=Sigmoid)

@@ -19,7 +19,7 @@ class Attended(Protocol):
 
     @property
     def weights(self) -> Array:
-        """(..., h, n, m): rows sum to 1, or to 0 where nothing is allowed."""
+        """(..., h, n, m): rows sum to 1 (but see `sums_to_one`), or to 0 where nothing is allowed."""
 
 
 class KeysValues(NamedTuple):
@@ -43,7 +43,8 @@ class Mechanism:
     `has_scores`: are its weights those of full attention under the mask `as_full`, softmax(q kᵀ / √d + bias)? Then a
     refinement may work on these scores (refined.py). `reads_all`: may a token be moved by one that its mask hides?
     `needs_lengths`: has padding to be told by its lengths, though a causal mask hides it? `linear_memory`: does what a
-    training step needs grow with n, and not faster?
+    training step needs grow with n, and not faster? `sums_to_one`: do the weights of a query that may look at something
+    sum to 1?
 
     What it does not take is refused by name. Shapes: q (..., h, n, d), k, v (..., h, m, d) -> out (..., h, n, d).
     """
@@ -54,6 +55,7 @@ class Mechanism:
     reads_all: ClassVar[bool] = False
     needs_lengths: ClassVar[bool] = False
     linear_memory: ClassVar[bool] = True
+    sums_to_one: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -323,6 +323,14 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         return OneHistory(self, p) if suits else None
 
     @property
+    def weights_are(self) -> str:  # type: ignore[override]
+        """What is said of weights that are no shares."""
+        mixer = self.block.mixer
+        if not mixer.has_weights or mixer.mechanism.sums_to_one:
+            return ""
+        return f"those of mechanism {mixer.mechanism.name}, which do not sum to 1"
+
+    @property
     def attends(self) -> bool:  # type: ignore[override]
         """Without blocks, or with another mixer, there is no attention to show."""
         return self.blocks > 0 and self.block.mixer.has_weights
