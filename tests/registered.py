@@ -31,8 +31,7 @@ def example():
 
 @pytest.hookimpl(tryfirst=True)  # conftest.py imports the models
 def pytest_load_initial_conftests():
-    from tinyattn.layers.mechanisms import MECHANISMS
-
     from tests.sigmoid import Sigmoid
+    from tinyattn.layers.mechanisms import MECHANISMS
 
     MECHANISMS.update(tempered=example(), sigmoid=Sigmoid)

@@ -1,4 +1,4 @@
-"""Sigmoid attention, added by CONTRIBUTING.md alone: a mechanism whose weights do not sum to 1 (Ramapuram et al. 2024)."""
+"""Sigmoid attention, added by CONTRIBUTING.md alone: weights that do not sum to 1 (Ramapuram et al. 2024)."""
 
 from __future__ import annotations
 

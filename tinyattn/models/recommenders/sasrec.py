@@ -325,10 +325,10 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
     @property
     def weights_are(self) -> str:  # type: ignore[override]
         """What is said of weights that are no shares."""
-        mixer = self.block.mixer
-        if not mixer.has_weights or mixer.mechanism.sums_to_one:
+        mechanism = getattr(self.block.mixer, "mechanism", None)
+        if mechanism is None or mechanism.sums_to_one:
             return ""
-        return f"those of mechanism {mixer.mechanism.name}, which do not sum to 1"
+        return f"those of mechanism {mechanism.name}, which do not sum to 1"
 
     @property
     def attends(self) -> bool:  # type: ignore[override]
