@@ -20,6 +20,7 @@ if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.machine import ROOT, read_no_arguments, write_pages
+from tinyattn.pages import part
 
 PAGE = ROOT / "docs" / "reading.md"
 PACKAGE = ROOT / "tinyattn"
@@ -110,7 +111,8 @@ def pages() -> dict[Path, str]:
         f"## From the command to `softmax_backward`: {len(steps)} calls", "",
         *(f"{i}. `{step}`" for i, step in enumerate(steps, start=1)),
     ]  # fmt: skip
-    return {PAGE: "\n".join(text)}
+    block = f"```python\n{part('sasrec', 'block', 'block_backward')}\n```"
+    return {PAGE: "\n".join(text), ROOT / "docs" / "block.md": block}
 
 
 if __name__ == "__main__":

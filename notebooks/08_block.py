@@ -20,7 +20,7 @@
 import numpy as np
 
 from tinyattn.check.adapters import feed_forward, multi_head_attention
-from tinyattn.course import buggy, check, road, show_arrays, show_figure, table, yours
+from tinyattn.course import buggy, check, page_part, road, show_arrays, show_figure, table, yours
 from tinyattn.layers import Block, FeedForward, LayerNorm, MultiHead
 from tinyattn.ops import batch_norm, dropout, keep_mask
 from tinyattn.show import figure, style, trace
@@ -390,6 +390,13 @@ for form, mine in (("pre", pre_ln), ("post", post_ln)):
         norm_2=lambda h: layer_norm(h, one, zero)[0],
     )
     print(form, np.allclose(y, block.forward(p, x)[0]))
+
+# %% [markdown]
+# And on [the page that is all of SASRec](../tinyattn/pages/sasrec.py), in plain NumPy, the pre-LN block and its mirror. Read the backward
+# from the top, and beside each line the line of the forward that it undoes:
+
+# %%
+page_part("sasrec", "block", "block_backward")
 
 # %% [markdown]
 # Here is a small one, of width 4, at work on two tokens: forward, then backward. Step to where `dx` is made, near the end: the gradients of a

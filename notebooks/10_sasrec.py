@@ -21,7 +21,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tinyattn.course import check, road, show_arrays, show_figure, table, your_ops, yours
+from tinyattn.course import check, page_part, road, show_arrays, show_figure, table, your_ops, yours
 from tinyattn.data import Sampler, SeriesWorld, leave_one_out, pad, read
 from tinyattn.models import SASRec
 from tinyattn.ops import Mask, sigmoid, softmax
@@ -221,8 +221,13 @@ rows = [
 table("read as | rows with a gradient | norm of it", rows)
 
 # %% [markdown]
-# A step touches the rows that its batch has read, and no others: few in a large catalogue.
-#
+# A step touches the rows that its batch has read, and no others: few in a large catalogue. On
+# [the page that is all of SASRec](../tinyattn/pages/sasrec.py) the whole step is one function:
+
+# %%
+page_part("sasrec", "loss_and_gradient")
+
+# %% [markdown]
 # ## What does a score mean?
 #
 # Suppose that training went as well as it can. Is $\sigma(z)$ then the probability that the item comes next?

@@ -23,7 +23,7 @@ import math
 import numpy as np
 
 from tinyattn.check.adapters import cross_attention_backward
-from tinyattn.course import check, road, show_arrays, show_figure, table, yours
+from tinyattn.course import check, page_part, road, show_arrays, show_figure, table, yours
 from tinyattn.data import Pairs, PairSampler
 from tinyattn.data.tasks.dates import said
 from tinyattn.layers import multi_head_attention
@@ -742,6 +742,13 @@ table("c | loss | smoothed, V = 12", rows)
 # %% [markdown]
 # Without smoothing more is always better; with it the best is $c = \ln\big((1 - \varepsilon) V / \varepsilon + 1\big)$, and who is surer pays. The lowest smoothed loss is not 0, but the entropy of the smoothed targets.
 #
+# A decoder alone, without a memory to ask, is a language model: GPT. [All of it is one page](../tinyattn/pages/gpt.py), 200 lines of NumPy.
+# This is how it writes, and what each token goes through:
+
+# %%
+page_part("gpt", "block", "generate")
+
+# %% [markdown]
 # | what is often said | what the cells above show |
 # |---|---|
 # | the encoder hands its keys and values to the decoder | it hands over tokens; each of the decoder's blocks makes keys and values of its own, and their gradients are added |

@@ -118,7 +118,7 @@ def test_readmes_attention_is_the_librarys_whole_body():
 
 
 def test_the_block_page_shows_the_code_as_it_is():
-    layers = ("block", "pairs", "norm", "feed_forward", "mixers/multi_head", "mechanisms/full")
+    layers = ("block", "norm", "feed_forward", "mixers/multi_head", "mechanisms/full")
     code = source(*(f"layers/{name}.py" for name in layers), "ops/attention/attention.py")
     rows = [line for line in (ROOT / "docs" / "block.md").read_text().splitlines() if line.startswith("| `")]
     shown = [piece for row in rows for piece in row.split("`")[1::2] if re.search("[=@(]", piece)]

@@ -21,7 +21,6 @@ from benchmarks.peers.child import main
 from benchmarks.peers.ours import TinyAttn
 from benchmarks.peers.patch import Patch
 from tinyattn.data import Batch
-from tinyattn.layers import Pair
 from tinyattn.models import SASRecNetwork
 from tinyattn.ops import AttentionCache, as_mask, attention
 from tinyattn.ops.shapes import _check, rows
@@ -62,7 +61,7 @@ def no_further_cuts(patch: Patch) -> None:
 
 
 def readable_block(patch: Patch) -> None:
-    patch.put("layers.pairs.paired", lambda _: Pair)
+    patch.put("layers.fused_block.suits", lambda _: lambda block: False)
 
 
 def readable_attention(patch: Patch) -> None:

@@ -673,7 +673,7 @@ def test_the_engine_is_shown_on_request():
     assert {"layer_norm", "linear", "softmax", "attention", "attention_backward", "multi_head_attention"} <= names[0]
     assert not {"norm_linear", "fused_attention", "keep_mask"} & names[0]
     assert not any(name.startswith("_") for name in names[0])
-    assert {"norm_linear", "fused_attention", "_tiles", "keep_mask", "NormedHeads.forward"} <= names[1]
+    assert {"norm_linear", "fused_attention", "_tiles", "keep_mask", "fused_pre_block"} <= names[1]
     assert not {"softmax", "attention"} & names[1]
     assert len(read) < len(engine)
     shown = trace(ops.fused_attention, Q, K, V)  # what is traced itself is traced as it is

@@ -7,6 +7,7 @@ buggy("nothing_leaks")                                the bug that a property is
 show_arrays(q=q, s=s)                                 arrays with names and shapes
 table("d_k | std", rows)                              numbers under their heads
 show_figure(fig, "scores", "...")                      a figure in a notebook, the same bytes every time
+page_part("sasrec", "block")                           functions of a page that is the whole algorithm
 road(3)                                               the map of all chapters, with chapter 03 marked
 
 `tinyattn course list` names the chapters and exercises, `tinyattn course build --to DIR` writes the notebooks,
@@ -18,7 +19,7 @@ from .exercise import Exercise, Verdict
 from .figures import Picture, show_figure
 from .road import road, road_map
 from .substitutes import your_ops
-from .tables import Text, show_arrays, table
+from .tables import Text, page_part, show_arrays, table
 
 __all__ = [
     "Exercise",
@@ -27,6 +28,7 @@ __all__ = [
     "Verdict",
     "buggy",
     "check",
+    "page_part",
     "road",
     "road_map",
     "show_arrays",

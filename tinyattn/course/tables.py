@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..pages import part
+
 
 @dataclass(frozen=True)
 class Text:
@@ -33,6 +35,11 @@ def show_arrays(*, decimals: int = 2, **arrays: Any) -> Text:
         head = f"{name:{width}}  {np.shape(x)!s:9} "
         lines += (head + shown.replace("\n", "\n" + " " * len(head))).split("\n")
     return Text(tuple(lines))
+
+
+def page_part(page: str, *functions: str) -> Text:
+    """Functions of one of the complete algorithms in `tinyattn.pages`, as they stand there."""
+    return Text(tuple(part(page, *functions).split("\n")))
 
 
 def table(head: str, rows: Sequence[Sequence[Any]], digits: int = 3) -> Text:

@@ -28,7 +28,6 @@ from .mixers import (
     multi_head_init,
 )
 from .norm import NORMS, LayerNorm, Norm, norm, norm_backward, norm_init
-from .pairs import FUSED, Pair, paired
 from .positions import POSITIONS, Position
 from .refinements import REFINEMENTS, Refinement
 from .rms_norm import RMSNorm
@@ -41,7 +40,6 @@ __all__ = [
     "BLOCK_FORMS",
     "DECODER_FORMS",
     "FEED_FORWARDS",
-    "FUSED",
     "GRU",
     "MECHANISMS",
     "MIXERS",
@@ -63,7 +61,6 @@ __all__ = [
     "Mixer",
     "MultiHead",
     "Norm",
-    "Pair",
     "Past",
     "Position",
     "PositionWise",
@@ -87,5 +84,4 @@ __all__ = [
     "norm",
     "norm_backward",
     "norm_init",
-    "paired",
 ]

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ import numpy as np
 from ..backend import Array
 from ..ops import Mask, dropout, dropout_backward
 from ..options import one_of
+from . import fused_block
 from .block_cache import BlockCache
 from .dropout_mask import dropout_mask
 from .feed_forward import FeedForward, PositionWise
@@ -32,7 +32,6 @@ from .going_on import GoingOn
 from .ligr import gates_init, ligr_block, ligr_block_backward
 from .mixers import Mixer, MultiHead
 from .norm import LayerNorm, Norm
-from .pairs import Pair, paired
 from .plain import plain_block, plain_block_backward
 from .readable import is_readable
 from .rows import gather_rows
@@ -42,15 +41,14 @@ def pre_block(
     block: Block, p: Any, x: Array, *, at: Array | None = None, rng: Any = None, **context: Any
 ) -> tuple[Array, BlockCache]:
     """x + dropout(attention(LN(x))), then x + dropout(ffn(LN(x))). Shapes: x (..., n, D) -> y (..., n, D), cache."""
-    if at is None:
-        a, norm_1, attention = block.normed_mixer.forward(p["norm_1"], p["attention"], x, **context)
-    else:
-        a, norm_1, attention = block.normed_mixer.at(p["norm_1"], p["attention"], x, at, **context), None, None
+    h, norm_1 = block.norm.forward(p["norm_1"], x)
+    a, attention = block.mixer.mix(p["attention"], h, at=at, **context)
     x = gather_rows(x, at)
     keep_1 = dropout_mask(x, x.shape, block.rate, rng)
     x = x + dropout(a, keep_1, block.rate)
 
-    f, norm_2, ffn = block.normed_feed_forward.forward(p["norm_2"], p["feed_forward"], x)
+    h, norm_2 = block.norm.forward(p["norm_2"], x)
+    f, ffn = block.feed_forward.forward(p["feed_forward"], h)
     keep_2 = dropout_mask(x, x.shape, block.rate, rng)
     y = dropout(f, keep_2, block.rate)
     y += x                                                   # in place: f is this function's own
@@ -60,17 +58,15 @@ def pre_block(
 def pre_block_backward(block: Block, p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
     """The mirror of `pre_block`: at each residual the gradient goes both ways and is added. -> dx, grads."""
     df = dropout_backward(dy, cache.keep_2, block.rate)
-    dx, norm_2, ffn = block.normed_feed_forward.of(cache.feed_forward).backward(
-        p["norm_2"], p["feed_forward"], df, cache.norm_2, cache.feed_forward
-    )
+    dh, ffn = block.feed_forward.backward(p["feed_forward"], df, cache.feed_forward)
+    dx, norm_2 = block.norm.backward(p["norm_2"], dh, cache.norm_2)
     dx += dy                                                 # y = x + ...
 
     da = dropout_backward(dx, cache.keep_1, block.rate)
-    dh, norm_1, attention = block.normed_mixer.of(cache.attention).backward(
-        p["norm_1"], p["attention"], da, cache.norm_1, cache.attention
-    )
-    dh += dx                                                 # x = x + ...
-    return dh, {"norm_1": norm_1, "attention": attention, "norm_2": norm_2, "feed_forward": ffn}
+    dh, _, attention = block.mixer.backward(p["attention"], da, cache.attention)
+    through, norm_1 = block.norm.backward(p["norm_1"], dh, cache.norm_1)
+    dx += through                                            # x = x + ...
+    return dx, {"norm_1": norm_1, "attention": attention, "norm_2": norm_2, "feed_forward": ffn}
 
 
 def post_block(
@@ -171,7 +167,7 @@ class Block:
     norm: Norm = field(default=LayerNorm())
     feed_forward: PositionWise = field(default=FeedForward())
     rate: float = 0.0
-    fast: bool = True                # may a norm and what reads it take their faster form, where there is one?
+    fast: bool = True                # may it be computed in its faster form, where there is one?
 
     def __post_init__(self) -> None:
         if self.form not in BLOCK_FORMS:
@@ -186,21 +182,9 @@ class Block:
             )
 
     @property
-    def normed_mixer(self) -> Pair:
-        """mixer(LN(x))."""
-        return self._pairs[is_readable()][0]
-
-    @property
-    def normed_feed_forward(self) -> Pair:
-        """feed_forward(LN(x))."""
-        return self._pairs[is_readable()][1]
-
-    @cached_property
-    def _pairs(self) -> tuple[tuple[Pair, Pair], tuple[Pair, Pair]]:
-        """The norm before the mixer and before the feed-forward network: as it trains, and as it reads."""
-        readable = Pair(self.norm, self.mixer), Pair(self.norm, self.feed_forward)
-        fused = paired(self.norm, self.mixer), paired(self.norm, self.feed_forward)
-        return fused if self.fast else readable, readable
+    def is_plain(self) -> bool:
+        """Is it full attention and two layers for each token, each behind a LayerNorm, and nothing else?"""
+        return type(self.norm) is LayerNorm and type(self.feed_forward) is FeedForward and self.mixer.is_plain
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
         """Parameters, of width `dim`: norm_1, attention (the mixer's), norm_2, feed_forward; the form's own."""
@@ -228,6 +212,8 @@ class Block:
         A mask of None allows all pairs; recurrent mixers raise ValueError for it. Without `rng` nothing is dropped.
         Shapes: x (..., n, D), slots (B, n) or None.
         """
+        if at is None and self.fast and not is_readable() and fused_block.suits(self):
+            return fused_block.fused_pre_block(self, p, x, rng=rng, mask=mask, slots=slots)
         return BLOCK_FORMS[self.form].forward(self, p, x, at=at, rng=rng, mask=mask, slots=slots)
 
     def extend(self, p: Any, x: Array, past: Any) -> tuple[Array, Any]:
@@ -243,6 +229,8 @@ class Block:
 
     def backward(self, p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
         """-> dx (..., n, D), grads shaped like p."""
+        if isinstance(cache, fused_block.FusedBlockCache):
+            return fused_block.fused_pre_block_backward(self, p, dy, cache)
         return BLOCK_FORMS[self.form].backward(self, p, dy, cache)
 
 

@@ -64,10 +64,8 @@ def ligr_block(
     The gates read the tokens as they are, not normed; hidden units of the feed-forward network are dropped, too.
     Shapes: x (..., n, D) -> y (..., n, D), cache.
     """
-    if at is None:
-        a, norm_1, attention = block.normed_mixer.forward(p["norm_1"], p["attention"], x, **context)
-    else:
-        a, norm_1, attention = block.normed_mixer.at(p["norm_1"], p["attention"], x, at, **context), None, None
+    h, norm_1 = block.norm.forward(p["norm_1"], x)
+    a, attention = block.mixer.mix(p["attention"], h, at=at, **context)
     x, gated_1 = gated(p["gate_1"], gather_rows(x, at), a, block.rate, rng)
 
     h, norm_2 = block.norm.forward(p["norm_2"], x)
@@ -84,8 +82,7 @@ def ligr_block_backward(block: Any, p: Any, dy: Array, cache: LiGRCache) -> tupl
     dy = dx + through
 
     dx, da, gate_1 = gated_backward(p["gate_1"], dy, cache.gated_1, block.rate)
-    through, norm_1, attention = block.normed_mixer.of(cache.attention).backward(
-        p["norm_1"], p["attention"], da, cache.norm_1, cache.attention
-    )
+    dh, _, attention = block.mixer.backward(p["attention"], da, cache.attention)
+    through, norm_1 = block.norm.backward(p["norm_1"], dh, cache.norm_1)
     parts = {"norm_1": norm_1, "attention": attention, "norm_2": norm_2, "feed_forward": ffn}
     return dx + through, parts | {"gate_1": gate_1, "gate_2": gate_2}

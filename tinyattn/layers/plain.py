@@ -17,13 +17,12 @@ def plain_block(
     block: Any, p: Any, x: Array, *, at: Array | None = None, rng: Any = None, **context: Any
 ) -> tuple[Array, BlockCache]:
     """u = dropout(attention(LN(x))), then y = dropout(ffn(LN(u))). Shapes: x (..., n, D) -> y (..., n, D), cache."""
-    if at is None:
-        a, norm_1, attention = block.normed_mixer.forward(p["norm_1"], p["attention"], x, **context)
-    else:
-        a, norm_1, attention = block.normed_mixer.at(p["norm_1"], p["attention"], x, at, **context), None, None
+    h, norm_1 = block.norm.forward(p["norm_1"], x)
+    a, attention = block.mixer.mix(p["attention"], h, at=at, **context)
     keep_1 = dropout_mask(a, a.shape, block.rate, rng)
     u = dropout(a, keep_1, block.rate)
-    f, norm_2, ffn = block.normed_feed_forward.forward(p["norm_2"], p["feed_forward"], u)
+    h, norm_2 = block.norm.forward(p["norm_2"], u)
+    f, ffn = block.feed_forward.forward(p["feed_forward"], h)
     keep_2 = dropout_mask(f, f.shape, block.rate, rng)
     return dropout(f, keep_2, block.rate), BlockCache(norm_1, attention, keep_1, norm_2, ffn, keep_2)
 
@@ -31,11 +30,9 @@ def plain_block(
 def plain_block_backward(block: Any, p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
     """The mirror of `plain_block`: there is one path, and the gradient passes everything on it. -> dx, grads."""
     df = dropout_backward(dy, cache.keep_2, block.rate)
-    du, norm_2, ffn = block.normed_feed_forward.of(cache.feed_forward).backward(
-        p["norm_2"], p["feed_forward"], df, cache.norm_2, cache.feed_forward
-    )
+    dh, ffn = block.feed_forward.backward(p["feed_forward"], df, cache.feed_forward)
+    du, norm_2 = block.norm.backward(p["norm_2"], dh, cache.norm_2)
     da = dropout_backward(du, cache.keep_1, block.rate)
-    dx, norm_1, attention = block.normed_mixer.of(cache.attention).backward(
-        p["norm_1"], p["attention"], da, cache.norm_1, cache.attention
-    )
+    dh, _, attention = block.mixer.backward(p["attention"], da, cache.attention)
+    dx, norm_1 = block.norm.backward(p["norm_1"], dh, cache.norm_1)
     return dx, {"norm_1": norm_1, "attention": attention, "norm_2": norm_2, "feed_forward": ffn}

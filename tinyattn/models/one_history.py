@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..layers import ACTIVATIONS, FeedForward
-from ..layers.pairs import NormedHeads
+from ..layers import ACTIVATIONS
 from .one_token import normed_map
 
 MOST_ROWS = 400      # tokens times heads: with more, arithmetic takes longer than calls, and here is more of it
@@ -49,7 +48,7 @@ class OneHistory:
         """Do norms alone read the tokens, and is the rest what `Folded` can hold?"""
         block = network.block
         only_norms_read = block.form == "pre" and network.last_norm and not network.user_embedding
-        return only_norms_read and type(block.normed_mixer) is NormedHeads and type(block.feed_forward) is FeedForward
+        return only_norms_read and block.is_plain
 
     def __init__(self, network: Any, p: Any) -> None:
         dim, dtype = network.dim, p["items"].dtype

@@ -26,6 +26,7 @@ class Mixer:
     takes_memory: ClassVar[bool] = False
     takes_dropout: bool = False
     has_weights: ClassVar[bool] = False
+    is_plain: bool = False           # is it full attention, with as many heads of keys as of queries, and no more?
     reads_all: bool = False
     needs_lengths: bool = False
     keeps_tokens: ClassVar[bool] = False

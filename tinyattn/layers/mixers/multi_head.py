@@ -218,6 +218,11 @@ class MultiHead(Mixer):
         return self.heads if self.kv_heads is None else self.kv_heads
 
     @property
+    def is_plain(self) -> bool:  # type: ignore[override]
+        """Is it full attention, with a head of keys and values for each of queries and no positions there?"""
+        return type(self.mechanism) is Full and not self.position.at_heads and self.groups == self.heads
+
+    @property
     def takes_dropout(self) -> bool:  # type: ignore[override]
         return "dropout" in self.mechanism.takes
 

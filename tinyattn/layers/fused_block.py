@@ -1,0 +1,154 @@
+"""The pre-LN block with its norms worked into the products that read them (`norm_linear`): `pre_block`, sooner.
+
+Queries, keys and values come out of one product, and the queries scaled already. What it gives, the gradients' names
+and the weights are those of `pre_block`, to rounding; tests/layers/test_fused_block.py holds it to that.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from ..backend import Array, get_xp
+from ..ops import Mask, dropout, dropout_backward, norm_linear, norm_linear_backward, relu, relu_backward
+from .block_cache import BlockCache
+from .dense import DenseCache, dense, dense_backward
+from .dropout_mask import dropout_mask
+from .feed_forward import FeedForward
+from .heads import merge, split
+from .mechanisms.full import in_tiles, in_tiles_backward
+from .norm import LayerNorm, NormCache
+
+QKV = ("query", "key", "value")
+
+
+class FusedHeadsCache(NamedTuple):
+    """`cache.weights` is a picture waiting to be drawn, as in `MultiHeadCache`."""
+
+    attended: Any
+    output: DenseCache | None        # None where there is no output projection
+
+    @property
+    def weights(self) -> Array:
+        return self.attended.weights
+
+
+class FusedBlockCache(BlockCache):
+    """What `fused_pre_block` remembers; its feed-forward cache is the outer map's where the norm is in the inner one.
+    """
+
+
+def suits(block: Any) -> bool:
+    """Is it a pre-LN block of LayerNorm and full attention, with as many heads of keys as of queries?"""
+    return block.form == "pre" and type(block.norm) is LayerNorm and block.mixer.is_plain
+
+
+def fused_pre_block(
+    block: Any, p: Any, x: Array, *, rng: Any = None, mask: Mask | Array | None = None, slots: Array | None = None
+) -> tuple[Array, FusedBlockCache]:
+    """As `pre_block`. Shapes: x (..., n, D) -> y (..., n, D), cache."""
+    a, norm_1, attention = _normed_heads(block, p["norm_1"], p["attention"], x, mask)
+    keep_1 = dropout_mask(x, x.shape, block.rate, rng)
+    x = x + dropout(a, keep_1, block.rate)
+    f, norm_2, ffn = _normed_feed_forward(block, p["norm_2"], p["feed_forward"], x)
+    keep_2 = dropout_mask(x, x.shape, block.rate, rng)
+    y = dropout(f, keep_2, block.rate)
+    y += x                                                   # in place: f is this function's own
+    return y, FusedBlockCache(norm_1, attention, keep_1, norm_2, ffn, keep_2)
+
+
+def fused_pre_block_backward(block: Any, p: Any, dy: Array, cache: FusedBlockCache) -> tuple[Array, dict[str, Any]]:
+    """The mirror of `fused_pre_block`. -> dx, grads."""
+    df = dropout_backward(dy, cache.keep_2, block.rate)
+    dx, norm_2, ffn = _normed_feed_forward_backward(block, p["norm_2"], p["feed_forward"], df, cache)
+    dx += dy                                                 # y = x + ...
+    da = dropout_backward(dx, cache.keep_1, block.rate)
+    dh, norm_1, attention = _normed_heads_backward(block, p["norm_1"], p["attention"], da, cache)
+    dh += dx                                                 # x = x + ...
+    return dh, {"norm_1": norm_1, "attention": attention, "norm_2": norm_2, "feed_forward": ffn}
+
+
+def _normed_heads(
+    block: Any, norm: Any, p: Any, x: Array, mask: Mask | Array | None
+) -> tuple[Array, NormCache, FusedHeadsCache]:
+    """attention(LN(x))."""
+    heads = block.mixer.heads
+    W, b = _side_by_side(p, heads)
+    qkv, x_hat, rstd = norm_linear(x, norm["gamma"], norm["beta"], W, b, block.norm.eps)          # (..., n, 3 D)
+    q, k, v = _three(split(qkv, 3 * heads))
+    out, attended = in_tiles(q, k, v, mask, scale=1)
+    y, output = merge(out), None
+    if "output" in p:
+        y, output = dense(p["output"], y)
+    return y, NormCache(x_hat, rstd), FusedHeadsCache(attended, output)
+
+
+def _normed_heads_backward(
+    block: Any, norm: Any, p: Any, dy: Array, cache: FusedBlockCache
+) -> tuple[Array, dict[str, Any], dict[str, Any]]:
+    grads, heads, width, xp = dict[str, Any](), block.mixer.heads, dy.shape[-1], get_xp(dy)
+    if cache.attention.output is not None:
+        dy, grads["output"] = dense_backward(p["output"], dy, cache.attention.output)
+    dqkv = xp.empty((*dy.shape[:-1], 3 * width), dtype=dy.dtype)
+    in_tiles_backward(split(dy, heads), cache.attention.attended, into=_three(split(dqkv, 3 * heads)))
+    W, _ = _side_by_side(p, heads)
+    x_hat, rstd = cache.norm_1
+    dx, dgamma, dbeta, dW, db = norm_linear_backward(dqkv, x_hat, rstd, norm["gamma"], norm["beta"], W)
+    dW[:, :width] *= _scale(width, heads)                    # q / √d came out of W_q / √d and b_q / √d
+    db[:width] *= _scale(width, heads)
+    for i, name in enumerate(QKV):
+        columns = slice(i * width, (i + 1) * width)
+        grads[name] = {"W": xp.ascontiguousarray(dW[:, columns])}
+        if "b" in p[name]:
+            grads[name]["b"] = db[columns]
+    return dx, {"gamma": dgamma, "beta": dbeta}, grads
+
+
+def _normed_feed_forward(block: Any, norm: Any, p: Any, x: Array) -> tuple[Array, Any, Any]:
+    """ffn(LN(x)); the norm is worked into the inner weights where ReLU follows, whose gradient needs no more than h."""
+    if not _is_relu(block):
+        h, normed = block.norm.forward(norm, x)
+        f, ffn = block.feed_forward.forward(p, h)
+        return f, normed, ffn
+    u, x_hat, rstd = norm_linear(x, norm["gamma"], norm["beta"], p["inner"]["W"], p["inner"]["b"], block.norm.eps)
+    y, outer = dense(p["outer"], relu(u))
+    return y, NormCache(x_hat, rstd), outer
+
+
+def _normed_feed_forward_backward(
+    block: Any, norm: Any, p: Any, dy: Array, cache: FusedBlockCache
+) -> tuple[Array, dict[str, Any], dict[str, Any]]:
+    if not _is_relu(block):
+        dh, grads = block.feed_forward.backward(p, dy, cache.feed_forward)
+        return *block.norm.backward(norm, dh, cache.norm_2), grads
+    dh, outer = dense_backward(p["outer"], dy, cache.feed_forward)
+    x_hat, rstd = cache.norm_2
+    du = relu_backward(dh, cache.feed_forward.x)             # h = relu(u) is above 0 where u is
+    dx, dgamma, dbeta, dW, db = norm_linear_backward(du, x_hat, rstd, norm["gamma"], norm["beta"], p["inner"]["W"])
+    return dx, {"gamma": dgamma, "beta": dbeta}, {"inner": {"W": dW, "b": db}, "outer": outer}
+
+
+def _is_relu(block: Any) -> bool:
+    return type(block.feed_forward) is FeedForward and block.feed_forward.activation == "relu"
+
+
+def _three(x: Array) -> tuple[Array, Array, Array]:
+    """Views of the heads of q, of k and of v, which stand in this order. Shapes: (..., 3 h, n, d) -> (..., h, n, d)."""
+    h = x.shape[-3] // 3
+    return x[..., :h, :, :], x[..., h : 2 * h, :, :], x[..., 2 * h :, :, :]
+
+
+def _side_by_side(p: Any, heads: int) -> tuple[Array, Array | None]:
+    """The weights (D, 3 D) and biases (3 D,) or None of queries / √d, keys and values."""
+    xp, width = get_xp(p["query"]["W"]), p["query"]["W"].shape[0]
+    W, b = xp.concatenate([p[name]["W"] for name in QKV], axis=1), None
+    W[:, :width] *= _scale(width, heads)
+    if "b" in p["query"]:
+        b = xp.concatenate([p[name]["b"] for name in QKV])
+        b[:width] *= _scale(width, heads)
+    return W, b
+
+
+def _scale(width: int, heads: int) -> float:
+    """1 / √d, by which attention multiplies its scores: here it is worked into W_q, which has fewer numbers."""
+    return math.sqrt(heads / width)
