@@ -230,6 +230,16 @@ def test_self_and_zoo_are_commands(capsys, monkeypatch):
     assert "4 of 4 bugs are killed" in out
 
 
+@pytest.mark.parametrize("problem", ["survivors", "accused without a bug", "conventions accused"])
+def test_the_zoo_ends_with_1_where_anything_is_wrong(problem, capsys, monkeypatch):
+    row = {"survivors": [], "accused without a bug": [], "conventions accused": []}
+    for rows, code in (([row], 0), ([row, row | {problem: ["one"]}], 1)):
+        monkeypatch.setattr("tinyattn.check.command.measure", lambda *_, **__: {})
+        monkeypatch.setattr("tinyattn.check.command.table", lambda _: [])
+        monkeypatch.setattr("tinyattn.check.command.summary", lambda _, rows=rows: rows)
+        assert check("--zoo", "--as", "relu", capsys=capsys)[0] == code
+
+
 test_our_softmax = properties_for(ops, "softmax", examples=5)
 
 
