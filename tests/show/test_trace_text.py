@@ -314,4 +314,6 @@ def test_another_name_of_a_numpy_number_is_no_entry():
         again = total
         return again * 2
 
-    assert [entry.name for entry in trace(f, np.arange(3.0)).entries] == ["x", "total", "returned"]
+    found = trace(f, np.arange(3.0))
+    assert [entry.name for entry in found.entries] == ["x", "total", "returned"]
+    assert found["again"] == found["total"] == 3.0
