@@ -349,3 +349,11 @@ def test_numpys_numbers_are_shown_as_numbers():
 def test_only_floats_are_rounded():
     assert _rounded((1 / 3, "a", None, 2)) == (0.333333333, "a", None, 2)
     assert _rounded(np.array(["a"]))[0] == "a"
+
+
+def test_only_a_property_that_never_returns_is_told_that_it_returns_nothing():
+    def some(f):
+        return True if is_double(f) else None
+
+    assert Judge(LISTED, is_double)(some).says == "it is true of what is wrong."
+    assert "it always returns None" in Judge(LISTED, is_double)(lambda f: None).says

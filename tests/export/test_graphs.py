@@ -39,6 +39,7 @@ def agrees(model):
     session = runtime.InferenceSession(onnx_graph(model))
     rows, ids, users = histories(model)
     given = {"ids": ids, "users": users}
+    assert session.get_outputs()[0].shape[1] == len(model.items) + 1
     (found,) = session.run(["scores"], {source.name: given[source.name] for source in session.get_inputs()})
     expected = model.score(rows, users)
     assert found.shape == expected.shape
