@@ -136,12 +136,15 @@ def _traced(folder: Path, files: list[str], jobs: int) -> dict[str, tuple[float,
 def concerned(mutant: Mutant, own: tuple[str, ...], reach: Reach) -> dict[str, float]:
     """The tests that it is tried on, in order, and the seconds they take: pinned numbers, then those of its room.
 
+    What runs on import any test may notice, and all pinned numbers are tried.
+
     Of its room all tests of the files in which one reaches it (what one of them caches, the next asks without reaching
     it) or, where none does, its file; where none does that, all of the room. Of other rooms those that reach it.
     """
     reaching = reach.tests(mutant)
     files = {file_of(test) for test in reaching or reach.tests(mutant, whole_file=True)}
-    pins = [t for t in reach.seconds if t in reaching and t.startswith(PIN)]
+    on_import = mutant.lines.start == 1
+    pins = [t for t in reach.seconds if t.startswith(PIN) and (t in reaching or on_import)]
     near = [t for t in reach.seconds if t.startswith(own) and (file_of(t) in files or not files)]
     far = [t for t in reach.seconds if t in reaching and not t.startswith((*own, PIN))]
     budgets = ((pins, BUDGET), (near, 2 * BUDGET), (far, BUDGET))

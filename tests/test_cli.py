@@ -561,6 +561,18 @@ def test_ctrl_c_before_anything_is_learned_gives_the_folder_back(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("there", ["checkpoint.npz", "model.npz"])
+def test_ctrl_c_takes_nothing_away_from_a_run_that_can_go_on(there, tmp_path):
+    def interrupted():
+        with run.RunFolder(tmp_path / "run").claimed({"parameters": {}, "data": {}}):
+            (tmp_path / "run" / there).write_bytes(b"what was learned")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {there, "config.json"}
+
+
 def test_a_folder_that_is_not_a_run_of_ours_is_refused(finished, data, tmp_path, capsys):
     train = ["train", data, *SMALL, "--epochs", "2", "--heads", "2", "--out"]
     for name, content in (("metrics.json", "{}"), ("model.npz", "x"), ("checkpoint.npz", "x"), ("training.csv", "x")):

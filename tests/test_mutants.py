@@ -189,22 +189,33 @@ def test_every_room_has_files_and_tests_and_names_that_no_op_has():
     assert not [name for name in others if name.name != "__init__.py" and path_of(str(name)) != PACKAGE / name]
 
 
+class Toy(set):
+    """A mutant that names its tests itself; with `on_import` of what runs when the file is imported."""
+
+    def __init__(self, tests=(), on_import=False):
+        super().__init__(tests)
+        self.lines = range(1 if on_import else 5, 9)
+
+
 class Reached:
     def __init__(self):
-        self.seconds = {"tests/toys/a.py::slow": 50.0, "tests/toys/a.py::quick": 1.0}
+        self.seconds = {rooms.PIN + "::one": 3.0, "tests/toys/a.py::slow": 50.0, "tests/toys/a.py::quick": 1.0}
         self.seconds |= {"tests/toys/b.py::x": 9.0, "tests/c.py::y": 2.0}
 
-    def tests(self, mutant, whole_file=False):  # a toy names its tests itself, and no test reaches its file alone
+    def tests(self, mutant, whole_file=False):  # no test reaches its file alone
         return set(mutant)
 
 
 def test_tests_of_the_room_come_first_and_those_that_reach_the_line_before_others_of_their_files():
     quick, slow, b, c = (f"tests/{name}" for name in ("toys/a.py::quick", "toys/a.py::slow", "toys/b.py::x", "c.py::y"))
     own = ("tests/toys/",)
-    assert list(rooms.concerned({slow, c}, own, Reached())) == [slow, quick, c]
-    assert list(rooms.concerned({quick, b}, own, Reached())) == [b, quick, slow]
-    assert list(rooms.concerned({c}, own, Reached())) == [c]
-    assert list(rooms.concerned(set(), own, Reached())) == [b, quick, slow]
+    pin = rooms.PIN + "::one"
+    assert list(rooms.concerned(Toy({slow, c}), own, Reached())) == [slow, quick, c]
+    assert list(rooms.concerned(Toy({quick, b}), own, Reached())) == [b, quick, slow]
+    assert list(rooms.concerned(Toy({c}), own, Reached())) == [c]
+    assert list(rooms.concerned(Toy({c, pin}), own, Reached())) == [pin, c]
+    assert list(rooms.concerned(Toy(), own, Reached())) == [b, quick, slow]
+    assert list(rooms.concerned(Toy(on_import=True), own, Reached())) == [pin, b, quick, slow]
 
 
 def test_a_mutant_is_tried_by_pytest_in_a_copy_of_the_project(tmp_path, monkeypatch):

@@ -14,6 +14,8 @@ import pytest
 
 from tinyattn import ops
 from tinyattn.check import check_implementation, check_in_process
+from tinyattn.check.property import Violation
+from tinyattn.check.subject import called
 
 
 def check(spec, forward, backward=None, **options):
@@ -316,3 +318,10 @@ def _wait_for(what, seconds=20):
             return found
         time.sleep(0.05)
     return None
+
+
+def test_what_raises_without_a_line_of_python_is_reported_without_one():
+    with pytest.raises(Violation) as raised:
+        called(int, "f", "x")
+    assert str(raised.value) == "f raised ValueError: invalid literal for int() with base 10: 'x'"
+    assert raised.value.place == ""

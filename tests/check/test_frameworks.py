@@ -215,3 +215,20 @@ def test_bad_adapters_are_refused_in_a_sentence():
     mine = SimpleNamespace(linear=lambda x, W, b=None: [x.tolist()])
     report = check_implementation(mine, "linear", examples=2)
     assert "is a list, expected an array of numbers" in report.failures[0].message
+
+
+def test_a_class_that_works_on_its_own_parameters_in_place_writes_into_nothing_of_ours():
+    class Greedy(Dense):
+        def forward(self, x):
+            y = super().forward(x)
+            self.parameters = {name: w.copy() for name, w in self.parameters.items()} | self._spoiled()
+            return y
+
+        def _spoiled(self):
+            kept = dict(self.parameters)
+            self.W = kept["W"].copy()
+            kept["W"] *= 0
+            return {"W": self.W}
+
+    report = check_in_process(dense(Greedy), "linear", examples=5)
+    assert "inputs_unchanged" not in {finding.property for finding in report.failures}

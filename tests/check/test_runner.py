@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 
 from tinyattn import cli, ops
-from tinyattn.check import check_implementation, check_in_process, plugin, properties_for
+from tinyattn.check import check_implementation, check_in_process, command, plugin, properties_for
 from tinyattn.check.command import ours
 from tinyattn.check.isolation import load
-from tinyattn.check.specs import SPECS
+from tinyattn.check.measure import summary
+from tinyattn.check.report import Report, remarks
+from tinyattn.check.specs import SPECS, properties_of
+from tinyattn.check.trial import Finding
 from tinyattn.check.zoo import ZOO
 
 STUDENT = """
@@ -230,6 +233,16 @@ def test_self_and_zoo_are_commands(capsys, monkeypatch):
     assert "4 of 4 bugs are killed" in out
 
 
+@pytest.mark.parametrize("problem", ["survivors", "accused without a bug", "conventions accused"])
+def test_the_zoo_ends_with_1_where_anything_is_wrong(problem, capsys, monkeypatch):
+    row = {"survivors": [], "accused without a bug": [], "conventions accused": []}
+    for rows, code in (([row], 0), ([row, row | {problem: ["one"]}], 1)):
+        monkeypatch.setattr("tinyattn.check.command.measure", lambda *_, **__: {})
+        monkeypatch.setattr("tinyattn.check.command.table", lambda _: [])
+        monkeypatch.setattr("tinyattn.check.command.summary", lambda _, rows=rows: rows)
+        assert check("--zoo", "--as", "relu", capsys=capsys)[0] == code
+
+
 test_our_softmax = properties_for(ops, "softmax", examples=5)
 
 
@@ -262,3 +275,43 @@ def test_a_test_of_pytest_tries_what_it_was_made_for(monkeypatch, strict):
     (mark,) = (mark for mark in test.pytestmark if mark.name == "parametrize")
     test(mark.args[1][0])
     assert asked == {"examples": 7, "seed": 3, "strict": strict}
+
+
+@pytest.mark.parametrize(("right", "code"), [((True, True), 0), ((True, False), 1), ((False, True), 1)])
+def test_all_kinds_have_to_hold(right, code, monkeypatch, capsys):
+    """`--self` with one kind that fails ends with 1, whichever it is."""
+    kinds = {"relu": right[0], "gelu": right[1]}
+    monkeypatch.setattr(command, "SPECS", {kind: SPECS[kind] for kind in kinds})
+
+    class Report:
+        problem = ""
+
+        def __init__(self, holds):
+            self.holds = holds
+
+        def __bool__(self):
+            return self.holds
+
+    monkeypatch.setattr(command, "check_implementation", lambda target, kind, **_: Report(kinds[kind]))
+    assert check("--self", capsys=capsys)[0] == code
+
+
+def test_the_summary_of_a_zoo_counts_what_late_stages_alone_have_killed():
+    late, early = "gradients_of_nothing", "oracle"
+    assert {p.name: p.stage for p in properties_of(SPECS["relu"])}[late] == "gradients"
+    bugs = {"a": [late], "b": [early], "c": [late, early], "d": []}
+    found = {bug: {"killed by": killers, "convention": False} for bug, killers in bugs.items()}
+    (row,) = summary({"relu": {"bugs": found, "sound": []}})
+    assert (row["bugs"], row["killed"], row["survivors"]) == (4, 3, ["d"])
+    assert (row["by gradients or extremes alone"], row["by one property alone"]) == (1, 2)
+
+
+def test_remarks_are_of_what_holds():
+    """On how much a property was tried, where it holds; a failure is told once, as a failure."""
+    found = [
+        Finding("a", "oracle", "", "exact", "holds", 1, message="on 3 cases"),
+        Finding("b", "oracle", "", "exact", "fails", 1, message="off by 1"),
+        Finding("c", "oracle", "", "exact", "skipped", 0, message="there is no backward"),
+    ]
+    report = Report("relu", "mine", tuple(found), examples=1, seed=0, lacks=(), diagnosis=None, problem="", again="")
+    assert list(remarks(report)) == ["a: on 3 cases"]

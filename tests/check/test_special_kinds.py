@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.check.breaking import failing
+from tinyattn import ops
 from tinyattn.check import adapters, oracles
 
 # ranking
@@ -339,3 +340,24 @@ STEPS = {
 @pytest.mark.parametrize(("change", "seen"), STEPS.values(), ids=STEPS)
 def test_a_cached_model_that_is_wrong_in_one_way_is_seen(change, seen):
     assert failing(Stepping(change), "cached_model", 6) == seen
+
+
+def test_rounding_of_large_outputs_is_no_leak_of_the_length():
+    """What a prefix may differ by grows with the outputs."""
+
+    def forward(x):
+        seen = np.cumsum(x, axis=1) / np.arange(1, x.shape[1] + 1)[:, None]
+        return 1e9 * seen * (1 + 1e-15 * x.shape[1])
+
+    assert not failing(SimpleNamespace(forward=forward), "causal_model", among=("prefix",))
+    assert failing(SimpleNamespace(forward=lambda x: forward(x) * x.shape[1]), "causal_model", among=("prefix",))
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_a_mean_lies_below_the_greatest_value_and_above_the_least(side):
+    def wkv(k, v, w, u, mean0=None, size0=None):
+        y, *state = ops.wkv(k, v, w, u, mean0, size0)
+        y[..., 0, 0] = side * 1e3
+        return y, *state
+
+    assert "between" in failing(SimpleNamespace(wkv=wkv), "wkv", among=("between",))

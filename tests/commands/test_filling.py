@@ -2,11 +2,14 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from tests.helpers import refuses
 from tinyattn.cli import main
+from tinyattn.commands import probe
 from tinyattn.data import Grammar
+from tinyattn.evaluation import linear_probe
 
 SMALL = ["--model", "encoder", "--dim", "16", "--heads", "2", "--layers", "1", "--context", "24", "--epochs", "3",
          "--workers", "1", "--batch-size", "8"]  # fmt: skip
@@ -91,3 +94,13 @@ def test_what_cannot_be_filled_or_probed_is_refused(finished, tmp_path, capsys):
     refuses(capsys, [*train, "--chosen", "0"], "chosen is 0.0, expected above 0 and at most 1")
     refuses(capsys, [*train, "--merges", "4"], "--merges is no option of model encoder, but of decoder")
     assert not (tmp_path / "no").exists()
+
+
+def test_a_probe_is_measured_on_sentences_that_it_was_not_fitted_on(finished, monkeypatch, capsys):
+    seen = []
+    monkeypatch.setattr(probe, "linear_probe", lambda *given: seen.append(given) or linear_probe(*given))
+    assert main(["probe", str(finished), "--sentences", "40", "--seed", "7"]) == 0
+    for train, labels, test, wanted, seed in seen:
+        assert seed == 7
+        assert 2 * len(wanted) < len(labels) * 1.4           # half as many sentences
+        assert not np.array_equal(train[: len(test)], test)

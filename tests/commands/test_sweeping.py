@@ -233,3 +233,9 @@ def test_the_commands_run_and_run_again(tmp_path, capsys, monkeypatch):
     printed = capsys.readouterr().out
     assert "2 runs: 1 have finished, 1 failed, 0 are to come" in printed
     assert "- data=none.csv failed: tinyattn: none.csv" in printed
+
+
+def test_a_run_without_metrics_is_a_line_of_the_table_too():
+    done = Found({"seed": 0}, {("full", "ndcg@10"): 0.5})
+    text = collect._csv({"a": done, "b": Found({"seed": 1}, None, "out of memory")})
+    assert text.splitlines() == ["run,seed,full ndcg@10", "a,0,0.5", "b,1,"]

@@ -9,6 +9,8 @@ from tinyattn.course.exercise import RIGHT, UNANSWERED, WRONG, Exercise, Grade, 
 from tinyattn.course.graders import Checker, Function, Judge, Judged, Number, Pair, Property, function
 from tinyattn.course.graders import property as graders_property
 from tinyattn.course.graders.calling import Kindly, described, run_answer
+from tinyattn.course.graders.property import _rounded
+from tinyattn.course.graders.words import compared, in_lines
 
 # numbers
 
@@ -325,3 +327,33 @@ def test_a_checker_is_judged_by_the_worst_of_its_inputs(place):
     assert "finds fault with a right backward" in Checker((right,), on_one)(on_one).says
     asked.clear()
     assert Checker((wrong,), on_one)(on_one).outcome == RIGHT
+
+
+THIRD = np.array([1 / 3])
+
+
+def test_numbers_are_shown_with_six_digits_where_those_differ():
+    assert list(compared("x", THIRD, {"x": THIRD * 2})) == [
+        "expected  x = [0.333333]   float64 (1,)", "got       x = [0.666667]   float64 (1,)"
+    ]  # fmt: skip
+    assert list(compared("x", THIRD, {"x": np.array([0.33333333])})) == [
+        "expected  x = [0.333333333]   float64 (1,)", "got       x = [0.33333333]   float64 (1,)"
+    ]  # fmt: skip
+
+
+def test_numpys_numbers_are_shown_as_numbers():
+    given = {"x": np.float64(0.5), "y": [np.int64(2), 3.0], "z": np.array(7)}
+    assert in_lines(given) == ["x = 0.5", "y = [2, 3.0]", "z = 7"]
+
+
+def test_only_floats_are_rounded():
+    assert _rounded((1 / 3, "a", None, 2)) == (0.333333333, "a", None, 2)
+    assert _rounded(np.array(["a"]))[0] == "a"
+
+
+def test_only_a_property_that_never_returns_is_told_that_it_returns_nothing():
+    def some(f):
+        return True if is_double(f) else None
+
+    assert Judge(LISTED, is_double)(some).says == "it is true of what is wrong."
+    assert "it always returns None" in Judge(LISTED, is_double)(lambda f: None).says

@@ -283,6 +283,7 @@ def test_times_with_fractions_and_large_ones_are_not_rounded_together(tmp_path):
         ('1,a,3,4\n1,"a\nb",3,4\n', r"line 2: item 'a\\nb' has a line end or a NUL in it"),
         ('1,a,3,4\n1,"a,3,4\n', "line 2 is no line of CSV: unexpected end of data"),
         ('1,a,3,4\n1,"a",3\n', "line 2: 3 fields in '1,a,3', expected 4"),
+        ('user_id,item_id,timestamp,note\n1,2,3,"a\nb\nc"\n1,3,4,"d"\n1,4\n', "line 6: 2 fields"),
         ("customer product\n1 2\n1 3\n", "line 1 is 'customer product', which seems to be a header: --columns"),
         ("customer,product,stars,time\n1,2,4,3\n", "line 1 is 'customer,product,stars,time', which seems"),
         ("user items\n1 2 3\n2 3 4 5\n", "line 1 is 'user items', which seems to be a header"),

@@ -299,3 +299,10 @@ def test_ratings_of_one_moment_keep_their_order_and_the_seed_is_0():
     assert split_ratings(data, "time").part.tolist() == [0] * 32 + [1] * 4 + [2] * 4
     first, again, other = (split_ratings(data, "random", **how).part.tolist() for how in ({}, {"seed": 0}, {"seed": 1}))
     assert first == again != other
+
+
+def test_bytes_that_are_whole_numbers_are_ids_of_numbers_in_their_order():
+    users, items = np.array([b"10", b"9", b"10"]), np.array([b"b", b"a", b"10"])
+    data = Interactions.from_columns(users, items)
+    assert data.users.ids.tolist() == [9, 10]
+    assert data.items.ids.tolist() == ["10", "a", "b"]

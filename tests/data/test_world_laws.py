@@ -86,6 +86,8 @@ def test_a_taste_is_popularity_times_a_factor_of_its_own():
     np.testing.assert_allclose(logs.std(axis=1), 1.5, rtol=0.05)
     np.testing.assert_allclose(wild._likes.sum(axis=1), 1)
     assert np.abs(np.corrcoef(logs)[0, 1:]).max() < 0.1
+    other = np.log(replace(wild, seed=wild.seed + 1)._likes / popularity(4000))
+    assert np.abs(np.corrcoef(logs, other)[:4, 4:]).max() < 0.1      # another seed, other tastes
 
 
 @pytest.mark.parametrize("world", [

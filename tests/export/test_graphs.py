@@ -11,6 +11,7 @@ from tinyattn.layers.mechanisms.full import LONG
 from tinyattn.models import STOSA, BERT4Rec, Caser, GRU4Rec, SASRec, preset_options
 from tinyattn.models.recommenders.sasrec import PADDINGS
 from tinyattn.options import options_of
+from tinyattn.tree import leaves
 
 pytest.importorskip("onnx", reason="graphs are written with the package onnx")
 runtime = pytest.importorskip("onnxruntime", reason="graphs are computed with the package onnxruntime")
@@ -38,6 +39,7 @@ def agrees(model):
     session = runtime.InferenceSession(onnx_graph(model))
     rows, ids, users = histories(model)
     given = {"ids": ids, "users": users}
+    assert session.get_outputs()[0].shape[1] == len(model.items) + 1
     (found,) = session.run(["scores"], {source.name: given[source.name] for source in session.get_inputs()})
     expected = model.score(rows, users)
     assert found.shape == expected.shape
@@ -49,6 +51,14 @@ def agrees(model):
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
 def test_sasrec_in_all_its_forms(options):
     agrees(untrained(SASRec, **options))
+
+
+def test_a_model_whose_scores_are_all_zero_has_a_graph():
+    """What the graph's scores are off by is held against the largest score, and here that is 0."""
+    model = untrained(SASRec)
+    for _, leaf in leaves(model.parameters):
+        leaf[...] = 0
+    agrees(model)
 
 
 def test_attention_in_tiles():

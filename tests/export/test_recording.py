@@ -93,3 +93,11 @@ def test_shapes_are_numbers_or_one_tuple_and_copies_are_values_of_their_own():
     copy[0] = 5.0
     np.testing.assert_array_equal(constant.content, [0, 1, 2])
     np.testing.assert_array_equal(copy.content, [5, 1, 2])
+
+
+@pytest.mark.parametrize(("source", "destination"), [(0, -1), (0, -2), (-1, 0), (2, 1), (1, 1)])
+def test_axes_are_moved_as_numpy_moves_them(source, destination):
+    host = np.arange(24.0).reshape(2, 3, 4)
+    found = module.moveaxis(array(Graph(), "x", host), source, destination)
+    np.testing.assert_array_equal(found.host, np.moveaxis(host, source, destination))
+    assert found.content.shape == found.shape

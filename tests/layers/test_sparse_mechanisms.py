@@ -136,3 +136,9 @@ def test_queries_and_keys_of_two_sequences_are_refused(rng):
         mixer = MultiHead(1, mechanism)
         with pytest.raises(ValueError, match=f"mechanism {mechanism.name} has 3 queries and 5 keys"):
             mixer.forward(mixer.init(rng, 4), np.ones((1, 3, 4)), np.ones((1, 5, 4)), mask=Mask())
+
+
+def test_all_tokens_may_be_global_and_no_more_than_there_are():
+    Longformer(4, 5).refuse_length(5)
+    with pytest.raises(ValueError, match="global_tokens is 6, expected at most maxlen, which is 5"):
+        Longformer(4, 6).refuse_length(5)

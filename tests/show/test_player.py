@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from typing import Any
 
 import numpy as np
@@ -188,6 +189,9 @@ def test_in_a_notebook_it_is_a_frame_that_may_only_run_scripts() -> None:
     assert 'sandbox="allow-scripts allow-downloads"' in html
     assert html.count("<iframe") == 1
     assert "As a table" in html
+    srcdoc = re.search(r"srcdoc='([^']*)'></iframe>", html)
+    assert srcdoc is not None                                # the page is full of apostrophes, and none of them ends it
+    assert unescape(srcdoc[1]).rstrip().endswith("</html>")
 
 
 # ---- in a browser

@@ -1,5 +1,6 @@
 """What a trace prints, to the letter: tables, steps, pages, and what is followed, of functions that stand here."""
 
+import ast
 import dataclasses
 import re
 
@@ -7,6 +8,8 @@ import numpy as np
 import pytest
 
 from tinyattn.show import trace
+from tinyattn.show.records import is_array
+from tinyattn.show.sources import dotted
 from tinyattn.show.trace_table import described, origin
 
 
@@ -280,3 +283,37 @@ def test_a_backward_that_is_off_by_little_is_seen_in_float64():
     p32, x32 = {name: a.astype(np.float32) for name, a in P.items()}, X.astype(np.float32)
     assert trace(outer, p32, x32, backward=True).follow("x", (0, 0)).agrees
     assert not trace(outer, p32, x32, backward=lambda dy, p, x: (1.1 * dy, p)).follow("x", (0, 0)).agrees
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("x", "x"),
+        ("cache.x_hat", "cache.x_hat"),
+        ('p["W"]', "p.W"),
+        ('p["blocks"][0].W', "p.blocks.0.W"),
+        ("f(x).y", None),
+        ("x[i]", None),
+        ("x + y", None),
+    ],
+)
+def test_what_is_read_is_called_by_the_way_to_it(text, name):
+    assert dotted(ast.parse(text, mode="eval").body) == name
+
+
+def test_only_numbers_are_arrays():
+    assert is_array(np.arange(3))
+    assert is_array(np.zeros(2, bool))
+    for other in (np.array(["a"]), np.array([None]), None, 1.0, [1.0]):
+        assert not is_array(other)
+
+
+def test_another_name_of_a_numpy_number_is_no_entry():
+    def f(x):
+        total = x.sum()
+        again = total
+        return again * 2
+
+    found = trace(f, np.arange(3.0))
+    assert [entry.name for entry in found.entries] == ["x", "total", "returned"]
+    assert found["again"] == found["total"] == 3.0

@@ -22,6 +22,7 @@ from tests.models.layouts.sasrecs import (
 from tinyattn.cli import main
 from tinyattn.files import FileError
 from tinyattn.models import import_model
+from tinyattn.models.layouts.recommender_file import RecommenderFile
 
 HISTORIES = [np.array(h) for h in ([4], [1, 2, 3], [9, 9, 1, 5, 2, 6], [1, 2, 3, 4, 5, 6, 7, 8, 9])]
 
@@ -187,3 +188,14 @@ def test_a_run_that_recommend_asks(tmp_path, capsys):
     lines = (f"{u},{1 + (u + t) % 9},{t}\n" for u in range(5) for t in range(5))
     (tmp_path / "data.csv").write_text("user_id,item_id,timestamp\n" + "".join(lines))
     assert main(["recommend", str(run), str(tmp_path / "data.csv"), "--user", "2", "-k", "2"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("items", "ids"),
+    [(["10", "9"], [10, 9]), (["007", "7"], ["007", "7"]), (["1", "٣"], ["1", "٣"]), ([3, "x"], ["3", "x"])],
+)
+def test_only_numbers_as_they_are_written_are_ids_of_numbers(items, ids):
+    """007 and 7 are two items."""
+    file = RecommenderFile.__new__(RecommenderFile)
+    file.count = 2
+    assert file._ids(items).tolist() == ids
