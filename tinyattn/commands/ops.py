@@ -47,7 +47,7 @@ class Computing:
     def lines(self) -> list[str]:
         """Whose code each op was."""
         if self.ops == FAST:
-            return [f"ops: the faster forms; --ops {READABLE} runs each as its file says, {COST}"]
+            return [f"ops: the faster forms; --ops {READABLE} computes each as its file says, and takes longer (docs/speed.md)"]
         if not self.substitutes:
             return ["ops: the library's readable forms"]
         rows = [(s.name, s.origin) for s in self.substitutes] + [("all others", "the library's readable forms")]
@@ -65,9 +65,6 @@ class Computing:
 
                 stack.enter_context(substituted(self.substitutes))
             yield
-
-
-COST = "at about 1.3 times the time of one worker"
 
 
 def computing(ops: str, unchecked: bool = False, device: str = "cpu") -> Computing:
