@@ -47,7 +47,8 @@ class Computing:
     def lines(self) -> list[str]:
         """Whose code each op was."""
         if self.ops == FAST:
-            return [f"ops: the faster forms; --ops {READABLE} computes each as its file says, and takes longer (docs/speed.md)"]
+            slower = f"--ops {READABLE} computes each as its file says, and takes longer (docs/speed.md)"
+            return [f"ops: the faster forms; {slower}"]
         if not self.substitutes:
             return ["ops: the library's readable forms"]
         rows = [(s.name, s.origin) for s in self.substitutes] + [("all others", "the library's readable forms")]
