@@ -178,13 +178,14 @@ def build(to: Path) -> tuple[str, Path]:
 
 
 def wheel_is_whole(folder: Path) -> str:
-    """Every file of the package, and every chapter, that the sdist has."""
+    """Every file of the package, every chapter, and what its exercises say, that the sdist has."""
     [sdist], [wheel] = folder.glob("*.tar.gz"), folder.glob("*.whl")
     with tarfile.open(sdist) as archive:
         names = [member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()]
     wanted = {name for name in names if name.startswith("tinyattn/")}
     chapters = {name for name in names if re.fullmatch(r"notebooks/\d\d_\w+\.py", name)}
-    wanted |= {f"tinyattn/course/chapters/{Path(name).name}" for name in chapters}
+    prose = {name for name in names if re.fullmatch(r"notebooks/exercises/\d\d\.toml", name)}
+    wanted |= {f"tinyattn/course/chapters/{name.removeprefix('notebooks/')}" for name in chapters | prose}
     with zipfile.ZipFile(wheel) as archive:
         there = set(archive.namelist())
     if wanted - there:

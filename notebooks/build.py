@@ -37,8 +37,9 @@ from nbformat.reader import NotJSONError
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tinyattn.course.chapters import Chapter, chapters, folder  # noqa: E402
+from tinyattn.course.chapters import Chapter, chapters  # noqa: E402
 from tinyattn.course.notebook import METADATA, notebook, text_of  # noqa: E402
+from tinyattn.course.sources import folder  # noqa: E402
 from tinyattn.files import write_atomically  # noqa: E402
 
 FIGURES = ROOT / "figures"

@@ -11,11 +11,12 @@ import pytest
 from tests.models.worlds import write_tiny
 from tinyattn.cli import main
 from tinyattn.course import check
-from tinyattn.course.chapters import BrokenChapterError, Chapter, chapters, folder, problems, solution_of
+from tinyattn.course.chapters import BrokenChapterError, Chapter, chapters, problems, solution_of
 from tinyattn.course.exercise import SORTS, Exercise
 from tinyattn.course.exercises import BY_CHAPTER, BY_NAME
 from tinyattn.course.graders import Number
 from tinyattn.course.road import ROAD, road
+from tinyattn.course.sources import folder
 
 ROOT = Path(__file__).parent.parent.parent
 CHAPTERS = chapters()
@@ -103,7 +104,10 @@ def test_the_answer_to_a_prediction_is_folded(chapter):
 
 
 def test_the_road_is_in_the_readme():
-    """All chapters in the road's order, those that there are with a link; and every chapter is in the wheel."""
+    """All chapters in the road's order, those that there are with a link; and every chapter is in the wheel.
+
+    So is what their exercises say.
+    """
     text = (ROOT / "notebooks" / "README.md").read_text()
     stops = [stop for part in ROAD for stop in part.stops]
     assert [number for number, *_ in stops] == list(range(21))
@@ -112,9 +116,8 @@ def test_the_road_is_in_the_readme():
         name = f"[{title}]({there[number]}.ipynb)" if number in there else title
         assert f"| {number:02} | {name} | {question} |" in text
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert wheel["force-include"] == {
-        f"notebooks/{c.path.name}": f"tinyattn/course/chapters/{c.path.name}" for c in CHAPTERS
-    }
+    names = [*(chapter.path.name for chapter in CHAPTERS), "exercises"]
+    assert wheel["force-include"] == {f"notebooks/{name}": f"tinyattn/course/chapters/{name}" for name in names}
 
 
 def test_the_map_marks_where_you_are():

@@ -7,8 +7,9 @@ import pytest
 
 from tinyattn.cli import main
 from tinyattn.course import show_arrays, show_figure, table
-from tinyattn.course.chapters import Chapter, folder
+from tinyattn.course.chapters import Chapter
 from tinyattn.course.notebook import build, notebook, text_of
+from tinyattn.course.sources import folder
 from tinyattn.files import FileError, alone_in
 from tinyattn.show import figure, style
 

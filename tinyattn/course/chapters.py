@@ -26,6 +26,7 @@ from pathlib import Path
 from .exercise import RIGHT, UNANSWERED, Exercise, Verdict
 from .exercises import BY_CHAPTER
 from .session import recording
+from .sources import folder
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 # Technical prose read with care, a line of code understood, a formula followed on paper, a prediction written down.
@@ -183,12 +184,6 @@ def _stub(block: list[str], indent: str) -> Iterator[str]:
         if not isinstance(node, ast.Assign) or not all(isinstance(t, ast.Name) for t in node.targets):
             raise ValueError("outside of a function, a solution gives names their values and does nothing else")
         yield from (f"{ast.unparse(target)} = ...  # your turn" for target in node.targets)
-
-
-def folder() -> Path:
-    """The folder of the sources: beside this file in an installed package, notebooks/ in a checkout."""
-    installed = Path(__file__).parent / "chapters"
-    return installed if installed.is_dir() else Path(__file__).parents[2] / "notebooks"
 
 
 def chapters(numbers: list[int] | None = None) -> list[Chapter]:

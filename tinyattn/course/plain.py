@@ -13,15 +13,18 @@ from ..check.subject import Subject
 
 
 def plain_spec(
-    name: str, says: str, case: Callable[[CaseDrawer], dict[str, Any]], ours: Callable[..., Any], output: str
+    name: str, says: str, case: Callable[[CaseDrawer], dict[str, Any]], ours: Callable[..., Any], *outputs: str
 ) -> Spec:
-    """A spec whose only property is that the answer gives what `ours` gives, its result being called `output`."""
+    """A spec whose only property is that the answer gives what `ours` gives, its results being called `outputs`."""
     properties: list[Property] = []
     states = stating(name, properties)
 
     @states("rounding", says, "oracle", hint="Do the example above on paper.")
     def by_hand(op: Subject, **case: Any) -> None:
-        close(op(**case), ours(**case), 1e-6, output)
+        expected = ours(**case)
+        both = op.outputs(**case), expected if len(outputs) > 1 else (expected,)
+        for output, got, x in zip(outputs, *both, strict=True):
+            close(got, x, 1e-6, output)
 
     return Spec(
         name=name,
@@ -30,6 +33,6 @@ def plain_spec(
         case=case,
         ours=lambda: SimpleNamespace(**{name: ours}),
         properties=properties,
-        outputs=(output,),
+        outputs=outputs,
         common=False,
     )

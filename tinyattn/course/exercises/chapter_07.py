@@ -16,10 +16,11 @@ from ...check.property import close, stating
 from ...check.spec import Spec
 from ...check.specs import get_spec
 from ...check.subject import Subject
-from ..exercise import Exercise
 from ..graders import Function, Number, Property
+from ..prose import Prose
 
 CHAPTER = 7
+PROSE = Prose(CHAPTER)
 FAR = 100                    # of bucket_of_100
 
 
@@ -95,49 +96,30 @@ def _speed_a_feature(slots: Any, D: int) -> Any:
     return np.where(np.arange(D) % 2 == 0, np.sin(angles), np.cos(angles))
 
 
-def _half_exponent(slots: Any, D: int) -> Any:
-    return _clock(slots, 10000.0 ** (-np.arange(D // 2) / D))
-
-
 def _feature_as_hand(slots: Any, D: int) -> Any:
     """The formula's i taken for the feature's number."""
     angles = np.asarray(slots)[:, None] * 10000.0 ** (-2 * np.arange(D) / D)
     return np.where(np.arange(D) % 2 == 0, np.sin(angles), np.cos(angles))
 
 
-WRONG_SINUSOIDS = (
-    (lambda slots, D: _clock(np.asarray(slots) + 1, _speeds(D)), "At slot 0 every hand stands at 0. What are its sine "
-     "and cosine, and what are yours?", "You count from 1: the angle of slot p is p ω_i, so slot 0 has angle 0."),
-    (lambda slots, D: _clock(slots, _speeds(D), np.cos, np.sin), "Which of the two is 0 at slot 0, and which feature "
-     "is it?", "Sine and cosine have changed places: the sine comes first."),
-    (_halves_of_PE, "Which feature stands beside sin(p ω_0): cos(p ω_0), or the next sine?",
-     "All your sines come first, then all cosines. Here they alternate: PE[:, 0::2] and PE[:, 1::2]."),
-    (_half_exponent, "What is the exponent of the second hand, i = 1, for D = 4?",
-     "The exponent is -2i / D; yours is -i / D."),
-    (_speed_a_feature, "How many hands are there, and how many features are made from each?",
-     "Sine and cosine of a pair have the same angle: there are D / 2 speeds, not D."),
-    (_feature_as_hand, "Feature 1 is 2i + 1: which hand i is that?",
-     "You took i for the feature's number. Features 2i and 2i + 1 share hand i: there are D / 2 speeds, not D."),
-    (lambda slots, D: _clock(slots, 10000.0 ** (-2 * np.arange(0, D, 2) / D)),
-     "Which numbers does np.arange(0, D, 2) hold: i, or 2i already?", "The exponent is -2i / D; yours is -4i / D."),
-    (lambda slots, D: _clock(slots, np.logspace(0, -4, D // 2)), "For D = 4 the second hand turns by 10000^(-1/2) "
-     "per token. By how much does yours?",
-     "Your last hand turns by 1/10000: the exponent is -2i / D, which never is -1."),
-    (lambda slots, D: _clock(slots, 1 / _speeds(D)), "Does the second hand turn more slowly or faster than the first?",
-     "Your hands become faster: the exponent is negative."),
-    (lambda slots, D: _clock(slots, 1000.0 ** (-np.arange(0, D, 2) / D)), "What stands under the exponent?",
-     "The base is 10,000."),
-    (lambda slots, D: _clock(slots, _speeds(D), np.sin, np.sin), "What are the odd features at slot 0?",
-     "Odd features are cosines."),
-    (lambda slots, D: _clock(slots, 2 * np.pi * _speeds(D)), "By how much does the first hand turn per token?",
-     "The first hand turns by one radian per token, not by a full turn."),
-    (lambda slots, D: _clock(np.arange(len(slots)), _speeds(D)), "Give it the slots 5, 2, 2: which rows are equal?",
-     "Slots come in any order and may repeat: use the numbers given, not np.arange of how many there are."),
-    (lambda slots, D: _clock(slots, _speeds(D)).T, "Which axis holds the tokens?",
-     "It is transposed: each token has a row."),
-    (lambda slots, D: _clock(-np.asarray(slots), _speeds(D)), "Is the sine of a small positive angle positive?",
-     "Your hands turn backwards: the angle is p ω_i, without a minus."),
-)  # fmt: skip
+WRONG_SINUSOIDS = PROSE.said(
+    "my_sinusoids.mistakes",
+    counted_from_one=lambda slots, D: _clock(np.asarray(slots) + 1, _speeds(D)),
+    sine_and_cosine_exchanged=lambda slots, D: _clock(slots, _speeds(D), np.cos, np.sin),
+    halves_of_PE=_halves_of_PE,
+    half_exponent=lambda slots, D: _clock(slots, 10000.0 ** (-np.arange(D // 2) / D)),
+    speed_a_feature=_speed_a_feature,
+    feature_as_hand=_feature_as_hand,
+    exponent_doubled=lambda slots, D: _clock(slots, 10000.0 ** (-2 * np.arange(0, D, 2) / D)),
+    last_exponent_minus_one=lambda slots, D: _clock(slots, np.logspace(0, -4, D // 2)),
+    exponent_positive=lambda slots, D: _clock(slots, 1 / _speeds(D)),
+    base_of_1000=lambda slots, D: _clock(slots, 1000.0 ** (-np.arange(0, D, 2) / D)),
+    sines_only=lambda slots, D: _clock(slots, _speeds(D), np.sin, np.sin),
+    full_turns=lambda slots, D: _clock(slots, 2 * np.pi * _speeds(D)),
+    places_for_slots=lambda slots, D: _clock(np.arange(len(slots)), _speeds(D)),
+    transposed=lambda slots, D: _clock(slots, _speeds(D)).T,
+    turned_backwards=lambda slots, D: _clock(-np.asarray(slots), _speeds(D)),
+)
 
 
 # --- my_rope and its backward: the library's op, with tables that are given -----------------------------------------
@@ -207,177 +189,66 @@ def _one_angle(x: Any, cos: Any, sin: Any, sign: int = 1) -> Any:
     return _pairs(x, cos[..., :1], sin[..., :1], 1, -sign, sign, 1)
 
 
-_PAIRED = "Which two features make the first pair: 0 and 1, or 0 and d/2?"
-_READ = "Which x does your second line read: the one that was given, or one that has been turned by half?"
-_READ_TOO = "The second line must read the even features as they came in: keep them before you write."
-_APART = "The pairs are turned rightly, but they are put one half after the other; each belongs where it was."
-_COLUMN = "With d = 4, which column of cos belongs to feature 1: 0 or 1?"
-_REPEAT = "np.tile gives features 0, 1, 2, 3 the columns 0, 1, 0, 1; pairs need 0, 0, 1, 1: np.repeat(cos, 2, axis=-1)."
-_NEIGHBOURS = "Here neighbours are pairs: x[..., 0::2] with x[..., 1::2]."
+WRONG_ROPE = PROSE.said(
+    "my_rope.mistakes",
+    other_way_round=_turn(1, 1, -1, 1),
+    halves=_halves,
+    written_apart=_written_apart,
+    over_itself=_over_itself,
+    tables_by_tile=_tables_by_tile,
+    no_minus=_turn(1, 1, 1, 1),
+    minus_in_both_lines=_turn(1, -1, -1, 1),
+    cos_and_sin_exchanged=lambda x, cos, sin: _pairs(x, sin, cos, 1, -1, 1, 1),
+    only_even=_only_even,
+    first_pair_only=_first_pair_only,
+    one_angle=_one_angle,
+    no_sines=lambda x, cos, sin: x * np.repeat(cos, 2, axis=-1),
+    added=lambda x, cos, sin: x + np.stack([cos, sin], axis=-1).reshape(*cos.shape[:-1], -1),
+)
 
-WRONG_ROPE = (
-    (_turn(1, 1, -1, 1), "A turn by a small angle moves (1, 0) to (cos, sin). Where does yours move it?",
-     "It turns the other way: the first line has - sin, the second + sin."),
-    (_halves, _PAIRED, _NEIGHBOURS),
-    (_written_apart, "Where does feature 1 stand in your y?", _APART),
-    (_over_itself, _READ, _READ_TOO),
-    (_tables_by_tile, _COLUMN, _REPEAT),
-    (_turn(1, 1, 1, 1), "How long is (1, 1) before the turn, and after yours?",
-     "One of the two sines has a minus: the first line's."),
-    (_turn(1, -1, -1, 1), "How long is (1, 1) before the turn, and after yours?",
-     "Only the first line's sine has a minus."),
-    (lambda x, cos, sin: _pairs(x, sin, cos, 1, -1, 1, 1), "What should an angle of 0 do to x?",
-     "cos and sin have changed places."),
-    (_only_even, "How many of the two features of a pair does a turn move?", "The odd features are turned, too."),
-    (_first_pair_only, "With d = 4, are features 2 and 3 turned?"),
-    (_one_angle, "Does every pair turn at the same speed?", "Each pair has a column of cos and sin of its own."),
-    (lambda x, cos, sin: x * np.repeat(cos, 2, axis=-1), "Where does the other feature of the pair come in?",
-     "The sines are missing."),
-    (lambda x, cos, sin: x + np.stack([cos, sin], axis=-1).reshape(*cos.shape[:-1], -1),
-     "Is a turn an addition?", "RoPE adds nothing: it multiplies each pair by the matrix R."),
-)  # fmt: skip
-
-WRONG_ROPE_BACKWARD = (
-    (_turn(1, -1, 1, 1), "Take an angle of 90 degrees, and dy = (1, 0). Which entry of x made the first entry of y?",
-     "That is the forward again. The transpose of R turns back: sin has the other sign."),
-    (lambda dy, cos, sin: _halves(dy, cos, sin, -1), _PAIRED, _NEIGHBOURS),
-    (lambda dy, cos, sin: _written_apart(dy, cos, sin, -1), "Where does feature 1 stand in your dx?", _APART),
-    (lambda dy, cos, sin: _over_itself(dy, cos, sin, -1), _READ.replace("x", "dy", 1), _READ_TOO),
-    (lambda dy, cos, sin: _tables_by_tile(dy, cos, sin, -1), _COLUMN, _REPEAT),
-    (_turn(1, 1, 1, 1), "How long is (1, 1) before the turn back, and after yours?",
-     "One of the two sines has a minus: the second line's."),
-    (_turn(1, -1, -1, 1), "How long is (1, 1) before the turn back, and after yours?",
-     "Only the second line's sine has a minus."),
-    (_turn(-1, 1, -1, -1), "With an angle of 0, y = x. What should dx be?", "The cosines have no minus."),
-    (lambda dy, cos, sin: _pairs(dy, -sin, cos, 1, -1, 1, 1), "With an angle of 0, y = x. What should dx be?",
-     "That is the derivative with respect to the angle. The gradient with respect to x is asked, at a given angle."),
-    (lambda dy, cos, sin: dy.copy(), "y is a turned x. Is the gradient turned?"),
-    (lambda dy, cos, sin: dy * np.repeat(cos, 2, axis=-1), "x_0 is in both entries of y: through which sine in y_1?",
-     "The sines are missing: each entry of x is in both entries of y."),
-    (lambda dy, cos, sin: _only_even(dy, cos, sin, -1), "Which entries of y contain x_1?"),
-    (lambda dy, cos, sin: _one_angle(dy, cos, sin, -1), "Does every pair turn at the same speed?",
-     "Each pair has a column of cos and sin of its own."),
-    (lambda dy, cos, sin: _first_pair_only(dy, cos, sin, -1), "With d = 4, are features 2 and 3 turned back?"),
-)  # fmt: skip
+WRONG_ROPE_BACKWARD = PROSE.said(
+    "my_rope_backward.mistakes",
+    forward_again=_turn(1, -1, 1, 1),
+    halves=lambda dy, cos, sin: _halves(dy, cos, sin, -1),
+    written_apart=lambda dy, cos, sin: _written_apart(dy, cos, sin, -1),
+    over_itself=lambda dy, cos, sin: _over_itself(dy, cos, sin, -1),
+    tables_by_tile=lambda dy, cos, sin: _tables_by_tile(dy, cos, sin, -1),
+    no_minus=_turn(1, 1, 1, 1),
+    minus_in_both_lines=_turn(1, -1, -1, 1),
+    cosines_negative=_turn(-1, 1, -1, -1),
+    by_the_angle=lambda dy, cos, sin: _pairs(dy, -sin, cos, 1, -1, 1, 1),
+    not_turned=lambda dy, cos, sin: dy.copy(),
+    no_sines=lambda dy, cos, sin: dy * np.repeat(cos, 2, axis=-1),
+    only_even=lambda dy, cos, sin: _only_even(dy, cos, sin, -1),
+    one_angle=lambda dy, cos, sin: _one_angle(dy, cos, sin, -1),
+    first_pair_only=lambda dy, cos, sin: _first_pair_only(dy, cos, sin, -1),
+)
 
 
-EXERCISES = (
-    Exercise(
-        "knows_no_order",
-        "write the property that kills this bug",
-        difficulty=2,
-        minutes=8,
-        task="knows_no_order(multi_head_attention) -> True where permuted tokens have permuted outputs, else False",
-        grader=Property("multi_head_attention", "merge_no_T", gives=("multi_head_attention",), others=("split_no_T",)),
-        hints=(
-            "Call it twice: with x, and with x in another order. What should the two results have to do with each "
-            "other?",
-            "With order, an array of row numbers: the outputs of x[order] should be the outputs of x, at [order]. "
-            "Compare with np.allclose, and take an order that leaves no token where it was.",
-        ),
-        why="Equivariance needs no formula of attention, only two calls. Sums are added in another order the second "
-        "time, so the equality holds up to rounding.",
+EXERCISES = PROSE.exercises(
+    knows_no_order=Property(
+        "multi_head_attention",
+        "merge_no_T",
+        gives=("multi_head_attention",),
+        others=("split_no_T",),
     ),
-    Exercise(
-        "orders_told_apart",
-        "predict the number",
-        difficulty=2,
-        minutes=5,
-        task="how many outputs of the last of 5 tokens there are over the 24 orders of the others, after one causal "
-        "attention and after two",
-        grader=Number(
-            _orders_told_apart,
-            tolerance=1e-6,
-            tempting=(
-                (lambda: (1.0, 1.0), "What did token 2 see in the first attention, and does its output tell?",
-                 "One attention is right. In the second the other tokens' outputs are not what they were: each "
-                 "depends on who stood before it."),
-                (lambda: (24.0, 24.0), "How many keys does the last query see, and does it know which came first?",
-                 "Two attentions are right. In the first, the last query sees all five tokens as a set."),
-                (lambda: (24.0, 1.0), "Which of the two attentions reads tokens that have not read others before?"),
-                (lambda: (1.0, 4.0), "Does only the token just before the last one matter?",
-                 "The outputs of all earlier tokens depend on their own predecessors, so all of the order counts."),
-                (lambda: (1.0, 6.0), "Which two orders should give the same?",
-                 "Every order gives another nest of sets, {a}, {a, b}, {a, b, c}: none are alike."),
-            ),
-        ),
-        hints=(
-            "Which keys does the last token see in the first attention, in any order? And which did token 2 see?",
-            "First: all five keys whatever their order, a set. Second: each earlier output says who stood before that "
-            "token, and all of that together gives the order away.",
-        ),
-        why="The last query sees the same five tokens in every order: one output. After the first attention, token t "
-        "has read the set of tokens 0 to t, and these nested sets tell all 24 orders apart.",
-    ),
-    Exercise(
-        "my_sinusoids",
-        "write the op",
-        difficulty=1,
-        minutes=8,
-        task="my_sinusoids(slots, D) -> PE, a row of D sines and cosines for each slot",
-        grader=Function(SINUSOIDS, tempting=WRONG_SINUSOIDS),
-        hints=(
-            "How many angles has a slot, and what shape do all angles of n slots have?",
-            "Make the D / 2 speeds first, 10000.0 ** (-np.arange(0, D, 2) / D), then slots[:, None] * speeds. Sines "
-            "go into PE[:, 0::2], cosines into PE[:, 1::2].",
-        ),
-        why="A column of slots times a row of speeds gives an angle for each slot and hand; each hand fills two "
-        "neighbouring features.",
-    ),
-    Exercise(
-        "bucket_of_100",
-        "predict the number",
-        difficulty=1,
-        minutes=4,
-        task=f"T5's bucket, 0 to 31, of the distance {FAR}",
-        grader=Number(
-            _bucket,
-            exactly=True,
-            tempting=(
-                (lambda: 14, "That is the second term. What stands before it?", "16 is missing."),
-                (lambda: 29, "What is 16 · ln(6.25) / ln(8), before it is rounded?"),
-                (lambda: 31, "From which distance on do all have the last bucket? Which way does ⌊ ⌋ round?",
-                 "It is rounded down."),
-                (lambda: 28, "Are the steps equal differences, or equal factors?",
-                 "Distances from 16 to 128 are divided by equal factors: take logarithms."),
-                (lambda: 24, "Is 100 in the middle between 16 and 128, in logarithms?"),
-            ),
-        ),
-        hints=(
-            "By which factor is 100 beyond 16, and by which is 128? How far is one on the way to the other, in "
-            "logarithms?",
-            "ln(100 / 16) / ln(128 / 16) = 1.833 / 2.079. Multiply by 16, round down, add 16.",
-        ),
-        why="16 · 1.833 / 2.079 = 14.1, rounded down 14, and 16 + 14 = 30. Distances 99 to 112 share it: far away, "
-        "T5 does not count so exactly.",
-    ),
-    Exercise(
-        "my_rope",
-        "write the op",
-        difficulty=2,
-        minutes=8,
-        task="my_rope(x, cos, sin) -> y, with every pair of neighbouring features turned",
-        grader=Function(ROTARY, tempting=WRONG_ROPE),
-        hints=(
-            "Write R_θ times (x_0, x_1) out on paper: two lines. Where do the first features of all pairs stand in x?",
-            "even, odd = x[..., 0::2], x[..., 1::2]. The even features of y are cos · even - sin · odd, the odd ones "
-            "sin · even + cos · odd.",
-        ),
-        why="The two slices hold the first and the second feature of all pairs, each with the shape of cos and sin, "
-        "so R_θ is written out once and turns them all.",
-    ),
-    Exercise(
-        "my_rope_backward",
-        "derive the backward",
-        difficulty=2,
-        minutes=10,
-        task="my_rope_backward(dy, cos, sin) -> dx",
-        grader=Function(ROTARY, part="backward", tempting=WRONG_ROPE_BACKWARD),
-        hints=(
-            "⟨dy, R δx⟩ = ⟨what, δx⟩? And what is the transpose of a turn?",
-            "dx = Rᵀ dy, and Rᵀ turns by the negative angle: cos stays, sin has the other sign in both lines.",
-        ),
-        why="y = R x is linear, so dx = Rᵀ dy. The transpose of a turn is the turn back: the forward's two lines with "
-        "-sin for sin, that is my_rope(dy, cos, -sin).",
-    ),
+    orders_told_apart=Number(_orders_told_apart, tolerance=1e-6, tempting=PROSE.said(
+        "orders_told_apart.mistakes",
+        second_sees_a_set=lambda: (1.0, 1.0),
+        first_tells_orders_apart=lambda: (24.0, 24.0),
+        attentions_exchanged=lambda: (24.0, 1.0),
+        only_the_one_before=lambda: (1.0, 4.0),
+        orders_taken_alike=lambda: (1.0, 6.0),
+    )),
+    my_sinusoids=Function(SINUSOIDS, tempting=WRONG_SINUSOIDS),
+    bucket_of_100=Number(_bucket, exactly=True, tempting=PROSE.said(
+        "bucket_of_100.mistakes",
+        second_term_alone=lambda: 14,
+        one_too_low=lambda: 29,
+        rounded_up=lambda: 31,
+        equal_differences=lambda: 28,
+        halfway=lambda: 24,
+    )),
+    my_rope=Function(ROTARY, tempting=WRONG_ROPE),
+    my_rope_backward=Function(ROTARY, part="backward", tempting=WRONG_ROPE_BACKWARD),
 )

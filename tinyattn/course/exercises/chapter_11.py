@@ -9,11 +9,12 @@ import numpy as np
 
 from ... import evaluation
 from ...check.cases import CaseDrawer
-from ..exercise import Exercise
 from ..graders import Function, Number
 from ..plain import plain_spec
+from ..prose import Prose
 
 CHAPTER = 11
+PROSE = Prose(CHAPTER)
 MODELS, PEOPLE, TRUE_RATE = 20, 500, 0.25           # of best_of_twenty
 
 
@@ -45,47 +46,35 @@ def _off(f: Any) -> Any:
     return lambda scores, targets: f(*_parts(scores, targets))
 
 
-WRONG_RANKS = (
-    (_off(lambda above, equal: 1 + above), "Which rank has the target if all scores are the same?",
-     "Ties are broken in favour of the target."),
-    (_off(lambda above, equal: 1 + above + equal), "Which rank has the target if all scores are the same?",
-     "Ties are broken against the target: that is the last of the ranks that they share."),
-    (_off(lambda above, equal: 1 + above + (equal + 1) / 2), "With one item, and so no ties: what is its rank?",
-     "The target is equal to itself. It is no tie, and must be left out."),
-    (_off(lambda above, equal: above + equal / 2), "What is the rank of the best item, which nothing beats?"),
-    (_off(lambda above, equal: above + (equal + 1) / 2), "What is the rank of the best item, which nothing beats?"),
-    (_off(lambda above, equal: 1 + above + equal // 2), "Two items tie at the top: what is the mean of 1 and 2?",
-     "Half a place is rounded down."),
-    (_off(lambda above, equal: 1 + above + np.ceil(equal / 2)),
-     "Two items tie at the top: what is the mean of 1 and 2?", "Half a place is rounded up."),
-    (_off(lambda above, equal: (1 + above + equal / 2)[:, None]), "How many numbers are asked for of each person?",
-     "It is a column, (people, 1): an axis is left over."),
-    (_off(lambda above, equal: np.mean(1 + above + equal / 2)), "How many numbers are asked for?",
-     "The ranks are averaged over people: return the rank of each."),
-    (_off(lambda above, equal: 1 / (1 + above + equal / 2)), "What is the rank of the best item, and of the second?",
-     "That is 1 / rank."),
-    (lambda scores, targets: _off(lambda above, equal: 1 + above + equal / 2)(scores, 0 * targets),
-     "Where does `targets` come in?", "The target is taken to stand in column 0. It stands in column targets[i]."),
-    (lambda scores, targets: 1 + np.array([len({*row[row > row[t]]}) for row, t in zip(scores, targets, strict=True)]),
-     "Scores 3, 3, 1: which rank has the last?",
-     "Items above that share a score are counted once. Each takes a place of its own."),
-    (lambda scores, targets: 1 + np.sum(scores > scores[:, targets], axis=1)
-     + (np.sum(scores == scores[:, targets], axis=1) - 1) / 2,
-     "scores[:, targets] has which shape? Whose targets are its columns?",
-     "scores[:, targets] takes everybody's targets from every row. Row i needs column targets[i] alone."),
-    (lambda scores, targets: 1 + targets, "What are `targets`: ranks, or columns?",
-     "That is the column of the target, counted from 1. Its rank depends on the scores."),
-    (_off(lambda above, equal: np.full(len(above), np.mean(1 + above + equal / 2))),
-     "Have all people the same rank?", "Every row is given the mean of all. Return the rank of each."),
-    (_off(lambda above, equal: 1 + (above + equal) / 2), "Is an item that scores higher half a place before it?"),
-    (_off(lambda above, equal: 1.0 + equal / 2), "Where do the items come in that score higher?"),
-    (lambda scores, targets: 1 + np.sum(scores < scores[np.arange(len(targets)), targets][:, None], axis=1)
-     + (np.sum(scores == scores[np.arange(len(targets)), targets][:, None], axis=1) - 1) / 2,
-     "Does the highest score come first, or last?"),
-    (lambda scores, targets: 1 + np.argmax(np.argsort(-scores, axis=1, kind="stable") == targets[:, None], axis=1),
-     "Exchange two columns with the same score: does your rank change?",
-     "A sort breaks ties by the column in which an item stands."),
-)  # fmt: skip
+_mean_ranks = _off(lambda above, equal: 1 + above + equal / 2)             # the right ones
+WRONG_RANKS = PROSE.said(
+    "my_mean_ranks.mistakes",
+    ties_in_favour=_off(lambda above, equal: 1 + above),
+    ties_against=_off(lambda above, equal: 1 + above + equal),
+    itself_a_tie=_off(lambda above, equal: 1 + above + (equal + 1) / 2),
+    counted_from_zero=_off(lambda above, equal: above + equal / 2),
+    counted_from_zero_with_itself=_off(lambda above, equal: above + (equal + 1) / 2),
+    rounded_down=_off(lambda above, equal: 1 + above + equal // 2),
+    rounded_up=_off(lambda above, equal: 1 + above + np.ceil(equal / 2)),
+    column=_off(lambda above, equal: (1 + above + equal / 2)[:, None]),
+    averaged=_off(lambda above, equal: np.mean(1 + above + equal / 2)),
+    reciprocal=_off(lambda above, equal: 1 / (1 + above + equal / 2)),
+    column_zero_for_target=lambda scores, targets: _mean_ranks(scores, 0 * targets),
+    equal_scores_once=lambda scores, targets: (
+        1 + np.array([len({*row[row > row[t]]}) for row, t in zip(scores, targets, strict=True)])
+    ),
+    targets_of_everybody=lambda scores, targets: (
+        1 + np.sum(scores > scores[:, targets], axis=1) + (np.sum(scores == scores[:, targets], axis=1) - 1) / 2
+    ),
+    column_for_rank=lambda scores, targets: 1 + targets,
+    mean_for_each=_off(lambda above, equal: np.full(len(above), np.mean(1 + above + equal / 2))),
+    half_for_those_above=_off(lambda above, equal: 1 + (above + equal) / 2),
+    those_above_ignored=_off(lambda above, equal: 1.0 + equal / 2),
+    lowest_first=lambda scores, targets: _mean_ranks(-scores, targets),
+    ties_by_column=lambda scores, targets: (
+        1 + np.argmax(np.argsort(-scores, axis=1, kind="stable") == targets[:, None], axis=1)
+    ),
+)
 
 
 # --- repaired_counts ------------------------------------------------------------------------------------------------
@@ -127,49 +116,46 @@ def _subtracted_once(sequences: Any, n_items: int) -> Any:
     return counts
 
 
-WRONG_COUNTS = (
-    (lambda sequences, n_items: _counted(sequences[:, :-1], sequences[:, 1:], n_items),
-     "With two items a row, which pair is counted? Is one of the two the test item?"),
-    (lambda sequences, n_items: _counted(sequences[:, :-3], sequences[:, 1:-2], n_items),
-     "How many pairs are there in the training part of a row of three?",
-     "You leave out one item more than the test item."),
-    (lambda sequences, n_items: _counted(sequences[:, 1:-1], sequences[:, 2:], n_items),
-     "Which end of a row is the test item's?", "You leave out the first item, and count the test item."),
-    (lambda sequences, n_items: _counted(sequences[:, 1:-1], sequences[:, :-2], n_items),
-     "Does item j follow item i in your counts, or the other way round?"),
-    (_once, "The same pair comes twice: what does `counts[i, j] += 1` add, with arrays i and j?",
-     "With repeated places, `+=` adds once. np.add.at adds each time."),
-    (lambda sequences, n_items: _counted(sequences[:, :-1], sequences[:, 1:-1], n_items),
-     "How many columns has `before`, and how many `after`?",
-     "Only `after` was cut. The two must stay in step: the last item of the training part is followed by nothing."),
-    (lambda sequences, n_items: _counted(sequences[:, :-2], sequences[:, 1:], n_items),
-     "How many columns has `before`, and how many `after`?",
-     "Only `before` was cut, and `after` still ends with the test item."),
-    (_subtracted_once, "The same pair comes twice: what does `counts[i, j] -= 1` take away, with arrays i and j?",
-     "With repeated places, `-=` subtracts once. np.add.at(..., -1) would subtract each time."),
-    (lambda sequences, n_items: _counted(sequences[:, :-2], sequences[:, 2:], n_items),
-     "Of a row 7, 8, 9, which item follows 7?", "You count what comes two places later."),
-    (lambda sequences, n_items: sum(_counted(sequences[:, : -1 - gap], sequences[:, gap:-1], n_items)
-                                    for gap in range(1, sequences.shape[1])) + np.zeros((n_items + 1,) * 2),
-     "Of a row 7, 8, 9, 10, does 9 follow 7?", "You count all that comes later. Wanted is the next item."),
-    (lambda sequences, n_items: _counted(sequences[:, :-1].ravel()[:-1], sequences[:, :-1].ravel()[1:], n_items),
-     "Does the first item of a row follow the last of the row before?",
-     "All rows are taken as one: where a person ends and the next begins, a pair is counted that nobody clicked."),
-    (lambda sequences, n_items: _counts(sequences, n_items)
-     / np.maximum(_counts(sequences, n_items).sum(axis=1, keepdims=True), 1),
-     "What is asked for: counts, or shares?", "Each row is divided by its sum. Wanted are the counts."),
-    (lambda sequences, n_items: _counts(sequences, n_items)[1:, 1:],
-     "Which row has item 1: row 0, or row 1?", "Row and column 0 are those of padding: keep them."),
-    (lambda sequences, n_items: _counted(sequences[:, :-1], sequences[:, :-1], n_items),
-     "Which item follows an item: itself?"),
-    (lambda sequences, n_items: _counts(sequences, n_items) + _counts(sequences, n_items).T,
-     "Does order matter in your counts?"),
-    (lambda sequences, n_items: _counted(sequences[:-1, :-1], sequences[:-1, 1:], n_items),
-     "Is the test item the last of a row, or is it the last row?"),
-)  # fmt: skip
+def _rows_joined(sequences: Any, n_items: int) -> Any:
+    row = sequences[:, :-1].ravel()
+    return _counted(row[:-1], row[1:], n_items)
+
+
+def _shares(sequences: Any, n_items: int) -> Any:
+    counts = _counts(sequences, n_items)
+    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+
+
+WRONG_COUNTS = PROSE.said(
+    "repaired_counts.mistakes",
+    test_item_counted=lambda sequences, n_items: _counted(sequences[:, :-1], sequences[:, 1:], n_items),
+    one_item_too_few=lambda sequences, n_items: _counted(sequences[:, :-3], sequences[:, 1:-2], n_items),
+    first_item_left_out=lambda sequences, n_items: _counted(sequences[:, 1:-1], sequences[:, 2:], n_items),
+    turned_round=lambda sequences, n_items: _counted(sequences[:, 1:-1], sequences[:, :-2], n_items),
+    once=_once,
+    only_after_cut=lambda sequences, n_items: _counted(sequences[:, :-1], sequences[:, 1:-1], n_items),
+    only_before_cut=lambda sequences, n_items: _counted(sequences[:, :-2], sequences[:, 1:], n_items),
+    subtracted_once=_subtracted_once,
+    two_places_later=lambda sequences, n_items: _counted(sequences[:, :-2], sequences[:, 2:], n_items),
+    all_later=lambda sequences, n_items: sum(
+        (_counted(sequences[:, : -1 - gap], sequences[:, gap:-1], n_items) for gap in range(1, sequences.shape[1])),
+        start=np.zeros((n_items + 1,) * 2),
+    ),
+    rows_joined=_rows_joined,
+    shares=_shares,
+    padding_cut_off=lambda sequences, n_items: _counts(sequences, n_items)[1:, 1:],
+    item_after_itself=lambda sequences, n_items: _counted(sequences[:, :-1], sequences[:, :-1], n_items),
+    both_orders=lambda sequences, n_items: _counts(sequences, n_items) + _counts(sequences, n_items).T,
+    last_row_left_out=lambda sequences, n_items: _counted(sequences[:-1, :-1], sequences[:-1, 1:], n_items),
+)
 
 
 # --- my_sampled_hit -------------------------------------------------------------------------------------------------
+
+
+def _term(a: Any, m: int, j: int) -> Any:
+    """The probability that j of m draws are above, each of which is with probability a."""
+    return math.comb(m, j) * a**j * (1 - a) ** (m - j)
 
 
 def sampled_hit(ranks: Any, N: int, m: int, k: int) -> Any:
@@ -177,8 +163,7 @@ def sampled_hit(ranks: Any, N: int, m: int, k: int) -> Any:
 
     Shapes: ranks (people,) -> (people,). The m items are drawn uniformly, with replacement (Krichene & Rendle 2020).
     """
-    a = (ranks - 1) / N
-    return sum(math.comb(m, j) * a**j * (1 - a) ** (m - j) for j in range(k))
+    return sum(_term((ranks - 1) / N, m, j) for j in range(k))
 
 
 def _ranks_among(draw: CaseDrawer) -> dict[str, Any]:
@@ -205,46 +190,28 @@ def _changed_sum(terms: Any) -> Any:
     return lambda ranks, N, m, k: sum(terms((ranks - 1) / N, N, m, k)) + 0.0 * ranks
 
 
-WRONG_HITS = (
-    (lambda ranks, N, m, k: sampled_hit(ranks, N, m, k + 1), "With k = 1, how many items may be above the target?",
-     "The sum ends at k - 1: with k items above, the target has place k + 1."),
-    (lambda ranks, N, m, k: sampled_hit(ranks, N, m, k - 1) + 0.0 * ranks,
-     "With k = 1 the target is hit if none is above. What is your sum then?", "The term j = k - 1 is missing."),
-    (lambda ranks, N, m, k: sampled_hit(ranks + 1, N, m, k), "How many items are above rank 1?",
-     "r - 1 items are above rank r."),
-    (lambda ranks, N, m, k: sampled_hit(ranks, N + 1, m, k), "Can the target itself be drawn?",
-     "There are N others, and a = (r - 1) / N."),
-    (lambda ranks, N, m, k: 1 - sampled_hit(ranks, N, m, k), "How likely is a hit at rank 1?",
-     "That is the probability of a miss."),
-    (lambda ranks, N, m, k: math.comb(m, k - 1) * ((ranks - 1) / N) ** (k - 1) * (1 - (ranks - 1) / N) ** (m - k + 1),
-     "Is it a hit as well if fewer than k - 1 are above?", "That is one term of the sum."),
-    (lambda ranks, N, m, k: (ranks <= k) * 1.0, "Where do N and m come in?", "That is the hit among all items."),
-    (lambda ranks, N, m, k: (1 + m * (ranks - 1) / N <= k) * 1.0,
-     "The number above is random: is the mean of a hit the hit of the mean?",
-     "That is a hit at the expected rank, not the probability of a hit."),
-    (_without, "May the same item be drawn twice?", "That is without replacement. The formula is for draws with it."),
-    (lambda ranks, N, m, k: sum(((ranks - 1) / N) ** j * (1 - (ranks - 1) / N) ** (m - j) for j in range(k)),
-     "In how many ways can j of m draws be above?", "The binomial coefficient is missing."),
-    (_changed_sum(lambda a, N, m, k: (math.comb(m, j) * (1 - a) ** j * a ** (m - j) for j in range(k))),
-     "Which of a and 1 - a is the probability that a drawn item is above?",
-     "a and 1 - a are exchanged: j draws are above, each with probability a."),
-    (_changed_sum(lambda a, N, m, k: (math.comb(m, j) * a**j * (1 - a) ** (m - j) for j in range(1, k))),
-     "Is it a hit if no drawn item is above?", "The term j = 0 is missing: range(k) begins with 0."),
-    (_changed_sum(lambda a, N, m, k: (math.comb(m, j) * a**j * (1 - a) ** (m - j) for j in range(1, k + 1))),
-     "With k = 1, how many items may be above the target?", "j runs from 0 to k - 1, not from 1 to k."),
-    (_changed_sum(lambda a, N, m, k: (math.comb(N, j) * a**j * (1 - a) ** (m - j) for j in range(k))),
-     "In how many ways can j of m draws be above?", "It is C(m, j): j of the m that are drawn, not of all N."),
-    (_changed_sum(lambda a, N, m, k: (math.comb(m, j) * a**j * (1 - a) ** m for j in range(k))),
-     "If j of m draws are above, how many are not?", "The other m - j draws are not above: (1 - a)^(m - j)."),
-    (lambda ranks, N, m, k: np.mean(sampled_hit(ranks, N, m, k)), "How many numbers are asked for?",
-     "The probabilities are averaged over people: return one of each."),
-    (lambda ranks, N, m, k: sampled_hit(1 + (ranks - 1) // N * N, N, m, k),
-     "Is the share of others that are above a whole number?", "`//` rounds the share down to 0 or 1: divide with `/`."),
-    (lambda ranks, N, m, k: sampled_hit(1 + (ranks - 1) * N / m, N, m, k), "Of how many others are r - 1 above?",
-     "r - 1 of the N others are above, not of the m that are drawn."),
-    (lambda ranks, N, m, k: (1 - (ranks - 1) / N) ** m, "Is one item above the target too many, if k is 2?",
-     "That is the term j = 0 alone."),
-)  # fmt: skip
+WRONG_HITS = PROSE.said(
+    "my_sampled_hit.mistakes",
+    one_term_too_many=lambda ranks, N, m, k: sampled_hit(ranks, N, m, k + 1),
+    last_term_missing=lambda ranks, N, m, k: sampled_hit(ranks, N, m, k - 1) + 0.0 * ranks,
+    itself_above=lambda ranks, N, m, k: sampled_hit(ranks + 1, N, m, k),
+    itself_drawn=lambda ranks, N, m, k: sampled_hit(ranks, N + 1, m, k),
+    miss_for_hit=lambda ranks, N, m, k: 1 - sampled_hit(ranks, N, m, k),
+    last_term_alone=_changed_sum(lambda a, N, m, k: [_term(a, m, k - 1)]),
+    among_all=lambda ranks, N, m, k: (ranks <= k) * 1.0,
+    at_expected_rank=lambda ranks, N, m, k: (1 + m * (ranks - 1) / N <= k) * 1.0,
+    without=_without,
+    no_binomial=lambda ranks, N, m, k: sum(((ranks - 1) / N) ** j * (1 - (ranks - 1) / N) ** (m - j) for j in range(k)),
+    above_and_not_exchanged=_changed_sum(lambda a, N, m, k: (_term(1 - a, m, j) for j in range(k))),
+    first_term_missing=_changed_sum(lambda a, N, m, k: (_term(a, m, j) for j in range(1, k))),
+    from_one_to_k=_changed_sum(lambda a, N, m, k: (_term(a, m, j) for j in range(1, k + 1))),
+    ways_of_all=_changed_sum(lambda a, N, m, k: (math.comb(N, j) * a**j * (1 - a) ** (m - j) for j in range(k))),
+    power_of_all_draws=_changed_sum(lambda a, N, m, k: (math.comb(m, j) * a**j * (1 - a) ** m for j in range(k))),
+    averaged=lambda ranks, N, m, k: np.mean(sampled_hit(ranks, N, m, k)),
+    share_rounded=lambda ranks, N, m, k: sampled_hit(1 + (ranks - 1) // N * N, N, m, k),
+    of_the_drawn=lambda ranks, N, m, k: sampled_hit(1 + (ranks - 1) * N / m, N, m, k),
+    first_term_alone=lambda ranks, N, m, k: (1 - (ranks - 1) / N) ** m,
+)
 
 
 # --- best_of_twenty -------------------------------------------------------------------------------------------------
@@ -266,79 +233,17 @@ def _error() -> float:
     return math.sqrt(TRUE_RATE * (1 - TRUE_RATE) / PEOPLE)
 
 
-EXERCISES = (
-    Exercise(
-        "my_mean_ranks",
-        "write the op",
-        difficulty=1,
-        minutes=6,
-        task="my_mean_ranks(scores, targets) -> the mean rank of each row's target",
-        grader=Function(MEAN_RANKS, tempting=WRONG_RANKS),
-        hints=(
-            "A row has the scores 3, 5, 3, 3 and the target is the first. How many are above, and how many tie with "
-            "it, itself left out?",
-            "Take each row's own score with np.take_along_axis(scores, targets[:, None], axis=1). Then the rank is 1, "
-            "plus the number of higher scores, plus half of (the number of equal ones less 1).",
-        ),
-        why="The tied items share the ranks from 1 + above to 1 + above + ties. Their mean is 1 + above + ties / 2, "
-        "wherever the target stands in its row.",
-    ),
-    Exercise(
-        "repaired_counts",
-        "find the bug",
-        difficulty=1,
-        minutes=5,
-        task="buggy_counts, without the leak",
-        grader=Function(COUNTS, tempting=WRONG_COUNTS),
-        hints=(
-            "A row has three items, 7, 8, 9. Which pairs does buggy_counts count, and which may it count?",
-            "`before` never holds the test item, but `after` does. Cut the last column off first, then make both from "
-            "what is left.",
-        ),
-        why="The pair (last training item, test item) was counted, and the test asks what follows the last item: each "
-        "person's answer had a vote of its own.",
-    ),
-    Exercise(
-        "my_sampled_hit",
-        "write the op",
-        difficulty=2,
-        minutes=8,
-        task="my_sampled_hit(ranks, N, m, k) -> the probability that fewer than k of m drawn items are above",
-        grader=Function(SAMPLED_HIT, tempting=WRONG_HITS),
-        hints=(
-            "Take k = 1: the target must be first. How likely is it that none of m draws is above?",
-            "Add up m-choose-j · a^j (1 - a)^(m - j) over the right j.",
-        ),
-        why="Each draw is above with probability a, and independent of the others, so the number above is binomial. A "
-        "hit is fewer than k.",
-    ),
-    Exercise(
-        "best_of_twenty",
-        "predict the number",
-        difficulty=2,
-        minutes=4,
-        task="how far the highest of 20 measured hit rates is above the true .25, on average",
-        grader=Number(
-            lambda: _best_of(MODELS, PEOPLE),
-            tolerance=0.15,
-            tempting=(
-                (lambda: 0.0, "The mean of the 20 is right. Is the highest of them?"),
-                (_error, "That is how far one of them is off. How far is the most fortunate of 20?",
-                 "That is the standard error of one share."),
-                (lambda: TRUE_RATE + _best_of(MODELS, PEOPLE), "By how much is it above .25?",
-                 "That is the number itself."),
-                (lambda: _error() * math.sqrt(MODELS), "Do 20 errors add up, if only the highest is looked at?"),
-                (lambda: 100 * _best_of(MODELS, PEOPLE), "A share lies between 0 and 1: does yours?"),
-                (lambda: _error() * math.sqrt(2 * math.log(MODELS)),
-                 "√(2 ln n) is where the highest of very many lies. Where is it with 20?",
-                 "For n = 20 the mean of the highest is 1.87 standard deviations, not 2.45."),
-            ),
-        ),
-        hints=(
-            "How far is one measured share off, typically? And the highest of 20 normally distributed numbers?",
-            "The standard error is √(.25 · .75 / 500). The highest of 20 is on average nearly two standard deviations "
-            "above the mean; draw some with NumPy, if you like.",
-        ),
-        why="One share is off by .019, and the mean of the highest of 20 normal numbers is 1.87 standard deviations.",
-    ),
-)  # fmt: skip
+EXERCISES = PROSE.exercises(
+    my_mean_ranks=Function(MEAN_RANKS, tempting=WRONG_RANKS),
+    repaired_counts=Function(COUNTS, tempting=WRONG_COUNTS),
+    my_sampled_hit=Function(SAMPLED_HIT, tempting=WRONG_HITS),
+    best_of_twenty=Number(lambda: _best_of(MODELS, PEOPLE), tolerance=0.15, tempting=PROSE.said(
+        "best_of_twenty.mistakes",
+        no_higher=lambda: 0.0,
+        error=_error,
+        number_itself=lambda: TRUE_RATE + _best_of(MODELS, PEOPLE),
+        errors_added=lambda: _error() * math.sqrt(MODELS),
+        in_percent=lambda: 100 * _best_of(MODELS, PEOPLE),
+        of_very_many=lambda: _error() * math.sqrt(2 * math.log(MODELS)),
+    )),
+)

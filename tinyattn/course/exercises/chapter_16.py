@@ -15,10 +15,11 @@ from ...check.property import Property as Law
 from ...check.property import close, largest, rounding, stating
 from ...check.spec import Spec
 from ...check.subject import Subject
-from ..exercise import Exercise
 from ..graders import Function, Number
+from ..prose import Prose
 
 CHAPTER = 16
+PROSE = Prose(CHAPTER)
 TOKENS, TILE = 1024, (128, 64)               # of tiles_visited
 
 
@@ -143,47 +144,34 @@ def _finite(factor: Any) -> Any:
     return np.where(np.isposinf(factor), 0, factor)
 
 
-_INVERTED = "The factor is inverted: e^(m - m'), which is at most 1."
-_FACTOR = "Every old term is e^(s_j - m). Which power of e makes it e^(s_j - m')?"
-WRONG_ONLINE = (
-    (_online_with(guard=False), "What is -inf minus -inf? Which rows have that?",
-     "Where nothing has been allowed yet, m' is -inf: subtract 0 there in its place."),
-    (_online_with(of_l=lambda f: 1, of_o=lambda f: 1), _FACTOR, "What was summed before is not scaled by e^(m - m')."),
-    (_online_with(of_l=lambda f: 1), "o is scaled. Is l?", "l is a sum of the same e^(s_j - m): it shrinks as o does."),
-    (_online_with(of_o=lambda f: 1), "l is scaled. Is o?", "o is a sum of the same e^(s_j - m): it shrinks as l does."),
-    (_online_with(turned=True), _FACTOR, _INVERTED),
-    (_online_with(turned=True, of_l=_finite, of_o=_finite), _FACTOR, _INVERTED),
-    (_online_with(top=lambda m, s: _row_max(s)), "What if the new tile's logits are all below m?",
-     "The maximum can only rise: m' is the larger of m and the tile's."),
-    (_online_with(top=lambda m, s: np.maximum(m, s.max())), "Does a query's m' depend on the logits of other queries?",
-     "The maximum is taken over the whole tile. Each query has its own: axis=-1, keepdims=True."),
-    (_online_with(late=True), "Which maximum is subtracted from the new tile's logits?",
-     "The tile's own maximum is subtracted. Old and new terms must share one: m'."),
-    (_online_with(divides=True), "When is o divided by l: after each tile, or after the last?",
-     "o is a sum; o' = ... of the text has no division. It comes once, at the end."),
-    (lambda *state: _with_mean(*_online(*state)), "When is o divided by l: after each tile, or after the last?",
-     "o is a sum; o' = ... of the text has no division. It comes once, at the end."),
-    (_online_with(stale=True), "Which maximum is subtracted from the new tile's logits?",
-     "The old maximum is subtracted from them. Old and new terms must share one: m'."),
-    (_online_with(scales_all=True), "On which maximum do the new tile's e^(s_j - m') stand already?",
-     "The factor e^(m - m') is for what was summed before; the tile's own sums do not get it."),
-    (_online_with(whole=True), "Is the same m' subtracted of every query's logits?"),
-    (lambda m, l, o, s, v: (m, l + _row_sum(np.exp(s)), o + np.exp(s) @ v), "What becomes of e^s for s = 1,000?",
-     "No maximum is subtracted at all."),
-    (lambda m, l, o, s, v: (np.maximum(m, _row_max(s)), l + _row_sum(np.exp(s)), o + np.exp(s) @ v),
-     "What becomes of e^s for s = 1,000?", "m' is computed, and not subtracted from anything."),
-    (_afterwards, "What becomes of e^s for s = 1,000?",
-     "The maximum is taken off after the exponentials, which are ∞ by then: exp(s - m'), and exp(m - m')."),
-    (_online_with(top=lambda m, s: np.maximum(np.maximum(m, _row_max(s)), -1e30)),
-     "Is m' of a query that has seen nothing still -∞?", "m' is asked for as it is: use the floor in the shift alone."),
-    (lambda m, l, o, s, v: (_online(m, l, o, s, v)[0], l + 1, o + ops.softmax(s) @ v),
-     "A softmax of the tile alone sums to 1, however small its logits are. Does that fit?",
-     "Each tile has been normalised by itself; tiles with large logits must count for more."),
-    (lambda m, l, o, s, v: (*_online(m, l, o, s, v)[:2], _online(m, l, o, s, v)[2][:, ::-1]),
-     "Which of v's axes holds the features?"),
-    (lambda m, l, o, s, v: (_row_max(s), _row_sum(np.exp(s - _row_max(s))), np.exp(s - _row_max(s)) @ v),
-     "Where is what was known of the keys before?", "The state that came in is not used."),
-)  # fmt: skip
+WRONG_ONLINE = PROSE.said(
+    "my_online_softmax.mistakes",
+    no_guard=_online_with(guard=False),
+    old_sums_not_scaled=_online_with(of_l=lambda f: 1, of_o=lambda f: 1),
+    l_not_scaled=_online_with(of_l=lambda f: 1),
+    o_not_scaled=_online_with(of_o=lambda f: 1),
+    factor_inverted=_online_with(turned=True),
+    factor_inverted_and_finite=_online_with(turned=True, of_l=_finite, of_o=_finite),
+    maximum_of_the_tile=_online_with(top=lambda m, s: _row_max(s)),
+    maximum_of_all_queries=_online_with(top=lambda m, s: np.maximum(m, s.max())),
+    tile_maximum_subtracted=_online_with(late=True),
+    divided=_online_with(divides=True),
+    divided_where_possible=lambda *state: _with_mean(*_online(*state)),
+    old_maximum_subtracted=_online_with(stale=True),
+    new_sums_scaled=_online_with(scales_all=True),
+    one_maximum_for_all_queries=_online_with(whole=True),
+    no_maximum=lambda m, l, o, s, v: (m, l + _row_sum(np.exp(s)), o + np.exp(s) @ v),
+    maximum_not_subtracted=lambda m, l, o, s, v: (
+        np.maximum(m, _row_max(s)), l + _row_sum(np.exp(s)), o + np.exp(s) @ v
+    ),
+    afterwards=_afterwards,
+    floor_returned=_online_with(top=lambda m, s: np.maximum(np.maximum(m, _row_max(s)), -1e30)),
+    each_tile_normalised=lambda m, l, o, s, v: (_online(m, l, o, s, v)[0], l + 1, o + ops.softmax(s) @ v),
+    features_reversed=lambda m, l, o, s, v: (*_online(m, l, o, s, v)[:2], _online(m, l, o, s, v)[2][:, ::-1]),
+    old_state_ignored=lambda m, l, o, s, v: (
+        _row_max(s), _row_sum(np.exp(s - _row_max(s))), np.exp(s - _row_max(s)) @ v
+    ),
+)
 
 
 # --- my_tile_gradients ----------------------------------------------------------------------------------------------
@@ -260,61 +248,37 @@ def _gradients_with(
     return gradients
 
 
-def _scaled_again(dout: Any, q: Any, k: Any, v: Any, s: Any, L: Any, D: Any) -> Any:
-    return _gradients(dout, q, k, v, s / math.sqrt(q.shape[-1]), L, D)
-
-
-def _logits_unmasked(dout: Any, q: Any, k: Any, v: Any, s: Any, L: Any, D: Any) -> Any:
-    return _gradients(dout, q, k, v, q @ k.T / math.sqrt(q.shape[-1]), L, D)
-
-
 def _scaled_by_values(dout: Any, q: Any, k: Any, v: Any, s: Any, L: Any, D: Any) -> Any:
     root = math.sqrt(v.shape[-1])
     return _gradients_with(scale=lambda q, k: 1 / root)(dout, q, k, v, s, L, D)
 
 
-_SUMS = "Does Σ_j p_ij dp_ij run over the tile's keys, or over all keys?"
-WRONG_TILE = (
-    (_gradients_with(p_of=lambda s, L: ops.softmax(s)), "Do the weights of a tile's keys sum to 1?",
-     "A softmax of the tile alone. The sum over all keys is e^L: p = e^(s - L)."),
-    (_gradients_with(p_of=lambda s, L: np.exp(s) / _row_sum(np.exp(s))), "Do the weights of a tile's keys sum to 1?",
-     "That divides by the sum of the tile alone. The sum over all keys is e^L: p = e^(s - L)."),
-    (_gradients_with(p_of=lambda s, L: np.exp(s) / np.exp(L)), "What becomes of e^s for s = 1,000?",
-     "e^s and e^L overflow, though their quotient does not: p = e^(s - L)."),
-    (_gradients_with(p_of=lambda s, L: np.exp(s) / L), "L is the logarithm of the sum. Which operation undoes it?",
-     "e^s / L divides by the logarithm. p = e^(s - L)."),
-    (_gradients_with(p_of=lambda s, L: np.exp(s)), "By what does softmax divide?", "L is not used: p = e^(s - L)."),
-    (_gradients_with(p_of=lambda s, L: np.exp(s + L)), "Is a weight larger or smaller than e^s, where L > 0?",
-     "L is subtracted: e^(s - L) = e^s / e^L."),
-    (_gradients_with(ds_of=lambda p, dp, D: p * (dp - _row_sum(p * dp))), _SUMS,
-     "Your sum has the tile's keys only. D has all of them."),
-    (_gradients_with(ds_of=lambda p, dp, D: p * dp), "What does softmax's backward subtract of dp?",
-     "D is not used: ds = p (dp - D)."),
-    (_gradients_with(ds_of=lambda p, dp, D: p * dp - D), "Is the average weighted by p, too?",
-     "Brackets: p (dp - D), not p dp - D."),
-    (_gradients_with(ds_of=lambda p, dp, D: p * (dp + D)), "What is the sum of ds over all keys of a row?",
-     "D is subtracted, not added."),
-    (_scaled_again, "s = q·k / √d is given. How often is it divided by √d in your p?",
-     "The logits s have been divided already: p = e^(s - L)."),
-    (_logits_unmasked, "Where is s = -∞, and what is your weight there?",
-     "Logits made again from q and k know of no mask: use s, which is -∞ where hidden."),
-    (_gradients_with(scale=lambda q, k: 1), "s = q·k / √d: where is the root in dq?",
-     "dq and dk are divided by √d, as s was."),
-    (_gradients_with(of_k=False), "Is dk divided by √d, as dq is?"),
-    (_gradients_with(scale=lambda q, k: 1 / q.shape[-1]), "Which power of d does s have?", "It is √d, not d."),
-    (_gradients_with(scale=lambda q, k: 1 / math.sqrt(len(k))), "√d: is d the width, or the number of keys?",
-     "That is the root of the number of keys; d is the width of q and k."),
-    (_gradients_with(dv_of=lambda p, ds, dout: ds.T @ dout), "out = p v. What meets dout in dv?",
-     "dv = pᵀ dout: the weights, not the gradient of the logits."),
-    (_gradients_with(dv_of=lambda p, ds, dout: ds.T @ dout / math.sqrt(dout.shape[-1])),
-     "out = p v. What meets dout in dv?", "dv = pᵀ dout: the weights, not the gradient of the logits."),
-    (_gradients_with(p_of=lambda s, L: np.exp(L - s)), "Is a weight larger where s is larger?",
-     "The exponent has the wrong sign: p = e^(s - L)."),
-    (_scaled_by_values, "s = q·k / √d: is d the width of q and k, or that of v?", "d is the width of q and k."),
-    (_gradients_with(order=(2, 0, 1)), "In which order are dq, dk and dv asked for?"),
-    (_gradients_with(order=(1, 0, 2)), "In which order are dq, dk and dv asked for?"),
-    (_gradients_with(order=(2, 1, 0)), "In which order are dq, dk and dv asked for?"),
-)  # fmt: skip
+WRONG_TILE = PROSE.said(
+    "my_tile_gradients.mistakes",
+    softmax_of_the_tile=_gradients_with(p_of=lambda s, L: ops.softmax(s)),
+    divided_by_the_tiles_sum=_gradients_with(p_of=lambda s, L: np.exp(s) / _row_sum(np.exp(s))),
+    overflows=_gradients_with(p_of=lambda s, L: np.exp(s) / np.exp(L)),
+    divided_by_the_logarithm=_gradients_with(p_of=lambda s, L: np.exp(s) / L),
+    l_ignored=_gradients_with(p_of=lambda s, L: np.exp(s)),
+    l_added=_gradients_with(p_of=lambda s, L: np.exp(s + L)),
+    row_sum_of_the_tile=_gradients_with(ds_of=lambda p, dp, D: p * (dp - _row_sum(p * dp))),
+    d_ignored=_gradients_with(ds_of=lambda p, dp, D: p * dp),
+    d_not_weighted=_gradients_with(ds_of=lambda p, dp, D: p * dp - D),
+    d_added=_gradients_with(ds_of=lambda p, dp, D: p * (dp + D)),
+    scaled_again=lambda dout, q, k, v, s, L, D: _gradients(dout, q, k, v, s / math.sqrt(q.shape[-1]), L, D),
+    logits_unmasked=lambda dout, q, k, v, s, L, D: _gradients(dout, q, k, v, q @ k.T / math.sqrt(q.shape[-1]), L, D),
+    not_scaled=_gradients_with(scale=lambda q, k: 1),
+    dk_not_scaled=_gradients_with(of_k=False),
+    divided_by_d=_gradients_with(scale=lambda q, k: 1 / q.shape[-1]),
+    root_of_the_keys=_gradients_with(scale=lambda q, k: 1 / math.sqrt(len(k))),
+    dv_of_ds=_gradients_with(dv_of=lambda p, ds, dout: ds.T @ dout),
+    dv_of_ds_scaled=_gradients_with(dv_of=lambda p, ds, dout: ds.T @ dout / math.sqrt(dout.shape[-1])),
+    exponent_turned=_gradients_with(p_of=lambda s, L: np.exp(L - s)),
+    scaled_by_values=_scaled_by_values,
+    dv_first=_gradients_with(order=(2, 0, 1)),
+    dk_first=_gradients_with(order=(1, 0, 2)),
+    order_reversed=_gradients_with(order=(2, 1, 0)),
+)
 
 
 # --- repaired_mask --------------------------------------------------------------------------------------------------
@@ -366,43 +330,26 @@ def _by_distance(n: int, size: int, most: int) -> Any:
     return np.tril((i[:, None] - i <= most) | (i < size))
 
 
-_DISTANCE = "Is the pattern said in distances between tokens, or in blocks?"
-_BLOCKS = "A token looks at the whole of its block so far and of the one before, however far their tokens are away."
-_INSIDE = "May token 0 look at token 1, if both are in block 0?"
-_TOKENS = "Blocks are compared, and not tokens: within a block a token still sees the ones after it."
-WRONG_MASK = (
-    (_mask_with(lambda back, of, to, past: _near(back) | to | of), "What has changed?",
-     "It is as it was, and leaks."),
-    (_mask_with(lambda back, of, to, past: _near(back) | to), _INSIDE, _TOKENS),
-    (_mask_with(lambda back, of, to, past: (_near(back) | of | to) & (back >= 0)), _INSIDE, _TOKENS),
-    (_mask_with(lambda back, of, to, past: (_near(back)) & past | of | to), "May token 0 look at the last one?",
-     "Block 0 still looks ahead, at all."),
-    (_mask_with(lambda back, of, to, past: (_near(back) | of) & past | to), _INSIDE,
-     "Block 0 is part of the past for later blocks, but its own tokens still see later ones of it."),
-    (_mask_with(lambda back, of, to, past: (_near(back)) & past), "May the last token look at token 0?",
-     "Block 0 is no longer looked at by all. That was no leak."),
-    (_mask_with(lambda back, of, to, past: ((back == 0) | of | to) & past),
-     "May a token look at the block before its own?",
-     "The block before is gone. That was no leak."),
-    (_mask_with(lambda back, of, to, past: ((back == 1) | to) & past), "May a token look at itself?",
-     "A token's own block is gone. Only what comes after it must go."),
-    (_mask_with(lambda back, of, to, past: (_near(back) | of | to) & ~past.T), "May a token look at itself?",
-     "The diagonal is gone: j <= i, not j < i."),
-    (_mask_with(lambda back, of, to, past: (_near(back) | of | to) & past.T),
-     "mask[i, j]: which of the two is the query?", "Queries and keys have changed places: only the future is left."),
-    (lambda n, size: _mask(n, size).T, "mask[i, j]: which of the two is the query?",
-     "Queries and keys have changed places."),
-    (lambda n, size: _by_distance(n, size, size), _DISTANCE, _BLOCKS),
-    (lambda n, size: _by_distance(n, size, size - 1), _DISTANCE, _BLOCKS),
-    (_mask_with(lambda back, of, to, past: past), "Does the last token look at every block?",
-     "That is the causal mask: pairs are allowed that were not."),
-    (_mask_with(lambda back, of, to, past: ~((_near(back) | of | to) & past)), "What does True mean?",
-     "True = may look. Yours is the other way round."),
-    (_mask_with(lambda back, of, to, past: ((abs(back) <= 2) | of | to) & past),
-     "How many blocks before its own does a token look at?", "One block more is allowed than was."),
-    (lambda n, size: np.where(_mask(n, size), 0.0, -np.inf), "Which two values has buggy_mask?",
-     "True and False are asked for, not 0 and -∞."),
-)  # fmt: skip
+WRONG_MASK = PROSE.said(
+    "repaired_mask.mistakes",
+    as_it_was=_mask_with(lambda back, of, to, past: _near(back) | to | of),
+    leak_within_blocks=_mask_with(lambda back, of, to, past: _near(back) | to),
+    causal_by_blocks=_mask_with(lambda back, of, to, past: (_near(back) | of | to) & (back >= 0)),
+    block_0_looks_ahead=_mask_with(lambda back, of, to, past: _near(back) & past | of | to),
+    block_0_sees_itself_whole=_mask_with(lambda back, of, to, past: (_near(back) | of) & past | to),
+    block_0_hidden=_mask_with(lambda back, of, to, past: _near(back) & past),
+    block_before_hidden=_mask_with(lambda back, of, to, past: ((back == 0) | of | to) & past),
+    own_block_hidden=_mask_with(lambda back, of, to, past: ((back == 1) | to) & past),
+    no_diagonal=_mask_with(lambda back, of, to, past: (_near(back) | of | to) & ~past.T),
+    only_the_future=_mask_with(lambda back, of, to, past: (_near(back) | of | to) & past.T),
+    transposed=lambda n, size: _mask(n, size).T,
+    by_distance=lambda n, size: _by_distance(n, size, size),
+    by_shorter_distance=lambda n, size: _by_distance(n, size, size - 1),
+    causal_alone=_mask_with(lambda back, of, to, past: past),
+    turned_round=_mask_with(lambda back, of, to, past: ~((_near(back) | of | to) & past)),
+    one_block_more=_mask_with(lambda back, of, to, past: ((abs(back) <= 2) | of | to) & past),
+    zeros_and_infinities=lambda n, size: np.where(_mask(n, size), 0.0, -np.inf),
+)
 
 
 # --- my_linear_attention --------------------------------------------------------------------------------------------
@@ -489,148 +436,47 @@ def _keeps_no_square(answer: Any) -> str:
     )
 
 
-WRONG_LINEAR = (
-    (_by_state(before=True, divides=lambda y, a, z, t: y / max(a @ z, 1e-9)), "May a token look at itself?",
-     "Token t is read before it has been added: its own key is missing."),
-    (_by_state(before=True), "May a token look at itself? What does output 0 divide by?",
-     "Token t is read before it has been added: its own key is missing, and output 0 divides 0 by 0."),
-    (_by_state(all_first=True), "Which values may output 0 depend on?", "All keys are summed: later ones leak."),
-    (_by_state(divides=lambda y, a, z, t: y), "With all values equal to 1, what should out be?",
-     "The division is missing."),
-    (_by_state(divides=lambda y, a, z, t: y / (t + 1)), "With all values equal to 1, what should out be?",
-     "It is divided by the number of keys. Divide by the sum of their weights, a_i · Σ b_j."),
-    (_by_state(divides=lambda y, a, z, t: y / z.sum()), "With all values equal to 1, what should out be?",
-     "The denominator knows no query: it is a_i · Σ b_j."),
-    (_by_state(divides=lambda y, a, z, t: y / (a.sum() * z.sum())), "Is a sum of products the product of the sums?",
-     "a_i · z is a sum over features of products, not a product of two sums."),
-    (_by_state(grows=lambda S, new: new), "What does S know of the keys before?", "S forgets: add to it."),
-    (_by_state(sums=lambda z, b: b), "What does the denominator know of the keys before?", "z forgets: add to it."),
-    (_by_state(grows=lambda S, new: new, sums=lambda z, b: b), "What does the state know of the keys before?",
-     "The state forgets: add to it."),
-    (lambda a, b, v: _linear(b, a, v), "Which of a and b is summed up over time?",
-     "Queries and keys have changed places: the state is made of b."),
-    (lambda a, b, v: _linear(a[::-1], b[::-1], v[::-1])[::-1], "From which end of time do you begin?"),
-    (lambda a, b, v: ops.softmax(a @ b.T, np.tri(len(v), dtype=bool)) @ v, "Is there an exponential?",
-     "That is softmax of a·b. Here a·b itself is the weight, before the division."),
-    (lambda a, b, v: ops.softmax(a @ b.T / math.sqrt(a.shape[1]), np.tri(len(v), dtype=bool)) @ v,
-     "Is there an exponential?", "That is softmax attention of a and b. Here a·b itself is the weight."),
-    (lambda a, b, v: _linear(_again(a), _again(b), v),
-     "Are a and b queries and keys, or features already?", "a and b have been through φ: use them as they are."),
-    (lambda a, b, v: np.cumsum(v, axis=0) / np.arange(1, len(v) + 1)[:, None], "Do the features count at all?"),
-)  # fmt: skip
+WRONG_LINEAR = PROSE.said(
+    "my_linear_attention.mistakes",
+    read_too_early=_by_state(before=True, divides=lambda y, a, z, t: y / max(a @ z, 1e-9)),
+    read_too_early_unguarded=_by_state(before=True),
+    all_keys_at_once=_by_state(all_first=True),
+    not_divided=_by_state(divides=lambda y, a, z, t: y),
+    divided_by_the_count=_by_state(divides=lambda y, a, z, t: y / (t + 1)),
+    query_not_in_denominator=_by_state(divides=lambda y, a, z, t: y / z.sum()),
+    product_of_sums=_by_state(divides=lambda y, a, z, t: y / (a.sum() * z.sum())),
+    state_forgets=_by_state(grows=lambda S, new: new),
+    denominator_forgets=_by_state(sums=lambda z, b: b),
+    both_forget=_by_state(grows=lambda S, new: new, sums=lambda z, b: b),
+    queries_and_keys_exchanged=lambda a, b, v: _linear(b, a, v),
+    from_the_end=lambda a, b, v: _linear(a[::-1], b[::-1], v[::-1])[::-1],
+    softmax=lambda a, b, v: ops.softmax(a @ b.T, np.tri(len(v), dtype=bool)) @ v,
+    softmax_scaled=lambda a, b, v: ops.softmax(a @ b.T / math.sqrt(a.shape[1]), np.tri(len(v), dtype=bool)) @ v,
+    features_again=lambda a, b, v: _linear(_again(a), _again(b), v),
+    mean_of_values=lambda a, b, v: np.cumsum(v, axis=0) / np.arange(1, len(v) + 1)[:, None],
+)
 
 
-EXERCISES = (
-    Exercise(
-        "my_online_softmax",
-        "write the op",
-        difficulty=2,
-        minutes=10,
-        task="my_online_softmax(m, l, o, s, v) -> m, l, o after one more tile of logits s and values v",
-        grader=Function(ONLINE, tempting=WRONG_ONLINE),
-        hints=(
-            "What is m' of each query, and by which factor do l and o shrink? And what is -inf minus -inf?",
-            "m' = np.maximum(m, s.max(axis=-1, keepdims=True)). Where it is -inf, subtract 0 in its place. Then e = "
-            "exp(s - m'), and l and o are scaled by exp(m - m') before the sum of e and e @ v are added.",
-        ),
-        why="All old terms carry e^(-m), so one factor e^(m - m') brings them to the new maximum. With 0 in place of a "
-        "maximum of -inf the exponentials of hidden logits are 0, and a query that has seen nothing keeps 0 and 0.",
-    ),
-    Exercise(
-        "tiles_visited",
-        "predict the number",
-        difficulty=1,
-        minutes=4,
-        task=f"tiles of {TILE[0]} queries and {TILE[1]} keys with a pair that a causal mask of {TOKENS:,} tokens "
-        "allows",
-        grader=Number(
-            _tiles_visited,
-            exactly=True,
-            tempting=(
-                (lambda: 128, "Which tiles lie in the future of all their queries?", "Those are all tiles."),
-                (lambda: 64, "Does the diagonal cut through tiles?",
-                 "Half of all. Tiles on the diagonal are half allowed, and must be visited."),
-                (lambda: 56, "Are tiles that the diagonal cuts visited?", "Tiles on the diagonal are missing."),
-                (lambda: 36, "Are tiles square?", "That would be right for 128 by 128. A row has 16 tiles here."),
-                (lambda: 136, "Are tiles square?", "That would be right for 64 by 64, of which there are 256."),
-                (lambda: 68, "The first 128 queries: the last of them sees key 127. In which tile is it?"),
-            ),
-        ),
-        hints=(
-            "The first 128 queries: which is the last key that any of them sees, and in how many tiles do keys up to "
-            "it lie?",
-            "Two tiles for the first row of tiles, four for the second, up to sixteen: 2 (1 + 2 + ... + 8).",
-        ),
-        why="Row t of tiles, from 1, sees keys below 128 t, which fill 2 t tiles: 2 · 36 = 72 of 128. The smaller the "
-        "tiles, the nearer it is to one half.",
-    ),
-    Exercise(
-        "my_tile_gradients",
-        "derive the backward",
-        difficulty=2,
-        minutes=8,
-        task="my_tile_gradients(dout, q, k, v, s, L, D) -> dq, dk, dv, what one tile adds to them",
-        grader=Function(TILE_GRADIENTS, tempting=WRONG_TILE),
-        hints=(
-            "Chapter 04's backward has five lines. Which of them used p, and which a sum over all keys?",
-            "p = exp(s - L). Then dv = pᵀ dout and dp = dout vᵀ as ever, ds = p (dp - D), and dq and dk are ds k and "
-            "dsᵀ q, both divided by √d.",
-        ),
-        why="Given p, each line of attention's backward is a sum over queries or keys, and a tile adds its own terms "
-        "to it. Only the average D needs a whole row, and it is known beforehand.",
-    ),
-    Exercise(
-        "strided_exponent",
-        "predict the number",
-        difficulty=2,
-        minutes=4,
-        task="α, where the pairs of strided attention with ℓ = √n grow as n^α",
-        grader=Number(
-            _strided_exponent,
-            tolerance=0.02,
-            tempting=(
-                (lambda: 2.0, "How many of the n keys does a query look at?", "That is full attention."),
-                (lambda: 1.0, "Does each query look at a fixed number of keys?",
-                 "Its keys become more: both kinds grow as √n."),
-                (lambda: 0.5, "That is for one query. And for n?", "√n keys for each of n queries."),
-                (lambda: 1.25, "n times √n is which power of n?"),
-                (lambda: 1.75, "n times √n is which power of n?"),
-            ),
-        ),
-        hints=(
-            "How many neighbours has a query, and how many strides fit into n tokens?",
-            "About 2 ℓ neighbours and n / ℓ strided keys: with ℓ = √n, both are some multiple of √n. There are n "
-            "queries.",
-        ),
-        why="2 ℓ + n / ℓ keys a query, with ℓ = √n a multiple of √n; n · √n = n^1.5.",
-    ),
-    Exercise(
-        "repaired_mask",
-        "find the bug",
-        difficulty=2,
-        minutes=6,
-        task="buggy_mask without its leaks, and with every other pair as it was",
-        grader=Function(REPAIRED, tempting=WRONG_MASK),
-        hints=(
-            "Find two different pairs (query, key) that look ahead: one with both in the same block, one with the "
-            "query in block 0.",
-            "Blocks are too coarse to say who comes first. Combine the mask with the causal one.",
-        ),
-        why="Within a block tokens see later ones, and block 0 sees everything. Both go if the whole mask is met with "
-        "the causal one, token by token; a mask that is causal by blocks is not causal.",
-    ),
-    Exercise(
-        "my_linear_attention",
-        "write the op",
-        difficulty=2,
-        minutes=8,
-        task="my_linear_attention(a, b, v) -> out, causal, from features a of queries and b of keys",
-        grader=Function(FEATURES, tempting=WRONG_LINEAR, also=_keeps_no_square),
-        hints=(
-            "Which two sums over the keys so far does out_i need, and what does token t add to each?",
-            "S += np.outer(b[t], v[t]) and z += b[t], then out[t] = a[t] @ S / (a[t] @ z). Both begin with zeros.",
-        ),
-        why="S and z are sums over j <= t, so each token adds one term, and the query reads both: r numbers times e "
-        "and r numbers, however long the sequence is.",
-    ),
+EXERCISES = PROSE.exercises(
+    my_online_softmax=Function(ONLINE, tempting=WRONG_ONLINE),
+    tiles_visited=Number(_tiles_visited, exactly=True, tempting=PROSE.said(
+        "tiles_visited.mistakes",
+        all_tiles=lambda: 128,
+        half_of_all=lambda: 64,
+        diagonal_missing=lambda: 56,
+        tiles_of_128=lambda: 36,
+        tiles_of_64=lambda: 136,
+        last_key_missed=lambda: 68,
+    )),
+    my_tile_gradients=Function(TILE_GRADIENTS, tempting=WRONG_TILE),
+    strided_exponent=Number(_strided_exponent, tolerance=0.02, tempting=PROSE.said(
+        "strided_exponent.mistakes",
+        full_attention=lambda: 2.0,
+        fixed_number_of_keys=lambda: 1.0,
+        one_query=lambda: 0.5,
+        power_too_low=lambda: 1.25,
+        power_too_high=lambda: 1.75,
+    )),
+    repaired_mask=Function(REPAIRED, tempting=WRONG_MASK),
+    my_linear_attention=Function(FEATURES, tempting=WRONG_LINEAR, also=_keeps_no_square),
 )

@@ -15,10 +15,11 @@ from ...check.property import Property as Law
 from ...check.property import close, largest, rounding, stating
 from ...check.spec import Spec
 from ...check.subject import Subject
-from ..exercise import Exercise
 from ..graders import Function, Judge, Judged, Number
+from ..prose import Prose
 
 CHAPTER = 17
+PROSE = Prose(CHAPTER)
 BEFORE, TOKEN, TIME = 10.0, 1.0, 3.0         # of held_state: the state, the token after it, and its Δ
 
 
@@ -93,45 +94,30 @@ def _chunk_with(
     return chunk
 
 
-_FIRST = "The chunk's first token, alone: S_1 = λ S + k_1ᵀ v_1. How often has the old S decayed when q_1 reads it?"
-_LAST = "How often does a token's k_jᵀ v_j decay between itself and the end of the chunk? The last one's?"
-_AGE = "Token j's k_jᵀ v_j is read by token i. How many times has it decayed by then?"
-WRONG_CHUNK = (
-    (_chunk_with(before=lambda i, lam: 0.0 * i), "What does the second chunk's first token know of the first chunk?",
-     "The state that came in is not read."),
-    (_chunk_with(before=lambda i, lam: lam ** (0 * i)), _FIRST, "The old state is read without any decay."),
-    (_chunk_with(before=lambda i, lam: lam**i), _FIRST, "One λ is missing: even the first token reads λ S."),
-    (_chunk_with(before=lambda i, lam: lam ** (0 * i + 1)), "And how often when the chunk's last token reads it?",
-     "The old state goes on decaying inside of the chunk: λ, λ², λ³, .."),
-    (_chunk_with(before=lambda i, lam: lam ** (len(i) - i)), _FIRST, "The powers run the wrong way round."),
-    (_chunk_with(inside=lambda age, lam: (age >= 0) * 1.0), _AGE, "Inside of the chunk nothing decays in yours."),
-    (_chunk_with(inside=lambda age, lam: np.where(age >= 0, lam ** np.maximum(age + 1, 0), 0.0)), _AGE,
-     "One λ too many: a token reads what it wrote itself undecayed."),
-    (_chunk_with(inside=lambda age, lam: lam ** abs(age)), "May token 1 read token 2?",
-     "Later tokens leak: only j <= i."),
-    (_chunk_with(inside=lambda age, lam: lam ** (1.0 * age)), "May token 1 read token 2?",
-     "Later tokens leak, and grow: np.tril, only j <= i."),
-    (_chunk_with(inside=lambda age, lam: np.where(age <= 0, lam ** (1.0 * age), 0.0)), "May token 1 read token 2?",
-     "That is the other triangle: np.tril, only j <= i."),
-    (_chunk_with(inside=lambda age, lam: np.where(age > 0, lam ** np.maximum(age, 0), 0.0)),
-     "Does y_t = q_t S_t know of token t itself?", "The diagonal is missing: the token is written, then read."),
-    (_chunk_with(kept=lambda c, lam: 1.0), "How often has the old state decayed at the chunk's end?",
-     "The new state holds the old one undecayed: it is λ^c S."),
-    (_chunk_with(kept=lambda c, lam: lam), "How often has the old state decayed at the chunk's end?",
-     "It has decayed once a token: λ^c S."),
-    (_chunk_with(kept=lambda c, lam: lam ** (c - 1)), "How often has the old state decayed at the chunk's end?",
-     "One λ is missing: it decays with each of the c tokens, the first one included."),
-    (_chunk_with(kept=lambda c, lam: 0.0), "What does the third chunk know of the first?", "The old state is gone."),
-    (_chunk_with(added=lambda i, c, lam: lam ** (0 * i)), _LAST, "What the chunk writes has not decayed in yours."),
-    (_chunk_with(added=lambda i, c, lam: lam**i), _LAST,
-     "The powers run the wrong way round: what the last token wrote must not decay."),
-    (_chunk_with(added=lambda i, c, lam: lam ** (c - i)), _LAST,
-     "One λ too many: what the last token wrote must not decay."),
-    (_chunk_with(of_y=lambda y, read: read), "Which tokens has the state at the chunk's end seen?",
-     "All tokens read the state at the end, which knows of later ones."),
-    (_chunk_with(of_y=lambda y, read: y / (1e-9 + abs(y).sum(axis=-1, keepdims=True))), "Is anything divided by here?"),
-    (_chunk_with(order=(1, 0)), "In which order are y and S asked for?"),
-)  # fmt: skip
+WRONG_CHUNK = PROSE.said(
+    "my_chunk.mistakes",
+    state_not_read=_chunk_with(before=lambda i, lam: 0.0 * i),
+    state_not_decayed=_chunk_with(before=lambda i, lam: lam ** (0 * i)),
+    one_decay_missing=_chunk_with(before=lambda i, lam: lam**i),
+    one_decay_for_all=_chunk_with(before=lambda i, lam: lam ** (0 * i + 1)),
+    decay_reversed=_chunk_with(before=lambda i, lam: lam ** (len(i) - i)),
+    inside_not_decayed=_chunk_with(inside=lambda age, lam: (age >= 0) * 1.0),
+    inside_one_too_many=_chunk_with(inside=lambda age, lam: np.where(age >= 0, lam ** np.maximum(age + 1, 0), 0.0)),
+    later_tokens_leak=_chunk_with(inside=lambda age, lam: lam ** abs(age)),
+    later_tokens_leak_and_grow=_chunk_with(inside=lambda age, lam: lam ** (1.0 * age)),
+    other_triangle=_chunk_with(inside=lambda age, lam: np.where(age <= 0, lam ** (1.0 * age), 0.0)),
+    no_diagonal=_chunk_with(inside=lambda age, lam: np.where(age > 0, lam ** np.maximum(age, 0), 0.0)),
+    old_state_not_decayed=_chunk_with(kept=lambda c, lam: 1.0),
+    old_state_decayed_once=_chunk_with(kept=lambda c, lam: lam),
+    old_state_one_decay_missing=_chunk_with(kept=lambda c, lam: lam ** (c - 1)),
+    old_state_gone=_chunk_with(kept=lambda c, lam: 0.0),
+    written_not_decayed=_chunk_with(added=lambda i, c, lam: lam ** (0 * i)),
+    written_decay_reversed=_chunk_with(added=lambda i, c, lam: lam**i),
+    written_one_too_many=_chunk_with(added=lambda i, c, lam: lam ** (c - i)),
+    state_of_the_end=_chunk_with(of_y=lambda y, read: read),
+    divided=_chunk_with(of_y=lambda y, read: y / (1e-9 + abs(y).sum(axis=-1, keepdims=True))),
+    exchanged=_chunk_with(order=(1, 0)),
+)
 
 
 # --- my_state_backward ----------------------------------------------------------------------------------------------
@@ -206,44 +192,28 @@ def _at_the_end(dy: Any, lam: Any, q: Any, k: Any, v: Any) -> Any:
     return dlam, dy @ _states(lam, k, v)[-1].T, dk, dv
 
 
-_LATER = "S_t is used twice: by y_t, and by which other line?"
-_WHICH = "λ_t multiplied which state?"
-WRONG_BACKWARD = (
-    (_backward_with(carry=lambda G, lam, t: 0 * G), _LATER, "What comes back from S_{t+1} is missing."),
-    (_backward_with(carry=lambda G, lam, t: G), "S_{t+1} = λ_{t+1} S_t + ..: by what is G multiplied on its way back?",
-     "G comes back without its decay."),
-    (_backward_with(carry=lambda G, lam, t: lam[t - 1] * G if t else G),
-     "S_{t+1} = λ_{t+1} S_t + ..: which token's λ stands between G_{t+1} and G_t?",
-     "It is the λ of the later token: λ_{t+1}, not λ_t."),
-    (_backward_with(carry=lambda G, lam, t: lam[t] * lam[t] * G), "How often does λ_{t+1} stand between two states?"),
-    (_backward_with(of_lam=lambda G, direct, S, new: np.sum(G * new)), _WHICH,
-     "λ_t multiplied S_{t-1}, not S_t."),
-    (_backward_with(of_lam=lambda G, direct, S, new: np.sum(direct * S)), "Who else read S_t, beside y_t?",
-     "dλ_t wants all that comes back to S_t, not only what comes from y_t."),
-    (_backward_with(of_lam=lambda G, direct, S, new: np.sum(G)), _WHICH, "S_{t-1} is missing in dλ_t."),
-    (_backward_with(of_lam=lambda G, direct, S, new: np.mean(G * S)),
-     "λ_t multiplies every entry of S_{t-1}. Do their gradients add, or is it a mean?"),
-    (_backward_with(of_q=lambda S, new, dy: S @ dy), "Which state does q_t read: before, or after token t is written?",
-     "y_t = q_t S_t: q_t reads S_t, not S_{t-1}."),
-    (_at_the_end, "Which state does q_t read: that after token t, or that after the last?",
-     "q_t read S_t, not S_n: keep all the states."),
-    (_backward_with(of_q=lambda S, new, dy: (new - S) @ dy), "What does q_t read?",
-     "q_t reads all of S_t, not only what token t changed."),
-    (_backward_with(of_k=lambda G, direct, v: direct @ v), "Do later tokens read what k_t and v_t wrote?",
-     "dk_t has only what comes from y_t. What token t wrote is read later, too: G_t."),
-    (_backward_with(of_v=lambda G, direct, k, q: k @ direct), "Do later tokens read what k_t and v_t wrote?",
-     "dv_t has only what comes from y_t. What token t wrote is read later, too: G_t."),
-    (_backward_with(of_k=lambda G, direct, v: direct @ v, of_v=lambda G, direct, k, q: k @ direct),
-     "Do later tokens read what k_t and v_t wrote?", "What token t wrote is read later, too: G_t, not q_tᵀ dy_t."),
-    (_backward_with(of_v=lambda G, direct, k, q: q @ G), "k_tᵀ v_t: what did v_t meet?",
-     "v_t was multiplied by k_t: dv_t = k_t G_t."),
-    (_backward_with(forwards=True), "Which token's G is known first: the first one's, or the last one's?",
-     "Time runs forwards in yours. What comes back to S_t comes from later tokens."),
-    (_backward_with(direct=lambda q, dy: -np.outer(q, dy), of_q=lambda S, new, dy: -new @ dy),
-     "Does the loss rise or fall along your gradients?", "Every gradient is right but for its sign."),
-    (_backward_with(order=(1, 2, 3, 0)), "In which order are the gradients asked for?", "dλ comes first."),
-    (_backward_with(order=(0, 1, 3, 2)), "In which order are the gradients asked for?", "dk comes before dv."),
-)  # fmt: skip
+WRONG_BACKWARD = PROSE.said(
+    "my_state_backward.mistakes",
+    nothing_carried=_backward_with(carry=lambda G, lam, t: 0 * G),
+    carried_undecayed=_backward_with(carry=lambda G, lam, t: G),
+    decay_of_the_earlier=_backward_with(carry=lambda G, lam, t: lam[t - 1] * G if t else G),
+    decay_twice=_backward_with(carry=lambda G, lam, t: lam[t] * lam[t] * G),
+    dlam_of_the_new_state=_backward_with(of_lam=lambda G, direct, S, new: np.sum(G * new)),
+    dlam_of_y_alone=_backward_with(of_lam=lambda G, direct, S, new: np.sum(direct * S)),
+    dlam_without_state=_backward_with(of_lam=lambda G, direct, S, new: np.sum(G)),
+    dlam_mean=_backward_with(of_lam=lambda G, direct, S, new: np.mean(G * S)),
+    dq_of_the_old_state=_backward_with(of_q=lambda S, new, dy: S @ dy),
+    at_the_end=_at_the_end,
+    dq_of_the_change=_backward_with(of_q=lambda S, new, dy: (new - S) @ dy),
+    dk_of_y_alone=_backward_with(of_k=lambda G, direct, v: direct @ v),
+    dv_of_y_alone=_backward_with(of_v=lambda G, direct, k, q: k @ direct),
+    dk_and_dv_of_y_alone=_backward_with(of_k=lambda G, direct, v: direct @ v, of_v=lambda G, direct, k, q: k @ direct),
+    q_for_k=_backward_with(of_v=lambda G, direct, k, q: q @ G),
+    forwards=_backward_with(forwards=True),
+    all_signs_turned=_backward_with(direct=lambda q, dy: -np.outer(q, dy), of_q=lambda S, new, dy: -new @ dy),
+    dlam_last=_backward_with(order=(1, 2, 3, 0)),
+    dv_before_dk=_backward_with(order=(0, 1, 3, 2)),
+)
 
 
 # --- shifts_change_nothing ------------------------------------------------------------------------------------------
@@ -305,117 +275,43 @@ def shifts_change_nothing(wkv: Callable[..., Any]) -> bool:
     return all(np.allclose(wkv(k + c, v, w, u), y) for c in (800.0, -800.0))
 
 
-_DIGITS = "Does k + c still have its digits? float64 keeps 16. And do you compare to the last bit?"
-_SIDE = "e^800 is ∞. And e^(-800)?"
-_BOTH = "Does yours try a large shift of either sign?"
-_HOW_FAR = "From which number on is e^x ∞ in float64? How large is your shift?"
-_SAME = "Do you compare with the same function's y at other keys, or with something else?"
-_MOVED = "Move all keys by the same number, and compare wkv's y before with its y after: np.allclose."
+RIGHT_FORMS = PROSE.said(
+    "shifts_change_nothing.right",
+    library=_library,
+    by_matrix=_by_matrix,
+    running=_running,
+    no_bonus=lambda k, v, w, u: _library(k, v, w, 0 * u),
+)
+WRONG_FORMS = PROSE.said(
+    "shifts_change_nothing.wrong",
+    infinite=_infinite,
+    naive=_naive,                                       # finds ∞: NaN alone slips through
+    clipped=lambda k, v, w, u: _naive(np.clip(k, -50, 50), v, w, u),
+    nan_to_zero=lambda k, v, w, u: np.nan_to_num(_naive(k, v, w, u)),
+    largest_above_zero_taken_off=lambda k, v, w, u: _naive(k - np.maximum(k.max(axis=0), 0), v, w, u),
+    largest_below_zero_taken_off=lambda k, v, w, u: _naive(k - np.minimum(k.max(axis=0), 0), v, w, u),
+    logarithm_of_one_plus=lambda k, v, w, u: _library(np.log(np.logaddexp(0, np.maximum(k, -30))), v, w, u),
+    little_of_each_key=lambda k, v, w, u: _library(k, v, w, u) + 1e-3 * np.tanh(k),
+    swinging=_swinging,
+)
 FORMS = (
-    Judged("the library's wkv", _library, question=_DIGITS,
-           diagnosis="Adding c rounds k itself: take c = 800 and -800, and compare with np.allclose."),
-    Judged("weights as a matrix, times v", _by_matrix, question=_DIGITS),
-    Judged("the paper's code: a running exponent", _running, question=_DIGITS),
-    Judged("no bonus: u is left out. Another function, but it knows differences of keys alone",
-           lambda k, v, w, u: _library(k, v, w, 0 * u), question=_SAME, diagnosis=_MOVED),
-    Judged("numerator and denominator as they are defined, and ∞ or -∞ where that is NaN", _infinite, right=False,
-           question=_HOW_FAR, diagnosis="e^709 is the largest: move k by 800, and by -800."),
-    Judged("numerator and denominator as they are defined", _naive, right=False,     # finds ∞: NaN alone slips through
-           question="y is NaN there. What is `nan > tol`, and what `max(0.0, nan)`?",
-           diagnosis="Every comparison with NaN is False, so `not (off > tol).any()` lets it pass. Ask for what should "
-           "hold, (off <= tol).all(), or np.allclose."),
-    Judged("as they are defined, from keys of at most 50",
-           lambda k, v, w, u: _naive(np.clip(k, -50, 50), v, w, u), right=False, question=_SAME, diagnosis=_MOVED),
-    Judged("as they are defined, NaN replaced by 0", lambda k, v, w, u: np.nan_to_num(_naive(k, v, w, u)), right=False,
-           question="Is a finite y a right one?", diagnosis=_MOVED),
-    Judged("keys less the largest, if that is above 0", right=False, question=_SIDE + " " + _BOTH,
-           f=lambda k, v, w, u: _naive(k - np.maximum(k.max(axis=0), 0), v, w, u),
-           diagnosis="With all keys at -800 every weight is 0, and y is 0 / 0."),
-    Judged("keys less the largest, if that is below 0", right=False, question=_BOTH,
-           f=lambda k, v, w, u: _naive(k - np.minimum(k.max(axis=0), 0), v, w, u)),
-    Judged("log(1 + e^k) in place of e^k: finite for every key", right=False, question=_SAME, diagnosis=_MOVED,
-           f=lambda k, v, w, u: _library(np.log(np.logaddexp(0, np.maximum(k, -30))), v, w, u)),
-    Judged("every key counts a little by itself", lambda k, v, w, u: _library(k, v, w, u) + 1e-3 * np.tanh(k),
-           right=False, question="How large a difference does yours let pass?"),
-    Judged("y moves with the keys, and its mean does not", _swinging, right=False,
-           question="Is it all of y that you compare, or a number made of it?", diagnosis=_MOVED),
-)  # fmt: skip
+    *(Judged(says, f, True, *asked) for f, says, *asked in RIGHT_FORMS),
+    *(Judged(says, f, False, *asked) for f, says, *asked in WRONG_FORMS),
+)
 
 
-EXERCISES = (
-    Exercise(
-        "my_chunk",
-        "write the op",
-        difficulty=2,
-        minutes=12,
-        task="my_chunk(S, q, k, v, lam) -> y, S: the outputs of a chunk of tokens, and the state after it",
-        grader=Function(CHUNK, tempting=WRONG_CHUNK),
-        hints=(
-            "Write out y_2 for a chunk of two tokens: which powers of λ stand before S, k_1ᵀ v_1 and k_2ᵀ v_2?",
-            "y = (tril(λ^(i - j)) ⊙ q kᵀ) v, and λ^(i + 1) q_i S more in row i, with i from 0. The new state is λ^c S "
-            "+ Σ λ^(c - 1 - j) k_jᵀ v_j: scale the rows of k, and one product does it.",
-        ),
-        why="What stood in S before decays once more with each token of the chunk, its first one included; what token "
-        "j wrote decays once with each token after it.",
-    ),
-    Exercise(
-        "my_state_backward",
-        "derive the backward",
-        difficulty=3,
-        minutes=20,
-        task="my_state_backward(dy, lam, q, k, v) -> dlam, dq, dk, dv",
-        grader=Function(STATE_GRADIENTS, tempting=WRONG_BACKWARD),
-        hints=(
-            "S_t is read by y_t and by S_{t+1}. If G_t is all that comes back to it, what is G_t made of?",
-            "Forwards: keep all S_t. Backwards: G_t = q_tᵀ dy_t + λ_{t+1} G_{t+1}, and dlam_t = Σ G_t ⊙ S_{t-1}, "
-            "dq_t = dy_t S_tᵀ, dk_t = v_t G_tᵀ, dv_t = k_t G_t.",
-        ),
-        why="y_t hands back q_tᵀ dy_t, and S_{t+1} hands back λ_{t+1} G_{t+1}. Each line of the step then has its own "
-        "gradient: λ_t stood before S_{t-1}, k_tᵀ v_t is an outer product, and q_t read S_t.",
-    ),
-    Exercise(
-        "shifts_change_nothing",
-        "write the property that kills this bug",
-        difficulty=2,
-        minutes=8,
-        task="shifts_change_nothing(wkv) -> True where moving all keys by one number leaves y as it is, else False",
-        grader=Judge(FORMS, shifts_change_nothing),
-        hints=(
-            "Which shifts are harmless for e^k, which make it ∞, and which 0?",
-            "Draw k, v (n, d), w >= 0 and u (d,). Compare wkv(k, ..) with wkv(k + c, ..) by np.allclose for c = 800 "
-            "and for c = -800.",
-        ),
-        why="y is a mean: a factor e^c of all weights cancels. What overflows shows at 800, and what becomes 0 / 0 at "
-        "-800. To ask for a finite y is not enough: weights that are cut off are finite, and wrong.",
-    ),
-    Exercise(
-        "held_state",
-        "predict the number",
-        difficulty=2,
-        minutes=4,
-        task=f"y after one token x = {TOKEN:g} with Δ = {TIME:g} upon a state of {BEFORE:g}, A = -1, B = C = 1, held "
-        "exactly",
-        grader=Number(
-            _held,
-            tolerance=0.02,
-            tempting=(
-                (lambda: _held(exact=False), "For how long did the token flow in, and did what flowed in decay?",
-                 "That is Δ x without decay: the paper's code. Held exactly, it is (1 - e^(-Δ)) x."),
-                (lambda: _held(before=0.0), "What is left of the state that was there?",
-                 "That is what the token wrote; e^(-3) of the state is left beside it."),
-                (lambda: _held(token=0.0), "What does the token write?",
-                 "That is what is left of the state; the token wrote something, too."),
-                (lambda: BEFORE, "With which Δ does the state stay as it is?", "That would be Δ = 0."),
-                (lambda: TOKEN, "With which Δ is nothing left of the state?", "That would be Δ = ∞."),
-                (lambda: BEFORE + TOKEN, "Does anything decay?"),
-                (lambda: BEFORE * math.exp(-TIME) + TOKEN, "Has the token reached its full value after a time of 3?",
-                 "The token comes in by 1 - e^(-3), not by 1."),
-            ),
-        ),
-        hints=(
-            "What is left of the state after a time of 3, and how much of the token has come in?",
-            "e^(-3) · 10 of the state, and (1 - e^(-3)) · 1 of the token.",
-        ),
-        why="0.0498 · 10 + 0.9502 · 1 = 1.448. With A = -1 both shares sum to 1: it is a mean of state and token.",
-    ),
-)  # fmt: skip
+EXERCISES = PROSE.exercises(
+    my_chunk=Function(CHUNK, tempting=WRONG_CHUNK),
+    my_state_backward=Function(STATE_GRADIENTS, tempting=WRONG_BACKWARD),
+    shifts_change_nothing=Judge(FORMS, shifts_change_nothing),
+    held_state=Number(_held, tolerance=0.02, tempting=PROSE.said(
+        "held_state.mistakes",
+        token_does_not_decay=lambda: _held(exact=False),
+        state_forgotten=lambda: _held(before=0.0),
+        token_forgotten=lambda: _held(token=0.0),
+        state_alone=lambda: BEFORE,
+        token_alone=lambda: TOKEN,
+        nothing_decays=lambda: BEFORE + TOKEN,
+        token_whole=lambda: BEFORE * math.exp(-TIME) + TOKEN,
+    )),
+)

@@ -1,0 +1,73 @@
+"""What exercises say, in files beside the chapters: what has no counterpart in the chapter's code is refused."""
+
+import pytest
+
+from tinyattn.course import prose
+from tinyattn.course.exercises import BY_CHAPTER
+from tinyattn.course.prose import Prose
+from tinyattn.course.sources import folder
+
+SMALL = """
+[one]
+sort = "write the op"
+difficulty = 1
+minutes = 2
+task = "one(x)"
+hints = ["What is 1?", "It is 1."]
+why = "Because."
+
+[one.mistakes]
+zero = ["Is it 0?"]
+two = ["Is it 2?", "It is 1."]
+
+[mistakes]
+three = ["Is it 3?"]
+"""
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    (tmp_path / "exercises").mkdir()
+    monkeypatch.setattr(prose, "folder", lambda: tmp_path)
+
+    def at(text):
+        (tmp_path / "exercises" / "03.toml").write_text(text, encoding="utf-8")
+        return Prose(3)
+
+    return at
+
+
+def test_functions_get_their_strings_and_exercises_their_graders(write):
+    small = write(SMALL)
+    assert small.said("one.mistakes", two=2, zero=0) == ((2, "Is it 2?", "It is 1."), (0, "Is it 0?"))
+    assert small.said("mistakes", three=3) == ((3, "Is it 3?"),)
+    (one,) = small.exercises(one=len)
+    assert (one.name, one.sort, one.task, one.grader) == ("one", "write the op", "one(x)", len)
+    assert one.hints == ("What is 1?", "It is 1.")
+
+
+@pytest.mark.parametrize(
+    ("text", "mistakes", "graders", "says"),
+    [
+        (SMALL, ("zero",), ("one",), r"\[one.mistakes\] has two, but the chapter has no function of that name"),
+        (SMALL, ("zero", "two", "four"), ("one",), r"\[one.mistakes\] has no four, but the chapter has a function"),
+        (SMALL.replace('["Is it 0?"]', '"Is it 0?"'), ("zero",), (), r"\[one.mistakes\] zero is 'Is it 0\?', expected"),
+        (SMALL, ("zero", "two"), (), r"\[one\] has no grader in the chapter"),
+        (SMALL, ("zero", "two"), ("one", "another"), r"the chapter's grader of another has no \[another\]"),
+        (SMALL.replace("why", "because"), ("zero", "two"), ("one",), r"\[one\] has because, .*; \[one\] has no why"),
+        (SMALL.replace("[one]", "[one"), (), (), r"at line 2"),
+    ],
+)
+def test_what_has_no_counterpart_is_refused_with_file_and_key(text, mistakes, graders, says, write):
+    def chapter():
+        small = write(text)
+        small.said("one.mistakes", **dict.fromkeys(mistakes, len))
+        small.said("mistakes", three=len)
+        return small.exercises(**dict.fromkeys(graders, len))
+
+    with pytest.raises(ValueError, match=rf"exercises.03\.toml: .*{says}"):
+        chapter()
+
+
+def test_every_chapter_has_its_file():
+    assert sorted(path.name for path in (folder() / "exercises").iterdir()) == [f"{n:02}.toml" for n in BY_CHAPTER]

@@ -1,0 +1,71 @@
+"""What the exercises of a chapter say: notebooks/exercises/NN.toml, beside the chapters.
+
+The file has a table for each exercise, in the chapter's order, with what an `Exercise` has besides its name and its
+grader. Tables below it, as [my_softmax.mistakes], have a list of strings for each function that the grader knows; a
+table [mistakes] at the end is one that several exercises share.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import fields
+from typing import Any
+
+from .exercise import Exercise
+from .sources import folder
+
+SHARED = "mistakes"
+FIELDS = {field.name for field in fields(Exercise)} - {"name", "grader"}
+
+
+class Prose:
+    """The file of one chapter: `said` puts its strings beside functions, `exercises` its exercises beside graders.
+
+    Raises ValueError, with the line, where the file is no TOML.
+    """
+
+    def __init__(self, chapter: int):
+        self.path = folder() / "exercises" / f"{chapter:02}.toml"
+        try:
+            parts = tomllib.loads(self.path.read_text(encoding="utf-8"))
+        except tomllib.TOMLDecodeError as error:
+            raise ValueError(f"{self.path}: {error}") from error
+        self.strings: dict[str, dict[str, Any]] = {SHARED: parts.pop(SHARED, {})}
+        self.about: dict[str, dict[str, Any]] = {}
+        for name, part in parts.items():
+            self.strings |= {f"{name}.{key}": value for key, value in part.items() if isinstance(value, dict)}
+            self.about[name] = {key: value for key, value in part.items() if not isinstance(value, dict)}
+        self.used: set[tuple[str, str]] = set()
+
+    def said(self, table: str, /, **functions: Any) -> tuple[tuple[Any, ...], ...]:
+        """(function, *its strings) for each of the functions, in their order; `table` is a header of the file.
+
+        Raises ValueError where the table has no list of strings for a function.
+        """
+        strings = self.strings.get(table, {})
+        for key in functions:
+            if key not in strings:
+                raise ValueError(f"{self.path}: [{table}] has no {key}, but the chapter has a function of that name")
+            if not isinstance(strings[key], list) or not all(isinstance(text, str) for text in strings[key]):
+                raise ValueError(f"{self.path}: [{table}] {key} is {strings[key]!r}, expected a list of strings")
+        self.used |= {(table, key) for key in functions}
+        return tuple((function, *strings[key]) for key, function in functions.items())
+
+    def exercises(self, /, **graders: Any) -> tuple[Exercise, ...]:
+        """The exercises in the file's order, each with the grader of its name.
+
+        Raises ValueError where an exercise has no grader or a grader no exercise, where an exercise has other fields
+        than `Exercise`, and where the file has strings for a function that `said` was not given.
+        """
+        wrong = [f"[{name}] has no grader in the chapter" for name in self.about.keys() - graders.keys()]
+        wrong += [f"the chapter's grader of {name} has no [{name}]" for name in graders.keys() - self.about.keys()]
+        for name, about in self.about.items():
+            wrong += [f"[{name}] has no {key}" for key in FIELDS - about.keys()]
+            wrong += [f"[{name}] has {key}, which no exercise has" for key in about.keys() - FIELDS]
+        for table, strings in self.strings.items():
+            unused = [key for key in strings if (table, key) not in self.used]
+            wrong += [f"[{table}] has {key}, but the chapter has no function of that name" for key in unused]
+        if wrong:
+            raise ValueError(f"{self.path}: {'; '.join(sorted(wrong))}")
+        made = {name: about | {"hints": tuple(about["hints"])} for name, about in self.about.items()}
+        return tuple(Exercise(name=name, grader=graders[name], **about) for name, about in made.items())
