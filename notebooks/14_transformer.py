@@ -732,10 +732,9 @@ D, w, t = 512, 4000, np.array([1, 1000, 4000, 16_000, 100_000])
 rate = D**-0.5 * np.minimum(t**-0.5, t * w**-1.5)
 print("Noam:", *(f"{x:.5f}" for x in rate))
 print("the library's:", np.allclose(rate, rate_factors("noam", w, t[-1])[t] / math.sqrt(D * w)))
-rows = []
+rows, target = [], np.array([0])
 for c in (0, 2, math.log(0.9 * 12 / 0.1 + 1), 8, 16):
-    logits, target = c * np.eye(1, 12), np.array([0])
-    losses = (smoothed_cross_entropy(logits, target, smoothing=e) for e in (0.0, 0.1))
+    losses = (smoothed_cross_entropy(c * np.eye(1, 12), target, smoothing=e) for e in (0.0, 0.1))
     rows.append([f"{c:.2f}", *(f"{loss:.2f}" for loss in losses)])
 table("c | loss | smoothed, V = 12", rows)
 

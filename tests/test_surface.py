@@ -57,7 +57,7 @@ ON_THE_HOST = {
                                        "recommender", "session")),
     *(f"models/recommenders/{name}.py" for name in ("co_occurrence", "markov")),
     *(f"models/transformers/{name}.py" for name in ("looking", "sampling", "search")),
-    *(f"training/{name}.py" for name in ("lazy", "learner", "loop", "processes", "schedules")),
+    *(f"training/{name}.py" for name in ("around", "lazy", "learner", "loop", "processes", "schedules", "state")),
 }  # fmt: skip
 COMPUTES = [p for p in FILES if (name := p.relative_to(ROOT).as_posix()) not in BLOCK_LAYOUTS | ON_THE_HOST
             and not name.startswith("models/layouts/")]  # fmt: skip

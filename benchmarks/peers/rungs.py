@@ -64,10 +64,6 @@ def readable_block(patch: Patch) -> None:
     patch.put("layers.fused_block.suits", lambda _: lambda block: False)
 
 
-def readable_ops(patch: Patch) -> None:
-    patch.put("layers.readable.is_readable", lambda _: lambda: True)
-
-
 def readable_attention(patch: Patch) -> None:
     def plain(q: Any, k: Any, v: Any, mask: Any = None, scale: float | None = None) -> Any:
         out, weights = attention(q, k, v, as_mask(mask).array(q.shape[-2], k.shape[-2], like=q), scale=scale)
@@ -175,7 +171,6 @@ RUNGS = {
     "no-further-cuts": Rung("slices cut once more where that saves padding", "not", no_further_cuts),
     "block": Rung("norms inside products, q, k and v in one", "one after the other, as it reads",
                   readable_block),
-    "readable": Rung("the faster forms", "every op as its file says (`--ops readable`)", readable_ops),
     "attention": Rung("`fused_attention`", "`attention`, the readable one", readable_attention),
     **{f"tiles-{n}": Rung("tiles of 64 queries", f"of {n}", partial(tiles_of, n)) for n in (32, 128)},
     "add-at-whole": Rung(SUMS, "`np.add.at` into a gradient of the whole table", add_at_whole_table),

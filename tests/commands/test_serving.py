@@ -224,7 +224,8 @@ def test_explain_says_what_narms_weights_are(data, tmp_path, capsys):
 
 
 def test_the_readmes_commands_are_real():
-    readme = (Path(__file__).parent.parent.parent / "README.md").read_text()
+    root = Path(__file__).parent.parent.parent
+    readme = "\n".join((root / page).read_text() for page in ("README.md", "docs/data.md", "docs/transformers.md"))
     found = [shlex.split(line, comments=True) for line in re.findall(r"^    tinyattn (.*)", readme, re.M)]
     assert {words[0] for words in found} >= {"train", "recommend", "similar", "explain", "evaluate", "compare"}
     for words in found:

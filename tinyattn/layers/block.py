@@ -64,9 +64,9 @@ def pre_block_backward(block: Block, p: Any, dy: Array, cache: BlockCache) -> tu
 
     da = dropout_backward(dx, cache.keep_1, block.rate)
     dh, _, attention = block.mixer.backward(p["attention"], da, cache.attention)
-    through, norm_1 = block.norm.backward(p["norm_1"], dh, cache.norm_1)
-    dx += through                                            # x = x + ...
-    return dx, {"norm_1": norm_1, "attention": attention, "norm_2": norm_2, "feed_forward": ffn}
+    dh, norm_1 = block.norm.backward(p["norm_1"], dh, cache.norm_1)
+    dh += dx                                                 # x = x + ...
+    return dh, {"norm_1": norm_1, "attention": attention, "norm_2": norm_2, "feed_forward": ffn}
 
 
 def post_block(

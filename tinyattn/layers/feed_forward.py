@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..backend import Array
-from ..ops import (
+from ..ops import (  # noqa: F401  activations are looked up by name
     dropout,
     dropout_backward,
     elu,
@@ -29,21 +29,30 @@ from .swiglu import SwiGLU
 
 
 class Activation(NamedTuple):
-    """A function of each hidden unit: a new one is a line in ACTIVATIONS.
+    """A function of each hidden unit, an op by its name: a new one is a line in ACTIVATIONS.
 
-    Each looks its op up when it is called, so that a substitute of the op is called, too.
+    The op is looked up when it is called, so that a substitute of it is called, too.
     """
 
-    forward: Callable[[Array], Array]
-    backward: Callable[[Array, Array], Array]        # of the upstream gradient and what the forward took
+    op: str
+    options: tuple[Any, ...] = ()
+
+    def forward(self, u: Array) -> Array:
+        y: Array = globals()[self.op](u, *self.options)
+        return y
+
+    def backward(self, dh: Array, u: Array) -> Array:
+        """Of the upstream gradient and what the forward took."""
+        du: Array = globals()[f"{self.op}_backward"](dh, u, *self.options)
+        return du
 
 
 ACTIVATIONS = {
-    "relu": Activation(lambda u: relu(u), lambda dh, u: relu_backward(dh, u)),
-    "gelu": Activation(lambda u: gelu(u), lambda dh, u: gelu_backward(dh, u)),
-    "gelu-tanh": Activation(lambda u: gelu(u, True), lambda dh, u: gelu_backward(dh, u, True)),      # GPT-2's
-    "elu": Activation(lambda u: elu(u), lambda dh, u: elu_backward(dh, u)),
-    "silu": Activation(lambda u: silu(u), lambda dh, u: silu_backward(dh, u)),
+    "relu": Activation("relu"),
+    "gelu": Activation("gelu"),
+    "gelu-tanh": Activation("gelu", (True,)),        # GPT-2's
+    "elu": Activation("elu"),
+    "silu": Activation("silu"),
 }
 
 
