@@ -741,8 +741,7 @@ table("c | loss | smoothed, V = 12", rows)
 # %% [markdown]
 # Without smoothing more is always better; with it the best is $c = \ln\big((1 - \varepsilon) V / \varepsilon + 1\big)$, and who is surer pays. The lowest smoothed loss is not 0, but the entropy of the smoothed targets.
 #
-# A decoder alone, without a memory to ask, is a language model: GPT. [All of it is one page](../tinyattn/pages/gpt.py), 200 lines of NumPy.
-# This is how it writes, and what each token goes through:
+# A decoder without a memory is GPT, [all of it one page](../tinyattn/pages/gpt.py):
 
 # %%
 page_part("gpt", "block", "generate")
