@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tinyattn.layers import BLOCK_FORMS, Block, FeedForward, LayerNorm, MultiHead, RMSNorm
+from tinyattn.layers import BLOCK_FORMS, MECHANISMS, Block, FeedForward, LayerNorm, MultiHead, RMSNorm
 from tinyattn.layers.fused_block import FusedBlockCache, FusedHeadsCache
 from tinyattn.layers.positions import POSITIONS
 from tinyattn.layers.readable import readable
@@ -13,6 +13,7 @@ from tinyattn.ops import Mask
 from tinyattn.tree import leaves, tree_map
 
 HEADS = [MultiHead(h, bias=b, output=o) for h, b, o in itertools.product((1, 3), (True, False), (True, False))]
+HEADS += [MultiHead(2, MECHANISMS["window"](window=3)), MultiHead(3, kv_heads=1)]        # whose norm reads
 MASKS = [None, Mask(causal=True), np.random.default_rng(0).random((70, 70)) < 0.5]
 
 
@@ -28,12 +29,13 @@ def test_the_fused_block_is_the_readable_one(heads, feed_forward, rate, rng):
     fused = Block(heads, norm=LayerNorm(1e-8), feed_forward=feed_forward, rate=rate)
     p = noisy(fused.init(rng, 6), rng)
     x, dy = rng.standard_normal((2, 3, 70, 6))
-    for mask in MASKS:
+    for mask in MASKS[: 3 if heads.is_plain else 2]:
         found = []
         for fast in (True, False):
             block = Block(heads, norm=LayerNorm(1e-8), feed_forward=feed_forward, rate=rate, fast=fast)
             y, cache = block.forward(p, x, mask=mask, rng=np.random.default_rng(1))
-            assert isinstance(cache, FusedBlockCache) == fast
+            can = heads.is_plain or feed_forward.activation == "relu"
+            assert isinstance(cache, FusedBlockCache) == (fast and can)
             dx, grads = block.backward(p, dy, cache)
             found.append({"y": y, "dx": dx, "weights": cache.attention.weights, **dict(leaves(grads))})
         mine, theirs = found
@@ -47,8 +49,8 @@ def test_what_is_not_fused_is_computed_as_it_reads(rng):
     others = [
         *(Block(MultiHead(2), form) for form in BLOCK_FORMS if form != "pre"),
         Block(MultiHead(2), norm=RMSNorm()),
-        Block(MultiHead(4, kv_heads=2)),
-        Block(MultiHead(2, position=POSITIONS["rope"]())),
+        Block(MultiHead(4, kv_heads=2), feed_forward=FeedForward(activation="gelu")),
+        Block(MultiHead(2, position=POSITIONS["rope"]()), feed_forward=FeedForward(activation="gelu")),
         Block(MultiHead(2), fast=False),
     ]
     for block in others:

@@ -1,6 +1,7 @@
 """The pre-LN block with its norms worked into the products that read them (`norm_linear`): `pre_block`, sooner.
 
-Queries, keys and values come out of one product, and the queries scaled already. What it gives, the gradients' names
+LayerNorm is worked into full attention, where queries, keys and values come out of one product, and the queries scaled
+already; and into the feed-forward network where ReLU follows. What it gives, the gradients' names
 and the weights are those of `pre_block`, to rounding; tests/layers/test_fused_block.py holds it to that.
 """
 
@@ -39,15 +40,15 @@ class FusedBlockCache(BlockCache):
 
 
 def suits(block: Any) -> bool:
-    """Is it a pre-LN block of LayerNorm and full attention, with as many heads of keys as of queries?"""
-    return block.form == "pre" and type(block.norm) is LayerNorm and block.mixer.is_plain
+    """Is it a pre-LN block of LayerNorm, with a part that the norm can be worked into?"""
+    return block.form == "pre" and type(block.norm) is LayerNorm and (block.mixer.is_plain or _is_relu(block))
 
 
 def fused_pre_block(
     block: Any, p: Any, x: Array, *, rng: Any = None, mask: Mask | Array | None = None, slots: Array | None = None
 ) -> tuple[Array, FusedBlockCache]:
     """As `pre_block`. Shapes: x (..., n, D) -> y (..., n, D), cache."""
-    a, norm_1, attention = _normed_heads(block, p["norm_1"], p["attention"], x, mask)
+    a, norm_1, attention = _normed_mixer(block, p["norm_1"], p["attention"], x, mask, slots)
     keep_1 = dropout_mask(x, x.shape, block.rate, rng)
     x = x + dropout(a, keep_1, block.rate)
     f, norm_2, ffn = _normed_feed_forward(block, p["norm_2"], p["feed_forward"], x)
@@ -63,15 +64,19 @@ def fused_pre_block_backward(block: Any, p: Any, dy: Array, cache: FusedBlockCac
     dx, norm_2, ffn = _normed_feed_forward_backward(block, p["norm_2"], p["feed_forward"], df, cache)
     dx += dy                                                 # y = x + ...
     da = dropout_backward(dx, cache.keep_1, block.rate)
-    dh, norm_1, attention = _normed_heads_backward(block, p["norm_1"], p["attention"], da, cache)
+    dh, norm_1, attention = _normed_mixer_backward(block, p["norm_1"], p["attention"], da, cache)
     dh += dx                                                 # x = x + ...
     return dh, {"norm_1": norm_1, "attention": attention, "norm_2": norm_2, "feed_forward": ffn}
 
 
-def _normed_heads(
-    block: Any, norm: Any, p: Any, x: Array, mask: Mask | Array | None
-) -> tuple[Array, NormCache, FusedHeadsCache]:
-    """attention(LN(x))."""
+def _normed_mixer(
+    block: Any, norm: Any, p: Any, x: Array, mask: Mask | Array | None, slots: Array | None
+) -> tuple[Array, Any, Any]:
+    """attention(LN(x)); the norm is worked into the projections of full attention."""
+    if not block.mixer.is_plain:
+        h, normed = block.norm.forward(norm, x)
+        a, attention = block.mixer.forward(p, h, mask=mask, slots=slots)
+        return a, normed, attention
     heads = block.mixer.heads
     W, b = _side_by_side(p, heads)
     qkv, x_hat, rstd = norm_linear(x, norm["gamma"], norm["beta"], W, b, block.norm.eps)          # (..., n, 3 D)
@@ -83,10 +88,13 @@ def _normed_heads(
     return y, NormCache(x_hat, rstd), FusedHeadsCache(attended, output)
 
 
-def _normed_heads_backward(
+def _normed_mixer_backward(
     block: Any, norm: Any, p: Any, dy: Array, cache: FusedBlockCache
 ) -> tuple[Array, dict[str, Any], dict[str, Any]]:
-    grads, heads, width, xp = dict[str, Any](), block.mixer.heads, dy.shape[-1], get_xp(dy)
+    if not block.mixer.is_plain:
+        dh, _, grads = block.mixer.backward(p, dy, cache.attention)
+        return *block.norm.backward(norm, dh, cache.norm_1), grads
+    grads, heads, width, xp = {}, block.mixer.heads, dy.shape[-1], get_xp(dy)
     if cache.attention.output is not None:
         dy, grads["output"] = dense_backward(p["output"], dy, cache.attention.output)
     dqkv = xp.empty((*dy.shape[:-1], 3 * width), dtype=dy.dtype)
