@@ -115,7 +115,7 @@ def _blocks(mixer: Any, n: int, d: int) -> int:
 
 def _longformer(mixer: Any, n: int, d: int) -> int:
     (pattern,) = mixer.mechanism.patterns(False, 1)
-    further = mixer.mechanism.further_rows(n, Mask()) * len(mixer.mechanism.further) * d * d
+    further = mixer.mechanism.second_rows(n, Mask()) * len(mixer.mechanism.second_projections) * d * d
     return _blocks(mixer, n, d) + 2 * pattern.of_globals(n).pairs * d + further
 
 

@@ -120,7 +120,7 @@ BUGS = [
         "        self.gradient, self.grads = flatten(self.p, np.float32, self.xp)", "gathers device arrays on the host"),
     Bug("checkpoint_of_device_arrays", "training/state.py", "{name: backend.to_numpy(x) for name, x in self._arrays().items()}",
         "self._arrays()", "an implicit copy fails"),
-    Bug("restored_on_the_host", "training/state.py", "mine[...] = backend.asarray(found, like=mine)", "mine[...] = found",
+    Bug("restored_on_the_host", "training/state.py", "target[...] = backend.asarray(array, like=target)", "target[...] = array",
         "a host array assigned to a device array"),
     Bug("scores_left_there", "models/neural.py", "return backend.to_numpy(network.score_items(p, states))",
         "return network.score_items(p, states)", "the host's ranking gets device arrays"),

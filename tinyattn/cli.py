@@ -86,7 +86,7 @@ def _main(arguments: Sequence[str]) -> int:
     options, unknown = whole.parse_known_args(arguments)
     module = COMMANDS[options.command]
     if unknown:
-        say = getattr(module, "said_of_unknown", lambda *_: f"unrecognized arguments: {' '.join(unknown)}")
+        say = getattr(module, "explain_unknown_flags", lambda *_: f"unrecognized arguments: {' '.join(unknown)}")
         of_model = f" --model {options.model}" if getattr(options, "model", None) in MODELS else ""
         whole.prog = f"tinyattn {options.command}{of_model}"     # whose help lists what there is
         whole.error(say(unknown, options))

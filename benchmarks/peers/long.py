@@ -38,8 +38,9 @@ class Ours:
         heads, width = self.q.shape[1], self.q.shape[-1]
         self.p = self.mechanism.init(np.random.default_rng(0), heads, width)
         n, rng = self.q.shape[-2], np.random.default_rng(1)
-        rows = (1, heads, self.mechanism.further_rows(n, CAUSAL), width)
-        self.terms = {name: rng.standard_normal(rows).astype(self.q.dtype) for name in self.mechanism.further}
+        rows = (1, heads, self.mechanism.second_rows(n, CAUSAL), width)
+        names = self.mechanism.second_projections
+        self.terms = {name: rng.standard_normal(rows).astype(self.q.dtype) for name in names}
 
     def step(self) -> tuple[Any, ...]:
         out, cache = self.mechanism.forward(self.p, self.q, self.k, self.v, CAUSAL, self.terms, 0.0, None)

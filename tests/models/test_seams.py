@@ -376,7 +376,7 @@ def test_pairs_that_make_no_sense_are_refused_by_both_names():
         ({"state": 8}, "state is 8, an option of mixer mamba; mixer is attention"),
         ({"mixer": "mamba", "state": 0}, "state is 0, expected 1 to 1"),
         ({"mixer": "gru", "window": 8}, "window is 8, an option of mechanism window or longformer; mechanism is full"),
-        ({"mixer": "gru", "block_form": "sasrec"}, "block form sasrec asks normed queries of raw keys, and mixer gru"),
+        ({"mixer": "gru", "block_form": "sasrec"}, "block form sasrec needs keys, and mixer gru has none"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=says):
             SASRecNetwork(n_items=5, **options)

@@ -1,7 +1,7 @@
 """The commands, a file each: `add(commands, arguments)` makes the parser, `run(options)` does the work.
 
-A new command is one file and one line in COMMANDS. What `run` returns is the exit code, None is 0. One whose flags
-depend on what else is said has `said_of_unknown(arguments, options)`: what the error says of flags that nobody knows.
+A new command is one file and one line in COMMANDS. `run` returns the exit code; None is 0. A command whose flags
+depend on other arguments has `explain_unknown_flags(arguments, options)`, the error message for flags it does not know.
 """
 
 from types import ModuleType

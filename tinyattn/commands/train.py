@@ -63,8 +63,8 @@ def _asked(arguments: Sequence[str]) -> str:
     return said.model or (preset.model if preset else DEFAULT)
 
 
-def said_of_unknown(unknown: Sequence[str], options: argparse.Namespace) -> str:
-    """What is to be said of arguments that nobody knows: whose option is it?"""
+def explain_unknown_flags(unknown: Sequence[str], options: argparse.Namespace) -> str:
+    """The error message for unknown arguments: it names the models that have such an option."""
     if options.model not in MODELS:
         return f"model is {options.model!r}, expected {one_of(MODELS, options.model)}"
     for argument in unknown:

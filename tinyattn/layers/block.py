@@ -28,7 +28,7 @@ from . import fused_block
 from .block_cache import BlockCache
 from .dropout_mask import dropout_mask
 from .feed_forward import FeedForward, PositionWise
-from .going_on import GoingOn
+from .going_on import CachedMixer
 from .ligr import gates_init, ligr_block, ligr_block_backward
 from .mixers import Mixer, MultiHead
 from .norm import LayerNorm, Norm
@@ -174,7 +174,7 @@ class Block:
             raise ValueError(f"form is {self.form!r}, expected {one_of(BLOCK_FORMS, self.form)}")
         form, mixer = BLOCK_FORMS[self.form], _named(self.mixer)
         if form.gives_memory and not self.mixer.takes_memory:
-            raise ValueError(f"block form {self.form} asks normed queries of raw keys, and {mixer} has no keys")
+            raise ValueError(f"block form {self.form} needs keys, and {mixer} has none: use pre or post")
         if form.drops_weights and self.rate and not self.mixer.takes_dropout:
             raise ValueError(
                 f"block form {self.form} drops attention weights, and {mixer} has none to drop: "
@@ -224,7 +224,7 @@ class Block:
         """
         if not x.shape[-2]:
             return x, past                                       # no token follows
-        y, cache = replace(self, mixer=GoingOn(self.mixer, past)).forward(p, x, mask=Mask(causal=True))
+        y, cache = replace(self, mixer=CachedMixer(self.mixer, past)).forward(p, x, mask=Mask(causal=True))
         return y, cache.attention
 
     def backward(self, p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:

@@ -15,8 +15,8 @@ from .mixers import Mixer, MultiHead
 
 
 @dataclass(frozen=True)
-class GoingOn(Mixer):
-    """A mixer in the place of itself in a block, with the tokens that came before: its cache is what is kept now."""
+class CachedMixer(Mixer):
+    """A mixer with its KV cache, in the mixer's place in a block: the block's cache holds the new one."""
 
     mixer: Mixer = field(default=MultiHead())
     past: Any = None

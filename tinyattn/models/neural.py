@@ -104,10 +104,10 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         return data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives, *drawn
 
     def _idle_window(self, data: Interactions) -> str:
-        """What is to be said of a `window` that no history fills: a model with a smaller one learns the same. Or "".
+        """A warning if `window` exceeds every history, else "": a smaller window learns the same.
 
-        Raises ValueError where it is not the default, which is meant for longer histories. That is when it learns, and
-        not when the object is made: scores of such a model are right, and files of it open.
+        Raises ValueError where it is not the default, which is meant for longer histories. It is refused when the model
+        learns, not when it is made: scores of such a model are right, and its files open.
         """
         window, longest = getattr(self, "window", None), int(np.max(data.lengths, initial=0))
         if window is None or window <= min(self.maxlen, longest):

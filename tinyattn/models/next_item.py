@@ -141,18 +141,18 @@ class NextItemNetwork(LossOptions):
         """Of a tree shaped like the parameters, views of biases that stand in a table: weight decay spares them."""
         return [p[self.scored][:, -1]] if self.biased else []
 
-    def held_against(self, h: Array, batch: Batch) -> tuple[Array, Batch]:
+    def align_with_targets(self, h: Array, batch: Batch) -> tuple[Array, Batch]:
         """The states, and the batch whose targets they are held against: here each is held against its own."""
         return h, batch
 
-    def held_against_backward(self, dh: Array) -> Array:
-        """The mirror of `held_against`."""
+    def align_with_targets_backward(self, dh: Array) -> Array:
+        """The mirror of `align_with_targets`."""
         return dh
 
     def loss(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Any, Any]:
         """The mean loss over the batch's real positions, in nats, and what `loss_backward` needs."""
         h, cache = self.forward(p, batch, rng)
-        h, batch = self.held_against(h, batch)
+        h, batch = self.align_with_targets(h, batch)
         value, saved = self.objectives[self.objective].forward(h, p[self.scored], batch, **self.loss_options)
         return value, (batch, h, saved, cache)
 
@@ -160,7 +160,7 @@ class NextItemNetwork(LossOptions):
         """Gradients shaped like p; of the tables as `Rows` where few rows are touched."""
         batch, h, saved, remembered = cache
         dh, scored = self.objectives[self.objective].backward(dloss, h, p[self.scored], batch, saved)
-        dx, grads = self.backward(p, self.held_against_backward(dh), remembered)
+        dx, grads = self.backward(p, self.align_with_targets_backward(dh), remembered)
         if self.scored == "items" and dx is not None:
             grads["items"] = scored.with_reading(self.item_rows(batch), dx)
             return grads

@@ -99,32 +99,32 @@ class State:
         """
         meta, saved = self.learner.ranks.once(lambda: self._read(path))
         try:
-            found = identity_today(meta["identity"])
+            of_checkpoint = identity_today(meta["identity"])
         except (KeyError, TypeError, AttributeError):
-            found = None
-        if found != json.loads(json.dumps(identity)):
+            of_checkpoint = None
+        if of_checkpoint != json.loads(json.dumps(identity)):
             raise FileError(f"{path} belongs to another configuration or other data")
         try:
             unknown = [name for name in saved if name not in self._arrays() and not name.startswith("last.")]
             if unknown:
                 raise ValueError(f"{min(unknown)} is no part of one")
-            self._take_scalars(meta["scalars"], last)
+            self._restore_scalars(meta["scalars"], last)
             arrays = self.learner.convert_checkpoint(saved, self.step)
-            for name, mine in self._arrays().items():
-                found = arrays[name]
-                if found.shape != mine.shape or found.dtype != mine.dtype or not np.all(np.isfinite(found)):
-                    wanted = f"{mine.shape} finite {mine.dtype}"
-                    raise ValueError(f"{name} is {found.shape} {found.dtype}, expected {wanted}")
-                mine[...] = backend.asarray(found, like=mine)
+            for name, target in self._arrays().items():
+                array = arrays[name]
+                if array.shape != target.shape or array.dtype != target.dtype or not np.all(np.isfinite(array)):
+                    expected = f"{target.shape} finite {target.dtype}"
+                    raise ValueError(f"{name} is {array.shape} {array.dtype}, expected {expected}")
+                target[...] = backend.asarray(array, like=target)
         except FileError:
             raise
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise FileError(f"{path} is not a whole tinyattn checkpoint: {error}") from None
 
-    def _take_scalars(self, found: dict[str, Any], last: int) -> None:
-        """Take what is no array, of a run of `last` steps. Raises ValueError where numbers do not fit each other."""
+    def _restore_scalars(self, scalars: dict[str, Any], last: int) -> None:
+        """Restore the scalars of a run of `last` steps. Raises ValueError where numbers do not fit each other."""
         for name, kinds in self._SCALARS.items():
-            value = found[name]
+            value = scalars[name]
             odd = isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value))
             if not isinstance(value, kinds) or odd:
                 raise ValueError(f"{name} is {shortened(repr(value))}")

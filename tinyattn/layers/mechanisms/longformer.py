@@ -50,7 +50,7 @@ class Part(NamedTuple):
 class LongformerCache(NamedTuple):
     near: Part                           # all queries; the global ones look at nothing here
     of_globals: Part                     # the global queries
-    rows: int                            # so many tokens have the further projections
+    rows: int                            # so many tokens have second projections
 
     @property
     def weights(self) -> Array:
@@ -86,10 +86,10 @@ class Longformer(Patterned):
     has_scores = False               # of two kinds, by two sets of projections
 
     @property
-    def further(self) -> tuple[str, ...]:
+    def second_projections(self) -> tuple[str, ...]:
         return PROJECTIONS if self.global_tokens else ()
 
-    def further_rows(self, n: int, mask: Mask) -> int:
+    def second_rows(self, n: int, mask: Mask) -> int:
         return min(self.global_tokens, n) if mask.causal else n
 
     def refuse_length(self, longest: int) -> None:
@@ -132,8 +132,8 @@ class Longformer(Patterned):
             return super().backward(p, dout, cache)
         dq, dk, dv = cache.near.backward(dout)                  # the global rows have looked at nothing there
         first = cache.of_globals.q.shape[-2]
-        further = cache.of_globals.backward(dout[..., :first, :])
-        terms = {name: _longer(d, cache.rows) for name, d in zip(PROJECTIONS, further, strict=True)}
+        gradients = cache.of_globals.backward(dout[..., :first, :])
+        terms = {name: _longer(d, cache.rows) for name, d in zip(PROJECTIONS, gradients, strict=True)}
         return dq, dk, dv, terms, {}
 
     @property

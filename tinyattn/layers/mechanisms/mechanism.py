@@ -128,7 +128,7 @@ class Mechanism:
         return out
 
     @property
-    def further(self) -> tuple[str, ...]:
+    def second_projections(self) -> tuple[str, ...]:
         """Names of a second set of projections, of queries, keys and values, made from the same tokens; or ().
 
         They are initialised as the first ones are. Their heads come with the terms, under these names, and their
@@ -136,8 +136,8 @@ class Mechanism:
         """
         return ()
 
-    def further_rows(self, n: int, mask: Mask) -> int:
-        """How many tokens, the first of n, the further projections are asked for."""
+    def second_rows(self, n: int, mask: Mask) -> int:
+        """How many tokens, the first of n, have second projections."""
         return n
 
     def refuse_length(self, longest: int) -> None:

@@ -38,7 +38,7 @@ def multi_head_init(
     return {name: dense_init(rng, dim, width, bias) for name, width in wide.items()}
 
 
-class Further(NamedTuple):
+class SecondProjections(NamedTuple):
     """What a second set of projections remembers: of the first `rows` tokens, under the mechanism's names."""
 
     names: tuple[str, ...]
@@ -66,7 +66,7 @@ class MultiHeadCache(NamedTuple):
     mechanism: Mechanism
     position: Position
     own_memory: bool = False    # did tokens take from one another?
-    further: Further | None = None      # of a mechanism with a second set of projections
+    second: SecondProjections | None = None     # of a mechanism with a second set of projections
 
     @property
     def weights(self) -> Array:
@@ -110,16 +110,16 @@ def multi_head_attention(
     q, k, terms, placed = position.enter(p.get("position"), q, k, slots)
     mask = as_mask(mask)
     mechanism.refuse(mask, terms, dropout=rng is not None and rate > 0)
-    further = None
-    if mechanism.further:
-        more, further = _further(p, x, memory, heads, kv_heads, mask, mechanism, position, slots)
+    second = None
+    if mechanism.second_projections:
+        more, second = _second_projections(p, x, memory, heads, kv_heads, mask, mechanism, position, slots)
         terms = terms | more
     out, attended = mechanism.forward(p.get("mechanism"), q, k, v, mask, terms, rate, rng)
     y, output = merge(out), None                                # (..., n, D)
     if "output" in p:
         y, output = dense(p["output"], y)
     return y, MultiHeadCache(
-        query, key, value, placed, attended, output, heads, kv_heads, mechanism, position, further=further
+        query, key, value, placed, attended, output, heads, kv_heads, mechanism, position, second=second
     )
 
 
@@ -140,37 +140,37 @@ def multi_head_attention_backward(
     dmemory_v, grads["value"] = dense_backward(p["value"], merge(dv), cache.value)
     grads |= {name: part for name, part in (("mechanism", own), ("position", placed)) if part}
     dmemory = dmemory_k + dmemory_v
-    if cache.further is not None:
-        _further_backward(p, dterms, cache, dx, dmemory, grads)
+    if cache.second is not None:
+        _second_projections_backward(p, dterms, cache, dx, dmemory, grads)
     return dx, dmemory, grads
 
 
-def _further(
+def _second_projections(
     p: Any, x: Array, memory: Array, heads: int, kv_heads: int, mask: Mask, mechanism: Mechanism, position: Position,
     slots: Array | None,
-) -> tuple[dict[str, Array], Further]:  # fmt: skip
+) -> tuple[dict[str, Array], SecondProjections]:  # fmt: skip
     """What `multi_head_attention` does with the first projections, with a second set, of the first tokens alone.
 
     -> heads of queries, keys and values by name, cache.
     """
-    rows = mechanism.further_rows(x.shape[-2], mask)
+    rows = mechanism.second_rows(x.shape[-2], mask)
     first = (x[..., :rows, :], memory[..., :rows, :], memory[..., :rows, :])
-    made = [dense(p[name], tokens) for name, tokens in zip(mechanism.further, first, strict=True)]
+    made = [dense(p[name], tokens) for name, tokens in zip(mechanism.second_projections, first, strict=True)]
     q, k, v = (split(y, of) for (y, _), of in zip(made, (heads, kv_heads, kv_heads), strict=True))
     k, v = for_each_head(k, heads), for_each_head(v, heads)
     slots = None if slots is None else slots[..., :rows]
     q, k, _, placed = position.enter(p.get("position"), q, k, slots)     # what else it gives, it has given before
     query, key, value = (cache for _, cache in made)
-    names = mechanism.further
-    return dict(zip(names, (q, k, v), strict=True)), Further(names, rows, (query, key, value), placed)
+    names = mechanism.second_projections
+    return dict(zip(names, (q, k, v), strict=True)), SecondProjections(names, rows, (query, key, value), placed)
 
 
-def _further_backward(
+def _second_projections_backward(
     p: Any, dterms: dict[str, Array], cache: MultiHeadCache, dx: Array, dmemory: Array, grads: dict[str, Any]
 ) -> None:
-    """Undo `_further`: its gradients are added to dx and dmemory, which the caller has just made, and to grads."""
-    assert cache.further is not None
-    names, rows, projected, placed = cache.further
+    """The mirror of `_second_projections`: its gradients are added to dx, dmemory and grads."""
+    assert cache.second is not None
+    names, rows, projected, placed = cache.second
     dq, dk, dv = (dterms[name] for name in names)
     dq, dk, _ = cache.position.enter_backward(p.get("position"), dq, dk, {}, placed)
     dk, dv = sum_of_groups(dk, cache.kv_heads), sum_of_groups(dv, cache.kv_heads)
@@ -248,7 +248,8 @@ class MultiHead(Mixer):
         self.refuse_dim(dim)
         width = dim // self.heads
         p = multi_head_init(rng, dim, bias=self.bias, output=self.output, kv_dim=self.groups * width)
-        for name, columns in zip(self.mechanism.further, (dim, self.groups * width, self.groups * width), strict=False):
+        columns_of = (dim, self.groups * width, self.groups * width)
+        for name, columns in zip(self.mechanism.second_projections, columns_of, strict=False):
             p[name] = dense_init(rng, dim, columns, self.bias)
         own = {
             "mechanism": self.mechanism.init(rng, self.heads, width),

@@ -107,11 +107,11 @@ class CaserNetwork(CaserOptions, NextItemNetwork):
         h = xp.concatenate([relu(u), users, xp.ones((B, n, 1), dtype=x.dtype)], axis=-1)
         return h, CaserCache(batch, x, caches, keep, fc, u)
 
-    def held_against(self, h: Array, batch: Batch) -> tuple[Array, Batch]:
+    def align_with_targets(self, h: Array, batch: Batch) -> tuple[Array, Batch]:
         """Each state is held against the `targets` items that follow it: (B, T L, ..)."""
         return get_xp(h).concatenate([h] * self.targets, axis=1), _of_each_target(batch, self.targets)
 
-    def held_against_backward(self, dh: Array) -> Array:
+    def align_with_targets_backward(self, dh: Array) -> Array:
         """A state that was held against several targets has the sum of their gradients."""
         B, n, width = dh.shape
         return get_xp(dh).sum(dh.reshape(B, self.targets, n // self.targets, width), axis=1)

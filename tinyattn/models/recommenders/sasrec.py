@@ -242,8 +242,8 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
 
     def _mask(self, batch: Batch) -> Mask:
         """Causal, which hides the padding after a history, too; with its lengths where the mixer needs them."""
-        told = self.block.mixer.needs_lengths and self.padding == "hidden"
-        return Mask(causal=True, lengths=last_position(batch) + 1 if told else None)
+        with_lengths = self.block.mixer.needs_lengths and self.padding == "hidden"
+        return Mask(causal=True, lengths=last_position(batch) + 1 if with_lengths else None)
 
     def _read(self, p: Any, filled: Filled) -> Array:
         """(B, L, D): what goes into the first block, before dropout. Padding is row 0 of the items, unplaced."""
