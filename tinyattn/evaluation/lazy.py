@@ -21,7 +21,7 @@ SCORES_AT_ONCE = 4_000_000       # bounds the memory of whole rows of scores
 class Counts(NamedTuple):
     """What `LazyScores.counts` says of B targets and P pairs."""
 
-    own: np.ndarray              # (B,) the score of each row's target
+    target: np.ndarray              # (B,) the score of each row's target
     above: np.ndarray            # (B,) how many items, 1 to n_items, score higher
     equal: np.ndarray            # (B,) how many score the same: the target itself, and ties
     values: np.ndarray           # (P,) the score of each pair
@@ -58,15 +58,15 @@ class WholeRows(LazyScores):
         for part in parts:
             scores = self._of(part)
             refuse_nan(scores)
-            own = scores[np.arange(len(part)), targets[part]]
-            above = np.count_nonzero(scores[:, 1:] > own[:, None], axis=1)
-            equal = np.count_nonzero(scores[:, 1:] == own[:, None], axis=1)
+            target = scores[np.arange(len(part)), targets[part]]
+            above = np.count_nonzero(scores[:, 1:] > target[:, None], axis=1)
+            equal = np.count_nonzero(scores[:, 1:] == target[:, None], axis=1)
             pairs = order[ends[part[0] - 1] if part[0] else 0 : ends[part[-1]]]
-            found.append((own, above, equal, scores[rows[pairs] - part[0], items[pairs]]))
-        own, above, equal, ordered = map(np.concatenate, zip(*found, strict=True))
+            found.append((target, above, equal, scores[rows[pairs] - part[0], items[pairs]]))
+        target, above, equal, ordered = map(np.concatenate, zip(*found, strict=True))
         values = np.empty_like(ordered)
         values[order] = ordered
-        return Counts(own, above, equal, values)
+        return Counts(target, above, equal, values)
 
     def whole(self) -> np.ndarray:
         return self._of(np.arange(len(self._histories)))
@@ -94,19 +94,19 @@ class SharedScores(LazyScores):
     def counts(self, targets: np.ndarray, rows: np.ndarray, items: np.ndarray) -> Counts:
         refuse_nan(self._base[None])
         mine, n_items = self._groups, len(self._base) - 1
-        own, values = self._at(mine, targets), self._at(mine[rows], items)
+        target, values = self._at(mine, targets), self._at(mine[rows], items)
         everything = np.zeros_like(mine), np.full_like(mine, n_items)
-        least, higher = _bisect(np.sort(self._base[1:]), *everything, own, self._divisors[:, mine])
+        least, higher = _bisect(np.sort(self._base[1:]), *everything, target, self._divisors[:, mine])
         above, equal = n_items - higher, higher - least
         group, item = np.divmod(self._keys, len(self._base))
         edges = np.searchsorted(group, np.arange(self._divisors.shape[1] + 1))
         before = self._scaled(group, item)                       # what the base has in the place of `values`
         for sign, scores in ((1, self._values), (-1, before)):
             ordered = scores[np.lexsort((scores, group))]
-            least, higher = _bisect(ordered, edges[mine], edges[mine + 1], own)
+            least, higher = _bisect(ordered, edges[mine], edges[mine + 1], target)
             above += sign * (edges[mine + 1] - higher)
             equal += sign * (higher - least)
-        return Counts(own, above, equal, values)
+        return Counts(target, above, equal, values)
 
     def whole(self) -> np.ndarray:
         scores = np.tile(self._base, (self._divisors.shape[1], 1))
@@ -133,18 +133,18 @@ def _divided(scores: np.ndarray, divisors: np.ndarray) -> np.ndarray:
 
 
 def _bisect(
-    ordered: np.ndarray, begin: np.ndarray, end: np.ndarray, own: np.ndarray, divisors: np.ndarray = NONE
+    ordered: np.ndarray, begin: np.ndarray, end: np.ndarray, target: np.ndarray, divisors: np.ndarray = NONE
 ) -> tuple[np.ndarray, np.ndarray]:
     """The first places in each row's stretch of `ordered`, ascending, whose score is at least, and is above, its own.
 
-    Shapes: begin, end, own (B,), divisors (d, B) of the scores of each row -> (B,), (B,).
+    Shapes: begin, end, target (B,), divisors (d, B) of the scores of each row -> (B,), (B,).
     """
     found = []
     for reaches in (np.greater_equal, np.greater):
         low, high = begin, end
         while np.any(searching := low < high):
             middle = np.where(searching, (low + high) // 2, 0)
-            reached = reaches(_divided(ordered[middle], divisors), own)
+            reached = reaches(_divided(ordered[middle], divisors), target)
             low, high = np.where(searching & ~reached, middle + 1, low), np.where(searching & reached, middle, high)
         found.append(low)
     return found[0], found[1]

@@ -144,13 +144,13 @@ def _ranks(
     counts = scores.counts(target, rows, items)
     rows, seen, drawn = rows[:n_seen], counts.values[:n_seen], counts.values[n_seen:]
     out_of = np.bincount(rows, minlength=len(target))
-    above = counts.above - np.bincount(rows[seen > counts.own[rows]], minlength=len(target))
-    equal = counts.equal - 1 - np.bincount(rows[seen == counts.own[rows]], minlength=len(target))
-    equal += np.where(counts.own == -np.inf, out_of + 1, 0)      # then the target ties with whatever is no candidate
+    above = counts.above - np.bincount(rows[seen > counts.target[rows]], minlength=len(target))
+    equal = counts.equal - 1 - np.bincount(rows[seen == counts.target[rows]], minlength=len(target))
+    equal += np.where(counts.target == -np.inf, out_of + 1, 0)      # then the target ties with whatever is no candidate
     found = {"full": 1 + above + equal / 2}
     for name, items in among.items():
         values, drawn = np.split(drawn, [items.size])
-        together = np.concatenate([counts.own[:, None], values.reshape(items.shape)], axis=1)  # the target comes first
+        together = np.concatenate([counts.target[:, None], values.reshape(items.shape)], axis=1)  # the target first
         found[name] = ranks(together, np.zeros(len(target), dtype=np.int64))
     return found
 

@@ -13,7 +13,7 @@ import numpy as np
 
 
 class NaNScoreError(ValueError):
-    """A score is NaN, so there is no ranking; the message says which."""
+    """A score is NaN, so no ranking is possible; the message says which."""
 
 
 def ranks(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -24,9 +24,9 @@ def ranks(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
     Raises NaNScoreError (a ValueError) for a NaN score.
     """
     refuse_nan(scores)
-    own = np.take_along_axis(scores, targets[:, None], axis=1)
-    greater = np.sum(scores > own, axis=1)
-    equal = np.sum(scores == own, axis=1) - 1
+    of_target = np.take_along_axis(scores, targets[:, None], axis=1)
+    greater = np.sum(scores > of_target, axis=1)
+    equal = np.sum(scores == of_target, axis=1) - 1
     return 1 + greater + equal / 2
 
 
@@ -96,4 +96,4 @@ def refuse_nan(scores: np.ndarray) -> None:
     """Raise NaNScoreError, naming the first one, if any score is NaN."""
     if np.any(np.isnan(scores)):
         row, column = np.argwhere(np.isnan(scores))[0]
-        raise NaNScoreError(f"the score of item {column} in row {row} is NaN: there is no ranking")
+        raise NaNScoreError(f"the score of item {column} in row {row} is NaN: no ranking is possible")

@@ -167,7 +167,7 @@ class Block:
     norm: Norm = field(default=LayerNorm())
     feed_forward: PositionWise = field(default=FeedForward())
     rate: float = 0.0
-    fast: bool = True                # may it be computed in its faster form, where there is one?
+    fast: bool = True                # compute a faster form, if one exists?
 
     def __post_init__(self) -> None:
         if self.form not in BLOCK_FORMS:
@@ -187,15 +187,15 @@ class Block:
         return type(self.norm) is LayerNorm and type(self.feed_forward) is FeedForward and self.mixer.is_plain
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
-        """Parameters, of width `dim`: norm_1, attention (the mixer's), norm_2, feed_forward; the form's own."""
-        own = BLOCK_FORMS[self.form].init
+        """Parameters, of width `dim`: norm_1, attention (the mixer's), norm_2, feed_forward, and the form's."""
+        init = BLOCK_FORMS[self.form].init
         parts = {
             "norm_1": self.norm.init(dim),
             "attention": self.mixer.init(rng, dim),
             "norm_2": self.norm.init(dim),
             "feed_forward": self.feed_forward.init(rng, dim),
         }
-        return parts | (own(rng, dim) if own else {})
+        return parts | (init(rng, dim) if init else {})
 
     def forward(
         self,
@@ -217,9 +217,9 @@ class Block:
         return BLOCK_FORMS[self.form].forward(self, p, x, at=at, rng=rng, mask=mask, slots=slots)
 
     def extend(self, p: Any, x: Array, past: Any) -> tuple[Array, Any]:
-        """Causal `forward` of tokens that follow others, for inference: -> y, what is kept of all of them.
+        """Causal `forward` of tokens that follow others, for inference: -> y, their cache.
 
-        `past` is what was kept of those before, None at the beginning. Shapes: x (B, n, D) -> y (B, n, D).
+        `past` is the cache of the tokens before, None at the beginning. Shapes: x (B, n, D) -> y (B, n, D).
         Raises ValueError for a mixer that cannot go on.
         """
         if not x.shape[-2]:

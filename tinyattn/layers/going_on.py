@@ -46,7 +46,7 @@ class CachedMixer(Mixer):
 
 
 class Past(NamedTuple):
-    """What is kept of past tokens, so that they are not computed again. `tinyattn.layers.nbytes` says how much it is.
+    """The KV cache of past tokens. `tinyattn.layers.nbytes` gives its size.
     """
 
     length: int                      # how many there were

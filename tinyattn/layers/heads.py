@@ -22,7 +22,7 @@ def merge(x: Array) -> Array:
 def for_each_head(x: Array, heads: int) -> Array:
     """Shared heads, once for each head that reads them: head i reads head i g // heads.
 
-    Where all read the same one, or each its own, it is a view, and no copy.
+    It is a view, not a copy, where all read the same head, or each a different one.
     Shapes: (..., g, n, d) -> (..., heads, n, d). Raises ValueError where g does not divide heads.
     """
     *lead, g, n, d = x.shape

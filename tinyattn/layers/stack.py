@@ -67,9 +67,9 @@ class Stack:
         return self.blocks[-1].forward(p[-1], before(x) if before else x, at=at, **context)[0]
 
     def extend(self, p: list[Any], x: Array, past: Past | None) -> tuple[Array, Past]:
-        """Causal `forward` of tokens that follow others, for inference: -> y, what is kept of all of them.
+        """Causal `forward` of tokens that follow others, for inference: -> y, their cache.
 
-        `past` is what was kept of those before, None at the beginning. Shapes: x (B, n, D) -> y (B, n, D).
+        `past` is the cache of the tokens before, None at the beginning. Shapes: x (B, n, D) -> y (B, n, D).
         Raises ValueError for a mixer that cannot go on.
         """
         kept = [None] * len(self.blocks) if past is None else past.layers

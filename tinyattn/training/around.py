@@ -25,11 +25,11 @@ LOOK_EVERY = 50          # on a device, losses are fetched and checked every so 
 
 
 class DivergedError(ArithmeticError):
-    """What is computed is no longer finite; the message names what, and the step."""
+    """A number is no longer finite; the message names it, and the step."""
 
 
 class InterruptedRunError(Exception):
-    """Ctrl-C after the step that the message names; all up to it is saved, where there is a checkpoint."""
+    """Ctrl-C after the step that the message names; with a checkpoint, all steps up to it are saved."""
 
 
 class Around:
@@ -65,7 +65,7 @@ class Around:
         self._began = time.monotonic()
 
     def look(self) -> None:
-        """Loss and gradient are there, and parameters as before: refuse what is not finite, and save if it is time."""
+        """After the gradient and before the update: refuse numbers that are not finite, and save if it is time."""
         here, steps = self.state.here, len(self.state.seen)
         saving, ends = time.monotonic() >= self._due, here == steps - 1
         if backend.is_numpy(self.state.learner.xp) or saving or ends or here - self._unseen >= LOOK_EVERY:

@@ -91,8 +91,8 @@ class Learner:
 
     def arrays(self) -> dict[str, Any]:
         """What a checkpoint saves of the learner."""
-        found = {"vector": self.vector, "m": self.moments.m, "v": self.moments.v}
-        return found | {f"last.{name}": lazy.last for name, lazy in self.lazy.items()}
+        arrays = {"vector": self.vector, "m": self.moments.m, "v": self.moments.v}
+        return arrays | {f"last.{name}": lazy.last for name, lazy in self.lazy.items()}
 
     def convert_checkpoint(self, arrays: Mapping[str, np.ndarray], step: int) -> dict[str, np.ndarray]:
         """The arrays of a checkpoint saved after `step` steps, with lazy tables as this learner has them.

@@ -1,4 +1,4 @@
-"""Worker processes for training: slices side by side, each with an interpreter lock of its own.
+"""Worker processes for training: slices side by side, each with its own interpreter lock.
 
 Threads share one lock, and a training step asks for it hundreds of times a slice, so they spend much of their time
 waiting for each other. Processes do not. Parameters, tasks and gradients pass through shared memory. Whichever process
@@ -80,7 +80,7 @@ class TaskQueue:
         os.write(self._write, b"".join(self._ONE.pack(round_, number) for number in range(count)))
 
     def take(self) -> tuple[int, int] | None:
-        """The next (round, number), or None where there is none now. Raises EOFError once no writer is left."""
+        """The next (round, number), or None if none is waiting. Raises EOFError once no writer is left."""
         try:
             taken = os.read(self._read, self._ONE.size)
         except BlockingIOError:
@@ -90,7 +90,7 @@ class TaskQueue:
         return self._ONE.unpack(taken)
 
     def wait(self) -> tuple[int, int]:
-        """The next (round, number), as soon as there is one."""
+        """Wait for the next (round, number)."""
         while True:
             if taken := self.take():
                 return taken
@@ -116,7 +116,7 @@ class ProcessPool:
     WorkerKilledError where a child was killed, for example by the system for want of memory. Ctrl-C kills the children.
     """
 
-    forked: ClassVar[ProcessPool | None] = None      # the pool of this process that has children: there is one at most
+    forked: ClassVar[ProcessPool | None] = None      # the pool of this process that has children: one at most
 
     def __init__(
         self, count: int | None, work: Callable[[Any], Any], result_bytes: int, *, fork: bool = True
@@ -212,9 +212,9 @@ class ProcessPool:
                     if taken is not None:
                         coming -= 1
                         done[taken[1]] = self._work(tasks[taken[1]])
-                    found = self._received(0 if untaken else None)      # a full pipe blocks its child until it is read
-                    coming -= len(found)
-                    done |= found
+                    results = self._received(0 if untaken else None)      # a full pipe blocks its child until read
+                    coming -= len(results)
+                    done |= results
         except KeyboardInterrupt:
             self._end(0)                             # a child that was stopped never answers
             raise
@@ -223,9 +223,9 @@ class ProcessPool:
                 while untaken and self._queue.take():
                     coming -= 1
                 while coming > 0:
-                    found = self._received(PATIENCE)
-                    coming -= len(found)
-                    if not found:                    # neither does it answer where what is raised is no Ctrl-C
+                    results = self._received(PATIENCE)
+                    coming -= len(results)
+                    if not results:                    # neither does it answer where what is raised is no Ctrl-C
                         self._end(0)
                         break
 

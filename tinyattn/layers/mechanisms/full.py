@@ -58,7 +58,7 @@ class FlashCache(NamedTuple):
 
     @property
     def weights(self) -> Array:
-        """(..., h, n, m), before dropout: made here, and only for who asks."""
+        """(..., h, n, m), before dropout: computed on demand."""
         allowed = self.mask.array(self.q.shape[-2], self.k.shape[-2], like=self.q)
         return attention(self.q, self.k, self.v, allowed, scale=self.scale)[1]
 
@@ -77,13 +77,13 @@ def in_tiles(
 def in_tiles_backward(
     dout: Array, cache: AttentionCache | FlashCache, into: tuple[Array, Array, Array] | None = None
 ) -> tuple[Array, Array, Array]:
-    """-> dq, dk, dv, which are written into the three arrays of `into`, where it is given."""
+    """-> dq, dk, dv, which are written into the three arrays of `into`, if given."""
     if isinstance(cache, AttentionCache):
         return fused_attention_backward(dout, cache, into)
-    found = flash_attention_backward(dout, *cache)
-    for there, part in zip(into or (), found, strict=False):
-        there[...] = part
-    return found
+    gradients = flash_attention_backward(dout, *cache)
+    for target, gradient in zip(into or (), gradients, strict=False):
+        target[...] = gradient
+    return gradients
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def weigh(weights: Array, v: Array, keep: Array | None, rate: float, a: Array | 
 def weigh_backward(
     dout: Array, weights: Array, v: Array, keep: Array | None, rate: float, a: Array | None
 ) -> tuple[Array, Array, Array | None]:
-    """-> dweights, dv, da (None where there is none): where out has two terms, the weights get gradients of both."""
+    """-> dweights, dv, da (None without a): where out has two terms, the weights get gradients of both."""
     dropped, da = dropout(weights, keep, rate), None
     dp, dv = dout @ transpose_last(v), transpose_last(dropped) @ dout            # out = dropped @ v
     if a is not None:

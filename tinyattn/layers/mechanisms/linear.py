@@ -48,7 +48,7 @@ class Linear(Mechanism):
     def extend(
         self, q: Array, k: Array, v: Array, past: Array | None, terms: Callable[[Array, Array], dict[str, Array]]
     ) -> tuple[Array, Array]:
-        """What is kept is the sum S = Σ_j φ(k_j)ᵀ [v_j, 1], (B, g, d, d + 1), however many tokens there were."""
+        """The cache is the sum S = Σ_j φ(k_j)ᵀ [v_j, 1], (B, g, d, d + 1), for any number of tokens."""
         a, b, c, heads = query_features(q), key_features(k), with_ones(v), q.shape[-3]
         y = causal_sum(a, for_each_head(b, heads), for_each_head(c, heads))
         S = transpose_last(b) @ c

@@ -42,7 +42,7 @@ class Mechanism:
 
     `has_scores`: are its weights those of full attention under the mask `as_full`, softmax(q kᵀ / √d + bias)? Then a
     refinement may work on these scores (refined.py). `reads_all`: may a token be moved by one that its mask hides?
-    `needs_lengths`: has padding to be told by its lengths, though a causal mask hides it? `linear_memory`: does what a
+    `needs_lengths`: does it need the lengths, though a causal mask hides padding? `linear_memory`: does what a
     training step needs grow with n, and not faster? `sums_to_one`: do the weights of a query that may look at something
     sum to 1?
 
@@ -61,7 +61,7 @@ class Mechanism:
         check_options(self)
 
     def init(self, rng: np.random.Generator, heads: int, width: int) -> dict[str, Any]:
-        """Parameters of its own, for heads of this width."""
+        """Its parameters, for heads of this width."""
         return {}
 
     def forward(
@@ -93,9 +93,9 @@ class Mechanism:
     def extend(
         self, q: Array, k: Array, v: Array, past: Any, terms: Callable[[Array, Array], dict[str, Array]]
     ) -> tuple[Array, Any]:
-        """Causal attention of tokens that follow others, for inference: -> out, what is kept of all of them.
+        """Causal attention of tokens that follow others, for inference: -> out, their KV cache.
 
-        `past` is what was kept of those before, or None; `terms(q, k)` is what the position scheme gives for the
+        `past` is the cache of the tokens before, or None; `terms(q, k)` is what the position scheme gives for the
         queries of the last n of m tokens. This is right for every mechanism that is full attention under a mask
         (`as_full`) that depends on places alone. Shapes: q (B, h, n, d), k, v (B, g, n, d) -> out (B, h, n, d).
         Raises ValueError for a mechanism that cannot.
@@ -104,12 +104,12 @@ class Mechanism:
             raise ValueError(f"mechanism {self.name} cannot go on from past tokens: it has no cache")
         kept, heads = KeysValues(GrowingRows.none(k), GrowingRows.none(v)) if past is None else past, q.shape[-3]
         kept = KeysValues(kept.k.append(k), kept.v.append(v))
-        given = terms(q, kept.k.rows)
+        placed = terms(q, kept.k.rows)
         if past is None:
             every = for_each_head(k, heads), for_each_head(v, heads)
-            out, _ = self.forward(None, q, *every, Mask(causal=True), given, 0.0, None)
+            out, _ = self.forward(None, q, *every, Mask(causal=True), placed, 0.0, None)
         else:
-            out = self._looked_up(q, kept.k.rows, kept.v.rows, given)
+            out = self._looked_up(q, kept.k.rows, kept.v.rows, placed)
         return out, KeysValues(kept.k.newest(self.keeps), kept.v.newest(self.keeps))
 
     def _looked_up(self, q: Array, k: Array, v: Array, given: dict[str, Array]) -> Array:
@@ -145,8 +145,8 @@ class Mechanism:
 
     def refuse(self, mask: Mask, terms: dict[str, Array], dropout: bool) -> None:
         """Raise ValueError for what this mechanism does not take."""
-        given = {name for name, value in vars(mask).items() if value is not None and value is not False}
-        for name in sorted((given | set(terms) | ({"dropout"} if dropout else set())) - self.takes):
+        fields = {name for name, value in vars(mask).items() if value is not None and value is not False}
+        for name in sorted((fields | set(terms) | ({"dropout"} if dropout else set())) - self.takes):
             raise ValueError(f"mechanism {self.name} does not take {IN_WORDS.get(name, name)}")
 
 

@@ -96,12 +96,12 @@ class Refined(Mechanism):
     ) -> tuple[Array, Array, Array, dict[str, Array], dict[str, Any]]:
         q, k, v, bias, refined, weights, keep, rate, a = cache
         dweights, dv, da = weigh_backward(dout, weights, v, keep, rate, a)
-        ds, own = self.refinement.backward(p, softmax_backward(dweights, weights), refined)
+        ds, d_refinement = self.refinement.backward(p, softmax_backward(dweights, weights), refined)
         terms = {} if bias is None else {"bias": unbroadcast(ds, bias.shape)}
         if da is not None:
             terms["relative_values"] = da
         c = 1 / math.sqrt(q.shape[-1])
-        return ds @ k * c, transpose_last(ds) @ q * c, dv, terms, own
+        return ds @ k * c, transpose_last(ds) @ q * c, dv, terms, d_refinement
 
     def _as_full(self, mask: Mask, q: Array) -> Mask:
         n, xp = q.shape[-2], get_xp(q)

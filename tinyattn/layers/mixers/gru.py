@@ -40,6 +40,6 @@ class GRU(Recurrent):
         return dx, {"W": dW, "U": dU, "b": db, "c": dc}
 
     def extend(self, p: Any, x: Array, memory: Array | None, past: Array | None) -> tuple[Array, Array]:
-        """What is kept is the state, (B, D), however many tokens there were."""
+        """The cache is the state, (B, D), for any number of tokens."""
         h, _, _ = gru(x, p["W"], p["U"], p["b"], p["c"], past)
         return h, h[..., -1, :].copy()

@@ -48,6 +48,6 @@ class LSTM(Recurrent):
     def extend(
         self, p: Any, x: Array, memory: Array | None, past: tuple[Array, Array] | None
     ) -> tuple[Array, tuple[Array, Array]]:
-        """What is kept is the state and the cell, (B, D) each."""
+        """The cache is the state and the cell, (B, D) each."""
         h, c, _ = lstm(x, p["W"], p["U"], p["b"], *(past or ()))
         return h, (h[..., -1, :].copy(), c[..., -1, :].copy())

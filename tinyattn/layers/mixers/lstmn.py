@@ -23,7 +23,7 @@ from .recurrent import Recurrent, uniform
 
 
 class LSTMNPast(NamedTuple):
-    """What is kept of m tokens: it grows with them, where other recurrent mixers keep a state of one size."""
+    """The cache of m tokens: it grows with them, while other recurrent mixers keep a state of one size."""
 
     h: Array                         # (B, m, D)
     c: Array                         # (B, m, D)
@@ -127,6 +127,6 @@ class LSTMN(Recurrent):
         return dx + dasked, grads
 
     def extend(self, p: Any, x: Array, memory: Array | None, past: LSTMNPast | None) -> tuple[Array, LSTMNPast]:
-        """What is kept grows with the tokens: every state and cell, and the states' keys, (B, m, D) each."""
+        """The cache grows with the tokens: every state and cell, and the states' keys, (B, m, D) each."""
         found = self._run(p, x, past)
         return found.h[:, -x.shape[1] :], LSTMNPast(found.h, found.c, found.keys, found.read[:, -1:])

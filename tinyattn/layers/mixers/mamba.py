@@ -29,10 +29,10 @@ FASTEST = 60            # log -A
 
 class MambaCache(NamedTuple):
     x: Array
-    wide: Array                      # what is convolved, with what came before it
+    wide: Array                      # the convolution's input, with the tokens before
     gate: Array                      # inside of SiLU
     convolved: Array                 # inside of SiLU
-    read: Array                      # SiLU of it: what is scanned
+    read: Array                      # SiLU of it: the scan's input
     short: Array                     # the projection of low rank, which Δ is made of
     delta: Array
     raw: Array                       # inside of softplus
@@ -125,7 +125,7 @@ class Mamba(Recurrent):
     def extend(
         self, p: Any, x: Array, memory: Array | None, past: tuple[Array, Array] | None
     ) -> tuple[Array, tuple[Array, Array]]:
-        """What is kept: what the convolution still sees, (B, kernel - 1, expand D), and the state, (B, N, expand D)."""
+        """The cache: tokens that the convolution still sees, (B, kernel - 1, expand D), and the state, (B, N, expand D)."""
         y, cache = self._run(p, x, past)
         seen = cache.wide[:, cache.wide.shape[1] - self.kernel + 1 :]
         return y, (seen.copy(), cache.states.last.copy())

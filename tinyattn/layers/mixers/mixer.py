@@ -18,7 +18,7 @@ class Mixer:
     `takes_memory`: may it read keys and values from other tokens than its queries? `takes_dropout`: does it drop
     anything of its own at `rate`? The forms of the block refuse a mixer that does not take what they give.
     `has_weights`: does its cache say who looks at whom (`weights`)? `reads_all`: may a token be moved by one that its
-    mask hides? `needs_lengths`: has padding to be told by its lengths, though a causal mask hides it? `keeps_tokens`:
+    mask hides? `needs_lengths`: does it need the lengths, though a causal mask hides padding? `keeps_tokens`:
     does what `extend` keeps grow with the tokens, or is it a state of fixed size?
     """
 
@@ -86,7 +86,7 @@ class Mixer:
         return gather_rows(y, at)
 
     def extend(self, p: Any, x: Array, memory: Array | None, past: Any) -> tuple[Array, Any]:
-        """Causal `forward` of tokens that follow others, for inference: -> y, what is to be kept of all of them.
+        """Causal `forward` of tokens that follow others, for inference: -> y, their cache.
 
         `past` is what was kept of those before, None at the beginning: nothing writes into it. To rounding, y is the
         last n rows of what `forward` makes of all tokens, however they come in pieces. Shapes: x, memory (B, n, D),

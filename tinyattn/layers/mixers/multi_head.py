@@ -1,7 +1,7 @@
 """Multi-head attention: several small attentions side by side (Vaswani et al. 2017, section 3.2.2).
 
 Heads of queries may share heads of keys and values: all of them one, which is multi-query attention (Shazeer 2019), or
-each group one of its own, which is grouped-query attention (Ainslie et al. 2023).
+each group its own, which is grouped-query attention (Ainslie et al. 2023).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SecondProjections(NamedTuple):
 
 
 class MultiHeadPast(NamedTuple):
-    """What is kept of past tokens."""
+    """The KV cache of past tokens."""
 
     length: int                 # how many there were
     kept: Any                   # the mechanism's
@@ -131,14 +131,14 @@ def multi_head_attention_backward(
     if cache.output is not None:
         dy, grads["output"] = dense_backward(p["output"], dy, cache.output)
     dout = split(dy, cache.heads)                               # out was merged: split undoes it
-    dq, dk, dv, dterms, own = cache.mechanism.backward(p.get("mechanism"), dout, cache.attended)
+    dq, dk, dv, dterms, learned = cache.mechanism.backward(p.get("mechanism"), dout, cache.attended)
     dq, dk, placed = cache.position.enter_backward(p.get("position"), dq, dk, dterms, cache.placed)
     if cache.kv_heads != cache.heads:
         dk, dv = sum_of_groups(dk, cache.kv_heads), sum_of_groups(dv, cache.kv_heads)
     dx, grads["query"] = dense_backward(p["query"], merge(dq), cache.query)
     dmemory_k, grads["key"] = dense_backward(p["key"], merge(dk), cache.key)
     dmemory_v, grads["value"] = dense_backward(p["value"], merge(dv), cache.value)
-    grads |= {name: part for name, part in (("mechanism", own), ("position", placed)) if part}
+    grads |= {name: part for name, part in (("mechanism", learned), ("position", placed)) if part}
     dmemory = dmemory_k + dmemory_v
     if cache.second is not None:
         _second_projections_backward(p, dterms, cache, dx, dmemory, grads)
@@ -251,11 +251,11 @@ class MultiHead(Mixer):
         columns_of = (dim, self.groups * width, self.groups * width)
         for name, columns in zip(self.mechanism.second_projections, columns_of, strict=False):
             p[name] = dense_init(rng, dim, columns, self.bias)
-        own = {
+        optional = {
             "mechanism": self.mechanism.init(rng, self.heads, width),
             "position": self.position.init_heads(rng, self.heads, width),
         }
-        return p | {name: part for name, part in own.items() if part}
+        return p | {name: part for name, part in optional.items() if part}
 
     def forward(
         self,
@@ -326,19 +326,19 @@ def attention_of_one(
     does not see it. Shapes: x (B, 1, D), memory (B, n, D), mask onto (B, heads, 1, n) -> y (B, 1, D).
     """
 
-    def own(W: Array) -> Array:
+    def of_heads(W: Array) -> Array:
         """A head's columns of W_k, W_v or a bias: what it shares with others, once for each."""
         return for_each_head(split(W, kv_heads or heads), heads)
 
     q, _ = dense(p["query"], x)
     q = split(q, heads)                                              # (B, h, 1, d)
     memory = memory[:, None]                                         # (B, 1, n, D), the same for all heads
-    s = q @ transpose_last(own(p["key"]["W"]))                       # (B, h, 1, d) (h, d, D) -> (B, h, 1, D)
+    s = q @ transpose_last(of_heads(p["key"]["W"]))                       # (B, h, 1, d) (h, d, D) -> (B, h, 1, D)
     s = s @ transpose_last(memory)                                   # (B, h, 1, D) (B, 1, D, n) -> (B, h, 1, n)
     s *= 1 / math.sqrt(q.shape[-1])
     weights = softmax(s, mask)                                       # (B, h, 1, n)
-    a = weights @ memory @ own(p["value"]["W"])                      # (B, h, 1, D) (h, D, d) -> (B, h, 1, d)
+    a = weights @ memory @ of_heads(p["value"]["W"])                      # (B, h, 1, D) (h, D, d) -> (B, h, 1, d)
     a = merge(a)
     if "b" in p["value"]:
-        a += merge(row_sum(weights) * own(p["value"]["b"][None]))
+        a += merge(row_sum(weights) * of_heads(p["value"]["b"][None]))
     return dense(p["output"], a)[0] if "output" in p else a

@@ -36,6 +36,6 @@ class RNN(Recurrent):
         return dx, {"W": dW, "U": dU, "b": db}
 
     def extend(self, p: Any, x: Array, memory: Array | None, past: Array | None) -> tuple[Array, Array]:
-        """What is kept is the state, (B, D)."""
+        """The cache is the state, (B, D)."""
         h = rnn(x, p["W"], p["U"], p["b"], past)
         return h, h[..., -1, :].copy()

@@ -18,7 +18,7 @@ FASTEST = 60            # log w: with exp(-e^60) a token forgets all, as with e^
 class RWKVCache(NamedTuple):
     x: Array
     before: Array                    # each token's predecessor
-    mixed: dict[str, Array]          # k, v, r: what is projected
+    mixed: dict[str, Array]          # k, v, r before their projections
     k: Array
     v: Array
     gate: Array                      # σ(r)
@@ -85,7 +85,7 @@ class RWKV(Recurrent):
     def extend(
         self, p: Any, x: Array, memory: Array | None, past: tuple[Array, Array, Array] | None
     ) -> tuple[Array, tuple[Array, Array, Array]]:
-        """What is kept is the last token, and the mean and its size, (B, D) each."""
+        """The cache is the last token, and the mean and its size, (B, D) each."""
         first, *state = past or (get_xp(x).zeros_like(x[:, 0]),)
         y, cache = self._run(p, x, first[:, None], tuple(state))
         last = x[:, -1], cache.mean[:, -1], cache.size[:, -1]

@@ -15,9 +15,9 @@ class Position:
 
     It may act in two places, and each has its parameters. `slots` (B, n) says where each token stands, 0 to maxlen - 1.
 
-        at the tokens    once, before the first block, where a scheme has an `add` of its own (`at_tokens` is then
+        at the tokens    once, before the first block, where a scheme has its own `add` (`at_tokens` is then
                          True): learned embeddings, sinusoids
-        at the heads     in every block, where it has an `enter` of its own (`at_heads` is then True): it turns
+        at the heads     in every block, where it has its own `enter` (`at_heads` is then True): it turns
                          queries and keys (rotary embeddings), or gives the mechanism something to work with, under the
                          names that `gives` lists: "bias", (h, n, n) or, made from queries and keys, (B, h, n, n), is
                          added to its scores; "relative_values" to its values. A mechanism that does not take it

@@ -1,4 +1,4 @@
-"""The refinements, by name: what is made of scores before their softmax (AWRSR; Liu et al. 2024)."""
+"""The refinements, by name: transformations of scores before their softmax (AWRSR; Liu et al. 2024)."""
 
 from .add import Add
 from .none import NoRefinement
