@@ -125,7 +125,7 @@ class Mamba(Recurrent):
     def extend(
         self, p: Any, x: Array, memory: Array | None, past: tuple[Array, Array] | None
     ) -> tuple[Array, tuple[Array, Array]]:
-        """The cache: tokens that the convolution still sees, (B, kernel - 1, expand D), and the state, (B, N, expand D)."""
+        """The cache: tokens that the convolution sees, (B, kernel - 1, expand D), and the state, (B, N, expand D)."""
         y, cache = self._run(p, x, past)
         seen = cache.wide[:, cache.wide.shape[1] - self.kernel + 1 :]
         return y, (seen.copy(), cache.states.last.copy())
