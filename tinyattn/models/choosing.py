@@ -71,7 +71,7 @@ def leave_out(scores: np.ndarray, vocabulary: Vocabulary, exclude: Iterable[Any]
 
 
 def best(scores: np.ndarray, k: int, vocabulary: Vocabulary) -> tuple[np.ndarray, np.ndarray]:
-    """(B, n_items + 1) -> ids (B, k), scores (B, k), best first; -inf marks what is no candidate."""
+    """(B, n_items + 1) -> ids (B, k), scores (B, k), best first; -inf marks items that are no candidates."""
     best = top(scores, k)
     values = scores[np.arange(len(scores))[:, None], best].astype(np.float64)
     if values.min() == -np.inf:

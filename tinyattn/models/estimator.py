@@ -29,7 +29,7 @@ class Estimator:
     _said: tuple[tuple[Any, ...], dict[str, Any]]      # the constructor's arguments
 
     def __new__(cls, *values: Any, **options: Any) -> Self:
-        """Keep the arguments as they were said: the constructor puts what the model chooses in the place of None."""
+        """Keep the arguments as they came: the constructor replaces None by the value that the model chooses."""
         model = super().__new__(cls)
         model._said = values, options
         return model
@@ -42,8 +42,8 @@ class Estimator:
         """
         names = [declared.name for declared in options_of(self)]
         values, options = self._said
-        said = dict(zip(names, values, strict=False)) | options
-        chosen = {o.name for o in options_of(self) if said.get(o.name, o.default) is None}
+        arguments = dict(zip(names, values, strict=False)) | options
+        chosen = {o.name for o in options_of(self) if arguments.get(o.name, o.default) is None}
         return {name: None if name in chosen else getattr(self, name) for name in names}
 
     def set_params(self, **params: Any) -> Self:
@@ -71,9 +71,9 @@ class Estimator:
         """Raise ValueError for training data that cannot be learned from."""
 
     def identity(self) -> dict[str, Any]:
-        """Every option that says what is learned, as JSON: all but those, as `device`, that say where."""
-        said = {o.name: getattr(self, o.name) for o in options_of(self) if o.option.identity}
-        return {name: value for name, value in said.items() if value is not None}     # None: of a part not chosen
+        """Every option that decides what is learned, as JSON: all but those, as `device`, that decide where."""
+        values = {o.name: getattr(self, o.name) for o in options_of(self) if o.option.identity}
+        return {name: value for name, value in values.items() if value is not None}     # None: of a part not chosen
 
     @classmethod
     def identity_today(cls, found: dict[str, Any]) -> dict[str, Any]:

@@ -73,9 +73,9 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         """`how` is as in `tinyattn.training.train`; validation is by NDCG@10."""
         network = self.make_network(data.n_items, data.n_users)
         chosen = split.sample(self.valid_users, self.seed) if split and self.valid_users else split
-        for told in (network.sees_targets, self._idle_window(data)):
-            if told and how.get("progress", True) and ranks().number == 0:
-                print(f"note: {told}", file=sys.stderr)
+        for warning in (network.sees_targets, self._idle_window(data)):
+            if warning and how.get("progress", True) and ranks().number == 0:
+                print(f"note: {warning}", file=sys.stderr)
 
         def validate(p: Any) -> float:
             assert chosen is not None
@@ -199,7 +199,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         return states
 
     def _state_of_one(self, network: Any, p: Any, history: np.ndarray) -> np.ndarray | None:
-        """(D,) where there is a shorter way to it than `last_state`, and the history is one that `pad` takes."""
+        """(D,), or None where `last_state` has to compute it, or has to refuse the history."""
         if is_readable() or not backend.is_numpy(backend.get_xp(p[network.scored])):
             return None
         one = self._one

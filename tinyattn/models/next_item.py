@@ -50,8 +50,8 @@ class NextItemNetwork(LossOptions):
     objectives: ClassVar[dict[str, Objective]] = OBJECTIVES     # what it can be trained for
     scored: ClassVar[str] = "items"                     # the name of the table (n_items + 1, D) that makes the scores
     biased: ClassVar[bool] = False                      # is the last number of the rows of that table a bias?
-    causal: ClassVar[bool] = True                       # does each position see only what is not after it?
-    sees_targets: ClassVar[str] = ""                    # what is said where a position sees the item it is asked for
+    causal: ClassVar[bool] = True                       # does each position see no later one?
+    sees_targets: ClassVar[str] = ""                    # a warning, if a position sees the item that it is to predict
     attends: ClassVar[bool] = False                     # does it have `attention(cache)`, (B, h, L, L) a layer?
     weights_are: ClassVar[str] = ""                     # what `weights` are, where they are no shares of items
 
@@ -103,9 +103,9 @@ class NextItemNetwork(LossOptions):
         return False
 
     def extend(self, p: Any, ids: Array, past: Past | None = None) -> tuple[Array, Past]:
-        """h (B, n, D) of items that follow others, as `forward` gives it, and what is kept of all of them.
+        """h (B, n, D) of items that follow others, as `forward` gives it, and their cache.
 
-        `past` is what was kept of those before, None at the beginning; nothing writes into it. For networks that
+        `past` is the cache of the items before, None at the beginning; nothing writes into it. For networks that
         `extends` is true of. Shapes: ids (B, n), with those before at most `maxlen` items, none of them padding.
         """
         raise NotImplementedError

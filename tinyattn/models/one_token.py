@@ -58,7 +58,7 @@ class OneToken:
         self._activation = ACTIVATIONS[block.feed_forward.activation].forward
 
     def extend(self, x: np.ndarray, past: Past) -> tuple[np.ndarray, Past]:
-        """-> h (D,), what is kept. Shapes: x (D,), the token as it goes into the first block; `past` has tokens."""
+        """-> h (D,), the cache. Shapes: x (D,), the token as it goes into the first block; `past` has tokens."""
         x, layers = x - np.add.reduce(x) / len(x), []
         for weights, heads in zip(self._blocks, past.layers, strict=True):
             y, kept = self._mixed(weights, self._normed(x), heads)
@@ -124,8 +124,8 @@ def with_one_token(
 ) -> Extend:
     """`extend(ids, past)`; where `OneToken` suits, one token of one sequence comes sooner. Nobody may change p then.
 
-    `read(id, length)` gives what goes into the first block, (D,), of a token that follows so many, `tell(h)` what is
-    said of the state h (D,).
+    `read(id, length)` gives what goes into the first block, (D,), of a token that follows so many, `tell(h)` the
+    answer for the state h (D,).
     """
     if not p["blocks"] or not OneToken.suits(block) or not is_numpy(get_xp(p["norm"]["gamma"])) or is_readable():
         return extend

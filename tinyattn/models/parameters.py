@@ -61,7 +61,7 @@ def _room(network: Any, device: str, most: int | None) -> Any:
 
 
 class _Shapes:
-    """In the place of a generator, where only the shapes of what is drawn matter: ones, and not without end.
+    """In the place of a generator, where only the shapes of the draws matter: ones, and not without end.
 
     Twice as much may be drawn as the file has: a network may draw a table's shape first, and then the table.
     """

@@ -68,7 +68,7 @@ class Tiles:
     """The scores of some users, a tile at a time."""
 
     def __init__(self, h: np.ndarray, E: np.ndarray, names: np.ndarray | None) -> None:
-        """`names` are the users' row numbers, for the message about a NaN; None where there is none to find."""
+        """`names` are the users' row numbers, for the message about a NaN; None if no score can be NaN."""
         self._h, self._E, self._names = h, E, names
         self._tiles = pieces(1, len(E), max(1, TILE // max(1, len(h)) // 64) * 64)
         self._starts = np.array([tile.start for tile in self._tiles])
@@ -108,7 +108,7 @@ class Tiles:
         if self._names is not None and np.any(np.isnan(scores)):
             row, column = np.argwhere(np.isnan(scores))[0]
             raise NaNScoreError(
-                f"the score of item {self._starts[tile] + column} in row {self._names[row]} is NaN: there is no ranking"
+                f"the score of item {self._starts[tile] + column} in row {self._names[row]} is NaN: no ranking"
             )
         return scores
 

@@ -26,7 +26,7 @@ class Recommender(Estimator):
     table = "ranking"
     criterion = "ndcg@10"
     vocabularies = ("items", "users")
-    by_user: ClassVar[bool] = False       # does the user alone say what is recommended, whatever the history?
+    by_user: ClassVar[bool] = False       # does it recommend by the user alone, whatever the history?
     items: Vocabulary | None = None       # set by fit and load
     users: Vocabulary | None = None
     _learn: Callable[..., None]           # (train, split or None, what else fit was given)
@@ -86,7 +86,7 @@ class Recommender(Estimator):
         numbers = None if users is None else self.user_numbers(users)
         if numbers is not None and len(numbers) != len(histories):
             raise ValueError(f"{len(numbers):,} users for {len(histories):,} sequences, expected one each")
-        scores = np.array(self.score(histories, numbers))              # a copy: what is no candidate is written into it
+        scores = np.array(self.score(histories, numbers))              # a copy, into which -inf is written
         ids, values = best_of(scores, [] if repeats else histories, k, vocabulary, exclude, only)
         return (ids, values) if many else (ids[0], values[0])
 

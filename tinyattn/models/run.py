@@ -104,12 +104,12 @@ class RunFolder:
         return found
 
     def data(self) -> tuple[str, str]:
-        """Where the run's data are from, as one text, and their fingerprint. Raises FileError where it is not said."""
-        found = dict(self._config()["data"])
-        fingerprint = found.pop("fingerprint", None)
+        """Where the run's data are from, as one text, and their fingerprint. Raises FileError where it is missing."""
+        data = dict(self._config()["data"])
+        fingerprint = data.pop("fingerprint", None)
         if not isinstance(fingerprint, str):
             raise FileError(f"{self.path / 'config.json'} does not say what data it is about")
-        return repr({name: said for name, said in found.items() if type(said) is not int}), fingerprint  # but for sizes
+        return repr({name: x for name, x in data.items() if type(x) is not int}), fingerprint  # but for sizes
 
     def refuse_other(self, config: dict[str, Any]) -> None:
         """Raise FileError where the folder's run has another model, other options or evaluation, or, where `config`
@@ -180,8 +180,8 @@ class RunFolder:
 
 def _evaluation(config: dict[str, Any]) -> dict[str, Any]:
     """How the run is measured. Runs of versions that knew one split do not name it."""
-    said = config.get("evaluation")
-    return {"split": "leave-one-out"} | (said if isinstance(said, dict) else {})
+    evaluation = config.get("evaluation")
+    return {"split": "leave-one-out"} | (evaluation if isinstance(evaluation, dict) else {})
 
 
 def _columns(row: Any) -> list[tuple[str, list[str]]] | None:

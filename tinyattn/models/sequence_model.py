@@ -78,7 +78,7 @@ class SequenceModel(Trained):
         return self
 
     def fingerprint(self, parts: Any) -> str:
-        """Of what is learned from: a checkpoint of other data is refused."""
+        """Of the training data: a checkpoint of other data is refused."""
         found: str = parts.train.fingerprint()
         return found
 
@@ -97,7 +97,7 @@ class SequenceModel(Trained):
         slices = self.sampler(numbered).whole().slices((2 if backend.is_numpy(xp) else 64) * SLICE_TOKENS)
 
         def work(part: Any) -> dict[str, tuple[float, float]]:
-            with np.errstate(over="ignore", invalid="ignore"):       # what is not finite is reported by the loop
+            with np.errstate(over="ignore", invalid="ignore"):       # the loop reports numbers that are not finite
                 return network.measure(p, part.to(xp))
 
         with Workers(self.workers if backend.is_numpy(xp) else 1) as pool:

@@ -20,7 +20,7 @@ class Growing(NamedTuple):
     """How a model scores a history that grows."""
 
     score: Callable[[np.ndarray, Any], tuple[np.ndarray, Any]]   # (n,) items that follow others, what was kept of those
-    longest: int                     # -> the scores (1, n_items + 1) after the last, what is kept; items, at most
+    longest: int                     # -> the scores (1, n_items + 1) after the last, the cache; items, at most
 
 
 class Session:
@@ -34,7 +34,7 @@ class Session:
         self._user = None if user is None else model.user_numbers([user])
         self._growing, self._learned = model.growing(), _learned(model)
         self._numbers = np.zeros(0, dtype=np.int64)  # of all items
-        self._past: Any = None                       # what is kept
+        self._past: Any = None                       # the cache
         self._read = 0                               # of so many
         self._scores: np.ndarray | None = None       # after the last item, once somebody has asked
         self.add(*in_order(history, "history"))
@@ -49,7 +49,7 @@ class Session:
 
     @property
     def past(self) -> Any:
-        """What is kept of the items; `tinyattn.layers.nbytes` says how much it is."""
+        """The items' cache; `tinyattn.layers.nbytes` gives its size."""
         return self._past
 
     def add(self, *items: Any) -> Self:
@@ -91,5 +91,5 @@ class Session:
 
 
 def _learned(model: Any) -> tuple[Any, Any]:
-    """What is another object once the model has learned again."""
+    """Objects that are others once the model has learned again."""
     return model.items, getattr(model, "parameters", None)

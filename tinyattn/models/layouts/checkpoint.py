@@ -28,7 +28,7 @@ TEXT_LAYOUTS: dict[str, TextLayout] = {layout.name: layout for layout in (GPT2()
 class Checkpoint:
     """A folder with config.json, weights and, most times, a tokenizer. All that can be refused is refused here.
 
-    Raises FileError for a folder that has not what is needed, for a configuration that is not computed here, for a
+    Raises FileError for a folder that lacks a file, for a configuration that is not computed here, for a
     parameter that is missing, misshapen, unknown or not of floating point, each by its name; DataError for a tokenizer
     that cannot be used; ImportError where a package is missing. No number has been read then.
     """
@@ -53,8 +53,8 @@ class Checkpoint:
         """The model. Numbers are read, and turned to float32, one parameter at a time."""
         for name, original in self.copies.items():
             if name in self.weights.found and not np.array_equal(self.weights.read(name), self.weights.read(original)):
-                said = f"{self.config.path} says that {name} is {original} (tie_word_embeddings)"
-                raise FileError(f"{said}, and their numbers differ")
+                conflict = f"{self.config.path} says that {name} is {original} (tie_word_embeddings)"
+                raise FileError(f"{conflict}, and their numbers differ")
         return self.model.learned_elsewhere(self.tokens, self._arrays())
 
     def describe(self) -> dict[str, Any]:
@@ -85,8 +85,8 @@ class Checkpoint:
         found, entries = self.weights.found, []
         for entry in self.layout.entries(network, self._at):             # no longer than the file has names
             if entry.theirs not in found:
-                said = f"{self.folder} has no {entry.theirs}"
-                raise FileError(f"{said}, expected in {self.layout.name} by its config.json")
+                missing = f"{self.folder} has no {entry.theirs}"
+                raise FileError(f"{missing}, expected in {self.layout.name} by its config.json")
             entries.append(entry)
         known = {entry.theirs: entry.shape for entry in entries}
         known |= {name: known[original] for name, original in self.copies.items()}
@@ -107,8 +107,8 @@ class Checkpoint:
         return self.layout.ignored.fullmatch(name.removeprefix(self._at)) is not None
 
     def _tokenizer(self, size: int) -> Tokenizer:
-        said = self.config.get("eos_token_id", [])
-        ends = said if isinstance(said, list) else [said]
+        ids = self.config.get("eos_token_id", [])
+        ends = ids if isinstance(ids, list) else [ids]
         return tokenizer_of(self.folder, size, [e for e in ends if type(e) is int and 0 <= e < size])
 
     def _arrays(self) -> Iterator[tuple[str, np.ndarray]]:
@@ -117,27 +117,27 @@ class Checkpoint:
                 yield f"{PREFIX}{ours}", part
 
 
-def opened(path: str | Path, items: list[Any] | None = None, **said: Any) -> Checkpoint | RecommenderFile:
+def opened(path: str | Path, items: list[Any] | None = None, **options: Any) -> Checkpoint | RecommenderFile:
     """What was trained elsewhere: a folder in one of TEXT_LAYOUTS, or a file in one of SASREC_LAYOUTS.
 
-    Raises as the two, and ValueError for what is said of a folder, whose config.json tells all.
+    Raises as the two, and ValueError for options of a folder, whose config.json has them all.
     """
-    if not Path(path).is_dir() and (said or items is not None or Path(path).is_file()):
-        return RecommenderFile(path, items, **said)
-    if said or items is not None:
-        asked = ", ".join([*said, *(["ids of items"] if items is not None else [])])
+    if not Path(path).is_dir() and (options or items is not None or Path(path).is_file()):
+        return RecommenderFile(path, items, **options)
+    if options or items is not None:
+        asked = ", ".join([*options, *(["ids of items"] if items is not None else [])])
         raise ValueError(f"{path} is a folder, whose config.json tells what it is; {asked} are for a file")
     return Checkpoint(path)
 
 
-def import_model(path: str | Path, items: list[Any] | None = None, **said: Any) -> Decoder | SASRec:
+def import_model(path: str | Path, items: list[Any] | None = None, **options: Any) -> Decoder | SASRec:
     """The model whose weights are in a folder, in one of TEXT_LAYOUTS, or in a file, in one of SASREC_LAYOUTS.
 
         model = import_model("gpt2")             # config.json, model.safetensors, tokenizer.json
         print(model.generate("The cat", 20))
         model = import_model("sasrec.pth", heads=1, block_form="pre")        # of pmixer/SASRec.pytorch
 
-    Raises as `Checkpoint` or `RecommenderFile`, which says what `items` and `said` are; FileError for numbers that are
-    not finite.
+    Raises as `Checkpoint` or `RecommenderFile`, which explains `items` and `options`; FileError for numbers that are not
+    finite.
     """
-    return opened(path, items, **said).load()
+    return opened(path, items, **options).load()

@@ -22,7 +22,7 @@ class Config:
             raise FileError(f"{path} has {shortened(repr(self.values))}, expected names and values")
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value, or the default where there is none or null."""
+        """The value, or the default where it is missing or null."""
         found = self.values.get(name)
         return default if found is None else found
 
@@ -30,8 +30,8 @@ class Config:
         """A whole number, 1 or more, that an array could have as its size."""
         found = self._there(name, default)
         if type(found) is not int or not 1 <= found < 2**63:
-            said = shortened(repr(found))
-            raise FileError(f"{self.path} has {name} {said}, expected a whole number, 1 or more and below 2**63")
+            shown = shortened(repr(found))
+            raise FileError(f"{self.path} has {name} {shown}, expected a whole number, 1 or more and below 2**63")
         return found
 
     def positive(self, name: str, default: float | None = None) -> float:
@@ -56,13 +56,13 @@ class Config:
         return found
 
     def refuse_other(self, name: str, only: Any) -> None:
-        """Raise FileError where the value is there, and another than what is computed here."""
+        """Raise FileError for a value that is not computed here."""
         found = self.get(name, only)
         if found != only:
             raise FileError(f"{self.path} has {name} {found!r}, expected {only!r}: nothing else is computed here")
 
     def table(self, name: str) -> Config:
-        """A table in it, empty where there is none."""
+        """A table in it, empty where it is missing."""
         return Config(self.path, self.get(name, {}))
 
     def _there(self, name: str, default: Any) -> Any:

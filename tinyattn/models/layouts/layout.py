@@ -33,7 +33,7 @@ class TextLayout:
     prefix: ClassVar[str]                # stands before most names where the file has the scores' table too
     embeddings: ClassVar[str]            # the name of the table of tokens
     typical: ClassVar[str]               # a name that no other layout has
-    ignored: ClassVar[re.Pattern[str]]   # names of what is no parameter: masks, constants
+    ignored: ClassVar[re.Pattern[str]]   # names that are no parameters: masks, constants
 
     def options(self, config: Config) -> dict[str, Any]:
         """The options of the Decoder that computes this. Raises FileError, naming the value, where none does."""

@@ -26,20 +26,20 @@ class Pmixer(SASRecLayout):
     """`item_emb.weight`, `attention_layers.0.in_proj_weight`, ..."""
 
     name, items, first = "pmixer/SASRec.pytorch", "item_emb.weight", "attention_layers.{}.in_proj_weight"
-    said: ClassVar[dict[str, str]] = {
+    asked_for: ClassVar[dict[str, str]] = {
         "heads": "its --num_heads, which was 1 unless it was given",
         "block_form": "pre for --norm_first, post without it, sasrec for code before 2025",
     }
 
-    def options(self, found: StateDict, said: dict[str, Any]) -> dict[str, Any]:
-        if said["block_form"] not in FORMS:
+    def options(self, found: StateDict, options: dict[str, Any]) -> dict[str, Any]:
+        if options["block_form"] not in FORMS:
             expected = f"one of {', '.join(FORMS)}, as {self.name} has"
-            raise FileError(f"block_form is {said['block_form']!r}, expected {expected}")
-        longest, padding = self.shape(found, POSITIONS, 2)[0], said.get("padding", "tokens")
-        if "padding" not in said and said["block_form"] == "sasrec" and np.any(found.read(POSITIONS)[0]):
+            raise FileError(f"block_form is {options['block_form']!r}, expected {expected}")
+        longest, padding = self.shape(found, POSITIONS, 2)[0], options.get("padding", "tokens")
+        if "padding" not in options and options["block_form"] == "sasrec" and np.any(found.read(POSITIONS)[0]):
             padding = "blank"                                # of its first code: row 0 was learned
         longest -= padding != "blank"
-        maxlen = said.get("maxlen", longest)
+        maxlen = options.get("maxlen", longest)
         if maxlen > longest:
             raise FileError(f"maxlen is {maxlen}, expected at most {longest}: {found.path} has no more positions")
         return {

@@ -24,20 +24,20 @@ STRANGER = 0             # the only user: a file of parameters knows of none
 class RecommenderFile:
     """A state dict, in a layout of SASREC_LAYOUTS. All that can be refused is refused here.
 
-    `said` are options of SASRec that the file does not tell: `heads`, `block_form`, `maxlen`, `padding`. `items` are
+    `options` are those of SASRec that the file does not hold: `heads`, `block_form`, `maxlen`, `padding`. `items` are
     the ids of items 1, 2, 3, ... of the file; without them, and where the file has none, these numbers are the ids.
     Raises FileError for a file that cannot be read (`StateDict`), has names of no layout, lacks a parameter or has a
     misshapen or unknown one, each by its name; ValueError for options and ids that cannot be.
     """
 
-    def __init__(self, path: str | Path, items: list[Any] | None = None, **said: Any) -> None:
+    def __init__(self, path: str | Path, items: list[Any] | None = None, **options: Any) -> None:
         self.state = StateDict(Path(path))
         self.layout = self._recognised()
-        for name, why in self.layout.said.items():
-            if name not in said and name not in self._told():
+        for name, why in self.layout.asked_for.items():
+            if name not in options and name not in self._of_file():
                 raise FileError(f"{path} does not tell {name}: give {why} (--{name.replace('_', '-')})")
-        told = self.layout.options(self.state, said)
-        self.model = SASRec(**told | said)
+        of_file = self.layout.options(self.state, options)
+        self.model = SASRec(**of_file | options)
         self.count = self.layout.shape(self.state, self.layout.items, 2)[0] - 1
         self.ids = self._ids(items)
         self.network = self.model.make_network(self.count, 1)
@@ -68,7 +68,7 @@ class RecommenderFile:
             raise FileError(f"{self.state.path} has no parameter that is called {known}")
         return layout
 
-    def _told(self) -> dict[str, Any]:
+    def _of_file(self) -> dict[str, Any]:
         """What a checkpoint says of its model."""
         config = self.state.about.get("model_config")
         return {"heads": config["n_heads"]} if isinstance(config, dict) and "n_heads" in config else {}
@@ -96,6 +96,6 @@ class RecommenderFile:
                 raise FileError(f"{self.state.path}: {entry.theirs} is {tuple(shape)}, expected {expected}")
         unknown = found.keys() - {entry.theirs for entry in entries}
         if unknown:
-            said = f"which no SASRec of {self.layout.name} has that is mapped here"
-            raise FileError(f"{self.state.path} has {min(unknown)}, {said}")
+            unmapped = f"which no SASRec of {self.layout.name} has that is mapped here"
+            raise FileError(f"{self.state.path} has {min(unknown)}, {unmapped}")
         return entries

@@ -28,9 +28,9 @@ class RecTools(SASRecLayout):
 
     name, items = "RecTools", "item_model.item_net_blocks.0.ids_emb.weight"
     first = BLOCKS + ".{}.q_layer_norm.weight"
-    said: ClassVar[dict[str, str]] = {"heads": "its n_heads, 4 unless it was given"}
+    asked_for: ClassVar[dict[str, str]] = {"heads": "its n_heads, 4 unless it was given"}
 
-    def options(self, found: StateDict, said: dict[str, Any]) -> dict[str, Any]:
+    def options(self, found: StateDict, options: dict[str, Any]) -> dict[str, Any]:
         other = f"{BLOCKS}.0.layer_norm_1.weight"
         if not self.blocks(found) and other in found.found:
             raise FileError(f"{found.path} has {other}: of RecTools' layers only SASRecTransformerLayers are mapped")
@@ -45,9 +45,9 @@ class RecTools(SASRecLayout):
             about["heads"] = config["n_heads"]
         if POSITIONS in found.found:
             return about | {"maxlen": self.shape(found, POSITIONS, 2)[0]}
-        if "session_max_len" not in config and "maxlen" not in said:
+        if "session_max_len" not in config and "maxlen" not in options:
             raise FileError(f"{found.path} has no {POSITIONS}: say maxlen, its session_max_len")
-        return about | {"position": "none", "maxlen": config.get("session_max_len", said.get("maxlen"))}
+        return about | {"position": "none", "maxlen": config.get("session_max_len", options.get("maxlen"))}
 
     def entries(self, network: Any) -> Iterator[Entry]:
         D = network.dim
@@ -69,7 +69,7 @@ class RecTools(SASRecLayout):
         return None if ids is None else list(np.asarray(ids, dtype=object))[1:]
 
     def _config(self, found: StateDict) -> dict[str, Any]:
-        """The model's configuration, where a checkpoint has it. Raises FileError for what is not computed here."""
+        """The model's configuration, where a checkpoint has it. FileError for one not computed here."""
         config = found.about.get("model_config")
         if not isinstance(config, dict):
             return {}

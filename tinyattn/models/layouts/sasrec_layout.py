@@ -18,9 +18,9 @@ class SASRecLayout:
     name: ClassVar[str]                  # the library
     items: ClassVar[str]                 # the name of the table of items, row 0 of which is padding
     first: ClassVar[str]                 # of a parameter that every block has, with {} for its number
-    said: ClassVar[dict[str, str]]       # options that no file tells, and what to say of them where they are missing
+    asked_for: ClassVar[dict[str, str]]       # options that no file holds, and the message where one is missing
 
-    def options(self, found: StateDict, said: dict[str, Any]) -> dict[str, Any]:
+    def options(self, found: StateDict, options: dict[str, Any]) -> dict[str, Any]:
         """The options of the SASRec that computes this. Raises FileError, naming what it is, where none does."""
         raise NotImplementedError
 
@@ -29,7 +29,7 @@ class SASRecLayout:
         raise NotImplementedError
 
     def finish(self, network: Any, arrays: dict[str, np.ndarray], found: StateDict) -> None:
-        """What is made of several parameters, or of a part of one: written into `arrays`, by our names."""
+        """Parameters made of several, or of a part of one: written into `arrays`, by our names."""
 
     def ids(self, found: StateDict) -> list[Any] | None:
         """The ids of items 1, 2, 3, ..., where the file has them."""

@@ -78,8 +78,8 @@ class StateDict:
             what = str(error).partition(".")[0] or "it ends too soon"         # torch goes on about its own internals
             raise FileError(f"{self.path} is truncated, damaged or no state dict: {what}") from None
         if isinstance(whole, dict) and isinstance(whole.get("state_dict"), dict):
-            said = whole.get("hyper_parameters")
-            self.about, whole = said if isinstance(said, dict) else {}, whole["state_dict"]
+            about = whole.get("hyper_parameters")
+            self.about, whole = about if isinstance(about, dict) else {}, whole["state_dict"]
         if not isinstance(whole, dict) or not all(isinstance(x, torch.Tensor) for x in whole.values()) or not whole:
             raise FileError(f"{self.path} holds a {type(whole).__name__}, expected a state dict: names and tensors")
         return {str(name): x.detach().to(torch.float32).numpy() for name, x in whole.items()}

@@ -1,4 +1,4 @@
-"""Parameters in safetensors files: what there is, and one at a time what it holds.
+"""Parameters in safetensors files: their names, and one at a time their numbers.
 
 The format is a JSON header with names, number formats and shapes, then the numbers, and nothing that could be run.
 """
@@ -44,9 +44,9 @@ class Weights:
                 if name in self.found:
                     raise FileError(f"{name} is in both {self.found[name].path} and {path}")
                 self.found[name] = stored
-        for name, said in index.items():
-            if name not in self.found or self.found[name].path.name != said:
-                raise FileError(f"{folder / INDEX} says that {name} is in {said}, and it is not")
+        for name, file in index.items():
+            if name not in self.found or self.found[name].path.name != file:
+                raise FileError(f"{folder / INDEX} says that {name} is in {file}, and it is not")
 
     def read(self, name: str) -> np.ndarray:
         """The parameter in float32. Raises FileError for a number that is not finite in that."""
@@ -85,7 +85,7 @@ class Weights:
 
 
 def _nothing(folder: Path) -> str:
-    """Why there is nothing to read."""
+    """Why nothing can be read."""
     if not folder.is_dir():
         return f"{folder} is no folder, expected one with {ONE} and config.json"
     pickles = sorted(path.name for pattern in PICKLES for path in folder.glob(pattern))

@@ -2,7 +2,7 @@
 
 Some items of a history are replaced by [MASK], and the network says which ones they were: the Cloze task. It may look
 at all the rest, earlier and later, so it cannot be trained on the next item at every position, which is its input.
-To recommend, [MASK] is appended to the history, and what is said there counts. `maxlen` is with that [MASK].
+To recommend, [MASK] is appended to the history, whose prediction counts. `maxlen` is with that [MASK].
 
 Blocks are post-LN, with an exact GELU and a feed-forward network four times as wide. A hidden item's state goes through
 one more layer, GELU and LayerNorm; an item's score is its product with the item's embedding, and a bias.

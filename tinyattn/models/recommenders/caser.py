@@ -1,6 +1,6 @@
 """Caser: convolution over the last items, seen as an image of L rows and d columns (Tang & Wang 2018).
 
-    E_t                  the embeddings of the L items that end at t, (L, d); what is before the first item is 0
+    E_t                  the embeddings of the L items that end at t, (L, d); places before the first item are 0
     vertical filters     nv sums over the L rows, with weights of their own: (nv, d)
     horizontal filters   nh of each height 1 to L, as wide as E; ReLU, and the maximum over the places that a filter
                          can take in the L rows: (L nh,)
@@ -10,7 +10,7 @@
 These are the paper's sections 3.2 and 3.3. Windows that end at neighbouring positions share most of their rows, so
 each filter is applied to the whole history once, and the maximum is over a window of its results. Every position is
 trained on the T items that follow it, where there are so many; its loss is the mean of theirs. The paper has T 3, the
-default is 1: what is asked of a trained model is the next item. A user of whom nothing is known is the zero vector.
+default is 1: a trained model predicts the next item. An unknown user is the zero vector.
 """
 
 from __future__ import annotations

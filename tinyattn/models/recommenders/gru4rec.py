@@ -84,7 +84,7 @@ class GRU4RecNetwork(GRU4RecOptions, NextItemNetwork):
     extends = True
 
     def extend(self, p: Any, ids: Array, past: Past | None = None) -> tuple[Array, Past]:
-        """What is kept is a state a layer, however many items there were."""
+        """The cache is a state a layer, for any number of items."""
         x, states = embedding(ids, p["items"]), []
         for i, weights in enumerate(p["layers"]):
             x, state = GRU().extend(weights, x, None, None if past is None else past.layers[i])

@@ -67,7 +67,7 @@ class SASRecOptions(PartOptions, SequenceOptions):
     block_form: str = option("pre", ABOUT_BLOCK_FORMS, choices=BLOCK_FORMS)
     mechanism: str = option("full", "what attention computes", choices=MECHANISMS)
     refine: str = option(
-        "none", "what is made of the scores before their softmax (AWRSR); value-literal, as the paper prints it, sees "
+        "none", "transforms the scores before their softmax (AWRSR); value-literal, as the paper prints it, sees "
         "the items to come while it trains: to teach, and not to use", choices=REFINEMENTS,
     )  # fmt: skip
     position: str = option("learned", "how tokens know their place", choices=POSITIONS)
@@ -96,7 +96,7 @@ class SASRecOptions(PartOptions, SequenceOptions):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """What the form of the released code brings, unless it was said otherwise."""
+        """Unless they are set, these options are those of the released code in its form."""
         released = self.block_form == "sasrec"
         self.emb_scale = released if self.emb_scale is None else self.emb_scale
         if self.qkv_bias is None and self.mixer == "attention":       # of another mixer it stays unset
@@ -216,7 +216,7 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         return x, NetworkCache(batch, filled, keep, caches, last)
 
     def _filled(self, p: Any, batch: Batch) -> Filled:
-        """Of a batch: slot j holds the item at place j - (slot of the first item), where there is one."""
+        """Of a batch: slot j holds the item at place j - (slot of the first item), if any."""
         if self.padding == "hidden":
             return Filled(batch)
         xp, n = get_xp(batch.ids), self.maxlen
@@ -228,7 +228,7 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         return Filled(batch._replace(ids=ids, slots=slots), real, there, batch.slots)
 
     def _before(self, filled: Filled) -> Callable[[Array], Array] | None:
-        """What is done before each block."""
+        """A map before each block, or None."""
         return partial(mul, filled.real) if self.padding == "blank" else None
 
     def _context(self, batch: Batch, filled: Filled) -> dict[str, Any]:
@@ -299,7 +299,7 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
 
     @property
     def extends(self) -> bool:
-        """Where a position scheme acts at the heads, or there is none: then distances, or the order, matter, and stay.
+        """Where positions act at the heads, or are none: then distances, or the order, matter, and stay.
 
         Learned positions and sinusoids are added to the items and count from the newest (`Batch.slots`): with every new
         item all others stand somewhere else, and no state of theirs is what it was.
@@ -324,7 +324,7 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
 
     @property
     def weights_are(self) -> str:  # type: ignore[override]
-        """What is said of weights that are no shares."""
+        """A remark on weights that are no shares."""
         mechanism = getattr(self.block.mixer, "mechanism", None)
         if mechanism is None or mechanism.sums_to_one:
             return ""
@@ -332,7 +332,7 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
 
     @property
     def attends(self) -> bool:  # type: ignore[override]
-        """Without blocks, or with another mixer, there is no attention to show."""
+        """Not without blocks, nor with another mixer."""
         return self.blocks > 0 and self.block.mixer.has_weights
 
     def attention(self, cache: NetworkCache) -> list[Array]:

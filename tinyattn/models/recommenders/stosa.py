@@ -1,4 +1,4 @@
-"""STOSA: items and histories are normal distributions, and what is near comes next (Fan et al. 2022).
+"""STOSA: items and histories are normal distributions, and near items come next (Fan et al. 2022).
 
     item i               mean m_i, covariance diag(ELU(z_i) + 1): how sure one can be of it
     history              a mean μ and a covariance at each position, by blocks of Wasserstein self-attention
@@ -171,8 +171,8 @@ class STOSANetwork(STOSAOptions, NextItemNetwork):
 
     def _mask(self, batch: Batch) -> Mask:
         """Causal, which hides the padding after a history, too; with its lengths for a refinement."""
-        told = not self.block.refinement.identity
-        return Mask(causal=True, lengths=last_position(batch) + 1 if told else None)
+        with_lengths = not self.block.refinement.identity
+        return Mask(causal=True, lengths=last_position(batch) + 1 if with_lengths else None)
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """Fresh parameters in float64: normal weights and embeddings, biases 0; covariances begin near 1."""

@@ -211,7 +211,7 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
     )
     day: float = option(86400.0, "a day in the unit of the data's times; 86400 where they are in seconds", above=0)
 
-    rated: Any = field(init=False, repr=False)       # what is kept of the training ratings; set by fit and load
+    rated: Any = field(init=False, repr=False)       # of the training ratings; set by fit and load
 
     def __post_init__(self) -> None:
         check_options(self)

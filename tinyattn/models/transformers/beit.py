@@ -5,7 +5,7 @@ places, says which word stood there. Pixels are no words, so the words come firs
 codebook. What the encoder has learned so is where a classifier begins: `ViT.fit(images, start=beit)`.
 
 Where this differs from the paper: its words are those of a discrete variational autoencoder, 8,192 of them, learned
-from 250 million images, and see what is beside a patch, too; here they are centres found by k-means among the patches
+from 250 million images, and see beyond a patch; here they are centres found by k-means among the patches
 of the training images, and a word is made of its own patch alone. Not here are smaller first weights in deeper layers,
 stochastic depth and augmented images (section 2.5). A classifier reads the mean of all patches there (`--readout
 mean`), where a ViT's default is the class token, which no hidden patch has taught to collect anything.
@@ -198,9 +198,9 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
             found = f"{self.codebook.shape} {self.codebook.dtype}"
             raise ValueError(f"codebook is {found}, expected {wanted} float32, and finite")
 
-    def _each(self, name: str, said: Any, images: np.ndarray, kinds: str) -> np.ndarray:
+    def _each(self, name: str, values: Any, images: np.ndarray, kinds: str) -> np.ndarray:
         """Something of each patch of these images, of a dtype of one of these kinds."""
-        found, (rows, columns) = np.asarray(said), self.network.grid
+        found, (rows, columns) = np.asarray(values), self.network.grid
         if found.shape != (len(images), rows * columns) or found.dtype.kind not in kinds:
             wanted = "bool" if kinds == "b" else "integers"
             raise ValueError(f"{name} is {found.shape} {found.dtype}, expected ({len(images)}, {rows * columns}) "

@@ -79,7 +79,7 @@ class DecoderOptions(PartOptions):
     feed_forward_width: float = option(4.0, "its inner width, as a multiple of dim (LLaMA: 2.6875)",
                                       at_least=1, at_most=1000)  # fmt: skip
     bias: bool = option(True, "biases in the projections of attention")
-    tied: bool = option(True, "one table of embeddings, for what is read and for the scores; or one for each")
+    tied: bool = option(True, "one table of embeddings for input and scores, or one for each")
     eps: float = option(1e-5, "added to what every norm divides by, before the root", above=0)
     dropout: float = option(0.0, "dropout rate (GPT-2: 0.1)", at_least=0, below=1)
 
@@ -174,7 +174,7 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
         return grads
 
     def extend(self, p: Any, ids: Array, past: Past | None = None) -> tuple[Array, Past]:
-        """Scores (B, n, V) of what follows each of these tokens, which follow others; and what is kept of all.
+        """Scores (B, n, V) of the tokens that follow each of these, which follow others; and the cache.
 
         `past` is what was kept of those before, None at the beginning; nothing writes into it. To rounding, the scores
         are the last rows of what `forward` gives for all tokens. Shapes: ids (B, n), with those before at most

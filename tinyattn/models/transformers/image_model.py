@@ -1,4 +1,4 @@
-"""What models of images share: what is read out of their tokens, the loss, the estimator."""
+"""What models of images share: how their tokens are read, the loss, the estimator."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ImageCache(NamedTuple):
 
 @dataclass(kw_only=True)
 class ImageNetwork(ClassNetwork):
-    """Base of the networks: a new one has `encode` and `encode_backward`, and says what is `read`."""
+    """Base of the networks: a new one has `encode` and `encode_backward`, and says what it `read`s."""
 
     n_classes: int
     height: int                      # of the images, in pixels
@@ -180,7 +180,7 @@ class ImageReader(Smoothed, SequenceModel):
 
 @dataclass(eq=False, kw_only=True)
 class ImageModel(ImageReader):
-    """Base of the estimators that say what is on an image."""
+    """Base of the estimators that classify images."""
 
     table = "images"
     vocabularies = ("classes",)

@@ -26,13 +26,13 @@ from .search import beam_search
 
 @dataclass(kw_only=True)
 class PairOptions:
-    maxlen: int = option(64, "characters of the longest string, and the end of what is written",
+    maxlen: int = option(64, "characters of the longest string, and the end of a written one",
                         at_least=2, at_most=1_000_000)  # fmt: skip
 
 
 @dataclass(kw_only=True)
 class PairNetwork(ClassNetwork):
-    """Base of the networks. A new one has init, and what is not written here. Symbol 0 begins and ends a target."""
+    """Base of the networks. A new one has init, and the methods that raise here. Symbol 0 begins and ends a target."""
 
     n_sources: int                   # characters that are read, 1 to n_sources
     n_targets: int                   # characters that are written
@@ -46,7 +46,7 @@ class PairNetwork(ClassNetwork):
         raise NotImplementedError
 
     def decode(self, p: Any, written: Array, memory: Array, lengths: Array, rng: Any = None) -> tuple[Array, Any]:
-        """h (B, n, D): what is known of the character after each written one; and the cache. Shapes: written (B, n)."""
+        """h (B, n, D), which predicts the character after each written one; and the cache. Shapes: written (B, n)."""
         raise NotImplementedError
 
     def scores(self, p: Any, h: Array) -> Array:
@@ -111,15 +111,15 @@ class PairModel(PairOptions, Smoothed, SequenceModel):
 
     def _numbers(self, text: str, vocabulary: Vocabulary, longest: int) -> np.ndarray:
         if len(text) > longest:
-            said = f"{shortened(text)!r} has {len(text)} characters"
-            raise ValueError(f"{said}, expected {longest} at most: maxlen is {self.maxlen}")
+            found = f"{shortened(text)!r} has {len(text)} characters"
+            raise ValueError(f"{found}, expected {longest} at most: maxlen is {self.maxlen}")
         return numbers_of(text, vocabulary)
 
     def sampler(self, numbered: NumberedPairs) -> PairSampler:
         return PairSampler(numbered, self.batch_size, self.seed)
 
     def translate(self, text: str, beam: int = 1) -> str:
-        """What is written where `text` is read: greedily, or the likeliest string that a beam of this width finds.
+        """The string written for `text`: greedily, or the likeliest string that a beam of this width finds.
 
         Raises ValueError for an empty text, one that is too long, an unknown character (named), and a beam that is not
         in 1 to 1,000.

@@ -12,8 +12,8 @@ knows what was written up to the character before that.
 Where this differs from the paper: a width of 64 in place of 620 and 1000, which is enough for short strings; the first
 state is made of both states at the first character, and not only of the one that was read backward; the readout's
 hidden layer is tanh, where the paper has maxout, and reads the state after the step, where the paper's appendix has the
-one before; the reset gate acts after the product (see `gru`); there is dropout, on embeddings and on the readout's
-hidden layer; and what is written is characters.
+one before; the reset gate acts after the product (see `gru`); dropout falls on embeddings and on the readout's
+hidden layer; and it writes characters.
 """
 
 from __future__ import annotations

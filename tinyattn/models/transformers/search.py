@@ -56,7 +56,7 @@ def beam_search(
 
 
 def _best(total: np.ndarray, beginnings: list[Hypothesis]) -> Hypothesis | None:
-    """The best of what follows the first of the beginnings, or None where there is none; it is taken out of `total`."""
+    """The best continuation of the first beginning, or None; it is taken out of `total`."""
     if not beginnings:
         return None
     row, symbol = np.unravel_index(np.argmax(total[: len(beginnings)]), (len(beginnings), total.shape[1]))

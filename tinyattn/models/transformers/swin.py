@@ -155,7 +155,7 @@ class SwinNetwork(SwinOptions, ImageNetwork):
 
 @dataclass(eq=False, kw_only=True)
 class Swin(SwinOptions, ImageModel):
-    """Learns what is on images from images with labels; as `ViT`, with windows in the place of full attention.
+    """Learns to classify images from images with labels; as `ViT`, with windows in the place of full attention.
 
     Every option is checked when the object is made: ValueError names the value and what was expected.
     """

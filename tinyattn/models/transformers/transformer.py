@@ -6,7 +6,7 @@ each is predicted from those before it (teacher forcing), so a causal mask makes
 
 Where this differs from the paper: two layers in place of six, and 64 in place of 512, which is enough for short
 strings; norms stand before what they normalise, so that no warm-up is needed (`block_form="post"` is the paper's form);
-and what is written is characters. Dropout is on the output of each sublayer and on the sums of embeddings and
+and it writes characters. Dropout is on the output of each sublayer and on the sums of embeddings and
 positions, as there.
 """
 
@@ -78,7 +78,7 @@ class TransformerOptions(PartOptions, PairOptions):
     feed_forward: str = option("relu", "the feed-forward network: its activation, or SwiGLU", choices=FEED_FORWARDS)
     feed_forward_width: int = option(4, "its inner width, as a multiple of dim", at_least=1, at_most=1000)
     embeddings: str = option(
-        "separate", "one table for what is read, what is written, and the scores (shared); one for the source and one "
+        "separate", "one table for source, target and scores (shared); one for the source and one "
         "for the other two (target); or three", choices=EMBEDDINGS,
     )  # fmt: skip
     last_norm: bool | None = option(

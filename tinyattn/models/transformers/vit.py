@@ -1,8 +1,8 @@
 """The Vision Transformer: an image is a sentence of patches (Dosovitskiy et al. 2021).
 
 The image is cut into patches, a linear map makes a token of each, and from there on it is the Transformer's encoder:
-every token may look at every other, so there is no mask. Nothing says that neighbours belong together but the
-positions, which are learned. What is read in the end is a further token that stands for no patch (the class token), or
+every token may look at every other, so no mask is needed. Nothing says that neighbours belong together but the
+positions, which are learned. In the end it reads a token that stands for no patch (the class token), or
 the mean of all. A second such token, with a head of its own, can learn what a teacher says (Touvron et al. 2021, DeiT):
 hard distillation, where a teacher's answers are labels once more.
 
@@ -66,7 +66,7 @@ class ViTNetwork(ViTOptions, PatchEncoder, ImageNetwork):
 
 @dataclass(eq=False, kw_only=True)
 class ViT(ViTOptions, ImageModel):
-    """Learns what is on images from images with labels.
+    """Learns to classify images from images with labels.
 
         model = ViT(epochs=20).fit(IMAGE_SETS["shapes"]().generate().split())
         model.classify(images)                               # array(["disc", "cross", ...])
@@ -110,15 +110,16 @@ class ViT(ViTOptions, ImageModel):
         return start
 
     def fingerprint(self, parts: Any) -> str:
-        """Of what is learned from: the images, and the parameters that it starts from."""
+        """Of the training data: the images, and the parameters that it starts from."""
         return super().fingerprint(parts) + ("" if self._start is None else self._start.digest())
 
     def make_network(self, known: dict[str, Any]) -> Any:
         network = super().make_network(known)
         if self._start is not None:
             if tuple(self._start.shape) != tuple(known["shape"]):
-                said = f"{measures(self._start.shape)}, as of the model that this one starts from"
-                raise ValueError(f"images are {measures(known['shape'])} (height, width, channels), expected {said}")
+                expected = f"{measures(self._start.shape)}, as for the model it starts from"
+                shape = measures(known["shape"])
+                raise ValueError(f"images are {shape} (height, width, channels), expected {expected}")
             network.start = tree_map(to_numpy, self._start.parameters)
         return network
 
