@@ -137,7 +137,7 @@ def import_model(path: str | Path, items: list[Any] | None = None, **options: An
         print(model.generate("The cat", 20))
         model = import_model("sasrec.pth", heads=1, block_form="pre")        # of pmixer/SASRec.pytorch
 
-    Raises as `Checkpoint` or `RecommenderFile`, which explains `items` and `options`; FileError for numbers that are not
-    finite.
+    Raises as `Checkpoint` or `RecommenderFile`, which explains `items` and `options`; FileError for numbers
+    that are not finite.
     """
     return opened(path, items, **options).load()
