@@ -1,7 +1,7 @@
 """Which array module do these arrays belong to? The only file that imports CuPy.
 
 An op asks `xp = get_xp(x, ...)` and writes `xp.exp(x)`; the same line then runs on the CPU or on the GPU, depending
-on the arrays. There is no global switch.
+on the arrays. No switch is global.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def get_xp(*arrays: Any) -> Any:
     """The module (numpy, cupy, ...) that all the arrays belong to. None is ignored.
 
     Raises TypeError for anything that is no array, and for arrays of two modules: a transfer between host and device
-    that nobody asked for would be slow.
+    without being asked would be slow.
     """
     kinds = tuple(map(type, arrays))
     found = _TOGETHER.get(kinds)
@@ -85,13 +85,13 @@ def module_for(device: str) -> Any:
         raise ValueError("device gpu needs CuPy: pip install -e '.[gpu]' in the checkout, or use device cpu") from None
     except ImportError as error:                                     # such as a CUDA library that is not there
         raise ValueError(f"device gpu: CuPy is installed and cannot be imported: {error}") from None
-    count, said = 0, "there is none"
+    count, why = 0, "none was found"
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:              # such as a driver that is too old
-        said = str(error)
+        why = str(error)
     if count == 0:
-        raise ValueError(f"device gpu: CuPy is installed but finds no CUDA device ({said}); use device cpu")
+        raise ValueError(f"device gpu: CuPy is installed but finds no CUDA device ({why}); use device cpu")
     register(cupy.ndarray, cupy, "gpu")
     return cupy
 

@@ -24,7 +24,7 @@ GRACE = 2.0              # seconds that a failed rank gives rank 0 to say what f
 
 
 def parser(arguments: Sequence[str]) -> Parser:
-    """Of all commands; what it parses has `command`, the name of one. Some flags depend on what else is said."""
+    """Of all commands; what it parses has `command`, the name of one. Some flags depend on other arguments."""
     whole = Parser(
         prog="tinyattn",
         description="Train, measure and look into recommenders and Transformers built from scratch in NumPy.",
@@ -50,11 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(arguments)
     try:
         with mpi() as job:
-            code, said = _run_rank(arguments, number)
+            code, errors = _run_rank(arguments, number)
             if code:
                 if number:                                   # unless rank 0, which then ends all of them, failed, too
                     time.sleep(GRACE)
-                    _say(f"tinyattn: rank {number} of {size}: {said.removeprefix('tinyattn: ')}", code)
+                    _say(f"tinyattn: rank {number} of {size}: {errors.removeprefix('tinyattn: ')}", code)
                 job.abort(code)
     except (ImportError, RuntimeError) as error:             # MPI is not as it has to be, on any rank
         if number == 0:
@@ -64,16 +64,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run_rank(arguments: Sequence[str], number: int) -> tuple[int, str]:
-    """-> exit code, and what a rank other than 0 would have said last on standard error."""
-    said = io.StringIO()
+    """-> exit code, and the last line that a rank other than 0 would have written to standard error."""
+    errors = io.StringIO()
     try:
         if number == 0:
             return _run(arguments), ""
-        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(said):
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(errors):
             code = _run(arguments)
     except SystemExit as stop:                               # argparse's own way out
         code = stop.code if isinstance(stop.code, int) else 2
-    return code, said.getvalue().strip().rpartition("\n")[2]
+    return code, errors.getvalue().strip().rpartition("\n")[2]
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -88,7 +88,7 @@ def _main(arguments: Sequence[str]) -> int:
     if unknown:
         say = getattr(module, "explain_unknown_flags", lambda *_: f"unrecognized arguments: {' '.join(unknown)}")
         of_model = f" --model {options.model}" if getattr(options, "model", None) in MODELS else ""
-        whole.prog = f"tinyattn {options.command}{of_model}"     # whose help lists what there is
+        whole.prog = f"tinyattn {options.command}{of_model}"     # whose help lists the flags
         whole.error(say(unknown, options))
     size, _ = started()
     if size > 1 and options.command not in SHARED:

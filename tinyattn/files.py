@@ -76,7 +76,7 @@ def is_same(path: str | Path, other: str | Path) -> bool:
 
 
 def _temporary(folder: Path) -> tuple[Path, int]:
-    """A new file and its handle, locked, so that nobody takes it for one that a killed writer left."""
+    """A new file and its handle, locked, so that no other process takes it for one that a killed writer left."""
     while True:
         path = folder / _TEMPORARY.format(secrets.token_hex(8))
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _PLAIN, 0o666)
@@ -87,7 +87,7 @@ def _temporary(folder: Path) -> tuple[Path, int]:
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of writers that were killed: those that nobody has locked, or has open."""
+    """Remove the temporary files of writers that were killed: those that no process has locked or open."""
     for path in folder.glob(_TEMPORARY.format("?" * 16)):
         with suppress(OSError):                      # somebody has, it is not ours, or it is gone by now
             if fcntl is None:
@@ -238,7 +238,7 @@ class Arrays(Mapping[str, np.ndarray]):
         return len(self._members)
 
     def pop(self, name: str, default: Any = None) -> Any:
-        """The array, which is no longer one of these, or a default where there is none and one is given."""
+        """The array, which is no longer one of these, or the default, if one is given."""
         if name not in self and default is not None:
             return default
         found = self[name]
@@ -251,7 +251,7 @@ class Arrays(Mapping[str, np.ndarray]):
         return min(sum(info.file_size for info in self._members.values()), self._times * self._path.stat().st_size)
 
     def refuse_unread(self) -> None:
-        """Raise FileError for an array that nobody has asked for."""
+        """Raise FileError for an array that has not been read."""
         if self._unread:
             raise FileError(f"{self._path} has an array {min(self._unread)}, which no {self._what} has")
 

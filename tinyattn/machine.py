@@ -42,7 +42,7 @@ def _git(*words: str) -> str:
     here, outside = Path(__file__).parent, {name: v for name, v in os.environ.items() if not name.startswith("GIT_")}
     try:
         return subprocess.run(["git", *words], cwd=here, env=outside, capture_output=True, text=True).stdout.strip()
-    except OSError:                      # there is no git
+    except OSError:                      # git is not installed
         return ""
 
 

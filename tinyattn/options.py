@@ -26,14 +26,14 @@ _NUMBERS: dict[type, Any] = {int: Integral, float: Real}      # NumPy's are amon
 
 @dataclass(frozen=True)
 class Option:
-    """What is known of an option beside its name, type and default."""
+    """An option beside its name, type and default."""
 
     help: str
     at_least: float | None = None
     above: float | None = None
     at_most: float | None = None
     below: float | None = None
-    choices: Collection[str] | None = None       # a table of variants: its keys are what may be said
+    choices: Collection[str] | None = None       # a table of variants: its keys are the choices
     group: str = "model"                         # the heading it stands under in --help
     identity: bool = True                        # does it change what is learned? (where to compute does not)
 
@@ -132,10 +132,10 @@ def _wrong(declared: Declared, value: Any) -> str:
     if low is not None and high is not None:
         return f"{low} to {high}"
     bounds = {"at least": low, "above": option.above, "at most": high, "below": option.below}
-    said = " and ".join(f"{word} {bound}" for word, bound in bounds.items() if bound is not None)
-    if said and (isinstance(value, Integral) or math.isfinite(value)):
-        return said
-    return f"a finite number, {said}" if said else "a finite number"
+    limits = " and ".join(f"{word} {bound}" for word, bound in bounds.items() if bound is not None)
+    if limits and (isinstance(value, Integral) or math.isfinite(value)):
+        return limits
+    return f"a finite number, {limits}" if limits else "a finite number"
 
 
 def one_of(known: Iterable[str], given: Any) -> str:
@@ -155,7 +155,7 @@ def part_options(**tables: Mapping[str, Any]) -> Any:
     options is None until it is given; then it goes to the part that declares it (`make_parts`).
     """
     found: dict[str, tuple[str, Any, Any]] = {}
-    said: dict[str, dict[tuple[Any, ...], list[str]]] = {}           # of each option: what it says, and which parts
+    texts: dict[str, dict[tuple[Any, ...], list[str]]] = {}          # of each option: its text, and the parts
     for chosen_by, table in tables.items():
         for name, cls in table.items():
             for declared in options_of(cls):
@@ -164,7 +164,7 @@ def part_options(**tables: Mapping[str, Any]) -> Any:
                     other, mine = field.metadata[_KEY], declared.option
                     if (declared.type | None, _bounds(mine)) != (kind, _bounds(other)):
                         raise TypeError(f"two parts declare {declared.name} with different types or bounds")
-                says = said.setdefault(declared.name, {})
+                says = texts.setdefault(declared.name, {})
                 says.setdefault((declared.option.help, chosen_by, declared.default), []).append(name)
                 help = "; ".join(
                     f"{text} ({by} {' or '.join(names)}; default: {as_text(default)})"
@@ -197,8 +197,8 @@ def make_parts(owner: Any, **tables: Mapping[str, Any]) -> list[Any]:
                 value = getattr(owner, declared.name)
                 if value is not None and declared.name not in taken:
                     of = [key for key, part in table.items() if declared.name in {o.name for o in options_of(part)}]
-                    said = f"{by} {' or '.join(of)}; {by} is {getattr(owner, by)}"
-                    raise ValueError(f"{declared.name} is {value}, an option of {said}")
+                    chosen_by = f"{by} {' or '.join(of)}; {by} is {getattr(owner, by)}"
+                    raise ValueError(f"{declared.name} is {value}, an option of {chosen_by}")
     made = []
     for cls in chosen.values():
         own = {declared.name: getattr(owner, declared.name) for declared in options_of(cls)}

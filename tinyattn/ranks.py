@@ -99,9 +99,9 @@ class Ranks:
                 raise failed
         return [value for value, _ in gathered]
 
-    def agree(self, said: dict[str, Any]) -> None:
+    def agree(self, values: dict[str, Any]) -> None:
         """Raise RanksDifferError, on every rank, where one says something else than rank 0."""
-        first, *others = [_flat(told) for told in self.gather(said)]
+        first, *others = [_flat(one) for one in self.gather(values)]
         for number, other in enumerate(others, start=1):
             for name in [*first, *other]:
                 theirs, ours = other.get(name, "not given"), first.get(name, "not given")
@@ -111,10 +111,10 @@ class Ranks:
                     )
 
 
-def _flat(said: dict[str, Any]) -> dict[str, Any]:
+def _flat(values: dict[str, Any]) -> dict[str, Any]:
     """Dicts inside taken apart, with dotted names."""
     found: dict[str, Any] = {}
-    for name, value in said.items():
+    for name, value in values.items():
         inside = {f"{name}.{inner}": leaf for inner, leaf in _flat(value).items()} if isinstance(value, dict) else None
         found |= {name: value} if inside is None else inside
     return found

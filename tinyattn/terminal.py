@@ -1,4 +1,4 @@
-"""What is said to people: every terminal can print it, and control characters in it are escaped."""
+"""Text for people: every terminal can print it, and control characters in it are escaped."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def shortened(text: str, most: int = 60) -> str:
 
 def one_line(text: str) -> str:
     """The text as `visible`, line ends too, and at most a thousand characters of it: what files and arguments hold
-    comes back in what is said of them."""
+    comes back in messages about them."""
     return shortened(visible(text).replace("\n", r"\n"), 1000)
 
 
@@ -57,7 +57,7 @@ class _Output:
 
 
 class _Progress:
-    """Standard error, where bars move: what cannot be said there, as the terminal is gone, stops no work."""
+    """Standard error, where bars move: if the terminal is gone, the work goes on."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream

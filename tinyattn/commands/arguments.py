@@ -65,7 +65,7 @@ class _HelpAll(argparse.Action):
 
 
 def add_options(command: Any, cls: type) -> None:
-    """The options of a dataclass as flags, under the headings that they name. What is not given is not set."""
+    """The options of a dataclass as flags, under the headings that they name. A flag that is left out sets nothing."""
     groups: dict[str, Any] = {}
     for declared in options_of(cls):
         heading = declared.option.group
@@ -75,7 +75,7 @@ def add_options(command: Any, cls: type) -> None:
 
 
 def add_option(group: Any, declared: Declared) -> None:
-    """One flag: --name, or --name and --no-name for what is on or off."""
+    """One flag: --name, or --name and --no-name for a switch."""
     text, default, option = declared.option.help.replace("%", "%%"), declared.default, declared.option
     text += "" if default is None else f" (default: {as_text(default)})"
     if declared.type is bool:
@@ -141,8 +141,8 @@ def add_candidates(command: Any) -> None:
     command.add_argument("--only", metavar="FILE", help="items that may be given, an id a line; no others are")
 
 
-# What an evaluation of ranked items is given where nothing is said. The parser sets none of these, so that what was
-# said of a model that does not rank can be refused.
+# Defaults of an evaluation of ranked items. The parser sets none of them, so that a flag given for a model that does
+# not rank can be refused.
 RANKING: dict[str, Any] = {
     "at": (10,), "protocols": ["full"], "negatives": None, "baselines": ["popularity", "markov"],
 }  # fmt: skip
@@ -176,8 +176,8 @@ def _cutoffs(text: str) -> tuple[int, ...]:
     except ValueError:
         ks = ()
     if not ks or min(ks) < 1 or max(ks) > MOST or len(set(ks)) < len(ks):
-        said = shortened(repr(text))
-        raise argparse.ArgumentTypeError(f"{said} is no list of cut-offs such as 5,10, each once, at most {MOST:,}")
+        shown = shortened(repr(text))
+        raise argparse.ArgumentTypeError(f"{shown} is no list of cut-offs such as 5,10, each once, at most {MOST:,}")
     return ks
 
 

@@ -17,7 +17,7 @@ from .runs import its_own_data, refuse_no_picture
 from .tables import print_distances
 
 PICTURES = {
-    "rollout": "how much of each patch has come to what is read",
+    "rollout": "how much of each patch has come to the token that is read",
     "distances": "how far the heads of each block look, in numbers as well",
     "field": "what a patch of the last block depends on, beside convolutions",
 }
@@ -35,7 +35,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     text = "a NumPy .npz file with the array images (N, height, width[, channels])"
     command.add_argument("images", metavar="IMAGES", nargs="?", help=text)
     command.add_argument("--picture", metavar="FILE", help="a picture to write, of what --of says")
-    text = "; ".join(f"{name}: {said}" for name, said in PICTURES.items())
+    text = "; ".join(f"{name}: {about}" for name, about in PICTURES.items())
     command.add_argument("--of", choices=PICTURES, default="rollout", help=f"{text} (default: rollout)")
     return command
 

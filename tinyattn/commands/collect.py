@@ -96,11 +96,11 @@ def _run(
             return Found(options, None, str(error))
         return Found(options, {(part, metric): v for part, row in metrics.items() for metric, v in row.items()})
     try:
-        said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     except OSError:
-        said = []
-    ended = said and (said[-1].startswith("tinyattn") or "Error" in said[-1])        # and did not only warn
-    return Found(options, None, said[-1] if ended else "")
+        lines = []
+    ended = lines and (lines[-1].startswith("tinyattn") or "Error" in lines[-1])        # and did not only warn
+    return Found(options, None, lines[-1] if ended else "")
 
 
 def _columns(runs: list[Found]) -> list[tuple[str, str]]:
@@ -111,8 +111,8 @@ def _groups(runs: list[Found]) -> dict[str, list[Found]]:
     """Runs that differ in their seed alone, under what they have in common."""
     groups: dict[str, list[Found]] = {}
     for run in runs:
-        said = ", ".join(f"{name} {value}" for name, value in run.options.items() if name != SEED and value != "")
-        groups.setdefault(said or "all", []).append(run)
+        shared = ", ".join(f"{name} {value}" for name, value in run.options.items() if name != SEED and value != "")
+        groups.setdefault(shared or "all", []).append(run)
     return groups
 
 
@@ -121,10 +121,10 @@ def _table(runs: list[Found]) -> list[str]:
     columns = _columns(runs)
     lines = heading(["runs", *(f"{part} {metric.upper()}" for part, metric in columns)])
     groups = _groups(runs)
-    for said in sorted(groups, key=lambda said: _mean(groups[said], columns[0]), reverse=not _is_loss(columns[0])):
-        cells = [cell([run.metrics[c] for run in groups[said] if run.metrics and c in run.metrics]) for c in columns]
-        shown = said.replace("|", r"\|")                     # a path may have it, where it would end the cell
-        lines.append(f"| {shown} | {len(groups[said])} | {' | '.join(cells)} |")
+    for shared in sorted(groups, key=lambda x: _mean(groups[x], columns[0]), reverse=not _is_loss(columns[0])):
+        cells = [cell([run.metrics[c] for run in groups[shared] if run.metrics and c in run.metrics]) for c in columns]
+        shown = shared.replace("|", r"\|")                     # a path may have it, where it would end the cell
+        lines.append(f"| {shown} | {len(groups[shared])} | {' | '.join(cells)} |")
     return lines
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..data import Interactions, ItemNames
 from .arguments import add_device, add_history, add_names, add_protocols
 from .measures import OF_INTERACTIONS
-from .runs import listed, names_of, open_runs, said
+from .runs import describe_counts, listed, names_of, open_runs
 from .tables import print_history
 
 NOTES = """\
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> None:
     names = names_of(options, models[0])
     history, best = _recommended(options, models, data)            # refuses what cannot be, before all are measured
     prepared = measure.prepare(split, options)
-    print(f"{len(models)} runs on {source.title}: {said(data, split)}")
+    print(f"{len(models)} runs on {source.title}: {describe_counts(data, split)}")
     measure.compare(options.run_folders, models, split, options, prepared)
     print(f"\n{NOTES}{measure.notes}", end="")
     if best:

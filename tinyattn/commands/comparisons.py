@@ -22,14 +22,14 @@ from ..evaluation import (
     reciprocal_rank,
     target_ranks,
 )
-from .tables import RATED, SAID
+from .tables import RATED, TITLES
 
 K = 10                   # length of the lists that are looked at beyond accuracy
 POWERS = {"rmse": 2, "mae": 1}
 
 RANKING_NOTES = f"""\
 coverage@{K}: the share of the catalogue that is among anybody's {K} best. novelty: the mean of -log2 of an item's share
-of the training interactions. popularity: the mean popularity of what is recommended, divided by that of what users had.
+of the training interactions. popularity: the mean popularity of recommended items over that of items in histories.
 overlap: the share of a user's {K} best that the first run has, too.
 """
 RATING_NOTES = """\
@@ -48,7 +48,7 @@ def compare_rankings(
     ranks = [target_ranks(model, split, "test", candidates) for model in models]
     asked = [(f"{name}@{k}", f(k)) for k in options.at for name, f in (("HR", _hits), ("NDCG", _gains))]
     for protocol in options.protocols:
-        print(f"\n{SAID[protocol]}")
+        print(f"\n{TITLES[protocol]}")
         for name, metric in [*asked, ("MRR", reciprocal_rank)]:
             values = [metric(rank[protocol]) for rank in ranks]
             _print_metric(name, folders, [np.mean(v) for v in values], [
@@ -78,8 +78,8 @@ def _print_metric(
 ) -> None:
     """A line a run: its value, and its difference to the first, which has none."""
     width = max(map(len, folders))
-    said = ["", *(f"  {d.mean:+.4f} [{d.low:+.4f}, {d.high:+.4f}]" for d in differences)]
-    for folder, value, difference in zip(folders, values, said, strict=True):
+    intervals = ["", *(f"  {d.mean:+.4f} [{d.low:+.4f}, {d.high:+.4f}]" for d in differences)]
+    for folder, value, difference in zip(folders, values, intervals, strict=True):
         print(f"{name:9}{folder:{width}}  {value:7.4f}{difference}")
 
 

@@ -1,4 +1,4 @@
-"""`tinyattn data`: what is in a file, and how it was understood."""
+"""`tinyattn data`: the contents of a file, and how it was read."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .arguments import add_data, add_world, source_of
 def add(commands: Any, arguments: Sequence[str]) -> Any:
     command = commands.add_parser(
         "data",
-        help="what is in a file of interactions",
-        description="Read DATA and print what is in it: users, items, density, lengths, repeats, ties in time.",
+        help="the contents of a file of interactions",
+        description="Read DATA and print its contents: users, items, density, lengths, repeats, ties in time.",
         epilog="formats, known by the first lines:\n" + "".join(f"  {n:15} {f.example}\n" for n, f in FORMATS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

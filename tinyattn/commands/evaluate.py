@@ -18,7 +18,7 @@ from ..models import Estimator
 from .arguments import add_data, add_evaluation, add_run
 from .measures import MEASURES
 from .ops import add_ops
-from .runs import open_run, refuse_unwritable, said, split_of
+from .runs import describe_counts, open_run, refuse_unwritable, split_of
 
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
     if options.per_user and measure is not MEASURES["ranking"]:
         raise ValueError(f"--per-user writes ranks, and model {model.name} {measure.does}")
     split = split_of(options.run_folder, model, data, is_its_own=options.data is None)
-    print(f"{model.name} of {options.run_folder} on {source.title}: {said(data, split)}")
+    print(f"{model.name} of {options.run_folder} on {source.title}: {describe_counts(data, split)}")
     prepared = measure.prepare(split, options)
     measure.print(measure.rows(model, split, options, source, truth, prepared), model, truth is not None)
     if options.per_user:

@@ -61,8 +61,8 @@ def run(options: argparse.Namespace) -> None:
         print(f"{place + 1:4}  {names.label(item):{width}}{numbers}")
     agreements = found.agreement()
     for (one, other), agreement in agreements.items():
-        said = f"{agreement:+.2f}" if agreement == agreement else "none: one of them finds no difference"
-        print(f"agreement of {one} and {other}: {said}")
+        shown = f"{agreement:+.2f}" if agreement == agreement else "none: one of them finds no difference"
+        print(f"agreement of {one} and {other}: {shown}")
     if not found.effects[LEFT_OUT].any():
         print("no item changes the score: without any of them it is the same")
     notes = NOTES | {ATTENTION: NOTES[ATTENTION] + _of_its_weights(model)}
@@ -72,5 +72,5 @@ def run(options: argparse.Namespace) -> None:
 
 def _of_its_weights(model: Any) -> str:
     """A sentence, where this model's weights are no shares of items."""
-    said = model.network.weights_are if isinstance(model, NeuralRecommender) else ""
-    return textwrap.fill(f"In model {model.name} the weights are {said}.", 118) + "\n" if said else ""
+    remark = model.network.weights_are if isinstance(model, NeuralRecommender) else ""
+    return textwrap.fill(f"In model {model.name} the weights are {remark}.", 118) + "\n" if remark else ""

@@ -20,7 +20,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
         description="Write TEXT, and what the model of RUN has follow it, drawn token by token.",
     )
     add_run(command)
-    command.add_argument("--prompt", required=True, metavar="TEXT", help="what is read first")
+    command.add_argument("--prompt", required=True, metavar="TEXT", help="the beginning of the text")
     command.add_argument("--length", type=int, default=200, metavar="N", help="tokens that are written (default: 200)")
     command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all that is drawn (default: 0)")
     add_options(command, Sampling)

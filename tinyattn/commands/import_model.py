@@ -14,7 +14,7 @@ from ..tree import leaves
 from .arguments import add_option
 from .measures import MEASURES
 
-SAID = ("heads", "block_form", "maxlen", "padding")        # options of SASRec that a file of parameters may not tell
+NOT_IN_FILE = ("heads", "block_form", "maxlen", "padding")        # options of SASRec that a file of parameters may lack
 
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:
@@ -32,7 +32,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     command.add_argument("--out", required=True, metavar="RUN", help="the folder to write")
     group = command.add_argument_group("of a file, what it does not tell")
     declared = {option.name: option for option in options_of(SASRec)}
-    for name in SAID:
+    for name in NOT_IN_FILE:
         add_option(group, declared[name]._replace(default=None))
     text = "the ids of its items 1, 2, 3, ..., one a line (default: those in the file, or these numbers)"
     group.add_argument("--item-ids", metavar="FILE", help=text)
@@ -41,9 +41,9 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 
 def run(options: argparse.Namespace) -> None:
     """Everything that can be refused by names and shapes is refused before numbers are read."""
-    said = {name: getattr(options, name) for name in SAID if hasattr(options, name)}
+    chosen = {name: getattr(options, name) for name in NOT_IN_FILE if hasattr(options, name)}
     items = None if options.item_ids is None else read_ids(options.item_ids)
-    found, folder = opened(options.source, items, **said), RunFolder(options.out)
+    found, folder = opened(options.source, items, **chosen), RunFolder(options.out)
     config = {
         "model": found.model.name,
         "parameters": found.model.identity(),

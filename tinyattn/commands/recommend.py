@@ -64,8 +64,8 @@ def run(options: argparse.Namespace) -> None:
         return
     history, user, model = history_of(options)
     if model.by_user and user is None:
-        said = "recommends by the user alone: this is its ranking for whoever is not in the data that it was trained on"
-        print(f"note: model {model.name} reads no history, and {said}", file=sys.stderr)
+        ranking = "recommends by the user alone: this is its ranking for users that it was not trained on"
+        print(f"note: model {model.name} reads no history, and {ranking}", file=sys.stderr)
     names = names_of(options, model)
     only = only_of(options, model)
     ids, scores = model.recommend([history], k_of(options, model, history, only), only=only, users=user)
@@ -123,8 +123,8 @@ def _write_many(options: argparse.Namespace) -> None:
 def _note_strangers(model: Any, known: np.ndarray) -> None:
     """Say how many users a model that reads no history has not learned: they cannot have lists of their own."""
     if model.by_user and not known.all():
-        said = f"{np.sum(~known):,} of {len(known):,} users, who are not in the data that it was trained on"
-        print(f"note: model {model.name} reads no history, and gives one ranking to {said}", file=sys.stderr)
+        unknown = f"{np.sum(~known):,} of {len(known):,} users, who are not in the data that it was trained on"
+        print(f"note: model {model.name} reads no history, and gives one ranking to {unknown}", file=sys.stderr)
 
 
 def _left(model: Any, data: Interactions, rows: np.ndarray, only: list[str] | None) -> np.ndarray:
@@ -140,5 +140,5 @@ def _note_short_lists(most: np.ndarray, k: int) -> None:
     if fewer:
         of_them = f", {none:,} of them none" if none else ""
         less = "no item" if k == 1 else f"fewer than {k} items{of_them}"
-        said = f"{fewer:,} of {len(most):,} users get {less}"
-        print(f"note: {said}: no more are left when seen ones are taken out", file=sys.stderr)
+        short = f"{fewer:,} of {len(most):,} users get {less}"
+        print(f"note: {short}: no more are left when seen ones are taken out", file=sys.stderr)

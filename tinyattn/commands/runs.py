@@ -76,7 +76,7 @@ def split_of(folder: str, model: Any, data: Any, is_its_own: bool = True) -> Any
 
 
 def its_own_data(folder: str, model: Any, config: dict[str, Any]) -> tuple[Any, Any, Truth | None]:
-    """The source, data and truth that a run was trained on. Raises ValueError where it has changed, or is not said."""
+    """The source, data and truth that a run was trained on. Raises ValueError where it has changed, or is missing."""
     measure = MEASURES[model.table]
     try:
         source = measure.sources.from_config(config["data"])
@@ -131,14 +131,14 @@ def names_of(options: argparse.Namespace, model: Recommender) -> ItemNames:
         some = ", ".join(map(quoted, model.items.ids[:3].tolist()))
         raise ValueError(f"{options.names} names no item of the run, whose ids are {some}, ...")
     if unknown:
-        said = f"{unknown:,} of {len(names):,} ids are no items of the run, and their names are not used"
-        print(f"note: {options.names}: {said}", file=sys.stderr)
+        ignored = f"{unknown:,} of {len(names):,} ids are no items of the run, and their names are not used"
+        print(f"note: {options.names}: {ignored}", file=sys.stderr)
     return names
 
 
 def refuse_unwritable(out: str, flag: str = "--out", read: Iterable[str | Path | None] = ()) -> None:
-    """Raise ValueError where a file cannot be written: in the place of a directory or device, in what is no directory
-    or may not be written to; and where it would replace one that is `read`, or a part of a run."""
+    """Raise ValueError where a file cannot be written: in the place of a directory or device, in no directory, or in
+    one that may not be written to; and where it would replace one that is `read`, or a part of a run."""
     for path in read:
         if path is not None and is_same(path, out):
             raise ValueError(f"{flag} {out} is the file {path}, which is read: expected another one to write to")
@@ -178,7 +178,7 @@ def refuse_another_page(page: Path, mark: str, ours: str, remedy: str) -> None:
 
 @contextmanager
 def drawing(what: str) -> Iterator[None]:
-    """Pictures beside results that are written: where they cannot be drawn, that is said, and nothing else is lost."""
+    """Pictures beside results: where they cannot be drawn, a note says so, and nothing else is lost."""
     try:
         yield
     except Exception as error:           # whatever matplotlib makes of a bad matplotlibrc, of fonts, of a full disk
@@ -230,7 +230,7 @@ def known_ids(path: str, known: Vocabulary | None) -> list[str]:
     return ids
 
 
-def said(data: Any, split: Any) -> str:
-    """The sizes in words, and what is tested."""
+def describe_counts(data: Any, split: Any) -> str:
+    """The numbers of users, items and interactions, and of those that are tested."""
     found = ", ".join(f"{number:,} {what}" for what, number in data.sizes.items())
     return f"{found}; {split.tested} are tested"

@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     history, _, model = history_of(options)
     if not model.attends:
         weighs = isinstance(model, NeuralRecommender) and type(model.network).weights is not NextItemNetwork.weights
-        why = "whose weights `tinyattn explain` shows" if weighs else "without attention: there is nothing to show"
+        why = "whose weights `tinyattn explain` shows" if weighs else "without attention: nothing can be shown"
         raise ValueError(f"{options.run_folder} is of model {model.name}, {why}")
     ids, weights = model.attention(history)
     if len(ids) < len(history):

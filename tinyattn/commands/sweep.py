@@ -54,9 +54,9 @@ def run(options: argparse.Namespace) -> None:
     for point in runs:
         name = _name(point, varied)
         if (other := named.setdefault(name, point)) is not point:
-            said = ", ".join(f"{option} = {value}" for option, value in point.items())
+            repeated = ", ".join(f"{option} = {value}" for option, value in point.items())
             twice = "the same run twice" if other == point else f"two runs whose folder would be {name}"
-            raise ValueError(f"{options.grid} has {twice}: {said}")
+            raise ValueError(f"{options.grid} has {twice}: {repeated}")
         if len(name) > LONGEST:
             raise ValueError(f"{options.grid} makes a folder name of {len(name)} letters, expected at most {LONGEST}")
         _check(point, options.grid)
@@ -77,9 +77,9 @@ def run(options: argparse.Namespace) -> None:
 def runs_of(folder: Path) -> tuple[list[str], dict[str, dict[str, Any]]]:
     """The options that vary in a sweep, and its runs: name -> options. Raises FileError where it is no sweep's folder.
     """
-    said = read_json(folder / RUNS_FILE)
+    plan = read_json(folder / RUNS_FILE)
     try:
-        varied, runs = said["varied"], said["runs"]
+        varied, runs = plan["varied"], plan["runs"]
         known = all(name == _name(point, varied) and len(name) <= LONGEST for name, point in runs.items())
         ours = type(varied) is list and runs and known
     except (TypeError, KeyError, AttributeError):
@@ -102,7 +102,7 @@ def _rename(out: Path, named: dict[str, dict[str, Any]]) -> None:
 
 
 def _refuse_other_runs(out: Path, named: dict[str, dict[str, Any]]) -> None:
-    """Raise FileError where a run is there whose name stands for other options now: it would be told as theirs."""
+    """Raise FileError for a run whose name stands for other options now: its metrics would be taken for theirs."""
     known = runs_of(out)[1] if (out / RUNS_FILE).exists() else {}
     for name, point in named.items():
         if not (out / name).exists():
@@ -110,8 +110,8 @@ def _refuse_other_runs(out: Path, named: dict[str, dict[str, Any]]) -> None:
         was = known.get(name, point)
         if was != point:
             other = next(o for o in point | was if point.get(o) != was.get(o))
-            said = f"{out / name} is a run with {other} {was.get(other)!r}, and the grid has {point.get(other)!r}"
-            raise FileError(f"{said}: choose another --out")
+            conflict = f"{out / name} is a run with {other} {was.get(other)!r}, and the grid has {point.get(other)!r}"
+            raise FileError(f"{conflict}: choose another --out")
         if (run := RunFolder(out / name)).finished:          # in a folder of several sweeps, of any of them
             run.refuse_other(asked(point))
 
@@ -154,13 +154,13 @@ def _points(grid: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _name(point: dict[str, Any], varied: list[str]) -> str:
-    """The folder of a run: what is not the same in all."""
+    """The folder of a run: its options that vary."""
     text = ",".join(f"{name}={point[name]}" for name in varied if name in point) or "run"
     return "".join(c if c.isalnum() or c in "=,.-_+" else "_" for c in text)
 
 
 def _line(point: dict[str, Any], out: Path) -> str:
-    """A command for a shell. What goes wrong is said in a file beside the run's folder."""
+    """A command for a shell. Its errors go to a file beside the run's folder."""
     return f"{shlex.join(_arguments(point, out))} 2> {shlex.quote(f'{out}.log')}\n"
 
 

@@ -13,7 +13,7 @@ from ..models import BASELINES
 from ..terminal import quoted
 
 ROWS = (*BASELINES, "model", "optimum")  # the order of a printed table
-SAID = {
+TITLES = {
     "full": "full ranking, among the items that the user has not had",
     "uni100": "among 100 items drawn uniformly from those not in the user's training part",
     "pop100": "among 100 unseen items drawn by popularity",
@@ -45,9 +45,9 @@ def print_table(metrics: dict[str, Any], model: Any, expected: bool) -> None:
     valid_users = getattr(model, "valid_users", None)
     if valid_users is not None:
         print(f"\nvalidated on {valid_users:,} users, drawn by seed {model.seed}; measured on all:")
-    for protocol in [name for name in metrics["model"] if name in SAID]:
+    for protocol in [name for name in metrics["model"] if name in TITLES]:
         under = ", expected under the world's true distribution" if expected and protocol == "full" else ""
-        print(f"\n{SAID[protocol]}{under}")
+        print(f"\n{TITLES[protocol]}{under}")
         names = list(metrics["model"][protocol])
         print(" " * 12 + "".join(f"{name.upper():>10}" for name in names))
         other = metrics.get(model.name, metrics["model"]) != metrics["model"]         # than the baseline of its kind
@@ -85,10 +85,10 @@ def print_distances(found: dict[str, dict[str, float]]) -> None:
 
 def print_items(ids: np.ndarray, scores: np.ndarray, names: ItemNames) -> None:
     """A line an item: place, id, score, and the name where it has one."""
-    said = [quoted(item) for item in ids]
-    width = max(map(len, said))
-    for place, (item, told, score) in enumerate(zip(ids, said, scores, strict=True), start=1):
-        print(f"{place:4}  {told:>{width}}  {score:8.3f}  {names.of(item)}".rstrip())
+    labels = [quoted(item) for item in ids]
+    width = max(map(len, labels))
+    for place, (item, label, score) in enumerate(zip(ids, labels, scores, strict=True), start=1):
+        print(f"{place:4}  {label:>{width}}  {score:8.3f}  {names.of(item)}".rstrip())
 
 
 def print_history(history: list[Any], names: ItemNames) -> None:

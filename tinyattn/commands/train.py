@@ -18,7 +18,7 @@ from ..training import Settings
 from .arguments import add_options
 from .measures import MEASURES
 from .ops import FAST, add_ops
-from .runs import drawing, said
+from .runs import describe_counts, drawing
 
 HELP = "train a model, print its table, write a folder"
 DEFAULT = "sasrec"
@@ -58,9 +58,9 @@ def _asked(arguments: Sequence[str]) -> str:
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)     # abbreviations as in the real one
     parser.add_argument("--model", nargs="?")
     parser.add_argument("--preset", nargs="?")
-    said = parser.parse_known_args(list(arguments))[0]
-    preset = PRESETS.get(said.preset)
-    return said.model or (preset.model if preset else DEFAULT)
+    parsed = parser.parse_known_args(list(arguments))[0]
+    preset = PRESETS.get(parsed.preset)
+    return parsed.model or (preset.model if preset else DEFAULT)
 
 
 def explain_unknown_flags(unknown: Sequence[str], options: argparse.Namespace) -> str:
@@ -147,7 +147,7 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
     prepared = job.once(lambda: measure.prepare(split, options))
     with ExitStack() as stack:
         job.once(lambda: bool(stack.enter_context(folder.claimed(config))))
-        print(f"{options.model} on {source.title}: {said(data, split)}")
+        print(f"{options.model} on {source.title}: {describe_counts(data, split)}")
         if columns := getattr(data, "notes", {}).get("columns"):
             print(f"read as {data.notes['format']}: {columns}")
         if job.once(lambda: folder.finished):

@@ -19,7 +19,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
         description="Write what the model of RUN makes of TEXT, and how likely that is.",
     )
     add_run(command)
-    command.add_argument("text", metavar="TEXT", help="what is read, as 3rd of May 1999")
+    command.add_argument("text", metavar="TEXT", help="the source, for example 3rd of May 1999")
     text = "beginnings that are followed side by side; 1 is greedy, and a wider beam never finds a less likely string"
     command.add_argument("--beam", type=int, default=1, metavar="N", help=f"{text} (default: 1)")
     text = "a picture to write: which characters of TEXT each written one looks at"

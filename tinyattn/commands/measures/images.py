@@ -1,4 +1,4 @@
-"""Models that say what is on an image, and models that say what is hidden of one."""
+"""Models that classify images, and models that predict hidden patches."""
 
 from __future__ import annotations
 

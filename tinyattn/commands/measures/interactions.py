@@ -39,7 +39,7 @@ class OfInteractions(Measure):
         """Raises ValueError for data of a single user."""
         source, data, truth = super().read(options)
         if data.n_users < 2:
-            raise ValueError(f"{source.title} has a single user: there is nothing to learn from others")
+            raise ValueError(f"{source.title} has a single user: nothing can be learned from others")
         return source, data, truth
 
     def source(self, options: argparse.Namespace) -> Source:
@@ -76,7 +76,7 @@ class Ranking(OfInteractions):
     parts = PROTOCOLS
 
     def add(self, command: Any) -> None:
-        text = "what is tested: each user's last item, or, where DATA has times, each user's first item after "
+        text = "the test items: each user's last item, or, where DATA has times, each user's first item after "
         text += "the moment by which 90 percent of all interactions had happened (default: leave-one-out)"
         add_evaluation(command).add_argument("--split", choices=SPLITS, default="leave-one-out", help=text)
 
@@ -100,8 +100,8 @@ class Ranking(OfInteractions):
     def prepare(self, split: Split, options: argparse.Namespace) -> dict[str, np.ndarray]:
         found = candidates_for(split, options.protocols, options.negatives)
         if "uni100" in found and split.data.n_items <= 100:
-            said = f"uni100 draws 100 of {split.data.n_items} items, many of them more than once"
-            print(f"note: {said}: its metrics are not those of other data", file=sys.stderr)
+            draws = f"uni100 draws 100 of {split.data.n_items} items, many of them more than once"
+            print(f"note: {draws}: its metrics are not those of other data", file=sys.stderr)
         return found
 
     def rows(
@@ -146,7 +146,7 @@ class Ratings(OfInteractions):
     parts = ("ratings",)
 
     def add(self, command: Any) -> None:
-        text = "what is predicted, a tenth of the ratings: each user's newest, the newest of all, or a random tenth"
+        text = "the test ratings, a tenth: each user's newest, the newest of all, or a random tenth"
         group = command.add_argument_group("evaluation")
         group.add_argument("--split", choices=RATING_SPLITS, default="user", help=f"{text} (default: user)")
 
