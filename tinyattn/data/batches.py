@@ -105,7 +105,7 @@ class Sampler:
     Of the shared ones, the part `in_batch` is drawn from the batch's targets that the user has not had (Hidasi et al.
     2016): in a slice the others are not there, so their items travel with the row. If one user of a batch has had all
     of its targets, the whole catalogue is drawn from beside them. The rest come from the catalogue, in
-    proportion to popularity to the power `popularity_power` (Hidasi & Karatzoglou 2018); an item that nobody had counts
+    proportion to popularity to the power `popularity_power` (Hidasi & Karatzoglou 2018); an item without any counts
     as had once.
     Raises ValueError where no user has two training items, where negatives are wanted and a user has had all items, and
     where a batch has a single user and negatives are wanted from its others.
@@ -127,12 +127,12 @@ class Sampler:
         train = self.train
         users = np.flatnonzero(train.lengths >= 2)
         if not len(users):
-            raise ValueError("no user has two training interactions: there is nothing to predict from anything")
+            raise ValueError("no user has two training interactions: nothing can be predicted")
         seen = Seen(train) if self.negatives else None
         if seen and np.any(seen.counts[users] >= train.n_items):
             name = train.users.ids[users[np.argmax(seen.counts[users])]]
             raise ValueError(
-                f"user {name} has had all {train.n_items} items: there is no negative to draw, and only a loss "
+                f"user {name} has had all {train.n_items} items: no negative can be drawn, and only a loss "
                 "without negatives, ce where the model has it, could learn from this"
             )
         if self.in_batch and min(self.batch_size, len(users)) < 2:

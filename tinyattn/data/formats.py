@@ -66,15 +66,15 @@ class Delimited:
         self._refuse_header_again(table)
         return table
 
-    def told(self) -> str:
+    def columns_read(self) -> str:
         """What each column is read as, - where it is not read; a header's name stands in brackets."""
         known = {self.time: "time", self.rating: "rating", self.item: "item", self.user: "user"}
         names = self.fields(self.header) if self.header else []
-        said = [known.get(place, "-") for place in range(self.width)]
+        names_read = [known.get(place, "-") for place in range(self.width)]
         if names:
-            said = [f"{what} ({name})" for what, name in zip(said, names, strict=True)]
+            names_read = [f"{what} ({name})" for what, name in zip(names_read, names, strict=True)]
         untimed = "; no times: the file's order is taken" if self.header and self.time is None else ""
-        return shortened(", ".join(said)) + untimed
+        return shortened(", ".join(names_read)) + untimed
 
     def fields(self, line: str) -> list[str]:
         """The fields of one line, without blanks at their ends; none where its quotes are not CSV's."""
@@ -94,7 +94,7 @@ class Delimited:
 class Sequences:
     """One user a line, then the user's items, oldest first."""
 
-    def told(self) -> str:
+    def columns_read(self) -> str:
         return "user, items"
 
     def read(self, chunks: Iterable[bytes], ratings: bool = False) -> Table:
@@ -125,7 +125,7 @@ class JsonLines:
         if there and "time" not in (names or {}) and not there & set(TIME_NAMES):
             del self.names["time"]
 
-    def told(self) -> str:
+    def columns_read(self) -> str:
         return "user, item, time" if "time" in self.names else "user, item; no times: the file's order is taken"
 
     def read(self, chunks: Iterable[bytes], ratings: bool = False) -> Table:
@@ -247,7 +247,7 @@ def detect(head: list[str], name: str | None = None) -> tuple[str, Any]:
     if not set(head[0].strip()) & set(" \t;|,:"):
         raise DataError(f"line 1 is {shown!r}: one column, expected a user and an item at least")
     raise DataError(
-        f"line 1 is {shown!r}, which looks like none of {known}; what its columns are is said by --columns, such as "
+        f"line 1 is {shown!r}, which looks like none of {known}; --columns says which its columns are, such as "
         "user,item,time for commas and no header, - for one that is not read"
     )
 
@@ -429,7 +429,7 @@ def _object(line: str, number: int) -> dict[str, Any]:
 
 
 def _pick(row: dict[str, Any], names: tuple[str, ...], column: Column, line: int) -> str:
-    """The row's value of a column, as text. Raises DataError where there is none, or it is of another type."""
+    """The row's value of a column, as text. Raises DataError where it is missing, or of another type."""
     lowered = {str(name).lower(): value for name, value in row.items()}
     name = next((name for name in names if name in lowered), None)
     if name is None:

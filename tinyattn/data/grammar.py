@@ -56,11 +56,11 @@ class Grammar:
         forms, weights = list(RULES[part]), np.array(list(RULES[part].values()))
         i = int(rng.choice(len(forms), p=weights / weights.sum()))
         score = math.log(weights[i] / weights.sum())
-        said = forms[i]
-        for name in PART.findall(said):
+        sentence = forms[i]
+        for name in PART.findall(sentence):
             inner, more = self.draw(rng, name)
-            said, score = said.replace("{" + name + "}", inner, 1), score + more
-        return said, score
+            sentence, score = sentence.replace("{" + name + "}", inner, 1), score + more
+        return sentence, score
 
     @cached_property
     def entropy(self) -> float:

@@ -74,7 +74,7 @@ class GrammarChain:
     def elsewhere(self, evidence: np.ndarray, first: np.ndarray) -> np.ndarray:
         """P(state | the evidence of all other places), by the forward-backward algorithm (Rabiner 1989, section III).
 
-        Shapes: evidence (B, n, S), P(what is seen | state) up to a factor; first (S,), the chances at place 0
+        Shapes: evidence (B, n, S), P(seen | state) up to a factor; first (S,), the chances at place 0
         -> (B, n, S), rows of sum 1, or of 0s where the evidence contradicts the grammar.
         """
         n, step = evidence.shape[1], self.moves + np.outer(self.ends, self.begins)
@@ -110,7 +110,7 @@ class GrammarChain:
         return total / batch.total
 
     def parts_of(self, text: str) -> list[str]:
-        """The part of the grammar that wrote each character. Raises ValueError for what is not whole sentences."""
+        """The part of the grammar that wrote each character. Raises ValueError for parts of sentences."""
         if not text.endswith(". "):
             raise ValueError("the text does not end with a whole sentence of the grammar")
         sentences = [sentence + ". " for sentence in text.split(". ")[:-1]]

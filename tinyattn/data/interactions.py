@@ -43,7 +43,7 @@ class Interactions:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """What there is how many of."""
+        """Numbers of users, items and interactions."""
         return {"users": self.n_users, "items": self.n_items, "interactions": len(self)}
 
     def sequence(self, u: int) -> np.ndarray:
@@ -96,7 +96,7 @@ class Interactions:
         return Interactions(offsets=offsets, items=self.items, users=users, **self._of(slice(offsets[-1])))
 
     def _of(self, chosen: Any) -> dict[str, Any]:
-        """What is known of the chosen interactions."""
+        """The chosen interactions, with their times and ratings."""
         known = {name: getattr(self, name) for name in ("flat", "times", "ratings")}
         return {name: None if values is None else values[chosen] for name, values in known.items()}
 
@@ -189,7 +189,7 @@ class Interactions:
         """From sequences, an array or a DataFrame; `Interactions` are returned unchanged.
 
         - a list of sequences of item ids, one a user, oldest first
-        - an array of two or three columns, one interaction a row: user, item and, if there is a third, time
+        - an array of two or three columns, one interaction a row: user, item and, in the third, time
         - a DataFrame, or another object with `columns`: columns with usual names (user_id, item_id, rating, timestamp)
 
         Times are numbers; or `datetime64`, which stay in their own unit; or dates as Python's objects or in ISO 8601,
@@ -231,7 +231,7 @@ class Interactions:
     def from_sequences(cls, sequences: Iterable[Sequence[Any]]) -> Interactions:
         """From one sequence of item ids a user, oldest first. Users are numbered 1, 2, 3, ...
 
-        Raises ValueError where there is no item at all, or ids are neither integers nor strings.
+        Raises ValueError without any item, and where ids are neither integers nor strings.
         """
         expected = "expected a list of sequences, one a user, such as [[3, 5, 2], [5, 7]]"
         try:
@@ -318,13 +318,13 @@ def _numbers_or_none(ratings: np.ndarray | None) -> np.ndarray | None:
 
 
 def _refuse_masked(values: Any) -> None:
-    """NumPy hands out what is below a mask as if there were none."""
+    """NumPy hands out the numbers below a mask as if they were not masked."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(f"{np.ma.count_masked(values):,} of {values.size:,} values are masked, expected none")
 
 
 def _times(column: np.ndarray) -> np.ndarray:
-    """A column of times as int64 or float64. Raises ValueError, naming the row, for what is no number and no date."""
+    """A column of times as int64 or float64. Raises ValueError, naming the row, for neither a number nor a date."""
     values = column.tolist() if column.dtype.kind in "OSU" else []
     if column.dtype.kind == "S":
         values = column.astype(str).tolist()

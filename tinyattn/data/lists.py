@@ -26,11 +26,11 @@ class ItemNames:
         return self._names.get(str(item), "")
 
     def label(self, item: Any) -> str:
-        """The id and the name, or the id alone where there is no name."""
+        """The id and the name, or the id alone without a name."""
         return f"{quoted(item)} {self.of(item)}".rstrip()
 
     def short(self, item: Any) -> str:
-        """For pictures: the name, cut to 20 characters, or the id where there is no name."""
+        """For pictures: the name, cut to 20 characters, or the id without a name."""
         name = self.of(item)
         return (name if len(name) <= 20 else name[:19] + "…") or str(item)
 

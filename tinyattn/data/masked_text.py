@@ -16,7 +16,7 @@ class Masking:
     """What a text becomes before it is read: each token is chosen or not, independently of all others.
 
     Of the chosen ones most are hidden: [MASK], number V, stands in their place. A random token stands in the place of
-    some, so that no token can be trusted, and some stay, so that what is seen counts. No other tokens are predicted.
+    some, so that no token can be trusted, and some stay, so that seen tokens count. No other tokens are predicted.
     Raises ValueError for shares that cannot be.
     """
 
@@ -37,7 +37,7 @@ class Masking:
             raise ValueError(f"hidden {self.hidden} and swapped {self.swapped} are more than 1 together")
 
     def masked(self, ids: np.ndarray, n_tokens: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """What is read, and which tokens were chosen: one at least. Shapes: ids (B, n) in 0..V-1 -> (B, n), (B, n)."""
+        """The tokens read, and which were chosen: one at least. Shapes: ids (B, n) in 0..V-1 -> (B, n), (B, n)."""
         chosen, fate = rng.random(ids.shape) < self.chosen, rng.random(ids.shape)
         if not chosen.any():
             chosen.flat[rng.integers(ids.size)] = True
@@ -46,13 +46,13 @@ class Masking:
         return np.where(chosen, read, ids), chosen
 
     def seen_where_chosen(self, ids: np.ndarray, n_tokens: int) -> np.ndarray:
-        """P(what is read | the token, and that it was chosen). Shapes: ids (...) in 0..V -> (..., V)."""
+        """P(the token read | the token, and that it was chosen). Shapes: ids (...) in 0..V -> (..., V)."""
         same = ids[..., None] == np.arange(n_tokens)
         left = max(0.0, 1 - self.hidden - self.swapped)
         return np.where((ids == n_tokens)[..., None], self.hidden, self.swapped / n_tokens + left * same)
 
     def seen(self, ids: np.ndarray, n_tokens: int) -> np.ndarray:
-        """P(what is read | the token). Shapes: ids (...) in 0..V -> (..., V)."""
+        """P(the token read | the token). Shapes: ids (...) in 0..V -> (..., V)."""
         same = ids[..., None] == np.arange(n_tokens)
         return (1 - self.chosen) * same + self.chosen * self.seen_where_chosen(ids, n_tokens)
 

@@ -34,7 +34,7 @@ class PairSource:
 
     @classmethod
     def from_config(cls, data: dict[str, Any]) -> PairSource:
-        """What `describe` said. Raises KeyError, TypeError or ValueError where it is something else."""
+        """From what `describe` returns. Raises KeyError, TypeError or ValueError where it is something else."""
         if "task" in data:
             settings = dict(data["task"])
             return cls(None, TASKS[settings.pop("name")](**settings))

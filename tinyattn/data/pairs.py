@@ -36,8 +36,8 @@ class Pairs:
             raise ValueError("there are no pairs")
         for number, (source, target) in enumerate(zip(self.sources, self.targets, strict=True), start=1):
             if not source or not target:
-                said = f"pair {number} is {shortened(source)!r}, {shortened(target)!r}"
-                raise ValueError(f"{said}: expected two strings that are not empty")
+                found = f"pair {number} is {shortened(source)!r}, {shortened(target)!r}"
+                raise ValueError(f"{found}: expected two strings that are not empty")
 
     @classmethod
     def of(cls, data: Any) -> Self:
@@ -52,7 +52,7 @@ class Pairs:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """What there is how many of."""
+        """The number of pairs."""
         return {"pairs": len(self)}
 
     def fingerprint(self) -> str:
@@ -85,8 +85,8 @@ def read_pairs(path: str | Path) -> Pairs:
     for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
         fields = line.removesuffix("\r").split("\t")
         if len(fields) != 2 or not all(fields):
-            said = f"{path}: line {number} is {shortened(line)!r}"
-            raise DataError(f"{said}, expected a string, a TAB, and what it becomes")
+            found = f"{path}: line {number} is {shortened(line)!r}"
+            raise DataError(f"{found}, expected a string, a TAB, and what it becomes")
         pairs.append(fields)
     return Pairs.of(pairs)
 
@@ -105,8 +105,8 @@ def numbers_of(text: str, vocabulary: Vocabulary) -> np.ndarray:
     except ValueError:
         unknown = next(c for c in text if not vocabulary.numbers_or_zero(np.array([c]))[0])
         known = shortened("".join(vocabulary.ids), 200)
-        said = f"character {unknown!r} of {shortened(text)!r} is unknown"
-        raise ValueError(f"{said}: the known ones are {known!r}") from None
+        found = f"character {unknown!r} of {shortened(text)!r} is unknown"
+        raise ValueError(f"{found}: the known ones are {known!r}") from None
 
 
 class NumberedPairs(NamedTuple):
@@ -123,7 +123,7 @@ class PairBatch(NamedTuple):
     have a, b, c, 0.
     """
 
-    source: Array             # (B, m) character numbers, 0 where there is none
+    source: Array             # (B, m) character numbers, 0 for none
     lengths: Array            # (B,) of the sources
     written: Array            # (B, n) 0, then the target
     targets: Array            # (B, n) the target, then 0

@@ -20,7 +20,7 @@ class Parts:
 
     @property
     def tested(self) -> str:
-        """What is tested, in words."""
+        """The tested part, in words."""
         return f"{len(self.test):,} {self.test.what}"
 
 

@@ -36,7 +36,7 @@ class RatingSplit:
 
     @property
     def tested(self) -> str:
-        """What is tested, in words."""
+        """The tested part, in words."""
         return f"{int(np.sum(self.part == TEST)):,} ratings"
 
     def _of(self, part: int) -> Interactions:
@@ -62,7 +62,7 @@ def by_time(data: Interactions, seed: int = 0) -> np.ndarray:
 
 
 def at_random(data: Interactions, seed: int = 0) -> np.ndarray:
-    """(N,): a random order. A model then knows of each user's future: what is published is mostly measured so."""
+    """(N,): a random order. A model then knows of each user's future: most published numbers are measured so."""
     return _places(generator(seed, Stream.RATINGS).permutation(len(data)))
 
 

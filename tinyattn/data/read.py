@@ -13,7 +13,7 @@ from .fields import DataError, chunks_of_lines, lines_in
 from .formats import FORMATS, JsonLines, described, detect
 from .interactions import Interactions
 
-_PIECE = 1 << 20          # bytes read at a time: what is computed from them stays in a core's cache
+_PIECE = 1 << 20          # bytes read at a time: arrays made from them stay in a core's cache
 LONGEST_TEXT = 1 << 28    # bytes of a text, or a list, that is read whole: a small gzip file may hold any number
 _MARK = "\ufeff".encode()  # a byte order mark in UTF-8
 
@@ -45,7 +45,7 @@ def read(
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     found = Interactions.from_numbered(table.users, table.items, table.times, name, table.ratings)
-    found.notes["columns"] = reader.told()
+    found.notes["columns"] = reader.columns_read()
     return found
 
 
@@ -86,7 +86,7 @@ def _head(path: Path) -> list[str]:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file to read its bytes. Raises DataError for what is missing, or no regular file: a pipe may never end."""
+    """Open a file to read its bytes. DataError for a missing or irregular file: a pipe may never end."""
     try:
         kind = path.stat().st_mode
         if stat.S_ISDIR(kind):
@@ -123,7 +123,7 @@ def pieces(path: Path, size: int = _PIECE) -> Iterator[bytes]:
 
 
 def _kind(start: bytes) -> str:
-    """What is no text, by its first bytes."""
+    """Formats that are no text, by their first bytes."""
     known = {b"PK\x03\x04": "a zip archive", b"BZh": "compressed by bzip2", b"\xfd7zXZ": "compressed by xz",
              b"PAR1": "Parquet", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}  # fmt: skip
     what = next((what for begin, what in known.items() if start.startswith(begin)), "")

@@ -45,7 +45,7 @@ class Source:
 
     @classmethod
     def from_config(cls, data: dict[str, Any]) -> Source:
-        """What `describe` said. Raises KeyError, TypeError or ValueError where it is something else."""
+        """From what `describe` returns. Raises KeyError, TypeError or ValueError where it is something else."""
         if "world" in data:
             settings = dict(data["world"])                   # older files have no name: there was one world
             return cls(None, WORLDS[settings.pop("name", DEFAULT)](**settings))

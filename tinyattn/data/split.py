@@ -36,7 +36,7 @@ class Split:
 
     @property
     def tested(self) -> str:
-        """What is tested, in words."""
+        """The tested part, in words."""
         repeats = self.repeats                              # which looks at all interactions
         again = f" ({repeats:,} of them on an item that they had before)" if repeats else ""
         return f"{len(self.evaluated):,} users{again}"
@@ -67,7 +67,7 @@ class Split:
 
 
 def leave_one_out(data: Interactions) -> Split:
-    """Split by position, as Kang & McAuley (2018) do. Raises ValueError where nobody has three interactions."""
+    """Split by position, as Kang & McAuley (2018) do. Raises ValueError where no user has three interactions."""
     long = data.lengths >= 3
     if not np.any(long):
         raise ValueError(
@@ -84,7 +84,7 @@ def by_time(data: Interactions, share: float = 0.9) -> Split:
     one up to T the validation item. Everything else up to T is for training, also that of other users; what comes
     after T is otherwise not used, so no model is trained on, or chosen by, what happened after T. This is the split at
     one point of time with the first item as the target and the last training item for validation, of those that Gusak
-    et al. (2025, Time to Split) compare, with their share. An item that is new after T is known to nobody.
+    et al. (2025, Time to Split) compare, with their share. No model knows an item that is new after T.
 
     Raises ValueError for data without times, and where no user has interactions on both sides.
     """

@@ -23,7 +23,7 @@ class TextSource:
 
     @classmethod
     def from_config(cls, data: dict[str, Any]) -> TextSource:
-        """What `describe` said. Raises KeyError or TypeError where it is something else."""
+        """From what `describe` returns. Raises KeyError or TypeError where it is something else."""
         return cls(None if "grammar" in data else Path(data["path"]))
 
     @property

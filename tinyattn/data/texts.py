@@ -39,7 +39,7 @@ class Text:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """What there is how many of."""
+        """Numbers of tokens."""
         return {"characters": len(self), "different ones": len(set(self.text))}
 
     def fingerprint(self) -> str:
@@ -61,7 +61,7 @@ class Text:
 class TextBatch(NamedTuple):
     """Row b is a window of the text: where `ids` has tokens 0 to n - 1, `targets` have 1 to n, what follows each.
 
-    Of masked text `targets` are tokens 0 to n - 1 as well, and `ids` what is read in their place.
+    Of masked text `targets` are tokens 0 to n - 1 as well, and `ids` the tokens read in their place.
     """
 
     ids: Array                # (B, n) token numbers
@@ -96,7 +96,7 @@ class TextSampler:
     batch_size: int
     seed: int
 
-    ahead: ClassVar[int] = 1         # how far what is asked for stands after what is read
+    ahead: ClassVar[int] = 1         # places from a token to the target of its place
 
     def __post_init__(self) -> None:
         if len(self.tokens) <= self.ahead:

@@ -23,7 +23,7 @@ class Vocabulary:
         return len(self.ids)
 
     def numbers(self, ids: Iterable[Any]) -> np.ndarray:
-        """The numbers of `ids`. Raises ValueError naming the first unknown id, and for what is no list."""
+        """The numbers of `ids`. Raises ValueError naming the first unknown id, and for an argument that is no list."""
         try:
             ids = list(ids)
         except TypeError:

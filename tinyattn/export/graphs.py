@@ -2,7 +2,7 @@
 
 The network is run twice, on three histories and on five. Where a size is 3 in one record and 5 in the other, it is the
 number of histories, and the graph asks its input for it; where anything else differs, the number of histories decides
-what is computed, and that is refused.
+the computation, and that is refused.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Writer:
         """The whole file."""
         pairs = list(zip(self.first.nodes, self.second.nodes, strict=False))
         if len(self.first.nodes) != len(self.second.nodes) or any(_kind(a) != _kind(b) for a, b in pairs):
-            raise NoGraphError("the number of histories decides what is computed")
+            raise NoGraphError("the computation depends on the number of histories")
         own = {a.output for a, _ in pairs}
         for a, b in pairs:
             inputs = [self.input(x, y, own) for x, y in zip(a.inputs, b.inputs, strict=True)]

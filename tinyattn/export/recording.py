@@ -1,4 +1,4 @@
-"""An array module that writes down what is computed with it, as a graph of ONNX operators.
+"""An array module that records every computation with it, as a graph of ONNX operators.
 
 A network asks its arrays for their module and computes with that (`get_xp`), so a network that is given `Recorded`
 arrays leaves its graph behind: no layer knows of ONNX, and a new one is exported as soon as FUNCTIONS (functions.py)
@@ -202,7 +202,7 @@ class Module:
         return Recorded(np.array(x, dtype=dtype))
 
     def empty(self, shape: Any, dtype: Any = float) -> Recorded:
-        return Recorded(np.zeros(shape, dtype))              # what nobody reads is alike for all histories
+        return Recorded(np.zeros(shape, dtype))              # contents that are never read are alike for all histories
 
     def empty_like(self, x: Recorded, dtype: Any = None) -> Recorded:
         return self.empty(x.shape, dtype or x.dtype)

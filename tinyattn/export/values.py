@@ -1,4 +1,4 @@
-"""Values of an ONNX graph, and what is done to them and to constants alike: cast, reshape, read or write a part."""
+"""Values of an ONNX graph, and operations on them and on constants alike: cast, reshape, read or write a part."""
 
 from __future__ import annotations
 

@@ -19,12 +19,13 @@ def about(model: Estimator) -> dict[str, str]:
     """What a file says beside its numbers: which model, with which options; and the ids it speaks of, in their order.
 
     The item of number i, 1, 2, 3, ..., is entry i - 1 of `items`; of `users` likewise, where the model has a vector for
-    each. Where it has none, nobody learns from the file who the users were.
+    each. Where it has none, the file does not tell who the users were.
     """
     named = [what for what in model.vocabularies if what == "items" or f"{PREFIX}{what}" in model.arrays()]
-    said: dict[str, Any] = {"options": model.identity()} | {what: getattr(model, what).ids.tolist() for what in named}
+    metadata: dict[str, Any] = {"options": model.identity()}
+    metadata |= {what: getattr(model, what).ids.tolist() for what in named}
     return {"tinyattn": __version__, "model": model.name} | {
-        name: json.dumps(value, ensure_ascii=False) for name, value in said.items()
+        name: json.dumps(value, ensure_ascii=False) for name, value in metadata.items()
     }
 
 

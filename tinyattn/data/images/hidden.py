@@ -79,7 +79,7 @@ class WordedImages(NamedTuple):
 
 @dataclass(frozen=True)
 class HiddenSampler:
-    """The training batches of a run, a function of the step. What is hidden is drawn anew at every step."""
+    """The training batches of a run, a function of the step. Hidden patches are drawn anew at every step."""
 
     data: WordedImages
     hiding: Hiding

@@ -37,7 +37,7 @@ class Images:
         if images.ndim not in (3, 4) or not images.size or images.dtype.kind not in "buif":
             found = f"{images.shape} {images.dtype}"
             raise ValueError(f"images are {found}, expected numbers (N, height, width) or (N, height, width, channels)")
-        with np.errstate(over="ignore"):             # what is too large becomes infinite, and is refused as that
+        with np.errstate(over="ignore"):             # too large a number becomes infinite, and is refused
             images = images.astype(np.float32).reshape(*images.shape[:3], -1)
         if not np.all(np.isfinite(images)):
             raise ValueError("images have numbers that are not finite")
@@ -69,7 +69,7 @@ class Images:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """What there is how many of."""
+        """Numbers of images and classes."""
         return {"images": len(self)} | ({} if self.labels is None else {"classes": len(np.unique(self.labels))})
 
     def need_labels(self) -> np.ndarray:
@@ -138,7 +138,7 @@ class ImageBatch(NamedTuple):
 
     images: Array             # (B, height, width, channels) float32, standardised
     labels: Array             # (B,)
-    taught: Array             # (B,) what a teacher says; the labels where there is none
+    taught: Array             # (B,) a teacher's answers; without a teacher the labels
     weight: Array             # (B,) 1.0
     tokens: Array             # (B,) how many tokens each image becomes
     rows: Array               # (B,) whose each row is

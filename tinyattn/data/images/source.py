@@ -37,7 +37,7 @@ class ImageSource:
 
     @classmethod
     def from_config(cls, data: dict[str, Any]) -> ImageSource:
-        """What `describe` said. Raises KeyError, TypeError or ValueError where it is something else."""
+        """From what `describe` returns. Raises KeyError, TypeError or ValueError where it is something else."""
         teacher = Path(data["teacher"]) if "teacher" in data else None
         if "image_set" in data:
             settings = dict(data["image_set"])

@@ -1,4 +1,4 @@
-"""A task of sequences: tokens drawn from a rule, and what is to be answered at some of them."""
+"""A task of sequences: tokens drawn from a rule, and the answers that are asked for at some of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SequenceTask:
     seed: int = option(0, "of the sequences that are held out", at_least=0)
 
     name: ClassVar[str]
-    title: ClassVar[str]            # what is asked, in a few words
+    title: ClassVar[str]            # the question, in a few words
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -66,7 +66,7 @@ class SequenceTask:
         raise NotImplementedError
 
     def generate(self) -> SequencePart:
-        """What is learned from. With `split`, what is held out as well."""
+        """The training part; with `split`, the held out part as well."""
         return SequencePart(self, 0)
 
 
@@ -93,7 +93,7 @@ class SequencePart:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """What there is how many of."""
+        """Numbers of sequences and tokens."""
         return {"sequences an epoch": self.task.sequences, "tokens of each": self.task.length,
                 "different tokens": self.task.n_tokens}  # fmt: skip
 
@@ -109,5 +109,5 @@ class SequencePart:
         return digest.hexdigest()[:16]
 
     def split(self) -> Parts:
-        """What is learned from, what validates and what is tested."""
+        """The parts for training, validation and test."""
         return Parts(*(SequencePart(self.task, part) for part in range(3)))

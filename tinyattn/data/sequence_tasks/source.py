@@ -34,7 +34,7 @@ class SequenceTaskSource:
 
     @classmethod
     def from_config(cls, data: dict[str, Any]) -> SequenceTaskSource:
-        """What `describe` said. Raises KeyError, TypeError or ValueError where it is something else."""
+        """From what `describe` returns. Raises KeyError, TypeError or ValueError where it is something else."""
         settings = dict(data["task"])
         return cls(SEQUENCE_TASKS[settings.pop("name")](**settings))
 

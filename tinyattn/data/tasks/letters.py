@@ -1,4 +1,4 @@
-"""Words of random letters, and what is done with them: copied, reversed, sorted."""
+"""Words of random letters, copied, reversed or sorted."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ MOST_CHARACTERS = 10**8                  # of all tokens together
 
 
 class Tokens(Tokenizer):
-    """Characters, numbers 0, 1, 2, ... in their order, and after them a token for every merge. There is no padding."""
+    """Characters, numbers 0, 1, 2, ... in their order, and after them a token for every merge. None is padding."""
 
     name = "characters"
 

@@ -33,7 +33,7 @@ class Tokenizer(Vocabulary):
         raise NotImplementedError
 
     def encode(self, text: str) -> np.ndarray:
-        """(n,): the numbers of a text's tokens. Raises ValueError for a text of none, and names what is unknown."""
+        """(n,): the numbers of a text's tokens. Raises ValueError for an empty text or an unknown symbol."""
         raise NotImplementedError
 
     def text(self, numbers: Any) -> str:

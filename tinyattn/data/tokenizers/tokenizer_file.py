@@ -74,8 +74,8 @@ class TokenizerFile(Tokenizer):
         return np.array(ids)
 
     def text(self, numbers: Any) -> str:
-        said: str = self._reader.decode(np.asarray(numbers).tolist())
-        return said
+        text: str = self._reader.decode(np.asarray(numbers).tolist())
+        return text
 
     def arrays(self) -> dict[str, np.ndarray]:
         return super().arrays() | {FILE: np.frombuffer(self._content.encode(), dtype=np.uint8)}

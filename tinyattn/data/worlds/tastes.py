@@ -14,7 +14,7 @@ from .world import World, popularity
 
 @dataclass(frozen=True, kw_only=True)
 class TasteWorld(World):
-    """Each person has one of K tastes, which nobody sees; an item is drawn from the taste's distribution.
+    """Each person has one of K tastes, which is hidden; an item is drawn from the taste's distribution.
 
         P(next | history) = Σ_z P(z | history) P(next | z) / P(not in history | z),   0 for items of the history
 
