@@ -29,6 +29,7 @@ class Sigmoid(Mechanism):
     name = "sigmoid"
     takes = frozenset({"causal", "window", "lengths", "allowed"})
     sums_to_one = False
+    linear_memory = False            # all n² weights are kept
 
     def forward(
         self, p: Any, q: Array, k: Array, v: Array, mask: Mask, terms: dict[str, Array], rate: float, rng: Any
