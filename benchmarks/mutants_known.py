@@ -177,7 +177,7 @@ def page(result: dict[str, Any], reasons: dict[str, str]) -> str:
         f"{machine['python']}, commit {machine['commit']}, {machine['date']}.",
         "",
     ]
-    return "\n".join(lines + rooms_part(result.get("rooms", {}), reasons))
+    return "\n".join(lines + rooms_part(result.get("rooms", {})))
 
 
 def counts_of(room: dict[str, Any], reasons: dict[str, str]) -> dict[str, Any]:
@@ -190,10 +190,12 @@ def counts_of(room: dict[str, Any], reasons: dict[str, str]) -> dict[str, Any]:
     return {"sampled": sampled, "killed": killed, "enough": enough, **lists}
 
 
-def rooms_part(rooms: dict[str, Any], reasons: dict[str, str]) -> list[str]:
+def rooms_part(rooms: dict[str, Any]) -> list[str]:
+    """Of each room as it was measured: its reasons name lines that may have moved since."""
     if not rooms:
         return []
-    counts = {name: counts_of(room, reasons) for name, room in rooms.items()}
+    counts = {name: counts_of(room, room["because"]) for name, room in rooms.items()}
+    reasons = {mutant: reason for room in rooms.values() for mutant, reason in room["because"].items()}
     tried = sum(c["sampled"] - len(c["equivalent"]) for c in counts.values())
     lines = [
         f"## The rest of the package: {sum(c['killed'] for c in counts.values())} of {tried} killed",

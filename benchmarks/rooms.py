@@ -236,7 +236,9 @@ def run(
     machine = describe_code("tinyattn", "tests") if to_do else known["machine"]
 
     def result() -> dict[str, Any]:
-        return {"machine": machine, "seed": seed, "mutants": len(every), "files": by_file(of_file, found)}
+        because = {name: reasons[name] for name in found if name in reasons}
+        how = {"machine": machine, "seed": seed, "mutants": len(every)}
+        return how | {"because": because, "files": by_file(of_file, found)}
 
     if to_do:
         reach = measured(jobs)

@@ -326,7 +326,7 @@ def test_every_model_and_mechanism_trains_and_serves(options, pictures, data, tm
         assert (tmp_path / "map.png").exists()
     else:
         weighs = {"bert4rec", "narm"} & set(options)
-        refuses(capsys, shows, "whose weights `tinyattn explain` shows" if weighs else "without attention: there is")
+        refuses(capsys, shows, "whose weights `tinyattn explain` shows" if weighs else "without attention: nothing")
 
 
 @pytest.mark.parametrize("said", ["explain a --items b", "similar a --item b", "recommend a --user b", "evaluate a",

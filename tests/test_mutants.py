@@ -253,7 +253,7 @@ def test_the_page_counts_a_room_and_marks_what_no_test_reaches():
     assert (counts["sampled"], counts["killed"], len(counts["survive"]), counts["enough"]) == (4, 1, 2, False)
     assert counts_of(room, reasons | {f"data/a.py: f: {n} -> {n + 1}": "Likewise." for n in (2, 3)})["enough"]
     assert not counts_of(room, reasons | {"data/a.py: f: 1 -> 0": "It is killed."})["enough"]
-    page = rooms_part({"data": room}, reasons)
+    page = rooms_part({"data": room | {"because": reasons}})
     assert "| data | 9 | 4 | 1 | 1 | 2 | 1 | 33% |" in page
     assert "- `data/a.py: f: 3 -> 4` (not reached)" in page
 
@@ -267,4 +267,4 @@ def test_every_reason_is_for_a_mutant_of_today():
     reasons = read_equivalent(EQUIVALENT, keys_in(line.split(": ")[0] for line in known))
     result = json.loads(RESULT.read_text())
     assert not any(row["survive"] or row["refuted"] for row in rows_of(result, reasons))
-    assert not any(counts_of(room, reasons)["refuted"] for room in result["rooms"].values())
+    assert not any(counts_of(room, room["because"])["refuted"] for room in result["rooms"].values())

@@ -37,7 +37,7 @@ def refuse_other_counts(lazily, rows, seed):
     found = lazily.counts(targets, pairs, items)
     for i, target in enumerate(targets.tolist()):
         own = rows[i, target]
-        assert found.own[i] == own
+        assert found.target[i] == own
         assert found.above[i] == sum(x > own for x in rows[i, 1:])  # padding is no item
         assert found.equal[i] == sum(x == own for x in rows[i, 1:])
     assert found.values.tolist() == [rows[i, item] for i, item in zip(pairs.tolist(), items.tolist(), strict=True)]

@@ -83,7 +83,7 @@ def test_a_nan_is_refused_with_its_item_and_row(rng, monkeypatch):
         Products(h, E).counts(np.array([5, 5, 5]), np.array([0]), np.array([7]))
     E[70], h[1] = 3e38, 1e38  # overflows, to infinity
     counts = Products(h, E).counts(np.array([5, 70, 5]), np.array([1]), np.array([70]))
-    assert (counts.own[1], counts.above[1], counts.values[0]) == (np.inf, 0, np.inf)
+    assert (counts.target[1], counts.above[1], counts.values[0]) == (np.inf, 0, np.inf)
 
 
 def test_pieces_are_none_small_beside_the_others():

@@ -165,7 +165,7 @@ def test_what_ease_refuses(monkeypatch):
 
 @pytest.mark.parametrize("name", ["mf", "fism", "fpmc", "fossil"])
 def test_one_user_who_has_had_everything_leaves_no_pair_to_rank(name):
-    with pytest.raises(ValueError, match="user 1 has had all 3 items: there is no negative to draw"):
+    with pytest.raises(ValueError, match="user 1 has had all 3 items: no negative can be drawn"):
         MODELS[name](workers=1).fit([["a", "b", "c"]], progress=False)
 
 

@@ -105,7 +105,7 @@ class Sampler:
     Of the shared ones, the part `in_batch` is drawn from the batch's targets that the user has not had (Hidasi et al.
     2016): in a slice the others are not there, so their items travel with the row. If one user of a batch has had all
     of its targets, the whole catalogue is drawn from beside them. The rest come from the catalogue, in
-    proportion to popularity to the power `popularity_power` (Hidasi & Karatzoglou 2018); an item without any counts
+    proportion to popularity to the power `popularity_power` (Hidasi & Karatzoglou 2018); an item that nobody had counts
     as had once.
     Raises ValueError where no user has two training items, where negatives are wanted and a user has had all items, and
     where a batch has a single user and negatives are wanted from its others.

@@ -110,7 +110,7 @@ class GrammarChain:
         return total / batch.total
 
     def parts_of(self, text: str) -> list[str]:
-        """The part of the grammar that wrote each character. Raises ValueError for parts of sentences."""
+        """The part of the grammar that wrote each character. Raises ValueError where a sentence is not whole."""
         if not text.endswith(". "):
             raise ValueError("the text does not end with a whole sentence of the grammar")
         sentences = [sentence + ". " for sentence in text.split(". ")[:-1]]

@@ -39,7 +39,7 @@ class Text:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Numbers of tokens."""
+        """Numbers of characters, and of different ones."""
         return {"characters": len(self), "different ones": len(set(self.text))}
 
     def fingerprint(self) -> str:

@@ -21,7 +21,7 @@ SCORES_AT_ONCE = 4_000_000       # bounds the memory of whole rows of scores
 class Counts(NamedTuple):
     """What `LazyScores.counts` says of B targets and P pairs."""
 
-    target: np.ndarray              # (B,) the score of each row's target
+    target: np.ndarray           # (B,) the score of each row's target
     above: np.ndarray            # (B,) how many items, 1 to n_items, score higher
     equal: np.ndarray            # (B,) how many score the same: the target itself, and ties
     values: np.ndarray           # (P,) the score of each pair

@@ -180,7 +180,7 @@ def test_what_is_refused(learned, shapes, tmp_path):
         learned.evaluate((np.ones((5, 8, 8)), np.arange(5)))
     with pytest.raises(ValueError, match="dim is 64, expected 16, as of the model that this one starts from"):
         ViT().fit(shapes, start=learned)
-    with pytest.raises(ValueError, match=r"images are 8 x 8 x 1 .*, expected 16 x 16 x 1, as of the model"):
+    with pytest.raises(ValueError, match=r"images are 8 x 8 x 1 .*, expected 16 x 16 x 1, as for the model"):
         ViT(dim=16, layers=2).fit((np.ones((5, 8, 8)), np.arange(5)), start=learned)
     with pytest.raises(ValueError, match="call fit first"):
         ViT().fit(shapes, start=BEiT())

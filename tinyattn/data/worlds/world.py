@@ -17,7 +17,7 @@ from ..vocabulary import Vocabulary
 class World:
     """`generate()` draws the interactions; `next_item(histories)` is the true distribution of the item that follows.
 
-    None has an item twice. A subclass has a `name`, `title`, `n_items`, and `after`. Raises ValueError for settings
+    Nobody has an item twice. A subclass has a `name`, `title`, `n_items`, and `after`. Raises ValueError for settings
     that cannot be.
     """
 
