@@ -710,11 +710,13 @@ def test_help_of_a_model_that_is_not_there(flag, capsys):
     refuses(capsys, ["train", "--model", "sasrek", flag], "model is 'sasrek', expected one of", "did you mean sasrec?")
 
 
-def test_without_a_command_there_is_help_and_a_near_command_is_named(capsys):
+def test_without_a_command_there_is_help_and_near_commands_and_flags_are_named(capsys):
     with pytest.raises(SystemExit) as stop:
         main([])
     assert stop.value.code == 0
     assert "usage: tinyattn" in capsys.readouterr().out
+    refuses(capsys, ["train", "--opps", "readable"], "arguments: --opps readable; did you mean --ops?")
+    refuses(capsys, ["evaluate", "RUN", "--opps", "readable"], "arguments: --opps readable; did you mean --ops?")
     refuses(capsys, ["trian"], "command is 'trian', expected one of train, ", "did you mean train?")
     refuses(capsys, ["--frobnicate"], "COMMAND")
 

@@ -31,6 +31,7 @@ def parser(arguments: Sequence[str]) -> Parser:
     )
     whole.add_argument("--version", action="version", version=f"tinyattn {__version__}")
     commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    whole.commands = commands.choices
     for name, module in COMMANDS.items():
         module.add(commands, arguments).set_defaults(command=name)
     return whole
@@ -86,10 +87,10 @@ def _main(arguments: Sequence[str]) -> int:
     options, unknown = whole.parse_known_args(arguments)
     module = COMMANDS[options.command]
     if unknown:
-        say = getattr(module, "explain_unknown_flags", lambda *_: f"unrecognized arguments: {' '.join(unknown)}")
+        explain = getattr(module, "explain_unknown_flags", lambda *_: "")
         of_model = f" --model {options.model}" if getattr(options, "model", None) in MODELS else ""
         whole.prog = f"tinyattn {options.command}{of_model}"     # whose help lists the flags
-        whole.error(say(unknown, options))
+        whole.error(explain(unknown, options) or whole.unrecognized(unknown, options.command))
     size, _ = started()
     if size > 1 and options.command not in SHARED:
         whole.error(f"{options.command} runs in one process, and mpiexec started {size}; {SHARED[0]} shares work")

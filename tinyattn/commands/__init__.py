@@ -1,7 +1,8 @@
 """The commands, a file each: `add(commands, arguments)` makes the parser, `run(options)` does the work.
 
 A new command is one file and one line in COMMANDS. `run` returns the exit code; None is 0. A command whose flags
-depend on other arguments has `explain_unknown_flags(arguments, options)`, the error message for flags it does not know.
+depend on other arguments has `explain_unknown_flags(arguments, options)`: the error message for those of them that it
+knows from elsewhere, otherwise "".
 """
 
 from types import ModuleType

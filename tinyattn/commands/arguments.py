@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection
+import difflib
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 from ..backend import DEVICES
@@ -24,6 +25,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, short: Collection[str] = (), **how: Any) -> None:
         super().__init__(*args, **how)
+        self.commands: Mapping[str, Parser] = {}
         self.short = {*short, "help_all"} if short else set[str]()
         if short:
             text = "show every option"
@@ -49,6 +51,12 @@ class Parser(argparse.ArgumentParser):
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
             self.error(f"command is {value!r}, expected {one_of(action.choices, value)}")
         super()._check_value(action, value)
+
+    def unrecognized(self, unknown: Sequence[str], command: str) -> str:
+        """The error message for arguments that a command does not take, with the flag nearest to the first one."""
+        known = self.commands[command]._option_string_actions
+        near = difflib.get_close_matches(unknown[0].partition("=")[0], known, 1, 0.7)
+        return f"unrecognized arguments: {' '.join(unknown)}" + (f"; did you mean {near[0]}?" if near else "")
 
     def error(self, message: str) -> NoReturn:
         """One line, where argparse would print the whole usage first."""

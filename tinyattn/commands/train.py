@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
@@ -64,7 +63,7 @@ def _asked(arguments: Sequence[str]) -> str:
 
 
 def explain_unknown_flags(unknown: Sequence[str], options: argparse.Namespace) -> str:
-    """The error message for unknown arguments: it names the models that have such an option."""
+    """The error message for an option of other models and for data that this model does not take; otherwise ""."""
     if options.model not in MODELS:
         return f"model is {options.model!r}, expected {one_of(MODELS, options.model)}"
     for argument in unknown:
@@ -76,9 +75,7 @@ def explain_unknown_flags(unknown: Sequence[str], options: argparse.Namespace) -
     MEASURES[MODELS[options.model].table].add_data(read)
     if not unknown[0].startswith("-") and "data" not in read:
         return f"{unknown[0]}: model {options.model} takes no DATA, but {', '.join(sorted(read))}"
-    near = get_close_matches(unknown[0].partition("=")[0], sorted(flags_of(MODELS[options.model])), 1, 0.7)
-    meant = f"; did you mean {near[0]}?" if near else ""
-    return f"unrecognized arguments: {' '.join(unknown)}{meant}"
+    return ""
 
 
 def flags_of(cls: type[Estimator]) -> set[str]:
