@@ -715,7 +715,7 @@ def test_without_a_command_there_is_help_and_near_commands_and_flags_are_named(c
         main([])
     assert stop.value.code == 0
     assert "usage: tinyattn" in capsys.readouterr().out
-    refuses(capsys, ["train", "--opps", "readable"], "arguments: --opps readable; did you mean --ops?")
+    refuses(capsys, ["train", "--opps", "readable"], "arguments: --opps; did you mean --ops?")
     refuses(capsys, ["evaluate", "RUN", "--opps", "readable"], "arguments: --opps readable; did you mean --ops?")
     refuses(capsys, ["trian"], "command is 'trian', expected one of train, ", "did you mean train?")
     refuses(capsys, ["--frobnicate"], "COMMAND")
