@@ -25,7 +25,7 @@ import numpy as np
 from tinyattn.check.adapters import cross_attention_backward
 from tinyattn.course import check, page_part, road, show_arrays, show_figure, table, yours
 from tinyattn.data import Pairs, PairSampler
-from tinyattn.data.tasks.dates import written
+from tinyattn.data.tasks.dates import in_form
 from tinyattn.layers import multi_head_attention
 from tinyattn.models import Transformer
 from tinyattn.models.transformers.search import beam_search
@@ -48,7 +48,7 @@ FORMS = ("{d} {Month} {yyyy}", "{Mon} {d}, {yyyy}", "{dd}.{mm}.{yyyy}")
 def dates(n, seed):
     rng, first = np.random.default_rng(seed), datetime.date(1970, 1, 1).toordinal()
     days = [datetime.date.fromordinal(first + int(day)) for day in rng.integers(0, 21_915, n)]
-    return [(written(day, FORMS[rng.integers(3)]), day.isoformat()) for day in days]
+    return [(in_form(day, FORMS[rng.integers(3)]), day.isoformat()) for day in days]
 
 
 train = Pairs.of(dates(4000, 1))
@@ -703,7 +703,7 @@ early, late = [], []
 for i in range(30):
     for pairs, month in ((early, 1 + i % 9), (late, 10 + i % 3)):
         day = datetime.date(1970 + 2 * i, month, 10 + i % 19)
-        pairs.append((written(day, FORMS[1]), day.isoformat()))  # as Jul 23, 1978
+        pairs.append((in_form(day, FORMS[1]), day.isoformat()))  # as Jul 23, 1978
 early, late, rows = batch_of(early), batch_of(late), []
 for name, places in (("the month's letters", [0, 1, 2]), ("both spaces", [3, 7])):
     memory = remember(translator, early).copy()

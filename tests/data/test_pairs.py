@@ -19,7 +19,7 @@ from tinyattn.data import (
     read_pairs,
     tenths,
 )
-from tinyattn.data.tasks.dates import FORMS, written
+from tinyattn.data.tasks.dates import FORMS, in_form
 
 
 def numbered(n=23):
@@ -137,11 +137,11 @@ def test_words_become_what_the_task_says(task, becomes):
 
 def test_a_date_can_be_written_in_many_ways_each_of_which_means_one_day():
     date = datetime.date(1999, 9, 3)
-    ways = [written(date, form) for form in FORMS]
+    ways = [in_form(date, form) for form in FORMS]
     assert len(set(ways)) == len(FORMS) == 24
     for way in ("3rd of September 1999", "03/09/99", "Friday, 3 September 1999", "Sep 3 1999", "1999/09/03"):
         assert way in ways
-    assert [written(datetime.date(2001, 1, day), "{th}") for day in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 31)] == [
+    assert [in_form(datetime.date(2001, 1, day), "{th}") for day in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 31)] == [
         "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "23rd", "31st"
     ]  # fmt: skip
     days = [datetime.date(1900, 1, 1) + datetime.timedelta(73 * i) for i in range(1000)]
@@ -149,7 +149,7 @@ def test_a_date_can_be_written_in_many_ways_each_of_which_means_one_day():
     for form in FORMS:
         for day in days:
             if "{yy}" not in form or day.year in range(1969, 2069):
-                assert means.setdefault(written(day, form).lower(), day) == day  # no string means two days
+                assert means.setdefault(in_form(day, form).lower(), day) == day  # no string means two days
 
 
 def test_dates_become_those_of_iso():

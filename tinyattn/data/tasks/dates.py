@@ -51,10 +51,10 @@ class Dates(Task):
         date = datetime.date.fromordinal(int(rng.integers(first, last + 1)))
         forms = [form for form in FORMS if date.year in SHORT_YEARS or "{yy}" not in form]
         case = CASES[rng.integers(len(CASES))]
-        return case(written(date, forms[rng.integers(len(forms))])), date.isoformat()
+        return case(in_form(date, forms[rng.integers(len(forms))])), date.isoformat()
 
 
-def written(date: datetime.date, form: str) -> str:
+def in_form(date: datetime.date, form: str) -> str:
     """A date in one of FORMS."""
     d, m, y = date.day, date.month, date.year
     weekday, month = WEEKDAYS[date.weekday()], MONTHS[m - 1]
