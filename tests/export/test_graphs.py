@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.export.networks import histories, untrained
+from tinyattn.fast.tiles import LONG
 from tinyattn.layers import BLOCK_FORMS, FEED_FORWARDS, MECHANISMS, MIXERS, NORMS, POSITIONS, REFINEMENTS
-from tinyattn.layers.mechanisms.full import LONG
 from tinyattn.models import STOSA, BERT4Rec, Caser, GRU4Rec, SASRec, preset_options
 from tinyattn.models.recommenders.sasrec import PADDINGS
 from tinyattn.options import options_of

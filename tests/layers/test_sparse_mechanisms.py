@@ -5,9 +5,9 @@ import pytest
 
 from tests.models.schemes import Turning
 from tinyattn import ops
+from tinyattn.forms import readable
 from tinyattn.layers import MECHANISMS, Block, MultiHead
 from tinyattn.layers.mechanisms import BigBird, Longformer, Strided, Window
-from tinyattn.layers.readable import readable
 from tinyattn.ops import Mask
 from tinyattn.random import keep_mask
 

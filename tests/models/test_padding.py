@@ -74,5 +74,5 @@ def test_padding_is_a_token_before_the_items(padding):
 def test_nothing_is_kept_of_items_that_move():
     network, p = made("tokens", position="rope")
     assert not network.extends
-    assert network.for_one(p) is None
+    assert not network.is_plain
     assert made("hidden", position="rope")[0].extends

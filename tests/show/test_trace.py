@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.covering import covering
-from tests.layers.forms import FORMS, made_of
+from tests.layers.forms import FORMS, block_of
 from tests.models.worlds import few_negatives, uneven
 from tests.strict import StrictArray, strict
 from tinyattn import backend, layers, ops
@@ -19,8 +19,8 @@ from tinyattn.check.binding import asked_of, bind
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.specs import SPECS
 from tinyattn.data import Sampler
+from tinyattn.forms import is_readable, readable
 from tinyattn.layers import BLOCK_FORMS, MECHANISMS, MIXERS, Block
-from tinyattn.layers.readable import is_readable, readable
 from tinyattn.models import GRU4RecNetwork, SASRecNetwork
 from tinyattn.ops import attention, attention_backward, softmax
 from tinyattn.show import trace
@@ -89,7 +89,7 @@ CALLS = {spec.function: ((), richest(spec)) for spec in SPECS.values() if spec.o
 }
 BY_NAME = {name: getattr(ops if hasattr(ops, name) else layers, name) for name in CALLS}
 for form in FORMS:
-    block = Block(**made_of(form, hidden=5, rate=0.3))
+    block = block_of(form, hidden=5, rate=0.3)
     BY_NAME[form] = block.forward
     CALLS[form] = ((noisy(block.init(R, 4)), X), {"mask": HEADS["mask"], "rng": np.random.default_rng(1)})
 NO_ARITHMETIC = {"as_mask", "paired", "window_shape", "shifted_windows", "glorot", "kernel_shifts", "nbytes"}
@@ -735,7 +735,7 @@ def test_at_a_kink_any_slope_between_is_right():
 def test_the_same_array_in_two_places_is_followed_in_one():
     p, x = noisy(layers.multi_head_init(R, 4)), X.copy()
     t = trace(layers.multi_head_attention, p, x, x, backward=True, heads=2)
-    same_bits([t["query.x"], t["attended.attended.q"]], [x, t["q"]])  # what a cache holds goes by its fields
+    same_bits([t["query.x"], t["attended.q"]], [x, t["q"]])  # what a cache holds goes by its fields
     for name in ("x", "memory"):
         assert t.follow(name, (0, 1, 2)).agrees
 

@@ -17,6 +17,7 @@ import numpy as np
 from .. import layers, ops
 from ..backend import Array
 from ..evaluation import ranking
+from ..forms import readable
 from ..training import adam, adamw
 
 __all__ = [
@@ -143,7 +144,7 @@ def block(
     eps: float = 1e-5,
 ) -> Array:  # fmt: skip
     p = parameters(gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2)
-    return _block(heads, eps).forward(p, x, mask=mask)[0]
+    return forward_of(heads, eps, "pre", p, x, mask)[0]
 
 
 def block_backward(
@@ -152,8 +153,8 @@ def block_backward(
     mask: Array | None = None, eps: float = 1e-5,
 ) -> tuple[Array, ...]:  # fmt: skip
     p = parameters(gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2)
-    _, cache = _block(heads, eps).forward(p, x, mask=mask)
-    dx, grads = _block(heads, eps).backward(p, dy, cache)
+    _, cache = forward_of(heads, eps, "pre", p, x, mask)
+    dx, grads = _block(heads, eps, "pre").backward(p, dy, cache)
     return dx, *flat_gradients(grads)
 
 
@@ -162,7 +163,7 @@ def post_ln_block(
     W_2: Array, b_2: Array, gamma_2: Array, beta_2: Array, heads: int, mask: Array | None = None, eps: float = 1e-5,
 ) -> Array:  # fmt: skip
     p = parameters(gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2)
-    return _block(heads, eps, "post").forward(p, x, mask=mask)[0]
+    return forward_of(heads, eps, "post", p, x, mask)[0]
 
 
 def post_ln_block_backward(
@@ -171,7 +172,7 @@ def post_ln_block_backward(
     eps: float = 1e-5,
 ) -> tuple[Array, ...]:  # fmt: skip
     p = parameters(gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2)
-    _, cache = _block(heads, eps, "post").forward(p, x, mask=mask)
+    _, cache = forward_of(heads, eps, "post", p, x, mask)
     dx, grads = _block(heads, eps, "post").backward(p, dy, cache)
     flat = tuple(flat_gradients(grads))
     return dx, *flat[2:6], *flat[:2], *flat[8:], *flat[6:8]
@@ -263,9 +264,14 @@ def _rank(scores: Array, target: int) -> Array:
     return ranking.ranks(np.asarray(scores)[None], np.array([target]))
 
 
-def _block(heads: int, eps: float, form: str = "pre") -> layers.Block:
-    """The block as it reads."""
-    return layers.Block(layers.MultiHead(heads), form, norm=layers.LayerNorm(eps), fast=False)
+def forward_of(heads: int, eps: float, form: str, p: Params, x: Array, mask: Any) -> tuple[Array, Any]:
+    """The block's readable form."""
+    with readable():
+        return _block(heads, eps, form).forward(p, x, mask=mask)
+
+
+def _block(heads: int, eps: float, form: str) -> layers.Block:
+    return layers.Block(layers.MultiHead(heads), form, norm=layers.LayerNorm(eps))
 
 
 def _heads(W_q: Array, W_k: Array, W_v: Array, W_o: Array, *biases: Array) -> Params:

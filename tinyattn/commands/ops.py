@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..layers.readable import readable
+from ..forms import readable
 
 if TYPE_CHECKING:
     from ..check.substitute import Substitute

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..check.subject import Subject
 from ..check.substitute import HEADS, Substitute, SubstituteError, of_subject, replaceable, substituted
-from ..layers.readable import readable
+from ..forms import readable
 from .answers import FOLDER, MARK, find_answer, read_answer
 from .exercise import RIGHT, Exercise
 from .exercises import BY_NAME

@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
@@ -15,14 +15,13 @@ import numpy as np
 from .. import backend
 from ..data import Interactions, Sampler, Split, Vocabulary, cut, pad
 from ..evaluation import LazyScores, NaNScoreError, WholeRows, full_ranking
-from ..layers.readable import is_readable
+from ..forms import replaceable
 from ..options import make_parts, option, options_of
 from ..ranks import ranks
 from ..training import SLICE_TOKENS, Workers
 from .choosing import in_order, refuse_damaged
 from .next_item import NextItemNetwork
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions
-from .one_history import OneHistory
 from .products import Products
 from .recommender import Recommender, cosines
 from .session import Growing
@@ -46,8 +45,6 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         None, "validate after each epoch on so many users, drawn by the seed (default: on all)", at_least=1,
         group="training",
     )  # fmt: skip
-
-    _one: OneHistory | None = field(init=False, repr=False, default=None)      # for one history, made when first asked
 
     Network: ClassVar[type[NextItemNetwork]]
     maxlen: ClassVar[int]           # options of the subclass
@@ -170,11 +167,9 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         with np.errstate(over="ignore", invalid="ignore"):           # whoever ranks the scores refuses NaN
             return backend.to_numpy(network.score_items(p, states))
 
+    @replaceable
     def _states(self, network: Any, p: Any, histories: list[np.ndarray], users: np.ndarray | None) -> Any:
         """(len(histories), D): the state after each history, where the parameters are."""
-        state = self._state_of_one(network, p, histories[0]) if len(histories) == 1 else None
-        if state is not None:
-            return state[None]
         users = np.zeros(len(histories), dtype=np.int64) if users is None else users
         if "users" in p and np.any((users < 0) | (users > network.n_users)):
             raise ValueError(f"user numbers {np.min(users)} to {np.max(users)}, expected 0 to {network.n_users}")
@@ -197,19 +192,6 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
             for rows, found in zip(slices, (map if pool is None else pool.map)(work, slices), strict=True):
                 states[xp.asarray(rows)] = found
         return states
-
-    def _state_of_one(self, network: Any, p: Any, history: np.ndarray) -> np.ndarray | None:
-        """(D,), or None where `last_state` has to compute it, or has to refuse the history."""
-        if is_readable() or not backend.is_numpy(backend.get_xp(p[network.scored])):
-            return None
-        one = self._one
-        if one is None or not one.is_of(network, p):
-            one = self._one = network.for_one(p)
-        history = history[-self.maxlen :]
-        if one is None or not 0 < len(history) <= one.longest or history.min() < 1 or history.max() > network.n_items:
-            return None
-        with np.errstate(over="ignore", invalid="ignore"):           # as in `_states`
-            return one.state(history)
 
     def item_scores(self, item: int) -> np.ndarray:
         """(n_items + 1,): the cosine of every item's vector, as it makes the scores, to this item's."""

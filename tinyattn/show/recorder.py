@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from ..backend import to_numpy
-from ..layers.readable import readable
+from ..forms import readable
 from .memory import blank_memory
 from .records import Call, Entry, array_leaves, is_array, label_all, prune
 from .sources import result_names, statement_at
 
 LIBRARY = Path(__file__).parent.parent
 # Helpers without mathematics of their own; their calls are not listed.
-_HELPERS = ("backend.py", "layers/readable.py", "ops/shapes.py", "tree.py", "files.py", "data", "training", "check",
+_HELPERS = ("backend.py", "forms.py", "ops/shapes.py", "tree.py", "files.py", "data", "training", "check",
             "show", "cli.py")  # fmt: skip
 NOT_SHOWN = [LIBRARY / name for name in _HELPERS]
 _PASSES_ON = [LIBRARY / name for name in ("layers", "models", "ops/masks.py")]      # what they return gets a name later

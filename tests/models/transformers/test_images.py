@@ -7,7 +7,7 @@ import pytest
 
 from tinyattn.check import gradcheck_model
 from tinyattn.data import Images, ImageSampler, NumberedImages
-from tinyattn.layers.readable import readable
+from tinyattn.forms import readable
 from tinyattn.models import Swin, SwinNetwork, ViT, ViTNetwork
 from tinyattn.models.transformers.image_model import ImageReader
 from tinyattn.random import Stream, generator

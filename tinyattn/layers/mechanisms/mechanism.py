@@ -44,7 +44,7 @@ class Mechanism:
     refinement may work on these scores (refined.py). `reads_all`: may a token be moved by one that its mask hides?
     `needs_lengths`: does it need the lengths, though a causal mask hides padding? `linear_memory`: does what a
     training step needs grow with n, and not faster? `sums_to_one`: do the weights of a query that may look at something
-    sum to 1?
+    sum to 1? `looks_at_kept`: does the newest token look at all past tokens that `extend` keeps?
 
     What it does not take is refused by name. Shapes: q (..., h, n, d), k, v (..., h, m, d) -> out (..., h, n, d).
     """
@@ -56,6 +56,7 @@ class Mechanism:
     needs_lengths: ClassVar[bool] = False
     linear_memory: ClassVar[bool] = True
     sums_to_one: ClassVar[bool] = True
+    looks_at_kept: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -6,7 +6,6 @@ each group its own, which is grouped-query attention (Ainslie et al. 2023).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,14 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backend import Array
-from ...ops import Mask, as_mask, softmax
-from ...ops.shapes import row_sum, transpose_last
+from ...ops import Mask, as_mask
 from ..dense import DenseCache, dense, dense_backward, dense_init
 from ..heads import for_each_head, merge, split, sum_of_groups
 from ..mechanisms import Full, Mechanism
 from ..positions import NoPosition, Position
-from ..readable import is_readable
-from ..rows import gather_rows
 from .mixer import Mixer
 
 FULL, NO_POSITION = Full(), NoPosition()
@@ -291,54 +287,3 @@ class MultiHead(Mixer):
         out, kept = self.mechanism.extend(q, k, v, None if past is None else past.kept, terms)
         y = merge(out)
         return dense(p["output"], y)[0] if "output" in p else y, MultiHeadPast(length + x.shape[-2], kept)
-
-    def at(
-        self,
-        p: Any,
-        x: Array,
-        memory: Array | None,
-        at: Array,
-        *,
-        mask: Mask | Array | None = None,
-        slots: Array | None = None,
-    ) -> Array:
-        """One query a sequence needs no keys and values of the others, where full attention gives the same."""
-        memory, mask = x if memory is None else memory, as_mask(mask)
-        self.mechanism.refuse(mask, {}, dropout=False)
-        as_full = self.mechanism.as_full(mask, self.heads, at[:, None, None, None], memory.shape[1])
-        if as_full is None or self.position.at_heads or is_readable():
-            return super().at(p, x, memory, at, mask=mask, slots=slots)
-        row = as_full.row(at, memory.shape[1], like=x)
-        return attention_of_one(p, gather_rows(x, at), memory, heads=self.heads, kv_heads=self.groups, mask=row)
-
-
-def attention_of_one(
-    p: Any, x: Array, memory: Array, *, heads: int, kv_heads: int | None = None, mask: Array | None = None
-) -> Array:
-    """`multi_head_attention` of one query a sequence, without making the sequence's keys and values. For inference.
-
-    A query compares itself with a key, and sums values: with one query, W_k and W_v can change sides.
-
-        q · (W_kᵀ m + b_k)  =  (W_k q) · m + q · b_k            for every token m of the memory
-        Σ w (W_vᵀ m + b_v)  =  W_vᵀ (Σ w m) + b_v Σ w
-
-    So W_k meets one query and W_v one sum, instead of n tokens each. q · b_k is the same for all tokens, and softmax
-    does not see it. Shapes: x (B, 1, D), memory (B, n, D), mask onto (B, heads, 1, n) -> y (B, 1, D).
-    """
-
-    def of_heads(W: Array) -> Array:
-        """A head's columns of W_k, W_v or a bias: what it shares with others, once for each."""
-        return for_each_head(split(W, kv_heads or heads), heads)
-
-    q, _ = dense(p["query"], x)
-    q = split(q, heads)                                              # (B, h, 1, d)
-    memory = memory[:, None]                                         # (B, 1, n, D), the same for all heads
-    s = q @ transpose_last(of_heads(p["key"]["W"]))                       # (B, h, 1, d) (h, d, D) -> (B, h, 1, D)
-    s = s @ transpose_last(memory)                                   # (B, h, 1, D) (B, 1, D, n) -> (B, h, 1, n)
-    s *= 1 / math.sqrt(q.shape[-1])
-    weights = softmax(s, mask)                                       # (B, h, 1, n)
-    a = weights @ memory @ of_heads(p["value"]["W"])                      # (B, h, 1, D) (h, D, d) -> (B, h, 1, d)
-    a = merge(a)
-    if "b" in p["value"]:
-        a += merge(row_sum(weights) * of_heads(p["value"]["b"][None]))
-    return dense(p["output"], a)[0] if "output" in p else a

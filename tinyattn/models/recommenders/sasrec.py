@@ -17,6 +17,7 @@ import numpy as np
 
 from ...backend import Array, get_xp
 from ...data import Batch
+from ...forms import replaceable
 from ...layers import (
     BLOCK_FORMS,
     FEED_FORWARDS,
@@ -41,8 +42,6 @@ from ...options import make_parts, option, part_options
 from ..mixing import with_parts
 from ..neural import NeuralRecommender
 from ..next_item import SEES_TARGETS, NextItemNetwork, SequenceOptions, last_position
-from ..one_history import OneHistory
-from ..one_token import Extend, with_one_token
 
 PARTS: dict[str, Any] = {
     "mechanism": MECHANISMS, "position": POSITIONS, "refine": REFINEMENTS, "mixer": MIXERS,
@@ -311,16 +310,14 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         x, kept = self.stack.extend(p["blocks"], self._items(p, ids), past)
         return self.norm_after.forward(p["norm"], x)[0] if self.last_norm else x, kept
 
-    def extending(self, p: Any) -> Extend:
-        """One item of one history comes sooner."""
-        extend, scale = partial(self.extend, p), math.sqrt(self.dim) if self.emb_scale else 1.0
-        if not self.last_norm or self.norm_after != self.block.norm:
-            return extend
-        return with_one_token(extend, self.block, p, lambda item, length: p["items"][item] * scale, lambda h: h)
+    @replaceable
+    def extending(self, p: Any) -> Callable[..., tuple[Array, Past]]:
+        return partial(self.extend, p)
 
-    def for_one(self, p: Any) -> OneHistory | None:
-        suits = self.padding == "hidden" and self.norm_after == self.block.norm and OneHistory.suits(self)
-        return OneHistory(self, p) if suits else None
+    @property
+    def is_plain(self) -> bool:
+        last = self.last_norm and self.norm_after == self.block.norm
+        return last and self.padding == "hidden" and not self.user_embedding
 
     @property
     def weights_are(self) -> str:  # type: ignore[override]
