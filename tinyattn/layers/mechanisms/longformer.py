@@ -5,15 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ...backend import Array, get_xp
 from ...forms import replaceable
 from ...ops import Mask, attention, attention_backward
 from ...ops.attention.patterns import NearAndGlobal, Pattern
 from ...options import option
+from ..dense import DenseCache, dense, dense_backward, dense_init
 from ..dropout_mask import dropout_mask
+from ..heads import for_each_head, merge, split, sum_of_groups
 from .patterned import Patterned
 
 PROJECTIONS = ("global_query", "global_key", "global_value")
+
+
+class ProjectionsCache(NamedTuple):
+    rows: int                            # so many tokens, the first ones, are projected
+    kv_heads: int
+    projected: tuple[DenseCache, ...]
+    position: Any                        # the position scheme, and what it remembers
+    placed: Any
 
 
 class Part(NamedTuple):
@@ -69,12 +81,41 @@ class Longformer(Patterned):
     name = "longformer"
     has_scores = False               # of two kinds, by two sets of projections
 
-    @property
-    def second_projections(self) -> tuple[str, ...]:
-        return PROJECTIONS if self.global_tokens else ()
+    def init_projections(self, rng: np.random.Generator, dim: int, kv_dim: int, bias: bool) -> dict[str, Any]:
+        if not self.global_tokens:
+            return {}
+        return {name: dense_init(rng, dim, d, bias) for name, d in zip(PROJECTIONS, (dim, kv_dim, kv_dim), strict=True)}
 
-    def second_rows(self, n: int, mask: Mask) -> int:
-        return min(self.global_tokens, n) if mask.causal else n
+    def project(
+        self, p: Any, x: Array, memory: Array, mask: Mask, heads: int, kv_heads: int, position: Any,
+        slots: Array | None,
+    ) -> tuple[dict[str, Array], Any]:  # fmt: skip
+        """Queries, keys and values of the tokens that global ones may look at: with a causal mask the first G alone."""
+        if not self.global_tokens:
+            return {}, None
+        rows = min(self.global_tokens, x.shape[-2]) if mask.causal else x.shape[-2]
+        tokens, of = [y[..., :rows, :] for y in (x, memory, memory)], (heads, kv_heads, kv_heads)
+        made, caches = zip(*(dense(p[name], y) for name, y in zip(PROJECTIONS, tokens, strict=True)), strict=True)
+        q, k, v = (for_each_head(split(y, h), heads) for y, h in zip(made, of, strict=True))
+        slots = None if slots is None else slots[..., :rows]
+        q, k, _, placed = position.enter(p.get("position"), q, k, slots)     # the terms, it has given before
+        return dict(zip(PROJECTIONS, (q, k, v), strict=True)), ProjectionsCache(rows, kv_heads, caches, position, placed)
+
+    def project_backward(
+        self, p: Any, dterms: dict[str, Array], cache: ProjectionsCache | None, dx: Array, dmemory: Array
+    ) -> dict[str, Any]:
+        if cache is None:
+            return {}
+        dq, dk, dv = (dterms[name] for name in PROJECTIONS)
+        dq, dk, _ = cache.position.enter_backward(p.get("position"), dq, dk, {}, cache.placed)
+        dk, dv = sum_of_groups(dk, cache.kv_heads), sum_of_groups(dv, cache.kv_heads)
+        grads = {}
+        for name, d, dense_cache, total in zip(
+            PROJECTIONS, (dq, dk, dv), cache.projected, (dx, dmemory, dmemory), strict=True
+        ):
+            d_tokens, grads[name] = dense_backward(p[name], merge(d), dense_cache)
+            total[..., : cache.rows, :] += d_tokens
+        return grads
 
     def refuse_length(self, longest: int) -> None:
         if self.global_tokens > longest:

@@ -34,15 +34,6 @@ def multi_head_init(
     return {name: dense_init(rng, dim, width, bias) for name, width in wide.items()}
 
 
-class SecondProjections(NamedTuple):
-    """What a second set of projections remembers: of the first `rows` tokens, under the mechanism's names."""
-
-    names: tuple[str, ...]
-    rows: int
-    projected: tuple[DenseCache, DenseCache, DenseCache]
-    placed: Any
-
-
 class MultiHeadPast(NamedTuple):
     """The KV cache of past tokens."""
 
@@ -62,7 +53,7 @@ class MultiHeadCache(NamedTuple):
     mechanism: Mechanism
     position: Position
     own_memory: bool = False    # did tokens take from one another?
-    second: SecondProjections | None = None     # of a mechanism with a second set of projections
+    more: Any = None            # what the mechanism's further projections remember
 
     @property
     def weights(self) -> Array:
@@ -106,16 +97,13 @@ def multi_head_attention(
     q, k, terms, placed = position.enter(p.get("position"), q, k, slots)
     mask = as_mask(mask)
     mechanism.refuse(mask, terms, dropout=rng is not None and rate > 0)
-    second = None
-    if mechanism.second_projections:
-        more, second = _second_projections(p, x, memory, heads, kv_heads, mask, mechanism, position, slots)
-        terms = terms | more
-    out, attended = mechanism.forward(p.get("mechanism"), q, k, v, mask, terms, rate, rng)
+    projected, more = mechanism.project(p, x, memory, mask, heads, kv_heads, position, slots)
+    out, attended = mechanism.forward(p.get("mechanism"), q, k, v, mask, terms | projected, rate, rng)
     y, output = merge(out), None                                # (..., n, D)
     if "output" in p:
         y, output = dense(p["output"], y)
     return y, MultiHeadCache(
-        query, key, value, placed, attended, output, heads, kv_heads, mechanism, position, second=second
+        query, key, value, placed, attended, output, heads, kv_heads, mechanism, position, more=more
     )
 
 
@@ -136,43 +124,8 @@ def multi_head_attention_backward(
     dmemory_v, grads["value"] = dense_backward(p["value"], merge(dv), cache.value)
     grads |= {name: part for name, part in (("mechanism", learned), ("position", placed)) if part}
     dmemory = dmemory_k + dmemory_v
-    if cache.second is not None:
-        _second_projections_backward(p, dterms, cache, dx, dmemory, grads)
+    grads |= cache.mechanism.project_backward(p, dterms, cache.more, dx, dmemory)
     return dx, dmemory, grads
-
-
-def _second_projections(
-    p: Any, x: Array, memory: Array, heads: int, kv_heads: int, mask: Mask, mechanism: Mechanism, position: Position,
-    slots: Array | None,
-) -> tuple[dict[str, Array], SecondProjections]:  # fmt: skip
-    """What `multi_head_attention` does with the first projections, with a second set, of the first tokens alone.
-
-    -> heads of queries, keys and values by name, cache.
-    """
-    rows = mechanism.second_rows(x.shape[-2], mask)
-    first = (x[..., :rows, :], memory[..., :rows, :], memory[..., :rows, :])
-    made = [dense(p[name], tokens) for name, tokens in zip(mechanism.second_projections, first, strict=True)]
-    q, k, v = (split(y, of) for (y, _), of in zip(made, (heads, kv_heads, kv_heads), strict=True))
-    k, v = for_each_head(k, heads), for_each_head(v, heads)
-    slots = None if slots is None else slots[..., :rows]
-    q, k, _, placed = position.enter(p.get("position"), q, k, slots)     # what else it gives, it has given before
-    query, key, value = (cache for _, cache in made)
-    names = mechanism.second_projections
-    return dict(zip(names, (q, k, v), strict=True)), SecondProjections(names, rows, (query, key, value), placed)
-
-
-def _second_projections_backward(
-    p: Any, dterms: dict[str, Array], cache: MultiHeadCache, dx: Array, dmemory: Array, grads: dict[str, Any]
-) -> None:
-    """The mirror of `_second_projections`: its gradients are added to dx, dmemory and grads."""
-    assert cache.second is not None
-    names, rows, projected, placed = cache.second
-    dq, dk, dv = (dterms[name] for name in names)
-    dq, dk, _ = cache.position.enter_backward(p.get("position"), dq, dk, {}, placed)
-    dk, dv = sum_of_groups(dk, cache.kv_heads), sum_of_groups(dv, cache.kv_heads)
-    for name, d, of, total in zip(names, (dq, dk, dv), projected, (dx, dmemory, dmemory), strict=True):
-        d_tokens, grads[name] = dense_backward(p[name], merge(d), of)
-        total[..., :rows, :] += d_tokens
 
 
 @dataclass(frozen=True)
@@ -244,9 +197,7 @@ class MultiHead(Mixer):
         self.refuse_dim(dim)
         width = dim // self.heads
         p = multi_head_init(rng, dim, bias=self.bias, output=self.output, kv_dim=self.groups * width)
-        columns_of = (dim, self.groups * width, self.groups * width)
-        for name, columns in zip(self.mechanism.second_projections, columns_of, strict=False):
-            p[name] = dense_init(rng, dim, columns, self.bias)
+        p |= self.mechanism.init_projections(rng, dim, self.groups * width, self.bias)
         optional = {
             "mechanism": self.mechanism.init(rng, self.heads, width),
             "position": self.position.init_heads(rng, self.heads, width),

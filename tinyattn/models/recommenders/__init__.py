@@ -16,6 +16,7 @@ from .markov import Markov
 from .mf import MF, MFNetwork
 from .narm import NARM, NARMNetwork
 from .popularity import Popularity
+from .ported import PortedNetwork
 from .sasrec import SASRec, SASRecNetwork
 from .stosa import STOSA, STOSANetwork
 from .timesvdpp import TimeSVDpp, TimeSVDppNetwork
@@ -51,6 +52,7 @@ __all__ = [
     "Markov",
     "NARMNetwork",
     "Popularity",
+    "PortedNetwork",
     "SASRec",
     "SASRecNetwork",
     "STOSANetwork",
