@@ -115,7 +115,7 @@ def test_only_tokens_that_are_global_are_projected_again(rng):
         _, cache = mixer.forward(p, x, mask=Mask(causal))
         assert [made.x.shape[-2] for made in cache.more.projected] == [rows] * 3
     _, cache = mixer.forward(p, x[:, :1], mask=Mask(causal=True))
-    assert cache.second.rows == 1
+    assert cache.more.rows == 1
     assert "global_query" not in MultiHead(1, Longformer(3, 0)).init(rng, 4)
 
 

@@ -70,7 +70,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         """`how` is as in `tinyattn.training.train`; validation is by NDCG@10."""
         network = self.make_network(data.n_items, data.n_users)
         chosen = split.sample(self.valid_users, self.seed) if split and self.valid_users else split
-        for warning in (network.sees_targets, self._idle_window(data)):
+        for warning in (network.sees_targets, self._idle_options(data)):
             if warning and how.get("progress", True) and ranks().number == 0:
                 print(f"note: {warning}", file=sys.stderr)
 
@@ -94,28 +94,30 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
     def sampling(self, data: Interactions) -> tuple[Any, ...]:
         """What a `Sampler` of this model's batches is given. An option of another loss is None.
 
-        Raises ValueError for a window that no history fills.
+        Raises ValueError for an option that no history fills, such as a window.
         """
-        self._idle_window(data)
+        self._idle_options(data)
         drawn = (self.n_negatives or 0, self.in_batch or 0.0, self.popularity_power or 0.0)
         return data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives, *drawn
 
-    def _idle_window(self, data: Interactions) -> str:
-        """A warning if `window` exceeds every history, else "": a smaller window learns the same.
+    def _idle_options(self, data: Interactions) -> str:
+        """A warning if an option counts more items than any history has, else "": a smaller one learns the same.
 
         Raises ValueError where it is not the default, which is meant for longer histories. It is refused when the model
         learns, not when it is made: scores of such a model are right, and its files open.
         """
-        window, longest = getattr(self, "window", None), int(np.max(data.lengths, initial=0))
-        if window is None or window <= min(self.maxlen, longest):
-            return ""
-        at_most, why = f"at most {longest}", "the longest history that is learned from has so many items"
-        if window > self.maxlen:
-            at_most, why = f"at most maxlen {self.maxlen}", "no history is longer"
-        (default,) = (o.default for o in options_of(self) if o.name == "window")
-        if self.get_params()["window"] != default:
-            raise ValueError(f"window is {window}, expected {at_most}: {why}")
-        return f"window is {window}, of which {at_most} are used: {why}"
+        longest = int(np.max(data.lengths, initial=0))
+        for name, default in ((o.name, o.default) for o in options_of(self) if o.option.items):
+            size = getattr(self, name)
+            if size is None or size <= min(self.maxlen, longest):
+                continue
+            at_most, why = f"at most {longest}", "the longest history that is learned from has so many items"
+            if size > self.maxlen:
+                at_most, why = f"at most maxlen {self.maxlen}", "no history is longer"
+            if size != default:
+                raise ValueError(f"{name} is {size}, expected {at_most}: {why}")
+            return f"{name} is {size}, of which {at_most} are used: {why}"
+        return ""
 
     def check_data(self, data: Interactions) -> None:
         self.sampler(data)

@@ -70,7 +70,7 @@ class Longformer(Patterned):
 
     window: int = option(
         16, "keys that a query looks at: its own and the N - 1 before it; not causal: N - 1 on either side",
-        at_least=1, at_most=100_000,
+        at_least=1, at_most=100_000, items=True,
     )  # fmt: skip
     global_tokens: int = option(
         1, "number of global tokens, the first of each sequence, with projections of their own: all look at them, and "
@@ -99,7 +99,8 @@ class Longformer(Patterned):
         q, k, v = (for_each_head(split(y, h), heads) for y, h in zip(made, of, strict=True))
         slots = None if slots is None else slots[..., :rows]
         q, k, _, placed = position.enter(p.get("position"), q, k, slots)     # the terms, it has given before
-        return dict(zip(PROJECTIONS, (q, k, v), strict=True)), ProjectionsCache(rows, kv_heads, caches, position, placed)
+        cache = ProjectionsCache(rows, kv_heads, caches, position, placed)
+        return dict(zip(PROJECTIONS, (q, k, v), strict=True)), cache
 
     def project_backward(
         self, p: Any, dterms: dict[str, Array], cache: ProjectionsCache | None, dx: Array, dmemory: Array

@@ -20,7 +20,7 @@ class Window(Full):
 
     window: int = option(
         16, "keys that a query looks at: its own and the N - 1 before it; not causal: N - 1 on either side",
-        at_least=1, at_most=100_000,
+        at_least=1, at_most=100_000, items=True,
     )  # fmt: skip
 
     name = "window"
