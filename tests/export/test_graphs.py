@@ -136,6 +136,13 @@ def test_a_graph_that_gives_other_scores_is_refused(monkeypatch):
         onnx_graph(model)
 
 
+def test_a_model_whose_scores_are_nan_has_no_graph():
+    model = untrained(SASRec)
+    model.parameters["norm"]["gamma"][...] = np.nan
+    with pytest.raises(NoGraphError, match=r"its scores would be nan from the library's"):
+        onnx_graph(model)
+
+
 @pytest.mark.parametrize(("off", "refused"), [(3e-5, True), (1.5e-5, True), (-1.5e-5, True), (5e-6, False)])
 def test_scores_may_be_off_by_a_hundred_thousandth_of_the_largest_of_their_row(off, refused, monkeypatch):
     """In one row, by the size of that row; where no score is above 1, by a hundred thousandth itself."""
