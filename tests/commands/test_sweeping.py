@@ -173,6 +173,17 @@ def test_a_table_of_what_has_finished_and_what_failed_by_name(tmp_path, capsys):
     assert (out / "runs.png").stat().st_size > 1000
 
 
+def test_a_value_of_0_and_one_that_is_false_name_their_rows(tmp_path, capsys):
+    out = tmp_path / "swept"
+    asking = grid(tmp_path, 'dropout = [0.0, 0.5]\nuser-embedding = [false, true]')
+    assert main(["sweep", str(asking), "--out", str(out)]) == 0
+    for name, run in json.loads((out / "sweep.json").read_text())["runs"].items():
+        finished(out / name, 0.1, **{key.replace("-", "_"): value for key, value in run.items()})
+    assert main(["collect", str(out)]) == 0
+    rows = [line.split("|")[1].strip() for line in capsys.readouterr().out.splitlines() if line.startswith("| dropout")]
+    assert sorted(rows) == [f"dropout {rate}, user-embedding {user}" for rate in (0.0, 0.5) for user in (False, True)]
+
+
 def test_a_run_that_is_not_the_sweeps_is_in_no_table(tmp_path, capsys):
     """A finished folder of its name may be of another sweep, and data may change between two runs."""
     out = tmp_path / "swept"

@@ -13,7 +13,7 @@ from tinyattn.models.recommenders.sasrec import PADDINGS
 from tinyattn.options import options_of
 from tinyattn.tree import leaves
 
-pytest.importorskip("onnx", reason="graphs are written with the package onnx")
+onnx = pytest.importorskip("onnx", reason="graphs are written with the package onnx")
 runtime = pytest.importorskip("onnxruntime", reason="graphs are computed with the package onnxruntime")
 
 from tinyattn.export import NoGraphError, export, functions, graphs, onnx_graph  # noqa: E402
@@ -39,7 +39,8 @@ def agrees(model):
     session = runtime.InferenceSession(onnx_graph(model))
     rows, ids, users = histories(model)
     given = {"ids": ids, "users": users}
-    assert session.get_outputs()[0].shape[1] == len(model.items) + 1
+    declared = onnx.load_from_string(onnx_graph(model)).graph.output[0].type.tensor_type.shape.dim[1].dim_value
+    assert session.get_outputs()[0].shape[1] == declared == len(model.items) + 1
     (found,) = session.run(["scores"], {source.name: given[source.name] for source in session.get_inputs()})
     expected = model.score(rows, users)
     assert found.shape == expected.shape
@@ -132,6 +133,13 @@ def test_a_graph_that_gives_other_scores_is_refused(monkeypatch):
     before = model.score
     monkeypatch.setattr(model, "score", lambda *given: before(*given) + 0.1)
     with pytest.raises(NoGraphError, match=r"its scores would be .* from the library's"):
+        onnx_graph(model)
+
+
+def test_a_model_whose_scores_are_nan_has_no_graph():
+    model = untrained(SASRec)
+    model.parameters["norm"]["gamma"][...] = np.nan
+    with pytest.raises(NoGraphError, match=r"its scores would be nan from the library's"):
         onnx_graph(model)
 
 

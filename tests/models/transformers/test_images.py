@@ -155,6 +155,13 @@ def test_swins_windows_are_a_dense_mask_and_bias():
     np.testing.assert_array_equal(shifted[0, 0] > 0, cell[:, None] == cell)
 
 
+@pytest.mark.parametrize(("height", "width", "shift"), [(8, 8, 2), (8, 4, 2), (4, 8, 2), (4, 4, 0)])
+def test_swin_shifts_windows_unless_one_is_the_whole_grid(height, width, shift):
+    sizes = SIZES | {"height": height, "width": width}
+    network = SwinNetwork(**sizes, patch=1, dim=8, heads=2, window=4, stages=1, layers=2)
+    assert [block.mixer.mechanism.shift for block in network.blocks[0]] == [0, shift]
+
+
 def test_swin_of_one_window_is_a_vit_that_reads_the_mean():
     """The window is the image, the table of distances is 0, and so are ViT's positions."""
     vit = ViTNetwork(**SIZES | {"width": 4}, patch=2, dim=8, heads=2, layers=2, readout="mean", eps=1e-5, dropout=0.0)
