@@ -181,7 +181,7 @@ def test_histories_on_trial_are_full_short_and_in_between(count):
     assert not np.array_equal(ids, other[0])
 
 
-def test_short_histories_are_align_with_targets_the_library_too(monkeypatch):
+def test_short_histories_are_held_against_the_library_too(monkeypatch):
     """A graph that is right for full histories alone."""
     model = untrained(SASRec)
     before = model.score

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from tests.covering import covering
-from tests.layers.forms import FORMS, block_of
 from tests.models.worlds import few_negatives, uneven
 from tests.strict import StrictArray, strict
 from tinyattn import backend, layers, ops
@@ -88,8 +87,8 @@ CALLS = {spec.function: ((), richest(spec)) for spec in SPECS.values() if spec.o
     "gather_rows": ((X, np.array([2, 0])), {}),
 }
 BY_NAME = {name: getattr(ops if hasattr(ops, name) else layers, name) for name in CALLS}
-for form in FORMS:
-    block = block_of(form, hidden=5, rate=0.3)
+for form in BLOCK_FORMS:
+    block = layers.Block(layers.MultiHead(2), form, feed_forward=layers.FeedForward(5), rate=0.3)
     BY_NAME[form] = block.forward
     CALLS[form] = ((noisy(block.init(R, 4)), X), {"mask": HEADS["mask"], "rng": np.random.default_rng(1)})
 NO_ARITHMETIC = {"as_mask", "paired", "window_shape", "shifted_windows", "glorot", "kernel_shifts", "nbytes"}
@@ -673,7 +672,7 @@ def test_the_engine_is_shown_on_request():
     assert {"layer_norm", "linear", "softmax", "attention", "attention_backward", "multi_head_attention"} <= names[0]
     assert not {"norm_linear", "fused_attention", "keep_mask"} & names[0]
     assert not any(name.startswith("_") for name in names[0])
-    assert {"norm_linear", "fused_attention", "_tiles", "keep_mask", "fused_pre_block"} <= names[1]
+    assert {"norm_linear", "fused_attention", "_tiles", "keep_mask", "Block.forward"} <= names[1]
     assert not {"softmax", "attention"} & names[1]
     assert len(read) < len(engine)
     shown = trace(ops.fused_attention, Q, K, V)  # what is traced itself is traced as it is

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import to_numpy
-from ..forms import readable
+from ..forms import FASTER, readable
 from .memory import blank_memory
 from .records import Call, Entry, array_leaves, is_array, label_all, prune
 from .sources import result_names, statement_at
@@ -33,6 +33,8 @@ _PASSES_ON = [LIBRARY / name for name in ("layers", "models", "ops/masks.py")]  
 _OF_THE_ENGINE = LIBRARY / "random.py"              # and the library's private functions: listed with engine=True only
 _GENERATOR = 0x20 | 0x80 | 0x200                    # code flags: generator, coroutine, asynchronous generator
 
+
+_READABLE_NAMES = {place: name.rpartition(".")[2] for name, place in FASTER.items()}
 
 STEPS = 100_000                                     # nobody reads more; a loop without end would have no other bound
 
@@ -308,15 +310,22 @@ def _implies_weights(value: Any) -> bool:
 
 
 def _called(frame: FrameType) -> str:
-    """A method with its object's class, for there are many of that name: "LayerNorm.forward"."""
+    """A method with its object's class, for there are many of that name: "LayerNorm.forward".
+
+    A faster form goes by the name of the readable one.
+    """
     owner, name = frame.f_locals.get("self"), frame.f_code.co_name
+    readable_name = _READABLE_NAMES.get(f"{frame.f_globals.get('__name__', '').removeprefix('tinyattn.')}.{name}")
+    if readable_name is not None:
+        name = readable_name
+        owner = frame.f_locals.get(frame.f_code.co_varnames[0])
     return name if owner is None or not hasattr(type(owner), name) else f"{type(owner).__name__}.{name}"
 
 
 def _result_names(frame: FrameType) -> tuple[str, ...]:
     """The names of the results of this frame's function; see `result_names`."""
     name, owner = frame.f_code.co_name, frame.f_locals.get("self")
-    found = getattr(type(owner), name, None) if owner is not None else frame.f_globals.get(name)
+    found = inspect.unwrap(getattr(type(owner), name, None) if owner is not None else frame.f_globals.get(name))
     opposite = "backward" if owner is not None and name == "forward" else f"{name}_backward"
     backward = getattr(type(owner), opposite, None) if owner is not None else frame.f_globals.get(opposite)
     if getattr(found, "__code__", None) is not frame.f_code:
