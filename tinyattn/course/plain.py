@@ -1,38 +1,94 @@
-"""The spec of an exercise that asks for a function of no op: all that is asked is that its numbers are right."""
+"""Specs of exercises that ask for a function of no op, and families of wrong answers to them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import inspect
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from ..check.cases import CaseDrawer
-from ..check.property import Property, close, stating
+from ..check.property import close, stating
 from ..check.spec import Spec
 from ..check.subject import Subject
 
+Cases = Callable[[CaseDrawer], dict[str, Any]]
+
 
 def plain_spec(
-    name: str, says: str, case: Callable[[CaseDrawer], dict[str, Any]], ours: Callable[..., Any], *outputs: str
-) -> Spec:
-    """A spec whose only property is that the answer gives what `ours` gives, its results being called `outputs`."""
-    properties: list[Property] = []
-    states = stating(name, properties)
+    name: str, says: str, case: Cases, ours: Callable[..., Any], *outputs: str,
+    atol: float | Callable[[dict[str, Any]], float] = 1e-6, extreme: str = "", extremes: Iterable[dict[str, Any]] = (),
+) -> Spec:  # fmt: skip
+    """A spec whose only property is that the answer gives what `ours` gives, its results being called `outputs`.
 
-    @states("rounding", says, "oracle", hint="Do the example above on paper.")
-    def by_hand(op: Subject, **case: Any) -> None:
-        expected = ours(**case)
-        both = op.outputs(**case), expected if len(outputs) > 1 else (expected,)
-        for output, got, x in zip(outputs, *both, strict=True):
-            close(got, x, 1e-6, output)
-
-    return Spec(
+    `atol` is the tolerance, or a function of the case that gives it. `extremes` are further cases, which must give the
+    same within 1e-6; `extreme` is the statement about them.
+    """
+    spec = Spec(
         name=name,
         says=says,
         function=name,
         case=case,
         ours=lambda: SimpleNamespace(**{name: ours}),
-        properties=properties,
+        properties=[],
         outputs=outputs,
         common=False,
     )
+    states = stating(name, spec.properties)
+
+    def compare(op: Subject, case: dict[str, Any], atol: float) -> None:
+        expected = ours(**case)
+        both = op.outputs(**case), expected if len(outputs) > 1 else (expected,)
+        for output, got, x in zip(outputs, *both, strict=True):
+            if np.any(np.isinf(x)) and np.shape(got) == np.shape(x):             # -∞ less -∞ is no number
+                got, x = (np.where(got == x, 0, one) for one in (got, x))
+            close(got, x, atol, output)
+
+    @states("rounding" if atol else "exact", says, "oracle")
+    def by_hand(op: Subject, **case: Any) -> None:
+        compare(op, case, atol(case) if callable(atol) else atol)
+
+    if extreme:
+
+        @states("rounding", extreme, "extremes", once=True)
+        def in_extremes(op: Subject, **case: Any) -> None:
+            for each in extremes:
+                compare(op, each, 1e-6)
+
+    return spec
+
+
+def op_spec(
+    name: str, says: str, case: Cases, ours: Callable[..., Any], *outputs: str,
+    backward: Callable[..., Any] | None = None, oracle: Callable[..., Any] | None = None, **fields: Any,
+) -> Spec:  # fmt: skip
+    """A spec with the properties that all ops have in common. Without an `oracle`, `ours` is its own."""
+    functions = {name: ours} | ({f"{name}_backward": backward} if backward else {})
+    return Spec(
+        name=name,
+        says=says,
+        function=name,
+        case=case,
+        ours=lambda: SimpleNamespace(**functions),
+        properties=[],
+        outputs=outputs,
+        oracle=oracle or ours,
+        **fields,
+    )
+
+
+def variants(f: Callable[..., Any]) -> Callable[..., Callable[..., Any]]:
+    """`variants(f)(line=...)` is `f` with one line written otherwise; keyword-only arguments of `f` are its lines."""
+    signature = inspect.signature(f)
+    arguments = [p for p in signature.parameters.values() if p.kind is not p.KEYWORD_ONLY]
+
+    @functools.wraps(f)
+    def make(**lines: Any) -> Callable[..., Any]:
+        variant: Any = functools.partial(f, **lines)
+        variant.__name__, variant.__signature__ = f.__name__, signature.replace(parameters=arguments)
+        return variant
+
+    return make

@@ -355,10 +355,10 @@ RIGHT = {
 }  # fmt: skip
 
 WRONG = {
-    "my_rnn": tuple((wrong, "") for wrong, *_ in WRONG_RNN),
-    "repaired_scan": tuple((wrong, "") for wrong, *_ in WRONG_SCAN),
+    "my_rnn": tuple((wrong, "") for wrong in WRONG_RNN.values()),
+    "repaired_scan": tuple((wrong, "") for wrong in WRONG_SCAN.values()),
     "my_rnn_backward": (
-        *((wrong, "") for wrong, *_ in WRONG_BACKWARD),
+        *((wrong, "") for wrong in WRONG_BACKWARD.values()),
         (dx_doubled, ""),
         (dW_from_dh, ""),
         (both_late, ""),
@@ -366,6 +366,6 @@ WRONG = {
         (dW_not_summed, ""),
         (no_dU, ""),
     ),
-    "repaired_gru": tuple((wrong, "") for wrong, *_ in WRONG_GRU),
-    "my_additive_scores": tuple((wrong, "") for wrong, *_ in WRONG_ADDITIVE),
+    "repaired_gru": tuple((wrong, "") for wrong in WRONG_GRU.values()),
+    "my_additive_scores": tuple((wrong, "") for wrong in WRONG_ADDITIVE.values()),
 }

@@ -49,8 +49,7 @@ def _first_axis(s: Any) -> Any:
     return e / np.sum(e, axis=0, keepdims=True)
 
 
-WRONG_SOFTMAX = PROSE.said(
-    "my_softmax.mistakes",
+WRONG_SOFTMAX = dict(
     shares=lambda s: s / np.where(np.sum(s, axis=-1, keepdims=True) == 0, 1, np.sum(s, axis=-1, keepdims=True)),
     squares=lambda s: s**2 / np.maximum(np.sum(s**2, axis=-1, keepdims=True), 1e-300),
     hard=lambda s: np.eye(s.shape[-1], dtype=s.dtype)[np.argmax(s, axis=-1)],
@@ -146,8 +145,7 @@ def _scores_for_weights(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
 
 
 OF_THE_ZOO = ("no_scale", "scale_d", "scale_mult", "scale_of_keys", "softmax_axis", "softmax_flat", "cosine")
-TEMPTING = PROSE.said(
-    "self_lookup.mistakes",
+TEMPTING = dict(
     **{bug: with_the_zoos(bug) for bug in OF_THE_ZOO},
     queries_and_keys_exchanged=lambda x, W_q, W_k, W_v: self_lookup(x, W_k, W_q, W_v),
     keys_and_values_exchanged=lambda x, W_q, W_k, W_v: self_lookup(x, W_q, W_v, W_k),
@@ -182,8 +180,7 @@ SELF_LOOKUP = Spec(
 )
 
 EXERCISES = PROSE.exercises(
-    nine_tenths=Number(_temperature, tolerance=0.01, tempting=PROSE.said(
-    "nine_tenths.mistakes",
+    nine_tenths=Number(_temperature, tolerance=0.01, tempting=dict(
     inverted=lambda: math.log(9) / 2,
     other_weight_forgotten=lambda: 2 / math.log(10),
     lead_at_temperature_one=lambda: math.log(9),
@@ -191,8 +188,7 @@ EXERCISES = PROSE.exercises(
     )),
     my_softmax=Function("softmax", tempting=WRONG_SOFTMAX, also=_of_one_row),
     self_lookup=Function(SELF_LOOKUP, tempting=TEMPTING),
-    zero_query=Number(_zero_query, tolerance=0.01, tempting=PROSE.said(
-    "zero_query.mistakes",
+    zero_query=Number(_zero_query, tolerance=0.01, tempting=dict(
     output_zero=lambda: 0.0,
     sum_of_values=lambda: sum(VALUES),
     largest_value=lambda: max(VALUES),

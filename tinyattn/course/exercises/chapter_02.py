@@ -51,8 +51,7 @@ def _output_divided(q: Any, k: Any, v: Any) -> Any:
     return out / math.sqrt(max(q.shape[-1], 1)), p
 
 
-WRONG_ATTENTION = PROSE.said(
-    "my_attention.mistakes",
+WRONG_ATTENTION = dict(
     logits_as_weights=lambda q, k, v: (_logits(q, k) @ v, _logits(q, k)),
     logits_for_weights=lambda q, k, v: (ops.attention(q, k, v)[0], _logits(q, k)),
     divided_too_late=_divided_too_late,
@@ -64,8 +63,7 @@ EXERCISES = PROSE.exercises(
     score_std=Number(
         _score_std,
         tolerance=0.05,
-        tempting=PROSE.said(
-            "score_std.mistakes",
+        tempting=dict(
             variance=lambda: D,
             after_dividing=lambda: 1.0,
             factor_that_divides=lambda: 1 / math.sqrt(D),
@@ -74,8 +72,7 @@ EXERCISES = PROSE.exercises(
         computed=f"On paper √{D} = {math.isqrt(D)}; the library measures {{}} over {PAIRS:,} pairs.",
     ),
     my_attention=Function("attention", tempting=WRONG_ATTENTION, names=(("weights", "p"),)),
-    transformer_divisor=Number(_divisor, tolerance=0.01, tempting=PROSE.said(
-        "transformer_divisor.mistakes",
+    transformer_divisor=Number(_divisor, tolerance=0.01, tempting=dict(
         root_of_the_width=lambda: math.sqrt(WIDTH),
         width_of_a_head=lambda: WIDTH // HEADS,
         factor_for_divisor=lambda: math.sqrt(HEADS / WIDTH),

@@ -90,7 +90,7 @@ def _scaled(dq_by: float, dk_by: float) -> Any:
     return backward
 
 
-WRONG_SCALE = PROSE.said(
+WRONG_SCALE = PROSE.attach(
     "mistakes", dk_not_scaled=_scaled(0, 1), dq_not_scaled=_scaled(1, 0), neither_scaled=_scaled(1, 1)
 )
 
@@ -102,8 +102,7 @@ def _plain_mean(dout: Any, q: Any, k: Any, v: Any, p: Any) -> Any:
     return ds @ k, np.swapaxes(ds, -1, -2) @ q, np.swapaxes(p, -1, -2) @ dout
 
 
-WRONG_TIED = PROSE.said(
-    "repaired_tied_backward.mistakes",
+WRONG_TIED = dict(
     first_use_only=_with_dW(lambda first, second: first),
     second_use_only=_with_dW(lambda first, second: second),
     mean_of_both=_with_dW(lambda first, second: (first + second) / 2),
@@ -118,20 +117,20 @@ EXERCISES = PROSE.exercises(
         part="backward",
         forward=_attention,
         names=(("weights", "p"),),
-        tempting=(*PROSE.said("my_attention_backward.mistakes", plain_mean=_plain_mean), *WRONG_SCALE),
+        tempting=(*PROSE.attach("my_attention_backward.mistakes", plain_mean=_plain_mean), *WRONG_SCALE),
     ),
     repaired_backward=Function(
         "attention",
         part="backward",
         forward=_attention,
         names=(("weights", "p"),),
-        tempting=(*PROSE.said("repaired_backward.mistakes", plain_mean=_plain_mean), *WRONG_SCALE),
+        tempting=(*PROSE.attach("repaired_backward.mistakes", plain_mean=_plain_mean), *WRONG_SCALE),
     ),
     repaired_tied_backward=Function(TIED, part="backward", forward=_tied, tempting=WRONG_TIED),
     key_bias_gradient=Number(
         _key_bias,
         tolerance=1e-6,
-        tempting=PROSE.said("key_bias_gradient.mistakes", gradient_of_one=lambda: 1.0, six_keys_added=lambda: 6.0),
+        tempting=dict(gradient_of_one=lambda: 1.0, six_keys_added=lambda: 6.0),
     ),
     same_for_keys_and_queries=Property(
         "attention",

@@ -102,8 +102,7 @@ DECODER = Spec(
     oracle=_by_loops,
     scale=lambda case: 10.0,
 )
-TEMPTING = PROSE.said(
-    "my_decoder_weights.mistakes",
+TEMPTING = dict(
     first_queries=_first_queries,
     strict=_masked(lambda i, j, real: (j < i) & (j < real)),
     peeks=_masked(lambda i, j, real: (j <= i + 1) & (j < real)),
@@ -140,8 +139,7 @@ def _rest_is_kept(model: Any) -> str:
 
 
 EXERCISES = PROSE.exercises(
-    loss_of_a_cheat=Number(_loss_of_a_cheat, tolerance=0.03, tempting=PROSE.said(
-        "loss_of_a_cheat.mistakes",
+    loss_of_a_cheat=Number(_loss_of_a_cheat, tolerance=0.03, tempting=dict(
         no_loss=lambda: 0.0,
         honest_loss=lambda: math.log(SYMBOLS),
         in_bits=lambda: math.log2(SYMBOLS) / POSITIONS,

@@ -154,16 +154,14 @@ FROM_HEADS = Spec(
 
 
 EXERCISES = PROSE.exercises(
-    one_head_share=Number(_one_head_share, tolerance=0.04, tempting=PROSE.said(
-        "one_head_share.mistakes",
+    one_head_share=Number(_one_head_share, tolerance=0.04, tempting=dict(
         both_whole=lambda: 1.0,
         line_not_scaled=lambda: 0.25,
         more_than_half=lambda: 0.75,
         nothing=lambda: 0.0,
         correlation=lambda: 1 / np.sqrt(2),
     )),
-    to_heads=Function(TO_HEADS, tempting=PROSE.said(
-        "to_heads.mistakes",
+    to_heads=Function(TO_HEADS, tempting=dict(
         reshape_alone=lambda x, W, heads: _cut(x @ W, heads),
         interleaved=_interleaved,
         slices_of_x=_slices_of_x,
@@ -173,15 +171,13 @@ EXERCISES = PROSE.exercises(
         last_head_first=lambda x, W, heads: np.array(split(x @ W, heads)[..., ::-1, :, :]),
     )),
     my_multi_head=Function("multi_head_attention"),
-    score_rank=Number(_score_rank, tolerance=0.001, exactly=True, tempting=PROSE.said(
-        "score_rank.mistakes",
+    score_rank=Number(_score_rank, tolerance=0.001, exactly=True, tempting=dict(
         number_of_tokens=lambda: TOKENS,
         width_of_a_token=lambda: WIDTH,
         number_of_heads=lambda: HEADS,
         tokens_over_heads=lambda: TOKENS / HEADS,
     )),
-    from_heads_backward=Function(FROM_HEADS, part="backward", tempting=PROSE.said(
-        "from_heads_backward.mistakes",
+    from_heads_backward=Function(FROM_HEADS, part="backward", tempting=dict(
         dout_cut=lambda dy, out, W_o: (_cut(dy @ W_o.T, out.shape[-3]), _outer(merge(out), dy)),
         dW_cut=lambda dy, out, W_o: (split(dy @ W_o.T, out.shape[-3]), _outer(_uncut(out), dy)),
         both_cut=lambda dy, out, W_o: (_cut(dy @ W_o.T, out.shape[-3]), _outer(_uncut(out), dy)),

@@ -102,8 +102,7 @@ def _feature_as_hand(slots: Any, D: int) -> Any:
     return np.where(np.arange(D) % 2 == 0, np.sin(angles), np.cos(angles))
 
 
-WRONG_SINUSOIDS = PROSE.said(
-    "my_sinusoids.mistakes",
+WRONG_SINUSOIDS = dict(
     counted_from_one=lambda slots, D: _clock(np.asarray(slots) + 1, _speeds(D)),
     sine_and_cosine_exchanged=lambda slots, D: _clock(slots, _speeds(D), np.cos, np.sin),
     halves_of_PE=_halves_of_PE,
@@ -189,8 +188,7 @@ def _one_angle(x: Any, cos: Any, sin: Any, sign: int = 1) -> Any:
     return _pairs(x, cos[..., :1], sin[..., :1], 1, -sign, sign, 1)
 
 
-WRONG_ROPE = PROSE.said(
-    "my_rope.mistakes",
+WRONG_ROPE = dict(
     other_way_round=_turn(1, 1, -1, 1),
     halves=_halves,
     written_apart=_written_apart,
@@ -206,8 +204,7 @@ WRONG_ROPE = PROSE.said(
     added=lambda x, cos, sin: x + np.stack([cos, sin], axis=-1).reshape(*cos.shape[:-1], -1),
 )
 
-WRONG_ROPE_BACKWARD = PROSE.said(
-    "my_rope_backward.mistakes",
+WRONG_ROPE_BACKWARD = dict(
     forward_again=_turn(1, -1, 1, 1),
     halves=lambda dy, cos, sin: _halves(dy, cos, sin, -1),
     written_apart=lambda dy, cos, sin: _written_apart(dy, cos, sin, -1),
@@ -232,8 +229,7 @@ EXERCISES = PROSE.exercises(
         gives=("multi_head_attention",),
         others=("split_no_T",),
     ),
-    orders_told_apart=Number(_orders_told_apart, tolerance=1e-6, tempting=PROSE.said(
-        "orders_told_apart.mistakes",
+    orders_told_apart=Number(_orders_told_apart, tolerance=1e-6, tempting=dict(
         second_sees_a_set=lambda: (1.0, 1.0),
         first_tells_orders_apart=lambda: (24.0, 24.0),
         attentions_exchanged=lambda: (24.0, 1.0),
@@ -241,8 +237,7 @@ EXERCISES = PROSE.exercises(
         orders_taken_alike=lambda: (1.0, 6.0),
     )),
     my_sinusoids=Function(SINUSOIDS, tempting=WRONG_SINUSOIDS),
-    bucket_of_100=Number(_bucket, exactly=True, tempting=PROSE.said(
-        "bucket_of_100.mistakes",
+    bucket_of_100=Number(_bucket, exactly=True, tempting=dict(
         second_term_alone=lambda: 14,
         one_too_low=lambda: 29,
         rounded_up=lambda: 31,

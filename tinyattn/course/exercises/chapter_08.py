@@ -59,20 +59,17 @@ def _only_normalised(
 
 
 EXERCISES = PROSE.exercises(
-    my_layer_norm=Function("layer_norm", takes=("eps",), conventions=False, tempting=PROSE.said(
-        "my_layer_norm.mistakes",
+    my_layer_norm=Function("layer_norm", takes=("eps",), conventions=False, tempting=dict(
         eps_outside=_eps_outside,
         rstd_squared=_rstd_squared,
         over_the_batch=_over_the_batch,
     )),
-    my_layer_norm_backward=Function("layer_norm", part="backward", tempting=PROSE.said(
-        "my_layer_norm_backward.mistakes",
+    my_layer_norm_backward=Function("layer_norm", part="backward", tempting=dict(
         rstd_for_x_hat=_rstd_for_x_hat,
     )),
     each_token_alone=Property("layer_norm", "axis", gives=("layer_norm",), others=("all_axes",)),
-    repaired_block=Function("block", tempting=PROSE.said("repaired_block.mistakes", only_normalised=_only_normalised)),
-    stream_std=Number(_stream_std, tolerance=0.01, computed="A simulation gives {}.", tempting=PROSE.said(
-        "stream_std.mistakes",
+    repaired_block=Function("block", tempting=dict(only_normalised=_only_normalised)),
+    stream_std=Number(_stream_std, tolerance=0.01, computed="A simulation gives {}.", tempting=dict(
         variance=lambda: 1.0 + 2 * BLOCKS,
         variance_without_the_start=lambda: 2.0 * BLOCKS,
         start_missing=lambda: math.sqrt(2 * BLOCKS),

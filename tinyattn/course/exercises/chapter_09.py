@@ -59,7 +59,7 @@ def _one_doubled(dy: Any, x: Any) -> Any:
 
 
 W = np.random.default_rng(1).standard_normal((4, 2))
-RIGHT_PAIRS = PROSE.said(
+RIGHT_PAIRS = PROSE.attach(
     "my_gradcheck.right",
     tanh=(np.tanh, _tanh_backward, (3, 4)),
     other_shape=(lambda x: x @ W, lambda dy, x: dy @ W.T, (5, 4)),
@@ -69,7 +69,7 @@ RIGHT_PAIRS = PROSE.said(
     relu=(ops.relu, lambda dy, x: ops.relu_backward(dy, x), (3, 4)),
     large_gradients=(lambda x: 1e6 * np.tanh(x), lambda dy, x: 1e6 * _tanh_backward(dy, x), (3, 4)),
 )
-WRONG_PAIRS = PROSE.said(
+WRONG_PAIRS = PROSE.attach(
     "my_gradcheck.wrong",
     softmax_without_row_sum=(ops.softmax, lambda dy, x: ops.softmax(x) * dy, (3, 4)),
     zero_gradient=(ops.softmax, lambda dy, x: 0 * x, (3, 4)),
@@ -123,15 +123,13 @@ EXERCISES = PROSE.exercises(
         tolerance=0.0,
         exactly=True,
         computed="Of the ten bugs, {} shows.",
-        tempting=PROSE.said(
-            "caught_by_one_token.mistakes",
+        tempting=dict(
             none_shows=lambda: 0,
             diagonal_shows_too=lambda: 2,
             others_show_too=lambda: 3,
         ),
     ),
-    repaired_rms_backward=Function("rms_norm", part="backward", tempting=PROSE.said(
-        "repaired_rms_backward.mistakes",
+    repaired_rms_backward=Function("rms_norm", part="backward", tempting=dict(
         one_mean_for_all=_with_mean(lambda x: np.mean(x) if x.size else 0),
         summed=_with_mean(lambda x: np.sum(x, axis=-1, keepdims=True)),
         down_the_columns=_with_mean(lambda x: np.mean(x, axis=0)),

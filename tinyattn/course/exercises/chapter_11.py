@@ -47,8 +47,7 @@ def _off(f: Any) -> Any:
 
 
 _mean_ranks = _off(lambda above, equal: 1 + above + equal / 2)             # the right ones
-WRONG_RANKS = PROSE.said(
-    "my_mean_ranks.mistakes",
+WRONG_RANKS = dict(
     ties_in_favour=_off(lambda above, equal: 1 + above),
     ties_against=_off(lambda above, equal: 1 + above + equal),
     itself_a_tie=_off(lambda above, equal: 1 + above + (equal + 1) / 2),
@@ -126,8 +125,7 @@ def _shares(sequences: Any, n_items: int) -> Any:
     return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
 
 
-WRONG_COUNTS = PROSE.said(
-    "repaired_counts.mistakes",
+WRONG_COUNTS = dict(
     test_item_counted=lambda sequences, n_items: _counted(sequences[:, :-1], sequences[:, 1:], n_items),
     one_item_too_few=lambda sequences, n_items: _counted(sequences[:, :-3], sequences[:, 1:-2], n_items),
     first_item_left_out=lambda sequences, n_items: _counted(sequences[:, 1:-1], sequences[:, 2:], n_items),
@@ -190,8 +188,7 @@ def _changed_sum(terms: Any) -> Any:
     return lambda ranks, N, m, k: sum(terms((ranks - 1) / N, N, m, k)) + 0.0 * ranks
 
 
-WRONG_HITS = PROSE.said(
-    "my_sampled_hit.mistakes",
+WRONG_HITS = dict(
     one_term_too_many=lambda ranks, N, m, k: sampled_hit(ranks, N, m, k + 1),
     last_term_missing=lambda ranks, N, m, k: sampled_hit(ranks, N, m, k - 1) + 0.0 * ranks,
     itself_above=lambda ranks, N, m, k: sampled_hit(ranks + 1, N, m, k),
@@ -237,8 +234,7 @@ EXERCISES = PROSE.exercises(
     my_mean_ranks=Function(MEAN_RANKS, tempting=WRONG_RANKS),
     repaired_counts=Function(COUNTS, tempting=WRONG_COUNTS),
     my_sampled_hit=Function(SAMPLED_HIT, tempting=WRONG_HITS),
-    best_of_twenty=Number(lambda: _best_of(MODELS, PEOPLE), tolerance=0.15, tempting=PROSE.said(
-        "best_of_twenty.mistakes",
+    best_of_twenty=Number(lambda: _best_of(MODELS, PEOPLE), tolerance=0.15, tempting=dict(
         no_higher=lambda: 0.0,
         error=_error,
         number_itself=lambda: TRUE_RATE + _best_of(MODELS, PEOPLE),

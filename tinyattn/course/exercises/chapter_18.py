@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ... import ops
 from ...check.cases import CaseDrawer
-from ...check.property import Property as Law
-from ...check.property import close, largest, rounding, stating
-from ...check.spec import Spec
-from ...check.subject import Subject
+from ...check.property import largest, rounding
 from ..graders import Function, Number
+from ..plain import plain_spec, variants
 from ..prose import Prose
 
 CHAPTER = 18
@@ -25,10 +22,17 @@ GRID, SIDE, WIDTH = 56, 7, 96                # of window_saving: Swin's first st
 # --- my_patch_gradients ---------------------------------------------------------------------------------------------
 
 
-def _patch_gradients(dy: Any, x: Any, W: Any) -> Any:
-    flat = W.reshape(-1, W.shape[-1])
-    dW = ops.patchify(x, len(W)).T @ dy
-    return ops.patchify_backward(dy @ flat.T, x, len(W)), dW.reshape(W.shape)
+@variants
+def _gradients_with(
+    dy: Any, x: Any, W: Any, *,
+    rows_of: Any = ops.patchify, back: Any = ops.patchify_backward,
+    dW_of: Any = lambda rows, dy, W: (rows.T @ dy).reshape(W.shape), flat: Any = lambda W: W.reshape(-1, W.shape[-1]),
+    of_dx: float = 1.0, exchanged: bool = False,
+) -> Any:  # fmt: skip
+    """-> dx, dW of y = patches(x) W."""
+    dx = of_dx * back(dy @ flat(W).T, x, len(W))
+    dW = dW_of(rows_of(x, len(W)), dy, W)
+    return (dW, dx) if exchanged else (dx, dW)
 
 
 def _patches_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -36,71 +40,24 @@ def _patches_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"dy": draw.array(u * v, D), "x": draw.array(u * P, v * P, C), "W": draw.array(P, P, C, D)}
 
 
-_OF_PATCHES: list[Law] = []
-_patches_state = stating("patch_gradients", _OF_PATCHES)
-
-
-@_patches_state("rounding", "the gradients of y = patches(x) @ W, a token a patch", "oracle",
-                hint="Do the example on paper.")  # fmt: skip
-def _of_patches(op: Subject, **case: Any) -> None:
-    atol = 30 * rounding(case["x"].dtype, case["x"].size, largest(*case.values(), 1) ** 2)
-    for name, got, expected in zip(PATCHES.outputs, op.outputs(**case), _patch_gradients(**case), strict=True):
-        close(got, expected, atol, name)
-
-
-PATCHES = Spec(
-    name="patch_gradients",
-    says="y = patches(x) W, so d patches = dy Wᵀ, which goes back to its places, and dW = patches(x)ᵀ dy",
-    function="patch_gradients",
-    case=_patches_case,
-    ours=lambda: SimpleNamespace(patch_gradients=_patch_gradients),
-    properties=_OF_PATCHES,
-    outputs=("dx", "dW"),
-    common=False,
-)
-
-
-def _tiles(x: Any, P: int) -> Any:
-    """(u, P, v, P, C): the image, with each side cut in two axes."""
-    h, w, C = x.shape
-    return x.reshape(h // P, P, w // P, P, C)
-
-
-def _gradients_with(
-    rows_of: Any = lambda x, P: ops.patchify(x, P), back: Any = lambda dp, x, P: ops.patchify_backward(dp, x, P),
-    dW_of: Any = lambda rows, dy, W: (rows.T @ dy).reshape(W.shape), flat: Any = lambda W: W.reshape(-1, W.shape[-1]),
-    of_dx: float = 1.0, turned: bool = False,
-) -> Any:  # fmt: skip
-    """Both gradients, with one line written otherwise."""
-
-    def gradients(dy: Any, x: Any, W: Any) -> Any:
-        dx = of_dx * back(dy @ flat(W).T, x, len(W))
-        dW = dW_of(rows_of(x, len(W)), dy, W)
-        return (dW, dx) if turned else (dx, dW)
-
-    return gradients
+PATCHES = plain_spec(
+    "patch_gradients", "the gradients of y = patches(x) @ W, a token a patch", _patches_case, _gradients_with(),
+    "dx", "dW", atol=lambda case: 30 * rounding(case["x"].dtype, case["x"].size, largest(*case.values(), 1) ** 2),
+)  # fmt: skip
 
 
 def _columns_first(x: Any, P: int) -> Any:
-    """The patches from top to bottom, and then the next column of them."""
-    return _tiles(x, P).transpose(2, 0, 1, 3, 4).reshape(-1, P * P * x.shape[-1])
-
-
-def _turned_inside(dp: Any, x: Any, P: int) -> Any:
-    """Rows and columns of a patch have changed places."""
+    """The patches column by column."""
     h, w, C = x.shape
-    return dp.reshape(h // P, w // P, P, P, C).transpose(0, 3, 1, 2, 4).reshape(x.shape)
+    return x.reshape(h // P, P, w // P, P, C).transpose(2, 0, 1, 3, 4).reshape(-1, P * P * C)
 
 
-def _turned_patches(dp: Any, x: Any, P: int) -> Any:
-    """The patches go back column by column."""
+def _put_back(dp: Any, x: Any, P: int, axes: str) -> Any:
+    """Patches put back, their axes read in this order: u, v of the patch, y, x inside it, c the channel."""
     h, w, C = x.shape
-    return dp.reshape(w // P, h // P, P, P, C).transpose(1, 2, 0, 3, 4).reshape(x.shape)
-
-
-def _channels_first_back(dp: Any, x: Any, P: int) -> Any:
-    h, w, C = x.shape
-    return dp.reshape(h // P, w // P, C, P, P).transpose(0, 3, 1, 4, 2).reshape(x.shape)
+    sizes = {"u": h // P, "v": w // P, "y": P, "x": P, "c": C}
+    parts = dp.reshape([sizes[axis] for axis in axes])
+    return parts.transpose([axes.index(axis) for axis in "uyvxc"]).reshape(x.shape)
 
 
 def _spread(dp: Any, x: Any, P: int) -> Any:
@@ -109,12 +66,11 @@ def _spread(dp: Any, x: Any, P: int) -> Any:
     return ops.patchify_backward(np.broadcast_to(mean, (len(dp), P * P, mean.shape[-1])).reshape(dp.shape), x, P)
 
 
-WRONG_PATCHES = PROSE.said(
-    "my_patch_gradients.mistakes",
+WRONG_PATCHES = dict(
     reshape_alone=_gradients_with(back=lambda dp, x, P: dp.reshape(x.shape)),
-    turned_inside=_gradients_with(back=_turned_inside),
-    turned_patches=_gradients_with(back=_turned_patches),
-    channels_first_back=_gradients_with(back=_channels_first_back),
+    turned_inside=_gradients_with(back=lambda dp, x, P: _put_back(dp, x, P, "uvxyc")),
+    turned_patches=_gradients_with(back=lambda dp, x, P: _put_back(dp, x, P, "vuyxc")),
+    channels_first_back=_gradients_with(back=lambda dp, x, P: _put_back(dp, x, P, "uvcyx")),
     spread=_gradients_with(back=_spread),
     dw_of_rows_of_the_image=_gradients_with(rows_of=lambda x, P: x.reshape(-1, P * P * x.shape[-1])),
     columns_first=_gradients_with(rows_of=_columns_first),
@@ -127,7 +83,7 @@ WRONG_PATCHES = PROSE.said(
     dw_zero=_gradients_with(dW_of=lambda rows, dy, W: np.zeros_like(W)),
     dx_zero=_gradients_with(of_dx=0.0),
     sign_of_dx=_gradients_with(of_dx=-1.0),
-    exchanged=_gradients_with(turned=True),
+    exchanged=_gradients_with(exchanged=True),
 )
 
 
@@ -135,17 +91,19 @@ WRONG_PATCHES = PROSE.said(
 
 
 def _places(n: int, columns: int) -> tuple[Any, Any]:
-    """How many rows down, and how many columns to the right, from patch i to patch j: (n, n) both."""
+    """Rows down and columns to the right, from patch i to patch j: (n, n) each."""
     y, x = np.divmod(np.arange(n), columns)
     return y - y[:, None], x - x[:, None]
 
 
-def _far(n: int, columns: int) -> Any:
-    return np.hypot(*_places(n, columns))
-
-
-def _attention_distance(p: Any, columns: int) -> Any:
-    return (p * _far(p.shape[-1], columns)).sum(axis=-1).mean(axis=-1)
+@variants
+def _distance_with(
+    p: Any, columns: int, *, far: Any = np.hypot, side: Any = lambda n, columns: columns,
+    mean: Any = lambda p, d: (p * d).sum(axis=-1).mean(axis=-1),
+) -> Any:  # fmt: skip
+    """The mean distance of each head; far(rows down, columns to the right) is that of two patches."""
+    n = p.shape[-1]
+    return mean(p, far(*_places(n, side(n, columns))))
 
 
 def _grid_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -154,48 +112,21 @@ def _grid_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"p": ops.softmax(draw.array(heads, n, n).astype(float)), "columns": columns}
 
 
-_OF_DISTANCE: list[Law] = []
-_distance_states = stating("head_distance", _OF_DISTANCE)
-
-
-@_distance_states("rounding", "the mean over queries of the mean distance, weighted by p", "oracle",
-                  hint="Do the example on paper.")  # fmt: skip
-def _of_heads(op: Subject, p: Any, columns: int) -> None:
-    close(op(p=p, columns=columns), _attention_distance(p, columns), rounding(p.dtype, p.shape[-1], 10), "distance")
-
-
-DISTANCE = Spec(
-    name="head_distance",
-    says="of each head the mean over i of Σ_j p_ij |place of i - place of j|",
-    function="head_distance",
-    case=_grid_case,
-    ours=lambda: SimpleNamespace(head_distance=_attention_distance),
-    properties=_OF_DISTANCE,
-    outputs=("distance",),
-    common=False,
-)
-
-
-def _distance_with(far: Any = lambda dy, dx: np.hypot(dy, dx), mean: Any = None, side: Any = lambda n, c: c) -> Any:
-    """The distance of each head, with one line written otherwise."""
-
-    def distance(p: Any, columns: int) -> Any:
-        n = p.shape[-1]
-        d = far(*_places(n, side(n, columns)))
-        return (p * d).sum(axis=-1).mean(axis=-1) if mean is None else mean(p, d)
-
-    return distance
+DISTANCE = plain_spec(
+    "head_distance", "the mean over queries of the mean distance, weighted by p", _grid_case, _distance_with(),
+    "distance", atol=lambda case: rounding(case["p"].dtype, case["p"].shape[-1], 10),
+)  # fmt: skip
 
 
 def _to_the_mean_place(p: Any, columns: int) -> Any:
-    """How far from a query the mean of all places that it looks at is."""
+    """The distance from a query to the mean of the places that it looks at."""
     dy, dx = _places(p.shape[-1], columns)
     return np.hypot((p * dy).sum(axis=-1), (p * dx).sum(axis=-1)).mean(axis=-1)
 
 
 def _of_the_largest(p: Any, d: Any) -> Any:
-    largest_at = p.argmax(axis=-1)[..., None]
-    return np.take_along_axis(np.broadcast_to(d, p.shape), largest_at, axis=-1).mean(axis=(-1, -2))
+    at = p.argmax(axis=-1)[..., None]
+    return np.take_along_axis(np.broadcast_to(d, p.shape), at, axis=-1).mean(axis=(-1, -2))
 
 
 def _without_itself(p: Any, d: Any) -> Any:
@@ -203,8 +134,7 @@ def _without_itself(p: Any, d: Any) -> Any:
     return (others * d).sum(axis=-1).mean(axis=-1) / np.maximum(others.sum(axis=-1).mean(axis=-1), 1e-9)
 
 
-WRONG_DISTANCE = PROSE.said(
-    "my_attention_distance.mistakes",
+WRONG_DISTANCE = dict(
     city_blocks=_distance_with(far=lambda dy, dx: abs(dy) + abs(dx)),
     larger_of_the_two=_distance_with(far=lambda dy, dx: np.maximum(abs(dy), abs(dx))),
     root_missing=_distance_with(far=lambda dy, dx: dy**2 + dx**2),
@@ -230,7 +160,7 @@ WRONG_DISTANCE = PROSE.said(
 
 
 def _multiply_adds(n: int, keys: int, D: int, maps: int = 4) -> int:
-    """Of a layer of attention: projections n × D × D, and two products of each query with its keys."""
+    """Of an attention layer: projections n × D × D, and two products of each query with its keys."""
     return maps * n * D * D + 2 * n * keys * D
 
 
@@ -246,7 +176,7 @@ def _as_it_lies(y: Any, x: Any, H: int, W: int, w: int) -> Any:
 
 
 def _cells(height: int, width: int, window: int, shift: int, change: Any = _as_it_lies) -> Any:
-    """(n, n) booleans: which pairs share a cell's row, and which its column."""
+    """Two (n, n) masks: the pairs in one row of windows, and those in one column of windows."""
     y, x = np.divmod(np.arange(height * width), width)
     return tuple(c[:, None] == c for c in change(y - shift, x - shift, height, width, window))
 
@@ -261,55 +191,25 @@ def _windows_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"height": u * window, "width": v * window, "window": window, "shift": draw.choose(range(window))}
 
 
-_OF_WINDOWS: list[Law] = []
-_windows_state = stating("repaired_windows", _OF_WINDOWS)
-
-
-@_windows_state("exact", "patches share a window of the shifted grid, which ends at the borders", "oracle",
-                hint="Draw a row of four patches, windows of 2, shifted by 1.")  # fmt: skip
-def _as_on_paper(op: Subject, **case: Any) -> None:
-    close(op(**case), _windows(**case), 0, "mask")
-
-
-WINDOWS = Spec(
-    name="repaired_windows",
-    says="True where ⌊(y_i - s) / w⌋ = ⌊(y_j - s) / w⌋, and the same of x",
-    function="repaired_windows",
-    case=_windows_case,
-    ours=lambda: SimpleNamespace(repaired_windows=_windows),
-    properties=_OF_WINDOWS,
-    outputs=("mask",),
-    common=False,
-)
+WINDOWS = plain_spec(
+    "repaired_windows", "patches share a window of the shifted grid, which ends at the borders", _windows_case,
+    _windows, "mask", atol=0,
+)  # fmt: skip
 
 
 def _windows_with(change: Any, both: Any = lambda rows, columns: rows & columns, shifts: Any = lambda s, w: s) -> Any:
-    """The mask, with the cells made otherwise. `change` is given places less the shift."""
+    """The mask, with cells of `change(y - shift, x - shift, height, width, window)`."""
     return lambda height, width, window, shift: both(*_cells(height, width, window, shifts(shift, window), change))
 
 
-def _rolled(y: Any, x: Any, H: int, W: int, w: int) -> Any:
-    return y % H // w, x % W // w
-
-
-def _and_the_grid_that_stood(height: int, width: int, window: int, shift: int) -> Any:
-    """Windows of both grids at once."""
-    return _windows(height, width, window, shift) & _windows(height, width, window, 0)
-
-
-def _either(height: int, width: int, window: int, shift: int) -> Any:
-    return _windows(height, width, window, shift) | _windows(height, width, window, 0)
-
-
 def _without_borders(height: int, width: int, window: int, shift: int) -> Any:
-    """What the shifted grid cuts off at the top and the left looks at nothing."""
+    """Patches above and left of the shifted grid look at nothing."""
     y, x = np.divmod(np.arange(height * width), width)
     return _windows(height, width, window, shift) & ((y >= shift) & (x >= shift))
 
 
-WRONG_WINDOWS = PROSE.said(
-    "repaired_windows.mistakes",
-    rolled=_windows_with(_rolled),
+WRONG_WINDOWS = dict(
+    rolled=_windows_with(lambda y, x, H, W, w: (y % H // w, x % W // w)),
     left_and_right_share=_windows_with(lambda y, x, H, W, w: (y // w, x % W // w)),
     top_and_bottom_share=_windows_with(lambda y, x, H, W, w: (y % H // w, x // w)),
     other_way=lambda height, width, window, shift: _windows(height, width, window, -shift),
@@ -320,8 +220,12 @@ WRONG_WINDOWS = PROSE.said(
     columns_alone=_windows_with(lambda y, x, H, W, w: (x // w, x // w)),
     mask_turned=_windows_with(_as_it_lies, both=lambda rows, columns: ~(rows & columns)),
     rows_and_columns_swapped=lambda height, width, window, shift: _windows(width, height, window, shift),
-    and_the_grid_that_stood=_and_the_grid_that_stood,
-    either=_either,
+    and_the_grid_that_stood=lambda height, width, window, shift: (
+        _windows(height, width, window, shift) & _windows(height, width, window, 0)
+    ),
+    either=lambda height, width, window, shift: (
+        _windows(height, width, window, shift) | _windows(height, width, window, 0)
+    ),
     without_borders=_without_borders,
     places_in_the_window=_windows_with(lambda y, x, H, W, w: (y % w, x % w)),
     zeros_and_infinities=lambda height, width, window, shift: (
@@ -333,8 +237,7 @@ WRONG_WINDOWS = PROSE.said(
 EXERCISES = PROSE.exercises(
     my_patch_gradients=Function(PATCHES, tempting=WRONG_PATCHES),
     my_attention_distance=Function(DISTANCE, tempting=WRONG_DISTANCE),
-    window_saving=Number(_window_saving, tolerance=0.03, tempting=PROSE.said(
-        "window_saving.mistakes",
+    window_saving=Number(_window_saving, tolerance=0.03, tempting=dict(
         pairs_alone=lambda: GRID**2 / SIDE**2,
         sides_for_areas=lambda: GRID / SIDE,
         upside_down=lambda: 1 / _window_saving(),

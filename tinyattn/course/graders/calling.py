@@ -44,6 +44,20 @@ def run_answer(answer: Callable[..., Any], *args: Any) -> Any:
         return Grade(WRONG, f"it raises {type(error).__name__}: {message_of(error)}", question=RAISES)
 
 
+def as_truth(answer: Callable[..., Any]) -> Callable[..., Any]:
+    """The answer, with False for an AssertionError and True for None: a property may assert and return nothing."""
+
+    @functools.wraps(answer)
+    def holds(*args: Any, **kwargs: Any) -> Any:
+        try:
+            result = answer(*args, **kwargs)
+        except AssertionError:
+            return False
+        return True if result is None else result
+
+    return holds
+
+
 @contextlib.contextmanager
 def silenced() -> Iterator[None]:
     """Discard what the answer prints and warns of in the block."""
