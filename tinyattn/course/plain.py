@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,32 +19,42 @@ from ..check.subject import Subject
 Cases = Callable[[CaseDrawer], dict[str, Any]]
 
 
-def plain_spec(
+def op_spec(
     name: str, says: str, case: Cases, ours: Callable[..., Any], *outputs: str,
-    atol: float | Callable[[dict[str, Any]], float] = 1e-6, extreme: str = "", extremes: Iterable[dict[str, Any]] = (),
+    backward: Callable[..., Any] | None = None, oracle: Callable[..., Any] | None = None, **fields: Any,
 ) -> Spec:  # fmt: skip
-    """A spec whose only property is that the answer gives what `ours` gives, its results being called `outputs`.
-
-    `atol` is the tolerance, or a function of the case that gives it. `extremes` are further cases, which must give the
-    same within 1e-6; `extreme` is the statement about them.
-    """
-    spec = Spec(
+    """A spec with the properties that all ops have in common. Without an `oracle`, `ours` serves as one."""
+    functions = {name: ours} | ({f"{name}_backward": backward} if backward else {})
+    return Spec(
         name=name,
         says=says,
         function=name,
         case=case,
-        ours=lambda: SimpleNamespace(**{name: ours}),
+        ours=lambda: SimpleNamespace(**functions),
         properties=[],
         outputs=outputs,
-        common=False,
+        oracle=oracle or ours,
+        **fields,
     )
+
+
+def plain_spec(
+    name: str, says: str, case: Cases, ours: Callable[..., Any], *outputs: str,
+    atol: float | Callable[[dict[str, Any]], float] = 1e-6, extreme: str = "", extremes: Iterable[dict[str, Any]] = (),
+) -> Spec:  # fmt: skip
+    """A spec whose only property is that the answer gives what `ours` gives, with results of the names `outputs`.
+
+    `atol` is the tolerance, or a function of the case that gives it. `extremes` are further cases, which must give the
+    same within 1e-6; `extreme` is the statement about them.
+    """
+    spec = replace(op_spec(name, says, case, ours, *outputs), common=False, oracle=None)
     states = stating(name, spec.properties)
 
     def compare(op: Subject, case: dict[str, Any], atol: float) -> None:
         expected = ours(**case)
         both = op.outputs(**case), expected if len(outputs) > 1 else (expected,)
         for output, got, x in zip(outputs, *both, strict=True):
-            if np.any(np.isinf(x)) and np.shape(got) == np.shape(x):             # -∞ less -∞ is no number
+            if np.any(np.isinf(x)) and np.shape(got) == np.shape(x):             # -∞ less -∞ is NaN
                 got, x = (np.where(got == x, 0, one) for one in (got, x))
             close(got, x, atol, output)
 
@@ -59,25 +70,6 @@ def plain_spec(
                 compare(op, each, 1e-6)
 
     return spec
-
-
-def op_spec(
-    name: str, says: str, case: Cases, ours: Callable[..., Any], *outputs: str,
-    backward: Callable[..., Any] | None = None, oracle: Callable[..., Any] | None = None, **fields: Any,
-) -> Spec:  # fmt: skip
-    """A spec with the properties that all ops have in common. Without an `oracle`, `ours` is its own."""
-    functions = {name: ours} | ({f"{name}_backward": backward} if backward else {})
-    return Spec(
-        name=name,
-        says=says,
-        function=name,
-        case=case,
-        ours=lambda: SimpleNamespace(**functions),
-        properties=[],
-        outputs=outputs,
-        oracle=oracle or ours,
-        **fields,
-    )
 
 
 def variants(f: Callable[..., Any]) -> Callable[..., Callable[..., Any]]:

@@ -17,7 +17,7 @@ EPISODES, SEEN, OFFERED = 54, 12, 10         # of chance_hit_rate
 
 
 def _chance() -> float:
-    """The share of orders of the unseen episodes in which a given one is among the first OFFERED."""
+    """The share of orders of the unseen episodes in which one of them is among the first OFFERED."""
     left = EPISODES - SEEN
     return float(np.mean(np.arange(1, left + 1) <= OFFERED))
 
@@ -41,7 +41,7 @@ def _ranks_and_k(draw: CaseDrawer) -> dict[str, Any]:
 
 
 def _scores_and_target(draw: CaseDrawer) -> dict[str, Any]:
-    """Scores that are all different, so that every item has one rank."""
+    """Different scores, so that every item has one rank."""
     items = draw.size()
     scores = np.asarray(draw.rng.permutation(items) - items // 2, draw.dtype)
     return {"scores": scores, "target": int(draw.rng.integers(items))}

@@ -19,7 +19,7 @@ def _dW() -> np.ndarray:
 
 
 def _best_step() -> int:
-    """The exponent k for which differences with h = 10^k come nearest to the backward, for softmax in float64."""
+    """The k for which differences with h = 10^k come nearest to the backward of softmax, in float64."""
     s, u = np.random.default_rng(1).standard_normal((2, 4, 8))
     derived = ops.softmax_backward(u, ops.softmax(s))
 
@@ -35,7 +35,7 @@ def _best_step() -> int:
 
 
 def _softmax(s: Any) -> Any:
-    """The library's, without the mask that the chapter has not come to yet."""
+    """The library's without the mask, which a later chapter introduces."""
     return ops.softmax(s)
 
 

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from ... import ops
+from ...check.zoo import ZOO
 from ..graders import Checker, Function, Number, Pair, Property
+from ..plain import variants
 from ..prose import Prose
 
 CHAPTER = 9
@@ -18,9 +20,7 @@ ONE_TOKEN = ("no_scale", "scale_of_keys", "softmax_axis", "no_rowmax", "off_by_o
 
 
 def _caught_by_one_token() -> int:
-    """Of ONE_TOKEN: bugs that outputs or gradients show for one token without a mask."""
-    from ...check.zoo import ZOO
-
+    """How many bugs of ONE_TOKEN change outputs or gradients for one token without a mask."""
     q, k, v, u = np.random.default_rng(0).standard_normal((4, 1, 4))
     caught = 0
     for name in ONE_TOKEN:
@@ -32,7 +32,7 @@ def _caught_by_one_token() -> int:
     return caught
 
 
-# --- my_gradcheck: backwards to try it on ---------------------------------------------------------------------------
+# --- my_gradcheck ---------------------------------------------------------------------------------------------------
 
 
 def _norm(x: Any) -> Any:
@@ -79,10 +79,10 @@ WRONG_PAIRS = PROSE.attach(
     one_entry_doubled=(np.tanh, _one_doubled, (3, 4)),
     small_gradients=(lambda x: 1e-6 * np.tanh(x), lambda dy, x: -1e-6 * _tanh_backward(dy, x), (3, 4)),
 )
-PAIRS = (
-    *(Pair(says, f, f_backward, shape, True, *asked) for (f, f_backward, shape), says, *asked in RIGHT_PAIRS),
-    *(Pair(says, f, f_backward, shape, False, *asked) for (f, f_backward, shape), says, *asked in WRONG_PAIRS),
-)
+PAIRS = tuple(
+    Pair(says, f, f_backward, shape, right, *hints)
+    for right, pairs in ((True, RIGHT_PAIRS), (False, WRONG_PAIRS)) for (f, f_backward, shape), says, *hints in pairs
+)  # fmt: skip
 
 
 def largest_error(f: Callable[[Any], Any], f_backward: Callable[[Any, Any], Any], x: Any) -> float:
@@ -98,15 +98,12 @@ def largest_error(f: Callable[[Any], Any], f_backward: Callable[[Any, Any], Any]
 # --- repaired_rms_backward ------------------------------------------------------------------------------------------
 
 
-def _with_mean(mean: Any) -> Any:
+@variants
+def _with_mean(dy: Any, x_hat: Any, r: Any, gamma: Any, *, mean: Any) -> Any:
     """The backward with another mean of g x_hat."""
-
-    def backward(dy: Any, x_hat: Any, r: Any, gamma: Any) -> Any:
-        g = dy * gamma
-        dx = r * (g - x_hat * mean(g * x_hat))
-        return dx, np.sum((dy * x_hat).reshape(-1, len(gamma)), axis=0)
-
-    return backward
+    g = dy * gamma
+    dx = r * (g - x_hat * mean(g * x_hat))
+    return dx, np.sum((dy * x_hat).reshape(-1, len(gamma)), axis=0)
 
 
 def _centred(dy: Any, x_hat: Any, r: Any, gamma: Any) -> Any:
@@ -119,20 +116,13 @@ EXERCISES = PROSE.exercises(
     my_gradcheck=Checker(PAIRS, largest_error),
     twins_change_nothing=Property("attention", "scale_of_keys", gives=("attention",)),
     caught_by_one_token=Number(
-        _caught_by_one_token,
-        tolerance=0.0,
-        exactly=True,
-        computed="Of the ten bugs, {} shows.",
-        tempting=dict(
-            none_shows=lambda: 0,
-            diagonal_shows_too=lambda: 2,
-            others_show_too=lambda: 3,
-        ),
+        _caught_by_one_token, exactly=True, computed="Of the ten bugs, {} shows.",
+        tempting=dict(none_shows=lambda: 0, diagonal_shows_too=lambda: 2, others_show_too=lambda: 3),
     ),
     repaired_rms_backward=Function("rms_norm", part="backward", tempting=dict(
-        one_mean_for_all=_with_mean(lambda x: np.mean(x) if x.size else 0),
-        summed=_with_mean(lambda x: np.sum(x, axis=-1, keepdims=True)),
-        down_the_columns=_with_mean(lambda x: np.mean(x, axis=0)),
+        one_mean_for_all=_with_mean(mean=lambda x: np.mean(x) if x.size else 0),
+        summed=_with_mean(mean=lambda x: np.sum(x, axis=-1, keepdims=True)),
+        down_the_columns=_with_mean(mean=lambda x: np.mean(x, axis=0)),
         centred=_centred,
     )),
 )

@@ -199,9 +199,7 @@ WRONG_PAIR = dict(
     dbad_sign_turned=_assembled(lambda up, down, h, good, bad: (up * good + down * bad, up * h, -down * h)),
     elementwise=_pair_backward_with(logit=lambda a, b: a * b),
     overflowing=_pair_backward_with(sigma=lambda z: np.exp(z) / (1 + np.exp(z))),
-    divided_by_rounded=_pair_backward_with(
-        of_good=lambda s: -s * (1 - s) / s, of_bad=lambda s: s * (1 - s) / (1 - s)
-    ),
+    divided_by_rounded=_pair_backward_with(of_good=lambda s: -s * (1 - s) / s, of_bad=lambda s: s * (1 - s) / (1 - s)),
     of_mean_logit=lambda dloss, h, good, bad: tuple(g / h.shape[-1] for g in _pair_loss_backward(dloss, h, good, bad)),
     dbad_of_both_terms=_assembled(lambda up, down, h, good, bad: (up * good + down * bad, up * h, up * h + down * h)),
     of_mean_loss=lambda dloss, h, good, bad: tuple(

@@ -22,8 +22,7 @@ MODELS, PEOPLE, TRUE_RATE = 20, 500, 0.25           # of best_of_twenty
 
 
 def _few_scores(draw: CaseDrawer) -> dict[str, Any]:
-    """Scores of few different values, so that most targets have ties, and some rows nothing else; some are tiny, as
-    probabilities of many items are."""
+    """Scores of few different values, which make ties; some are as tiny as probabilities of many items."""
     people, items, unit = draw.size(), draw.size(), draw.choose((1.0, 1e-9))
     scores = unit * draw.rng.integers(0, draw.size(1, 4), (people, items))
     return {"scores": scores, "targets": draw.rng.integers(0, items, people)}
@@ -36,17 +35,17 @@ MEAN_RANKS = plain_spec(
 
 
 def _parts(scores: Any, targets: Any) -> tuple[Any, Any]:
-    """How many score higher than each target, and how many the same, the target itself left out."""
-    own = np.take_along_axis(scores, targets[:, None], axis=1)
-    return np.sum(scores > own, axis=1), np.sum(scores == own, axis=1) - 1
+    """How many items score higher than each target, and how many others the same."""
+    of_target = np.take_along_axis(scores, targets[:, None], axis=1)
+    return np.sum(scores > of_target, axis=1), np.sum(scores == of_target, axis=1) - 1
 
 
 def _off(f: Any) -> Any:
-    """A wrong answer made of both counts."""
+    """An answer made of both counts."""
     return lambda scores, targets: f(*_parts(scores, targets))
 
 
-_mean_ranks = _off(lambda above, equal: 1 + above + equal / 2)             # the right ones
+_mean_ranks = _off(lambda above, equal: 1 + above + equal / 2)             # right
 WRONG_RANKS = dict(
     ties_in_favour=_off(lambda above, equal: 1 + above),
     ties_against=_off(lambda above, equal: 1 + above + equal),
@@ -80,7 +79,7 @@ WRONG_RANKS = dict(
 
 
 def _rows_of_items(draw: CaseDrawer) -> dict[str, Any]:
-    """Rows without repeats, of so few items that pairs come up more than once."""
+    """Rows without repeats, of so few items that pairs occur more than once."""
     n = draw.size(2, 5)
     n_items = n + draw.size(0, 2)
     rows = [draw.rng.permutation(n_items)[:n] + 1 for _ in range(draw.size(1, 5))]
@@ -152,7 +151,7 @@ WRONG_COUNTS = dict(
 
 
 def _term(a: Any, m: int, j: int) -> Any:
-    """The probability that j of m draws are above, each of which is with probability a."""
+    """The probability that j of m draws are above the target, where one is with probability a."""
     return math.comb(m, j) * a**j * (1 - a) ** (m - j)
 
 
@@ -177,14 +176,14 @@ SAMPLED_HIT = plain_spec(
 
 
 def _without(ranks: Any, N: int, m: int, k: int) -> Any:
-    """Drawn without replacement, where so many can be drawn; k beyond N counts as N."""
+    """Draws without replacement, at most N of them."""
     above, drawn = (np.asarray(ranks) - 1).astype(int).tolist(), min(m, N)
     ways = [sum(math.comb(b, j) * math.comb(N - b, drawn - j) for j in range(min(k, drawn + 1))) for b in above]
     return np.array(ways) / math.comb(N, drawn)
 
 
 def _changed_sum(terms: Any) -> Any:
-    """A sum of other terms: `terms(a, N, m, k)` are its summands, for a = (r - 1) / N."""
+    """A sum of the terms `terms(a, N, m, k)`, with a = (r - 1) / N."""
     return lambda ranks, N, m, k: sum(terms((ranks - 1) / N, N, m, k)) + 0.0 * ranks
 
 
@@ -215,13 +214,8 @@ WRONG_HITS = dict(
 
 
 def _best_of(models: int, people: int) -> float:
-    """E[max] - the true rate, of hit rates that are independent binomial shares."""
-    logs = [
-        math.lgamma(people + 1) - math.lgamma(h + 1) - math.lgamma(people - h + 1)
-        + h * math.log(TRUE_RATE) + (people - h) * math.log(1 - TRUE_RATE)
-        for h in range(people + 1)
-    ]  # fmt: skip
-    up_to = np.minimum(np.cumsum(np.exp(logs)), 1.0)
+    """E[max] of independent binomial hit rates, less the true rate."""
+    up_to = np.minimum(np.cumsum([_term(TRUE_RATE, people, h) for h in range(people + 1)]), 1.0)
     highest = np.sum(1 - up_to[:-1] ** models)                       # E[max] = Σ_h P(max > h)
     return float(highest) / people - TRUE_RATE
 

@@ -98,9 +98,7 @@ WRONG_CLOZE = dict(
     width_for_length=_cloze_with(count=lambda n, rho, width: max(1, np.rint(rho * width))),
     never_none=_cloze_with(count=lambda n, rho, width: np.rint(rho * n)),
     rounded_down=_cloze_with(count=lambda n, rho, width: np.maximum(1, np.floor(rho * n + 1e-9))),
-    argsort_once=_cloze_with(
-        rank=lambda ids, turn: np.argsort(_real_turns(ids, turn), axis=1), among=lambda ids: True
-    ),
+    argsort_once=_cloze_with(rank=lambda ids, turn: np.argsort(_real_turns(ids, turn), axis=1), among=lambda ids: True),
     largest_hidden=lambda ids, turn, rho, mask: _cloze(ids, -turn, rho, mask),
     share_visible=lambda ids, turn, rho, mask: _cloze(ids, turn, 1 - rho, mask),
     exchanged=lambda ids, turn, rho, mask: _cloze(ids, turn, rho, mask)[::-1],
@@ -255,11 +253,6 @@ def _neighbours(n: int) -> Any:
     return np.abs(np.subtract.outer(np.arange(n), np.arange(n))) == 1
 
 
-def _first_target_of_each(inputs: Any, targets: Any) -> bool:
-    first = np.cumsum(targets != 0, axis=1) == 1
-    return _no_target_is_read(inputs, np.where(first, targets, 0))
-
-
 def _by_row(inputs: Any, targets: Any) -> Any:
     return np.array([_no_target_is_read(*row) for row in zip(inputs[:, None], targets[:, None], strict=True)])
 
@@ -268,7 +261,9 @@ WRONG_PROPERTY = dict(
     not_the_same_place=lambda inputs, targets: not (_read(inputs, targets) * (1 - np.eye(inputs.shape[1]))).any(),
     by_row=_by_row,
     any_row_right=lambda inputs, targets: bool(_by_row(inputs, targets).any()),
-    first_target_of_each=_first_target_of_each,
+    first_target_of_each=lambda inputs, targets: _no_target_is_read(
+        inputs, np.where(np.cumsum(targets != 0, axis=1) == 1, targets, 0)
+    ),
     first_row_alone=lambda inputs, targets: bool(_by_row(inputs, targets)[0]),
     same_place=lambda inputs, targets: not np.any((inputs == targets) & (targets != 0)),
     same_place_with_padding=lambda inputs, targets: not np.any(inputs == targets),

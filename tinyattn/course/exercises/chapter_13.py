@@ -237,8 +237,8 @@ WRONG_FORMS = PROSE.attach(
     a_millionth_of_the_mean=lambda A: A + 1e-6 * A.mean(axis=0),
 )
 FORMS = (
-    *(Judged(says, f, True, *asked) for f, says, *asked in RIGHT_FORMS),
-    *(Judged(says, f, False, *asked) for f, says, *asked in WRONG_FORMS),
+    *(Judged(says, f, True, *hints) for f, says, *hints in RIGHT_FORMS),
+    *(Judged(says, f, False, *hints) for f, says, *hints in WRONG_FORMS),
 )
 
 

@@ -108,20 +108,16 @@ def _gru_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": draw.array(*draw.lead, n, i), "W": W, "U": U, "b": b, "c": c}
 
 
-def _gru(x: Any, W: Any, U: Any, b: Any, c: Any) -> Any:
-    return ops.gru(x, W, U, b, c)[0]
+GRU = op_spec(
+    "gru", get_spec("gru").says, _gru_case, lambda x, W, U, b, c: ops.gru(x, W, U, b, c)[0], "h", oracle=oracles.gru
+)
 
 
-GRU = op_spec("gru", get_spec("gru").says, _gru_case, _gru, "h", oracle=oracles.gru)
-
-
-# --- what readers write instead -----------------------------------------------------------------------------------
+# --- wrong answers --------------------------------------------------------------------------------------------------
 
 
 @variants
-def _rnn_with(
-    x: Any, W: Any, U: Any, *, step: Any = lambda s, h, U: np.tanh(s + h @ U), begin: float = 0.0
-) -> Any:
+def _rnn_with(x: Any, W: Any, U: Any, *, step: Any = lambda s, h, U: np.tanh(s + h @ U), begin: float = 0.0) -> Any:
     """All states of the recurrence h = step(x_t W, h, U)."""
     h = np.empty((*x.shape[:-1], len(U)), x.dtype)
     last = np.full((*x.shape[:-2], len(U)), begin, x.dtype)
@@ -130,23 +126,14 @@ def _rnn_with(
     return h
 
 
-def _late(x: Any, W: Any, U: Any) -> Any:
-    """The state before each step."""
-    h = _rnn(x, W, U)
-    return np.concatenate([np.zeros_like(h[..., :1, :]), h[..., :-1, :]], axis=-2)
+def _zeros_first(h: Any) -> Any:
+    return np.concatenate([np.zeros_like(h[..., :1, :]), h], axis=-2)
 
 
 def _one_step_back(x: Any, W: Any, U: Any) -> Any:
     """A memory of one token: each state takes the last input in place of the last state."""
     s = x @ W
-    before = np.concatenate([np.zeros_like(s[..., :1, :]), np.tanh(s[..., :-1, :])], axis=-2)
-    return np.tanh(s + before @ U)
-
-
-def _from_h_0(x: Any, W: Any, U: Any) -> Any:
-    """n + 1 states, the zeros first."""
-    h = _rnn(x, W, U)
-    return np.concatenate([np.zeros_like(h[..., :1, :]), h], axis=-2)
+    return np.tanh(s + _zeros_first(np.tanh(s))[..., :-1, :] @ U)
 
 
 WRONG_RNN = dict(
@@ -159,12 +146,12 @@ WRONG_RNN = dict(
     u_transposed=_rnn_with(step=lambda s, h, U: np.tanh(s + h @ U.T)),
     u_missing=_rnn_with(step=lambda s, h, U: np.tanh(s + h)),
     added_to_the_last=_rnn_with(step=lambda s, h, U: h + np.tanh(s + h @ U)),
-    late=_late,
+    late=lambda x, W, U: _zeros_first(_rnn(x, W, U))[..., :-1, :],
     from_the_end=lambda x, W, U: np.ascontiguousarray(_rnn(x[..., ::-1, :], W, U)[..., ::-1, :]),
     from_one=_rnn_with(begin=1.0),
     one_step_back=_one_step_back,
     logistic=_rnn_with(step=lambda s, h, U: 1 / (1 + np.exp(-(s + h @ U)))),
-    from_h_0=_from_h_0,
+    from_h_0=lambda x, W, U: _zeros_first(_rnn(x, W, U)),
     last_state=lambda x, W, U: _rnn(x, W, U)[..., -1, :],
     time_first=lambda x, W, U: np.moveaxis(_rnn(x, W, U), -2, 0),
 )

@@ -52,18 +52,16 @@ def _row_sum(x: Any) -> Any:
 def _online_with(
     m: Any, l: Any, o: Any, s: Any, v: Any, *,
     top: Any = lambda m, s: np.maximum(m, _row_max(s)), guard: bool = True, of_l: Any = lambda f: f,
-    of_o: Any = lambda f: f, turned: bool = False, late: bool = False, divides: bool = False, whole: bool = False,
-    stale: bool = False, scales_all: bool = False,
+    of_o: Any = lambda f: f, turned: bool = False, subtracted: Any = lambda s, shift, m: shift,
+    scales_all: bool = False, mean: Any = lambda o, l: o,
 ) -> Any:  # fmt: skip
     """The state (m, l, o) after one more tile of logits and values."""
     new = top(m, s)
     shift = np.where(new == -np.inf, 0, new) if guard else new
     factor = np.exp(shift - m) if turned else np.exp(m - shift)
-    old = np.where(m == -np.inf, 0, m)
-    e = np.exp(s - (_row_max(s) if late else np.max(shift) if whole else old if stale else shift))
-    e = factor * e if scales_all else e
+    e = np.exp(s - subtracted(s, shift, m)) * (factor if scales_all else 1)
     l_, o_ = of_l(factor) * l + _row_sum(e), of_o(factor) * o + e @ v
-    return new, l_, o_ / l_ if divides else o_
+    return new, l_, mean(o_, l_)
 
 
 _online = _online_with()
@@ -97,10 +95,6 @@ ONLINE = plain_spec(
 )  # fmt: skip
 
 
-def _with_mean(m: Any, l: Any, o: Any) -> Any:
-    return m, l, o / np.where(l == 0, 1, l)
-
-
 def _afterwards(m: Any, l: Any, o: Any, s: Any, v: Any) -> Any:
     """Multiplies exponentials by e^(-m') instead of subtracting m' first."""
     top, of_old, e = np.maximum(m, _row_max(s)), np.exp(m), np.exp(s)
@@ -121,12 +115,12 @@ WRONG_ONLINE = dict(
     factor_inverted_and_finite=_online_with(turned=True, of_l=_finite, of_o=_finite),
     maximum_of_the_tile=_online_with(top=lambda m, s: _row_max(s)),
     maximum_of_all_queries=_online_with(top=lambda m, s: np.maximum(m, s.max())),
-    tile_maximum_subtracted=_online_with(late=True),
-    divided=_online_with(divides=True),
-    divided_where_possible=lambda *state: _with_mean(*_online(*state)),
-    old_maximum_subtracted=_online_with(stale=True),
+    tile_maximum_subtracted=_online_with(subtracted=lambda s, shift, m: _row_max(s)),
+    divided=_online_with(mean=lambda o, l: o / l),
+    divided_where_possible=_online_with(mean=lambda o, l: o / np.where(l == 0, 1, l)),
+    old_maximum_subtracted=_online_with(subtracted=lambda s, shift, m: np.where(m == -np.inf, 0, m)),
     new_sums_scaled=_online_with(scales_all=True),
-    one_maximum_for_all_queries=_online_with(whole=True),
+    one_maximum_for_all_queries=_online_with(subtracted=lambda s, shift, m: np.max(shift)),
     no_maximum=lambda m, l, o, s, v: (m, l + _row_sum(np.exp(s)), o + np.exp(s) @ v),
     maximum_not_subtracted=lambda m, l, o, s, v: (
         np.maximum(m, _row_max(s)), l + _row_sum(np.exp(s)), o + np.exp(s) @ v
@@ -332,9 +326,7 @@ def _keeps_no_square(answer: Any) -> str:
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    if most < x.size**2 * x.itemsize // 2:
-        return ""
-    return (
+    return "" if most < x.size**2 * x.itemsize // 2 else (
         f"the numbers are right, but of {x.size} tokens it makes an array of {x.size} by {x.size}: {most / 1e6:.1f} MB "
         "at its height. Go from token to token, with the two sums as a state."
     )

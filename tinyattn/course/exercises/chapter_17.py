@@ -243,8 +243,8 @@ WRONG_FORMS = PROSE.attach(
     swinging=_swinging,
 )
 FORMS = (
-    *(Judged(says, f, True, *asked) for f, says, *asked in RIGHT_FORMS),
-    *(Judged(says, f, False, *asked) for f, says, *asked in WRONG_FORMS),
+    *(Judged(says, f, True, *hints) for f, says, *hints in RIGHT_FORMS),
+    *(Judged(says, f, False, *hints) for f, says, *hints in WRONG_FORMS),
 )
 
 

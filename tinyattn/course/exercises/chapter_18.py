@@ -159,31 +159,29 @@ WRONG_DISTANCE = dict(
 # --- window_saving --------------------------------------------------------------------------------------------------
 
 
-def _multiply_adds(n: int, keys: int, D: int, maps: int = 4) -> int:
+def _multiply_adds(n: int, keys: int, D: int, maps: int) -> int:
     """Of an attention layer: projections n × D × D, and two products of each query with its keys."""
     return maps * n * D * D + 2 * n * keys * D
 
 
-def _window_saving() -> float:
-    return _multiply_adds(GRID**2, GRID**2, WIDTH) / _multiply_adds(GRID**2, SIDE**2, WIDTH)
+def _window_saving(keys: int = SIDE**2, maps: int = 4) -> float:
+    return _multiply_adds(GRID**2, GRID**2, WIDTH, maps) / _multiply_adds(GRID**2, keys, WIDTH, maps)
 
 
 # --- repaired_windows -----------------------------------------------------------------------------------------------
 
 
-def _as_it_lies(y: Any, x: Any, H: int, W: int, w: int) -> Any:
-    return y // w, x // w
+@variants
+def _windows_with(
+    height: int, width: int, window: int, shift: int, *, shifted: Any = lambda place, s: place - s,
+    cells: Any = lambda y, x, H, W, w: (y // w, x // w), both: Any = lambda rows, columns: rows & columns,
+) -> Any:  # fmt: skip
+    """The (n, n) mask of pairs in one window; `both` joins pairs in one row and in one column of windows."""
+    y, x = (shifted(place, shift) for place in np.divmod(np.arange(height * width), width))
+    return both(*(c[:, None] == c for c in cells(y, x, height, width, window)))
 
 
-def _cells(height: int, width: int, window: int, shift: int, change: Any = _as_it_lies) -> Any:
-    """Two (n, n) masks: the pairs in one row of windows, and those in one column of windows."""
-    y, x = np.divmod(np.arange(height * width), width)
-    return tuple(c[:, None] == c for c in change(y - shift, x - shift, height, width, window))
-
-
-def _windows(height: int, width: int, window: int, shift: int) -> Any:
-    rows, columns = _cells(height, width, window, shift)
-    return rows & columns
+_windows = _windows_with()
 
 
 def _windows_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -197,11 +195,6 @@ WINDOWS = plain_spec(
 )  # fmt: skip
 
 
-def _windows_with(change: Any, both: Any = lambda rows, columns: rows & columns, shifts: Any = lambda s, w: s) -> Any:
-    """The mask, with cells of `change(y - shift, x - shift, height, width, window)`."""
-    return lambda height, width, window, shift: both(*_cells(height, width, window, shifts(shift, window), change))
-
-
 def _without_borders(height: int, width: int, window: int, shift: int) -> Any:
     """Patches above and left of the shifted grid look at nothing."""
     y, x = np.divmod(np.arange(height * width), width)
@@ -209,16 +202,16 @@ def _without_borders(height: int, width: int, window: int, shift: int) -> Any:
 
 
 WRONG_WINDOWS = dict(
-    rolled=_windows_with(lambda y, x, H, W, w: (y % H // w, x % W // w)),
-    left_and_right_share=_windows_with(lambda y, x, H, W, w: (y // w, x % W // w)),
-    top_and_bottom_share=_windows_with(lambda y, x, H, W, w: (y % H // w, x // w)),
+    rolled=_windows_with(cells=lambda y, x, H, W, w: (y % H // w, x % W // w)),
+    left_and_right_share=_windows_with(cells=lambda y, x, H, W, w: (y // w, x % W // w)),
+    top_and_bottom_share=_windows_with(cells=lambda y, x, H, W, w: (y % H // w, x // w)),
     other_way=lambda height, width, window, shift: _windows(height, width, window, -shift),
-    rounded_towards_zero=_windows_with(lambda y, x, H, W, w: (np.trunc(y / w), np.trunc(x / w))),
-    not_shifted=_windows_with(_as_it_lies, shifts=lambda s, w: 0),
-    either_row_or_column=_windows_with(_as_it_lies, both=lambda rows, columns: rows | columns),
-    rows_alone=_windows_with(lambda y, x, H, W, w: (y // w, y // w)),
-    columns_alone=_windows_with(lambda y, x, H, W, w: (x // w, x // w)),
-    mask_turned=_windows_with(_as_it_lies, both=lambda rows, columns: ~(rows & columns)),
+    rounded_towards_zero=_windows_with(cells=lambda y, x, H, W, w: (np.trunc(y / w), np.trunc(x / w))),
+    not_shifted=_windows_with(shifted=lambda place, s: place),
+    either_row_or_column=_windows_with(both=lambda rows, columns: rows | columns),
+    rows_alone=_windows_with(cells=lambda y, x, H, W, w: (y // w, y // w)),
+    columns_alone=_windows_with(cells=lambda y, x, H, W, w: (x // w, x // w)),
+    mask_turned=_windows_with(both=lambda rows, columns: ~(rows & columns)),
     rows_and_columns_swapped=lambda height, width, window, shift: _windows(width, height, window, shift),
     and_the_grid_that_stood=lambda height, width, window, shift: (
         _windows(height, width, window, shift) & _windows(height, width, window, 0)
@@ -227,7 +220,7 @@ WRONG_WINDOWS = dict(
         _windows(height, width, window, shift) | _windows(height, width, window, 0)
     ),
     without_borders=_without_borders,
-    places_in_the_window=_windows_with(lambda y, x, H, W, w: (y % w, x % w)),
+    places_in_the_window=_windows_with(cells=lambda y, x, H, W, w: (y % w, x % w)),
     zeros_and_infinities=lambda height, width, window, shift: (
         np.where(_windows(height, width, window, shift), 0.0, -np.inf)
     ),
@@ -241,10 +234,8 @@ EXERCISES = PROSE.exercises(
         pairs_alone=lambda: GRID**2 / SIDE**2,
         sides_for_areas=lambda: GRID / SIDE,
         upside_down=lambda: 1 / _window_saving(),
-        keys_of_one_side=lambda: _multiply_adds(GRID**2, GRID**2, WIDTH) / _multiply_adds(GRID**2, SIDE, WIDTH),
-        whole_block=lambda: (
-            _multiply_adds(GRID**2, GRID**2, WIDTH, 12) / _multiply_adds(GRID**2, SIDE**2, WIDTH, 12)
-        ),
+        keys_of_one_side=lambda: _window_saving(keys=SIDE),
+        whole_block=lambda: _window_saving(maps=12),
     )),
     repaired_windows=Function(WINDOWS, tempting=WRONG_WINDOWS),
 )
