@@ -1,4 +1,4 @@
-"""Specs of exercises that ask for a function of no op, and families of wrong answers to them."""
+"""Specs of exercises that ask for a function of no op, and functions with lines that wrong answers change."""
 
 from __future__ import annotations
 
@@ -72,15 +72,19 @@ def plain_spec(
     return spec
 
 
-def variants(f: Callable[..., Any]) -> Callable[..., Callable[..., Any]]:
-    """`variants(f)(line=...)` is `f` with one line written otherwise; keyword-only arguments of `f` are its lines."""
-    signature = inspect.signature(f)
-    arguments = [p for p in signature.parameters.values() if p.kind is not p.KEYWORD_ONLY]
+def adjustable(f: Callable[..., Any]) -> Any:
+    """`f` with a method `but`: `f.but(line=...)` is `f` with one of its lines written otherwise.
 
-    @functools.wraps(f)
-    def make(**lines: Any) -> Callable[..., Any]:
+    The lines are the keyword-only arguments of `f`, which are left out of its signature.
+    """
+    signature = inspect.signature(f)
+    signature = signature.replace(parameters=[p for p in signature.parameters.values() if p.kind is not p.KEYWORD_ONLY])
+
+    def but(**lines: Any) -> Callable[..., Any]:
         variant: Any = functools.partial(f, **lines)
-        variant.__name__, variant.__signature__ = f.__name__, signature.replace(parameters=arguments)
+        variant.__name__, variant.__signature__ = f.__name__, signature
         return variant
 
-    return make
+    adjusted: Any = f
+    adjusted.but, adjusted.__signature__ = but, signature
+    return adjusted

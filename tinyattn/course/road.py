@@ -52,21 +52,21 @@ ROAD = (
 
 def road(here: int | None = None) -> Text:
     """The map as text, with chapter `here` and its time marked. Future chapters are in brackets."""
-    there = {chapter.number: chapter for chapter in chapters()}
+    existing = {chapter.number: chapter for chapter in chapters()}
     width = max(len(part.title) for part in ROAD)
     lines = []
     for part in ROAD:
         line = f"{part.title:{width}} "
         for number, title, _ in part.stops:
             name = f"{number:02} {title}"
-            name = f"▶ {name} ◀" if number == here else name if number in there else f"({name})"
+            name = f"▶ {name} ◀" if number == here else name if number in existing else f"({name})"
             if len(line) + len(name) > 98:
                 lines.append(line.rstrip())
                 line = " " * (width + 1)
             line += f" {name} ·"
         lines.append(line.rstrip(" ·"))
-    if here in there:
-        lines.append(f"You are here: {here:02}, {time_of(there[here])}")
+    if here in existing:
+        lines.append(f"You are here: {here:02}, {time_of(existing[here])}")
     return Text(tuple(lines))
 
 
@@ -81,7 +81,7 @@ def road_map(here: int | None = None) -> Any:
     """The map as a figure, a line for each part; future chapters are pale."""
     from ..show.style import BLUE, GREY, ORANGE, figure
 
-    there = {chapter.number for chapter in chapters()}
+    existing = {chapter.number for chapter in chapters()}
     columns = 4
     fig, ax = figure(size=(5.2, 8.4))
     y = 0.0
@@ -90,21 +90,21 @@ def road_map(here: int | None = None) -> Any:
         y += 0.55
         for first in range(0, len(part.stops), columns):
             for x, (number, name, _) in enumerate(part.stops[first : first + columns]):
-                _draw_stop(ax, x, y, number, name, ORANGE if number == here else BLUE, number in there)
+                _draw_stop(ax, x, y, number, name, ORANGE if number == here else BLUE, number in existing)
             y += 1.15
     ax.set(xlim=(-0.65, columns - 0.35), ylim=(y - 0.45, -0.35), xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
     return fig
 
 
-def _draw_stop(ax: Any, x: int, y: float, number: int, name: str, colour: str, there: bool) -> None:
+def _draw_stop(ax: Any, x: int, y: float, number: int, name: str, colour: str, exists: bool) -> None:
     """A chapter on the map, a filled circle, or an empty one for a future chapter; with a line from the one before."""
     from ..show.style import GREY
 
     if x:
         ax.plot((x - 0.84, x - 0.16), (y, y), color=GREY, lw=1.2)
-    inside, outside, edge = ("white", "black", colour) if there else (GREY, GREY, GREY)
-    ax.plot(x, y, "o", ms=25, color=colour if there else "white", mec=edge, mew=1.2)
+    inside, outside, edge = ("white", "black", colour) if exists else (GREY, GREY, GREY)
+    ax.plot(x, y, "o", ms=25, color=colour if exists else "white", mec=edge, mew=1.2)
     ax.text(x, y, f"{number:02}", ha="center", va="center", fontsize=11, weight="bold", color=inside)
     label = name if len(name) < 16 else _in_two(name)
     ax.text(x, y + 0.3, label, ha="center", va="top", fontsize=10, color=outside)

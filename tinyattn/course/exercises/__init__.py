@@ -1,4 +1,4 @@
-"""The exercises, a file for each chapter: every file with `CHAPTER` and `EXERCISES` counts."""
+"""The exercises: `EXERCISES` of every file chapter_NN.py in this folder."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import pkgutil
 
 from ..exercise import Exercise
 
-_MODULES = [importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__)]
-BY_CHAPTER: dict[int, tuple[Exercise, ...]] = {module.CHAPTER: module.EXERCISES for module in _MODULES}
+BY_CHAPTER: dict[int, tuple[Exercise, ...]] = {
+    int(name.removeprefix("chapter_")): importlib.import_module(f"{__name__}.{name}").EXERCISES
+    for _, name, _ in pkgutil.iter_modules(__path__)
+}
 BY_NAME = {exercise.name: exercise for exercises in BY_CHAPTER.values() for exercise in exercises}

@@ -11,8 +11,7 @@ from ..graders import Function, Number
 from ..plain import plain_spec
 from ..prose import Prose
 
-CHAPTER = 0
-PROSE = Prose(CHAPTER)
+PROSE = Prose(0)
 EPISODES, SEEN, OFFERED = 54, 12, 10         # of chance_hit_rate
 
 

@@ -11,11 +11,10 @@ from ... import ops
 from ...check import oracles
 from ...check.zoo import ZOO
 from ..graders import Function, Number, Property
-from ..plain import op_spec, variants
+from ..plain import adjustable, op_spec
 from ..prose import Prose
 
-CHAPTER = 1
-PROSE = Prose(CHAPTER)
+PROSE = Prose(1)
 VALUES = (3.0, 6.0, 12.0)    # of zero_query
 LEAD, SHARE = 2.0, 0.9       # of nine_tenths
 
@@ -89,14 +88,14 @@ def _size(case: dict[str, Any]) -> float:
     return float(np.max(x @ W_v, initial=1.0) * max(1.0, min(float(score), 1e3)))
 
 
-@variants
-def _with_the_zoos(x: Any, W_q: Any, W_k: Any, W_v: Any, *, bug: str) -> Any:
+@adjustable
+def _by_the_zoo(x: Any, W_q: Any, W_k: Any, W_v: Any, *, bug: str) -> Any:
     """self_lookup around the zoo's attention with this bug."""
     return ZOO["attention"].make(frozenset([bug])).attention(x @ W_q, x @ W_k, x @ W_v)
 
 
-@variants
-def _weighing(
+@adjustable
+def _weighed(
     x: Any, W_q: Any, W_k: Any, W_v: Any, *, weights: Any = lambda s, c: ops.softmax(s * c), width: Any = None
 ) -> Any:
     """self_lookup with the weights `weights(q kᵀ, 1 / √width)`."""
@@ -119,20 +118,20 @@ def _scores_for_weights(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
 
 OF_THE_ZOO = ("no_scale", "scale_d", "scale_mult", "scale_of_keys", "softmax_axis", "softmax_flat", "cosine")
 TEMPTING = dict(
-    **{bug: _with_the_zoos(bug=bug) for bug in OF_THE_ZOO},
+    **{bug: _by_the_zoo.but(bug=bug) for bug in OF_THE_ZOO},
     queries_and_keys_exchanged=lambda x, W_q, W_k, W_v: self_lookup(x, W_k, W_q, W_v),
     keys_and_values_exchanged=lambda x, W_q, W_k, W_v: self_lookup(x, W_q, W_v, W_k),
     transposed=lambda x, W_q, W_k, W_v: self_lookup(x, W_q.T, W_k.T, W_v.T),
     keys_as_values=lambda x, W_q, W_k, W_v: self_lookup(x, W_q, W_k, W_k),     # the zoo's where shapes differ
     values_as_keys=lambda x, W_q, W_k, W_v: self_lookup(x, W_q, W_v, W_v),
-    exponentials=_weighing(weights=lambda s, c: np.exp(s * c)),      # without the maximum that the zoo's subtracts
-    scaled_by_the_model=_weighing(width=lambda x, W_v: x.shape[-1]),
-    scaled_by_the_values=_weighing(width=lambda x, W_v: W_v.shape[-1]),
+    exponentials=_weighed.but(weights=lambda s, c: np.exp(s * c)),      # without the maximum that the zoo's subtracts
+    scaled_by_the_model=_weighed.but(width=lambda x, W_v: x.shape[-1]),
+    scaled_by_the_values=_weighed.but(width=lambda x, W_v: W_v.shape[-1]),
     tokens_as_values=lambda x, W_q, W_k, W_v: ops.attention(x @ W_q, x @ W_k, x),
     one_projection=lambda x, W_q, W_k, W_v: self_lookup(x, W_q, W_q, W_v),
     without_projections=lambda x, W_q, W_k, W_v: ops.attention(x, x, x @ W_v),
-    scores_as_weights=_weighing(weights=lambda s, c: s * c),
-    scaled_too_late=_weighing(weights=lambda s, c: ops.softmax(s) * c),
+    scores_as_weights=_weighed.but(weights=lambda s, c: s * c),
+    scaled_too_late=_weighed.but(weights=lambda s, c: ops.softmax(s) * c),
     other_way_round=_other_way_round,
     worst_first=lambda x, W_q, W_k, W_v: self_lookup(x, -W_q, W_k, W_v),
     scores_for_weights=_scores_for_weights,

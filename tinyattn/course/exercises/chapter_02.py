@@ -9,8 +9,7 @@ from ... import layers, ops
 from ..graders import Function, Number, Property
 from ..prose import Prose
 
-CHAPTER = 2
-PROSE = Prose(CHAPTER)
+PROSE = Prose(2)
 D, PAIRS = 256, 20_000       # of score_std: the width, and how many pairs are drawn
 WIDTH, HEADS = 1024, 16      # of transformer_divisor: the Transformer's big model
 

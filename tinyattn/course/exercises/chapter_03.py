@@ -8,10 +8,9 @@ from ... import ops
 from ..graders import Function, Number, Property
 from ..prose import Prose
 
-CHAPTER = 3
-PROSE = Prose(CHAPTER)
+PROSE = Prose(3)
 X = np.array([[1.0, 2.0, 0.0], [3.0, -3.0, 1.0]])     # of gradient_of_a_weight: two tokens,
-DY = np.array([[2.0, -1.0], [0.5, 1.0]])              # and the gradient that came back
+DY = np.array([[2.0, -1.0], [0.5, 1.0]])              # and the upstream gradient
 
 
 def _dW() -> np.ndarray:

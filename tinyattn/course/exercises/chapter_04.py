@@ -7,11 +7,10 @@ import numpy as np
 from ... import ops
 from ...check.cases import CaseDrawer
 from ..graders import Function, Number, Property
-from ..plain import op_spec, variants
+from ..plain import adjustable, op_spec
 from ..prose import Prose
 
-CHAPTER = 4
-PROSE = Prose(CHAPTER)
+PROSE = Prose(4)
 
 
 def _attention(q: Any, k: Any, v: Any) -> Any:
@@ -24,7 +23,7 @@ def _attention(q: Any, k: Any, v: Any) -> Any:
 
 
 def _key_bias() -> float:
-    """The norm of db_k of six tokens' self-attention, without the rounding."""
+    """The norm of db_k in self-attention of six tokens, to nine decimals."""
     rng = np.random.default_rng(5)
     x, target = rng.standard_normal((6, 4)), rng.standard_normal((6, 2))
     (W_q, W_k, W_v), (b_q, b_k, b_v) = rng.standard_normal((3, 4, 2)), rng.standard_normal((3, 2))
@@ -38,8 +37,8 @@ def _tied(x: Any, W: Any) -> Any:
     return x @ W @ W.T
 
 
-@variants
-def _tied_backward_with(dy: Any, x: Any, W: Any, *, dW_of: Any = lambda first, second: first + second) -> Any:
+@adjustable
+def _tied_backward(dy: Any, x: Any, W: Any, *, dW_of: Any = lambda first, second: first + second) -> Any:
     """-> dx, dW; `dW_of` gets the gradients by the first and by the second use of W."""
     dh, second, _ = ops.linear_backward(dy, x @ W, W.T)
     dx, first, _ = ops.linear_backward(dh, x, W)
@@ -52,10 +51,10 @@ def _tied_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": draw.array(*draw.lead, draw.size(), i), "W": draw.array(i, o)}
 
 
-TIED = op_spec("tied", "y = (x W) Wᵀ", _tied_case, _tied, "y", backward=_tied_backward_with(), wrt=("x", "W"))
+TIED = op_spec("tied", "y = (x W) Wᵀ", _tied_case, _tied, "y", backward=_tied_backward, wrt=("x", "W"))
 
 
-@variants
+@adjustable
 def _scaled(dout: Any, q: Any, k: Any, v: Any, p: Any, *, dq_by: float = 0, dk_by: float = 0) -> Any:
     """The backward of attention with dq and dk multiplied by these powers of √d."""
     dq, dk, dv, _ = ops.attention_backward(dout, q, k, v, p)
@@ -63,8 +62,9 @@ def _scaled(dout: Any, q: Any, k: Any, v: Any, p: Any, *, dq_by: float = 0, dk_b
 
 
 WRONG_SCALE = PROSE.attach(
-    "mistakes", dk_not_scaled=_scaled(dk_by=1), dq_not_scaled=_scaled(dq_by=1), neither_scaled=_scaled(dq_by=1, dk_by=1)
-)
+    "mistakes", dk_not_scaled=_scaled.but(dk_by=1), dq_not_scaled=_scaled.but(dq_by=1),
+    neither_scaled=_scaled.but(dq_by=1, dk_by=1),
+)  # fmt: skip
 
 
 def _plain_mean(dout: Any, q: Any, k: Any, v: Any, p: Any) -> Any:
@@ -75,12 +75,12 @@ def _plain_mean(dout: Any, q: Any, k: Any, v: Any, p: Any) -> Any:
 
 
 WRONG_TIED = dict(
-    first_use_only=_tied_backward_with(dW_of=lambda first, second: first),
-    second_use_only=_tied_backward_with(dW_of=lambda first, second: second),
-    mean_of_both=_tied_backward_with(dW_of=lambda first, second: (first + second) / 2),
-    difference=_tied_backward_with(dW_of=lambda first, second: first - second),
-    first_use_twice=_tied_backward_with(dW_of=lambda first, second: 2 * first),
-    second_use_twice=_tied_backward_with(dW_of=lambda first, second: 2 * second),
+    first_use_only=_tied_backward.but(dW_of=lambda first, second: first),
+    second_use_only=_tied_backward.but(dW_of=lambda first, second: second),
+    mean_of_both=_tied_backward.but(dW_of=lambda first, second: (first + second) / 2),
+    difference=_tied_backward.but(dW_of=lambda first, second: first - second),
+    first_use_twice=_tied_backward.but(dW_of=lambda first, second: 2 * first),
+    second_use_twice=_tied_backward.but(dW_of=lambda first, second: 2 * second),
 )
 
 

@@ -9,11 +9,10 @@ from ... import ops
 from ...check import oracles
 from ...check.cases import CaseDrawer
 from ..graders import Function, Number, Property
-from ..plain import op_spec, variants
+from ..plain import adjustable, op_spec
 from ..prose import Prose
 
-CHAPTER = 5
-PROSE = Prose(CHAPTER)
+PROSE = Prose(5)
 SYMBOLS, POSITIONS = 8, 8    # of loss_of_a_cheat
 
 
@@ -35,8 +34,8 @@ def _case(draw: CaseDrawer) -> dict[str, Any]:
     return {"s": s, "lengths": np.asarray(draw.rng.integers(0, m + 1, draw.lead))}
 
 
-@variants
-def _weights_with(
+@adjustable
+def _decoder_weights(
     s: Any, lengths: Any, *, allows: Any = lambda i, j, real, n, m: (j <= i) & (j < real),
     weighs: Any = lambda s, mask: ops.softmax(s, mask),
 ) -> Any:  # fmt: skip
@@ -44,9 +43,6 @@ def _weights_with(
     n, m = s.shape[-2:]
     i, j, real = np.arange(m - n, m)[:, None], np.arange(m), np.asarray(lengths)[..., None, None]
     return weighs(s, np.broadcast_to(allows(i, j, real, n, m), s.shape))
-
-
-_decoder_weights = _weights_with()
 
 
 def _by_loops(s: Any, lengths: Any) -> Any:
@@ -69,20 +65,20 @@ DECODER = op_spec(
     _case, _decoder_weights, "p", oracle=_by_loops, scale=lambda case: 10.0,
 )  # fmt: skip
 TEMPTING = dict(
-    first_queries=_weights_with(allows=lambda i, j, real, n, m: (j <= np.arange(n)[:, None]) & (j < real)),
-    strict=_weights_with(allows=lambda i, j, real, n, m: (j < i) & (j < real)),
-    peeks=_weights_with(allows=lambda i, j, real, n, m: (j <= i + 1) & (j < real)),
-    transposed=_weights_with(allows=lambda i, j, real, n, m: (j >= i) & (j < real)),
-    only_causal=_weights_with(allows=lambda i, j, real, n, m: j <= i),
-    only_padding=_weights_with(allows=lambda i, j, real, n, m: j < real),
-    one_too_many=_weights_with(allows=lambda i, j, real, n, m: (j <= i) & (j <= real)),
-    padding_on_the_left=_weights_with(allows=lambda i, j, real, n, m: (j <= i) & (j >= m - real)),
-    queries_masked=_weights_with(allows=lambda i, j, real, n, m: (j <= i) & (i < real)),
-    either=_weights_with(allows=lambda i, j, real, n, m: (j <= i) | (j < real)),
-    inverted=_weights_with(allows=lambda i, j, real, n, m: ~((j <= i) & (j < real))),
-    after_softmax=_weights_with(weighs=lambda s, mask: np.asarray(ops.softmax(s) * mask, s.dtype)),
-    filled=_weights_with(weighs=lambda s, mask: ops.softmax(np.where(mask, s, s.dtype.type(-1e9)))),
-    nan_where_empty=_weights_with(weighs=_nan_where_empty),
+    first_queries=_decoder_weights.but(allows=lambda i, j, real, n, m: (j <= np.arange(n)[:, None]) & (j < real)),
+    strict=_decoder_weights.but(allows=lambda i, j, real, n, m: (j < i) & (j < real)),
+    peeks=_decoder_weights.but(allows=lambda i, j, real, n, m: (j <= i + 1) & (j < real)),
+    transposed=_decoder_weights.but(allows=lambda i, j, real, n, m: (j >= i) & (j < real)),
+    only_causal=_decoder_weights.but(allows=lambda i, j, real, n, m: j <= i),
+    only_padding=_decoder_weights.but(allows=lambda i, j, real, n, m: j < real),
+    one_too_many=_decoder_weights.but(allows=lambda i, j, real, n, m: (j <= i) & (j <= real)),
+    padding_on_the_left=_decoder_weights.but(allows=lambda i, j, real, n, m: (j <= i) & (j >= m - real)),
+    queries_masked=_decoder_weights.but(allows=lambda i, j, real, n, m: (j <= i) & (i < real)),
+    either=_decoder_weights.but(allows=lambda i, j, real, n, m: (j <= i) | (j < real)),
+    inverted=_decoder_weights.but(allows=lambda i, j, real, n, m: ~((j <= i) & (j < real))),
+    after_softmax=_decoder_weights.but(weighs=lambda s, mask: np.asarray(ops.softmax(s) * mask, s.dtype)),
+    filled=_decoder_weights.but(weighs=lambda s, mask: ops.softmax(np.where(mask, s, s.dtype.type(-1e9)))),
+    nan_where_empty=_decoder_weights.but(weighs=_nan_where_empty),
 )
 
 

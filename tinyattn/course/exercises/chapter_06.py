@@ -10,11 +10,10 @@ from ... import layers, ops
 from ...check.cases import CaseDrawer
 from ...layers.mixers.multi_head import merge, split
 from ..graders import Function, Number, Property
-from ..plain import op_spec, variants
+from ..plain import adjustable, op_spec
 from ..prose import Prose
 
-CHAPTER = 6
-PROSE = Prose(CHAPTER)
+PROSE = Prose(6)
 TOKENS, WIDTH, HEADS = 100, 64, 4        # of score_rank
 
 
@@ -111,8 +110,8 @@ def _outer(left: Any, right: Any) -> Any:
     return left.reshape(-1, left.shape[-1]).T @ right.reshape(-1, right.shape[-1])
 
 
-@variants
-def _from_heads_backward_with(
+@adjustable
+def _from_heads_backward(
     dy: Any, out: Any, W_o: Any, *, dout_of: Any = lambda dy, W_o, heads: split(dy @ W_o.T, heads),
     dW_of: Any = lambda dy, out: _outer(merge(out), dy),
 ) -> Any:  # fmt: skip
@@ -136,7 +135,7 @@ def _dW_of_one_head(dy: Any, out: Any) -> Any:
 
 FROM_HEADS = op_spec(
     "from_heads", "y is the heads side by side, times W_o", _joined_case, _from_heads, "y",
-    backward=_from_heads_backward_with(), oracle=_joined_in_loops, wrt=("out", "W_o"),
+    backward=_from_heads_backward, oracle=_joined_in_loops, wrt=("out", "W_o"),
 )  # fmt: skip
 
 EXERCISES = PROSE.exercises(
@@ -164,17 +163,17 @@ EXERCISES = PROSE.exercises(
         tokens_over_heads=lambda: TOKENS / HEADS,
     )),
     from_heads_backward=Function(FROM_HEADS, part="backward", tempting=dict(
-        dout_cut=_from_heads_backward_with(dout_of=lambda dy, W_o, heads: _cut(dy @ W_o.T, heads)),
-        dW_cut=_from_heads_backward_with(dW_of=lambda dy, out: _outer(_uncut(out), dy)),
-        both_cut=_from_heads_backward_with(
+        dout_cut=_from_heads_backward.but(dout_of=lambda dy, W_o, heads: _cut(dy @ W_o.T, heads)),
+        dW_cut=_from_heads_backward.but(dW_of=lambda dy, out: _outer(_uncut(out), dy)),
+        both_cut=_from_heads_backward.but(
             dout_of=lambda dy, W_o, heads: _cut(dy @ W_o.T, heads), dW_of=lambda dy, out: _outer(_uncut(out), dy)
         ),
-        W_not_transposed=_from_heads_backward_with(dout_of=lambda dy, W_o, heads: split(dy @ W_o, heads)),
-        dW_transposed=_from_heads_backward_with(dW_of=lambda dy, out: _outer(dy, merge(out))),
-        W_forgotten=_from_heads_backward_with(dout_of=lambda dy, W_o, heads: np.array(split(dy, heads))),
-        dW_mean=_from_heads_backward_with(dW_of=_dW_mean),
-        dW_of_the_last=_from_heads_backward_with(dW_of=_dW_of_the_last),
-        dW_of_one_head=_from_heads_backward_with(dW_of=_dW_of_one_head),
+        W_not_transposed=_from_heads_backward.but(dout_of=lambda dy, W_o, heads: split(dy @ W_o, heads)),
+        dW_transposed=_from_heads_backward.but(dW_of=lambda dy, out: _outer(dy, merge(out))),
+        W_forgotten=_from_heads_backward.but(dout_of=lambda dy, W_o, heads: np.array(split(dy, heads))),
+        dW_mean=_from_heads_backward.but(dW_of=_dW_mean),
+        dW_of_the_last=_from_heads_backward.but(dW_of=_dW_of_the_last),
+        dW_of_one_head=_from_heads_backward.but(dW_of=_dW_of_one_head),
     )),
     joins_its_heads=Property("multi_head_attention", "heads_avg", gives=("multi_head_attention",)),
 )

@@ -15,8 +15,7 @@ from ..graders import Function, Number, Property
 from ..plain import plain_spec
 from ..prose import Prose
 
-CHAPTER = 7
-PROSE = Prose(CHAPTER)
+PROSE = Prose(7)
 FAR = 100                    # of bucket_of_100
 
 

@@ -8,11 +8,10 @@ import numpy as np
 from ... import ops
 from ...check import adapters
 from ..graders import Function, Number, Property
-from ..plain import variants
+from ..plain import adjustable
 from ..prose import Prose
 
-CHAPTER = 8
-PROSE = Prose(CHAPTER)
+PROSE = Prose(8)
 BLOCKS = 12                  # of stream_std: two branches each
 
 
@@ -25,8 +24,8 @@ def _stream_std() -> float:
 # --- wrong answers beside the zoo's ---------------------------------------------------------------------------------
 
 
-@variants
-def _norm_with(
+@adjustable
+def _layer_norm(
     x: Any, gamma: Any, beta: Any, eps: float = 1e-5, *, axis: int = -1,
     rstd_of: Any = lambda variance, eps: 1 / np.sqrt(variance + eps), returned: Any = lambda rstd: rstd,
 ) -> Any:  # fmt: skip
@@ -55,9 +54,9 @@ def _only_normalised(
 
 EXERCISES = PROSE.exercises(
     my_layer_norm=Function("layer_norm", takes=("eps",), conventions=False, tempting=dict(
-        eps_outside=_norm_with(rstd_of=lambda variance, eps: 1 / (np.sqrt(variance) + eps)),
-        rstd_squared=_norm_with(returned=lambda rstd: rstd * rstd),
-        over_the_batch=_norm_with(axis=0),
+        eps_outside=_layer_norm.but(rstd_of=lambda variance, eps: 1 / (np.sqrt(variance) + eps)),
+        rstd_squared=_layer_norm.but(returned=lambda rstd: rstd * rstd),
+        over_the_batch=_layer_norm.but(axis=0),
     )),
     my_layer_norm_backward=Function("layer_norm", part="backward", tempting=dict(
         rstd_for_x_hat=_rstd_for_x_hat,

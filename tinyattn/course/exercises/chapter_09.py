@@ -10,11 +10,10 @@ import numpy as np
 from ... import ops
 from ...check.zoo import ZOO
 from ..graders import Checker, Function, Number, Pair, Property
-from ..plain import variants
+from ..plain import adjustable
 from ..prose import Prose
 
-CHAPTER = 9
-PROSE = Prose(CHAPTER)
+PROSE = Prose(9)
 ONE_TOKEN = ("no_scale", "scale_of_keys", "softmax_axis", "no_rowmax", "off_by_one_peek", "scale_np64", "softmax_diag",
              "rowsum_missing", "dv_missing_batch", "backward_changes_input")  # fmt: skip
 
@@ -98,8 +97,8 @@ def largest_error(f: Callable[[Any], Any], f_backward: Callable[[Any, Any], Any]
 # --- repaired_rms_backward ------------------------------------------------------------------------------------------
 
 
-@variants
-def _with_mean(dy: Any, x_hat: Any, r: Any, gamma: Any, *, mean: Any) -> Any:
+@adjustable
+def _rms_backward(dy: Any, x_hat: Any, r: Any, gamma: Any, *, mean: Any) -> Any:
     """The backward with another mean of g x_hat."""
     g = dy * gamma
     dx = r * (g - x_hat * mean(g * x_hat))
@@ -120,9 +119,9 @@ EXERCISES = PROSE.exercises(
         tempting=dict(none_shows=lambda: 0, diagonal_shows_too=lambda: 2, others_show_too=lambda: 3),
     ),
     repaired_rms_backward=Function("rms_norm", part="backward", tempting=dict(
-        one_mean_for_all=_with_mean(mean=lambda x: np.mean(x) if x.size else 0),
-        summed=_with_mean(mean=lambda x: np.sum(x, axis=-1, keepdims=True)),
-        down_the_columns=_with_mean(mean=lambda x: np.mean(x, axis=0)),
+        one_mean_for_all=_rms_backward.but(mean=lambda x: np.mean(x) if x.size else 0),
+        summed=_rms_backward.but(mean=lambda x: np.sum(x, axis=-1, keepdims=True)),
+        down_the_columns=_rms_backward.but(mean=lambda x: np.mean(x, axis=0)),
         centred=_centred,
     )),
 )

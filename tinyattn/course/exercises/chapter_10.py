@@ -12,11 +12,10 @@ from ...check.cases import CaseDrawer
 from ...check.property import close, stating
 from ...check.subject import Subject
 from ..graders import Function, Number
-from ..plain import op_spec, plain_spec, variants
+from ..plain import adjustable, op_spec, plain_spec
 from ..prose import Prose
 
-CHAPTER = 10
-PROSE = Prose(CHAPTER)
+PROSE = Prose(10)
 TRUE, NEGATIVES = 0.25, 20           # of bce_belief: the item's probability, the items a negative is drawn from
 
 
@@ -128,8 +127,8 @@ def _pair_loss(h: Any, good: Any, bad: Any) -> Any:
     return np.logaddexp(zero, -_dot(h, good)) + np.logaddexp(zero, _dot(h, bad))
 
 
-@variants
-def _pair_backward_with(
+@adjustable
+def _pair_loss_backward(
     dloss: Any, h: Any, good: Any, bad: Any, *,
     of_good: Any = lambda s: s - 1, of_bad: Any = lambda s: s, sigma: Any = ops.sigmoid,
     logit: Any = lambda a, b: _dot(a, b)[..., None],
@@ -141,9 +140,6 @@ def _pair_backward_with(
     """
     up, down = (np.asarray(dloss)[..., None] * of(sigma(logit(h, e))) for of, e in ((of_good, good), (of_bad, bad)))
     return assemble(up, down, h, good, bad)
-
-
-_pair_loss_backward = _pair_backward_with()
 
 
 def _pair(draw: CaseDrawer) -> dict[str, Any]:
@@ -184,35 +180,37 @@ def _of_difference(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
 
 def _assembled(assemble: Any) -> Any:
     """The right slopes, and gradients `assemble(up, down, h, good, bad)`."""
-    return _pair_backward_with(assemble=assemble)
+    return _pair_loss_backward.but(assemble=assemble)
 
 
 WRONG_PAIR = dict(
-    good_slope_without_minus_one=_pair_backward_with(of_good=lambda s: s),
-    bad_slope_minus_one=_pair_backward_with(of_bad=lambda s: s - 1),
-    all_signs_turned=_pair_backward_with(of_good=lambda s: 1 - s, of_bad=lambda s: -s),
-    good_sign_turned=_pair_backward_with(of_good=lambda s: 1 - s),
-    bad_slope_of_one_minus=_pair_backward_with(of_bad=lambda s: 1 - s),
-    good_slope_of_minus_z=_pair_backward_with(of_good=lambda s: -s),
-    bad_sign_turned=_pair_backward_with(of_bad=lambda s: -s),
+    good_slope_without_minus_one=_pair_loss_backward.but(of_good=lambda s: s),
+    bad_slope_minus_one=_pair_loss_backward.but(of_bad=lambda s: s - 1),
+    all_signs_turned=_pair_loss_backward.but(of_good=lambda s: 1 - s, of_bad=lambda s: -s),
+    good_sign_turned=_pair_loss_backward.but(of_good=lambda s: 1 - s),
+    bad_slope_of_one_minus=_pair_loss_backward.but(of_bad=lambda s: 1 - s),
+    good_slope_of_minus_z=_pair_loss_backward.but(of_good=lambda s: -s),
+    bad_sign_turned=_pair_loss_backward.but(of_bad=lambda s: -s),
     dh_subtracted=_assembled(lambda up, down, h, good, bad: (up * good - down * bad, up * h, down * h)),
     dbad_sign_turned=_assembled(lambda up, down, h, good, bad: (up * good + down * bad, up * h, -down * h)),
-    elementwise=_pair_backward_with(logit=lambda a, b: a * b),
-    overflowing=_pair_backward_with(sigma=lambda z: np.exp(z) / (1 + np.exp(z))),
-    divided_by_rounded=_pair_backward_with(of_good=lambda s: -s * (1 - s) / s, of_bad=lambda s: s * (1 - s) / (1 - s)),
+    elementwise=_pair_loss_backward.but(logit=lambda a, b: a * b),
+    overflowing=_pair_loss_backward.but(sigma=lambda z: np.exp(z) / (1 + np.exp(z))),
+    divided_by_rounded=_pair_loss_backward.but(
+        of_good=lambda s: -s * (1 - s) / s, of_bad=lambda s: s * (1 - s) / (1 - s)
+    ),
     of_mean_logit=lambda dloss, h, good, bad: tuple(g / h.shape[-1] for g in _pair_loss_backward(dloss, h, good, bad)),
     dbad_of_both_terms=_assembled(lambda up, down, h, good, bad: (up * good + down * bad, up * h, up * h + down * h)),
     of_mean_loss=lambda dloss, h, good, bad: tuple(
         g / max(np.size(dloss), 1) for g in _pair_loss_backward(dloss, h, good, bad)
     ),
-    slopes_exchanged=_pair_backward_with(of_good=lambda s: s, of_bad=lambda s: s - 1),
+    slopes_exchanged=_pair_loss_backward.but(of_good=lambda s: s, of_bad=lambda s: s - 1),
     dh_of_good_alone=_assembled(lambda up, down, h, good, bad: (up * good, up * h, down * h)),
     dh_of_bad_alone=_assembled(lambda up, down, h, good, bad: (down * bad, up * h, down * h)),
     items_for_h=_assembled(lambda up, down, h, good, bad: (up * good + down * bad, up * good, down * bad)),
     h_for_items=_assembled(lambda up, down, h, good, bad: (up * h + down * h, up * h, down * h)),
     good_and_bad_exchanged=_assembled(lambda up, down, h, good, bad: (up * good + down * bad, down * h, up * h)),
-    slope_of_sigma=_pair_backward_with(of_good=lambda s: -s * (1 - s), of_bad=lambda s: s * (1 - s)),
-    slope_by_sigma=_pair_backward_with(of_good=lambda s: -1 / s, of_bad=lambda s: 1 / (1 - s)),
+    slope_of_sigma=_pair_loss_backward.but(of_good=lambda s: -s * (1 - s), of_bad=lambda s: s * (1 - s)),
+    slope_by_sigma=_pair_loss_backward.but(of_good=lambda s: -1 / s, of_bad=lambda s: 1 / (1 - s)),
     halved=_assembled(lambda up, down, h, good, bad: ((up * good + down * bad) / 2, up * h / 2, down * h / 2)),
     of_difference=_of_difference,
     dh_last=_assembled(lambda up, down, h, good, bad: (up * h, down * h, up * good + down * bad)),
@@ -236,8 +234,8 @@ def _last_real(ids: Any) -> Any:
     return (ids != 0).sum(axis=1) - 1
 
 
-@variants
-def _scores_with(
+@adjustable
+def _scores(
     h: Any, ids: Any, table: Any, *, at: Any = _last_real, seen: Any = lambda ids: ids, hidden: float = -np.inf,
     column_0: Any = lambda before, now, hidden: hidden,
 ) -> Any:  # fmt: skip
@@ -247,18 +245,15 @@ def _scores_with(
     np.put_along_axis(scores, seen(ids), hidden, axis=1)
     scores[:, 0] = column_0(before, scores[:, 0], hidden)
     return scores
-
-
-_scores = _scores_with()
-_all_shown = _scores_with(seen=lambda ids: 0 * ids, column_0=lambda before, now, hidden: before)
+_all_shown = _scores.but(seen=lambda ids: 0 * ids, column_0=lambda before, now, hidden: before)
 SCORES = plain_spec(
     "scores", "the score of an unseen item is its row times the state of the last real item; others: -inf", _states,
     _scores, "scores", atol=1e-5,
 )  # fmt: skip
 
 
-@variants
-def _of_all_states(h: Any, ids: Any, table: Any, *, of: Any = lambda total, count: total) -> Any:
+@adjustable
+def _pooled(h: Any, ids: Any, table: Any, *, of: Any = lambda total, count: total) -> Any:
     """Scores by the sum of all real states, or by `of(sum, count)`."""
     real = (ids != 0)[..., None]
     pooled = of((h * real).sum(axis=1, keepdims=True), real.sum(axis=1, keepdims=True))
@@ -286,27 +281,27 @@ def _normalised(h: Any, ids: Any, table: Any) -> Any:
 
 
 WRONG_SCORES = dict(
-    padding_forgotten=_scores_with(column_0=lambda before, now, hidden: now),
+    padding_forgotten=_scores.but(column_0=lambda before, now, hidden: now),
     divided_by_root_d=lambda h, ids, table: _scores(h / math.sqrt(h.shape[-1]), ids, table),
-    last_position=_scores_with(at=lambda ids: -1),
-    first_position=_scores_with(at=lambda ids: 0),
-    one_too_late=_scores_with(at=lambda ids: np.minimum(_last_real(ids) + 1, ids.shape[1] - 1)),
-    one_too_early=_scores_with(at=lambda ids: np.maximum(_last_real(ids) - 1, 0)),
-    longest_for_all=_scores_with(at=lambda ids: np.full(len(ids), _last_real(ids).max())),
-    shortest_for_all=_scores_with(at=lambda ids: np.full(len(ids), _last_real(ids).min())),
-    seen_not_hidden=_scores_with(seen=lambda ids: 0 * ids),
-    padding_not_hidden=_scores_with(column_0=lambda before, now, hidden: before),
+    last_position=_scores.but(at=lambda ids: -1),
+    first_position=_scores.but(at=lambda ids: 0),
+    one_too_late=_scores.but(at=lambda ids: np.minimum(_last_real(ids) + 1, ids.shape[1] - 1)),
+    one_too_early=_scores.but(at=lambda ids: np.maximum(_last_real(ids) - 1, 0)),
+    longest_for_all=_scores.but(at=lambda ids: np.full(len(ids), _last_real(ids).max())),
+    shortest_for_all=_scores.but(at=lambda ids: np.full(len(ids), _last_real(ids).min())),
+    seen_not_hidden=_scores.but(seen=lambda ids: 0 * ids),
+    padding_not_hidden=_scores.but(column_0=lambda before, now, hidden: before),
     nothing_hidden=_all_shown,
-    hidden_as_minus_billion=_scores_with(hidden=-1e9),
-    hidden_as_zero=_scores_with(hidden=0),
-    hidden_as_nan=_scores_with(hidden=np.nan),
-    hides_newest_alone=_scores_with(seen=lambda ids: ids[np.arange(len(ids)), _last_real(ids)][:, None]),
-    hides_of_all=_scores_with(seen=lambda ids: np.tile(ids.reshape(-1), (len(ids), 1))),
-    first_zero=_scores_with(at=lambda ids: np.argmin(ids, axis=1) - 1),
-    largest_number=_scores_with(at=lambda ids: np.argmax(ids, axis=1)),
-    padding_states_zero=lambda h, ids, table: _scores_with(at=lambda ids: -1)(h * (ids != 0)[..., None], ids, table),
-    of_mean=_of_all_states(of=lambda total, count: total / count),
-    of_sum=_of_all_states(),
+    hidden_as_minus_billion=_scores.but(hidden=-1e9),
+    hidden_as_zero=_scores.but(hidden=0),
+    hidden_as_nan=_scores.but(hidden=np.nan),
+    hides_newest_alone=_scores.but(seen=lambda ids: ids[np.arange(len(ids)), _last_real(ids)][:, None]),
+    hides_of_all=_scores.but(seen=lambda ids: np.tile(ids.reshape(-1), (len(ids), 1))),
+    first_zero=_scores.but(at=lambda ids: np.argmin(ids, axis=1) - 1),
+    largest_number=_scores.but(at=lambda ids: np.argmax(ids, axis=1)),
+    padding_states_zero=lambda h, ids, table: _scores.but(at=lambda ids: -1)(h * (ids != 0)[..., None], ids, table),
+    of_mean=_pooled.but(of=lambda total, count: total / count),
+    of_sum=_pooled,
     offers_what_was_seen=_offers_what_was_seen,
     column_zero_gone=lambda h, ids, table: _scores(h, ids, table)[:, 1:],
     softmax_of_scores=lambda h, ids, table: ops.softmax(_scores(h, ids, table)),

@@ -13,8 +13,7 @@ from ..graders import Function, Number
 from ..plain import plain_spec
 from ..prose import Prose
 
-CHAPTER = 11
-PROSE = Prose(CHAPTER)
+PROSE = Prose(11)
 MODELS, PEOPLE, TRUE_RATE = 20, 500, 0.25           # of best_of_twenty
 
 

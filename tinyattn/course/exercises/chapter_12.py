@@ -13,11 +13,10 @@ from ...check.cases import CaseDrawer
 from ..exercise import Grade
 from ..graders import Function, Number
 from ..graders.calling import as_truth
-from ..plain import op_spec, plain_spec, variants
+from ..plain import adjustable, op_spec, plain_spec
 from ..prose import Prose
 
-CHAPTER = 12
-PROSE = Prose(CHAPTER)
+PROSE = Prose(12)
 SYMBOLS, MASKED, REPLACED, KEPT = 8, 0.8, 0.1, 0.1     # of loss_with_kept_items
 
 
@@ -43,8 +42,8 @@ def _real_turns(ids: Any, turn: Any) -> Any:
     return np.where(ids != 0, turn, np.inf)
 
 
-@variants
-def _cloze_with(
+@adjustable
+def _cloze(
     ids: Any, turn: Any, rho: float, mask: int, *, rank: Any = lambda ids, turn: _ranks(_real_turns(ids, turn)),
     count: Any = lambda n, rho, width: np.maximum(1, np.rint(rho * n)), among: Any = lambda ids: ids != 0,
     hides: Any = lambda ids, hidden, mask: np.where(hidden, mask, ids),
@@ -54,9 +53,6 @@ def _cloze_with(
     hidden = rank(ids, turn) < np.reshape(count(np.sum(ids != 0, axis=1), rho, ids.shape[1]), (-1, 1))
     hidden = hidden & among(ids)
     return hides(ids, hidden, mask), asks(ids, hidden, mask)
-
-
-_cloze = _cloze_with()
 
 
 def _cloze_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -76,29 +72,29 @@ CLOZE = plain_spec(
 
 
 WRONG_CLOZE = dict(
-    not_hidden=_cloze_with(hides=lambda ids, hidden, mask: ids),
-    all_asked=_cloze_with(asks=lambda ids, hidden, mask: ids),
-    targets_of_inputs=_cloze_with(asks=lambda ids, hidden, mask: np.where(hidden, mask, ids)),
-    targets_of_mask=_cloze_with(asks=lambda ids, hidden, mask: np.where(hidden, mask, 0)),
-    places_for_items=_cloze_with(asks=lambda ids, hidden, mask: hidden),
-    minus_100=_cloze_with(asks=lambda ids, hidden, mask: np.where(hidden, ids, -100)),
-    minus_one=_cloze_with(asks=lambda ids, hidden, mask: np.where(hidden, ids, -1)),
-    ranked_with_padding=_cloze_with(rank=lambda ids, turn: _ranks(turn)),
-    turn_itself=_cloze_with(rank=lambda ids, turn: turn),
-    one_more=_cloze_with(count=lambda n, rho, width: np.maximum(1, np.rint(rho * n)) + 1),
+    not_hidden=_cloze.but(hides=lambda ids, hidden, mask: ids),
+    all_asked=_cloze.but(asks=lambda ids, hidden, mask: ids),
+    targets_of_inputs=_cloze.but(asks=lambda ids, hidden, mask: np.where(hidden, mask, ids)),
+    targets_of_mask=_cloze.but(asks=lambda ids, hidden, mask: np.where(hidden, mask, 0)),
+    places_for_items=_cloze.but(asks=lambda ids, hidden, mask: hidden),
+    minus_100=_cloze.but(asks=lambda ids, hidden, mask: np.where(hidden, ids, -100)),
+    minus_one=_cloze.but(asks=lambda ids, hidden, mask: np.where(hidden, ids, -1)),
+    ranked_with_padding=_cloze.but(rank=lambda ids, turn: _ranks(turn)),
+    turn_itself=_cloze.but(rank=lambda ids, turn: turn),
+    one_more=_cloze.but(count=lambda n, rho, width: np.maximum(1, np.rint(rho * n)) + 1),
     first_of_row=lambda ids, turn, rho, mask: _cloze(ids, np.arange(ids.shape[1]) + 0 * turn, rho, mask),
-    down_the_columns=_cloze_with(rank=lambda ids, turn: _ranks(_real_turns(ids, turn), axis=0)),
-    hidden_with_padding=_cloze_with(rank=lambda ids, turn: _ranks(turn), among=lambda ids: True),
-    rounded_up=_cloze_with(count=lambda n, rho, width: np.ceil(rho * n - 1e-9)),
-    everywhere=_cloze_with(
+    down_the_columns=_cloze.but(rank=lambda ids, turn: _ranks(_real_turns(ids, turn), axis=0)),
+    hidden_with_padding=_cloze.but(rank=lambda ids, turn: _ranks(turn), among=lambda ids: True),
+    rounded_up=_cloze.but(count=lambda n, rho, width: np.ceil(rho * n - 1e-9)),
+    everywhere=_cloze.but(
         rank=lambda ids, turn: _ranks(turn), count=lambda n, rho, width: max(1, np.rint(rho * width)),
         among=lambda ids: True,
     ),
-    over_all_rows=_cloze_with(rank=lambda ids, turn: turn, count=lambda n, rho, width: np.rint(rho * n.sum())),
-    width_for_length=_cloze_with(count=lambda n, rho, width: max(1, np.rint(rho * width))),
-    never_none=_cloze_with(count=lambda n, rho, width: np.rint(rho * n)),
-    rounded_down=_cloze_with(count=lambda n, rho, width: np.maximum(1, np.floor(rho * n + 1e-9))),
-    argsort_once=_cloze_with(rank=lambda ids, turn: np.argsort(_real_turns(ids, turn), axis=1), among=lambda ids: True),
+    over_all_rows=_cloze.but(rank=lambda ids, turn: turn, count=lambda n, rho, width: np.rint(rho * n.sum())),
+    width_for_length=_cloze.but(count=lambda n, rho, width: max(1, np.rint(rho * width))),
+    never_none=_cloze.but(count=lambda n, rho, width: np.rint(rho * n)),
+    rounded_down=_cloze.but(count=lambda n, rho, width: np.maximum(1, np.floor(rho * n + 1e-9))),
+    argsort_once=_cloze.but(rank=lambda ids, turn: np.argsort(_real_turns(ids, turn), axis=1), among=lambda ids: True),
     largest_hidden=lambda ids, turn, rho, mask: _cloze(ids, -turn, rho, mask),
     share_visible=lambda ids, turn, rho, mask: _cloze(ids, turn, 1 - rho, mask),
     exchanged=lambda ids, turn, rho, mask: _cloze(ids, turn, rho, mask)[::-1],
@@ -148,8 +144,8 @@ CLOZE_LOSS = op_spec(
 )  # fmt: skip
 
 
-@variants
-def _loss_backward_with(
+@adjustable
+def _backward_by_hand(
     dloss: float, h: Any, E: Any, targets: Any, *, softmax: Any = ops.softmax, first: int = 1,
     onehot_less: Any = lambda p, onehot: p - onehot,
     ds_of: Any = lambda dloss, wrong, asked: dloss * asked * wrong / asked.sum(),
@@ -174,27 +170,27 @@ def _plain_softmax(s: Any) -> Any:
 
 
 WRONG_LOSS = dict(
-    overflowing=_loss_backward_with(softmax=_plain_softmax),
-    onehot_one_off=_loss_backward_with(first=0),
-    unasked_have_gradient=_loss_backward_with(ds_of=lambda dloss, wrong, asked: dloss * wrong / asked.sum()),
-    mean_of_rows=_loss_backward_with(ds_of=lambda dloss, wrong, asked: (
+    overflowing=_backward_by_hand.but(softmax=_plain_softmax),
+    onehot_one_off=_backward_by_hand.but(first=0),
+    unasked_have_gradient=_backward_by_hand.but(ds_of=lambda dloss, wrong, asked: dloss * wrong / asked.sum()),
+    mean_of_rows=_backward_by_hand.but(ds_of=lambda dloss, wrong, asked: (
         dloss * asked * wrong / np.maximum(asked.sum(axis=1, keepdims=True), 1) / len(asked)
     )),
-    divided_by_rows=_loss_backward_with(ds_of=lambda dloss, wrong, asked: dloss * asked * wrong / len(asked)),
-    padding_row_missing=_loss_backward_with(dE_of=lambda dE, ds, h, targets: dE[1:]),
-    rows_moved=_loss_backward_with(dE_of=lambda dE, ds, h, targets: np.roll(dE, -1, axis=0)),
-    targets_alone_have_gradient=_loss_backward_with(
+    divided_by_rows=_backward_by_hand.but(ds_of=lambda dloss, wrong, asked: dloss * asked * wrong / len(asked)),
+    padding_row_missing=_backward_by_hand.but(dE_of=lambda dE, ds, h, targets: dE[1:]),
+    rows_moved=_backward_by_hand.but(dE_of=lambda dE, ds, h, targets: np.roll(dE, -1, axis=0)),
+    targets_alone_have_gradient=_backward_by_hand.but(
         dE_of=lambda dE, ds, h, targets: dE * np.isin(np.arange(len(dE)), targets)[:, None]
     ),
-    not_summed=_loss_backward_with(dE_of=lambda dE, ds, h, targets: np.einsum("bnv,bnd->bvd", ds, h)),
-    every_position_counts=_loss_backward_with(ds_of=lambda dloss, wrong, asked: dloss * wrong / asked.size),
-    divided_by_all=_loss_backward_with(ds_of=lambda dloss, wrong, asked: dloss * asked * wrong / asked.size),
-    not_divided=_loss_backward_with(ds_of=lambda dloss, wrong, asked: dloss * asked * wrong),
-    dloss_ignored=_loss_backward_with(ds_of=lambda dloss, wrong, asked: asked * wrong / asked.sum()),
-    sign_turned=_loss_backward_with(ds_of=lambda dloss, wrong, asked: -dloss * asked * wrong / asked.sum()),
+    not_summed=_backward_by_hand.but(dE_of=lambda dE, ds, h, targets: np.einsum("bnv,bnd->bvd", ds, h)),
+    every_position_counts=_backward_by_hand.but(ds_of=lambda dloss, wrong, asked: dloss * wrong / asked.size),
+    divided_by_all=_backward_by_hand.but(ds_of=lambda dloss, wrong, asked: dloss * asked * wrong / asked.size),
+    not_divided=_backward_by_hand.but(ds_of=lambda dloss, wrong, asked: dloss * asked * wrong),
+    dloss_ignored=_backward_by_hand.but(ds_of=lambda dloss, wrong, asked: asked * wrong / asked.sum()),
+    sign_turned=_backward_by_hand.but(ds_of=lambda dloss, wrong, asked: -dloss * asked * wrong / asked.sum()),
     moved_down=_moved_down,
-    no_onehot=_loss_backward_with(onehot_less=lambda p, onehot: p),
-    target_logit_alone=_loss_backward_with(onehot_less=lambda p, onehot: onehot * (p - onehot)),
+    no_onehot=_backward_by_hand.but(onehot_less=lambda p, onehot: p),
+    target_logit_alone=_backward_by_hand.but(onehot_less=lambda p, onehot: onehot * (p - onehot)),
     exchanged=lambda dloss, h, E, targets: _cloze_loss_backward(dloss, h, E, targets)[::-1],
     padding_scored=_padding_scored,
 )

@@ -12,11 +12,10 @@ import numpy as np
 from ... import ops
 from ...check.cases import CaseDrawer
 from ..graders import Function, Judge, Judged, Number
-from ..plain import op_spec, plain_spec, variants
+from ..plain import adjustable, op_spec, plain_spec
 from ..prose import Prose
 
-CHAPTER = 13
-PROSE = Prose(CHAPTER)
+PROSE = Prose(13)
 REFINEMENTS, SEEDS, SPREAD = 3, 3, 3.0               # of all_better_by_chance; of smallest_difference, in percent
 T = {2: 4.303, 4: 2.776, 7: 2.365}                   # Student's t, two-sided 95 %, by degrees of freedom
 
@@ -55,8 +54,8 @@ REFINE = op_spec(
 )  # fmt: skip
 
 
-@variants
-def _backward_with(
+@adjustable
+def _by_hand(
     dB: Any, A: Any, W_Q: Any, W_K: Any, c: float, *,
     of_X: Any = lambda dB, Y, c: c * dB @ Y, of_Y: Any = lambda dB, X, c: c * dB.T @ X,
     of_A: Any = lambda dX, dY, W_Q, W_K: dX @ W_Q.T + dY @ W_K.T, of_W_Q: Any = lambda A, X, d: A.T @ d,
@@ -80,37 +79,37 @@ _WRONG_W = {                                         # a line for dW_Q or dW_K
 WRONG_BACKWARD = (
     *PROSE.attach(
         "my_refine_backward.mistakes",
-        queries_alone=_backward_with(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q.T),
-        keys_alone=_backward_with(of_A=lambda dX, dY, W_Q, W_K: dY @ W_K.T),
-        averaged=_backward_with(of_A=lambda dX, dY, W_Q, W_K: (dX @ W_Q.T + dY @ W_K.T) / 2),
-        difference=_backward_with(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q.T - dY @ W_K.T),
-        maps_not_transposed=_backward_with(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q + dY @ W_K),
-        w_q_not_transposed=_backward_with(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q + dY @ W_K.T),
-        w_k_not_transposed=_backward_with(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q.T + dY @ W_K),
-        maps_exchanged=_backward_with(of_A=lambda dX, dY, W_Q, W_K: dX @ W_K.T + dY @ W_Q.T),
-        no_c=_backward_with(of_X=lambda dB, Y, c: dB @ Y, of_Y=lambda dB, X, c: dB.T @ X),
-        no_c_in_dy=_backward_with(of_Y=lambda dB, X, c: dB.T @ X),
-        no_c_in_dx=_backward_with(of_X=lambda dB, Y, c: dB @ Y),
-        c_squared=_backward_with(of_X=lambda dB, Y, c: c * c * dB @ Y, of_Y=lambda dB, X, c: c * c * dB.T @ X),
-        db_not_transposed=_backward_with(of_Y=lambda dB, X, c: c * dB @ X),
-        db_transposed=_backward_with(of_X=lambda dB, Y, c: c * dB.T @ Y),
-        db_exchanged=_backward_with(of_X=lambda dB, Y, c: c * dB.T @ Y, of_Y=lambda dB, X, c: c * dB @ X),
-        no_c_in_maps=_backward_with(times=lambda c, n: (1, 1 / c, 1 / c)),
-        no_c_in_da=_backward_with(times=lambda c, n: (1 / c, 1, 1)),
-        divided_by_c=_backward_with(times=lambda c, n: (1 / c**2,) * 3),
-        root_of_n_for_c=_backward_with(times=lambda c, n: (1 / (c * math.sqrt(n)),) * 3),
-        all_signs_turned=_backward_with(times=lambda c, n: (-1, -1, -1)),
+        queries_alone=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q.T),
+        keys_alone=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dY @ W_K.T),
+        averaged=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: (dX @ W_Q.T + dY @ W_K.T) / 2),
+        difference=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q.T - dY @ W_K.T),
+        maps_not_transposed=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q + dY @ W_K),
+        w_q_not_transposed=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q + dY @ W_K.T),
+        w_k_not_transposed=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q.T + dY @ W_K),
+        maps_exchanged=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_K.T + dY @ W_Q.T),
+        no_c=_by_hand.but(of_X=lambda dB, Y, c: dB @ Y, of_Y=lambda dB, X, c: dB.T @ X),
+        no_c_in_dy=_by_hand.but(of_Y=lambda dB, X, c: dB.T @ X),
+        no_c_in_dx=_by_hand.but(of_X=lambda dB, Y, c: dB @ Y),
+        c_squared=_by_hand.but(of_X=lambda dB, Y, c: c * c * dB @ Y, of_Y=lambda dB, X, c: c * c * dB.T @ X),
+        db_not_transposed=_by_hand.but(of_Y=lambda dB, X, c: c * dB @ X),
+        db_transposed=_by_hand.but(of_X=lambda dB, Y, c: c * dB.T @ Y),
+        db_exchanged=_by_hand.but(of_X=lambda dB, Y, c: c * dB.T @ Y, of_Y=lambda dB, X, c: c * dB @ X),
+        no_c_in_maps=_by_hand.but(times=lambda c, n: (1, 1 / c, 1 / c)),
+        no_c_in_da=_by_hand.but(times=lambda c, n: (1 / c, 1, 1)),
+        divided_by_c=_by_hand.but(times=lambda c, n: (1 / c**2,) * 3),
+        root_of_n_for_c=_by_hand.but(times=lambda c, n: (1 / (c * math.sqrt(n)),) * 3),
+        all_signs_turned=_by_hand.but(times=lambda c, n: (-1, -1, -1)),
     ),
-    *PROSE.attach("my_refine_backward.dW_Q", **{n: _backward_with(of_W_Q=f, of_W_K=f) for n, f in _WRONG_W.items()}),
-    *PROSE.attach("my_refine_backward.dW_Q", **{n: _backward_with(of_W_Q=f) for n, f in _WRONG_W.items()}),
-    *PROSE.attach("my_refine_backward.dW_K", **{n: _backward_with(of_W_K=f) for n, f in _WRONG_W.items()}),
+    *PROSE.attach("my_refine_backward.dW_Q", **{n: _by_hand.but(of_W_Q=f, of_W_K=f) for n, f in _WRONG_W.items()}),
+    *PROSE.attach("my_refine_backward.dW_Q", **{n: _by_hand.but(of_W_Q=f) for n, f in _WRONG_W.items()}),
+    *PROSE.attach("my_refine_backward.dW_K", **{n: _by_hand.but(of_W_K=f) for n, f in _WRONG_W.items()}),
     *PROSE.attach(
         "my_refine_backward.mistakes",
-        masked=_backward_with(of_X=lambda dB, Y, c: c * np.tril(dB) @ Y, of_Y=lambda dB, X, c: c * np.tril(dB).T @ X),
-        da_masked=_backward_with(of_A=lambda dX, dY, W_Q, W_K: np.tril(dX @ W_Q.T + dY @ W_K.T)),
-        x_and_y_exchanged=_backward_with(crossed=True),
-        dw_k_first=_backward_with(order=(0, 2, 1)),
-        da_last=_backward_with(order=(1, 2, 0)),
+        masked=_by_hand.but(of_X=lambda dB, Y, c: c * np.tril(dB) @ Y, of_Y=lambda dB, X, c: c * np.tril(dB).T @ X),
+        da_masked=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: np.tril(dX @ W_Q.T + dY @ W_K.T)),
+        x_and_y_exchanged=_by_hand.but(crossed=True),
+        dw_k_first=_by_hand.but(order=(0, 2, 1)),
+        da_last=_by_hand.but(order=(1, 2, 0)),
     ),
 )
 
@@ -136,14 +135,14 @@ def _literal(A: Any, W_Q: Any, W_K: Any, W_V: Any) -> Any:
     return np.tril(ops.refine_value_literal(A, W_Q, W_K, W_V)[0])
 
 
-@variants
+@adjustable
 def _at_once(A: Any, W_Q: Any, W_K: Any, W_V: Any, *, weights: Any) -> Any:
     """All rows of B by one (n, n) matrix `weights(L, past)`, whose row t is for item t."""
     past = np.tri(len(A), dtype=bool)
     return np.tril((W_V @ A) @ weights((W_Q @ A).T @ (W_K @ A), past).T)
 
 
-@variants
+@adjustable
 def _row_by_row(
     A: Any, W_Q: Any, W_K: Any, W_V: Any, *, ends: Any = lambda k: k + 1,
     product: Any = lambda W, A, seen: W[seen, seen] @ A[seen, seen], rows: Any = lambda X: X,
@@ -161,24 +160,24 @@ def _row_by_row(
 
 WRONG_VALUE = dict(
     literal=_literal,
-    softmax_masked=_at_once(weights=lambda L, past: ops.softmax(L, past)),
-    logits_zeroed=_at_once(weights=lambda L, past: ops.softmax(np.where(past, L, 0))),
-    weights_masked=_at_once(weights=lambda L, past: np.tril(ops.softmax(L))),
-    ends_too_early=_row_by_row(ends=lambda k: k),
-    ends_too_late=_row_by_row(ends=lambda k: k + 2, row=lambda Z, k: Z[k]),
-    first_row_for_last=_row_by_row(row=lambda Z, k: Z[0]),
-    row_k_alone=_row_by_row(rows=lambda X: X[-1:]),
-    row_k_missing=_row_by_row(rows=lambda X: X[:-1]),
-    softmax_down_columns=_row_by_row(weights=lambda L: ops.softmax(L.T).T),
-    s_not_transposed=_row_by_row(of=lambda z, S: z @ S),
-    all_columns=_row_by_row(product=lambda W, A, seen: W[seen] @ A),
-    masked_inside_the_cut=_row_by_row(weights=lambda L: ops.softmax(L, np.tri(len(L), dtype=bool))),
-    w_on_the_right=_row_by_row(product=lambda W, A, seen: A[seen, seen] @ W[seen, seen]),
+    softmax_masked=_at_once.but(weights=lambda L, past: ops.softmax(L, past)),
+    logits_zeroed=_at_once.but(weights=lambda L, past: ops.softmax(np.where(past, L, 0))),
+    weights_masked=_at_once.but(weights=lambda L, past: np.tril(ops.softmax(L))),
+    ends_too_early=_row_by_row.but(ends=lambda k: k),
+    ends_too_late=_row_by_row.but(ends=lambda k: k + 2, row=lambda Z, k: Z[k]),
+    first_row_for_last=_row_by_row.but(row=lambda Z, k: Z[0]),
+    row_k_alone=_row_by_row.but(rows=lambda X: X[-1:]),
+    row_k_missing=_row_by_row.but(rows=lambda X: X[:-1]),
+    softmax_down_columns=_row_by_row.but(weights=lambda L: ops.softmax(L.T).T),
+    s_not_transposed=_row_by_row.but(of=lambda z, S: z @ S),
+    all_columns=_row_by_row.but(product=lambda W, A, seen: W[seen] @ A),
+    masked_inside_the_cut=_row_by_row.but(weights=lambda L: ops.softmax(L, np.tri(len(L), dtype=bool))),
+    w_on_the_right=_row_by_row.but(product=lambda W, A, seen: A[seen, seen] @ W[seen, seen]),
     rows_as_tokens=lambda A, W_Q, W_K, W_V: ops.refine_value_rows(A, W_Q, W_K, W_V, np.tri(len(A), dtype=bool))[0],
-    no_softmax=_row_by_row(weights=lambda L: L),
-    scaled_by_the_cut=_row_by_row(weights=lambda L: ops.softmax(L / math.sqrt(len(L)))),
+    no_softmax=_row_by_row.but(weights=lambda L: L),
+    scaled_by_the_cut=_row_by_row.but(weights=lambda L: ops.softmax(L / math.sqrt(len(L)))),
     scaled_by_all=lambda A, W_Q, W_K, W_V: _value(A, W_Q / math.sqrt(len(A)), W_K, W_V),
-    zeroed_rows=_row_by_row(product=lambda W, A, seen: W[:, seen] @ A[seen], row=lambda Z, k: Z[k]),     # of A
+    zeroed_rows=_row_by_row.but(product=lambda W, A, seen: W[:, seen] @ A[seen], row=lambda Z, k: Z[k]),
     maps_exchanged=lambda A, W_Q, W_K, W_V: _value(A, W_K, W_Q, W_V),
     z_alone=lambda A, W_Q, W_K, W_V: np.tril(W_V @ A),
 )

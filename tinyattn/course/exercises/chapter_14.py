@@ -14,11 +14,10 @@ from ...check.property import largest, rounding
 from ...layers import MultiHead
 from ...tree import leaves
 from ..graders import Function, Number
-from ..plain import op_spec, plain_spec, variants
+from ..plain import adjustable, op_spec, plain_spec
 from ..prose import Prose
 
-CHAPTER = 14
-PROSE = Prose(CHAPTER)
+PROSE = Prose(14)
 WIDTH, LAYERS = 512, 6                       # of attention_parameters: the paper's base model
 
 
@@ -58,8 +57,8 @@ def _softmax_back(p: Any, dp: Any) -> Any:
     return p * (dp - np.sum(p * dp, axis=-1, keepdims=True))
 
 
-@variants
-def _backward_with(
+@adjustable
+def _cross_backward(
     dout: Any, x: Any, memory: Any, W_q: Any, W_k: Any, W_v: Any, *,
     ds_of: Callable[..., Any] = _softmax_back, scale: Any = lambda q, k: 1 / math.sqrt(q.shape[-1]),
     dmemory_of: Any = lambda dq, dk, dv, W_q, W_k, W_v: dk @ W_k.T + dv @ W_v.T,
@@ -78,30 +77,32 @@ def _backward_with(
 
 CROSS = op_spec(
     "cross_look", "out = softmax(q kᵀ / √d) v, with q = x W_q, k = memory W_k, v = memory W_v", _cross_case, _cross,
-    "out", backward=_backward_with(), wrt=("x", "memory"), scale=_cross_scale,
+    "out", backward=_cross_backward, wrt=("x", "memory"), scale=_cross_scale,
 )  # fmt: skip
 WRONG_CROSS = dict(
-    values_forgotten=_backward_with(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: dk @ W_k.T),
-    keys_forgotten=_backward_with(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: dv @ W_v.T),
-    averaged=_backward_with(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: (dk @ W_k.T + dv @ W_v.T) / 2),
-    w_k_and_w_v_exchanged=_backward_with(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: dk @ W_v.T + dv @ W_k.T),
-    w_k_for_both=_backward_with(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: (dk + dv) @ W_k.T),
-    w_k_and_w_v_not_transposed=_backward_with(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: dk @ W_k + dv @ W_v),
-    w_q_not_transposed=_backward_with(dx_of=lambda dq, dk, dv, W_q, W_k, W_v: dq @ W_q),
-    dx_of_self_attention=_backward_with(dx_of=lambda dq, dk, dv, W_q, W_k, W_v: dq @ W_q.T + dk @ W_k.T + dv @ W_v.T),
-    w_q_forgotten=_backward_with(dx_of=lambda dq, dk, dv, W_q, W_k, W_v: dq),
-    w_k_and_w_v_forgotten=_backward_with(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: dk + dv),
-    exchanged=_backward_with(order=(1, 0)),
-    not_scaled=_backward_with(scale=lambda q, k: 1),
-    divided_by_d=_backward_with(scale=lambda q, k: 1 / q.shape[-1]),
-    root_of_the_keys=_backward_with(scale=lambda q, k: 1 / math.sqrt(len(k))),
-    dk_not_scaled=_backward_with(dk_of=lambda ds, q, k: ds.T @ q * math.sqrt(q.shape[-1])),
-    row_sum_missing=_backward_with(ds_of=lambda p, dp: p * dp),
-    mean_for_sum=_backward_with(ds_of=lambda p, dp: p * (dp - np.mean(p * dp, axis=-1, keepdims=True))),
-    sum_over_queries=_backward_with(ds_of=lambda p, dp: p * (dp - np.sum(p * dp, axis=0))),
-    softmax_forgotten=_backward_with(ds_of=lambda p, dp: dp),
-    p_not_transposed=_backward_with(dv_of=lambda p, dout: p @ dout if p.shape[0] == p.shape[1] else p.T @ dout),
-    ds_not_transposed=_backward_with(dk_of=lambda ds, q, k: ds @ q if ds.shape[0] == ds.shape[1] else ds.T @ q),
+    values_forgotten=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: dk @ W_k.T),
+    keys_forgotten=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: dv @ W_v.T),
+    averaged=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: (dk @ W_k.T + dv @ W_v.T) / 2),
+    w_k_and_w_v_exchanged=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: dk @ W_v.T + dv @ W_k.T),
+    w_k_for_both=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: (dk + dv) @ W_k.T),
+    w_k_and_w_v_not_transposed=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: dk @ W_k + dv @ W_v),
+    w_q_not_transposed=_cross_backward.but(dx_of=lambda dq, dk, dv, W_q, W_k, W_v: dq @ W_q),
+    dx_of_self_attention=_cross_backward.but(
+        dx_of=lambda dq, dk, dv, W_q, W_k, W_v: dq @ W_q.T + dk @ W_k.T + dv @ W_v.T
+    ),
+    w_q_forgotten=_cross_backward.but(dx_of=lambda dq, dk, dv, W_q, W_k, W_v: dq),
+    w_k_and_w_v_forgotten=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: dk + dv),
+    exchanged=_cross_backward.but(order=(1, 0)),
+    not_scaled=_cross_backward.but(scale=lambda q, k: 1),
+    divided_by_d=_cross_backward.but(scale=lambda q, k: 1 / q.shape[-1]),
+    root_of_the_keys=_cross_backward.but(scale=lambda q, k: 1 / math.sqrt(len(k))),
+    dk_not_scaled=_cross_backward.but(dk_of=lambda ds, q, k: ds.T @ q * math.sqrt(q.shape[-1])),
+    row_sum_missing=_cross_backward.but(ds_of=lambda p, dp: p * dp),
+    mean_for_sum=_cross_backward.but(ds_of=lambda p, dp: p * (dp - np.mean(p * dp, axis=-1, keepdims=True))),
+    sum_over_queries=_cross_backward.but(ds_of=lambda p, dp: p * (dp - np.sum(p * dp, axis=0))),
+    softmax_forgotten=_cross_backward.but(ds_of=lambda p, dp: dp),
+    p_not_transposed=_cross_backward.but(dv_of=lambda p, dout: p @ dout if p.shape[0] == p.shape[1] else p.T @ dout),
+    ds_not_transposed=_cross_backward.but(dk_of=lambda ds, q, k: ds @ q if ds.shape[0] == ds.shape[1] else ds.T @ q),
 )
 
 
@@ -121,8 +122,8 @@ def _look(x: Any, at: Any, mask: Any = None) -> Any:
     return ops.attention(x, at, at, mask)[0]
 
 
-@variants
-def _layer_with(
+@adjustable
+def _layer(
     x: Any, memory: Any, lengths: Any, *,
     among_x: Any = lambda n: np.tri(n, dtype=bool),
     to_memory: Any = lambda n, m, lengths: np.arange(m) < lengths[:, None, None],
@@ -132,9 +133,6 @@ def _layer_with(
     n, m = x.shape[1], memory.shape[1]
     y = first(x, _look(x, x, among_x(n)))
     return second(y, _look(y, read(y, memory), to_memory(n, m, lengths)))
-
-
-_layer = _layer_with()
 
 
 def _layer_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -158,22 +156,22 @@ def _cross_first(x: Any, memory: Any, lengths: Any) -> Any:
 
 
 WRONG_LAYER = dict(
-    as_it_was=_layer_with(to_memory=lambda n, m, lengths: np.tri(n, m, dtype=bool)),
-    padding_seen=_layer_with(to_memory=lambda n, m, lengths: None),
-    causal_memory=_layer_with(
+    as_it_was=_layer.but(to_memory=lambda n, m, lengths: np.tri(n, m, dtype=bool)),
+    padding_seen=_layer.but(to_memory=lambda n, m, lengths: None),
+    causal_memory=_layer.but(
         to_memory=lambda n, m, lengths: np.tri(n, m, dtype=bool) & (np.arange(m) < lengths[:, None, None])
     ),
-    one_padding_seen=_layer_with(to_memory=lambda n, m, lengths: np.arange(m) <= lengths[:, None, None]),
-    last_word_hidden=_layer_with(to_memory=lambda n, m, lengths: np.arange(m) < lengths[:, None, None] - 1),
-    mask_turned=_layer_with(to_memory=lambda n, m, lengths: np.arange(m) >= lengths[:, None, None]),
-    by_row=_layer_with(to_memory=lambda n, m, lengths: np.tile(np.arange(m) < lengths[0], (len(lengths), n, 1))),
-    queries_hidden=_layer_with(to_memory=lambda n, m, lengths: np.arange(n)[:, None] < lengths[:, None, None]),
-    no_causal_mask=_layer_with(among_x=lambda n: None),
-    no_diagonal=_layer_with(among_x=lambda n: np.tri(n, k=-1, dtype=bool)),
-    only_the_future=_layer_with(among_x=lambda n: np.tri(n, dtype=bool).T),
-    no_second_residual=_layer_with(second=lambda x, a: a),
-    no_first_residual=_layer_with(first=lambda x, a: a),
-    memory_not_read=_layer_with(read=lambda x, memory: x, to_memory=lambda n, m, lengths: None),
+    one_padding_seen=_layer.but(to_memory=lambda n, m, lengths: np.arange(m) <= lengths[:, None, None]),
+    last_word_hidden=_layer.but(to_memory=lambda n, m, lengths: np.arange(m) < lengths[:, None, None] - 1),
+    mask_turned=_layer.but(to_memory=lambda n, m, lengths: np.arange(m) >= lengths[:, None, None]),
+    by_row=_layer.but(to_memory=lambda n, m, lengths: np.tile(np.arange(m) < lengths[0], (len(lengths), n, 1))),
+    queries_hidden=_layer.but(to_memory=lambda n, m, lengths: np.arange(n)[:, None] < lengths[:, None, None]),
+    no_causal_mask=_layer.but(among_x=lambda n: None),
+    no_diagonal=_layer.but(among_x=lambda n: np.tri(n, k=-1, dtype=bool)),
+    only_the_future=_layer.but(among_x=lambda n: np.tri(n, dtype=bool).T),
+    no_second_residual=_layer.but(second=lambda x, a: a),
+    no_first_residual=_layer.but(first=lambda x, a: a),
+    memory_not_read=_layer.but(read=lambda x, memory: x, to_memory=lambda n, m, lengths: None),
     cross_first=_cross_first,
 )
 
@@ -181,8 +179,8 @@ WRONG_LAYER = dict(
 # --- my_beam_step ---------------------------------------------------------------------------------------------------
 
 
-@variants
-def _step_with(
+@adjustable
+def _beam_step(
     scores: Any, log_p: Any, width: int, *,
     total: Any = lambda scores, log_p: scores[:, None] + log_p, chosen: Any = lambda t, width: np.argsort(-t)[:width],
     parents: Any = lambda at, k, V: at // V, symbols: Any = lambda at, k, V: at % V,
@@ -193,9 +191,6 @@ def _step_with(
     t = np.reshape(total(scores, log_p), -1)
     at = chosen(t, width)
     return parents(at, k, V), symbols(at, k, V), gives(t, at, log_p)
-
-
-_beam_step = _step_with()
 
 
 def _beam_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -229,27 +224,27 @@ def _from_the_best(scores: Any, log_p: Any, width: int) -> tuple[Any, Any, Any]:
 
 
 WRONG_STEP = dict(
-    beginning_not_added=_step_with(total=lambda scores, log_p: log_p),
-    multiplied=_step_with(total=lambda scores, log_p: scores[:, None] * log_p),
-    probabilities_added=_step_with(total=lambda scores, log_p: scores[:, None] + np.exp(log_p)),
-    divided=_step_with(total=lambda scores, log_p: (scores[:, None] + log_p) / 2),
-    best_symbol_free=_step_with(
+    beginning_not_added=_beam_step.but(total=lambda scores, log_p: log_p),
+    multiplied=_beam_step.but(total=lambda scores, log_p: scores[:, None] * log_p),
+    probabilities_added=_beam_step.but(total=lambda scores, log_p: scores[:, None] + np.exp(log_p)),
+    divided=_beam_step.but(total=lambda scores, log_p: (scores[:, None] + log_p) / 2),
+    best_symbol_free=_beam_step.but(
         total=lambda scores, log_p: scores[:, None] + log_p - np.max(log_p, axis=1, keepdims=True)
     ),
-    worst_chosen=_step_with(chosen=lambda t, width: np.argsort(t)[:width]),
-    best_last=_step_with(chosen=lambda t, width: np.argsort(t)[-width:]),
-    in_table_order=_step_with(chosen=lambda t, width: np.sort(np.argsort(-t)[:width])),
-    one_too_many=_step_with(chosen=lambda t, width: np.argsort(-t)[: width + 1]),
-    greedy=_step_with(chosen=lambda t, width: np.argsort(-t)[:1]),
-    all_kept=_step_with(chosen=lambda t, width: np.argsort(-t)),
-    rows_of_k=_step_with(parents=lambda at, k, V: at // k, symbols=lambda at, k, V: at % k),
-    row_and_column_exchanged=_step_with(parents=lambda at, k, V: at % V, symbols=lambda at, k, V: at // V),
-    place_for_row=_step_with(parents=lambda at, k, V: at),
-    probabilities=_step_with(gives=lambda t, at, log_p: np.exp(t[at])),
-    one_by_one=_step_with(chosen=lambda t, width: np.array([np.argsort(-t)[i] for i in range(width)])),
+    worst_chosen=_beam_step.but(chosen=lambda t, width: np.argsort(t)[:width]),
+    best_last=_beam_step.but(chosen=lambda t, width: np.argsort(t)[-width:]),
+    in_table_order=_beam_step.but(chosen=lambda t, width: np.sort(np.argsort(-t)[:width])),
+    one_too_many=_beam_step.but(chosen=lambda t, width: np.argsort(-t)[: width + 1]),
+    greedy=_beam_step.but(chosen=lambda t, width: np.argsort(-t)[:1]),
+    all_kept=_beam_step.but(chosen=lambda t, width: np.argsort(-t)),
+    rows_of_k=_beam_step.but(parents=lambda at, k, V: at // k, symbols=lambda at, k, V: at % k),
+    row_and_column_exchanged=_beam_step.but(parents=lambda at, k, V: at % V, symbols=lambda at, k, V: at // V),
+    place_for_row=_beam_step.but(parents=lambda at, k, V: at),
+    probabilities=_beam_step.but(gives=lambda t, at, log_p: np.exp(t[at])),
+    one_by_one=_beam_step.but(chosen=lambda t, width: np.array([np.argsort(-t)[i] for i in range(width)])),
     best_of_each=_best_of_each,
     from_the_best=_from_the_best,
-    last_symbol_alone=_step_with(gives=lambda t, at, log_p: log_p.reshape(-1)[at]),
+    last_symbol_alone=_beam_step.but(gives=lambda t, at, log_p: log_p.reshape(-1)[at]),
 )
 
 
@@ -260,8 +255,8 @@ def _appended(past: Any, new: Any) -> Any:
     return np.concatenate([past, new], axis=-2)
 
 
-@variants
-def _cached_with(
+@adjustable
+def _cached_step(
     q: Any, k: Any, v: Any, K: Any, V: Any, *, keys: Any = _appended, values: Any = _appended,
     looks: Any = lambda q, K, V, k, v: ops.attention(q, K, V)[0], kept: Any = lambda K, V, k, v: (K, V),
 ) -> Any:  # fmt: skip
@@ -281,7 +276,7 @@ def _cached_case(draw: CaseDrawer) -> dict[str, Any]:
 
 CACHED_STEP = plain_spec(
     "cached_step", "K' = K with k below, V' = V with v below, out = softmax(q K'ᵀ / √d) V'", _cached_case,
-    _cached_with(), "out", "K", "V", atol=_atol,
+    _cached_step, "out", "K", "V", atol=_atol,
 )  # fmt: skip
 
 
@@ -298,21 +293,21 @@ def _overwritten(past: Any, new: Any) -> Any:
 
 
 WRONG_CACHED = dict(
-    past_only=_cached_with(looks=lambda q, K, V, k, v: ops.attention(q, K[..., :-1, :], V[..., :-1, :])[0]),
-    place_zero=_cached_with(looks=lambda q, K, V, k, v: ops.attention(q, K, V, np.tri(1, K.shape[-2], dtype=bool))[0]),
-    itself_only=_cached_with(looks=lambda q, K, V, k, v: v),
-    old_cache=_cached_with(kept=lambda K, V, k, v: (K[..., :-1, :], V[..., :-1, :])),
-    past_lost=_cached_with(kept=lambda K, V, k, v: (k, v)),
-    k_and_v_exchanged=_cached_with(kept=lambda K, V, k, v: (V, K)),
-    newest_first=_cached_with(keys=lambda K, k: _appended(k, K), values=lambda V, v: _appended(v, V)),
-    keys_newest_first=_cached_with(keys=lambda K, k: _appended(k, K)),
-    overwritten=_cached_with(keys=_overwritten, values=_overwritten),
-    not_scaled=_cached_with(looks=_scaled_by(lambda q, K: 1)),
-    divided_by_d=_cached_with(looks=_scaled_by(lambda q, K: 1 / q.shape[-1])),
-    root_of_the_keys=_cached_with(looks=_scaled_by(lambda q, K: 1 / math.sqrt(K.shape[-2]))),
-    key_for_query=_cached_with(looks=lambda q, K, V, k, v: ops.attention(k, K, V)[0]),
-    mean_of_values=_cached_with(looks=lambda q, K, V, k, v: ops.softmax(np.ones_like(_scores(q, K))) @ V),
-    no_softmax=_cached_with(looks=lambda q, K, V, k, v: _scores(q, K) / math.sqrt(q.shape[-1]) @ V),
+    past_only=_cached_step.but(looks=lambda q, K, V, k, v: ops.attention(q, K[..., :-1, :], V[..., :-1, :])[0]),
+    place_zero=_cached_step.but(looks=lambda q, K, V, k, v: ops.attention(q, K, V, np.tri(1, K.shape[-2]) > 0)[0]),
+    itself_only=_cached_step.but(looks=lambda q, K, V, k, v: v),
+    old_cache=_cached_step.but(kept=lambda K, V, k, v: (K[..., :-1, :], V[..., :-1, :])),
+    past_lost=_cached_step.but(kept=lambda K, V, k, v: (k, v)),
+    k_and_v_exchanged=_cached_step.but(kept=lambda K, V, k, v: (V, K)),
+    newest_first=_cached_step.but(keys=lambda K, k: _appended(k, K), values=lambda V, v: _appended(v, V)),
+    keys_newest_first=_cached_step.but(keys=lambda K, k: _appended(k, K)),
+    overwritten=_cached_step.but(keys=_overwritten, values=_overwritten),
+    not_scaled=_cached_step.but(looks=_scaled_by(lambda q, K: 1)),
+    divided_by_d=_cached_step.but(looks=_scaled_by(lambda q, K: 1 / q.shape[-1])),
+    root_of_the_keys=_cached_step.but(looks=_scaled_by(lambda q, K: 1 / math.sqrt(K.shape[-2]))),
+    key_for_query=_cached_step.but(looks=lambda q, K, V, k, v: ops.attention(k, K, V)[0]),
+    mean_of_values=_cached_step.but(looks=lambda q, K, V, k, v: ops.softmax(np.ones_like(_scores(q, K))) @ V),
+    no_softmax=_cached_step.but(looks=lambda q, K, V, k, v: _scores(q, K) / math.sqrt(q.shape[-1]) @ V),
 )
 
 

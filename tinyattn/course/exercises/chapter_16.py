@@ -12,11 +12,10 @@ from ... import ops
 from ...check.cases import CaseDrawer
 from ...check.property import largest, rounding
 from ..graders import Function, Number
-from ..plain import plain_spec, variants
+from ..plain import adjustable, plain_spec
 from ..prose import Prose
 
-CHAPTER = 16
-PROSE = Prose(CHAPTER)
+PROSE = Prose(16)
 TOKENS, TILE = 1024, (128, 64)               # of tiles_visited
 
 
@@ -48,8 +47,8 @@ def _row_sum(x: Any) -> Any:
     return x.sum(axis=-1, keepdims=True)
 
 
-@variants
-def _online_with(
+@adjustable
+def _online(
     m: Any, l: Any, o: Any, s: Any, v: Any, *,
     top: Any = lambda m, s: np.maximum(m, _row_max(s)), guard: bool = True, of_l: Any = lambda f: f,
     of_o: Any = lambda f: f, turned: bool = False, subtracted: Any = lambda s, shift, m: shift,
@@ -62,9 +61,6 @@ def _online_with(
     e = np.exp(s - subtracted(s, shift, m)) * (factor if scales_all else 1)
     l_, o_ = of_l(factor) * l + _row_sum(e), of_o(factor) * o + e @ v
     return new, l_, mean(o_, l_)
-
-
-_online = _online_with()
 
 
 def _tile(draw: CaseDrawer) -> dict[str, Any]:
@@ -107,26 +103,26 @@ def _finite(factor: Any) -> Any:
 
 
 WRONG_ONLINE = dict(
-    no_guard=_online_with(guard=False),
-    old_sums_not_scaled=_online_with(of_l=lambda f: 1, of_o=lambda f: 1),
-    l_not_scaled=_online_with(of_l=lambda f: 1),
-    o_not_scaled=_online_with(of_o=lambda f: 1),
-    factor_inverted=_online_with(turned=True),
-    factor_inverted_and_finite=_online_with(turned=True, of_l=_finite, of_o=_finite),
-    maximum_of_the_tile=_online_with(top=lambda m, s: _row_max(s)),
-    maximum_of_all_queries=_online_with(top=lambda m, s: np.maximum(m, s.max())),
-    tile_maximum_subtracted=_online_with(subtracted=lambda s, shift, m: _row_max(s)),
-    divided=_online_with(mean=lambda o, l: o / l),
-    divided_where_possible=_online_with(mean=lambda o, l: o / np.where(l == 0, 1, l)),
-    old_maximum_subtracted=_online_with(subtracted=lambda s, shift, m: np.where(m == -np.inf, 0, m)),
-    new_sums_scaled=_online_with(scales_all=True),
-    one_maximum_for_all_queries=_online_with(subtracted=lambda s, shift, m: np.max(shift)),
+    no_guard=_online.but(guard=False),
+    old_sums_not_scaled=_online.but(of_l=lambda f: 1, of_o=lambda f: 1),
+    l_not_scaled=_online.but(of_l=lambda f: 1),
+    o_not_scaled=_online.but(of_o=lambda f: 1),
+    factor_inverted=_online.but(turned=True),
+    factor_inverted_and_finite=_online.but(turned=True, of_l=_finite, of_o=_finite),
+    maximum_of_the_tile=_online.but(top=lambda m, s: _row_max(s)),
+    maximum_of_all_queries=_online.but(top=lambda m, s: np.maximum(m, s.max())),
+    tile_maximum_subtracted=_online.but(subtracted=lambda s, shift, m: _row_max(s)),
+    divided=_online.but(mean=lambda o, l: o / l),
+    divided_where_possible=_online.but(mean=lambda o, l: o / np.where(l == 0, 1, l)),
+    old_maximum_subtracted=_online.but(subtracted=lambda s, shift, m: np.where(m == -np.inf, 0, m)),
+    new_sums_scaled=_online.but(scales_all=True),
+    one_maximum_for_all_queries=_online.but(subtracted=lambda s, shift, m: np.max(shift)),
     no_maximum=lambda m, l, o, s, v: (m, l + _row_sum(np.exp(s)), o + np.exp(s) @ v),
     maximum_not_subtracted=lambda m, l, o, s, v: (
         np.maximum(m, _row_max(s)), l + _row_sum(np.exp(s)), o + np.exp(s) @ v
     ),
     afterwards=_afterwards,
-    floor_returned=_online_with(top=lambda m, s: np.maximum(np.maximum(m, _row_max(s)), -1e30)),
+    floor_returned=_online.but(top=lambda m, s: np.maximum(np.maximum(m, _row_max(s)), -1e30)),
     each_tile_normalised=lambda m, l, o, s, v: (_online(m, l, o, s, v)[0], l + 1, o + ops.softmax(s) @ v),
     features_reversed=lambda m, l, o, s, v: (*_online(m, l, o, s, v)[:2], _online(m, l, o, s, v)[2][:, ::-1]),
     old_state_ignored=lambda m, l, o, s, v: (
@@ -138,8 +134,8 @@ WRONG_ONLINE = dict(
 # --- my_tile_gradients ----------------------------------------------------------------------------------------------
 
 
-@variants
-def _gradients_with(
+@adjustable
+def _gradients(
     dout: Any, q: Any, k: Any, v: Any, s: Any, L: Any, D: Any, *,
     p_of: Any = lambda s, L: np.exp(s - L), ds_of: Any = lambda p, dp, D: p * (dp - D),
     divisor: Any = lambda q, k, v: math.sqrt(q.shape[-1]), dv_of: Any = lambda p, ds, dout: p.T @ dout,
@@ -151,9 +147,6 @@ def _gradients_with(
     scaled = ds / divisor(q, k, v)
     gradients = scaled @ k, (scaled if of_k else ds).T @ q, dv_of(p, ds, dout)
     return tuple(gradients[i] for i in order)
-
-
-_gradients = _gradients_with()
 
 
 def _part_of_a_row(draw: CaseDrawer) -> dict[str, Any]:
@@ -188,29 +181,29 @@ TILE_GRADIENTS = plain_spec(
 
 
 WRONG_TILE = dict(
-    softmax_of_the_tile=_gradients_with(p_of=lambda s, L: ops.softmax(s)),
-    divided_by_the_tiles_sum=_gradients_with(p_of=lambda s, L: np.exp(s) / _row_sum(np.exp(s))),
-    overflows=_gradients_with(p_of=lambda s, L: np.exp(s) / np.exp(L)),
-    divided_by_the_logarithm=_gradients_with(p_of=lambda s, L: np.exp(s) / L),
-    l_ignored=_gradients_with(p_of=lambda s, L: np.exp(s)),
-    l_added=_gradients_with(p_of=lambda s, L: np.exp(s + L)),
-    row_sum_of_the_tile=_gradients_with(ds_of=lambda p, dp, D: p * (dp - _row_sum(p * dp))),
-    d_ignored=_gradients_with(ds_of=lambda p, dp, D: p * dp),
-    d_not_weighted=_gradients_with(ds_of=lambda p, dp, D: p * dp - D),
-    d_added=_gradients_with(ds_of=lambda p, dp, D: p * (dp + D)),
+    softmax_of_the_tile=_gradients.but(p_of=lambda s, L: ops.softmax(s)),
+    divided_by_the_tiles_sum=_gradients.but(p_of=lambda s, L: np.exp(s) / _row_sum(np.exp(s))),
+    overflows=_gradients.but(p_of=lambda s, L: np.exp(s) / np.exp(L)),
+    divided_by_the_logarithm=_gradients.but(p_of=lambda s, L: np.exp(s) / L),
+    l_ignored=_gradients.but(p_of=lambda s, L: np.exp(s)),
+    l_added=_gradients.but(p_of=lambda s, L: np.exp(s + L)),
+    row_sum_of_the_tile=_gradients.but(ds_of=lambda p, dp, D: p * (dp - _row_sum(p * dp))),
+    d_ignored=_gradients.but(ds_of=lambda p, dp, D: p * dp),
+    d_not_weighted=_gradients.but(ds_of=lambda p, dp, D: p * dp - D),
+    d_added=_gradients.but(ds_of=lambda p, dp, D: p * (dp + D)),
     scaled_again=lambda dout, q, k, v, s, L, D: _gradients(dout, q, k, v, s / math.sqrt(q.shape[-1]), L, D),
     logits_unmasked=lambda dout, q, k, v, s, L, D: _gradients(dout, q, k, v, q @ k.T / math.sqrt(q.shape[-1]), L, D),
-    not_scaled=_gradients_with(divisor=lambda q, k, v: 1),
-    dk_not_scaled=_gradients_with(of_k=False),
-    divided_by_d=_gradients_with(divisor=lambda q, k, v: q.shape[-1]),
-    root_of_the_keys=_gradients_with(divisor=lambda q, k, v: math.sqrt(len(k))),
-    dv_of_ds=_gradients_with(dv_of=lambda p, ds, dout: ds.T @ dout),
-    dv_of_ds_scaled=_gradients_with(dv_of=lambda p, ds, dout: ds.T @ dout / math.sqrt(dout.shape[-1])),
-    exponent_turned=_gradients_with(p_of=lambda s, L: np.exp(L - s)),
-    scaled_by_values=_gradients_with(divisor=lambda q, k, v: math.sqrt(v.shape[-1])),
-    dv_first=_gradients_with(order=(2, 0, 1)),
-    dk_first=_gradients_with(order=(1, 0, 2)),
-    order_reversed=_gradients_with(order=(2, 1, 0)),
+    not_scaled=_gradients.but(divisor=lambda q, k, v: 1),
+    dk_not_scaled=_gradients.but(of_k=False),
+    divided_by_d=_gradients.but(divisor=lambda q, k, v: q.shape[-1]),
+    root_of_the_keys=_gradients.but(divisor=lambda q, k, v: math.sqrt(len(k))),
+    dv_of_ds=_gradients.but(dv_of=lambda p, ds, dout: ds.T @ dout),
+    dv_of_ds_scaled=_gradients.but(dv_of=lambda p, ds, dout: ds.T @ dout / math.sqrt(dout.shape[-1])),
+    exponent_turned=_gradients.but(p_of=lambda s, L: np.exp(L - s)),
+    scaled_by_values=_gradients.but(divisor=lambda q, k, v: math.sqrt(v.shape[-1])),
+    dv_first=_gradients.but(order=(2, 0, 1)),
+    dk_first=_gradients.but(order=(1, 0, 2)),
+    order_reversed=_gradients.but(order=(2, 1, 0)),
 )
 
 
@@ -294,8 +287,8 @@ FEATURES = plain_spec(
 )  # fmt: skip
 
 
-@variants
-def _by_state(
+@adjustable
+def _recurrence(
     a: Any, b: Any, v: Any, *,
     before: bool = False, divides: Any = lambda y, a, z, t: y / (a @ z), grows: Any = lambda S, new: S + new,
     sums: Any = lambda z, b: z + b, all_first: bool = False,
@@ -333,16 +326,16 @@ def _keeps_no_square(answer: Any) -> str:
 
 
 WRONG_LINEAR = dict(
-    read_too_early=_by_state(before=True, divides=lambda y, a, z, t: y / max(a @ z, 1e-9)),
-    read_too_early_unguarded=_by_state(before=True),
-    all_keys_at_once=_by_state(all_first=True),
-    not_divided=_by_state(divides=lambda y, a, z, t: y),
-    divided_by_the_count=_by_state(divides=lambda y, a, z, t: y / (t + 1)),
-    query_not_in_denominator=_by_state(divides=lambda y, a, z, t: y / z.sum()),
-    product_of_sums=_by_state(divides=lambda y, a, z, t: y / (a.sum() * z.sum())),
-    state_forgets=_by_state(grows=lambda S, new: new),
-    denominator_forgets=_by_state(sums=lambda z, b: b),
-    both_forget=_by_state(grows=lambda S, new: new, sums=lambda z, b: b),
+    read_too_early=_recurrence.but(before=True, divides=lambda y, a, z, t: y / max(a @ z, 1e-9)),
+    read_too_early_unguarded=_recurrence.but(before=True),
+    all_keys_at_once=_recurrence.but(all_first=True),
+    not_divided=_recurrence.but(divides=lambda y, a, z, t: y),
+    divided_by_the_count=_recurrence.but(divides=lambda y, a, z, t: y / (t + 1)),
+    query_not_in_denominator=_recurrence.but(divides=lambda y, a, z, t: y / z.sum()),
+    product_of_sums=_recurrence.but(divides=lambda y, a, z, t: y / (a.sum() * z.sum())),
+    state_forgets=_recurrence.but(grows=lambda S, new: new),
+    denominator_forgets=_recurrence.but(sums=lambda z, b: b),
+    both_forget=_recurrence.but(grows=lambda S, new: new, sums=lambda z, b: b),
     queries_and_keys_exchanged=lambda a, b, v: _linear(b, a, v),
     from_the_end=lambda a, b, v: _linear(a[::-1], b[::-1], v[::-1])[::-1],
     softmax=lambda a, b, v: ops.softmax(a @ b.T, np.tri(len(v), dtype=bool)) @ v,

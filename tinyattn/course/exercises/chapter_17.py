@@ -12,11 +12,10 @@ from ... import ops
 from ...check.cases import CaseDrawer
 from ...check.property import largest, rounding
 from ..graders import Function, Judge, Judged, Number
-from ..plain import plain_spec, variants
+from ..plain import adjustable, plain_spec
 from ..prose import Prose
 
-CHAPTER = 17
-PROSE = Prose(CHAPTER)
+PROSE = Prose(17)
 BEFORE, TOKEN, TIME = 10.0, 1.0, 3.0         # of held_state: the state, the token after it, and its Δ
 
 
@@ -30,8 +29,8 @@ def _held(exact: bool = True, time: float = TIME, before: float = BEFORE, token:
 # --- my_chunk -------------------------------------------------------------------------------------------------------
 
 
-@variants
-def _chunk_with(
+@adjustable
+def _chunk(
     S: Any, q: Any, k: Any, v: Any, lam: float, *,
     inside: Any = lambda age, lam: np.where(age >= 0, lam ** np.maximum(age, 0), 0.0),
     before: Any = lambda i, lam: lam ** (i + 1), kept: Any = lambda c, lam: lam**c,
@@ -58,33 +57,33 @@ def _atol(case: dict[str, Any], power: int) -> float:
 
 
 CHUNK = plain_spec(
-    "chunk", "y and S are those of the recurrence, token by token", _of_chunk, _chunk_with(), "y", "S",
+    "chunk", "y and S are those of the recurrence, token by token", _of_chunk, _chunk, "y", "S",
     atol=lambda case: _atol(case, 3),
 )  # fmt: skip
 
 
 WRONG_CHUNK = dict(
-    state_not_read=_chunk_with(before=lambda i, lam: 0.0 * i),
-    state_not_decayed=_chunk_with(before=lambda i, lam: lam ** (0 * i)),
-    one_decay_missing=_chunk_with(before=lambda i, lam: lam**i),
-    one_decay_for_all=_chunk_with(before=lambda i, lam: lam ** (0 * i + 1)),
-    decay_reversed=_chunk_with(before=lambda i, lam: lam ** (len(i) - i)),
-    inside_not_decayed=_chunk_with(inside=lambda age, lam: (age >= 0) * 1.0),
-    inside_one_too_many=_chunk_with(inside=lambda age, lam: np.where(age >= 0, lam ** np.maximum(age + 1, 0), 0.0)),
-    later_tokens_leak=_chunk_with(inside=lambda age, lam: lam ** abs(age)),
-    later_tokens_leak_and_grow=_chunk_with(inside=lambda age, lam: lam ** (1.0 * age)),
-    other_triangle=_chunk_with(inside=lambda age, lam: np.where(age <= 0, lam ** (1.0 * age), 0.0)),
-    no_diagonal=_chunk_with(inside=lambda age, lam: np.where(age > 0, lam ** np.maximum(age, 0), 0.0)),
-    old_state_not_decayed=_chunk_with(kept=lambda c, lam: 1.0),
-    old_state_decayed_once=_chunk_with(kept=lambda c, lam: lam),
-    old_state_one_decay_missing=_chunk_with(kept=lambda c, lam: lam ** (c - 1)),
-    old_state_gone=_chunk_with(kept=lambda c, lam: 0.0),
-    written_not_decayed=_chunk_with(added=lambda i, c, lam: lam ** (0 * i)),
-    written_decay_reversed=_chunk_with(added=lambda i, c, lam: lam**i),
-    written_one_too_many=_chunk_with(added=lambda i, c, lam: lam ** (c - i)),
-    state_of_the_end=_chunk_with(of_y=lambda y, read: read),
-    divided=_chunk_with(of_y=lambda y, read: y / (1e-9 + abs(y).sum(axis=-1, keepdims=True))),
-    exchanged=_chunk_with(order=(1, 0)),
+    state_not_read=_chunk.but(before=lambda i, lam: 0.0 * i),
+    state_not_decayed=_chunk.but(before=lambda i, lam: lam ** (0 * i)),
+    one_decay_missing=_chunk.but(before=lambda i, lam: lam**i),
+    one_decay_for_all=_chunk.but(before=lambda i, lam: lam ** (0 * i + 1)),
+    decay_reversed=_chunk.but(before=lambda i, lam: lam ** (len(i) - i)),
+    inside_not_decayed=_chunk.but(inside=lambda age, lam: (age >= 0) * 1.0),
+    inside_one_too_many=_chunk.but(inside=lambda age, lam: np.where(age >= 0, lam ** np.maximum(age + 1, 0), 0.0)),
+    later_tokens_leak=_chunk.but(inside=lambda age, lam: lam ** abs(age)),
+    later_tokens_leak_and_grow=_chunk.but(inside=lambda age, lam: lam ** (1.0 * age)),
+    other_triangle=_chunk.but(inside=lambda age, lam: np.where(age <= 0, lam ** (1.0 * age), 0.0)),
+    no_diagonal=_chunk.but(inside=lambda age, lam: np.where(age > 0, lam ** np.maximum(age, 0), 0.0)),
+    old_state_not_decayed=_chunk.but(kept=lambda c, lam: 1.0),
+    old_state_decayed_once=_chunk.but(kept=lambda c, lam: lam),
+    old_state_one_decay_missing=_chunk.but(kept=lambda c, lam: lam ** (c - 1)),
+    old_state_gone=_chunk.but(kept=lambda c, lam: 0.0),
+    written_not_decayed=_chunk.but(added=lambda i, c, lam: lam ** (0 * i)),
+    written_decay_reversed=_chunk.but(added=lambda i, c, lam: lam**i),
+    written_one_too_many=_chunk.but(added=lambda i, c, lam: lam ** (c - i)),
+    state_of_the_end=_chunk.but(of_y=lambda y, read: read),
+    divided=_chunk.but(of_y=lambda y, read: y / (1e-9 + abs(y).sum(axis=-1, keepdims=True))),
+    exchanged=_chunk.but(order=(1, 0)),
 )
 
 
@@ -99,8 +98,8 @@ def _states(lam: Any, k: Any, v: Any) -> list[Any]:
     return states
 
 
-@variants
-def _backward_with(
+@adjustable
+def _gradients(
     dy: Any, lam: Any, q: Any, k: Any, v: Any, *,
     carry: Any = lambda G, lam, t: lam[t] * G, direct: Any = lambda q, dy: np.outer(q, dy),
     of_lam: Any = lambda G, direct, S, new: np.sum(G * S), of_q: Any = lambda S, new, dy: new @ dy,
@@ -118,9 +117,6 @@ def _backward_with(
         dk[t], dv[t] = of_k(G, here, v[t]), of_v(G, here, k[t], q[t])
         G = carry(G, lam, t)
     return tuple(gradients[place] for place in order)
-
-
-_gradients = _backward_with()
 
 
 def _of_states(draw: CaseDrawer) -> dict[str, Any]:
@@ -142,25 +138,25 @@ def _at_the_end(dy: Any, lam: Any, q: Any, k: Any, v: Any) -> Any:
 
 
 WRONG_BACKWARD = dict(
-    nothing_carried=_backward_with(carry=lambda G, lam, t: 0 * G),
-    carried_undecayed=_backward_with(carry=lambda G, lam, t: G),
-    decay_of_the_earlier=_backward_with(carry=lambda G, lam, t: lam[t - 1] * G if t else G),
-    decay_twice=_backward_with(carry=lambda G, lam, t: lam[t] * lam[t] * G),
-    dlam_of_the_new_state=_backward_with(of_lam=lambda G, direct, S, new: np.sum(G * new)),
-    dlam_of_y_alone=_backward_with(of_lam=lambda G, direct, S, new: np.sum(direct * S)),
-    dlam_without_state=_backward_with(of_lam=lambda G, direct, S, new: np.sum(G)),
-    dlam_mean=_backward_with(of_lam=lambda G, direct, S, new: np.mean(G * S)),
-    dq_of_the_old_state=_backward_with(of_q=lambda S, new, dy: S @ dy),
+    nothing_carried=_gradients.but(carry=lambda G, lam, t: 0 * G),
+    carried_undecayed=_gradients.but(carry=lambda G, lam, t: G),
+    decay_of_the_earlier=_gradients.but(carry=lambda G, lam, t: lam[t - 1] * G if t else G),
+    decay_twice=_gradients.but(carry=lambda G, lam, t: lam[t] * lam[t] * G),
+    dlam_of_the_new_state=_gradients.but(of_lam=lambda G, direct, S, new: np.sum(G * new)),
+    dlam_of_y_alone=_gradients.but(of_lam=lambda G, direct, S, new: np.sum(direct * S)),
+    dlam_without_state=_gradients.but(of_lam=lambda G, direct, S, new: np.sum(G)),
+    dlam_mean=_gradients.but(of_lam=lambda G, direct, S, new: np.mean(G * S)),
+    dq_of_the_old_state=_gradients.but(of_q=lambda S, new, dy: S @ dy),
     at_the_end=_at_the_end,
-    dq_of_the_change=_backward_with(of_q=lambda S, new, dy: (new - S) @ dy),
-    dk_of_y_alone=_backward_with(of_k=lambda G, direct, v: direct @ v),
-    dv_of_y_alone=_backward_with(of_v=lambda G, direct, k, q: k @ direct),
-    dk_and_dv_of_y_alone=_backward_with(of_k=lambda G, direct, v: direct @ v, of_v=lambda G, direct, k, q: k @ direct),
-    q_for_k=_backward_with(of_v=lambda G, direct, k, q: q @ G),
-    forwards=_backward_with(forwards=True),
-    all_signs_turned=_backward_with(direct=lambda q, dy: -np.outer(q, dy), of_q=lambda S, new, dy: -new @ dy),
-    dlam_last=_backward_with(order=(1, 2, 3, 0)),
-    dv_before_dk=_backward_with(order=(0, 1, 3, 2)),
+    dq_of_the_change=_gradients.but(of_q=lambda S, new, dy: (new - S) @ dy),
+    dk_of_y_alone=_gradients.but(of_k=lambda G, direct, v: direct @ v),
+    dv_of_y_alone=_gradients.but(of_v=lambda G, direct, k, q: k @ direct),
+    dk_and_dv_of_y_alone=_gradients.but(of_k=lambda G, direct, v: direct @ v, of_v=lambda G, direct, k, q: k @ direct),
+    q_for_k=_gradients.but(of_v=lambda G, direct, k, q: q @ G),
+    forwards=_gradients.but(forwards=True),
+    all_signs_turned=_gradients.but(direct=lambda q, dy: -np.outer(q, dy), of_q=lambda S, new, dy: -new @ dy),
+    dlam_last=_gradients.but(order=(1, 2, 3, 0)),
+    dv_before_dk=_gradients.but(order=(0, 1, 3, 2)),
 )
 
 

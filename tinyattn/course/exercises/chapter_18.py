@@ -11,19 +11,18 @@ from ... import ops
 from ...check.cases import CaseDrawer
 from ...check.property import largest, rounding
 from ..graders import Function, Number
-from ..plain import plain_spec, variants
+from ..plain import adjustable, plain_spec
 from ..prose import Prose
 
-CHAPTER = 18
-PROSE = Prose(CHAPTER)
+PROSE = Prose(18)
 GRID, SIDE, WIDTH = 56, 7, 96                # of window_saving: Swin's first stage, at 224 x 224 pixels
 
 
 # --- my_patch_gradients ---------------------------------------------------------------------------------------------
 
 
-@variants
-def _gradients_with(
+@adjustable
+def _patch_gradients(
     dy: Any, x: Any, W: Any, *,
     rows_of: Any = ops.patchify, back: Any = ops.patchify_backward,
     dW_of: Any = lambda rows, dy, W: (rows.T @ dy).reshape(W.shape), flat: Any = lambda W: W.reshape(-1, W.shape[-1]),
@@ -41,7 +40,7 @@ def _patches_case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 PATCHES = plain_spec(
-    "patch_gradients", "the gradients of y = patches(x) @ W, a token a patch", _patches_case, _gradients_with(),
+    "patch_gradients", "the gradients of y = patches(x) @ W, a token a patch", _patches_case, _patch_gradients,
     "dx", "dW", atol=lambda case: 30 * rounding(case["x"].dtype, case["x"].size, largest(*case.values(), 1) ** 2),
 )  # fmt: skip
 
@@ -67,23 +66,23 @@ def _spread(dp: Any, x: Any, P: int) -> Any:
 
 
 WRONG_PATCHES = dict(
-    reshape_alone=_gradients_with(back=lambda dp, x, P: dp.reshape(x.shape)),
-    turned_inside=_gradients_with(back=lambda dp, x, P: _put_back(dp, x, P, "uvxyc")),
-    turned_patches=_gradients_with(back=lambda dp, x, P: _put_back(dp, x, P, "vuyxc")),
-    channels_first_back=_gradients_with(back=lambda dp, x, P: _put_back(dp, x, P, "uvcyx")),
-    spread=_gradients_with(back=_spread),
-    dw_of_rows_of_the_image=_gradients_with(rows_of=lambda x, P: x.reshape(-1, P * P * x.shape[-1])),
-    columns_first=_gradients_with(rows_of=_columns_first),
-    channels_first=_gradients_with(flat=lambda W: W.transpose(2, 0, 1, 3).reshape(-1, W.shape[-1])),
-    dw_flat=_gradients_with(dW_of=lambda rows, dy, W: rows.T @ dy),
-    dw_of_the_transpose=_gradients_with(dW_of=lambda rows, dy, W: (dy.T @ rows).reshape(W.shape)),
-    dw_mean=_gradients_with(dW_of=lambda rows, dy, W: (rows.T @ dy).reshape(W.shape) / len(dy)),
-    dw_of_the_first=_gradients_with(dW_of=lambda rows, dy, W: (rows[:1].T @ dy[:1]).reshape(W.shape)),
-    dw_of_the_last=_gradients_with(dW_of=lambda rows, dy, W: (rows[-1:].T @ dy[-1:]).reshape(W.shape)),
-    dw_zero=_gradients_with(dW_of=lambda rows, dy, W: np.zeros_like(W)),
-    dx_zero=_gradients_with(of_dx=0.0),
-    sign_of_dx=_gradients_with(of_dx=-1.0),
-    exchanged=_gradients_with(exchanged=True),
+    reshape_alone=_patch_gradients.but(back=lambda dp, x, P: dp.reshape(x.shape)),
+    turned_inside=_patch_gradients.but(back=lambda dp, x, P: _put_back(dp, x, P, "uvxyc")),
+    turned_patches=_patch_gradients.but(back=lambda dp, x, P: _put_back(dp, x, P, "vuyxc")),
+    channels_first_back=_patch_gradients.but(back=lambda dp, x, P: _put_back(dp, x, P, "uvcyx")),
+    spread=_patch_gradients.but(back=_spread),
+    dw_of_rows_of_the_image=_patch_gradients.but(rows_of=lambda x, P: x.reshape(-1, P * P * x.shape[-1])),
+    columns_first=_patch_gradients.but(rows_of=_columns_first),
+    channels_first=_patch_gradients.but(flat=lambda W: W.transpose(2, 0, 1, 3).reshape(-1, W.shape[-1])),
+    dw_flat=_patch_gradients.but(dW_of=lambda rows, dy, W: rows.T @ dy),
+    dw_of_the_transpose=_patch_gradients.but(dW_of=lambda rows, dy, W: (dy.T @ rows).reshape(W.shape)),
+    dw_mean=_patch_gradients.but(dW_of=lambda rows, dy, W: (rows.T @ dy).reshape(W.shape) / len(dy)),
+    dw_of_the_first=_patch_gradients.but(dW_of=lambda rows, dy, W: (rows[:1].T @ dy[:1]).reshape(W.shape)),
+    dw_of_the_last=_patch_gradients.but(dW_of=lambda rows, dy, W: (rows[-1:].T @ dy[-1:]).reshape(W.shape)),
+    dw_zero=_patch_gradients.but(dW_of=lambda rows, dy, W: np.zeros_like(W)),
+    dx_zero=_patch_gradients.but(of_dx=0.0),
+    sign_of_dx=_patch_gradients.but(of_dx=-1.0),
+    exchanged=_patch_gradients.but(exchanged=True),
 )
 
 
@@ -96,8 +95,8 @@ def _places(n: int, columns: int) -> tuple[Any, Any]:
     return y - y[:, None], x - x[:, None]
 
 
-@variants
-def _distance_with(
+@adjustable
+def _attention_distance(
     p: Any, columns: int, *, far: Any = np.hypot, side: Any = lambda n, columns: columns,
     mean: Any = lambda p, d: (p * d).sum(axis=-1).mean(axis=-1),
 ) -> Any:  # fmt: skip
@@ -113,7 +112,7 @@ def _grid_case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 DISTANCE = plain_spec(
-    "head_distance", "the mean over queries of the mean distance, weighted by p", _grid_case, _distance_with(),
+    "head_distance", "the mean over queries of the mean distance, weighted by p", _grid_case, _attention_distance,
     "distance", atol=lambda case: rounding(case["p"].dtype, case["p"].shape[-1], 10),
 )  # fmt: skip
 
@@ -135,23 +134,23 @@ def _without_itself(p: Any, d: Any) -> Any:
 
 
 WRONG_DISTANCE = dict(
-    city_blocks=_distance_with(far=lambda dy, dx: abs(dy) + abs(dx)),
-    larger_of_the_two=_distance_with(far=lambda dy, dx: np.maximum(abs(dy), abs(dx))),
-    root_missing=_distance_with(far=lambda dy, dx: dy**2 + dx**2),
+    city_blocks=_attention_distance.but(far=lambda dy, dx: abs(dy) + abs(dx)),
+    larger_of_the_two=_attention_distance.but(far=lambda dy, dx: np.maximum(abs(dy), abs(dx))),
+    root_missing=_attention_distance.but(far=lambda dy, dx: dy**2 + dx**2),
     patch_numbers_subtracted=lambda p, columns: (
         (p * abs(np.subtract.outer(*[np.arange(p.shape[-1])] * 2))).sum(axis=-1).mean(axis=-1)
     ),
-    rows_for_columns=_distance_with(side=lambda n, c: max(1, n // c)),
-    square_grid=_distance_with(side=lambda n, c: math.isqrt(n)),
-    queries_summed=_distance_with(mean=lambda p, d: (p * d).sum(axis=(-1, -2))),
-    mean_over_keys=_distance_with(mean=lambda p, d: (p * d).mean(axis=(-1, -2))),
-    divided_too_often=_distance_with(mean=lambda p, d: (p * d).mean(axis=-1).sum(axis=-1) / p.shape[-1] ** 2),
-    weights_ignored=_distance_with(mean=lambda p, d: np.full(len(p), d.mean())),
-    mean_over_heads=_distance_with(mean=lambda p, d: (p * d).sum(axis=-1).mean()),
-    every_query=_distance_with(mean=lambda p, d: (p * d).sum(axis=-1)),
-    largest_weight_alone=_distance_with(mean=_of_the_largest),
-    root_mean_square=_distance_with(mean=lambda p, d: np.sqrt((p * d**2).sum(axis=-1).mean(axis=-1))),
-    without_itself=_distance_with(mean=_without_itself),
+    rows_for_columns=_attention_distance.but(side=lambda n, c: max(1, n // c)),
+    square_grid=_attention_distance.but(side=lambda n, c: math.isqrt(n)),
+    queries_summed=_attention_distance.but(mean=lambda p, d: (p * d).sum(axis=(-1, -2))),
+    mean_over_keys=_attention_distance.but(mean=lambda p, d: (p * d).mean(axis=(-1, -2))),
+    divided_too_often=_attention_distance.but(mean=lambda p, d: (p * d).mean(axis=-1).sum(axis=-1) / p.shape[-1] ** 2),
+    weights_ignored=_attention_distance.but(mean=lambda p, d: np.full(len(p), d.mean())),
+    mean_over_heads=_attention_distance.but(mean=lambda p, d: (p * d).sum(axis=-1).mean()),
+    every_query=_attention_distance.but(mean=lambda p, d: (p * d).sum(axis=-1)),
+    largest_weight_alone=_attention_distance.but(mean=_of_the_largest),
+    root_mean_square=_attention_distance.but(mean=lambda p, d: np.sqrt((p * d**2).sum(axis=-1).mean(axis=-1))),
+    without_itself=_attention_distance.but(mean=_without_itself),
     to_the_mean_place=_to_the_mean_place,
 )
 
@@ -160,7 +159,7 @@ WRONG_DISTANCE = dict(
 
 
 def _multiply_adds(n: int, keys: int, D: int, maps: int) -> int:
-    """Of an attention layer: projections n × D × D, and two products of each query with its keys."""
+    """The multiply-adds of an attention layer: projections n × D × D, and two products of each query with its keys."""
     return maps * n * D * D + 2 * n * keys * D
 
 
@@ -171,17 +170,14 @@ def _window_saving(keys: int = SIDE**2, maps: int = 4) -> float:
 # --- repaired_windows -----------------------------------------------------------------------------------------------
 
 
-@variants
-def _windows_with(
+@adjustable
+def _windows(
     height: int, width: int, window: int, shift: int, *, shifted: Any = lambda place, s: place - s,
     cells: Any = lambda y, x, H, W, w: (y // w, x // w), both: Any = lambda rows, columns: rows & columns,
 ) -> Any:  # fmt: skip
     """The (n, n) mask of pairs in one window; `both` joins pairs in one row and in one column of windows."""
     y, x = (shifted(place, shift) for place in np.divmod(np.arange(height * width), width))
     return both(*(c[:, None] == c for c in cells(y, x, height, width, window)))
-
-
-_windows = _windows_with()
 
 
 def _windows_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -202,16 +198,16 @@ def _without_borders(height: int, width: int, window: int, shift: int) -> Any:
 
 
 WRONG_WINDOWS = dict(
-    rolled=_windows_with(cells=lambda y, x, H, W, w: (y % H // w, x % W // w)),
-    left_and_right_share=_windows_with(cells=lambda y, x, H, W, w: (y // w, x % W // w)),
-    top_and_bottom_share=_windows_with(cells=lambda y, x, H, W, w: (y % H // w, x // w)),
+    rolled=_windows.but(cells=lambda y, x, H, W, w: (y % H // w, x % W // w)),
+    left_and_right_share=_windows.but(cells=lambda y, x, H, W, w: (y // w, x % W // w)),
+    top_and_bottom_share=_windows.but(cells=lambda y, x, H, W, w: (y % H // w, x // w)),
     other_way=lambda height, width, window, shift: _windows(height, width, window, -shift),
-    rounded_towards_zero=_windows_with(cells=lambda y, x, H, W, w: (np.trunc(y / w), np.trunc(x / w))),
-    not_shifted=_windows_with(shifted=lambda place, s: place),
-    either_row_or_column=_windows_with(both=lambda rows, columns: rows | columns),
-    rows_alone=_windows_with(cells=lambda y, x, H, W, w: (y // w, y // w)),
-    columns_alone=_windows_with(cells=lambda y, x, H, W, w: (x // w, x // w)),
-    mask_turned=_windows_with(both=lambda rows, columns: ~(rows & columns)),
+    rounded_towards_zero=_windows.but(cells=lambda y, x, H, W, w: (np.trunc(y / w), np.trunc(x / w))),
+    not_shifted=_windows.but(shifted=lambda place, s: place),
+    either_row_or_column=_windows.but(both=lambda rows, columns: rows | columns),
+    rows_alone=_windows.but(cells=lambda y, x, H, W, w: (y // w, y // w)),
+    columns_alone=_windows.but(cells=lambda y, x, H, W, w: (x // w, x // w)),
+    mask_turned=_windows.but(both=lambda rows, columns: ~(rows & columns)),
     rows_and_columns_swapped=lambda height, width, window, shift: _windows(width, height, window, shift),
     and_the_grid_that_stood=lambda height, width, window, shift: (
         _windows(height, width, window, shift) & _windows(height, width, window, 0)
@@ -220,7 +216,7 @@ WRONG_WINDOWS = dict(
         _windows(height, width, window, shift) | _windows(height, width, window, 0)
     ),
     without_borders=_without_borders,
-    places_in_the_window=_windows_with(cells=lambda y, x, H, W, w: (y % w, x % w)),
+    places_in_the_window=_windows.but(cells=lambda y, x, H, W, w: (y % w, x % w)),
     zeros_and_infinities=lambda height, width, window, shift: (
         np.where(_windows(height, width, window, shift), 0.0, -np.inf)
     ),
