@@ -17,7 +17,7 @@ PROSE = Prose(6)
 TOKENS, WIDTH, HEADS = 100, 64, 4        # of score_rank
 
 
-# --- numbers ----------------------------------------------------------------------------------------------------
+# --- numbers --------------------------------------------------------------------------------------------------------
 
 
 def _one_head_share() -> float:
@@ -88,7 +88,7 @@ TO_HEADS = op_spec(
 )
 
 
-# --- from_heads: the merge, and the output projection -----------------------------------------------------------------
+# --- from_heads: the merge, and the output projection ---------------------------------------------------------------
 
 
 def _joined_case(draw: CaseDrawer) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def _loss_with_kept_items() -> float:
     return float(-np.sum(joint * np.log(joint / np.sum(joint, axis=0))))
 
 
-# --- my_cloze: hidden are the positions with the smallest numbers of their row --------------------------------------
+# --- my_cloze -------------------------------------------------------------------------------------------------------
 
 
 def _ranks(turn: Any, axis: int = 1) -> Any:
@@ -56,7 +56,7 @@ def _cloze(
 
 
 def _cloze_case(draw: CaseDrawer) -> dict[str, Any]:
-    """Values of rho for which rho n is never halfway between two whole numbers."""
+    """Padded histories, and rho such that rho n is never halfway between two whole numbers."""
     rows, width = draw.size(1, 4), draw.size(1, 7)
     lengths = draw.rng.integers(1, width + 1, rows)
     lengths[0] = width
@@ -147,14 +147,14 @@ CLOZE_LOSS = op_spec(
 @adjustable
 def _backward_by_hand(
     dloss: float, h: Any, E: Any, targets: Any, *, softmax: Any = ops.softmax, first: int = 1,
-    onehot_less: Any = lambda p, onehot: p - onehot,
+    wrong_of: Any = lambda p, onehot: p - onehot,
     ds_of: Any = lambda dloss, wrong, asked: dloss * asked * wrong / asked.sum(),
     dE_of: Any = lambda dE, ds, h, targets: dE,
 ) -> tuple[Any, Any]:  # fmt: skip
     """The backward by hand: `wrong` is p - onehot; `asked` is 1 at asked positions, (B, n, 1)."""
     s, _, asked = _loss_parts(h, E, targets)
     onehot = np.asarray(targets[..., None] == np.arange(first, first + s.shape[-1]), s.dtype)
-    ds = ds_of(dloss, onehot_less(softmax(s), onehot), asked[..., None])
+    ds = ds_of(dloss, wrong_of(softmax(s), onehot), asked[..., None])
     dh, dE = _through(h, E, ds)
     return dh, dE_of(dE, ds, h, targets)
 
@@ -189,8 +189,8 @@ WRONG_LOSS = dict(
     dloss_ignored=_backward_by_hand.but(ds_of=lambda dloss, wrong, asked: asked * wrong / asked.sum()),
     sign_turned=_backward_by_hand.but(ds_of=lambda dloss, wrong, asked: -dloss * asked * wrong / asked.sum()),
     moved_down=_moved_down,
-    no_onehot=_backward_by_hand.but(onehot_less=lambda p, onehot: p),
-    target_logit_alone=_backward_by_hand.but(onehot_less=lambda p, onehot: onehot * (p - onehot)),
+    no_onehot=_backward_by_hand.but(wrong_of=lambda p, onehot: p),
+    target_logit_alone=_backward_by_hand.but(wrong_of=lambda p, onehot: onehot * (p - onehot)),
     exchanged=lambda dloss, h, E, targets: _cloze_loss_backward(dloss, h, E, targets)[::-1],
     padding_scored=_padding_scored,
 )

@@ -20,13 +20,13 @@ TOKENS, TILE = 1024, (128, 64)               # of tiles_visited
 
 
 def _tiles_visited() -> int:
-    """Tiles in which a causal mask allows a pair."""
+    """The number of tiles in which a causal mask allows a pair."""
     mask, (rows, columns) = ops.causal_mask(TOKENS, like=np.zeros(1)), TILE
     return int(mask.reshape(TOKENS // rows, rows, TOKENS // columns, columns).any(axis=(1, 3)).sum())
 
 
 def _strided_pairs(n: int) -> int:
-    """|i - j| < ℓ or (i - j) mod ℓ = 0, with ℓ the root of n."""
+    """The number of pairs with |i - j| < ℓ or (i - j) mod ℓ = 0, for ℓ = √n."""
     stride, distance = math.isqrt(n), np.arange(1, n)
     return int(n + 2 * ((n - distance) * ((distance < stride) | (distance % stride == 0))).sum())
 

@@ -30,7 +30,7 @@ from .calling import RETURNED_NONE, UNWRITTEN, Kindly, Tempting, no_function, ru
 from .words import begun, compared, in_lines, in_words_of
 
 EXAMPLES = 15           # cases a property: enough to kill every bug of the zoo, in a second or two
-ALIKE = 30              # at most so many cases compare an answer with a tempting one
+ALIKE = 30              # an answer is compared with a tempting one on at most so many cases
 
 # Remarks on a right answer, of which the first is shown.
 REMARKS = {
