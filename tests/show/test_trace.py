@@ -165,7 +165,7 @@ def outputs(x):
     return [a for part in (x if type(x) is tuple else (x,)) if not hasattr(part, "_fields") for a in arrays(part)]
 
 
-@pytest.mark.parametrize(("name", "engine"), [*((n, False) for n in BOTH_WAYS), *((n, True) for n in FORMS)])
+@pytest.mark.parametrize(("name", "engine"), [*((n, False) for n in BOTH_WAYS), *((n, True) for n in BLOCK_FORMS)])
 def test_every_op_and_layer_backward(name, engine):
     """The traced backward is the backward, bit for bit; and numbers of its gradients, followed, are differences.
 
