@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -51,6 +52,7 @@ class _Watched:
     line: int
     before: dict[str, tuple[Any, Any]]             # name -> object, digest of its bytes
     raising: bool = False
+    undo: dict[str, Any] | None = None             # of a faster form, which may not suit: the recorder before it
 
 
 class Recorder:
@@ -119,6 +121,7 @@ class Recorder:
         if event != "call" or not self._shown(frame):
             return None
         code, above = frame.f_code, self._stack[-1] if self._stack else None
+        undo = {name: copy(value) for name, value in vars(self).items()} if _readable_name(frame) else None
         if above is None and self._root is not None:
             return None                                     # after the root has returned: a __del__
         statement = statement_at(above.call.file, above.line) if above else None
@@ -147,7 +150,7 @@ class Recorder:
                 call.inputs[field_name] = self._copy(leaf)[0]
                 self._also(call, field_name, leaf)
         arrays = {n: (x, self._copy(x)[1]) for n, x in frame.f_locals.items() if is_array(x)}
-        self._stack.append(_Watched(call, code.co_firstlineno, arrays))
+        self._stack.append(_Watched(call, code.co_firstlineno, arrays, undo=undo))
         return self._inside
 
     def _inside(self, frame: FrameType, event: str, arg: Any) -> Any:
@@ -159,6 +162,10 @@ class Recorder:
             if now.first != was.first:
                 self._finished(top, frame)
             top.line, top.raising = frame.f_lineno, False
+        elif event == "return" and arg is NotImplemented and top.undo is not None:
+            vars(self).update(top.undo)
+            if self._stack:
+                self._stack[-1].call.steps.remove(top.call)
         elif event == "return":
             self._finished(top, frame)
             if not top.raising:
@@ -309,16 +316,20 @@ def _implies_weights(value: Any) -> bool:
     return hasattr(value, "_fields") and isinstance(getattr(type(value), "weights", None), property)
 
 
+def _readable_name(frame: FrameType) -> str:
+    """The readable form's name, of the frame of a faster one; of any other ""."""
+    module = frame.f_globals.get("__name__", "")
+    return _READABLE_NAMES.get(f"{module.removeprefix('tinyattn.')}.{frame.f_code.co_name}", "")
+
+
 def _called(frame: FrameType) -> str:
     """A method with its object's class, for there are many of that name: "LayerNorm.forward".
 
     A faster form goes by the name of the readable one.
     """
     owner, name = frame.f_locals.get("self"), frame.f_code.co_name
-    readable_name = _READABLE_NAMES.get(f"{frame.f_globals.get('__name__', '').removeprefix('tinyattn.')}.{name}")
-    if readable_name is not None:
-        name = readable_name
-        owner = frame.f_locals.get(frame.f_code.co_varnames[0])
+    if _readable_name(frame):
+        name, owner = _readable_name(frame), frame.f_locals.get(frame.f_code.co_varnames[0])
     return name if owner is None or not hasattr(type(owner), name) else f"{type(owner).__name__}.{name}"
 
 
