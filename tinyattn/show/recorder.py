@@ -36,6 +36,7 @@ _GENERATOR = 0x20 | 0x80 | 0x200                    # code flags: generator, cor
 
 
 _READABLE_NAMES = {place: name.rpartition(".")[2] for name, place in FASTER.items()}
+_READABLE_NAMES |= {f"{place}_backward": "backward" for place, name in _READABLE_NAMES.items() if name == "forward"}
 
 STEPS = 100_000                                     # nobody reads more; a loop without end would have no other bound
 
