@@ -364,6 +364,13 @@ def test_a_gradient_of_negatives_at_a_position_of_weight_0_is_seen_though_it_sum
     assert "gradients_sum_to_zero" in failing(broken("bpr_max", backward=change), "bpr_max", seeds=40)
 
 
+def test_a_window_that_is_one_token_too_wide_reaches_too_far():
+    def wide(right, **case):
+        return right(**case | {"window": case["window"] + 1})
+
+    assert "reach" in failing(broken("window_attention", wide), "window_attention", seeds=20)
+
+
 @pytest.mark.parametrize("side", [-1, 1])
 def test_a_mean_lies_below_the_greatest_value_and_above_the_least(side):
     def wkv(k, v, w, u, mean0=None, size0=None):
