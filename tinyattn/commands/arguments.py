@@ -1,4 +1,4 @@
-"""What several commands ask for: flags of options, data, a run, a history, an evaluation."""
+"""Flags that several commands share: options, data, a run, a history, an evaluation."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ MOST = 10**9                                     # of a cut-off: no data has so 
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse's, whose errors are one line, and whose help may leave out what few people use.
-
-    With `short`, names of arguments, --help shows these alone and --help-all shows all.
-    """
+    """An ArgumentParser with errors of one line. With `short`, --help shows these arguments, and --help-all all."""
 
     def __init__(self, *args: Any, short: Collection[str] = (), **how: Any) -> None:
         super().__init__(*args, **how)
@@ -53,19 +50,16 @@ class Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
     def unrecognized(self, unknown: Sequence[str], command: str) -> str:
-        """The error message for arguments that a command does not take, with the flag nearest to the first one."""
+        """The error message for unknown arguments, with the flag nearest to the first one."""
         known = self.commands[command]._option_string_actions
         near = difflib.get_close_matches(unknown[0].partition("=")[0], known, 1, 0.7)
         return f"unrecognized arguments: {' '.join(unknown)}" + (f"; did you mean {near[0]}?" if near else "")
 
     def error(self, message: str) -> NoReturn:
-        """One line, where argparse would print the whole usage first."""
         self.exit(2, f"{self.prog}: {one_line(message)} (see {self.prog} --help)\n")
 
 
 class _HelpAll(argparse.Action):
-    """Print the help of every option, and end."""
-
     def __call__(self, parser: Any, *_: Any) -> None:
         parser.short = set()
         parser.print_help()
@@ -73,7 +67,7 @@ class _HelpAll(argparse.Action):
 
 
 def add_options(command: Any, cls: type) -> None:
-    """The options of a dataclass as flags, under the headings that they name. A flag that is left out sets nothing."""
+    """The options of a dataclass as flags, under the headings that they name; an omitted flag sets no attribute."""
     groups: dict[str, Any] = {}
     for declared in options_of(cls):
         heading = declared.option.group
@@ -84,18 +78,18 @@ def add_options(command: Any, cls: type) -> None:
 
 def add_option(group: Any, declared: Declared) -> None:
     """One flag: --name, or --name and --no-name for a switch."""
-    text, default, option = declared.option.help.replace("%", "%%"), declared.default, declared.option
-    text += "" if default is None else f" (default: {as_text(default)})"
+    option, how = declared.option, dict[str, Any]()
+    text = option.help.replace("%", "%%")
+    text += "" if declared.default is None else f" (default: {as_text(declared.default)})"
     if declared.type is bool:
-        group.add_argument(
-            declared.flag, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=text
-        )
-        return
-    metavar = "|".join(option.choices) if option.choices is not None else {int: "N", float: "X"}[declared.type]
-    group.add_argument(declared.flag, type=declared.type, default=argparse.SUPPRESS, metavar=metavar, help=text)
+        how["action"] = argparse.BooleanOptionalAction
+    else:
+        how["metavar"] = "|".join(option.choices) if option.choices else {int: "N", float: "X"}[declared.type]
+        how["type"] = declared.type
+    group.add_argument(declared.flag, default=argparse.SUPPRESS, help=text, **how)
 
 
-READING = ("format", "columns", "k_core")        # how DATA is read, where it is a file of interactions
+READING = ("format", "columns", "k_core")        # flags that say how a file of interactions is read
 
 
 def add_data(command: Any, text: str = "default: the data the run was trained on") -> None:
@@ -110,7 +104,7 @@ def add_data(command: Any, text: str = "default: the data the run was trained on
 
 
 def reading_given(options: argparse.Namespace) -> str:
-    """The flags of READING that were given, as in a refusal; "" for none."""
+    """The flags of READING on the command line, as a text for errors; "" for none."""
     return ", ".join(f"--{name.replace('_', '-')}" for name in READING if getattr(options, name) is not None)
 
 
@@ -131,9 +125,9 @@ def add_device(command: Any) -> None:
 
 
 def add_history(command: Any, required: bool = True) -> Any:
-    """-> the group of flags of which one is given, for further ways to say whose history."""
+    """-> the group of mutually exclusive flags, for further ones."""
     which = command.add_mutually_exclusive_group(required=required)
-    which.add_argument("--items", metavar="ID,ID,...", help="a history, oldest item first, in the data's own ids")
+    which.add_argument("--items", metavar="ID,ID,...", help="a history, oldest item first, in the data's ids")
     which.add_argument("--user", metavar="U", help="the whole history of a user of the data")
     return which
 
@@ -146,18 +140,17 @@ def add_names(command: Any) -> None:
 def add_candidates(command: Any) -> None:
     text = "how many (default: 10, or as many as are left where these are fewer)"
     command.add_argument("-k", "--k", type=int, metavar="K", help=text)
-    command.add_argument("--only", metavar="FILE", help="items that may be given, an id a line; no others are")
+    command.add_argument("--only", metavar="FILE", help="recommend these items alone, an id a line")
 
 
-# Defaults of an evaluation of ranked items. The parser sets none of them, so that a flag given for a model that does
-# not rank can be refused.
+# Defaults of an evaluation of ranked items. The parser sets none, so that these flags are errors for other models.
 RANKING: dict[str, Any] = {
     "at": (10,), "protocols": ["full"], "negatives": None, "baselines": ["popularity", "markov"],
 }  # fmt: skip
 
 
 def add_protocols(command: Any) -> Any:
-    """-> the group of flags, for what else belongs to an evaluation."""
+    """-> the group of flags, for further ones of an evaluation."""
     group = command.add_argument_group("evaluation")
     text = "cut-offs of HR and NDCG (default: 10)"
     group.add_argument("--at", type=_cutoffs, default=argparse.SUPPRESS, metavar="K,K", help=text)
@@ -203,7 +196,6 @@ def _names(known: Collection[str]) -> Callable[[str], list[str]]:
 
 
 def source_of(options: argparse.Namespace, ratings: bool = False) -> Source:
-    """The data that was named on the command line, with its ratings where a model asks for them."""
-    world = getattr(options, "world", None)                  # of the commands that have the flag
+    """The data of the command line, with its ratings where a model needs them."""
     reading = {name: getattr(options, name) for name in READING}
-    return Source.of(options.data, world, **reading, ratings=ratings or None)
+    return Source.of(options.data, getattr(options, "world", None), **reading, ratings=ratings or None)

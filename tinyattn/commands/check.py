@@ -1,25 +1,24 @@
-"""`tinyattn check`: hold an implementation against all that is known of its kind."""
+"""`tinyattn check`: test an implementation against every known property of its kind."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
+def add(commands: Any, arguments: list[str]) -> Any:
     command = commands.add_parser(
         "check",
         help="is this attention right? (or softmax, LayerNorm, a causal model, ...)",
-        description="Hold an implementation against all that is known of its kind, and name its bug. It runs in a "
-        "process of its own. What it does not offer is not looked at, and another convention is no failure; both are "
-        "said. Functions of torch and JAX are called with their own arrays. Exit code: 0 all hold, 1 something fails, "
-        "2 it could not be run.",
+        description="Test an implementation against every known property of its kind, and name its bug, in a separate "
+        "process. Missing forms are not tested, and other conventions are no failures; both are listed. Functions of "
+        "torch and JAX are called with arrays of their library. Exit code: 0 all hold, 1 something fails, 2 it could "
+        "not be run.",
     )
     text = "package.module or path/to/file.py, with :OBJECT or without, that has the library's public names"
     command.add_argument("target", nargs="?", metavar="MODULE[:OBJECT]", help=text)
-    command.add_argument("--as", dest="kind", metavar="KIND", help="what it is, of the kinds that --list names")
+    command.add_argument("--as", dest="kind", metavar="KIND", help="its kind, one of those that --list names")
     command.add_argument("--examples", type=int, default=50, metavar="N", help="cases a property (default: 50)")
     command.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the cases (default: 0)")
     text = "seconds for everything (default: 900)"
@@ -39,7 +38,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 
 
 def run(options: argparse.Namespace) -> int:
-    """-> exit code. What it needs is imported here."""
+    """-> exit code."""
     from ..check.command import run
 
     return run(options)

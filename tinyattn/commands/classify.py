@@ -1,9 +1,8 @@
-"""`tinyattn classify`: what a trained model sees on images, and what it looks at."""
+"""`tinyattn classify`: the class of each image by a trained model, and pictures of its attention."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,10 @@ PICTURES = {
     "distances": "how far the heads of each block look, in numbers as well",
     "field": "what a patch of the last block depends on, beside convolutions",
 }
-SHOWN = 10               # of a run's own images
+SHOWN = 10               # test images, without IMAGES
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
+def add(commands: Any, arguments: list[str]) -> Any:
     command = commands.add_parser(
         "classify",
         help="what a vision transformer sees on images",
@@ -49,15 +48,14 @@ def run(options: argparse.Namespace) -> None:
     if options.images is not None:
         data = read_images(options.images, labelled=False)
     else:
-        _, its_own, _ = its_own_data(options.run_folder, model, config)
-        data = its_own.split().test[:SHOWN]
-    if options.picture:                                      # drawn first: not every model has what it shows
+        data = its_own_data(options.run_folder, model, config)[1].split().test[:SHOWN]
+    if options.picture:                                      # first: some models have no such picture
         from ..show import LOOKS, save
 
         picture = LOOKS[options.of](model, data, f"{model.name} of {options.run_folder}")
-    for number, found in enumerate(model.probabilities(data), start=1):
-        best = int(np.argmax(found))
-        print(f"{number:4}  {quoted(model.classes.ids[best])}  {found[best]:.4f}")
+    for number, probabilities in enumerate(model.probabilities(data), start=1):
+        best = int(np.argmax(probabilities))
+        print(f"{number:4}  {quoted(model.classes.ids[best])}  {probabilities[best]:.4f}")
     if options.of == "distances":
         print()
         print_distances(distances_by_head(model, data))

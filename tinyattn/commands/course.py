@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import Any
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
+def add(commands: Any, arguments: list[str]) -> Any:
     course = commands.add_parser(
         "course",
         help="the chapters and their exercises, as notebooks",
@@ -37,7 +36,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 
 
 def run(options: argparse.Namespace) -> int:
-    """-> exit code. What it needs is imported here."""
+    """-> exit code."""
     from ..course.command import run
 
     return run(options)

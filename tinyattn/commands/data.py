@@ -1,16 +1,15 @@
-"""`tinyattn data`: the contents of a file, and how it was read."""
+"""`tinyattn data`: describe a file of interactions."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import Any
 
 from ..data import FORMATS
 from .arguments import add_data, add_world, source_of
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
+def add(commands: Any, arguments: list[str]) -> Any:
     command = commands.add_parser(
         "data",
         help="the contents of a file of interactions",

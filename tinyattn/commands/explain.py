@@ -1,11 +1,10 @@
-"""`tinyattn explain`: which earlier items made a recommendation."""
+"""`tinyattn explain`: the earlier items that made a recommendation."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import textwrap
-from collections.abc import Sequence
 from typing import Any
 
 from ..models import NeuralRecommender, explain
@@ -20,7 +19,7 @@ This is what effect means here.
 """,
     GRADIENT: """\
 gradient: the derivative of the score by the item's embedding, times the embedding: an estimate of the effect, by the
-network's own backward pass.
+network's backward pass.
 """,
     ATTENTION: """\
 attention: how much the position that asks looks at the item, the mean over blocks and heads. Attention is no
@@ -30,7 +29,7 @@ explanation by itself: weights may be high where nothing depends on them (Jain &
 AGREEMENT = "agreement: Spearman's rank correlation, 1 for the same order, -1 for the opposite one.\n"
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
+def add(commands: Any, arguments: list[str]) -> Any:
     command = commands.add_parser(
         "explain",
         help="which earlier items made a recommendation",
@@ -50,27 +49,24 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 def run(options: argparse.Namespace) -> None:
     history, users, model = history_of(options)
     names = names_of(options, model)
-    found = explain(model, history, options.item, users[0] if users else None)
-    if len(found.history) < len(history):
-        print(f"note: the model looks at the newest {len(found.history)} of the {len(history)} items", file=sys.stderr)
-    print(f"what made {names.label(found.item)}:")
-    width = max(len(names.label(item)) for item in found.history)
-    print(" " * (width + 6) + "".join(f"{name:>12}" for name in found.effects))
-    for place, item in enumerate(found.history.tolist()):
-        numbers = "".join(f"{row[place]:12.4f}" for row in found.effects.values())
+    explained = explain(model, history, options.item, users[0] if users else None)
+    read, effects = explained.history, explained.effects
+    if len(read) < len(history):
+        print(f"note: the model looks at the newest {len(read)} of the {len(history)} items", file=sys.stderr)
+    print(f"what made {names.label(explained.item)}:")
+    width = max(len(names.label(item)) for item in read)
+    print(" " * (width + 6) + "".join(f"{name:>12}" for name in effects))
+    for place, item in enumerate(read.tolist()):
+        numbers = "".join(f"{row[place]:12.4f}" for row in effects.values())
         print(f"{place + 1:4}  {names.label(item):{width}}{numbers}")
-    agreements = found.agreement()
+    agreements = explained.agreement()
     for (one, other), agreement in agreements.items():
         shown = f"{agreement:+.2f}" if agreement == agreement else "none: one of them finds no difference"
         print(f"agreement of {one} and {other}: {shown}")
-    if not found.effects[LEFT_OUT].any():
+    if not effects[LEFT_OUT].any():
         print("no item changes the score: without any of them it is the same")
-    notes = NOTES | {ATTENTION: NOTES[ATTENTION] + _of_its_weights(model)}
-    shown = "".join(notes[name] for name in found.effects) + (AGREEMENT if agreements else "")
+    remark = model.network.weights_are if isinstance(model, NeuralRecommender) else ""      # "" for shares of items
+    about = textwrap.fill(f"In model {model.name} the weights are {remark}.", 118) + "\n" if remark else ""
+    notes = NOTES | {ATTENTION: NOTES[ATTENTION] + about}
+    shown = "".join(notes[name] for name in effects) + (AGREEMENT if agreements else "")
     print(f"\n{shown}", end="")
-
-
-def _of_its_weights(model: Any) -> str:
-    """A sentence, where this model's weights are no shares of items."""
-    remark = model.network.weights_are if isinstance(model, NeuralRecommender) else ""
-    return textwrap.fill(f"In model {model.name} the weights are {remark}.", 118) + "\n" if remark else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from .measures import open_kind
 from .runs import refuse_unwritable
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
+def add(commands: Any, arguments: list[str]) -> Any:
     command = commands.add_parser(
         "export",
         help="a run's model for use elsewhere",
@@ -28,7 +27,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 
 
 def run(options: argparse.Namespace) -> None:
-    """What can be refused by names is refused before the model is read."""
+    """Names are checked before the model is read."""
     form_of(options.file)
     refuse_unwritable(options.file, "FILE")
     model, config = open_kind(options.run_folder, Estimator, options.device)

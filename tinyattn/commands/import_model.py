@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import Any
 
 from .. import __version__
@@ -14,10 +13,10 @@ from ..tree import leaves
 from .arguments import add_option
 from .measures import MEASURES
 
-NOT_IN_FILE = ("heads", "block_form", "maxlen", "padding")        # options of SASRec that a file of parameters may lack
+NOT_IN_FILE = ("heads", "block_form", "maxlen", "padding")        # options that a file of SASRec's parameters may lack
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
+def add(commands: Any, arguments: list[str]) -> Any:
     command = commands.add_parser(
         "import-model",
         help="a model trained elsewhere becomes a run",
@@ -40,24 +39,24 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Everything that can be refused by names and shapes is refused before numbers are read."""
+    """Names and shapes are checked before numbers are read."""
     chosen = {name: getattr(options, name) for name in NOT_IN_FILE if hasattr(options, name)}
     items = None if options.item_ids is None else read_ids(options.item_ids)
-    found, folder = opened(options.source, items, **chosen), RunFolder(options.out)
+    source, folder = opened(options.source, items, **chosen), RunFolder(options.out)
     config = {
-        "model": found.model.name,
-        "parameters": found.model.identity(),
-        "data": found.describe(),
-        "evaluation": {"split": next(iter(MEASURES[found.model.table].splits))},
+        "model": source.model.name,
+        "parameters": source.model.identity(),
+        "data": source.describe(),
+        "evaluation": {"split": next(iter(MEASURES[source.model.table].splits))},
         "tinyattn": __version__,
     }
     with folder.claimed(config):
         if folder.model.exists():
             print(f"{folder.path} has this model already")
             return
-        model: Any = found.load()
+        model: Any = source.load()
         model.save(folder.model)
     count = sum(leaf.size for _, leaf in leaves(model.parameters))
-    asked = f"{len(model.items or ()):,} items" if isinstance(model, SASRec) else f"a prompt is {model.tokens.reads}"
-    print(f"{found.layout.name} from {options.source}: {count:,} parameters; {asked}")
+    reads = f"{len(model.items or ()):,} items" if isinstance(model, SASRec) else f"a prompt is {model.tokens.reads}"
+    print(f"{source.layout.name} from {options.source}: {count:,} parameters; {reads}")
     print(f"written to {folder.path}: {', '.join(folder.contents())}")

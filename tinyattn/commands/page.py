@@ -1,16 +1,15 @@
-"""`tinyattn page`: an algorithm that is complete in one file, to read, run and change."""
+"""`tinyattn page`: print a complete algorithm, to read, run and change."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 from ..pages import NAMES, source
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
+def add(commands: Any, arguments: list[str]) -> Any:
     command = commands.add_parser(
         "page",
         help="print an algorithm that is complete in one file",

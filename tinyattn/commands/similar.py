@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import Any
 
 from ..models import Recommender
@@ -13,16 +12,16 @@ from .runs import k_of, names_of, only_of
 from .tables import print_items
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
+def add(commands: Any, arguments: list[str]) -> Any:
     command = commands.add_parser(
         "similar",
         help="the items nearest to an item",
-        description="The items nearest to an item: by the cosine of their embeddings; of STOSA by minus the squared "
-        "distance of their distributions; of a model that has no embeddings by its own score after that item alone. "
-        "Popularity knows nothing of pairs, and is refused.",
+        description="Print the items nearest to an item: by the cosine of their embeddings; for STOSA by minus the "
+        "squared distance of their distributions; for a model without embeddings by its score after that item alone. "
+        "Popularity has no notion of nearness, and is refused.",
     )
     add_run(command)
-    command.add_argument("--item", required=True, metavar="ID", help="an item, by the data's own id")
+    command.add_argument("--item", required=True, metavar="ID", help="an item, by its id in the data")
     add_candidates(command)
     add_names(command)
     return command
