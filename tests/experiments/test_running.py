@@ -450,7 +450,7 @@ def test_rows_on_data_that_an_experiment_lacks_are_refused():
         (["planted", "--quick", "--seeds", "2"], "--seeds goes without --quick: a quick look has one seed"),
         (["planted", "--data", "nowhere"], "--data is nowhere, expected a folder"),
         (["density"], r"experiment density is on ml-1m\.txt\.gz: give its folder with --data DIR"),
-        (["splits", "--data", "tests"], r"on beauty-5core-time\.txt\.gz, ml-100k\.\S+: there is none in tests"),
+        (["splits", "--data", "tests"], r"on beauty-5core-time\.txt\.gz, ml-100k\.\S+: tests has none of them"),
     ],
 )
 def test_what_the_command_refuses(arguments, says, capsys):

@@ -8,7 +8,7 @@ from typing import Any
 from .datasets import ML_1M
 from .experiment import CLOSE_SEEDS, Experiment, Results, Row
 from .pictures import Curves, Dots, Line, Picture
-from .tables import TRAINING, cell, dots, figures, heading, level, page, remarks, table, values
+from .tables import TRAINING, cell, dots, figures, grid, level, page, remarks, table, values
 
 NDCG = ("uni100", "ndcg@10")
 COLUMNS = [NDCG, ("full", "ndcg@10")]
@@ -25,7 +25,7 @@ ABLATIONS: dict[str, tuple[str, dict[str, Any], float]] = {
     "3-blocks": ("three blocks", {"blocks": 3}, 0.5931),
     "2-heads": ("two heads", {"heads": 2}, 0.5885),
 }
-# Sixty epochs, and n 50, are ours: what remains of the distance when rows are trained to their end, at the paper's n?
+# The rows above have n 50 and sixty epochs; these are trained to their end, some at the paper's n.
 # key: title, options, published, minutes
 TO_THE_END: dict[str, Any] = {"epochs": 300, "patience": 20, "dropout": 0.2}
 LONGER: dict[str, tuple[str, dict[str, Any], float, float]] = {
@@ -60,12 +60,11 @@ def _length(n: int) -> str:
 
 
 def _page(experiment: Experiment, results: Results) -> str:
-    lengths = heading(["seeds", "uni100 NDCG@10", "full NDCG@10", "published"])
-    for n in LENGTHS:
-        runs = results[_length(n)]
-        found = [cell(values(runs, column)) for column in COLUMNS]
-        theirs = f"*{PUBLISHED_LENGTHS[n]:.3f}*" if n in PUBLISHED_LENGTHS else ""
-        lengths.append(f"| n {n} | {len(runs) or 'to come'} | {' | '.join(found)} | {theirs} |")
+    lengths = grid(["seeds", "uni100 NDCG@10", "full NDCG@10", "published"], ((f"n {n}", [
+        str(len(results[_length(n)]) or "to come"),
+        *(cell(values(results[_length(n)], column)) for column in COLUMNS),
+        f"*{PUBLISHED_LENGTHS[n]:.3f}*" if n in PUBLISHED_LENGTHS else "",
+    ]) for n in LENGTHS))  # fmt: skip
     seconds = "What a length costs, measured with nothing else running: [seconds an epoch](../speed/README.md)."
     return page(experiment, results, [
         ["## What each part is worth"], table(experiment, results, list(ABLATIONS), COLUMNS),
@@ -78,8 +77,7 @@ def _page(experiment: Experiment, results: Results) -> str:
 
 
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
-    found = {n: values(results[_length(n)], NDCG) for n in LENGTHS}
-    ours = {n: statistics.mean(seeds) for n, seeds in found.items() if seeds}
+    ours = {n: statistics.mean(seeds) for n in LENGTHS if (seeds := values(results[_length(n)], NDCG))}
     lines: dict[str, Line] = {"ours": (list(ours), list(ours.values())),
                               "published": (list(PUBLISHED_LENGTHS), list(PUBLISHED_LENGTHS.values()))}  # fmt: skip
     return {

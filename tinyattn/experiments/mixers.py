@@ -1,8 +1,8 @@
-"""What stands where attention stands: SASRec with each mixer, on histories of 50 and of 200 items."""
+"""SASRec with each mixer in the place of attention, on histories of 50 and of 200 items."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,17 +11,17 @@ import numpy as np
 from ..models import SASRec
 from ..tree import leaves
 from .datasets import ML_1M
-from .experiment import Experiment, Results, Row
+from .experiment import Experiment, Results, Row, Runs
 from .paired import difference
 from .pictures import Dots, Picture
-from .tables import at_pace, dots, epochs, figures, heading, page, remarks, table
+from .tables import at_pace, dots, epochs, figures, grid, page, remarks, table
 
 COLUMNS = [("full", "hr@10"), ("full", "ndcg@10")]
 TRAINED: dict[str, Any] = {
     "dim": 50, "dropout": 0.2, "loss": "ce", "batch_size": 64, "epochs": 40, "patience": 5,
 }  # fmt: skip
 LENGTHS = (50, 200)
-# key: title, options, minutes at each length: seconds of an epoch and of a validation, on one core, times 40
+# key: title, options, minutes at each length: 40 times the seconds of an epoch and a validation on one core
 PLACED: dict[str, tuple[str, dict[str, Any], tuple[float, ...]]] = {
     "attention": ("attention", {}, (9, 20)),
     "gru": ("GRU", {"mixer": "gru"}, (9, 25)),
@@ -42,37 +42,32 @@ RWKV has fewer numbers in its blocks than the GRU and the LSTM, and is ahead of 
 loss, on 50 items and trained until 15 epochs bring nothing, has .162 ([full ranking](../full/README.md)) where it has
 .151 here.
 """
-# Is it positions that attention lacks? On the longer histories alone, after the others
+# Does attention lack positions? On the longer histories alone, after the others
 PROBE = {"t5": ("attention, distances", {"position": "t5"}, 22)}
 
 
-def _parameters(runs: Sequence[dict[str, Any]]) -> str:
-    """Of the blocks, which depend on the options alone."""
+def _parameters(runs: Runs) -> str:
+    """The number of parameters in the blocks."""
     network = SASRec(**runs[0]["row"]["options"]).make_network(1, 1)
     blocks = network.init(np.random.default_rng(0))["blocks"]
     return f"{sum(leaf.size for _, leaf in leaves(blocks)):,}"
 
 
 def _page(experiment: Experiment, results: Results) -> str:
-    more: dict[str, Callable[[Sequence[dict[str, Any]]], str]] = {
-        "parameters in blocks": _parameters,
-        "seconds an epoch": at_pace,
-        "epochs": epochs,
-    }
+    more: dict[str, Callable[[Runs], str]] = {
+        "parameters in blocks": _parameters, "seconds an epoch": at_pace, "epochs": epochs,
+    }  # fmt: skip
     parts = []
     for n in LENGTHS:
         first, *others = _keys(n)
-        parts += [[f"## n {n}"], table(experiment, results, [first, *others], COLUMNS, more)]
-        lines = heading(["NDCG@10 minus attention's", "95 % over users", "95 % over seeds", "share of attention's"])
-        for key in others:
-            cells = difference(results[key], results[first], k=10)
-            lines.append(f"| {experiment.rows[key].title} | {cells} |")
-        parts.append(lines)
+        columns = ["NDCG@10 minus attention's", "95 % over users", "95 % over seeds", "share of attention's"]
+        rows = ((experiment.rows[key].title, [difference(results[key], results[first], k=10)]) for key in others)
+        parts += [[f"## n {n}"], table(experiment, results, [first, *others], COLUMNS, more), grid(columns, rows)]
     return page(experiment, results, [*parts, figures(experiment, results), remarks(experiment, results, REMARKS)])
 
 
 def _keys(n: int) -> list[str]:
-    """Of this length, attention's first."""
+    """The rows of this length, attention first."""
     return [f"n-{n}-{key}" for key in (*PLACED, *(PROBE if n == LENGTHS[-1] else ()))]
 
 

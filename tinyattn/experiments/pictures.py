@@ -1,4 +1,4 @@
-"""What pictures of an experiment show, as plain numbers of its runs; `tinyattn.show` draws them."""
+"""The contents of an experiment's pictures, as plain numbers; `tinyattn.show` draws them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Line = tuple[Sequence[float], Sequence[float]]          # x, y
 
 @dataclass(frozen=True)
 class Curves:
-    """Panels of lines, which are told apart by their names; `alt` describes them to readers who cannot see.
+    """Panels of named lines; `alt` describes them for screen readers.
 
-    A panel may have a line across at one of `levels`, and `level` is what that is.
+    `levels` may give a panel a horizontal line, whose name is `level`.
     """
 
     alt: str
@@ -25,7 +25,7 @@ class Curves:
 
 
 class Dot(NamedTuple):
-    """What the seeds of a row have found, and what is published, or known to be the best."""
+    """The values of a row's seeds, and a published or best possible value."""
 
     found: Sequence[float]
     other: float | None = None
@@ -33,7 +33,7 @@ class Dot(NamedTuple):
 
 @dataclass(frozen=True)
 class Dots:
-    """Panels of rows of points; `other` says what the other mark is, where there is one."""
+    """Panels of rows of points; `other` names the second mark."""
 
     alt: str
     x: str
@@ -53,5 +53,5 @@ Picture = Curves | Dots | Maps
 
 
 def has_something(picture: Picture) -> bool:
-    """Is there a run to show?"""
+    """Does the picture show any run?"""
     return any((picture.rows if isinstance(picture, Maps) else picture.panels).values())

@@ -1,4 +1,4 @@
-"""What a split by time changes: the same models tested on each user's last item, and on what comes after one moment."""
+"""The effect of a split by time: the same models tested on each user's last item, and on items after one moment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from .datasets import BEAUTY_TIMES, ML_100K
 from .experiment import CLOSE_SEEDS, Experiment, Results, Row
 from .pictures import Dots, Picture
-from .tables import cell, dots, figures, heading, level, page, remarks, values
+from .tables import cell, dots, figures, grid, level, page, remarks, values
 
 COLUMNS = [("full", "hr@10"), ("full", "ndcg@10")]
 SPLIT_BY = {"last": "leave-one-out", "time": "time"}
@@ -23,7 +23,7 @@ MODELS: dict[str, tuple[str, str, dict[str, Any], float]] = {
     "bce": ("SASRec, BCE", "sasrec", TRAINED, 1),
     "ce": ("SASRec, cross-entropy", "sasrec", TRAINED | {"loss": "ce"}, 16),
 }
-# What two seeds leave within two standard deviations of another model
+# Level with another model after two seeds
 CLOSE = {("ml-100k", key) for key in MODELS} | {("beauty", "fpmc"), ("beauty", "bce")}
 
 REMARKS = """
@@ -43,26 +43,23 @@ uses it from a date on, should expect less of it, and look at EASE.
 def _page(experiment: Experiment, results: Results) -> str:
     parts = []
     for data, dataset in DATASETS.items():
-        lines = heading([f"{metric.upper()}, {split}" for split in SPLIT_BY.values() for _, metric in COLUMNS])
-        for key, (title, *_) in MODELS.items():
-            runs = [results[f"{data}-{split}-{key}"] for split in SPLIT_BY]
-            cells = [cell(values(found, column)) for found in runs for column in COLUMNS]
-            lines.append(f"| {title} | {' | '.join(cells)} |")
-        told = [level(experiment, results, [f"{data}-{split}-{key}" for key in MODELS], COLUMNS[1])
-                for split in SPLIT_BY]  # fmt: skip
-        named = [[f"By {by}: {line[0].lower()}{line[1:]}"]
-                 for by, found in zip(SPLIT_BY.values(), told, strict=True) for line in found]  # fmt: skip
-        parts += [[f"## {dataset.title}"], lines, *named]
+        cells = {title: [cell(values(results[f"{data}-{split}-{key}"], column))
+                         for split in SPLIT_BY for column in COLUMNS]
+                 for key, (title, *_) in MODELS.items()}  # fmt: skip
+        columns = [f"{metric.upper()}, {split}" for split in SPLIT_BY.values() for _, metric in COLUMNS]
+        named = [[f"By {by}: {line[0].lower()}{line[1:]}"] for split, by in SPLIT_BY.items()
+                 for line in level(experiment, results, _keys(data, split), COLUMNS[1])]  # fmt: skip
+        parts += [[f"## {dataset.title}"], grid(columns, cells.items()), *named]
     return page(experiment, results, [*parts, figures(experiment, results), remarks(experiment, results, REMARKS)])
 
 
+def _keys(data: str, split: str) -> list[str]:
+    return [f"{data}-{split}-{key}" for key in MODELS]
+
+
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
-    ndcg = COLUMNS[1]
-    panels = {}
-    for data, dataset in DATASETS.items():
-        for split, by in SPLIT_BY.items():
-            keys = [f"{data}-{split}-{key}" for key in MODELS]
-            panels[f"{dataset.title.split(',')[0]}, {by}"] = dots(experiment, results, keys, ndcg)
+    panels = {f"{dataset.title.split(',')[0]}, {by}": dots(experiment, results, _keys(data, split), COLUMNS[1])
+              for data, dataset in DATASETS.items() for split, by in SPLIT_BY.items()}  # fmt: skip
     return {"splits": Dots("NDCG@10 of every model by leave-one-out and by time", "NDCG@10", panels)}
 
 

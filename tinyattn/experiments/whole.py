@@ -1,4 +1,4 @@
-"""Is all there that a page is made of? A file of runs may be damaged, or of another version."""
+"""Validation of a run's file, which may be damaged or of another version."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .experiment import Experiment
 from .paired import RANKS, unpacked
 from .tables import machines_of
 
-MACHINE = ("cores", "cpu", "python", "numpy", "date")       # what pages say of it
-BEYOND = ("coverage@10", "novelty", "popularity")           # what they say beyond accuracy
-LARGEST = 10**15                                            # of any number; beyond it a file was not written by a run
-LONGEST = 200                                               # letters of what is said of a machine
+MACHINE = ("cores", "cpu", "python", "numpy", "date")       # fields of a machine that pages print
+BEYOND = ("coverage@10", "novelty", "popularity")           # metrics beyond accuracy that pages print
+LARGEST = 10**15                                            # bound of any number that a run writes
+LONGEST = 200                                               # letters of a machine's field
 
 
 def is_whole(experiment: Experiment, found: Any, metrics: Iterable[tuple[str, str]]) -> bool:
-    """Does the file of a run of `experiment` have these metrics, (protocol, name), and all else, as it is written?"""
+    """Does the file of a run have these metrics, (protocol, name), and every other entry in its valid form?"""
     try:
         return all(_conditions(experiment, found, metrics))
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
@@ -49,18 +49,20 @@ def _conditions(experiment: Experiment, found: Any, metrics: Iterable[tuple[str,
         yield type(found["ranks"]) is str
         yield set(found["ranks"]) <= set(RANKS + ".")
         yield len(found["ranks"]) == found["data"]["users"]
-    if "beyond" in found:                                    # runs of older versions say nothing of it
+    if "beyond" in found:                                    # runs of older versions do not have it
         yield all(is_number(found["beyond"][name]) and found["beyond"][name] >= 0 for name in BEYOND)
         yield unpacked(found["beyond"]["best"]).size > 0     # raises for anything else
 
 
 def is_machine(machine: Any) -> bool:
-    """Is it what a run says of a machine that it was on?"""
-    if not isinstance(machine, dict) or not all(_is_said(machine.get(name)) for name in MACHINE):
-        return False
-    if type(machine["date"]) is not str or machine.get("device") == "":
-        return False
-    return all(_is_said(machine.get(name, "-")) for name in ("commit", "device"))
+    """Is it a valid description of a machine?"""
+    return (
+        isinstance(machine, dict)
+        and all(_is_printable(machine.get(name)) for name in MACHINE)
+        and type(machine["date"]) is str
+        and machine.get("device") != ""
+        and all(_is_printable(machine.get(name, "-")) for name in ("commit", "device"))
+    )
 
 
 def is_number(x: Any) -> bool:
@@ -71,6 +73,6 @@ def is_count(x: Any) -> bool:
     return type(x) is int and 0 <= x < LARGEST
 
 
-def _is_said(x: Any) -> bool:
-    """Can it stand on a page, in a line of text?"""
+def _is_printable(x: Any) -> bool:
+    """Can it stand in a line of a Markdown page?"""
     return type(x) is int or (type(x) is str and len(x) < LONGEST and x.isprintable() and not set(x) & set("<>|"))
