@@ -1,4 +1,4 @@
-"""Losses and models under full ranking: what is learned from one negative, from many, from all items."""
+"""Losses and models under full ranking: one negative, many negatives, all items."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OF_DATA: dict[str, dict[str, Any]] = {
     "beauty": {"dropout": 0.5, "patience": 8},                   # four times as many steps an epoch
 }
 
-# key: title, model, options, published on ml-1m and by whom, minutes on ml-1m and beauty
+# key: title, model, options, published on ml-1m, its source, minutes on ml-1m and beauty
 COMPARED: dict[str, tuple[str, str, dict[str, Any], tuple[float, ...], str, tuple[float, float]]] = {
     "popularity": ("popularity", "popularity", {}, (), "", (0.1, 0.1)),
     "markov": ("Markov", "markov", {}, (), "", (0.1, 0.1)),
@@ -45,8 +45,7 @@ COMPARED: dict[str, tuple[str, str, dict[str, Any], tuple[float, ...], str, tupl
     "gru4rec": ("GRU4Rec, cross-entropy", "gru4rec", TRAINED | {"dim": 64, "loss": "ce"}, (), "", (18, 75)),
 }  # fmt: skip
 
-# eSASRec is among the first on MovieLens, and on Beauty behind plain SASRec: which of its parts is it?
-# key: title, options
+# Variants of eSASRec, which on Beauty is behind plain SASRec. key: title, options
 DIAGNOSTICS: dict[str, tuple[str, dict[str, Any]]] = {
     "esasrec-dropout": ("eSASRec, dropout .2", {"dropout": 0.2}),
     "esasrec-norm": ("eSASRec with a last norm", {"last_norm": True}),
@@ -55,17 +54,17 @@ DIAGNOSTICS: dict[str, tuple[str, dict[str, Any]]] = {
     "esasrec-narrow": ("eSASRec, SASRec's feed-forward network", {"feed_forward": "relu", "feed_forward_width": 1}),
 }
 LEFT_OUT = {("beauty", "gbce-as-published"), ("ml-1m", "bert4rec-rho")}
-DIAGNOSES = {"gbce-as-published", "bert4rec-rho"}  # they say something of the row above them, and have one seed
+DIAGNOSES = {"gbce-as-published", "bert4rec-rho"}  # variants of the row above them, with one seed
 CLOSE = {("ml-1m", key) for key in ("gbce", "ce", "sampled-softmax", "esasrec", "bert4rec")}
 CLOSE |= {("beauty", key) for key in ("bce", "bert4rec", "esasrec", "gru4rec")}
 
 
 def _row(key: str, data: str, place: int) -> Row:
     title, model, options, published, source, minutes = COMPARED[key]
-    trained = "epochs" in options
+    of_data = OF_DATA[data] if "epochs" in options else {}
     theirs = dict(zip(COLUMNS, published, strict=False)) if data == "ml-1m" else {}
     seeds = 1 if key in DIAGNOSES else CLOSE_SEEDS if (data, key) in CLOSE else None
-    return Row(title, data, model, (OF_DATA[data] if trained else {}) | options, theirs, source, minutes[place], seeds)
+    return Row(title, data, model, of_data | options, theirs, source, minutes[place], seeds)
 
 
 REMARKS = """
@@ -82,13 +81,12 @@ DIAGNOSED = ["beauty-sampled-softmax", "beauty-esasrec", *(f"beauty-{key}" for k
 
 def _page(experiment: Experiment, results: Results) -> str:
     parts = []
-    for data in DATASETS:
+    for data, dataset in DATASETS.items():
         keys = _keys(data)
-        lines = table(experiment, results, keys, COLUMNS, TRAINING)
         titles = {key: experiment.rows[key].title for key in keys}
-        more = beyond(results, keys, titles, f"{data}-popularity")
-        parts += [[f"## {experiment.datasets[data].title}"], lines, level(experiment, results, keys, COLUMNS[1])]
-        parts += [["Beyond accuracy:"], more]
+        parts += [[f"## {dataset.title}"], table(experiment, results, keys, COLUMNS, TRAINING),
+                  level(experiment, results, keys, COLUMNS[1]),
+                  ["Beyond accuracy:"], beyond(results, keys, titles, f"{data}-popularity")]  # fmt: skip
     parts += [figures(experiment, results), ["## Why eSASRec is behind on Beauty"]]
     parts += [table(experiment, results, DIAGNOSED, COLUMNS, TRAINING), remarks(experiment, results, REMARKS)]
     return page(experiment, results, parts)
@@ -99,7 +97,7 @@ def _keys(data: str) -> list[str]:
 
 
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
-    panels = {experiment.datasets[data].title: dots(experiment, results, _keys(data), COLUMNS[1]) for data in DATASETS}
+    panels = {dataset.title: dots(experiment, results, _keys(data), COLUMNS[1]) for data, dataset in DATASETS.items()}
     return {"full": Dots("NDCG@10 of every model under full ranking, and what is published", "full NDCG@10", panels)}
 
 

@@ -1,13 +1,14 @@
-"""Every model among 100 sampled items, beside what its paper or SASRec's published."""
+"""Every model among 100 sampled items, beside published numbers."""
 
 from __future__ import annotations
 
+import statistics
 from typing import Any
 
 from .datasets import GAMES, ML_1M
 from .experiment import CLOSE_SEEDS, Experiment, Results, Row
 from .pictures import Dots, Picture
-from .tables import TRAINING, dots, figures, level, page, remarks, table
+from .tables import TRAINING, dots, figures, level, page, remarks, table, values
 
 COLUMNS = [("uni100", "hr@10"), ("uni100", "ndcg@10"), ("full", "hr@10"), ("full", "ndcg@10")]
 KANG = "Kang & McAuley 2018, table III"
@@ -21,7 +22,7 @@ OF_DATA: dict[str, dict[str, Any]] = {
 LEFT_OUT = {("games", "bert4rec")}                               # slow, and nothing published beside it
 TWO_SEEDS = {"bert4rec"}                                         # half an hour a run, and level with no other row
 
-# key: title, model, options, HR@10 and NDCG@10 published for ml-1m and for games, minutes on ml-1m and games
+# key: title, model, options, HR@10 and NDCG@10 published on ml-1m and on games, minutes on ml-1m and games
 COMPARED: dict[str, tuple[str, str, dict[str, Any], tuple[float, ...], tuple[float, float]]] = {
     "popularity": ("popularity", "popularity", {}, (0.4329, 0.2377, 0.4724, 0.2779), (0.1, 0.1)),
     "markov": ("Markov", "markov", {}, (), (0.1, 0.1)),
@@ -55,7 +56,7 @@ SASRec on Games: stopped by full NDCG@10, as all rows here, it ends before the s
 published; never stopped it is within the band, as it was [before](../../games-kang205.md).
 """
 
-# Beside rows that lie outside the band: what would bring them nearer? key: title, model, options, minutes
+# Variants of rows outside the band. key: title, model, options, minutes
 DIAGNOSTICS: dict[str, tuple[str, str, dict[str, Any], float]] = {
     "mf-short": ("MF, stopped after 8 epochs", "mf", {"epochs": 8}, 0.2),
     "fpmc-dropout": ("FPMC, dropout .5", "fpmc", {"dropout": 0.5, "patience": 30}, 3),
@@ -88,36 +89,35 @@ def _row(key: str, data: str, place: int) -> Row:
 
 def _page(experiment: Experiment, results: Results) -> str:
     parts = []
-    for data in DATASETS:
-        keys = _keys(experiment, data)
-        parts += [[f"## {experiment.datasets[data].title}"], table(experiment, results, keys, COLUMNS, TRAINING)]
+    for data, dataset in DATASETS.items():
+        keys = _keys(data)
+        parts += [[f"## {dataset.title}"], table(experiment, results, keys, COLUMNS, TRAINING)]
         parts += [misses(experiment, results, keys), level(experiment, results, keys, COLUMNS[1])]
     parts += [figures(experiment, results), ["## Why rows lie outside the band"]]
     for data, rows in DIAGNOSES.items():
-        beside = table(experiment, results, [f"{data}-{key}" for key in rows], COLUMNS, TRAINING)
-        parts += [[f"{experiment.datasets[data].title}:"], beside]
+        variants = table(experiment, results, [f"{data}-{key}" for key in rows], COLUMNS, TRAINING)
+        parts += [[f"{DATASETS[data].title}:"], variants]
     return page(experiment, results, [*parts, remarks(experiment, results, REMARKS)])
 
 
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
-    uni100 = COLUMNS[1]
-    panels = {dataset.title.split(",")[0]: dots(experiment, results, _keys(experiment, data), uni100)
+    panels = {dataset.title.split(",")[0]: dots(experiment, results, _keys(data), COLUMNS[1])
               for data, dataset in DATASETS.items()}  # fmt: skip
     return {"sampled": Dots("NDCG@10 of every model among 100 sampled items, and what is published", "uni100 NDCG@10",
                             panels)}  # fmt: skip
 
 
-def _keys(experiment: Experiment, data: str) -> list[str]:
-    return [f"{data}-{key}" for key in COMPARED if f"{data}-{key}" in experiment.rows]
+def _keys(data: str) -> list[str]:
+    return [f"{data}-{key}" for key in COMPARED if (data, key) not in LEFT_OUT]
 
 
 def misses(experiment: Experiment, results: Results, keys: list[str]) -> list[str]:
-    """Which rows lie further from what is published than the band."""
+    """A line for each metric that lies further from its published value than the band."""
     lines = []
     for key in keys:
         row, runs = experiment.rows[key], results[key]
         for (protocol, metric), theirs in row.published.items() if runs else ():
-            mine = sum(run["metrics"][protocol][metric] for run in runs) / len(runs)
+            mine = statistics.mean(values(runs, (protocol, metric)))
             if abs(mine - theirs) > BAND:
                 where = f"{abs(mine - theirs):.3f} {'above' if mine > theirs else 'below'} what is published"
                 lines.append(f"- {row.title}: {protocol} {metric.upper()} {mine:.4f} is {where}")
