@@ -32,7 +32,11 @@ def parser(arguments: list[str]) -> Parser:
     commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
     whole.commands = commands.choices
     for name, module in COMMANDS.items():
-        module.add(commands, arguments).set_defaults(command=name)
+        summary, *paragraphs = (" ".join(paragraph.split()) for paragraph in (module.__doc__ or "").split("\n\n"))
+        below: dict[str, Any] = dict(zip(("description", "epilog"), paragraphs, strict=False))
+        command = commands.add_parser(name, help=summary.partition(": ")[2].removesuffix("."), **below)
+        command.set_defaults(command=name)
+        module.add(command, arguments)
     return whole
 
 

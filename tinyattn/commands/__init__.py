@@ -1,8 +1,9 @@
-"""The commands, a file each: `add(commands, arguments)` makes the parser, `run(options)` does the work.
+"""The commands, a file each, with a docstring, `add(command, arguments)` and `run(options)`.
 
-A new command is one file and one name in NAMES. `run` returns the exit code; None is 0. A command whose flags depend on
-other arguments has `explain_unknown_flags(arguments, options)`: the error message for the ones that it knows from
-elsewhere, otherwise "".
+The docstring is `tinyattn NAME`: the help in the list of commands; then come the paragraphs above and below the flags.
+`add` adds the flags to a parser, `run` returns the exit code; None is 0. A command whose flags depend on other
+arguments has `explain_unknown_flags(arguments, options)`: the error message for the ones that it knows from
+elsewhere, otherwise "". A new command is one file and one name in NAMES.
 """
 
 from importlib import import_module

@@ -18,15 +18,22 @@ MOST = 10**9                                     # of a cut-off: no data has so 
 
 
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser with errors of one line. With `short`, --help shows these arguments, and --help-all all."""
+    """An ArgumentParser with errors of one line."""
 
-    def __init__(self, *args: Any, short: Collection[str] = (), **how: Any) -> None:
+    def __init__(self, *args: Any, **how: Any) -> None:
         super().__init__(*args, **how)
         self.commands: Mapping[str, Parser] = {}
-        self.short = {*short, "help_all"} if short else set[str]()
-        if short:
-            text = "show every option"
-            self.add_argument("--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help=text)
+        self.short = set[str]()
+
+    def shorten(self, short: Collection[str]) -> None:
+        """Let --help show these arguments alone, and --help-all all."""
+        self.short = {*short, "help_all"}
+        text = "show every option"
+        self.add_argument("--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help=text)
+
+    def print_below(self, text: str) -> None:
+        """Print this text, with its line ends, below the help."""
+        self.epilog, self.formatter_class = text, argparse.RawDescriptionHelpFormatter
 
     def format_help(self) -> str:
         if not self.short:
@@ -96,11 +103,9 @@ def add_data(command: Any, text: str = "default: the data the run was trained on
     command.add_argument("data", nargs="?", metavar="DATA", help=text)
     group = command.add_argument_group("reading DATA")
     group.add_argument("--format", choices=FORMATS, metavar="NAME", help="its format, where the first lines mislead")
-    text = "any other table: user;item;-;time as a line of it, or user=NAME,item=NAME,time=NAME in its header; "
-    text += "rating, where a model learns from them"
+    text = "columns of another table: user;item;-;time, or by header user=NAME,item=NAME,time=NAME; also rating"
     group.add_argument("--columns", metavar="SPEC", help=text)
-    text = "only users and items with at least K interactions among themselves"
-    group.add_argument("--k-core", type=int, metavar="K", help=text)
+    group.add_argument("--k-core", type=int, metavar="K", help="only users and items with at least K interactions")
 
 
 def reading_given(options: argparse.Namespace) -> str:
@@ -120,8 +125,7 @@ def add_run(command: Any, optional: bool = False) -> None:
 
 
 def add_device(command: Any) -> None:
-    text = "where to compute; a run may move between them (default: cpu)"
-    command.add_argument("--device", choices=DEVICES, default="cpu", help=text)
+    command.add_argument("--device", choices=DEVICES, default="cpu", help="where to compute (default: cpu)")
 
 
 def add_history(command: Any, required: bool = True) -> Any:
@@ -133,13 +137,12 @@ def add_history(command: Any, required: bool = True) -> Any:
 
 
 def add_names(command: Any) -> None:
-    text = "item names, shown beside ids: a table of id and name (TAB, csv, or MovieLens' movies.dat)"
+    text = "item names to print: a table of id and name (TAB, csv, or MovieLens' movies.dat)"
     command.add_argument("--names", metavar="FILE", help=text)
 
 
 def add_candidates(command: Any) -> None:
-    text = "how many (default: 10, or as many as are left where these are fewer)"
-    command.add_argument("-k", "--k", type=int, metavar="K", help=text)
+    command.add_argument("-k", "--k", type=int, metavar="K", help="how many (default: 10, or all if fewer are left)")
     command.add_argument("--only", metavar="FILE", help="recommend these items alone, an id a line")
 
 

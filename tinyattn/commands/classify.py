@@ -1,4 +1,7 @@
-"""`tinyattn classify`: the class of each image by a trained model, and pictures of its attention."""
+"""`tinyattn classify`: what a vision transformer sees on images.
+
+Name the likeliest class of each image of IMAGES, or of some that RUN was tested on, and how likely it is.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +26,13 @@ PICTURES = {
 SHOWN = 10               # test images, without IMAGES
 
 
-def add(commands: Any, arguments: list[str]) -> Any:
-    command = commands.add_parser(
-        "classify",
-        help="what a vision transformer sees on images",
-        description="Name the likeliest class of each image of IMAGES, or of some that RUN was tested on, and how "
-        "likely it is.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
     add_run(command)
     text = "a NumPy .npz file with the array images (N, height, width[, channels])"
     command.add_argument("images", metavar="IMAGES", nargs="?", help=text)
     command.add_argument("--picture", metavar="FILE", help="a picture to write, of what --of says")
     text = "; ".join(f"{name}: {about}" for name, about in PICTURES.items())
     command.add_argument("--of", choices=PICTURES, default="rollout", help=f"{text} (default: rollout)")
-    return command
 
 
 def run(options: argparse.Namespace) -> None:

@@ -1,4 +1,8 @@
-"""`tinyattn collect`: the metrics of a sweep's runs, as a table and a picture, and the runs that failed."""
+"""`tinyattn collect`: the table and the picture of a sweep.
+
+Write README.md, runs.csv and runs.png into DIR, of the runs that have finished, and name those that failed. The exit
+code is 1 where one did.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +29,8 @@ class Found(NamedTuple):
     why: str = ""
 
 
-def add(commands: Any, arguments: list[str]) -> Any:
-    command = commands.add_parser(
-        "collect",
-        help="the table and the picture of a sweep",
-        description="Write README.md, runs.csv and runs.png into DIR, of the runs that have finished, and name those "
-        "that failed. The exit code is 1 where one did.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
     command.add_argument("folder", metavar="DIR", help="a folder that `tinyattn sweep` wrote")
-    return command
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,4 +1,9 @@
-"""`tinyattn compare`: runs on the same data side by side, with intervals of their differences."""
+"""`tinyattn compare`: runs side by side, with intervals of their differences.
+
+Measure the models of several runs on the same data, and with --items or --user recommend by each of them. On generated
+data, too, the one test item of each user is ranked, where train and evaluate print expected values. Models of ratings
+are compared by the errors of their predictions; they and models that rank have no measure in common.
+"""
 
 from __future__ import annotations
 
@@ -21,26 +26,15 @@ nothing of other seeds.
 """
 
 
-def add(commands: Any, arguments: list[str]) -> Any:
-    command = commands.add_parser(
-        "compare",
-        help="runs side by side, with intervals of their differences",
-        description="Measure the models of several runs on the same data, and with --items or --user recommend by each "
-        "of them. On generated data, too, the one test item of each user is ranked, where train and evaluate print "
-        "expected values. Models of ratings are compared by the errors of their predictions; they and models that rank "
-        "have no measure in common.",
-        epilog="\n".join([NOTES, *(f"Where a model {m.does}:\n{m.notes}" for m in OF_INTERACTIONS.values())]),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(command: Any, arguments: list[str]) -> None:
+    command.print_below("\n".join([NOTES, *(f"Where a model {m.does}:\n{m.notes}" for m in OF_INTERACTIONS.values())]))
     command.add_argument("run_folders", nargs="+", metavar="RUN", help="folders that `tinyattn train` wrote")
     add_device(command)
     add_protocols(command)
-    text = "seed of the bootstrap over users (default: 0)"
-    command.add_argument("--seed", type=int, default=0, metavar="S", help=text)
+    command.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the bootstrap (default: 0)")
     add_history(command, required=False)
     command.add_argument("-k", "--k", type=int, help="how many to recommend (default: 10)")
     add_names(command)
-    return command
 
 
 def run(options: argparse.Namespace) -> None:

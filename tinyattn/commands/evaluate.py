@@ -1,4 +1,8 @@
-"""`tinyattn evaluate`: the table of a finished run, measured again, or on other data."""
+"""`tinyattn evaluate`: measure a trained model again.
+
+Print the table of the run in RUN, on its data or on DATA: interactions with the same items, or, where its model is no
+recommender, a file of pairs, a text or images, all of which are then tested.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +21,13 @@ from .runs import describe_counts, open_run, refuse_unwritable, split_of, write_
 from .tables import Evaluation
 
 
-def add(commands: Any, arguments: list[str]) -> Any:
-    command = commands.add_parser(
-        "evaluate",
-        help="measure a trained model again",
-        description="Print the table of the run in RUN, on its data or on DATA: interactions with the same items, "
-        "or, where its model is no recommender, a file of pairs, a text or images, all of which are then tested.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
     add_run(command)
     add_ops(command)
     add_data(command)
     add_evaluation(command)
     text = "a CSV file to write, with the rank, HR and NDCG of every user's test item, a line a user and protocol"
     command.add_argument("--per-user", metavar="FILE", help=text)
-    return command
 
 
 def run(options: argparse.Namespace) -> None:

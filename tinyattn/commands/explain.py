@@ -1,4 +1,8 @@
-"""`tinyattn explain`: the earlier items that made a recommendation."""
+"""`tinyattn explain`: which earlier items made a recommendation.
+
+Say which items of a history made the best recommendation, or the item --for: by leaving each of them out, by gradient,
+and by attention, where the model has these.
+"""
 
 from __future__ import annotations
 
@@ -29,21 +33,13 @@ explanation by itself: weights may be high where nothing depends on them (Jain &
 AGREEMENT = "agreement: Spearman's rank correlation, 1 for the same order, -1 for the opposite one.\n"
 
 
-def add(commands: Any, arguments: list[str]) -> Any:
-    command = commands.add_parser(
-        "explain",
-        help="which earlier items made a recommendation",
-        description="Say which items of a history made the best recommendation, or the item --for: by leaving each of "
-        "them out, by gradient, and by attention, where the model has these.",
-        epilog="".join(NOTES.values()) + AGREEMENT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(command: Any, arguments: list[str]) -> None:
+    command.print_below("".join(NOTES.values()) + AGREEMENT)
     add_run(command)
     add_data(command)
     add_history(command)
     command.add_argument("--for", dest="item", metavar="ID", help="the item to explain (default: the best one)")
     add_names(command)
-    return command
 
 
 def run(options: argparse.Namespace) -> None:

@@ -1,4 +1,7 @@
-"""`tinyattn generate`: continue a text by a trained decoder."""
+"""`tinyattn generate`: continue a text by a decoder.
+
+Print TEXT and its continuation by the model of RUN, drawn token by token.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,12 @@ from .arguments import add_options, add_run
 from .measures import open_kind
 
 
-def add(commands: Any, arguments: list[str]) -> Any:
-    command = commands.add_parser(
-        "generate",
-        help="continue a text by a decoder",
-        description="Print TEXT and its continuation by the model of RUN, drawn token by token.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
     add_run(command)
     command.add_argument("--prompt", required=True, metavar="TEXT", help="the beginning of the text")
     command.add_argument("--length", type=int, default=200, metavar="N", help="tokens that are written (default: 200)")
     command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the draws (default: 0)")
     add_options(command, Sampling)
-    return command
 
 
 def run(options: argparse.Namespace) -> None:

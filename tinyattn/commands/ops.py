@@ -18,11 +18,10 @@ FAST, READABLE = "fast", "readable"
 
 
 def add_ops(command: Any, default: str = FAST) -> None:
-    text = f"whose ops compute: the library's faster forms ({FAST}), every op as its file says ({READABLE}), yours of "
-    text += "FILE.py, which `tinyattn check` has to find right, or a course's folder `answers` "
-    command.add_argument("--ops", default=default, metavar="OPS", help=text + f"(default: {default})")
-    text = "with --ops FILE.py: compute with its functions whether or not they are right, to see what a bug does"
-    command.add_argument("--unchecked", action="store_true", help=text)
+    text = f"whose ops compute: the library's faster forms ({FAST}) or readable forms ({READABLE}), those of FILE.py, "
+    text += f"if `tinyattn check` passes them, or of a course's folder `answers` (default: {default})"
+    command.add_argument("--ops", default=default, metavar="OPS", help=text)
+    command.add_argument("--unchecked", action="store_true", help="with --ops FILE.py: use its functions unchecked")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""`tinyattn probe`: linear probes of a trained model's states."""
+"""`tinyattn probe`: how well each layer's states tell which part of the grammar wrote a character.
+
+Name the part of the generated grammar that wrote each character, from the states that the model of RUN has of it, by a
+linear map: fitted on sentences of one seed, measured on those of another.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +19,11 @@ from .measures import open_kind
 from .tables import print_means
 
 
-def add(commands: Any, arguments: list[str]) -> Any:
-    command = commands.add_parser(
-        "probe",
-        help="how well each layer's states tell which part of the grammar wrote a character",
-        description="Name the part of the generated grammar that wrote each character, from the states that the model "
-        "of RUN has of it, by a linear map: fitted on sentences of one seed, measured on those of another.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
     add_run(command)
-    text = "sentences that the map is fitted on, and half as many that it is measured on (default: 400)"
+    text = "sentences to fit the map, and half as many to test it (default: 400)"
     command.add_argument("--sentences", type=int, default=400, metavar="N", help=text)
     command.add_argument("--seed", type=int, default=1, metavar="N", help="seed of these sentences (default: 1)")
-    return command
 
 
 def run(options: argparse.Namespace) -> None:

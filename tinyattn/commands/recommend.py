@@ -1,4 +1,9 @@
-"""`tinyattn recommend`: the best next items for a history, for a user of the data, or for many users into a file."""
+"""`tinyattn recommend`: the best next items for a history, or for many users.
+
+Recommend for a history that need not occur in any data, or for users of the run's data: a line an item, with its place,
+id and score. Scores are logits, counts or the like, by the model: they order the items of one list, and do not compare
+models.
+"""
 
 from __future__ import annotations
 
@@ -32,25 +37,17 @@ from .tables import print_history, print_items
 SCORES_AT_ONCE = 4_000_000       # bounds the memory of the score matrix
 
 
-def add(commands: Any, arguments: list[str]) -> Any:
-    command = commands.add_parser(
-        "recommend",
-        help="the best next items for a history, or for many users",
-        description="Recommend for a history that need not occur in any data, or for users of the run's data: a line "
-        "an item, with its place, id and score. Scores are logits, counts or the like, by the model: they order the "
-        "items of one list, and do not compare models.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
     add_run(command)
     add_ops(command)
     add_data(command)
-    text = "the whole histories of many users: all, or a file with an id a line; goes with --out"
+    text = "many users: all, or a file with an id a line; goes with --out"
     add_history(command).add_argument("--users", metavar="all|FILE", help=text)
     add_candidates(command)
     add_names(command)
     text = "with --users: the CSV file to write, with columns user, rank, item, score, and with --names name; "
     text += "ids and names are as in the data: a spreadsheet may run one that begins with =, +, - or @"
     command.add_argument("--out", metavar="FILE", help=text)
-    return command
 
 
 def run(options: argparse.Namespace) -> None:

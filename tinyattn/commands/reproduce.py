@@ -1,4 +1,8 @@
-"""`tinyattn reproduce`: the runs of an experiment, and its page."""
+"""`tinyattn reproduce`: repeat an experiment, and make its page.
+
+Carry out every run of the experiment NAME, and write its page. What has finished is not repeated; started again, an
+interrupted experiment goes on.
+"""
 
 from __future__ import annotations
 
@@ -18,30 +22,19 @@ from .runs import drawing, refuse_another_page, refuse_empty
 MOST = 1000              # of seeds and of jobs; a larger number is a slip
 
 
-def add(commands: Any, arguments: list[str]) -> Any:
-    command = commands.add_parser(
-        "reproduce",
-        help="repeat an experiment, and make its page",
-        description="Carry out every run of the experiment NAME, and write its page. What has finished is not "
-        "repeated; started again, an interrupted experiment goes on.",
-        epilog="experiments:\n" + "".join(f"  {name:16}{e.title}\n" for name, e in EXPERIMENTS.items()),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(command: Any, arguments: list[str]) -> None:
+    command.print_below("experiments:\n" + "".join(f"  {name:16}{e.title}\n" for name, e in EXPERIMENTS.items()))
     command.add_argument("name", metavar="NAME", help=f"one of {', '.join(EXPERIMENTS)}")
-    text = "the folder that holds the data; rows whose data is not there are left out"
+    text = "the folder of the data; rows without data are left out"
     command.add_argument("--data", type=Path, metavar="DIR", help=text)
-    text = "the folder for results and page (default: reproduce/NAME)"
-    command.add_argument("--out", metavar="OUT", help=text)
-    text = "seeds of each row that names no number (default: the experiment's)"
-    command.add_argument("--seeds", type=int, metavar="N", help=text)
-    text = "runs side by side, each on one core; on a GPU they share it (default: 2)"
+    command.add_argument("--out", metavar="OUT", help="the folder for results and page (default: reproduce/NAME)")
+    command.add_argument("--seeds", type=int, metavar="N", help="seeds of each row (default: the experiment's)")
+    text = "parallel runs, each on one core; on a GPU they share it (default: 2)"
     command.add_argument("--jobs", type=int, default=2, metavar="N", help=text)
     add_device(command)
     add_ops(command)
-    text = "few people or sequences, and two epochs: it shows that all works, and measures nothing"
-    command.add_argument("--quick", action="store_true", help=text)
-    command.add_argument("--page", action="store_true", help="only make the page, of what has been run")
-    return command
+    command.add_argument("--quick", action="store_true", help="little data and two epochs, to try it out")
+    command.add_argument("--page", action="store_true", help="only make the page, of the finished runs")
 
 
 def run(options: argparse.Namespace) -> None:

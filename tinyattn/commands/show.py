@@ -1,4 +1,8 @@
-"""`tinyattn show`: attention weights, as a picture by layer and head, or as an interactive page."""
+"""`tinyattn show`: who looks at whom, as a picture or as a page to look into.
+
+Draw the attention weights for a history, by layer and head. With --html it is a page: scores, weights and gradients of
+every token, layer and head. With --text, in the place of a run, a tiny model learns the text on the spot.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +17,7 @@ from .measures import open_kind
 from .runs import history_of, names_of, refuse_no_gif, refuse_no_picture, refuse_unwritable
 
 
-def add(commands: Any, arguments: list[str]) -> Any:
-    command = commands.add_parser(
-        "show",
-        help="who looks at whom, as a picture or as a page to look into",
-        description="Draw the attention weights for a history, by layer and head. With --html it is a page: scores, "
-        "weights and gradients of every token, layer and head. With --text, in the place of a run, a tiny model learns "
-        "the text on the spot.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
     add_run(command, optional=True)
     add_data(command)
     which = add_history(command)
@@ -32,10 +29,8 @@ def add(commands: Any, arguments: list[str]) -> Any:
     output.add_argument("--out", metavar="FILE", help=text)
     output.add_argument("--gif", metavar="FILE", help="write an animation, token by token, instead of the picture")
     output.add_argument("--html", metavar="FILE", help="write a page to look into, instead of the picture")
-    text = "positions of padding after the history, as in a batch, to see their mask (with --html)"
-    command.add_argument("--padding", type=int, metavar="N", help=text)
+    command.add_argument("--padding", type=int, metavar="N", help="positions of padding to show (with --html)")
     command.add_argument("--against", metavar="RUN2", help="another run beside it, on the same history (with --html)")
-    return command
 
 
 def run(options: argparse.Namespace) -> None:

@@ -1,4 +1,9 @@
-"""`tinyattn similar`: the items nearest to an item, as a model sees them."""
+"""`tinyattn similar`: the items nearest to an item.
+
+Print the items nearest to an item: by the cosine of their embeddings; for STOSA by minus the squared distance of their
+distributions; for a model without embeddings by its score after that item alone. Popularity has no notion of nearness,
+and is refused.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +17,11 @@ from .runs import k_of, names_of, only_of
 from .tables import print_items
 
 
-def add(commands: Any, arguments: list[str]) -> Any:
-    command = commands.add_parser(
-        "similar",
-        help="the items nearest to an item",
-        description="Print the items nearest to an item: by the cosine of their embeddings; for STOSA by minus the "
-        "squared distance of their distributions; for a model without embeddings by its score after that item alone. "
-        "Popularity has no notion of nearness, and is refused.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
     add_run(command)
     command.add_argument("--item", required=True, metavar="ID", help="an item, by its id in the data")
     add_candidates(command)
     add_names(command)
-    return command
 
 
 def run(options: argparse.Namespace) -> None:

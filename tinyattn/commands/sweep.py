@@ -1,4 +1,13 @@
-"""`tinyattn sweep`: a grid of options as commands, a line each."""
+"""`tinyattn sweep`: a grid of options as commands, a line each.
+
+Write DIR/commands.txt, a `tinyattn train` command a line, for xargs, GNU parallel or a job array. Each may be killed
+and started again: it goes on, and does nothing where it has finished. `tinyattn collect DIR` makes the table.
+
+GRID.toml gives options of `tinyattn train` by their names: `dim = [32, 64]` is tried with each value, `epochs = 50` is
+the same for all. data = "FILE" is the DATA. Tables [[grid]] hold options that belong together: each is a separate grid,
+with the options above all tables. The commands expect the folder where sweep was called: `parallel < DIR/commands.txt`,
+or `sed -n ${N}p DIR/commands.txt | sh` for job N.
+"""
 
 from __future__ import annotations
 
@@ -24,21 +33,9 @@ LONGEST = 200                                # letters of a folder's name
 MOST = 100_000                               # runs; a larger grid is a slip
 
 
-def add(commands: Any, arguments: list[str]) -> Any:
-    command = commands.add_parser(
-        "sweep",
-        help="a grid of options as commands, a line each",
-        description="Write DIR/commands.txt, a `tinyattn train` command a line, for xargs, GNU parallel or a job "
-        "array. Each may be killed and started again: it goes on, and does nothing where it has finished. "
-        "`tinyattn collect DIR` makes the table.",
-        epilog="GRID.toml gives options of `tinyattn train` by their names: `dim = [32, 64]` is tried with each value, "
-        '`epochs = 50` is the same for all. data = "FILE" is the DATA. Tables [[grid]] hold options that belong '
-        "together: each is a separate grid, with the options above all tables. The commands expect the folder where "
-        "sweep was called: `parallel < DIR/commands.txt`, or `sed -n ${N}p DIR/commands.txt | sh` for job N.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
     command.add_argument("grid", metavar="GRID.toml", help="the options")
     command.add_argument("--out", required=True, metavar="DIR", help="the folder of the sweep, and of its runs")
-    return command
 
 
 def run(options: argparse.Namespace) -> None:
@@ -202,7 +199,6 @@ class _Parser(Parser):
 
 def _parsed(point: dict[str, Any]) -> argparse.Namespace:
     """The parsed command line of a run. Raises ValueError for a value of another type."""
-    words = _arguments(point, Path("."))[1:]
-    parser = _Parser(prog="tinyattn")
-    train.add(parser.add_subparsers(parser_class=_Parser), words[1:])
+    words, parser = _arguments(point, Path("."))[2:], _Parser(prog="tinyattn train")
+    train.add(parser, words)
     return parser.parse_args(words)

@@ -1,4 +1,8 @@
-"""`tinyattn trace`: the value of every line of a function, as a table, or as a page that steps through it."""
+"""`tinyattn trace`: step through what a function computes, forward and backward.
+
+Run a function of yours, or the library's, on a case of its kind, and show what every line of it computes: as a table,
+or with --html as a page that steps forward and backward through it.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +19,17 @@ TRIED = 200          # cases, until the function accepts the form of one
 LIMIT = 60.0         # seconds of computing: cases are small, so a longer run does not end
 
 
-def add(commands: Any, arguments: list[str]) -> Any:
-    command = commands.add_parser(
-        "trace",
-        help="step through what a function computes, forward and backward",
-        description="Run a function of yours, or the library's, on a case of its kind, and show what every line of it "
-        "computes: as a table, or with --html as a page that steps forward and backward through it.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
     text = "package.module or path/to/file.py, with :FUNCTION or without, that has the kind's public name"
     command.add_argument("target", metavar="FILE:FUNCTION", help=text)
     command.add_argument("--as", dest="kind", metavar="KIND", required=True, help="what it is: see check --list")
     command.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the case (default: 0)")
     command.add_argument("--html", metavar="OUT", help="write a page that steps through it, instead of the table")
     command.add_argument("--gif", metavar="OUT", help="write an animated picture of the steps, instead of the table")
-    text = "only these steps (with --html or --gif)"
-    command.add_argument("--steps", type=_steps, metavar="A-B", help=text)
-    text = "how many numbers can be followed on the page; each takes two runs (with --html; default: by their cost)"
+    command.add_argument("--steps", type=_steps, metavar="A-B", help="only these steps (with --html or --gif)")
+    text = "how many numbers can be followed on the page, at two runs each (with --html; default: by their cost)"
     command.add_argument("--follow", type=_count, metavar="N", help=text)
     add_ops(command, READABLE)
-    return command
 
 
 def _steps(text: str) -> tuple[int, int]:

@@ -1,4 +1,8 @@
-"""`tinyattn train`: data in, a run folder out."""
+"""`tinyattn train`: train a model, print its table, write a folder.
+
+Train on DATA, or on generated data, and write the folder RUN. Killed and started again with the same arguments, it goes
+on where it was.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +23,17 @@ from .ops import FAST, add_ops
 from .runs import describe_counts, drawing, refuse_empty
 from .tables import Evaluation
 
-HELP = "train a model, print its table, write a folder"
 DEFAULT = "sasrec"
 SHORT = ("data", "world", "out", "model", "preset", "ops", "epochs", "lr", "seed", "loss", "maxlen",
          "dim", "blocks", "heads", "dropout")  # fmt: skip
 
 
-def add(commands: Any, arguments: list[str]) -> Any:
-    """The parser, with the flags of the model that `arguments` name."""
+def add(command: Any, arguments: list[str]) -> None:
+    """Add the flags of the model that `arguments` name."""
+    command.shorten(SHORT)
     wanted = _named_model(arguments)
     name = wanted if wanted in MODELS else DEFAULT
-    command = commands.add_parser(
-        "train",
-        help=HELP,
-        short=SHORT,
-        description="Train on DATA, or on generated data, and write the folder RUN. Killed and started again with the "
-        "same arguments, it goes on where it was.",
-        epilog=f"These are options of --model {name}: --model NAME --help shows those of another.",
-    )
+    command.epilog = f"These are options of --model {name}: --model NAME --help shows those of another."
     measure = MEASURES[MODELS[name].table]
     measure.add_data(command)
     command.add_argument("--out", metavar="RUN", help="the folder to write (default: runs/MODEL-DATA, or PRESET-DATA)")
@@ -49,7 +46,6 @@ def add(commands: Any, arguments: list[str]) -> Any:
     measure.add(command)
     if name != wanted and arguments[:1] == ["train"] and not {"-h", "--help", "--help-all"}.isdisjoint(arguments):
         command.error(f"model is {wanted!r}, expected {one_of(MODELS, wanted)}")
-    return command
 
 
 def _named_model(arguments: list[str]) -> str:

@@ -1,4 +1,7 @@
-"""`tinyattn translate`: translate a text by a trained model of pairs."""
+"""`tinyattn translate`: translate a text by a model of pairs.
+
+Print the model's translation of TEXT, and its log-probability.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,12 @@ from .measures import open_kind
 from .runs import refuse_no_picture
 
 
-def add(commands: Any, arguments: list[str]) -> Any:
-    command = commands.add_parser(
-        "translate",
-        help="translate a text by a model of pairs",
-        description="Print the model's translation of TEXT, and its log-probability.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
     add_run(command)
     command.add_argument("text", metavar="TEXT", help="the source, for example 3rd of May 1999")
-    text = "beginnings that are followed side by side; 1 is greedy, and a wider beam never finds a less likely string"
-    command.add_argument("--beam", type=int, default=1, metavar="N", help=f"{text} (default: 1)")
-    text = "a picture to write: which characters of TEXT each written one looks at"
-    command.add_argument("--picture", metavar="FILE", help=text)
-    return command
+    text = "width of the beam; 1 is greedy, and a wider beam never finds a less likely string (default: 1)"
+    command.add_argument("--beam", type=int, default=1, metavar="N", help=text)
+    command.add_argument("--picture", metavar="FILE", help="a picture of the alignment to write")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -19,7 +19,7 @@ class OfSequenceTasks(InTenths):
 
     def add_data(self, command: Any) -> None:
         group = command.add_argument_group("data")
-        text = f"sequences that are generated, of {', '.join(SEQUENCE_TASKS)} (default: recall)"
+        text = f"generated sequences, of {', '.join(SEQUENCE_TASKS)} (default: recall)"
         group.add_argument("--task", metavar="NAME", help=text)
         group.add_argument("--length", type=int, metavar="N", help="tokens of a sequence (default: 64)")
 
