@@ -28,8 +28,7 @@ CLOSE = {(5, "sasrec"), (50, "sasrec"), (50, "gru4rec")}
 REMARKS = """
 The runs agree. With the newest 5 items SASRec is level with the Markov chain, and GRU4Rec is behind it. From 20 items
 on both networks are ahead of the chain; SASRec is ahead of GRU4Rec with 20 items and with all, and level with it with
-50. The chain gains from more data as well. Popularity gets worse from 5 to 50 items: counts of recent items say more of
-what comes next.
+50. The chain gains from more data as well. Popularity gets worse from 5 to 50 items: recent counts predict better.
 """
 
 
@@ -61,10 +60,10 @@ EXPERIMENT = Experiment(
     name="density",
     title="As data thins out",
     question="""
-MovieLens 1M, of which only each user's newest training items are kept; the items that models are validated and
-tested on are the same ones throughout. Kang & McAuley (2018, section IV-H) say that SASRec leans on the last items
-where data is sparse and on long histories where it is dense: it should stay near the Markov chain on the left, and
-lead on the right. Two seeds; four where two left models level.
+MovieLens 1M with only each user's newest training items; validation and test items are always the same. Kang & McAuley
+(2018, section IV-H) say that SASRec leans on the last items where data is sparse and on long histories where it is
+dense: it should stay near the Markov chain on the left, and lead on the right. Two seeds; four where two left models
+level.
 """,
     datasets={
         _name(kept): replace(ML_1M, newest=kept, title="all items" if kept == KEPT[-1] else f"newest {kept}")

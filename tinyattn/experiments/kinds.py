@@ -63,25 +63,25 @@ RULES = list(dict.fromkeys(type(task) for _, task in TASKS.values()))       # in
 
 FIRST = f"""
 The share of right answers on unseen sequences of {LENGTH} tokens, and how many of the runs solved the task; in bold
-where all did. In italics, what theory says (why, below). *yes*: there are weights that solve the task at every length;
-*no*: there are none; *size*: a state of fixed size cannot, once there is more to remember than it holds; *deeper*: it
-takes one more block.
+where all did. In italics, the theory (below). *yes*: there are weights that solve the task at every length; *no*: there
+are none; *size*: a state of fixed size cannot, once it has more to remember than it holds; *deeper*: it takes one more
+block.
 """
 WHY = """
-What theory says, in italics. **Recall, induction, copying**: a state of fixed size holds so many pairs and no more, as
-each takes some bits (Arora et al. 2024; Jelassi et al. 2024): *size*, which says what cannot be where there is much to
-remember. {room}Attention keeps all tokens. It needs two blocks, as the answer stands beside what is looked for, or as
-tokens have to be counted before they are looked up: one block would have to grow with the number of tokens (of
-induction Sanford et al. 2024). Without positions, a causal mask lets a block find out where tokens stand, for the
-blocks after it to use (Kazemnejad et al. 2023): *deeper*, as it takes one more block before the two, unless one of the
-two also does its work. **Parity** is solved by a state that a token can turn over; not by attention whose scores are
-bounded (Hahn 2020; with a norm and positions i / n there is one, Chiang & Cholak 2022), nor by linear recurrences whose
-decay is never negative, as RWKV's and Mamba's are (Sarrof et al. 2024). **Balance**: an LSTM's cell counts without
-bound, the states of RNN and GRU are bounded (Weiss et al. 2018); a mean over all tokens, such as attention's, is 0
-where there are as many of both (Bhattamishra et al. 2020), and linear recurrences whose decay may be 1 count as well
-(Sarrof et al. 2024); here decays come near 1 and never reach it. Learned positions beyond the trained length have
-learned nothing. All of this is about some weights at every length, and none of it says that training finds them: a
-*yes* that was not solved was not found in these steps, a *no* that was solved was solved at this length.
+The theory, in italics. **Recall, induction, copying**: a state of fixed size holds so many pairs and no more, as each
+takes some bits (Arora et al. 2024; Jelassi et al. 2024): *size*, a limit where there is much to remember.
+{room}Attention keeps all tokens. It needs two blocks, as the answer stands beside the searched token, or as tokens have
+to be counted before the search: one block would have to grow with the number of tokens (of induction Sanford et al.
+2024). Without positions, a causal mask lets a block find out where tokens stand, for the blocks after it to use
+(Kazemnejad et al. 2023): *deeper*, as it takes one more block before the two, unless one of the two also does its work.
+**Parity** is solved by a state that a token can flip; not by attention with bounded scores (Hahn 2020; with a norm and
+positions i / n it is, Chiang & Cholak 2022), nor by linear recurrences whose decay is never negative, as RWKV's and
+Mamba's are (Sarrof et al. 2024). **Balance**: an LSTM's cell counts without bound, the states of RNN and GRU are
+bounded (Weiss et al. 2018); a mean over all tokens, such as attention's, is 0 where there are as many of both
+(Bhattamishra et al. 2020), and linear recurrences whose decay may be 1 count as well (Sarrof et al. 2024); here decays
+come near 1 and never reach it. Learned positions beyond the trained length are untrained. The theory is about some
+weights at every length, and not about training: a *yes* that was not solved was not found in these steps, a *no* that
+was solved was solved at this length.
 """
 ROOM = """
 Here no task asks for more than {most:.0f} bits, and the smallest state, {kept} numbers in float32, has {bits:,}: what
@@ -89,15 +89,15 @@ these states do not solve, they have not learned.
 """
 
 REMARKS = """
-What a reader may not have expected. **Longer sequences turn the order round.** At the length that they are trained on,
-attention of two blocks with positions solves copying in all runs and induction in five of six; LSTM and GRU do not
-solve induction, and copy nearly. At eight times that length RWKV, Mamba, LSTM and GRU are ahead of all attention in
-induction, the GRU is in copying, and LSTM and Mamba are ahead there of all attention with two blocks: attention still
-has all tokens, and does not find them. In recall, where an answer stands beside its key, some attention has the highest
-mean; its seeds do not tell it from GRU and RWKV with two pairs, nor from Mamba with eight. **A *yes* is no promise.**
-An LSTM counts without bound; in balance, at eight times the length, it is not ahead of the RNN, whose state is bounded.
-**Where theory says *size* or *deeper*, that need not be why a model failed.** The RNN does not recall two pairs, for
-which it has room many times over; attention of two blocks recalls them without positions.
+**Longer sequences reverse the order.** At the training length, attention of two blocks with positions solves copying in
+all runs and induction in five of six; LSTM and GRU do not solve induction, and copy nearly. At eight times that length
+RWKV, Mamba, LSTM and GRU are ahead of all attention in induction, the GRU is in copying, and LSTM and Mamba are ahead
+there of all attention with two blocks: attention still has all tokens, and does not find them. In recall, where an
+answer stands beside its key, some attention has the highest mean; over seeds it is level with GRU and RWKV with two
+pairs, and with Mamba with eight. **A *yes* is no promise.** An LSTM counts without bound; in balance, at eight times
+the length, it is not ahead of the RNN, whose state is bounded. **Where the theory says *size* or *deeper*, that need
+not be why a model failed.** The RNN does not recall two pairs, for which it has room many times over; attention of two
+blocks recalls them without positions.
 """
 
 
@@ -197,13 +197,13 @@ EXPERIMENT = Experiment(
     name="kinds",
     title="What tells kinds of sequence models apart",
     question=f"""
-Causal blocks of width {TRAINED["dim"]}, two where nothing else is said, with attention or a recurrence between the
-norms, learn {len(RULES)} tasks. **Recall**: pairs of a key and its value, then keys; what is the value of each?
-**Induction**: what followed this token the last time that it stood here? **Selective copy**: 8 tokens among blanks, to
-be given in their order. **Parity**: is the number of ones so far odd? **Balance**: a's, then as many b's; was this the
-last b? (`tinyattn.data.SEQUENCE_TASKS` has each with its source.) Sequences of {LENGTH} tokens are drawn anew at every
-step, {TRAINED["batch_size"]} a step, at most {STEPS:,} steps; the loss counts at the tokens that ask for an answer. A
-run ends early once {TRAINED["enough"]} of the validation answers are right, and its best epoch counts. A task is solved
+Causal blocks of width {TRAINED["dim"]}, two unless the row names another number, with attention or a recurrence between
+the norms, learn {len(RULES)} tasks. **Recall**: pairs of a key and its value, then keys; the answer is the value of
+each. **Induction**: the token that followed the last occurrence of this one. **Selective copy**: 8 tokens among blanks,
+to be given in their order. **Parity**: is the number of ones so far odd? **Balance**: a's, then as many b's; was this
+the last b? (`tinyattn.data.SEQUENCE_TASKS` has each with its source.) Sequences of {LENGTH} tokens are drawn anew at
+every step, {TRAINED["batch_size"]} a step, at most {STEPS:,} steps; the loss counts at the tokens with an answer. A run
+ends early once {TRAINED["enough"]} of the validation answers are right, and its best epoch counts. A task is solved
 where {SOLVED} of the answers of {DRAWN["held_out"]} test sequences are right.
 """,
     datasets={key: TaskData(title, task) for key, (title, task) in TASKS.items()},

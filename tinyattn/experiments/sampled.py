@@ -43,17 +43,16 @@ COMPARED: dict[str, tuple[str, str, dict[str, Any], tuple[float, ...], tuple[flo
 }  # fmt: skip
 REMARKS = """
 MF comes nearer to its published rows when it is stopped after a few epochs: they look like rows that were not trained
-to the end. FPMC comes within the band on MovieLens with more dropout; on Games it stays behind, more patience does not
-help, and what would is not known. GRU4Rec's basic form is far above its published rows, though nothing was tuned for it
-here: the published one was trained by code of its own, with other losses and lengths. Stopped early it comes near on
-MovieLens, and on Games not. GRU4Rec with BPR-max is below its published row if negatives come from the batch alone,
-where they are popular items, and above it if they come from the whole catalogue, from which the protocol draws its 100
-items uniformly. Caser comes nearer in NDCG@10 on MovieLens with wider windows and more dropout, and in both with three
-targets a position, but not within the band; on Games, where the default is within the band, three targets bring it far
-above.
+to the end. FPMC comes within the band on MovieLens with more dropout; on Games it stays behind, also with more
+patience, for an unknown reason. GRU4Rec's basic form is far above its published rows, though nothing was tuned for it
+here: the published one had other code, losses and lengths. Stopped early it comes near on MovieLens, and on Games not.
+GRU4Rec with BPR-max is below its published row with negatives from the batch alone, which are popular items, and above
+it with negatives from the whole catalogue, from which the protocol draws its 100 items uniformly. Caser comes nearer in
+NDCG@10 on MovieLens with wider windows and more dropout, and in both metrics with three targets a position, but not
+within the band; on Games, where the default is within the band, three targets bring it far above.
 
-SASRec on Games: stopped by full NDCG@10, as all rows here, it ends before the sampled metric has grown to what is
-published; never stopped it is within the band, as it was [before](../../games-kang205.md).
+SASRec on Games, stopped by full NDCG@10 as all rows here, ends before the sampled metric has grown to its published
+value; never stopped it is within the band, as it was [before](../../games-kang205.md).
 """
 
 # Variants of rows outside the band. key: title, model, options, minutes
@@ -103,7 +102,7 @@ def _page(experiment: Experiment, results: Results) -> str:
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
     panels = {dataset.title.split(",")[0]: dots(experiment, results, _keys(data), COLUMNS[1])
               for data, dataset in DATASETS.items()}  # fmt: skip
-    return {"sampled": Dots("NDCG@10 of every model among 100 sampled items, and what is published", "uni100 NDCG@10",
+    return {"sampled": Dots("NDCG@10 of every model among 100 sampled items, and published", "uni100 NDCG@10",
                             panels)}  # fmt: skip
 
 
@@ -119,7 +118,7 @@ def misses(experiment: Experiment, results: Results, keys: list[str]) -> list[st
         for (protocol, metric), theirs in row.published.items() if runs else ():
             mine = statistics.mean(values(runs, (protocol, metric)))
             if abs(mine - theirs) > BAND:
-                where = f"{abs(mine - theirs):.3f} {'above' if mine > theirs else 'below'} what is published"
+                where = f"{abs(mine - theirs):.3f} {'above' if mine > theirs else 'below'} the published value"
                 lines.append(f"- {row.title}: {protocol} {metric.upper()} {mine:.4f} is {where}")
     return lines
 
@@ -131,7 +130,7 @@ EXPERIMENT = Experiment(
 Each user's last item is ranked among 100 items drawn uniformly from those not in the user's training items, the
 protocol of Kang & McAuley (2018), whose numbers stand in italics; beside it full ranking, of which they published none.
 n 50 and d 50 for all except BERT4Rec (d 64), which is not run on Games (no published row, and slow). Validation chooses
-the epoch, with a patience of 15, on Games 8. Four seeds of what is trained, as two left many rows within two standard
+the epoch, with a patience of 15, on Games 8. Trained rows have four seeds, as two left many within two standard
 deviations of each other; BERT4Rec, half an hour a run, has two. A published number further away than {BAND}, the
 *band*, is named below its table.
 """,

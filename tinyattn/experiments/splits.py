@@ -29,14 +29,14 @@ CLOSE = {("ml-100k", key) for key in MODELS} | {("beauty", "fpmc"), ("beauty", "
 REMARKS = """
 ## What it changes
 
-A split by time tests fewer people, those whose history goes on after its moment: 89 of MovieLens 100K. With 89, one
-user more or less is .011 of HR@10, so that most of those differences are chance.
+A split by time tests fewer users, those with an item after its moment: 89 of MovieLens 100K. With 89, one user more or
+less is .011 of HR@10, so most of those differences are chance.
 
 On Beauty all models lose. The Markov chain loses the largest share, nearly two thirds of its NDCG@10: from second place
-it falls behind EASE and item cosine, to where FPMC is. Leave-one-out lets it count what followed what in the very
-months that it is tested on; how much of the loss that explains, this table does not say. SASRec with cross-entropy
-stays first, hardly ahead of EASE, where leave-one-out has it far ahead. Who chooses a model by leave-one-out alone, and
-uses it from a date on, should expect less of it, and look at EASE.
+it falls behind EASE and item cosine, to where FPMC is. Under leave-one-out it counts transitions of the very months
+that it is tested on; how much of the loss that explains, this table does not show. SASRec with cross-entropy stays
+first, hardly ahead of EASE, where leave-one-out has it far ahead. A model chosen by leave-one-out alone, and used from
+a date on, is likely worse than expected, and should be compared with EASE.
 """
 
 
@@ -67,11 +67,11 @@ EXPERIMENT = Experiment(
     name="splits",
     title="What a split by time changes",
     question="""
-Leave-one-out tests on each user's last item, whenever that was: a model has been trained on what others did later. A
-split by time tests on the first item after one moment, with nine tenths of all interactions before it, and only on
-people who were there before: nothing after it is trained on, as in use. Full ranking, n 50, d 50; validation chooses
-the epoch, with a patience of 10. The two splits test other users on other items, so what can be compared is the order
-of the models, and how far they stand apart. Two seeds; four where two left models level.
+Leave-one-out tests on each user's last item, whenever that was: the model was trained on later interactions of other
+users. A split by time tests on the first item after one moment, with nine tenths of all interactions before it, and
+only users who were there before: nothing later is trained on, as in use. Full ranking, n 50, d 50; validation chooses
+the epoch, with a patience of 10. The two splits test other users on other items, so only the order of the models and
+their distances can be compared. Two seeds; four where two left models level.
 """,
     datasets={
         f"{data}-{split}": replace(dataset, split=by)
