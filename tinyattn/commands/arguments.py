@@ -36,20 +36,13 @@ class Parser(argparse.ArgumentParser):
         self.epilog, self.formatter_class = text, argparse.RawDescriptionHelpFormatter
 
     def format_help(self) -> str:
-        if not self.short:
-            return super().format_help()
-        formatter = self._get_formatter()
-        positional = " ".join(f"[{action.metavar}]" for action in self._get_positional_actions())
-        formatter.add_usage(f"{self.prog} {positional} [OPTIONS]", [], [])
-        formatter.add_text(self.description)
-        for group in self._action_groups:
-            shown = [action for action in group._group_actions if action.dest in self.short]
-            if shown:
-                formatter.start_section(group.title)
-                formatter.add_arguments(shown)
-                formatter.end_section()
-        formatter.add_text(self.epilog)
-        return formatter.format_help()
+        if self.short:
+            positional = "".join(f"[{action.metavar}] " for action in self._get_positional_actions())
+            self.usage = f"%(prog)s {positional}[OPTIONS]"
+            for action in self._actions:
+                if action.dest not in self.short:
+                    action.help = argparse.SUPPRESS
+        return super().format_help()
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:

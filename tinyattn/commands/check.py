@@ -32,7 +32,6 @@ def add(command: Any, arguments: list[str]) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """-> exit code."""
     from ..check.command import run
 
     return run(options)

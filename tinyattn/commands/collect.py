@@ -110,8 +110,8 @@ def _table(runs: list[Found]) -> list[str]:
     """The table, sorted by the mean of the first metric, the best row first."""
     columns = _columns(runs)
     lines = heading(["runs", *(f"{part} {metric.upper()}" for part, metric in columns)])
-    groups = _groups(runs)
-    for shared in sorted(groups, key=lambda x: _mean(groups[x], columns[0]), reverse=not _is_loss(columns[0])):
+    groups, is_loss = _groups(runs), columns[0][1] in ("loss", "nats", "rmse", "mae")
+    for shared in sorted(groups, key=lambda x: _mean(groups[x], columns[0]), reverse=not is_loss):
         cells = [cell([run.metrics[c] for run in groups[shared] if run.metrics and c in run.metrics]) for c in columns]
         shown = shared.replace("|", r"\|")                     # a path may contain it, and it would end the cell
         lines.append(f"| {shown} | {len(groups[shared])} | {' | '.join(cells)} |")
@@ -120,10 +120,6 @@ def _table(runs: list[Found]) -> list[str]:
 
 def _mean(runs: list[Found], column: tuple[str, str]) -> float:
     return statistics.mean([run.metrics[column] for run in runs if run.metrics and column in run.metrics] or [0.0])
-
-
-def _is_loss(column: tuple[str, str]) -> bool:
-    return column[1] in ("loss", "nats", "rmse", "mae")
 
 
 def _csv(runs: dict[str, Found]) -> list[list[Any]]:

@@ -27,7 +27,6 @@ from .runs import (
     known_ids,
     may_be_given,
     names_of,
-    only_of,
     open_run,
     refuse_unwritable,
     write_csv,
@@ -61,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
         ranking = "recommends by the user alone: this is its ranking for users that it was not trained on"
         print(f"note: model {model.name} reads no history, and {ranking}", file=sys.stderr)
     names = names_of(options, model)
-    only = only_of(options, model)
+    only = known_ids(options.only, model.items)
     ids, scores = model.recommend([history], k_of(options, model, history, only), only=only, users=user)
     print_history(history, names)
     print_items(ids[0], scores[0], names)
@@ -74,9 +73,9 @@ def _write_many(options: argparse.Namespace) -> None:
     model, source, data, _ = open_run(options)
     refuse_unwritable(options.out, read=[source.path])                       # the training data
     data = in_the_models_ids(data, model)
-    names, only = names_of(options, model), only_of(options, model)
+    names, only = names_of(options, model), known_ids(options.only, model.items)
     everyone = options.users == "all"
-    rows = np.arange(data.n_users) if everyone else data.users.numbers(known_ids(options.users, data.users)) - 1
+    rows = np.arange(data.n_users) if everyone else data.users.numbers(known_ids(options.users, data.users) or []) - 1
     k = min(DEFAULT_K, len(model.items)) if options.k is None else options.k
     refuse_k(k, len(model.items))
     most = np.minimum(_left(model, data, rows, only), k)             # the length of each user's list

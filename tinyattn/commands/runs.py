@@ -45,14 +45,13 @@ def open_runs(folders: Sequence[str], device: str) -> tuple[list[Any], Any, Inte
     """
     opened = [open_kind(folder, Recommender, device) for folder in folders]
     first = opened[0][0]
-    for folder, (model, _) in zip(folders, opened, strict=True):
-        if model.table != first.table:
-            kinds = " and ".join(f"model {m.name} {OF_INTERACTIONS[m.table].does}" for m in (first, model))
-            raise ValueError(f"{folders[0]} and {folder} have no measure in common: {kinds}")
     source, data, _ = its_own_data(folders[0], *opened[0])
     by = RunFolder(folders[0]).evaluation()["split"]
     fingerprint = MEASURES[first.table].fingerprint(data, by)
-    for folder, (_, config) in zip(folders, opened, strict=True):
+    for folder, (model, config) in zip(folders, opened, strict=True):
+        if model.table != first.table:
+            kinds = " and ".join(f"model {m.name} {OF_INTERACTIONS[m.table].does}" for m in (first, model))
+            raise ValueError(f"{folders[0]} and {folder} have no measure in common: {kinds}")
         if RunFolder(folder).evaluation()["split"] != by:
             raise ValueError(f"{folder} has another --split than {folders[0]}: their metrics cannot be compared")
         if config["data"].get("fingerprint") != fingerprint:
@@ -182,11 +181,6 @@ def drawing(what: str) -> Iterator[None]:
         print(f"note: {what} could not be drawn: {shortened(str(error), 300)}", file=sys.stderr)
 
 
-def only_of(options: argparse.Namespace, model: Recommender) -> list[str] | None:
-    """The ids in the file --only, or None without it. Raises DataError for an id that the model does not know."""
-    return None if options.only is None else known_ids(options.only, model.items)
-
-
 def may_be_given(model: Recommender, only: Sequence[Any] | None) -> np.ndarray:
     """The mask of items that may be recommended: (n_items + 1,), without padding; with `only`, these alone."""
     vocabulary = model.fitted()
@@ -215,9 +209,10 @@ def k_of(options: argparse.Namespace, model: Recommender, out: Sequence[Any], on
     return min(left, DEFAULT_K)
 
 
-def known_ids(path: str, known: Vocabulary | None) -> list[str]:
-    """The ids that a file lists. Raises DataError naming the file and the first unknown id."""
-    assert known is not None
+def known_ids(path: str | None, known: Vocabulary) -> list[str] | None:
+    """The ids that a file lists, or None without a file. Raises DataError naming the file and the first unknown id."""
+    if path is None:
+        return None
     ids = read_ids(path)
     try:
         known.numbers(ids)
@@ -227,7 +222,6 @@ def known_ids(path: str, known: Vocabulary | None) -> list[str]:
 
 
 def describe_counts(data: Any, split: Any) -> str:
-    """The sizes of the data, and of its test part."""
     sizes = ", ".join(f"{number:,} {what}" for what, number in data.sizes.items())
     return f"{sizes}; {split.tested} are tested"
 

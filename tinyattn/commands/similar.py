@@ -13,7 +13,7 @@ from typing import Any
 from ..models import Recommender
 from .arguments import add_candidates, add_names, add_run
 from .measures import open_kind
-from .runs import k_of, names_of, only_of
+from .runs import k_of, known_ids, names_of
 from .tables import print_items
 
 
@@ -27,7 +27,7 @@ def add(command: Any, arguments: list[str]) -> None:
 def run(options: argparse.Namespace) -> None:
     model, _ = open_kind(options.run_folder, Recommender, options.device)
     names = names_of(options, model)
-    only = only_of(options, model)
+    only = known_ids(options.only, model.items)
     ids, scores = model.similar(options.item, k_of(options, model, [options.item], only), only=only)
     print(f"near {names.label(options.item)}:")
     print_items(ids, scores, names)

@@ -65,8 +65,9 @@ def run(options: argparse.Namespace) -> None:
             _rename(out, named, known)
             _refuse_other_runs(out, named, known)
             write_json(out / RUNS_FILE, {"varied": varied, "runs": named})
-            lines = "".join(_line(point, out / name) for name, point in named.items())
-            write_atomically(out / COMMANDS_FILE, lines.encode())
+            lines = (f"{shlex.join(_arguments(point, out / name))} 2> {shlex.quote(f'{out / name}.log')}\n"
+                     for name, point in named.items())  # fmt: skip
+            write_atomically(out / COMMANDS_FILE, "".join(lines).encode())          # errors go beside a run's folder
     except OSError as error:
         raise FileError(f"cannot write to {out}: {error.strerror}") from None
     print(f"{out / COMMANDS_FILE}: {len(named):,} commands; `tinyattn collect {out}` makes the table")
@@ -143,7 +144,6 @@ def _read(path: Path) -> list[dict[str, Any]]:
 
 
 def _points(grid: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every combination of the values, the first option varying slowest."""
     values = [value if isinstance(value, list) else [value] for value in grid.values()]
     return (dict(zip(grid, point, strict=True)) for point in itertools.product(*values))
 
@@ -154,13 +154,7 @@ def _name(point: dict[str, Any], varied: list[str]) -> str:
     return "".join(c if c.isalnum() or c in "=,.-_+" else "_" for c in text)
 
 
-def _line(point: dict[str, Any], out: Path) -> str:
-    """A shell command; its errors go to a file beside the run's folder."""
-    return f"{shlex.join(_arguments(point, out))} 2> {shlex.quote(f'{out}.log')}\n"
-
-
 def _arguments(point: dict[str, Any], out: Path) -> list[str]:
-    """The command line of a run."""
     words = ["tinyattn", "train", *([str(point["data"])] if "data" in point else [])]
     for name, value in point.items():
         flag = f"--{name.replace('_', '-')}"

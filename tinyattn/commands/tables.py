@@ -70,7 +70,6 @@ def print_means(heading: str, metrics: dict[str, Any], of: str, model: Any) -> N
 
 
 def _print_rows(heading: str, rows: dict[str, dict[str, float]], gap: int = 2) -> None:
-    """A line a row, a column for each metric of the first one."""
     widths = {name: max(10, len(name) + gap) for name in next(iter(rows.values()))}
     print(f"\n{heading}\n{'':12}" + "".join(f"{name.upper():>{width}}" for name, width in widths.items()))
     for title, values in rows.items():

@@ -150,12 +150,12 @@ def _ranks(
     above = counts.above - np.bincount(rows[seen > counts.target[rows]], minlength=len(target))
     equal = counts.equal - 1 - np.bincount(rows[seen == counts.target[rows]], minlength=len(target))
     equal += np.where(counts.target == -np.inf, out_of + 1, 0)      # such a target ties with every non-candidate
-    found = {"full": 1 + above + equal / 2}
+    mean_ranks = {"full": 1 + above + equal / 2}
     for name, items in among.items():
         values, drawn = np.split(drawn, [items.size])
         together = np.concatenate([counts.target[:, None], values.reshape(items.shape)], axis=1)  # the target first
-        found[name] = ranks(together, np.zeros(len(target), dtype=np.int64))
-    return found
+        mean_ranks[name] = ranks(together, np.zeros(len(target), dtype=np.int64))
+    return mean_ranks
 
 
 def full_ranking(

@@ -59,7 +59,6 @@ class Dataset:
         return (data if self.newest is None else data.newest(self.newest + 2)), None     # two: validation and test
 
     def quick(self) -> Dataset:
-        """The same with few users."""
         world = None if self.world is None else replace(self.world, users=QUICK_USERS)
         return replace(self, world=world, users=QUICK_USERS)
 
@@ -75,7 +74,6 @@ class TaskData:
         """None: sequences are generated."""
 
     def quick(self) -> TaskData:
-        """The same with few sequences."""
         return replace(self, task=replace(self.task, sequences=QUICK_SEQUENCES, held_out=QUICK_SEQUENCES))
 
 
@@ -127,7 +125,6 @@ class Experiment:
         return issubclass(MODELS[self.rows[key].model], Trained)
 
     def shown(self, results: Results) -> dict[str, Picture]:
-        """The pictures of the finished runs."""
         pictures = self.pictures(self, results) if self.pictures else {}
         return {name: picture for name, picture in pictures.items() if has_something(picture)}
 

@@ -102,7 +102,6 @@ blocks recalls them without positions.
 
 
 def in_theory(kind: str, data: str) -> str:
-    """The entry of the theory for a row and a column."""
     return KINDS[kind][3][RULES.index(type(TASKS[data][1]))]
 
 
@@ -119,7 +118,6 @@ def sizes(model: Any, split: Any) -> dict[str, Any]:
 
 
 def sizes_are_whole(run: dict[str, Any]) -> bool:
-    """Are the numbers of `sizes` complete?"""
     return all(is_count(run[name]) for name in SIZES)
 
 
@@ -154,7 +152,6 @@ def _sizes(results: Results) -> list[str]:
 
 
 def _steps(results: Results) -> list[str]:
-    """The mean steps of the runs that solved their task."""
     def content(kind: str, data: str) -> str:
         runs = [run for run in results[f"{data}-{kind}"] if run["metrics"]["trained"]["accuracy"] >= SOLVED]
         return f"{np.mean([run['epochs'] for run in runs]) * (STEPS // TRAINED['epochs']):,.0f}" if runs else ""
@@ -181,7 +178,6 @@ def _page(experiment: Experiment, results: Results) -> str:
 
 
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
-    """Right answers by length, a panel a task."""
     lengths = [TIMES[name] * LENGTH for name in experiment.protocols]
     panels: dict[str, dict[str, Line]] = {}
     for data, (task, _) in TASKS.items():

@@ -46,7 +46,6 @@ PROBE = {"t5": ("attention, distances", {"position": "t5"}, 22)}
 
 
 def _parameters(runs: Runs) -> str:
-    """The number of parameters in the blocks."""
     network = SASRec(**runs[0]["row"]["options"]).make_network(1, 1)
     blocks = network.init(np.random.default_rng(0))["blocks"]
     return f"{sum(leaf.size for _, leaf in leaves(blocks)):,}"
@@ -66,7 +65,6 @@ def _page(experiment: Experiment, results: Results) -> str:
 
 
 def _keys(n: int) -> list[str]:
-    """The rows of this length, attention first."""
     return [f"n-{n}-{key}" for key in (*PLACED, *(PROBE if n == LENGTHS[-1] else ()))]
 
 

@@ -257,7 +257,6 @@ def _run(
 
 
 def _work_of(path: Path) -> Path:
-    """The folder of a run's checkpoint, beside its file."""
     return path.with_suffix(".work")
 
 

@@ -161,8 +161,7 @@ host where there is one; of a row with one seed, whatever else the machine did i
 
 
 def made(results: Results) -> str:
-    """The number of runs, their commits, machines and dates."""
-    runs = [run for found in results.values() for run in found]
+    runs = list(itertools.chain(*results.values()))
     dates: dict[str, list[str]] = {}
     for m in (machine for run in runs for machine in machines_of(run)):
         beside = f"{m['device']} beside " if "device" in m else ""
@@ -203,7 +202,6 @@ def missing(experiment: Experiment, results: Results) -> dict[str, int]:
 
 
 def page(experiment: Experiment, results: Results, parts: Sequence[Sequence[str]]) -> str:
-    """A whole page: title, question, parts, and how it was made."""
     body = [line for part in parts for line in (*part, "")]
     how = f"Made by `tinyattn reproduce {experiment.name}`: {made(results)} {to_come(experiment, results)}"
     how += "With several seeds: mean ± standard deviation."

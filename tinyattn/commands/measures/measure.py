@@ -126,7 +126,6 @@ class InTenths(Measure):
 
 
 def draw_training(folder: RunFolder, model: Any, title: str, loss_unit: str) -> None:
-    """Draw the training loss and the validation score by epoch."""
     from ...show import save, training_curves
 
     criterion = model.criterion

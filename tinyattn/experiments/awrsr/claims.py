@@ -130,7 +130,6 @@ def seeds_for(effect: Effect, least: float, seeds: int) -> str:
 
 
 def refined(host: str) -> list[str]:
-    """The paper's refinements of a host."""
     return [form for form in OF_HOST[host] if form not in ("none", "lags")]
 
 
@@ -252,7 +251,6 @@ class Claims:
         return self._fewer(place, PLACES[place], lambda run: steady_from(run["gradient_norm"][:epochs]))
 
     def epochs_of_all(self, place: str) -> int:
-        """The epochs of the shortest run at a place."""
         return min(len(run["gradient_norm"]) for key in rows_at([place]) for run in self.results[key])
 
     def _fewer(self, place: str, forms: Sequence[str], epochs: Number) -> Effect:

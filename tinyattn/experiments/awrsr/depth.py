@@ -14,7 +14,6 @@ def _key(form: str, depth: int) -> str:
 
 
 def _page(experiment: Experiment, results: Results) -> str:
-    """Every row, and each refinement less the host with as many layers."""
     keys = [_key(form, depth) for depth in DEPTHS for form in AT_DEPTH]
     gains = ((experiment.rows[_key(form, depth)].title, [
         gain(results[_key(form, depth)], results[_key("none", depth)]),

@@ -139,7 +139,6 @@ def tried_key(data: str, host: str, depth: int, lr: float, dropout: float) -> st
 
 
 def layers(depth: int) -> str:
-    """The suffix of a title."""
     return f", {depth} layers" if depth > 1 else ""
 
 

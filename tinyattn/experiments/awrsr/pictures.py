@@ -46,12 +46,12 @@ def attention_maps(model: Recommender, split: Split) -> dict[str, Any]:
     return {"attention": {name: _last(backend.to_numpy(weights)[0]) for name, weights in maps.items()}}
 
 
-def maps_are_whole(found: dict[str, Any]) -> bool:
+def maps_are_whole(run: dict[str, Any]) -> bool:
     """Are the maps of `attention_maps` complete, if the run has any?"""
-    if "attention" not in found:
+    if "attention" not in run:
         return True
-    maps = found["attention"]
-    names = {"weights", "unrefined"} if "refine" in found["row"]["options"] else {"weights"}
+    maps = run["attention"]
+    names = {"weights", "unrefined"} if "refine" in run["row"]["options"] else {"weights"}
     return maps.keys() == names and all(
         len(rows) == POSITIONS and all(len(row) == i + 1 and all(map(is_number, row)) for i, row in enumerate(rows))
         for rows in maps.values()
@@ -74,7 +74,6 @@ def _last(weights: np.ndarray) -> list[list[float]]:
 
 
 def pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
-    """Every picture, by the name of its file."""
     return {
         "ndcg": Curves("NDCG at N from 1 to 20, by host, data and refinement, mean over seeds", "N", "NDCG@N",
                        _panels(results, _at_n)),
