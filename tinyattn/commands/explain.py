@@ -23,7 +23,7 @@ This is what effect means here.
 """,
     GRADIENT: """\
 gradient: the derivative of the score by the item's embedding, times the embedding: an estimate of the effect, by the
-network's backward pass.
+network's own backward pass.
 """,
     ATTENTION: """\
 attention: how much the position that asks looks at the item, the mean over blocks and heads. Attention is no
