@@ -59,31 +59,29 @@ def print_table(metrics: dict[str, Any], model: Any, expected: bool) -> None:
     for protocol in [name for name in metrics["model"] if name in TITLES]:
         under = ", expected under the world's true distribution" if expected and protocol == "full" else ""
         rows = {title: metrics[row][protocol] for row, title in titles.items()}
-        _print_rows(f"{TITLES[protocol]}{under}", rows, gap=0)
+        _print_rows(f"\n{TITLES[protocol]}{under}", rows, gap=0)
     print()
 
 
 def print_means(heading: str, metrics: dict[str, Any], of: str, model: Any) -> None:
     """A line a row of `metrics`, {row: {of: {metric: value}}}, below a heading."""
-    _print_rows(heading, {model.name if row == "model" else row: values[of] for row, values in metrics.items()})
+    rows = {model.name if row == "model" else row: values[of] for row, values in metrics.items()}
+    _print_rows(f"\n{heading}", rows)
     print()
 
 
-def _print_rows(heading: str, rows: dict[str, dict[str, float]], gap: int = 2) -> None:
-    widths = {name: max(10, len(name) + gap) for name in next(iter(rows.values()))}
-    print(f"\n{heading}\n{'':12}" + "".join(f"{name.upper():>{width}}" for name, width in widths.items()))
+def _print_rows(heading: str, rows: dict[str, dict[str, float]], gap: int = 2, digits: int = 4) -> None:
+    widths = {name: max(10, len(name) + gap) for name in max(rows.values(), key=len)}
+    print(f"{heading}\n{'':12}" + "".join(f"{name.upper():>{width}}" for name, width in widths.items()))
     for title, values in rows.items():
-        print(f"{title:12}" + "".join(f"{values[name]:{width}.4f}" for name, width in widths.items()))
+        cells = (f"{values[name]:.{digits}f}" if name in values else "" for name in widths)
+        print(f"{title:12}" + "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths.values(), strict=True)))
 
 
 def print_distances(distances: dict[str, dict[str, float]]) -> None:
     """Print what `distances_by_head` returns, a line a block."""
-    print("how far heads look, in pixels, their mean, and that of a head that looks at all patches alike")
-    columns = max(distances.values(), key=len)               # blocks may differ in heads
-    print(" " * 12 + "".join(f"{name.upper():>10}" for name in columns))
-    for block, values in distances.items():
-        cells = (f"{values[name]:10.2f}" if name in values else " " * 10 for name in columns)
-        print(f"{block:12}" + "".join(cells))
+    heading = "how far heads look, in pixels, their mean, and that of a head that looks at all patches alike"
+    _print_rows(heading, distances, digits=2)                # blocks may differ in heads
     print()
 
 
