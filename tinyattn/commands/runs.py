@@ -101,7 +101,7 @@ def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None
 def _refuse_reading_nothing(options: argparse.Namespace) -> None:
     flags = reading_given(options)
     if flags and options.data is None:
-        raise ValueError(f"{flags}: how DATA is read, and none is named: a run's own data is read as in its training")
+        raise ValueError(f"{flags}: for DATA, which is missing: the data of a run is read as in its training")
 
 
 def listed(items: str) -> list[str]:
