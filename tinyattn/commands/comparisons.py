@@ -1,5 +1,4 @@
-"""The output of `tinyattn compare` for runs of one kind: metrics, and intervals of their differences to the first run.
-"""
+"""The output of `tinyattn compare`: the metrics of each run, and intervals of their differences to the first run."""
 
 from __future__ import annotations
 

@@ -67,8 +67,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _write_many(options: argparse.Namespace) -> None:
-    """Write the recommendations of many users. Users with fewer than k items left get these; errors come before work.
-    """
+    """Write recommendations for many users, whose lists may be shorter than k; errors come before work."""
     refuse_unwritable(options.out, read=[options.data, options.users, options.names, options.only])
     model, source, data, _ = open_run(options)
     refuse_unwritable(options.out, read=[source.path])                       # the training data
@@ -86,9 +85,10 @@ def _write_many(options: argparse.Namespace) -> None:
         unknown = f"{np.sum(~known):,} of {len(known):,} users, who are not in the data that it was trained on"
         print(f"note: model {model.name} reads no history, and gives one ranking to {unknown}", file=sys.stderr)
 
+    at_once = max(1, SCORES_AT_ONCE // (data.n_items + 1))
+
     def lines() -> Iterator[list[Any]]:
         yield ["user", "rank", "item", "score", *(["name"] if options.names else [])]
-        at_once = max(1, SCORES_AT_ONCE // (data.n_items + 1))
         with tqdm(total=len(rows), unit="user", disable=None, leave=False) as bar:
             for places in np.array_split(np.arange(len(rows)), -(-len(rows) // at_once)):
                 lists = dict[int, Any]()

@@ -27,8 +27,7 @@ DEFAULT_K = 10               # items of a list
 def open_run(
     options: argparse.Namespace, kind: type[Estimator] = Recommender
 ) -> tuple[Any, Any, Any, Truth | None]:
-    """The model of a finished run, of this kind, and the source, data and truth of DATA, or else of its training data.
-    """
+    """The model of a finished run, of this kind; the source, data and truth of DATA, or else of its training."""
     _refuse_reading_nothing(options)
     model, config = open_kind(options.run_folder, kind, options.device)
     if options.data is None:
@@ -110,10 +109,7 @@ def listed(items: str) -> list[str]:
 
 
 def names_of(options: argparse.Namespace, model: Recommender) -> ItemNames:
-    """The names in the file --names, or none. A note counts those of items that the model does not know.
-
-    Raises ValueError where the model knows none of them.
-    """
+    """The names in the file --names, or none; a note counts unknown ids. Raises ValueError where all are unknown."""
     if options.names is None:
         return ItemNames()
     assert model.items is not None
@@ -192,10 +188,7 @@ def may_be_given(model: Recommender, only: Sequence[Any] | None) -> np.ndarray:
 
 
 def k_of(options: argparse.Namespace, model: Recommender, out: Sequence[Any], only: Sequence[Any] | None) -> int:
-    """The option -k; by default 10, or the number of items left without those in `out`, with a note, if it is smaller.
-
-    Raises ValueError where none are left, and for an unknown id.
-    """
+    """The option -k; by default 10, or all items if fewer are left. Raises ValueError where none are left."""
     if options.k is not None:
         return int(options.k)
     may = may_be_given(model, only)

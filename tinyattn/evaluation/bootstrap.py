@@ -55,10 +55,7 @@ def paired_error_difference(
 
 
 def _bootstrap(statistic: Callable[[np.ndarray], np.ndarray], n: int, seed: int) -> Difference:
-    """The statistic of all n users, and its percentiles over draws with replacement.
-
-    Shapes: statistic takes (draws, n), user numbers from 0, and returns (draws,).
-    """
+    """The statistic of all n users, and its percentiles over draws. Shapes: statistic (draws, n) users -> (draws,)."""
     rng = generator(seed, Stream.BOOTSTRAP)
     at_once = max(1, _NUMBERS_AT_ONCE // n)
     sizes = [min(at_once, DRAWS - begin) for begin in range(0, DRAWS, at_once)]

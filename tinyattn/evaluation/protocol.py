@@ -133,10 +133,7 @@ def _lazily(
 def _ranks(
     scores: LazyScores, target: np.ndarray, histories: list[np.ndarray], among: dict[str, np.ndarray], size: int
 ) -> dict[str, np.ndarray]:
-    """{"full": the mean rank of each target among items outside its history, name: its mean rank among drawn items}.
-
-    The first subtracts the history's items from the counts over all items.
-    """
+    """{"full": the mean rank of each target among items outside its history, name: its mean rank among drawn items}."""
     rows = np.repeat(np.arange(len(histories)), [len(h) for h in histories])
     rows, items = np.divmod(distinct(rows * size + np.concatenate(histories)), size)
     other = items != target[rows]
@@ -146,6 +143,7 @@ def _ranks(
     rows, items = (np.concatenate(parts) for parts in zip((rows, items), *asked, strict=True))
     counts = scores.counts(target, rows, items)
     rows, seen, drawn = rows[:n_seen], counts.values[:n_seen], counts.values[n_seen:]
+    # of the counts over all items, subtract the history's
     out_of = np.bincount(rows, minlength=len(target))
     above = counts.above - np.bincount(rows[seen > counts.target[rows]], minlength=len(target))
     equal = counts.equal - 1 - np.bincount(rows[seen == counts.target[rows]], minlength=len(target))
@@ -217,10 +215,7 @@ def candidates_for(split: Split, protocols: Sequence[str], folder: str | None = 
 
 
 def save_candidates(path: Path, split: Split, candidates: np.ndarray) -> None:
-    """One line a user: the user, then the candidates, in the data's ids.
-
-    Raises ValueError naming an id that `read_candidates` would misread.
-    """
+    """One line a user: the user, then candidates, in the data's ids. Raises ValueError for an id that is misread."""
     for ids in (split.data.users.ids, split.data.items.ids):
         odd = next((i for i in ids.tolist() if _NO_WORD.search(str(i))), None)
         if odd is not None:

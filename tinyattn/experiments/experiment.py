@@ -129,10 +129,7 @@ class Experiment:
         return {name: picture for name, picture in pictures.items() if has_something(picture)}
 
     def runs(self) -> list[tuple[str, int]]:
-        """(row, seed) of every run in their order: by `late`, then seed by seed, then as `rows`.
-
-        A model that does not depend on a seed has one run.
-        """
+        """(row, seed) of every run: by `late`, then seed by seed, then as `rows`; one of a model that needs no seed."""
         wanted = {key: (row.seeds or row.times * self.seeds) if self.is_trained(key) else 1
                   for key, row in self.rows.items()}  # fmt: skip
         turns = [(key, turn) for turn in range(max(wanted.values())) for key in self.rows if turn < wanted[key]]

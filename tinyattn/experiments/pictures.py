@@ -11,10 +11,7 @@ Line = tuple[Sequence[float], Sequence[float]]          # x, y
 
 @dataclass(frozen=True)
 class Curves:
-    """Panels of named lines; `alt` describes them for screen readers.
-
-    `levels` may give a panel a horizontal line, whose name is `level`.
-    """
+    """Panels of named lines; `alt` is for screen readers; `levels` are horizontal lines, by panel, named `level`."""
 
     alt: str
     x: str

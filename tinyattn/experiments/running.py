@@ -40,10 +40,7 @@ COMPARED = 200           # users whose lists are written
 
 
 def results_of(experiment: Experiment, out: Path) -> Results:
-    """The contents of the finished runs' files, by row.
-
-    Raises FileError for a file of another grid, a damaged file, and two runs on different data.
-    """
+    """The finished runs, by row. Raises FileError for a file of another grid, a damaged one, and runs on other data."""
     results: dict[str, list[dict[str, Any]]] = {key: [] for key in experiment.rows}
     first: dict[tuple[str, str], tuple[Any, Path]] = {}     # (dataset, name): the value of the first file, its path
     for key, seed in experiment.runs():
@@ -261,10 +258,7 @@ def _work_of(path: Path) -> Path:
 
 
 def _starts(work: Path, machine: dict[str, Any]) -> list[dict[str, Any]]:
-    """The machines of a run, with their commit and device, each once and this one last; without a checkpoint, this one.
-
-    Raises FileError for a damaged file.
-    """
+    """The machines of a run, each once, this one last; without a checkpoint this one. FileError for a damaged file."""
     path = work / STARTS
     known = read_json(path) if path.exists() and (work / CHECKPOINT).exists() else []
     if not isinstance(known, list) or not all(map(is_machine, known)):

@@ -46,10 +46,7 @@ def table(
     columns: Sequence[Column],
     more: dict[str, Callable[[Runs], str]] | None = None,
 ) -> list[str]:
-    """A line for each row of `keys`, and below it a line of published numbers in italics, where the row has any.
-
-    `more` are further columns: heading -> cell of a row's runs.
-    """
+    """A line for each row of `keys`, and one of its published numbers; `more` are columns: heading -> cell of runs."""
     more = more or {}
     lines = heading(["seeds", *(f"{protocol} {metric.upper()}" for protocol, metric in columns), *more])
     for key in keys:
@@ -87,10 +84,7 @@ def figures(experiment: Experiment, results: Results) -> list[str]:
 
 
 def level(experiment: Experiment, results: Results, keys: Sequence[str], column: Column) -> list[str]:
-    """A line that names the pairs of rows within twice the larger standard deviation over seeds.
-
-    Trained rows of one seed, whose deviation is unknown, are left out.
-    """
+    """A line that names the pairs of rows within twice the larger standard deviation over seeds, where it is known."""
     known = [key for key in keys if len(results[key]) > 1 or (results[key] and not experiment.is_trained(key))]
     pairs = []
     for one, other in itertools.combinations(known, 2):
@@ -110,10 +104,7 @@ def remarks(experiment: Experiment, results: Results, text: str) -> list[str]:
 
 
 def beyond(results: Results, keys: Sequence[str], titles: dict[str, str], first: str) -> list[str]:
-    """A line for each row with runs: coverage, novelty, popularity, and the overlap of its lists with `first`'s.
-
-    Runs of older versions do not have them, and are left out.
-    """
+    """A line a row: coverage, novelty, popularity, and overlap with `first`'s lists; older runs do not have them."""
     known = {key: [run["beyond"] for run in results[key] if "beyond" in run] for key in (first, *keys)}
     names = ("coverage@10", "novelty", "popularity")
     lines = heading([*names, f"overlap with {titles[first]}"])

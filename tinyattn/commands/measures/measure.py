@@ -36,9 +36,7 @@ class Measure(Protocol):
         """Set defaults of the evaluation. Raises ValueError for flags of another measure."""
 
     def source(self, options: argparse.Namespace) -> Any:
-        """The source of `train`, with `name`, `title` and `describe`; no file is read.
-
-        Raises ValueError for flags that do not go together."""
+        """The source of `train`: `name`, `title`, `describe`; nothing is read. ValueError for conflicting flags."""
 
     def read(self, options: argparse.Namespace) -> tuple[Any, Any, Truth | None]:
         """-> the source; its data, with `sizes` and `fingerprint`; the true distribution, where it is known."""

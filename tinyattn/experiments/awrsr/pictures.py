@@ -124,8 +124,7 @@ def _to_the_end(runs: Runs) -> Line:
 
 
 def _maps(results: Results) -> dict[str, dict[str, list[list[float]]]]:
-    """For each place: the maps of the host and of its M_simp, unrefined and refined; of the first seed that has them.
-    """
+    """For each place: the maps of the host and of its M_simp, unrefined and refined, of the first seed with maps."""
     rows: dict[str, dict[str, list[list[float]]]] = {}
     for place, title in TITLES.items():
         plain, simp = (
