@@ -161,9 +161,7 @@ def add_evaluation(command: Any) -> Any:
     """-> the group of flags, as `add_protocols`."""
     group = add_protocols(command)
     text = f"rows beside the model, of {', '.join(BASELINES)} (default: popularity,markov)"
-    group.add_argument(
-        "--baselines", type=_names(BASELINES), default=argparse.SUPPRESS, metavar="B,B", help=text
-    )
+    group.add_argument("--baselines", type=_names(BASELINES), default=argparse.SUPPRESS, metavar="B,B", help=text)
     return group
 
 

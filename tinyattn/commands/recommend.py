@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from ..data import Interactions
 from ..models.choosing import refuse_k
 from .arguments import add_candidates, add_data, add_history, add_names, add_run
 from .measures import in_the_models_ids
@@ -77,7 +76,9 @@ def _write_many(options: argparse.Namespace) -> None:
     rows = np.arange(data.n_users) if everyone else data.users.numbers(known_ids(options.users, data.users) or []) - 1
     k = min(DEFAULT_K, len(model.items)) if options.k is None else options.k
     refuse_k(k, len(model.items))
-    most = np.minimum(_left(model, data, rows, only), k)             # the length of each user's list
+    may = may_be_given(model, only)
+    seen = [np.sum(may[np.unique(data.sequence(row))]) for row in rows.tolist()]
+    most = np.minimum(np.sum(may) - np.array(seen, dtype=np.int64), k)             # the length of each user's list
     if not most.any():
         raise ValueError("no items are left for any user when seen ones are taken out")
     known = model.users.numbers_or_zero(data.users.ids[rows]) > 0
@@ -111,13 +112,6 @@ def _write_many(options: argparse.Namespace) -> None:
     at_most = "at most " if most.min() < k else ""
     items = "item" if k == 1 else "items"
     print(f"{len(rows):,} users, {at_most}{k} {items} each: {options.out}")
-
-
-def _left(model: Any, data: Interactions, rows: np.ndarray, only: list[str] | None) -> np.ndarray:
-    """The number of items that may be recommended to each of these users: (len(rows),)."""
-    may = may_be_given(model, only)
-    seen = [np.sum(may[np.unique(data.sequence(row))]) for row in rows.tolist()]
-    return np.sum(may) - np.array(seen, dtype=np.int64)
 
 
 def _note_short_lists(most: np.ndarray, k: int) -> None:

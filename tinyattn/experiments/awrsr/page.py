@@ -61,9 +61,10 @@ def awrsr_page(experiment: Experiment, results: Results) -> str:
               ["NDCG@5 less the host's, as a share of that, with 95 % over seeds:"], _gains_by_depth(results),
               table(experiment, results, deeper, COLUMNS, TRAINING)]
     papers = [f"beauty-sasrec-{form}-n20" for form in AT_PAPERS]
+    gains = _against_host(experiment, results, "beauty", "sasrec", AT_PAPERS[1:], "-n20")
     parts += [["## The setting that the paper names for SASRec on Beauty", "", ADDED],
               table(experiment, results, papers, COLUMNS, TRAINING),
-              [BESIDE], _of_papers_setting(experiment, results)]
+              [BESIDE], grid(DIFFERENCE, gains)]
     for name, picture in experiment.shown(results).items():
         parts.append([f"## {FIGURES[name]}", "", f"![{picture.alt}]({name}.png)"])
     parts.append(["How the hosts' settings were found: [awrsr-settings](../awrsr-settings/README.md)."])
@@ -78,10 +79,6 @@ def differences(experiment: Experiment, results: Results, data: str) -> list[str
         rows.append((f"{HOSTS[host][0]}, other seeds beside the first", [_difference(later, first), ""]))
         rows += _against_host(experiment, results, data, host, OF_HOST[host][1:] + LATER[host])
     return grid(DIFFERENCE, rows)
-
-
-def _of_papers_setting(experiment: Experiment, results: Results) -> list[str]:
-    return grid(DIFFERENCE, _against_host(experiment, results, "beauty", "sasrec", AT_PAPERS[1:], "-n20"))
 
 
 def _against_host(
