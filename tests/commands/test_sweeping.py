@@ -12,7 +12,7 @@ from tests.helpers import refuses
 from tinyattn.cli import main
 from tinyattn.commands import collect
 from tinyattn.commands.collect import Found
-from tinyattn.commands.sweep import asked
+from tinyattn.commands.sweep import config_of
 from tinyattn.files import alone_in, write_json
 
 
@@ -89,7 +89,7 @@ BAD = {
     "not together": ("dim = 8\nheads = [2, 3]", "dim 8 is not divisible by heads 3"),
     "a table": ("[dim]\na = 1", "dim is {'a': 1}, expected a number, a text"),
     "no value": ("dim = []", "dim is [], expected a number"),
-    "one grid": ("[grid]\ndim = 8", "grid is one table, expected [[grid]]"),
+    "one grid": ("[grid]\ndim = 8", "grid is one table, expected one or more [[grid]]"),
     "twice": ("[[grid]]\ndim = 8\n[[grid]]\ndim = 8", "has the same run twice: dim = 8"),
     "one folder": ('data = ["a b.txt", "a_b.txt"]', "two runs whose folder would be data=a_b.txt: data = a_b.txt"),
     "two spellings": ('"user-embedding" = true\nuser_embedding = false', "an option is there twice, with - and with _"),
@@ -142,7 +142,7 @@ def finished(folder, ndcg, fingerprint="f", **options):
     folder.mkdir(exist_ok=True)
     (folder / "model.npz").write_bytes(b"")
     source = {"path": options["data"]} if "data" in options else {"world": {"name": "series"}}
-    write_json(folder / "config.json", asked(options) | {"data": source | {"fingerprint": fingerprint, "users": 9}})
+    write_json(folder / "config.json", config_of(options) | {"data": source | {"fingerprint": fingerprint, "users": 9}})
     write_json(folder / "metrics.json", {"model": {"full": {"ndcg@10": ndcg, "hr@10": 2 * ndcg}}})
 
 
@@ -248,5 +248,5 @@ def test_the_commands_run_and_run_again(tmp_path, capsys, monkeypatch):
 
 def test_a_run_without_metrics_is_a_line_of_the_table_too():
     done = Found({"seed": 0}, {("full", "ndcg@10"): 0.5})
-    text = collect._csv({"a": done, "b": Found({"seed": 1}, None, "out of memory")})
-    assert text.splitlines() == ["run,seed,full ndcg@10", "a,0,0.5", "b,1,"]
+    rows = collect._csv({"a": done, "b": Found({"seed": 1}, None, "out of memory")})
+    assert rows == [["run", "seed", "full ndcg@10"], ["a", 0, 0.5], ["b", 1, ""]]
