@@ -50,7 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = arguments or ["--help"]
     size, number = started()
     if size == 1:
-        return _run(arguments)
+        with any_terminal():
+            return _run(arguments)
     try:
         with mpi() as job:
             code, errors = _run_rank(arguments, number)
@@ -71,8 +72,9 @@ def _run_rank(arguments: list[str], number: int) -> tuple[int, str]:
     errors = io.StringIO()
     try:
         if number == 0:
-            return _run(arguments), ""
-        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(errors):
+            with any_terminal():
+                return _run(arguments), ""
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(errors), any_terminal():
             code = _run(arguments)
     except SystemExit as stop:                               # argparse exits
         code = stop.code if isinstance(stop.code, int) else 2
@@ -80,11 +82,6 @@ def _run_rank(arguments: list[str], number: int) -> tuple[int, str]:
 
 
 def _run(arguments: list[str]) -> int:
-    with any_terminal():
-        return _main(arguments)
-
-
-def _main(arguments: list[str]) -> int:
     whole = parser(arguments)
     options, unknown = whole.parse_known_args(arguments)
     module = COMMANDS[options.command]
