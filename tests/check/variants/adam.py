@@ -7,36 +7,36 @@ import numpy as np
 
 STYLES = ("loops", "einsum", "inplace")
 PLANTED = {
-    "no_bias_corr": ("loops", "einsum", "inplace"),
-    "t_from_0": ("loops", "einsum", "inplace"),
-    "v_no_square": ("loops", "einsum", "inplace"),
-    "eps_inside": ("loops", "einsum", "inplace"),
-    "one_correction": ("loops", "einsum", "inplace"),
-    "eps_uncorrected": ("loops", "einsum", "inplace"),
-    "sign_plus": ("loops", "einsum", "inplace"),
-    "gradient_changed": ("loops", "einsum", "inplace"),
-    "m_not_stored": ("loops", "einsum", "inplace"),
-    "betas_swapped": ("loops", "einsum", "inplace"),
-    "lr_ignored": ("loops", "einsum", "inplace"),
-    "nesterov": ("loops", "einsum", "inplace"),
-    "sqrt_missing": ("loops", "einsum", "inplace"),
-    "float32_state": ("loops", "einsum", "inplace"),
-    "l2_decay": ("loops", "einsum", "inplace"),
-    "amsgrad": ("loops", "einsum", "inplace"),
-    "decoupled_decay": ("loops", "einsum", "inplace"),
-    "old_m": ("loops", "einsum", "inplace"),
-    "gradient_clipped": ("loops", "einsum", "inplace"),
-    "zero_gradient_skipped": ("loops", "einsum", "inplace"),
-    "eps_fixed": ("loops", "einsum", "inplace"),
-    "correction_of_beta1": ("loops", "einsum", "inplace"),
-    "correction_first_step_only": ("loops", "einsum", "inplace"),
-    "own_counter": ("loops", "einsum", "inplace"),
-    "v_not_stored": ("loops", "einsum", "inplace"),
-    "v_of_all": ("loops", "einsum", "inplace"),
-    "m_not_averaged": ("loops", "einsum", "inplace"),
+    "no_bias_corr": ("loops",),
+    "t_from_0": ("loops",),
+    "v_no_square": ("loops",),
+    "eps_inside": ("loops",),
+    "one_correction": ("loops",),
+    "eps_uncorrected": ("loops",),
+    "sign_plus": ("loops",),
+    "gradient_changed": ("loops",),
+    "m_not_stored": ("loops",),
+    "betas_swapped": ("loops",),
+    "lr_ignored": ("loops",),
+    "nesterov": ("loops",),
+    "sqrt_missing": ("loops",),
+    "float32_state": ("loops",),
+    "l2_decay": ("loops",),
+    "amsgrad": ("loops",),
+    "decoupled_decay": ("loops",),
+    "old_m": ("loops",),
+    "gradient_clipped": ("loops",),
+    "zero_gradient_skipped": ("loops",),
+    "eps_fixed": ("loops",),
+    "correction_of_beta1": ("loops",),
+    "correction_first_step_only": ("loops",),
+    "own_counter": ("loops",),
+    "v_not_stored": ("loops",),
+    "v_of_all": ("loops",),
+    "m_not_averaged": ("loops",),
     "copy_of_strided": ("einsum", "inplace"),
-    "last_entry_missed": ("loops", "einsum", "inplace"),
-    "v_centred": ("loops", "einsum", "inplace"),
+    "last_entry_missed": ("loops",),
+    "v_centred": ("loops",),
 }
 INVENTED = {
     "amsgrad": "v never falls: the larger of the old and the new value is kept",
@@ -146,87 +146,29 @@ def _einsum(bug):
     """Both moments as one linear map; the corrections drawn into the step's length (Kingma & Ba's last remark)."""
     calls = [0]
 
-    def adam(vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8):
+    def adam(vector, gradient, moments, step, *, lr=0.001, beta1=0.9, beta2=0.98, eps=1e-08):
         dtype = vector.dtype
         before = np.stack([moments.m, moments.v])
         calls[0] += 1
-        if bug == "own_counter":
-            step = calls[0]
-        if bug == "t_from_0":
-            step = step + 1
-        if bug == "lr_ignored":
-            lr = 1.0
-        if bug == "eps_fixed":
-            eps = 1e-8
         if bug == "copy_of_strided":
             vector = np.ascontiguousarray(vector)
         g = gradient
-        if bug == "gradient_clipped":
-            g = np.clip(g, -1, 1)
-        if bug == "l2_decay":
-            g = g + _DECAY * vector
-        if bug == "gradient_changed":
-            gradient *= 0.5
-            g = 2 * gradient
-        betas = (beta2, beta1) if bug == "betas_swapped" else (beta1, beta2)
+        betas = (beta1, beta2)
         decay = np.array(betas, dtype)
         gain = np.array([1 - betas[0], 1 - betas[1]], dtype)
-        if bug == "m_not_averaged":
-            gain[0] = 1
         powers = np.stack([g, g * g])
-        if bug == "v_no_square":
-            powers[1] = np.abs(g)
-        if bug == "v_of_all":
-            powers[1] = np.mean(g * g) if g.size else 0
-        if bug == "v_centred":
-            powers[1] = np.square(g - decay[0] * before[0] - gain[0] * g)
         after = np.einsum("s,sp->sp", decay, before) + np.einsum("s,sp->sp", gain, powers)
-        if bug == "amsgrad":
-            after[1] = np.maximum(after[1], before[1])
-        if bug == "zero_gradient_skipped":
-            after = np.where(g == 0, before, after)
         m, v = after
-        if bug == "old_m":
-            m = before[0]
-        if bug == "nesterov":
-            m = decay[0] * m + gain[0] * g
         step = int(step)
-        seen1, seen2 = 1 - betas[0] ** step, 1 - betas[1] ** step
-        if bug == "no_bias_corr":
-            seen1, seen2 = 1.0, 1.0
-        if bug == "correction_first_step_only" and step != 1:
-            seen1, seen2 = 1.0, 1.0
-        if bug == "one_correction":
-            seen2 = 1.0
-        if bug == "correction_of_beta1":
-            seen2 = seen1
+        seen1, seen2 = (1 - betas[0] ** step, 1 - betas[1] ** step)
         root = math.sqrt(seen2)
         length = lr * root / seen1
         below = np.sqrt(v) + eps * root
-        if bug == "eps_inside":
-            below = np.sqrt(v + eps * seen2)
-        if bug == "eps_uncorrected":
-            below = np.sqrt(v) + eps
-        if bug == "sqrt_missing":
-            length = lr * seen2 / seen1
-            below = v + eps * seen2
         move = -length * (m / below)
-        if bug == "sign_plus":
-            move = -move
-        if bug == "decoupled_decay":
-            move = move - lr * _DECAY * vector
-        if bug == "zero_gradient_skipped":
-            move = np.where(g == 0, 0, move)
         end = g.size
-        if bug == "last_entry_missed" and end > 1:
-            end -= end % 2
         vector[:end] = vector[:end] + move[:end].astype(dtype)
-        if bug == "float32_state":
-            after = after.astype(np.float32)
-        if bug != "m_not_stored":
-            moments.m[:end] = after[0, :end]
-        if bug not in ("m_not_stored", "v_not_stored"):
-            moments.v[:end] = after[1, :end]
+        moments.m[:end] = after[0, :end]
+        moments.v[:end] = after[1, :end]
 
     return adam
 
@@ -235,92 +177,30 @@ def _inplace(bug):
     """The moments are written first; one float64 buffer then becomes the step."""
     calls = [0]
 
-    def adam(vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8):
+    def adam(vector, gradient, moments, step, *, lr=0.001, beta1=0.9, beta2=0.98, eps=1e-08):
         m, v = moments
         calls[0] += 1
         t = int(step)
-        if bug == "own_counter":
-            t = calls[0]
-        if bug == "t_from_0":
-            t -= 1
-        if bug == "betas_swapped":
-            beta1, beta2 = beta2, beta1
-        if bug == "lr_ignored":
-            lr = 1e-3
-        if bug == "eps_fixed":
-            eps = 1e-8
         if bug == "copy_of_strided":
             vector = np.require(vector, requirements="C")
-        g = gradient if bug == "gradient_changed" else gradient.astype(np.float64)
-        if bug == "gradient_clipped":
-            np.clip(g, -1, 1, out=g)
-        if bug == "l2_decay":
-            g += _DECAY * vector
-        untouched = (vector.copy(), m.copy(), v.copy())
-        if bug == "m_not_stored":
-            m, v = m.copy(), v.copy()
-        if bug == "v_not_stored":
-            v = v.copy()
+        g = gradient.astype(np.float64)
+        (vector.copy(), m.copy(), v.copy())
         work = np.array(g, dtype=np.float64)
-        work *= 1 if bug == "m_not_averaged" else 1 - beta1
+        work *= 1 - beta1
         np.multiply(m, beta1, out=m)
         np.add(m, work, out=m, casting="same_kind")
-        if bug == "v_centred":
-            g -= m
-        if bug == "v_no_square":
-            np.abs(g, out=g)
-        elif bug == "gradient_changed":
-            g *= g
-        else:
-            np.square(g, out=g)
-        if bug == "v_of_all" and g.size:
-            g.fill(g.mean())
+        np.square(g, out=g)
         work[...] = g
         work *= 1 - beta2
         np.multiply(v, beta2, out=v)
         np.add(v, work, out=v, casting="same_kind")
-        if bug == "amsgrad":
-            np.maximum(v, untouched[2], out=v)
-        if bug == "float32_state":
-            m[...] = m.astype(np.float32)
-            v[...] = v.astype(np.float32)
-        seen1, seen2 = -math.expm1(t * math.log(beta1)) if beta1 else 1.0, 1 - beta2**t
-        if bug == "no_bias_corr" or (bug == "correction_first_step_only" and t > 1):
-            seen1 = seen2 = 1.0
-        if bug == "one_correction":
-            seen2 = 1.0
-        if bug == "correction_of_beta1":
-            seen2 = seen1
+        seen1, seen2 = (-math.expm1(t * math.log(beta1)) if beta1 else 1.0, 1 - beta2**t)
         work[...] = v
-        if bug == "t_from_0" and seen2 == 0:
-            seen1 = seen2 = 1.0
-        if bug != "eps_uncorrected":
-            work /= seen2
-        if bug == "eps_inside":
-            work += eps
-        if bug != "sqrt_missing":
-            np.sqrt(work, out=work)
-        if bug != "eps_inside":
-            work += eps
-        if bug == "eps_uncorrected":
-            work /= math.sqrt(seen2)
-        if bug == "old_m":
-            np.divide(untouched[1], work, out=work)
-        elif bug == "nesterov":
-            np.divide(beta1 * m + (1 - beta1) * gradient, work, out=work)
-        else:
-            np.divide(m, work, out=work)
+        work /= seen2
+        np.sqrt(work, out=work)
+        work += eps
+        np.divide(m, work, out=work)
         work *= lr / seen1
-        if bug == "sign_plus":
-            np.negative(work, out=work)
-        if bug == "decoupled_decay":
-            work += lr * _DECAY * vector
-        if bug == "last_entry_missed" and work.size > 1 and work.size % 2:
-            work[-1] = 0
-            m[-1], v[-1] = untouched[1][-1], untouched[2][-1]
         np.subtract(vector, work, out=vector, casting="same_kind")
-        if bug == "zero_gradient_skipped":
-            for array, old in zip((vector, m, v), untouched, strict=True):
-                np.copyto(array, old, where=gradient == 0)
 
     return adam

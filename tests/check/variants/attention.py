@@ -9,70 +9,70 @@ import numpy as np
 STYLES = ("loops", "einsum", "inplace")
 
 PLANTED = {
-    "no_scale": ("loops", "einsum", "inplace"),
-    "scale_d": ("loops", "einsum", "inplace"),
-    "scale_mult": ("loops", "einsum", "inplace"),
+    "no_scale": ("loops",),
+    "scale_d": ("loops",),
+    "scale_mult": ("loops",),
     "scale_np64": ("einsum", "inplace"),
-    "mask_inverted": ("loops", "einsum", "inplace"),
-    "off_by_one_mask": ("loops", "einsum", "inplace"),
-    "off_by_one_peek": ("loops", "einsum", "inplace"),
-    "mask_after_softmax": ("loops", "einsum", "inplace"),
-    "fill_-1e9": ("loops", "einsum", "inplace"),
-    "add_-1e9": ("loops", "einsum", "inplace"),
-    "mult_mask_logits": ("loops", "einsum", "inplace"),
-    "nan_row": ("loops", "einsum", "inplace"),
-    "fill_-30": ("loops", "einsum", "inplace"),
-    "softmax_axis": ("loops", "inplace"),
-    "no_rowmax": ("loops", "einsum", "inplace"),
-    "global_max": ("loops", "einsum", "inplace"),
-    "softmax_flat": ("loops", "inplace"),
-    "drop_renorm": ("loops", "einsum", "inplace"),
-    "bias_before_scale": ("loops", "einsum", "inplace"),
-    "weights_after_dropout": ("loops", "einsum", "inplace"),
-    "dv_undropped": ("loops", "einsum", "inplace"),
-    "dv_noT": ("loops", "einsum"),
-    "drop_mask_missing": ("loops", "einsum", "inplace"),
-    "rowsum_missing": ("loops", "einsum", "inplace"),
-    "rowsum_axis": ("loops", "inplace"),
-    "softmax_diag": ("loops", "einsum", "inplace"),
-    "rowsum_from_pd": ("loops", "inplace"),
-    "backward_no_scale": ("loops", "einsum", "inplace"),
-    "no_scale_dk": ("loops", "einsum", "inplace"),
-    "dk_noT": ("loops", "einsum"),
-    "swap_qk": ("loops", "einsum", "inplace"),
-    "dbias_batch": ("loops", "einsum", "inplace"),
-    "dbias_scaled": ("loops", "einsum", "inplace"),
-    "scale_e": ("loops", "einsum"),
-    "scale_ignored": ("loops", "inplace"),
-    "scale_falsy": ("loops", "einsum"),
+    "mask_inverted": ("loops",),
+    "off_by_one_mask": ("loops",),
+    "off_by_one_peek": ("loops",),
+    "mask_after_softmax": ("loops",),
+    "fill_-1e9": ("loops",),
+    "add_-1e9": ("loops",),
+    "mult_mask_logits": ("loops",),
+    "nan_row": ("loops",),
+    "fill_-30": ("loops",),
+    "softmax_axis": ("loops",),
+    "no_rowmax": ("loops",),
+    "global_max": ("loops",),
+    "softmax_flat": ("loops",),
+    "drop_renorm": ("loops",),
+    "bias_before_scale": ("loops",),
+    "weights_after_dropout": ("loops",),
+    "dv_undropped": ("loops",),
+    "dv_noT": ("loops",),
+    "drop_mask_missing": ("loops",),
+    "rowsum_missing": ("loops",),
+    "rowsum_axis": ("loops",),
+    "softmax_diag": ("loops",),
+    "rowsum_from_pd": ("loops",),
+    "backward_no_scale": ("loops",),
+    "no_scale_dk": ("loops",),
+    "dk_noT": ("loops",),
+    "swap_qk": ("loops",),
+    "dbias_batch": ("loops",),
+    "dbias_scaled": ("loops",),
+    "scale_e": ("loops",),
+    "scale_ignored": ("loops",),
+    "scale_falsy": ("loops",),
     "scale_twice": ("einsum", "inplace"),
-    "no_drop_rescale": ("loops", "einsum", "inplace"),
-    "keep_ignored_at_rate_0": ("loops", "einsum", "inplace"),
-    "keep_first_lead": ("loops", "inplace"),
+    "no_drop_rescale": ("loops",),
+    "keep_ignored_at_rate_0": ("loops",),
+    "keep_first_lead": ("loops",),
     "keep_row_shared": ("einsum", "inplace"),
     "mask_first_lead": ("einsum", "inplace"),
-    "mask_square_T": ("loops", "inplace"),
-    "mask_1d_queries": ("loops", "einsum"),
-    "causal_when_square": ("loops", "einsum"),
-    "keys_up_to_n": ("loops", "inplace"),
-    "single_key": ("loops", "einsum"),
-    "bias_only_with_mask": ("loops", "inplace"),
+    "mask_square_T": ("loops",),
+    "mask_1d_queries": ("loops",),
+    "causal_when_square": ("loops",),
+    "keys_up_to_n": ("loops",),
+    "single_key": ("loops",),
+    "bias_only_with_mask": ("loops",),
     "bias_first_row": ("einsum", "inplace"),
     "acc_not_rescaled": ("einsum",),
     "shared_buffer": ("einsum", "inplace"),
     "writes_q": ("einsum", "inplace"),
     "float32_inside": ("einsum", "inplace"),
-    "weights_wide": ("loops", "inplace"),
-    "dp_no_rescale": ("loops", "einsum", "inplace"),
-    "dv_no_rescale": ("loops", "einsum", "inplace"),
+    "weights_wide": ("loops",),
+    "dp_no_rescale": ("loops",),
+    "dv_no_rescale": ("loops",),
     "dbias_mean": ("einsum", "inplace"),
-    "dbias_first_lead": ("loops", "inplace"),
+    "dbias_first_lead": ("loops",),
     "dbias_always": ("einsum", "inplace"),
-    "three_gradients": ("loops", "inplace"),
-    "backward_scale_default": ("loops", "einsum", "inplace"),
+    "three_gradients": ("loops",),
+    "backward_scale_default": ("loops",),
     "backward_writes_weights": ("einsum", "inplace"),
     "backward_last_weights": ("einsum", "inplace"),
-    "dk_scaled_twice": ("loops", "inplace"),
+    "dk_scaled_twice": ("loops",),
 }
 
 INVENTED = {
@@ -330,8 +330,6 @@ def _einsum(bug):
 
     def score(q, k, c, bias):
         s = np.einsum("...id,...jd->...ij", q, k)
-        if bug == "bias_before_scale" and bias is not None:
-            return (s + bias) * c
         s = s * c
         return s if bias is None else s + bias
 
@@ -350,15 +348,6 @@ def _einsum(bug):
             bias = np.broadcast_to(bias, shape)[..., :1, :]
         s = score(q, k, c, bias)
         hidden = None
-        if bug in ("fill_-1e9", "fill_-30", "mult_mask_logits"):
-            fill = {"fill_-1e9": -1e9, "fill_-30": -30.0, "mult_mask_logits": 0.0}[bug]
-            s, see = np.where(see, s, fill), np.ones_like(see)
-        if bug == "add_-1e9":
-            s, see = s + np.where(see, 0.0, -1e9).astype(s.dtype), np.ones_like(see)
-        if bug == "single_key" and shape[-1] == 1:
-            see = np.ones_like(see)
-        if bug == "mask_after_softmax":
-            hidden, see = ~see, np.ones_like(see)
         s = np.where(see, s, -np.inf)
         gate = _gate(keep, rate, shape, s.dtype, bug)
         top = np.full(shape[:-1], -np.inf, s.dtype)
@@ -367,48 +356,35 @@ def _einsum(bug):
         for start in range(0, shape[-1], tile):
             some = slice(start, start + tile)
             higher = np.maximum(top, np.max(s[..., some], axis=-1))
-            if bug == "global_max":
-                higher = np.full(shape[:-1], np.max(s, initial=-np.inf), s.dtype)
             safe = np.where(higher == -np.inf, 0, higher)
-            if bug == "no_rowmax":
-                safe = np.zeros_like(safe)
-            with np.errstate(over="warn" if bug == "no_rowmax" else "ignore"):
+            with np.errstate(over="ignore"):
                 shrink = np.exp(np.minimum(top - safe, 0))
                 powers = np.exp(s[..., some] - safe[..., None])
             taken = powers if gate is None else powers * gate[..., some]
             if hidden is not None:
                 taken = np.where(hidden[..., some], 0, taken)
-            part = taken if bug == "drop_renorm" else powers
-            if bug == "no_rowmax":
-                shrink = np.ones_like(shrink)
+            part = powers
             total = total * shrink + np.einsum("...j->...", part)
             out = (out if bug == "acc_not_rescaled" else out * shrink[..., None]) + np.einsum(
                 "...ij,...je->...ie", taken, v[..., some, :]
             )
             top = higher
-        top = np.zeros_like(top) if bug == "no_rowmax" else np.where(top == -np.inf, 0, top)
-        if bug != "nan_row":
-            total = np.where(total == 0, 1, total)
-        if bug == "drop_renorm":
-            full = np.einsum("...j->...", np.exp(s - top[..., None]))
-            weights = np.exp(s - top[..., None]) / np.where(full == 0, 1, full)[..., None]
-        else:
-            with np.errstate(over="ignore"):
-                weights = np.exp(s - top[..., None]) / total[..., None]
+        top = np.where(top == -np.inf, 0, top)
+        total = np.where(total == 0, 1, total)
+        with np.errstate(over="ignore"):
+            weights = np.exp(s - top[..., None]) / total[..., None]
         out = out / total[..., None]
         if hidden is not None:
             weights = np.where(hidden, 0, weights)
-        if bug == "weights_after_dropout" and gate is not None:
-            weights = weights * gate
         if bug != "scale_np64":
-            out, weights = out.astype(dtype, copy=False), weights.astype(dtype, copy=False)
+            out, weights = (out.astype(dtype, copy=False), weights.astype(dtype, copy=False))
         if bug == "backward_last_weights":
             kept["weights"] = weights.copy()
         if bug == "shared_buffer":
             buffer = kept.setdefault((weights.shape, weights.dtype), np.empty_like(weights))
             buffer[...] = weights
-            return out, buffer
-        return out, weights
+            return (out, buffer)
+        return (out, weights)
 
     def shrink_to(x, shape):
         """Sum x over the axes along which `shape` was broadcast."""
@@ -421,43 +397,28 @@ def _einsum(bug):
 
     def attention_backward(dout, q, k, v, weights, bias=None, keep=None, rate=0.0, scale=None):
         wrong = bug if bug in ("scale_np64", "scale_twice") else None
-        c = _factor(q, v, None if bug == "backward_scale_default" else scale, wrong)
+        c = _factor(q, v, scale, wrong)
         if bug == "backward_last_weights" and kept.get("weights", dout).shape == weights.shape:
             weights = kept["weights"]
         gate = _gate(keep, rate, weights.shape, weights.dtype, bug)
         taken = weights if gate is None else weights * gate
         dp = np.einsum("...ie,...je->...ij", dout, v)
-        if bug == "dp_no_rescale" and gate is not None:
-            dp = dp * (gate > 0)
-        elif bug != "drop_mask_missing" and gate is not None:
+        if gate is not None:
             dp = dp * gate
-        if bug == "dv_undropped":
-            taken = weights
-        if bug == "dv_no_rescale" and gate is not None:
-            taken = weights * (gate > 0)
-        dv = np.einsum("...ji,...je->...ie" if bug != "dv_noT" else "...ij,...je->...ie", taken, dout)
+        dv = np.einsum("...ji,...je->...ie", taken, dout)
         jacobian = weights[..., None] * np.eye(weights.shape[-1], dtype=weights.dtype)
-        if bug == "softmax_diag":
-            jacobian = jacobian - jacobian * jacobian
-        elif bug != "rowsum_missing":
-            jacobian = jacobian - weights[..., :, None] * weights[..., None, :]
+        jacobian = jacobian - weights[..., :, None] * weights[..., None, :]
         ds = np.einsum("...a,...ab->...b", dp, jacobian)
         if bug == "backward_writes_weights":
             weights[...] = ds
-        unit = 1.0 if bug == "backward_no_scale" else c
+        unit = c
         dq = np.einsum("...ij,...jd->...id", ds * unit, k)
-        if bug == "no_scale_dk":
-            unit = 1.0
-        dk = np.einsum("...ij,...id->...jd" if bug != "dk_noT" else "...ij,...jd->...id", ds * unit, q)
-        if bug == "swap_qk":
-            dq, dk = dk, dq
+        dk = np.einsum("...ij,...id->...jd", ds * unit, q)
         if bias is None:
-            return dq, dk, dv, (ds if bug == "dbias_always" else None)
-        if bug == "dbias_scaled":
-            ds = ds * c
-        return dq, dk, dv, (ds if bug == "dbias_batch" else shrink_to(ds, bias.shape))
+            return (dq, dk, dv, ds if bug == "dbias_always" else None)
+        return (dq, dk, dv, shrink_to(ds, bias.shape))
 
-    return attention, attention_backward
+    return (attention, attention_backward)
 
 
 def _inplace(bug):
@@ -469,28 +430,18 @@ def _inplace(bug):
 
     def weigh(s, see):
         """Turn scores into weights, in place."""
-        fill = {"fill_-1e9": -1e9, "fill_-30": -30.0, "mult_mask_logits": 0.0}
+        fill = {"fill_-1e9": -1000000000.0, "fill_-30": -30.0, "mult_mask_logits": 0.0}
         hide = ~see
-        if bug in fill:
-            s[hide] = fill[bug]
-        elif bug == "add_-1e9":
-            s[hide] -= 1e9
-        elif bug != "mask_after_softmax":
-            s[hide] = -np.inf
-        axis = {"softmax_axis": -2, "softmax_flat": None}.get(bug, -1)
-        top = s.max(axis=None if bug == "global_max" else axis, keepdims=True, initial=-np.inf)
-        if bug != "nan_row":
-            top[top == -np.inf] = 0.0
-        if bug == "no_rowmax":
-            top[...] = 0.0
-        with np.errstate(over="warn" if bug == "no_rowmax" else "ignore"):
+        s[hide] = fill.get(bug, -np.inf)
+        axis = -1
+        top = s.max(axis=axis, keepdims=True, initial=-np.inf)
+        top[top == -np.inf] = 0.0
+        with np.errstate(over="ignore"):
             s -= top
         np.exp(s, out=s)
         total = s.sum(axis=axis, keepdims=True)
         total[total == 0] = 1.0
         s /= total
-        if bug == "mask_after_softmax":
-            s[hide] = 0.0
 
     def attention(q, k, v, mask=None, bias=None, keep=None, rate=0.0, scale=None):
         c = _factor(q, v, scale, bug)
@@ -499,35 +450,29 @@ def _inplace(bug):
         scaled *= c
         s = np.matmul(scaled, wide(k).swapaxes(-1, -2))
         see = _sight(mask, s.shape, bug)
-        if bias is not None and not (bug == "bias_only_with_mask" and mask is None):
+        if bias is not None:
             extra = np.broadcast_to(bias, s.shape)
             if bug == "bias_first_row":
                 extra = extra[..., :1, :]
-            np.add(s, extra * c if bug == "bias_before_scale" else extra, out=s)
+            np.add(s, extra, out=s)
         weigh(s, see)
         gate = _gate(keep, rate, s.shape, s.dtype, bug)
-        weights = s.copy() if bug == "weights_wide" else s.astype(dtype)
+        weights = s.astype(dtype)
         if gate is not None:
             s *= gate
-        if bug == "drop_renorm" and gate is not None:
-            total = s.sum(axis=-1, keepdims=True)
-            total[total == 0] = 1.0
-            s /= total
-        if bug == "weights_after_dropout":
-            weights = s.astype(dtype)
         out = np.matmul(s, wide(v)).astype(dtype)
         if bug == "backward_last_weights":
             kept["weights"] = weights.copy()
         if bug == "shared_buffer":
             buffer = kept.setdefault((weights.shape, weights.dtype), np.empty_like(weights))
             np.copyto(buffer, weights)
-            return out, buffer
-        return out, weights
+            return (out, buffer)
+        return (out, weights)
 
     def reduce_to(x, shape):
         """Sum x over the axes along which `shape` was broadcast, one after the other."""
         while x.ndim > len(shape):
-            x = x[0] if bug == "dbias_first_lead" and len(x) else np.add.reduce(x, axis=0)
+            x = np.add.reduce(x, axis=0)
             x = np.asarray(x)
         for axis, size in enumerate(shape):
             if size == 1 and x.shape[axis] != 1:
@@ -539,65 +484,35 @@ def _inplace(bug):
 
     def attention_backward(dout, q, k, v, weights, bias=None, keep=None, rate=0.0, scale=None):
         follows = ("no_scale", "scale_d", "scale_mult", "scale_np64")
-        c = _factor(q, v, None if bug == "backward_scale_default" else scale, bug if bug in follows else None)
+        c = _factor(q, v, scale, bug if bug in follows else None)
         dtype = (q * c).dtype if bug == "scale_np64" else q.dtype
         if bug == "backward_last_weights" and kept.get("weights", dout).shape == weights.shape:
             weights = kept["weights"]
-        up, p, values = wide(dout), wide(weights), wide(v)
-        gate = _gate(keep, rate, p.shape, p.dtype, None if bug == "no_drop_rescale" else bug)
+        up, p, values = (wide(dout), wide(weights), wide(v))
+        gate = _gate(keep, rate, p.shape, p.dtype, bug)
         dropped = p.copy() if gate is None else p * gate
         out = np.matmul(dropped, values)
         ds = np.matmul(up, values.swapaxes(-1, -2))
-        if bug == "dp_no_rescale" and gate is not None:
-            ds *= gate > 0
-        elif bug != "drop_mask_missing" and gate is not None:
+        if gate is not None:
             ds *= gate
-        if bug == "rowsum_from_pd":
-            mean = np.sum(dropped * ds, axis=-1, keepdims=True)
-        elif bug == "rowsum_axis":
-            mean = np.sum(p * ds, axis=-2, keepdims=True)
-        elif bug == "drop_mask_missing":
-            mean = np.sum(p * ds, axis=-1, keepdims=True)
-        else:
-            out *= up
-            mean = np.sum(out, axis=-1, keepdims=True)
-        if bug == "dp_no_rescale":
-            mean = np.sum(p * ds, axis=-1, keepdims=True)
-        if bug == "rowsum_missing":
-            mean[...] = 0.0
-        if bug == "softmax_diag":
-            ds *= 1.0 - p
-        else:
-            ds -= mean
+        out *= up
+        mean = np.sum(out, axis=-1, keepdims=True)
+        ds -= mean
         ds *= p
         if bug == "backward_writes_weights":
             weights[...] = ds
-        if bug == "dv_undropped":
-            dropped = p
-        if bug == "dv_no_rescale" and gate is not None:
-            dropped = p * (gate > 0)
         dv = np.matmul(dropped.swapaxes(-1, -2), up).astype(dtype)
         dbias = None
         if bias is None and bug == "dbias_always":
             dbias = ds.astype(dtype)
         if bias is not None:
-            dbias = ds * c if bug == "dbias_scaled" else ds.copy()
-            if bug != "dbias_batch":
-                dbias = reduce_to(dbias, bias.shape)
+            dbias = ds.copy()
+            dbias = reduce_to(dbias, bias.shape)
             dbias = dbias.astype(bias.dtype)
-        unscaled = ds.copy()
-        if bug != "backward_no_scale":
-            ds *= c
+        ds.copy()
+        ds *= c
         dq = np.matmul(ds, wide(k)).astype(dtype)
-        if bug == "no_scale_dk":
-            ds = unscaled
-        if bug == "dk_scaled_twice":
-            ds *= c
         dk = np.matmul(ds.swapaxes(-1, -2), wide(q)).astype(dtype)
-        if bug == "swap_qk":
-            dq, dk = dk, dq
-        if bug == "three_gradients" and bias is None:
-            return dq, dk, dv
-        return dq, dk, dv, dbias
+        return (dq, dk, dv, dbias)
 
-    return attention, attention_backward
+    return (attention, attention_backward)

@@ -7,34 +7,34 @@ import numpy as np
 
 STYLES = ("loops", "einsum", "inplace")
 PLANTED = {
-    "naive_sigmoid_log": ("loops", "einsum", "inplace"),
-    "targets_ignored_second_term": ("loops", "einsum", "inplace"),
-    "div_all": ("loops", "einsum", "inplace"),
-    "weights_ignored": ("loops", "einsum", "inplace"),
-    "hard_targets": ("loops", "einsum", "inplace"),
-    "sum_not_mean": ("loops", "einsum", "inplace"),
-    "swapped": ("loops", "einsum", "inplace"),
-    "extra_sigmoid_derivative": ("loops", "einsum", "inplace"),
-    "no_div": ("loops", "einsum", "inplace"),
-    "dloss_missing": ("loops", "einsum", "inplace"),
-    "overflow_backward": ("loops", "einsum", "inplace"),
-    "total_at_least_one": ("loops", "einsum", "inplace"),
-    "zero_weights_nan": ("loops", "einsum", "inplace"),
-    "clipped_logits": ("loops", "einsum", "inplace"),
-    "log_clamped": ("loops", "einsum", "inplace"),
-    "smoothed_targets": ("loops", "einsum", "inplace"),
-    "zeros_ignored": ("loops", "einsum", "inplace"),
-    "softplus_threshold": ("loops", "einsum", "inplace"),
-    "weights_positive_only": ("loops", "einsum", "inplace"),
-    "max_missing": ("loops", "einsum", "inplace"),
-    "mean_of_means": ("loops", "einsum", "inplace"),
-    "memory_order": ("loops", "einsum", "inplace"),
-    "widened": ("loops", "einsum", "inplace"),
-    "branch_missing": ("loops", "einsum", "inplace"),
-    "inputs_changed": ("loops", "einsum", "inplace"),
-    "shared_buffer": ("loops", "einsum", "inplace"),
-    "backward_div_all": ("loops", "einsum", "inplace"),
-    "backward_weights_twice": ("loops", "einsum", "inplace"),
+    "naive_sigmoid_log": ("loops",),
+    "targets_ignored_second_term": ("loops",),
+    "div_all": ("loops",),
+    "weights_ignored": ("loops",),
+    "hard_targets": ("loops",),
+    "sum_not_mean": ("loops",),
+    "swapped": ("loops",),
+    "extra_sigmoid_derivative": ("loops",),
+    "no_div": ("loops",),
+    "dloss_missing": ("loops",),
+    "overflow_backward": ("loops",),
+    "total_at_least_one": ("loops",),
+    "zero_weights_nan": ("loops",),
+    "clipped_logits": ("loops",),
+    "log_clamped": ("loops",),
+    "smoothed_targets": ("loops",),
+    "zeros_ignored": ("loops",),
+    "softplus_threshold": ("loops",),
+    "weights_positive_only": ("loops",),
+    "max_missing": ("loops",),
+    "mean_of_means": ("loops",),
+    "memory_order": ("loops",),
+    "widened": ("loops",),
+    "branch_missing": ("loops",),
+    "inputs_changed": ("loops",),
+    "shared_buffer": ("loops",),
+    "backward_div_all": ("loops",),
+    "backward_weights_twice": ("loops",),
 }
 INVENTED = {
     "total_at_least_one": "divides by max(sum of weights, 1): wrong only where the weights sum to less than 1",
@@ -176,101 +176,51 @@ def _loops(bug):
 
 def _einsum(bug):
     """The softmax cross-entropy of two classes, with the logits z and 0."""
-    buffers = {}
 
     def classes(targets, bug):
         """The true probabilities of the two classes, (2, ...)."""
-        if bug == "memory_order":
-            targets = targets.ravel(order="K").reshape(targets.shape)
-        if bug == "hard_targets":
-            targets = np.rint(targets)
-        if bug == "smoothed_targets":
-            targets = np.clip(targets, 0.01, 0.99)
-        if bug == "swapped":
-            return np.stack([1 - targets, targets])
         return np.stack([targets, 1 - targets])
 
     def log_p(z, bug):
         """The log-probabilities of the two classes, (2, ...)."""
-        if bug == "clipped_logits":
-            z = np.clip(z, -20, 20)
-        if bug == "naive_sigmoid_log":
-            s = 1 / (1 + np.exp(-z))
-            return np.stack([np.log(s), np.log(1 - s)])
         below = np.stack([np.minimum(z, 0), np.minimum(-z, 0)])
-        if bug == "max_missing":
-            below = np.stack([np.zeros_like(z), -z])
         far = -np.abs(z)
         rest = np.log1p(np.exp(far))
-        if bug == "softplus_threshold":
-            rest = np.where(far < -15, np.zeros_like(rest), rest)
         result = below - rest
-        return np.maximum(result, -100) if bug == "log_clamped" else result
+        return result
 
     def shares(weights, targets, bug):
         dtype = targets.dtype
         w = np.ones(targets.shape, dtype)
-        if weights is not None and bug != "weights_ignored":
+        if weights is not None:
             w = np.array(weights)
-        if bug == "zeros_ignored":
-            w = w * (targets != 0)
-        if bug == "mean_of_means" and targets.ndim >= 2:
-            each = np.einsum("...i->...", w)[..., None]
-            return w / np.where(each == 0, 1, each).astype(dtype) / max(each.size, 1)
         total = np.einsum("i->", np.reshape(w, -1))
-        if bug in ("div_all", "backward_div_all"):
-            total = max(w.size, 1)
-        if bug in ("sum_not_mean", "no_div"):
-            return w
-        if bug == "total_at_least_one":
-            total = max(float(total), 1.0)
-        if bug == "backward_weights_twice":
-            w = np.einsum("...,...->...", w, w)
-        if total == 0 and bug != "zero_weights_nan":
+        if total == 0:
             return np.zeros(targets.shape, dtype)
         return w / dtype.type(total)
 
     def bce_with_logits(z, targets, weights=None):
-        z, targets = np.asarray(z), np.asarray(targets)
+        z, targets = (np.asarray(z), np.asarray(targets))
         share = shares(weights, targets, None if bug in _BACKWARD_ONLY else bug)
         both = np.stack([share, share])
-        if bug == "weights_positive_only":
-            both[1] = 1 / max(z.size, 1)
         true = classes(targets, bug)
-        if bug == "targets_ignored_second_term":
-            true[1] = 0
         two = (2, z.size)
         loss = -np.einsum("ci,ci,ci->", both.reshape(two), true.reshape(two), log_p(z, bug).reshape(two))
-        return np.float64(loss) if bug == "widened" else z.dtype.type(loss)
+        return z.dtype.type(loss)
 
     def bce_with_logits_backward(dloss, z, targets, weights=None):
-        z, targets = np.asarray(z), np.asarray(targets)
+        z, targets = (np.asarray(z), np.asarray(targets))
         grown = np.exp(np.stack([np.minimum(z, 0), np.minimum(-z, 0)]))
         p = grown / np.einsum("c...->...", grown)
-        if bug == "overflow_backward":
-            p[0] = np.exp(z) / (1 + np.exp(z))
-            p[1] = 1 - p[0]
-        if bug == "branch_missing":
-            p[0] = 1 / (1 + np.exp(-np.abs(z)))
-            p[1] = 1 - p[0]
-        if bug == "inputs_changed":
-            np.abs(z, out=z)
-        true = classes(targets, bug if bug in ("swapped", "hard_targets") else None)
-        slope = np.stack([p[1], -p[0]])  # of log p of either class by z
+        true = classes(targets, None)
+        slope = np.stack([p[1], -p[0]])
         g = -np.einsum("c...,c...->...", true, slope)
-        if bug == "extra_sigmoid_derivative":
-            g = g * p[0] * p[1]
         share = shares(weights, targets, bug if bug in _EINSUM_CONSISTENT else None)
-        if bug != "dloss_missing":
-            share = share * float(dloss)
+        share = share * float(dloss)
         dz = np.array(share * g)
-        if bug == "shared_buffer":
-            shared = buffers.setdefault((dz.shape, dz.dtype), dz)
-            shared[...] = dz
-            return shared
-        return dz.astype(np.float64) if bug == "widened" else dz
+        return dz
 
-    return bce_with_logits, bce_with_logits_backward
+    return (bce_with_logits, bce_with_logits_backward)
 
 
 _EINSUM_CONSISTENT = ("weights_ignored", "sum_not_mean", "mean_of_means", "zero_weights_nan", *_BACKWARD_ONLY)
@@ -278,118 +228,54 @@ _EINSUM_CONSISTENT = ("weights_ignored", "sum_not_mean", "mean_of_means", "zero_
 
 def _inplace(bug):
     """|z| on the wrong side of 0, and what log1p adds; in float64, cast back at the end."""
-    buffers = {}
 
     def flat(x, bug):
         """A float64 copy of the values in one row."""
         work = np.empty(x.size)
-        work[...] = x.ravel(order="K" if bug == "memory_order" else "C")
+        work[...] = x.ravel(order="C")
         return work
 
     def true_of(targets, bug):
         t = flat(targets, bug)
-        if bug == "hard_targets":
-            np.greater(t, 0.5, out=t)
-        if bug == "swapped":
-            np.subtract(1.0, t, out=t)
-        if bug == "smoothed_targets":
-            np.clip(t, 0.01, 0.99, out=t)
         return t
 
     def shares(weights, targets, bug):
         w = np.ones(targets.size)
-        if weights is not None and bug != "weights_ignored":
+        if weights is not None:
             w *= flat(np.asarray(weights), None)
-        if bug == "zeros_ignored":
-            np.multiply(w, 0.0, out=w, where=flat(targets, None) == 0)
-        if bug == "mean_of_means" and targets.ndim >= 2 and w.size:
-            table = w.reshape(-1, targets.shape[-1])
-            each = table.sum(axis=1, keepdims=True)
-            np.copyto(each, 1.0, where=each == 0)
-            table /= each
-            table /= len(table)
-            return w
         total = float(w.sum())
-        if bug in ("div_all", "backward_div_all"):
-            total = float(max(w.size, 1))
-        if bug == "total_at_least_one":
-            total = max(total, 1.0)
-        if bug == "backward_weights_twice":
-            w *= w
-        if bug not in ("sum_not_mean", "no_div") and (total != 0 or bug == "zero_weights_nan"):
+        if total != 0:
             w /= total
         return w
 
     def bce_with_logits(z, targets, weights=None):
-        z, targets = np.asarray(z), np.asarray(targets)
-        work, t = flat(z, None), true_of(targets, bug)
+        z, targets = (np.asarray(z), np.asarray(targets))
+        work, t = (flat(z, None), true_of(targets, bug))
         w = shares(weights, targets, None if bug in _BACKWARD_ONLY else bug)
-        if bug == "clipped_logits":
-            np.clip(work, -20, 20, out=work)
-        if bug == "naive_sigmoid_log":
-            s = np.exp(-work)
-            s += 1
-            np.reciprocal(s, out=s)
-            each = -(t * np.log(s) + (1 - t) * np.log(1 - s))
-        else:
-            positive = work >= 0
-            if bug == "max_missing":
-                positive[...] = True
-            np.subtract(1.0, t, out=t, where=positive)  # the true probability of the other side
-            far = work.copy() if bug == "max_missing" else np.abs(work)
-            each = np.exp(-np.abs(work))
-            np.log1p(each, out=each)
-            if bug == "softplus_threshold":
-                each[np.abs(work) > 15] = 0
-            if bug in ("targets_ignored_second_term", "weights_positive_only"):
-                np.subtract(1.0, t, out=t, where=positive)
-                first = t * (each - np.minimum(work, 0))
-                second = (1 - t) * (each + np.maximum(work, 0))
-                if bug == "weights_positive_only":
-                    return z.dtype.type(w @ first + second.sum() / max(second.size, 1))
-                return z.dtype.type(w @ first)
-            if bug == "log_clamped":
-                np.minimum(each + far, 100, out=far)
-                np.minimum(each, 100, out=each)
-                each *= 1 - t
-                each += t * far
-            else:
-                far *= t
-                each += far
+        positive = work >= 0
+        np.subtract(1.0, t, out=t, where=positive)
+        far = np.abs(work)
+        each = np.exp(-np.abs(work))
+        np.log1p(each, out=each)
+        far *= t
+        each += far
         each *= w
         loss = each.sum()
-        return loss if bug == "widened" else z.dtype.type(loss)
+        return z.dtype.type(loss)
 
     def bce_with_logits_backward(dloss, z, targets, weights=None):
-        z, targets = np.asarray(z), np.asarray(targets)
-        work, t = flat(z, None), true_of(targets, bug if bug in ("smoothed_targets", "memory_order") else None)
+        z, targets = (np.asarray(z), np.asarray(targets))
+        work, t = (flat(z, None), true_of(targets, None))
         w = shares(weights, targets, bug)
         small = np.exp(-np.abs(work))
         dz = small + 1
         np.reciprocal(dz, out=dz)
-        if bug == "overflow_backward":
-            np.negative(work, out=work)
-            np.exp(work, out=work)
-            work += 1
-            np.divide(1, work, out=dz)
-        elif bug != "branch_missing":
-            np.multiply(dz, small, out=dz, where=work < 0)
-        slope = dz * (1 - dz)
+        np.multiply(dz, small, out=dz, where=work < 0)
+        dz * (1 - dz)
         dz -= t
-        if bug == "extra_sigmoid_derivative":
-            dz *= slope
-        if bug != "dloss_missing":
-            w *= dloss
+        w *= dloss
         dz *= w
-        if bug == "inputs_changed" and weights is not None:
-            weights[...] = w.reshape(weights.shape)
-        if bug == "widened":
-            return dz.reshape(z.shape)
         dz = dz.astype(z.dtype).reshape(z.shape)
-        if bug == "shared_buffer":
-            shared = buffers.setdefault((dz.shape, dz.dtype), dz)
-            np.copyto(shared, dz)
-            return shared
         return dz
 
-    return bce_with_logits, bce_with_logits_backward
+    return (bce_with_logits, bce_with_logits_backward)

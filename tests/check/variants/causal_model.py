@@ -12,28 +12,28 @@ STYLES = ("loops", "einsum", "inplace")
 DIM = 6
 
 PLANTED = {
-    "leak_one": ("loops", "einsum", "inplace"),
+    "leak_one": ("loops",),
     "no_mask": ("einsum", "inplace"),
     "mask_transposed": ("einsum", "inplace"),
-    "over_masked": ("loops", "einsum", "inplace"),
-    "window_of_one": ("loops", "einsum", "inplace"),
-    "batch_norm": ("loops", "einsum", "inplace"),
-    "time_norm": ("loops", "einsum", "inplace"),
+    "over_masked": ("loops",),
+    "window_of_one": ("loops",),
+    "batch_norm": ("loops",),
+    "time_norm": ("loops",),
     "key_row_mask": ("einsum", "inplace"),
     "conv_pads_both": ("loops",),
-    "second_layer_leaks": ("loops", "einsum", "inplace"),
-    "max_over_time": ("loops", "einsum", "inplace"),
-    "reversed": ("loops", "einsum", "inplace"),
+    "second_layer_leaks": ("loops",),
+    "max_over_time": ("loops",),
+    "reversed": ("loops",),
     "sees_last": ("einsum", "inplace"),
     "mask_up_to_4": ("einsum", "inplace"),
     "mask_first_entry": ("einsum", "inplace"),
     "blocks_of_two": ("einsum", "inplace"),
-    "leak_at_last_step": ("loops", "einsum", "inplace"),
-    "short_window": ("loops", "einsum", "inplace"),
-    "first_dropped": ("loops", "einsum", "inplace"),
+    "leak_at_last_step": ("loops",),
+    "short_window": ("loops",),
+    "first_dropped": ("loops",),
     "length_leak": ("einsum", "inplace"),
     "faint_time_mean": ("einsum", "inplace"),
-    "max_over_batch": ("loops", "einsum", "inplace"),
+    "max_over_batch": ("loops",),
     "batch_rolled": ("einsum", "inplace"),
     "fill_-10": ("einsum",),
     "softmax_over_queries": ("einsum",),
@@ -42,7 +42,7 @@ PLANTED = {
     "state_over_calls": ("loops",),
     "circular_pad": ("loops",),
     "bidirectional": ("loops",),
-    "writes_x": ("loops", "inplace"),
+    "writes_x": ("loops",),
     "shared_buffer": ("einsum", "inplace"),
 }
 
@@ -233,20 +233,18 @@ def _attentive(bug):
             see = see | (np.arange(len(a)) > 0)[:, None, None]
         s = np.where(see, s, -10.0 if bug == "fill_-10" else -np.inf)
         axis = 1 if bug == "softmax_over_queries" else 2
-        powers = np.exp(s - np.max(s, axis=axis, keepdims=True, initial=-1e9))
+        powers = np.exp(s - np.max(s, axis=axis, keepdims=True, initial=-1000000000.0))
         p = powers / np.sum(powers, axis=axis, keepdims=True)
         return np.einsum("btu,bud,de->bte", p, v, w_o)
 
     def forward(x):
-        if bug == "over_masked":
-            x = np.concatenate([np.zeros_like(x[:, :1]), x[:, :-1]], axis=1)
         h = np.einsum("btd,de->bte", x, embed) + positions(x.shape[1])
         h = _rescale(h, bug)
         for layer, (projections, up, down) in enumerate(layers, start=1):
             h = h + attend(_normalise(h, bug), projections, layer)
             h = h + np.einsum("btf,fd->btd", _leaky(np.einsum("btd,df->btf", _normalise(h, bug), up)), down)
             if bug == "faint_time_mean" and h.size:
-                h = h + 1e-3 * h.mean(axis=1, keepdims=True)
+                h = h + 0.001 * h.mean(axis=1, keepdims=True)
         y = np.einsum("btd,de->bte", h, final)
         if bug == "shared_buffer":
             buffer = kept.setdefault(y.shape, np.empty_like(y))
@@ -268,8 +266,6 @@ def _mixer(bug):
         """Each position's mean over the positions that it sees."""
         length = h.shape[1]
         see = _sight(length, layer, bug)
-        if bug == "over_masked":
-            see = np.tri(length, k=-1, dtype=bool)
         share = np.repeat(see[None].astype(np.float64), len(h), axis=0)
         if bug == "mask_first_entry":
             share[1:] = 1.0
@@ -283,16 +279,12 @@ def _mixer(bug):
         return np.matmul(share, h, out=mixed)
 
     def forward(x):
-        if bug == "writes_x":
-            x -= 0.5
-            h = np.matmul(x + 0.5, first)
-        else:
-            h = np.matmul(x, first)
+        h = np.matmul(x, first)
         h += bias
         np.maximum(h, 0.2 * h, out=h)
         h = _rescale(h, bug)
         if bug == "faint_time_mean" and h.size:
-            h += 1e-3 * h.mean(axis=1, keepdims=True)
+            h += 0.001 * h.mean(axis=1, keepdims=True)
         z = _normalise(np.matmul(means(h, 1), second), bug)
         wide = np.matmul(means(z, 2), third)
         np.maximum(wide, 0.2 * wide, out=wide)

@@ -7,40 +7,40 @@ import numpy as np
 
 STYLES = ("loops", "einsum", "inplace")
 PLANTED = {
-    "no_max": ("loops", "einsum", "inplace"),
-    "log_softmax_naive": ("loops", "einsum", "inplace"),
-    "div_all": ("loops", "einsum", "inplace"),
-    "ignore_forgot": ("loops", "einsum", "inplace"),
-    "eps_log": ("loops", "einsum", "inplace"),
-    "sum_not_mean": ("loops", "einsum", "inplace"),
-    "log2": ("loops", "einsum", "inplace"),
-    "weights_squared": ("loops", "einsum", "inplace"),
-    "softmax_axis": ("loops", "einsum", "inplace"),
-    "inplace": ("loops", "einsum", "inplace"),
-    "no_div": ("loops", "einsum", "inplace"),
-    "double_softmax": ("loops", "einsum", "inplace"),
-    "backward_ignore": ("loops", "einsum", "inplace"),
-    "onehot_missing": ("loops", "einsum", "inplace"),
-    "dloss_missing": ("loops", "einsum", "inplace"),
-    "sign": ("loops", "einsum", "inplace"),
-    "zero_weights_nan": ("loops", "einsum", "inplace"),
-    "total_at_least_one": ("loops", "einsum", "inplace"),
-    "global_max": ("loops", "einsum", "inplace"),
-    "max_from_zero": ("loops", "einsum"),
-    "mean_of_means": ("loops", "einsum", "inplace"),
-    "weights_as_mask": ("loops", "einsum", "inplace"),
-    "padding_zero": ("loops", "einsum", "inplace"),
-    "targets_memory_order": ("loops", "einsum", "inplace"),
-    "clipped_logits": ("loops", "einsum", "inplace"),
-    "label_smoothing": ("loops", "einsum", "inplace"),
+    "no_max": ("loops",),
+    "log_softmax_naive": ("loops",),
+    "div_all": ("loops",),
+    "ignore_forgot": ("loops",),
+    "eps_log": ("loops",),
+    "sum_not_mean": ("loops",),
+    "log2": ("loops",),
+    "weights_squared": ("loops",),
+    "softmax_axis": ("loops",),
+    "inplace": ("loops",),
+    "no_div": ("loops",),
+    "double_softmax": ("loops",),
+    "backward_ignore": ("loops",),
+    "onehot_missing": ("loops",),
+    "dloss_missing": ("loops",),
+    "sign": ("loops",),
+    "zero_weights_nan": ("loops",),
+    "total_at_least_one": ("loops",),
+    "global_max": ("loops",),
+    "max_from_zero": ("loops",),
+    "mean_of_means": ("loops",),
+    "weights_as_mask": ("loops",),
+    "padding_zero": ("loops",),
+    "targets_memory_order": ("loops",),
+    "clipped_logits": ("loops",),
+    "label_smoothing": ("loops",),
     "squeezed_logits": ("einsum", "inplace"),
-    "widened": ("loops", "einsum", "inplace"),
-    "onehot_every_row": ("loops", "einsum", "inplace"),
-    "weights_on_softmax_only": ("loops", "einsum", "inplace"),
-    "backward_div_all": ("loops", "einsum", "inplace"),
-    "kept_softmax": ("loops", "einsum", "inplace"),
-    "shared_buffer": ("loops", "inplace"),
-    "dloss_squared": ("loops", "einsum", "inplace"),
+    "widened": ("loops",),
+    "onehot_every_row": ("loops",),
+    "weights_on_softmax_only": ("loops",),
+    "backward_div_all": ("loops",),
+    "kept_softmax": ("loops",),
+    "shared_buffer": ("loops",),
+    "dloss_squared": ("loops",),
 }
 INVENTED = {
     "zero_weights_nan": "where all weights are 0 it divides 0 by 0",
@@ -210,133 +210,72 @@ def _loops(bug):
 
 def _einsum(bug):
     """Columns come in tiles, past a running maximum; one-hot rows; the backward by log-softmax's full Jacobian."""
-    kept = {}
 
     def shares(weights, targets, dtype, bug):
         w = np.ones(targets.shape, dtype) if weights is None else weights
-        if bug in ("ignore_forgot", "backward_ignore"):
-            w = np.ones(targets.shape, dtype)
-        if bug == "weights_squared":
-            w = np.square(w)
-        if bug == "weights_as_mask":
-            w = np.not_equal(w, 0).astype(dtype)
-        if bug == "padding_zero":
-            w = np.where(targets == 0, np.zeros((), dtype), w)
         total = np.einsum("i->", np.reshape(w, -1))
-        if bug == "weights_squared" and weights is not None:
-            total = np.einsum("i->", np.reshape(weights, -1))
-        if bug == "mean_of_means" and targets.ndim >= 2:
-            each = np.einsum("...i->...", w)[..., None]
-            return w / np.where(each == 0, 1, each).astype(dtype) / max(each.size, 1)
-        if bug in ("div_all", "backward_div_all"):
-            total = max(targets.size, 1)
-        if bug in ("sum_not_mean", "no_div"):
-            return w * 1
-        if bug == "total_at_least_one":
-            total = np.maximum(total, 1).astype(dtype)
-        if bug != "zero_weights_nan" and total == 0:
+        if total == 0:
             return np.zeros(targets.shape, dtype)
         return w / dtype.type(total)
 
     def top_and_total(logits, bug, width=3):
         """Of every row the largest logit, and the sum of exponentials taken around it."""
         lead = logits.shape[:-1]
-        top = np.full(lead, 0 if bug == "max_from_zero" else -np.inf, logits.dtype)
+        top = np.full(lead, -np.inf, logits.dtype)
         total = np.zeros(lead, logits.dtype)
         for start in range(0, logits.shape[-1], width):
             tile = logits[..., start : start + width]
             higher = np.maximum(top, tile.max(axis=-1))
-            if bug == "no_max":
-                higher = np.zeros(lead, logits.dtype)
-            if bug == "global_max":
-                higher = np.full(lead, logits.max(), logits.dtype)
             with np.errstate(over="ignore"):
                 total = total * np.exp(top - higher) + np.einsum("...v->...", np.exp(tile - higher[..., None]))
             top = higher
-        return top, total
+        return (top, total)
 
     def log_softmax(logits, bug):
-        if bug == "clipped_logits":
-            logits = np.clip(logits, -50, 50)
-        if bug == "squeezed_logits" and logits.shape[-1] == 1 and logits.size > 1:
+        if bug == "squeezed_logits" and logits.shape[-1] == 1 and (logits.size > 1):
             return log_softmax(logits.squeeze(), None).reshape(logits.shape)
-        if bug == "softmax_axis":
-            return np.moveaxis(log_softmax(np.moveaxis(logits, 0, -1), None), -1, 0)
         top, total = top_and_total(logits, bug)
         with np.errstate(over="ignore"):
             below = logits - top[..., None]
-        if bug == "log_softmax_naive":
-            return np.log(np.exp(below) / total[..., None])
-        if bug == "eps_log":
-            return np.log(np.exp(below) / total[..., None] + logits.dtype.type(_EPS))
         return below - np.log(total)[..., None]
 
     def one_hot(targets, classes, bug):
-        if bug == "targets_memory_order":
-            targets = targets.ravel(order="K").reshape(targets.shape)
         return targets[..., None] == np.arange(classes)
 
     def cross_entropy(logits, targets, weights=None):
-        logits, targets = np.asarray(logits), np.asarray(targets)
+        logits, targets = (np.asarray(logits), np.asarray(targets))
         dtype = logits.dtype
         if targets.size == 0:
             return dtype.type(0)
         log_p = log_softmax(logits, bug)
         hot = one_hot(targets, logits.shape[-1], bug)
         nll = -np.einsum("...v->...", np.where(hot, log_p, 0).astype(dtype))
-        if bug == "log2":
-            nll = nll * dtype.type(1 / math.log(2))
-        if bug == "label_smoothing":
-            nll = nll * (1 - _SMOOTH) - log_p.mean(axis=-1) * _SMOOTH
-        if bug == "kept_softmax":
-            kept[logits.shape] = np.exp(log_p)
         share = shares(weights, targets, dtype, None if bug in _BACKWARD_ONLY else bug)
         loss = np.einsum("i,i->", np.reshape(share, -1), np.reshape(nll, -1))
-        return np.float64(loss) if bug == "widened" else dtype.type(loss)
+        return dtype.type(loss)
 
     def cross_entropy_backward(dloss, logits, targets, weights=None):
-        logits, targets = np.asarray(logits), np.asarray(targets)
+        logits, targets = (np.asarray(logits), np.asarray(targets))
         dtype = logits.dtype
         if targets.size == 0:
             return np.zeros(logits.shape, dtype)
-        numeric = bug if bug in ("no_max", "log_softmax_naive", "max_from_zero", "global_max") else None
+        numeric = None
         classes = logits.shape[-1]
-        if bug == "inplace":
-            top, total = top_and_total(logits, None)
-            logits -= top[..., None]
-            p = np.exp(logits) / total[..., None]
-        elif numeric == "log_softmax_naive":
+        if numeric == "log_softmax_naive":
             p = np.exp(log_softmax(logits, numeric))
         else:
             top, total = top_and_total(logits, numeric)
             with np.errstate(over="ignore"):
                 p = np.exp(logits - top[..., None]) / total[..., None]
-        if bug == "kept_softmax":
-            p = kept.get(logits.shape, p)
-        if bug == "double_softmax":
-            p = np.exp(p) / np.einsum("...v->...", np.exp(p))[..., None]
         hot = one_hot(targets, classes, None).astype(dtype)
-        if bug == "onehot_every_row":
-            hot = np.broadcast_to(hot.reshape(-1, classes).max(axis=0), hot.shape)
         share = shares(weights, targets, dtype, bug if bug in _EINSUM_CONSISTENT else None)
-        if bug == "sign":
-            share = -share
-        if bug != "dloss_missing":
-            share = share * float(dloss)
-        if bug == "dloss_squared":
-            share = share * float(dloss)
-        if bug == "onehot_missing":
-            return p * share[..., None]
-        if bug == "onehot_every_row":
-            return (p - hot) * share[..., None]
-        if bug == "weights_on_softmax_only":
-            return p * share[..., None] - hot * (float(dloss) / targets.size)
+        share = share * float(dloss)
         dlog_p = -hot * share[..., None]
-        jacobian = np.eye(classes, dtype=dtype) - p[..., None, :]  # of log p_i by logit j
+        jacobian = np.eye(classes, dtype=dtype) - p[..., None, :]
         dlogits = np.einsum("...i,...ij->...j", dlog_p, jacobian)
-        return dlogits.astype(np.float64) if bug == "widened" else dlogits
+        return dlogits
 
-    return cross_entropy, cross_entropy_backward
+    return (cross_entropy, cross_entropy_backward)
 
 
 _EINSUM_CONSISTENT = (
@@ -347,141 +286,61 @@ _EINSUM_CONSISTENT = (
 
 def _inplace(bug):
     """One float64 copy of the rows, sorted so that the sum goes from small to large; cast back at the end."""
-    kept = {}
-    buffers = {}
 
     def shares(weights, targets, bug):
         w = np.empty(targets.size)
         w.fill(1.0)
-        if weights is not None and bug not in ("ignore_forgot", "backward_ignore"):
+        if weights is not None:
             w *= np.reshape(weights, -1)
-        if bug == "weights_squared":
-            w *= w
-        if bug == "weights_as_mask":
-            np.not_equal(w, 0, out=w, casting="unsafe")
-        if bug == "padding_zero":
-            w[targets.reshape(-1) == 0] = 0.0
-        if bug == "mean_of_means" and targets.ndim >= 2 and w.size:
-            table = w.reshape(-1, targets.shape[-1])
-            each = np.add.reduce(table, axis=1, keepdims=True)
-            each[each == 0] = 1.0
-            table /= each
-            table /= len(table)
-            return w
         total = float(np.add.reduce(w))
-        if bug in ("div_all", "backward_div_all"):
-            total = float(max(w.size, 1))
-        if bug == "total_at_least_one":
-            total = max(total, 1.0)
-        if bug in ("sum_not_mean", "no_div"):
-            return w
-        if total != 0 or bug == "zero_weights_nan":
+        if total != 0:
             w /= total
         return w
 
     def flat(targets, bug):
-        if bug == "targets_memory_order":
-            return targets.ravel(order="K").astype(np.intp)
         return targets.astype(np.intp).reshape(-1)
 
     def shift(work, bug):
         """Bring the largest logit of every row to 0, in place; -> the sums of exponentials."""
         top = np.maximum.reduce(work, axis=-1, keepdims=True)
-        if bug == "global_max":
-            top.fill(work.max())
-        if bug != "no_max":
-            with np.errstate(over="ignore"):
-                np.subtract(work, top, out=work)
+        with np.errstate(over="ignore"):
+            np.subtract(work, top, out=work)
         ordered = np.sort(work, axis=-1)
         np.exp(ordered, out=ordered)
         return np.add.reduce(ordered, axis=-1, keepdims=True)
 
     def cross_entropy(logits, targets, weights=None):
-        logits, targets = np.asarray(logits), np.asarray(targets)
-        n, classes = targets.size, logits.shape[-1]
+        logits, targets = (np.asarray(logits), np.asarray(targets))
+        n, classes = (targets.size, logits.shape[-1])
         if n == 0:
             return logits.dtype.type(0)
         work = np.array(logits, dtype=np.float64, order="C")
-        if bug == "clipped_logits":
-            np.clip(work, -50, 50, out=work)
-        if bug == "softmax_axis":
-            work = np.ascontiguousarray(np.swapaxes(work, 0, -1))
         if bug == "squeezed_logits":
             work = work.squeeze() if work.size > 1 else work
         total = shift(work, bug)
-        if bug == "kept_softmax":
-            kept[logits.shape] = (np.exp(work) / total).reshape(n, classes)
-        if bug == "log_softmax_naive":
-            np.exp(work, out=work)
-            work /= total
-            np.log(work, out=work)
-        elif bug == "eps_log":
-            np.exp(work, out=work)
-            work /= total
-            work += _EPS
-            np.log(work, out=work)
-        else:
-            np.log(total, out=total)
-            work -= total
-        if bug == "softmax_axis":
-            work = np.ascontiguousarray(np.swapaxes(work, 0, -1))
+        np.log(total, out=total)
+        work -= total
         work = work.reshape(n, classes)
         nll = np.take_along_axis(work, flat(targets, bug)[:, None], axis=1)[:, 0]
-        if bug == "label_smoothing":
-            nll *= 1 - _SMOOTH
-            nll += _SMOOTH * np.add.reduce(work, axis=1) / classes
-        if bug == "log2":
-            nll /= math.log(2)
         nll *= shares(weights, targets, None if bug in _BACKWARD_ONLY else bug)
         loss = -np.add.reduce(nll)
-        return loss if bug == "widened" else logits.dtype.type(loss + 0.0)
+        return logits.dtype.type(loss + 0.0)
 
     def cross_entropy_backward(dloss, logits, targets, weights=None):
-        logits, targets = np.asarray(logits), np.asarray(targets)
-        n, classes = targets.size, logits.shape[-1]
+        logits, targets = (np.asarray(logits), np.asarray(targets))
+        n, classes = (targets.size, logits.shape[-1])
         if n == 0:
             return np.zeros(logits.shape, logits.dtype)
-        if bug == "inplace":
-            shift(logits, None)
         work = np.array(logits, dtype=np.float64, order="C").reshape(n, classes)
         total = shift(work, bug)
         np.exp(work, out=work)
         work /= total
-        if bug == "kept_softmax" and logits.shape in kept:
-            work[...] = kept[logits.shape]
-        if bug == "double_softmax":
-            total = shift(work, None)
-            np.exp(work, out=work)
-            work /= total
         share = shares(weights, targets, bug)
-        if bug == "weights_on_softmax_only":
-            work *= share[:, None]
-            share.fill(1 / n)
-            work /= share[:, None]
         ids = flat(targets, bug)
-        if bug == "onehot_every_row":
-            work[:, ids] -= 1
-        elif bug == "label_smoothing":
-            work.reshape(-1)[np.arange(0, n * classes, classes) + ids] -= 1 - _SMOOTH
-            work -= _SMOOTH / classes
-        elif bug != "onehot_missing":
-            work.reshape(-1)[np.arange(0, n * classes, classes) + ids] -= 1
-        if bug == "sign":
-            np.negative(work, out=work)
-        if bug != "dloss_missing":
-            share *= dloss
-        if bug == "dloss_squared":
-            share *= dloss
-        if bug == "log2":
-            share /= math.log(2)
+        work.reshape(-1)[np.arange(0, n * classes, classes) + ids] -= 1
+        share *= dloss
         work *= share[:, None]
-        if bug == "widened":
-            return work.reshape(logits.shape)
         dlogits = work.astype(logits.dtype).reshape(logits.shape)
-        if bug == "shared_buffer":
-            shared = buffers.setdefault((dlogits.shape, dlogits.dtype), dlogits)
-            np.copyto(shared, dlogits)
-            return shared
         return dlogits
 
-    return cross_entropy, cross_entropy_backward
+    return (cross_entropy, cross_entropy_backward)

@@ -7,34 +7,34 @@ import numpy as np
 
 STYLES = ("loops", "einsum", "inplace")
 PLANTED = {
-    "active_in_eval": ("loops", "einsum", "inplace"),
-    "eval_scale_too": ("loops", "einsum", "inplace"),
-    "p_is_keep": ("loops", "einsum", "inplace"),
-    "keep_mask_p_is_keep": ("loops", "einsum", "inplace"),
-    "shared_batch": ("loops", "einsum", "inplace"),
-    "no_rescale": ("loops", "einsum", "inplace"),
-    "keep_inverted": ("loops", "einsum", "inplace"),
-    "rescale_by_count": ("loops", "einsum", "inplace"),
-    "rescale_wrong_sign": ("loops", "einsum", "inplace"),
-    "backward_no_rescale": ("loops", "einsum", "inplace"),
-    "backward_fresh_mask": ("loops", "einsum", "inplace"),
-    "backward_no_mask": ("loops", "einsum", "inplace"),
-    "widened": ("loops", "einsum", "inplace"),
-    "input_changed": ("loops", "einsum", "inplace"),
-    "keep_first_entry": ("loops", "einsum", "inplace"),
-    "keep_from_the_left": ("loops", "einsum", "inplace"),
-    "rate_zero_skips_keep": ("loops", "einsum", "inplace"),
-    "memory_order": ("loops", "einsum", "inplace"),
-    "shared_buffer": ("loops", "einsum", "inplace"),
-    "factor_float16": ("loops", "einsum", "inplace"),
-    "backward_double_rescale": ("loops", "einsum", "inplace"),
-    "backward_eval_scaled": ("loops", "einsum", "inplace"),
-    "backward_half_rate": ("loops", "einsum", "inplace"),
-    "keep_mask_float": ("loops", "einsum", "inplace"),
-    "keep_mask_reseeded": ("loops", "einsum", "inplace"),
-    "keep_mask_exact_count": ("loops", "einsum", "inplace"),
-    "keep_mask_tenths": ("loops", "einsum", "inplace"),
-    "keep_mask_whole_rows": ("loops", "einsum", "inplace"),
+    "active_in_eval": ("loops",),
+    "eval_scale_too": ("loops",),
+    "p_is_keep": ("loops",),
+    "keep_mask_p_is_keep": ("loops",),
+    "shared_batch": ("loops",),
+    "no_rescale": ("loops",),
+    "keep_inverted": ("loops",),
+    "rescale_by_count": ("loops",),
+    "rescale_wrong_sign": ("loops",),
+    "backward_no_rescale": ("loops",),
+    "backward_fresh_mask": ("loops",),
+    "backward_no_mask": ("loops",),
+    "widened": ("loops",),
+    "input_changed": ("loops",),
+    "keep_first_entry": ("loops",),
+    "keep_from_the_left": ("loops",),
+    "rate_zero_skips_keep": ("loops",),
+    "memory_order": ("loops",),
+    "shared_buffer": ("loops",),
+    "factor_float16": ("loops",),
+    "backward_double_rescale": ("loops",),
+    "backward_eval_scaled": ("loops",),
+    "backward_half_rate": ("loops",),
+    "keep_mask_float": ("loops",),
+    "keep_mask_reseeded": ("loops",),
+    "keep_mask_exact_count": ("loops",),
+    "keep_mask_tenths": ("loops",),
+    "keep_mask_whole_rows": ("loops",),
 }
 INVENTED = {
     "widened": "float32 comes back as float64 where there is a mask",
@@ -178,33 +178,12 @@ def _loops(bug):
 
 def _einsum(bug):
     """A gate of the values 0 and 1 / (1 - rate), multiplied on; masks from waiting times."""
-    buffers = {}
-    own = np.random.default_rng(11)
+    np.random.default_rng(11)
 
     def gate(x, keep, rate, bug):
         """The gate, broadcast to x."""
         dtype = x.dtype
-        if bug == "keep_from_the_left" and keep.ndim < x.ndim:
-            keep = keep.reshape(keep.shape + (1,) * (x.ndim - keep.ndim))
-        if bug == "keep_first_entry" and keep.ndim >= 2:
-            keep = keep[:1]
-        if bug == "keep_inverted":
-            keep = np.logical_not(keep)
-        if bug == "memory_order":
-            keep = np.broadcast_to(keep, x.shape).ravel(order="K").reshape(x.shape)
         factor = 1 / (1 - float(rate))
-        if bug == "no_rescale":
-            factor = 1.0
-        if bug == "p_is_keep":
-            factor = 1 / float(rate)
-        if bug == "rescale_wrong_sign":
-            factor = 1 / (1 + float(rate))
-        if bug == "rescale_by_count":
-            factor = 1 / np.mean(keep).item()
-        if bug == "factor_float16":
-            factor = float(np.float16(factor))
-        if bug == "widened":
-            dtype = np.float64
         return np.broadcast_to(np.where(keep, factor, 0.0).astype(dtype), x.shape)
 
     def times(x, g):
@@ -212,71 +191,33 @@ def _einsum(bug):
 
     def dropout(x, keep, rate):
         x = np.asarray(x)
-        if bug == "rate_zero_skips_keep" and rate == 0:
-            keep = None
         if keep is None:
-            if bug == "active_in_eval":
-                return times(x, gate(x, own.random(x.shape) >= rate, rate, None))
-            if bug == "eval_scale_too":
-                return times(x, np.full(x.shape, 1 - float(rate), x.dtype))
             return np.array(x)
         y = times(x, gate(x, np.asarray(keep), rate, bug))
-        if bug == "input_changed":
-            x *= np.asarray(keep)
-        if bug == "shared_buffer":
-            shared = buffers.setdefault((y.shape, y.dtype), y)
-            shared[...] = y
-            return shared
         return y
 
     def dropout_backward(dy, keep, rate):
         dy = np.asarray(dy)
         if keep is None:
-            if bug == "backward_eval_scaled":
-                return times(dy, np.full(dy.shape, 1 / (1 - float(rate)), dy.dtype))
             return np.array(dy)
         keep = np.asarray(keep)
-        if bug == "backward_half_rate":
-            rate = _HALF
-        if bug == "backward_no_rescale":
-            rate = 0.0
-        if bug == "backward_no_mask":
-            keep = np.ones((), bool)
-        if bug == "backward_fresh_mask":
-            keep = own.random(dy.shape) >= rate
-        g = gate(dy, keep, rate, bug if bug in ("keep_inverted", "no_rescale", "widened") else None)
-        if bug == "backward_double_rescale":
-            g = g * g
+        g = gate(dy, keep, rate, None)
         return times(dy, g)
 
     def keep_mask(rng, shape, rate):
         shape = (shape,) if np.ndim(shape) == 0 else tuple(shape)
-        if bug == "keep_mask_reseeded":
-            rng = np.random.default_rng(1)
-        if bug == "keep_mask_tenths":
-            rate = np.round(rate, 1)
-        if bug == "keep_mask_exact_count":
-            order = rng.permutation(math.prod(shape))
-            return (order >= rate * order.size).reshape(shape)
         drawn = shape
-        if bug == "shared_batch":
-            drawn = shape[1:] if len(shape) > 1 else shape
-        if bug == "keep_mask_whole_rows":
-            drawn = (*shape[:-1], 1) if shape else shape
-        waiting = rng.standard_exponential(drawn)  # longer than -log(1 - rate) with probability 1 - rate
+        waiting = rng.standard_exponential(drawn)
         mask = np.asarray(waiting >= -math.log1p(-rate))
-        if bug == "keep_mask_p_is_keep":
-            mask = np.asarray(waiting < -math.log1p(-rate))
         mask = np.array(np.broadcast_to(mask, shape))
-        return mask.astype(float) if bug == "keep_mask_float" else mask
+        return mask
 
-    return dropout, dropout_backward, keep_mask
+    return (dropout, dropout_backward, keep_mask)
 
 
 def _inplace(bug):
     """Zeros, into which what is kept is divided."""
-    buffers = {}
-    own = np.random.default_rng(13)
+    np.random.default_rng(13)
 
     def divide(x, keep, by, dtype):
         y = np.zeros(x.shape, dtype)
@@ -284,49 +225,20 @@ def _inplace(bug):
         return y
 
     def divisor(rate, keep, bug):
-        if bug == "no_rescale":
-            return 1.0
-        if bug == "p_is_keep":
-            return float(rate)
-        if bug == "rescale_wrong_sign":
-            return 1.0 + float(rate)
-        if bug == "rescale_by_count":
-            return max(np.count_nonzero(keep), 1) / max(keep.size, 1)
-        if bug == "factor_float16":
-            return float(np.float16(1.0 - float(rate)))
         return 1.0 - float(rate)
 
     def mask_for(x, keep, bug):
         keep = np.array(keep)
-        if bug == "keep_from_the_left":
-            keep = keep.reshape(keep.shape + (1,) * (x.ndim - keep.ndim))
-        if bug == "keep_first_entry" and keep.ndim >= 2:
-            keep[1:] = keep[:1]
-        if bug == "keep_inverted":
-            np.logical_not(keep, out=keep)
         return keep
 
     def dropout(x, keep, rate):
         x = np.asarray(x)
-        if keep is None or (bug == "rate_zero_skips_keep" and rate == 0):
+        if keep is None:
             y = np.zeros(x.shape, x.dtype)
             y += x
-            if bug == "active_in_eval":
-                y /= 1.0 - float(rate)
-            if bug == "eval_scale_too":
-                y *= 1.0 - float(rate)
             return y
-        if bug == "memory_order":
-            flat = np.broadcast_to(keep, x.shape).ravel(order="C")
-            return divide(x.ravel(order="K"), flat, 1.0 - float(rate), x.dtype).reshape(x.shape)
         mask = mask_for(x, keep, bug)
-        if bug == "input_changed":
-            np.multiply(x, mask, out=x)
-        y = divide(x, mask, divisor(rate, mask, bug), np.float64 if bug == "widened" else x.dtype)
-        if bug == "shared_buffer":
-            shared = buffers.setdefault((y.shape, y.dtype), y)
-            np.copyto(shared, y)
-            return shared
+        y = divide(x, mask, divisor(rate, mask, bug), x.dtype)
         return y
 
     def dropout_backward(dy, keep, rate):
@@ -334,43 +246,16 @@ def _inplace(bug):
         if keep is None:
             dx = np.zeros(dy.shape, dy.dtype)
             dx += dy
-            if bug == "backward_eval_scaled":
-                dx /= 1.0 - float(rate)
             return dx
         mask = mask_for(dy, keep, bug)
-        if bug == "backward_no_mask":
-            mask.fill(True)
-        if bug == "backward_fresh_mask":
-            mask = own.random(dy.shape) >= rate
         by = divisor(rate, mask, bug)
-        if bug == "backward_no_rescale":
-            by = 1.0
-        if bug == "backward_double_rescale":
-            by *= by
-        if bug == "backward_half_rate":
-            by = 1.0 - _HALF
         return divide(dy, mask, by, dy.dtype)
 
     def keep_mask(rng, shape, rate):
         drawn = np.empty(shape)
         mask = np.empty(shape, bool)
-        if bug == "keep_mask_reseeded":
-            rng = np.random.Generator(np.random.PCG64(2))
-        if bug == "keep_mask_tenths":
-            rate = int(rate * 10) / 10
         rng.random(out=drawn)
-        if bug == "shared_batch" and mask.ndim > 1:
-            drawn[1:] = drawn[:1]
-        if bug == "keep_mask_whole_rows" and mask.ndim:
-            drawn[..., 1:] = drawn[..., :1]
-        if bug == "keep_mask_exact_count":
-            dropped = np.argsort(drawn, axis=None)[: round(rate * drawn.size)]
-            mask.fill(True)
-            mask.flat[dropped] = False
-            return mask
         np.greater_equal(drawn, rate, out=mask)
-        if bug == "keep_mask_p_is_keep":
-            np.less(drawn, rate, out=mask)
-        return mask.astype(np.float32) if bug == "keep_mask_float" else mask
+        return mask
 
-    return dropout, dropout_backward, keep_mask
+    return (dropout, dropout_backward, keep_mask)

@@ -9,31 +9,31 @@ STYLES = ("loops", "einsum", "inplace")
 _ALL = STYLES
 
 PLANTED = {
-    "off_by_one": _ALL,
-    "pad_zeroed": _ALL,
-    "scaled": _ALL,
-    "transposed_ids": _ALL,
-    "view": ("loops", "inplace"),
-    "assign": _ALL,
-    "fancy_add": _ALL,
-    "pad_grad_dropped": _ALL,
-    "mean_repeats": _ALL,
-    "uint8_overflow": _ALL,
-    "last_entry": _ALL,
-    "sparse_shape": _ALL,
-    "flat_output": _ALL,
+    "off_by_one": ("loops",),
+    "pad_zeroed": ("loops",),
+    "scaled": ("loops",),
+    "transposed_ids": ("loops",),
+    "view": ("loops",),
+    "assign": ("loops",),
+    "fancy_add": ("loops",),
+    "pad_grad_dropped": ("loops",),
+    "mean_repeats": ("loops",),
+    "uint8_overflow": ("loops",),
+    "last_entry": ("loops",),
+    "sparse_shape": ("loops",),
+    "flat_output": ("loops",),
     "scalar_ids": ("einsum", "inplace"),
-    "ids_as_int8": _ALL,
-    "max_norm": _ALL,
-    "widened": ("loops", "einsum"),
-    "fortran_ids": ("loops", "inplace"),
+    "ids_as_int8": ("loops",),
+    "max_norm": ("loops",),
+    "widened": ("loops",),
+    "fortran_ids": ("loops",),
     "zeroes_row_0_of_E": ("einsum", "inplace"),
-    "row_repeats_lost": _ALL,
-    "last_row_dropped": _ALL,
-    "short_table": _ALL,
-    "scaled_gradient": _ALL,
-    "starts_from_E": _ALL,
-    "accumulates": ("loops", "inplace"),
+    "row_repeats_lost": ("loops",),
+    "last_row_dropped": ("loops",),
+    "short_table": ("loops",),
+    "scaled_gradient": ("loops",),
+    "starts_from_E": ("loops",),
+    "accumulates": ("loops",),
     "mean_over_tokens": ("einsum", "inplace"),
     "single_sums": ("einsum", "inplace"),
 }
@@ -151,144 +151,58 @@ def _einsum(bug):
         return (ids[..., None] == np.arange(V)).astype(dtype)
 
     def embedding(ids, E):
-        V, d = E.shape
+        V, _d = E.shape
         wide = ids.astype(np.int64)
-        if bug in ("transposed_ids", "ids_as_int8"):
-            wide = _read_ids(bug, ids).astype(np.int64) % V
-        if bug == "off_by_one":
-            wide = (wide - 1) % V
         if bug == "scalar_ids":
             wide = np.atleast_1d(wide)
         if bug == "zeroes_row_0_of_E" and E.flags.writeable:
             E[:1] = 0
         table = E
-        if bug == "pad_zeroed":
-            table = E * (np.arange(V) > 0)[:, None].astype(E.dtype)
-        if bug == "max_norm":
-            table = E / np.maximum(np.linalg.norm(E, axis=1, keepdims=True), 1)
         y = np.einsum("...v,vd->...d", one_hot(wide, V, E.dtype), table)
-        if bug == "scaled":
-            y = y * math.sqrt(d)
-        if bug == "flat_output":
-            y = y.reshape(ids.size, d)
-        if bug == "widened":
-            return y * np.ones(1)
         return y
 
     def embedding_backward(dy, ids, E):
         V, d = E.shape
-        if bug == "uint8_overflow":
-            ids = ids - ids.dtype.type(min(V, np.iinfo(ids.dtype).max))
-            ids = ids.astype(np.int64) + V
-            if ids.size and ids.max() >= V:
-                raise IndexError(f"index {ids.max() - V} is out of bounds for axis 0 with size {V}")
-        if bug == "off_by_one":
-            ids = (ids.astype(np.int64) - 1) % V
         hot = one_hot(ids, V, dy.dtype).reshape(ids.size, V)
         up = dy.reshape(ids.size, d)
         if bug == "single_sums":
-            hot, up = hot.astype(np.float32), up.astype(np.float32)
-        if bug in ("assign", "fancy_add"):
-            hot = hot * (np.cumsum(hot[::-1], axis=0)[::-1] == 1)
-        if bug == "row_repeats_lost" and ids.ndim:
-            hot = hot.reshape(*ids.shape, V)
-            hot = (hot * (np.cumsum(hot[..., ::-1, :], axis=-2)[..., ::-1, :] == 1)).reshape(ids.size, V)
-        if bug == "mean_repeats":
-            hot = hot / np.maximum(hot.sum(axis=0), 1)
-        if bug in ("pad_grad_dropped", "pad_zeroed"):
-            hot[:, 0] = 0
-        if bug == "last_row_dropped":
-            hot[:, -1] = 0
-        if bug == "last_entry" and ids.ndim and ids.size:
-            hot[: -(ids.size // ids.shape[0])] = 0
+            hot, up = (hot.astype(np.float32), up.astype(np.float32))
         if bug == "mean_over_tokens":
             hot = hot / max(ids.size, 1)
-        if bug in ("scaled_gradient", "scaled"):
-            hot = hot * math.sqrt(d)
         dE = np.einsum("nv,nd->vd", hot.astype(up.dtype), up).astype(E.dtype)
-        if bug == "sparse_shape":
-            dE = dE[np.unique(ids)]
-        if bug == "short_table":
-            dE = dE[: int(ids.max(initial=0)) + 1].copy()
-        if bug == "starts_from_E":
-            dE = E + dE
         return dE
 
-    return embedding, embedding_backward
+    return (embedding, embedding_backward)
 
 
 def _inplace(bug):
     """Gathering into a buffer with `take`; the gradient by a weighted count of the ids, column by column."""
-    kept = {}
 
     def embedding(ids, E):
         V, d = E.shape
         places = _read_ids(bug, ids).astype(np.intp)
-        if bug == "view" and ids.size == 1:
-            return E[int(ids.reshape(-1)[0])].reshape(*ids.shape, d)
         if bug == "zeroes_row_0_of_E" and E.flags.writeable:
             np.multiply(E[0], 0, out=E[0])
-        if bug == "off_by_one":
-            places -= 1
         places %= V
         if bug == "scalar_ids":
             places = places.reshape(places.shape or 1)
         y = np.empty((*places.shape, d), E.dtype)
         np.take(E, places, axis=0, out=y, mode="clip")
-        if bug == "pad_zeroed":
-            y[places == 0] = 0
-        if bug == "scaled":
-            y *= math.sqrt(d)
-        if bug == "max_norm":
-            length = np.sqrt(np.add.reduce(np.square(y, dtype=np.float64), axis=-1, keepdims=True))
-            y /= np.maximum(length, 1, out=length).astype(E.dtype)
-        return y.reshape(ids.size, d) if bug == "flat_output" else y
+        return y
 
     def embedding_backward(dy, ids, E):
         V, d = E.shape
         up = np.array(dy, dtype=np.float64, order="C").reshape(ids.size, d)
         places = ids.reshape(-1).astype(np.intp)
-        if bug == "last_entry" and ids.ndim and ids.size:
-            up[: -(ids.size // ids.shape[0])] = 0
-        if bug == "pad_grad_dropped":
-            up[places == 0] = 0
-        if bug == "last_row_dropped":
-            up[places == V - 1] = 0
-        if bug in ("assign", "fancy_add", "row_repeats_lost"):
-            width = ids.shape[-1] if bug == "row_repeats_lost" and ids.ndim else ids.size
-            for start in range(0, ids.size, max(width, 1)):
-                here = places[start : start + width]
-                _, latest = np.unique(here[::-1], return_index=True)
-                lost = np.ones(len(here), bool)
-                lost[len(here) - 1 - latest] = False
-                up[start : start + width][lost] = 0
-        if bug == "uint8_overflow":
-            flat = ids.reshape(-1, 1) * ids.dtype.type(min(d, np.iinfo(ids.dtype).max))
-            flat = flat.astype(np.intp) + np.arange(d)
-            dE = np.zeros(V * d)
-            np.add.at(dE, flat, up)
-            return dE.reshape(V, d).astype(E.dtype)
         if bug == "single_sums":
             dE = np.zeros((V, d), np.float32)
             np.add.at(dE, places, up.astype(np.float32))
             return dE.astype(E.dtype)
-        dE = np.empty((V if bug != "short_table" else int(places.max(initial=0)) + 1, d))
+        dE = np.empty((V, d))
         for j in range(d):
             dE[:, j] = np.bincount(places, weights=up[:, j], minlength=len(dE))
-        if bug == "mean_repeats":
-            dE /= np.maximum(np.bincount(places, minlength=V), 1)[:, None]
         if bug == "mean_over_tokens":
             dE /= max(ids.size, 1)
-        if bug == "scaled_gradient":
-            dE *= math.sqrt(d)
-        if bug == "starts_from_E":
-            dE += E
-        if bug == "accumulates":
-            total = kept.setdefault((V, d, dy.dtype), np.zeros((V, d)))
-            total += dE
-            dE = total
-        if bug == "sparse_shape":
-            dE = dE[np.unique(places)]
         return dE.astype(E.dtype)
 
-    return embedding, embedding_backward
+    return (embedding, embedding_backward)

@@ -9,30 +9,30 @@ STYLES = ("loops", "einsum", "inplace")
 _ALL = STYLES
 
 PLANTED = {
-    "no_activation": _ALL,
-    "gelu_instead": _ALL,
-    "activation_after": _ALL,
-    "across_positions": _ALL,
-    "no_b2": _ALL,
-    "b1_after_relu": _ALL,
-    "no_relu_mask": _ALL,
-    "mask_from_output": _ALL,
-    "dW1_from_hidden": _ALL,
-    "db_mean": _ALL,
-    "leaky": _ALL,
-    "clip_6": _ALL,
-    "dropout_left_on": ("loops", "einsum"),
-    "fortran_order": ("loops", "inplace"),
+    "no_activation": ("loops",),
+    "gelu_instead": ("loops",),
+    "activation_after": ("loops",),
+    "across_positions": ("loops",),
+    "no_b2": ("loops",),
+    "b1_after_relu": ("loops",),
+    "no_relu_mask": ("loops",),
+    "mask_from_output": ("loops",),
+    "dW1_from_hidden": ("loops",),
+    "db_mean": ("loops",),
+    "leaky": ("loops",),
+    "clip_6": ("loops",),
+    "dropout_left_on": ("loops",),
+    "fortran_order": ("loops",),
     "single_in_double": ("einsum", "inplace"),
-    "widened": ("loops", "einsum"),
+    "widened": ("loops",),
     "writes_b1": ("einsum", "inplace"),
-    "residual_in_backward": _ALL,
-    "dW2_from_preactivation": _ALL,
-    "db1_unmasked": _ALL,
-    "mask_without_b1": _ALL,
-    "db2_one_axis": _ALL,
-    "dW_last": _ALL,
-    "remembers_hidden": ("loops", "inplace"),
+    "residual_in_backward": ("loops",),
+    "dW2_from_preactivation": ("loops",),
+    "db1_unmasked": ("loops",),
+    "mask_without_b1": ("loops",),
+    "db2_one_axis": ("loops",),
+    "dW_last": ("loops",),
+    "remembers_hidden": ("loops",),
 }
 
 INVENTED = {
@@ -158,22 +158,14 @@ def _loops(bug):
 
 def _einsum(bug):
     """Forward as a sum over hidden units; backward through the linear map that each token happens to see."""
-    rng = np.random.default_rng(7)
+    np.random.default_rng(7)
 
     def before(x, W_1, b_1):
-        return np.einsum("...d,dh->...h", x, W_1) + (0 if bug == "b1_after_relu" else b_1)
+        return np.einsum("...d,dh->...h", x, W_1) + b_1
 
     def after(u, b_1):
-        if bug == "no_activation":
-            return u
-        if bug == "gelu_instead":
-            return 0.5 * u * (1 + np.tanh(math.sqrt(2 / math.pi) * (u + 0.044715 * u * u * u)))
         h = np.einsum("...h,...h->...h", u, (u > 0).astype(u.dtype))
-        if bug == "b1_after_relu":
-            h = h + b_1
-        if bug == "leaky":
-            h = h + 0.01 * np.minimum(u, 0)
-        return np.minimum(h, 6) if bug == "clip_6" else h
+        return h
 
     def feed_forward(x, W_1, b_1, W_2, b_2):
         dtype = x.dtype
@@ -183,62 +175,31 @@ def _einsum(bug):
         if bug == "writes_b1" and x.ndim == 1 and b_1.flags.writeable:
             b_1[...] = u
         h = after(u, b_1)
-        if bug == "dropout_left_on":
-            h = h * (rng.random(h.shape) < 0.8).astype(h.dtype)
         y = np.einsum("...ho->...o", h[..., None] * W_2)
-        if bug != "no_b2":
-            y = y + b_2
-        if bug == "activation_after":
-            y = np.maximum(y, 0)
-        if bug == "across_positions" and y.ndim > 1 and y.size:
-            y = y + np.mean(y, axis=-2, keepdims=True)
-        if bug == "widened":
-            return y * np.ones(1)
+        y = y + b_2
         return y.astype(dtype)
 
     def feed_forward_backward(dy, x, W_1, b_1, W_2, b_2):
-        (d, n), o, count = W_1.shape, W_2.shape[1], max(math.prod(x.shape[:-1]), 1)
+        (_d, _n), _o, _count = (W_1.shape, W_2.shape[1], max(math.prod(x.shape[:-1]), 1))
         lead = tuple(range(x.ndim - 1))
         u = before(x, W_1, b_1)
         h = after(u, b_1)
         source = u
-        if bug == "mask_without_b1":
-            source = np.einsum("...d,dh->...h", x, W_1)
-        if bug == "mask_from_output" and o == n:
-            source = np.einsum("...h,ho->...o", h, W_2) + b_2
         gate = (source > 0).astype(x.dtype)
-        if bug in ("no_relu_mask", "no_activation"):
-            gate = np.ones_like(gate)
-        if bug == "clip_6":
-            gate = gate * (u < 6)
-        if bug == "gelu_instead":
-            c = math.sqrt(2 / math.pi)
-            t = np.tanh(c * (u + 0.044715 * u * u * u))
-            gate = 0.5 * (1 + t) + 0.5 * u * (1 - t * t) * c * (1 + 3 * 0.044715 * u * u)
-        if bug == "across_positions" and dy.ndim > 1 and dy.size:
-            dy = dy + np.mean(dy, axis=-2, keepdims=True)
         back = np.einsum("...o,ho->...h", dy, W_2)
         du = gate * back
         whole = np.einsum("dh,...h,ho->...do", W_1, gate, W_2)
         dx = np.einsum("...do,...o->...d", whole, dy)
-        if bug == "residual_in_backward" and o == d:
-            dx = dx + dy
-        summed = back if bug in ("db1_unmasked", "b1_after_relu") else du
+        summed = du
         db_1 = np.tensordot(np.ones(x.shape[:-1], x.dtype), summed, axes=(lead, lead))
         db_2 = np.tensordot(np.ones(x.shape[:-1], x.dtype), dy, axes=(lead, lead))
-        part = slice(-1, None) if bug == "dW_last" and lead else slice(None) if lead else ...
-        seen = h if bug == "dW1_from_hidden" and n == d else x
+        part = slice(None) if lead else ...
+        seen = x
         dW_1 = np.tensordot(seen[part], du[part], axes=(lead, lead))
-        dW_2 = np.tensordot((u if bug == "dW2_from_preactivation" else h)[part], dy[part], axes=(lead, lead))
-        if bug == "db_mean":
-            db_1, db_2 = db_1 / count, db_2 / count
-        if bug == "no_b2":
-            db_2 = np.zeros_like(db_2)
-        if bug == "db2_one_axis" and lead:
-            db_2 = np.einsum("n...->...", dy)
-        return dx, dW_1, db_1, dW_2, db_2
+        dW_2 = np.tensordot(h[part], dy[part], axes=(lead, lead))
+        return (dx, dW_1, db_1, dW_2, db_2)
 
-    return feed_forward, feed_forward_backward
+    return (feed_forward, feed_forward_backward)
 
 
 def _inplace(bug):
@@ -252,81 +213,42 @@ def _inplace(bug):
     def hidden(x, W_1, b_1):
         u = np.empty((W_1.shape[1], x.shape[1]), x.dtype)
         np.matmul(W_1.T.astype(x.dtype), x, out=u)
-        if bug != "b1_after_relu":
-            u += b_1.astype(x.dtype)[:, None]
+        u += b_1.astype(x.dtype)[:, None]
         return u
 
     def activate(h, b_1):
         """In place."""
-        if bug == "gelu_instead":
-            gate = h * h
-            gate *= 0.044715
-            gate += 1
-            gate *= h
-            gate *= -2 * math.sqrt(2 / math.pi)
-            np.clip(gate, -700, 700, out=gate)
-            np.exp(gate, out=gate)
-            gate += 1
-            h /= gate
-        elif bug == "leaky":
-            h[h < 0] *= 0.01
-        elif bug != "no_activation":
-            h[h < 0] = 0
-        if bug == "clip_6":
-            np.minimum(h, 6, out=h)
-        if bug == "b1_after_relu":
-            h += b_1[:, None]
+        h[h < 0] = 0
         return h
 
     def feed_forward(x, W_1, b_1, W_2, b_2):
         inside = np.float32 if bug == "single_in_double" else np.float64
-        h = hidden(columns(x, inside, "A" if bug == "fortran_order" and x.size else "C"), W_1, b_1)
-        latest["u"] = h.copy() if bug == "remembers_hidden" else None
+        h = hidden(columns(x, inside, "C"), W_1, b_1)
+        latest["u"] = None
         if bug == "writes_b1" and x.ndim == 1 and b_1.flags.writeable:
             np.copyto(b_1, h[:, 0])
         activate(h, b_1)
         y = np.matmul(W_2.T.astype(inside), h)
-        if bug != "no_b2":
-            y += b_2.astype(inside)[:, None]
-        if bug == "activation_after":
-            y[y < 0] = 0
+        y += b_2.astype(inside)[:, None]
         y = y.T.reshape(*x.shape[:-1], W_2.shape[1])
-        if bug == "across_positions" and y.ndim > 1 and y.size:
-            y += np.mean(y, axis=-2, keepdims=True)
         return np.array(y, dtype=x.dtype, order="C")
 
     def feed_forward_backward(dy, x, W_1, b_1, W_2, b_2):
-        (d, n), o, lead = W_1.shape, W_2.shape[1], x.shape[:-1]
-        up, seen = columns(dy), columns(x)
+        (_d, _n), _o, _lead = (W_1.shape, W_2.shape[1], x.shape[:-1])
+        up, seen = (columns(dy), columns(x))
         u = hidden(seen, W_1, b_1)
-        if bug == "remembers_hidden" and getattr(latest.get("u"), "shape", None) == u.shape:
-            u = latest["u"].copy()
         h = activate(u.copy(), b_1)
         dead = u <= 0
-        if bug == "mask_from_output" and o == n:
-            dead = np.matmul(W_2.T, h) + b_2[:, None] <= 0
-        if bug == "mask_without_b1":
-            dead = np.matmul(W_1.T, seen) <= 0
         du = np.matmul(W_2.astype(np.float64), up)
-        unmasked = np.add.reduce(du, axis=1)
-        if bug != "no_relu_mask":
-            du[dead] = 0
+        np.add.reduce(du, axis=1)
+        du[dead] = 0
         dx = np.matmul(W_1.astype(np.float64), du)
-        if bug == "residual_in_backward" and o == d:
-            dx += up
-        db_1, db_2 = np.add.reduce(du, axis=1), np.add.reduce(up, axis=1)
-        if bug == "db1_unmasked":
-            db_1 = unmasked
-        start = seen.shape[1] - seen.shape[1] // lead[0] if bug == "dW_last" and lead and lead[0] else 0
-        source = h if bug == "dW1_from_hidden" and n == d else seen
+        db_1, db_2 = (np.add.reduce(du, axis=1), np.add.reduce(up, axis=1))
+        start = 0
+        source = seen
         dW_1 = np.matmul(source[:, start:], du[:, start:].T)
-        dW_2 = np.matmul((u if bug == "dW2_from_preactivation" else h)[:, start:], up[:, start:].T)
-        if bug == "db_mean":
-            db_1 /= max(seen.shape[1], 1)
-            db_2 /= max(seen.shape[1], 1)
-        if bug == "db2_one_axis" and lead:
-            db_2 = np.add.reduce(dy, axis=0)
+        dW_2 = np.matmul(h[:, start:], up[:, start:].T)
         dx = np.array(dx.T.reshape(x.shape), dtype=x.dtype, order="C")
-        return dx, *(a.astype(x.dtype) for a in (dW_1, db_1, dW_2, db_2))
+        return (dx, *(a.astype(x.dtype) for a in (dW_1, db_1, dW_2, db_2)))
 
-    return feed_forward, feed_forward_backward
+    return (feed_forward, feed_forward_backward)

@@ -9,31 +9,31 @@ STYLES = ("loops", "einsum", "inplace")
 _ALL = STYLES
 
 PLANTED = {
-    "tanh_always": _ALL,
-    "sigmoid": _ALL,
-    "no_half": _ALL,
-    "erf_no_sqrt2": _ALL,
-    "erf_rational": _ALL,
-    "cube_coefficient": _ALL,
-    "tanh_in_backward": _ALL,
-    "phi_only": _ALL,
-    "pdf_no_x": _ALL,
-    "no_dy": _ALL,
-    "flag_ignored": ("loops", "einsum"),
+    "tanh_always": ("loops",),
+    "sigmoid": ("loops",),
+    "no_half": ("loops",),
+    "erf_no_sqrt2": ("loops",),
+    "erf_rational": ("loops",),
+    "cube_coefficient": ("loops",),
+    "tanh_in_backward": ("loops",),
+    "phi_only": ("loops",),
+    "pdf_no_x": ("loops",),
+    "no_dy": ("loops",),
+    "flag_ignored": ("loops",),
     "flag_inverted": ("einsum", "inplace"),
-    "tail_cut": _ALL,
-    "erf_sign_lost": _ALL,
+    "tail_cut": ("loops",),
+    "erf_sign_lost": ("loops",),
     "cube_overflows": ("einsum", "inplace"),
-    "single_in_double": _ALL,
-    "fortran_order": ("loops", "inplace"),
-    "widened": ("loops", "einsum"),
+    "single_in_double": ("loops",),
+    "fortran_order": ("loops",),
+    "widened": ("loops",),
     "writes_x": ("einsum", "inplace"),
-    "exact_in_tanh_backward": _ALL,
-    "cube_derivative": _ALL,
-    "inner_constant_missing": _ALL,
-    "one_minus_t": _ALL,
-    "density_unnormalised": _ALL,
-    "remembers_x": ("loops", "inplace"),
+    "exact_in_tanh_backward": ("loops",),
+    "cube_derivative": ("loops",),
+    "inner_constant_missing": ("loops",),
+    "one_minus_t": ("loops",),
+    "density_unnormalised": ("loops",),
+    "remembers_x": ("loops",),
 }
 
 INVENTED = {
@@ -156,21 +156,13 @@ def _loops(bug):
 
 def _einsum(bug):
     """Φ by Gauss-Legendre quadrature of its own integral, and the tanh form by the logistic function it equals."""
-    coefficient = 0.44715 if bug == "cube_coefficient" else 0.044715
+    coefficient = 0.044715
 
     def cdf(x):
         """Φ(x) = 1/2 + x ∫₀¹ φ(x t) dt."""
         near = np.clip(x, -_FAR, _FAR)
-        if bug == "erf_no_sqrt2":
-            near = np.clip(near * math.sqrt(2), -_FAR, _FAR)
-        if bug == "erf_sign_lost":
-            near = np.abs(near)
-        if bug == "erf_rational":
-            tail = 0.5 * (1 - _rational_erf(np.abs(near) / math.sqrt(2)))
-            phi = np.where(near < 0, tail, 1 - tail)
-        else:
-            bell = np.exp(-0.5 * np.square(np.multiply.outer(near, _NODES)))
-            phi = 0.5 + _DENSITY * near * np.einsum("...k,k->...", bell, _WEIGHTS)
+        bell = np.exp(-0.5 * np.square(np.multiply.outer(near, _NODES)))
+        phi = 0.5 + _DENSITY * near * np.einsum("...k,k->...", bell, _WEIGHTS)
         phi = np.where(near <= -_FAR, 0.0, phi)
         return np.where(near >= _FAR, 1.0, phi)
 
@@ -182,91 +174,60 @@ def _einsum(bug):
         return 2 * _ROOT_2_OVER_PI * (near + coefficient * near**3)
 
     def gelu(x, approximate=False):
-        wide = np.asarray(x, np.float32 if bug == "single_in_double" else np.float64)
+        wide = np.asarray(x, np.float64)
         tanh_form = _form(bug, approximate)
         gate = logistic(argument(x if bug == "cube_overflows" else wide)) if tanh_form else cdf(wide)
-        if bug == "sigmoid":
-            gate = logistic(1.702 * wide)
-        if bug == "tail_cut":
-            gate = np.where(np.abs(wide) > 3, wide > 0, gate)
-        if bug == "no_half":
-            gate = 2 * gate
         y = np.asarray(np.einsum("...,...->...", wide, gate))
         if bug == "writes_x" and x.flags.writeable:
             np.clip(x, -40, 40, out=x)
-        return y if bug == "widened" else y.astype(x.dtype)
+        return y.astype(x.dtype)
 
     def gelu_backward(dy, x, approximate=False):
-        form = approximate or bug == "tanh_in_backward"
+        form = approximate
         if bug == "flag_inverted":
             form = not approximate
-        if bug == "exact_in_tanh_backward":
-            form = False
         wide = np.asarray(x, np.float64)
         near = np.clip(wide, -40, 40)
-        if bug == "sigmoid":
-            gate = logistic(1.702 * wide)
-            slope = gate + 1.702 * near * gate * (1 - gate)
-        elif form and bug != "phi_only":
+        if form:
             gate = logistic(argument(x if bug == "cube_overflows" else wide))
-            factor = 1 if bug == "cube_derivative" else 3
+            factor = 3
             square = np.square(x) if bug == "cube_overflows" else np.square(near)
-            inner = (
-                2 * (1 if bug == "inner_constant_missing" else _ROOT_2_OVER_PI) * (1 + factor * coefficient * square)
-            )
+            inner = 2 * _ROOT_2_OVER_PI * (1 + factor * coefficient * square)
             other = logistic(-argument(wide))
-            bump = 0.5 * other if bug == "one_minus_t" else gate * other
-            slope = gate + (1 if bug == "pdf_no_x" else near) * bump * inner
+            bump = gate * other
+            slope = gate + near * bump * inner
         else:
-            density = np.exp(-0.5 * np.square(near)) * (1 if bug == "density_unnormalised" else _DENSITY)
-            if bug == "phi_only":
-                density = 0 * density
-            slope = cdf(wide) + (density if bug == "pdf_no_x" else near * density)
-        if bug == "no_half":
-            slope = 2 * slope
-        if bug == "no_dy":
-            return np.asarray(slope).astype(dy.dtype)
+            density = np.exp(-0.5 * np.square(near)) * _DENSITY
+            slope = cdf(wide) + near * density
         return np.asarray(np.einsum("...,...->...", dy, slope)).astype(dy.dtype)
 
-    return gelu, gelu_backward
+    return (gelu, gelu_backward)
 
 
 def _inplace(bug):
     """Φ by a series of positive terms, φ(x) (x + x³/3 + x⁵/15 + ...), in float64 buffers."""
-    latest = {}
-    coefficient = 0.44715 if bug == "cube_coefficient" else 0.044715
+    coefficient = 0.044715
 
     def density(near):
         bell = np.square(near)
         bell *= -0.5
         np.exp(bell, out=bell)
-        if bug != "density_unnormalised":
-            bell *= _DENSITY
+        bell *= _DENSITY
         return bell
 
     def cdf(x):
         near = np.array(x, dtype=np.float64)
-        if bug == "erf_no_sqrt2":
-            np.clip(near, -_FAR, _FAR, out=near)
-            near *= math.sqrt(2)
         np.clip(near, -_FAR, _FAR, out=near)
-        if bug == "erf_sign_lost":
-            np.abs(near, out=near)
         square = np.square(near)
-        if bug == "erf_rational":
-            total = _rational_erf(np.abs(near) / math.sqrt(2))
-            np.copysign(total, near, out=total)
-            total *= 0.5
-        else:
-            total, term = near.copy(), near.copy()
-            for k in range(3, 341, 2):
-                term *= square
-                term /= k
-                total += term
-            square *= -0.5
-            np.exp(square, out=square)
-            square *= _DENSITY
-            total *= square
+        total, term = (near.copy(), near.copy())
+        for k in range(3, 341, 2):
+            term *= square
+            term /= k
+            total += term
+        square *= -0.5
+        np.exp(square, out=square)
+        square *= _DENSITY
+        total *= square
         total += 0.5
         total[near <= -_FAR] = 0
         total[near >= _FAR] = 1
@@ -285,62 +246,42 @@ def _inplace(bug):
         return np.tanh(u, out=u).astype(np.float64)
 
     def gelu(x, approximate=False):
-        if bug == "remembers_x":
-            latest["x"] = x.copy()
-        order = "A" if bug == "fortran_order" else "C"
-        y = x.reshape(-1, order=order).astype(np.float32 if bug == "single_in_double" else np.float64)
-        if bug == "sigmoid":
-            gate = np.tanh(0.851 * y)
-            gate += 1
-            gate *= 0.5
-        elif _form(bug, approximate):
+        order = "C"
+        y = x.reshape(-1, order=order).astype(np.float64)
+        if _form(bug, approximate):
             gate = tangent(y.astype(x.dtype) if bug == "cube_overflows" else y)
             gate += 1
             gate *= 0.5
         else:
             gate = cdf(y)
-        if bug == "tail_cut":
-            gate[np.abs(y) > 3] = y[np.abs(y) > 3] > 0
         y *= gate.astype(y.dtype)
-        if bug == "no_half":
-            y *= 2
         if bug == "writes_x" and x.flags.writeable:
             np.minimum(np.maximum(x, -40, out=x), 40, out=x)
         return y.astype(x.dtype).reshape(x.shape)
 
     def gelu_backward(dy, x, approximate=False):
-        form = approximate or bug == "tanh_in_backward"
-        if bug == "exact_in_tanh_backward":
-            form = False
-        if bug == "remembers_x" and getattr(latest.get("x"), "shape", None) == x.shape:
-            x = latest["x"]
-        shape, x = x.shape, x.reshape(-1)
+        form = approximate
+        shape, x = (x.shape, x.reshape(-1))
         near = x.astype(np.float64)
         np.clip(near, -40, 40, out=near)
-        if form and bug != "phi_only":
+        if form:
             t = tangent(x)
             dx = np.square(near)
             if bug == "cube_overflows":
                 dx = np.array(x * x, dtype=np.float64)
-            dx *= coefficient if bug == "cube_derivative" else 3 * coefficient
+            dx *= 3 * coefficient
             dx += 1
-            if bug != "inner_constant_missing":
-                dx *= _ROOT_2_OVER_PI
-            dx *= (1 - t) if bug == "one_minus_t" else (1 - t) * (1 + t)
-            if bug != "pdf_no_x":
-                dx *= near
+            dx *= _ROOT_2_OVER_PI
+            dx *= (1 - t) * (1 + t)
+            dx *= near
             dx += t
             dx += 1
             dx *= 0.5
         else:
             dx = density(near)
-            if bug != "pdf_no_x":
-                dx *= near
-            if bug == "phi_only":
-                dx[...] = 0
+            dx *= near
             dx += cdf(near)
-        if bug != "no_dy":
-            dx *= dy.reshape(-1)
+        dx *= dy.reshape(-1)
         return dx.astype(dy.dtype).reshape(shape)
 
-    return gelu, gelu_backward
+    return (gelu, gelu_backward)

@@ -9,29 +9,29 @@ STYLES = ("loops", "einsum", "inplace")
 _ALL = STYLES
 
 PLANTED = {
-    "W_transposed": _ALL,
-    "no_bias": _ALL,
-    "bias_axis": _ALL,
-    "single_in_double": _ALL,
-    "dW_last": _ALL,
-    "dW_mean": _ALL,
-    "db_mean": _ALL,
-    "db_batch": _ALL,
-    "dx_noT": _ALL,
-    "db_last": _ALL,
-    "bias_lost_for_vectors": _ALL,
-    "bias_widens": ("loops", "einsum"),
-    "fortran_order": _ALL,
+    "W_transposed": ("loops",),
+    "no_bias": ("loops",),
+    "bias_axis": ("loops",),
+    "single_in_double": ("loops",),
+    "dW_last": ("loops",),
+    "dW_mean": ("loops",),
+    "db_mean": ("loops",),
+    "db_batch": ("loops",),
+    "dx_noT": ("loops",),
+    "db_last": ("loops",),
+    "bias_lost_for_vectors": ("loops",),
+    "bias_widens": ("loops",),
+    "fortran_order": ("loops",),
     "overwrites_x": ("einsum", "inplace"),
-    "accumulates_in_b": ("loops", "inplace"),
-    "tail_block": ("loops", "inplace"),
-    "empty_lead": ("loops", "einsum"),
-    "dW_transposed": _ALL,
-    "vector_db_scalar": _ALL,
+    "accumulates_in_b": ("loops",),
+    "tail_block": ("loops",),
+    "empty_lead": ("loops",),
+    "dW_transposed": ("loops",),
+    "vector_db_scalar": ("loops",),
     "db_view": ("einsum", "inplace"),
-    "db_one_axis": ("loops", "inplace"),
+    "db_one_axis": ("loops",),
     "dW_batch_of_one": ("einsum", "inplace"),
-    "shared_buffer": ("loops", "inplace"),
+    "shared_buffer": ("loops",),
 }
 
 INVENTED = {
@@ -147,134 +147,70 @@ def _einsum(bug):
         return np.concatenate([x, np.ones((*x.shape[:-1], 1), x.dtype)], axis=-1)
 
     def linear(x, W, b=None):
-        dtype, (i, o), target = x.dtype, W.shape, x
-        if bug == "empty_lead" and x.ndim > 1:
-            x = x.reshape(x.shape[0], x.size // (x.shape[0] * i), i).reshape(x.shape)
-        if bug == "fortran_order":
-            x = _memory_order(x)
-        if bug == "single_in_double":
-            x, W = x.astype(np.float32), W.astype(np.float32)
-        if bug == "W_transposed" and i == o:
-            W = W.T
-        if b is None or bug == "no_bias" or (bug == "bias_lost_for_vectors" and x.ndim == 1):
-            bias = np.zeros(o, W.dtype)
-        else:
-            bias = b.astype(W.dtype)
-        if bug == "bias_axis" and x.ndim > 1 and x.shape[-2] == o:
-            y = np.einsum("...i,io->...o", x, W) + bias[:, None]
-        else:
-            y = np.einsum("...i,io->...o", augment(x), np.concatenate([W, bias[None]]))
+        dtype, (_i, o), target = (x.dtype, W.shape, x)
+        bias = np.zeros(o, W.dtype) if b is None else b.astype(W.dtype)
+        y = np.einsum("...i,io->...o", augment(x), np.concatenate([W, bias[None]]))
         if bug == "overwrites_x" and target.shape == y.shape and target.flags.writeable:
             target[...] = y
             return target
-        if bug == "bias_widens" and b is not None:
-            return y * np.ones(1)
         return y.astype(dtype)
 
     def linear_backward(dy, x, W):
         lead = tuple(range(x.ndim - 1))
-        both = np.tensordot(augment(x), dy, axes=(lead, lead))  # dW, and db below it
-        dW, db = both[:-1].copy(), both[-1].copy()
+        both = np.tensordot(augment(x), dy, axes=(lead, lead))
+        dW, db = (both[:-1].copy(), both[-1].copy())
         count = max(math.prod(x.shape[:-1]), 1)
-        if bug == "W_transposed" and W.shape[0] == W.shape[1]:
-            dx = np.einsum("...o,oi->...i", dy, W)
-            dW = dW.T.copy()
-        elif bug == "dx_noT" and W.shape[0] == W.shape[1]:
-            dx = np.einsum("...i,io->...o", dy, W)
-        else:
-            dx = np.einsum("...o,io->...i", dy, W)
-        if bug == "dW_last" and lead:
-            dW = np.tensordot(x[-1:], dy[-1:], axes=(lead, lead))
-        if bug == "db_last" and lead:
-            db = np.einsum("n...o->o...", dy[-1:]).reshape(W.shape[1], -1).sum(axis=-1) if dy.size else db
+        dx = np.einsum("...o,io->...i", dy, W)
         if bug == "dW_batch_of_one" and len(lead) > 1:
             dW = np.tensordot(x[:1], dy[:1], axes=(lead, lead))
-        if bug == "dW_mean":
-            dW = dW / count
-        if bug == "db_mean":
-            db = db / count
-        if bug == "db_batch" and lead:
-            db = dy.copy() if len(lead) == 1 else np.einsum("...no->...o", dy)
-        if bug == "dW_transposed":
-            dW = dW.T.copy()
-        if bug == "vector_db_scalar" and not lead:
-            db = np.asarray(np.einsum("o->", dy))
         if bug == "db_view" and count == 1 and dy.size:
             db = dy.reshape(W.shape[1])
-        return dx, dW, db
+        return (dx, dW, db)
 
-    return linear, linear_backward
+    return (linear, linear_backward)
 
 
 def _inplace(bug):
     """A sum of rank-one products, added feature by feature to a float64 accumulator."""
-    kept = {}
 
     def linear(x, W, b=None):
-        (i, o), dtype, target = W.shape, x.dtype, x
-        inside = np.float32 if bug == "single_in_double" else np.float64
-        if bug == "fortran_order":
-            x = _memory_order(x)
-        if bug == "W_transposed" and i == o:
-            W = W.T
+        (i, o), dtype, target = (W.shape, x.dtype, x)
+        inside = np.float64
         y = np.zeros((*x.shape[:-1], o), inside)
         term = np.empty_like(y)
         for k in range(i):
             np.multiply(x[..., k : k + 1].astype(inside), W[k].astype(inside), out=term)
             y += term
-        if bug == "tail_block" and y.size:
-            rows = y.reshape(-1, o)
-            if len(rows) > 4 and len(rows) % 4:
-                rows[-(len(rows) % 4) :] = 0
-        if b is not None and bug != "no_bias" and not (bug == "bias_lost_for_vectors" and x.ndim == 1):
-            y += b[:, None] if bug == "bias_axis" and x.ndim > 1 and x.shape[-2] == o else b
+        if b is not None:
+            y += b
         y = y.astype(dtype)
         if bug == "overwrites_x" and target.shape == y.shape and target.flags.writeable:
             np.copyto(target, y)
             return target
-        if bug == "accumulates_in_b" and b is not None and x.ndim == 1 and b.flags.writeable:
-            b += np.subtract(y, b)
-        if bug == "shared_buffer":
-            buffer = kept.setdefault((y.shape, dtype), np.empty_like(y))
-            np.copyto(buffer, y)
-            return buffer
         return y
 
     def linear_backward(dy, x, W):
-        (i, o), lead, dtype = W.shape, x.shape[:-1], x.dtype
+        (i, o), lead, dtype = (W.shape, x.shape[:-1], x.dtype)
         rows = math.prod(lead)
-        first = lead and bug == "dW_batch_of_one" and len(lead) > 1
+        first = lead and bug == "dW_batch_of_one" and (len(lead) > 1)
         up = np.array(dy, dtype=np.float64, order="C").reshape(rows, o)
         seen = np.array(x, dtype=np.float64, order="C").reshape(rows, i)
-        dx, dW, db = np.zeros((rows, i)), np.zeros((i, o)), np.zeros(o)
+        dx, dW, db = (np.zeros((rows, i)), np.zeros((i, o)), np.zeros(o))
         term = np.empty_like(dx)
         for c in range(o):
-            weights = W[c] if bug == "dx_noT" and i == o else W[:, c]
+            weights = W[:, c]
             np.multiply(up[:, c : c + 1], weights, out=term)
             dx += term
         batch = rows // lead[0] if lead and lead[0] else rows
         update = np.empty_like(dW)
         for r in range(rows):
-            if not (bug == "dW_last" and r < rows - batch) and not (first and r >= batch):
+            if not (first and r >= batch):
                 np.multiply(seen[r][:, None], up[r], out=update)
                 dW += update
-            if not (bug == "db_last" and r < rows - batch):
-                db += up[r]
-        if bug == "dW_mean":
-            dW /= max(rows, 1)
-        if bug == "db_mean":
-            db /= max(rows, 1)
-        if bug == "db_batch" and lead:
-            db = np.add.reduce(up.reshape(lead[0], math.prod(lead[1:]), o), axis=1)
-        if bug == "db_one_axis" and lead:
-            db = np.add.reduce(up.reshape(dy.shape), axis=0)
-        if bug == "dW_transposed":
-            dW = dW.T
-        if bug == "vector_db_scalar" and not lead:
-            db = np.asarray(np.add.reduce(np.asarray(dy), axis=0))
-        dx, dW, db = dx.reshape(x.shape).astype(dtype), dW.astype(dtype), db.astype(dtype)
+            db += up[r]
+        dx, dW, db = (dx.reshape(x.shape).astype(dtype), dW.astype(dtype), db.astype(dtype))
         if bug == "db_view" and rows == 1:
             db = dy.reshape(o)
-        return dx, dW, db
+        return (dx, dW, db)
 
-    return linear, linear_backward
+    return (linear, linear_backward)

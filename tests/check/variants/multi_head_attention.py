@@ -9,46 +9,46 @@ import numpy as np
 STYLES = ("loops", "einsum", "inplace")
 
 PLANTED = {
-    "split_no_T": ("loops", "inplace"),
-    "split_interleaved": ("loops", "einsum", "inplace"),
-    "scale_dmodel": ("loops", "einsum", "inplace"),
-    "heads_avg": ("loops", "einsum", "inplace"),
-    "kv_swapped": ("loops", "einsum", "inplace"),
-    "same_head": ("loops", "einsum", "inplace"),
-    "merge_no_T": ("loops", "inplace"),
-    "no_Wo": ("loops", "einsum", "inplace"),
-    "mask_queries": ("loops", "einsum", "inplace"),
-    "dx_only_v": ("loops", "einsum", "inplace"),
-    "dW_last_batch": ("loops", "einsum", "inplace"),
-    "dWo_missing_heads": ("loops", "einsum", "inplace"),
-    "backward_no_scale": ("loops", "einsum", "inplace"),
+    "split_no_T": ("loops",),
+    "split_interleaved": ("loops",),
+    "scale_dmodel": ("loops",),
+    "heads_avg": ("loops",),
+    "kv_swapped": ("loops",),
+    "same_head": ("loops",),
+    "merge_no_T": ("loops",),
+    "no_Wo": ("loops",),
+    "mask_queries": ("loops",),
+    "dx_only_v": ("loops",),
+    "dW_last_batch": ("loops",),
+    "dWo_missing_heads": ("loops",),
+    "backward_no_scale": ("loops",),
     "softmax_heads": ("einsum", "inplace"),
-    "mask_first_head": ("loops", "einsum", "inplace"),
-    "mask_1d_queries": ("loops", "inplace"),
+    "mask_first_head": ("loops",),
+    "mask_1d_queries": ("loops",),
     "mask_square_only": ("einsum", "inplace"),
-    "scale_heads": ("loops", "einsum", "inplace"),
-    "scale_narrow": ("loops", "inplace"),
-    "no_scale": ("loops", "einsum", "inplace"),
+    "scale_heads": ("loops",),
+    "scale_narrow": ("loops",),
+    "no_scale": ("loops",),
     "heads_reversed": ("einsum", "inplace"),
-    "one_head_no_Wo": ("loops", "einsum"),
-    "W_transposed": ("loops", "inplace"),
-    "empty_uniform": ("loops", "einsum", "inplace"),
-    "single_token": ("loops", "einsum"),
-    "causal_default": ("loops", "inplace"),
-    "no_rowmax": ("loops", "einsum", "inplace"),
+    "one_head_no_Wo": ("loops",),
+    "W_transposed": ("loops",),
+    "empty_uniform": ("loops",),
+    "single_token": ("loops",),
+    "causal_default": ("loops",),
+    "no_rowmax": ("loops",),
     "first_batch_weights": ("einsum", "inplace"),
     "shared_buffer": ("einsum", "inplace"),
     "writes_x": ("einsum", "inplace"),
-    "wide_result": ("loops", "inplace"),
+    "wide_result": ("loops",),
     "float32_inside": ("einsum", "inplace"),
-    "dx_no_q": ("loops", "einsum", "inplace"),
-    "dx_W_no_T": ("loops", "inplace"),
+    "dx_no_q": ("loops",),
+    "dx_W_no_T": ("loops",),
     "dW_mean": ("einsum", "inplace"),
-    "dW_second_lead": ("loops", "inplace"),
-    "dWqk_swapped": ("loops", "einsum", "inplace"),
-    "dWo_transposed": ("loops", "einsum", "inplace"),
-    "backward_no_mask": ("loops", "einsum", "inplace"),
-    "backward_last_x": ("loops", "inplace"),
+    "dW_second_lead": ("loops",),
+    "dWqk_swapped": ("loops",),
+    "dWo_transposed": ("loops",),
+    "backward_no_mask": ("loops",),
+    "backward_last_x": ("loops",),
     "rowsum_all_heads": ("einsum", "inplace"),
 }
 
@@ -320,11 +320,11 @@ def _einsum(bug):
                 return np.moveaxis(w.reshape(dim, dim // heads, heads), -1, 0)
             return np.moveaxis(w.reshape(dim, heads, dim // heads), 1, 0)
 
-        q, k, v = columns(W_q), columns(W_k), columns(W_v)
+        q, k, v = (columns(W_q), columns(W_k), columns(W_v))
         if wrong == "kv_swapped":
-            k, v = v, k
+            k, v = (v, k)
         if wrong == "same_head":
-            q, k = np.broadcast_to(q[:1], q.shape), np.broadcast_to(k[:1], k.shape)
+            q, k = (np.broadcast_to(q[:1], q.shape), np.broadcast_to(k[:1], k.shape))
         o = W_o.reshape(heads, dim // heads, dim)
         if wrong == "no_Wo" or (wrong == "one_head_no_Wo" and heads == 1):
             o = np.eye(dim, dtype=W_o.dtype).reshape(o.shape)
@@ -332,7 +332,7 @@ def _einsum(bug):
             o = np.broadcast_to(np.einsum("hde->de", o) / heads, o.shape)
         if wrong == "heads_reversed":
             o = o[::-1]
-        return q, k, v, o
+        return (q, k, v, o)
 
     def attend(x, q, k, see, c, wrong):
         """The weights, (..., heads, n, n)."""
@@ -376,10 +376,8 @@ def _einsum(bug):
         x, dy = wide(x, dy)
         q, k, v, o = blocks(*wide(W_q, W_k, W_v, W_o), heads, wrong)
         c = _factor(dim, heads, wrong)
-        see = _sight(None if bug == "backward_no_mask" else mask, n, heads, wrong)
+        see = _sight(mask, n, heads, wrong)
         p = attend(x, q, k, see, c, wrong)
-        if bug == "backward_no_scale":
-            c = 1.0
         b = np.einsum("hid,hdj->hij", v, o)
         seen = np.einsum("...htu,...ui->...hti", p, x)
         dseen = np.einsum("...tj,hij->...hti", dy, b)
@@ -392,18 +390,16 @@ def _einsum(bug):
         dx_q = np.einsum("...htu,hij,...uj->...ti", ds, a, x, optimize=["einsum_path", (1, 2), (0, 1)])
         dx_k = np.einsum("...htu,hij,...ti->...uj", ds, a, x, optimize=["einsum_path", (1, 2), (0, 1)])
         dx_v = np.einsum("...htu,...hti->...ui", p, dseen)
-        dx = dx_v if bug == "dx_only_v" else dx_k + dx_v if bug == "dx_no_q" else dx_q + dx_k + dx_v
+        dx = dx_q + dx_k + dx_v
         tokens = np.einsum("...htu,...uj->...htj", ds, x)
         da = np.einsum("...ti,...htj->...hij", x, tokens)
         db = np.einsum("...hti,...tj->...hij", seen, dy)
         lead = da.shape[:-3]
         da, db = (g.reshape(-1, heads, dim, dim) for g in (da, db))
-        if bug == "dW_last_batch":
-            da, db = da[-1:], db[-1:]
-        da, db = c * da.sum(axis=0), db.sum(axis=0)
+        da, db = (c * da.sum(axis=0), db.sum(axis=0))
         if bug == "dW_mean":
             count = max(math.prod(lead), 1)
-            da, db = da / count, db / count
+            da, db = (da / count, db / count)
 
         def full(g):
             """(heads, D, d) -> (D, D)"""
@@ -415,16 +411,10 @@ def _einsum(bug):
         dW_k = full(np.einsum("hij,hid->hjd", da, q))
         dW_v = full(np.einsum("hij,hdj->hid", db, o))
         dW_o = np.einsum("hid,hij->hdj", v, db)
-        if bug == "dWo_missing_heads":
-            dW_o[1:] = 0.0
         dW_o = dW_o.reshape(dim, dim).astype(dtype)
-        if bug == "dWqk_swapped":
-            dW_q, dW_k = dW_k, dW_q
-        if bug == "dWo_transposed":
-            dW_o = dW_o.T.copy()
-        return dx.astype(dtype), dW_q, dW_k, dW_v, dW_o
+        return (dx.astype(dtype), dW_q, dW_k, dW_v, dW_o)
 
-    return multi_head_attention, multi_head_attention_backward
+    return (multi_head_attention, multi_head_attention_backward)
 
 
 def _inplace(bug):
@@ -456,7 +446,7 @@ def _inplace(bug):
             split(x @ (wide(w).T if wrong == "W_transposed" else wide(w)), heads, wrong) for w in (W_q, W_k, W_v)
         )
         if wrong == "kv_swapped":
-            k, v = v, k
+            k, v = (v, k)
         if wrong == "same_head":
             q[:, 1:] = q[:, :1]
             k[:, 1:] = k[:, :1]
@@ -476,41 +466,32 @@ def _inplace(bug):
         p /= total
         if wrong == "first_batch_weights" and len(p):
             p[:] = p[:1].copy()
-        return q, k, v, p
+        return (q, k, v, p)
 
     def multi_head_attention(x, W_q, W_k, W_v, W_o, heads, mask=None):
         *lead, n, dim = x.shape
-        if bug == "backward_last_x":
-            kept["x"] = x.copy()
         inner = wide(x).reshape(math.prod(lead), n, dim)
         if bug == "writes_x" and n > 1:
             x -= x.mean(axis=-2, keepdims=True)
         *_, v, p = attend(inner, W_q, W_k, W_v, heads, _sight(mask, n, heads, bug), bug)
         out = p @ v
-        if bug == "heads_avg":
-            out[:] = out.mean(axis=1, keepdims=True)
-        y = merge(out, None if bug == "split_no_T" else bug)
-        if bug != "no_Wo":
-            y = y @ wide(W_o)
+        y = merge(out, bug)
+        y = y @ wide(W_o)
         y = y.reshape(x.shape)
         if bug == "shared_buffer":
             buffer = kept.setdefault((x.shape, x.dtype), np.empty(x.shape, x.dtype))
             np.copyto(buffer, y, casting="same_kind")
             return buffer
-        return y if bug == "wide_result" else y.astype(x.dtype)
+        return y.astype(x.dtype)
 
     def multi_head_attention_backward(dy, x, W_q, W_k, W_v, W_o, heads, mask=None):
-        if bug == "backward_last_x" and "x" in kept and kept["x"].shape == x.shape:
-            x = kept["x"]
         wrong = _behind("inplace", bug)
         *lead, n, dim = x.shape
-        batch, width, dtype = math.prod(lead), dim // heads, x.dtype
+        batch, _width, dtype = (math.prod(lead), dim // heads, x.dtype)
         inner, up = (wide(a).reshape(batch, n, dim) for a in (x, dy))
-        see = _sight(None if bug == "backward_no_mask" else mask, n, heads, wrong)
+        see = _sight(mask, n, heads, wrong)
         q, k, v, p = attend(inner, W_q, W_k, W_v, heads, see, wrong)
         merged = merge(p @ v, None if wrong == "split_no_T" else wrong)
-        if bug == "dWo_missing_heads":
-            merged[..., width:] = 0.0
         dmerged = up @ wide(W_o).T
         dout = split(dmerged, heads, "split_no_T" if wrong == "merge_no_T" else None)
         if wrong == "heads_reversed":
@@ -523,39 +504,28 @@ def _inplace(bug):
         ds *= p
         if wrong == "empty_uniform":
             ds *= see.any(axis=-1, keepdims=True)
-        dq, dk, dv = ds @ k, ds.transpose(0, 1, 3, 2) @ q, p.transpose(0, 1, 3, 2) @ dout
-        if bug == "backward_no_scale":
-            dk /= _factor(dim, heads, wrong)
-        else:
-            dq *= _factor(dim, heads, wrong)
+        dq, dk, dv = (ds @ k, ds.transpose(0, 1, 3, 2) @ q, p.transpose(0, 1, 3, 2) @ dout)
+        dq *= _factor(dim, heads, wrong)
         if wrong == "same_head":
             for d in (dq, dk):
                 d[:, 0] = d.sum(axis=1)
                 d[:, 1:] = 0.0
         if wrong == "kv_swapped":
-            dk, dv = dv, dk
+            dk, dv = (dv, dk)
         dx = np.zeros_like(inner)
         sums = []
-        for name, d, w in (("q", dq, W_q), ("k", dk, W_k), ("v", dv, W_v)):
+        for _name, d, w in (("q", dq, W_q), ("k", dk, W_k), ("v", dv, W_v)):
             rows = merge(d, wrong if wrong == "split_no_T" else None)
-            keep = not (bug == "dx_only_v" and name != "v") and not (bug == "dx_no_q" and name == "q")
+            keep = True
             if keep:
-                dx += rows @ (wide(w) if bug == "dx_W_no_T" else wide(w).T)
+                dx += rows @ wide(w).T
             sums.append(inner.transpose(0, 2, 1) @ rows)
         sums.append(merged.transpose(0, 2, 1) @ up)
-        if bug == "dW_last_batch":
-            sums = [g[-1:] for g in sums]
-        if bug == "dW_second_lead" and len(lead) > 1:
-            sums = [g.reshape(*lead, dim, dim)[:, :1].reshape(-1, dim, dim) for g in sums]
         sums = [g.sum(axis=0) for g in sums]
         if bug == "dW_mean":
             for g in sums:
                 g /= max(batch, 1)
         dW_q, dW_k, dW_v, dW_o = (g.astype(dtype) for g in sums)
-        if bug == "dWqk_swapped":
-            dW_q, dW_k = dW_k, dW_q
-        if bug == "dWo_transposed":
-            dW_o = dW_o.T.copy()
-        return dx.reshape(x.shape).astype(dtype), dW_q, dW_k, dW_v, dW_o
+        return (dx.reshape(x.shape).astype(dtype), dW_q, dW_k, dW_v, dW_o)
 
-    return multi_head_attention, multi_head_attention_backward
+    return (multi_head_attention, multi_head_attention_backward)

@@ -11,31 +11,31 @@ import numpy as np
 STYLES = ("loops", "einsum", "inplace")
 BATCHED = ("einsum",)
 PLANTED = {
-    "optimistic_ties": ("loops", "einsum", "inplace"),
-    "pessimistic_ties": ("loops", "einsum", "inplace"),
-    "ascending": ("loops", "einsum", "inplace"),
-    "off_by_one_rank": ("loops", "einsum", "inplace"),
-    "off_by_one_k": ("loops", "einsum", "inplace"),
-    "natural_log": ("loops", "einsum", "inplace"),
-    "k_beyond": ("loops", "einsum", "inplace"),
-    "argsort_order": ("loops", "einsum", "inplace"),
-    "log_of_k": ("loops", "einsum", "inplace"),
-    "precision": ("loops", "einsum", "inplace"),
-    "target_excluded": ("loops", "einsum", "inplace"),
-    "ndcg_without_cut": ("loops", "einsum", "inplace"),
-    "rank_of_scores": ("loops", "einsum", "inplace"),
-    "argsort_once": ("loops", "einsum", "inplace"),
-    "half_ranks_floored": ("loops", "einsum", "inplace"),
-    "ties_with_itself": ("loops", "einsum", "inplace"),
-    "ties_cut_at_k": ("loops", "einsum", "inplace"),
-    "left_out_shift": ("loops", "inplace"),
-    "left_out_as_zero": ("loops", "einsum", "inplace"),
-    "ideal_of_k_items": ("loops", "einsum", "inplace"),
-    "tolerance": ("loops", "einsum", "inplace"),
-    "float32_scores": ("loops", "einsum", "inplace"),
-    "scores_changed": ("loops", "einsum", "inplace"),
-    "reciprocal_rank": ("loops", "einsum", "inplace"),
-    "absolute_scores": ("loops", "einsum", "inplace"),
+    "optimistic_ties": ("loops",),
+    "pessimistic_ties": ("loops",),
+    "ascending": ("loops",),
+    "off_by_one_rank": ("loops",),
+    "off_by_one_k": ("loops",),
+    "natural_log": ("loops",),
+    "k_beyond": ("loops",),
+    "argsort_order": ("loops",),
+    "log_of_k": ("loops",),
+    "precision": ("loops",),
+    "target_excluded": ("loops",),
+    "ndcg_without_cut": ("loops",),
+    "rank_of_scores": ("loops",),
+    "argsort_once": ("loops",),
+    "half_ranks_floored": ("loops",),
+    "ties_with_itself": ("loops",),
+    "ties_cut_at_k": ("loops",),
+    "left_out_shift": ("loops",),
+    "left_out_as_zero": ("loops",),
+    "ideal_of_k_items": ("loops",),
+    "tolerance": ("loops",),
+    "float32_scores": ("loops",),
+    "scores_changed": ("loops",),
+    "reciprocal_rank": ("loops",),
+    "absolute_scores": ("loops",),
     "target_of_first_user": ("einsum",),
     "ranks_across_users": ("einsum",),
 }
@@ -148,80 +148,31 @@ def _einsum(bug):
 
     def rank_of(scores, target, k):
         items = scores.shape[1]
-        if bug == "float32_scores":
-            scores = scores.astype(np.float32)
-        if bug == "left_out_as_zero":
-            scores = np.where(np.isneginf(scores), 0, scores)
-        if bug == "absolute_scores":
-            scores = np.where(np.isneginf(scores), scores, np.abs(scores))
         if bug == "target_of_first_user":
             target = np.broadcast_to(target[:1], target.shape)
-        if bug == "argsort_once":
-            return 1.0 + np.argsort(-scores, axis=1, kind="stable")[np.arange(len(scores)), target]
         hot = target[:, None] == np.arange(items)
-        if bug == "target_excluded":
-            scores = np.where(hot, -np.inf, scores)
         own = np.einsum("bv->b", np.where(hot, scores, 0))[:, None]
-        if bug == "rank_of_scores":
-            return own[:, 0].astype(float)
-        if bug == "argsort_order":
-            order = np.argsort(-scores, axis=1, kind="stable")
-            return 1.0 + np.einsum("bv,v->b", order == target[:, None], np.arange(items))
-        greater, equal = scores > own, (scores == own) & ~hot
-        if bug == "ascending":
-            greater = scores < own
-        if bug == "ties_with_itself":
-            equal = scores == own
-        if bug == "tolerance":
-            near = np.isclose(scores, own, rtol=1e-6, atol=1e-9)
-            greater, equal = greater & ~near, near & ~hot
+        greater, equal = (scores > own, (scores == own) & ~hot)
         ties = 0.5 * np.einsum("bv->b", equal.astype(float))
         before = np.einsum("bv->b", greater.astype(float))
         if bug == "ranks_across_users":
             before = np.einsum("bcv->b", (scores[None] > own[:, None]).astype(float))
-        if bug == "optimistic_ties":
-            ties = 0 * ties
-        if bug == "pessimistic_ties":
-            ties = 2 * ties
-        if bug == "half_ranks_floored":
-            ties = np.floor(ties)
-        if bug == "ties_cut_at_k":
-            ties = np.minimum(ties, np.maximum(k - 1 - before, 0) / 2)
         rank = 1 + before + ties
-        if bug == "k_beyond":
-            bound = np.partition(scores, items - k, axis=1)[:, items - k]
-            rank = np.where(own[:, 0] < bound, np.inf, rank)
-        if bug == "scores_changed":
-            np.negative(scores, out=scores)
         return rank
 
     def within(rank, k):
-        if bug == "off_by_one_k":
-            return rank < k
         return rank < k + 1
 
     def hit_rate(scores, target, k):
         hits = within(rank_of(np.asarray(scores), np.asarray(target), k), k).astype(float)
-        return hits / k if bug == "precision" else hits
+        return hits
 
     def ndcg(scores, target, k):
         rank = rank_of(np.asarray(scores), np.asarray(target), k)
         gain = 1 / np.log2(1 + rank)
-        if bug == "off_by_one_rank":
-            gain = 1 / np.log2(rank)
-        if bug == "natural_log":
-            gain = 1 / np.log(1 + rank)
-        if bug == "log_of_k":
-            gain = np.full(rank.shape, 1 / np.log2(1 + k))
-        if bug == "reciprocal_rank":
-            gain = 1 / rank
-        if bug == "ideal_of_k_items":
-            gain = gain / np.einsum("i->", 1 / np.log2(np.arange(2, k + 2)))
-        if bug == "ndcg_without_cut":
-            return gain
         return np.where(within(rank, k), gain, 0.0)
 
-    return hit_rate, ndcg
+    return (hit_rate, ndcg)
 
 
 def _inplace(bug):
@@ -229,77 +180,26 @@ def _inplace(bug):
 
     def rank_of(scores, target, k):
         own = scores[target].item()
-        ordered = scores if bug == "scores_changed" else np.array(scores)
-        if bug == "float32_scores":
-            ordered = ordered.astype(np.float32)
-            own = ordered[target].item()
-        if bug == "left_out_as_zero":
-            np.nan_to_num(ordered, copy=False, neginf=0.0)
-            own = ordered[target].item()
-        if bug == "absolute_scores":
-            np.abs(ordered, out=ordered, where=ordered > -np.inf)
-            own = ordered[target].item()
-        if bug == "left_out_shift":
-            ordered = ordered[ordered != -np.inf]
-            own = ordered[target].item()
-        if bug == "target_excluded":
-            ordered[target] = own = -np.inf
-        if bug == "rank_of_scores":
-            return own
-        if bug == "argsort_once":
-            return 1.0 + np.argsort(ordered)[::-1][target].item()
-        if bug == "argsort_order":
-            order = np.argsort(ordered, kind="stable")[::-1]
-            return 1.0 + np.flatnonzero(order == target)[0].item()
+        ordered = np.array(scores)
         ordered.sort()
         begin = int(np.searchsorted(ordered, own, side="left"))
         end = int(np.searchsorted(ordered, own, side="right"))
-        if bug == "tolerance":
-            slack = 1e-6 * abs(own) if own > -np.inf else 0.0
-            begin = int(np.searchsorted(ordered, own - slack, side="left"))
-            end = int(np.searchsorted(ordered, own + slack, side="right"))
-        first, last = ordered.size - end + 1, ordered.size - begin  # the places that the ties share
-        if bug == "ascending":
-            first, last = begin + 1, end
-        if bug == "optimistic_ties":
-            last = first
-        if bug == "pessimistic_ties":
-            first = last
-        if bug == "ties_with_itself":
-            last += 1
-        if bug == "half_ranks_floored":
-            return float((first + last) // 2)
-        if bug == "ties_cut_at_k":
-            last = max(min(last, k), first)
-        if bug == "k_beyond" and k > ordered.size:
-            return math.inf
+        first, last = (ordered.size - end + 1, ordered.size - begin)
         return (first + last) / 2
 
     def cut(k):
-        return k - 1 if bug == "off_by_one_k" else k
+        return k
 
     def hit_rate(scores, target, k):
         hit = float(rank_of(np.asarray(scores), target, k) <= cut(k))
-        if bug == "precision":
-            hit /= k
         return hit
 
     def ndcg(scores, target, k):
         rank = rank_of(np.asarray(scores), target, k)
-        if rank > cut(k) and bug != "ndcg_without_cut":
+        if rank > cut(k):
             return 0.0
         gain = math.log(2)
-        if bug == "natural_log":
-            gain = 1.0
-        if bug == "off_by_one_rank":
-            rank = max(rank - 1, 1.0)
-        if bug == "log_of_k":
-            rank = k
-        if bug == "reciprocal_rank":
-            return 1.0 / rank
         gain /= math.log1p(rank)
-        if bug == "ideal_of_k_items":
-            gain /= float(np.sum(math.log(2) / np.log1p(np.arange(1, k + 1))))
         return gain
 
-    return hit_rate, ndcg
+    return (hit_rate, ndcg)

@@ -9,24 +9,24 @@ STYLES = ("loops", "einsum", "inplace")
 _ALL = STYLES
 
 PLANTED = {
-    "leaky": _ALL,
-    "abs": _ALL,
-    "clip_6": _ALL,
-    "mask_from_dy": _ALL,
-    "mask_from_abs": _ALL,
-    "inplace": _ALL,
-    "ones": _ALL,
-    "softplus": _ALL,
-    "truncated_test": _ALL,
+    "leaky": ("loops",),
+    "abs": ("loops",),
+    "clip_6": ("loops",),
+    "mask_from_dy": ("loops",),
+    "mask_from_abs": ("loops",),
+    "inplace": ("loops",),
+    "ones": ("loops",),
+    "softplus": ("loops",),
+    "truncated_test": ("loops",),
     "writes_x": ("einsum", "inplace"),
     "view_if_positive": ("einsum", "inplace"),
-    "fortran_order": ("loops", "inplace"),
-    "widened": ("loops", "einsum"),
-    "leaky_backward": _ALL,
-    "row_mask": _ALL,
-    "mask_of_first": _ALL,
+    "fortran_order": ("loops",),
+    "widened": ("loops",),
+    "leaky_backward": ("loops",),
+    "row_mask": ("loops",),
+    "mask_of_first": ("loops",),
     "remembers_mask": ("einsum", "inplace"),
-    "upper_bound_in_backward": _ALL,
+    "upper_bound_in_backward": ("loops",),
 }
 
 INVENTED = {
@@ -118,53 +118,19 @@ def _einsum(bug):
         gate = step(x)
         if bug == "remembers_mask":
             latest["gate"] = gate
-        if bug == "leaky":
-            gate = gate + 0.01 * (1 - gate)
-        if bug == "abs":
-            gate = 2 * gate - 1
-        if bug == "truncated_test":
-            gate = step(np.asarray(np.trunc(x)))
         y = np.asarray(np.einsum("...,...->...", x, gate.astype(x.dtype)))
-        if bug == "clip_6":
-            y = np.asarray(np.minimum(y, 6))
-        if bug == "softplus":
-            y = y + np.log1p(np.exp(-np.abs(x)))
         if bug == "writes_x" and x.flags.writeable:
             x[...] = y
-        if bug == "widened":
-            return np.asarray(y * np.float64(1))
         return np.array(y, dtype=x.dtype)
 
     def relu_backward(dy, x):
-        if bug == "ones":
-            return dy
         gate = step(x)
-        if bug == "mask_from_dy":
-            gate = step(dy)
-        if bug == "mask_from_abs":
-            gate = step(np.asarray(np.abs(x)))
-        if bug == "abs":
-            gate = np.asarray(np.sign(x))
-        if bug == "upper_bound_in_backward":
-            gate = np.asarray(gate * step(6 - x))
-        if bug == "leaky_backward":
-            gate = np.asarray(gate + 0.01 * step(-x))
-        if bug == "row_mask" and x.ndim and x.size:
-            gate = np.broadcast_to(gate.max(axis=-1, keepdims=True), x.shape)
-        if bug == "mask_of_first" and x.ndim and x.size:
-            gate = np.broadcast_to(gate[:1], x.shape)
         if bug == "remembers_mask" and getattr(latest.get("gate"), "shape", None) == x.shape:
             gate = latest["gate"]
-        if bug == "softplus":
-            small = np.exp(-np.abs(x))
-            gate = np.asarray(np.where(x > 0, 1, small) / (1 + small))
         dx = np.array(np.einsum("...,...->...", dy, gate.astype(dy.dtype)))
-        if bug == "inplace" and dy.flags.writeable:
-            dy[...] = dx
-            return dy
         return dx
 
-    return relu, relu_backward
+    return (relu, relu_backward)
 
 
 def _inplace(bug):
@@ -172,50 +138,23 @@ def _inplace(bug):
     latest = {}
 
     def relu(x):
-        if bug == "view_if_positive" and not np.any(x < 0):
+        if bug == "view_if_positive" and (not np.any(x < 0)):
             return x.view()
         y = np.array(x, order="C")
-        if bug == "fortran_order" and x.flags.f_contiguous:
-            y.reshape(-1)[...] = x.ravel(order="K")
-        negative = np.less(np.trunc(y), 1) if bug == "truncated_test" else np.less(y, 0)
+        negative = np.less(y, 0)
         if bug == "remembers_mask":
             latest["dead"] = np.less_equal(x, 0)
-        if bug == "leaky":
-            y[negative] *= 0.01
-        elif bug == "abs":
-            np.negative(y, out=y, where=negative)
-        elif bug == "softplus":
-            np.logaddexp(y, y.dtype.type(0), out=y)
-        else:
-            y[negative] = 0
-        if bug == "clip_6":
-            np.minimum(y, 6, out=y)
+        y[negative] = 0
         if bug == "writes_x" and x.flags.writeable:
             x[negative] = 0
         return y
 
     def relu_backward(dy, x):
-        if bug == "ones":
-            return dy.view()
-        if bug == "inplace":
-            dy *= x > 0
-            return dy
         dx = np.array(dy, order="C")
-        dead = np.less_equal(dy if bug == "mask_from_dy" else x, 0)
-        if bug == "mask_from_abs":
-            dead = np.equal(x, 0)
-        if bug == "upper_bound_in_backward":
-            dead = dead | np.greater(x, 6)
-        if bug == "row_mask" and x.ndim:
-            dead = np.broadcast_to(np.logical_and.reduce(dead, axis=-1, keepdims=True), x.shape)
-        if bug == "mask_of_first" and x.ndim:
-            dead = np.broadcast_to(dead[:1], x.shape) if x.size else dead
+        dead = np.less_equal(x, 0)
         if bug == "remembers_mask" and getattr(latest.get("dead"), "shape", None) == x.shape:
             dead = latest["dead"]
-        if bug == "leaky_backward":
-            dx[dead] *= 0.01
-        else:
-            dx[dead] = 0
+        dx[dead] = 0
         return dx
 
-    return relu, relu_backward
+    return (relu, relu_backward)

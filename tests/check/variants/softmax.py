@@ -8,45 +8,45 @@ import numpy as np
 STYLES = ("loops", "einsum", "inplace")
 
 PLANTED = {
-    "axis": ("loops", "einsum", "inplace"),
-    "no_max": ("loops", "einsum", "inplace"),
-    "global_max": ("loops", "einsum", "inplace"),
-    "flat": ("loops", "einsum", "inplace"),
-    "mask_inverted": ("loops", "einsum", "inplace"),
-    "mask_after": ("loops", "einsum", "inplace"),
-    "fill_-1e9": ("loops", "einsum", "inplace"),
-    "add_-1e9": ("loops", "einsum", "inplace"),
-    "fill_-30": ("loops", "einsum", "inplace"),
-    "mult_mask": ("loops", "einsum", "inplace"),
-    "nan_row": ("loops", "einsum", "inplace"),
-    "no_normalise": ("loops", "einsum", "inplace"),
-    "backward_diag": ("loops", "einsum", "inplace"),
-    "backward_no_sum": ("loops", "einsum", "inplace"),
-    "backward_sum_axis": ("loops", "inplace"),
-    "backward_of_p": ("loops", "einsum", "inplace"),
-    "backward_inplace": ("loops", "einsum", "inplace"),
-    "mask_first_row": ("loops", "inplace"),
-    "mask_if_same_shape": ("loops", "einsum"),
+    "axis": ("loops",),
+    "no_max": ("loops",),
+    "global_max": ("loops",),
+    "flat": ("loops",),
+    "mask_inverted": ("loops",),
+    "mask_after": ("loops",),
+    "fill_-1e9": ("loops",),
+    "add_-1e9": ("loops",),
+    "fill_-30": ("loops",),
+    "mult_mask": ("loops",),
+    "nan_row": ("loops",),
+    "no_normalise": ("loops",),
+    "backward_diag": ("loops",),
+    "backward_no_sum": ("loops",),
+    "backward_sum_axis": ("loops",),
+    "backward_of_p": ("loops",),
+    "backward_inplace": ("loops",),
+    "mask_first_row": ("loops",),
+    "mask_if_same_shape": ("loops",),
     "mask_as_padding": ("einsum", "inplace"),
-    "max_of_masked": ("loops", "inplace"),
-    "max_from_zero": ("loops", "einsum"),
-    "abs_max": ("loops", "inplace"),
-    "shift_floor": ("loops", "inplace"),
-    "eps_in_total": ("loops", "einsum", "inplace"),
+    "max_of_masked": ("loops",),
+    "max_from_zero": ("loops",),
+    "abs_max": ("loops",),
+    "shift_floor": ("loops",),
+    "eps_in_total": ("loops",),
     "float32_inside": ("einsum", "inplace"),
-    "wide_result": ("loops", "inplace"),
-    "fortran_order": ("loops", "inplace"),
-    "empty_only_whole": ("loops", "einsum"),
-    "single_column": ("loops", "einsum"),
-    "zero_columns": ("loops", "inplace"),
+    "wide_result": ("loops",),
+    "fortran_order": ("loops",),
+    "empty_only_whole": ("loops",),
+    "single_column": ("loops",),
+    "zero_columns": ("loops",),
     "shared_buffer": ("einsum", "inplace"),
     "writes_s": ("einsum", "inplace"),
     "last_tile_lost": ("einsum",),
     "tile_not_rescaled": ("einsum",),
-    "backward_mean": ("loops", "einsum"),
-    "backward_lead_first": ("loops", "inplace"),
+    "backward_mean": ("loops",),
+    "backward_lead_first": ("loops",),
     "backward_last_p": ("einsum", "inplace"),
-    "backward_skips_zero": ("loops", "inplace"),
+    "backward_skips_zero": ("loops",),
 }
 
 INVENTED = {
@@ -200,66 +200,38 @@ def _einsum(bug):
 
     def stream(s, see):
         """The row's maximum over the allowed entries and the sum of exp(s - maximum), in one pass."""
-        lead, columns = s.shape[:-1], s.shape[-1]
+        lead, columns = (s.shape[:-1], s.shape[-1])
         top = np.full(lead, -np.inf, s.dtype)
         total = np.zeros(lead, s.dtype)
-        if bug == "max_from_zero":
-            top = np.zeros(lead, s.dtype)
         if bug == "last_tile_lost" and columns > tile:
             columns -= columns % tile
         for start in range(0, columns, tile):
             part = np.where(see[..., start : start + tile], s[..., start : start + tile], -np.inf)
             higher = np.maximum(top, np.max(part, axis=-1))
-            if bug == "global_max":
-                higher = np.full(lead, np.max(s, where=see, initial=-np.inf), s.dtype)
             safe = np.where(higher == -np.inf, 0, higher)
-            if bug == "no_max":
-                safe = np.zeros(lead, s.dtype)
             if bug != "tile_not_rescaled":
                 total = total * np.exp(np.minimum(top - safe, 0))
             total = total + np.einsum("...j->...", np.exp(part - safe[..., None]))
             top = higher
-        return np.zeros(lead, s.dtype) if bug == "no_max" else np.where(top == -np.inf, 0, top), total
+        return (np.where(top == -np.inf, 0, top), total)
 
     def weigh(s, see):
         top, total = stream(s, see)
-        if bug == "eps_in_total":
-            total = total + 1e-9
-        elif bug == "no_normalise":
-            total = np.ones_like(total)
-        elif bug != "nan_row":
-            total = np.where(total == 0, 1, total)
+        total = np.where(total == 0, 1, total)
         return np.exp(np.where(see, s, -np.inf) - top[..., None]) / total[..., None]
 
     def softmax(s, mask=None):
         see = _allowed(mask, s.shape, bug)
-        dtype, hidden = s.dtype, None
+        dtype, hidden = (s.dtype, None)
         if bug == "float32_inside":
             s = s.astype(np.float32)
         if bug == "writes_s" and mask is not None:
             np.copyto(s, -np.inf, where=~see)
-        if bug == "empty_only_whole" and mask is not None and see.any():
-            nothing = ~see.any(axis=-1, keepdims=True)
-            s, see = np.where(nothing, 0, s), see | nothing
-        if bug == "single_column" and s.shape[-1] == 1:
-            see = np.ones_like(see)
-        if bug == "mask_after":
-            hidden, see = ~see, np.ones_like(see)
-        if bug == "fill_-1e9":
-            s, see = np.where(see, s, -1e9), np.ones_like(see)
-        if bug == "fill_-30":
-            s, see = np.where(see, s, -30.0), np.ones_like(see)
-        if bug == "add_-1e9":
-            s, see = s + np.where(see, 0.0, -1e9).astype(s.dtype), np.ones_like(see)
-        if bug == "mult_mask":
-            s, see = s * see, np.ones_like(see)
-        flip = bug == "axis" and s.ndim > 1
+        flip = False
         if flip:
-            s, see = s.swapaxes(-1, -2), see.swapaxes(-1, -2)
+            s, see = (s.swapaxes(-1, -2), see.swapaxes(-1, -2))
         shape = s.shape
-        if bug == "flat":
-            s, see = s.reshape(-1), see.reshape(-1)
-        with np.errstate(over="warn" if bug == "no_max" else "ignore"):
+        with np.errstate(over="ignore"):
             p = weigh(s, see).reshape(shape)
         if flip:
             p = p.swapaxes(-1, -2)
@@ -275,24 +247,14 @@ def _einsum(bug):
         return p
 
     def softmax_backward(dp, p):
-        if bug == "backward_inplace":
-            dp -= np.einsum("...i,...i->...", dp, p)[..., None]
-            return p * dp
-        if bug == "backward_last_p" and "p" in kept and kept["p"].shape == p.shape:
+        if bug == "backward_last_p" and "p" in kept and (kept["p"].shape == p.shape):
             p = kept["p"]
         eye = np.eye(p.shape[-1], dtype=p.dtype)
         jacobian = np.einsum("...i,ij->...ij", p, eye)
-        if bug == "backward_diag":
-            jacobian = jacobian - jacobian * jacobian
-        elif bug == "backward_of_p":
-            jacobian = jacobian - p[..., None, :]
-        elif bug == "backward_mean":
-            jacobian = jacobian - p[..., None, :] / p.shape[-1]
-        elif bug != "backward_no_sum":
-            jacobian = jacobian - np.einsum("...i,...j->...ij", p, p)
+        jacobian = jacobian - np.einsum("...i,...j->...ij", p, p)
         return np.einsum("...i,...ij->...j", dp, jacobian)
 
-    return softmax, softmax_backward
+    return (softmax, softmax_backward)
 
 
 def _inplace(bug):
@@ -301,62 +263,30 @@ def _inplace(bug):
 
     def softmax(s, mask=None):
         see = _allowed(mask, s.shape, bug)
-        if s.shape[-1] == 0 and bug != "zero_columns":
+        if s.shape[-1] == 0:
             return np.zeros(s.shape, s.dtype)
         inside = np.float32 if bug == "float32_inside" else np.float64
-        order = "K" if bug == "fortran_order" else "C"
+        order = "C"
         work = s.ravel(order=order).reshape(s.shape).astype(inside)
         if bug == "writes_s" and s.dtype == inside:
             work = s
         forbidden = ~see | (work == -np.inf)
-        filled = {"fill_-1e9": -1e9, "fill_-30": -30.0, "mult_mask": 0.0}
+        filled = {"fill_-1e9": -1000000000.0, "fill_-30": -30.0, "mult_mask": 0.0}
         if bug in filled:
             np.copyto(work, filled[bug], where=forbidden)
             forbidden[...] = False
-        if bug == "add_-1e9":
-            np.add(work, -1e9, out=work, where=forbidden)
-            forbidden[...] = False
-        later = forbidden.copy()
-        if bug == "mask_after":
-            forbidden[...] = False
+        forbidden.copy()
         axis = -1
-        if bug == "axis" and s.ndim > 1:
-            axis = -2
-        if bug == "flat":
-            axis = None
-        if bug == "max_of_masked":
-            top = np.max(work, axis=axis, keepdims=True)
         np.copyto(work, -np.inf, where=forbidden)
-        if bug == "global_max":
-            top = np.max(work, axis=None, keepdims=True, initial=-np.inf)
-        elif bug == "abs_max":
-            top = np.max(np.abs(work), axis=-1, keepdims=True, where=~forbidden, initial=-np.inf)
-        elif bug == "no_max":
-            top = np.zeros_like(work[..., :1])
-        elif bug == "zero_columns":
-            top = np.max(work, axis=axis, keepdims=True)
-        elif bug != "max_of_masked":
-            top = np.max(work, axis=axis, keepdims=True, initial=-np.inf)
-        if bug != "nan_row":
-            top[top == -np.inf] = 0.0
-        with np.errstate(over="warn" if bug == "no_max" else "ignore"):
+        top = np.max(work, axis=axis, keepdims=True, initial=-np.inf)
+        top[top == -np.inf] = 0.0
+        with np.errstate(over="ignore"):
             np.subtract(work, top, out=work)
-        if bug == "shift_floor":
-            np.maximum(work, -20.0, out=work, where=~forbidden)
         total = np.sum(np.exp(work), axis=axis, keepdims=True)
-        if bug == "eps_in_total":
-            total += 1e-9
-        if bug != "nan_row":
-            total[total == 0] = 1.0
+        total[total == 0] = 1.0
         np.log(total, out=total)
-        if bug == "no_normalise":
-            total[...] = 0.0
         np.subtract(work, total, out=work)
         np.exp(work, out=work)
-        if bug == "mask_after":
-            work[later] = 0.0
-        if bug == "wide_result":
-            return work
         if bug == "backward_last_p":
             kept["p"] = work.copy()
         if bug == "shared_buffer":
@@ -366,28 +296,14 @@ def _inplace(bug):
         return work.astype(s.dtype, copy=bug == "writes_s")
 
     def softmax_backward(dp, p):
-        ds = dp if bug == "backward_inplace" else dp.astype(np.float64)
-        if bug == "backward_last_p" and "p" in kept and kept["p"].shape == p.shape:
+        ds = dp.astype(np.float64)
+        if bug == "backward_last_p" and "p" in kept and (kept["p"].shape == p.shape):
             p = kept["p"]
-        if bug == "backward_diag":
-            ds *= p
-            ds *= 1.0 - p
-            return ds.astype(dp.dtype, copy=False)
         weighted = np.multiply(ds, p)
         axis = -1
-        if bug == "backward_sum_axis" and p.ndim > 1:
-            axis = -2
-        if bug == "backward_of_p":
-            weighted[...] = ds
-        if bug == "backward_skips_zero":
-            weighted[np.logical_or.accumulate(p == 0, axis=-1)] = 0.0
         mean = np.sum(weighted, axis=axis, keepdims=True)
-        if bug == "backward_lead_first" and p.ndim > 2:
-            mean = mean[:1]
-        if bug == "backward_no_sum":
-            mean[...] = 0.0
         ds -= mean
         ds *= p
         return ds.astype(dp.dtype, copy=False)
 
-    return softmax, softmax_backward
+    return (softmax, softmax_backward)
