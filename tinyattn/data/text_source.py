@@ -8,33 +8,25 @@ from typing import Any
 
 from .grammar import Grammar
 from .read import read_text
+from .sources import AnySource
 from .texts import Text
 
 
 @dataclass(frozen=True)
-class TextSource:
+class TextSource(AnySource):
     """The file at `path`, or the default grammar."""
 
     path: Path | None
 
+    grammar, made_as, nameless = Grammar(), "grammar", "text"
+
     @classmethod
-    def of(cls, path: str | None) -> TextSource:
+    def of(cls, path: str | None, name: None = None) -> TextSource:  # type: ignore[override]
         return cls(None if path is None else Path(path))
 
     @classmethod
     def from_config(cls, data: dict[str, Any]) -> TextSource:
-        """From what `describe` returns. Raises KeyError or TypeError where it is something else."""
         return cls(None if "grammar" in data else Path(data["path"]))
-
-    @property
-    def name(self) -> str:
-        """Short, for the name of a folder."""
-        return Grammar.name if self.path is None else self.path.name.split(".")[0] or "text"
-
-    @property
-    def title(self) -> str:
-        """For people to read."""
-        return Grammar.title if self.path is None else str(self.path)
 
     @property
     def entropy(self) -> float | None:
@@ -42,11 +34,8 @@ class TextSource:
         return Grammar().entropy if self.path is None else None
 
     def describe(self) -> dict[str, Any]:
-        """Which data these are, as JSON."""
-        if self.path is None:
-            return {"grammar": asdict(Grammar())}
-        return {"path": str(self.path.resolve())}
+        return super().describe() if self.path else {"grammar": asdict(self.grammar)}
 
     def load(self) -> Text:
-        """Raises DataError, naming the file, for one that is missing, empty, or no text."""
+        """Raises DataError, naming the file, where it is missing, empty, or no text."""
         return Grammar().generate() if self.path is None else Text(read_text(self.path))

@@ -10,16 +10,5 @@ from .sampler import TaskSampler
 from .sequence_task import Drawn, SequencePart, SequenceTask
 from .source import SEQUENCE_TASKS, SequenceTaskSource
 
-__all__ = [
-    "SEQUENCE_TASKS",
-    "Balance",
-    "Count",
-    "Drawn",
-    "Induction",
-    "Recall",
-    "SelectiveCopy",
-    "SequencePart",
-    "SequenceTask",
-    "SequenceTaskSource",
-    "TaskSampler",
-]
+__all__ = ["SEQUENCE_TASKS", "Balance", "Count", "Drawn", "Induction", "Recall", "SelectiveCopy", "SequencePart",
+           "SequenceTask", "SequenceTaskSource", "TaskSampler"]  # fmt: skip
