@@ -23,7 +23,7 @@ class Vocabulary:
         return len(self.ids)
 
     def numbers(self, ids: Iterable[Any]) -> np.ndarray:
-        """The numbers of `ids`. Raises ValueError naming the first unknown id, and for an argument that is no list."""
+        """The numbers of `ids`. Raises ValueError, naming the first unknown id, and for an argument that is no list."""
         try:
             ids = list(ids)
         except TypeError:
@@ -31,7 +31,7 @@ class Vocabulary:
         if not ids:
             return np.empty(0, dtype=np.int64)
         wanted = np.array(ids) if self.ids.dtype.kind != "U" and set(map(type, ids)) == {int} else None
-        if wanted is None or wanted.dtype.kind != "i":                 # other types, and whole numbers beyond 64 bits
+        if wanted is None or wanted.dtype.kind != "i":                 # other types, and integers beyond 64 bits
             wanted = np.array([self._convert(i) for i in ids])
         place = self.ids.searchsorted(wanted)
         known = self.ids[np.minimum(place, len(self.ids) - 1)] == wanted
@@ -40,7 +40,7 @@ class Vocabulary:
         return place + 1
 
     def numbers_or_zero(self, ids: np.ndarray) -> np.ndarray:
-        """The numbers of `ids`, 0 for an unknown one. As in `numbers`, 7 is "7", where one side has strings."""
+        """The numbers of `ids`, 0 for an unknown one. As in `numbers`, 7 equals "7"."""
         if (ids.dtype.kind == "U") != (self.ids.dtype.kind == "U"):
             return np.array([self._number_or_zero(i) for i in ids.tolist()], dtype=np.int64)
         place = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
@@ -58,12 +58,12 @@ class Vocabulary:
 
     def _convert(self, value: Any) -> Any:
         if self.ids.dtype.kind == "U":
-            if "\0" in str(value):                   # NumPy drops a NUL at the end: another id would be found
+            if "\0" in str(value):                   # NumPy drops a NUL at the end, which would match another id
                 raise ValueError(self._unknown(value))
             return str(value)
         try:
             number = int(value)
-        except (TypeError, ValueError, OverflowError):           # the last of an infinity
+        except (TypeError, ValueError, OverflowError):           # OverflowError: infinity
             raise ValueError(self._unknown(value)) from None
         if isinstance(value, str) and str(number) != value.strip():      # int() would take 1_2 and 007
             raise ValueError(self._unknown(value))

@@ -27,7 +27,7 @@ def cross(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return (np.minimum(np.abs(x), np.abs(y)) <= 0.3) & (np.maximum(np.abs(x), np.abs(y)) <= 1)
 
 
-SHAPES = {shape.__name__: shape for shape in (cross, disc, ring, square)}     # where is it, from -1 to 1 each way?
+SHAPES = {shape.__name__: shape for shape in (cross, disc, ring, square)}     # of x and y in -1 to 1: inside?
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,6 @@ class Shapes:
         check_options(self)
 
     def generate(self) -> Images:
-        """Draw all images. The same settings give the same images."""
         rng = generator(self.seed, Stream.IMAGES)
         shape = rng.integers(len(SHAPES), size=self.images)
         radius = rng.uniform(0.2, 0.45, self.images) * self.size

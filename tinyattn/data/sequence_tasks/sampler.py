@@ -14,7 +14,7 @@ from .sequence_task import Drawn, SequencePart
 
 @dataclass(frozen=True)
 class TaskSampler:
-    """The training batches of a run: no sequence comes twice but by chance."""
+    """The training batches of a run; sequences are repeated only by chance."""
 
     part: SequencePart
     batch_size: int
@@ -22,15 +22,13 @@ class TaskSampler:
 
     @property
     def steps(self) -> int:
-        """Batches an epoch."""
         return steps_of(len(self.part), self.batch_size)
 
     def batch(self, step: int) -> TextBatch:
-        """The batch of `step`; steps are counted from 0, through all epochs."""
         return _batch(self.part.task.draw(generator(self.seed, Stream.TASK, 2, step), self.batch_size))
 
     def whole(self) -> TextBatch:
-        """The sequences of the part that do not change, in one batch."""
+        """`held_out` of the part, in one batch."""
         return _batch(self.part.held_out())
 
 

@@ -1,9 +1,8 @@
 """Series: people who watch several series at once.
 
-Every series is a fixed order of episodes. A person has up to `most_open` unfinished series. At each moment they watch
-the next episode of one of these, all equally likely, or, with probability `curiosity`, start a series not seen before,
-popular ones more often. The next episode depends on all unfinished series and how far each has been watched. A Markov
-chain sees only the last item; attention sees the whole history.
+Every series is a fixed order of episodes. A person has up to `most_open` unfinished series. They watch the next episode
+of one of these, all equally likely, or, with probability `curiosity`, start a new series, popular ones more often. The
+next episode depends on the progress in all unfinished series: on the whole history, not on the last item alone.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from .world import World
 
 @dataclass(frozen=True, kw_only=True)
 class SeriesWorld(World):
-    """Series are watched in their order, several at once: `after` depends on how far each of them has been watched."""
+    """Series are watched in order, several at once: `after` depends on the progress in each."""
 
     series: int = option(12, "series", at_least=1)
     episodes: int = option(8, "episodes of each", at_least=1)
@@ -35,7 +34,7 @@ class SeriesWorld(World):
         return self.series * self.episodes
 
     def generate(self) -> Interactions:
-        """Draw interactions. Item ids are like `s07e3`; users are 1, 2, 3, ... The same settings give the same data."""
+        """Item ids are like `s07e3`."""
         rng = generator(self.seed, Stream.WORLD)
         lengths = rng.integers(self.shortest, self.longest + 1, size=self.users)
         progress = np.zeros((self.users, self.series), dtype=np.int64)      # episodes seen of each series
@@ -52,7 +51,6 @@ class SeriesWorld(World):
         return self.interactions(watched, lengths, np.array(names))
 
     def after(self, seen: np.ndarray) -> np.ndarray:
-        """(U, t) -> (U, n_items)."""
         progress = np.zeros((len(seen), self.series), dtype=np.int64)
         np.add.at(progress, (np.arange(len(seen))[:, None], (seen - 1) // self.episodes), 1)
         truth = np.zeros((len(seen), self.n_items))
@@ -62,7 +60,7 @@ class SeriesWorld(World):
         return truth
 
     def _next_series(self, progress: np.ndarray) -> np.ndarray:
-        """P(next episode is of series s): (users, series), given how many episodes of each series a user has seen."""
+        """P(next episode is of series s), (users, series). Shapes: progress, episodes seen, (users, series)."""
         going = (progress > 0) & (progress < self.episodes)
         popularity = (progress == 0) / np.arange(2.0, self.series + 2)       # of the series not yet begun
         n_open = np.sum(going, axis=1, keepdims=True)
