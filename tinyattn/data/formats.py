@@ -32,9 +32,9 @@ class Table(NamedTuple):
 
     @classmethod
     def of(cls, columns: dict[str, Column]) -> Table:
-        time, rating = columns.get("time"), columns.get("rating")
-        ratings = rating and rating.values().astype(np.float64)
-        return cls(columns["user"].ids(), columns["item"].ids(), time and time.values(), ratings)
+        times, ratings = (columns[name].values() if name in columns else None for name in ("time", "rating"))
+        ratings = None if ratings is None else ratings.astype(np.float64)
+        return cls(columns["user"].ids(), columns["item"].ids(), times, ratings)
 
 
 def _new_columns(names: Iterable[str]) -> dict[str, Column]:

@@ -74,7 +74,7 @@ class Interactions:
         if k < 1:
             raise ValueError(f"k of the k-core is {k}, expected at least 1")
         owner, keep, left = self.owner, np.ones(len(self), dtype=bool), len(self) + 1
-        while left > (left := np.count_nonzero(keep)):       # as long as the last round removed some
+        while left > (left := int(np.sum(keep))):            # as long as the last round removed some
             of_user = np.bincount(owner[keep], minlength=self.n_users)
             of_item = np.bincount(self.flat[keep], minlength=self.n_items + 1)
             keep = keep & (of_user[owner] >= k) & (of_item[self.flat] >= k)

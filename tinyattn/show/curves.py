@@ -38,10 +38,7 @@ def training_curves(
 def metric_bars(
     rows: dict[str, dict[str, float]], names: tuple[str, ...], model: str = "model", title: str = ""
 ) -> Any:
-    """One group of bars a metric, one bar a row of the table, its value on it. -> matplotlib figure.
-
-    `model` is what to call the row "model".
-    """
+    """One group of bars a metric, one labelled bar a row; `model` is the label of row "model". -> matplotlib figure."""
     colours = {"popularity": "#c7c7c7", "markov": GREY, "model": BLUE, "optimum": GREEN}
     highest = max(row[name] for row in rows.values() for name in names) or 1.0
     fig, axes = figure(1, len(names), size=(2.9 * len(names), 3.0), squeeze=False)
@@ -61,15 +58,15 @@ def metric_bars(
 def sweep_dots(groups: dict[str, list[Any]], column: tuple[str, str]) -> Any:
     """A line for each group of runs, with a dot a run and a bar at their mean. -> matplotlib figure.
 
-    A run has `metrics`, {(part, metric): value}; `column` is the one that is shown.
+    A run has `metrics`, {(part, metric): value}; `column` selects one.
     """
     fig, axes = figure(1, 1, size=(6.4, 1.0 + 0.32 * len(groups)), squeeze=False)
     ax = axes[0, 0]
     for place, runs in enumerate(groups.values()):
-        found = [run.metrics[column] for run in runs if column in run.metrics]
-        ax.plot(found, [place] * len(found), "o", color=BLUE, alpha=0.6, markersize=5)
-        if found:
-            ax.plot(sum(found) / len(found), place, "|", color=ORANGE, markersize=14, markeredgewidth=2)
+        values = [run.metrics[column] for run in runs if column in run.metrics]
+        ax.plot(values, [place] * len(values), "o", color=BLUE, alpha=0.6, markersize=5)
+        if values:
+            ax.plot(sum(values) / len(values), place, "|", color=ORANGE, markersize=14, markeredgewidth=2)
     ax.set(yticks=range(len(groups)), yticklabels=list(groups), xlabel=f"{column[1].upper()}, {column[0]}")
     ax.invert_yaxis()
     return fig

@@ -1,4 +1,4 @@
-"""Pictures of an experiment's runs, from the plain numbers that it gives of them."""
+"""Pictures of an experiment's runs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,16 @@ def draw_picture(picture: Picture) -> Any:
     return _dots(picture) if isinstance(picture, Dots) else _maps(picture)
 
 
+def _panels(panels: Any) -> tuple[list[str], int, int]:
+    """The names in all panels, once each, and the numbers of rows and columns of the figure."""
+    columns = min(COLUMNS, len(panels))
+    return list(dict.fromkeys(name for panel in panels.values() for name in panel)), -(-len(panels) // columns), columns
+
+
 @in_style
 def _curves(picture: Curves) -> Any:
     """Panels side by side; a name has the same colour and line in all of them."""
-    names = list(dict.fromkeys(name for lines in picture.panels.values() for name in lines))
-    columns = min(COLUMNS, len(picture.panels))
-    rows = -(-len(picture.panels) // columns)
+    names, rows, columns = _panels(picture.panels)
     size = (3.8 * columns + 0.4, 2.6 * rows + 0.5) if columns > 1 else (6.4, 3.4)
     fig, axes = figure(rows, columns, size=size, squeeze=False)
     handles: dict[str, Any] = {}
@@ -42,24 +46,22 @@ def _curves(picture: Curves) -> Any:
     for ax in axes.flat[len(picture.panels) :]:
         ax.set_visible(False)
     shown = [name for name in (*names, picture.level) if name in handles]
-    beside = min(3, columns + 1)
-    fig.legend([handles[name] for name in shown], shown, loc="outside lower center", ncols=beside, fontsize=9)
+    ncols = min(3, columns + 1)
+    fig.legend([handles[name] for name in shown], shown, loc="outside lower center", ncols=ncols, fontsize=9)
     return fig
 
 
 @in_style
 def _dots(picture: Dots) -> Any:
-    """Panels of rows: a point for each seed, a line at their mean, and the other mark where there is one."""
-    names = list(dict.fromkeys(name for rows in picture.panels.values() for name in rows))
-    columns = min(COLUMNS, len(picture.panels))
-    rows = -(-len(picture.panels) // columns)
+    """Panels of rows: a point for each seed, a line at their mean, and another mark, if any."""
+    names, rows, columns = _panels(picture.panels)
     size = (3.6 * columns + 1.6, (0.22 * len(names) + 0.7) * rows + 0.4)
     fig, axes = figure(rows, columns, size=size, squeeze=False, sharey=True)
-    for ax, (title, found) in zip(axes.flat, picture.panels.items(), strict=False):
+    for ax, (title, dots) in zip(axes.flat, picture.panels.items(), strict=False):
         for place, name in enumerate(names):
-            if name not in found:
+            if name not in dots:
                 continue
-            seeds, other = found[name]
+            seeds, other = dots[name]
             ax.plot(seeds, [place] * len(seeds), "o", color=BLUE, markersize=4, alpha=0.7)
             ax.plot([np.mean(seeds)], [place], "|", color=BLUE, markersize=11)
             if other is not None:
@@ -72,7 +74,7 @@ def _dots(picture: Dots) -> Any:
         ax.set_visible(False)
     marks = [axes[0, 0].plot([], [], "o", color=BLUE, markersize=4)[0]]
     labels = ["a seed, and the mean"]
-    if any(dot.other is not None for found in picture.panels.values() for dot in found.values()):
+    if any(dot.other is not None for dots in picture.panels.values() for dot in dots.values()):
         marks.append(axes[0, 0].plot([], [], "D", color=ORANGE, markersize=5, fillstyle="none")[0])
         labels.append(picture.other)
     fig.legend(marks, labels, loc="outside lower center", ncols=2, fontsize=9)
@@ -81,7 +83,7 @@ def _dots(picture: Dots) -> Any:
 
 @in_style
 def _maps(picture: Maps) -> Any:
-    """A row of maps each, with one scale of colours; what the mask hides stays blank."""
+    """Rows of maps, each row with one colour scale; masked weights stay blank."""
     from matplotlib.colors import PowerNorm
 
     columns = max(len(row) for row in picture.rows.values())

@@ -1,8 +1,8 @@
 """Record what each line of a function, and of the functions it calls, computes.
 
-`sys.settrace` makes Python call the recorder before each line. The line before it has then finished: the recorder keeps
-the names it assigned, and every array whose bytes have changed, which was written in place. The recorded code is not
-modified and computes what it always computes; memory that it allocates holds NaN until it is filled.
+`sys.settrace` makes Python call the recorder before each line, when the line before it has finished. The recorder keeps
+the values of the names it assigned, and every array whose bytes changed, which was written in place. The recorded code
+is not modified; memory that it allocates holds NaN until it is filled.
 """
 
 from __future__ import annotations
@@ -25,20 +25,18 @@ from .records import Call, Entry, array_leaves, is_array, label_all, prune
 from .sources import result_names, statement_at
 
 LIBRARY = Path(__file__).parent.parent
-# Helpers without mathematics of their own; their calls are not listed.
+# Helpers without mathematics; their calls are not listed.
 _HELPERS = ("backend.py", "layers/readable.py", "ops/shapes.py", "tree.py", "files.py", "data", "training", "check",
             "show", "cli.py")  # fmt: skip
 NOT_SHOWN = [LIBRARY / name for name in _HELPERS]
-_PASSES_ON = [LIBRARY / name for name in ("layers", "models", "ops/masks.py")]      # what they return gets a name later
-_OF_THE_ENGINE = LIBRARY / "random.py"              # and the library's private functions: listed with engine=True only
+_PASSES_ON = [LIBRARY / name for name in ("layers", "models", "ops/masks.py")]      # their callers name the results
+_OF_THE_ENGINE = LIBRARY / "random.py"              # listed with engine=True only, as are private functions
 _GENERATOR = 0x20 | 0x80 | 0x200                    # code flags: generator, coroutine, asynchronous generator
-
-
-STEPS = 100_000                                     # nobody reads more; a loop without end would have no other bound
+STEPS = 100_000                                     # bound for endless loops
 
 
 class TooLargeError(BaseException):
-    """More is recorded than it says. A BaseException: the recorded code must not catch it."""
+    """The trace exceeds the limit in the message. A BaseException: the recorded code must not catch it."""
 
 
 @dataclass
@@ -47,14 +45,14 @@ class _Watched:
 
     call: Call
     line: int
-    before: dict[str, tuple[Any, Any]]             # name -> object, digest of its bytes
+    before: dict[str, tuple[Any, Any]]             # name -> object, digest of its bytes, before the line
     raising: bool = False
 
 
 class Recorder:
-    """Runs functions and keeps copies of what they compute, up to `limit` bytes.
+    """Runs functions and keeps copies of their values, up to `limit` bytes.
 
-    What runs are the readable forms; with `engine` the faster ones, and the library's private functions are listed.
+    Readable forms run; with `engine` the faster ones, and the library's private functions are listed.
     """
 
     def __init__(self, limit: int, engine: bool = False) -> None:
@@ -72,7 +70,7 @@ class Recorder:
     def run(
         self, function: Callable[..., Any], args: Any, kwargs: Any, result_names: tuple[str, ...] = ()
     ) -> tuple[Any, Call]:
-        """-> what the function returns, and its call. The thread's trace function is reset even if it raises."""
+        """-> the result of the function, and its call. The thread's trace function is reset even if it raises."""
         other = sys.gettrace()
         if other is not None:
             raise RuntimeError(
@@ -104,7 +102,7 @@ class Recorder:
     def _shown(self, frame: FrameType) -> bool:
         code = frame.f_code
         if code.co_flags & _GENERATOR or (code.co_name.startswith("<") and code.co_name != "<lambda>"):
-            return False                                    # a comprehension belongs to the function around it
+            return False                                    # a comprehension belongs to its function
         file = Path(code.co_filename)
         private = file == _OF_THE_ENGINE or (code.co_name.startswith("_") and not code.co_name.endswith("__"))
         if private and LIBRARY in file.parents and not self.engine and code is not self._root_code:
@@ -118,16 +116,15 @@ class Recorder:
             return None
         code, above = frame.f_code, self._stack[-1] if self._stack else None
         if above is None and self._root is not None:
-            return None                                     # after the root has returned: a __del__
+            return None                                     # a __del__ after the root's return
         statement = statement_at(above.call.file, above.line) if above else None
         more = bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)                 # *args, **kwargs
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + more]
         name = _called(frame)
         call = Call(name, code.co_filename, code.co_firstlineno, above.call if above else None,
                     (statement.first, statement.text) if statement else (0, ""))  # fmt: skip
-        given = [n for n in names if n not in ("self", "cls")]
-        call.parameters = tuple(given)
-        call.signature = f"{name}({', '.join(n for n in given if frame.f_locals[n] is not None)})"
+        call.parameters = tuple(n for n in names if n not in ("self", "cls"))
+        call.signature = f"{name}({', '.join(n for n in call.parameters if frame.f_locals[n] is not None)})"
         call.result_names = (self._root_names if above is None else ()) or _result_names(frame)
         if above is None:
             self._root = call
@@ -165,7 +162,7 @@ class Recorder:
         return self._inside
 
     def _finished(self, top: _Watched, frame: FrameType) -> None:
-        """The statement at `top.line` has finished: record what it assigned and what it wrote in place."""
+        """Record what the statement at `top.line` assigned, and what it wrote in place."""
         statement = statement_at(top.call.file, top.line)
         targets = () if top.raising else statement.targets
         now = dict(frame.f_locals)
@@ -225,7 +222,7 @@ class Recorder:
         call.result_names = tuple(names)
 
     def _implied(self, call: Call, name: str, value: Any, line: int, text: str) -> None:
-        """What follows from a cache, as attention weights that no line computes; once, where inner caches agree."""
+        """Record a value that follows from a cache, as attention weights that no line computes, once."""
         copy = self._copy(value)[0]
         inner = next((e for e in call.entries() if e.name == name and e.value is copy), None)
         if inner is None:
@@ -234,7 +231,7 @@ class Recorder:
             call.outputs[name], call.listed[name] = copy, inner
 
     def _also(self, call: Call, name: str, value: Any) -> None:
-        """Note under which entry this value, which has another name here, is listed."""
+        """Note the entry under which a value with another name is listed."""
         entry = self._listed.get(id(value))
         if entry is not None and entry.value is self._copy(value)[0]:
             call.listed[name] = entry
@@ -253,26 +250,26 @@ class Recorder:
             self._listed[id(value)] = entry
 
     def _note(self, call: Call, value: Any) -> None:
-        """Note an array or cache that enters or leaves a call; kept alive, so that its id stays unique."""
+        """Note an array or cache that enters or leaves a call, and keep it alive, so that its id stays unique."""
         if is_array(value) or isinstance(value, dict | list | tuple):
             call.met.add(id(value))
             self._seen.setdefault(id(value), (value, None))
 
     def _handed_on(self, call: Call, name: str, value: Any) -> bool:
-        """Is this value listed already under the same name, in this call or, of all calls but the root, elsewhere?"""
+        """Is this value already listed under the same name, in this call or, unless this is the root, elsewhere?"""
         entry = self._listed.get(id(value))
         return entry is not None and entry.name == name and (entry.call is call or call.parent is not None)
 
     def _in_passing(self, call: Call) -> bool:
-        """Does this call give its nameless result to a caller, where it gets a name, or comes in somewhere?"""
+        """Does the caller name this call's result, or pass it on?"""
         file = Path(call.file)
         passes_on = any(file == there or there in file.parents for there in _PASSES_ON)
         return passes_on and call.parent is not None and not self.engine
 
     def _known(self, value: Any) -> bool:
-        """Is this object listed already, with its present content?"""
-        found = self._seen.get(id(value))
-        return found is not None and found[1] is not None and found[1] == self._digest(value)
+        """Is this object already listed with its present content?"""
+        _, digest = self._seen.get(id(value), (None, None))
+        return digest is not None and digest == self._digest(value)
 
     def _digest(self, value: Any) -> Any:
         return self._copy(value)[1]
@@ -296,19 +293,19 @@ def _plain(function: Any) -> Any:
     if isinstance(function, type):
         raise TypeError(f"trace: {function.__name__} is a class, expected a function or an object that can be called")
     function = inspect.unwrap(getattr(function, "func", function))
-    for found in (function, getattr(function, "__func__", None), getattr(type(function), "__call__", None)):  # noqa: B004
-        if hasattr(found, "__code__"):
-            return found
+    for plain in (function, getattr(function, "__func__", None), getattr(type(function), "__call__", None)):  # noqa: B004
+        if hasattr(plain, "__code__"):
+            return plain
     raise TypeError(f"trace: {function!r} is not written in Python: there are no lines to watch")
 
 
 def _implies_weights(value: Any) -> bool:
-    """Is this the cache of an attention: a named tuple that makes `weights` when it is asked for them?"""
+    """Is this the cache of an attention: a named tuple with a property `weights`?"""
     return hasattr(value, "_fields") and isinstance(getattr(type(value), "weights", None), property)
 
 
 def _called(frame: FrameType) -> str:
-    """A method with its object's class, for there are many of that name: "LayerNorm.forward"."""
+    """The function's name, of a method with its class: "LayerNorm.forward"."""
     owner, name = frame.f_locals.get("self"), frame.f_code.co_name
     return name if owner is None or not hasattr(type(owner), name) else f"{type(owner).__name__}.{name}"
 
@@ -316,9 +313,10 @@ def _called(frame: FrameType) -> str:
 def _result_names(frame: FrameType) -> tuple[str, ...]:
     """The names of the results of this frame's function; see `result_names`."""
     name, owner = frame.f_code.co_name, frame.f_locals.get("self")
-    found = getattr(type(owner), name, None) if owner is not None else frame.f_globals.get(name)
     opposite = "backward" if owner is not None and name == "forward" else f"{name}_backward"
-    backward = getattr(type(owner), opposite, None) if owner is not None else frame.f_globals.get(opposite)
-    if getattr(found, "__code__", None) is not frame.f_code:
-        return ()                                           # a nested function: it is not found by name
-    return result_names(found, backward if hasattr(backward, "__code__") else None)
+    function, backward = (
+        frame.f_globals.get(n) if owner is None else getattr(type(owner), n, None) for n in (name, opposite)
+    )
+    if getattr(function, "__code__", None) is not frame.f_code:
+        return ()                                           # a nested function has no such name
+    return result_names(function, backward if hasattr(backward, "__code__") else None)

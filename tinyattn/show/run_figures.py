@@ -1,4 +1,4 @@
-"""The pictures of a run: how it learned, how well it ranks, who looks at whom."""
+"""The pictures of a run: learning curves, metrics, attention."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from .style import save
 def draw_run(
     folder: Path, model: Any, split: Split, rows: dict[str, dict[str, float]], at: tuple[int, ...], title: str
 ) -> None:
-    """Write training.png, metrics.png and attention.png: those that there is something to show for.
+    """Write metrics.png and, if the model learns and attends, training.png and attention.png.
 
     `rows` are metrics by name, `at` the cut-offs of HR and NDCG, of which the first is shown.
     """
     names = (f"hr@{at[0]}", f"ndcg@{at[0]}", "mrr")
     save(metric_bars(rows, names, model.name, title), folder / "metrics.png")
-    history = getattr(model, "history", None)
-    if history:
+    if history := getattr(model, "history", None):
         save(training_curves(history, title), folder / "training.png")
     if getattr(model, "attends", False):
         lengths = split.data.lengths[split.evaluated]

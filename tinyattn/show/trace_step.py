@@ -16,7 +16,7 @@ AROUND = 3           # lines of source before and after
 
 
 class Step:
-    """What `t.at(7)`, `t.step()` and `t.back()` show: `value`, `entry`, `picture()`."""
+    """The result of `t.at(7)`, `t.step()` and `t.back()`: `value`, `entry`, `picture()`."""
 
     def __init__(self, entry: Entry, of: int) -> None:
         self.entry, self._of = entry, of
@@ -59,8 +59,8 @@ class Step:
 
     def _what(self) -> str:
         shape, dtype, span, norm = described(self.entry)
-        said = {"input": "came in", "returned": "was returned", "implied": "follows from the cache"}
-        how = said.get(self.entry.how, self.entry.how)
+        words = {"input": "came in", "returned": "was returned", "implied": "follows from the cache"}
+        how = words.get(self.entry.how, self.entry.how)
         parts = [f"{self.entry.name} {shape} {dtype}", span, f"norm {norm}" if norm else "", how]
         return "   ".join(part for part in parts if part)
 
@@ -73,10 +73,10 @@ class Step:
     def _source(self) -> list[tuple[int, str, bool]]:
         statement = statement_at(self.entry.call.file, self.entry.line)
         first = max(statement.first - AROUND, self.entry.call.line)
-        found = source_lines(self.entry.call.file, first, statement.last + AROUND)
-        after = [text for n, text in found if n > statement.last]
+        lines = source_lines(self.entry.call.file, first, statement.last + AROUND)
+        after = [text for n, text in lines if n > statement.last]
         ends = next((i for i, text in enumerate(after) if text and not text[0].isspace()), len(after))
         while ends and not after[ends - 1]:
             ends -= 1                                          # drop blank lines after the function's end
-        shown = found[: len(found) - len(after) + ends]
+        shown = lines[: len(lines) - len(after) + ends]
         return [(n, text, statement.first <= n <= statement.last) for n, text in shown]
