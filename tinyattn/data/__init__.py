@@ -27,7 +27,6 @@ from .images import (
 from .interactions import Interactions
 from .lists import ItemNames, read_ids, read_names
 from .masked_text import MaskedTextSampler, Masking
-from .pair_source import PairSource
 from .pairs import NumberedPairs, PairBatch, Pairs, PairSampler, characters, numbers_of, pair_batch, read_pairs
 from .parts import Parts, tenths
 from .rated import Rated, RatingBatch, RatingSampler
@@ -36,10 +35,9 @@ from .read import read, read_text
 from .seen import Seen
 from .sequence_tasks import SEQUENCE_TASKS, SequencePart, SequenceTask, SequenceTaskSource, TaskSampler
 from .slices import cut
-from .source import Source, Truth
+from .sources import PairSource, Source, TextSource, Truth
 from .split import SPLITS, Split, by_time, leave_one_out
 from .tasks import TASKS, Task
-from .text_source import TextSource
 from .texts import Text, TextBatch, TextSampler
 from .tokenizers import TOKENIZERS, Tokenizer, TokenizerFile, TokenNumbers, Tokens, learned_tokens, tokenizer_of
 from .vocabulary import Vocabulary

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +30,15 @@ _ROWS = 1 << 14                 # rows of CSV that become columns at a time
 
 class DataError(ValueError):
     """A file that cannot be read as data; the message names the file, the line and what was expected."""
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """A context in which a DataError gets the file's name."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
 
 
 class Text(NamedTuple):

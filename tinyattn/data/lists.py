@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..terminal import quoted, shortened
-from .fields import DataError
+from .fields import DataError, naming
 from .names import ITEM_NAMES
 from .read import whole
 
@@ -50,7 +50,7 @@ def read_names(path: str | Path) -> ItemNames:
     a header. Text that is not UTF-8 is read as latin-1, MovieLens' encoding.
     Raises DataError, naming file and line, for a missing or empty file, a line of one column, and an id with two names.
     """
-    try:
+    with naming(Path(path)):
         lines = _lines(path)
         separator = next((s for s in _SEPARATORS if s in lines[0]), None)
         if separator is None:
@@ -61,8 +61,6 @@ def read_names(path: str | Path) -> ItemNames:
             header = number == 1 and item.lower().split(":")[0] in ITEM_NAMES
             if item and not header and names.setdefault(item, name) != name:
                 raise DataError(f"line {number}: item {item} is {name!r}, and was {names[item]!r} before")
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
     return ItemNames(names)
 
 
@@ -79,12 +77,10 @@ def _two_fields(line: str, number: int, separator: str) -> tuple[str, str]:
 
 def read_ids(path: str | Path) -> list[str]:
     """The distinct ids in a file, one a line, in order; blank lines are skipped. Raises DataError without ids."""
-    try:
+    with naming(Path(path)):
         ids = list(dict.fromkeys(line.strip(" \t") for line in _lines(path) if line.strip()))
         if not ids:
             raise DataError("no ids, expected one a line")
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
     return ids
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .fields import DataError, chunks_of_lines, lines_in
+from .fields import DataError, chunks_of_lines, lines_in, naming
 from .formats import FORMATS, JsonLines, described, detect
 from .interactions import Interactions
 
@@ -34,7 +34,7 @@ def read(
     path = Path(path)
     if format is not None and format not in FORMATS:
         raise DataError(f"unknown format {format!r}, expected one of {', '.join(FORMATS)}")
-    try:
+    with naming(path):
         head = _head(path)
         if format is not None and columns is not None:
             raise DataError(f"format is {format} and columns are {columns!r}, expected one of them")
@@ -42,8 +42,6 @@ def read(
         if ratings:
             _refuse_unrated(reader)
         table = reader.read(_lines(path), ratings)
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
     data = Interactions.from_numbered(table.users, table.items, table.times, name, table.ratings)
     data.notes["columns"] = reader.columns_read()
     return data
@@ -54,14 +52,11 @@ def read_text(path: str | Path) -> str:
 
     Raises DataError, naming the file, where it is missing, empty, truncated, or not UTF-8 text.
     """
-    path = Path(path)
-    try:
-        text = whole(path).replace(b"\r\n", b"\n").rstrip()
+    with naming(Path(path)):
+        text = whole(Path(path)).replace(b"\r\n", b"\n").rstrip()
         if not text:
             raise DataError("empty")
         return _utf8(text + b"\n")
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
 
 
 def _refuse_unrated(reader: Any) -> None:

@@ -1,13 +1,24 @@
-"""What the sources of all kinds of data share: data comes from a file, or from a generator in a table."""
+"""Where data comes from: a file, or a generator in a table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from ..options import one_of
+from .grammar import Grammar
+from .interactions import Interactions
+from .pairs import Pairs, read_pairs
+from .read import read, read_text
+from .tasks import TASKS, Task
+from .texts import Text
+from .worlds import WORLDS, World
+
+Truth = Callable[[list[np.ndarray]], np.ndarray]      # P(next item | history), (len(histories), n_items + 1)
 
 
 class AnySource:
@@ -63,3 +74,104 @@ class AnySource:
             return {"path": str(self.path.resolve())}
         made = getattr(self, self.made_as)
         return {self.key: {"name": made.name, **asdict(made)}}
+
+
+@dataclass(frozen=True)
+class Source(AnySource):
+    """A file, or a world; `reading` holds format, columns, ratings and k_core, where they were given."""
+
+    path: Path | None
+    world: World | None
+    reading: dict[str, Any] = field(default_factory=dict)
+
+    made_as, key, table, flags, noun, nameless = "world", "world", WORLDS, ("DATA", "--world"), "the world ", "data"
+
+    @classmethod
+    def of(cls, path: str | None, world: str | None = None, **reading: Any) -> Self:  # type: ignore[override]
+        """The file at `path`, or the world of this name, by default `series`.
+
+        Raises ValueError for both, an unknown world, or `reading` without a file.
+        """
+        reading = {name: value for name, value in reading.items() if value is not None}
+        if path is None and reading.get("ratings"):
+            raise ValueError("a generated world has no ratings: expected DATA with columns of ratings and of times")
+        if path is None and reading:
+            raise ValueError(f"--{min(reading).replace('_', '-')} is for a file of interactions, and none is given")
+        return replace(super().of(path, world), reading=reading)
+
+    @classmethod
+    def from_config(cls, data: dict[str, Any]) -> Self:
+        if "world" in data:                              # in older files worlds have no name, and all are series
+            data = {"world": {"name": "series", **data["world"]}}
+        reading = dict(data.get("reading", {}))
+        kinds = {"format": str, "columns": str, "k_core": int, "ratings": bool}
+        if any(type(value) is not kinds.get(name) for name, value in reading.items()):
+            raise TypeError(f"reading is {reading}")
+        return replace(super().from_config(data), reading=reading)
+
+    @property
+    def name(self) -> str:
+        if self.path is None:
+            return super().name
+        name = self.path.name
+        for suffix in (".gz", ".txt", ".inter", ".csv", ".tsv", ".json", ".dat", ".data"):
+            name = name.removesuffix(suffix)
+        return name or self.nameless
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | ({"reading": self.reading} if self.path else {})
+
+    def load(self) -> tuple[Interactions, Truth | None]:
+        """The interactions, and the true distribution of the next item, where it is known."""
+        if self.world is not None:
+            return self.world.generate(), self.world.next_item
+        assert self.path is not None
+        settings = dict(self.reading)
+        k = settings.pop("k_core", None)
+        data = read(self.path, **settings)
+        return (data if k is None else data.k_core(k)), None
+
+
+@dataclass(frozen=True)
+class PairSource(AnySource):
+    """A file of pairs, or a task."""
+
+    path: Path | None
+    task: Task | None
+
+    made_as, key, table, flags, noun, nameless = "task", "task", TASKS, ("--pairs", "--task"), "the task ", "pairs"
+
+    def load(self) -> Pairs:
+        if self.task is not None:
+            return self.task.generate()
+        assert self.path is not None
+        return read_pairs(self.path)
+
+
+@dataclass(frozen=True)
+class TextSource(AnySource):
+    """The file at `path`, or the default grammar."""
+
+    path: Path | None
+
+    grammar, made_as, nameless = Grammar(), "grammar", "text"
+
+    @classmethod
+    def of(cls, path: str | None, name: None = None) -> TextSource:  # type: ignore[override]
+        return cls(None if path is None else Path(path))
+
+    @classmethod
+    def from_config(cls, data: dict[str, Any]) -> TextSource:
+        return cls(None if "grammar" in data else Path(data["path"]))
+
+    @property
+    def entropy(self) -> float | None:
+        """In nats a character, where it is known."""
+        return Grammar().entropy if self.path is None else None
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() if self.path else {"grammar": asdict(self.grammar)}
+
+    def load(self) -> Text:
+        """Raises DataError, naming the file, where it is missing, empty, or no text."""
+        return Grammar().generate() if self.path is None else Text(read_text(self.path))

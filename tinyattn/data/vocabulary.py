@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -57,19 +58,17 @@ class Vocabulary:
         return self.ids[np.asarray(numbers) - 1]
 
     def _convert(self, value: Any) -> Any:
+        """The value as an id of the same type. Raises ValueError where it can be none."""
         if self.ids.dtype.kind == "U":
-            if "\0" in str(value):                   # NumPy drops a NUL at the end, which would match another id
-                raise ValueError(self._unknown(value))
-            return str(value)
-        try:
-            number = int(value)
-        except (TypeError, ValueError, OverflowError):           # OverflowError: infinity
-            raise ValueError(self._unknown(value)) from None
-        if isinstance(value, str) and str(number) != value.strip():      # int() would take 1_2 and 007
-            raise ValueError(self._unknown(value))
-        if not -(2**63) <= number < 2**63 or number != (value if isinstance(value, float) else number):
-            raise ValueError(self._unknown(value))
-        return number
+            if "\0" not in str(value):               # NumPy drops a NUL at the end, which would match another id
+                return str(value)
+        else:
+            with suppress(TypeError, ValueError, OverflowError):           # OverflowError: infinity
+                number = int(value)
+                same = str(number) == value.strip() if isinstance(value, str) else number == value     # not 1_2, 007
+                if -(2**63) <= number < 2**63 and (same or not isinstance(value, str | float)):
+                    return number
+        raise ValueError(self._unknown(value))
 
     def _unknown(self, value: Any) -> str:
         some = ", ".join(map(quoted, self.ids[:3].tolist())) + (", ..." if len(self.ids) > 3 else "")

@@ -139,8 +139,7 @@ class Recorder:
                 self._note(call, leaf)
                 if not self._known(leaf):
                     self._keep(call, field_name, leaf, "input", code.co_firstlineno, "")
-                call.inputs[field_name] = self._copy(leaf)[0]
-                self._also(call, field_name, leaf)
+                self._also(call, call.inputs, field_name, leaf)
         arrays = {n: (x, self._copy(x)[1]) for n, x in frame.f_locals.items() if is_array(x)}
         self._stack.append(_Watched(call, code.co_firstlineno, arrays))
         return self._inside
@@ -183,14 +182,12 @@ class Recorder:
                 if listed:
                     self._keep(top.call, name, value, how, statement.first, statement.text)
                 elif name in targets:
-                    top.call.renamed[name] = self._copy(value)[0]
-                    self._also(top.call, name, value)
+                    self._also(top.call, top.call.renamed, name, value)
                 top.before[name] = (value, self._digest(value))
             elif name in targets:
                 for field_name, leaf in array_leaves(value, name):
                     if self._known(leaf):
-                        top.call.renamed[field_name] = self._copy(leaf)[0]
-                        self._also(top.call, field_name, leaf)
+                        self._also(top.call, top.call.renamed, field_name, leaf)
                     else:
                         self._keep(top.call, field_name, leaf, "", statement.first, statement.text)
 
@@ -214,8 +211,7 @@ class Recorder:
                 self._note(call, leaf)
                 if not self._known(leaf) and not (name == nameless and self._in_passing(call)):
                     self._keep(call, field_name, leaf, "returned", statement.first, statement.text)
-                call.outputs[field_name] = self._copy(leaf)[0]
-                self._also(call, field_name, leaf)
+                self._also(call, call.outputs, field_name, leaf)
             weights = getattr(part, "weights", None) if _implies_weights(part) else None
             if is_array(weights):
                 self._implied(call, "weights", weights, statement.first, f"{name}.weights")
@@ -230,10 +226,10 @@ class Recorder:
         else:
             call.outputs[name], call.listed[name] = copy, inner
 
-    def _also(self, call: Call, name: str, value: Any) -> None:
-        """Note the entry under which a value with another name is listed."""
-        entry = self._listed.get(id(value))
-        if entry is not None and entry.value is self._copy(value)[0]:
+    def _also(self, call: Call, names: dict[str, np.ndarray], name: str, value: Any) -> None:
+        """Note a value in one of the call's dicts of names, and the entry where it is listed, if any."""
+        entry, names[name] = self._listed.get(id(value)), self._copy(value)[0]
+        if entry is not None and entry.value is names[name]:
             call.listed[name] = entry
 
     def _keep(self, call: Call, name: str, value: Any, how: str, line: int, text: str) -> None:

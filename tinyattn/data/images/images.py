@@ -12,7 +12,7 @@ import numpy as np
 from ...backend import Array, transfer
 from ...files import Arrays, FileError
 from ..epochs import rows_of_step, steps_of
-from ..fields import DataError
+from ..fields import DataError, naming
 from ..parts import Parts, tenths
 from ..read import open_regular
 from ..slices import cut
@@ -102,14 +102,13 @@ def read_images(path: str | Path, labelled: bool = True) -> Images:
     where it is missing or damaged, lacks these arrays, or has other shapes than `Images`.
     """
     path = Path(path)
-    try:
+    with naming(path):
         open_regular(path).close()
+    try:
         file = Arrays(path, "NumPy .npz file of numbers", times=100)             # it may be compressed
         arrays = {name: file[name] for name in ("images", "labels", "teacher") if name in file}
     except FileError as error:
         raise DataError(str(error)) from None
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
     missing = [name for name in ("images", "labels")[: 1 + labelled] if name not in arrays]
     if missing:
         raise DataError(f"{path} has no array {missing[0]}, expected images and labels")

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...options import option
-from ...random import Stream, generator
-from ..interactions import Interactions
 from .world import World
 
 
@@ -33,26 +31,15 @@ class SeriesWorld(World):
     def n_items(self) -> int:
         return self.series * self.episodes
 
-    def generate(self) -> Interactions:
-        """Item ids are like `s07e3`."""
-        rng = generator(self.seed, Stream.WORLD)
-        lengths = rng.integers(self.shortest, self.longest + 1, size=self.users)
-        progress = np.zeros((self.users, self.series), dtype=np.int64)      # episodes seen of each series
-        everyone = np.arange(self.users)
-        watched = np.zeros((self.users, self.longest), dtype=np.int32)
-        for t in range(self.longest):
-            up_to = np.cumsum(self._next_series(progress), axis=1)
-            drawn = rng.random((self.users, 1)) * up_to[:, -1:]
-            chosen = np.argmax(up_to > drawn, axis=1)
-            watched[:, t] = chosen * self.episodes + progress[everyone, chosen] + 1
-            progress[everyone, chosen] += 1
+    @property
+    def ids(self) -> np.ndarray:
+        """Like `s07e3`."""
         a, b = len(str(self.series)), len(str(self.episodes))               # leading zeros keep ids sorted
-        names = [f"s{s:0{a}}e{e:0{b}}" for s in range(1, self.series + 1) for e in range(1, self.episodes + 1)]
-        return self.interactions(watched, lengths, np.array(names))
+        return np.array([f"s{s:0{a}}e{e:0{b}}" for s in range(1, self.series + 1) for e in range(1, self.episodes + 1)])
 
     def after(self, seen: np.ndarray) -> np.ndarray:
-        progress = np.zeros((len(seen), self.series), dtype=np.int64)
-        np.add.at(progress, (np.arange(len(seen))[:, None], (seen - 1) // self.episodes), 1)
+        watched = np.arange(len(seen))[:, None] * self.series + (seen - 1) // self.episodes
+        progress = np.bincount(watched.ravel(), minlength=len(seen) * self.series).reshape(-1, self.series)
         truth = np.zeros((len(seen), self.n_items))
         unfinished = progress < self.episodes
         rows, series = np.nonzero(unfinished)

@@ -42,6 +42,11 @@ class World:
         """The number of items."""
         raise NotImplementedError
 
+    @property
+    def ids(self) -> np.ndarray:
+        """The ids of the items, sorted."""
+        return np.arange(1, self.n_items + 1)
+
     def after(self, seen: np.ndarray) -> np.ndarray:
         """P(next item | history), 0 for items of the history. Shapes: seen (U, t) -> (U, n_items), rows sum to 1."""
         raise NotImplementedError
@@ -55,13 +60,9 @@ class World:
             up_to = np.cumsum(self.after(seen), axis=1)
             drawn = np.argmax(up_to > rng.random((self.users, 1)) * up_to[:, -1:], axis=1) + 1
             seen = np.concatenate([seen, drawn[:, None].astype(np.int32)], axis=1)
-        return self.interactions(seen, lengths, np.arange(1, self.n_items + 1))
-
-    def interactions(self, items: np.ndarray, lengths: np.ndarray, ids: np.ndarray) -> Interactions:
-        """The first `lengths` items of each row, (U, longest), as interactions; item number i has the id ids[i - 1]."""
-        real = np.arange(items.shape[1]) < lengths[:, None]
-        users = Vocabulary(np.arange(1, len(items) + 1), "user")
-        return Interactions(items[real], offsets_of(lengths), Vocabulary(ids, "item"), users)
+        users = Vocabulary(np.arange(1, self.users + 1), "user")
+        real = np.arange(self.longest) < lengths[:, None]
+        return Interactions(seen[real], offsets_of(lengths), Vocabulary(self.ids, "item"), users)
 
     def next_item(self, histories: list[np.ndarray]) -> np.ndarray:
         """P(next item | history), exactly: (len(histories), n_items + 1), rows sum to 1, column 0 (padding) is 0."""
