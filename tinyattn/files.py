@@ -102,10 +102,7 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def _lock(handle: int, path: Path) -> bool:
-    """Lock an open file or folder, if the system supports it: -> is it still the one at `path`?
-
-    Raises BlockingIOError where another process has locked it.
-    """
+    """Lock an open file or folder, or raise BlockingIOError. -> is it still the one at `path`?"""
     if fcntl is None:
         return True
     try:

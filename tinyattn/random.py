@@ -47,10 +47,7 @@ def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:
 
 
 class MaskKeys(NamedTuple):
-    """A source of masks for the rows of a slice.
-
-    A row's mask depends on its number in `rows`, so a batch has the same masks however it is cut into slices.
-    """
+    """A source of masks for rows: a row's mask depends on its number, however the batch is cut into slices."""
 
     rng: np.random.Generator      # gives each mask its key
     rows: Array                   # (B,) integers, distinct within the batch

@@ -70,10 +70,7 @@ class Ranks:
     def map(
         self, f: Callable[[Any], Any], tasks: Sequence[Any], each: Callable[..., Iterable[Any]] = map
     ) -> list[Any]:
-        """f of every task, in order, on every rank; each computes its part, by `each(f, part)`.
-
-        An exception on one rank is raised on all.
-        """
+        """f of every task, in order, on every rank, each its part by `each(f, part)`; an exception is raised on all."""
         mine = self.mine([1] * len(tasks))
         results: dict[int, Any] = {}
         for part in self._all(lambda: dict(zip(mine, each(f, [tasks[i] for i in mine]), strict=True))):

@@ -40,10 +40,7 @@ def tree_map(f: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def flatten(tree: Any, dtype: Any = np.float32, xp: Any = np) -> tuple[Array, Any]:
-    """Copy all leaves (host arrays) into one vector of the module `xp`: -> vector, tree of views into it.
-
-    They share memory, so an optimiser updates the whole model in a few vector operations.
-    """
+    """Copy all leaves (host arrays) into one vector of the module `xp`. -> vector, tree of views of its memory."""
     arrays = [leaf for _, leaf in leaves(tree)]
     vector = xp.asarray(np.concatenate([np.ravel(a) for a in arrays]).astype(dtype))
     return vector, views(vector, tree)

@@ -3,7 +3,6 @@
 from .batches import Batch, Sampler, pad
 from .cloze import ClozeSampler
 from .distinct import distinct
-from .epochs import rows_of_step, steps_of
 from .fields import DataError
 from .formats import FORMATS
 from .grammar import Grammar
@@ -34,7 +33,7 @@ from .rating_split import RATING_SPLITS, RatingSplit, refuse_unrated, split_rati
 from .read import read, read_text
 from .seen import Seen
 from .sequence_tasks import SEQUENCE_TASKS, SequencePart, SequenceTask, SequenceTaskSource, TaskSampler
-from .slices import cut
+from .slices import cut, rows_of_step, steps_of
 from .sources import PairSource, Source, TextSource, Truth
 from .split import SPLITS, Split, by_time, leave_one_out
 from .tasks import TASKS, Task

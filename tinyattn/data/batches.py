@@ -10,10 +10,9 @@ import numpy as np
 
 from ..backend import Array, transfer
 from ..random import Stream, generator
-from .epochs import rows_of_step, steps_of
 from .interactions import Interactions
 from .seen import Seen
-from .slices import cut
+from .slices import cut, rows_of_step, steps_of
 
 
 class Batch(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..random import Stream, generator
 from .batches import Batch, Sampler, pad
-from .epochs import rows_of_step
+from .slices import rows_of_step
 
 
 @dataclass(frozen=True)

@@ -193,10 +193,7 @@ class Column:
 
 
 class Times(Column):
-    """A column of times: numbers, or dates in ISO 8601, which become seconds since 1970.
-
-    A date may have a time of day after a T or a blank. Without a zone it is in UTC.
-    """
+    """A column of times: numbers, or dates in ISO 8601, in UTC unless they have a zone, as seconds since 1970."""
 
     expected = "a finite number, nor a date such as 2023-12-03 11:17:37"
 

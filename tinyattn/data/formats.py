@@ -225,23 +225,22 @@ def detect(head: list[str], name: str | None = None) -> tuple[str, Any]:
             _refuse_header(head, reader)
             _refuse_exchanged(head, reader)
             return known, reader
-    shown = shortened(head[0])
     if name is not None:
-        raise DataError(f"line 1 is {shown!r}: that is not {name}, which looks like: {FORMATS[name].example}")
-    known = ", ".join(FORMATS)
+        raise _refused(head, f": that is not {name}, which looks like: {FORMATS[name].example}")
     if not set(head[0].strip()) & set(" \t;|,:"):
-        raise DataError(f"line 1 is {shown!r}: one column, expected a user and an item at least")
-    raise DataError(
-        f"line 1 is {shown!r}, which looks like none of {known}; --columns says which its columns are, such as "
-        "user,item,time for commas and no header, - for one that is not read"
-    )
+        raise _refused(head, ": one column, expected a user and an item at least")
+    example = "such as user,item,time for commas and no header, - for one that is not read"
+    known = ", ".join(FORMATS)
+    raise _refused(head, f", which looks like none of {known}; --columns says which its columns are, {example}")
+
+
+def _refused(head: list[str], why: str) -> DataError:
+    return DataError(f"line 1 is {shortened(head[0])!r}{why}")
 
 
 def _refuse_header(head: list[str], reader: Any) -> None:
-    """Raise DataError where line 1 would be read as ids, but seems to be a header or a comment.
-
-    It has a usual name of a column, words where all other lines have numbers, the only word for a time, or the only #.
-    """
+    """Raise DataError where line 1 would be read as ids, but seems to be a header or a comment: by a usual name, by
+    words where all other lines have numbers, by the only word for a time, or by the only #."""
     if isinstance(reader, JsonLines) or (isinstance(reader, Delimited) and reader.header):
         return
     table = reader if isinstance(reader, Delimited) else Delimited(BLANKS, 2, 0, 1)
@@ -257,10 +256,8 @@ def _refuse_header(head: list[str], reader: Any) -> None:
     timeless = len(times) > 1 and times[0].isidentifier() and not any(map(str.isidentifier, times[1:]))
     comment = head[0].startswith("#") and not any(line.startswith("#") for line in head[1:])
     if usual or words or timeless or comment:
-        raise DataError(
-            f"line 1 is {shortened(head[0])!r}, which seems to be a header: --columns user=NAME,item=NAME says which "
-            "of its columns are which; a comment is not read"
-        )
+        which = "--columns user=NAME,item=NAME says which of its columns are which; a comment is not read"
+        raise _refused(head, f", which seems to be a header: {which}")
 
 
 def _refuse_exchanged(head: list[str], reader: Any) -> None:
@@ -268,18 +265,13 @@ def _refuse_exchanged(head: list[str], reader: Any) -> None:
     if not isinstance(reader, Delimited) or reader.header:
         return
     rows = [row for line in head if len(row := reader.fields(line)) == reader.width]
+    which = "--columns says what its columns are, such as user"
     if all(_DATE.match(row[reader.item]) for row in rows):
-        raise DataError(
-            f"line 1 is {shortened(head[0])!r}: its items would be dates; --columns says what its columns are, such as "
-            "user,time,item"
-        )
+        raise _refused(head, f": its items would be dates; {which},time,item")
     if reader.rating is not None and reader.time is not None:
         numbers = [[row[place] for place in (reader.rating, reader.time)] for row in rows]
         if all(_is_integer(r) and int(r) >= _LATE and _is_number(t) and abs(float(t)) < _LATE for r, t in numbers):
-            raise DataError(
-                f"line 1 is {shortened(head[0])!r}: its ratings would be times, and its times ratings; --columns says "
-                "what its columns are, such as user,item,time,rating"
-            )
+            raise _refused(head, f": its ratings would be times, and its times ratings; {which},item,time,rating")
 
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]|$)")

@@ -67,10 +67,7 @@ class Interactions:
         return np.diff(self.offsets)
 
     def k_core(self, k: int) -> Interactions:
-        """The k-core: users and items with fewer than k interactions are removed until all left have k.
-
-        Raises ValueError where nothing is left, and for k below 1.
-        """
+        """The k-core: users and items with k interactions among themselves. Raises ValueError where it is empty."""
         if k < 1:
             raise ValueError(f"k of the k-core is {k}, expected at least 1")
         owner, keep, left = self.owner, np.ones(len(self), dtype=bool), len(self) + 1

@@ -58,10 +58,7 @@ class Masking:
 
 @dataclass(frozen=True)
 class MaskedTextSampler(TextSampler):
-    """The windows of `TextSampler`, masked anew at every step: `targets` are the tokens before masking.
-
-    Weights are 1 where a token was chosen, else 0. A text of one token is enough.
-    """
+    """The windows of `TextSampler`, masked anew at every step; `targets` are original tokens, weight 1 if chosen."""
 
     n_tokens: int = field(kw_only=True)
     masking: Masking = field(kw_only=True)

@@ -12,11 +12,10 @@ import numpy as np
 
 from ..backend import Array, transfer
 from ..terminal import shortened
-from .epochs import rows_of_step, steps_of
 from .fields import DataError
 from .parts import Parts, tenths
 from .read import read_text
-from .slices import cut
+from .slices import cut, rows_of_step, steps_of
 from .vocabulary import Vocabulary
 
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import Array, transfer
-from .epochs import rows_of_step, steps_of
 from .interactions import Interactions, offsets_of
+from .slices import rows_of_step, steps_of
 
 
 class RatingBatch(NamedTuple):
@@ -93,10 +93,7 @@ class Rated:
         beta: float,
         day: float,
     ) -> RatingBatch:
-        """The batch of these ratings, or of ratings to predict. A time outside the span is in its first or last bin.
-
-        Shapes: all (B,), user and item numbers, times.
-        """
+        """A batch of ratings (B,), or for prediction without them; times outside the span are in the nearest bin."""
         distinct, place = np.unique(users, return_inverse=True)
         begins, seen = lists(self.seen, self.offsets[distinct], self.offsets[distinct + 1])
         away = (times - self.means[users]) / day

@@ -48,10 +48,7 @@ def read(
 
 
 def read_text(path: str | Path) -> str:
-    """The text in a file, gzipped or not, with one line end at its end.
-
-    Raises DataError, naming the file, where it is missing, empty, truncated, or not UTF-8 text.
-    """
+    """The text in a file, gzipped or not, with one line end at its end. Raises DataError, naming the file."""
     with naming(Path(path)):
         text = whole(Path(path)).replace(b"\r\n", b"\n").rstrip()
         if not text:

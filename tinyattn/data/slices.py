@@ -1,4 +1,7 @@
-"""Cut rows of uneven length into slices of about equal work."""
+"""The rows of each batch, and slices of rows of uneven length.
+
+In an epoch each row comes once, in a random order that depends on the seed and the epoch.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,20 @@ from itertools import pairwise
 
 import numpy as np
 
+from ..random import Stream, generator
+
 SLICE_COST = 250         # positions of padding that take as long to compute as one more slice
+
+
+def steps_of(n: int, batch_size: int) -> int:
+    """Batches an epoch of n rows: sizes differ by at most one, and are at least `batch_size`, unless n is smaller."""
+    return max(1, n // batch_size)
+
+
+def rows_of_step(rows: int | np.ndarray, steps: int, seed: int, step: int) -> np.ndarray:
+    """The rows of the batch of `step`, counted through all epochs of `steps`; an int `rows` is 0 to rows - 1."""
+    epoch, part = divmod(step, steps)
+    return np.array_split(generator(seed, Stream.SHUFFLE, epoch).permutation(rows), steps)[part]
 
 
 def cut(lengths: np.ndarray, tokens: int) -> list[np.ndarray]:

@@ -10,9 +10,8 @@ import numpy as np
 
 from ..backend import Array, transfer
 from ..random import Stream, generator
-from .epochs import rows_of_step, steps_of
 from .parts import Parts
-from .slices import cut
+from .slices import cut, rows_of_step, steps_of
 
 SHORTEST = 20            # characters of a text that can be split: its last tenth has two
 
@@ -39,18 +38,13 @@ class Text:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Numbers of characters, and of different ones."""
         return {"characters": len(self), "different ones": len(set(self.text))}
 
     def fingerprint(self) -> str:
-        """A digest of the text."""
         return hashlib.sha256(self.text.encode()).hexdigest()[:16]
 
     def split(self) -> Parts:
-        """The first eight tenths for training, then a tenth for validation and a tenth for testing.
-
-        Raises ValueError for a text of fewer than SHORTEST characters.
-        """
+        """Eight tenths for training, then one for validation and one for testing. Raises ValueError below SHORTEST."""
         n = len(self)
         if n < SHORTEST:
             raise ValueError(f"the text has {n} characters, expected at least {SHORTEST}: two tenths are held back")

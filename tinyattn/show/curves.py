@@ -1,10 +1,15 @@
-"""Training curves, and bars that compare a model with the baselines."""
+"""The pictures of a run: training curves, and bars that compare a model with the baselines."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from .style import BLUE, GREEN, GREY, ORANGE, figure, in_style
+import numpy as np
+
+from ..data import Split
+from .attention import attention_map
+from .style import BLUE, GREEN, GREY, ORANGE, figure, in_style, save
 
 
 @in_style
@@ -56,10 +61,7 @@ def metric_bars(
 
 @in_style
 def sweep_dots(groups: dict[str, list[Any]], column: tuple[str, str]) -> Any:
-    """A line for each group of runs, with a dot a run and a bar at their mean. -> matplotlib figure.
-
-    A run has `metrics`, {(part, metric): value}; `column` selects one.
-    """
+    """A line for each group of runs: a dot for `metrics[column]` of each, a bar at the mean. -> matplotlib figure."""
     fig, axes = figure(1, 1, size=(6.4, 1.0 + 0.32 * len(groups)), squeeze=False)
     ax = axes[0, 0]
     for place, runs in enumerate(groups.values()):
@@ -70,3 +72,20 @@ def sweep_dots(groups: dict[str, list[Any]], column: tuple[str, str]) -> Any:
     ax.set(yticks=range(len(groups)), yticklabels=list(groups), xlabel=f"{column[1].upper()}, {column[0]}")
     ax.invert_yaxis()
     return fig
+
+
+def draw_run(
+    folder: Path, model: Any, split: Split, rows: dict[str, dict[str, float]], at: tuple[int, ...], title: str
+) -> None:
+    """Write metrics.png of `rows`, with HR and NDCG at `at[0]`, and, if available, training.png and attention.png."""
+    names = (f"hr@{at[0]}", f"ndcg@{at[0]}", "mrr")
+    save(metric_bars(rows, names, model.name, title), folder / "metrics.png")
+    if history := getattr(model, "history", None):
+        save(training_curves(history, title), folder / "training.png")
+    if getattr(model, "attends", False):
+        lengths = split.data.lengths[split.evaluated]
+        user = int(split.evaluated[np.argmin(np.abs(lengths - 20))])  # a history that fits a picture
+        sequence = split.data.items.decode(split.histories(np.array([user]), "test")[0])[-20:]
+        ids, weights = model.attention(sequence.tolist())
+        picture = attention_map(weights, ids, f"{title}: who looks at whom, user {split.data.users.ids[user]}")
+        save(picture, folder / "attention.png")

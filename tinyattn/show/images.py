@@ -58,10 +58,7 @@ def distance_plot(distances: np.ndarray, uniform: float, title: str = "") -> Any
 
 @in_style
 def field_map(fields: dict[str, np.ndarray], title: str = "") -> Any:
-    """Receptive fields of one output, each relative to its maximum; 0 stays blank. -> figure.
-
-    Shapes: fields, by name, (height, width) each.
-    """
+    """Receptive fields (height, width) by name, each relative to its maximum; 0 stays blank. -> figure."""
     fig, axes = figure(1, len(fields), size=(3.0 * len(fields), 3.2), squeeze=False)
     for ax, (name, field) in zip(axes[0], fields.items(), strict=True):
         ax.imshow(np.ma.masked_equal(field / field.max(), 0), cmap=HEAT, vmin=0, vmax=1, interpolation="nearest")

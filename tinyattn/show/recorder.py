@@ -41,8 +41,6 @@ class TooLargeError(BaseException):
 
 @dataclass
 class _Watched:
-    """A running function."""
-
     call: Call
     line: int
     before: dict[str, tuple[Any, Any]]             # name -> object, digest of its bytes, before the line
@@ -50,10 +48,7 @@ class _Watched:
 
 
 class Recorder:
-    """Runs functions and keeps copies of their values, up to `limit` bytes.
-
-    Readable forms run; with `engine` the faster ones, and the library's private functions are listed.
-    """
+    """Runs readable forms, or with `engine` the faster ones and private functions, and copies at most `limit` bytes."""
 
     def __init__(self, limit: int, engine: bool = False) -> None:
         self.limit, self.engine, self.used = limit, engine, 0

@@ -55,6 +55,12 @@ class Call:
     def path(self) -> str:
         return self.label if self.parent is None else f"{self.parent.path}.{self.label}"
 
+    def outer(self) -> Iterator[Call]:
+        """The calls around this one, from the inside."""
+        if self.parent is not None:
+            yield self.parent
+            yield from self.parent.outer()
+
     def entries(self) -> Iterator[Entry]:
         for step in self.steps:
             if isinstance(step, Call):

@@ -119,10 +119,7 @@ class Trace:
         return animate((step_picture(e, len(self)) for e in self.entries[first : last + 1]), path, seconds)
 
     def table(self, depth: int | None = None, call: str = "", width: int = 120) -> str:
-        """For a terminal: a line an entry, calls as a tree, folded below `depth`, or to fit 60 lines.
-
-        `call` selects one call. Raises KeyError for an unknown call.
-        """
+        """For a terminal: a line an entry, calls as a tree, folded below `depth`. Raises KeyError for no such call."""
         return table(self._called(call) if call else self.roots, self.header(), depth, width)
 
     def __str__(self) -> str:
@@ -173,7 +170,7 @@ class Trace:
             for local, value in (call.inputs | call.renamed | call.outputs).items():
                 if call not in matches and _is_called(call, local, name):
                     matches[call] = Match(call, local, value, call.listed.get(local), call.parent is None)
-        return [m for call, m in matches.items() if not any(outer in matches for outer in _outer(call))]
+        return [m for call, m in matches.items() if not any(outer in matches for outer in call.outer())]
 
     def _listing(self, matches: list[Match]) -> list[str]:
         """A line for each value: its unique name, and its origin."""
@@ -185,7 +182,7 @@ class Trace:
 
     def _unique_name(self, match: Match) -> str:
         """An expression for this value alone: a name after one call or two, else its step, or its whole path."""
-        outer = list(_outer(match.call))
+        outer = list(match.call.outer())
         one = [form for call in (match.call, *outer) for form in (call.name, call.label)]
         two = [f"{form}.{match.call.label}" for call in outer for form in (call.name, call.label)]
         for calls in dict.fromkeys([*one, *two]):
@@ -214,13 +211,6 @@ class UnknownNameError(KeyError):
         return str(self.args[0])
 
 
-def _outer(call: Call) -> Iterator[Call]:
-    """The calls around this one, from the inside."""
-    while call.parent is not None:
-        call = call.parent
-        yield call
-
-
 def _origin(match: Match) -> tuple[str, str]:
     """The step, and the line that made the value, or its other name."""
     entry = match.entry
@@ -238,7 +228,7 @@ def _is_called(call: Call, local: str, name: str) -> bool:
     if not f".{name}".endswith(f".{local}"):
         return False
     rest = name[: -len(local)]                                      # "softmax#2.", or nothing
-    for outer in (*reversed(list(_outer(call))), call):
+    for outer in (*reversed(list(call.outer())), call):
         label, plain = outer.label, outer.label.partition("#")[0]
         forms = (label, plain, label.rpartition(".")[2], plain.rpartition(".")[2])
         rest = next((rest[len(form) + 1 :] for form in forms if rest.startswith(f"{form}.")), rest)

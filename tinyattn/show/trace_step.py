@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .array_map import array_map
-from .records import Call, Entry
+from .records import Entry
 from .sources import source_lines, statement_at
 from .trace_table import described, place
 
@@ -26,7 +26,6 @@ class Step:
         return self.entry.value
 
     def picture(self, title: str = "") -> Any:
-        """See `array_map`."""
         return array_map(self.value, title or f"{self.entry.name}, step {self.entry.number}")
 
     def __str__(self) -> str:
@@ -50,12 +49,9 @@ class Step:
         )
 
     def _where(self) -> str:
-        chain: list[str] = []
-        call: Call | None = self.entry.call
-        while call is not None:
-            chain.insert(0, call.label)
-            call = call.parent
-        return f"step {self.entry.number} of {self._of - 1}: {' > '.join(chain)}   {place(self.entry.call)}"
+        call = self.entry.call
+        labels = [c.label for c in (call, *call.outer())][::-1]
+        return f"step {self.entry.number} of {self._of - 1}: {' > '.join(labels)}   {place(call)}"
 
     def _what(self) -> str:
         shape, dtype, span, norm = described(self.entry)

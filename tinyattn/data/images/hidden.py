@@ -11,8 +11,7 @@ import numpy as np
 from ...backend import Array, transfer
 from ...options import check_options, option
 from ...random import Stream, generator
-from ..epochs import rows_of_step, steps_of
-from ..slices import cut
+from ..slices import cut, rows_of_step, steps_of
 
 NARROW = 0.3             # blocks are between NARROW times and 1 / NARROW times as high as they are wide
 

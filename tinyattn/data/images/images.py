@@ -11,11 +11,10 @@ import numpy as np
 
 from ...backend import Array, transfer
 from ...files import Arrays, FileError
-from ..epochs import rows_of_step, steps_of
 from ..fields import DataError, naming
 from ..parts import Parts, tenths
 from ..read import open_regular
-from ..slices import cut
+from ..slices import cut, rows_of_step, steps_of
 
 
 @dataclass(frozen=True, eq=False)

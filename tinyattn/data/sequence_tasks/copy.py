@@ -19,10 +19,7 @@ BLANK, MARKER, FIRST = 0, 1, 2
 
 @dataclass(frozen=True, kw_only=True)
 class SelectiveCopy(SequenceTask):
-    """The answer at the i-th marker is the i-th token that is no blank: · a · · b a · | | | becomes a b a.
-
-    Token 0 is the blank, 1 the marker; copied tokens are drawn independently from the others.
-    """
+    """At the i-th marker, 1, the answer is the i-th token that is no blank, 0: · a · · b a · | | | becomes a b a."""
 
     copied: int = option(8, "tokens that are copied", at_least=1)
     tokens: int = option(16, "different tokens that may be copied", at_least=2)

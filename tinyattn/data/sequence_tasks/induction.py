@@ -17,10 +17,7 @@ from .sequence_task import Drawn, SequenceTask
 
 @dataclass(frozen=True, kw_only=True)
 class Induction(SequenceTask):
-    """Tokens are independent. The answer at a repeated token is the token after its previous occurrence.
-
-    In a b a c a these are b at the second a, and c at the third.
-    """
+    """The answer at a repeated token is the token after its previous occurrence: in a b a c a, b and then c."""
 
     tokens: int = option(16, "different tokens", at_least=2)
 

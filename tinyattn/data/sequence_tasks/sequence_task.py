@@ -11,6 +11,8 @@ import numpy as np
 from ...options import check_options, option
 from ...random import Stream, generator
 from ..parts import Parts
+from ..slices import steps_of
+from ..texts import TextBatch
 
 
 class Drawn(NamedTuple):
@@ -107,3 +109,27 @@ class SequencePart:
 
     def split(self) -> Parts:
         return Parts(*(SequencePart(self.task, part) for part in range(3)))
+
+
+@dataclass(frozen=True)
+class TaskSampler:
+    """The training batches of a run; sequences are repeated only by chance."""
+
+    part: SequencePart
+    batch_size: int
+    seed: int
+
+    @property
+    def steps(self) -> int:
+        return steps_of(len(self.part), self.batch_size)
+
+    def batch(self, step: int) -> TextBatch:
+        return _batch(self.part.task.draw(generator(self.seed, Stream.TASK, 2, step), self.batch_size))
+
+    def whole(self) -> TextBatch:
+        """`held_out` of the part, in one batch."""
+        return _batch(self.part.held_out())
+
+
+def _batch(drawn: Drawn) -> TextBatch:
+    return TextBatch(drawn.ids, drawn.targets, drawn.asked.astype(np.float32), np.arange(len(drawn.ids)))

@@ -54,7 +54,6 @@ class Dates(Task):
 
 
 def in_form(date: datetime.date, form: str) -> str:
-    """A date in one of FORMS."""
     d, m, y = date.day, date.month, date.year
     weekday, month = WEEKDAYS[date.weekday()], MONTHS[m - 1]
     ending = "th" if d in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(d % 10, "th")

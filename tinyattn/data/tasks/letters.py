@@ -37,8 +37,6 @@ class Copy(Task):
 
 @dataclass(frozen=True, kw_only=True)
 class Reverse(Copy):
-    """A word becomes the word read backwards."""
-
     name = "reverse"
     title = "reverse: a word is written backwards"
 
@@ -48,8 +46,6 @@ class Reverse(Copy):
 
 @dataclass(frozen=True, kw_only=True)
 class Sort(Copy):
-    """A word becomes its letters in alphabetical order."""
-
     name = "sort"
     title = "sort: a word's letters in alphabetical order"
 

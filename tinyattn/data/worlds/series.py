@@ -33,8 +33,7 @@ class SeriesWorld(World):
 
     @property
     def ids(self) -> np.ndarray:
-        """Like `s07e3`."""
-        a, b = len(str(self.series)), len(str(self.episodes))               # leading zeros keep ids sorted
+        a, b = len(str(self.series)), len(str(self.episodes))               # s07e3: leading zeros keep ids sorted
         return np.array([f"s{s:0{a}}e{e:0{b}}" for s in range(1, self.series + 1) for e in range(1, self.episodes + 1)])
 
     def after(self, seen: np.ndarray) -> np.ndarray:

@@ -39,7 +39,6 @@ class World:
 
     @property
     def n_items(self) -> int:
-        """The number of items."""
         raise NotImplementedError
 
     @property

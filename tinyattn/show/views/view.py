@@ -33,7 +33,6 @@ class View:
         return f"View({self.kind!r}, {self.title!r})"
 
     def html(self) -> str:
-        """The whole page."""
         return self._page(self.table or "This page needs scripts.")
 
     def _page(self, without_scripts: str) -> str:

@@ -97,10 +97,7 @@ def visualise(
 
 
 def visualise_text(text: str, *, seed: int = 0) -> View:
-    """A page about a sentence: a tiny decoder is trained to predict each word from those before.
-
-    Raises ValueError for fewer than two words, or more than 64.
-    """
+    """A page about 2 to 64 words (else ValueError): a tiny decoder learns to predict each word from those before."""
     words = text.split()
     if not 2 <= len(words) <= 64:
         raise ValueError(f"the text has {len(words)} words, expected 2 to 64")
