@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date
 from numbers import Real
 from typing import Any
 
@@ -67,7 +67,7 @@ class Interactions:
         return np.diff(self.offsets)
 
     def k_core(self, k: int) -> Interactions:
-        """The k-core: users and items with k interactions among themselves. Raises ValueError where it is empty."""
+        """The k-core: users and items with k interactions among themselves. Raises ValueError if none, or k < 1."""
         if k < 1:
             raise ValueError(f"k of the k-core is {k}, expected at least 1")
         owner, keep, left = self.owner, np.ones(len(self), dtype=bool), len(self) + 1
@@ -327,8 +327,9 @@ def _times(column: np.ndarray) -> np.ndarray:
     if values and all(isinstance(v, str) for v in values):
         return _of_texts(values)
     dates = bool(values) and all(isinstance(v, date) for v in values)
-    if dates:
-        column = np.array([_in_utc(v) for v in values], "M8[us]")
+    if dates:                                      # NumPy has no time zones
+        zoned = [v.astimezone(UTC).replace(tzinfo=None) if getattr(v, "tzinfo", None) else v for v in values]
+        column = np.array(zoned, "M8[us]")
     if column.dtype.kind == "M":
         if np.any(np.isnat(column)):
             raise ValueError(f"time NaT in row {int(np.argmax(np.isnat(column)))} is not a time")
@@ -353,11 +354,6 @@ def _of_texts(texts: list[str]) -> np.ndarray:
     except DataError as error:
         raise ValueError(str(error).replace("line", "row", 1)) from None
     return times.values()
-
-
-def _in_utc(moment: date) -> date:
-    """In UTC without a time zone, as NumPy requires."""
-    return moment.astimezone(UTC).replace(tzinfo=None) if isinstance(moment, datetime) and moment.tzinfo else moment
 
 
 def _finite(times: np.ndarray) -> np.ndarray:

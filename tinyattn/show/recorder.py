@@ -21,7 +21,7 @@ import numpy as np
 from ..backend import to_numpy
 from ..layers.readable import readable
 from .memory import blank_memory
-from .records import Call, Entry, array_leaves, is_array, label_all, prune
+from .records import Call, Entry, array_leaves, is_array, label_all
 from .sources import result_names, statement_at
 
 LIBRARY = Path(__file__).parent.parent
@@ -90,7 +90,7 @@ class Recorder:
         if self._root is None:
             raise TypeError(f"trace: {function!r} is a generator, or runs elsewhere: none of its lines were seen")
         for call in self._root.calls():
-            prune(call)
+            call.steps = [s for s in call.steps if isinstance(s, Entry) or next(s.entries(), None)]
         label_all(self._root)
         return returned, self._root
 

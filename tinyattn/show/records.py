@@ -95,11 +95,6 @@ def array_leaves(value: Any, name: str, levels: int = 12) -> Iterator[tuple[str,
             yield from array_leaves(part, f"{name}.{key}", levels - 1)
 
 
-def prune(call: Call) -> None:
-    """Drop inner calls without entries."""
-    call.steps = [s for s in call.steps if isinstance(s, Entry) or any(True for _ in s.entries())]
-
-
 def label_all(call: Call) -> None:
     """Label every call with its name, and with #2, #3, ... if its parent makes several calls of that name."""
     call.label = call.label or call.name

@@ -74,6 +74,7 @@ def _described(node: ast.stmt, lines: list[str]) -> Statement:
         start = body[0].pattern.lineno if isinstance(node, ast.Match) else body[0].lineno
         last = max(node.lineno, start - 1)
     text = " ".join(re.sub(r"\s#\s.*$", "", line) for line in lines[node.lineno - 1 : last])
+    text = re.sub(r"(?<=[(\[{]) | (?=[)\]}])", "", " ".join(text.split()))
     targets: list[str] = []
     renames = isinstance(node, ast.For | ast.With)
     if isinstance(node, ast.Assign):
@@ -89,12 +90,7 @@ def _described(node: ast.stmt, lines: list[str]) -> Statement:
     into = [node.target] if isinstance(node, ast.AugAssign) else getattr(node, "targets", [])
     writes = any(isinstance(t, ast.Subscript) or isinstance(node, ast.AugAssign) for t in into)
     return Statement(node.lineno, last, tuple(dict.fromkeys(targets)), writes, renames, returned,
-                     tuple(dict.fromkeys(_read(node))), _added(node), tuple(_allocated(node)),
-                     _on_one_line(text))  # fmt: skip
-
-
-def _on_one_line(text: str) -> str:
-    return re.sub(r"(?<=[(\[{]) | (?=[)\]}])", "", " ".join(text.split()))
+                     tuple(dict.fromkeys(_read(node))), _added(node), tuple(_allocated(node)), text)  # fmt: skip
 
 
 _RENAMING = (ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Constant, ast.Tuple, ast.List, ast.UnaryOp,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,24 +11,12 @@ from ...options import check_options, option
 from ...random import Stream, generator
 from .images import Images
 
-
-def disc(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return x**2 + y**2 <= 1
-
-
-def ring(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return disc(x, y) & (x**2 + y**2 >= 0.3)
-
-
-def square(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return np.maximum(np.abs(x), np.abs(y)) <= 0.9
-
-
-def cross(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return (np.minimum(np.abs(x), np.abs(y)) <= 0.3) & (np.maximum(np.abs(x), np.abs(y)) <= 1)
-
-
-SHAPES = {shape.__name__: shape for shape in (cross, disc, ring, square)}     # of x and y in -1 to 1: inside?
+SHAPES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {         # of x and y in -1 to 1: inside?
+    "cross": lambda x, y: (np.minimum(np.abs(x), np.abs(y)) <= 0.3) & (np.maximum(np.abs(x), np.abs(y)) <= 1),
+    "disc": lambda x, y: x**2 + y**2 <= 1,
+    "ring": lambda x, y: (x**2 + y**2 <= 1) & (x**2 + y**2 >= 0.3),
+    "square": lambda x, y: np.maximum(np.abs(x), np.abs(y)) <= 0.9,
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,18 +56,14 @@ class View:
 
     def _repr_html_(self) -> str:
         """A frame that may only run scripts and offer downloads; below it, folded, the table."""
-        page = self._page("This frame needs scripts; the table below it does not.")
+        page = escape(self._page("This frame needs scripts; the table below it does not."), quote=False)
+        page = page.replace("'", "&#39;")            # for single quotes: thousands of double quotes need no escapes
         return (
             f'<iframe title="{escape(self.title)}" sandbox="allow-scripts allow-downloads" '
             f'style="width: 100%; height: {HEIGHT}px; border: 1px solid #8888" '
-            f"srcdoc='{_in_quotes(page)}'></iframe>"
+            f"srcdoc='{page}'></iframe>"
             f"<details><summary>As a table</summary>{self.table or 'There is none.'}</details>"
         )
-
-
-def _in_quotes(page: str) -> str:
-    """For an attribute in single quotes: the thousands of double quotes of a page need no escapes."""
-    return escape(page, quote=False).replace("'", "&#39;")
 
 
 def as_table(caption: str, columns: Iterable[str], rows: Iterable[tuple[str, Iterable[float]]]) -> str:

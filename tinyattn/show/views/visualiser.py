@@ -206,7 +206,9 @@ def _run(query: Query, symbols: list[int]) -> dict[str, Any]:
         outputs.append({"says": f"the score of {_short(query.names[symbol])}", "value": _rounded(scores[-1, symbol])})
         query.gradient(dscores, cache)
     if len(query.follows):
-        loss, dscores = _loss(scores, query.follows, query.first)
+        s, targets = scores[:-1, query.first :], query.follows - query.first
+        loss, dscores = float(cross_entropy(s, targets)), np.zeros(scores.shape)
+        dscores[:-1, query.first :] = cross_entropy_backward(1.0, s, targets)
         outputs.append({"says": "the loss, the mean cross-entropy of each next token", "value": _rounded(loss)})
         query.gradient(dscores, cache)
     assert query.watched.read is not None
@@ -231,14 +233,6 @@ def _masked(query: Query) -> str:
     padding = ", and with it padding" if query.real < len(query.tokens) else ""
     more = "; the mechanism masks some of what came before, too" if any(np.any(x[..., causal]) for x in hidden) else ""
     return f"{legend}what comes later{padding}{more}."
-
-
-def _loss(scores: np.ndarray, follows: np.ndarray, first: int) -> tuple[float, np.ndarray]:
-    """-> the mean cross-entropy at all tokens but the last, and its gradient by the scores."""
-    s, targets = scores[:-1, first:], follows - first
-    dscores = np.zeros(scores.shape)
-    dscores[:-1, first:] = cross_entropy_backward(1.0, s, targets)
-    return float(cross_entropy(s, targets)), dscores
 
 
 def _shuffled(query: Query, layers: int) -> list[dict[str, float]]:
@@ -269,13 +263,13 @@ def _shuffled(query: Query, layers: int) -> list[dict[str, float]]:
 
 def _layer(layer: Layer) -> dict[str, Any]:
     h, n, m = layer.weights.shape
-    made = layer.from_scores
+    made, bits = layer.from_scores, np.packbits(layer.allowed.ravel(), bitorder="little")
     return {
         "heads": h, "n": n, "m": m, "d": layer.q.shape[-1], "scale": layer.scale,
         "q": _packed(layer.q), "k": _packed(layer.k), "v": _packed(layer.v),
         "bias": _packed(layer.bias) if made and layer.bias is not None else None,
         "relative": None if layer.relative is None else _packed(layer.relative),
-        "allowed": _bits(layer.allowed), "by_head": layer.allowed.ndim > 2,
+        "allowed": base64.b64encode(bits.tobytes()).decode(), "by_head": layer.allowed.ndim > 2,
         "weights": None if made else _packed(layer.weights),
         "gradients": [_packed(gradient) for gradient in layer.gradients],
     }  # fmt: skip
@@ -288,10 +282,6 @@ def _rounded(x: Any) -> float:
 def _packed(x: np.ndarray) -> dict[str, str]:
     """float32, little-endian, in base64."""
     return {"f4": base64.b64encode(np.ascontiguousarray(x, dtype="<f4").tobytes()).decode()}
-
-
-def _bits(x: np.ndarray) -> str:
-    return base64.b64encode(np.packbits(x.ravel(), bitorder="little").tobytes()).decode()
 
 
 def _short(name: str) -> str:

@@ -61,7 +61,7 @@ class Watched:
             raise ValueError("it has no blocks of queries, keys and values")
         self.layers: list[Layer] = []
         self.change: Callable[[int, np.ndarray], np.ndarray] | None = None    # changes weights of a layer, (h, n, m)
-        self._of: dict[int, tuple[Any, Layer]] = {}                           # id of a cache -> the cache, its layer
+        self.layer_of: dict[int, tuple[Any, Layer]] = {}                      # id of a cache -> the cache, its layer
         self.read: np.ndarray | None = None                                   # the input of the first block, (n, D)
         self.inputs: list[np.ndarray] = []                                    # its gradients, one for each backward
         self._mechanism = block.mixer.mechanism
@@ -71,7 +71,7 @@ class Watched:
 
     def forward(self, *args: Any) -> Any:
         """Raises ValueError for a mechanism whose output is not weights times values."""
-        self.layers, self._of, self.read, self.inputs = [], {}, None, []
+        self.layers, self.layer_of, self.read, self.inputs = [], {}, None, []
         with readable(True):
             return self.network.forward(*args)
 
@@ -99,12 +99,9 @@ class Watched:
                 f"mechanism {self._mechanism.name} gives something else than weights times values, so gradients by its "
                 "weights cannot be shown; tinyattn show without --html draws the weights"
             )
-        self._of[id(cache)] = cache, layer
+        self.layer_of[id(cache)] = cache, layer
         self.layers.append(layer)
         return out if self.change is None else layer.out(self.change(len(self.layers) - 1, layer.weights))[None]
-
-    def record_gradient(self, dout: Any, cache: Any) -> None:
-        self._of[id(cache)][1].gradients.append(np.array(dout[0]))
 
 
 def _of_one(x: Any, axes: int, shape: tuple[int, ...]) -> np.ndarray:
@@ -143,7 +140,7 @@ def _watched_mechanism(mechanism: Any, watched: Watched) -> Any:
         return watched.record(q, k, v, mask, terms, out, cache), cache
 
     def backward(self: Any, p: Any, dout: Any, cache: Any) -> Any:
-        watched.record_gradient(dout, cache)
+        watched.layer_of[id(cache)][1].gradients.append(np.array(dout[0]))
         return kind.backward(self, p, dout, cache)
 
     copied: Any = object.__new__(type(kind.__name__, (kind,), {"forward": forward, "backward": backward}))
