@@ -173,7 +173,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object. Raises ValueError for a name that is repeated."""
     for name, count in Counter(name for name, _ in pairs).items():
         if count > 1:
-            raise ValueError(f"{shortened(name)!r} stands in one object twice")
+            raise ValueError(f"{shortened(name)!r} is twice in one object")
     return dict(pairs)
 
 

@@ -91,7 +91,7 @@ class Delimited:
         for (ids, row), place in ((table.users, self.user), (table.items, self.item)):
             again &= row == (int(np.searchsorted(ids, named[place])) if named[place] in ids else -1)
         if np.any(again):
-            raise DataError(f"line {int(np.argmax(again)) + 2}: the header stands there again")
+            raise DataError(f"line {int(np.argmax(again)) + 2}: the header is repeated")
 
 
 class Sequences:

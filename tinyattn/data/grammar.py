@@ -37,8 +37,8 @@ class Grammar:
     its mean length.
     """
 
-    sentences: int = option(12000, "sentences that are drawn", at_least=1, at_most=1_000_000)
-    seed: int = option(0, "of all that is drawn", at_least=0)
+    sentences: int = option(12000, "number of sentences", at_least=1, at_most=1_000_000)
+    seed: int = option(0, "of the random numbers", at_least=0)
 
     name: ClassVar[str] = "grammar"
     title: ClassVar[str] = "a generated grammar"

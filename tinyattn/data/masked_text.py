@@ -20,13 +20,13 @@ class Masking:
     """
 
     chosen: float = option(
-        0.15, "share of the tokens that are to be predicted (Devlin et al.: .15)", above=0, at_most=1, group="training"
+        0.15, "share of the tokens to predict (Devlin et al.: .15)", above=0, at_most=1, group="training"
     )
     hidden: float = option(
-        0.8, "share of these that [MASK] stands for (Devlin et al.: .8)", at_least=0, at_most=1, group="training"
+        0.8, "share of these that [MASK] replaces (Devlin et al.: .8)", at_least=0, at_most=1, group="training"
     )
     swapped: float = option(
-        0.1, "share of these that a random token stands for (Devlin et al.: .1); the others are left as they are",
+        0.1, "share of these that a random token replaces (Devlin et al.: .1); the others stay",
         at_least=0, at_most=1, group="training",
     )  # fmt: skip
 

@@ -213,7 +213,7 @@ def _compare(file: Any, model: NeuralRecommender) -> None:
     size = np.maximum(np.max(np.abs(expected), axis=1, keepdims=True), 1)
     off = np.max(np.abs(scores[:, 1:] - expected) / size)
     if not off <= ALIKE:
-        raise NoGraphError(f"its scores would be {off:.2g} from the library's, by the largest of a row")
+        raise NoGraphError(f"its scores differ from the library's by {off:.2g} of the largest of a row")
 
 
 def _gather_elements() -> type:

@@ -139,7 +139,7 @@ def get(x: Content, key: Any) -> Content:
         size = x.shape[at]
         if isinstance(part, Value | np.ndarray):
             if taken is not None:
-                raise NoGraphError("takes places of two axes at once")
+                raise NoGraphError("indexes two axes with arrays at once")
             taken = (at, part)
             wanted += list(part.shape)
         elif isinstance(part, slice):
@@ -168,7 +168,7 @@ def get(x: Content, key: Any) -> Content:
 def put(x: Content, key: Any, new: Content) -> Content:
     """x after x[key] = new, for a key of numbers and slices."""
     if has_places(key):
-        raise NoGraphError("writes to places that the histories say")
+        raise NoGraphError("writes to positions that depend on the histories")
     axes, at, kept = _axes(key, len(x.shape)), 0, list[int]()
     if any(part is None for part in axes):                              # axes that x does not have
         of_new = list[int]()

@@ -49,7 +49,7 @@ def safetensors(model: Estimator) -> bytes:
 def popularity_table(model: Estimator) -> bytes:
     """CSV: item and score, the most popular item first. Raises ValueError for a model without such a table."""
     if not isinstance(model, Popularity):
-        raise ValueError(f"model {model.name} scores every history on its own: it has no table of items (.csv)")
+        raise ValueError(f"model {model.name} scores each history separately: it has no table of items (.csv)")
     ids, counts = model.fitted().ids, model.counts[1:]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

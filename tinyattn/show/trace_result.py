@@ -65,7 +65,7 @@ class Trace:
         if isinstance(which, str):
             entry = self._find(which).entry
             if entry is None:
-                raise UnknownNameError(f"{which!r} is no step of its own: t[{which!r}] has it")
+                raise UnknownNameError(f"{which!r} is not listed as a step: t[{which!r}] has its value")
             return entry
         if not isinstance(which, int | np.integer):
             raise TypeError(f"a step is {which!r}, expected its number or a name")

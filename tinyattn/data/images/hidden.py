@@ -20,9 +20,9 @@ NARROW = 0.3             # blocks are between NARROW times and 1 / NARROW times 
 class Hiding:
     """Which patches of an image are hidden: blocks, so that a hidden patch's neighbours are often hidden, too."""
 
-    hidden: float = option(0.4, "share of the patches that are hidden (Bao et al.: .4)", above=0, at_most=1,
+    hidden: float = option(0.4, "share of hidden patches (Bao et al.: .4)", above=0, at_most=1,
                            group="training")  # fmt: skip
-    block: int = option(2, "patches of a hidden block, at least (Bao et al.: 16 of 196)", at_least=1, at_most=100_000,
+    block: int = option(2, "least patches of a hidden block (Bao et al.: 16 of 196)", at_least=1, at_most=100_000,
                         group="training")  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -23,7 +23,7 @@ SHAPES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {         # 
 class Shapes:
     """Grey images of one shape each, brighter or darker than its ground; the label is the shape's name."""
 
-    images: int = option(16000, "images that are drawn", at_least=3)
+    images: int = option(16000, "number of images", at_least=3)
     size: int = option(16, "pixels of a side", at_least=8)
     noise: float = option(0.15, "standard deviation of the noise of each pixel; shapes differ from 0 by 0.5 to 1",
                           at_least=0)  # fmt: skip

@@ -21,8 +21,8 @@ BLANK, MARKER, FIRST = 0, 1, 2
 class SelectiveCopy(SequenceTask):
     """At the i-th marker, 1, the answer is the i-th token that is no blank, 0: · a · · b a · | | | becomes a b a."""
 
-    copied: int = option(8, "tokens that are copied", at_least=1)
-    tokens: int = option(16, "different tokens that may be copied", at_least=2)
+    copied: int = option(8, "tokens to copy", at_least=1)
+    tokens: int = option(16, "different tokens among them", at_least=2)
 
     name = "selective-copy"
     title = "selective copy: all tokens but the blanks, in their order"

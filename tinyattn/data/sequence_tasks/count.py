@@ -20,7 +20,7 @@ from .sequence_task import Drawn, SequenceTask
 class Count(SequenceTask):
     """The answer at every token is the number of ones up to it, modulo `modulus`: for 1 0 1 1 with 2, 1 1 0 1."""
 
-    modulus: int = option(2, "k: the count begins again at 0 after k - 1", at_least=2)
+    modulus: int = option(2, "k: the count is modulo k", at_least=2)
 
     name = "count"
     title = "count: the number of ones so far, modulo k"

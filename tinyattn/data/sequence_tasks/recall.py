@@ -23,7 +23,7 @@ class Recall(SequenceTask):
     order after the pairs.
     """
 
-    pairs: int = option(8, "pairs of a key and a value that a sequence is made of", at_least=1)
+    pairs: int = option(8, "pairs of a key and a value in a sequence", at_least=1)
     keys: int = option(32, "different keys", at_least=1)
     values: int = option(32, "different values", at_least=2)
 

@@ -32,9 +32,9 @@ class SequenceTask:
     """
 
     length: int = option(64, "tokens of a sequence", at_least=2)
-    sequences: int = option(6400, "sequences an epoch, all of them new", at_least=1)
-    held_out: int = option(1000, "sequences that validate, and as many that are tested", at_least=1)
-    seed: int = option(0, "of the sequences that are held out", at_least=0)
+    sequences: int = option(6400, "new sequences an epoch", at_least=1)
+    held_out: int = option(1000, "sequences for validation, and as many for testing", at_least=1)
+    seed: int = option(0, "of the sequences for validation and testing", at_least=0)
 
     name: ClassVar[str]
     title: ClassVar[str]            # the question, in a few words

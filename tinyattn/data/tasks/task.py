@@ -16,8 +16,8 @@ from ..pairs import Pairs
 class Task:
     """`generate()` draws the pairs. A subclass has a `name`, a `title`, and `pair`."""
 
-    pairs: int = option(20000, "pairs that are drawn", at_least=3)
-    seed: int = option(0, "of all that is drawn", at_least=0)
+    pairs: int = option(20000, "number of pairs", at_least=3)
+    seed: int = option(0, "of the random numbers", at_least=0)
 
     name: ClassVar[str]
     title: ClassVar[str]            # the rule, in a few words

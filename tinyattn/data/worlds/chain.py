@@ -25,7 +25,7 @@ class ChainWorld(World):
     order: int = option(1, "k: the last items that matter", at_least=1, at_most=4)
     groups: int = option(60, "g: groups of items", at_least=1)
     followers: int = option(4, "items that often follow the same groups", at_least=1)
-    noise: float = option(0.2, "the share of items that are drawn by popularity", at_least=0, at_most=1)
+    noise: float = option(0.2, "the share of items drawn by popularity", at_least=0, at_most=1)
 
     name = "chain"
     title = "a chain: people whose next item depends on the last ones"

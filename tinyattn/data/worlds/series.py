@@ -21,8 +21,8 @@ class SeriesWorld(World):
 
     series: int = option(12, "series", at_least=1)
     episodes: int = option(8, "episodes of each", at_least=1)
-    most_open: int = option(4, "series that are watched at once", at_least=1)
-    curiosity: float = option(0.2, "the probability that a new series is begun", at_least=0, at_most=1)
+    most_open: int = option(4, "unfinished series at once", at_least=1)
+    curiosity: float = option(0.2, "the probability of a new series", at_least=0, at_most=1)
 
     name = "series"
     title = "series: people who watch several series at once"

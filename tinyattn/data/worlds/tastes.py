@@ -25,8 +25,8 @@ class TasteWorld(World):
 
     items: int = option(120, "items", at_least=2)
     tastes: int = option(8, "K: tastes", at_least=1)
-    sharpness: float = option(2.0, "0: all tastes are alike; the higher, the fewer items a taste cares for", at_least=0)
-    drift: float = option(0.0, "the probability that a taste gives way to the next one", at_least=0, at_most=1)
+    sharpness: float = option(2.0, "0: all tastes are equal; the higher, the fewer items a taste likes", at_least=0)
+    drift: float = option(0.0, "the probability that a taste changes into the next one", at_least=0, at_most=1)
 
     name = "tastes"
     title = "tastes: people who like different things"

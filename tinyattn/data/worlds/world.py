@@ -24,7 +24,7 @@ class World:
     users: int = option(3000, "people", at_least=1)
     shortest: int = option(10, "items of the shortest history", at_least=3)
     longest: int = option(30, "items of the longest history", at_least=3)
-    seed: int = option(0, "of all that is drawn", at_least=0)
+    seed: int = option(0, "of the random numbers", at_least=0)
 
     name: ClassVar[str]
     title: ClassVar[str]            # the behaviour of its users, in a few words
