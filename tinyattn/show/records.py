@@ -63,10 +63,7 @@ class Call:
 
     def entries(self) -> Iterator[Entry]:
         for step in self.steps:
-            if isinstance(step, Call):
-                yield from step.entries()
-            else:
-                yield step
+            yield from step.entries() if isinstance(step, Call) else (step,)
 
     def calls(self) -> Iterator[Call]:
         yield self

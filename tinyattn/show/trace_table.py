@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -89,20 +91,13 @@ def title(call: Call) -> str:
 
 def grouped(call: Call) -> Iterator[Call | list[Entry]]:
     """The steps of a call; the arrays of one input tree form one group."""
-    group: list[Entry] = []
-    for step in call.steps:
-        tree = step.name.partition(".")[0] if isinstance(step, Entry) and step.how == "input" else ""
-        if group and (not tree or tree != group[0].name.partition(".")[0]):
-            yield group
-            group = []
-        if isinstance(step, Call):
-            yield step
-        elif tree:
-            group.append(step)
-        else:
-            yield [step]
-    if group:
-        yield group
+
+    def tree(step: Entry | Call) -> Any:
+        return step.name.partition(".")[0] if isinstance(step, Entry) and step.how == "input" else id(step)
+
+    for _, steps in groupby(call.steps, tree):
+        first, *others = steps
+        yield first if isinstance(first, Call) else [first, *others]  # type: ignore[list-item]
 
 
 def origin(entry: Entry) -> str:
