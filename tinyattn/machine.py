@@ -29,10 +29,7 @@ def describe() -> dict[str, Any]:
 
 @cache
 def commit() -> str:
-    """The last commit that changed this package, with + for later changes; "" outside a git checkout.
-
-    Call it early: the checkout may change while the code runs.
-    """
+    """The last commit of this package, with + for later changes; "" outside git. Call it early: both may change."""
     last = _git("log", "-1", "--format=%h", "--", ".")
     return last + ("+" if last and _git("status", "--porcelain", "--", ".") else "")
 

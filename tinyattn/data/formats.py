@@ -309,10 +309,7 @@ def fields_of(line: str, separator: str) -> list[str]:
 
 
 def named(header: str, separator: str, names: dict[str, str] | None = None) -> Delimited:
-    """The columns that a header names: by `names`, from user, item, time and rating, else by their usual names.
-
-    Raises DataError where a column is missing or named twice.
-    """
+    """The columns of a header, by `names` or their usual names. Raises DataError for a missing or repeated one."""
     header = _uncommented(header)
     lowered = list(map(_plain, fields_of(header, separator)))
     if len(set(lowered)) < len(lowered):

@@ -1,7 +1,4 @@
-"""The rows of each batch, and slices of rows of uneven length.
-
-In an epoch each row comes once, in a random order that depends on the seed and the epoch.
-"""
+"""The rows of each batch, in a random order for each epoch, and slices of rows of uneven length."""
 
 from __future__ import annotations
 

@@ -88,10 +88,7 @@ class Source(AnySource):
 
     @classmethod
     def of(cls, path: str | None, world: str | None = None, **reading: Any) -> Self:  # type: ignore[override]
-        """The file at `path`, or the world of this name, by default `series`.
-
-        Raises ValueError for both, an unknown world, or `reading` without a file.
-        """
+        """The file at `path`, or the world. Raises ValueError for both, an unknown one, or `reading` without a file."""
         reading = {name: value for name, value in reading.items() if value is not None}
         if path is None and reading.get("ratings"):
             raise ValueError("a generated world has no ratings: expected DATA with columns of ratings and of times")

@@ -231,14 +231,12 @@ class Recorder:
         if len(self.entries) == STEPS:
             raise TooLargeError(f"{STEPS:,} steps")
         copy, digest = self._copy(value)
-        if is_array(value):
-            self._seen[id(value)] = (value, digest)
         dtype = str(copy.dtype) if is_array(value) else "float"
         entry = Entry(len(self.entries), name, how, copy, dtype, call, line, text)
         self.entries.append(entry)
         call.steps.append(entry)
         if is_array(value):
-            self._listed[id(value)] = entry
+            self._seen[id(value)], self._listed[id(value)] = (value, digest), entry
 
     def _note(self, call: Call, value: Any) -> None:
         """Note an array or cache that enters or leaves a call, and keep it alive, so that its id stays unique."""
