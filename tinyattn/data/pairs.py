@@ -61,7 +61,7 @@ class Pairs:
         return digest.hexdigest()[:16]
 
     def split(self) -> Parts:
-        """A tenth of the distinct sources validates and a tenth is for testing. Raises ValueError for fewer than 3."""
+        """Parts by source, a tenth each for validation and testing. Raises ValueError for fewer than three sources."""
         sources = sorted(set(self.sources))
         part_of = {sources[i]: part for part, rows in enumerate(tenths(len(sources), "sources")) for i in rows.tolist()}
         parts: list[list[tuple[str, str]]] = [[], [], []]
@@ -119,7 +119,7 @@ class PairBatch(NamedTuple):
     written: Array            # (B, n) 0, then the target
     targets: Array            # (B, n) the target, then 0
     weight: Array             # (B, n) 1.0 at the target and the 0 that ends it, 0.0 after that
-    rows: Array               # (B,) whose each row is
+    rows: Array               # (B,) numbers of the pairs, which select dropout masks
 
     @property
     def total(self) -> float:

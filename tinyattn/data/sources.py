@@ -22,7 +22,10 @@ Truth = Callable[[list[np.ndarray]], np.ndarray]      # P(next item | history), 
 
 
 class AnySource:
-    """Base of the sources, frozen dataclasses of a file's `path`, or None, and a generator, or None."""
+    """Base of the sources: frozen dataclasses with fields for a file's `path`, or None, and for a generator, or None.
+
+    Arguments of the class statement of a subclass become the class variables.
+    """
 
     path: Path | None
     made_as: ClassVar[str]                   # the field of the generator
@@ -31,6 +34,10 @@ class AnySource:
     flags: ClassVar[tuple[str, str]]         # of the file, and of the generator's name
     noun: ClassVar[str] = ""                 # before the generator's title
     nameless: ClassVar[str]                  # the name of a file without one
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        for name, value in settings.items():
+            setattr(cls, name, value)
 
     @classmethod
     def of(cls, path: str | None, name: str | None = None) -> Self:
@@ -77,14 +84,13 @@ class AnySource:
 
 
 @dataclass(frozen=True)
-class Source(AnySource):
+class Source(AnySource, made_as="world", key="world", table=WORLDS, flags=("DATA", "--world"), noun="the world ",
+             nameless="data"):  # fmt: skip
     """A file, or a world; `reading` holds format, columns, ratings and k_core, where they were given."""
 
     path: Path | None
     world: World | None
     reading: dict[str, Any] = field(default_factory=dict)
-
-    made_as, key, table, flags, noun, nameless = "world", "world", WORLDS, ("DATA", "--world"), "the world ", "data"
 
     @classmethod
     def of(cls, path: str | None, world: str | None = None, **reading: Any) -> Self:  # type: ignore[override]
@@ -99,7 +105,7 @@ class Source(AnySource):
     @classmethod
     def from_config(cls, data: dict[str, Any]) -> Self:
         if "world" in data:                              # in older files worlds have no name, and all are series
-            data = {"world": {"name": "series", **data["world"]}}
+            return super().from_config({"world": {"name": "series", **data["world"]}})
         reading = dict(data.get("reading", {}))
         kinds = {"format": str, "columns": str, "k_core": int, "ratings": bool}
         if any(type(value) is not kinds.get(name) for name, value in reading.items()):
@@ -130,13 +136,12 @@ class Source(AnySource):
 
 
 @dataclass(frozen=True)
-class PairSource(AnySource):
+class PairSource(AnySource, made_as="task", key="task", table=TASKS, flags=("--pairs", "--task"), noun="the task ",
+                 nameless="pairs"):  # fmt: skip
     """A file of pairs, or a task."""
 
     path: Path | None
     task: Task | None
-
-    made_as, key, table, flags, noun, nameless = "task", "task", TASKS, ("--pairs", "--task"), "the task ", "pairs"
 
     def load(self) -> Pairs:
         if self.task is not None:
@@ -146,12 +151,12 @@ class PairSource(AnySource):
 
 
 @dataclass(frozen=True)
-class TextSource(AnySource):
+class TextSource(AnySource, made_as="grammar", nameless="text"):
     """The file at `path`, or the default grammar."""
 
     path: Path | None
 
-    grammar, made_as, nameless = Grammar(), "grammar", "text"
+    grammar = Grammar()
 
     @classmethod
     def of(cls, path: str | None, name: None = None) -> TextSource:  # type: ignore[override]

@@ -15,14 +15,13 @@ IMAGE_SETS: dict[str, Any] = {made.name: made for made in (Shapes, Digits)}
 
 
 @dataclass(frozen=True)
-class ImageSource(AnySource):
+class ImageSource(AnySource, made_as="made", key="image_set", table=IMAGE_SETS, flags=("--images", "--image-set"),
+                  nameless="images"):  # fmt: skip
     """A file of images, or a set."""
 
     path: Path | None
     made: Any                # an entry of IMAGE_SETS, made
     teacher: str | Path | None = None        # the run of the model that teaches, if any
-
-    made_as, key, table, flags, nameless = "made", "image_set", IMAGE_SETS, ("--images", "--image-set"), "images"
 
     @classmethod
     def from_config(cls, data: dict[str, Any]) -> Self:

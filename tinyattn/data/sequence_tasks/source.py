@@ -19,12 +19,13 @@ SEQUENCE_TASKS: dict[str, type[SequenceTask]] = {
 
 
 @dataclass(frozen=True)
-class SequenceTaskSource(AnySource):
+class SequenceTaskSource(AnySource, made_as="task", key="task", table=SEQUENCE_TASKS, flags=("", "--task"),
+                         noun="the task "):  # fmt: skip
     """A task of sequences."""
 
     task: SequenceTask
 
-    path, made_as, key, table, flags, noun = None, "task", "task", SEQUENCE_TASKS, ("", "--task"), "the task "
+    path = None
 
     @classmethod
     def of(cls, task: str | None = None, **settings: Any) -> SequenceTaskSource:  # type: ignore[override]
