@@ -171,10 +171,11 @@ def read_json(path: Path) -> Any:
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object. Raises ValueError for a name that is repeated."""
-    for name, count in Counter(name for name, _ in pairs).items():
-        if count > 1:
-            raise ValueError(f"{shortened(name)!r} is twice in one object")
-    return dict(pairs)
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise ValueError(f"{shortened(twice)!r} is twice in one object")
+    return entries
 
 
 def write_arrays(path: Path, kind: str, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
