@@ -42,7 +42,10 @@ def onnx_graph(model: Any) -> bytes:
         table = "; the same table serves all histories: .csv" if isinstance(model, Popularity) else ""
         raise ValueError(f"model {model.name} is no network that reads histories, and has no graph (.onnx){table}")
     model.fitted()
-    onnx = _package()
+    try:
+        onnx = import_module("onnx")
+    except ImportError:
+        raise ImportError("writing .onnx needs the package onnx: pip install 'tinyattn[export]'") from None
     size = sum(leaf.nbytes for _, leaf in leaves(model.parameters))
     if size > MOST_BYTES:
         raise NoGraphError(f"its parameters are {size:,} bytes, and an ONNX file holds at most {MOST_BYTES:,}")
@@ -50,13 +53,6 @@ def onnx_graph(model: Any) -> bytes:
     _compare(file, model)
     content: bytes = file.SerializeToString()
     return content
-
-
-def _package() -> Any:
-    try:
-        return import_module("onnx")
-    except ImportError:
-        raise ImportError("writing .onnx needs the package onnx: pip install 'tinyattn[export]'") from None
 
 
 def _histories(model: NeuralRecommender, count: int) -> tuple[np.ndarray, np.ndarray]:

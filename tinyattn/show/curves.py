@@ -62,8 +62,7 @@ def metric_bars(
 @in_style
 def sweep_dots(groups: dict[str, list[Any]], column: tuple[str, str]) -> Any:
     """A line for each group of runs: a dot for `metrics[column]` of each, a bar at the mean. -> matplotlib figure."""
-    fig, axes = figure(1, 1, size=(6.4, 1.0 + 0.32 * len(groups)), squeeze=False)
-    ax = axes[0, 0]
+    fig, ax = figure(size=(6.4, 1.0 + 0.32 * len(groups)))
     for place, runs in enumerate(groups.values()):
         values = [run.metrics[column] for run in runs if column in run.metrics]
         ax.plot(values, [place] * len(values), "o", color=BLUE, alpha=0.6, markersize=5)
