@@ -15,7 +15,7 @@ from tinyattn.ranks import (
     MPIRanks,
     Ranks,
     RanksDifferError,
-    _own_cores,
+    _part_of_cores,
     alone,
     part_of,
     ranks,
@@ -114,7 +114,7 @@ def test_ranks_of_one_machine_divide_its_cores_and_give_them_back(monkeypatch):
         def gather(self, value):
             return [(here, [1, 3, 7]), ("elsewhere", [1, 3, 7]), (here, [0]), value, (here, [0])]
 
-    with _own_cores(Job()):
+    with _part_of_cores(Job()):
         assert kept == [(0, [3])]                                                # the second of two
     assert kept[1:] == [(0, [1, 3, 7])]
 

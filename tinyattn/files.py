@@ -28,24 +28,24 @@ try:
 except ImportError:               # Windows
     fcntl = None  # type: ignore[assignment]
 
-FORMAT = 2        # of the files written here; 1, which tinyattn 0.1 wrote, had no number
+FORMAT = 2        # of written files; format 1, of tinyattn 0.1, has no number
 
 _TEMPORARY = ".tinyattn-{}.tmp"
 _PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
-# what zipfile and zlib raise for damaged files, besides OSError and ValueError
+# errors of zipfile and zlib for damaged files, besides OSError and ValueError
 _DAMAGE = (EOFError, MemoryError, OverflowError, RuntimeError, zlib.error, zipfile.BadZipFile, tokenize.TokenError)
 
 
 class FileError(ValueError):
-    """A file that is missing, truncated, unsafe, of an unknown format or not tinyattn's; the message names it."""
+    """A file that is missing, truncated, unsafe, foreign or of an unknown format; the message names it."""
 
 
 def write_atomically(path: Path, content: bytes | memoryview) -> None:
-    """Replace the content of `path`. After a kill at any moment, `path` has the old content or the new one, whole.
+    """Replace the content of `path`. A kill at any moment leaves the old content or the new one, whole.
 
-    The temporary file beside it has a name of its own, so that several may write; those of killed writers are removed.
-    Raises OSError, which names `path`, where it cannot be written.
+    The temporary file beside it has a random name, so that several may write; those of killed writers are removed.
+    Raises OSError, naming `path`, where it cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,31 +67,31 @@ def write_atomically(path: Path, content: bytes | memoryview) -> None:
     except OSError as error:
         if error.errno is None:
             raise
-        raise OSError(error.errno, error.strerror, str(path)) from None    # a full disk names no file
+        raise OSError(error.errno, error.strerror, str(path)) from None    # the error of a full disk names no file
 
 
 def is_same(path: str | Path, other: str | Path) -> bool:
-    """Are both there, and one file?"""
+    """Do both paths exist, and are they one file?"""
     return os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other)
 
 
 def _temporary(folder: Path) -> tuple[Path, int]:
-    """A new file and its handle, locked, so that no other process takes it for one that a killed writer left."""
+    """A new file and its handle, locked, so that `_remove_leftovers` of other processes spares it."""
     while True:
         path = folder / _TEMPORARY.format(secrets.token_hex(8))
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _PLAIN, 0o666)
-        with suppress(BlockingIOError):              # in the moment before the lock somebody took it for such a one
+        with suppress(BlockingIOError):              # `_remove_leftovers` got the lock first
             if _lock(handle, path):
                 return path, handle
         os.close(handle)
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of writers that were killed: those that no process has locked or open."""
+    """Remove the temporary files of killed writers: those that no process has locked or open."""
     for path in folder.glob(_TEMPORARY.format("?" * 16)):
-        with suppress(OSError):                      # somebody has, it is not ours, or it is gone by now
+        with suppress(OSError):                      # locked, not ours, or removed by now
             if fcntl is None:
-                path.unlink()                        # which Windows refuses while it is open
+                path.unlink()                        # Windows refuses this while it is open
                 continue
             handle = os.open(path, os.O_RDWR | _PLAIN)
             try:
@@ -102,17 +102,14 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def _lock(handle: int, path: Path) -> bool:
-    """Lock an open file or folder where the system can: -> is it the one at `path` still?
-
-    Raises BlockingIOError where another has locked it.
-    """
+    """Lock an open file or folder, or raise BlockingIOError. -> is it still the one at `path`?"""
     if fcntl is None:
         return True
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise
-    except OSError:                                  # a disk that knows no locks
+    except OSError:                                  # a disk without locks
         pass
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path))
@@ -121,7 +118,7 @@ def _lock(handle: int, path: Path) -> bool:
 
 
 def _move(temporary: Path, path: Path) -> None:
-    """os.replace, tried for half a second: Windows refuses while somebody reads the file that is replaced."""
+    """os.replace, tried for half a second: Windows refuses while the replaced file is open."""
     for _ in range(10):
         with suppress(PermissionError):
             return os.replace(temporary, path)
@@ -130,7 +127,7 @@ def _move(temporary: Path, path: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Have the disk keep the names of the folder's files, where the system can."""
+    """Flush the folder's directory entries to disk, if the system supports it."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -140,12 +137,12 @@ def _sync(folder: Path) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON to be read by people, too. Raises ValueError for NaN and infinities, which JSON does not have."""
+    """Write JSON that people can read. Raises ValueError for NaN and infinities, which JSON lacks."""
     write_atomically(path, (json_text(value) + "\n").encode())
 
 
 def json_text(value: Any, margin: str = "\n") -> str:
-    """JSON with a line an entry of an object; a list without objects, and an object in a list, is one line."""
+    """JSON with one line for each entry of an object, each object in a list, and each list without objects."""
     inner = margin + " "
     if isinstance(value, dict) and value:
         entries = (json.dumps({key: 0}, ensure_ascii=False)[1:-2] + json_text(x, inner) for key, x in value.items())
@@ -156,12 +153,12 @@ def json_text(value: Any, margin: str = "\n") -> str:
 
 
 def _line(value: Any) -> str:
-    separators = (",", ":") if isinstance(value, list | tuple) and len(value) > 20 else None     # numbers of users, say
+    separators = (",", ":") if isinstance(value, list | tuple) and len(value) > 20 else None
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=separators)
 
 
 def read_json(path: Path) -> Any:
-    """The value in a JSON file. Raises FileError where the file is missing, not JSON, or has a name twice."""
+    """The value in a JSON file. Raises FileError where the file is missing, no JSON, or an object has a name twice."""
     if path.exists() and not path.is_file():
         raise FileError(f"{path} is no regular file, expected JSON")
     try:
@@ -173,29 +170,29 @@ def read_json(path: Path) -> Any:
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object. Raises ValueError where a name stands in it twice: which one holds?"""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """A JSON object. Raises ValueError for a name that is repeated."""
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
         twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-        raise ValueError(f"{shortened(twice)!r} stands in one object twice")
-    return found
+        raise ValueError(f"{shortened(twice)!r} is twice in one object")
+    return entries
 
 
 def write_arrays(path: Path, kind: str, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Write a NumPy .npz archive: the arrays, and as `tinyattn` a JSON text with kind, meta, format and version."""
+    """Write a NumPy .npz archive of the arrays, and of `tinyattn`, a JSON text with kind, meta, format and version."""
     about = {"kind": kind, "format": FORMAT, "tinyattn": __version__, "meta": meta}
     head = np.array(json.dumps(about, allow_nan=False))
     content = io.BytesIO()
     np.savez(content, tinyattn=head, **arrays)      # type: ignore[arg-type]
-    write_atomically(path, content.getbuffer())      # no second copy
+    write_atomically(path, content.getbuffer())      # without a copy
 
 
 class Arrays(Mapping[str, np.ndarray]):
-    """The arrays of an .npz file, each read when it is asked for; `pop` takes one out. Nothing is ever executed.
+    """The arrays of an .npz file, read on access. Nothing is ever executed.
 
-    Before an array is unpacked, its header and the archive's directory have to agree about its size, and it may not be
-    more than `times` the size of the whole file. Raises FileError where that is not so, for pickled content, and where
-    the file is missing, no regular file, or damaged; `what` says what was expected.
+    Before an array is unpacked, its header and the archive's directory have to agree on its size, which may be at most
+    `times` that of the file. Raises FileError otherwise, for pickled content, and for a file that is missing, irregular
+    or damaged; `what` is the expected kind of file, for messages.
     """
 
     def __init__(self, path: Path, what: str, times: int = 1) -> None:
@@ -223,13 +220,13 @@ class Arrays(Mapping[str, np.ndarray]):
             shape, _, dtype = read(file)
             if info.file_size != file.tell() + math.prod(shape) * dtype.itemsize or dtype.hasobject:
                 raise ValueError("pickled" if dtype.hasobject else "header and directory differ")
-            if dtype.itemsize == 0:                              # NumPy makes room for any number of them
+            if dtype.itemsize == 0:                              # NumPy would allocate any number of them
                 raise ValueError("its elements have no size")
             if info.file_size > self._times * self._path.stat().st_size:
                 raise ValueError("it would unpack to more than its file could hold")
             file.seek(0)
-            found: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
-            return found
+            array: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
+            return array
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._members)
@@ -238,16 +235,16 @@ class Arrays(Mapping[str, np.ndarray]):
         return len(self._members)
 
     def pop(self, name: str, default: Any = None) -> Any:
-        """The array, which is no longer one of these, or the default, if one is given."""
+        """Remove and return an array; for a missing one return the default, if there is one."""
         if name not in self and default is not None:
             return default
-        found = self[name]
+        array = self[name]
         del self._members[name]
-        return found
+        return array
 
     @property
     def nbytes(self) -> int:
-        """What all of them unpack to, as far as they are worth reading."""
+        """The unpacked size of all arrays, at most `times` that of the file."""
         return min(sum(info.file_size for info in self._members.values()), self._times * self._path.stat().st_size)
 
     def refuse_unread(self) -> None:
@@ -270,10 +267,7 @@ class Arrays(Mapping[str, np.ndarray]):
 
 
 def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], Arrays]:
-    """-> meta, arrays, of formats 1 to FORMAT. An array is read when it is asked for.
-
-    Raises FileError for a file that is missing, truncated, pickled, of another format, or was not written as `kind`.
-    """
+    """-> meta, arrays, of formats 1 to FORMAT. Raises FileError for a file that is not readable, or not of `kind`."""
     arrays = Arrays(path, f"tinyattn {kind}")
     try:
         head = json.loads(str(arrays.pop("tinyattn")), object_pairs_hook=_each_once)
@@ -289,9 +283,9 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], Arrays]:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """A lock on a folder, which is made where it is not there. It ends with this process, however that ends.
+    """Lock a folder, which is created if missing. The lock ends with this process, however that ends.
 
-    Raises FileError where another has it. On a disk that knows no locks everybody is let in.
+    Raises FileError where another process has the lock. On a disk without locks there is none.
     """
     try:
         handle = _locked_on_windows(folder) if fcntl is None else _locked(folder)
@@ -301,18 +295,18 @@ def alone_in(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        if handle in _locks:                         # not in a child, which has closed it
+        if handle in _locks:                         # a child has closed it
             _locks.remove(handle)
             os.close(handle)
 
 
-_locks: set[int] = set()          # handles: what this process is alone in
+_locks: set[int] = set()          # handles of folders that this process has locked
 
 
 def _locked(folder: Path) -> int:
     while True:
         folder.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):            # removed again by whom it belonged to
+        with suppress(FileNotFoundError):            # removed by its owner meanwhile
             handle = os.open(folder, os.O_RDONLY)
             try:
                 if _lock(handle, folder):
@@ -324,7 +318,7 @@ def _locked(folder: Path) -> int:
 
 
 def _locked_on_windows(folder: Path) -> int:
-    """A file beside the folder, which Windows removes when its handle is closed, by whatever end of the process."""
+    """A file beside the folder, which Windows removes when its handle is closed, however the process ends."""
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     lock = folder.with_name(f".{folder.name}.lock")
@@ -335,7 +329,7 @@ def _locked_on_windows(folder: Path) -> int:
 
 
 def _close_locks() -> None:
-    """A child that outlives this process for a moment must not keep what it was alone in."""
+    """A child that outlives this process must not keep its locks."""
     while _locks:
         os.close(_locks.pop())
 
@@ -345,8 +339,8 @@ if hasattr(os, "register_at_fork"):
 
 
 def refuse_unknown_format(path: Path, head: dict[str, Any]) -> None:
-    """Raise FileError where the file's `format` is not one that this version reads; without a number it is 1."""
-    found = head.get("format", 1)
-    if type(found) is not int or not 1 <= found <= FORMAT:
+    """Raise FileError for a file whose `format` this version does not read; without a number it is 1."""
+    number = head.get("format", 1)
+    if type(number) is not int or not 1 <= number <= FORMAT:
         writer = f"tinyattn {head['tinyattn']}" if "tinyattn" in head else "an unknown version of tinyattn"
-        raise FileError(f"{path} has format {found}, written by {writer}; this version reads formats 1 to {FORMAT}")
+        raise FileError(f"{path} has format {number}, written by {writer}; this version reads formats 1 to {FORMAT}")

@@ -1,4 +1,4 @@
-"""What a number was measured on."""
+"""The machine and the versions of a measurement."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from . import __version__
 
 
 def describe() -> dict[str, Any]:
-    """Date, machine and versions."""
     return {
         "date": datetime.date.today().isoformat(),
         "tinyattn": __version__,
@@ -30,24 +29,21 @@ def describe() -> dict[str, Any]:
 
 @cache
 def commit() -> str:
-    """The last commit that changed this package, with + where it was changed since; "" outside of a git checkout.
-
-    Asked early, it is that of the code which runs: a checkout may go on meanwhile.
-    """
+    """The last commit of this package, with + for later changes; "" outside git. Call it early: both may change."""
     last = _git("log", "-1", "--format=%h", "--", ".")
     return last + ("+" if last and _git("status", "--porcelain", "--", ".") else "")
 
 
 def _git(*words: str) -> str:
-    here, outside = Path(__file__).parent, {name: v for name, v in os.environ.items() if not name.startswith("GIT_")}
+    here, env = Path(__file__).parent, {name: v for name, v in os.environ.items() if not name.startswith("GIT_")}
     try:
-        return subprocess.run(["git", *words], cwd=here, env=outside, capture_output=True, text=True).stdout.strip()
+        return subprocess.run(["git", *words], cwd=here, env=env, capture_output=True, text=True).stdout.strip()
     except OSError:                      # git is not installed
         return ""
 
 
 def _cpu() -> str:
-    """The processor's name, as Linux has it."""
+    """The processor's name, in detail on Linux."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -21,7 +21,7 @@ from numbers import Integral, Real
 from typing import Any
 
 _KEY = "option"
-_NUMBERS: dict[type, Any] = {int: Integral, float: Real}      # NumPy's are among them
+_NUMBERS: dict[type, Any] = {int: Integral, float: Real}      # also NumPy's
 
 
 @dataclass(frozen=True)
@@ -33,22 +33,22 @@ class Option:
     above: float | None = None
     at_most: float | None = None
     below: float | None = None
-    choices: Collection[str] | None = None       # a table of variants: its keys are the choices
-    group: str = "model"                         # the heading it stands under in --help
-    identity: bool = True                        # does it change what is learned? (where to compute does not)
-    items: bool = False                          # does it count items of a history? Then more than the longest are idle
+    choices: Collection[str] | None = None       # the keys of a table of variants
+    group: str = "model"                         # its heading in --help
+    identity: bool = True                        # does it affect the learned parameters?
+    items: bool = False                          # does it count items of a history? More than the longest has are idle
 
 
 def option(default: Any, help: str, **rest: Any) -> Any:
-    """A dataclass field that is an option; `rest` as in `Option`. A default of None is one that the model chooses.
+    """A dataclass field that is an option; `rest` as in `Option`. With a default of None the model chooses a value.
 
-    Its type is bool, int, float, or str where there are `choices`; each of them, or None.
+    Its type is bool, int, float, or str with `choices`; or one of these and None.
     """
     return dataclasses.field(default=default, metadata={_KEY: Option(help, **rest)})
 
 
 def with_default(default: Any, declaring: type, name: str) -> Any:
-    """The option `name` of the dataclass `declaring`, once more for a subclass, with another default."""
+    """The option `name` of the dataclass `declaring` for a subclass, with another default."""
     (declared,) = (f for f in dataclasses.fields(declaring) if f.name == name)
     return dataclasses.field(default=default, metadata=declared.metadata)
 
@@ -72,7 +72,7 @@ def options_of(declaring: Any) -> list[Declared]:
     return list(_declared(declaring if isinstance(declaring, type) else type(declaring)))
 
 
-@functools.cache     # hints are evaluated text, and every object that is made asks for them
+@functools.cache     # every constructor needs them, and evaluating hints is slow
 def _declared(cls: type) -> tuple[Declared, ...]:
     hints = typing.get_type_hints(cls)
     return tuple(
@@ -90,23 +90,19 @@ def _type(hint: Any) -> tuple[type, bool]:
 
 
 def check_options(owner: Any) -> None:
-    """Raise ValueError, naming the value and what was expected, for the first option of `owner` that cannot be.
-
-    Every option is then of the type that it was declared with.
-    """
+    """Convert every option of `owner` to its declared type. Raises ValueError, with value and expectation."""
     for declared in options_of(owner):
         value = getattr(owner, declared.name)
         if value is None and declared.optional:
             continue
-        wrong = _wrong(declared, value)
-        if wrong:
+        if expected := _expected(declared, value):
             shown = repr(value) if isinstance(value, str) or value is None else value
-            raise ValueError(f"{declared.name} is {shown}, expected {wrong}")
+            raise ValueError(f"{declared.name} is {shown}, expected {expected}")
         object.__setattr__(owner, declared.name, declared.type(value))       # NumPy's numbers become Python's, for JSON
 
 
-def _wrong(declared: Declared, value: Any) -> str:
-    """What was expected, or "" where the value is fine."""
+def _expected(declared: Declared, value: Any) -> str:
+    """What was expected, or "" for a valid value."""
     option, name = declared.option, declared.name
     if option.choices is not None:
         return "" if isinstance(value, str) and value in option.choices else one_of(option.choices, value)
@@ -140,30 +136,29 @@ def _wrong(declared: Declared, value: Any) -> str:
 
 
 def one_of(known: Iterable[str], given: Any) -> str:
-    """"one of full, window; did you mean window?": the known names, and the near one."""
+    """"one of full, window; did you mean window?": the known names, and the closest, if any is close."""
     known = list(known)
     near = difflib.get_close_matches(str(given), known, 1, 0.5)
     return f"one of {', '.join(known)}" + (f"; did you mean {near[0]}?" if near else "")
 
 
-# --- parts: entries of tables (mechanisms, positions), each a dataclass with options of its own ---------------------
+# --- parts: entries of tables (mechanisms, positions), dataclasses that declare options -----------------------------
 
 
 def part_options(**tables: Mapping[str, Any]) -> Any:
     """A dataclass with every option that an entry of these tables declares, for a model's options to inherit.
 
-    `tables` are named as the model's options that choose among them: `part_options(mechanism=MECHANISMS)`. Each of its
-    options is None until it is given; then it goes to the part that declares it (`make_parts`).
+    `tables` are named as the model's options that choose among them: `part_options(mechanism=MECHANISMS)`. Each option
+    is None until it is set; then `make_parts` passes it to the part that declares it.
     """
-    found: dict[str, tuple[str, Any, Any]] = {}
+    fields: dict[str, tuple[str, Any, Any]] = {}
     texts: dict[str, dict[tuple[Any, ...], list[str]]] = {}          # of each option: its text, and the parts
     for chosen_by, table in tables.items():
         for name, cls in table.items():
             for declared in options_of(cls):
-                if declared.name in found:
-                    _, kind, field = found[declared.name]
-                    other, mine = field.metadata[_KEY], declared.option
-                    if (declared.type | None, _bounds(mine)) != (kind, _bounds(other)):
+                if declared.name in fields:
+                    _, kind, field = fields[declared.name]
+                    if (declared.type | None, _bounds(declared.option)) != (kind, _bounds(field.metadata[_KEY])):
                         raise TypeError(f"two parts declare {declared.name} with different types or bounds")
                 says = texts.setdefault(declared.name, {})
                 says.setdefault((declared.option.help, chosen_by, declared.default), []).append(name)
@@ -172,12 +167,12 @@ def part_options(**tables: Mapping[str, Any]) -> Any:
                     for (text, by, default), names in says.items()
                 )
                 field = option(None, **{**vars(declared.option), "help": help})
-                found[declared.name] = (declared.name, declared.type | None, field)
-    return dataclasses.make_dataclass("PartOptions", list(found.values()), kw_only=True)
+                fields[declared.name] = (declared.name, declared.type | None, field)
+    return dataclasses.make_dataclass("PartOptions", list(fields.values()), kw_only=True)
 
 
 def as_text(default: Any) -> str:
-    """A default as help says it."""
+    """A default in help."""
     return {True: "yes", False: "no"}[default] if isinstance(default, bool) else str(default)
 
 
@@ -186,9 +181,9 @@ def _bounds(option: Option) -> tuple[Any, ...]:
 
 
 def make_parts(owner: Any, **tables: Mapping[str, Any]) -> list[Any]:
-    """The entry of each table that `owner` chooses, made with its options; those that are not set are set now.
+    """Make the entry of each table that `owner` chooses with its options, and set its unset options on `owner`.
 
-    Raises ValueError for an option that is set and belongs to an entry that was not chosen.
+    Raises ValueError for an option that is set, but belongs to an entry that was not chosen.
     """
     chosen = {by: table[getattr(owner, by)] for by, table in tables.items()}
     taken = {declared.name for cls in chosen.values() for declared in options_of(cls)}
@@ -202,8 +197,8 @@ def make_parts(owner: Any, **tables: Mapping[str, Any]) -> list[Any]:
                     raise ValueError(f"{declared.name} is {value}, an option of {chosen_by}")
     made = []
     for cls in chosen.values():
-        own = {declared.name: getattr(owner, declared.name) for declared in options_of(cls)}
-        made.append(cls(**{name: value for name, value in own.items() if value is not None}))
-        for name in own:
+        options = {declared.name: getattr(owner, declared.name) for declared in options_of(cls)}
+        made.append(cls(**{name: value for name, value in options.items() if value is not None}))
+        for name in options:
             setattr(owner, name, getattr(made[-1], name))
     return made

@@ -1,8 +1,8 @@
-"""Random numbers by key: each stream is made where it is used, from a seed, its purpose and counters such as the step.
+"""Random numbers by key: a seed, a purpose, and counters such as the step.
 
-No generator is shared or saved: a run that is stopped and resumed, or that uses another number of workers, draws the
-same bits. Small arrays (initial weights, orders, negatives) are drawn on the host. Masks are large, so they are
-computed by hashing on the device that uses them: the same bits on every device, and no transfer.
+No generator is shared or saved: a run that is resumed, or that uses another number of workers, draws the same bits.
+Small arrays (initial weights, orders, negatives) are drawn on the host. Masks are large, so the device that uses them
+computes them by hashing: the same bits on every device, and no transfer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .backend import Array, get_xp
 
 
 class Stream(IntEnum):
-    """The purpose of a stream of random numbers; the second number of its key."""
+    """The purpose of a stream of random numbers: the second number of its key."""
 
     INIT = 0
     SHUFFLE = 1
@@ -47,12 +47,7 @@ def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:
 
 
 class MaskKeys(NamedTuple):
-    """A source of masks for the rows of a slice. Shapes: rows (B,).
-
-    A row's mask depends on its number in `rows`, not on its place in the slice.
-
-    So a batch has the same masks however it is cut into slices, and on every device.
-    """
+    """A source of masks for rows: a row's mask depends on its number, however the batch is cut into slices."""
 
     rng: np.random.Generator      # gives each mask its key
     rows: Array                   # (B,) integers, distinct within the batch
@@ -63,16 +58,15 @@ def keep_mask(
 ) -> Array:
     """Shapes: -> a boolean array of `shape`: each entry True (kept) with probability 1 - rate.
 
-    `rng`, a generator or `MaskKeys`, gives one key of 64 bits. Whether an entry is kept depends on a hash of that key,
-    of its row (the first axis) and of its place in the row, so it is the same on every device. The mask is made in the
-    module of the array `like`, or on the host. An entry takes 16 random bits, a quarter of a float's; the rate is
-    exact to 2⁻¹⁶. Raises ValueError for a rate outside [0, 1).
+    `rng`, a generator or `MaskKeys`, draws a key of 64 bits. An entry is kept by a hash of that key, its row (the first
+    axis) and its place in the row, with 16 bits an entry: the rate is exact to 2⁻¹⁶. The mask is in the module of the
+    array `like`, or on the host. Raises ValueError for a rate outside [0, 1).
     """
     threshold = _threshold(rate)
     xp = np if like is None else get_xp(like)
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     key, rows = _drawn(rng)
-    # Entries of a row are numbered through its tokens and their features: the same numbers in a shorter slice.
+    # Entries of a row are numbered through its tokens and their features: a shorter slice has the same numbers.
     if len(shape) > len(_ODD):
         raise ValueError(f"keep_mask: shape {shape} has {len(shape)} axes, expected at most {len(_ODD)}")
     *lead, last = (shape[0], shape[1] * shape[2]) if len(shape) == 3 else shape or (1,)
@@ -88,22 +82,19 @@ def keep_mask(
 
 
 class PairMask(NamedTuple):
-    """Dropout of attention weights that is never held whole: any part is made where it is needed, from one integer.
-
-    What it keeps is what `keep_mask(rng, (B, h, n, m), rate)` keeps, drawn from the same place of `rng`.
-    """
+    """The mask of `keep_mask(rng, (B, h, n, m), rate)` as one integer, from which any part is computed when needed."""
 
     key: int                      # of 64 bits
     rate: float
     rows: Array | None = None     # (B,) integers, as in `MaskKeys`; None: 0 to B - 1
-    heads: tuple[int, int] = (0, 1)     # the first head it is asked for, and the step to the next
+    heads: tuple[int, int] = (0, 1)     # the first head, and the step to the next
 
     def tile(
         self, lead: tuple[int, ...], queries: slice, keys: slice, like: Array, at: tuple[int, ...] | None = None
     ) -> Array:
         """The part of these queries and keys. Shapes: lead () or (h,) or (B, h), as q has -> (*lead, queries, keys).
 
-        With `at`, an index into the leading axes, of this sequence and head alone: -> (queries, keys).
+        With `at`, an index into the leading axes, the part of one sequence and head: -> (queries, keys).
         The slices have a start and a stop. Raises ValueError for more than two leading axes.
         """
         xp, first = get_xp(like), keys.start // 4
@@ -124,7 +115,7 @@ class PairMask(NamedTuple):
     def _of_queries(
         self, lead: tuple[int, ...], queries: Array, like: Array, at: tuple[int, ...] | None = None
     ) -> Array:
-        """What the number of a pair owes to its sequence, head and query: (..., a) -> (*lead, ..., a)."""
+        """The part of a pair's number from its sequence, head and query: (..., a) -> (*lead, ..., a)."""
         if len(lead) > 2:
             raise ValueError(f"a PairMask has an axis for sequences and one for heads; there are {len(lead)}: {lead}")
         xp, (sequences, heads) = get_xp(like), (1,) * (2 - len(lead)) + tuple(lead)
@@ -150,19 +141,19 @@ def pair_mask(rng: np.random.Generator | MaskKeys, rate: float) -> PairMask:
 
 
 def _drawn(rng: np.random.Generator | MaskKeys) -> tuple[int, Array | None]:
-    """The key of a mask, and whose rows it is for."""
+    """The key of a mask, and its row numbers."""
     source, rows = rng if isinstance(rng, MaskKeys) else (rng, None)
     return int(source.integers(0, 1 << 64, dtype=np.uint64)), rows
 
 
 def _threshold(rate: float) -> int:
-    """Entries whose 16 bits are below it are dropped."""
+    """Entries whose 16 bits are below this are dropped."""
     if not 0 <= rate < 1:
         raise ValueError(f"dropout: rate is {rate}, expected 0 <= rate < 1")
     return min(round(rate * (1 << 16)), (1 << 16) - 1)
 
 
-# One odd multiplier an axis, so that each place gets a number of its own; the first is 2⁶⁴ over the golden ratio.
+# One odd multiplier an axis, which gives each place another number; the first is 2⁶⁴ over the golden ratio.
 _ODD = (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03, 0xABC98388FB8FAC03, 0x8CB92BA72F3D8DD7)
 
 

@@ -1,7 +1,7 @@
 """The processes of one job that `mpiexec` started: ranks, which train one model together.
 
-Each rank computes a part of every step, and all of them hold the same parameters. What shares work out asks `ranks()`;
-without mpiexec that is one rank, which does all of it, and MPI is never imported.
+Each rank computes a part of every step, and all hold the same parameters. Code that divides work calls `ranks()`;
+without mpiexec that is one rank, and MPI is never imported.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-# what launchers tell each process: the number of processes, its own number
+# environment variables of launchers: the number of processes, the number of this one
 LAUNCHERS = (
     ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),      # Open MPI
     ("PMI_SIZE", "PMI_RANK"),                              # MPICH and Intel MPI, Slurm's pmi2
     ("SLURM_STEP_NUM_TASKS", "PMIX_RANK"),                 # srun --mpi=pmix
 )
-POLL = 0.01          # seconds between two looks of a rank that waits long
+POLL = 0.01          # seconds between two tests of a waiting rank
 
 
 class RanksDifferError(ValueError):
@@ -32,13 +32,13 @@ class RanksDifferError(ValueError):
 
 
 class Ranks:
-    """One rank, alone. A job of several has a subclass with `gather`, `sum` and `wait`; the rest is made of these."""
+    """A single rank. A job of several has a subclass with `gather`, `sum` and `wait`, on which the rest is built."""
 
-    size = 1             # how many there are
-    number = 0           # which one this is; only 0 writes files and speaks
+    size = 1             # of the job
+    number = 0           # of this rank; only 0 writes files and prints
 
     def gather(self, value: Any) -> list[Any]:
-        """The values of all ranks in the order of their numbers, on every rank."""
+        """The values of all ranks, in order, on every rank."""
         return [value]
 
     def sum(self, array: np.ndarray) -> None:
@@ -52,56 +52,53 @@ class Ranks:
         raise SystemExit(code)
 
     def any(self, value: bool) -> bool:
-        """Is it True on one of the ranks?"""
+        """Is it True on any rank?"""
         votes = np.array([value], dtype=np.float32)
         self.sum(votes)
         return bool(votes[0] > 0)
 
     def mine(self, sizes: Sequence[float]) -> list[int]:
-        """Which tasks of these sizes are this rank's, ascending: largest first, each to the rank with least to do."""
-        loads, found = [0.0] * self.size, []
+        """This rank's tasks, ascending; tasks are assigned by size, largest first, to the rank with the least load."""
+        loads, mine = [0.0] * self.size, []
         for task in sorted(range(len(sizes)), key=lambda task: -sizes[task]):
             rank = loads.index(min(loads))
             loads[rank] += sizes[task]
             if rank == self.number:
-                found.append(task)
-        return sorted(found)
+                mine.append(task)
+        return sorted(mine)
 
     def map(
         self, f: Callable[[Any], Any], tasks: Sequence[Any], each: Callable[..., Iterable[Any]] = map
     ) -> list[Any]:
-        """f of every task, in their order, on every rank: each does its part, by `each(f, part)`.
-
-        An exception of one rank is raised on all of them.
-        """
+        """f of every task, in order, on every rank, each its part by `each(f, part)`; an exception is raised on all."""
         mine = self.mine([1] * len(tasks))
-        found: dict[int, Any] = {}
+        results: dict[int, Any] = {}
         for part in self._all(lambda: dict(zip(mine, each(f, [tasks[i] for i in mine]), strict=True))):
-            found |= part
-        return [found[i] for i in range(len(tasks))]
+            results |= part
+        return [results[i] for i in range(len(tasks))]
 
     def once(self, f: Callable[[], Any]) -> Any:
-        """What f() is on rank 0, which alone calls it, on every rank; an exception, too."""
+        """The value of f(), computed by rank 0 alone, or its exception, on every rank."""
         return self._all(f if self.number == 0 else lambda: None)[0]
 
     def _all(self, f: Callable[[], Any]) -> list[Any]:
-        found, error = None, None
+        value, error = None, None
         try:
             with alone():
-                found = f()
+                value = f()
         except Exception as raised:
             if self.size == 1:
                 raise
             error = raised
-        gathered = self.gather((found, error))
+        gathered = self.gather((value, error))
         for _, failed in gathered:
             if failed is not None:
                 raise failed
         return [value for value, _ in gathered]
 
     def agree(self, values: dict[str, Any]) -> None:
-        """Raise RanksDifferError, on every rank, where one says something else than rank 0."""
-        first, *others = [_flat(one) for one in self.gather(values)]
+        """Raise RanksDifferError, on every rank, where the values of one differ from those of rank 0."""
+        first, *others = [dict(_dotted(values)) for values in self.gather(values)]
         for number, other in enumerate(others, start=1):
             for name in [*first, *other]:
                 theirs, ours = other.get(name, "not given"), first.get(name, "not given")
@@ -111,20 +108,20 @@ class Ranks:
                     )
 
 
-def _flat(values: dict[str, Any]) -> dict[str, Any]:
-    """Dicts inside taken apart, with dotted names."""
-    found: dict[str, Any] = {}
+def _dotted(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The entries of nested dicts, with dotted names."""
     for name, value in values.items():
-        inside = {f"{name}.{inner}": leaf for inner, leaf in _flat(value).items()} if isinstance(value, dict) else None
-        found |= {name: value} if inside is None else inside
-    return found
+        if isinstance(value, dict):
+            yield from _dotted(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 _current: ContextVar[Ranks] = ContextVar("ranks", default=Ranks())      # noqa: B039, it has no state
 
 
 def ranks() -> Ranks:
-    """The ranks that share the work out now: inside `mpi` those of the job, elsewhere one, alone."""
+    """The ranks that divide the work now: those of the job inside `mpi`, else a single one."""
     return _current.get()
 
 
@@ -139,12 +136,12 @@ def sharing(job: Ranks) -> Iterator[Ranks]:
 
 
 def alone() -> Any:
-    """A context in which this process shares nothing out: for what one rank does while others do something else."""
+    """A context without other ranks, for work of one rank while others work on something else."""
     return sharing(Ranks())
 
 
 def started() -> tuple[int, int]:
-    """(size, number) of this process among those that a launcher of MPI started; (1, 0) without one."""
+    """(size of the job, number of this process), as the launcher of MPI set them; (1, 0) without one."""
     for size, number in LAUNCHERS:
         if size in os.environ and number in os.environ:
             return int(os.environ[size]), int(os.environ[number])
@@ -152,19 +149,18 @@ def started() -> tuple[int, int]:
 
 
 class MPIRanks(Ranks):
-    """The processes of MPI's world communicator. Raises ImportError without mpi4py, RuntimeError with another MPI's."""
+    """The processes of MPI's world communicator. Raises ImportError without mpi4py, RuntimeError if its MPI differs."""
 
     def __init__(self) -> None:
         size, _ = started()
         try:
             from mpi4py import MPI
-        except (ImportError, RuntimeError) as error:             # RuntimeError: it finds no library of MPI
+        except (ImportError, RuntimeError) as error:             # RuntimeError: no library of MPI
             raise ImportError(
                 f"mpiexec started {size} processes, which mpi4py joins, and it cannot be imported ({error}): "
                 "pip install 'tinyattn[mpi]'"
             ) from None
-        self._comm: Any = MPI.COMM_WORLD
-        self._mpi: Any = MPI
+        self._comm, self._mpi = MPI.COMM_WORLD, MPI
         self.size, self.number = self._comm.size, self._comm.rank
         if self.size != size:
             library = MPI.Get_library_version().partition(",")[0].strip()
@@ -174,8 +170,8 @@ class MPIRanks(Ranks):
             )
 
     def gather(self, value: Any) -> list[Any]:
-        found: list[Any] = self._comm.allgather(value)
-        return found
+        gathered: list[Any] = self._comm.allgather(value)
+        return gathered
 
     def sum(self, array: np.ndarray) -> None:
         self._comm.Allreduce(self._mpi.IN_PLACE, array, self._mpi.SUM)
@@ -193,19 +189,19 @@ class MPIRanks(Ranks):
 
 @contextmanager
 def mpi() -> Iterator[Ranks]:
-    """A context in which the processes that mpiexec started share out training, validation and ranking.
+    """A context in which the processes that mpiexec started divide training, validation and ranking.
 
         with mpi():                                  # mpiexec -n 4 python this_file.py
             model = SASRec().fit(sequences)          # the same on every rank
 
-    Without mpiexec it does nothing. Every rank has to do the same inside; an exception on one ends them all. Ranks that
-    may use the same cores of a machine divide them. Raises as `MPIRanks`.
+    Without mpiexec it does nothing. Every rank has to run the same code; an exception on one ends all. Ranks with the
+    same cores divide them. Raises as `MPIRanks`.
     """
     if started()[0] == 1:
         yield ranks()
         return
     job = MPIRanks()
-    with sharing(job), _own_cores(job):
+    with sharing(job), _part_of_cores(job):
         try:
             yield job
         except BaseException:
@@ -215,8 +211,8 @@ def mpi() -> Iterator[Ranks]:
 
 
 @contextmanager
-def _own_cores(job: Ranks) -> Iterator[None]:
-    """Keep this process, and those it starts, on its part of the cores that several ranks of one machine may use."""
+def _part_of_cores(job: Ranks) -> Iterator[None]:
+    """Bind this process, and its children, to its part of the cores that several ranks of a machine may use."""
     if not hasattr(os, "sched_setaffinity"):         # only Linux has it
         yield
         return
@@ -231,5 +227,5 @@ def _own_cores(job: Ranks) -> Iterator[None]:
 
 
 def part_of(cores: list[int], number: int, count: int) -> list[int]:
-    """The cores of process `number` of `count`: parts of about equal size, or one core each where there are too few."""
+    """The cores of process `number` of `count`: parts of about equal size, or one core each if there are too few."""
     return cores[number % len(cores) :: count] if count <= len(cores) else [cores[number % len(cores)]]

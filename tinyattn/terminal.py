@@ -4,71 +4,51 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-OUTPUT = "standard output"       # as an OSError calls it
+OUTPUT = "standard output"       # its name in an OSError
 
-# control characters, and those that turn the direction of writing or end a line; but no newline and no TAB
-_OBEYED = {*range(32), *range(127, 160), 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)}
-_SHOWN = {code: repr(chr(code))[1:-1] for code in _OBEYED - {ord("\n"), ord("\t")}}
+# control characters, and those that change the direction of writing or end a line, but newline and TAB
+_CONTROLS = {*range(32), *range(127, 160), 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)}
+_ESCAPES = {code: repr(chr(code))[1:-1] for code in _CONTROLS - {ord("\n"), ord("\t")}}
 
 
 def visible(text: str) -> str:
-    """The text with what a terminal would obey written as Python writes it: ESC is \\x1b."""
-    return text.translate(_SHOWN)
+    """The text with control characters escaped: ESC is \\x1b."""
+    return text.translate(_ESCAPES)
 
 
 def quoted(value: Any) -> str:
-    """As text, in quotes where a reader could not see what it is: with blanks at its ends, unprintable, empty."""
+    """The value as text, in quotes if it is empty, unprintable, or begins or ends with blanks."""
     text = str(value)
     return text if text and text == text.strip() and text.isprintable() else repr(text)
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """The text, or so many characters of its beginning and three points."""
+    """The text, cut to `most` characters that end in three points."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def one_line(text: str) -> str:
-    """The text as `visible`, line ends too, and at most a thousand characters of it: what files and arguments hold
-    comes back in messages about them."""
+    """The text as `visible`, line ends too, cut to a thousand characters, to quote files and arguments in messages."""
     return shortened(visible(text).replace("\n", r"\n"), 1000)
 
 
-class _Output:
-    """Standard output, on which everything is `visible`; its errors name it."""
+class _Stream:
+    """A stream that writes `shown(text)`; each write and flush runs in the context `guard()`."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    def __init__(self, stream: Any, shown: Callable[[str], str], guard: Callable[[], Any]) -> None:
+        self._stream, self._shown, self._guard = stream, shown, guard
 
     def write(self, text: str) -> int:
-        with _named():
-            self._stream.write(visible(text))
+        with self._guard():
+            self._stream.write(self._shown(text))
         return len(text)
 
     def flush(self) -> None:
-        with _named():
-            self._stream.flush()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
-class _Progress:
-    """Standard error, where bars move: if the terminal is gone, the work goes on."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        with suppress(OSError, ValueError):
-            self._stream.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with suppress(OSError, ValueError):
+        with self._guard():
             self._stream.flush()
 
     def __getattr__(self, name: str) -> Any:
@@ -76,7 +56,7 @@ class _Progress:
 
 
 @contextmanager
-def _named() -> Iterator[None]:
+def _naming_output() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
@@ -87,15 +67,16 @@ def _named() -> Iterator[None]:
 
 @contextmanager
 def any_terminal() -> Iterator[None]:
-    """Within it, what the encoding of standard output lacks is printed as an escape, streams may be closed or not
-    there, and control characters are shown."""
+    """A context in which control characters, and those that the encoding of standard output lacks, are printed as
+    escapes. Streams may be closed or missing; errors of standard error, where progress bars are, are ignored."""
     before = sys.stdout, sys.stderr
     with ExitStack() as stack:
         out, err = (stack.enter_context(open(os.devnull, "w")) if stream is None else stream for stream in before)
         errors = getattr(out, "errors", None)
         if hasattr(out, "reconfigure"):
             out.reconfigure(errors="backslashreplace")
-        sys.stdout, sys.stderr = _Output(out), _Progress(err)
+        sys.stdout = _Stream(out, visible, _naming_output)
+        sys.stderr = _Stream(err, str, lambda: suppress(OSError, ValueError))
         try:
             yield
         finally:
@@ -105,13 +86,13 @@ def any_terminal() -> Iterator[None]:
 
 
 def silence_output() -> None:
-    """What standard output could not take is forgotten: Python would try again at its end."""
+    """Discard what standard output could not write: Python would try again at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def open_standard_handles() -> None:
-    """Where a standard stream was closed, nothing takes its number: a file or pipe that did would be written into."""
+    """Open handles 0 to 2 where they are closed, so that no file or pipe gets their number and is written into."""
     for handle in range(3):
         try:
             os.fstat(handle)

@@ -14,10 +14,7 @@ from .backend import Array
 
 
 class Rows(NamedTuple):
-    """The gradient of a table where only a few rows are not zero: `values[i]` belongs to row `ids[i]`; ids are unique.
-
-    Shapes: ids (u,), values (u, d).
-    """
+    """The gradient of a table with few nonzero rows: `values[i]` is row `ids[i]`; ids are unique."""
 
     ids: Array       # (u,)
     values: Array    # (u, d)
@@ -43,10 +40,7 @@ def tree_map(f: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def flatten(tree: Any, dtype: Any = np.float32, xp: Any = np) -> tuple[Array, Any]:
-    """Copy all leaves (host arrays) into one vector of the module `xp`: -> vector, tree of views into it.
-
-    A view and the vector share memory, so an optimiser updates the whole model in a few vector operations.
-    """
+    """Copy all leaves (host arrays) into one vector of the module `xp`. -> vector, tree of views of its memory."""
     arrays = [leaf for _, leaf in leaves(tree)]
     vector = xp.asarray(np.concatenate([np.ravel(a) for a in arrays]).astype(dtype))
     return vector, views(vector, tree)
@@ -61,12 +55,9 @@ def views(vector: Array, tree: Any) -> Any:
 
 
 def add_to(total: Any, grads: Any) -> None:
-    """total += grads, leaf by leaf, where a leaf of `grads` is an array or the `Rows` of a table.
-
-    Gradients are accumulated here only: `total` belongs to the caller, `grads` was just returned by a backward.
-    """
+    """total += grads, in place, leaf by leaf, where a leaf of `grads` is an array or the `Rows` of a table."""
     if isinstance(grads, Rows):
-        total[grads.ids] += grads.values                # with repeated ids, additions would be lost
+        total[grads.ids] += grads.values                # repeated ids would lose additions
     elif isinstance(grads, dict):
         for key, branch in grads.items():
             add_to(total[key], branch)

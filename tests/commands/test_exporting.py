@@ -66,7 +66,7 @@ def test_popularity_is_a_table(tmp_path, capsys):
 
 def test_what_a_model_does_not_have_is_refused(tmp_path, capsys):
     run = run_of(Markov().fit(Interactions.of([[1, 2], [2, 3]])), tmp_path / "run")
-    refuses(capsys, ["export", run, tmp_path / "m.csv"], "model markov scores every history on its own: it has no")
+    refuses(capsys, ["export", run, tmp_path / "m.csv"], "model markov scores each history separately: it has no")
     refuses(capsys, ["export", run, tmp_path / "m.onnx"], "model markov is no network that reads histories, and has no")
     refuses(capsys, ["export", run, "m.onx"], "m.onx ends in '.onx', expected one of .safetensors, .onnx, .csv; did")
     refuses(capsys, ["export", run, tmp_path / "run"], "ends in '', expected one of")

@@ -20,7 +20,7 @@ def finished(tmp_path_factory):
     """A run on a few sentences of the grammar, which it reads as the grammar, and its table."""
     out, few = tmp_path_factory.mktemp("runs") / "run", Grammar(sentences=150).generate()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tinyattn.data.text_source.Grammar.generate", lambda self: few)
+        patch.setattr("tinyattn.data.sources.Grammar.generate", lambda self: few)
         assert main(["train", *SMALL, "--out", str(out)]) == 0
     return out
 

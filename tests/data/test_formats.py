@@ -261,7 +261,7 @@ def test_times_with_fractions_and_large_ones_are_not_rounded_together(tmp_path):
     [
         ("1 2\n1,3\n", r"line 2: 1 fields in '1,3', expected 2"),                      # mixed separators
         ("1\t2\t3\t4\n1\t2\t3\n", "line 2: 3 fields"),
-        ("userId,movieId\n1,2\nuserId,movieId\n", "line 3: the header stands there again"),
+        ("userId,movieId\n1,2\nuserId,movieId\n", "line 3: the header is repeated"),
         ("user_id:token\titem_id:token\tuser_id:token\n1\t2\t3\n", "the header names user_id twice"),
         ("userId,rating,timestamp\n1,2,3\n", "has no column item_id"),
         ("userId,movieId\n", "a header and no interactions"),
@@ -290,7 +290,7 @@ def test_times_with_fractions_and_large_ones_are_not_rounded_together(tmp_path):
         ("user_id product\nann x1\n", "which seems to be a header"),
         ("#exported today\nann x1\n", "which seems to be a header: .*; a comment is not read"),
         ("user_id::item_id::rating::timestamp\n", "a header and no interactions"),
-        ("user item time\n1 2 3\nuser item 5\n", "line 3: the header stands there again"),
+        ("user item time\n1 2 3\nuser item 5\n", "line 3: the header is repeated"),
     ],
 )  # fmt: skip
 def test_bad_content_is_named(tmp_path, text, message):

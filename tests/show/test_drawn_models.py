@@ -14,12 +14,12 @@ from tinyattn.ops import softmax
 from tinyattn.show import (
     LOOKS,
     animate,
+    curves,
     distance_plot,
     draw_run,
     field_map,
     hidden_map,
     rollout_map,
-    run_figures,
     trace,
 )
 from tinyattn.show import images as of_images
@@ -130,8 +130,8 @@ def test_pictures_of_a_run_are_of_its_metrics_its_history_and_one_user(monkeypat
     """The user's history is the one whose length is nearest to 20, and its newest 20 items are drawn."""
     asked = {}
     for name in ("metric_bars", "training_curves", "attention_map"):
-        monkeypatch.setattr(run_figures, name, lambda *given, name=name: asked.setdefault(name, given))
-    monkeypatch.setattr(run_figures, "save", lambda picture, path: asked.setdefault("saved", []).append(path.name))
+        monkeypatch.setattr(curves, name, lambda *given, name=name: asked.setdefault(name, given))
+    monkeypatch.setattr(curves, "save", lambda picture, path: asked.setdefault("saved", []).append(path.name))
     sequences = [[f"i{i:02}" for i in range(n)] for n in (3, 25, 18, 60)]
     split = leave_one_out(Interactions.from_sequences(sequences))
 

@@ -3,7 +3,6 @@
 from .batches import Batch, Sampler, pad
 from .cloze import ClozeSampler
 from .distinct import distinct
-from .epochs import rows_of_step, steps_of
 from .fields import DataError
 from .formats import FORMATS
 from .grammar import Grammar
@@ -27,7 +26,6 @@ from .images import (
 from .interactions import Interactions
 from .lists import ItemNames, read_ids, read_names
 from .masked_text import MaskedTextSampler, Masking
-from .pair_source import PairSource
 from .pairs import NumberedPairs, PairBatch, Pairs, PairSampler, characters, numbers_of, pair_batch, read_pairs
 from .parts import Parts, tenths
 from .rated import Rated, RatingBatch, RatingSampler
@@ -35,96 +33,23 @@ from .rating_split import RATING_SPLITS, RatingSplit, refuse_unrated, split_rati
 from .read import read, read_text
 from .seen import Seen
 from .sequence_tasks import SEQUENCE_TASKS, SequencePart, SequenceTask, SequenceTaskSource, TaskSampler
-from .slices import cut
-from .source import Source, Truth
+from .slices import cut, rows_of_step, steps_of
+from .sources import PairSource, Source, TextSource, Truth
 from .split import SPLITS, Split, by_time, leave_one_out
 from .tasks import TASKS, Task
-from .text_source import TextSource
 from .texts import Text, TextBatch, TextSampler
 from .tokenizers import TOKENIZERS, Tokenizer, TokenizerFile, TokenNumbers, Tokens, learned_tokens, tokenizer_of
 from .vocabulary import Vocabulary
 from .worlds import WORLDS, SeriesWorld, World
 
-__all__ = [
-    "FORMATS",
-    "IMAGE_SETS",
-    "RATING_SPLITS",
-    "SEQUENCE_TASKS",
-    "SPLITS",
-    "TASKS",
-    "TOKENIZERS",
-    "WORLDS",
-    "Batch",
-    "ClozeSampler",
-    "DataError",
-    "Grammar",
-    "GrammarChain",
-    "HiddenBatch",
-    "HiddenSampler",
-    "Hiding",
-    "ImageBatch",
-    "ImageSampler",
-    "ImageSource",
-    "Images",
-    "Interactions",
-    "ItemNames",
-    "MaskedTextSampler",
-    "Masking",
-    "NumberedImages",
-    "NumberedPairs",
-    "PairBatch",
-    "PairSampler",
-    "PairSource",
-    "Pairs",
-    "Parts",
-    "Rated",
-    "RatingBatch",
-    "RatingSampler",
-    "RatingSplit",
-    "Sampler",
-    "Seen",
-    "SequencePart",
-    "SequenceTask",
-    "SequenceTaskSource",
-    "SeriesWorld",
-    "Source",
-    "Split",
-    "Task",
-    "TaskSampler",
-    "Text",
-    "TextBatch",
-    "TextSampler",
-    "TextSource",
-    "TokenNumbers",
-    "Tokenizer",
-    "TokenizerFile",
-    "Tokens",
-    "Truth",
-    "Vocabulary",
-    "WordedImages",
-    "World",
-    "by_time",
-    "characters",
-    "cut",
-    "distinct",
-    "learn_words",
-    "learned_tokens",
-    "leave_one_out",
-    "nearest_words",
-    "numbers_of",
-    "pad",
-    "pair_batch",
-    "read",
-    "read_ids",
-    "read_images",
-    "read_names",
-    "read_pairs",
-    "read_text",
-    "refuse_unrated",
-    "rows_of_step",
-    "split_ratings",
-    "standardised",
-    "steps_of",
-    "tenths",
-    "tokenizer_of",
-]
+__all__ = ["FORMATS", "IMAGE_SETS", "RATING_SPLITS", "SEQUENCE_TASKS", "SPLITS", "TASKS", "TOKENIZERS", "WORLDS",
+           "Batch", "ClozeSampler", "DataError", "Grammar", "GrammarChain", "HiddenBatch", "HiddenSampler", "Hiding",
+           "ImageBatch", "ImageSampler", "ImageSource", "Images", "Interactions", "ItemNames", "MaskedTextSampler",
+           "Masking", "NumberedImages", "NumberedPairs", "PairBatch", "PairSampler", "PairSource", "Pairs", "Parts",
+           "Rated", "RatingBatch", "RatingSampler", "RatingSplit", "Sampler", "Seen", "SequencePart", "SequenceTask",
+           "SequenceTaskSource", "SeriesWorld", "Source", "Split", "Task", "TaskSampler", "Text", "TextBatch",
+           "TextSampler", "TextSource", "TokenNumbers", "Tokenizer", "TokenizerFile", "Tokens", "Truth", "Vocabulary",
+           "WordedImages", "World", "by_time", "characters", "cut", "distinct", "learn_words", "learned_tokens",
+           "leave_one_out", "nearest_words", "numbers_of", "pad", "pair_batch", "read", "read_ids", "read_images",
+           "read_names", "read_pairs", "read_text", "refuse_unrated", "rows_of_step", "split_ratings", "standardised",
+           "steps_of", "tenths", "tokenizer_of"]  # fmt: skip

@@ -10,17 +10,16 @@ import numpy as np
 
 from ..backend import Array, transfer
 from ..random import Stream, generator
-from .epochs import rows_of_step, steps_of
 from .interactions import Interactions
 from .seen import Seen
-from .slices import cut
+from .slices import cut, rows_of_step, steps_of
 
 
 class Batch(NamedTuple):
     """Row b is one history, oldest item first, padded with 0 on the right.
 
-    `slots` are the indices into the learned positions: the last item always has maxlen - 1. So results are those of
-    padding on the left, while the causal mask hides padding on the right without a mask of its own.
+    `slots` index the learned positions; the last item always has maxlen - 1, as with padding on the left. The causal
+    mask hides padding on the right, so no padding mask is needed.
     """
 
     ids: Array                # (B, L) item numbers, 0 = padding
@@ -30,23 +29,21 @@ class Batch(NamedTuple):
     negatives: Array = None   # (B, L) an item that the user never had in training, 0 at padding
     shared: Array = None      # (B, 1, k) such items, the same ones at every position of the row
     weight: Array = None      # (B, L) 1.0 at real positions, 0.0 at padding
-    asked: Array = None       # (B, M) the positions that are asked; `targets`, `negatives` and `weight` are then (B, M)
+    asked: Array = None       # (B, M) positions to predict; `targets`, `negatives` and `weight` are then (B, M)
 
     @property
     def rows(self) -> Array:
-        """(B,): whose each row is. A row's dropout masks depend on it, however the batch is cut."""
         return self.users
 
     @property
     def total(self) -> float:
-        """What the loss is a mean over: the sum of the weights."""
         return float(np.sum(self.weight))
 
     def slices(self, tokens: int) -> list[Batch]:
-        """The rows in slices of about `tokens` tokens, each padded only to its own longest history; see `cut`.
+        """The rows in slices of about `tokens` tokens, each padded to its longest history; see `cut`.
 
-        Sorting by length leaves hardly any padding to compute. The slices depend on the batch alone, not on who
-        works them off, so a sum over them, taken in this order, has the same bits with any number of workers.
+        Rows sorted by length need little padding. The slices depend on the batch alone, so a sum over them, in this
+        order, has the same bits with any number of workers.
         """
         lengths = np.sum(self.ids != 0, axis=1)
         return [self._take(rows, int(lengths[rows[0]])) for rows in cut(lengths, tokens)]
@@ -62,7 +59,6 @@ class Batch(NamedTuple):
         return Batch(*(None if x is None else f(x) for x in self))
 
     def to(self, xp: Any) -> Batch:
-        """The batch as arrays of the module `xp`, sent in one transfer."""
         there = iter(transfer([x for x in self if x is not None], xp))
         return self.map(lambda _: next(there))
 
@@ -72,8 +68,8 @@ def pad(
 ) -> Batch:
     """A batch of the newest `maxlen` items of each history.
 
-    Ids are checked here, once and on the host: on a device, a wrong id would silently read another row.
-    Raises ValueError for an empty history, and for an item below 1 or, where `n_items` is given, above it.
+    Raises ValueError for an empty history, and for an item below 1, or above `n_items`, if given. A device would not
+    notice: a wrong id would read another row.
     """
     histories = [h[-maxlen:] for h in histories]
     lengths = np.array([len(h) for h in histories])
@@ -83,11 +79,11 @@ def pad(
     real = np.arange(width) < lengths[:, None]                           # (B, L)
     ids = np.zeros(real.shape, dtype=np.int64)
     ids[real] = np.concatenate(histories)
-    given = ids[real]
-    wrong = (given < 1) | (given > (given if n_items is None else n_items))
+    items = ids[real]
+    wrong = (items < 1) | (items > (items if n_items is None else n_items))
     if np.any(wrong):
         expected = "1, 2, 3, ..." if n_items is None else f"1 to {n_items}"
-        raise ValueError(f"item number {given[wrong][0]} in a history, expected {expected} (0 is padding)")
+        raise ValueError(f"item number {items[wrong][0]} in a history, expected {expected} (0 is padding)")
     slots = np.minimum(maxlen - lengths[:, None] + np.arange(width), maxlen - 1)
     return Batch(ids, slots, np.zeros(len(ids), dtype=np.int64) if users is None else users)
 
@@ -96,19 +92,16 @@ def pad(
 class Sampler:
     """The training batches of a run: `batch(step)` depends only on the data, the settings and the step.
 
-    In an epoch each user comes once, in a new random order, in `users // batch_size` batches whose sizes differ by at
-    most one. At each position the target is the item that follows; the negative, if `negatives`, is uniform over the
-    items that the user never had in training (Kang & McAuley 2018, section III-E). With `shared`, so many of them are
-    drawn a user, with replacement, and stand at all positions of the row: of one each the draws alone would take longer
-    than the step, and scores of shared ones are a product of two matrices.
+    In an epoch each user comes once, in a new random order. At each position the target is the item that follows; the
+    negative, if `negatives`, is uniform over the items that the user never had in training (Kang & McAuley 2018,
+    section III-E). `shared` negatives a user are drawn with replacement and used at all positions of the row: one for
+    each position would take longer to draw than the step, and scores of shared ones are a product of two matrices.
 
-    Of the shared ones, the part `in_batch` is drawn from the batch's targets that the user has not had (Hidasi et al.
-    2016): in a slice the others are not there, so their items travel with the row. If one user of a batch has had all
-    of its targets, the whole catalogue is drawn from beside them. The rest come from the catalogue, in
-    proportion to popularity to the power `popularity_power` (Hidasi & Karatzoglou 2018); an item that nobody had counts
-    as had once.
-    Raises ValueError where no user has two training items, where negatives are wanted and a user has had all items, and
-    where a batch has a single user and negatives are wanted from its others.
+    The share `in_batch` of these is drawn from the batch's targets that the user has not had (Hidasi et al. 2016). If
+    a user has had all targets of the batch, the whole catalogue is added to them. The rest come from the catalogue, in
+    proportion to popularity, at least 1, to the power `popularity_power` (Hidasi & Karatzoglou 2018).
+    Raises ValueError where no user has two training items, where a user with negatives has had all items, and where a
+    batch of a single user needs negatives from other users.
     """
 
     train: Interactions
@@ -120,8 +113,8 @@ class Sampler:
     in_batch: float = 0.0
     popularity_power: float = 0.0
     _users: np.ndarray = field(init=False, repr=False)     # users with an input and a target
-    _seen: Seen | None = field(init=False, repr=False)     # where negatives are wanted
-    _below: np.ndarray | None = field(init=False, repr=False)    # (n_items,): the chance of an item up to this one
+    _seen: Seen | None = field(init=False, repr=False)     # for negatives
+    _below: np.ndarray | None = field(init=False, repr=False)    # (n_items,): cumulative probability of the items
 
     def __post_init__(self) -> None:
         train = self.train
@@ -146,18 +139,16 @@ class Sampler:
 
     @property
     def steps(self) -> int:
-        """Batches an epoch."""
         return steps_of(len(self._users), self.batch_size)
 
     def batch(self, step: int) -> Batch:
-        """The batch of `step`; steps are counted from 0, through all epochs."""
         users = rows_of_step(self._users, self.steps, self.seed, step)
         sequences = [self.train.sequence(u)[-self.maxlen - 1 :] for u in users.tolist()]
         inputs = pad([s[:-1] for s in sequences], self.maxlen, users + 1)
         return self._with_targets(inputs, pad([s[1:] for s in sequences], self.maxlen).ids, users, step)
 
     def _with_targets(self, inputs: Batch, targets: np.ndarray, users: np.ndarray, step: int) -> Batch:
-        """`inputs` with targets, 0 where nothing is asked, and with their weights and negatives."""
+        """`inputs` with targets, 0 for none, and with their weights and negatives."""
         inputs = inputs._replace(targets=targets, weight=(targets != 0).astype(np.float32))
         if not self._seen:
             return inputs
@@ -170,7 +161,7 @@ class Sampler:
         return inputs._replace(negatives=negatives)
 
     def _draw_shared(self, rng: np.random.Generator, users: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """(B, shared) items that the user of the row never had: so none is a target of the row."""
+        """(B, shared) items that the user of the row never had, so that none is a target of the row."""
         assert self._seen
         below, n = self._below, round(self.in_batch * self.shared)
         popular = None if below is None else lambda size: np.searchsorted(below, rng.random(size), side="right") + 1
@@ -178,14 +169,14 @@ class Sampler:
         if not n:
             return drawn
         pool = targets[targets != 0]
-        if self._seen.any_without(users, np.unique(pool)):               # to whom the batch offers nothing new
+        if self._seen.any_without(users, np.unique(pool)):               # a user who has had all of them
             pool = np.concatenate([pool, np.arange(1, self.train.n_items + 1)])
         others = self._seen.draw_unseen(rng, np.repeat(users, n), lambda size: rng.choice(pool, size))
         return np.concatenate([drawn, others.reshape(len(users), n)], axis=1)
 
 
 def _cumulative(train: Interactions, power: float) -> np.ndarray:
-    """(n_items,): the chance of drawing an item up to this one, in proportion to popularity to this power."""
+    """(n_items,): the cumulative probability of the items, in proportion to popularity to this power."""
     counts = np.bincount(train.flat, minlength=train.n_items + 1)[1:]
     below = np.cumsum(np.maximum(counts, 1) ** power)
     return below / below[-1]

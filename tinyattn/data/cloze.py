@@ -1,4 +1,4 @@
-"""Cloze batches: some items of each history are hidden, and asked for (Taylor 1953; Devlin et al. 2019)."""
+"""Cloze batches: some items of each history are hidden and predicted (Taylor 1953; Devlin et al. 2019)."""
 
 from __future__ import annotations
 
@@ -8,31 +8,30 @@ import numpy as np
 
 from ..random import Stream, generator
 from .batches import Batch, Sampler, pad
-from .epochs import rows_of_step
+from .slices import rows_of_step
 
 
 @dataclass(frozen=True)
 class ClozeSampler(Sampler):
-    """The batches of `Sampler`, in which positions are hidden: their id is n_items + 1, [MASK], and always that.
+    """The batches of `Sampler` with hidden positions, whose id is n_items + 1, [MASK].
 
-    Of a history of n items a random max(1, round(rho n)) are hidden, or, in a share `mask_last` of the rows, the last
-    one alone, which is what a recommender is asked (Sun et al. 2019, section 3.6). Which ones is drawn anew at every
-    step; the released code draws ten times, once for all epochs, beside one row that hides the last.
-    Raises ValueError as `Sampler` does.
+    In a history of n items max(1, round(rho n)) random ones are hidden; in a share `mask_last` of the rows only the
+    last one, as in recommendation (Sun et al. 2019, section 3.6). They are drawn anew at every step; the released code
+    draws ten times, once for all epochs, and adds one row that hides the last. Raises ValueError as `Sampler` does.
     """
 
     rho: float = field(kw_only=True)
     mask_last: float = field(kw_only=True)
 
     def batch(self, step: int) -> Batch:
-        """The batch of `step`; `asked` are the hidden positions, and, to fill up rows, others of weight 0."""
+        """`asked` are the hidden positions, and others of weight 0 as padding."""
         users = rows_of_step(self._users, self.steps, self.seed, step)
         inputs = pad([self.train.sequence(u)[-self.maxlen :] for u in users.tolist()], self.maxlen, users + 1)
         ids = inputs.ids
         lengths = np.sum(ids != 0, axis=1)
         rng = generator(self.seed, Stream.CLOZE, step)
         only_last = rng.random(len(ids)) < self.mask_last
-        turn = np.where(ids == 0, 1.0, rng.random(ids.shape))             # padding comes last, in its order
+        turn = np.where(ids == 0, 1.0, rng.random(ids.shape))             # padding comes last, in order
         turn[only_last, lengths[only_last] - 1] = -1.0
         hidden = np.where(only_last, 1, np.maximum(1, np.rint(self.rho * lengths).astype(np.int64)))
         asked = np.argsort(turn, axis=1, kind="stable")[:, : int(hidden.max())]

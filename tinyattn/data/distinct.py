@@ -6,10 +6,7 @@ import numpy as np
 
 
 def signed(values: np.ndarray, what: str) -> np.ndarray:
-    """Integers without a sign as int64, all else as it is: beside negative ones NumPy would make floats of them.
-
-    Raises ValueError where one does not fit; messages call it `what`.
-    """
+    """Unsigned integers as int64, other arrays unchanged. Raises ValueError, naming `what`, where one does not fit."""
     if values.dtype.kind != "u":
         return values
     if len(values) and np.max(values) > np.iinfo(np.int64).max:
@@ -18,11 +15,7 @@ def signed(values: np.ndarray, what: str) -> np.ndarray:
 
 
 def distinct(keys: np.ndarray) -> np.ndarray:
-    """The distinct integers among `keys` (n,), sorted.
-
-    As np.unique gives them; but that hashes integers since NumPy 2.3, which takes a million distinct ones twenty times
-    as long as sorting.
-    """
+    """The distinct integers among `keys` (n,), sorted. np.unique hashes them, at 20 times the cost for a million."""
     keys = np.sort(keys)
     first = np.ones(len(keys), dtype=bool)
     np.not_equal(keys[1:], keys[:-1], out=first[1:])
@@ -30,7 +23,7 @@ def distinct(keys: np.ndarray) -> np.ndarray:
 
 
 def distinct_integers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """-> the distinct integers, sorted, and for each entry the index of its own: np.unique, by counting if it can."""
+    """-> the distinct integers, sorted, and each entry's index into them: np.unique, by counting if possible."""
     least, most = (int(np.min(values)), int(np.max(values))) if len(values) else (0, 0)
     if not len(values) or values.dtype.kind != "i" or most - least > 2 * len(values) + 1024:
         return np.unique(values, return_inverse=True)

@@ -1,15 +1,17 @@
 """Split large delimited text into columns, with NumPy instead of a loop over lines.
 
-A chunk of text becomes an array of bytes; a field lies between two separators. Eight bytes from any place are one
-64-bit word, so that a column of short fields is a few words a row: a number is computed from its words, and equal ids
-are found by them. benchmarks/results/reading.json has time and memory for ten million lines.
+A chunk of text becomes an array of bytes; a field lies between two separators. Eight bytes from any position are one
+64-bit word, so a short field is a few words: numbers are computed from words, and equal ids are detected by them.
+benchmarks/results/reading.json has time and memory for ten million lines.
 """
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from contextlib import contextmanager
+from itertools import chain, islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +23,8 @@ NEWLINE, BLANKS = 10, b" \t"
 LONGEST_LINE = 1 << 24          # bytes of a line: a file without line ends is refused before it is read
 LONGEST_FIELD = 256             # bytes of an id or a number: arrays of ids have the width of the longest
 _ODD = 0x9E3779B97F4A7C15       # 2^64 divided by the golden ratio: products with it have well mixed high bits
-_BEFORE, _AFTER = 16, 8         # bytes of 0 around a text, so that a word may begin before it and end after it
-_DATE = b"0000-00-00T00:00:00."      # the form of a date, with 0 for any digit; more digits may follow
+_BEFORE, _AFTER = 16, 8         # bytes of 0 around a text: words may begin before it and end after it
+_DATE = b"0000-00-00T00:00:00."      # the form of a date, 0 for any digit; more digits may follow
 _ROWS = 1 << 14                 # rows of CSV that become columns at a time
 
 
@@ -30,8 +32,17 @@ class DataError(ValueError):
     """A file that cannot be read as data; the message names the file, the line and what was expected."""
 
 
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """A context in which a DataError gets the file's name."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
 class Text(NamedTuple):
-    """A chunk of text between 0s: its bytes, and the word of eight bytes, the first lowest, from each place on."""
+    """A chunk of text between 0s: its bytes, and the little-endian word of eight bytes from each position on."""
 
     raw: np.ndarray
     words: np.ndarray
@@ -45,8 +56,7 @@ class Text(NamedTuple):
     def split(self, separators: bytes, runs: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """-> where each field begins and ends (exclusive), and the number of fields of each line.
 
-        Each byte of `separators` ends a field; with `runs`, several beside each other do, and blanks around a line
-        separate nothing.
+        Each byte of `separators` ends a field; with `runs` a run of them does, and blanks around a line are ignored.
         """
         inner = self.raw[_BEFORE:-_AFTER]
         ends = inner == NEWLINE
@@ -87,7 +97,7 @@ class Text(NamedTuple):
         return words.view(f"S{8 * width}").reshape(-1)
 
     def digits(self, first: np.ndarray, last: np.ndarray) -> np.ndarray | None:
-        """The fields as int64 where each has 1 to 16 digits and nothing else, and no 0 before others; else None."""
+        """The fields as int64 if each has 1 to 16 digits, nothing else, and no leading 0; else None."""
         length = last - first
         longest = int(np.max(length, initial=1))
         if np.any(self.raw[first[:1]] > ord("9")):              # text, as the first field shows
@@ -102,30 +112,29 @@ class Text(NamedTuple):
 
 
 class Column:
-    """One column of a table, filled a chunk at a time; `what` its fields are called in messages.
+    """One column of a table, filled chunk by chunk; messages call a field `what`.
 
-    A chunk of ids is kept as integers where all are plain ones, and otherwise as distinct strings and which of them
-    each row has; a chunk of numbers as int64, or as float64 where there are fractions.
+    A chunk of ids is kept as integers if all are plain integers, else as distinct strings and each row's index into
+    them. A chunk of numbers is kept as int64, or as float64 where there are fractions.
     """
 
-    dated = False         # has its first field shown that it has dates? Numbers are none then
+    dated = False         # its first field is a date, so all have to be
 
     def __init__(self, what: str, number: bool = False) -> None:
         self.what, self.number = what, number
         self._parts: list[Any] = []
 
     def add(self, text: Text, first: np.ndarray, last: np.ndarray, line_of: Callable[[int], int]) -> None:
-        """The fields of `text` that begin at `first` and end before `last`; `line_of` gives the line of the i-th.
+        """Add the fields of `text` from `first` to before `last`; `line_of(i)` is the line of the i-th.
 
-        Raises DataError for an empty one, one of more than LONGEST_FIELD bytes, and a number that is none.
+        Raises DataError for an empty field, one of more than LONGEST_FIELD bytes, and an invalid number.
         """
         length = last - first
         if np.any(length == 0):
             raise DataError(f"line {line_of(int(np.argmin(length)))}: the {self.what} is empty")
         if np.any(length > LONGEST_FIELD):
-            at = int(np.argmax(length > LONGEST_FIELD))
-            found = f"line {line_of(at)}: the {self.what} has {int(length[at]):,} bytes"
-            raise DataError(f"{found}, expected at most {LONGEST_FIELD}")
+            at, most = int(np.argmax(length > LONGEST_FIELD)), LONGEST_FIELD
+            raise DataError(f"line {line_of(at)}: the {self.what} has {length[at]:,} bytes, expected at most {most}")
         part: Any = None if self.dated else text.digits(first, last)
         if part is None:
             strings = text.strings(first, last)
@@ -135,7 +144,7 @@ class Column:
         self._parts.append(part)
 
     def add_strings(self, fields: Sequence[str], lines: Sequence[int]) -> None:
-        """Fields that are in hand already, and their lines. Raises DataError as `add`, and for one with a line end."""
+        """Add fields as strings, with their lines. Raises DataError as `add`, and for a line end in a field."""
         joined = "\n".join(fields)
         if joined.count("\n") >= len(fields) or "\r" in joined or "\0" in joined:
             at = next(i for i, field in enumerate(fields) if set(field) & set("\n\r\0"))
@@ -149,7 +158,7 @@ class Column:
         self.add(text, first, last, lambda i: lines[i])
 
     def ids(self) -> tuple[np.ndarray, np.ndarray]:
-        """-> the distinct ids, sorted (as integers where all are integers), and for each row the index of its id."""
+        """-> the distinct ids, sorted (as integers if all are integers), and for each row the index of its id."""
         if not any(isinstance(part, tuple) for part in self._parts):
             return distinct_integers(self.values())
         grouped = [part if isinstance(part, tuple) else _as_strings(part) for part in self._parts]
@@ -163,7 +172,7 @@ class Column:
         return np.char.decode(joined[order], "utf-8"), np.concatenate(rows)     # in UTF-8, bytes sort as characters do
 
     def values(self) -> np.ndarray:
-        """int64, or float64 where there are fractions. In float32, different seconds since 1970 would be equal."""
+        """int64, or float64 where there are fractions: float32 would merge different seconds since 1970."""
         return np.concatenate([np.empty(0, np.int64), *self._parts])
 
     expected = "a finite number"
@@ -177,17 +186,14 @@ class Column:
     def _odd(
         self, strings: np.ndarray, line_of: Callable[[int], int], good: Callable[[np.ndarray], Any], expected: str
     ) -> DataError:
-        """The error for the first field of which `good` makes nothing."""
+        """The error for the first field for which `good` returns None."""
         at = next(i for i in range(len(strings)) if good(strings[i : i + 1]) is None)
         field = shortened(strings[at].decode(errors="replace"))
         return DataError(f"line {line_of(at)}: {self.what} {field!r} is not {expected}")
 
 
 class Times(Column):
-    """A column of times: numbers, or dates as ISO 8601 writes them, which become seconds since 1970.
-
-    A date may have a time of day after a T or a blank, and a Z at its end; without a Z it is read as UTC, too.
-    """
+    """A column of times: numbers, or dates in ISO 8601, in UTC unless they have a zone, as seconds since 1970."""
 
     expected = "a finite number, nor a date such as 2023-12-03 11:17:37"
 
@@ -195,7 +201,7 @@ class Times(Column):
         super().__init__("time", number=True)
 
     def _numbers(self, strings: np.ndarray, line_of: Callable[[int], int]) -> np.ndarray:
-        """Numbers, or dates: the file's first field says which."""
+        """Numbers or dates, as the file's first field is."""
         above = any(len(part) for part in self._parts)
         self.dated = self.dated or (not above and _seconds(strings[:1]) is not None)
         values = _seconds(strings) if self.dated else _reals(strings)
@@ -211,11 +217,11 @@ class Times(Column):
 def columns(
     chunks: Iterable[bytes], separator: bytes, width: int, wanted: dict[int, Column], first_line: int = 1
 ) -> None:
-    """Fill the `wanted` columns, each under its place, of a table of `width` columns; its lines count from first_line.
+    """Fill the `wanted` columns, by position, of a table of `width` columns whose lines count from `first_line`.
 
-    Each chunk ends at a line end. A separator with a blank in it is any run of its bytes; otherwise it is one byte,
-    blanks beside it belong to no field, and quotes are CSV's: from the first one on, the module csv reads.
-    Raises DataError for a line with more or fewer fields, blank lines included, and for what columns refuse.
+    Each chunk ends at a line end. A separator that includes a blank is any run of its bytes. Otherwise it is one byte,
+    fields are stripped of blanks, and quotes are CSV's: from the first quote on, the module csv reads.
+    Raises DataError for a line with more or fewer fields, blank lines included, and for a field that a column rejects.
     """
     runs, line, rest = b" " in separator, first_line, iter(chunks)
     blanks = [bytes([blank]) for blank in BLANKS if blank not in separator]
@@ -236,9 +242,9 @@ def columns(
 
 
 def lists(chunks: Iterable[bytes], separators: bytes, heads: Column, rest: Column) -> tuple[np.ndarray, np.ndarray]:
-    """Split lines of any number of fields: `heads` gets the first of each line, `rest` the others.
+    """Split lines of any number of fields: `heads` gets the first field of each line, `rest` the others.
 
-    -> the lines that are not blank, and how many others each has. Raises DataError for what columns refuse.
+    -> the lines that are not blank, and the number of other fields of each. Raises DataError as `Column.add`.
     """
     counts, lines, line = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 1
     for chunk in chunks:
@@ -256,32 +262,26 @@ def lists(chunks: Iterable[bytes], separators: bytes, heads: Column, rest: Colum
 
 
 def _quoted(chunks: Iterable[bytes], separator: str, width: int, wanted: dict[int, Column], line: int) -> None:
-    """`columns` by the module csv, which knows quotes."""
+    """`columns` by the module csv, which parses quotes."""
+    rows = _csv_rows(chunks, separator, width, line)
+    while some := list(islice(rows, _ROWS)):
+        lines = [at for at, _ in some]
+        for place, column in wanted.items():
+            column.add_strings([row[place].strip(BLANKS.decode()) for _, row in some], lines)
+
+
+def _csv_rows(chunks: Iterable[bytes], separator: str, width: int, line: int) -> Iterator[tuple[int, list[str]]]:
     text = (one + "\n" for chunk in chunks for one in chunk.decode().split("\n")[:-1])
     reader = csv.reader(text, delimiter=separator, strict=True, skipinitialspace=True)
-    rows: list[list[str]] = []
-    lines: list[int] = []
-
-    def keep() -> None:
-        for place, column in wanted.items():
-            column.add_strings([row[place].strip(BLANKS.decode()) for row in rows], lines)
-        rows.clear()
-        lines.clear()
-
     at = line
     try:
         for row in reader:
             if len(row) != width:
                 raise _ragged(at, len(row), separator.join(row), width)
-            rows.append(row)
-            lines.append(at)
+            yield at, row
             at = line + reader.line_num
-            if len(rows) == _ROWS:
-                keep()
     except csv.Error as error:
         raise DataError(f"line {at} is no line of CSV: {error}") from None
-    if rows:
-        keep()
 
 
 def _ragged(line: int, found: int, text: str, width: int) -> DataError:
@@ -289,11 +289,8 @@ def _ragged(line: int, found: int, text: str, width: int) -> DataError:
 
 
 def _reals(strings: np.ndarray) -> np.ndarray | None:
-    """The byte strings as float64; None where one is no finite number.
-
-    float() would also take 1_000, nan, inf and digits of other alphabets.
-    """
-    plain = np.isin(strings.view(np.uint8), np.frombuffer(b"0123456789.eE+-\0", np.uint8))
+    """The byte strings as float64; None where one is no finite number."""
+    plain = np.isin(strings.view(np.uint8), np.frombuffer(b"0123456789.eE+-\0", np.uint8))     # no 1_000, no nan
     try:
         values = strings.astype(np.float64) if np.all(plain) else None
     except ValueError:
@@ -302,9 +299,9 @@ def _reals(strings: np.ndarray) -> np.ndarray | None:
 
 
 def _seconds(strings: np.ndarray) -> np.ndarray | None:
-    """Dates of ISO 8601, to the microsecond, as seconds since 1970 in UTC; None where one is no such date.
+    """Dates in ISO 8601 as seconds since 1970 in UTC, int64 if all are whole; None where one is no such date.
 
-    int64 where all are whole. A zone is Z, or an offset such as +02:00; NumPy would also take "now" and a month.
+    A zone is Z, or an offset such as +02:00. NumPy alone would also accept "now" and a month.
     """
     each = strings.view(np.uint8).reshape(len(strings), -1).copy()
     row, length = np.arange(len(strings)), np.char.str_len(strings)
@@ -327,32 +324,32 @@ def _seconds(strings: np.ndarray) -> np.ndarray | None:
 
 
 def _offsets(each: np.ndarray, length: np.ndarray) -> np.ndarray | None:
-    """The minutes of +02:00 or -0530 at the end of times, taken off these and their lengths; None where one is none."""
-    row, minutes = np.arange(len(each)), np.zeros(len(each), np.int64)
+    """The minutes of offsets such as +02:00 or -0530, which are cut off `each` and `length`; None if one is invalid."""
+    every, minutes = np.arange(len(each)), np.zeros(len(each), np.int64)
     for form in ("00:00", "0000"):
         size = len(form) + 1
         at = np.maximum(length - size, 0)
-        sign = np.where(each[row, at] == ord("+"), 1, np.where(each[row, at] == ord("-"), -1, 0))
-        (found,) = np.nonzero((sign != 0) & (length >= 13 + size))
-        if not len(found):
+        sign = np.where(each[every, at] == ord("+"), 1, np.where(each[every, at] == ord("-"), -1, 0))
+        (rows,) = np.nonzero((sign != 0) & (length >= 13 + size))
+        if not len(rows):
             continue
-        tail = each[found[:, None], at[found][:, None] + np.arange(1, size)]
+        tail = each[rows[:, None], at[rows][:, None] + np.arange(1, size)]
         digits = tail[:, [place for place, c in enumerate(form) if c == "0"]].astype(np.int64) - ord("0")
         if np.any((digits < 0) | (digits > 9)) or (":" in form and np.any(tail[:, 2] != ord(":"))):
             return None
-        minutes[found] = sign[found] * (digits @ [600, 60, 10, 1])
-        each[found[:, None], at[found][:, None] + np.arange(size)] = 0
-        length[found] -= size
+        minutes[rows] = sign[rows] * (digits @ [600, 60, 10, 1])
+        each[rows[:, None], at[rows][:, None] + np.arange(size)] = 0
+        length[rows] -= size
     return minutes
 
 
 def seconds(micro: np.ndarray) -> np.ndarray:
-    """Microseconds as seconds: int64 where all are whole, else float64."""
+    """Microseconds as seconds: int64 if all are whole, else float64."""
     return micro // 1_000_000 if not np.any(micro % 1_000_000) else micro / 1e6
 
 
 def integers(column: np.ndarray) -> np.ndarray | None:
-    """The byte strings as int64 where each is a plain integer ("7", "-7", not "007" or "+7") that fits; else None."""
+    """The byte strings as int64 if each is a plain integer ("7", "-7", not "007" or "+7") that fits; else None."""
     try:
         value = column.astype(np.int64)
     except (ValueError, OverflowError):
@@ -361,10 +358,7 @@ def integers(column: np.ndarray) -> np.ndarray | None:
 
 
 def chunks_of_lines(read: Iterable[bytes]) -> Iterator[bytes]:
-    """The bytes that `read` yields, as chunks that end at line ends; CRLF becomes LF.
-
-    Raises DataError for a line of more than LONGEST_LINE bytes.
-    """
+    """Chunks of `read` that end at line ends, CRLF as LF. Raises DataError for a line longer than LONGEST_LINE."""
     parts: list[bytes] = []              # of a line that has not ended
     length, line = 0, 1
     for piece in read:
@@ -383,15 +377,15 @@ def chunks_of_lines(read: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def lines_in(chunk: bytes) -> int:
-    """How many line ends there are: several times as fast as bytes.count."""
+    """The number of line ends, several times as fast as bytes.count."""
     return int(np.count_nonzero(np.frombuffer(chunk, np.uint8) == NEWLINE))
 
 
 def _eight_digits(words: np.ndarray, length: np.ndarray) -> np.ndarray | None:
-    """What the last `length` bytes of each word say, as int64; None where one is no digit.
+    """The number in the last `length` bytes of each word, as int64; None where a byte is no digit.
 
-    Neighbouring digits become one number below 100, then neighbours of those one below 10,000, then 10^8, in all places
-    of a word at once: D. Lemire, "Quickly parsing eight digits", 2018.
+    Pairs of digits become numbers below 100, pairs of those numbers below 10,000, then below 10^8, in parallel within
+    the word: D. Lemire, "Quickly parsing eight digits", 2018.
     """
     unused = 64 - 8 * length.astype(np.uint64)
     digit = (words ^ 0x3030303030303030) >> unused << unused
@@ -403,10 +397,10 @@ def _eight_digits(words: np.ndarray, length: np.ndarray) -> np.ndarray | None:
 
 
 def _grouped(strings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """-> the distinct byte strings, in any order, and for each entry the index of its own.
+    """-> the distinct byte strings, in any order, and for each entry its index among them.
 
-    By a hash table: each place remembers the last entry that came there, and entries equal to it are its group. The few
-    that share a place with another string are sorted.
+    By a hash table: each slot keeps its last entry, and entries equal to that are its group. The few that share a slot
+    with another string are sorted.
     """
     width = -(-strings.dtype.itemsize // 8)
     words = strings.astype(f"S{8 * width}", copy=False).view("<u8").reshape(len(strings), width)
@@ -416,12 +410,12 @@ def _grouped(strings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     places = mixed >> 63 - len(strings).bit_length()
     table = np.empty(2 << len(strings).bit_length(), np.int32)
     table[places] = np.arange(len(strings), dtype=np.int32)
-    like = table[places]                                     # an entry of each one's group
+    like = table[places]                                     # an entry of the same group
     other = np.flatnonzero(np.any(words[like] != words, axis=1))
     _, some, group = np.unique(strings[other], return_index=True, return_inverse=True)
     like[other] = other[some][group]
-    its_own = like == np.arange(len(strings))
-    return strings[its_own], (np.cumsum(its_own, dtype=np.int32) - 1)[like]
+    heads = like == np.arange(len(strings))
+    return strings[heads], (np.cumsum(heads, dtype=np.int32) - 1)[like]
 
 
 def _as_strings(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

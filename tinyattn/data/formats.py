@@ -9,35 +9,44 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..terminal import shortened
 from .fields import BLANKS, LONGEST_FIELD, Column, DataError, Times, columns, lists
-from .names import ITEM_NAMES, RATING_NAMES, TIME_NAMES, USER_NAMES
+from .names import ITEM_NAMES, TIME_NAMES, USER_NAMES, USUAL_NAMES
 
 LONGEST_LITERAL = 1 << 16             # characters of a line that ast may parse: its tree takes 500 times their memory
-_PAIR, _UNIT = b"::", b"\x1f"         # what separates fields in files of MovieLens, and a byte in its place
+_PAIR, _UNIT = b"::", b"\x1f"         # the separator of MovieLens' files, and a byte that replaces it
 
 
 class Table(NamedTuple):
-    """The interactions of a file, one a row; `times` is None where the file's order is the order in time.
+    """The interactions of a file, one a row; `times` is None where the file's order is the order in time."""
 
-    `ratings` is None where they were not asked for, or the file has none.
-    """
-
-    users: tuple[np.ndarray, np.ndarray]         # the distinct ids, sorted, and the index of each row's
+    users: tuple[np.ndarray, np.ndarray]         # the distinct ids, sorted, and each row's index into them
     items: tuple[np.ndarray, np.ndarray]
     times: np.ndarray | None
-    ratings: np.ndarray | None = None
+    ratings: np.ndarray | None = None            # None also where they were not requested
+
+    @classmethod
+    def of(cls, columns: dict[str, Column]) -> Table:
+        times, ratings = (columns[name].values() if name in columns else None for name in ("time", "rating"))
+        ratings = None if ratings is None else ratings.astype(np.float64)
+        return cls(columns["user"].ids(), columns["item"].ids(), times, ratings)
+
+
+def _new_columns(names: Iterable[str]) -> dict[str, Column]:
+    kinds = {"user": Column("user"), "item": Column("item"), "time": Times(), "rating": Column("rating", True)}
+    return {name: kinds[name] for name in names}
 
 
 @dataclass(frozen=True)
 class Delimited:
-    """A table of fields and where its columns are; `columns` says what separates fields."""
+    """A table of fields, and the positions of its columns."""
 
-    separators: bytes               # blanks, one byte, or ::
+    separators: bytes               # blanks, one byte, or ::; see `columns`
     width: int
     user: int
     item: int
@@ -46,41 +55,35 @@ class Delimited:
     rating: int | None = None
 
     def read(self, chunks: Iterable[bytes], ratings: bool = False) -> Table:
-        users, items, times, rated = Column("user"), Column("item"), Times(), Column("rating", True)
-        wanted = {self.user: users, self.item: items}
-        wanted |= {} if self.time is None else {self.time: times}
-        wanted |= {self.rating: rated} if ratings and self.rating is not None else {}
+        places = {"user": self.user, "item": self.item, "time": self.time, "rating": self.rating if ratings else None}
+        known = {name: place for name, place in places.items() if place is not None}
+        read = _new_columns(known)
         if self.header:
-            chunks = _without_first_line(chunks)
-        first_line = 2 if self.header else 1
-        if self.separators == _PAIR:
-            _in_pairs(chunks, self.width, wanted, first_line)
-        else:
-            columns(chunks, self.separators, self.width, wanted, first_line)
-        table = Table(
-            users.ids(), items.ids(), times.values() if self.time in wanted else None,
-            rated.values().astype(np.float64) if self.rating in wanted else None,
-        )  # fmt: skip
+            rest = iter(chunks)
+            chunks = chain([next(rest, b"").partition(b"\n")[2]], rest)
+        split = _in_pairs if self.separators == _PAIR else columns
+        wanted = {place: read[name] for name, place in known.items()}
+        split(chunks, self.separators, self.width, wanted, 2 if self.header else 1)
+        table = Table.of(read)
         if not len(table.users[0]):
             raise DataError("a header and no interactions")
         self._refuse_header_again(table)
         return table
 
     def columns_read(self) -> str:
-        """What each column is read as, - where it is not read; a header's name stands in brackets."""
+        """The meaning of each column, - where it is not read, with the header's name in brackets."""
         known = {self.time: "time", self.rating: "rating", self.item: "item", self.user: "user"}
-        names = self.fields(self.header) if self.header else []
-        names_read = [known.get(place, "-") for place in range(self.width)]
-        if names:
-            names_read = [f"{what} ({name})" for what, name in zip(names_read, names, strict=True)]
+        columns_read = [known.get(place, "-") for place in range(self.width)]
+        if names := self.fields(self.header) if self.header else []:
+            columns_read = [f"{what} ({name})" for what, name in zip(columns_read, names, strict=True)]
         untimed = "; no times: the file's order is taken" if self.header and self.time is None else ""
-        return shortened(", ".join(names_read)) + untimed
+        return shortened(", ".join(columns_read)) + untimed
 
     def fields(self, line: str) -> list[str]:
-        """The fields of one line, without blanks at their ends; none where its quotes are not CSV's."""
         return fields_of(line, "" if b" " in self.separators else self.separators.decode())
 
     def _refuse_header_again(self, table: Table) -> None:
+        """Raise DataError where the header is repeated as a row."""
         if not self.header or {table.users[0].dtype.kind, table.items[0].dtype.kind} != {"U"}:
             return
         named = self.fields(self.header)
@@ -88,7 +91,7 @@ class Delimited:
         for (ids, row), place in ((table.users, self.user), (table.items, self.item)):
             again &= row == (int(np.searchsorted(ids, named[place])) if named[place] in ids else -1)
         if np.any(again):
-            raise DataError(f"line {int(np.argmax(again)) + 2}: the header stands there again")
+            raise DataError(f"line {int(np.argmax(again)) + 2}: the header is repeated")
 
 
 class Sequences:
@@ -114,13 +117,12 @@ class Sequences:
 class JsonLines:
     """One object a line, JSON or, in old dumps, a Python literal: `ast.literal_eval`, never `eval`.
 
-    Ids are strings or integers; a number may also stand in a string. `names` has unusual names of user, item, time and
-    rating; without a name of a time in the first line, the file's order is the order in time.
+    Ids are strings or integers; a number may also be a string. `names` maps user, item, time and rating to unusual
+    names. Without a time in the first line, the file's order is the order in time.
     """
 
     def __init__(self, head: list[str], names: dict[str, str] | None = None) -> None:
-        usual = {"user": USER_NAMES, "item": ITEM_NAMES, "time": TIME_NAMES, "rating": RATING_NAMES}
-        self.names = usual | {what: (name.lower(),) for what, name in (names or {}).items()}
+        self.names = USUAL_NAMES | {what: (name.lower(),) for what, name in (names or {}).items()}
         there = {str(name).lower() for name in _object(head[0], 1)} if head[0].rstrip().endswith("}") else set()
         if there and "time" not in (names or {}) and not there & set(TIME_NAMES):
             del self.names["time"]
@@ -129,47 +131,28 @@ class JsonLines:
         return "user, item, time" if "time" in self.names else "user, item; no times: the file's order is taken"
 
     def read(self, chunks: Iterable[bytes], ratings: bool = False) -> Table:
-        names = {Column("user"): self.names["user"], Column("item"): self.names["item"]}
-        times, rated = Times(), Column("rating", True)
-        names |= {times: self.names["time"]} if "time" in self.names else {}
-        names |= {rated: self.names["rating"]} if ratings else {}
+        read = _new_columns(name for name in self.names if ratings or name != "rating")
         line = 1
         for chunk in chunks:
             rows = [_object(text, number) for number, text in enumerate(chunk.decode().split("\n")[:-1], start=line)]
             lines = range(line, line + len(rows))
-            for column, usual in names.items():
-                picked = [_pick(row, usual, column, number) for number, row in zip(lines, rows, strict=True)]
-                column.add_strings(picked, lines)
+            for name, column in read.items():
+                values = [_pick(row, self.names[name], column, n) for n, row in zip(lines, rows, strict=True)]
+                column.add_strings(values, lines)
             line += len(rows)
-        users, items, *_ = names
-        found = rated.values().astype(np.float64) if ratings else None
-        return Table(users.ids(), items.ids(), times.values() if times in names else None, found)
+        return Table.of(read)
 
 
 class Format(NamedTuple):
-    """`sniff(first lines)` gives an object whose `read` reads such a file, or None for another format."""
+    """`sniff(first lines)` returns an object whose `read` reads such a file, or None for another format."""
 
     example: str
     sniff: Callable[[list[str]], Any]
-    by_name: Callable[[list[str]], Any] | None = None    # the same, where it is asked for by name
-
-
-def _sniff_json(head: list[str]) -> Any:
-    return JsonLines(head) if head[0].lstrip().startswith("{") else None
-
-
-def _sniff_inter(head: list[str]) -> Any:
-    return named(head[0], "\t") if ":token" in head[0] else None
-
-
-def _sniff_movielens_1m(head: list[str]) -> Any:
-    if all(line.count("::") == 3 for line in head):
-        return Delimited(_PAIR, 4, 0, 1, 3, rating=2)
-    return None
+    by_name: Callable[[list[str]], Any] | None = None    # `sniff` where the format was named
 
 
 def _sniff_header(*separators: str) -> Callable[[list[str]], Any]:
-    """A first line that names a column of users, with the first of these separators that it has; "" is blanks."""
+    """A first line that names a column of users, split at the first of these separators in it; "" is blanks."""
 
     def sniff(head: list[str]) -> Any:
         for separator in separators:
@@ -185,41 +168,43 @@ def _sniff_header(*separators: str) -> Callable[[list[str]], Any]:
 
 def _sniff_fields(separator: str, width: int, time: int | None) -> Callable[[list[str]], Any]:
     """A table without a header, of `width` fields in the first line: user, item, a rating if there are four, time."""
-    rating = 2 if width == 4 else None
+    table = Delimited(separator.encode() or BLANKS, width, 0, 1, time, rating=2 if width == 4 else None)
 
     def sniff(head: list[str]) -> Any:
-        if separator != "," and any(other in head[0] for other in ",;|"):
-            return None
-        found = Delimited(separator.encode() or BLANKS, width, 0, 1, time, rating=rating)
-        return found if len(found.fields(head[0])) == width else None
+        other = separator != "," and any(mark in head[0] for mark in ",;|")
+        return None if other or len(table.fields(head[0])) != width else table
 
     return sniff
 
 
 def _sniff_sequences(head: list[str]) -> Any:
-    """Lines of different lengths, each with another user. Where a user comes twice, it is a ragged table."""
+    """Lines of different lengths, each of another user; with a user twice, it is a ragged table."""
     rows = [fields for line in head if (fields := fields_of(line, ""))]
     firsts = {row[0] for row in rows}
     lengths = {len(row) for row in rows}
     several = min(lengths) > 1 and (len(lengths) > 1 or max(lengths) > 4)
-    if any(line.count("\t") > 1 and " " in line.strip() for line in head):       # fields, some of which have blanks
+    if any(line.count("\t") > 1 and " " in line.strip() for line in head):       # fields with blanks inside
         return None
     return Sequences() if several and len(firsts) == len(rows) and "," not in head[0] else None
 
 
 def _named_sequences(head: list[str]) -> Any:
-    """Lines of a user and items, however many: of equal lengths, they would be taken for a table."""
+    """Lines of a user and items; where all lengths are equal, `_sniff_sequences` would reject them as a table."""
     return Sequences() if all(len(fields_of(line, "")) != 1 for line in head) and "," not in head[0] else None
 
 
 FORMATS = {
-    "inter": Format("user_id:token<TAB>item_id:token<TAB>timestamp:float  (RecBole, typed header)", _sniff_inter),
-    "amazon-json": Format('{"reviewerID": .., "asin": .., "unixReviewTime": ..}  (one object a line)', _sniff_json),
+    "inter": Format("user_id:token<TAB>item_id:token<TAB>timestamp:float  (RecBole, typed header)",
+                    lambda head: named(head[0], "\t") if ":token" in head[0] else None),
+    "amazon-json": Format('{"reviewerID": .., "asin": .., "unixReviewTime": ..}  (one object a line)',
+                          lambda head: JsonLines(head) if head[0].lstrip().startswith("{") else None),
     "movielens-csv": Format("userId,movieId,rating,timestamp  (header)", _sniff_header(",")),
     "gru4rec": Format("SessionId<TAB>ItemId<TAB>Time  (header)", _sniff_header("\t")),
     "header": Format("user item time  (header, also after #; columns separated by blanks, ; | or ::)",
                      _sniff_header("::", ";", "|", "")),
-    "movielens-1m": Format("1::1193::5::978300760  (UserID::MovieID::Rating::Timestamp)", _sniff_movielens_1m),
+    "movielens-1m": Format("1::1193::5::978300760  (UserID::MovieID::Rating::Timestamp)",
+                           lambda head: (Delimited(_PAIR, 4, 0, 1, 3, rating=2)
+                                         if all(line.count("::") == 3 for line in head) else None)),
     "amazon-csv": Format("A1,B000,5.0,1370000000  (user,item,rating,timestamp)", _sniff_fields(",", 4, 3)),
     "movielens-100k": Format("1<TAB>242<TAB>3<TAB>881250949  (user, item, rating, time)", _sniff_fields("\t", 4, 3)),
     "sequences": Format("u i1 i2 i3 ...  (one user a line: S3Rec, STOSA)", _sniff_sequences, _named_sequences),
@@ -229,9 +214,9 @@ FORMATS = {
 
 
 def detect(head: list[str], name: str | None = None) -> tuple[str, Any]:
-    """-> the format's name and its reader, detected from the first lines, or those of the format `name`.
+    """-> the name and the reader of the format, which is `name` or is detected from the first lines.
 
-    Raises DataError where no format fits, or the one named does not, or line 1 seems to be a header of other names.
+    Raises DataError where no format fits, where `name` does not, and where line 1 seems to be a header of other names.
     """
     for known, form in FORMATS.items():
         sniff = form.by_name or form.sniff if name == known else form.sniff
@@ -240,24 +225,22 @@ def detect(head: list[str], name: str | None = None) -> tuple[str, Any]:
             _refuse_header(head, reader)
             _refuse_exchanged(head, reader)
             return known, reader
-    shown = shortened(head[0])
     if name is not None:
-        raise DataError(f"line 1 is {shown!r}: that is not {name}, which looks like: {FORMATS[name].example}")
-    known = ", ".join(FORMATS)
+        raise _refused(head, f": that is not {name}, which looks like: {FORMATS[name].example}")
     if not set(head[0].strip()) & set(" \t;|,:"):
-        raise DataError(f"line 1 is {shown!r}: one column, expected a user and an item at least")
-    raise DataError(
-        f"line 1 is {shown!r}, which looks like none of {known}; --columns says which its columns are, such as "
-        "user,item,time for commas and no header, - for one that is not read"
-    )
+        raise _refused(head, ": one column, expected a user and an item at least")
+    example = "such as user,item,time for commas and no header, - for one that is not read"
+    known = ", ".join(FORMATS)
+    raise _refused(head, f", which looks like none of {known}; --columns says which its columns are, {example}")
+
+
+def _refused(head: list[str], why: str) -> DataError:
+    return DataError(f"line 1 is {shortened(head[0])!r}{why}")
 
 
 def _refuse_header(head: list[str], reader: Any) -> None:
-    """Raise DataError where line 1 would be read as ids, and seems to be a header, or a comment.
-
-    It has a usual name of a column; or words where all other lines have numbers; or alone a word for the time; or it
-    alone begins with #.
-    """
+    """Raise DataError where line 1 would be read as ids, but seems to be a header or a comment: by a usual name, by
+    words where all other lines have numbers, by the only word for a time, or by the only #."""
     if isinstance(reader, JsonLines) or (isinstance(reader, Delimited) and reader.header):
         return
     table = reader if isinstance(reader, Delimited) else Delimited(BLANKS, 2, 0, 1)
@@ -273,33 +256,26 @@ def _refuse_header(head: list[str], reader: Any) -> None:
     timeless = len(times) > 1 and times[0].isidentifier() and not any(map(str.isidentifier, times[1:]))
     comment = head[0].startswith("#") and not any(line.startswith("#") for line in head[1:])
     if usual or words or timeless or comment:
-        raise DataError(
-            f"line 1 is {shortened(head[0])!r}, which seems to be a header: --columns user=NAME,item=NAME says which "
-            "of its columns are which; a comment is not read"
-        )
+        which = "--columns user=NAME,item=NAME says which of its columns are which; a comment is not read"
+        raise _refused(head, f", which seems to be a header: {which}")
 
 
 def _refuse_exchanged(head: list[str], reader: Any) -> None:
-    """Raise DataError where a table without a header has dates as items, or times as ratings."""
+    """Raise DataError where a table without a header would have dates as items, or times as ratings."""
     if not isinstance(reader, Delimited) or reader.header:
         return
     rows = [row for line in head if len(row := reader.fields(line)) == reader.width]
+    which = "--columns says what its columns are, such as user"
     if all(_DATE.match(row[reader.item]) for row in rows):
-        raise DataError(
-            f"line 1 is {shortened(head[0])!r}: its items would be dates; --columns says what its columns are, such as "
-            "user,time,item"
-        )
+        raise _refused(head, f": its items would be dates; {which},time,item")
     if reader.rating is not None and reader.time is not None:
         numbers = [[row[place] for place in (reader.rating, reader.time)] for row in rows]
         if all(_is_integer(r) and int(r) >= _LATE and _is_number(t) and abs(float(t)) < _LATE for r, t in numbers):
-            raise DataError(
-                f"line 1 is {shortened(head[0])!r}: its ratings would be times, and its times ratings; --columns says "
-                "what its columns are, such as user,item,time,rating"
-            )
+            raise _refused(head, f": its ratings would be times, and its times ratings; {which},item,time,rating")
 
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]|$)")
-_LATE = 100_000_000                   # seconds: no rating is as large, and times since 1970 are larger from 1973 on
+_LATE = 100_000_000                   # seconds: above any rating, below any time since 1973
 
 
 def _uncommented(header: str) -> str:
@@ -307,7 +283,7 @@ def _uncommented(header: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """A column's name as it is looked up: RecBole adds the type, as in user_id:token."""
+    """A column's name in lower case, without the type that RecBole adds, as in user_id:token."""
     return name.lower().split(":")[0]
 
 
@@ -320,7 +296,7 @@ def _is_number(field: str) -> bool:
 
 
 def fields_of(line: str, separator: str) -> list[str]:
-    """The fields of one line, without blanks at their ends; none where its quotes are not CSV's. "" is blanks."""
+    """The fields of one line, stripped of blanks; none if its quotes are not CSV's. "" separates at blanks."""
     if not separator:
         return [field for field in re.split("[ \t]", line) if field]
     if '"' not in line or len(separator) != 1:
@@ -333,45 +309,39 @@ def fields_of(line: str, separator: str) -> list[str]:
 
 
 def named(header: str, separator: str, names: dict[str, str] | None = None) -> Delimited:
-    """The columns that a header names; `names` maps user, item, time and rating to unusual names, and
-    what it does not name is known by its usual name.
-
-    Raises DataError where a column is missing or named twice.
-    """
+    """The columns of a header, by `names` or their usual names. Raises DataError for a missing or repeated one."""
     header = _uncommented(header)
     lowered = list(map(_plain, fields_of(header, separator)))
     if len(set(lowered)) < len(lowered):
         twice = next(name for name, count in Counter(lowered).items() if count > 1)
         raise DataError(f"line 1: the header names {shortened(twice)} twice")
     places = {}
-    known = {"user": USER_NAMES, "item": ITEM_NAMES, "time": TIME_NAMES, "rating": RATING_NAMES}
-    given = {what: name.lower() for what, name in (names or {}).items()}
-    for what, usual in known.items():
-        wanted = (given[what],) if what in given else [name for name in usual if name not in given.values()]
+    unusual = {what: name.lower() for what, name in (names or {}).items()}
+    for what, usual in USUAL_NAMES.items():
+        wanted = (unusual[what],) if what in unusual else [name for name in usual if name not in unusual.values()]
         place = next((lowered.index(name) for name in wanted if name in lowered), None)
-        if place is None and (what in ("user", "item") or what in given):
+        if place is None and (what in ("user", "item") or what in unusual):
             raise DataError(f"line 1: the header {shortened(header.strip())!r} has no column {(*wanted, what)[0]}")
         if place is not None:
             places[what] = place
     if len(set(places.values())) < len(places):
         raise DataError(f"line 1: two of {', '.join(places)} are the same column of the header {shortened(header)!r}")
-    user, item, time, rating = (places.get(what) for what in known)
-    assert user is not None
-    assert item is not None
-    return Delimited(separator.encode() or BLANKS, len(lowered), user, item, time, header, rating)
+    user, item = places["user"], places["item"]
+    separators = separator.encode() or BLANKS
+    return Delimited(separators, len(lowered), user, item, places.get("time"), header, places.get("rating"))
 
 
 def described(columns_spec: str, head: list[str]) -> Delimited | JsonLines:
     """The columns of `--columns`: a template of a line such as `user;item;-;time`, or names: `user=client,item=sku`.
 
-    A template also shows the separator. With names the file has a header, and the separator is detected from it.
+    A template shows the separator; names require a header, which shows the separator.
     Raises DataError for a text that is neither, and for a template where line 1 is a header.
     """
     if "=" in columns_spec:
         pairs = [pair.partition("=")[::2] for pair in columns_spec.split(",")]
         names = dict(pairs)
         separator = next((s for s in ("::", "\t", ";", "|", ",") if s in head[0]), "")
-        if len(names) < len(pairs) or not {"user", "item"} <= set(names) <= {"user", "item", "time", "rating"}:
+        if len(names) < len(pairs) or not {"user", "item"} <= set(names) <= set(USUAL_NAMES):
             raise DataError(
                 f"--columns {columns_spec!r}: expected user=NAME,item=NAME and perhaps time=NAME, rating=NAME"
             )
@@ -379,37 +349,30 @@ def described(columns_spec: str, head: list[str]) -> Delimited | JsonLines:
     separator = next((c for c in columns_spec if not (c.isalnum() or c in "_-")), "")
     separator = "::" if separator == ":" and "::" in columns_spec else separator
     fields = columns_spec.split(separator if separator != " " else None) if separator else [columns_spec]
-    counts = {what: fields.count(what) for what in ("user", "item", "time", "rating")}
+    counts = {what: fields.count(what) for what in USUAL_NAMES}
     good = counts["user"] == counts["item"] == 1 and max(counts.values()) == 1
     if not good or not separator.isascii() or not (separator.isprintable() or separator == "\t") or separator == '"':
         raise DataError(f"--columns {columns_spec!r}: expected a line such as user;item;-;time, or user=NAME,item=NAME")
     time, rating = (fields.index(what) if counts[what] else None for what in ("time", "rating"))
     separators = BLANKS if separator == " " else separator.encode()
-    found = Delimited(separators, len(fields), fields.index("user"), fields.index("item"), time, rating=rating)
-    _refuse_header(head, found)
-    return found
+    table = Delimited(separators, len(fields), fields.index("user"), fields.index("item"), time, rating=rating)
+    _refuse_header(head, table)
+    return table
 
 
-def _without_first_line(chunks: Iterable[bytes]) -> Iterable[bytes]:
-    first = True
-    for chunk in chunks:
-        yield chunk.split(b"\n", 1)[1] if first else chunk
-        first = False
-
-
-def _in_pairs(chunks: Iterable[bytes], width: int, wanted: dict[int, Column], first_line: int) -> None:
-    """`columns` of a table whose separator is ::, with one byte in its place."""
+def _in_pairs(chunks: Iterable[bytes], pair: bytes, width: int, wanted: dict[int, Column], first_line: int) -> None:
+    """`columns` of a table whose separator is ::, replaced by one byte."""
 
     def by_one() -> Iterator[bytes]:
         for chunk in chunks:
             if _UNIT in chunk:
                 raise DataError("not text")
-            yield chunk.replace(_PAIR, _UNIT)
+            yield chunk.replace(pair, _UNIT)
 
     try:
         columns(by_one(), _UNIT, width, wanted, first_line)
     except DataError as error:
-        raise DataError(str(error).replace(repr(_UNIT)[2:-1], _PAIR.decode())) from None
+        raise DataError(str(error).replace(repr(_UNIT)[2:-1], pair.decode())) from None
 
 
 def _object(line: str, number: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A generated text whose entropy is known: sentences of a grammar that chooses each word with known probabilities."""
+"""A generated text of known entropy: sentences of a grammar that chooses each word with known probabilities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..options import check_options, option
 from ..random import Stream, generator
 from .texts import Text
 
-# What each {part} becomes, and how often, out of the sum. A verb agrees with a noun that may stand far before it.
+# The forms of each {part}, and their weights. A verb agrees with a noun that may stand far before it.
 RULES: dict[str, dict[str, int]] = {
     "sentence": {"{one} {does}. ": 1, "{many} {do}. ": 1},
     "one": {"the {noun}": 4, "a {noun}": 2, "the {noun} that {sees} {other}": 1, "every {noun} near {other}": 1},
@@ -31,14 +31,14 @@ PART = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, kw_only=True)
 class Grammar:
-    """Sentences drawn one after the other, independently. Each can be made in one way only and ends with ". ".
+    """Independent sentences, each with a unique derivation, that end with ". ".
 
-    So a sentence says as much as the choices that made it, and the entropy of a character is that of a sentence divided
-    by its mean length.
+    So the entropy of a sentence is that of its derivation, and the entropy a character is that of a sentence divided by
+    its mean length.
     """
 
-    sentences: int = option(12000, "sentences that are drawn", at_least=1, at_most=1_000_000)
-    seed: int = option(0, "of all that is drawn", at_least=0)
+    sentences: int = option(12000, "number of sentences", at_least=1, at_most=1_000_000)
+    seed: int = option(0, "of the random numbers", at_least=0)
 
     name: ClassVar[str] = "grammar"
     title: ClassVar[str] = "a generated grammar"
@@ -47,12 +47,11 @@ class Grammar:
         check_options(self)
 
     def generate(self) -> Text:
-        """The same settings give the same text."""
         rng = generator(self.seed, Stream.TEXT)
         return Text("".join(self.draw(rng)[0] for _ in range(self.sentences)))
 
     def draw(self, rng: np.random.Generator, part: str = "sentence") -> tuple[str, float]:
-        """What the part has become, and the logarithm of its probability."""
+        """A drawn form of the part, and the logarithm of its probability."""
         forms, weights = list(RULES[part]), np.array(list(RULES[part].values()))
         i = int(rng.choice(len(forms), p=weights / weights.sum()))
         score = math.log(weights[i] / weights.sum())
@@ -69,7 +68,7 @@ class Grammar:
         return nats / characters
 
     def _expected(self, part: str) -> tuple[float, float]:
-        """Entropy and length, by the chain rule: those of the choice, and of what it leads to on average."""
+        """Entropy and mean length of a part, by the chain rule."""
         nats = characters = 0.0
         total = sum(RULES[part].values())
         for form, weight in RULES[part].items():

@@ -1,7 +1,7 @@
-"""The grammar as a hidden Markov chain: what stands in a gap, given all around it, can be computed exactly.
+"""The grammar as a hidden Markov chain, which gives the exact distribution of a token in a gap.
 
-No part of the grammar contains itself, so it can be written out: a state for every character that a rule writes, and
-from each state the probabilities of the next. A text is then a walk through the states, one for each character.
+The grammar is not recursive, so it expands into finitely many states: one for every character of a rule's expansion,
+with the probabilities of the next state. A text is a walk through the states, one for each character.
 """
 
 from __future__ import annotations
@@ -16,38 +16,37 @@ from .grammar import PART, RULES
 from .masked_text import Masking
 from .texts import TextBatch
 
-ROWS = 64                                # windows that are worked on at a time
-Ways = list[tuple[int, float]]           # states, and how probable it is to go on from each
+ROWS = 64                                # windows or sentences in one computation
+Ways = list[tuple[int, float]]           # states, and the probability of leaving from each
 
 
 @dataclass(frozen=True, eq=False)
 class GrammarChain:
-    """S states, of which each writes one character. `GrammarChain.of_rules()` is that of the grammar."""
+    """S states, each of which writes one character. `GrammarChain.of_rules()` is the chain of the grammar."""
 
     characters: tuple[str, ...]          # of each state
-    parts: tuple[str, ...]               # the part of the grammar that each state is in, a key of RULES
-    begins: np.ndarray                   # (S,): how probably a sentence begins there
-    moves: np.ndarray                    # (S, S): from state to state of one sentence
-    ends: np.ndarray                     # (S,): how probably it is the sentence's last
+    parts: tuple[str, ...]               # the part of the grammar of each state, a key of RULES
+    begins: np.ndarray                   # (S,): P(the first state of a sentence)
+    moves: np.ndarray                    # (S, S): P(next state of the same sentence | state)
+    ends: np.ndarray                     # (S,): P(the sentence ends | state)
 
     @classmethod
     def of_rules(cls) -> GrammarChain:
-        """The chain of RULES."""
         characters: list[str] = []
         parts: list[str] = []
-        found: dict[tuple[int, int], float] = {}
+        steps: dict[tuple[int, int], float] = {}
 
         def write(part: str, ways: Ways) -> Ways:
-            """Add the states of a part that is come to in these ways -> the ways in which it is left."""
+            """Add the states of a part that is entered in these ways -> the ways in which it is left."""
             left: Ways = []
             for form, weight in RULES[part].items():
                 here = [(state, p * weight / sum(RULES[part].values())) for state, p in ways]
-                for i, piece in enumerate(PART.split(form)):             # characters, and names of parts, in turns
+                for i, piece in enumerate(PART.split(form)):             # characters and names of parts alternate
                     if i % 2:
                         here = write(piece, here)
                         continue
                     for character in piece:
-                        found.update({(state, len(parts)): p for state, p in here})
+                        steps.update({(state, len(parts)): p for state, p in here})
                         here = [(len(parts), 1.0)]
                         characters.append(character)
                         parts.append(part)
@@ -56,25 +55,22 @@ class GrammarChain:
 
         ended, S = write("sentence", [(-1, 1.0)]), len(parts)
         moves, ends = np.zeros((S + 1, S)), np.zeros(S)
-        for (state, then), p in found.items():
-            moves[state, then] = p                                       # row -1 is how a sentence begins
+        for (state, then), p in steps.items():
+            moves[state, then] = p                                       # row -1 is the beginning of a sentence
         for state, p in ended:
             ends[state] = p
         return cls(tuple(characters), tuple(parts), moves[-1], moves[:-1], ends)
 
     @cached_property
     def anywhere(self) -> np.ndarray:
-        """(S,): how much of a text each state writes. So likely is each where nothing is known.
-
-        A sentence comes to state j v_j times on average, v = begins + v moves.
-        """
+        """(S,): the stationary distribution. A sentence visits state j v_j times on average, v = begins + v moves."""
         v = np.linalg.solve((np.eye(len(self.begins)) - self.moves).T, self.begins)
         return v / v.sum()
 
     def elsewhere(self, evidence: np.ndarray, first: np.ndarray) -> np.ndarray:
-        """P(state | the evidence of all other places), by the forward-backward algorithm (Rabiner 1989, section III).
+        """P(state | evidence at all other positions), by the forward-backward algorithm (Rabiner 1989, section III).
 
-        Shapes: evidence (B, n, S), P(seen | state) up to a factor; first (S,), the chances at place 0
+        Shapes: evidence (B, n, S), P(seen | state) up to a factor; first (S,), P(state at position 0)
         -> (B, n, S), rows of sum 1, or of 0s where the evidence contradicts the grammar.
         """
         n, step = evidence.shape[1], self.moves + np.outer(self.ends, self.begins)
@@ -87,10 +83,9 @@ class GrammarChain:
         return _shares(before * after)
 
     def posterior(self, ids: np.ndarray, known: Sequence[str], masking: Masking) -> np.ndarray:
-        """P(token | all that is read, and that it was chosen), in a window from anywhere in a text.
+        """P(token | the window, and that the token was chosen), the optimum for any model.
 
-        Nothing that reads the same can be better, on average. Shapes: ids (B, n), numbers of the V `known` characters,
-        and V for [MASK] -> (B, n, V).
+        Shapes: ids (B, n), numbers of the V `known` characters, and V for [MASK] -> (B, n, V).
         """
         V, place = len(known), {character: i for i, character in enumerate(known)}
         writes = np.zeros((len(self.characters), V))                     # (S, V): 1 where a state writes a character
@@ -101,7 +96,7 @@ class GrammarChain:
         return _shares((states @ writes) * masking.seen_where_chosen(ids, V))
 
     def loss(self, batch: TextBatch, known: Sequence[str], masking: Masking) -> float:
-        """The mean cross-entropy, in nats, of `posterior` at the tokens that a batch asks for."""
+        """The mean cross-entropy, in nats, of `posterior` at the targets of a batch."""
         total = 0.0
         for i in range(0, len(batch.ids), ROWS):
             ids, targets, weight, _ = (part[i : i + ROWS] for part in batch)
@@ -110,22 +105,21 @@ class GrammarChain:
         return total / batch.total
 
     def parts_of(self, text: str) -> list[str]:
-        """The part of the grammar that wrote each character. Raises ValueError where a sentence is not whole."""
+        """The part of the grammar that wrote each character. Raises ValueError for other sentences."""
         if not text.endswith(". "):
             raise ValueError("the text does not end with a whole sentence of the grammar")
         sentences = [sentence + ". " for sentence in text.split(". ")[:-1]]
-        n, found = max(map(len, sentences)), []
-        written = np.array(self.characters)
+        n, parts = max(map(len, sentences)), []
         for i in range(0, len(sentences), ROWS):
             some = sentences[i : i + ROWS]
-            letters = np.array([list(sentence.ljust(n, "\0")) for sentence in some])
-            evidence = ((letters[..., None] == written) | (letters == "\0")[..., None]).astype(float)
+            letters = np.array([list(sentence.ljust(n, "\0")) for sentence in some])[..., None]
+            evidence = ((letters == np.array(self.characters)) | (letters == "\0")).astype(float)
             states = self.elsewhere(evidence, self.begins) * evidence
             for sentence, likely in zip(some, states, strict=True):
                 if not likely.any(axis=-1).all():
                     raise ValueError(f"{sentence!r} is no sentence of the grammar")
-                found += [self.parts[state] for state in np.argmax(likely[: len(sentence)], axis=-1)]
-        return found
+                parts += [self.parts[state] for state in np.argmax(likely[: len(sentence)], axis=-1)]
+        return parts
 
 
 def _shares(p: np.ndarray) -> np.ndarray:

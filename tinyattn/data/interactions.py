@@ -1,11 +1,11 @@
-"""Interactions: all users' sequences in one flat array, and where each user's part begins."""
+"""Interactions: all users' sequences in one flat array, and the offset of each user."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date
 from numbers import Real
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from ..terminal import shortened
 from .distinct import distinct, distinct_integers, signed
 from .fields import DataError, Times, integers, seconds
-from .names import ITEM_NAMES, RATING_NAMES, TIME_NAMES, USER_NAMES
+from .names import USUAL_NAMES
 from .vocabulary import Vocabulary
 
 
@@ -27,8 +27,8 @@ class Interactions:
     items: Vocabulary
     users: Vocabulary
     notes: dict[str, Any] = field(default_factory=dict)      # format, ties, k_core: for `report`, not data
-    times: np.ndarray | None = None      # (N,) when each took place, where that is known; never falls within a user
-    ratings: np.ndarray | None = None    # (N,) float64: what the user thought of the item, where that was asked for
+    times: np.ndarray | None = None      # (N,) time of each, if known; ascending within a user
+    ratings: np.ndarray | None = None    # (N,) float64: the user's rating of the item, if requested
 
     @property
     def n_items(self) -> int:
@@ -43,8 +43,19 @@ class Interactions:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Numbers of users, items and interactions."""
         return {"users": self.n_users, "items": self.n_items, "interactions": len(self)}
+
+    @property
+    def owner(self) -> np.ndarray:
+        """(N,): the user of each interaction, counted from 0."""
+        return np.repeat(np.arange(self.n_users), self.lengths)
+
+    @property
+    def rated(self) -> tuple[np.ndarray, np.ndarray]:
+        """The ratings and the times of data that has both."""
+        assert self.ratings is not None
+        assert self.times is not None
+        return self.ratings, self.times
 
     def sequence(self, u: int) -> np.ndarray:
         """The item numbers of user u, counted from 0, oldest first. A view."""
@@ -56,27 +67,20 @@ class Interactions:
         return np.diff(self.offsets)
 
     def k_core(self, k: int) -> Interactions:
-        """The k-core: users and items with fewer than k interactions are removed until every one left has k or more.
-
-        Raises ValueError where nothing is left, and for k below 1.
-        """
+        """The k-core: users and items with k interactions among themselves. Raises ValueError if none, or k < 1."""
         if k < 1:
             raise ValueError(f"k of the k-core is {k}, expected at least 1")
-        owner = np.repeat(np.arange(self.n_users), self.lengths)
-        keep = np.ones(len(self), dtype=bool)
-        while True:
+        owner, keep, left = self.owner, np.ones(len(self), dtype=bool), len(self) + 1
+        while left > (left := int(np.sum(keep))):            # as long as the last round removed some
             of_user = np.bincount(owner[keep], minlength=self.n_users)
             of_item = np.bincount(self.flat[keep], minlength=self.n_items + 1)
-            good = keep & (of_user[owner] >= k) & (of_item[self.flat] >= k)
-            if np.array_equal(good, keep):
-                break
-            keep = good
+            keep = keep & (of_user[owner] >= k) & (of_item[self.flat] >= k)
         if not np.any(keep):
             raise ValueError(f"the {k}-core is empty: no users and items with {k} interactions among themselves remain")
         users, user = np.unique(owner[keep], return_inverse=True)
         items, item = np.unique(self.flat[keep], return_inverse=True)
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=len(users)))])
-        notes = {name: note for name, note in self.notes.items() if name != "ties"}      # the tie rate was of all users
+        offsets = offsets_of(np.bincount(user, minlength=len(users)))
+        notes = {name: note for name, note in self.notes.items() if name != "ties"}      # its tie rate was of all users
         notes |= {"k_core": k, "removed": len(self) - int(np.sum(keep))}
         kept = self._of(keep) | {"flat": (item + 1).astype(np.int32)}
         catalogue = Vocabulary(self.items.decode(items), "item")
@@ -86,8 +90,7 @@ class Interactions:
     def newest(self, count: int) -> Interactions:
         """Only the newest `count` items of each user; the catalogue stays."""
         place = np.arange(len(self)) - np.repeat(self.offsets[1:], self.lengths)             # -1: a user's last item
-        offsets = np.concatenate([[0], np.cumsum(np.minimum(self.lengths, count))])
-        return replace(self, **self._of(place >= -count), offsets=offsets, notes={})
+        return replace(self, **self._of(place >= -count), offsets=offsets_of(np.minimum(self.lengths, count)), notes={})
 
     def first_users(self, count: int) -> Interactions:
         """Only the first `count` users; the catalogue stays."""
@@ -96,22 +99,15 @@ class Interactions:
         return Interactions(offsets=offsets, items=self.items, users=users, **self._of(slice(offsets[-1])))
 
     def _of(self, chosen: Any) -> dict[str, Any]:
-        """The chosen interactions, with their times and ratings."""
-        known = {name: getattr(self, name) for name in ("flat", "times", "ratings")}
-        return {name: None if values is None else values[chosen] for name, values in known.items()}
+        arrays = {name: getattr(self, name) for name in ("flat", "times", "ratings")}
+        return {name: None if values is None else values[chosen] for name, values in arrays.items()}
 
     def report(self) -> dict[str, Any]:
-        """A summary for `tinyattn data`: sizes, density, lengths, repeats, ties in time, and what was removed.
-
-        A repeat is an interaction of a user with an item that this user had before.
-        """
-        lengths = self.lengths
-        owner = np.repeat(np.arange(self.n_users), lengths)
+        """A summary for `tinyattn data`: sizes, density, lengths, repeats of an item by a user, and `notes`."""
+        lengths, owner = self.lengths, self.owner
         again = (self.flat[1:] == self.flat[:-1]) & (owner[1:] == owner[:-1])
         return {
-            "users": self.n_users,
-            "items": self.n_items,
-            "interactions": len(self),
+            **self.sizes,
             "density": len(self) / (self.n_users * self.n_items),
             "length": {
                 "least": int(np.min(lengths)),
@@ -126,10 +122,9 @@ class Interactions:
         }
 
     def fingerprint(self, timed: bool = False) -> str:
-        """A digest of sequences and ids: the same for the same data, in whatever file format it was stored.
+        """A digest of sequences and ids, which does not depend on the file format.
 
-        Of the times, only the order that they gave to each user's items is in it; with ratings, or if `timed`, they
-        are in it whole.
+        Times count only by the order of each user's items, but whole if there are ratings, or if `timed`.
         """
         digest = hashlib.sha256()
         parts = [self.flat.astype(np.int64), self.offsets.astype(np.int64), self.items.ids, self.users.ids]
@@ -152,15 +147,15 @@ class Interactions:
         """From columns with one interaction a row: ids as integers, strings or UTF-8 bytes.
 
         Each user's rows keep their order, or are sorted (stably) by `times`. `format` goes to `notes`.
-        Raises ValueError where one has fewer rows than another, and for a time that is not finite.
+        Raises ValueError for columns of different lengths, and for a time that is not finite.
         """
-        given = {"users": users, "items": items, "times": times, "ratings": ratings}
-        rows = {what: len(column) for what, column in given.items() if column is not None}
+        columns = {"users": users, "items": items, "times": times, "ratings": ratings}
+        rows = {what: len(column) for what, column in columns.items() if column is not None}
         if times is not None and times.dtype.kind == "f":
             _finite(times)
         if len(set(rows.values())) > 1:
-            found = ", ".join(f"{count:,} {what}" for what, count in rows.items())
-            raise ValueError(f"columns of {found}: expected as many of each")
+            counts = ", ".join(f"{count:,} {what}" for what, count in rows.items())
+            raise ValueError(f"columns of {counts}: expected as many of each")
         return cls.from_numbered(_numbered(users), _numbered(items), times, format, ratings)
 
     @classmethod
@@ -172,10 +167,10 @@ class Interactions:
         format: str = "columns",
         ratings: np.ndarray | None = None,
     ) -> Interactions:
-        """`from_columns` of columns as their distinct ids, sorted, and for each row the index of its own."""
+        """`from_columns` of columns as their distinct ids, sorted, and each row's index into them."""
         (user_ids, user), (item_ids, item) = users, items
         order = _in_order(user, times)
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=len(user_ids)))])
+        offsets = offsets_of(np.bincount(user, minlength=len(user_ids)))
         flat = (item[order] + 1).astype(np.int32)
         notes: dict[str, Any] = {"format": format}
         if times is not None:
@@ -192,9 +187,9 @@ class Interactions:
         - an array of two or three columns, one interaction a row: user, item and, in the third, time
         - a DataFrame, or another object with `columns`: columns with usual names (user_id, item_id, rating, timestamp)
 
-        Times are numbers; or `datetime64`, which stay in their own unit; or dates as Python's objects or in ISO 8601,
-        which become seconds since 1970, as a file's do. Ratings that are not all finite numbers are left
-        out. Raises ValueError, saying what was expected, for anything else.
+        Times are numbers, or `datetime64`, whose unit is kept, or dates as Python's objects or in ISO 8601, which
+        become seconds since 1970. Ratings are dropped unless all are finite numbers.
+        Raises ValueError, saying what was expected, for anything else.
         """
         if isinstance(data, Interactions):
             return data
@@ -211,21 +206,20 @@ class Interactions:
 
     @classmethod
     def _from_frame(cls, frame: Any) -> Interactions:
-        places = {}
-        columns = {"user": USER_NAMES, "item": ITEM_NAMES, "time": TIME_NAMES, "rating": RATING_NAMES}
-        for what, usual in columns.items():
-            lowered = {str(name).lower(): name for name in frame.columns}
+        columns = {}
+        lowered = {str(name).lower(): name for name in frame.columns}
+        for what, usual in USUAL_NAMES.items():
             name = next((lowered[name] for name in usual if name in lowered), None)
             if name is not None:
                 _refuse_masked(frame[name])
-                places[what] = np.asarray(frame[name])
-                if places[what].ndim != 1:
-                    raise ValueError(f"column {name} has shape {places[what].shape}, expected one value a row")
+                columns[what] = np.asarray(frame[name])
+                if columns[what].ndim != 1:
+                    raise ValueError(f"column {name} has shape {columns[what].shape}, expected one value a row")
             elif what in ("user", "item"):
                 raise ValueError(f"no {what} column among {', '.join(map(str, frame.columns))}: call it {usual[0]}")
-        times = _times(places["time"]) if "time" in places else None
-        user, item = (_ids(places[what], what) for what in ("user", "item"))
-        return cls.from_columns(user, item, times, ratings=_numbers_or_none(places.get("rating")))
+        times = _times(columns["time"]) if "time" in columns else None
+        user, item = (_ids(columns[what], what) for what in ("user", "item"))
+        return cls.from_columns(user, item, times, ratings=_numbers_or_none(columns.get("rating")))
 
     @classmethod
     def from_sequences(cls, sequences: Iterable[Sequence[Any]]) -> Interactions:
@@ -235,32 +229,35 @@ class Interactions:
         """
         expected = "expected a list of sequences, one a user, such as [[3, 5, 2], [5, 7]]"
         try:
-            given = list(sequences)
+            sequences = list(sequences)
         except TypeError:                    # not iterable, or an array without axes
             raise ValueError(f"{shortened(repr(sequences))} is no data: {expected}") from None
-        if not all(np.ndim(s) == 1 and not isinstance(s, str) for s in given):
+        if not all(np.ndim(s) == 1 and not isinstance(s, str) for s in sequences):
             raise ValueError(expected)
-        for one in given:
-            _refuse_masked(one)
-        arrays = [signed(np.asarray(s), "item id") for s in given]
+        for sequence in sequences:
+            _refuse_masked(sequence)
+        arrays = [signed(np.asarray(s), "item id") for s in sequences]
         arrays = [a if a.size else a.astype(np.int64) for a in arrays]
         if not sum(a.size for a in arrays):
             raise ValueError("no interactions: expected at least one non-empty sequence of item ids")
         kinds = {a.dtype.kind for a in arrays if a.size}
-        texts = (s for a, s in zip(arrays, given, strict=True) if a.dtype.kind == "U")
-        strings = [i for s in texts for i in s]
+        strings = [i for a, s in zip(arrays, sequences, strict=True) if a.dtype.kind == "U" for i in s]
         if not all(isinstance(i, str) for i in strings) or kinds not in ({"i"}, {"U"}):
             raise ValueError("item ids must be all integers or all strings")
         _refuse_nul(strings, "item")
-        joined = np.concatenate([a for a in arrays if a.size])
-        item_ids, item = np.unique(joined, return_inverse=True)
-        offsets = np.concatenate([[0], np.cumsum([a.size for a in arrays])])
+        item_ids, item = np.unique(np.concatenate([a for a in arrays if a.size]), return_inverse=True)
         users = Vocabulary(np.arange(1, len(arrays) + 1), "user")
+        offsets = offsets_of([a.size for a in arrays])
         return cls((item + 1).astype(np.int32), offsets, Vocabulary(item_ids, "item"), users)
 
 
+def offsets_of(lengths: Any) -> np.ndarray:
+    """Where parts of these lengths, joined, begin, and where the last one ends: (n + 1,)."""
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
 def _numbered(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """-> the distinct ids, sorted (as integers where all are integers), and for each row the index of its id."""
+    """-> the distinct ids, sorted (as integers if all are integers), and for each row the index of its id."""
     if ids.dtype.kind == "S":
         whole = integers(ids)
         ids = np.char.decode(ids, "utf-8") if whole is None else whole
@@ -268,31 +265,30 @@ def _numbered(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _in_order(user: np.ndarray, times: np.ndarray | None) -> np.ndarray:
-    """The rows user by user, each user's by time; rows that are equal in both keep their order."""
+    """The order of the rows by user, then by time, stable."""
     if times is None:
         return np.argsort(user, kind="stable")
     if times.dtype.kind == "i" and len(times):
         first = int(np.min(times))
         span = int(np.max(times)) - first + 1
-        if (int(np.max(user)) + 1) * span < 2**63:              # both in one number: several times as fast
+        if (int(np.max(user)) + 1) * span < 2**63:              # one key for both: several times as fast
             return np.argsort(user * np.int64(span) + (times.astype(np.int64) - first), kind="stable")
     return np.lexsort((times, user))
 
 
 def _tie_rate(times: np.ndarray, flat: np.ndarray, offsets: np.ndarray) -> float:
-    """Of the users with two events or more, the share whose last two are different items of the same time: their order
-    is arbitrary."""
+    """Of the users with two events or more, the share whose last two are different items at the same time."""
     ends = offsets[1:][np.diff(offsets) >= 2]
     tied = (times[ends - 1] == times[ends - 2]) & (flat[ends - 1] != flat[ends - 2])
     return float(np.mean(tied)) if len(ends) else 0.0
 
 
 def _ids(column: np.ndarray, what: str) -> np.ndarray:
-    """A column of ids as integers or strings. Whole floats become integers: an array with times may be all floats."""
+    """A column of ids as integers or strings. Whole floats become integers: an array with times may be of floats."""
     exact = 2 ** min(np.finfo(column.dtype).nmant + 1, 63) if column.dtype.kind == "f" else 0
     if exact and np.all(np.abs(column) < exact) and np.all(column == np.round(column)):
-        return column.astype(np.int64)             # from there on, 2^53 of float64, neighbours are one float
-    if column.dtype.kind == "O":                   # what a DataFrame of several types gives
+        return column.astype(np.int64)             # from `exact` on, neighbouring integers are one float
+    if column.dtype.kind == "O":                   # from a DataFrame of several types
         if all(isinstance(i, str) for i in column.tolist()):
             _refuse_nul(column.tolist(), what)
             return column.astype(str)
@@ -304,21 +300,21 @@ def _ids(column: np.ndarray, what: str) -> np.ndarray:
 
 
 def _refuse_nul(ids: list[str], what: str) -> None:
-    """NumPy drops a NUL at the end of a string, which would make one id of two."""
+    """NumPy drops a NUL at the end of a string, which would merge two ids."""
     for one in ids:
         if "\0" in one:
             raise ValueError(f"{what} id {one!r} has a NUL in it")
 
 
 def _numbers_or_none(ratings: np.ndarray | None) -> np.ndarray | None:
-    """A frame's ratings; None where they are not all numbers: only a model of ratings has to complain of that."""
+    """A frame's ratings; None unless all are finite numbers: only models of ratings have to refuse those."""
     if ratings is None or ratings.dtype.kind not in "iuf" or not np.all(np.isfinite(ratings)):
         return None
     return ratings.astype(np.float64)
 
 
 def _refuse_masked(values: Any) -> None:
-    """NumPy hands out the numbers below a mask as if they were not masked."""
+    """NumPy would use the numbers below a mask."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(f"{np.ma.count_masked(values):,} of {values.size:,} values are masked, expected none")
 
@@ -331,8 +327,9 @@ def _times(column: np.ndarray) -> np.ndarray:
     if values and all(isinstance(v, str) for v in values):
         return _of_texts(values)
     dates = bool(values) and all(isinstance(v, date) for v in values)
-    if dates:
-        column = np.array([_in_utc(v) for v in values], "M8[us]")
+    if dates:                                      # NumPy has no time zones
+        zoned = [v.astimezone(UTC).replace(tzinfo=None) if getattr(v, "tzinfo", None) else v for v in values]
+        column = np.array(zoned, "M8[us]")
     if column.dtype.kind == "M":
         if np.any(np.isnat(column)):
             raise ValueError(f"time NaT in row {int(np.argmax(np.isnat(column)))} is not a time")
@@ -350,18 +347,13 @@ def _times(column: np.ndarray) -> np.ndarray:
 
 
 def _of_texts(texts: list[str]) -> np.ndarray:
-    """Times in text, as a file's column of them is read."""
+    """Times as text, as in a file."""
     times = Times()
     try:
         times.add_strings([text.strip() for text in texts], range(len(texts)))
     except DataError as error:
         raise ValueError(str(error).replace("line", "row", 1)) from None
     return times.values()
-
-
-def _in_utc(moment: date) -> date:
-    """Without its time zone, of which NumPy knows nothing."""
-    return moment.astimezone(UTC).replace(tzinfo=None) if isinstance(moment, datetime) and moment.tzinfo else moment
 
 
 def _finite(times: np.ndarray) -> np.ndarray:

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from ..terminal import quoted, shortened
-from .fields import DataError
+from .fields import DataError, naming
 from .names import ITEM_NAMES
 from .read import whole
 
-_SEPARATORS = ("::", "\t", "|", ";", ",")      # the first of these that line 1 has; only the last two know quotes
+_SEPARATORS = ("::", "\t", "|", ";", ",")      # the first of these in line 1; only the last two allow quotes
 
 
 class ItemNames:
-    """What people call the items, by id; ids are compared as text, so 7 and "7" are one item."""
+    """Names of the items by id; ids are compared as text, so 7 and "7" are one item."""
 
     def __init__(self, names: dict[str, str] | None = None) -> None:
         self._names = names or {}
@@ -26,16 +26,16 @@ class ItemNames:
         return self._names.get(str(item), "")
 
     def label(self, item: Any) -> str:
-        """The id and the name, or the id alone without a name."""
+        """The id, and the name if there is one."""
         return f"{quoted(item)} {self.of(item)}".rstrip()
 
     def short(self, item: Any) -> str:
-        """For pictures: the name, cut to 20 characters, or the id without a name."""
+        """For pictures: the name, cut to 20 characters, or else the id."""
         name = self.of(item)
         return (name if len(name) <= 20 else name[:19] + "…") or str(item)
 
     def unknown(self, items: Iterable[Any]) -> int:
-        """How many named ids are not among `items`."""
+        """The number of named ids that are not among `items`."""
         return len(self._names.keys() - set(map(str, items)))
 
     def __len__(self) -> int:
@@ -43,15 +43,14 @@ class ItemNames:
 
 
 def read_names(path: str | Path) -> ItemNames:
-    """The names in a table whose first two columns are an item's id and its name; further columns are not read.
+    """The names in a table whose first two columns are an item's id and its name; other columns are ignored.
 
-    Columns are separated by `::` (MovieLens' movies.dat), a TAB, `|`, `;` or a comma: by the first of these that is in
-    line 1. The last two follow the rules of CSV, with quotes. A first line whose id is a usual name of an
-    item column (`ITEM_NAMES`) is a header. Text that is not UTF-8 is read as latin-1, MovieLens' encoding.
-    Raises DataError, naming file and line, for a file that is missing or empty, a line without a second column, and
-    an id with two names.
+    The separator is the first of `::` (MovieLens' movies.dat), a TAB, `|`, `;` and a comma that is in line 1; the last
+    two follow the rules of CSV, with quotes. A first line whose id is a usual name of an item column (`ITEM_NAMES`) is
+    a header. Text that is not UTF-8 is read as latin-1, MovieLens' encoding.
+    Raises DataError, naming file and line, for a missing or empty file, a line of one column, and an id with two names.
     """
-    try:
+    with naming(Path(path)):
         lines = _lines(path)
         separator = next((s for s in _SEPARATORS if s in lines[0]), None)
         if separator is None:
@@ -62,13 +61,11 @@ def read_names(path: str | Path) -> ItemNames:
             header = number == 1 and item.lower().split(":")[0] in ITEM_NAMES
             if item and not header and names.setdefault(item, name) != name:
                 raise DataError(f"line {number}: item {item} is {name!r}, and was {names[item]!r} before")
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
     return ItemNames(names)
 
 
 def _two_fields(line: str, number: int, separator: str) -> tuple[str, str]:
-    """The first two fields of a line. Raises DataError where there are fewer."""
+    """The first two fields of a line. Raises DataError for fewer."""
     try:
         fields = next(csv.reader([line], delimiter=separator)) if separator in ";," else line.split(separator)
     except csv.Error as error:
@@ -79,21 +76,16 @@ def _two_fields(line: str, number: int, separator: str) -> tuple[str, str]:
 
 
 def read_ids(path: str | Path) -> list[str]:
-    """The ids in a file, one a line, in its order; one that is listed again counts once, and blank lines are skipped.
-
-    Raises DataError for a missing file, and one without ids.
-    """
-    try:
+    """The distinct ids in a file, one a line, in order; blank lines are skipped. Raises DataError without ids."""
+    with naming(Path(path)):
         ids = list(dict.fromkeys(line.strip(" \t") for line in _lines(path) if line.strip()))
         if not ids:
             raise DataError("no ids, expected one a line")
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
     return ids
 
 
 def _lines(path: str | Path) -> list[str]:
-    """The file's lines, unzipped where it is gzipped."""
+    """The lines of a file, gzipped or not."""
     content = whole(Path(path))
     try:
         text = content.decode()

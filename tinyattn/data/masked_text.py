@@ -1,4 +1,4 @@
-"""Masked text: some tokens of a window are to be predicted, most of them hidden (Devlin et al. 2019, section 3.1)."""
+"""Masked text: some tokens of a window are predicted, most of them hidden (Devlin et al. 2019, section 3.1)."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from .texts import TextBatch, TextSampler
 
 @dataclass(kw_only=True)
 class Masking:
-    """What a text becomes before it is read: each token is chosen or not, independently of all others.
+    """How a text is masked: each token is chosen for prediction independently.
 
-    Of the chosen ones most are hidden: [MASK], number V, stands in their place. A random token stands in the place of
-    some, so that no token can be trusted, and some stay, so that seen tokens count. No other tokens are predicted.
-    Raises ValueError for shares that cannot be.
+    Most chosen tokens are hidden, replaced by [MASK], number V. Some are replaced by a random token, so that no token
+    is reliable; the rest stay, so that visible tokens matter. Raises ValueError for invalid shares.
     """
 
     chosen: float = option(
-        0.15, "share of the tokens that are to be predicted (Devlin et al.: .15)", above=0, at_most=1, group="training"
+        0.15, "share of the tokens to predict (Devlin et al.: .15)", above=0, at_most=1, group="training"
     )
     hidden: float = option(
-        0.8, "share of these that [MASK] stands for (Devlin et al.: .8)", at_least=0, at_most=1, group="training"
+        0.8, "share of these that [MASK] replaces (Devlin et al.: .8)", at_least=0, at_most=1, group="training"
     )
     swapped: float = option(
-        0.1, "share of these that a random token stands for (Devlin et al.: .1); the others are left as they are",
+        0.1, "share of these that a random token replaces (Devlin et al.: .1); the others stay",
         at_least=0, at_most=1, group="training",
     )  # fmt: skip
 
@@ -37,7 +36,7 @@ class Masking:
             raise ValueError(f"hidden {self.hidden} and swapped {self.swapped} are more than 1 together")
 
     def masked(self, ids: np.ndarray, n_tokens: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """The tokens read, and which were chosen: one at least. Shapes: ids (B, n) in 0..V-1 -> (B, n), (B, n)."""
+        """The masked tokens, and which were chosen, at least one. Shapes: ids (B, n) in 0..V-1 -> (B, n), (B, n)."""
         chosen, fate = rng.random(ids.shape) < self.chosen, rng.random(ids.shape)
         if not chosen.any():
             chosen.flat[rng.integers(ids.size)] = True
@@ -46,23 +45,20 @@ class Masking:
         return np.where(chosen, read, ids), chosen
 
     def seen_where_chosen(self, ids: np.ndarray, n_tokens: int) -> np.ndarray:
-        """P(the token read | the token, and that it was chosen). Shapes: ids (...) in 0..V -> (..., V)."""
+        """P(token read | token, chosen). Shapes: ids (...) in 0..V -> (..., V)."""
         same = ids[..., None] == np.arange(n_tokens)
         left = max(0.0, 1 - self.hidden - self.swapped)
         return np.where((ids == n_tokens)[..., None], self.hidden, self.swapped / n_tokens + left * same)
 
     def seen(self, ids: np.ndarray, n_tokens: int) -> np.ndarray:
-        """P(the token read | the token). Shapes: ids (...) in 0..V -> (..., V)."""
+        """P(token read | token). Shapes: ids (...) in 0..V -> (..., V)."""
         same = ids[..., None] == np.arange(n_tokens)
         return (1 - self.chosen) * same + self.chosen * self.seen_where_chosen(ids, n_tokens)
 
 
 @dataclass(frozen=True)
 class MaskedTextSampler(TextSampler):
-    """The windows of `TextSampler`, masked anew at every step: `targets` are the tokens that stood there.
-
-    Weights are 1 where a token was chosen, and 0 elsewhere. A text of one token is enough: nothing has to follow it.
-    """
+    """The windows of `TextSampler`, masked anew at every step; `targets` are original tokens, weight 1 if chosen."""
 
     n_tokens: int = field(kw_only=True)
     masking: Masking = field(kw_only=True)
@@ -70,17 +66,11 @@ class MaskedTextSampler(TextSampler):
     ahead = 0
 
     def batch(self, step: int) -> TextBatch:
-        """The batch of `step`; steps are counted from 0, through all epochs."""
         return self._masked(super().batch(step), Stream.MASKING, step)
 
     def whole(self) -> TextBatch:
-        """All of the text, each token once, in windows side by side; masked in one way, which is the seed's."""
-        last = len(self.tokens) - self.width
-        begins = np.append(np.arange(0, last, self.width), last)
-        batch = self._of(begins, np.arange(len(begins)))
-        counted = np.append(0, begins[:-1] + self.width)                 # tokens before these are the others'
-        places = begins[:, None] + np.arange(self.width)
-        return self._masked(batch._replace(weight=batch.weight * (places >= counted[:, None])), Stream.VALIDATION)
+        """The whole text, each token once, in adjacent windows; the mask depends on the seed alone."""
+        return self._masked(self._covering(len(self.tokens) - self.width, self.width), Stream.VALIDATION)
 
     def _masked(self, batch: TextBatch, stream: Stream, *counters: int) -> TextBatch:
         read, chosen = self.masking.masked(batch.ids, self.n_tokens, generator(self.seed, stream, *counters))

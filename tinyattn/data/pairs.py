@@ -1,4 +1,4 @@
-"""Pairs of strings, one to read and one to write: read, split, put into numbers, batch."""
+"""Pairs of strings, one to read and one to write: read, split, encode, batch."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ import numpy as np
 
 from ..backend import Array, transfer
 from ..terminal import shortened
-from .epochs import rows_of_step, steps_of
 from .fields import DataError
 from .parts import Parts, tenths
 from .read import read_text
-from .slices import cut
+from .slices import cut, rows_of_step, steps_of
 from .vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """String i of `sources` becomes string i of `targets`. Raises ValueError for an empty one, and for no pairs."""
+    """String i of `sources` becomes string i of `targets`. Raises ValueError for an empty string, and for no pairs."""
 
     sources: tuple[str, ...]
     targets: tuple[str, ...]
@@ -36,8 +35,8 @@ class Pairs:
             raise ValueError("there are no pairs")
         for number, (source, target) in enumerate(zip(self.sources, self.targets, strict=True), start=1):
             if not source or not target:
-                found = f"pair {number} is {shortened(source)!r}, {shortened(target)!r}"
-                raise ValueError(f"{found}: expected two strings that are not empty")
+                pair = f"{shortened(source)!r}, {shortened(target)!r}"
+                raise ValueError(f"pair {number} is {pair}: expected two strings that are not empty")
 
     @classmethod
     def of(cls, data: Any) -> Self:
@@ -52,21 +51,17 @@ class Pairs:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The number of pairs."""
         return {"pairs": len(self)}
 
     def fingerprint(self) -> str:
-        """A digest of all strings in their order."""
+        """A digest of all strings, in order."""
         digest = hashlib.sha256()
         for text in (*self.sources, *self.targets):
             digest.update(text.encode() + b"\0")
         return digest.hexdigest()[:16]
 
     def split(self) -> Parts:
-        """A tenth of the sources for validation and a tenth for testing: a source stands in one part only.
-
-        Raises ValueError where there are fewer than three sources.
-        """
+        """Parts by source, a tenth each for validation and testing. Raises ValueError for fewer than three sources."""
         sources = sorted(set(self.sources))
         part_of = {sources[i]: part for part, rows in enumerate(tenths(len(sources), "sources")) for i in rows.tolist()}
         parts: list[list[tuple[str, str]]] = [[], [], []]
@@ -85,8 +80,8 @@ def read_pairs(path: str | Path) -> Pairs:
     for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
         fields = line.removesuffix("\r").split("\t")
         if len(fields) != 2 or not all(fields):
-            found = f"{path}: line {number} is {shortened(line)!r}"
-            raise DataError(f"{found}, expected a string, a TAB, and what it becomes")
+            line = shortened(line)
+            raise DataError(f"{path}: line {number} is {line!r}, expected a string, a TAB, and what it becomes")
         pairs.append(fields)
     return Pairs.of(pairs)
 
@@ -97,7 +92,7 @@ def characters(texts: Iterable[str]) -> Vocabulary:
 
 
 def numbers_of(text: str, vocabulary: Vocabulary) -> np.ndarray:
-    """(n,): the numbers of a text's characters. Raises ValueError for an empty text, and names an unknown character."""
+    """(n,): the numbers of a text's characters. Raises ValueError for an empty text and an unknown character."""
     if not text:
         raise ValueError("the text is empty: expected at least one character")
     try:
@@ -105,38 +100,33 @@ def numbers_of(text: str, vocabulary: Vocabulary) -> np.ndarray:
     except ValueError:
         unknown = next(c for c in text if not vocabulary.numbers_or_zero(np.array([c]))[0])
         known = shortened("".join(vocabulary.ids), 200)
-        found = f"character {unknown!r} of {shortened(text)!r} is unknown"
-        raise ValueError(f"{found}: the known ones are {known!r}") from None
+        text = shortened(text)
+        raise ValueError(f"character {unknown!r} of {text!r} is unknown: the known ones are {known!r}") from None
 
 
 class NumberedPairs(NamedTuple):
-    """Pairs in numbers: an array of character numbers, 1, 2, 3, ..., a string."""
+    """Encoded pairs: for each string an array of character numbers, 1, 2, 3, ..."""
 
     sources: list[np.ndarray]
     targets: list[np.ndarray]
 
 
 class PairBatch(NamedTuple):
-    """Row b is one pair. 0 begins and ends a string that is written, and fills up rows on the right.
-
-    The target is written a character at a time, each from those before it: where `written` has 0, a, b, c, `targets`
-    have a, b, c, 0.
-    """
+    """Row b is one pair, padded with 0 on the right. Where `written` has 0, a, b, c, `targets` have a, b, c, 0."""
 
     source: Array             # (B, m) character numbers, 0 for none
     lengths: Array            # (B,) of the sources
     written: Array            # (B, n) 0, then the target
     targets: Array            # (B, n) the target, then 0
     weight: Array             # (B, n) 1.0 at the target and the 0 that ends it, 0.0 after that
-    rows: Array               # (B,) whose each row is
+    rows: Array               # (B,) numbers of the pairs, which select dropout masks
 
     @property
     def total(self) -> float:
-        """What the loss is a mean over: characters that are written, with the ends."""
         return float(np.sum(self.weight))
 
     def slices(self, tokens: int) -> list[PairBatch]:
-        """The rows in slices of about `tokens` characters, read and written, of pairs that are about as long."""
+        """The rows, by length, in slices of about `tokens` characters, read and written."""
         written = np.sum(self.weight, axis=1).astype(np.int64)
         return [self._take(rows, written) for rows in cut(self.lengths + written, tokens)]
 
@@ -148,12 +138,11 @@ class PairBatch(NamedTuple):
         )  # fmt: skip
 
     def to(self, xp: Any) -> PairBatch:
-        """The batch as arrays of the module `xp`, sent in one transfer."""
         return PairBatch(*transfer(self, xp))
 
 
 def pair_batch(sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], rows: np.ndarray) -> PairBatch:
-    """A batch of pairs in numbers. Shapes: sources and targets B of (length,), rows (B,)."""
+    """A batch of encoded pairs. Shapes: sources and targets B of (length,), rows (B,)."""
     source, lengths = filled(sources)
     target, written = filled([np.append(target, 0) for target in targets])
     weight = (np.arange(target.shape[1]) < written[:, None]).astype(np.float32)
@@ -162,7 +151,7 @@ def pair_batch(sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], row
 
 
 def filled(strings: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Strings of numbers as one array, filled up with 0 on the right. -> (B, longest), lengths (B,)."""
+    """Encoded strings as one array, padded with 0 on the right. -> (B, longest), lengths (B,)."""
     lengths = np.array([len(string) for string in strings])
     ids = np.zeros((len(strings), int(lengths.max())), dtype=np.int64)
     ids[np.arange(ids.shape[1]) < lengths[:, None]] = np.concatenate(strings)
@@ -179,15 +168,12 @@ class PairSampler:
 
     @property
     def steps(self) -> int:
-        """Batches an epoch."""
         return steps_of(len(self.pairs.sources), self.batch_size)
 
     def batch(self, step: int) -> PairBatch:
-        """The batch of `step`; steps are counted from 0, through all epochs."""
         return self.of(rows_of_step(len(self.pairs.sources), self.steps, self.seed, step))
 
     def whole(self) -> PairBatch:
-        """All pairs in one batch."""
         return self.of(np.arange(len(self.pairs.sources)))
 
     def of(self, rows: np.ndarray) -> PairBatch:

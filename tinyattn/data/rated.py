@@ -1,4 +1,4 @@
-"""Ratings as a model reads them: who, what, when, and what else the user has rated; training batches of them."""
+"""Ratings as a model reads them: user, item, time, and the user's other items; training batches of them."""
 
 from __future__ import annotations
 
@@ -8,34 +8,32 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import Array, transfer
-from .epochs import rows_of_step, steps_of
-from .interactions import Interactions
+from .interactions import Interactions, offsets_of
+from .slices import rows_of_step, steps_of
 
 
 class RatingBatch(NamedTuple):
-    """Row b is one rating. `seen` has the items that each distinct user has rated, one user after another."""
+    """Row b is one rating. `seen` has the items that each distinct user has rated, user by user."""
 
     users: Array              # (B,) user numbers, 0 = unknown
     items: Array              # (B,) item numbers
     bins: Array               # (B,) item number · bins + the number of the rating's period
     dev: Array                # (B,) sign(t - t̄) |t - t̄|^β, with the time t in days and its mean t̄ of the user
-    ratings: Array            # (B,) the ratings; 0 where they are to be predicted
-    place: Array              # (B,) which of the U distinct users, from 0
+    ratings: Array            # (B,) the ratings, or 0 in prediction
+    place: Array              # (B,) index of the user among the U distinct ones
     begins: Array             # (U,) where each distinct user's items begin in `seen`
     seen: Array               # (M,) item numbers
 
     @property
     def rows(self) -> Array:
-        """(B,): whose each row is."""
         return self.users
 
     @property
     def total(self) -> float:
-        """What the loss is a mean over: the number of ratings."""
         return float(len(self.users))
 
     def slices(self, tokens: int) -> list[RatingBatch]:
-        """Slices of about `tokens` ratings, the users of each together, so that few users are in two slices."""
+        """Slices of about `tokens` ratings, sorted by user, so that few users are in two slices."""
         order = np.argsort(self.place, kind="stable")
         return [self._take(rows) for rows in np.array_split(order, -(-len(order) // tokens))]
 
@@ -47,12 +45,11 @@ class RatingBatch(NamedTuple):
         return RatingBatch(users, items, bins, dev, ratings, place, begins, seen)
 
     def to(self, xp: Any) -> RatingBatch:
-        """The batch as arrays of the module `xp`, sent in one transfer."""
         return RatingBatch(*transfer(list(self), xp))
 
 
 def lists(flat: np.ndarray, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """flat[begin[0]:end[0]], flat[begin[1]:end[1]], ... joined: -> where each begins in it, and all of it."""
+    """Joins flat[begin[0]:end[0]], flat[begin[1]:end[1]], ... -> where each begins in the result, and the result."""
     length = end - begin
     begins = np.cumsum(length) - length
     return begins, flat[np.repeat(begin - begins, length) + np.arange(int(np.sum(length)))]
@@ -60,10 +57,10 @@ def lists(flat: np.ndarray, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndar
 
 @dataclass(frozen=True)
 class Rated:
-    """What a model keeps of its training ratings beside its parameters.
+    """The part of its training ratings that a model keeps beside its parameters.
 
-    Times are in the data's own unit, of which a day has `day`. N(u), the items that user u has rated, holds an item
-    twice that was rated twice; for a user without ratings it holds 0, padding.
+    Times are in the data's unit, of which a day has `day`. N(u), the items that user u has rated, has an item as often
+    as u rated it; for a user without ratings it holds 0, padding.
     """
 
     scale: np.ndarray         # (3,) mean, least and greatest rating
@@ -75,18 +72,15 @@ class Rated:
     @classmethod
     def of(cls, data: Interactions) -> Rated:
         """Of interactions with ratings and times."""
-        assert data.ratings is not None
-        assert data.times is not None
+        ratings, times = data.rated
         counts = np.concatenate([[0], data.lengths])
         kept = np.maximum(counts, 1)
         seen = np.zeros(int(np.sum(kept)), dtype=np.int64)
         seen[np.repeat(counts > 0, kept)] = data.flat
-        times, scale = data.times.astype(np.float64), (np.mean(data.ratings), *np.percentile(data.ratings, [0, 100]))
-        owner = np.repeat(np.arange(1, data.n_users + 1), data.lengths)
-        origin = float(np.min(times))          # means of small numbers: seconds since 1970, summed, would lose digits
-        means = np.bincount(owner, times - origin, minlength=len(counts)) / kept + origin * (counts > 0)
-        span = np.array([origin, np.max(times)])
-        return cls(np.array(scale), span, means, np.concatenate([[0], np.cumsum(kept)]), seen)
+        times, scale = times.astype(np.float64), (np.mean(ratings), *np.percentile(ratings, [0, 100]))
+        origin = float(np.min(times))          # subtracted: sums of seconds since 1970 would lose digits
+        means = np.bincount(data.owner + 1, times - origin, minlength=len(counts)) / kept + origin * (counts > 0)
+        return cls(np.array(scale), np.array([origin, np.max(times)]), means, offsets_of(kept), seen)
 
     def batch(
         self,
@@ -99,18 +93,15 @@ class Rated:
         beta: float,
         day: float,
     ) -> RatingBatch:
-        """The batch of these ratings, or of ratings to predict. A time outside of the span is in its first or last bin.
-
-        Shapes: all (B,), user and item numbers, times.
-        """
+        """A batch of ratings (B,), or for prediction without them; times outside the span are in the nearest bin."""
         distinct, place = np.unique(users, return_inverse=True)
         begins, seen = lists(self.seen, self.offsets[distinct], self.offsets[distinct + 1])
         away = (times - self.means[users]) / day
         dev = np.sign(away) * np.abs(away) ** beta
         first, last = self.span.tolist()
         period = np.clip((times - first) / max(last - first, 1e-9) * bins, 0, bins - 1).astype(np.int64)
-        given = np.zeros(len(users)) if ratings is None else ratings
-        real = (dev.astype(np.float32), given.astype(np.float32))
+        ratings = np.zeros(len(users)) if ratings is None else ratings
+        real = (dev.astype(np.float32), ratings.astype(np.float32))
         return RatingBatch(users, items, items * bins + period, *real, place, begins, seen)
 
 
@@ -126,18 +117,14 @@ class RatingSampler:
 
     @property
     def steps(self) -> int:
-        """Batches an epoch."""
         return steps_of(len(self.data), self.batch_size)
 
     def batch(self, step: int) -> RatingBatch:
-        """The batch of `step`; steps are counted from 0, through all epochs."""
         return self.of(rows_of_step(len(self.data), self.steps, self.seed, step))
 
     def of(self, rows: np.ndarray) -> RatingBatch:
         """The batch of these ratings, counted from 0 in the order of the data."""
-        data = self.data
-        assert data.ratings is not None
-        assert data.times is not None
-        users = np.searchsorted(data.offsets, rows, side="right")        # the first user that begins after the row
-        items = data.flat[rows].astype(np.int64)
-        return self.rated.batch(users, items, data.times[rows], data.ratings[rows], **self.how)
+        ratings, times = self.data.rated
+        users = np.searchsorted(self.data.offsets, rows, side="right")   # user numbers are counted from 1
+        items = self.data.flat[rows].astype(np.int64)
+        return self.rated.batch(users, items, times[rows], ratings[rows], **self.how)

@@ -1,4 +1,4 @@
-"""Splits of explicit ratings: which are learned from, which choose the epoch, and which are predicted once."""
+"""Splits of explicit ratings into training, validation and test."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from functools import cached_property
 import numpy as np
 
 from ..random import Stream, generator
-from .interactions import Interactions
+from .interactions import Interactions, offsets_of
 
 TRAIN, VALID, TEST = 0, 1, 2
-SHARE = 0.1              # of the ratings, to validate on, and again to test on
+SHARE = 0.1              # of the ratings for validation, and for testing
 
 
 @dataclass(frozen=True)
@@ -41,28 +41,24 @@ class RatingSplit:
 
     def _of(self, part: int) -> Interactions:
         data, keep = self.data, self.part == part
-        assert data.ratings is not None
-        assert data.times is not None
-        owner = np.repeat(np.arange(data.n_users), data.lengths)[keep]
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=data.n_users))])
-        kept = (data.flat[keep], data.times[keep], data.ratings[keep])
-        return replace(data, offsets=offsets, **dict(zip(("flat", "times", "ratings"), kept, strict=True)))
+        (ratings, times), owner = data.rated, data.owner[keep]
+        offsets = offsets_of(np.bincount(owner, minlength=data.n_users))
+        return replace(data, offsets=offsets, flat=data.flat[keep], times=times[keep], ratings=ratings[keep])
 
 
 def by_user(data: Interactions, seed: int = 0) -> np.ndarray:
-    """(N,): how late each rating comes among its user's own, 0 to 1. The newest of every user are predicted."""
+    """(N,): rank of each rating among its user's, by time, 0 to 1. The newest of every user are predicted."""
     place = np.arange(len(data)) - np.repeat(data.offsets[:-1], data.lengths)
     return (place + 1) / np.repeat(data.lengths, data.lengths)
 
 
 def by_time(data: Interactions, seed: int = 0) -> np.ndarray:
-    """(N,): how late each rating comes among all. What came after one moment is predicted, as in real use."""
-    assert data.times is not None
-    return _places(np.argsort(data.times, kind="stable"))
+    """(N,): rank of each rating among all, by time, 0 to 1. Ratings after one moment are predicted, as in real use."""
+    return _places(np.argsort(data.rated[1], kind="stable"))
 
 
 def at_random(data: Interactions, seed: int = 0) -> np.ndarray:
-    """(N,): a random order. A model then knows of each user's future: most published numbers are measured so."""
+    """(N,): a random order. Models then know each user's future, as in most published measurements."""
     return _places(generator(seed, Stream.RATINGS).permutation(len(data)))
 
 
@@ -76,11 +72,10 @@ RATING_SPLITS: dict[str, Callable[..., np.ndarray]] = {"user": by_user, "time": 
 
 
 def split_ratings(data: Interactions, by: str = "user", share: float = SHARE, seed: int = 0) -> RatingSplit:
-    """The last `share` of the order `by`, a key of RATING_SPLITS, is tested on, as much before it validated on.
+    """The last `share` in the order `by`, a key of RATING_SPLITS, is for testing, as much before it for validation.
 
-    By "user" these are shares of each user's own ratings, and the newest one is always tested on: users with fewer than
-    1 / `share` ratings have more than `share` in the test part, and perhaps none to validate on. Only "random" draws by
-    `seed`.
+    By "user", the shares are of each user's ratings, and the newest is always for testing: users with fewer than
+    1 / `share` ratings have a larger share in testing, and perhaps none in validation. Only "random" uses `seed`.
     Raises ValueError for data without ratings or times, an unknown `by`, and where a part would be empty.
     """
     refuse_unrated(data)

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .fields import DataError, chunks_of_lines, lines_in
+from .fields import DataError, chunks_of_lines, lines_in, naming
 from .formats import FORMATS, JsonLines, described, detect
 from .interactions import Interactions
 
 _PIECE = 1 << 20          # bytes read at a time: arrays made from them stay in a core's cache
-LONGEST_TEXT = 1 << 28    # bytes of a text, or a list, that is read whole: a small gzip file may hold any number
+LONGEST_TEXT = 1 << 28    # bytes of a text or a list, which are read whole: a small gzip file may hold any number
 _MARK = "\ufeff".encode()  # a byte order mark in UTF-8
 
 
@@ -25,16 +25,16 @@ def read(
 
     The format is detected from the first lines (see `FORMATS`), unless `format` names it. `columns` describes any other
     table: a template of a line that shows the separator, such as `user;item;-;time`, or the names in its header,
-    such as `user=client,item=sku,time=when`. Rows with a time are sorted by it, stably; otherwise the file's order is
-    kept. Ids stay as they are, integers or strings. With `ratings`, these are read as well, and times are asked for.
+    such as `user=client,item=sku,time=when`. Rows are sorted by time, stably; without times the file's order is kept.
+    With `ratings`, these are read as well, and times are required.
 
     Raises DataError, naming the file and the line, for a file that is missing, empty, truncated, ragged, not text, or
-    of no known format; with `ratings`, for one without a column of ratings or of times, or a rating that is no number.
+    of no known format; with `ratings`, where ratings or times are missing, or a rating is no number.
     """
     path = Path(path)
     if format is not None and format not in FORMATS:
         raise DataError(f"unknown format {format!r}, expected one of {', '.join(FORMATS)}")
-    try:
+    with naming(path):
         head = _head(path)
         if format is not None and columns is not None:
             raise DataError(f"format is {format} and columns are {columns!r}, expected one of them")
@@ -42,30 +42,22 @@ def read(
         if ratings:
             _refuse_unrated(reader)
         table = reader.read(_lines(path), ratings)
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
-    found = Interactions.from_numbered(table.users, table.items, table.times, name, table.ratings)
-    found.notes["columns"] = reader.columns_read()
-    return found
+    data = Interactions.from_numbered(table.users, table.items, table.times, name, table.ratings)
+    data.notes["columns"] = reader.columns_read()
+    return data
 
 
 def read_text(path: str | Path) -> str:
-    """The text in the file at `path`, unzipped where it is gzipped, with one line end at its end.
-
-    Raises DataError, naming the file, for a file that is missing, empty, truncated, or not UTF-8 text.
-    """
-    path = Path(path)
-    try:
-        text = whole(path).replace(b"\r\n", b"\n").rstrip()
+    """The text in a file, gzipped or not, with one line end at its end. Raises DataError, naming the file."""
+    with naming(Path(path)):
+        text = whole(Path(path)).replace(b"\r\n", b"\n").rstrip()
         if not text:
             raise DataError("empty")
         return _utf8(text + b"\n")
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
 
 
 def _refuse_unrated(reader: Any) -> None:
-    """JSON lines are asked one by one; a table has its columns in one place; sequences have neither."""
+    """Raise DataError for a table without ratings or times, and for sequences; JSON lines are checked one by one."""
     lacking = [what for what in ("rating", "time") if getattr(reader, what, None) is None]
     if lacking and not isinstance(reader, JsonLines):
         raise DataError(
@@ -86,7 +78,7 @@ def _head(path: Path) -> list[str]:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file to read its bytes. DataError for a missing or irregular file: a pipe may never end."""
+    """Open a file to read its bytes. Raises DataError for a missing or irregular file: a pipe may never end."""
     try:
         kind = path.stat().st_mode
         if stat.S_ISDIR(kind):
@@ -101,10 +93,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def pieces(path: Path, size: int = _PIECE) -> Iterator[bytes]:
-    """The file's content without a byte order mark; unzipped where its first two bytes are gzip's.
-
-    Raises DataError where it cannot be read, or has a byte 0, which no text has.
-    """
+    """The file's content, unzipped, without a byte order mark. Raises DataError if unreadable, or with a byte 0."""
     with open_regular(path) as file:
         try:
             zipped = file.read(2) == b"\x1f\x8b"
@@ -123,7 +112,7 @@ def pieces(path: Path, size: int = _PIECE) -> Iterator[bytes]:
 
 
 def _kind(start: bytes) -> str:
-    """Formats that are no text, by their first bytes."""
+    """The error for a file that is no text, by its first bytes."""
     known = {b"PK\x03\x04": "a zip archive", b"BZh": "compressed by bzip2", b"\xfd7zXZ": "compressed by xz",
              b"PAR1": "Parquet", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}  # fmt: skip
     what = next((what for begin, what in known.items() if start.startswith(begin)), "")
@@ -131,20 +120,19 @@ def _kind(start: bytes) -> str:
 
 
 def whole(path: Path) -> bytes:
-    """All of the content that `pieces` yields. Raises DataError where it is more than LONGEST_TEXT bytes."""
-    found, length = [], 0
+    """The content that `pieces` yields. Raises DataError for more than LONGEST_TEXT bytes."""
+    content = bytearray()
     for piece in pieces(path):
-        length += len(piece)
-        if length > LONGEST_TEXT:
+        content += piece
+        if len(content) > LONGEST_TEXT:
             raise DataError(f"more than {LONGEST_TEXT:,} bytes of text")
-        found.append(piece)
-    return b"".join(found)
+    return bytes(content)
 
 
 def _lines(path: Path, size: int = _PIECE) -> Iterator[bytes]:
-    """The file's lines, several a chunk, without blank ones at its end.
+    """The file's lines, in chunks, without blank ones at the end.
 
-    Raises DataError where they are not UTF-8 text, or a carriage return or a byte order mark stands where none belongs.
+    Raises DataError where they are not UTF-8 text, or contain a carriage return or a byte order mark.
     """
     blank, line = b"", 1
     for chunk in chunks_of_lines(pieces(path, size)):

@@ -15,8 +15,7 @@ class Seen:
 
     def __init__(self, data: Interactions) -> None:
         self._size = data.n_items + 1
-        owner = np.repeat(np.arange(data.n_users), data.lengths)
-        self._keys = distinct(owner * self._size + data.flat)
+        self._keys = distinct(data.owner * self._size + data.flat)
         self.counts = np.bincount(self._keys // self._size, minlength=data.n_users)     # distinct items a user
 
     def has(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
@@ -26,8 +25,8 @@ class Seen:
         return self._keys[place] == keys
 
     def any_without(self, users: np.ndarray, items: np.ndarray) -> bool:
-        """Is there one among `users` who has had all of `items`, which are distinct?"""
-        may = users[self.counts[users] >= len(items)]                # few: the others cannot have had so many
+        """Has one of `users` had all of `items`, which are distinct?"""
+        may = users[self.counts[users] >= len(items)]                # few: the others have not had so many
         return bool(np.any(np.all(self.has(may[:, None], items), axis=1)))
 
     def draw_unseen(
@@ -35,8 +34,7 @@ class Seen:
     ) -> np.ndarray:
         """For each entry of `users` an item that this user has not had, by rejection sampling.
 
-        `draw` gives so many items; None is uniform over the catalogue. Every user must have an item left among those
-        that it gives; otherwise this never ends.
+        `draw(n)` returns n items, by default uniform over the catalogue. A user who has had all of them never ends it.
         """
         drawn = np.zeros(users.shape, dtype=np.int64)
         places = np.arange(len(users))

@@ -1,4 +1,4 @@
-"""Cut rows of uneven length into slices of about equal work, each as wide as its own longest row."""
+"""The rows of each batch, in a random order for each epoch, and slices of rows of uneven length."""
 
 from __future__ import annotations
 
@@ -6,22 +6,34 @@ from itertools import pairwise
 
 import numpy as np
 
-SLICE_COST = 250         # one more slice takes as long as computing so many positions of padding
+from ..random import Stream, generator
+
+SLICE_COST = 250         # positions of padding that take as long to compute as one more slice
+
+
+def steps_of(n: int, batch_size: int) -> int:
+    """Batches an epoch of n rows: sizes differ by at most one, and are at least `batch_size`, unless n is smaller."""
+    return max(1, n // batch_size)
+
+
+def rows_of_step(rows: int | np.ndarray, steps: int, seed: int, step: int) -> np.ndarray:
+    """The rows of the batch of `step`, counted through all epochs of `steps`; an int `rows` is 0 to rows - 1."""
+    epoch, part = divmod(step, steps)
+    return np.array_split(generator(seed, Stream.SHUFFLE, epoch).permutation(rows), steps)[part]
 
 
 def cut(lengths: np.ndarray, tokens: int) -> list[np.ndarray]:
     """Row numbers, longest first, in the fewest slices of equally many tokens, about `tokens` or fewer each.
 
-    A slice is as wide as its longest row. It is cut again, at the place that saves most padding, as long as a cut saves
-    more than SLICE_COST.
+    A slice is padded to its longest row. It is cut again where that saves most padding, if more than SLICE_COST.
     """
     order = np.argsort(-lengths, kind="stable")
     lengths = lengths[order]
     before = np.cumsum(lengths) - lengths                            # tokens ahead of each row
     total = int(np.sum(lengths))
-    pieces = before * -(-total // tokens) // total                   # which slice a row begins in
+    pieces = before * -(-total // tokens) // total                   # the slice in which a row begins
     begins = [0, *(np.flatnonzero(np.diff(pieces)) + 1).tolist(), len(lengths)]
-    found = []
+    slices = []
     todo = list(pairwise(begins))[::-1]
     while todo:
         begin, end = todo.pop()
@@ -30,5 +42,5 @@ def cut(lengths: np.ndarray, tokens: int) -> list[np.ndarray]:
             at = begin + 1 + int(np.argmax(saved))
             todo += [(at, end), (begin, at)]
         else:
-            found.append(order[begin:end])
-    return found
+            slices.append(order[begin:end])
+    return slices

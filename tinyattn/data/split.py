@@ -1,7 +1,7 @@
-"""Splits: of each evaluated user one item is for testing, the one before it for validation, the others for training.
+"""Splits: for each evaluated user one item is for testing, the one before it for validation, the others for training.
 
-    leave-one-out    the test item is the user's last (Kang & McAuley 2018): what others did later is trained on
-    time             the test item is the user's first after one moment for all: nothing after it is trained on
+    leave-one-out    the test item is the user's last (Kang & McAuley 2018); later items of others are trained on
+    time             the test item is the user's first after one moment for all; nothing later is trained on
 """
 
 from __future__ import annotations
@@ -13,18 +13,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..random import Stream, generator
-from .interactions import Interactions
+from .interactions import Interactions, offsets_of
 
 
 @dataclass(frozen=True)
 class Split:
-    """The data, and who is tested. Users whose targets are 0 are only trained on.
+    """The data, and the targets of each user. Users with targets 0 have too few interactions: they only train."""
 
-    These are users with fewer than three interactions; of a split by time all who have not two up to its moment, and
-    one after it.
-    """
-
-    data: Interactions        # all that the split uses: of each evaluated user, the test item is the last
+    data: Interactions        # all that the split uses: the last item of each evaluated user is the test item
     train: Interactions       # all but the last two of each evaluated user
     valid: np.ndarray         # (n_users,) item numbers, 0 = none
     test: np.ndarray          # (n_users,) item numbers, 0 = none
@@ -37,14 +33,14 @@ class Split:
     @property
     def tested(self) -> str:
         """The tested part, in words."""
-        repeats = self.repeats                              # which looks at all interactions
+        repeats = self.repeats                              # slow: reads all interactions
         again = f" ({repeats:,} of them on an item that they had before)" if repeats else ""
         return f"{len(self.evaluated):,} users{again}"
 
     @property
     def repeats(self) -> int:
-        """How many users had the test item before: it is then ranked among items that they never had."""
-        owner = np.repeat(np.arange(self.data.n_users), self.data.lengths)
+        """The number of users who had the test item before: it is then ranked among items that they never had."""
+        owner = self.data.owner
         times = np.bincount(owner[self.data.flat == self.test[owner]], minlength=self.data.n_users)
         return int(np.sum(times[self.evaluated] > 1))
 
@@ -54,10 +50,7 @@ class Split:
         return [self.data.sequence(u)[:-drop] for u in users.tolist()]
 
     def sample(self, count: int, seed: int = 0) -> Split:
-        """The same data, with targets for `count` users only, drawn by `seed`: the same ones at every call.
-
-        Raises ValueError where fewer users have targets.
-        """
+        """The same data, with targets for `count` users only, drawn by `seed`. Raises ValueError for too few users."""
         users = self.evaluated
         if count > len(users):
             raise ValueError(f"{count:,} users were asked for, but only {len(users):,} have an item to validate on")
@@ -78,22 +71,20 @@ def leave_one_out(data: Interactions) -> Split:
 
 
 def by_time(data: Interactions, share: float = 0.9) -> Split:
-    """Split at the moment T that `share` of all interactions do not come after.
+    """Split at the moment T up to which `share` of all interactions take place.
 
-    Of users with an interaction after T, and two or more up to T, the first one after T is the test item, and the last
-    one up to T the validation item. Everything else up to T is for training, also that of other users; what comes
-    after T is otherwise not used, so no model is trained on, or chosen by, what happened after T. This is the split at
-    one point of time with the first item as the target and the last training item for validation, of those that Gusak
-    et al. (2025, Time to Split) compare, with their share. No model knows an item that is new after T.
+    Users with an interaction after T, and two or more up to T, are evaluated: the first one after T is the test item,
+    the last one up to T the validation item. Everything else up to T, of all users, is for training; later items are
+    not used. Of the splits that Gusak et al. (2025, Time to Split) compare, this one has a global moment, the first
+    item as target and the last training item for validation; the share is theirs. No model knows items new after T.
 
     Raises ValueError for data without times, and where no user has interactions on both sides.
     """
     if data.times is None:
         raise ValueError("a split by time needs times, and these interactions have none; leave-one-out needs none")
     moment = np.sort(data.times)[max(0, math.ceil(share * len(data)) - 1)]
-    owner = np.repeat(np.arange(data.n_users), data.lengths)
     early = data.times <= moment
-    before = np.bincount(owner[early], minlength=data.n_users)
+    before = np.bincount(data.owner[early], minlength=data.n_users)
     evaluated = (before >= 2) & (data.lengths > before)
     if not np.any(evaluated):
         raise ValueError(
@@ -102,7 +93,7 @@ def by_time(data: Interactions, share: float = 0.9) -> Split:
         )
     used = early.copy()
     used[(data.offsets[:-1] + before)[evaluated]] = True             # the first one after T
-    offsets = np.concatenate([[0], np.cumsum(before + evaluated)])
+    offsets = offsets_of(before + evaluated)
     return _last_two_apart(replace(data, flat=data.flat[used], offsets=offsets, times=data.times[used]), evaluated)
 
 
@@ -110,12 +101,9 @@ SPLITS: dict[str, Callable[[Interactions], Split]] = {"leave-one-out": leave_one
 
 
 def _last_two_apart(data: Interactions, long: np.ndarray) -> Split:
-    """The last item of each user in `long` (n_users,), boolean, is for testing, the one before for validation."""
+    """For users in `long` (n_users,), boolean, the last item is for testing, the one before for validation."""
     ends = data.offsets[1:]
     keep = np.ones(len(data), dtype=bool)
     keep[ends[long] - 1] = keep[ends[long] - 2] = False
-    offsets = np.concatenate([[0], np.cumsum(data.lengths - 2 * long)])
-    train = Interactions(data.flat[keep], offsets, data.items, data.users)
-    valid = np.where(long, data.flat[ends - 2], 0)
-    test = np.where(long, data.flat[ends - 1], 0)
-    return Split(data, train, valid, test)
+    train = Interactions(data.flat[keep], offsets_of(data.lengths - 2 * long), data.items, data.users)
+    return Split(data, train, np.where(long, data.flat[ends - 2], 0), np.where(long, data.flat[ends - 1], 0))

@@ -1,4 +1,4 @@
-"""Text: split, put into numbers, cut into windows."""
+"""Text: split, encode, cut into windows."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy as np
 
 from ..backend import Array, transfer
 from ..random import Stream, generator
-from .epochs import rows_of_step, steps_of
 from .parts import Parts
-from .slices import cut
+from .slices import cut, rows_of_step, steps_of
 
 SHORTEST = 20            # characters of a text that can be split: its last tenth has two
 
@@ -31,7 +30,7 @@ class Text:
 
     @classmethod
     def of(cls, data: Any) -> Self:
-        """A text as it is, or a string."""
+        """A text, or a string."""
         return data if isinstance(data, cls) else cls(data)
 
     def __len__(self) -> int:
@@ -39,18 +38,13 @@ class Text:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Numbers of characters, and of different ones."""
         return {"characters": len(self), "different ones": len(set(self.text))}
 
     def fingerprint(self) -> str:
-        """A digest of the text."""
         return hashlib.sha256(self.text.encode()).hexdigest()[:16]
 
     def split(self) -> Parts:
-        """The first eight tenths to learn from, then a tenth for validation and one for testing.
-
-        Raises ValueError for a text of fewer than SHORTEST characters.
-        """
+        """Eight tenths for training, then one for validation and one for testing. Raises ValueError below SHORTEST."""
         n = len(self)
         if n < SHORTEST:
             raise ValueError(f"the text has {n} characters, expected at least {SHORTEST}: two tenths are held back")
@@ -59,36 +53,33 @@ class Text:
 
 
 class TextBatch(NamedTuple):
-    """Row b is a window of the text: where `ids` has tokens 0 to n - 1, `targets` have 1 to n, what follows each.
+    """Row b is a window of the text: `ids` has its tokens 0 to n - 1, `targets` the next tokens, 1 to n.
 
-    Of masked text `targets` are tokens 0 to n - 1 as well, and `ids` the tokens read in their place.
+    For masked text `targets` are tokens 0 to n - 1 as well, and `ids` the same tokens after masking.
     """
 
     ids: Array                # (B, n) token numbers
     targets: Array            # (B, n)
-    weight: Array             # (B, n) 1.0, and 0.0 at targets that are another window's, or not asked for
-    rows: Array               # (B,) whose each row is
+    weight: Array             # (B, n) 1.0, or 0.0 at targets that another window counts, or that nobody predicts
+    rows: Array               # (B,) numbers of the rows, which select dropout masks
 
     @property
     def total(self) -> float:
-        """What the loss is a mean over."""
         return float(np.sum(self.weight))
 
     def slices(self, tokens: int) -> list[TextBatch]:
-        """The rows in slices of about `tokens` tokens."""
         return [TextBatch(*(part[rows] for part in self)) for rows in cut(np.full(*self.ids.shape), tokens)]
 
     def to(self, xp: Any) -> TextBatch:
-        """The batch as arrays of the module `xp`, sent in one transfer."""
         return TextBatch(*transfer(self, xp))
 
 
 @dataclass(frozen=True)
 class TextSampler:
-    """The training batches of a run, a function of the step: windows of `context` tokens, or of all there are.
+    """The training batches of a run, a function of the step: windows of at most `context` tokens.
 
-    In an epoch the windows lie side by side, from a place that is drawn anew, and come in a new order. Raises
-    ValueError for fewer than two tokens: nothing follows the first.
+    In each epoch adjacent windows begin at a random offset and come in a new order.
+    Raises ValueError for fewer than two tokens: the first needs a next one.
     """
 
     tokens: np.ndarray
@@ -96,7 +87,7 @@ class TextSampler:
     batch_size: int
     seed: int
 
-    ahead: ClassVar[int] = 1         # places from a token to the target of its place
+    ahead: ClassVar[int] = 1         # positions from a token to its target
 
     def __post_init__(self) -> None:
         if len(self.tokens) <= self.ahead:
@@ -104,35 +95,36 @@ class TextSampler:
 
     @property
     def width(self) -> int:
-        """Tokens that a window reads."""
+        """Tokens of a window."""
         return min(self.context, len(self.tokens) - self.ahead)
 
     @property
     def windows(self) -> int:
-        """Windows an epoch: one fewer than would fit, so that they may begin anywhere."""
+        """Windows an epoch: one fewer than would fit, which leaves room for the random offset."""
         return max(1, len(self.tokens) // self.width - 1)
 
     @property
     def steps(self) -> int:
-        """Batches an epoch."""
         return steps_of(self.windows, self.batch_size)
 
     def batch(self, step: int) -> TextBatch:
-        """The batch of `step`; steps are counted from 0, through all epochs."""
         room = len(self.tokens) - self.ahead - self.windows * self.width
         first = int(generator(self.seed, Stream.WINDOWS, step // self.steps).integers(room + 1))
         rows = rows_of_step(self.windows, self.steps, self.seed, step)
         return self._of(first + rows * self.width, rows)
 
     def whole(self) -> TextBatch:
-        """All of the text, each token with weight once, and with half a window before it where the text has that.
+        """The whole text, each target with weight once and, where possible, at least half a window of context.
 
-        A window begins half a window after the one before it, and its second half counts; of the first window all.
+        Windows begin half a window apart; the first counts whole, the others by their second half.
         """
-        last, half = len(self.tokens) - 1 - self.width, max(1, self.width // 2)
-        begins = np.append(np.arange(0, last, half), last)
+        return self._covering(len(self.tokens) - 1 - self.width, max(1, self.width // 2))
+
+    def _covering(self, last: int, stride: int) -> TextBatch:
+        """Windows that begin at 0, `stride`, ... and at `last`; weights are 1 at targets that no earlier one has."""
+        begins = np.append(np.arange(0, last, stride), last)
         batch = self._of(begins, np.arange(len(begins)))
-        counted = np.append(0, begins[:-1] + self.width)                 # targets before these are the others'
+        counted = np.append(0, begins[:-1] + self.width)                 # an earlier window has targets before these
         places = begins[:, None] + np.arange(self.width)
         return batch._replace(weight=(places >= counted[:, None]).astype(np.float32))
 

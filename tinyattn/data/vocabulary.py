@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ class Vocabulary:
         return len(self.ids)
 
     def numbers(self, ids: Iterable[Any]) -> np.ndarray:
-        """The numbers of `ids`. Raises ValueError naming the first unknown id, and for an argument that is no list."""
+        """The numbers of `ids`. Raises ValueError, naming the first unknown id, and for an argument that is no list."""
         try:
             ids = list(ids)
         except TypeError:
@@ -31,7 +32,7 @@ class Vocabulary:
         if not ids:
             return np.empty(0, dtype=np.int64)
         wanted = np.array(ids) if self.ids.dtype.kind != "U" and set(map(type, ids)) == {int} else None
-        if wanted is None or wanted.dtype.kind != "i":                 # other types, and whole numbers beyond 64 bits
+        if wanted is None or wanted.dtype.kind != "i":                 # other types, and integers beyond 64 bits
             wanted = np.array([self._convert(i) for i in ids])
         place = self.ids.searchsorted(wanted)
         known = self.ids[np.minimum(place, len(self.ids) - 1)] == wanted
@@ -40,7 +41,7 @@ class Vocabulary:
         return place + 1
 
     def numbers_or_zero(self, ids: np.ndarray) -> np.ndarray:
-        """The numbers of `ids`, 0 for an unknown one. As in `numbers`, 7 is "7", where one side has strings."""
+        """The numbers of `ids`, 0 for an unknown one. As in `numbers`, 7 equals "7"."""
         if (ids.dtype.kind == "U") != (self.ids.dtype.kind == "U"):
             return np.array([self._number_or_zero(i) for i in ids.tolist()], dtype=np.int64)
         place = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
@@ -57,19 +58,17 @@ class Vocabulary:
         return self.ids[np.asarray(numbers) - 1]
 
     def _convert(self, value: Any) -> Any:
+        """The value as an id of the same type. Raises ValueError where it can be none."""
         if self.ids.dtype.kind == "U":
-            if "\0" in str(value):                   # NumPy drops a NUL at the end: another id would be found
-                raise ValueError(self._unknown(value))
-            return str(value)
-        try:
-            number = int(value)
-        except (TypeError, ValueError, OverflowError):           # the last of an infinity
-            raise ValueError(self._unknown(value)) from None
-        if isinstance(value, str) and str(number) != value.strip():      # int() would take 1_2 and 007
-            raise ValueError(self._unknown(value))
-        if not -(2**63) <= number < 2**63 or number != (value if isinstance(value, float) else number):
-            raise ValueError(self._unknown(value))
-        return number
+            if "\0" not in str(value):               # NumPy drops a NUL at the end, which would match another id
+                return str(value)
+        else:
+            with suppress(TypeError, ValueError, OverflowError):           # OverflowError: infinity
+                number = int(value)
+                same = str(number) == value.strip() if isinstance(value, str) else number == value     # not 1_2, 007
+                if -(2**63) <= number < 2**63 and (same or not isinstance(value, str | float)):
+                    return number
+        raise ValueError(self._unknown(value))
 
     def _unknown(self, value: Any) -> str:
         some = ", ".join(map(quoted, self.ids[:3].tolist())) + (", ..." if len(self.ids) > 3 else "")

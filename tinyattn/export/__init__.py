@@ -1,4 +1,4 @@
-"""A trained model for use elsewhere: its numbers, a graph that answers, a table. A new form is a line in FORMS."""
+"""A trained model for use elsewhere: parameters, a graph, or a table. A new form is a line in FORMS."""
 
 from __future__ import annotations
 
@@ -12,11 +12,7 @@ from .graphs import onnx_graph
 from .values import NoGraphError
 from .weights import popularity_table, safetensors
 
-FORMS: dict[str, Callable[[Any], bytes]] = {
-    ".safetensors": safetensors,
-    ".onnx": onnx_graph,
-    ".csv": popularity_table,
-}
+FORMS: dict[str, Callable[[Any], bytes]] = {".safetensors": safetensors, ".onnx": onnx_graph, ".csv": popularity_table}
 
 
 def export(model: Any, path: str | Path) -> None:
@@ -31,7 +27,7 @@ def export(model: Any, path: str | Path) -> None:
 
 
 def form_of(path: str | Path) -> Callable[[Any], bytes]:
-    """What makes the file. Raises ValueError for an ending that is not in FORMS."""
+    """The function that makes the file. Raises ValueError for an ending that is not in FORMS."""
     ending = Path(path).suffix
     if ending not in FORMS:
         raise ValueError(f"{path} ends in {ending!r}, expected {one_of(FORMS, ending)}")

@@ -1,14 +1,14 @@
-"""A network as an ONNX graph: recorded, written, and held against the library before anybody gets it.
+"""A network as an ONNX graph: recorded, written, and compared with the library.
 
-The network is run twice, on three histories and on five. Where a size is 3 in one record and 5 in the other, it is the
-number of histories, and the graph asks its input for it; where anything else differs, the number of histories decides
-the computation, and that is refused.
+The network is run twice, on three histories and on five. A size that is 3 in one record and 5 in the other is the
+number of histories, which the graph reads from its input. Any other difference means that the number of histories
+changes the computation, which is refused.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,43 +24,39 @@ from .recording import Recorded, module
 from .values import Graph, Node, NoGraphError, Sizes, Value
 from .weights import about
 
-OPSET, IR = 18, 9                    # of 2022 and 2023: runtimes since then read it
-ALIKE = 1e-5                         # how far scores may be from the library's, by the largest of their row
+OPSET, IR = 18, 9                    # of 2022 and 2023: runtimes since then read them
+ALIKE = 1e-5                         # tolerance of scores, relative to the largest of their row
 MOST_BYTES = 2**31 - 2**20           # protobuf holds less than 2 GiB
-TRIALS = (3, 5)                      # histories of the two records
+TRIALS = (3, 5)                      # numbers of histories of the two records
 
 
 def onnx_graph(model: Any) -> bytes:
-    """`ids` (histories, maxlen), and `users` (histories,) where they matter -> `scores` (histories, n_items + 1).
+    """`ids` (histories, maxlen), and `users` (histories,) if used -> `scores` (histories, n_items + 1).
 
-    `ids` are item numbers, 1, 2, 3, ..., oldest first, with 0 for padding on the right; the score of item i stands in
-    column i. Seen items are not left out. `about` is the file's metadata.
+    `ids` are item numbers, 1, 2, 3, ..., oldest first, padded with 0 on the right; column i has the score of item i.
+    Seen items are scored, too. `about` is the file's metadata.
     Raises ValueError for a model that is no network over histories, ImportError without the package onnx, NoGraphError
-    for a network that cannot be had as a graph, and where the graph's scores are not the library's.
+    where the network cannot be recorded, and where the graph's scores differ from the library's.
     """
     if not isinstance(model, NeuralRecommender):
         table = "; the same table serves all histories: .csv" if isinstance(model, Popularity) else ""
         raise ValueError(f"model {model.name} is no network that reads histories, and has no graph (.onnx){table}")
     model.fitted()
-    onnx = _package()
+    try:
+        onnx = import_module("onnx")
+    except ImportError:
+        raise ImportError("writing .onnx needs the package onnx: pip install 'tinyattn[export]'") from None
     size = sum(leaf.nbytes for _, leaf in leaves(model.parameters))
     if size > MOST_BYTES:
         raise NoGraphError(f"its parameters are {size:,} bytes, and an ONNX file holds at most {MOST_BYTES:,}")
     file = Writer(onnx, model, *(_record(model, count) for count in TRIALS)).write()
-    _hold(file, model)
+    _compare(file, model)
     content: bytes = file.SerializeToString()
     return content
 
 
-def _package() -> Any:
-    try:
-        return import_module("onnx")
-    except ImportError:
-        raise ImportError("writing .onnx needs the package onnx: pip install 'tinyattn[export]'") from None
-
-
 def _histories(model: NeuralRecommender, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """ids (count, maxlen) of histories of many lengths, 1 and `maxlen` among them, and users (count,)."""
+    """ids (count, maxlen) of histories of various lengths, including 1 and `maxlen`, and users (count,)."""
     rng, network = generator(model.seed, Stream.TRIAL, count), model.network
     lengths = np.concatenate([[model.maxlen, 1], rng.integers(1, model.maxlen + 1, size=count - 2)])
     ids = rng.integers(1, network.n_items + 1, size=(count, model.maxlen))
@@ -68,11 +64,11 @@ def _histories(model: NeuralRecommender, count: int) -> tuple[np.ndarray, np.nda
     return ids, rng.integers(0, network.n_users + 1, size=count)
 
 
-class Record:
-    """What one run of the network left behind."""
+class Record(NamedTuple):
+    """The operators of one run of the network, and its scores."""
 
-    def __init__(self, graph: Graph, scores: Value) -> None:
-        self.nodes, self.scores = _needed(graph.nodes, scores.name), scores
+    nodes: list[Node]
+    scores: Value
 
 
 def _record(model: NeuralRecommender, count: int) -> Record:
@@ -83,24 +79,19 @@ def _record(model: NeuralRecommender, count: int) -> Record:
 
     names = iter([name for name, _ in leaves(model.parameters)])
     p = tree_map(lambda leaf: source(PREFIX + next(names), to_numpy(leaf)), model.parameters)
-    given = source("ids", ids)
-    lengths = module.sum(given != 0, axis=1)
+    items = source("ids", ids)
+    lengths = module.sum(items != 0, axis=1)
     slots = module.minimum(model.maxlen - lengths[:, None] + np.arange(model.maxlen), model.maxlen - 1)
-    batch = Batch(given, slots, source("users", users))
+    batch = Batch(items, slots, source("users", users))
     with np.errstate(all="ignore"):
-        content = model.network.score(p, batch).content
-    assert isinstance(content, Value)
-    return Record(graph, content)
-
-
-def _needed(nodes: list[Node], wanted: str) -> list[Node]:
-    """Those that the value depends on."""
-    names, found = {wanted}, []
-    for node in reversed(nodes):
-        if node.output in names:
-            names |= {x for x in node.inputs if isinstance(x, str)}
-            found.append(node)
-    return found[::-1]
+        scores = model.network.score(p, batch).content
+    assert isinstance(scores, Value)
+    needed, nodes = {scores.name}, []                    # values and operators on which the scores depend
+    for node in reversed(graph.nodes):
+        if node.output in needed:
+            needed |= {x for x in node.inputs if isinstance(x, str)}
+            nodes.append(node)
+    return Record(nodes[::-1], scores)
 
 
 class Writer:
@@ -111,17 +102,16 @@ class Writer:
         self.nodes: list[Any] = []
         self.constants: dict[Any, str] = {}
         self.initialisers: list[Any] = []
-        self.named: set[str] = set()         # values by name that are used
-        self.made: dict[Any, str] = {}       # sizes in which the number of histories stands
+        self.named: set[str] = set()         # inputs and parameters that are used
+        self.made: dict[Any, str] = {}       # names of sizes that depend on the number of histories
 
     def write(self) -> Any:
-        """The whole file."""
         pairs = list(zip(self.first.nodes, self.second.nodes, strict=False))
         if len(self.first.nodes) != len(self.second.nodes) or any(_kind(a) != _kind(b) for a, b in pairs):
             raise NoGraphError("the computation depends on the number of histories")
-        own = {a.output for a, _ in pairs}
+        computed = {a.output for a, _ in pairs}
         for a, b in pairs:
-            inputs = [self.input(x, y, own) for x, y in zip(a.inputs, b.inputs, strict=True)]
+            inputs = [self.input(x, y, computed) for x, y in zip(a.inputs, b.inputs, strict=True)]
             how = dict(a.attributes)
             if "to" in how:
                 how["to"] = self.onnx.helper.np_dtype_to_tensor_dtype(how["to"])
@@ -134,11 +124,10 @@ class Writer:
     def add(self, operator: str, inputs: list[str], output: str, **how: Any) -> None:
         self.nodes.append(self.onnx.helper.make_node(operator, inputs, [output], **how))
 
-    def input(self, a: Any, b: Any, own: set[str]) -> str:
+    def input(self, a: Any, b: Any, computed: set[str]) -> str:
         """The name of an input, which is a in one record and b in the other."""
         if isinstance(a, str):
-            if a not in own:
-                self.named.add(a)
+            self.named |= {a} - computed
             return a
         if isinstance(a, Sizes):
             return self.sizes(a.numbers, b.numbers)
@@ -153,7 +142,7 @@ class Writer:
         return self.constants[key]
 
     def sizes(self, a: tuple[int, ...], b: tuple[int, ...]) -> str:
-        """Sizes as a vector. What differs is a multiple of the number of histories."""
+        """Sizes as a vector. Those that differ are multiples of the number of histories."""
         if a == b:
             return self.constant(np.array(a, dtype=np.int64))
         if (a, b) not in self.made:
@@ -192,11 +181,11 @@ class Writer:
         helper, model = self.onnx.helper, self.model
         whole, single = self.onnx.TensorProto.INT64, self.onnx.TensorProto.FLOAT
         inputs = {"ids": ["histories", model.maxlen], "users": ["histories"]}
-        given = [helper.make_tensor_value_info(n, whole, shape) for n, shape in inputs.items() if n in self.named]
-        read = [(name, x) for name, x in named(model.parameters).items() if name in self.named]
-        self.initialisers += [self.onnx.numpy_helper.from_array(x, name) for name, x in read]
+        used = [helper.make_tensor_value_info(n, whole, shape) for n, shape in inputs.items() if n in self.named]
+        parameters = [(name, x) for name, x in named(model.parameters).items() if name in self.named]
+        self.initialisers += [self.onnx.numpy_helper.from_array(x, name) for name, x in parameters]
         scores = helper.make_tensor_value_info("scores", single, ["histories", model.network.n_items + 1])
-        graph = helper.make_graph(self.nodes, model.name, given, [scores], self.initialisers)
+        graph = helper.make_graph(self.nodes, model.name, used, [scores], self.initialisers)
         file = helper.make_model(
             graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR, producer_name="tinyattn",
             producer_version=__version__,
@@ -210,22 +199,21 @@ def _kind(node: Node) -> Any:
     return node.operator, len(node.inputs), node.attributes, [x if isinstance(x, str) else type(x) for x in node.inputs]
 
 
-def _hold(file: Any, model: NeuralRecommender) -> None:
-    """Raise NoGraphError where the graph, computed by the package onnx, gives other scores than the library."""
+def _compare(file: Any, model: NeuralRecommender) -> None:
+    """Raise NoGraphError where the graph's scores, computed by the package onnx, differ from the library's."""
     graph = import_module("onnx.reference").ReferenceEvaluator(file, new_ops=[_gather_elements()])
     ids, users = _histories(model, 4)
     with np.errstate(all="ignore"):
-        (found,) = graph.run(None, {n: x for n, x in (("ids", ids), ("users", users)) if n in graph.input_names})
-    expected = model.score([row[row != 0] for row in ids], users)
-    found, expected = found[:, 1:], expected[:, 1:]
+        (scores,) = graph.run(None, {n: x for n, x in (("ids", ids), ("users", users)) if n in graph.input_names})
+    expected = model.score([row[row != 0] for row in ids], users)[:, 1:]
     size = np.maximum(np.max(np.abs(expected), axis=1, keepdims=True), 1)
-    off = np.max(np.abs(found - expected) / size)
+    off = np.max(np.abs(scores[:, 1:] - expected) / size)
     if not off <= ALIKE:
-        raise NoGraphError(f"its scores would be {off:.2g} from the library's, by the largest of a row")
+        raise NoGraphError(f"its scores differ from the library's by {off:.2g} of the largest of a row")
 
 
 def _gather_elements() -> type:
-    """The operator as NumPy has it; that of the package takes no more than 64 rows."""
+    """The operator by NumPy; the package's accepts at most 64 rows."""
 
     class GatherElements(import_module("onnx.reference.op_run").OpRun):  # type: ignore[misc]
         op_domain = ""

@@ -1,13 +1,13 @@
 """An array module that records every computation with it, as a graph of ONNX operators.
 
-A network asks its arrays for their module and computes with that (`get_xp`), so a network that is given `Recorded`
-arrays leaves its graph behind: no layer knows of ONNX, and a new one is exported as soon as FUNCTIONS (functions.py)
-has the array functions that it calls. Each array has its numbers as well, from NumPy: what does not depend on the
-histories is worked out here and becomes a constant, and a number that does is not to be looked at.
+A network computes with the module of its arrays (`get_xp`), so `Recorded` arrays record its graph: no layer depends on
+ONNX, and a new one is exported as soon as FUNCTIONS (functions.py) has the array functions that it calls. Each array
+also has its numbers, from NumPy: values that do not depend on the histories become constants, and code may not branch
+on those that do.
 
-NumPy's arrays share memory, and a graph has values alone: `x[key]` is read when it is asked for, and what is written
-into it is written into x. A loop over time writes one row after the other, so the rows of the first axis are kept apart
-until somebody reads them all.
+NumPy's arrays share memory, but values of a graph do not: `x[key]` is evaluated on access, and writes into it are
+writes into x. A loop over time writes row after row, so rows of the first axis are stored separately until all of x is
+read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .values import HERE, Content, NoGraphError, Value, apply, cast, get, put, r
 
 
 class Form(NamedTuple):
-    """Another form of an array in the same memory, as `reshape` gives it, and the way back."""
+    """Another form of an array in the same memory, as of `reshape`, and its inverse."""
 
     there: Callable[[Content], Content]
     back: Callable[[Content], Content]
@@ -39,9 +39,9 @@ class Recorded:
         self.host = host
         self._content: Content | None = host if content is None and of is None else content
         self._of = of                                        # (x, key): this is x[key], or a Form of x
-        self._rows: dict[int, Content] = {}                  # of the first axis, written since `_content` was made
-        self._writes = 0                                     # into it, of whatever is no part or form of another
-        self._known: tuple[int, Content] | None = None       # what was written into a part, and after how many writes
+        self._rows: dict[int, Content] = {}                  # rows of the first axis written since `_content` was made
+        self._writes = 0                                     # number of writes, where `_of` is None
+        self._known: tuple[int, Content] | None = None       # the content written into a part, and `_writes` then
 
     @property
     def content(self) -> Content:
@@ -63,7 +63,7 @@ class Recorded:
 
     @property
     def _memory(self) -> Recorded:
-        """Whose part, or other form, it is."""
+        """The array whose part, or other form, this is."""
         return self if self._of is None else self._of[0]._memory
 
     def part(self, key: Any) -> Content:
@@ -76,9 +76,9 @@ class Recorded:
         return get(self._content, key) if row is None else get(row, rest)
 
     def write(self, key: Any, new: Content) -> None:
-        """self[key] = new; of the content alone, the numbers are NumPy's own affair."""
+        """self[key] = new for the content; NumPy writes the numbers."""
         if isinstance(new, Value) and self._content is self.host:
-            self._content = self.host.copy()                 # of which NumPy writes the numbers now
+            self._content = self.host.copy()                 # NumPy will write into the host
         if self._of is not None:
             (whole, mine), new = self._of, put(self.content, key, new)
             whole.write(..., mine.back(new)) if isinstance(mine, Form) else whole.write(mine, new)
@@ -89,7 +89,7 @@ class Recorded:
         if type(first) is int and not (isinstance(new, np.ndarray) and isinstance(self._content, np.ndarray)):
             self._rows[first % len(self.host)] = put(self.part(first), rest, new)
         elif isinstance(new, np.ndarray) and isinstance(self.content, np.ndarray):
-            self._content = self.host                        # which NumPy writes
+            self._content = self.host                        # NumPy will write into it
         else:
             self._content = put(self.content, key, new)
 
@@ -112,18 +112,6 @@ class Recorded:
             raise NoGraphError("branches on a number that is computed from the histories")
         return kind(self.host)
 
-    def __bool__(self) -> bool:
-        return bool(self._number(bool))
-
-    def __int__(self) -> int:
-        return int(self._number(int))
-
-    def __float__(self) -> float:
-        return float(self._number(float))
-
-    def __index__(self) -> int:
-        return int(self._number(int))
-
     def tolist(self) -> Any:
         return self._number(lambda host: host.tolist())
 
@@ -142,18 +130,18 @@ class Recorded:
     def __getitem__(self, key: Any) -> Recorded:
         if places := _arrays(key if isinstance(key, tuple) else (key,)):
             known = self.constant and all(part.constant for part in places)
-            return Recorded(self.host[_hosts(key)], None if known else get(self.content, _contents(key)))
+            return Recorded(self.host[_each("host", key)], None if known else get(self.content, _each("content", key)))
         return Recorded(self.host[key], of=(self, key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(value, Recorded) and value._of is not None and value._of[0] is self and value._of[1] == key:
-            return                                           # x[key] += y, whose sum has been written
+            return                                           # x[key] += y: the sum has been written
         new = value.content if isinstance(value, Recorded) else np.asarray(value, dtype=self.dtype)
-        self.write(_contents(key), new)
+        self.write(_each("content", key), new)
         self.host[key] = value.host if isinstance(value, Recorded) else value
 
     def assign(self, result: Recorded) -> Recorded:
-        """What `out=` means."""
+        """Write a result into this array, as `out=` does."""
         self.write(..., cast(result.content, self.dtype))
         self.host[...] = result.host
         return self
@@ -167,31 +155,29 @@ OPERATORS = {
 
 
 def _operator(name: str, how: str) -> Any:
-    def forward(self: Recorded, other: Any) -> Any:
-        return getattr(module, name)(self, other)
-
-    def backward(self: Recorded, other: Any) -> Any:
-        return getattr(module, name)(other, self)
-
-    def in_place(self: Recorded, other: Any) -> Any:
-        return self.assign(getattr(module, name)(self, other))
-
-    return {"": forward, "r": backward, "i": in_place}[how]
+    forms: dict[str, Callable[..., Any]] = {
+        "": lambda self, *other: getattr(module, name)(self, *other),
+        "r": lambda self, other: getattr(module, name)(other, self),
+        "i": lambda self, other: self.assign(getattr(module, name)(self, other)),
+    }
+    return forms[how]
 
 
-def _unary(name: str) -> Any:
-    return lambda self: getattr(module, name)(self)
+def _conversion(kind: type) -> Any:
+    return lambda self: self._number(kind)
 
 
 for _short, _name in OPERATORS.items():
     for _how in ("", "r", "i") if _short not in ("lt", "le", "gt", "ge", "eq", "ne") else ("",):
         setattr(Recorded, f"__{_how}{_short}__", _operator(_name, _how))
 for _short, _name in (("neg", "negative"), ("abs", "abs"), ("invert", "logical_not")):
-    setattr(Recorded, f"__{_short}__", _unary(_name))
+    setattr(Recorded, f"__{_short}__", _operator(_name, ""))
+for _short, _kind in (("bool", bool), ("int", int), ("float", float), ("index", int)):
+    setattr(Recorded, f"__{_short}__", _conversion(_kind))
 
 
 class Module:
-    """`xp`: NumPy's functions under NumPy's names. Of constants NumPy makes constants; for the rest see FUNCTIONS."""
+    """`xp`: NumPy's functions under NumPy's names. NumPy computes with constants; for other values see FUNCTIONS."""
 
     __name__ = "recorded"
     ndarray = Recorded
@@ -202,20 +188,16 @@ class Module:
         return Recorded(np.array(x, dtype=dtype))
 
     def empty(self, shape: Any, dtype: Any = float) -> Recorded:
-        return Recorded(np.zeros(shape, dtype))              # contents that are never read are alike for all histories
+        return Recorded(np.zeros(shape, dtype))              # unread contents have to be equal in both records
 
     def empty_like(self, x: Recorded, dtype: Any = None) -> Recorded:
         return self.empty(x.shape, dtype or x.dtype)
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(np, name)
-        if not callable(found) or isinstance(found, type):
-            return found
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            return _call(name, found, args, kwargs)
-
-        return call
+        numpy = getattr(np, name)
+        if not callable(numpy) or isinstance(numpy, type):
+            return numpy
+        return lambda *args, **kwargs: _call(name, numpy, args, kwargs)
 
 
 module: Any = Module()
@@ -229,14 +211,15 @@ def _call(name: str, numpy: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         there, new = args
         return there.assign(module.where(kwargs["where"], new, there) if kwargs else new)
     out = kwargs.pop("out", None)
-    host = numpy(*_hosts(args), **{key: _hosts(value) for key, value in kwargs.items()})
+    host = numpy(*_each("host", args), **{key: _each("host", value) for key, value in kwargs.items()})
     made_of = name not in ("zeros_like", "ones_like", "full_like") and any(not x.constant for x in _arrays(args))
     if not made_of:
         result = [Recorded(h) for h in host] if isinstance(host, list | tuple) else Recorded(np.asarray(host))
     elif name not in FUNCTIONS:
         raise NoGraphError(f"calls {name}, which FUNCTIONS of {HERE.name}/functions.py does not know")
     else:
-        content = FUNCTIONS[name](np.asarray(host), *_contents(args), **{k: _contents(v) for k, v in kwargs.items()})
+        contents = {key: _each("content", value) for key, value in kwargs.items()}
+        content = FUNCTIONS[name](np.asarray(host), *_each("content", args), **contents)
         result = Recorded(host if isinstance(host, np.ndarray) else np.array(host), content)
     return result if out is None else out.assign(result)
 
@@ -265,7 +248,7 @@ def _moved(x: Recorded, source: int, destination: int) -> Recorded:
 
 
 def _in_form(x: Recorded, host: np.ndarray, there: Any, back: Any) -> Recorded:
-    """x in another form; of its own where NumPy had to copy."""
+    """x in another form, which shares its memory unless NumPy had to copy."""
     shared = np.shares_memory(host, x.host)
     return Recorded(host, of=(x, Form(there, back))) if shared else Recorded(host, there(x.content))
 
@@ -281,13 +264,8 @@ def _arrays(x: Any) -> list[Recorded]:
     return [array for part in x for array in _arrays(part)] if isinstance(x, list | tuple) else []
 
 
-def _hosts(x: Any) -> Any:
+def _each(attribute: str, x: Any) -> Any:
+    """x with `host` or `content` in place of every array in it."""
     if isinstance(x, list | tuple):
-        return type(x)(map(_hosts, x))
-    return x.host if isinstance(x, Recorded) else x
-
-
-def _contents(x: Any) -> Any:
-    if isinstance(x, list | tuple):
-        return type(x)(map(_contents, x))
-    return x.content if isinstance(x, Recorded) else x
+        return type(x)(_each(attribute, part) for part in x)
+    return getattr(x, attribute) if isinstance(x, Recorded) else x

@@ -1,4 +1,4 @@
-"""Values of an ONNX graph, and operations on them and on constants alike: cast, reshape, read or write a part."""
+"""Values of an ONNX graph, and operations on values and constants: cast, reshape, read or write a part."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class NoGraphError(ValueError):
     """A model that cannot be written as a graph; the message says why."""
 
     def __init__(self, why: str):
-        super().__init__(f"no graph can be made of this model: {_asked_for()}{why}")
+        super().__init__(f"no graph can be made of this model: {_caller()}{why}")
 
 
-def _asked_for() -> str:
-    """Where in the library, outside of this folder, a call comes from."""
+def _caller() -> str:
+    """The innermost line of the library outside this folder on the stack."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         path = Path(frame.f_code.co_filename)
@@ -30,7 +30,7 @@ def _asked_for() -> str:
 
 
 class Value(NamedTuple):
-    """What an operator of the graph gives, or a parameter or an input of it."""
+    """The result of an operator of the graph, or a parameter or an input."""
 
     graph: Graph
     name: str
@@ -39,7 +39,7 @@ class Value(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Whole numbers that an operator is given: sizes, or places, in which the number of histories may stand."""
+    """Integer inputs of an operator, sizes or positions, which may depend on the number of histories."""
 
     numbers: tuple[int, ...]
 
@@ -61,13 +61,13 @@ class Graph:
         self._known: dict[Any, str] = {}
 
     def emit(self, operator: str, inputs: tuple[Any, ...], shape: tuple[int, ...], dtype: Any, **how: Any) -> Value:
-        """Add an operator, once. `inputs` are values, constants (arrays, of which copies are kept) and `Sizes`."""
-        given = tuple(x.name if isinstance(x, Value) else x if isinstance(x, Sizes) else np.array(x) for x in inputs)
-        same = tuple((x.dtype.str, x.shape, x.tobytes()) if isinstance(x, np.ndarray) else x for x in given)
+        """Add an operator, once. `inputs` are values, constants (arrays, which are copied) and `Sizes`."""
+        named = tuple(x.name if isinstance(x, Value) else x if isinstance(x, Sizes) else np.array(x) for x in inputs)
+        same = tuple((x.dtype.str, x.shape, x.tobytes()) if isinstance(x, np.ndarray) else x for x in named)
         key = operator, same, repr(how)
         if key not in self._known:
             self._known[key] = f"v{len(self.nodes)}"
-            self.nodes.append(Node(operator, given, how, self._known[key]))
+            self.nodes.append(Node(operator, named, how, self._known[key]))
         return Value(self, self._known[key], shape, np.dtype(dtype))
 
 
@@ -75,7 +75,7 @@ Content = Value | np.ndarray        # of an array: a value of the graph, or a co
 
 
 def apply(operator: str, *inputs: Any, shape: tuple[int, ...], dtype: Any, **how: Any) -> Value:
-    """An operator, in the graph of its inputs, of which one at least is a value."""
+    """An operator in the graph of its inputs; at least one is a value."""
     graph = next(x.graph for x in inputs if isinstance(x, Value))
     return graph.emit(operator, inputs, tuple(shape), dtype, **how)
 
@@ -108,17 +108,15 @@ def expand(x: Content, shape: tuple[int, ...]) -> Content:
 
 
 def _axes(key: Any, ndim: int) -> list[Any]:
-    """The key with an entry for every axis, and None where one is added."""
+    """The key with an entry for every axis, and None for every new axis."""
     parts = list(key) if isinstance(key, tuple) else [key]
     missing = ndim - sum(part is not None and part is not Ellipsis for part in parts)
-    if any(part is Ellipsis for part in parts):
-        at = next(i for i, part in enumerate(parts) if part is Ellipsis)
-        return parts[:at] + [slice(None)] * missing + parts[at + 1 :]
-    return parts + [slice(None)] * missing
+    at = next((i for i, part in enumerate(parts) if part is Ellipsis), len(parts))
+    return parts[:at] + [slice(None)] * missing + parts[at + 1 :]
 
 
 def has_places(key: Any) -> bool:
-    """Is a part of the key an array, of places along its axis?"""
+    """Does the key contain an array of positions?"""
     return any(isinstance(part, Value | np.ndarray) for part in (key if isinstance(key, tuple) else (key,)))
 
 
@@ -127,7 +125,7 @@ def _is_whole(part: Any, size: int) -> bool:
 
 
 def get(x: Content, key: Any) -> Content:
-    """x[key] of numbers, slices, None and, on one axis, a content of integers: places."""
+    """x[key] for numbers, slices, None and, on one axis, positions: a content of integers."""
     if isinstance(x, np.ndarray) and not has_places(key):
         return np.asarray(x[key])
     axes, at = _axes(key, len(x.shape)), 0
@@ -141,7 +139,7 @@ def get(x: Content, key: Any) -> Content:
         size = x.shape[at]
         if isinstance(part, Value | np.ndarray):
             if taken is not None:
-                raise NoGraphError("takes places of two axes at once")
+                raise NoGraphError("indexes two axes with arrays at once")
             taken = (at, part)
             wanted += list(part.shape)
         elif isinstance(part, slice):
@@ -158,8 +156,8 @@ def get(x: Content, key: Any) -> Content:
         sizes = list(x.shape)
         for begin, stop, place, step in cuts:
             sizes[place] = len(range(begin, max(stop, -1), step))
-        given = Sizes(begins), Sizes(stops), np.array(places), np.array(steps)
-        x = apply("Slice", x, *given, shape=tuple(sizes), dtype=x.dtype)
+        cut = Sizes(begins), Sizes(stops), np.array(places), np.array(steps)
+        x = apply("Slice", x, *cut, shape=tuple(sizes), dtype=x.dtype)
     if taken is not None:
         place, index = taken
         shape = (*x.shape[:place], *index.shape, *x.shape[place + 1 :])
@@ -168,9 +166,9 @@ def get(x: Content, key: Any) -> Content:
 
 
 def put(x: Content, key: Any, new: Content) -> Content:
-    """x with x[key] = new; `key` has numbers and slices."""
+    """x after x[key] = new, for a key of numbers and slices."""
     if has_places(key):
-        raise NoGraphError("writes to places that the histories say")
+        raise NoGraphError("writes to positions that depend on the histories")
     axes, at, kept = _axes(key, len(x.shape)), 0, list[int]()
     if any(part is None for part in axes):                              # axes that x does not have
         of_new = list[int]()

@@ -1,4 +1,4 @@
-"""The numbers of a model, and of one that scores all histories alike its table."""
+"""The parameters of a model, and the table of one that scores all histories alike."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ..models.parameters import PREFIX
 
 
 def about(model: Estimator) -> dict[str, str]:
-    """What a file says beside its numbers: which model, with which options; and the ids it speaks of, in their order.
+    """The metadata of a file: the model, its options, and the ids of items, in order.
 
-    The item of number i, 1, 2, 3, ..., is entry i - 1 of `items`; of `users` likewise, where the model has a vector for
-    each. Where it has none, the file does not tell who the users were.
+    The item of number i, 1, 2, 3, ..., is entry i - 1 of `items`. Only for a model with a vector for each user are
+    there `users` as well.
     """
     named = [what for what in model.vocabularies if what == "items" or f"{PREFIX}{what}" in model.arrays()]
     metadata: dict[str, Any] = {"options": model.identity()}
@@ -30,8 +30,7 @@ def about(model: Estimator) -> dict[str, str]:
 
 
 def safetensors(model: Estimator) -> bytes:
-    """Every array that was learned, by the name it has in the tree of parameters; `about` is the file's metadata, and
-    so are arrays of words, as JSON.
+    """Every learned array by its name in the tree of parameters; metadata are `about` and arrays of words, as JSON.
 
     Raises ValueError for a model that has not learned, ImportError without the package safetensors.
     """
@@ -48,9 +47,9 @@ def safetensors(model: Estimator) -> bytes:
 
 
 def popularity_table(model: Estimator) -> bytes:
-    """CSV: item and score, the most popular item first. Raises ValueError for a model that has no such table."""
+    """CSV: item and score, the most popular item first. Raises ValueError for a model without such a table."""
     if not isinstance(model, Popularity):
-        raise ValueError(f"model {model.name} scores every history on its own: it has no table of items (.csv)")
+        raise ValueError(f"model {model.name} scores each history separately: it has no table of items (.csv)")
     ids, counts = model.fitted().ids, model.counts[1:]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

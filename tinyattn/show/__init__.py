@@ -7,13 +7,10 @@ from typing import Any
 from .animation import animate, looking_picture
 from .array_map import array_map
 from .attention import alignment_map, attention_map
-from .curves import metric_bars, sweep_dots, training_curves
+from .curves import draw_run, metric_bars, sweep_dots, training_curves
 from .experiments import draw_picture
 from .images import LOOKS, distance_plot, field_map, hidden_map, rollout_map
-from .run_figures import draw_run
 from .style import figure, save, style
-
-_LAZY = {"Trace": "tracing", "trace": "tracing"}
 
 __all__ = ["LOOKS", "Trace", "alignment_map", "animate", "array_map", "attention_map", "distance_plot", "draw_picture",
            "draw_run", "field_map", "figure", "hidden_map", "looking_picture", "metric_bars", "rollout_map", "save",
@@ -22,8 +19,8 @@ __all__ = ["LOOKS", "Trace", "alignment_map", "animate", "array_map", "attention
 
 def __getattr__(name: str) -> Any:
     """Imports `trace`, which needs tinyattn.check, only when it is first used."""
-    if name not in _LAZY:
+    if name not in ("Trace", "trace"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
+    from . import tracing
 
-    return getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
+    return getattr(tracing, name)

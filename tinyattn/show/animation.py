@@ -1,4 +1,4 @@
-"""Pictures that follow one another, as an animated GIF: the steps of a trace, or what each token looks at."""
+"""Animated GIFs: the steps of a trace, or the attention of each token."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MOST = 400               # pictures
 
 @in_style
 def animate(pictures: Iterable[Any], path: str | Path, seconds: float = 1.0) -> Path:
-    """Write matplotlib figures of one size as a GIF that goes round and round, `seconds` each. -> path.
+    """Write matplotlib figures of one size as a GIF that repeats, `seconds` each. -> path.
 
-    Raises ValueError without pictures, for more than 400, and for seconds that are not above 0.
+    Raises ValueError for no pictures, for more than 400, and for seconds that are not above 0.
     """
     from PIL import Image
 
@@ -38,9 +38,8 @@ def animate(pictures: Iterable[Any], path: str | Path, seconds: float = 1.0) -> 
             raise ValueError(f"there are more than {MOST} pictures: give a part of them")
     if not frames:
         raise ValueError("there are no pictures")
-    path, content = Path(path), io.BytesIO()
-    lasting = round(1000 * seconds)
-    frames[0].save(content, format="GIF", save_all=True, append_images=frames[1:], duration=lasting, loop=0)
+    path, content, milliseconds = Path(path), io.BytesIO(), round(1000 * seconds)
+    frames[0].save(content, format="GIF", save_all=True, append_images=frames[1:], duration=milliseconds, loop=0)
     write_atomically(path, content.getbuffer())
     return path
 
@@ -70,7 +69,7 @@ def step_picture(entry: Entry, of: int) -> Any:
 
 @in_style
 def looking_picture(weights: np.ndarray, labels: Sequence[str], query: int) -> Any:
-    """What one token looks at, in each layer and head, as bars. -> figure. Shapes: weights (layers, heads, n, n)."""
+    """The weights of one query, in each layer and head, as bars. -> figure. Shapes: weights (layers, heads, n, n)."""
     layers, heads, n, _ = weights.shape
     fig, axes = figure(layers, heads, size=(max(2.2 * heads, 5.0), 1.6 * layers + 1.2), squeeze=False, sharey=True)
     for (layer, head), ax in np.ndenumerate(axes):

@@ -10,16 +10,16 @@ from .style import BLUE, HEAT, figure, in_style
 
 SIGNED = "PuOr_r"        # orange above zero, violet below, white at zero
 MOST = 12                # small maps along an axis
-NUMBERS = 8              # up to so many rows and columns, cells show their numbers
+NUMBERS = 8              # most rows and columns whose cells show numbers
 
 
 @in_style
 def array_map(x: np.ndarray, title: str = "") -> Any:
     """-> matplotlib figure. Shapes: x (d,) bars; (n, m) a heat map; (h, n, m) h of them; (..., h, n, m) rows of them.
 
-    All maps of one figure share a colour scale: from 0 if nothing is negative, else symmetric around 0, which is
-    white. Entries that are not finite stay blank. Of an axis of small maps the first twelve are drawn, and the title
-    says so. Raises ValueError for a single number, and for an array without any.
+    All maps share a colour scale: from 0 if nothing is negative, else symmetric around 0, which is white. Entries that
+    are not finite stay blank. At most twelve small maps an axis are drawn, with a note in the title.
+    Raises ValueError for a single number, and for an empty array.
     """
     x = np.asarray(x)
     if not x.ndim or not x.size:
@@ -64,7 +64,7 @@ def draw_map(ax: Any, x: np.ndarray, colours: dict[str, Any] | None = None) -> A
 
 def _colours(x: np.ndarray) -> dict[str, Any]:
     finite = x[np.isfinite(x)].astype(float)
-    low, high = (float(np.min(finite, initial=0.0)), float(np.max(finite, initial=0.0)))
+    low, high = float(np.min(finite, initial=0.0)), float(np.max(finite, initial=0.0))
     if low < 0:
         largest = max(-low, high)
         return {"cmap": SIGNED, "vmin": -largest, "vmax": largest}

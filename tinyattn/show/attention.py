@@ -15,11 +15,11 @@ def attention_map(
 ) -> Any:
     """A heat map a layer and head: rows are queries, columns keys. -> matplotlib figure.
 
-    Shapes: weights (layers, heads, n, m), or without the first axes; labels: m names of the keys, also used for the
-    queries where n = m, unless `queries` has n names of their own. Colour goes with the root of the weight, up to the
-    largest that is not 1, so that small ones show beside a query that sees one key only; a weight of exactly 0, as a
-    mask leaves it, stays blank. `names` are titles of the maps, in order, where they are no layers and heads. Raises
-    ValueError for another number of axes, of labels, of queries, and of names.
+    Shapes: weights (layers, heads, n, m), or without the first axes; m `labels` name the keys and, if n = m, the
+    queries, unless there are n `queries`. Colour is by the root of the weight, up to the largest below 1, so that small
+    weights are visible beside a query with a single key; 0, as under a mask, stays blank. `names` are titles of the
+    maps in place of layers and heads.
+    Raises ValueError for another number of axes, labels, queries or names.
     """
     from matplotlib.colors import PowerNorm
 
@@ -39,7 +39,7 @@ def attention_map(
     if len(titles) != layers * heads:
         raise ValueError(f"{len(titles)} names, expected {layers * heads}, one a map")
     side = min(max(0.26 * m, 2.4), 7.0)
-    below_one = weights[weights < 0.999]                       # a query that sees one key would set the scale
+    below_one = weights[weights < 0.999]                       # a query with a single key would set the scale
     brightest = float(np.max(below_one, initial=1e-3))
     rows, columns = (layers, heads) if heads > 1 else (1, layers)            # one head a layer: layers side by side
     fig, axes = figure(rows, columns, size=(columns * (side + 1.3), rows * (side + 0.7)), squeeze=False)
@@ -58,7 +58,7 @@ def attention_map(
 
 
 def alignment_map(weights: np.ndarray, source: str, target: str, title: str = "") -> Any:
-    """Which characters of the source each of the target looks at when it is written, its end last. -> figure.
+    """The weights on the source's characters of each written character, and of the end. -> figure.
 
     Shapes: weights (layers, heads, n + 1, m), with m characters in the source and n in the target.
     """
@@ -66,5 +66,5 @@ def alignment_map(weights: np.ndarray, source: str, target: str, title: str = ""
 
 
 def _name_ticks(set_ticks: Any, n: int, names: list[str], **how: Any) -> None:
-    every = -(-n // 40)                      # more labels than this would overlap
+    every = -(-n // 40)                      # more than 40 labels would overlap
     set_ticks(range(0, n, every), names[::every], fontsize=7, **how)

@@ -1,10 +1,15 @@
-"""Training curves, and bars that compare a model with the baselines."""
+"""The pictures of a run: training curves, and bars that compare a model with the baselines."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from .style import BLUE, GREEN, GREY, ORANGE, figure, in_style
+import numpy as np
+
+from ..data import Split
+from .attention import attention_map
+from .style import BLUE, GREEN, GREY, ORANGE, figure, in_style, save
 
 
 @in_style
@@ -38,10 +43,7 @@ def training_curves(
 def metric_bars(
     rows: dict[str, dict[str, float]], names: tuple[str, ...], model: str = "model", title: str = ""
 ) -> Any:
-    """One group of bars a metric, one bar a row of the table, its value on it. -> matplotlib figure.
-
-    `model` is what to call the row "model".
-    """
+    """One group of bars a metric, one labelled bar a row; `model` is the label of row "model". -> matplotlib figure."""
     colours = {"popularity": "#c7c7c7", "markov": GREY, "model": BLUE, "optimum": GREEN}
     highest = max(row[name] for row in rows.values() for name in names) or 1.0
     fig, axes = figure(1, len(names), size=(2.9 * len(names), 3.0), squeeze=False)
@@ -59,17 +61,30 @@ def metric_bars(
 
 @in_style
 def sweep_dots(groups: dict[str, list[Any]], column: tuple[str, str]) -> Any:
-    """A line for each group of runs, with a dot a run and a bar at their mean. -> matplotlib figure.
-
-    A run has `metrics`, {(part, metric): value}; `column` is the one that is shown.
-    """
-    fig, axes = figure(1, 1, size=(6.4, 1.0 + 0.32 * len(groups)), squeeze=False)
-    ax = axes[0, 0]
+    """A line for each group of runs: a dot for `metrics[column]` of each, a bar at the mean. -> matplotlib figure."""
+    fig, ax = figure(size=(6.4, 1.0 + 0.32 * len(groups)))
     for place, runs in enumerate(groups.values()):
-        found = [run.metrics[column] for run in runs if column in run.metrics]
-        ax.plot(found, [place] * len(found), "o", color=BLUE, alpha=0.6, markersize=5)
-        if found:
-            ax.plot(sum(found) / len(found), place, "|", color=ORANGE, markersize=14, markeredgewidth=2)
+        values = [run.metrics[column] for run in runs if column in run.metrics]
+        ax.plot(values, [place] * len(values), "o", color=BLUE, alpha=0.6, markersize=5)
+        if values:
+            ax.plot(sum(values) / len(values), place, "|", color=ORANGE, markersize=14, markeredgewidth=2)
     ax.set(yticks=range(len(groups)), yticklabels=list(groups), xlabel=f"{column[1].upper()}, {column[0]}")
     ax.invert_yaxis()
     return fig
+
+
+def draw_run(
+    folder: Path, model: Any, split: Split, rows: dict[str, dict[str, float]], at: tuple[int, ...], title: str
+) -> None:
+    """Write metrics.png of `rows`, with HR and NDCG at `at[0]`, and, if available, training.png and attention.png."""
+    names = (f"hr@{at[0]}", f"ndcg@{at[0]}", "mrr")
+    save(metric_bars(rows, names, model.name, title), folder / "metrics.png")
+    if history := getattr(model, "history", None):
+        save(training_curves(history, title), folder / "training.png")
+    if getattr(model, "attends", False):
+        lengths = split.data.lengths[split.evaluated]
+        user = int(split.evaluated[np.argmin(np.abs(lengths - 20))])  # a history that fits a picture
+        sequence = split.data.items.decode(split.histories(np.array([user]), "test")[0])[-20:]
+        ids, weights = model.attention(sequence.tolist())
+        picture = attention_map(weights, ids, f"{title}: who looks at whom, user {split.data.users.ids[user]}")
+        save(picture, folder / "attention.png")

@@ -1,7 +1,8 @@
-"""Pictures of an experiment's runs, from the plain numbers that it gives of them."""
+"""Pictures of an experiment's runs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,14 +24,23 @@ def draw_picture(picture: Picture) -> Any:
     return _dots(picture) if isinstance(picture, Dots) else _maps(picture)
 
 
+def _grid(panels: dict[str, Any], size: Callable[[int, int, int], Any], **how: Any) -> tuple[list[str], Any, Any]:
+    """A figure of `size(names, rows, columns)` with an axes for each panel. -> the names in panels, figure, axes."""
+    names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
+    columns = min(COLUMNS, len(panels))
+    rows = -(-len(panels) // columns)
+    fig, axes = figure(rows, columns, size=size(len(names), rows, columns), squeeze=False, **how)
+    for ax in axes.flat[len(panels) :]:
+        ax.set_visible(False)
+    return names, fig, axes
+
+
 @in_style
 def _curves(picture: Curves) -> Any:
     """Panels side by side; a name has the same colour and line in all of them."""
-    names = list(dict.fromkeys(name for lines in picture.panels.values() for name in lines))
-    columns = min(COLUMNS, len(picture.panels))
-    rows = -(-len(picture.panels) // columns)
-    size = (3.8 * columns + 0.4, 2.6 * rows + 0.5) if columns > 1 else (6.4, 3.4)
-    fig, axes = figure(rows, columns, size=size, squeeze=False)
+    names, fig, axes = _grid(
+        picture.panels, lambda _, rows, columns: (3.8 * columns + 0.4, 2.6 * rows + 0.5) if columns > 1 else (6.4, 3.4)
+    )
     handles: dict[str, Any] = {}
     for ax, (title, lines) in zip(axes.flat, picture.panels.items(), strict=False):
         for name, (x, y) in lines.items():
@@ -39,27 +49,23 @@ def _curves(picture: Curves) -> Any:
         if title in picture.levels:
             handles[picture.level] = ax.axhline(picture.levels[title], color="black", linestyle=":", linewidth=1)
         ax.set(title=title, xlabel=picture.x, ylabel=picture.y)
-    for ax in axes.flat[len(picture.panels) :]:
-        ax.set_visible(False)
     shown = [name for name in (*names, picture.level) if name in handles]
-    beside = min(3, columns + 1)
-    fig.legend([handles[name] for name in shown], shown, loc="outside lower center", ncols=beside, fontsize=9)
+    ncols = min(3, axes.shape[1] + 1)
+    fig.legend([handles[name] for name in shown], shown, loc="outside lower center", ncols=ncols, fontsize=9)
     return fig
 
 
 @in_style
 def _dots(picture: Dots) -> Any:
-    """Panels of rows: a point for each seed, a line at their mean, and the other mark where there is one."""
-    names = list(dict.fromkeys(name for rows in picture.panels.values() for name in rows))
-    columns = min(COLUMNS, len(picture.panels))
-    rows = -(-len(picture.panels) // columns)
-    size = (3.6 * columns + 1.6, (0.22 * len(names) + 0.7) * rows + 0.4)
-    fig, axes = figure(rows, columns, size=size, squeeze=False, sharey=True)
-    for ax, (title, found) in zip(axes.flat, picture.panels.items(), strict=False):
+    """Panels of rows: a point for each seed, a line at their mean, and another mark, if any."""
+    names, fig, axes = _grid(
+        picture.panels, lambda n, rows, columns: (3.6 * columns + 1.6, (0.22 * n + 0.7) * rows + 0.4), sharey=True
+    )
+    for ax, (title, dots) in zip(axes.flat, picture.panels.items(), strict=False):
         for place, name in enumerate(names):
-            if name not in found:
+            if name not in dots:
                 continue
-            seeds, other = found[name]
+            seeds, other = dots[name]
             ax.plot(seeds, [place] * len(seeds), "o", color=BLUE, markersize=4, alpha=0.7)
             ax.plot([np.mean(seeds)], [place], "|", color=BLUE, markersize=11)
             if other is not None:
@@ -68,11 +74,9 @@ def _dots(picture: Dots) -> Any:
         ax.set_ylim(len(names) - 0.4, -0.6)
         ax.grid(axis="y", color="#e5e5e5", linewidth=0.6)
         ax.set_axisbelow(True)
-    for ax in axes.flat[len(picture.panels) :]:
-        ax.set_visible(False)
     marks = [axes[0, 0].plot([], [], "o", color=BLUE, markersize=4)[0]]
     labels = ["a seed, and the mean"]
-    if any(dot.other is not None for found in picture.panels.values() for dot in found.values()):
+    if any(dot.other is not None for dots in picture.panels.values() for dot in dots.values()):
         marks.append(axes[0, 0].plot([], [], "D", color=ORANGE, markersize=5, fillstyle="none")[0])
         labels.append(picture.other)
     fig.legend(marks, labels, loc="outside lower center", ncols=2, fontsize=9)
@@ -81,7 +85,7 @@ def _dots(picture: Dots) -> Any:
 
 @in_style
 def _maps(picture: Maps) -> Any:
-    """A row of maps each, with one scale of colours; what the mask hides stays blank."""
+    """Rows of maps, each row with one colour scale; masked weights stay blank."""
     from matplotlib.colors import PowerNorm
 
     columns = max(len(row) for row in picture.rows.values())

@@ -5,8 +5,8 @@ Two quantities are computed independently and compared:
     moves      ∂X/∂w of each intermediate X, by central differences: two more runs of the forward
     gradient   dX = ∂L/∂X, from the backward
 
-By the chain rule ∂L/∂w = Σ dX ⊙ ∂X/∂w if w acts on the loss only through X. If a residual or another branch goes round
-X, Σ dX ⊙ ∂X/∂w is the part that passes through X.
+By the chain rule ∂L/∂w = Σ dX ⊙ ∂X/∂w if w acts on the loss only through X. If a residual or another branch bypasses X,
+Σ dX ⊙ ∂X/∂w is the part through X.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .trace_table import aligned, norm_of
 class Stage(NamedTuple):
     """An intermediate on the path from w to the loss, with its gradient."""
 
-    step: int                  # of the trace at which the gradient was computed
+    step: int                  # of the trace, which computed the gradient
     gradient: str              # its name in the backward: dout
     name: str                  # its intermediate's name in the forward: out
     backward: Call
@@ -50,11 +50,11 @@ class Moved(NamedTuple):
 
     entry: Entry
     rate: np.ndarray           # ∂X/∂w, by central differences in float64
-    numbers: int               # how many of its entries depend on w
+    numbers: int               # number of its entries that depend on w
 
 
 class Followed:
-    """`stages` from the loss back to w, `moved` from w on; ∂L/∂w `traced` by backward and `measured` by differences."""
+    """`stages` from the loss back to w, `moved` from w on; ∂L/∂w `traced` by backward, `measured` by differences."""
 
     def __init__(
         self, name: str, index: tuple[int, ...], h: float, traced: float, measured: float, slack: float, noise: float,
@@ -62,9 +62,9 @@ class Followed:
     ) -> None:  # fmt: skip
         self.name, self.index, self.h, self.traced, self.measured = name, index, h, traced, measured
         self.stages, self.moved, self._of = stages, moved, of
-        self.tiny = abs(traced) <= 100 * noise                     # too small to divide by: shares would be noise
+        self.tiny = abs(traced) <= 100 * noise            # shares would be noise
         self.kink = kink                                  # slopes of the two sides, if `traced` lies between them
-        self.agrees = kink is not None or abs(traced - measured) <= slack    # up to the differences' own noise
+        self.agrees = kink is not None or abs(traced - measured) <= slack
 
     def _lines(self) -> tuple[str, list[tuple[str, ...]], list[str]]:
         what = f"{self.name}[{', '.join(map(str, self.index))}]"
@@ -112,7 +112,7 @@ class Followed:
         )
 
     def forward(self) -> str:
-        """A table for a terminal: every forward intermediate that depends on w, in order."""
+        """A table for a terminal: every forward intermediate that depends on w."""
         rows: list[tuple[str, ...]] = [("step", "X", "numbers that move", "norm ∂X/∂w", "made by")]
         for entry, rate, numbers in self.moved:
             name, count = entry.path.partition(".")[2], f"{numbers} of {entry.value.size}"
@@ -121,12 +121,12 @@ class Followed:
 
 
 def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6) -> Followed:
-    """`trace` has a backward; `name` is that of an input or parameter with a gradient. See `Followed`.
+    """Follow one number of an input or parameter `name` of a trace with a backward. See `Followed`.
 
-    The nudge is h · max(1, |w|), both ways, in float64 whatever the trace's dtype.
+    The nudge is h · max(1, |w|), both ways, always in float64.
     At a kink, such as ReLU's at 0, any slope between those of the two sides is right, as in `gradcheck`.
-    Raises ValueError without a backward, for an h that is not above 0, or where nudging changes which lines run;
-    KeyError and IndexError for a number that is not there.
+    Raises ValueError without a backward, for an h that is not above 0, and where nudging changes which lines run;
+    KeyError and IndexError for a missing number.
     """
     if trace.replay.backward is None:
         raise ValueError("follow needs the gradients: trace the forward with backward=True, or a function")
@@ -168,7 +168,7 @@ def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6)
             raise ValueError(f"nudging {name}{list(index)} changes which lines run: {entry.path} was not made")
         up, down = above.values[key], below.values[key]
         if entry.how != "allocated" and up.shape == down.shape and up.tobytes() != down.tobytes():
-            with np.errstate(invalid="ignore", over="ignore"):              # memory not written to yet holds anything
+            with np.errstate(invalid="ignore", over="ignore"):              # unfilled memory holds anything
                 rate = np.where(up == down, 0.0, (up - down) / (2 * step))       # -inf minus -inf: no change
             moved.append(Moved(entry, rate, int(np.count_nonzero(up != down))))
     moved.sort(key=lambda m: m.entry.number)
@@ -180,7 +180,7 @@ class _Run(NamedTuple):
     """A run of the forward with one number nudged."""
 
     loss: float
-    size: float                         # Σ |terms| of the loss: its rounding error is relative to this
+    size: float                         # Σ |terms| of the loss: the scale of its rounding error
     call: Call
     values: dict[Any, np.ndarray]       # the last value of every name in every call
 
@@ -190,18 +190,13 @@ def _nudged(
 ) -> _Run:
     inputs = copy.deepcopy(inputs)
     _leaf(inputs, name)[index] += by
-    positional, named = _call(forward, inputs)
-    returned, call = Recorder(8 * recorded.limit, recorded.engine).run(forward, positional, named)
+    bound = inspect.signature(forward).bind_partial()
+    bound.arguments.update(inputs)
+    returned, call = Recorder(8 * recorded.limit, recorded.engine).run(forward, bound.args, bound.kwargs)
     outputs = returned if type(returned) is tuple else (returned,)
     terms = [to_numpy(u * out) for u, out in zip(weights, outputs, strict=False)]
     loss, size = (float(sum(np.sum(f(term)) for term in terms)) for f in (np.asarray, np.abs))
     return _Run(loss, size, call, {key: entry.value for key, entry in _last(call).items()})
-
-
-def _call(forward: Any, inputs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    bound = inspect.signature(forward).bind_partial()
-    bound.arguments.update(inputs)
-    return bound.args, bound.kwargs
 
 
 def _last(root: Call) -> dict[Any, Entry]:
@@ -226,7 +221,7 @@ def _stages(trace: Any, above: _Run, below: _Run, step: float) -> Iterator[Stage
             if high.tobytes() == low.tobytes():
                 continue
             rate = (high - low) / (2 * step)
-            key = (id(value), id(gradient))                            # copies of equal content are one object
+            key = (id(value), id(gradient))                            # equal values are one object
             if key in seen or value.dtype.kind != "f":
                 continue
             seen.add(key)
@@ -238,7 +233,7 @@ def _stages(trace: Any, above: _Run, below: _Run, step: float) -> Iterator[Stage
 
 
 def widened(tree: Any, same: dict[int, Any] | None = None) -> Any:
-    """The tree with every float array in float64. With an empty dict as `same`, one array in two places stays one."""
+    """The tree with every float array in float64. With an empty dict as `same`, a shared array stays shared."""
     if is_array(tree) and tree.dtype.kind == "f":
         return tree.astype(np.float64) if same is None else same.setdefault(id(tree), tree.astype(np.float64))
     if isinstance(tree, dict):

@@ -1,4 +1,4 @@
-"""Pictures of what models of images look at."""
+"""Pictures of the attention of models of images."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .style import BLUE, GREY, HEAT, ORANGE, figure, in_style
 
 @in_style
 def rollout_map(images: np.ndarray, rolled: np.ndarray, labels: Any, title: str = "") -> Any:
-    """Above images, below how much of each patch has come to what is read. -> matplotlib figure.
+    """Images, and below them the rolled-out attention to each patch. -> matplotlib figure.
 
     Shapes: images (N, height, width, channels), rolled (N, rows, columns), labels N names.
     """
@@ -41,9 +41,9 @@ def rollout_map(images: np.ndarray, rolled: np.ndarray, labels: Any, title: str 
 
 @in_style
 def distance_plot(distances: np.ndarray, uniform: float, title: str = "") -> Any:
-    """The mean attention distance of each head, by block, and that of heads that look everywhere alike. -> figure.
+    """The mean attention distance of each head, by block, and `uniform`, that of equal weights. -> figure.
 
-    Shapes: distances (blocks, heads), NaN for heads that are not there; uniform in pixels.
+    Shapes: distances (blocks, heads), NaN for missing heads; uniform in pixels.
     """
     fig, ax = figure(size=(5.0, 3.2))
     blocks = np.arange(1, len(distances) + 1)
@@ -58,10 +58,7 @@ def distance_plot(distances: np.ndarray, uniform: float, title: str = "") -> Any
 
 @in_style
 def field_map(fields: dict[str, np.ndarray], title: str = "") -> Any:
-    """What one output depends on, pixel by pixel, each as a part of its largest number; 0 stays blank. -> figure.
-
-    Shapes: fields, by name, (height, width) each.
-    """
+    """Receptive fields (height, width) by name, each relative to its maximum; 0 stays blank. -> figure."""
     fig, axes = figure(1, len(fields), size=(3.0 * len(fields), 3.2), squeeze=False)
     for ax, (name, field) in zip(axes[0], fields.items(), strict=True):
         ax.imshow(np.ma.masked_equal(field / field.max(), 0), cmap=HEAT, vmin=0, vmax=1, interpolation="nearest")
@@ -72,7 +69,7 @@ def field_map(fields: dict[str, np.ndarray], title: str = "") -> Any:
 
 @in_style
 def hidden_map(model: BEiT, images: Images, title: str = "") -> Any:
-    """Images, what is left of them where patches are hidden, and these with the likeliest word in each. -> figure."""
+    """Images, with patches hidden, with these replaced by their words, and by the predicted words. -> figure."""
     asked = model.asked(images)
     shown = {
         "image": asked.images,
@@ -91,7 +88,7 @@ def hidden_map(model: BEiT, images: Images, title: str = "") -> Any:
 
 
 def _rollout(model: ImageModel, images: Images, title: str) -> Any:
-    """Of the first images: of the class token's row, or of the mean of all, the part that patches have."""
+    """For the first images, the weights of the class token on the patches, or the mean of all tokens'."""
     some, read = images[:8], model.network.read
     rolled = rollout(model.attention(some))
     row = rolled[:, 0, read:] if read else rolled.mean(axis=1)
@@ -100,14 +97,13 @@ def _rollout(model: ImageModel, images: Images, title: str) -> Any:
 
 
 def _distances(model: ImageModel, images: Images, title: str) -> Any:
-    """Over the first images."""
     weights, read, (height, width, _) = model.attention(images[:100]), model.network.read, model.shape
     uniform = uniform_distance(weights[0].shape[-1] - read, height, width)
     return distance_plot(attention_distance(weights, height, width, read), uniform, f"{title}: how far heads look")
 
 
 def _field(model: ImageModel, images: Images, title: str) -> Any:
-    """Of the first image, and of as many convolutions as the model has blocks."""
+    """For the first image, and for as many convolutions as the model has blocks."""
     layers, (height, width, _) = len(model.attention(images[:1])), model.shape
     fields = {
         f"a patch after {layers} blocks": receptive_field(model, images.images[0]),
@@ -116,7 +112,7 @@ def _field(model: ImageModel, images: Images, title: str) -> Any:
     return field_map(fields, f"{title}: what one output depends on")
 
 
-LOOKS: dict[str, Callable[[ImageModel, Images, str], Any]] = {      # of a model, images and a title: a picture
+LOOKS: dict[str, Callable[[ImageModel, Images, str], Any]] = {      # (model, images, title) -> picture
     "rollout": _rollout,
     "distances": _distances,
     "field": _field,

@@ -1,4 +1,4 @@
-"""Memory that is allocated and not filled, with a value of its own: else a trace shows whatever was there before."""
+"""Give allocated memory a fixed value, so that a trace does not show arbitrary numbers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ import numpy as np
 
 _LOCK = threading.Lock()
 _PLAIN: dict[str, Callable[..., Any]] = {"empty": np.empty, "empty_like": np.empty_like}
-_INSIDE = [0]                                       # how many traces are under way, in whatever threads
+_INSIDE = [0]                                       # number of active contexts, in all threads
 
 
 @contextmanager
 def blank_memory() -> Iterator[None]:
-    """Inside of it np.empty and np.empty_like give arrays of NaN, or of 0 where there is no NaN.
-
-    Code that reads nothing before it has written it computes the same. It holds for the whole process.
-    """
+    """A context, for the whole process, in which np.empty and np.empty_like return NaN, or 0 for dtypes without NaN."""
     _count(+1)
     try:
         yield

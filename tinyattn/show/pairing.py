@@ -11,24 +11,24 @@ from .records import Call, Entry
 
 
 def forward_of(call: Call, forward: Call) -> Call | None:
-    """The forward call of this backward call: of its name, and sharing the most arrays with it."""
+    """The forward call of this backward call: of the same name, with the most arrays in common."""
     if call.name.endswith(".backward"):
-        plain = call.name.removesuffix("backward") + "forward"             # methods of one part
+        plain = call.name.removesuffix("backward") + "forward"
     elif call.name.endswith("_backward"):
         plain = call.name.removesuffix("_backward")
     else:
         return None
     shared = {c: len(call.met & c.met) for c in forward.calls() if c.name == plain}
-    best = max(shared.values(), default=0)
-    found = [c for c, n in shared.items() if n == best > 0]
-    return found[0] if len(found) == 1 else None
+    most = max(shared.values(), default=0)
+    best = [c for c, n in shared.items() if n == most > 0]
+    return best[0] if len(best) == 1 else None
 
 
 def gradients_of(call: Call, base: Call) -> Iterator[tuple[str, int | None, np.ndarray]]:
     """(name in the forward, index among its results or None, gradient) for every gradient in this backward call.
 
-    Upstream gradients belong to results, by their order. A name with a d in front belongs to the name without
-    it, if each is assigned once: a `dx` assigned twice was the gradient of two values.
+    Upstream gradients belong to results, in order. `dx` belongs to `x`, if each is assigned once: a `dx` assigned twice
+    was the gradient of two values.
     """
     upstream = upstream_names(list(call.parameters), base.parameters)
     for i, name in enumerate(upstream):
@@ -37,8 +37,8 @@ def gradients_of(call: Call, base: Call) -> Iterator[tuple[str, int | None, np.n
     entries = [s for s in call.steps if isinstance(s, Entry) and s.name.startswith("d")]
     for entry in {e.name: e for e in entries}.values():
         bindings = sum(e.name == entry.name and e.how == "" for e in entries)
-        own = [s for s in base.steps if isinstance(s, Entry) and s.name == entry.name[1:] and s.how != "in place"]
-        single = len(own) == 1 or (not own and entry.name[1:] in base.inputs | base.renamed)
+        values = [s for s in base.steps if isinstance(s, Entry) and s.name == entry.name[1:] and s.how != "in place"]
+        single = len(values) == 1 or (not values and entry.name[1:] in base.inputs | base.renamed)
         if bindings <= 1 and entry.how != "input" and single and entry.name not in upstream:
             yield entry.name[1:], None, entry.value
 
@@ -46,13 +46,13 @@ def gradients_of(call: Call, base: Call) -> Iterator[tuple[str, int | None, np.n
 def value_of(call: Call, name: str, place_of: int | None) -> np.ndarray | None:
     if place_of is not None:
         return call.results[place_of] if place_of < len(call.results) else None
-    found = [s.value for s in call.steps if isinstance(s, Entry) and s.name == name]
-    return call.inputs[name] if name in call.inputs else found[-1] if found else call.renamed.get(name)
+    values = [s.value for s in call.steps if isinstance(s, Entry) and s.name == name]
+    return call.inputs[name] if name in call.inputs else values[-1] if values else call.renamed.get(name)
 
 
 def made_by(call: Call, value: np.ndarray) -> str:
     """The line that computed the value, in the call or its inner calls; for an input, the line of the call."""
-    found = [e for e in call.entries() if e.value is value and e.how != "input"]
-    if found:
-        return found[-1].text
+    made = [e for e in call.entries() if e.value is value and e.how != "input"]
+    if made:
+        return made[-1].text
     return f"read by  {call.called_at[1]}" if call.called_at[1] else "comes in"

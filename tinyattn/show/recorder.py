@@ -1,8 +1,8 @@
 """Record what each line of a function, and of the functions it calls, computes.
 
-`sys.settrace` makes Python call the recorder before each line. The line before it has then finished: the recorder keeps
-the names it assigned, and every array whose bytes have changed, which was written in place. The recorded code is not
-modified and computes what it always computes; memory that it allocates holds NaN until it is filled.
+`sys.settrace` makes Python call the recorder before each line, when the line before it has finished. The recorder keeps
+the values of the names it assigned, and every array whose bytes changed, which was written in place. The recorded code
+is not modified; memory that it allocates holds NaN until it is filled.
 """
 
 from __future__ import annotations
@@ -22,45 +22,37 @@ import numpy as np
 from ..backend import to_numpy
 from ..forms import FASTER, readable
 from .memory import blank_memory
-from .records import Call, Entry, array_leaves, is_array, label_all, prune
+from .records import Call, Entry, array_leaves, is_array, label_all
 from .sources import result_names, statement_at
 
 LIBRARY = Path(__file__).parent.parent
-# Helpers without mathematics of their own; their calls are not listed.
+# Helpers without mathematics; their calls are not listed.
 _HELPERS = ("backend.py", "forms.py", "ops/shapes.py", "tree.py", "files.py", "data", "training", "check",
             "show", "cli.py")  # fmt: skip
 NOT_SHOWN = [LIBRARY / name for name in _HELPERS]
-_PASSES_ON = [LIBRARY / name for name in ("layers", "models", "ops/masks.py")]      # what they return gets a name later
-_OF_THE_ENGINE = LIBRARY / "random.py"              # and the library's private functions: listed with engine=True only
+_PASSES_ON = [LIBRARY / name for name in ("layers", "models", "ops/masks.py")]      # their callers name the results
+_OF_THE_ENGINE = LIBRARY / "random.py"              # listed with engine=True only, as are private functions
 _GENERATOR = 0x20 | 0x80 | 0x200                    # code flags: generator, coroutine, asynchronous generator
-
-
+STEPS = 100_000                                     # bound for endless loops
 _READABLE_NAMES = {place: name.rpartition(".")[2] for name, place in FASTER.items()}
 _READABLE_NAMES |= {f"{place}_backward": "backward" for place, name in _READABLE_NAMES.items() if name == "forward"}
 
-STEPS = 100_000                                     # nobody reads more; a loop without end would have no other bound
-
 
 class TooLargeError(BaseException):
-    """More is recorded than it says. A BaseException: the recorded code must not catch it."""
+    """The trace exceeds the limit in the message. A BaseException: the recorded code must not catch it."""
 
 
 @dataclass
 class _Watched:
-    """A running function."""
-
     call: Call
     line: int
-    before: dict[str, tuple[Any, Any]]             # name -> object, digest of its bytes
+    before: dict[str, tuple[Any, Any]]             # name -> object, digest of its bytes, before the line
     raising: bool = False
     undo: dict[str, Any] | None = None             # of a faster form, which may not suit: the recorder before it
 
 
 class Recorder:
-    """Runs functions and keeps copies of what they compute, up to `limit` bytes.
-
-    What runs are the readable forms; with `engine` the faster ones, and the library's private functions are listed.
-    """
+    """Runs readable forms, or with `engine` the faster ones and private functions, and copies at most `limit` bytes."""
 
     def __init__(self, limit: int, engine: bool = False) -> None:
         self.limit, self.engine, self.used = limit, engine, 0
@@ -77,7 +69,7 @@ class Recorder:
     def run(
         self, function: Callable[..., Any], args: Any, kwargs: Any, result_names: tuple[str, ...] = ()
     ) -> tuple[Any, Call]:
-        """-> what the function returns, and its call. The thread's trace function is reset even if it raises."""
+        """-> the result of the function, and its call. The thread's trace function is reset even if it raises."""
         other = sys.gettrace()
         if other is not None:
             raise RuntimeError(
@@ -102,14 +94,14 @@ class Recorder:
         if self._root is None:
             raise TypeError(f"trace: {function!r} is a generator, or runs elsewhere: none of its lines were seen")
         for call in self._root.calls():
-            prune(call)
+            call.steps = [s for s in call.steps if isinstance(s, Entry) or next(s.entries(), None)]
         label_all(self._root)
         return returned, self._root
 
     def _shown(self, frame: FrameType) -> bool:
         code = frame.f_code
         if code.co_flags & _GENERATOR or (code.co_name.startswith("<") and code.co_name != "<lambda>"):
-            return False                                    # a comprehension belongs to the function around it
+            return False                                    # a comprehension belongs to its function
         file = Path(code.co_filename)
         private = file == _OF_THE_ENGINE or (code.co_name.startswith("_") and not code.co_name.endswith("__"))
         if private and LIBRARY in file.parents and not self.engine and code is not self._root_code:
@@ -124,16 +116,15 @@ class Recorder:
         code, above = frame.f_code, self._stack[-1] if self._stack else None
         undo = {name: copy(value) for name, value in vars(self).items()} if _readable_name(frame) else None
         if above is None and self._root is not None:
-            return None                                     # after the root has returned: a __del__
+            return None                                     # a __del__ after the root's return
         statement = statement_at(above.call.file, above.line) if above else None
         more = bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)                 # *args, **kwargs
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + more]
         name = _called(frame)
         call = Call(name, code.co_filename, code.co_firstlineno, above.call if above else None,
                     (statement.first, statement.text) if statement else (0, ""))  # fmt: skip
-        given = [n for n in names if n not in ("self", "cls")]
-        call.parameters = tuple(given)
-        call.signature = f"{name}({', '.join(n for n in given if frame.f_locals[n] is not None)})"
+        call.parameters = tuple(n for n in names if n not in ("self", "cls"))
+        call.signature = f"{name}({', '.join(n for n in call.parameters if frame.f_locals[n] is not None)})"
         call.result_names = (self._root_names if above is None else ()) or _result_names(frame)
         if above is None:
             self._root = call
@@ -148,8 +139,7 @@ class Recorder:
                 self._note(call, leaf)
                 if not self._known(leaf):
                     self._keep(call, field_name, leaf, "input", code.co_firstlineno, "")
-                call.inputs[field_name] = self._copy(leaf)[0]
-                self._also(call, field_name, leaf)
+                self._also(call, call.inputs, field_name, leaf)
         arrays = {n: (x, self._copy(x)[1]) for n, x in frame.f_locals.items() if is_array(x)}
         self._stack.append(_Watched(call, code.co_firstlineno, arrays, undo=undo))
         return self._inside
@@ -175,7 +165,7 @@ class Recorder:
         return self._inside
 
     def _finished(self, top: _Watched, frame: FrameType) -> None:
-        """The statement at `top.line` has finished: record what it assigned and what it wrote in place."""
+        """Record what the statement at `top.line` assigned, and what it wrote in place."""
         statement = statement_at(top.call.file, top.line)
         targets = () if top.raising else statement.targets
         now = dict(frame.f_locals)
@@ -196,14 +186,12 @@ class Recorder:
                 if listed:
                     self._keep(top.call, name, value, how, statement.first, statement.text)
                 elif name in targets:
-                    top.call.renamed[name] = self._copy(value)[0]
-                    self._also(top.call, name, value)
+                    self._also(top.call, top.call.renamed, name, value)
                 top.before[name] = (value, self._digest(value))
             elif name in targets:
                 for field_name, leaf in array_leaves(value, name):
                     if self._known(leaf):
-                        top.call.renamed[field_name] = self._copy(leaf)[0]
-                        self._also(top.call, field_name, leaf)
+                        self._also(top.call, top.call.renamed, field_name, leaf)
                     else:
                         self._keep(top.call, field_name, leaf, "", statement.first, statement.text)
 
@@ -227,15 +215,14 @@ class Recorder:
                 self._note(call, leaf)
                 if not self._known(leaf) and not (name == nameless and self._in_passing(call)):
                     self._keep(call, field_name, leaf, "returned", statement.first, statement.text)
-                call.outputs[field_name] = self._copy(leaf)[0]
-                self._also(call, field_name, leaf)
+                self._also(call, call.outputs, field_name, leaf)
             weights = getattr(part, "weights", None) if _implies_weights(part) else None
             if is_array(weights):
                 self._implied(call, "weights", weights, statement.first, f"{name}.weights")
         call.result_names = tuple(names)
 
     def _implied(self, call: Call, name: str, value: Any, line: int, text: str) -> None:
-        """What follows from a cache, as attention weights that no line computes; once, where inner caches agree."""
+        """Record a value that follows from a cache, as attention weights that no line computes, once."""
         copy = self._copy(value)[0]
         inner = next((e for e in call.entries() if e.name == name and e.value is copy), None)
         if inner is None:
@@ -243,46 +230,44 @@ class Recorder:
         else:
             call.outputs[name], call.listed[name] = copy, inner
 
-    def _also(self, call: Call, name: str, value: Any) -> None:
-        """Note under which entry this value, which has another name here, is listed."""
-        entry = self._listed.get(id(value))
-        if entry is not None and entry.value is self._copy(value)[0]:
+    def _also(self, call: Call, names: dict[str, np.ndarray], name: str, value: Any) -> None:
+        """Note a value in one of the call's dicts of names, and the entry where it is listed, if any."""
+        entry, names[name] = self._listed.get(id(value)), self._copy(value)[0]
+        if entry is not None and entry.value is names[name]:
             call.listed[name] = entry
 
     def _keep(self, call: Call, name: str, value: Any, how: str, line: int, text: str) -> None:
         if len(self.entries) == STEPS:
             raise TooLargeError(f"{STEPS:,} steps")
         copy, digest = self._copy(value)
-        if is_array(value):
-            self._seen[id(value)] = (value, digest)
         dtype = str(copy.dtype) if is_array(value) else "float"
         entry = Entry(len(self.entries), name, how, copy, dtype, call, line, text)
         self.entries.append(entry)
         call.steps.append(entry)
         if is_array(value):
-            self._listed[id(value)] = entry
+            self._seen[id(value)], self._listed[id(value)] = (value, digest), entry
 
     def _note(self, call: Call, value: Any) -> None:
-        """Note an array or cache that enters or leaves a call; kept alive, so that its id stays unique."""
+        """Note an array or cache that enters or leaves a call, and keep it alive, so that its id stays unique."""
         if is_array(value) or isinstance(value, dict | list | tuple):
             call.met.add(id(value))
             self._seen.setdefault(id(value), (value, None))
 
     def _handed_on(self, call: Call, name: str, value: Any) -> bool:
-        """Is this value listed already under the same name, in this call or, of all calls but the root, elsewhere?"""
+        """Is this value already listed under the same name, in this call or, unless this is the root, elsewhere?"""
         entry = self._listed.get(id(value))
         return entry is not None and entry.name == name and (entry.call is call or call.parent is not None)
 
     def _in_passing(self, call: Call) -> bool:
-        """Does this call give its nameless result to a caller, where it gets a name, or comes in somewhere?"""
+        """Does the caller name this call's result, or pass it on?"""
         file = Path(call.file)
         passes_on = any(file == there or there in file.parents for there in _PASSES_ON)
         return passes_on and call.parent is not None and not self.engine
 
     def _known(self, value: Any) -> bool:
-        """Is this object listed already, with its present content?"""
-        found = self._seen.get(id(value))
-        return found is not None and found[1] is not None and found[1] == self._digest(value)
+        """Is this object already listed with its present content?"""
+        _, digest = self._seen.get(id(value), (None, None))
+        return digest is not None and digest == self._digest(value)
 
     def _digest(self, value: Any) -> Any:
         return self._copy(value)[1]
@@ -306,14 +291,14 @@ def _plain(function: Any) -> Any:
     if isinstance(function, type):
         raise TypeError(f"trace: {function.__name__} is a class, expected a function or an object that can be called")
     function = inspect.unwrap(getattr(function, "func", function))
-    for found in (function, getattr(function, "__func__", None), getattr(type(function), "__call__", None)):  # noqa: B004
-        if hasattr(found, "__code__"):
-            return found
+    for plain in (function, getattr(function, "__func__", None), getattr(type(function), "__call__", None)):  # noqa: B004
+        if hasattr(plain, "__code__"):
+            return plain
     raise TypeError(f"trace: {function!r} is not written in Python: there are no lines to watch")
 
 
 def _implies_weights(value: Any) -> bool:
-    """Is this the cache of an attention: a named tuple that makes `weights` when it is asked for them?"""
+    """Is this the cache of an attention: a named tuple with a property `weights`?"""
     return hasattr(value, "_fields") and isinstance(getattr(type(value), "weights", None), property)
 
 
@@ -324,10 +309,7 @@ def _readable_name(frame: FrameType) -> str:
 
 
 def _called(frame: FrameType) -> str:
-    """A method with its object's class, for there are many of that name: "LayerNorm.forward".
-
-    A faster form goes by the name of the readable one.
-    """
+    """The function's name, of a method with its class: "LayerNorm.forward"; the readable form's of a faster one."""
     owner, name = frame.f_locals.get("self"), frame.f_code.co_name
     if _readable_name(frame):
         name, owner = _readable_name(frame), frame.f_locals.get(frame.f_code.co_varnames[0])
@@ -337,10 +319,11 @@ def _called(frame: FrameType) -> str:
 def _result_names(frame: FrameType) -> tuple[str, ...]:
     """The names of the results of this frame's function; see `result_names`."""
     name, owner = frame.f_code.co_name, frame.f_locals.get("self")
-    found = getattr(type(owner), name, None) if owner is not None else frame.f_globals.get(name)
-    found = getattr(found, "__wrapped__", found)            # of a form that has a faster one
     opposite = "backward" if owner is not None and name == "forward" else f"{name}_backward"
-    backward = getattr(type(owner), opposite, None) if owner is not None else frame.f_globals.get(opposite)
-    if getattr(found, "__code__", None) is not frame.f_code:
-        return ()                                           # a nested function: it is not found by name
-    return result_names(found, backward if hasattr(backward, "__code__") else None)
+    function, backward = (
+        frame.f_globals.get(n) if owner is None else getattr(type(owner), n, None) for n in (name, opposite)
+    )
+    function = getattr(function, "__wrapped__", function)   # of a form that has a faster one
+    if getattr(function, "__code__", None) is not frame.f_code:
+        return ()                                           # a nested function has no such name
+    return result_names(function, backward if hasattr(backward, "__code__") else None)

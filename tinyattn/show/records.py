@@ -17,13 +17,13 @@ class Entry:
 
     number: int
     name: str                  # as in the source; of a field, dotted: cache.x_hat
-    how: str                   # "input", "" (it was given a name), "in place", "returned", "allocated": not yet filled,
-                               # "implied": it follows from a cache, and no line computes it
+    how: str                   # "input", "" (assigned), "in place", "returned", "allocated" (not yet filled) or
+                               # "implied" (from a cache; no line computes it)
     value: np.ndarray          # a read-only copy
     dtype: str                 # "float" for a Python float
     call: Call
-    line: int                  # where the statement that made it begins
-    text: str                  # the statement
+    line: int                  # the first of the statement
+    text: str                  # of the statement
 
     @property
     def path(self) -> str:
@@ -32,39 +32,38 @@ class Entry:
 
 @dataclass(eq=False)
 class Call:
-    """One call of one function: its entries, and the calls it makes, in order."""
+    """One call of one function: its entries and inner calls, in order."""
 
     name: str
     file: str
     line: int                                              # of its def
     parent: Call | None
-    called_at: tuple[int, str]                             # line and text of the statement that calls it
-    label: str = ""                                        # its name, with #2 where its parent calls it again
+    called_at: tuple[int, str]                             # line and text of the calling statement
+    label: str = ""                                        # its name, with #2 for a second call by the parent
     steps: list[Entry | Call] = field(default_factory=list)
-    inputs: dict[str, np.ndarray] = field(default_factory=dict)    # every array passed in, under dotted names
+    inputs: dict[str, np.ndarray] = field(default_factory=dict)    # every array passed in, by dotted name
     outputs: dict[str, np.ndarray] = field(default_factory=dict)   # every array returned
-    renamed: dict[str, np.ndarray] = field(default_factory=dict)   # further names of values listed under another name
-    listed: dict[str, Entry] = field(default_factory=dict)         # the entry that such a name stands for
-    results: list[np.ndarray | None] = field(default_factory=list) # returned, in order; None for what is no array
+    renamed: dict[str, np.ndarray] = field(default_factory=dict)   # other names of values listed elsewhere
+    listed: dict[str, Entry] = field(default_factory=dict)         # the entry of such a name
+    results: list[np.ndarray | None] = field(default_factory=list) # returned, in order; None for no array
     signature: str = ""
     result_names: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
-    met: set[int] = field(default_factory=set)             # ids of arrays and caches that came in and went out
-
-    @property
-    def depth(self) -> int:
-        return 0 if self.parent is None else self.parent.depth + 1
+    met: set[int] = field(default_factory=set)             # ids of arrays and caches passed in or returned
 
     @property
     def path(self) -> str:
         return self.label if self.parent is None else f"{self.parent.path}.{self.label}"
 
+    def outer(self) -> Iterator[Call]:
+        """The calls around this one, from the inside."""
+        if self.parent is not None:
+            yield self.parent
+            yield from self.parent.outer()
+
     def entries(self) -> Iterator[Entry]:
         for step in self.steps:
-            if isinstance(step, Call):
-                yield from step.entries()
-            else:
-                yield step
+            yield from step.entries() if isinstance(step, Call) else (step,)
 
     def calls(self) -> Iterator[Call]:
         yield self
@@ -83,7 +82,7 @@ def is_array(x: Any) -> bool:
 
 
 def array_leaves(value: Any, name: str, levels: int = 12) -> Iterator[tuple[str, Any]]:
-    """(dotted name, array) of all arrays in a value: itself, or in dicts, lists, tuples, and named tuples by field."""
+    """(dotted name, array) of all arrays in a value: itself, or in dicts, lists, tuples and named tuples."""
     if is_array(value):
         yield name, value
     elif levels and isinstance(value, dict | list | tuple):
@@ -93,13 +92,8 @@ def array_leaves(value: Any, name: str, levels: int = 12) -> Iterator[tuple[str,
             yield from array_leaves(part, f"{name}.{key}", levels - 1)
 
 
-def prune(call: Call) -> None:
-    """Drop inner calls without entries."""
-    call.steps = [s for s in call.steps if isinstance(s, Entry) or any(True for _ in s.entries())]
-
-
 def label_all(call: Call) -> None:
-    """Label every call with its name, and with #2, #3, ... if its parent makes several of that name."""
+    """Label every call with its name, and with #2, #3, ... if its parent makes several calls of that name."""
     call.label = call.label or call.name
     inner = [s for s in call.steps if isinstance(s, Call)]
     for i, step in enumerate(inner):

@@ -1,4 +1,4 @@
-"""Read source lines: the statement on a line, the names it assigns, the names of a function's results."""
+"""Read source lines: the statement on a line, the names it assigns, and the names of a function's results."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from ..check.binding import named_results, upstream_names
 class Statement(NamedTuple):
     """A statement, or the header of one with a body."""
 
-    first: int                             # its lines, both counted in
+    first: int                             # its lines, inclusive
     last: int
-    targets: tuple[str, ...]               # the names it assigns, or writes into
-    writes: bool                           # into them, in place: `s += bias`, `total[i] = x`
-    renames: bool                          # it only renames: `q, k = saved`
-    returned: tuple[ast.expr, ...]         # of `return a, b`: the two expressions
-    reads: tuple[str, ...]                 # the names it reads, dotted: p.W for p["W"], cache.x_hat
-    adds: tuple[ast.expr, ...]             # what it adds up: of `dx = a + b`, a and b; of `dx += b`, dx and b
-    allocates: tuple[str, ...]             # memory not yet filled: of `dx, dW = zeros_like(x), empty_like(W)`, dW
-    text: str                              # as written, without comments, on one line
+    targets: tuple[str, ...] = ()          # the names it assigns, or writes into
+    writes: bool = False                   # in place: `s += bias`, `total[i] = x`
+    renames: bool = False                  # only renames: `q, k = saved`
+    returned: tuple[ast.expr, ...] = ()    # the expressions a and b of `return a, b`
+    reads: tuple[str, ...] = ()            # the names it reads, dotted: p.W for p["W"], cache.x_hat
+    adds: tuple[ast.expr, ...] = ()        # terms of a sum: a and b of `dx = a + b`, dx and b of `dx += b`
+    allocates: tuple[str, ...] = ()        # unfilled memory: dW of `dx, dW = zeros_like(x), empty_like(W)`
+    text: str = ""                         # without comments, on one line
 
 
 def statement_at(filename: str, line: int) -> Statement:
     """The innermost statement on that line of the file; without a readable source, the bare line."""
     lines = linecache.getlines(filename)
-    if filename not in _PARSED or _PARSED[filename][0] is not lines:         # re-read a file that was edited
+    if filename not in _PARSED or _PARSED[filename][0] is not lines:         # the file was edited
         _PARSED[filename] = lines, _statements(lines)
-    return _PARSED[filename][1].get(line) or Statement(line, line, (), False, False, (), (), (), (), "")
+    return _PARSED[filename][1].get(line) or Statement(line, line)
 
 
 _PARSED: dict[str, tuple[list[str], dict[int, Statement]]] = {}
@@ -50,12 +50,12 @@ def _statements(lines: list[str]) -> dict[int, Statement]:
         tree = ast.parse("".join(lines))
     except SyntaxError:                                       # not Python: a template, a cell with magics
         return {}
-    found: dict[int, Statement] = {}
+    statements: dict[int, Statement] = {}
     for node in ast.walk(tree):                               # outer statements first: inner ones overwrite them
         if isinstance(node, ast.stmt):
             statement = _described(node, lines)
             for line in range(statement.first, statement.last + 1):
-                other = found.get(line)
+                other = statements.get(line)
                 if other and other.first == other.last == line == statement.first == statement.last:
                     targets = other.targets + statement.targets                # a = 1; b = 2
                     statement = statement._replace(
@@ -63,8 +63,8 @@ def _statements(lines: list[str]) -> dict[int, Statement]:
                         returned=other.returned + statement.returned,
                         reads=other.reads + statement.reads, allocates=other.allocates + statement.allocates,
                     )  # fmt: skip
-                found[line] = statement
-    return found
+                statements[line] = statement
+    return statements
 
 
 def _described(node: ast.stmt, lines: list[str]) -> Statement:
@@ -74,6 +74,7 @@ def _described(node: ast.stmt, lines: list[str]) -> Statement:
         start = body[0].pattern.lineno if isinstance(node, ast.Match) else body[0].lineno
         last = max(node.lineno, start - 1)
     text = " ".join(re.sub(r"\s#\s.*$", "", line) for line in lines[node.lineno - 1 : last])
+    text = re.sub(r"(?<=[(\[{]) | (?=[)\]}])", "", " ".join(text.split()))
     targets: list[str] = []
     renames = isinstance(node, ast.For | ast.With)
     if isinstance(node, ast.Assign):
@@ -83,34 +84,29 @@ def _described(node: ast.stmt, lines: list[str]) -> Statement:
         targets = list(_names(node.target))
     elif isinstance(node, ast.With):
         targets = [name for item in node.items if item.optional_vars for name in _names(item.optional_vars)]
-    targets += [name for part in _own(node) if isinstance(part, ast.NamedExpr) for name in _names(part.target)]
+    targets += [name for part in _expressions(node) if isinstance(part, ast.NamedExpr) for name in _names(part.target)]
     value = node.value if isinstance(node, ast.Return) else None
     returned = () if value is None else tuple(value.elts) if isinstance(value, ast.Tuple) else (value,)
     into = [node.target] if isinstance(node, ast.AugAssign) else getattr(node, "targets", [])
     writes = any(isinstance(t, ast.Subscript) or isinstance(node, ast.AugAssign) for t in into)
     return Statement(node.lineno, last, tuple(dict.fromkeys(targets)), writes, renames, returned,
-                     tuple(dict.fromkeys(_read(node))), _added(node), tuple(_allocated(node)),
-                     _on_one_line(text))  # fmt: skip
-
-
-def _on_one_line(text: str) -> str:
-    return re.sub(r"(?<=[(\[{]) | (?=[)\]}])", "", " ".join(text.split()))
+                     tuple(dict.fromkeys(_read(node))), _added(node), tuple(_allocated(node)), text)  # fmt: skip
 
 
 _RENAMING = (ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Constant, ast.Tuple, ast.List, ast.UnaryOp,
              ast.unaryop, ast.expr_context)  # fmt: skip
 
 
-def _own(node: ast.AST) -> Iterator[ast.AST]:
-    """The expressions of a statement itself, without nested statements and lambdas."""
+def _expressions(node: ast.AST) -> Iterator[ast.AST]:
+    """The expressions of a statement, without nested statements and lambdas."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr) and not isinstance(child, ast.Lambda):
             yield child
-            yield from _own(child)
+            yield from _expressions(child)
 
 
 def _read(node: ast.AST) -> Iterator[str]:
-    """The names that a statement reads, without those of nested statements; those of functions are among them."""
+    """The names that a statement reads, functions included, without those of nested statements."""
     if isinstance(node, ast.AugAssign):
         yield from _names(node.target)
     for child in ast.iter_child_nodes(node):
@@ -124,7 +120,7 @@ def _read(node: ast.AST) -> Iterator[str]:
 
 
 def dotted(node: ast.AST) -> str | None:
-    """x, cache.x_hat, p.W for p["W"], parts.0 for parts[0]; None for what has no such name."""
+    """x, cache.x_hat, p.W for p["W"], parts.0 for parts[0]; None for other expressions."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
@@ -143,10 +139,10 @@ def _added(node: ast.stmt) -> tuple[ast.expr, ...]:
 
 
 def _terms(value: ast.expr) -> Iterator[ast.expr]:
-    """Of a + b + c, the three; of anything else, nothing."""
+    """The terms of a + b + c; none for other expressions."""
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
         for part in (value.left, value.right):
-            yield from _terms(part) if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Add) else (part,)
+            yield from tuple(_terms(part)) or (part,)
 
 
 def _allocated(node: ast.stmt) -> Iterator[str]:
@@ -164,7 +160,7 @@ def _allocated(node: ast.stmt) -> Iterator[str]:
 
 
 def function_lines(filename: str, line: int) -> list[tuple[int, str]]:
-    """(number, text) of the lines of the function that begins there; of its docstring the first line alone."""
+    """(number, text) of the lines of the function that begins there, with the first line of its docstring only."""
     try:
         tree = ast.parse("".join(linecache.getlines(filename)))
     except SyntaxError:
@@ -173,10 +169,10 @@ def function_lines(filename: str, line: int) -> list[tuple[int, str]]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
             if line in (first, node.lineno):
-                said = node.body[0] if not isinstance(node, ast.Lambda) and ast.get_docstring(node) else None
-                hidden = range(said.lineno + 1, (said.end_lineno or 0) + 1) if said else ()
-                found = source_lines(filename, first, node.end_lineno or line)
-                return [(n, text) for n, text in found if n not in hidden]
+                doc = node.body[0] if not isinstance(node, ast.Lambda) and ast.get_docstring(node) else None
+                hidden = range(doc.lineno + 1, (doc.end_lineno or 0) + 1) if doc else ()
+                lines = source_lines(filename, first, node.end_lineno or line)
+                return [(n, text) for n, text in lines if n not in hidden]
     return source_lines(filename, line, line)
 
 
@@ -200,12 +196,12 @@ def result_names(function: Callable[..., Any], backward: Callable[..., Any] | No
         if upstream:
             names = [name[1:] for name in upstream]
             return tuple(names + [n for n in asked if n not in (*upstream, *inputs, *names)])
-    said = (function.__doc__ or "").rpartition("->")
-    return tuple(_leading_names(said[2])) if said[1] else ()
+    _, arrow, results = (function.__doc__ or "").rpartition("->")
+    return tuple(_leading_names(results)) if arrow else ()
 
 
 def _leading_names(text: str) -> Iterator[str]:
-    """y, x_hat, rstd of "y (..., d), x_hat (..., d), rstd (..., 1). And so on"."""
+    """y, x_hat, rstd for "y (..., d), x_hat (..., d), rstd (..., 1). And so on"."""
     pattern = re.compile(r"\s*([A-Za-z_]\w*)\s*(\([^)]*\))?(,|\.|\s*$|\s+(?:like|shaped|,))")
     at = 0
     while found := pattern.match(text, at):

@@ -1,4 +1,4 @@
-"""One style for all figures, readable in print and by the colour-blind. matplotlib is imported when first needed."""
+"""One style for all figures, for print and for the colour-blind. matplotlib is imported when first needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from ..files import write_atomically
 
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#6b6b6b"     # Okabe & Ito's
-HEAT = "cividis"                                                            # even in lightness, for all eyes
+HEAT = "cividis"                                                            # of uniform lightness, for the colour-blind
 
 _STYLE: dict[Any, Any] = {
     "figure.dpi": 120,
@@ -41,7 +41,7 @@ def figure(rows: int = 1, columns: int = 1, size: tuple[float, float] = (6.0, 3.
 
 @contextlib.contextmanager
 def style(math: bool = True) -> Iterator[None]:
-    """`with style(): ...` draws figures in the block in this style; dollars enclose formulas."""
+    """A context in which figures are drawn in this style; dollars enclose formulas."""
     from matplotlib import rc_context
 
     with rc_context(_STYLE | {"text.parse_math": math}):
@@ -49,10 +49,7 @@ def style(math: bool = True) -> Iterator[None]:
 
 
 def in_style(draw: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a function that draws or saves: it does so in this style.
-
-    Labels are taken literally: an item id with dollars in it is no formula.
-    """
+    """Decorate a function that draws or saves to use this style, with dollars in labels taken literally."""
 
     @wraps(draw)
     def styled(*args: Any, **how: Any) -> Any:
@@ -63,7 +60,7 @@ def in_style(draw: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def picture_format(path: str | Path) -> str:
-    """What the suffix of a path says, png where it has none. Raises ValueError for what is no format of pictures."""
+    """The format of pictures that a path's suffix names, png without one. Raises ValueError for an unknown one."""
     from matplotlib.backend_bases import FigureCanvasBase
 
     known, suffix = FigureCanvasBase.filetypes, Path(path).suffix[1:].lower() or "png"
@@ -74,13 +71,10 @@ def picture_format(path: str | Path) -> str:
 
 @in_style
 def save(fig: Any, path: str | Path) -> Path:
-    """Write the figure to `path`, whole or not at all, making its folder. -> path.
-
-    Raises as `picture_format`, and OSError where it cannot be written.
-    """
+    """Write the figure to `path`, whole or not at all. -> path. Raises as `picture_format`, and OSError."""
     path, content = Path(path), io.BytesIO()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)             # a glyph that the font lacks is drawn as a box
+        warnings.simplefilter("ignore", UserWarning)             # missing glyphs are drawn as boxes
         fig.savefig(content, format=picture_format(path))
     write_atomically(path, content.getbuffer())
     return path

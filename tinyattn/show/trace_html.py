@@ -1,11 +1,11 @@
-"""A trace in a notebook: nested calls that fold, no script, nothing fetched."""
+"""A trace in a notebook: nested calls that fold, without scripts and downloads."""
 
 from __future__ import annotations
 
 from html import escape
 
 from .records import Call, Entry
-from .trace_table import chain, described, grouped, origin, place, title
+from .trace_table import TITLES, chain, described, grouped, origin, place, title
 
 _STYLE = """
 .tinyattn-trace { font-size: 12px; max-width: 1100px; overflow-x: auto; }
@@ -21,19 +21,17 @@ _STYLE = """
 .tinyattn-trace code { white-space: pre-wrap; background: none; }
 @media print { .tinyattn-trace details:not([open]) > summary::after { content: " (folded)"; } }
 """
-# All columns but the name's have a fixed width, so that they line up at every depth of calls. The widths are for type
+# All columns but the name's have a fixed width, so that they line up at every depth of calls. The widths are for a font
 # of 12 px, so tables inherit that size: JupyterLab sets another.
 _WIDTHS = ("42px", "", "95px", "58px", "150px", "62px", "40px", "420px")
 _COLUMNS = "".join(["<colgroup>", *(f'<col style="width: {w}">' if w else "<col>" for w in _WIDTHS), "</colgroup>"])
-_TITLES = ("step", "name", "shape", "dtype", "min … max", "norm", "line", "made by")
 
 
 def page(roots: list[Call], header: str) -> str:
     """All calls: the outermost open, long inner ones folded."""
-    titles = "".join(f'<th scope="col"{_right(i)}>{title}</th>' for i, title in enumerate(_TITLES))
+    titles = "".join(f'<th scope="col"{_right(i)}>{title}</th>' for i, title in enumerate(TITLES))
     head = f"<table>{_COLUMNS}<thead><tr>{titles}</tr></thead></table>"
-    budget = 60
-    body = "".join(_call(root, budget) for root in roots)
+    body = "".join(_call(root, budget=60) for root in roots)
     note = "<p>* written in place: the same memory, new values</p>" if "*</b>" in body else ""
     return f'<div class="tinyattn-trace"><style>{_STYLE}</style><p>{escape(header)}</p>{head}{body}{note}</div>'
 
@@ -42,27 +40,27 @@ def _call(call: Call, budget: int) -> str:
     entries, inner = list(call.entries()), chain(call)[-1]
     opened = " open" if call.parent is None or len(entries) <= budget else ""
     steps = f"steps {entries[0].number} to {entries[-1].number}" if entries else "no steps"
-    found = (
+    html = (
         f"<details{opened}><summary><b>{escape(title(call))}</b> "
         f'<span class="where">{escape(place(inner))}, {steps}</span></summary>'
     )
     rows: list[str] = []
     for group in grouped(inner):
         if isinstance(group, Call):
-            found += _rows(rows) + _call(group, budget // 2)
+            html += _rows(rows) + _call(group, budget // 2)
             rows = []
         elif len(group) > 1:
             name = group[0].name.partition(".")[0]
             total = sum(e.value.size for e in group)
             inside = _rows([_row(e) for e in group])
-            found += _rows(rows) + (
+            html += _rows(rows) + (
                 f"<details><summary><b>{escape(name)}</b> comes in: {len(group)} arrays, {total:,} numbers</summary>"
                 f"{inside}</details>"
             )
             rows = []
         else:
             rows.append(_row(group[0]))
-    return found + _rows(rows) + "</details>"
+    return html + _rows(rows) + "</details>"
 
 
 def _rows(rows: list[str]) -> str:
@@ -72,13 +70,12 @@ def _rows(rows: list[str]) -> str:
 def _row(entry: Entry) -> str:
     shape, dtype, span, norm = described(entry)
     line = "" if entry.how == "input" else str(entry.line)
-    text = origin(entry)
+    text = escape(origin(entry))
     name = entry.name + (" *" if entry.how == "in place" else "")
-    cells = (str(entry.number), name, shape, dtype, span, norm, line)
-    made = "".join(
-        f"<td{_right(i)}>{f'<b>{escape(cell)}</b>' if i == 1 else escape(cell)}</td>" for i, cell in enumerate(cells)
-    )
-    return f"<tr>{made}<td>{escape(text) if entry.how == 'input' else f'<code>{escape(text)}</code>'}</td></tr>"
+    cells = [escape(cell) for cell in (str(entry.number), name, shape, dtype, span, norm, line)]
+    cells[1] = f"<b>{cells[1]}</b>"
+    made = "".join(f"<td{_right(i)}>{cell}</td>" for i, cell in enumerate(cells))
+    return f"<tr>{made}<td>{text if entry.how == 'input' else f'<code>{text}</code>'}</td></tr>"
 
 
 def _right(column: int) -> str:

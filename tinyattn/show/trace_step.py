@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .array_map import array_map
-from .records import Call, Entry
+from .records import Entry
 from .sources import source_lines, statement_at
 from .trace_table import described, place
 
@@ -16,7 +16,7 @@ AROUND = 3           # lines of source before and after
 
 
 class Step:
-    """What `t.at(7)`, `t.step()` and `t.back()` show: `value`, `entry`, `picture()`."""
+    """The result of `t.at(7)`, `t.step()` and `t.back()`: `value`, `entry`, `picture()`."""
 
     def __init__(self, entry: Entry, of: int) -> None:
         self.entry, self._of = entry, of
@@ -26,7 +26,6 @@ class Step:
         return self.entry.value
 
     def picture(self, title: str = "") -> Any:
-        """See `array_map`."""
         return array_map(self.value, title or f"{self.entry.name}, step {self.entry.number}")
 
     def __str__(self) -> str:
@@ -50,17 +49,14 @@ class Step:
         )
 
     def _where(self) -> str:
-        chain: list[str] = []
-        call: Call | None = self.entry.call
-        while call is not None:
-            chain.insert(0, call.label)
-            call = call.parent
-        return f"step {self.entry.number} of {self._of - 1}: {' > '.join(chain)}   {place(self.entry.call)}"
+        call = self.entry.call
+        labels = [c.label for c in (call, *call.outer())][::-1]
+        return f"step {self.entry.number} of {self._of - 1}: {' > '.join(labels)}   {place(call)}"
 
     def _what(self) -> str:
         shape, dtype, span, norm = described(self.entry)
-        said = {"input": "came in", "returned": "was returned", "implied": "follows from the cache"}
-        how = said.get(self.entry.how, self.entry.how)
+        words = {"input": "came in", "returned": "was returned", "implied": "follows from the cache"}
+        how = words.get(self.entry.how, self.entry.how)
         parts = [f"{self.entry.name} {shape} {dtype}", span, f"norm {norm}" if norm else "", how]
         return "   ".join(part for part in parts if part)
 
@@ -73,10 +69,10 @@ class Step:
     def _source(self) -> list[tuple[int, str, bool]]:
         statement = statement_at(self.entry.call.file, self.entry.line)
         first = max(statement.first - AROUND, self.entry.call.line)
-        found = source_lines(self.entry.call.file, first, statement.last + AROUND)
-        after = [text for n, text in found if n > statement.last]
+        lines = source_lines(self.entry.call.file, first, statement.last + AROUND)
+        after = [text for n, text in lines if n > statement.last]
         ends = next((i for i, text in enumerate(after) if text and not text[0].isspace()), len(after))
         while ends and not after[ends - 1]:
             ends -= 1                                          # drop blank lines after the function's end
-        shown = found[: len(found) - len(after) + ends]
+        shown = lines[: len(lines) - len(after) + ends]
         return [(n, text, statement.first <= n <= statement.last) for n, text in shown]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,29 +14,29 @@ from .recorder import LIBRARY
 from .records import Call, Entry
 
 SCREEN = 60          # lines: without `depth`, calls are folded to fit
-_TITLES = ("step", "name", "shape", "dtype", "min … max", "norm", "line", "made by")
+TITLES = ("step", "name", "shape", "dtype", "min … max", "norm", "line", "made by")
 
 
 def table(roots: list[Call], header: str, depth: int | None, width: int) -> str:
-    """`depth` None: as many levels as fit SCREEN lines, and at least the outermost."""
+    """Without `depth`, as many levels as fit SCREEN lines, and at least the outermost."""
     deepest = max(map(_levels, roots))
     levels = [depth] if depth is not None else range(deepest, -1, -1)
     for depth in levels:
         lines = [line for root in roots for line in _lines(root, depth)]
         if len(lines) <= SCREEN:
             break
-    cells = [line for line in [_TITLES, *lines] if isinstance(line, tuple)]
+    cells = [line for line in [TITLES, *lines] if isinstance(line, tuple)]
     rows = iter(aligned(cells, left=(1, 2, 3, 4)))
-    said = [header, next(rows), *(next(rows) if isinstance(line, tuple) else line for line in lines)]
+    text = [header, next(rows), *(next(rows) if isinstance(line, tuple) else line for line in lines)]
     if any(" *" in line[1] for line in cells):
-        said.append("       * written in place: the same memory, new values")
+        text.append("       * written in place: the same memory, new values")
     if depth is not None and depth < deepest:
-        said.append(f"       + folded: .table(depth={depth + 1}) opens one level more, .table(call=NAME) one call")
-    return "\n".join(line[: width - 1] + "…" if len(line) > width else line for line in said)
+        text.append(f"       + folded: .table(depth={depth + 1}) opens one level more, .table(call=NAME) one call")
+    return "\n".join(line[: width - 1] + "…" if len(line) > width else line for line in text)
 
 
 def aligned(rows: Sequence[tuple[str, ...]], left: tuple[int, ...]) -> list[str]:
-    """Rows of cells as lines: columns in `left` left-aligned, the last one unpadded, the others right-aligned."""
+    """Rows of cells as lines: columns in `left` left-aligned, the last unpadded, the others right-aligned."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
 
     def line(row: tuple[str, ...]) -> str:
@@ -45,7 +47,7 @@ def aligned(rows: Sequence[tuple[str, ...]], left: tuple[int, ...]) -> list[str]
 
 
 def _levels(call: Call) -> int:
-    """How many levels of calls stand below this one."""
+    """The number of levels of calls below this one."""
     return max((1 + _levels(s) for s in chain(call)[-1].steps if isinstance(s, Call)), default=0)
 
 
@@ -73,11 +75,11 @@ def _lines(call: Call, depth: int, indent: str = "") -> Iterator[str | tuple[str
 
 
 def chain(call: Call) -> list[Call]:
-    """The call, and those inside of it as long as all that one does is to call the next: they take one line."""
-    found = [call]
-    while len(found[-1].steps) == 1 and isinstance(found[-1].steps[0], Call):
-        found.append(found[-1].steps[0])
-    return found
+    """The call, and inner calls as long as each is the only step of the one around it: they take one line."""
+    calls = [call]
+    while len(calls[-1].steps) == 1 and isinstance(calls[-1].steps[0], Call):
+        calls.append(calls[-1].steps[0])
+    return calls
 
 
 def title(call: Call) -> str:
@@ -89,40 +91,33 @@ def title(call: Call) -> str:
 
 def grouped(call: Call) -> Iterator[Call | list[Entry]]:
     """The steps of a call; the arrays of one input tree form one group."""
-    group: list[Entry] = []
-    for step in call.steps:
-        tree = step.name.partition(".")[0] if isinstance(step, Entry) and step.how == "input" else ""
-        if group and (not tree or tree != group[0].name.partition(".")[0]):
-            yield group
-            group = []
-        if isinstance(step, Call):
-            yield step
-        elif tree:
-            group.append(step)
-        else:
-            yield [step]
-    if group:
-        yield group
+
+    def tree(step: Entry | Call) -> Any:
+        return step.name.partition(".")[0] if isinstance(step, Entry) and step.how == "input" else id(step)
+
+    for _, steps in groupby(call.steps, tree):
+        first, *others = steps
+        yield first if isinstance(first, Call) else [first, *others]  # type: ignore[list-item]
 
 
 def origin(entry: Entry) -> str:
-    """Where a value came from, as a table says it."""
+    """The origin of a value in a table."""
     if entry.how == "input":
         return "comes in"
-    said = {"allocated": "   (not yet filled)", "implied": "   (follows from the cache: no line computes it)"}
-    return entry.text + said.get(entry.how, "")
+    notes = {"allocated": "   (not yet filled)", "implied": "   (follows from the cache: no line computes it)"}
+    return entry.text + notes.get(entry.how, "")
 
 
 def place(call: Call) -> str:
     """File (relative to the library, or its name) and line of the def."""
     file = Path(call.file)
     if file.parent.name.startswith("ipykernel_") or file.name.startswith("<ipython-input"):
-        return f"a cell's line {call.line}"                    # the file name of a cell is arbitrary
+        return f"a cell's line {call.line}"                    # cells have arbitrary file names
     return f"{file.relative_to(LIBRARY.parent) if LIBRARY in file.parents else file.name}:{call.line}"
 
 
 def described(entry: Entry) -> tuple[str, str, str, str]:
-    """Shape, dtype, range and norm as text; no numbers for memory not yet filled."""
+    """Shape, dtype, range and norm as text; no numbers for unfilled memory."""
     x = entry.value
     shape = str(x.shape)
     if entry.how == "allocated" or not x.size:
@@ -146,7 +141,7 @@ def number(x: object) -> str:
 
 def norm_of(x: np.ndarray) -> float:
     """The root of the sum of squares, in float64, without overflow."""
-    with np.errstate(invalid="ignore"):                         # unfilled memory may hold anything
+    with np.errstate(invalid="ignore"):                         # unfilled memory holds anything
         size = np.abs(x.astype(np.complex128 if x.dtype.kind == "c" else np.float64))
     largest = float(np.max(size, initial=0.0))
     if not 0 < largest < math.inf:

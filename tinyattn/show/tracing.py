@@ -1,7 +1,7 @@
 """`trace(attention, q, k, v, mask)`: run any op, layer or model and keep every intermediate, forward and backward.
 
-Every value that gets a name in the source is kept, under that name and with the line that made it. `recorder.py`
-watches the functions from outside, so your own can be traced as well.
+Every value with a name in the source is kept, under that name and with the line that made it. `recorder.py` watches
+functions from outside, so it traces other functions as well.
 """
 
 from __future__ import annotations
@@ -27,30 +27,29 @@ def trace(
     forward: Any, *args: Any, backward: Any = None, engine: bool = False, seed: int = 0, limit: int = 64 << 20,
     **kwargs: Any,
 ) -> Trace:  # fmt: skip
-    """Run `forward(*args, **kwargs)` and keep what every line makes. -> Trace: print it, or show it in a notebook.
+    """Run `forward(*args, **kwargs)` and keep every line's values. -> Trace: print it, or show it in a notebook.
 
         t = trace(attention, q, k, v, mask)
-        t["weights"], t["softmax.p"], t[7]       the array that was there, by name, by call and name, or by step
+        t["weights"], t["softmax.p"], t[7]       an array by name, by call and name, or by step
         t.picture("weights"), t.at(7), t.step(), t.back()
 
     With `backward=True`, or a function, the backward runs after it: `attention_backward`, found beside `attention`, or
-    `loss_backward` beside the method `loss`, `backward` beside `forward`; an object that has `loss` and `loss_backward`
-    may be given instead. The backward is given what its parameters name, as `gradcheck` does: first upstream gradients,
-    then the forward's arguments and results.
-    An upstream gradient may be given by name, e.g. `dout=...`; else it is 1 for a single number (a loss), and for an
-    array a random cotangent from `seed`. Then `t.follow("query.W", (3, 7))` goes from the loss back to one number.
+    `loss_backward` beside the method `loss`, `backward` beside `forward`. `forward` may be an object with `loss` and
+    `loss_backward`. The backward takes its arguments by name, as in `gradcheck`: upstream gradients, then the forward's
+    arguments and results. An upstream gradient may be passed by name, e.g. `dout=...`; else it is 1 for a single number
+    (a loss), and for an array a random cotangent from `seed`. Then `t.follow("query.W", (3, 7))` goes from the loss
+    back to one number.
 
     Layers and models run in their readable forms: `layer_norm`, `linear`, `softmax` and `attention`, with attention's
-    `weights`. The numbers are those of training to rounding. `engine=True` runs what training runs, to the bit: tiles,
-    norms inside of the products that read them; and it shows the library's private functions, too.
+    `weights`. The numbers equal those of training up to rounding. `engine=True` runs the code of training, to the bit,
+    with tiles and fused norms, and shows the library's private functions, too.
 
-    Only the calling thread is watched. Functions shown are the library's and those defined where `forward` is; NumPy's
-    own and the helpers of `ops/shapes.py` are not. An entry is a copy as of its moment, `limit` bytes of them at most,
-    and 100,000 entries.
+    Only the calling thread is traced. Functions shown are the library's and those of the module of `forward`, but not
+    NumPy's and the helpers of `ops/shapes.py`. Entries are copies, at most `limit` bytes and 100,000 of them.
 
-    Raises ValueError beyond these, for a backward that is not found and an upstream gradient of the wrong shape,
-    TypeError for what is not written in Python or cannot be bound, RuntimeError where a debugger or coverage
-    is tracing this thread, and whatever `forward` raises.
+    Raises ValueError beyond these limits, for a missing backward and an upstream gradient of the wrong shape, TypeError
+    for a function that is not written in Python and wrong arguments, RuntimeError where a debugger or coverage is
+    tracing this thread, and any error of `forward`.
     """
     if not callable(forward) and hasattr(forward, "loss"):
         forward = forward.loss
@@ -64,21 +63,21 @@ def trace(
         return Trace(recorder, call, returned, Replay(forward, *again, None, []))
 
     parameters = list(inspect.signature(forward).parameters)
-    given = {n: kwargs.pop(n) for n in inspect.signature(opposite).parameters if n in kwargs and n not in parameters}
+    passed = {n: kwargs.pop(n) for n in inspect.signature(opposite).parameters if n in kwargs and n not in parameters}
     inputs = bind(forward, *args, **kwargs)
     again = copy.deepcopy((args, kwargs))
     returned, call = recorder.run(forward, args, kwargs, result_names(forward, opposite))
     upstream, others, outputs = asked_of(opposite, inputs, returned, named_results(forward))
-    cotangents, note = _cotangents(upstream, outputs, given, seed)
+    cotangents, note = _cotangents(upstream, outputs, passed, seed)
     grads, call_back = recorder.run(opposite, (), dict(zip(upstream, cotangents, strict=True)) | others)
-    found = Trace(recorder, call, returned, Replay(forward, *again, opposite, cotangents))
-    found.roots.append(call_back)
-    found.grads, found.gradients, found.upstream = grads, _named(inputs, grads), note
-    return found
+    traced = Trace(recorder, call, returned, Replay(forward, *again, opposite, cotangents))
+    traced.roots.append(call_back)
+    traced.grads, traced.gradients, traced.upstream = grads, _named(inputs, grads), note
+    return traced
 
 
 def _opposite(forward: Any, backward: Any) -> Callable[..., Any] | None:
-    """The backward: as given, or found by its name beside the forward."""
+    """The backward as passed, or looked up by its name beside the forward."""
     if backward is None or backward is False:
         return None
     if backward is not True:
@@ -86,45 +85,45 @@ def _opposite(forward: Any, backward: Any) -> Callable[..., Any] | None:
             raise TypeError(f"trace: backward is {backward!r}, expected a function, or True to find it by its name")
         return backward
     plain = forward.func if isinstance(forward, partial) else forward
-    own, owner = getattr(plain, "__name__", type(plain).__name__), getattr(plain, "__self__", None)
-    name = "backward" if owner is not None and own == "forward" else f"{own}_backward"
-    beside = getattr(inspect.unwrap(plain), "__globals__", {})              # where it is defined, not its decorator
-    found = getattr(owner, name, None) if owner is not None else beside.get(name)
-    if found is None:
+    name, owner = getattr(plain, "__name__", type(plain).__name__), getattr(plain, "__self__", None)
+    name = "backward" if owner is not None and name == "forward" else f"{name}_backward"
+    beside = getattr(inspect.unwrap(plain), "__globals__", {})              # of its module, not its decorator's
+    opposite = getattr(owner, name, None) if owner is not None else beside.get(name)
+    if opposite is None:
         where = type(owner).__name__ if owner is not None else getattr(plain, "__module__", "its module")
         raise ValueError(f"trace: there is no {name} in {where}: give it as backward=...")
-    return found
+    return opposite
 
 
 def _cotangents(
-    upstream: list[str], outputs: tuple[Any, ...], given: dict[str, Any], seed: int
+    upstream: list[str], outputs: tuple[Any, ...], passed: dict[str, Any], seed: int
 ) -> tuple[list[Any], str]:
-    """-> the upstream gradients, and a note on where each came from."""
-    unknown = [name for name in given if name not in upstream]
+    """-> the upstream gradients, and a note on the origin of each."""
+    unknown = [name for name in passed if name not in upstream]
     if unknown:
         known = ", ".join(upstream)
         raise TypeError(f"trace: {unknown[0]} is no argument of the forward and no upstream gradient ({known})")
-    rng, found, said = np.random.default_rng(seed), [], []
+    rng, cotangents, notes = np.random.default_rng(seed), [], []
     for name, out in zip(upstream, outputs, strict=False):
-        if name in given:
-            shape, expected = (getattr(x, "shape", ()) for x in (given[name], out))
+        if name in passed:
+            shape, expected = (getattr(x, "shape", ()) for x in (passed[name], out))
             if shape != expected:
                 raise ValueError(f"trace: {name} has shape {shape}, expected {expected}, as the output has")
-            found.append(given[name])
-            said.append(f"{name} as given")
+            cotangents.append(passed[name])
+            notes.append(f"{name} as given")
         elif getattr(out, "shape", ()):
-            found.append(asarray(rng.standard_normal(out.shape).astype(out.dtype), like=out))
-            said.append(f"{name} random, seed {seed}")
+            cotangents.append(asarray(rng.standard_normal(out.shape).astype(out.dtype), like=out))
+            notes.append(f"{name} random, seed {seed}")
         else:
-            found.append(1.0)
-            said.append(f"{name} = 1")
-    return found, ", ".join(said)
+            cotangents.append(1.0)
+            notes.append(f"{name} = 1")
+    return cotangents, ", ".join(notes)
 
 
 def _named(inputs: dict[str, Any], grads: Any) -> dict[str, Any]:
     """The returned gradients by the names of inputs and parameters."""
     first, *rest = inputs.items()
-    if isinstance(first[1], dict | list):                     # a layer, or a network: last come the gradients of p
+    if isinstance(first[1], dict | list):                     # a layer, or a network: the gradients of p are last
         *dxs, tree = grads if type(grads) is tuple else (grads,)
         names = [name for name, x in rest if is_array(x) and x.dtype.kind == "f"]
         return (dict(zip(names, dxs, strict=True)) if len(names) == len(dxs) else {}) | dict(leaves(tree))

@@ -1,4 +1,4 @@
-"""1,797 handwritten digits of 8 x 8 pixels, where scikit-learn, which brings them, is installed."""
+"""1,797 handwritten digits of 8 x 8 pixels, from scikit-learn, if installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Digits:
     def generate(self) -> Images:
         """Raises ValueError where scikit-learn is not installed."""
         try:
-            found = import_module("sklearn.datasets").load_digits()
+            digits = import_module("sklearn.datasets").load_digits()
         except ImportError:
             raise ValueError("the digits come with scikit-learn: pip install 'tinyattn[images]'") from None
-        return Images(found.images, found.target)
+        return Images(digits.images, digits.target)

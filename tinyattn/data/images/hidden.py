@@ -1,4 +1,4 @@
-"""Images with hidden patches, each to be called by its visual word (Bao et al. 2022, sections 2.1 and 2.3)."""
+"""Images with hidden patches, whose visual words are predicted (Bao et al. 2022, sections 2.1 and 2.3)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 from ...backend import Array, transfer
 from ...options import check_options, option
 from ...random import Stream, generator
-from ..epochs import rows_of_step, steps_of
-from ..slices import cut
+from ..slices import cut, rows_of_step, steps_of
 
 NARROW = 0.3             # blocks are between NARROW times and 1 / NARROW times as high as they are wide
 
@@ -21,9 +20,9 @@ NARROW = 0.3             # blocks are between NARROW times and 1 / NARROW times 
 class Hiding:
     """Which patches of an image are hidden: blocks, so that a hidden patch's neighbours are often hidden, too."""
 
-    hidden: float = option(0.4, "share of the patches that are hidden (Bao et al.: .4)", above=0, at_most=1,
+    hidden: float = option(0.4, "share of hidden patches (Bao et al.: .4)", above=0, at_most=1,
                            group="training")  # fmt: skip
-    block: int = option(2, "patches of a hidden block, at least (Bao et al.: 16 of 196)", at_least=1, at_most=100_000,
+    block: int = option(2, "least patches of a hidden block (Bao et al.: 16 of 196)", at_least=1, at_most=100_000,
                         group="training")  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -32,46 +31,43 @@ class Hiding:
     def draw(self, rng: np.random.Generator, grid: tuple[int, int]) -> np.ndarray:
         """(rows columns,), True = hidden. Blocks are added until the share is reached (algorithm 1).
 
-        Of a block's height over its width the logarithm is uniform, as in the released code; the paper has the ratio.
+        The logarithm of a block's height over its width is uniform, as in the released code; in the paper, the ratio.
         """
         rows, columns = grid
-        found = np.zeros(grid, dtype=bool)
+        hidden = np.zeros(grid, dtype=bool)
         wanted = max(1, round(self.hidden * rows * columns))
-        while (left := wanted - np.count_nonzero(found)) > 0:
+        while (left := wanted - np.count_nonzero(hidden)) > 0:
             size = rng.uniform(self.block, max(float(self.block), float(left)))
             ratio = math.exp(rng.uniform(math.log(NARROW), -math.log(NARROW)))
             high, wide = (max(1, round(side)) for side in (math.sqrt(size * ratio), math.sqrt(size / ratio)))
             high, wide = min(high, rows), min(wide, columns)
             top, first = rng.integers(rows - high + 1), rng.integers(columns - wide + 1)
-            found[top : top + high, first : first + wide] = True
-        return found.reshape(-1)
+            hidden[top : top + high, first : first + wide] = True
+        return hidden.reshape(-1)
 
 
 class HiddenBatch(NamedTuple):
     """Row b is one image."""
 
     images: Array             # (B, height, width, channels) float32, standardised
-    words: Array              # (B, n): which visual word each patch is
-    hidden: Array             # (B, n) bool: these are hidden, and asked for
-    tokens: Array             # (B,) how many tokens each image becomes
-    rows: Array               # (B,) whose each row is
+    words: Array              # (B, n) the visual word of each patch
+    hidden: Array             # (B, n) bool: hidden, and predicted
+    tokens: Array             # (B,) tokens of each image
+    rows: Array               # (B,) numbers of the images, which select dropout masks
 
     @property
     def total(self) -> float:
-        """What the loss is a mean over: hidden patches."""
         return float(np.sum(self.hidden))
 
     def slices(self, tokens: int) -> list[HiddenBatch]:
-        """The rows in slices of about `tokens` tokens."""
         return [HiddenBatch(*(x[rows] for x in self)) for rows in cut(self.tokens, tokens)]
 
     def to(self, xp: object) -> HiddenBatch:
-        """The batch as arrays of the module `xp`, sent in one transfer."""
         return HiddenBatch(*transfer(self, xp))
 
 
 class WordedImages(NamedTuple):
-    """Images as networks read them, standardised, and the word of each patch."""
+    """Standardised images, and the word of each patch."""
 
     images: np.ndarray        # (N, height, width, channels)
     words: np.ndarray         # (N, rows, columns)
@@ -88,15 +84,13 @@ class HiddenSampler:
 
     @property
     def steps(self) -> int:
-        """Batches an epoch."""
         return steps_of(len(self.data.images), self.batch_size)
 
     def batch(self, step: int) -> HiddenBatch:
-        """The batch of `step`; steps are counted from 0, through all epochs."""
         return self._of(rows_of_step(len(self.data.images), self.steps, self.seed, step), Stream.MASKING, step)
 
     def whole(self) -> HiddenBatch:
-        """All images in one batch; hidden in one way, which is the seed's."""
+        """All images in one batch; the hidden patches depend on the seed alone."""
         return self._of(np.arange(len(self.data.images)), Stream.VALIDATION)
 
     def _of(self, rows: np.ndarray, stream: Stream, *counters: int) -> HiddenBatch:

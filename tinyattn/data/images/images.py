@@ -1,4 +1,4 @@
-"""Images with a label each: read, split, put into numbers, batch."""
+"""Images with labels: read, split, encode, batch."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ import numpy as np
 
 from ...backend import Array, transfer
 from ...files import Arrays, FileError
-from ..epochs import rows_of_step, steps_of
-from ..fields import DataError
+from ..fields import DataError, naming
 from ..parts import Parts, tenths
 from ..read import open_regular
-from ..slices import cut
+from ..slices import cut, rows_of_step, steps_of
 
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Image i may have the label `labels[i]`, an integer or a string, and, for distillation, what a teacher calls it.
+    """Image i may have the label `labels[i]`, an integer or a string, and, for distillation, a teacher's label.
 
     Shapes: images (N, height, width) or (N, height, width, channels), numbers of any range, kept as float32 with four
     axes; labels and teacher (N,). Raises ValueError for other shapes, numbers that are not finite, and no images.
@@ -35,9 +34,9 @@ class Images:
     def __post_init__(self) -> None:
         images = np.asarray(self.images)
         if images.ndim not in (3, 4) or not images.size or images.dtype.kind not in "buif":
-            found = f"{images.shape} {images.dtype}"
-            raise ValueError(f"images are {found}, expected numbers (N, height, width) or (N, height, width, channels)")
-        with np.errstate(over="ignore"):             # too large a number becomes infinite, and is refused
+            expected = "expected numbers (N, height, width) or (N, height, width, channels)"
+            raise ValueError(f"images are {images.shape} {images.dtype}, {expected}")
+        with np.errstate(over="ignore"):             # numbers beyond float32 become infinite, and are refused
             images = images.astype(np.float32).reshape(*images.shape[:3], -1)
         if not np.all(np.isfinite(images)):
             raise ValueError("images have numbers that are not finite")
@@ -48,7 +47,7 @@ class Images:
 
     @classmethod
     def of(cls, data: Any) -> Self:
-        """Images as they are, an array of them, or a pair (images, labels)."""
+        """Images, an array of them, or a pair (images, labels)."""
         if isinstance(data, np.ndarray):
             return cls(data)
         return data if isinstance(data, cls) else cls(*data)
@@ -57,7 +56,6 @@ class Images:
         return len(self.images)
 
     def __getitem__(self, rows: Any) -> Images:
-        """Some of them."""
         labels, teacher = (None if x is None else x[rows] for x in (self.labels, self.teacher))
         return Images(self.images[rows], labels, teacher)
 
@@ -69,7 +67,6 @@ class Images:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Numbers of images and classes."""
         return {"images": len(self)} | ({} if self.labels is None else {"classes": len(np.unique(self.labels))})
 
     def need_labels(self) -> np.ndarray:
@@ -79,7 +76,7 @@ class Images:
         return self.labels
 
     def fingerprint(self) -> str:
-        """A digest of all images and labels in their order."""
+        """A digest of all images and labels, in order."""
         digest = hashlib.sha256(repr(self.images.shape).encode())
         for x in (self.images, self.labels, self.teacher):
             digest.update(b"" if x is None else x.dtype.str.encode() + x.tobytes())
@@ -91,27 +88,26 @@ class Images:
 
 
 def _labels(name: str, labels: Any, n: int) -> np.ndarray:
-    found = np.asarray(labels)
-    if found.shape != (n,) or found.dtype.kind not in "iuU":
-        raise ValueError(f"{name} are {found.shape} {found.dtype}, expected ({n},) integers or strings, one an image")
-    return found if found.dtype.kind == "U" else found.astype(np.int64)
+    labels = np.asarray(labels)
+    if labels.shape != (n,) or labels.dtype.kind not in "iuU":
+        raise ValueError(f"{name} are {labels.shape} {labels.dtype}, expected ({n},) integers or strings, one an image")
+    return labels if labels.dtype.kind == "U" else labels.astype(np.int64)
 
 
 def read_images(path: str | Path, labelled: bool = True) -> Images:
     """The images in a NumPy .npz file with the arrays `images`, `labels` and, for distillation, `teacher`.
 
-    Without `labelled` the labels may be missing. Nothing in the file is executed. Raises DataError,
-    naming the file, for one that is missing, damaged, without these arrays, or with other shapes than `Images`.
+    Without `labelled` the labels may be missing. Nothing in the file is executed. Raises DataError, naming the file,
+    where it is missing or damaged, lacks these arrays, or has other shapes than `Images`.
     """
     path = Path(path)
-    try:
+    with naming(path):
         open_regular(path).close()
-        found = Arrays(path, "NumPy .npz file of numbers", times=100)            # it may have been compressed
-        arrays = {name: found[name] for name in ("images", "labels", "teacher") if name in found}
+    try:
+        file = Arrays(path, "NumPy .npz file of numbers", times=100)             # it may be compressed
+        arrays = {name: file[name] for name in ("images", "labels", "teacher") if name in file}
     except FileError as error:
         raise DataError(str(error)) from None
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
     missing = [name for name in ("images", "labels")[: 1 + labelled] if name not in arrays]
     if missing:
         raise DataError(f"{path} has no array {missing[0]}, expected images and labels")
@@ -122,9 +118,9 @@ def read_images(path: str | Path, labelled: bool = True) -> Images:
 
 
 def standardised(images: np.ndarray) -> np.ndarray:
-    """Every image minus its own mean, divided by its own standard deviation; one without any contrast becomes 0.
+    """Every image minus its mean, divided by its standard deviation; one without any contrast becomes 0.
 
-    So brightness and contrast, and whether a file counts to 1, 16 or 255, make no difference.
+    So brightness, contrast and the range of a file make no difference.
     Shapes: (N, height, width, channels) -> the same.
     """
     x = images - np.mean(images, axis=(1, 2, 3), keepdims=True, dtype=np.float64)    # pixels may be as large as 1e38
@@ -138,27 +134,24 @@ class ImageBatch(NamedTuple):
 
     images: Array             # (B, height, width, channels) float32, standardised
     labels: Array             # (B,)
-    taught: Array             # (B,) a teacher's answers; without a teacher the labels
+    taught: Array             # (B,) the teacher's labels; without a teacher, the labels
     weight: Array             # (B,) 1.0
-    tokens: Array             # (B,) how many tokens each image becomes
-    rows: Array               # (B,) whose each row is
+    tokens: Array             # (B,) tokens of each image
+    rows: Array               # (B,) numbers of the images, which select dropout masks
 
     @property
     def total(self) -> float:
-        """What the loss is a mean over: images."""
         return float(np.sum(self.weight))
 
     def slices(self, tokens: int) -> list[ImageBatch]:
-        """The rows in slices of about `tokens` tokens."""
         return [ImageBatch(*(x[rows] for x in self)) for rows in cut(self.tokens, tokens)]
 
     def to(self, xp: Any) -> ImageBatch:
-        """The batch as arrays of the module `xp`, sent in one transfer."""
         return ImageBatch(*transfer(self, xp))
 
 
 class NumberedImages(NamedTuple):
-    """Images as networks read them, standardised, and classes in numbers, counted from 0."""
+    """Standardised images, and numbers of classes, counted from 0."""
 
     images: np.ndarray
     labels: np.ndarray
@@ -170,21 +163,18 @@ class ImageSampler:
     """The training batches of a run, a function of the step. In an epoch each image comes once, in a new order."""
 
     data: NumberedImages
-    tokens: int               # that each image becomes
+    tokens: int               # of each image
     batch_size: int
     seed: int
 
     @property
     def steps(self) -> int:
-        """Batches an epoch."""
         return steps_of(len(self.data.images), self.batch_size)
 
     def batch(self, step: int) -> ImageBatch:
-        """The batch of `step`; steps are counted from 0, through all epochs."""
         return self.of(rows_of_step(len(self.data.images), self.steps, self.seed, step))
 
     def whole(self) -> ImageBatch:
-        """All images in one batch."""
         return self.of(np.arange(len(self.data.images)))
 
     def of(self, rows: np.ndarray) -> ImageBatch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,31 +11,19 @@ from ...options import check_options, option
 from ...random import Stream, generator
 from .images import Images
 
-
-def disc(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return x**2 + y**2 <= 1
-
-
-def ring(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return disc(x, y) & (x**2 + y**2 >= 0.3)
-
-
-def square(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return np.maximum(np.abs(x), np.abs(y)) <= 0.9
-
-
-def cross(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return (np.minimum(np.abs(x), np.abs(y)) <= 0.3) & (np.maximum(np.abs(x), np.abs(y)) <= 1)
-
-
-SHAPES = {shape.__name__: shape for shape in (cross, disc, ring, square)}     # where is it, from -1 to 1 each way?
+SHAPES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {         # of x and y in -1 to 1: inside?
+    "cross": lambda x, y: (np.minimum(np.abs(x), np.abs(y)) <= 0.3) & (np.maximum(np.abs(x), np.abs(y)) <= 1),
+    "disc": lambda x, y: x**2 + y**2 <= 1,
+    "ring": lambda x, y: (x**2 + y**2 <= 1) & (x**2 + y**2 >= 0.3),
+    "square": lambda x, y: np.maximum(np.abs(x), np.abs(y)) <= 0.9,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shapes:
     """Grey images of one shape each, brighter or darker than its ground; the label is the shape's name."""
 
-    images: int = option(16000, "images that are drawn", at_least=3)
+    images: int = option(16000, "number of images", at_least=3)
     size: int = option(16, "pixels of a side", at_least=8)
     noise: float = option(0.15, "standard deviation of the noise of each pixel; shapes differ from 0 by 0.5 to 1",
                           at_least=0)  # fmt: skip
@@ -47,7 +36,6 @@ class Shapes:
         check_options(self)
 
     def generate(self) -> Images:
-        """Draw all images. The same settings give the same images."""
         rng = generator(self.seed, Stream.IMAGES)
         shape = rng.integers(len(SHAPES), size=self.images)
         radius = rng.uniform(0.2, 0.45, self.images) * self.size

@@ -1,20 +1,20 @@
-"""Visual words: patches of images in so many kinds, found by k-means (Lloyd 1982; Sivic & Zisserman 2003)."""
+"""Visual words: clusters of image patches by k-means (Lloyd 1982; Sivic & Zisserman 2003)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-MOST = 20_000            # patches that words are learned from
+MOST = 20_000            # patches for learning
 ROUNDS = 50
-AT_ONCE = 1 << 22        # distances that are computed together
+AT_ONCE = 1 << 22        # distances in one computation
 
 
 def learn_words(patches: np.ndarray, n_words: int, rng: np.random.Generator) -> np.ndarray:
-    """(n_words, F): centres, each the mean of the patches that are nearest to it. Shapes: patches (M, F).
+    """(n_words, F): centres, each the mean of the patches nearest to it. Shapes: patches (M, F).
 
-    The first centres are patches, each drawn in proportion to the square of its distance to those drawn before it
-    (k-means++; Arthur & Vassilvitskii 2007). A centre that has become nobody's stays where it is.
-    Raises ValueError where there are fewer different patches than words, of the MOST that are drawn.
+    Initial centres are patches, drawn in proportion to the squared distance to the nearest earlier one (k-means++;
+    Arthur & Vassilvitskii 2007). A centre without patches stays.
+    Raises ValueError where the MOST drawn patches have fewer different ones than `n_words`.
     """
     some = patches[rng.permutation(len(patches))[:MOST]].astype(np.float64)
     centres = [some[rng.integers(len(some))]]
@@ -39,7 +39,7 @@ def learn_words(patches: np.ndarray, n_words: int, rng: np.random.Generator) -> 
 
 
 def nearest_words(patches: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """The number of the word that is nearest to each patch. Shapes: patches (..., F), words (V, F) -> (...)."""
+    """The number of the word nearest to each patch. Shapes: patches (..., F), words (V, F) -> (...)."""
     flat, half = patches.reshape(-1, patches.shape[-1]), np.sum(words**2, axis=1) / 2
     some = max(1, AT_ONCE // len(words))
     parts = [np.argmin(half - flat[i : i + some] @ words.T, axis=1) for i in range(0, len(flat), some)]

@@ -6,20 +6,8 @@ from .copy import SelectiveCopy
 from .count import Count
 from .induction import Induction
 from .recall import Recall
-from .sampler import TaskSampler
-from .sequence_task import Drawn, SequencePart, SequenceTask
+from .sequence_task import Drawn, SequencePart, SequenceTask, TaskSampler
 from .source import SEQUENCE_TASKS, SequenceTaskSource
 
-__all__ = [
-    "SEQUENCE_TASKS",
-    "Balance",
-    "Count",
-    "Drawn",
-    "Induction",
-    "Recall",
-    "SelectiveCopy",
-    "SequencePart",
-    "SequenceTask",
-    "SequenceTaskSource",
-    "TaskSampler",
-]
+__all__ = ["SEQUENCE_TASKS", "Balance", "Count", "Drawn", "Induction", "Recall", "SelectiveCopy", "SequencePart",
+           "SequenceTask", "SequenceTaskSource", "TaskSampler"]  # fmt: skip

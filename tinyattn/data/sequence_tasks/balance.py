@@ -1,8 +1,8 @@
 """Balance: are there as many b as a? The language aⁿbⁿ (Weiss et al. 2018).
 
-It needs a count that has no bound. An LSTM's cell can go up by one and down by one; the state of a GRU is a mean of
-what it was and of something within ±1, and so bounded. Asked at the last two b alone, it would not: the last one always
-stands at an odd place, so whoever tells odd from even would be right at every length.
+It needs an unbounded count. An LSTM's cell can go up by one and down by one; the state of a GRU is a mean of its past
+and a value within ±1, and so bounded. Questions at the last two b alone would not need it: the last b is always at an
+odd position, so parity of the position would answer them at every length.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ END, A, B = 0, 1, 2
 class Balance(SequenceTask):
     """n times a, then n times b: at two of the b, does the sequence end here (0), or does another b follow (2)?
 
-    n is between 2 and half the length, of any size as often as of any other. One of the two b is the last. The other
-    is one or two before it in half of the sequences, and any earlier one in the others.
+    n is uniform between 2 and half the length. One of the two b is the last. The other is one or two before it in half
+    of the sequences, and any earlier one in the others.
     """
 
     name = "balance"
@@ -43,14 +43,14 @@ class Balance(SequenceTask):
 
     @property
     def bits(self) -> float:
-        """How many a came. It grows with the length, as its logarithm."""
+        """The number of a, which grows with the length."""
         return math.log2(self.length // 2 - 1)
 
     @property
     def by_place(self) -> float:
-        """The last b always stands at an odd place; the other one at an even place if the b after it are odd in number.
+        """The last b is at an odd position; the other one at an even position if the number of b after it is odd.
 
-        That number is one or two, each as often (one, if n is 2), or in the other half any up to n - 1.
+        That number is one or two, equally often (one, if n is 2), or in the other half any up to n - 1.
         """
         sizes = np.arange(2, self.length // 2 + 1)
         near, any_ = np.where(sizes == 2, 1, 0.5), (sizes // 2) / (sizes - 1)

@@ -1,7 +1,7 @@
-"""Selective copying: some tokens among blanks, then all of them in their order.
+"""Selective copying: some tokens among blanks, then all of them in order.
 
-The task is Jing et al.'s (2019), with the random places of Gu & Dao (2023, section 4.1.1).
-The distance between a token and its copy is random, so that nothing of fixed weights, such as a convolution, can do it.
+The task is Jing et al.'s (2019), with the random positions of Gu & Dao (2023, section 4.1.1).
+The distance between a token and its copy is random, so that fixed weights, as of a convolution, cannot do it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,10 @@ BLANK, MARKER, FIRST = 0, 1, 2
 
 @dataclass(frozen=True, kw_only=True)
 class SelectiveCopy(SequenceTask):
-    """At the i-th marker the i-th token that is no blank is asked for: · a · · b a · | | | is to become a b a.
+    """At the i-th marker, 1, the answer is the i-th token that is no blank, 0: · a · · b a · | | | becomes a b a."""
 
-    Token 0 is the blank, 1 the marker, and the others are those that are copied, drawn independently.
-    """
-
-    copied: int = option(8, "tokens that are copied", at_least=1)
-    tokens: int = option(16, "different tokens that may be copied", at_least=2)
+    copied: int = option(8, "tokens to copy", at_least=1)
+    tokens: int = option(16, "different tokens among them", at_least=2)
 
     name = "selective-copy"
     title = "selective copy: all tokens but the blanks, in their order"
@@ -45,7 +42,7 @@ class SelectiveCopy(SequenceTask):
 
     @property
     def bits(self) -> float:
-        """The tokens that are to be given."""
+        """The copied tokens."""
         return self.copied * math.log2(self.tokens)
 
     def draw(self, rng: np.random.Generator, rows: int) -> Drawn:

@@ -1,8 +1,8 @@
-"""Counting: how many ones have come so far, modulo k. With k = 2 that is parity.
+"""Counting: the number of ones so far, modulo k. With k = 2 that is parity.
 
-Whoever has a state that a token can turn over counts so at any length. Attention takes means, in which one token of
-many weighs less and less: with bounded numbers of heads and blocks it cannot tell parity at every length (Hahn 2020).
-Nor can linear recurrences whose decay is never negative (Sarrof et al. 2024).
+A state that a token can flip counts at any length. Attention takes means, in which one token of many weighs less and
+less: with bounded numbers of heads and blocks it cannot compute parity at every length (Hahn 2020). Nor can linear
+recurrences whose decay is never negative (Sarrof et al. 2024).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .sequence_task import Drawn, SequenceTask
 
 @dataclass(frozen=True, kw_only=True)
 class Count(SequenceTask):
-    """At every token the number of ones up to it is asked for, modulo `modulus`: of 1 0 1 1 with 2 it is 1 1 0 1."""
+    """The answer at every token is the number of ones up to it, modulo `modulus`: for 1 0 1 1 with 2, 1 1 0 1."""
 
-    modulus: int = option(2, "k: the count begins again at 0 after k - 1", at_least=2)
+    modulus: int = option(2, "k: the count is modulo k", at_least=2)
 
     name = "count"
     title = "count: the number of ones so far, modulo k"

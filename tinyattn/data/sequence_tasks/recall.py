@@ -1,8 +1,7 @@
-"""Associative recall: each key of a sequence has a value; where the key comes again, its value is asked for.
+"""Associative recall: each key of a sequence has a value; where the key is repeated, the answer is its value.
 
-That is Graves et al. (2014, section 4.3), and with many keys asked for in one sequence multi-query associative recall
-(Arora et al. 2023). A model that keeps a state of fixed size has to keep all pairs in it; attention looks them up among
-the tokens that it has read.
+The task is Graves et al.'s (2014, section 4.3); with many queries in one sequence it is multi-query associative recall
+(Arora et al. 2023). A state of fixed size has to hold all pairs; attention looks them up among past tokens.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from .sequence_task import Drawn, SequenceTask
 
 @dataclass(frozen=True, kw_only=True)
 class Recall(SequenceTask):
-    """Pairs of a key and its value, then keys alone: of a 1 b 2 b a b, 2 1 2 is asked for at the last three.
+    """Pairs of a key and its value, then keys alone: in a 1 b 2 b a b, the answers at the last three are 2 1 2.
 
-    Tokens are the keys, then the values. A sequence has `pairs` keys, which differ; their values are drawn, and so is
-    which of the keys comes at each later place.
+    Tokens are numbered keys first, then values. A sequence has `pairs` different keys, with random values and in random
+    order after the pairs.
     """
 
-    pairs: int = option(8, "pairs of a key and a value that a sequence is made of", at_least=1)
+    pairs: int = option(8, "pairs of a key and a value in a sequence", at_least=1)
     keys: int = option(32, "different keys", at_least=1)
     values: int = option(32, "different values", at_least=2)
 
@@ -48,7 +47,7 @@ class Recall(SequenceTask):
 
     @property
     def bits(self) -> float:
-        """Which of the keys there are, and a value of each."""
+        """The keys of the sequence, and the value of each."""
         return math.log2(math.comb(self.keys, self.pairs)) + self.pairs * math.log2(self.values)
 
     def draw(self, rng: np.random.Generator, rows: int) -> Drawn:

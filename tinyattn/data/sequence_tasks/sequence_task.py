@@ -1,4 +1,4 @@
-"""A task of sequences: tokens drawn from a rule, and the answers that are asked for at some of them."""
+"""A task of sequences: tokens drawn from a rule, and answers at some of them."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ import numpy as np
 from ...options import check_options, option
 from ...random import Stream, generator
 from ..parts import Parts
+from ..slices import steps_of
+from ..texts import TextBatch
 
 
 class Drawn(NamedTuple):
-    """Sequences, all of one length. Tokens and answers are numbers from 0 on."""
+    """Sequences of one length. Tokens and answers are numbers from 0 on."""
 
     ids: np.ndarray           # (B, n) tokens
-    targets: np.ndarray       # (B, n) answers, 0 where none is asked for
-    asked: np.ndarray         # (B, n) is an answer asked for at this token, from it and those before it?
+    targets: np.ndarray       # (B, n) answers, else 0
+    asked: np.ndarray         # (B, n) True = has an answer, which depends on this token and earlier ones
 
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceTask:
-    """What a model may be asked of a sequence. A subclass has a `name`, a `title`, `n_tokens`, `chance`, `bits`
-    and `draw`.
+    """A question about sequences. A subclass has a `name`, a `title`, `n_tokens`, `chance`, `bits` and `draw`.
 
-    Training sequences are drawn anew at every step, so that none can be learned by heart; `sequences` of them, in
-    whole batches, are called an epoch. Those for validation and for testing are drawn once, by `seed`.
+    Training sequences are drawn anew at every step, so that none can be memorised; an epoch is `sequences` of them, in
+    whole batches. Those for validation and for testing are drawn once, by `seed`.
     """
 
     length: int = option(64, "tokens of a sequence", at_least=2)
-    sequences: int = option(6400, "sequences an epoch, all of them new", at_least=1)
-    held_out: int = option(1000, "sequences that validate, and as many that are tested", at_least=1)
-    seed: int = option(0, "of the sequences that are held out", at_least=0)
+    sequences: int = option(6400, "new sequences an epoch", at_least=1)
+    held_out: int = option(1000, "sequences for validation, and as many for testing", at_least=1)
+    seed: int = option(0, "of the sequences for validation and testing", at_least=0)
 
     name: ClassVar[str]
     title: ClassVar[str]            # the question, in a few words
@@ -48,31 +49,30 @@ class SequenceTask:
 
     @property
     def chance(self) -> float:
-        """The share of right answers of the best guess that does not look at the sequence."""
+        """The accuracy of the best guess without the sequence."""
         raise NotImplementedError
 
     @property
     def bits(self) -> float:
-        """Of a memory that is large enough: log2 of how many different things there may be to remember at one token."""
+        """The size of a sufficient memory: log2 of the number of states to distinguish at one token."""
         raise NotImplementedError
 
     @property
     def by_place(self) -> float | None:
-        """That of who knows only whether each place is odd or even, where this is more than `chance`; else None."""
+        """The accuracy from the parity of each position alone, where this is above `chance`; else None."""
         return None
 
     def draw(self, rng: np.random.Generator, rows: int) -> Drawn:
-        """So many sequences."""
         raise NotImplementedError
 
     def generate(self) -> SequencePart:
-        """The training part; with `split`, the held out part as well."""
+        """The training part, whose `split` has all parts."""
         return SequencePart(self, 0)
 
 
 @dataclass(frozen=True)
 class SequencePart:
-    """A part of a task's sequences: 0 is learned from, 1 validates, 2 is tested."""
+    """A part of a task's sequences: 0 for training, 1 for validation, 2 for testing."""
 
     task: SequenceTask
     part: int = 2
@@ -81,7 +81,7 @@ class SequencePart:
 
     @classmethod
     def of(cls, data: SequencePart | SequenceTask) -> Self:
-        """A part as it is; of a task, the sequences that are tested. Raises ValueError for anything else."""
+        """A part, or a task, of which it is the test part. Raises ValueError for anything else."""
         if isinstance(data, SequenceTask):
             return cls(data)
         if not isinstance(data, cls):
@@ -93,12 +93,11 @@ class SequencePart:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Numbers of sequences and tokens."""
         return {"sequences an epoch": self.task.sequences, "tokens of each": self.task.length,
                 "different tokens": self.task.n_tokens}  # fmt: skip
 
     def held_out(self) -> Drawn:
-        """The sequences of this part that do not change from step to step."""
+        """Sequences of this part that are the same at every step."""
         return self.task.draw(generator(self.task.seed, Stream.TASK, 1, self.part), self.task.held_out)
 
     def fingerprint(self) -> str:
@@ -109,5 +108,28 @@ class SequencePart:
         return digest.hexdigest()[:16]
 
     def split(self) -> Parts:
-        """The parts for training, validation and test."""
         return Parts(*(SequencePart(self.task, part) for part in range(3)))
+
+
+@dataclass(frozen=True)
+class TaskSampler:
+    """The training batches of a run; sequences are repeated only by chance."""
+
+    part: SequencePart
+    batch_size: int
+    seed: int
+
+    @property
+    def steps(self) -> int:
+        return steps_of(len(self.part), self.batch_size)
+
+    def batch(self, step: int) -> TextBatch:
+        return _batch(self.part.task.draw(generator(self.seed, Stream.TASK, 2, step), self.batch_size))
+
+    def whole(self) -> TextBatch:
+        """`held_out` of the part, in one batch."""
+        return _batch(self.part.held_out())
+
+
+def _batch(drawn: Drawn) -> TextBatch:
+    return TextBatch(drawn.ids, drawn.targets, drawn.asked.astype(np.float32), np.arange(len(drawn.ids)))

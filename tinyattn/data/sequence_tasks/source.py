@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from ...options import one_of
+from ..sources import AnySource
 from .balance import Balance
 from .copy import SelectiveCopy
 from .count import Count
@@ -16,41 +16,25 @@ from .sequence_task import SequencePart, SequenceTask
 SEQUENCE_TASKS: dict[str, type[SequenceTask]] = {
     task.name: task for task in (Recall, Induction, SelectiveCopy, Count, Balance)
 }
-DEFAULT = "recall"
 
 
 @dataclass(frozen=True)
-class SequenceTaskSource:
+class SequenceTaskSource(AnySource, made_as="task", key="task", table=SEQUENCE_TASKS, flags=("", "--task"),
+                         noun="the task "):  # fmt: skip
     """A task of sequences."""
 
     task: SequenceTask
 
+    path = None
+
     @classmethod
-    def of(cls, task: str | None = None, **settings: Any) -> SequenceTaskSource:
-        """The task of this name, by default `recall`, with its settings. Raises ValueError for an unknown one."""
-        if task is not None and task not in SEQUENCE_TASKS:
-            raise ValueError(f"--task is {task!r}, expected {one_of(SEQUENCE_TASKS, task)}")
-        return cls(SEQUENCE_TASKS[task or DEFAULT](**settings))
+    def of(cls, task: str | None = None, **settings: Any) -> SequenceTaskSource:  # type: ignore[override]
+        """The task of this name, by default `recall`, with its settings. Raises ValueError for an unknown name."""
+        return cls(cls.chosen(task)(**settings))
 
     @classmethod
     def from_config(cls, data: dict[str, Any]) -> SequenceTaskSource:
-        """From what `describe` returns. Raises KeyError, TypeError or ValueError where it is something else."""
-        settings = dict(data["task"])
-        return cls(SEQUENCE_TASKS[settings.pop("name")](**settings))
-
-    @property
-    def name(self) -> str:
-        """Short, for the name of a folder."""
-        return self.task.name
-
-    @property
-    def title(self) -> str:
-        """For people to read."""
-        return f"the task {self.task.title}"
-
-    def describe(self) -> dict[str, Any]:
-        """Which data these are, as JSON."""
-        return {"task": {"name": self.task.name, **asdict(self.task)}}
+        return cls(cls.remade(data["task"]))
 
     def load(self) -> SequencePart:
         return self.task.generate()

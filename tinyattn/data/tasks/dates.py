@@ -1,8 +1,7 @@
-"""Dates as people write them become dates as ISO 8601 has them: "3rd of May 1999" becomes "1999-05-03".
+"""Dates in everyday forms become dates in ISO 8601: "3rd of May 1999" becomes "1999-05-03".
 
-What can be read in two ways is decided once. 03/05/99, 3.5.1999 and 03.05.99 have the day first, as most of the world
-writes them; a year of four digits may also come first, 1999/05/03, and then the month is second. A year of two digits
-is 1969 to 2068, as POSIX has it: 99 is 1999, 05 is 2005. Where the month is a word nothing is ambiguous.
+Ambiguous forms have one meaning. 03/05/99, 3.5.1999 and 03.05.99 have the day first, as in most of the world; after a
+year of four digits, as in 1999/05/03, the month is second. A year of two digits is 1969 to 2068, as in POSIX.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ FORMS = (
 MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
           "December")  # fmt: skip
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-CASES = (str, str, str.lower, str.upper)           # half of all are written as they should be
-SHORT_YEARS = range(1969, 2069)                    # those that two digits can say
+CASES = (str, str, str.lower, str.upper)           # half of all dates keep their case
+SHORT_YEARS = range(1969, 2069)                    # years of two digits
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dates(Task):
-    """A date in one of 24 forms, of upper, lower or mixed case, becomes a date as ISO 8601 has it."""
+    """A date in one of 24 forms, in upper, lower or mixed case, becomes a date in ISO 8601."""
 
     first: int = option(1900, "the first year", at_least=1000, at_most=9999)
     last: int = option(2099, "the last year", at_least=1000, at_most=9999)
@@ -55,7 +54,6 @@ class Dates(Task):
 
 
 def in_form(date: datetime.date, form: str) -> str:
-    """A date in one of FORMS."""
     d, m, y = date.day, date.month, date.year
     weekday, month = WEEKDAYS[date.weekday()], MONTHS[m - 1]
     ending = "th" if d in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(d % 10, "th")

@@ -14,7 +14,7 @@ ALPHABET = np.array(list("abcdefghijklmnopqrstuvwxyz"))
 
 @dataclass(frozen=True, kw_only=True)
 class Copy(Task):
-    """A word becomes itself: the smallest thing that a decoder has to learn of looking at its source."""
+    """A word becomes itself: the simplest task that needs attention to the source."""
 
     shortest: int = option(3, "letters of the shortest word", at_least=1)
     longest: int = option(12, "letters of the longest word", at_least=1)
@@ -37,8 +37,6 @@ class Copy(Task):
 
 @dataclass(frozen=True, kw_only=True)
 class Reverse(Copy):
-    """A word becomes the word read backwards."""
-
     name = "reverse"
     title = "reverse: a word is written backwards"
 
@@ -48,8 +46,6 @@ class Reverse(Copy):
 
 @dataclass(frozen=True, kw_only=True)
 class Sort(Copy):
-    """A word becomes its letters in alphabetical order."""
-
     name = "sort"
     title = "sort: a word's letters in alphabetical order"
 

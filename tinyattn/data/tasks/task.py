@@ -1,4 +1,4 @@
-"""A task: pairs of strings drawn from a rule, so that nothing has to be downloaded and any string can be tested."""
+"""A task: pairs of strings drawn from a rule, without any download."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ from ..pairs import Pairs
 class Task:
     """`generate()` draws the pairs. A subclass has a `name`, a `title`, and `pair`."""
 
-    pairs: int = option(20000, "pairs that are drawn", at_least=3)
-    seed: int = option(0, "of all that is drawn", at_least=0)
+    pairs: int = option(20000, "number of pairs", at_least=3)
+    seed: int = option(0, "of the random numbers", at_least=0)
 
     name: ClassVar[str]
-    title: ClassVar[str]            # what becomes what, in a few words
+    title: ClassVar[str]            # the rule, in a few words
 
     def __post_init__(self) -> None:
         check_options(self)
 
     def pair(self, rng: np.random.Generator) -> tuple[str, str]:
-        """Draw one: a string, and what it becomes."""
+        """Draw a source and its target."""
         raise NotImplementedError
 
     def generate(self) -> Pairs:
-        """Draw all pairs. The same settings give the same pairs."""
         rng = generator(self.seed, Stream.TASK)
         return Pairs.of(self.pair(rng) for _ in range(self.pairs))

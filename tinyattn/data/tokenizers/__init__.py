@@ -10,7 +10,7 @@ from .numbers import TokenNumbers
 from .tokenizer import Tokenizer
 from .tokenizer_file import TokenizerFile
 
-# Of a folder from elsewhere, the first is taken that finds its files there.
+# For a folder from elsewhere, the first that finds its files is used.
 TOKENIZERS: dict[str, type[Tokenizer]] = {
     "characters": Tokens,
     "file": TokenizerFile,
@@ -19,12 +19,13 @@ TOKENIZERS: dict[str, type[Tokenizer]] = {
 
 
 def tokenizer_of(folder: Path, size: int, ends: Collection[int] = ()) -> Tokenizer:
-    """The tokenizer that a folder of weights comes with, of a model of `size` tokens; `ends` end a text.
+    """The tokenizer in a folder of weights, for a model of `size` tokens; `ends` end a text.
 
-    Where the folder has none, text is written as token numbers. Raises DataError for a file that cannot be used, and
-    ImportError where reading it needs a package that is not installed.
+    Where the folder has none, text is token numbers. Raises DataError for an invalid file, and ImportError where
+    reading it needs a package that is not installed.
     """
-    return next(found for kind in TOKENIZERS.values() if (found := kind.of_folder(folder, size, ends)) is not None)
+    read = (kind.of_folder(folder, size, ends) for kind in TOKENIZERS.values())
+    return next(tokenizer for tokenizer in read if tokenizer is not None)
 
 
 __all__ = ["TOKENIZERS", "TokenNumbers", "Tokenizer", "TokenizerFile", "Tokens", "learned_tokens", "tokenizer_of"]

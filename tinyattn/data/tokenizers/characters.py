@@ -1,7 +1,7 @@
-"""Tokens of text: characters, and what often stands side by side (Sennrich, Haddow & Birch 2016, section 3.2).
+"""Tokens of text: characters, and frequent sequences of them (Sennrich, Haddow & Birch 2016, section 3.2).
 
-Byte-pair encoding begins with characters and makes one new token at a time, of the two that stand side by side most
-often. Nothing is merged across words: a word is what lies between blanks, with the blank before it.
+Byte-pair encoding begins with characters and adds one token at a time, which merges the most frequent pair of adjacent
+tokens. Nothing is merged across words; the blank before a word belongs to it.
 """
 
 from __future__ import annotations
@@ -19,40 +19,41 @@ from ...files import Arrays
 from ...terminal import shortened
 from .tokenizer import Tokenizer
 
-WORD = re.compile(r" ?\S+|\s")           # whatever the text, the words joined are the text
+WORD = re.compile(r" ?\S+|\s")           # the words of any text, joined, are the text
 MOST_CHARACTERS = 10**8                  # of all tokens together
 
 
 class Tokens(Tokenizer):
-    """Characters, numbers 0, 1, 2, ... in their order, and after them a token for every merge. None is padding."""
+    """Characters, numbers 0, 1, 2, ..., sorted, then a token for every merge. None is padding."""
 
     name = "characters"
 
     def __init__(self, characters: np.ndarray, merges: Any = ()):
-        """Each merge is a pair of token numbers, of characters or of merges before it. Raises ValueError for others."""
+        """Each merge is a pair of numbers of earlier tokens. Raises ValueError for others."""
         super().__init__(characters, "character")
         self.merges = np.asarray(merges, dtype=np.int64).reshape(-1, 2)
         below = len(characters) + np.arange(len(self.merges))[:, None]
         if np.any((self.merges < 0) | (self.merges >= below)):
             raise ValueError("a merge is of tokens that are not there before it")
-        lengths = [1] * len(characters)
-        for a, b in self.merges.tolist():
-            lengths.append(lengths[a] + lengths[b])
+        lengths = self._built([1] * len(characters))
         if sum(lengths) > MOST_CHARACTERS:                   # each merge may double a token
             raise ValueError(f"its tokens have more than {MOST_CHARACTERS:,} characters")
         self._rank = {pair: i for i, pair in enumerate(map(tuple, self.merges.tolist()))}
-        self._known: dict[str, list[int]] = {}               # words that have been read
+        self._known: dict[str, list[int]] = {}               # tokens of words encoded before
+
+    def _built(self, parts: list[Any]) -> list[Any]:
+        """The values of the characters, then of every merge, the sum of its two."""
+        for a, b in self.merges.tolist():
+            parts.append(parts[a] + parts[b])
+        return parts
 
     def __len__(self) -> int:
         return len(self.ids) + len(self.merges)
 
     @cached_property
     def strings(self) -> list[str]:
-        """What each token says."""
-        found: list[str] = self.ids.tolist()
-        for a, b in self.merges.tolist():
-            found.append(found[a] + found[b])
-        return found
+        """The text of each token."""
+        return self._built(self.ids.tolist())
 
     @property
     def reads(self) -> str:
@@ -68,12 +69,12 @@ class Tokens(Tokenizer):
             raise ValueError(f"character {unknown!r} of the text is unknown: the known ones are {known!r}")
         if not self._rank:
             return numbers
-        found: list[int] = []
+        tokens: list[int] = []
         for word in WORD.findall(text):
             if word not in self._known:
                 self._known[word] = self._merged((self.numbers(word) - 1).tolist())
-            found += self._known[word]
-        return np.array(found)
+            tokens += self._known[word]
+        return np.array(tokens)
 
     def text(self, numbers: Any) -> str:
         return "".join(self.strings[i] for i in np.asarray(numbers).tolist())
@@ -86,7 +87,7 @@ class Tokens(Tokenizer):
         return cls(ids, arrays.pop("merges"))
 
     def _merged(self, word: list[int]) -> list[int]:
-        """A word of characters, with all pairs merged that can be, the earliest merge first."""
+        """A word of characters after all possible merges, the earliest merge first."""
         while len(word) > 1:
             rank, pair = min((self._rank.get(pair, len(self._rank)), pair) for pair in pairwise(word))
             if rank == len(self._rank):
@@ -96,46 +97,43 @@ class Tokens(Tokenizer):
 
 
 def replaced(word: Sequence[int], pair: tuple[int, int], new: int) -> list[int]:
-    """The word with `new` wherever the pair stood, from left to right."""
-    found: list[int] = []
+    """The word with the pair replaced by `new`, from left to right."""
+    tokens: list[int] = []
     i = 0
     while i < len(word):
-        if tuple(word[i : i + 2]) == pair:
-            found.append(new)
-            i += 2
-        else:
-            found.append(word[i])
-            i += 1
-    return found
+        match = tuple(word[i : i + 2]) == pair
+        tokens.append(new if match else word[i])
+        i += 1 + match
+    return tokens
 
 
 def learned_tokens(text: str, merges: int = 0, others: Iterable[str] = ()) -> Tokens:
-    """The characters of a text, and of others, and where `merges` is above 0, at most so many tokens of several.
+    """The characters of a text, and of others, and at most `merges` tokens of several characters.
 
-    Of pairs that stand side by side in `text` equally often the one with the smaller numbers is merged; a pair that
-    stands there once is not.
+    Of equally frequent pairs of adjacent tokens in `text` the one with the smaller numbers is merged; a pair that
+    occurs once is not.
     """
     characters = np.array(sorted(set(text).union(*others)))
     number = {c: i for i, c in enumerate(characters.tolist())}
     counts = Counter(WORD.findall(text) if merges else ())
     words, often = [[number[c] for c in word] for word in counts], list(counts.values())
     pairs: Counter[tuple[int, int]] = Counter()
-    where: dict[tuple[int, int], set[int]] = defaultdict(set)           # the words that a pair has stood in
+    where: dict[tuple[int, int], set[int]] = defaultdict(set)           # the words that have contained a pair
     for i, word in enumerate(words):
         for pair in pairwise(word):
             pairs[pair] += often[i]
             where[pair].add(i)
-    found: list[tuple[int, int]] = []
-    while len(found) < merges and pairs:
+    made: list[tuple[int, int]] = []
+    while len(made) < merges and pairs:
         best = max(pairs, key=lambda pair: (pairs[pair], -pair[0], -pair[1]))
         if pairs[best] < 2:
             break
         for i in where.pop(best):
-            old, words[i] = words[i], replaced(words[i], best, len(characters) + len(found))
+            old, words[i] = words[i], replaced(words[i], best, len(characters) + len(made))
             for word, sign in ((old, -1), (words[i], 1)):
                 for pair in pairwise(word):
                     pairs[pair] += sign * often[i]
                     where[pair].add(i)
         del pairs[best], where[best]
-        found.append(best)
-    return Tokens(characters, found)
+        made.append(best)
+    return Tokens(characters, made)

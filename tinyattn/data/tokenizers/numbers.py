@@ -1,4 +1,4 @@
-"""Text that is token numbers already: of a model whose tokenizer is elsewhere."""
+"""Text of token numbers, for a model whose tokenizer is elsewhere."""
 
 from __future__ import annotations
 
@@ -33,12 +33,9 @@ class TokenNumbers(Tokenizer):
         words = text.split()
         if not words:
             raise ValueError("the text is empty: expected at least one token number")
-        digits = 20                          # of a number that is read: Python refuses some thousand in its own words
-        unknown = next(
-            (w for w in words if not (w.isascii() and w.isdigit() and len(w) < digits and int(w) < len(self))), None
-        )
-        if unknown is not None:
-            raise ValueError(f"{unknown!r} of the text is no token, expected numbers from 0 to {len(self) - 1}")
+        for word in words:                   # Python's int refuses numbers of some thousand digits
+            if not (word.isascii() and word.isdigit() and len(word) < 20 and int(word) < len(self)):
+                raise ValueError(f"{word!r} of the text is no token, expected numbers from 0 to {len(self) - 1}")
         return np.array(list(map(int, words)))
 
     def text(self, numbers: Any) -> str:

@@ -1,4 +1,4 @@
-"""What a language model asks of a tokenizer."""
+"""The interface of tokenizers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from ..vocabulary import Vocabulary
 class Tokenizer(Vocabulary):
     """Base of the tokenizers: a new one is a file with a subclass, and a line in TOKENIZERS.
 
-    Tokens are numbered 0 to len - 1. `ends` are those after which a text is over; the tokens of a model that was
-    trained here have none.
+    Tokens are numbered 0 to len - 1. `ends` are those that end a text; models trained here have none.
     """
 
     name: ClassVar[str]
@@ -24,12 +23,12 @@ class Tokenizer(Vocabulary):
 
     @classmethod
     def of_folder(cls, folder: Path, size: int, ends: Collection[int]) -> Self | None:
-        """The tokenizer whose files are in a folder of weights, of a model of `size` tokens; None where none are."""
+        """The tokenizer in a folder of weights, for a model of `size` tokens; None if its files are not there."""
         return None
 
     @property
     def reads(self) -> str:
-        """What a prompt is, for people."""
+        """The form of a prompt, for people."""
         raise NotImplementedError
 
     def encode(self, text: str) -> np.ndarray:
@@ -37,19 +36,18 @@ class Tokenizer(Vocabulary):
         raise NotImplementedError
 
     def text(self, numbers: Any) -> str:
-        """What these tokens say. Shapes: numbers (n,)."""
+        """The text of these tokens. Shapes: numbers (n,)."""
         raise NotImplementedError
 
     def after(self, numbers: Any, first: int) -> str:
-        """What the tokens from `first` on add to what those before say: a token may say something else at a beginning.
-        """
+        """The text that the tokens from `first` on add: a token may have another text at the beginning."""
         return self.text(numbers)[len(self.text(numbers[:first])) :]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What a model's file keeps beside the ids."""
+        """The arrays that a model's file keeps beside the ids."""
         return {"ends": np.array(sorted(self.ends), dtype=np.int64)}
 
     @classmethod
     def restored(cls, ids: np.ndarray, arrays: Arrays) -> Self:
-        """The tokenizer with these ids whose `arrays` are among these, out of which they are taken."""
+        """The tokenizer with these ids, whose arrays it pops from `arrays`."""
         raise NotImplementedError

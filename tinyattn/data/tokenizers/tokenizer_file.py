@@ -1,7 +1,6 @@
 """Tokenizers that were learned elsewhere, read by the package `tokenizers`: tokenizer.json, or GPT-2's two files.
 
-GPT-2's are vocab.json and merges.txt, byte-pair encoding of bytes (Radford et al. 2019, section 2.2), to which no text
-is unknown.
+GPT-2's are vocab.json and merges.txt, byte-pair encoding of bytes (Radford et al. 2019, section 2.2).
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ END_OF_TEXT = "<|endoftext|>"            # GPT-2's only special token
 
 
 class TokenizerFile(Tokenizer):
-    """The tokenizer that `content` describes, which is that of a tokenizer.json, for a model of `size` tokens.
+    """The tokenizer described by `content`, of a tokenizer.json, for a model of `size` tokens.
 
-    A model may have more tokens than its tokenizer: tables are padded. Raises ValueError for a tokenizer that has more
-    than the model, or is none.
+    A model may have more tokens than its tokenizer: tables are padded. Raises ValueError where the tokenizer has more
+    than the model, and for invalid content.
     """
 
     name = "file"
@@ -38,7 +37,7 @@ class TokenizerFile(Tokenizer):
         package = _package()
         with _refusing("it describes no tokenizer"):
             self._reader = package.Tokenizer.from_str(content)
-        self._reader.no_truncation()     # some files ask for one length, which training wanted
+        self._reader.no_truncation()     # some files request one length, for training
         self._reader.no_padding()
         most = max(self._reader.get_vocab().values(), default=0)
         if most >= size:
@@ -64,7 +63,7 @@ class TokenizerFile(Tokenizer):
         return "text, as the tokenizer reads it that came with the weights"
 
     def encode(self, text: str) -> np.ndarray:
-        """With the tokens that the tokenizer puts before every text: LLaMA's has one."""
+        """The tokens include those that the tokenizer puts before every text: LLaMA's has one."""
         if not text:
             raise ValueError("the text is empty: expected at least one character")
         with _refusing(f"{FILE} cannot read the text {shortened(repr(text))}"):
@@ -86,7 +85,7 @@ class TokenizerFile(Tokenizer):
 
 
 def _of_gpt_2(vocabulary: Path, merges: Path) -> str:
-    """What tokenizer.json would say of these two files. Raises ValueError where they are something else."""
+    """The two files as a tokenizer.json. Raises ValueError for invalid files."""
     package = _package()
     for path in (vocabulary, merges):
         open_regular(path).close()       # the package would wait for a pipe
@@ -102,7 +101,7 @@ def _of_gpt_2(vocabulary: Path, merges: Path) -> str:
 
 @contextmanager
 def _refusing(what: str) -> Iterator[None]:
-    """ValueError for whatever the package raises: nothing narrower than Exception, and its panics are not even that."""
+    """Raise ValueError for any error of the package, whose panics are no Exceptions."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit):

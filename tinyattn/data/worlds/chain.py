@@ -1,4 +1,4 @@
-"""Chains: what follows depends on the last k items; of those before them, only that they do not come again."""
+"""Chains: the next item depends on the last k items; earlier items only are not repeated."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ from .world import World, of_the_unseen, popularity
 class ChainWorld(World):
     """A Markov chain of order k over groups of items.
 
-    Each item is of one of g groups, and the groups of the last k items say which distribution the next one is drawn
-    from: with probability `noise` by popularity, else one of a few followers that these groups have. An item
-    that the history has is never drawn. But for that, as many groups as items and k = 1 make a first-order Markov chain
-    over items.
+    Each item is in one of g groups. The groups of the last k items determine the distribution of the next item: with
+    probability `noise` by popularity, else among a few followers of these groups. Items of the history are never drawn.
+    Apart from that, as many groups as items and k = 1 make a first-order Markov chain over items.
     """
 
     items: int = option(60, "items", at_least=2)
     order: int = option(1, "k: the last items that matter", at_least=1, at_most=4)
     groups: int = option(60, "g: groups of items", at_least=1)
     followers: int = option(4, "items that often follow the same groups", at_least=1)
-    noise: float = option(0.2, "the share of items that are drawn by popularity", at_least=0, at_most=1)
+    noise: float = option(0.2, "the share of items drawn by popularity", at_least=0, at_most=1)
 
     name = "chain"
     title = "a chain: people whose next item depends on the last ones"
@@ -43,13 +42,13 @@ class ChainWorld(World):
 
     @cached_property
     def _group(self) -> np.ndarray:
-        """(items,): the group of each item; groups are as large as one another, or nearly."""
+        """(items,): the group of each item; groups differ in size by at most one."""
         rng = generator(self.seed, Stream.WORLD, 1)
         return rng.permutation(np.arange(self.items) % self.groups)
 
     @cached_property
     def _table(self) -> np.ndarray:
-        """(g^k, items): what follows. Each row has its own followers, of which the first comes most often."""
+        """(g^k, items): P(next item | groups). Each row has random followers, the first the most frequent."""
         rng = generator(self.seed, Stream.WORLD, 2)
         table = np.tile(self.noise * popularity(self.items), (self.groups**self.order, 1))
         for row in table:
@@ -57,7 +56,7 @@ class ChainWorld(World):
         return table
 
     def after(self, seen: np.ndarray) -> np.ndarray:
-        """(U, t) -> (U, n_items). A history shorter than k is followed by whatever is popular."""
+        """A history shorter than k is followed by popularity."""
         if seen.shape[1] < self.order:
             return of_the_unseen(popularity(self.items), seen)
         context = np.zeros(len(seen), dtype=np.int64)

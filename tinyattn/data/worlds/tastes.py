@@ -1,4 +1,4 @@
-"""Tastes: people differ in what they like, and order says nothing, or only how a taste drifts."""
+"""Tastes: people like different items, and order is uninformative, or shows only the drift of a taste."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from .world import World, popularity
 
 @dataclass(frozen=True, kw_only=True)
 class TasteWorld(World):
-    """Each person has one of K tastes, which is hidden; an item is drawn from the taste's distribution.
+    """Each person has one of K hidden tastes; an item is drawn from the taste's distribution.
 
         P(next | history) = Σ_z P(z | history) P(next | z) / P(not in history | z),   0 for items of the history
 
-    which is a matrix of rank K but for leaving out the items that somebody has had. P(z | history) follows from Bayes'
-    theorem, item by item. With `drift` a taste gives way to the next one, at each step with this probability: the
-    newest items then say more than old ones. One taste is the same distribution for everybody at all times: no model
-    can do better than popularity.
+    which is a matrix of rank K apart from the exclusion of seen items. P(z | history) follows from Bayes' theorem, item
+    by item. With `drift` a taste changes into the next one, at each step with this probability, so that newer items are
+    more informative. With one taste no model can do better than popularity.
     """
 
     items: int = option(120, "items", at_least=2)
     tastes: int = option(8, "K: tastes", at_least=1)
-    sharpness: float = option(2.0, "0: all tastes are alike; the higher, the fewer items a taste cares for", at_least=0)
-    drift: float = option(0.0, "the probability that a taste gives way to the next one", at_least=0, at_most=1)
+    sharpness: float = option(2.0, "0: all tastes are equal; the higher, the fewer items a taste likes", at_least=0)
+    drift: float = option(0.0, "the probability that a taste changes into the next one", at_least=0, at_most=1)
 
     name = "tastes"
     title = "tastes: people who like different things"
@@ -38,13 +37,12 @@ class TasteWorld(World):
 
     @cached_property
     def _likes(self) -> np.ndarray:
-        """(K, items): P(item | taste), in sum 1: popularity times a factor that the taste has for each item."""
+        """(K, items): P(item | taste), popularity times a random factor of the taste for each item."""
         rng = generator(self.seed, Stream.WORLD, 1)
         weight = popularity(self.items) * np.exp(self.sharpness * rng.standard_normal((self.tastes, self.items)))
         return weight / np.sum(weight, axis=1, keepdims=True)
 
     def after(self, seen: np.ndarray) -> np.ndarray:
-        """(U, t) -> (U, n_items)."""
         likes, people = self._likes, np.arange(len(seen))
         belief = np.full((len(seen), self.tastes), 1 / self.tastes)              # P(z | history so far)
         left = np.ones((len(seen), self.tastes, self.items))                     # P(item | z) of items not yet seen

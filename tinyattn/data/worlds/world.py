@@ -1,4 +1,4 @@
-"""A world: interactions drawn from a distribution that is known, so that a model can be held against the truth."""
+"""A world: interactions from a known distribution, with which a model can be compared."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import numpy as np
 
 from ...options import check_options, option
 from ...random import Stream, generator
-from ..interactions import Interactions
+from ..interactions import Interactions, offsets_of
 from ..vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """`generate()` draws the interactions; `next_item(histories)` is the true distribution of the item that follows.
+    """`generate()` draws the interactions; `next_item(histories)` is the true distribution of the next item.
 
-    Nobody has an item twice. A subclass has a `name`, `title`, `n_items`, and `after`. Raises ValueError for settings
-    that cannot be.
+    No user has an item twice. A subclass has a `name`, `title`, `n_items`, and `after`. Raises ValueError for invalid
+    settings.
     """
 
     users: int = option(3000, "people", at_least=1)
     shortest: int = option(10, "items of the shortest history", at_least=3)
     longest: int = option(30, "items of the longest history", at_least=3)
-    seed: int = option(0, "of all that is drawn", at_least=0)
+    seed: int = option(0, "of the random numbers", at_least=0)
 
     name: ClassVar[str]
-    title: ClassVar[str]            # what people do there, in a few words
+    title: ClassVar[str]            # the behaviour of its users, in a few words
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -39,14 +39,15 @@ class World:
 
     @property
     def n_items(self) -> int:
-        """How many items there are; their numbers are 1, 2, 3, ..."""
         raise NotImplementedError
 
-    def after(self, seen: np.ndarray) -> np.ndarray:
-        """P(next item | history) of items 1, 2, ..: 0 for items of the history.
+    @property
+    def ids(self) -> np.ndarray:
+        """The ids of the items, sorted."""
+        return np.arange(1, self.n_items + 1)
 
-        Shapes: seen (U, t), item numbers, t >= 0 -> (U, n_items), rows sum to 1.
-        """
+    def after(self, seen: np.ndarray) -> np.ndarray:
+        """P(next item | history), 0 for items of the history. Shapes: seen (U, t) -> (U, n_items), rows sum to 1."""
         raise NotImplementedError
 
     def generate(self) -> Interactions:
@@ -58,14 +59,9 @@ class World:
             up_to = np.cumsum(self.after(seen), axis=1)
             drawn = np.argmax(up_to > rng.random((self.users, 1)) * up_to[:, -1:], axis=1) + 1
             seen = np.concatenate([seen, drawn[:, None].astype(np.int32)], axis=1)
-        return self.interactions(seen, lengths, np.arange(1, self.n_items + 1))
-
-    def interactions(self, items: np.ndarray, lengths: np.ndarray, ids: np.ndarray) -> Interactions:
-        """The first `lengths` items of each row, (U, longest), as interactions; item number i is called ids[i - 1]."""
-        real = np.arange(items.shape[1]) < lengths[:, None]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        users = Vocabulary(np.arange(1, len(items) + 1), "user")
-        return Interactions(items[real], offsets, Vocabulary(ids, "item"), users)
+        users = Vocabulary(np.arange(1, self.users + 1), "user")
+        real = np.arange(self.longest) < lengths[:, None]
+        return Interactions(seen[real], offsets_of(lengths), Vocabulary(self.ids, "item"), users)
 
     def next_item(self, histories: list[np.ndarray]) -> np.ndarray:
         """P(next item | history), exactly: (len(histories), n_items + 1), rows sum to 1, column 0 (padding) is 0."""
@@ -78,10 +74,7 @@ class World:
         return truth
 
     def best_ranking(self, histories: list[np.ndarray]) -> np.ndarray:
-        """Scores that rank items by `next_item`: no other ranking has better expected metrics.
-
-        Equally likely items are ranked by item number: with equal scores they would share a mean rank.
-        """
+        """Scores that rank items by `next_item`, ties by item number: no ranking has better expected metrics."""
         order = np.argsort(-self.next_item(histories), axis=1, kind="stable")
         scores = np.empty(order.shape)
         np.put_along_axis(scores, order, -np.arange(order.shape[1], dtype=np.float64), axis=1)
@@ -89,7 +82,7 @@ class World:
 
 
 def of_the_unseen(weights: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """Weights of items, (U, items), as a distribution over those that a row of `seen`, (U, t), does not hold."""
+    """Weights of items, (U, items), as a distribution over the items that are not in `seen`, (U, t)."""
     left = np.array(np.broadcast_to(weights, (len(seen), weights.shape[-1])))
     np.put_along_axis(left, seen.astype(np.int64) - 1, 0.0, axis=1)
     return left / np.sum(left, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Views: pages of their own that step, hover and follow; one script, `view.js`, draws them all."""
+"""Views: interactive pages, all drawn by one script, `view.js`."""
 
 from .bench import Goal, bench
 from .player import player

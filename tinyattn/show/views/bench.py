@@ -1,4 +1,4 @@
-"""The bench: attention of a few tokens that the page computes, forward and backward, while numbers are turned."""
+"""The bench: attention of a few tokens, which the page recomputes, forward and backward, when a number changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...ops import attention
 from .view import View, as_table, numbers
 
 MOST = 12                # tokens, and numbers of each
-PARTS = ("scale", "heads", "mask", "backward")           # what may be left out
+PARTS = ("scale", "heads", "mask", "backward")           # parts that may be hidden
 
 
 class Goal(NamedTuple):
@@ -42,29 +42,28 @@ def bench(
 ) -> View:
     """A page on which every number of q, k, v and dout can be changed, and the scale, the mask and the heads.
 
-    out = softmax(scale q kᵀ, mask) v in each head, side by side, and dq, dk, dv for dout. What is not given is drawn
-    from `seed`, rounded to tenths, with `dim` numbers a token; `scale` is 1 / √(D / heads). `hide` leaves out what is
-    not yet taught: "scale", "heads", "mask", "backward". With a goal it is an exercise: the page says when it is
-    reached.
+    out = softmax(scale q kᵀ, mask) v in each head, and dq, dk, dv for dout. Missing arrays are drawn from `seed`,
+    rounded to tenths, with `dim` numbers a token; `scale` is 1 / √(D / heads) by default. `hide` removes some of
+    "scale", "heads", "mask", "backward" from the page. With a goal it is an exercise: the page shows success.
     Shapes: q, k (n, D), v, dout (n, E) for n tokens, mask (n, n), True = may look.
     Raises ValueError for other shapes, more than 12 tokens or numbers a token, heads that do not divide D and E,
-    numbers that are not finite, and a goal that names no token.
+    numbers that are not finite, and a goal without such tokens.
     """
     n = len(tokens)
     if not 1 <= n <= MOST:
         raise ValueError(f"there are {n} tokens, expected 1 to {MOST}")
     if unknown := sorted(set(hide) - set(PARTS)):
         raise ValueError(f"hide has {unknown[0]!r}, expected some of {', '.join(PARTS)}")
-    given = {"q": q, "k": k, "v": v, "dout": dout}
+    passed = {"q": q, "k": k, "v": v, "dout": dout}
     D = next((np.shape(x)[-1] for x in (q, k, v, dout) if x is not None and np.ndim(x)), dim)
     E = next((np.shape(x)[-1] for x in (v, dout) if x is not None and np.ndim(x)), D)
     if not (1 <= D <= MOST and 1 <= E <= MOST) or heads < 1 or D % heads or E % heads:
-        what = f"D is {D}" if D == E else f"D is {D}, E is {E}"
-        raise ValueError(f"{what} and heads {heads}, expected 1 to {MOST} numbers a token, a multiple of heads")
+        sizes = f"D is {D}" if D == E else f"D is {D}, E is {E}"
+        raise ValueError(f"{sizes} and heads {heads}, expected 1 to {MOST} numbers a token, a multiple of heads")
     rng = np.random.default_rng(seed)
     widths = {"q": D, "k": D, "v": E, "dout": E}
     drawn = {name: np.round(rng.standard_normal((n, width)), 1) for name, width in widths.items()}
-    arrays = {name: drawn[name] if x is None else np.asarray(x, dtype=float) for name, x in given.items()}
+    arrays = {name: drawn[name] if x is None else np.asarray(x, dtype=float) for name, x in passed.items()}
     allowed = np.ones((n, n), dtype=bool) if mask is None else np.asarray(mask)
     for name, x, shape in (*((name, x, (n, widths[name])) for name, x in arrays.items()), ("mask", allowed, (n, n))):
         if x.shape != shape:
@@ -89,7 +88,7 @@ def bench(
 def _as_tables(
     tokens: list[str], arrays: dict[str, np.ndarray], mask: np.ndarray, scale: float, heads: int
 ) -> str:
-    """What the page shows first: q, k and v, the weights of each head, and the output."""
+    """The initial state of the page: q, k and v, the weights of each head, and the output."""
     q, k, v = (arrays[name].reshape(len(tokens), heads, -1).swapaxes(0, 1) for name in ("q", "k", "v"))
     out, weights = attention(q, k, v, mask, scale=scale)
     shown = {name: arrays[name] for name in ("q", "k", "v")}

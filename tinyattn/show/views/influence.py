@@ -1,8 +1,8 @@
-"""Which numbers of a trace depend on which: every number is nudged in turn, and all that follows is run again.
+"""Dependencies between numbers of a trace: every number is nudged in turn, and all that follows is run again.
 
-A nudge is made where the number was made: after the line that computed it, in the array itself. What the lines after it
-compute is compared, by central differences, for h above and h below. So a number in the middle of a forward, or of a
-backward, is followed as well as an argument, and nothing is taken from the derivation that is being looked at.
+A nudge changes the array after the line that computed the number. Later values are compared, by central differences,
+for h above and h below. So intermediates of a forward or a backward can be followed, not only arguments, and nothing
+depends on the backward that is being examined.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ H = 1e-6                               # the nudge, times max(1, |number|)
 
 
 class Reach(NamedTuple):
-    """Where one number of a step goes."""
+    """The effects of one number of a step."""
 
-    moves: dict[int, np.ndarray]       # later step: ∂(each of its numbers) / ∂(the nudged one), where any is not 0
-    loss: float | None                 # ∂L/∂(the number), L = Σ cotangents ⊙ outputs; None in a backward, and without
+    moves: dict[int, np.ndarray]       # later step -> ∂(its numbers) / ∂(the nudged one), where any is not 0
+    loss: float | None                 # ∂L/∂(the number), L = Σ cotangents ⊙ outputs; None in or without a backward
 
 
 class Influence:
-    """`reach[step][i]` of the numbers of steps that could be nudged; the others are left out."""
+    """`reach[step][i]` is the reach of number i of a step; steps that cannot be nudged are missing."""
 
     def __init__(self, trace: Any, most: int) -> None:
-        """Follow whole steps, in order, until `most` numbers have been nudged."""
+        """Nudge the numbers of whole steps, in order, at most `most`."""
         self._trace = trace
         self._last_forward = max((e.number for e in trace.roots[0].entries()), default=-1)
         self._names = [(e.path, e.how, e.value.shape) for e in trace.entries]
@@ -49,14 +49,14 @@ class Influence:
         if entry.value.dtype.kind != "f" or not entry.value.ndim or entry.how in ("allocated", "implied"):
             return None
         if sum(listed is entry for listed in self._trace.roots[0].listed.values()) > 1:
-            return None                        # an array that came in twice has a gradient for each, none of its own
-        found = []
+            return None                        # an array that was passed twice has two gradients
+        reaches = []
         for index in np.ndindex(entry.value.shape):
             reach = self._reach(entry, index)
             if reach is None:
                 return None
-            found.append(reach)
-        return found
+            reaches.append(reach)
+        return reaches
 
     def _reach(self, entry: Entry, index: tuple[int, ...]) -> Reach | None:
         value = float(entry.value[index])
@@ -99,10 +99,7 @@ def _rates(above: list[Entry], below: list[Entry], width: float) -> Iterator[tup
 
 
 class _Nudging(Recorder):
-    """Adds `by` to one number of the array of the last of `steps`, as soon as it has been recorded.
-
-    Where this run has other steps than the traced one until then, it does nothing.
-    """
+    """Adds `by` to one number of the last of `steps` when it is recorded, unless earlier steps differ."""
 
     def __init__(self, limit: int, engine: bool, steps: list[Any], index: tuple[int, ...], by: float) -> None:
         super().__init__(limit, engine)
@@ -114,10 +111,10 @@ class _Nudging(Recorder):
         if here and getattr(getattr(value, "flags", None), "writeable", False):
             value[self._index] += self._by
             self.nudged = True
-            self._take_as_recorded(value)
+            self._update_digests(value)
 
-    def _take_as_recorded(self, nudged: Any) -> None:
-        """Names that see the nudge must not be recorded again, as if a line had written there."""
+    def _update_digests(self, nudged: Any) -> None:
+        """Arrays that share the nudged memory must not be recorded as written in place."""
         for i, (value, digest) in self._seen.items():
             if digest is not None and np.may_share_memory(value, nudged):
                 self._seen[i] = (value, self._digest(value))

@@ -1,8 +1,8 @@
 """The player: a trace on a page, one step at a time, forward and then backward.
 
-Of every step it has the source line among its function's, what the line read and what it made; of a gradient the value
-it belongs to, and the forward lines that read that value, which the backward line undoes. Where gradients are added the
-terms are named. `Influence` says which numbers depend on which.
+Every step has its source line within the function, and the values it read and made. A gradient has its value, and the
+forward lines that read that value, which the backward line undoes. A sum of gradients has its terms. `Influence` has
+the dependencies between numbers.
 """
 
 from __future__ import annotations
@@ -23,25 +23,23 @@ from .influence import Influence
 from .view import View, numbers
 
 MOST = 300_000           # numbers on a page: some 3 MB
-STEPS = 5_000            # steps on a page: their list is drawn at once
-WORK = 12_000            # steps that may be run to follow numbers, two runs of the trace for each number
+STEPS = 5_000            # steps on a page, whose list is drawn whole
+WORK = 12_000            # steps run to follow numbers, two runs of the trace for each number
 ALGEBRA = (ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Name, ast.Attribute, ast.Constant, ast.Load)
-NOISE = 1e-7             # of the largest rate, or of 1: what a difference quotient says below it is rounding
+NOISE = 1e-7             # of the largest rate, or of 1: smaller difference quotients are rounding errors
 
 
 def player(trace: Any, steps: tuple[int, int] | None = None, follow: int | None = None, title: str = "") -> View:
-    """A page that steps through a trace. `steps`: only these, first and last; the default is all.
+    """A page that steps through a trace, or from the first to the last of `steps`.
 
-    `follow` is how many numbers can be followed, whole arrays in order: for each all is run again twice. By default as
-    many as take some seconds.
-    Raises ValueError for steps that are not there, and where the page would have more than `MOST` numbers or `STEPS`
-    steps (it says how many there are, and which steps would fit).
+    `follow` is the number of numbers that can be followed, whole arrays in order, with two runs of the trace each. By
+    default it takes some seconds.
+    Raises ValueError for missing steps, and for more than `MOST` numbers or `STEPS` steps, naming those that would fit.
     """
     first, last = _range(trace, steps)
-    found = _Page(trace, first, last)
     title = title or trace.roots[0].signature
     budget = WORK // (2 * len(trace)) if follow is None else follow
-    data = found.data(Influence(trace, budget)) | {"title": title, "said": trace.header()}
+    data = _Page(trace, first, last).data(Influence(trace, budget)) | {"title": title, "said": trace.header()}
     return View("player", title, data, page(trace.roots, trace.header()))
 
 
@@ -52,18 +50,18 @@ def _range(trace: Any, steps: tuple[int, int] | None) -> tuple[int, int]:
     sizes = np.cumsum([entry.value.size for entry in trace.entries[first : last + 1]])
     fit = min(int(np.searchsorted(sizes, MOST, side="right")), STEPS)
     if fit < len(sizes):
-        what = f"steps {first}-{last} have {sizes[-1]:,} numbers, and a page holds {MOST:,} numbers and {STEPS:,} steps"
+        size = f"steps {first}-{last} have {sizes[-1]:,} numbers, and a page holds {MOST:,} numbers and {STEPS:,} steps"
         more = f"steps {first}-{first + fit - 1} would fit" if fit else f"step {first} alone does not fit"
-        raise ValueError(f"{what}: {more} (steps=({first}, {first + max(fit - 1, 0)}), or --steps A-B)")
+        raise ValueError(f"{size}: {more} (steps=({first}, {first + max(fit - 1, 0)}), or --steps A-B)")
     return first, last
 
 
 class _Page:
-    """Gathers arrays, functions and calls once each, under numbers."""
+    """Collects arrays, functions and calls, numbered, once each."""
 
     def __init__(self, trace: Any, first: int, last: int) -> None:
         self._trace, self._first, self._last = trace, first, last
-        self._arrays: dict[int, int] = {}                     # id of an array: its number
+        self._arrays: dict[int, int] = {}                     # id of an array -> its number
         self._values: list[np.ndarray] = []                   # by number
         self._functions: dict[tuple[str, int], int] = {}
         self.arrays: list[dict[str, Any]] = []
@@ -83,7 +81,7 @@ class _Page:
         }  # fmt: skip
 
     def _array(self, x: np.ndarray) -> int:
-        """Equal values are one object in a trace, and one array here."""
+        """The number of an array; equal values are one object in a trace, and one array here."""
         if id(x) not in self._arrays:
             self._arrays[id(x)] = len(self.arrays)
             self._values.append(x)
@@ -110,30 +108,29 @@ class _Page:
     def _step(self, entry: Entry, gradient: dict[str, Any] | None) -> dict[str, Any]:
         statement = statement_at(entry.call.file, entry.line)
         reads = [] if entry.how == "input" else list(self._reads(entry, statement.reads))
-        said = {"input": "comes in", "in place": "written in place", "returned": "returned", "implied": "follows"}
+        words = {"input": "comes in", "in place": "written in place", "returned": "returned", "implied": "follows"}
         return {
-            "name": entry.name, "how": said.get(entry.how, entry.how), "array": self._array(entry.value),
+            "name": entry.name, "how": words.get(entry.how, entry.how), "array": self._array(entry.value),
             "unfilled": entry.how == "allocated", "call": self._number[entry.call], "line": entry.line,
             "last": statement.last, "text": entry.text, "reads": reads,
             "adds": [] if entry.how == "input" else self._adds(entry, statement.adds, reads), "gradient": gradient,
         }  # fmt: skip
 
     def _reads(self, entry: Entry, names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-        """What the line read, of arrays: name, array, and the step that made it, if one did."""
+        """The arrays that the line read: name, array, and the step that made it, if any."""
         seen = set()
         for name in names:
-            found = self._value(entry, name)
-            if found is not None and found[0].dtype.kind in "biufc" and id(found[0]) not in seen:
-                seen.add(id(found[0]))
-                value, made = found
+            value, made = self._value(entry, name) or (None, None)
+            if value is not None and value.dtype.kind in "biufc" and id(value) not in seen:
+                seen.add(id(value))
                 yield {"name": name, "array": self._array(value), "step": made}
 
     def _value(self, entry: Entry, name: str) -> tuple[np.ndarray, int | None] | None:
-        """What `name` stood for when the line of `entry` ran: its latest value in this call, or what came in."""
+        """The value of `name` when the line of `entry` ran, and its step: the latest in this call, or the input."""
         call = entry.call
-        own = [s for s in call.steps if isinstance(s, Entry) and s.name == name and s.number < entry.number]
-        if own:
-            return own[-1].value, own[-1].number
+        for step in reversed(call.steps):
+            if isinstance(step, Entry) and step.name == name and step.number < entry.number:
+                return step.value, step.number
         for names in (call.renamed, call.inputs):
             if name in names:
                 listed = call.listed.get(name)
@@ -146,39 +143,40 @@ class _Page:
         return next((e for e in reversed(self._trace.entries[: before.number]) if e.value is value), None)
 
     def _adds(self, entry: Entry, terms: tuple[ast.expr, ...], reads: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """In a backward: the gradients that meet here, each by its name, by the call that returns it, or as it is
-        written: computed again, or what the others leave of the sum."""
+        """In a backward, the gradients that this line adds: each has a name, or comes from a call, or is recomputed.
+        A single other term is the rest of the sum."""
         if entry.number <= self._forward_end or len(terms) < 2:
             return []
-        found: list[Any] = []
+        parts: list[Any] = []
         for term in terms:
             read = next((r for r in reads if r["name"] == dotted(term)), None)
             returned = self._returned_by(entry, term) if isinstance(term, ast.Call) else None
-            found.append(read or returned or self._computed(entry, term))
+            parts.append(read or returned or self._computed(entry, term))
         shape = list(entry.value.shape)
-        known = [f for f in found if f is not None and self.arrays[f["array"]]["shape"] == shape]
-        if len(known) == len(terms) - 1 and None in found:
-            at = found.index(None)
+        known = [part for part in parts if part is not None and self.arrays[part["array"]]["shape"] == shape]
+        if len(known) == len(terms) - 1 and None in parts:
+            at = parts.index(None)
             if (rest := self._rest(entry, terms[at], reads, known)) is not None:
                 known.insert(at, rest)
         return known if len(known) > 1 else []
 
     def _computed(self, entry: Entry, term: ast.expr) -> dict[str, Any] | None:
-        """A term without a name that is made of arrays by operators alone, such as `dq @ W_Q.T`."""
+        """A term without a name that consists of arrays and operators, such as `dq @ W_Q.T`."""
         nodes = list(ast.walk(term))
-        read = {node.id: self._value(entry, node.id) for node in nodes if isinstance(node, ast.Name)}
-        values = {name: found[0] for name, found in read.items() if found is not None}
-        steps = [found[1] for found in read.values() if found is not None and (found[1] or 0) > self._forward_end]
+        names = {node.id for node in nodes if isinstance(node, ast.Name)}
+        read = {name: found for name in names if (found := self._value(entry, name)) is not None}
+        step = max((made or 0 for _, made in read.values()), default=0)
         known = all(isinstance(node, ALGEBRA) and getattr(node, "attr", "T") == "T" for node in nodes)
-        if not steps or len(values) < len(read) or not known:
+        if step <= self._forward_end or len(read) < len(names) or not known:
             return None
+        values = {name: value for name, (value, _) in read.items()}
         value = np.asarray(eval(compile(ast.Expression(term), "term", "eval"), {"__builtins__": {}}, values))
-        return {"name": ast.unparse(term), "array": self._array(value), "step": max(s for s in steps if s is not None)}
+        return {"name": ast.unparse(term), "array": self._array(value), "step": step}
 
     def _rest(
         self, entry: Entry, term: ast.expr, reads: list[dict[str, Any]], known: list[dict[str, Any]]
     ) -> dict[str, Any] | None:
-        """A term of a sum that has no name, such as `dy @ W.T`, and the latest gradient that it reads."""
+        """A term without a name, such as `dy @ W.T`, as the rest of the sum, with the latest gradient that it reads."""
         names = {dotted(node) for node in ast.walk(term)}
         steps = [r["step"] for r in reads if r["name"] in names and (r["step"] or 0) > self._forward_end]
         if not steps:
@@ -190,7 +188,7 @@ class _Page:
         return {"name": ast.unparse(term), "array": self._array(rest), "step": max(steps)}
 
     def _returned_by(self, entry: Entry, term: ast.Call) -> dict[str, Any] | None:
-        """What a call that stands in the line returned."""
+        """The result of a call in the line."""
         name = dotted(term.func)
         for inner in reversed(entry.call.steps):
             if isinstance(inner, Call) and inner.called_at[0] == entry.line and name and name.endswith(inner.name):
@@ -201,11 +199,11 @@ class _Page:
         return None
 
     def _gradients(self) -> dict[int, dict[str, Any]]:
-        """Backward step: the forward step that made the value it is the gradient of, and the lines that read it."""
+        """Backward step -> the forward step of its value, and the lines that read that value."""
         if len(self._trace.roots) < 2:
             return {}
         forward, backward = self._trace.roots
-        found = {}
+        gradients = {}
         for call in backward.calls():
             base = forward_of(call, forward)
             if base is None:
@@ -216,40 +214,40 @@ class _Page:
                 at = next((e for e in call.entries() if e.value is gradient and e.call is call), None)
                 if value is None or at is None or not made or value.shape != gradient.shape:
                     continue
-                found[at.number] = {
+                gradients[at.number] = {
                     "of": made[-1].number, "name": name, "call": self._number[base], "lines": _readers(base, name),
                 }  # fmt: skip
-        return found
+        return gradients
 
     def _reach(self, influence: Influence) -> dict[int, list[dict[str, Any]]]:
-        """Step: of each of its numbers, ∂L/∂it, and of each later step the places that move, and how fast."""
-        found = {}
+        """Step -> for each of its numbers ∂L/∂(the number), and the rates at each later step."""
+        pages = {}
         for step, reaches in influence.reach.items():
             if self._first <= step <= self._last:
                 losses = iter(_without_noise([r.loss for r in reaches if r.loss is not None]))
-                found[step] = [
+                pages[step] = [
                     {"loss": None if r.loss is None else float(f"{next(losses):.6g}"),
                      "moves": {m: flat for m, rate in r.moves.items()
                                if self._first <= m <= self._last and (flat := _sparse(rate))}}
                     for r in reaches
                 ]  # fmt: skip
-        return found
+        return pages
 
 
 def _readers(call: Call, name: str) -> list[list[int]]:
-    """First and last line of the statements in a call that read the name and made something of it."""
+    """First and last line of the statements in a call that read the name and made a value."""
     made = {s.line if isinstance(s, Entry) else s.called_at[0] for s in call.steps if getattr(s, "how", "") != "input"}
     statements = [statement_at(call.file, line) for line in sorted(made)]
     return [[s.first, s.last] for s in statements if name in s.reads]
 
 
 def _sparse(rate: np.ndarray) -> list[Any]:
-    """[place, value, place, value, ...] of what is not 0."""
+    """[index, value, index, value, ...] of the nonzero rates."""
     flat = _without_noise(rate.ravel())
     return [x for i in np.flatnonzero(flat).tolist() for x in (i, float(f"{flat[i]:.3g}"))]
 
 
 def _without_noise(rates: Any) -> np.ndarray:
-    """Difference quotients, 0 where they are rounding: what is 0 by the mathematics is then 0 on every machine."""
+    """Difference quotients, with rounding errors set to 0, so that exact zeros are 0 on every machine."""
     flat = np.nan_to_num(np.asarray(rates, dtype=float), posinf=0.0, neginf=0.0)
     return np.where(np.abs(flat) > NOISE * max(1.0, float(np.max(np.abs(flat), initial=0.0))), flat, 0.0)

@@ -1,7 +1,7 @@
-"""A page that works as a file, in a notebook and offline: its data, its script and its style are inside of it.
+"""A page that works as a file, in a notebook and offline: it contains its data, script and style.
 
-The page may fetch nothing: its Content-Security-Policy allows the one script and the one style that stand in it, known
-by their digests. Data comes as JSON in which `<` is escaped, and the script writes text only, never markup.
+Its Content-Security-Policy forbids downloads, and allows only its script and style, by their digests. Data is JSON in
+which `<` is escaped, and the script writes text only, never markup.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HEIGHT = 640                           # of the frame in a notebook, in pixels
 
 
 class View:
-    """`data` names its kind; `view.js` has a function of that name. `table` is HTML for readers without scripts."""
+    """`view.js` has a function named `kind`, which draws `data`. `table` is HTML for readers without scripts."""
 
     def __init__(self, kind: str, title: str, data: dict[str, Any], table: str = "") -> None:
         self.kind, self.title, self.data, self.table = kind, title, data, table
@@ -33,11 +33,9 @@ class View:
         return f"View({self.kind!r}, {self.title!r})"
 
     def html(self) -> str:
-        """The whole page."""
         return self._page(self.table or "This page needs scripts.")
 
-    def _page(self, otherwise: str) -> str:
-        """`otherwise` is shown where scripts do not run."""
+    def _page(self, without_scripts: str) -> str:
         style, script = _part("view.css"), _part("view.js")
         policy = f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}"
         return (
@@ -45,35 +43,31 @@ class View:
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f"<title>{escape(self.title)}</title>\n<style>{style}</style></head>\n<body>\n"
-            f'<main id="view" data-kind="{self.kind}"><noscript>{otherwise}</noscript></main>\n'
+            f'<main id="view" data-kind="{self.kind}"><noscript>{without_scripts}</noscript></main>\n'
             f'<script type="application/json" id="data">{as_json(self.data)}</script>\n'
             f"<script>{script}</script>\n</body></html>\n"
         )
 
     def save(self, path: str | Path) -> Path:
-        """Write the page. -> path. Raises OSError where that cannot be done; nothing is half written."""
+        """Write the page, whole or not at all. -> path. Raises OSError."""
         path = Path(path)
         write_atomically(path, self.html().encode())
         return path
 
     def _repr_html_(self) -> str:
-        """In a frame that may run scripts and hand over files, and do nothing else; below it, folded, the table."""
-        page = self._page("This frame needs scripts; the table below it does not.")
+        """A frame that may only run scripts and offer downloads; below it, folded, the table."""
+        page = escape(self._page("This frame needs scripts; the table below it does not."), quote=False)
+        page = page.replace("'", "&#39;")            # for single quotes: thousands of double quotes need no escapes
         return (
             f'<iframe title="{escape(self.title)}" sandbox="allow-scripts allow-downloads" '
             f'style="width: 100%; height: {HEIGHT}px; border: 1px solid #8888" '
-            f"srcdoc='{_in_quotes(page)}'></iframe>"
+            f"srcdoc='{page}'></iframe>"
             f"<details><summary>As a table</summary>{self.table or 'There is none.'}</details>"
         )
 
 
-def _in_quotes(page: str) -> str:
-    """For an attribute in single quotes: a page has thousands of double ones, which stay one character each."""
-    return escape(page, quote=False).replace("'", "&#39;")
-
-
 def as_table(caption: str, columns: Iterable[str], rows: Iterable[tuple[str, Iterable[float]]]) -> str:
-    """HTML: numbers to three decimals under the names of their columns, beside the name of their row."""
+    """An HTML table of numbers to three decimals, with names of columns and rows."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
     body = ""
     for name, numbers in rows:
@@ -83,7 +77,7 @@ def as_table(caption: str, columns: Iterable[str], rows: Iterable[tuple[str, Ite
 
 
 def as_json(data: Any) -> str:
-    """JSON that can stand in a script element: no `<`, no line separators that older readers take for line ends."""
+    """JSON for a script element: no `<`, and no line separators that older readers treat as line ends."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -91,21 +85,21 @@ def as_json(data: Any) -> str:
 
 
 def numbers(x: np.ndarray, digits: int = 6) -> list[Any]:
-    """The numbers of an array, in order, for `as_json`: rounded, true or false, or "inf", "-inf", "nan"."""
+    """The numbers of an array for `as_json`: rounded, true or false, or "inf", "-inf", "nan"."""
     if x.dtype.kind in "biu":
         return x.ravel().tolist()
-    found = []
+    numbers = []
     for value in x.ravel().tolist():
         rounded = float(f"{value:.{digits}g}")
         whole = rounded.is_integer() and abs(rounded) < 1e15
-        found.append(int(rounded) if whole else rounded if np.isfinite(value) else str(value))
-    return found
+        numbers.append(int(rounded) if whole else rounded if np.isfinite(value) else str(value))
+    return numbers
 
 
 @cache
 def _part(name: str) -> str:
     text = (HERE / name).read_text(encoding="utf-8")
-    assert "</" not in text or name == "view.css", name          # nothing that would end the element
+    assert "</" not in text or name == "view.css", name          # nothing ends the element
     return text
 
 

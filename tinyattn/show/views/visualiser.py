@@ -1,7 +1,7 @@
-"""The visualiser: who looks at whom in a model, from queries and keys to weights, and how gradients flow back.
+"""The visualiser: attention in a model, from queries and keys to weights, and the gradients.
 
-All numbers are of the model and the history that are named. Weights, scores, their gradients and the roll-out are made
-on the page, of the queries, keys, values and gradients that the library gave it.
+All numbers are of the named model and history. The page computes weights, scores, their gradients and the roll-out from
+the library's queries, keys, values and gradients.
 """
 
 from __future__ import annotations
@@ -23,42 +23,42 @@ from ...tree import add_to, flatten, views
 from .view import View, as_table
 from .watch import Layer, Watched
 
-BEST = 5                 # outputs whose gradients are there
+BEST = 5                 # outputs with gradients
 SHUFFLES = 20
-STEPS = 150              # of the tiny model of a text
+STEPS = 150              # of training the model of a text
 LONGEST = 400            # tokens
-SAID = 60                # characters of a token's name
+LONGEST_NAME = 60        # characters of a token's name
 
 
 @dataclass
-class Asked:
-    """A network at work on one sequence."""
+class Query:
+    """A network and one sequence."""
 
     title: str
-    tokens: list[str]                    # (n,): what is looked at, then padding
-    real: int                            # how many are not padding
+    tokens: list[str]                    # (n,): the sequence, then padding
+    real: int                            # tokens before padding
     watched: Watched
     p: Any
-    given: Any                           # a batch, or ids: what `forward` takes
-    table: Any                           # (V, D): scores are h tableᵀ; None where `forward` gives scores itself
-    follows: np.ndarray                  # (real - 1,) which symbol followed each token but the last; none: not asked
+    batch: Any                           # or ids: the argument of `forward`
+    table: Any                           # (V, D): scores are h tableᵀ; None where `forward` returns scores
+    follows: np.ndarray                  # (real - 1,) the symbol after each token but the last; empty: no loss
     names: list[str]                     # (V,): of the symbols
-    ids: list[Any]                       # (V,): what they are in any model
-    first: int                           # symbols below this are none, such as padding
+    ids: list[Any]                       # (V,): of the symbols, in any model
+    first: int                           # symbols below this are special, such as padding
     left_out: np.ndarray                 # symbols that are not recommended
-    cut: str = ""                        # said where the sequence was longer than what is looked at
+    cut: str = ""                        # a note for a sequence that was cut
 
     def scores(self) -> tuple[np.ndarray, Any]:
-        """(real, V) of what follows each token, and the cache. Raises ValueError where a score is NaN."""
+        """(real, V) of the symbol after each token, and the cache. Raises ValueError for a NaN."""
         with np.errstate(over="ignore", invalid="ignore"):           # a NaN is refused, below
-            h, cache = self.watched.forward(self.p, self.given)
+            h, cache = self.watched.forward(self.p, self.batch)
             h = h[:, : self.real]
             scores = np.asarray(h[0] if self.table is None else h[0] @ self.table.T, dtype=np.float64)
         refuse_damaged(scores)
         return scores, cache
 
     def last(self) -> np.ndarray:
-        """(V,): the scores of what follows the last token; -inf for what is not recommended, unless that were all."""
+        """(V,): the scores of the next symbol; -inf for symbols that are not recommended, unless those are all."""
         last = self.scores()[0][-1]
         last[: self.first] = -np.inf
         if len(self.left_out) < len(last) - self.first:
@@ -66,12 +66,12 @@ class Asked:
         return last
 
     def best(self) -> list[int]:
-        """The symbols of the highest scores, the best first."""
+        """The symbols with the highest scores, the best first."""
         last = self.last()
         return np.argsort(-last, kind="stable")[: min(BEST, int(np.isfinite(last).sum()))].tolist()
 
     def gradient(self, dscores: np.ndarray, cache: Any) -> None:
-        """Let the gradient of the scores, (real, V), flow back; what follows padding is asked for by nobody."""
+        """Backpropagate the gradient of the scores, (real, V); scores at padding have none."""
         ds = np.pad(dscores.astype(np.float32), ((0, len(self.tokens) - self.real), (0, 0)))[None]
         self.watched.backward(self.p, ds if self.table is None else ds @ self.table, cache)
 
@@ -79,28 +79,25 @@ class Asked:
 def visualise(
     model: Any, sequence: Any, *, against: Any = None, names: Any = None, titles: Sequence[str] = (), padding: int = 0
 ) -> View:
-    """A page about the attention of `model` for one history, or for a prompt; `against`: of another model beside it.
+    """A page about the attention of `model`, and of the model `against`, if any, for one history, or for a prompt.
 
-    `model` is a recommender of equal blocks with attention, as SASRec, or a `Decoder`. `names` turns an id into a name.
-    `padding` positions follow the history, as in a batch with longer ones, so that their mask can be seen.
-    Raises ValueError for a model without attention, an unknown item (named), an empty history, padding that the model
-    has no room for, and two models of different tokens.
+    `model` is a recommender of equal blocks with attention, as SASRec, or a `Decoder`. `names` maps an id to a name.
+    `padding` positions follow the history, as in a batch with longer ones, to show their mask.
+    Raises ValueError for a model without attention, an unknown item (named), an empty history, too much padding, and
+    two models of different tokens.
     """
     models = [model] if against is None else [model, against]
-    said = list(titles) + [m.name for m in models[len(titles) :]]
-    asked = [_asked(m, sequence, names, title, padding) for m, title in zip(models, said, strict=True)]
-    if any(one.tokens != asked[0].tokens for one in asked):
+    titles = [*titles, *(m.name for m in models[len(titles) :])]
+    queries = [_asked(m, sequence, names, title, padding) for m, title in zip(models, titles, strict=True)]
+    if any(query.tokens != queries[0].tokens for query in queries):
         raise ValueError("the two models look at different tokens of this history: give one that both can take whole")
-    best = [asked[0].ids[symbol] for symbol in asked[0].best()]              # both are asked about the same
-    runs = [_run(one, [one.ids.index(symbol) for symbol in best if symbol in one.ids]) for one in asked]
-    return _page(asked, runs, "Who looks at whom", " ".join(dict.fromkeys(one.cut for one in asked)).strip())
+    best = [queries[0].ids[symbol] for symbol in queries[0].best()]          # the same symbols for both
+    runs = [_run(query, [query.ids.index(symbol) for symbol in best if symbol in query.ids]) for query in queries]
+    return _page(queries, runs, "Who looks at whom", " ".join(dict.fromkeys(query.cut for query in queries)).strip())
 
 
 def visualise_text(text: str, *, seed: int = 0) -> View:
-    """A page about a sentence: a tiny decoder learns on the spot to say each word of it from those before.
-
-    Raises ValueError for fewer than two words, or more than 64.
-    """
+    """A page about 2 to 64 words (else ValueError): a tiny decoder learns to predict each word from those before."""
     words = text.split()
     if not 2 <= len(words) <= 64:
         raise ValueError(f"the text has {len(words)} words, expected 2 to 64")
@@ -108,7 +105,7 @@ def visualise_text(text: str, *, seed: int = 0) -> View:
     ids = np.array([[known.index(word) for word in words]])
     network = DecoderNetwork(n_tokens=len(known), context=len(words), dim=32, layers=2, heads=2)
     p, loss = _learned(network, ids, seed)
-    asked = Asked(
+    query = Query(
         "a decoder of two layers", words, len(words), Watched(network), p, ids, None, ids[0, 1:], known, known, 0,
         np.zeros(0, int),
     )  # fmt: skip
@@ -116,7 +113,7 @@ def visualise_text(text: str, *, seed: int = 0) -> View:
         f"A decoder of two layers and two heads has just learned this one sentence, in {STEPS} steps from seed {seed} "
         f"(loss {loss:.2g} nats a word). It knows nothing else: its heads look at what tells the next word here."
     )
-    return _page([asked], [_run(asked, asked.best())], text, note)
+    return _page([query], [_run(query, query.best())], text, note)
 
 
 def _learned(network: DecoderNetwork, ids: np.ndarray, seed: int) -> tuple[Any, float]:
@@ -134,19 +131,19 @@ def _learned(network: DecoderNetwork, ids: np.ndarray, seed: int) -> tuple[Any, 
     return p, float(loss)
 
 
-def _page(asked: list[Asked], runs: list[dict[str, Any]], title: str, note: str) -> View:
-    """As a table: what the last token looks at, in every layer and head."""
+def _page(queries: list[Query], runs: list[dict[str, Any]], title: str, note: str) -> View:
+    """The page, with the weights of the last token, in every layer and head, as a table."""
     tables = [
-        as_table(f"{one.title}: weights of the last token", run["tokens"], (
-            (f"layer {at + 1}, head {head + 1}", weights[one.real - 1])
-            for at, layer in enumerate(one.watched.layers) for head, weights in enumerate(layer.weights)
+        as_table(f"{query.title}: weights of the last token", run["tokens"], (
+            (f"layer {at + 1}, head {head + 1}", weights[query.real - 1])
+            for at, layer in enumerate(query.watched.layers) for head, weights in enumerate(layer.weights)
         ))
-        for one, run in zip(asked, runs, strict=True)
+        for query, run in zip(queries, runs, strict=True)
     ]  # fmt: skip
     return View("visualiser", title, {"title": title, "note": note, "runs": runs}, "".join(tables))
 
 
-def _asked(model: Any, sequence: Any, names: Any = None, title: str = "", padding: int = 0) -> Asked:
+def _asked(model: Any, sequence: Any, names: Any = None, title: str = "", padding: int = 0) -> Query:
     vocabulary = model.fitted()
     network: Any = getattr(model, "network", None)
     drawn = "tinyattn show without --html draws its weights"
@@ -164,7 +161,7 @@ def _asked(model: Any, sequence: Any, names: Any = None, title: str = "", paddin
     whole = vocabulary.numbers(sequence)
     if not len(whole):
         raise ValueError("the history is empty: expected at least one item id")
-    cloze = network.asking(pad([whole[:1]], model.maxlen)).ids.shape[1] - 1        # 1: [MASK] is what asks
+    cloze = network.asking(pad([whole[:1]], model.maxlen)).ids.shape[1] - 1        # 1 if the model appends [MASK]
     if not network.causal and not cloze:
         raise ValueError(f"model {model.name} does not read from left to right: only its last token is asked; {drawn}")
     history = whole[-min(model.maxlen - cloze, LONGEST) :]
@@ -174,111 +171,105 @@ def _asked(model: Any, sequence: Any, names: Any = None, title: str = "", paddin
     longer = np.ones(len(history) + padding, dtype=np.int64)
     batch = network.asking(pad([history, longer], model.maxlen).map(lambda x: x[:1]))
     ids = vocabulary.decode(np.arange(1, len(vocabulary) + 1)).tolist()
-    said = ["padding", *(str(item) if names is None else names(item) for item in ids), "[MASK]"]
-    return Asked(
-        title, [said[i] for i in batch.ids[0].tolist()], len(history) + cloze, watched, model.parameters, batch,
-        model.parameters[network.scored], history[:0] if cloze else history[1:], said, [None, *ids], 1,
+    symbols = ["padding", *(str(item) if names is None else names(item) for item in ids), "[MASK]"]
+    return Query(
+        title, [symbols[i] for i in batch.ids[0].tolist()], len(history) + cloze, watched, model.parameters, batch,
+        model.parameters[network.scored], history[:0] if cloze else history[1:], symbols, [None, *ids], 1,
         np.unique(whole), _cut(len(whole), len(history), "items of the history"),
     )  # fmt: skip
 
 
-def _of_text(model: Decoder, watched: Watched, prompt: str, title: str) -> Asked:
+def _of_text(model: Decoder, watched: Watched, prompt: str, title: str) -> Query:
     whole = np.asarray(model.tokens.encode(prompt))
     ids = whole[-min(model.context, LONGEST) :]
     if not len(ids):
         raise ValueError("the prompt is empty: expected at least one character")
     every = [model.tokens.text(np.array([i])) for i in range(len(model.tokens))]
-    return Asked(
+    return Query(
         title, [every[i] for i in ids.tolist()], len(ids), watched, model.parameters, ids[None], None, ids[1:],
         every, every, 0, np.zeros(0, int), _cut(len(whole), len(ids), "tokens of the prompt"),
     )  # fmt: skip
 
 
-def _cut(given: int, taken: int, what: str) -> str:
-    return "" if given == taken else f"It looks at the newest {taken} of the {given} {what}."
+def _cut(length: int, kept: int, what: str) -> str:
+    return "" if length == kept else f"It looks at the newest {kept} of the {length} {what}."
 
 
-def _run(asked: Asked, symbols: list[int]) -> dict[str, Any]:
-    """What stands on the page of one model: gradients of the scores of these symbols, and of the loss."""
-    scores, cache = asked.scores()
-    layers = asked.watched.layers
+def _run(query: Query, symbols: list[int]) -> dict[str, Any]:
+    """The page's data of one model: with gradients of the scores of these symbols, and of the loss."""
+    scores, cache = query.scores()
+    layers = query.watched.layers
     outputs = []
     for symbol in symbols:
         dscores = np.zeros(scores.shape)
         dscores[-1, symbol] = 1.0
-        outputs.append({"says": f"the score of {_short(asked.names[symbol])}", "value": _rounded(scores[-1, symbol])})
-        asked.gradient(dscores, cache)
-    if len(asked.follows):
-        loss, dscores = _loss(scores, asked.follows, asked.first)
+        outputs.append({"says": f"the score of {_short(query.names[symbol])}", "value": _rounded(scores[-1, symbol])})
+        query.gradient(dscores, cache)
+    if len(query.follows):
+        s, targets = scores[:-1, query.first :], query.follows - query.first
+        loss, dscores = float(cross_entropy(s, targets)), np.zeros(scores.shape)
+        dscores[:-1, query.first :] = cross_entropy_backward(1.0, s, targets)
         outputs.append({"says": "the loss, the mean cross-entropy of each next token", "value": _rounded(loss)})
-        asked.gradient(dscores, cache)
-    assert asked.watched.read is not None
-    inputs = [_packed(np.sum(asked.watched.read * dx, axis=-1)) for dx in asked.watched.inputs]
-    tested = _shuffled(asked, len(layers))
+        query.gradient(dscores, cache)
+    assert query.watched.read is not None
+    inputs = [_packed(np.sum(query.watched.read * dx, axis=-1)) for dx in query.watched.inputs]
+    shuffled = _shuffled(query, len(layers))
     return {
-        "title": asked.title, "tokens": [_short(token) for token in asked.tokens], "outputs": outputs,
-        "layers": [_layer(layer) for layer in layers], "inputs": inputs, "shuffled": tested,
-        "last": asked.real - 1, "mask": _masked(asked),
+        "title": query.title, "tokens": [_short(token) for token in query.tokens], "outputs": outputs,
+        "layers": [_layer(layer) for layer in layers], "inputs": inputs, "shuffled": shuffled,
+        "last": query.real - 1, "mask": _masked(query),
     }  # fmt: skip
 
 
-def _masked(asked: Asked) -> str:
-    """What is masked, in words."""
-    causal = np.tri(len(asked.tokens), dtype=bool)
-    hidden = [~layer.allowed for layer in asked.watched.layers]
+def _masked(query: Query) -> str:
+    """The mask in words."""
+    causal = np.tri(len(query.tokens), dtype=bool)
+    hidden = [~layer.allowed for layer in query.watched.layers]
     if not any(np.any(x) for x in hidden):
         return "Nothing is masked: every token may look at every other."
-    found = "Hatched, or grey, is masked: "
+    legend = "Hatched, or grey, is masked: "
     if not all(np.all(x[..., ~causal]) for x in hidden):
-        return f"{found}padding, at which nobody looks. Else every token may look at every other."
-    found += "what comes later" + (", and with it padding" if asked.real < len(asked.tokens) else "")
-    more = any(np.any(x[..., causal]) for x in hidden)
-    return f"{found}{'; the mechanism masks some of what came before, too' if more else ''}."
+        return f"{legend}padding, at which nobody looks. Else every token may look at every other."
+    padding = ", and with it padding" if query.real < len(query.tokens) else ""
+    more = "; the mechanism masks some of what came before, too" if any(np.any(x[..., causal]) for x in hidden) else ""
+    return f"{legend}what comes later{padding}{more}."
 
 
-def _loss(scores: np.ndarray, follows: np.ndarray, first: int) -> tuple[float, np.ndarray]:
-    """-> the mean cross-entropy of all tokens but the last, and its gradient by the scores."""
-    s, targets = scores[:-1, first:], follows - first
-    dscores = np.zeros(scores.shape)
-    dscores[:-1, first:] = cross_entropy_backward(1.0, s, targets)
-    return float(cross_entropy(s, targets)), dscores
-
-
-def _shuffled(asked: Asked, layers: int) -> list[dict[str, float]]:
-    """Of each layer: how far the best score moves when the last token's weights are dealt out anew (Jain & Wallace
-    2019, section 4.1), the median over shuffles, beside the standard deviation of all scores of the last token."""
-    found, last = [], asked.last()
+def _shuffled(query: Query, layers: int) -> list[dict[str, float]]:
+    """For each layer, the median change of the best score when the last token's weights are permuted (Jain & Wallace
+    2019, section 4.1), and the standard deviation of the last token's scores."""
+    tests, last = [], query.last()
     symbol, spread = int(np.argmax(last)), float(np.std(last[np.isfinite(last)]))
     for layer in range(layers):
         moved = []
         for shuffle in range(SHUFFLES):
             rng = np.random.default_rng([layer, shuffle])
 
-            def deal(at: int, weights: np.ndarray, layer: int = layer, rng: Any = rng) -> np.ndarray:
+            def permute(at: int, weights: np.ndarray, layer: int = layer, rng: Any = rng) -> np.ndarray:
                 if at != layer:
                     return weights
-                dealt = weights.copy()
-                allowed = np.broadcast_to(asked.watched.layers[at].allowed, weights.shape)[:, asked.real - 1]
-                for row, may in zip(dealt[:, asked.real - 1], allowed, strict=True):
+                permuted = weights.copy()
+                allowed = np.broadcast_to(query.watched.layers[at].allowed, weights.shape)[:, query.real - 1]
+                for row, may in zip(permuted[:, query.real - 1], allowed, strict=True):
                     row[may] = rng.permutation(row[may])
-                return dealt
+                return permuted
 
-            asked.watched.change = deal
-            moved.append(abs(float(asked.scores()[0][-1, symbol]) - float(last[symbol])))
-        found.append({"moved": _rounded(np.median(moved)), "spread": _rounded(spread)})
-    asked.watched.change = None
-    return found
+            query.watched.change = permute
+            moved.append(abs(float(query.scores()[0][-1, symbol]) - float(last[symbol])))
+        tests.append({"moved": _rounded(np.median(moved)), "spread": _rounded(spread)})
+    query.watched.change = None
+    return tests
 
 
 def _layer(layer: Layer) -> dict[str, Any]:
     h, n, m = layer.weights.shape
-    made = layer.from_scores
+    made, bits = layer.from_scores, np.packbits(layer.allowed.ravel(), bitorder="little")
     return {
         "heads": h, "n": n, "m": m, "d": layer.q.shape[-1], "scale": layer.scale,
         "q": _packed(layer.q), "k": _packed(layer.k), "v": _packed(layer.v),
         "bias": _packed(layer.bias) if made and layer.bias is not None else None,
         "relative": None if layer.relative is None else _packed(layer.relative),
-        "allowed": _bits(layer.allowed), "by_head": layer.allowed.ndim > 2,
+        "allowed": base64.b64encode(bits.tobytes()).decode(), "by_head": layer.allowed.ndim > 2,
         "weights": None if made else _packed(layer.weights),
         "gradients": [_packed(gradient) for gradient in layer.gradients],
     }  # fmt: skip
@@ -289,14 +280,10 @@ def _rounded(x: Any) -> float:
 
 
 def _packed(x: np.ndarray) -> dict[str, str]:
-    """float32, little end first, in base64."""
+    """float32, little-endian, in base64."""
     return {"f4": base64.b64encode(np.ascontiguousarray(x, dtype="<f4").tobytes()).decode()}
-
-
-def _bits(x: np.ndarray) -> str:
-    return base64.b64encode(np.packbits(x.ravel(), bitorder="little").tobytes()).decode()
 
 
 def _short(name: str) -> str:
     name = str(name)
-    return name if len(name) <= SAID else name[: SAID - 1] + "…"
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
