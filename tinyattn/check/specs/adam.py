@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import adapters, oracles
+from .. import oracles
 from ..cases import CaseDrawer
-from ..property import Property, Violation, close, demand, largest, rounding, same_bits, stating
+from ..property import Violation, close, demand, largest, rounding, same_bits
 from ..spec import Spec
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("adam", PROPERTIES)
+states = SpecBuilder("adam")
 
 
 class Moments(NamedTuple):
@@ -209,21 +209,15 @@ def m_dtype(case: dict[str, Any]) -> Any:
     return case["vector"].dtype
 
 
-SPEC = Spec(
-    name="adam",
-    says="m = β₁ m + (1 - β₁) g, v = β₂ v + (1 - β₂) g², vector -= lr · m̂ / (√v̂ + eps), m̂ = m / (1 - β₁ᵗ), v̂ = v / (1 - β₂ᵗ)",
-    function="adam",
+SPEC = states.spec(
+    "m = β₁ m + (1 - β₁) g, v = β₂ v + (1 - β₂) g², vector -= lr · m̂ / (√v̂ + eps), m̂ = m / (1 - β₁ᵗ), v̂ = v / (1 - β₂ᵗ)",
+    "adam(vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8): one step, counted from 1, written "
+    "into vector (P,) and moments = (m, v), which can also be reached as moments.m and moments.v",
+    "the gradient keeps every bit, and nothing is remembered but in the moments",
+    "float32 or float64, all arrays of a call alike",
+    "an error of 1e-8 in float64 is an error",
     case=case,
-    ours=lambda: adapters,
-    properties=PROPERTIES,
     outputs=("nothing",),
-    clauses=(
-        "adam(vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8): one step, counted from 1, written "
-        "into vector (P,) and moments = (m, v), which can also be reached as moments.m and moments.v",
-        "the gradient keeps every bit, and nothing is remembered but in the moments",
-        "float32 or float64, all arrays of a call alike",
-        "an error of 1e-8 in float64 is an error",
-    ),
     common=False,
     observe=observe,
 )

@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from .. import adapters, oracles
+from .. import oracles
 from ..cases import CaseDrawer
-from ..property import Property, close, demand, largest, rounding, same_bits, stating
-from ..spec import Spec
+from ..property import close, demand, largest, rounding, same_bits
 from ..subject import Subject
 from . import adam
 from .adam import Moments
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("adamw", PROPERTIES)
+states = SpecBuilder("adamw")
 HINT = "λ p is added to the step, beside m̂ / (√v̂ + eps), and not to the gradient."
 
 
@@ -77,21 +76,15 @@ def _copy(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-SPEC = Spec(
-    name="adamw",
-    says="vector -= lr · (λ · vector + m̂ / (√v̂ + eps)), with m̂ and v̂ as Adam has them",
-    function="adamw",
+SPEC = states.spec(
+    "vector -= lr · (λ · vector + m̂ / (√v̂ + eps)), with m̂ and v̂ as Adam has them",
+    "adamw(vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8, weight_decay=0.01): one step, "
+    "counted from 1, written into vector (P,) and moments = (m, v), which can also be reached as moments.m and moments.v",
+    "weight_decay is a number, or (P,): one for each entry",
+    "the gradient keeps every bit, and nothing is remembered but in the moments",
+    "float32 or float64, all arrays of a call alike",
     case=case,
-    ours=lambda: adapters,
-    properties=PROPERTIES,
     outputs=("nothing",),
-    clauses=(
-        "adamw(vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8, weight_decay=0.01): one step, "
-        "counted from 1, written into vector (P,) and moments = (m, v), which can also be reached as moments.m and moments.v",
-        "weight_decay is a number, or (P,): one for each entry",
-        "the gradient keeps every bit, and nothing is remembered but in the moments",
-        "float32 or float64, all arrays of a call alike",
-    ),
     common=False,
     observe=adam.observe,
 )

@@ -6,17 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import causal, linear_in, onto_itself
-from ..property import Property, close, stating
-from ..spec import Spec
+from ..property import close
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("additive_attention", PROPERTIES)
+states = SpecBuilder("additive_attention")
 linear_in(states, "v", hint="The weights must not depend on the values.")
 linear_in(states, "w", hint="The weights are no softmax: twice w is twice each weight.")
 causal(states, *"qkv", of=lambda case: onto_itself(case) | {"causal": True}, hint="Where does the sum over keys end?")
@@ -45,18 +42,11 @@ def nothing(op: Subject, **case: Any) -> None:
     close(out, np.zeros(out.shape), tolerance(op.spec, case), "out")
 
 
-SPEC = Spec(
-    name="additive_attention",
-    says="out_i = Σ_j a_ij v_j, a_ij = w · σ(q_i + k_j), no softmax; causal: over j <= i",
-    function="additive_attention",
+SPEC = states.spec(
+    "out_i = Σ_j a_ij v_j, a_ij = w · σ(q_i + k_j), no softmax; causal: over j <= i",
+    "additive_attention(q, k, v, w, causal=True) -> out, weights: q (..., n, d), k (..., m, d), v (..., m, e), "
+    "w (d,), out (..., n, e), weights (..., n, m), 0 for what may not be looked at",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("out", "weights"),
-    oracle=oracles.additive_attention,
     wrt=("q", "k", "v", "w"),
-    clauses=(
-        "additive_attention(q, k, v, w, causal=True) -> out, weights: q (..., n, d), k (..., m, d), v (..., m, e), "
-        "w (d,), out (..., n, e), weights (..., n, m), 0 for what may not be looked at",
-    ),
 )

@@ -6,17 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in
-from ..property import Property, close, demand, stating
-from ..spec import Spec
+from ..property import close, demand
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("additive_scores", PROPERTIES)
+states = SpecBuilder("additive_scores")
 linear_in(states, "w")
 
 
@@ -48,15 +45,10 @@ def pairs_apart(op: Subject, **case: Any) -> None:
         close(row, s[..., i : i + 1, :], tolerance(SPEC, case), f"row {i} of s")
 
 
-SPEC = Spec(
-    name="additive_scores",
-    says="s_ij = w · tanh(q_i + k_j)",
-    function="additive_scores",
+SPEC = states.spec(
+    "s_ij = w · tanh(q_i + k_j)",
+    "additive_scores(q, k, w) -> s: q (..., n, d), k (..., m, d), w (d,), s (..., n, m)",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("s",),
-    oracle=oracles.additive_scores,
     wrt=("q", "k", "w"),
-    clauses=("additive_scores(q, k, w) -> s: q (..., n, d), k (..., m, d), w (d,), s (..., n, m)",),
 )

@@ -6,16 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
 from ..families import causal, linear_in
-from ..property import Property, close, rounding, stating
-from ..spec import Spec
+from ..property import close, rounding
 from ..subject import MissingError, Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("associative_scan", PROPERTIES)
+states = SpecBuilder("associative_scan")
 FORMS = ("sequential", "chunked", "doubling", "tree")
 causal(states, "a", "b", hint="Which tokens has h_t taken in?")
 linear_in(states, "b", of=lambda case: case | {"h0": None})
@@ -60,19 +58,12 @@ def _scale(case: dict[str, Any]) -> float:
     return 1 + float(np.max(h, initial=0))
 
 
-SPEC = Spec(
-    name="associative_scan",
-    says="h_t = a_t ⊙ h_{t-1} + b_t",
-    function="associative_scan",
+SPEC = states.spec(
+    "h_t = a_t ⊙ h_{t-1} + b_t",
+    "associative_scan(a, b, h0=None, form='tree') -> h: a and b (..., n, d), h0 (..., d) or None for zeros, "
+    "h (..., n, d)",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("h",),
-    oracle=oracles.associative_scan,
     wrt=("a", "b", "h0"),
-    clauses=(
-        "associative_scan(a, b, h0=None, form='tree') -> h: a and b (..., n, d), h0 (..., d) or None for zeros, "
-        "h (..., n, d)",
-    ),
     scale=_scale,
 )

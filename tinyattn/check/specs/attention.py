@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
 from ..families import causal, linear_in, onto_itself
-from ..property import Property, close, demand, largest, rounding, same_bits, stating
-from ..spec import Spec, broadcast_masks
+from ..property import close, demand, largest, rounding, same_bits
+from ..spec import broadcast_masks
 from ..subject import MissingError, Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("attention", PROPERTIES)
+states = SpecBuilder("attention")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -325,24 +324,17 @@ def _is_float(x: Any) -> bool:
     return isinstance(x, np.ndarray) and x.dtype.kind == "f"
 
 
-SPEC = Spec(
-    name="attention",
-    says="out = dropout(softmax(c q kᵀ + bias, mask)) v, with c = 1 / √d unless `scale` is given",
-    function="attention",
+SPEC = states.spec(
+    "out = dropout(softmax(c q kᵀ + bias, mask)) v, with c = 1 / √d unless `scale` is given",
+    "attention(q, k, v, mask=None, bias=None, keep=None, rate=0.0, scale=None) -> out, weights before dropout: "
+    "q (..., n, d), k (..., m, d), v (..., m, e)",
+    "masks are boolean, True = may look; mask, bias and keep have any shape that broadcasts to (..., n, m)",
+    "dropout is weights · keep / (1 - rate), with the keep that is given",
+    "a query that may look at nothing gets zeros, and passes no gradient on",
+    "scores of any finite size",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("out", "weights"),
-    oracle=oracles.attention,
     wrt=("q", "k", "v", "bias"),
-    clauses=(
-        "attention(q, k, v, mask=None, bias=None, keep=None, rate=0.0, scale=None) -> out, weights before dropout: "
-        "q (..., n, d), k (..., m, d), v (..., m, e)",
-        "masks are boolean, True = may look; mask, bias and keep have any shape that broadcasts to (..., n, m)",
-        "dropout is weights · keep / (1 - rate), with the keep that is given",
-        "a query that may look at nothing gets zeros, and passes no gradient on",
-        "scores of any finite size",
-    ),
     scale=lambda case: 10 * largest(case["q"], case["k"], case["v"], case["bias"]) ** 2,
     special_cases=special_cases,
     forms=(broadcast_masks(lambda case: (*case["q"].shape[:-1], case["k"].shape[-2])),),

@@ -6,18 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in, normaliser
-from ..property import Property, close, largest, rounding, same_bits, stating
-from ..spec import Spec
+from ..property import close, largest, rounding, same_bits
 from ..subject import Subject
 from . import layer_norm
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("batch_norm", PROPERTIES)
+states = SpecBuilder("batch_norm")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -101,21 +99,14 @@ def special_cases() -> list[dict[str, Any]]:
     return [*cases, cases[1] | given]
 
 
-SPEC = Spec(
-    name="batch_norm",
-    says="y = x_hat ⊙ γ + β, x_hat = (x - mean) ⊙ inv_std, inv_std = 1 / √(var + eps), of each feature over all rows",
-    function="batch_norm",
+SPEC = states.spec(
+    "y = x_hat ⊙ γ + β, x_hat = (x - mean) ⊙ inv_std, inv_std = 1 / √(var + eps), of each feature over all rows",
+    "batch_norm(x, gamma, beta, eps=1e-5, mean=None, var=None) -> y, x_hat, inv_std (y alone is enough): x (..., d), "
+    "inv_std (d,)",
+    "mean and biased variance are over all axes but the last; with mean and var given, those: constants, without gradients",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y", "x_hat", "inv_std"),
-    oracle=oracles.batch_norm,
     wrt=("x", "gamma", "beta"),
-    clauses=(
-        "batch_norm(x, gamma, beta, eps=1e-5, mean=None, var=None) -> y, x_hat, inv_std (y alone is enough): x (..., d), "
-        "inv_std (d,)",
-        "mean and biased variance are over all axes but the last; with mean and var given, those: constants, without gradients",
-    ),
     scale=scale,
     special_cases=special_cases,
 )

@@ -6,15 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
-from ..property import Property, close, demand, largest, rounding, stating
-from ..spec import Spec
+from ..property import close, demand, largest, rounding
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("bce", PROPERTIES)
+states = SpecBuilder("bce")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -99,22 +96,16 @@ def _tolerance(z: np.ndarray) -> float:
     return rounding(z.dtype, z.size, 10 * largest(z))
 
 
-SPEC = Spec(
-    name="bce",
-    says="loss = Σ w l / Σ w, with l = -t log σ(z) - (1 - t) log(1 - σ(z))",
+SPEC = states.spec(
+    "loss = Σ w l / Σ w, with l = -t log σ(z) - (1 - t) log(1 - σ(z))",
+    "bce_with_logits(z, targets, weights=None): z and targets (...), targets in 0..1, weights (...) or None for all 1, "
+    "not all 0",
+    "the backward's upstream gradient is a number: bce_with_logits_backward(dloss, z, targets, weights=None)",
+    "logits of any finite size",
     function="bce_with_logits",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("loss",),
-    oracle=oracles.bce_with_logits,
     wrt=("z",),
-    clauses=(
-        "bce_with_logits(z, targets, weights=None): z and targets (...), targets in 0..1, weights (...) or None for all 1, "
-        "not all 0",
-        "the backward's upstream gradient is a number: bce_with_logits_backward(dloss, z, targets, weights=None)",
-        "logits of any finite size",
-    ),
     scale=lambda case: 4 * largest(case["z"]),
     special_cases=special_cases,
 )

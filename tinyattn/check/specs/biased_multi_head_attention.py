@@ -6,17 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from .. import adapters, oracles
+from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance, widened
 from ..families import batch_apart, causal
-from ..property import Property, close, largest, stating
-from ..spec import Spec
+from ..property import close, largest
 from ..subject import Subject
 from . import multi_head_attention
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("biased_multi_head_attention", PROPERTIES)
+states = SpecBuilder("biased_multi_head_attention")
 BIASES = ("b_q", "b_k", "b_v", "b_o")
 batch_apart(states)
 causal(states, "x", of=lambda case: case | {"mask": np.tri(case["x"].shape[-2], dtype=bool)})
@@ -69,20 +68,13 @@ def scale(case: dict[str, Any]) -> float:
     return 4 * multi_head_attention.scale(case | W)
 
 
-SPEC = Spec(
-    name="biased_multi_head_attention",
-    says="y = concat_h(attention(x W_q,h + b_q,h, x W_k,h + b_k,h, x W_v,h + b_v,h)) W_o + b_o",
-    function="biased_multi_head_attention",
+SPEC = states.spec(
+    "y = concat_h(attention(x W_q,h + b_q,h, x W_k,h + b_k,h, x W_v,h + b_v,h)) W_o + b_o",
+    "biased_multi_head_attention(x, W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o, heads, mask=None) -> y: x (..., n, D), all W "
+    "(D, D), all b (D,); head i owns columns i D/h .. (i + 1) D/h of W_q, W_k, W_v, and those rows of W_o",
+    "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets b_o",
     case=case,
-    ours=lambda: adapters,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.biased_multi_head_attention,
     wrt=("x", "W_q", "W_k", "W_v", "W_o", *BIASES),
-    clauses=(
-        "biased_multi_head_attention(x, W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o, heads, mask=None) -> y: x (..., n, D), all W "
-        "(D, D), all b (D,); head i owns columns i D/h .. (i + 1) D/h of W_q, W_k, W_v, and those rows of W_o",
-        "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets b_o",
-    ),
     scale=scale,
 )

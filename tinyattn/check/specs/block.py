@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from .. import adapters, oracles
+from .. import oracles
 from ..cases import CaseDrawer
 from ..families import batch_apart, causal
-from ..property import Property, close, demand, largest, rounding, stating
-from ..spec import Spec
+from ..property import close, demand, largest, rounding
 from ..subject import Subject
+from .builder import SpecBuilder
 from .feed_forward import off_the_kink
 
-PROPERTIES: list[Property] = []
-states = stating("block", PROPERTIES)
+states = SpecBuilder("block")
 batch_apart(states)
 causal(states, "x", of=lambda case: case | {"mask": np.tri(case["x"].shape[-2], dtype=bool)}, hint="Only attention mixes positions, and only where the mask allows.")
 ARRAYS = ("x", "gamma_1", "beta_1", "W_q", "W_k", "W_v", "W_o", "gamma_2", "beta_2", "W_1", "b_1", "W_2", "b_2")
@@ -92,20 +91,13 @@ def _tolerance(case: dict[str, Any]) -> float:
     return rounding(case["x"].dtype, case["x"].size, scale(case))
 
 
-SPEC = Spec(
-    name="block",
-    says="x₁ = x + MHA(LN(x; γ₁, β₁)); y = x₁ + FFN(LN(x₁; γ₂, β₂)): the pre-LN block",
-    function="block",
+SPEC = states.spec(
+    "x₁ = x + MHA(LN(x; γ₁, β₁)); y = x₁ + FFN(LN(x₁; γ₂, β₂)): the pre-LN block",
+    f"block({', '.join(ARRAYS)}, heads, mask=None, eps=1e-5) -> y: x (..., n, D), gains and shifts (D,), W_q to W_o (D, D), "
+    "W_1 (D, H), W_2 (H, D); ReLU; head i owns columns i D/h .. (i + 1) D/h",
+    "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets zeros",
     case=case,
-    ours=lambda: adapters,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.block,
     wrt=ARRAYS,
-    clauses=(
-        f"block({', '.join(ARRAYS)}, heads, mask=None, eps=1e-5) -> y: x (..., n, D), gains and shifts (D,), W_q to W_o (D, D), "
-        "W_1 (D, H), W_2 (H, D); ReLU; head i owns columns i D/h .. (i + 1) D/h",
-        "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets zeros",
-    ),
     scale=scale,
 )

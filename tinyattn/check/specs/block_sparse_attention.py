@@ -10,12 +10,11 @@ from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
 from ..families import averages
-from ..property import Property, close, rounding, same_bits, stating
-from ..spec import Spec
+from ..property import close, rounding, same_bits
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("block_sparse_attention", PROPERTIES)
+states = SpecBuilder("block_sparse_attention")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -68,21 +67,14 @@ def reach(op: Subject, **case: Any) -> None:
         same_bits(op(**moved)[..., blind, :], out[..., blind, :], f"with key {changed} changed, an output that lacks it")
 
 
-SPEC = Spec(
-    name="block_sparse_attention",
-    says="softmax attention in which only the blocks of a layout are computed",
-    function="block_sparse_attention",
+SPEC = states.spec(
+    "softmax attention in which only the blocks of a layout are computed",
+    "block_sparse_attention(q, k, v, layout, keys=None, bias=None, keep=None, scale=None) -> out first: "
+    "q (..., n, d), k (..., m, d), v (..., m, e); layout.groups have queries (z, a), keys (z, b), -1 for an empty "
+    "place, and allowed (z, a, b) or None",
+    "a query that stands in no block, or may look at nothing, gets zeros",
+    "keys broadcasts to (..., m), True = a real key; a bias, for a layout of one group, to (..., z, a, b)",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("out",),
-    oracle=oracles.block_sparse_attention,
     wrt=("q", "k", "v", "bias"),
-    clauses=(
-        "block_sparse_attention(q, k, v, layout, keys=None, bias=None, keep=None, scale=None) -> out first: "
-        "q (..., n, d), k (..., m, d), v (..., m, e); layout.groups have queries (z, a), keys (z, b), -1 for an empty "
-        "place, and allowed (z, a, b) or None",
-        "a query that stands in no block, or may look at nothing, gets zeros",
-        "keys broadcasts to (..., m), True = a real key; a bias, for a layout of one group, to (..., z, a, b)",
-    ),
 )

@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
-from ..property import Property, close, demand, largest, rounding, stating
-from ..spec import Spec
+from ..property import close, demand, largest, rounding
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("bpr_max", PROPERTIES)
+states = SpecBuilder("bpr_max")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -132,23 +130,16 @@ def _tolerance(positive: np.ndarray, negatives: np.ndarray, power: int = 2) -> f
     return rounding(positive.dtype, negatives.size, 10 * size**power)
 
 
-SPEC = Spec(
-    name="bpr_max",
-    says="loss = Σ w l / Σ w, with l = -log Σ s σ(r⁺ - r) + λ Σ s r² and s = softmax(r)",
-    function="bpr_max",
+SPEC = states.spec(
+    "loss = Σ w l / Σ w, with l = -log Σ s σ(r⁺ - r) + λ Σ s r² and s = softmax(r)",
+    "bpr_max(positive, negatives, weights=None, regularisation=1.0): positive (...), negatives (..., k) with k of at "
+    "least 1, weights (...) or None for all 1, not all 0",
+    "the backward's upstream gradient is a number: bpr_max_backward(dloss, positive, negatives, weights=None, "
+    "regularisation=1.0)",
+    "scores of any size whose squares are finite",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("loss",),
-    oracle=oracles.bpr_max,
     wrt=("positive", "negatives"),
-    clauses=(
-        "bpr_max(positive, negatives, weights=None, regularisation=1.0): positive (...), negatives (..., k) with k of at "
-        "least 1, weights (...) or None for all 1, not all 0",
-        "the backward's upstream gradient is a number: bpr_max_backward(dloss, positive, negatives, weights=None, "
-        "regularisation=1.0)",
-        "scores of any size whose squares are finite",
-    ),
     scale=lambda case: 4 * max(1.0, largest(case["positive"]), largest(case["negatives"])) ** 2,
     special_cases=special_cases,
 )

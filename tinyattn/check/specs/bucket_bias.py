@@ -6,16 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..families import linear_in
-from ..property import Property, demand, same_bits, stating
-from ..spec import Spec
+from ..property import demand, same_bits
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("bucket_bias", PROPERTIES)
+states = SpecBuilder("bucket_bias")
 linear_in(states, "table")
 
 
@@ -41,16 +38,11 @@ def summed(op: Subject, **case: Any) -> None:
     demand(not np.any(dtable[1:]), "a bucket without pairs has a gradient")
 
 
-SPEC = Spec(
-    name="bucket_bias",
-    says="bias[k, i, j] = table[buckets[i, j], k]",
-    function="bucket_bias",
+SPEC = states.spec(
+    "bias[k, i, j] = table[buckets[i, j], k]",
+    "bucket_bias(table, buckets) -> bias: table (R, h), buckets (n, m) of integers, bias (h, n, m)",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("bias",),
-    oracle=oracles.bucket_bias,
     wrt=("table",),
-    clauses=("bucket_bias(table, buckets) -> bias: table (R, h), buckets (n, m) of integers, bias (h, n, m)",),
     sums_rows=True,
 )

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 
 from .. import adapters
-from ..property import Property, close, demand, rounding, same_bits, stating
-from ..spec import Spec
+from ..property import close, demand, rounding, same_bits
 from ..subject import CannotRunError, Subject
 from . import causal_model
+from .builder import SpecBuilder
 from .causal_model import array_of, forward_of, input_of, tried_length
 
-PROPERTIES: list[Property] = []
-states = stating("cached_model", PROPERTIES)
+states = SpecBuilder("cached_model")
 
 
 def _step(op: Subject, x: np.ndarray, cache: Any) -> tuple[np.ndarray, Any]:
@@ -82,19 +81,15 @@ def entries_apart(op: Subject, x: np.ndarray) -> None:
     close(_steps(op, given[-1:]), y[-1:], _atol(y), "the last entry alone: y of the steps")
 
 
-SPEC = Spec(
-    name="cached_model",
-    says="step(x[:, t], cache) -> y[:, t], cache, one token after the other, gives y = forward(x)",
+SPEC = states.spec(
+    "step(x[:, t], cache) -> y[:, t], cache, one token after the other, gives y = forward(x)",
+    "forward(x) -> y: x (B, T, D) float64, or tokens (B, T) where it says its `vocabulary`; y (B, T, ...)",
+    "step(x, cache) -> y, cache: the next token of each sequence, x (B, D) or (B,), y (B, ...); cache None begins, and what "
+    "step has returned is handed to the next step as it is",
     function="forward",
     case=causal_model.case,
     ours=adapters.CachedAttention,
-    properties=PROPERTIES,
     outputs=("y",),
     others=("step",),
-    clauses=(
-        "forward(x) -> y: x (B, T, D) float64, or tokens (B, T) where it says its `vocabulary`; y (B, T, ...)",
-        "step(x, cache) -> y, cache: the next token of each sequence, x (B, D) or (B,), y (B, ...); cache None begins, and what "
-        "step has returned is handed to the next step as it is",
-    ),
     common=False,
 )

@@ -11,12 +11,12 @@ import numpy as np
 
 from .. import adapters
 from ..cases import CaseDrawer
-from ..property import Property, Violation, close, demand, largest, rounding, same_bits, stating, untouched
+from ..property import Violation, close, demand, largest, rounding, same_bits, untouched
 from ..spec import Spec
 from ..subject import MissingError, Subject, called
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("causal_model", PROPERTIES)
+states = SpecBuilder("causal_model")
 LONGEST = 256  # positions
 WIDTHS = (8, 4, 6, 16, 2, 12, 32, 64, 1, 3, 5, 7, 10, 24, 50, 128)
 
@@ -254,23 +254,19 @@ def differs(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(np.all(np.max(np.abs(a - b).reshape(len(a), -1), axis=1) > 1e-9))
 
 
-SPEC = Spec(
-    name="causal_model",
-    says="y[:, :t] depends on x[:, :t] alone, of its own entry of the batch",
+SPEC = states.spec(
+    "y[:, :t] depends on x[:, :t] alone, of its own entry of the batch",
+    "forward(x) -> y: x (B, T, D) float64, or tokens (B, T) where it says its `vocabulary`; y (B, T, ...). `dim` says D, else "
+    "some are tried; `maxlen` says how many positions it takes, at least 8",
+    "causal to the last bit; not over-masked: each output depends on its own token and on the first",
+    "outputs of a prefix are those of the whole; a model that counts positions from the end says `from_the_end = True`",
+    "fit(tokens) and log_probs(tokens) -> (B, T, vocabulary), where it has them: trained on uniform noise, its loss on fresh "
+    "noise is not below ln V",
     function="forward",
     case=case,
     ours=adapters.SASRecTokens,
-    properties=PROPERTIES,
     outputs=("y",),
     others=("fit", "log_probs"),
-    clauses=(
-        "forward(x) -> y: x (B, T, D) float64, or tokens (B, T) where it says its `vocabulary`; y (B, T, ...). `dim` says D, else "
-        "some are tried; `maxlen` says how many positions it takes, at least 8",
-        "causal to the last bit; not over-masked: each output depends on its own token and on the first",
-        "outputs of a prefix are those of the whole; a model that counts positions from the end says `from_the_end = True`",
-        "fit(tokens) and log_probs(tokens) -> (B, T, vocabulary), where it has them: trained on uniform noise, its loss on fresh "
-        "noise is not below ln V",
-    ),
     common=False,
     observe=observe,
     shown=shown,

@@ -6,17 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import batch_apart, causal, linear_in
-from ..property import Property, close, demand, stating
-from ..spec import Spec
+from ..property import close, demand
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("conv1d", PROPERTIES)
+states = SpecBuilder("conv1d")
 linear_in(states, "x", hint="Is anything added?")
 linear_in(states, "W")
 batch_apart(states)
@@ -55,18 +52,11 @@ def reach(op: Subject, **case: Any) -> None:
         demand(found == (expected if x.any() else set()), f"token {s} reaches outputs {found}, expected {expected}")
 
 
-SPEC = Spec(
-    name="conv1d",
-    says="y_t = Σ_j x_{t + j δ - p} W_j, δ = dilation, p = 0, (K - 1) δ // 2 or (K - 1) δ: padding valid, same or causal",
-    function="conv1d",
+SPEC = states.spec(
+    "y_t = Σ_j x_{t + j δ - p} W_j, δ = dilation, p = 0, (K - 1) δ // 2 or (K - 1) δ: padding valid, same or causal",
+    "conv1d(x, W, dilation=1, padding='same') -> y: x (..., n, i), W (K, i, o), y (..., n, o), "
+    "with 'valid' (..., n - (K - 1) dilation, o); nothing, 0, stands beyond either end",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.conv1d,
     wrt=("x", "W"),
-    clauses=(
-        "conv1d(x, W, dilation=1, padding='same') -> y: x (..., n, i), W (K, i, o), y (..., n, o), "
-        "with 'valid' (..., n - (K - 1) dilation, o); nothing, 0, stands beyond either end",
-    ),
 )

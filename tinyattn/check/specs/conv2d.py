@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in
-from ..property import Property, close, stating
-from ..spec import Spec
+from ..property import close
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("conv2d", PROPERTIES)
+states = SpecBuilder("conv2d")
 linear_in(states, "x", hint="Is anything added?")
 linear_in(states, "W")
 
@@ -48,19 +46,12 @@ def rows_and_columns(op: Subject, **case: Any) -> None:
     close(across, expected, tolerance(SPEC, case), "y by columns")
 
 
-SPEC = Spec(
-    name="conv2d",
-    says="y_st = Σ_jl x_{s + j δ - p, t + l δ - r} W_jl, δ = dilation, p and r = 0 or (K - 1) δ // 2 and (L - 1) δ // 2: "
+SPEC = states.spec(
+    "y_st = Σ_jl x_{s + j δ - p, t + l δ - r} W_jl, δ = dilation, p and r = 0 or (K - 1) δ // 2 and (L - 1) δ // 2: "
     "padding valid or same",
-    function="conv2d",
+    "conv2d(x, W, dilation=1, padding='same') -> y: x (..., h, w, i), W (K, L, i, o), y (..., h, w, o), "
+    "with 'valid' (..., h - (K - 1) dilation, w - (L - 1) dilation, o); nothing, 0, stands beyond an edge",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.conv2d,
     wrt=("x", "W"),
-    clauses=(
-        "conv2d(x, W, dilation=1, padding='same') -> y: x (..., h, w, i), W (K, L, i, o), y (..., h, w, o), "
-        "with 'valid' (..., h - (K - 1) dilation, w - (L - 1) dilation, o); nothing, 0, stands beyond an edge",
-    ),
 )

@@ -6,17 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from .. import adapters, oracles
+from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance, widened
 from ..families import linear_in
-from ..property import Property, close, demand, same_bits, stating
-from ..spec import Spec
+from ..property import close, demand, same_bits
 from ..subject import Subject
 from . import multi_head_attention
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("cross_attention", PROPERTIES)
+states = SpecBuilder("cross_attention")
 linear_in(states, "W_o", hint="Is the output projected, and last?")
 
 
@@ -66,20 +65,13 @@ def nothing_to_look_at(op: Subject, **case: Any) -> None:
     demand(not np.any(op(**case | {"mask": mask})[..., 0, :]), "the output of a query that may look at nothing is not 0")
 
 
-SPEC = Spec(
-    name="cross_attention",
-    says="y = concat_h(attention(x W_q,h, memory W_k,h, memory W_v,h)) W_o",
-    function="cross_attention",
+SPEC = states.spec(
+    "y = concat_h(attention(x W_q,h, memory W_k,h, memory W_v,h)) W_o",
+    "cross_attention(x, memory, W_q, W_k, W_v, W_o, heads, mask=None) -> y: x (..., n, D), memory (..., m, D), all W "
+    "(D, D); head i owns columns i D/h .. (i + 1) D/h of W_q, W_k, W_v, and those rows of W_o",
+    "the mask is boolean, True = may look, and broadcasts to (n, m); a query that may look at nothing gets zeros",
     case=case,
-    ours=lambda: adapters,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.cross_attention,
     wrt=("x", "memory", "W_q", "W_k", "W_v", "W_o"),
-    clauses=(
-        "cross_attention(x, memory, W_q, W_k, W_v, W_o, heads, mask=None) -> y: x (..., n, D), memory (..., m, D), all W "
-        "(D, D); head i owns columns i D/h .. (i + 1) D/h of W_q, W_k, W_v, and those rows of W_o",
-        "the mask is boolean, True = may look, and broadcasts to (n, m); a query that may look at nothing gets zeros",
-    ),
     scale=lambda case: multi_head_attention.scale(case | {"x": np.concatenate([case["x"], case["memory"]], axis=-2)}),
 )

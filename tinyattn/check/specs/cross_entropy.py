@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
-from ..property import Property, close, demand, largest, rounding, stating
-from ..spec import Spec
+from ..property import close, demand, largest, rounding
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("cross_entropy", PROPERTIES)
+states = SpecBuilder("cross_entropy")
 HINT_MEAN = "The loss is Σ w nll / Σ w: what do you divide by?"
 
 
@@ -150,22 +147,15 @@ def _tolerance(logits: np.ndarray) -> float:
     return rounding(logits.dtype, logits.size, 10 * largest(logits))
 
 
-SPEC = Spec(
-    name="cross_entropy",
-    says="loss = Σ w nll / Σ w, with nll = -log softmax(logits)[target]",
-    function="cross_entropy",
+SPEC = states.spec(
+    "loss = Σ w nll / Σ w, with nll = -log softmax(logits)[target]",
+    "cross_entropy(logits, targets, weights=None): logits (..., V), targets (...) integers, weights (...) or None for "
+    "all 1, not all 0",
+    "the backward's upstream gradient is a number: cross_entropy_backward(dloss, logits, targets, weights=None)",
+    "logits of any finite size",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("loss",),
-    oracle=oracles.cross_entropy,
     wrt=("logits",),
-    clauses=(
-        "cross_entropy(logits, targets, weights=None): logits (..., V), targets (...) integers, weights (...) or None for "
-        "all 1, not all 0",
-        "the backward's upstream gradient is a number: cross_entropy_backward(dloss, logits, targets, weights=None)",
-        "logits of any finite size",
-    ),
     scale=lambda case: 4 * largest(case["logits"]),
     special_cases=special_cases,
 )

@@ -6,17 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import batch_apart, linear_in
-from ..property import Property, close, stating
-from ..spec import Spec
+from ..property import close
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("depthwise_conv1d", PROPERTIES)
+states = SpecBuilder("depthwise_conv1d")
 linear_in(states, "x", hint="Is anything added?")
 linear_in(states, "W")
 batch_apart(states)
@@ -45,15 +42,10 @@ def one_place(op: Subject, **case: Any) -> None:
         close(op(x, W), x[..., j : x.shape[-2] - K + 1 + j, :], 0, f"with a 1 at place {j}, y")
 
 
-SPEC = Spec(
-    name="depthwise_conv1d",
-    says="y_t = Σ_j x_{t + j} ⊙ W_j",
-    function="depthwise_conv1d",
+SPEC = states.spec(
+    "y_t = Σ_j x_{t + j} ⊙ W_j",
+    "depthwise_conv1d(x, W) -> y: x (..., n, d), W (K, d), y (..., n - K + 1, d)",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.depthwise_conv1d,
     wrt=("x", "W"),
-    clauses=("depthwise_conv1d(x, W) -> y: x (..., n, d), W (K, d), y (..., n - K + 1, d)",),
 )

@@ -7,17 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
-from ..property import Property, close, demand, stating
-from ..spec import Spec
+from ..property import close, demand
 from ..subject import Subject
+from .builder import SpecBuilder
 
 Case = dict[str, Any]
-PROPERTIES: list[Property] = []
-states = stating("distance_bpr", PROPERTIES)
+states = SpecBuilder("distance_bpr")
 
 
 def case(draw: CaseDrawer) -> Case:
@@ -95,20 +93,13 @@ def special_cases() -> list[Case]:
     return [given, given | {"weights": np.array([2.0, 0.0, 0.5]), "pvn_weight": 0.25}]
 
 
-SPEC = Spec(
-    name="distance_bpr",
-    says="loss = Σ w l / Σ w, with l = -log σ(d⁻ - d⁺) + λ max(d⁺ - d, 0)",
-    function="distance_bpr",
+SPEC = states.spec(
+    "loss = Σ w l / Σ w, with l = -log σ(d⁻ - d⁺) + λ max(d⁺ - d, 0)",
+    "distance_bpr(positive, negative, between, weights=None, pvn_weight=0.0): all (...); λ is pvn_weight",
+    "the backward's upstream gradient is a number: distance_bpr_backward(dloss, positive, negative, between, "
+    "weights=None, pvn_weight=0.0)",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("loss",),
-    oracle=oracles.distance_bpr,
     wrt=("positive", "negative", "between"),
-    clauses=(
-        "distance_bpr(positive, negative, between, weights=None, pvn_weight=0.0): all (...); λ is pvn_weight",
-        "the backward's upstream gradient is a number: distance_bpr_backward(dloss, positive, negative, between, "
-        "weights=None, pvn_weight=0.0)",
-    ),
     special_cases=special_cases,
 )

@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..families import random
 from ..observing import observe_call
-from ..property import Property, Violation, close, demand, rounding, stating
+from ..property import Violation, close, demand, rounding
 from ..spec import Spec
 from ..subject import MissingError, Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("dropout", PROPERTIES)
+states = SpecBuilder("dropout")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -117,21 +115,14 @@ def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     return seen
 
 
-SPEC = Spec(
-    name="dropout",
-    says="y = x · keep / (1 - rate), and x itself where keep is None",
-    function="dropout",
+SPEC = states.spec(
+    "y = x · keep / (1 - rate), and x itself where keep is None",
+    "dropout(x, keep, rate): x (...), keep boolean, True = kept, of any shape that broadcasts to x, or None",
+    "keep_mask(rng, shape, rate) -> boolean, drawn from the generator that is given; without it its properties are skipped",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.dropout,
     wrt=("x",),
     others=("keep_mask",),
-    clauses=(
-        "dropout(x, keep, rate): x (...), keep boolean, True = kept, of any shape that broadcasts to x, or None",
-        "keep_mask(rng, shape, rate) -> boolean, drawn from the generator that is given; without it its properties are skipped",
-    ),
     observe=observe,
     special_cases=lambda: [
         {"x": np.array([[1.0, -2.0], [3.0, 0.5]]), "keep": None, "rate": 0.25},

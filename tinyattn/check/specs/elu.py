@@ -6,18 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import elementwise
-from ..property import Property, close, demand, largest, rounding, stating
-from ..spec import Spec
+from ..property import close, demand, largest, rounding
 from ..subject import Subject
 from . import relu
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("elu", PROPERTIES)
+states = SpecBuilder("elu")
 elementwise(states)
 
 
@@ -63,16 +60,11 @@ def far_out(op: Subject, x: np.ndarray, alpha: float) -> None:
         close(op.gradients(op.fit({"x": far, "alpha": alpha}), np.ones_like(far))["x"], [1, 1, 0, 0], 0, "dx")
 
 
-SPEC = Spec(
-    name="elu",
-    says="y = x where x > 0, and α (exp(x) - 1) elsewhere",
-    function="elu",
+SPEC = states.spec(
+    "y = x where x > 0, and α (exp(x) - 1) elsewhere",
+    "elu(x, alpha=1.0): x (...), of any finite size; small x keep their digits",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.elu,
     wrt=("x",),
-    clauses=("elu(x, alpha=1.0): x (...), of any finite size; small x keep their digits",),
     scale=lambda case: largest(case["x"]) + case["alpha"],
 )

@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
-from ..property import Property, close, demand, largest, rounding, same_bits, stating
-from ..spec import Form, Spec
+from ..property import close, demand, largest, rounding, same_bits
+from ..spec import Form
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("embedding", PROPERTIES)
+states = SpecBuilder("embedding")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -95,20 +93,13 @@ def _dy(ids: np.ndarray, E: np.ndarray) -> np.ndarray:
     return np.cos(np.arange(np.prod(shape, dtype=int))).reshape(shape).astype(E.dtype)
 
 
-SPEC = Spec(
-    name="embedding",
-    says="y = E[ids]",
-    function="embedding",
+SPEC = states.spec(
+    "y = E[ids]",
+    "embedding(ids, E): ids (...) of any integer dtype, 0..V-1, repeated as often as you like; E (V, d) -> (..., d)",
+    "no id is special: 0 is a row like any other",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.embedding,
     wrt=("E",),
-    clauses=(
-        "embedding(ids, E): ids (...) of any integer dtype, 0..V-1, repeated as often as you like; E (V, d) -> (..., d)",
-        "no id is special: 0 is a row like any other",
-    ),
     forms=(Form("a table of one row", lambda case: len(case["E"]) == 1),),
     special_cases=special_cases,
     choices=("padding",),

@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import adapters, oracles
 from ..cases import CaseDrawer
 from ..families import tokens_apart
-from ..property import Property, close, largest, rounding, stating
-from ..spec import Spec
+from ..property import close, largest, rounding
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("feed_forward", PROPERTIES)
+states = SpecBuilder("feed_forward")
 tokens_apart(states, name="positions_apart")
 
 
@@ -63,17 +61,12 @@ def _tolerance(case: dict[str, Any]) -> float:
     return rounding(case["x"].dtype, case["x"].size, scale(case))
 
 
-SPEC = Spec(
-    name="feed_forward",
-    says="y = relu(x W_1 + b_1) W_2 + b_2",
-    function="feed_forward",
+SPEC = states.spec(
+    "y = relu(x W_1 + b_1) W_2 + b_2",
+    "feed_forward(x, W_1, b_1, W_2, b_2): x (..., D), W_1 (D, H), b_1 (H,), W_2 (H, D), b_2 (D,)",
     case=case,
-    ours=lambda: adapters,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.feed_forward,
     wrt=("x", "W_1", "b_1", "W_2", "b_2"),
-    clauses=("feed_forward(x, W_1, b_1, W_2, b_2): x (..., D), W_1 (D, H), b_1 (H,), W_2 (H, D), b_2 (D,)",),
     scale=scale,
     choices=("inner kink",),
 )

@@ -8,18 +8,16 @@ import numpy as np
 
 from ... import ops
 from ...random import PairMask
-from .. import oracles
 from ..cases import CaseDrawer
 from ..common import upstream, widened
 from ..families import averages, causal, onto_itself
-from ..property import Property, close, largest, rounding, stating
-from ..spec import Spec
+from ..property import close, largest, rounding
 from ..subject import MissingError, Subject
 from . import attention
+from .builder import SpecBuilder
 from .fused_attention import seen
 
-PROPERTIES: list[Property] = []
-states = stating("flash_attention", PROPERTIES)
+states = SpecBuilder("flash_attention")
 NAMES = ("q", "k", "v", "mask", "scale")
 TILES = ((1, 1), (4, 3), (3, 4), (256, 512))
 
@@ -92,22 +90,15 @@ def dropout(op: Subject, **case: Any) -> None:
         close(op.gradients(case | {"keep": keep}, *dy)[name], expected, 10 * atol * largest(dy[0]), f"d{name}")
 
 
-SPEC = Spec(
-    name="flash_attention",
-    says="softmax(c q kᵀ, mask) v in tiles, with memory that grows with n + m; c is 1 / √d unless `scale` is given",
-    function="flash_attention",
+SPEC = states.spec(
+    "softmax(c q kᵀ, mask) v in tiles, with memory that grows with n + m; c is 1 / √d unless `scale` is given",
+    "flash_attention(q, k, v, mask=None, keep=None, scale=None, tile=(256, 512)) -> out first: q (..., n, d), "
+    "k (..., m, d), v (..., m, e)",
+    "the mask is boolean, True = may look, onto (..., n, m), or a `Mask`; a query that may look at nothing gets zeros",
+    "keep is a `PairMask`: keep.tile(lead, queries, keys, like) is the dropout mask of these slices, keep.rate its rate",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("out",),
-    oracle=oracles.flash_attention,
     wrt=("q", "k", "v"),
-    clauses=(
-        "flash_attention(q, k, v, mask=None, keep=None, scale=None, tile=(256, 512)) -> out first: q (..., n, d), "
-        "k (..., m, d), v (..., m, e)",
-        "the mask is boolean, True = may look, onto (..., n, m), or a `Mask`; a query that may look at nothing gets zeros",
-        "keep is a `PairMask`: keep.tile(lead, queries, keys, like) is the dropout mask of these slices, keep.rate its rate",
-    ),
     scale=lambda case: 10 * largest(case["q"], case["k"], case["v"]) ** 2,
     special_cases=special_cases,
 )

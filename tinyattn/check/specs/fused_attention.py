@@ -7,17 +7,15 @@ from typing import Any
 import numpy as np
 
 from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance, upstream, widened
 from ..families import averages, causal, onto_itself
-from ..property import Property, close, largest, rounding, stating
-from ..spec import Spec
+from ..property import close, largest, rounding
 from ..subject import Subject
 from . import attention
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("fused_attention", PROPERTIES)
+states = SpecBuilder("fused_attention")
 NAMES = ("q", "k", "v", "mask", "scale")
 
 
@@ -76,20 +74,13 @@ def three_tiles(op: Subject, **case: Any) -> None:
             close(g, right, 10 * tolerance(SPEC, given), f"d{name}")
 
 
-SPEC = Spec(
-    name="fused_attention",
-    says="out = softmax(c q kᵀ, mask) v, with c = 1 / √d unless `scale` is given",
-    function="fused_attention",
+SPEC = states.spec(
+    "out = softmax(c q kᵀ, mask) v, with c = 1 / √d unless `scale` is given",
+    "fused_attention(q, k, v, mask=None, scale=None) -> out first: q (..., n, d), k (..., m, d), v (..., m, e)",
+    "the mask is boolean, True = may look, onto (..., n, m), or a `Mask`; a query that may look at nothing gets zeros",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("out",),
-    oracle=oracles.fused_attention,
     wrt=("q", "k", "v"),
-    clauses=(
-        "fused_attention(q, k, v, mask=None, scale=None) -> out first: q (..., n, d), k (..., m, d), v (..., m, e)",
-        "the mask is boolean, True = may look, onto (..., n, m), or a `Mask`; a query that may look at nothing gets zeros",
-    ),
     scale=lambda case: 10 * largest(case["q"], case["k"], case["v"]) ** 2,
     special_cases=special_cases,
 )

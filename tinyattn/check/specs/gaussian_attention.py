@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
-from ..property import Property, close, demand, largest, stating
-from ..spec import Spec, broadcast_masks
+from ..property import close, demand, largest
+from ..spec import broadcast_masks
 from ..subject import Subject
+from .builder import SpecBuilder
 
 Case = dict[str, Any]
-PROPERTIES: list[Property] = []
-states = stating("gaussian_attention", PROPERTIES)
+states = SpecBuilder("gaussian_attention")
 
 
 def case(draw: CaseDrawer) -> Case:
@@ -80,21 +78,14 @@ def hidden(op: Subject, **case: Any) -> None:
         demand(not np.any(d["v_mean"][..., -1, :]) and not np.any(d["v_cov"][..., -1, :]), "a hidden value has a gradient")
 
 
-SPEC = Spec(
-    name="gaussian_attention",
-    says="out = [p v_mean, (p ⊙ p) v_cov], p = softmax(s, mask)",
-    function="gaussian_attention",
+SPEC = states.spec(
+    "out = [p v_mean, (p ⊙ p) v_cov], p = softmax(s, mask)",
+    "gaussian_attention(s, v_mean, v_cov, mask=None) -> out, weights: s (..., n, m), v_mean (..., m, e), v_cov "
+    "(..., m, f), 0 or more, out (..., n, e + f), means first; the mask is boolean, True = may look, onto (..., n, m)",
+    "a query that may look at nothing gets zeros, and passes no gradient on",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("out", "weights"),
-    oracle=oracles.gaussian_attention,
     wrt=("s", "v_mean", "v_cov"),
-    clauses=(
-        "gaussian_attention(s, v_mean, v_cov, mask=None) -> out, weights: s (..., n, m), v_mean (..., m, e), v_cov "
-        "(..., m, f), 0 or more, out (..., n, e + f), means first; the mask is boolean, True = may look, onto (..., n, m)",
-        "a query that may look at nothing gets zeros, and passes no gradient on",
-    ),
     scale=lambda case: 4 * largest(case["s"]) * largest(case["v_mean"], case["v_cov"]),
     forms=(broadcast_masks(lambda case: case["s"].shape),),
 )

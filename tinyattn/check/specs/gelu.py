@@ -6,16 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..families import elementwise
-from ..property import Property, close, demand, largest, rounding, stating
-from ..spec import Spec
+from ..property import close, demand, largest, rounding
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("gelu", PROPERTIES)
+states = SpecBuilder("gelu")
 elementwise(states)
 
 
@@ -47,19 +44,12 @@ def far_out(op: Subject, x: np.ndarray, approximate: bool) -> None:
         close(dx, [1, 1, 0, 0], rounding(x.dtype, 1, 10.0), "dx")
 
 
-SPEC = Spec(
-    name="gelu",
-    says="y = x Φ(x), with Φ the normal distribution function; approximate=True: ½ x (1 + tanh(√(2/π) (x + 0.044715 x³)))",
-    function="gelu",
+SPEC = states.spec(
+    "y = x Φ(x), with Φ the normal distribution function; approximate=True: ½ x (1 + tanh(√(2/π) (x + 0.044715 x³)))",
+    "gelu(x, approximate=False): x (...); Φ to the last digits, not to seven",
+    "x of any finite size; the gradient up to ±10,000",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.gelu,
     wrt=("x",),
-    clauses=(
-        "gelu(x, approximate=False): x (...); Φ to the last digits, not to seven",
-        "x of any finite size; the gradient up to ±10,000",
-    ),
     scale=lambda case: largest(case["x"]),
 )

@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from .. import adapters, oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in, tokens_apart
-from ..property import Property, close, largest, stating
-from ..spec import Spec
+from ..property import close, largest
 from ..subject import Subject
 from . import feed_forward
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("gelu_feed_forward", PROPERTIES)
+states = SpecBuilder("gelu_feed_forward")
 tokens_apart(states)
 linear_in(states, "W_2", of=lambda case: case | {"b_2": 0 * case["b_2"]}, hint="Where does the GELU go?")
 
@@ -43,19 +41,12 @@ def odd_part(op: Subject, **case: Any) -> None:
     close(op(**case) - op(**case | {"x": -case["x"]}), x @ W_1 @ W_2, 2 * tolerance(SPEC, case), "the difference")
 
 
-SPEC = Spec(
-    name="gelu_feed_forward",
-    says="y = gelu(x W_1 + b_1) W_2 + b_2, gelu(u) = u Φ(u), or its tanh form where it is asked for",
-    function="gelu_feed_forward",
+SPEC = states.spec(
+    "y = gelu(x W_1 + b_1) W_2 + b_2, gelu(u) = u Φ(u), or its tanh form where it is asked for",
+    "gelu_feed_forward(x, W_1, b_1, W_2, b_2, approximate=False): x (..., D), W_1 (D, H), b_1 (H,), W_2 (H, D), b_2 (D,); "
+    "Φ to the last digits, and with approximate=True ½ u (1 + tanh(√(2/π) (u + 0.044715 u³)))",
     case=case,
-    ours=lambda: adapters,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.gelu_feed_forward,
     wrt=("x", "W_1", "b_1", "W_2", "b_2"),
-    clauses=(
-        "gelu_feed_forward(x, W_1, b_1, W_2, b_2, approximate=False): x (..., D), W_1 (D, H), b_1 (H,), W_2 (H, D), b_2 (D,); "
-        "Φ to the last digits, and with approximate=True ½ u (1 + tanh(√(2/π) (u + 0.044715 u³)))",
-    ),
     scale=feed_forward.scale,
 )

@@ -10,13 +10,12 @@ from .. import adapters, oracles
 from ..cases import CaseDrawer
 from ..common import tolerance, widened
 from ..families import batch_apart, causal, linear_in
-from ..property import Property, close, stating
-from ..spec import Spec
+from ..property import close
 from ..subject import Subject
 from . import multi_head_attention
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("grouped_query_attention", PROPERTIES)
+states = SpecBuilder("grouped_query_attention")
 batch_apart(states)
 causal(states, "x", of=lambda case: case | {"mask": np.tri(case["x"].shape[-2], dtype=bool)})
 linear_in(states, "W_v", hint="Do the weights depend on the values?")
@@ -71,20 +70,13 @@ def shared_gradients(op: Subject, **case: Any) -> None:
         close(found[name], summed.reshape(case[name].shape), 100 * tolerance(SPEC, case), f"d{name}")
 
 
-SPEC = Spec(
-    name="grouped_query_attention",
-    says="y = concat_h(attention(x W_q,h, x W_k,g, x W_v,g)) W_o, with g = h // (heads / kv_heads)",
-    function="grouped_query_attention",
+SPEC = states.spec(
+    "y = concat_h(attention(x W_q,h, x W_k,g, x W_v,g)) W_o, with g = h // (heads / kv_heads)",
+    "grouped_query_attention(x, W_q, W_k, W_v, W_o, heads, kv_heads, mask=None) -> y: x (..., n, D), W_q and W_o (D, D), "
+    "W_k and W_v (D, kv_heads D / heads); heads in a row share keys and values, kv_heads divides heads",
+    "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets zeros",
     case=case,
-    ours=lambda: adapters,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.grouped_query_attention,
     wrt=("x", "W_q", "W_k", "W_v", "W_o"),
-    clauses=(
-        "grouped_query_attention(x, W_q, W_k, W_v, W_o, heads, kv_heads, mask=None) -> y: x (..., n, D), W_q and W_o (D, D), "
-        "W_k and W_v (D, kv_heads D / heads); heads in a row share keys and values, kv_heads divides heads",
-        "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets zeros",
-    ),
     scale=multi_head_attention.scale,
 )

@@ -6,16 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..families import causal
-from ..property import Property, close, demand, rounding, same_bits, stating
-from ..spec import Spec
+from ..property import close, demand, rounding, same_bits
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("gru", PROPERTIES)
+states = SpecBuilder("gru")
 causal(states, "x", hint="Which state goes into which step?")
 
 
@@ -51,19 +48,12 @@ def bounded(op: Subject, **case: Any) -> None:
     demand(np.all(np.abs(op(**case | {"h0": None})) <= 1), "a state has left -1..1")
 
 
-SPEC = Spec(
-    name="gru",
-    says="h = (1 - z) ⊙ n + z ⊙ h', r = σ(x W_r + b_r + h' U_r + c_r), z alike, n = tanh(x W_n + b_n + r ⊙ (h' U_n + c_n))",
-    function="gru",
+SPEC = states.spec(
+    "h = (1 - z) ⊙ n + z ⊙ h', r = σ(x W_r + b_r + h' U_r + c_r), z alike, n = tanh(x W_n + b_n + r ⊙ (h' U_n + c_n))",
+    "gru(x, W, U, b, c, h0=None) -> h first: x (..., n, i), W (i, 3 H), U (H, 3 H), b and c (3 H,), h0 (..., H) or "
+    "None for zeros, h (..., n, H)",
+    "W, U, b and c hold those of r, z and n side by side; r acts after the product with U_n",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("h",),
-    oracle=oracles.gru,
     wrt=("x", "W", "U", "b", "c", "h0"),
-    clauses=(
-        "gru(x, W, U, b, c, h0=None) -> h first: x (..., n, i), W (i, 3 H), U (H, 3 H), b and c (3 H,), h0 (..., H) or "
-        "None for zeros, h (..., n, H)",
-        "W, U, b and c hold those of r, z and n side by side; r acts after the product with U_n",
-    ),
 )

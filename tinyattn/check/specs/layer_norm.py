@@ -6,16 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..families import normaliser, tokens_apart
-from ..property import Property, close, demand, largest, rounding, stating
-from ..spec import Spec
+from ..property import close, demand, largest, rounding
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("layer_norm", PROPERTIES)
+states = SpecBuilder("layer_norm")
 tokens_apart(states)
 normaliser(states)
 
@@ -124,20 +121,13 @@ def _tolerance(x: np.ndarray, eps: float) -> float:
     return rounding(x.dtype, x.shape[-1], 4 * largest(x) * largest(rstd))
 
 
-SPEC = Spec(
-    name="layer_norm",
-    says="y = x_hat ⊙ γ + β, x_hat = (x - mean) · rstd, rstd = 1 / √(variance + eps), over the last axis",
-    function="layer_norm",
+SPEC = states.spec(
+    "y = x_hat ⊙ γ + β, x_hat = (x - mean) · rstd, rstd = 1 / √(variance + eps), over the last axis",
+    "layer_norm(x, gamma, beta, eps=1e-5) -> y, x_hat, rstd (y alone is enough): x (..., d), rstd (..., 1)",
+    "the biased variance (divided by d), eps inside the root",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y", "x_hat", "rstd"),
-    oracle=oracles.layer_norm,
     wrt=("x", "gamma", "beta"),
-    clauses=(
-        "layer_norm(x, gamma, beta, eps=1e-5) -> y, x_hat, rstd (y alone is enough): x (..., d), rstd (..., 1)",
-        "the biased variance (divided by d), eps inside the root",
-    ),
     scale=scale,
     special_cases=special_cases,
     choices=("eps outside",),

@@ -6,16 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..families import linear_in
-from ..property import Property, close, largest, rounding, stating
-from ..spec import Spec
+from ..property import close, largest, rounding
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("linear", PROPERTIES)
+states = SpecBuilder("linear")
 linear_in(states, "x", of=lambda case: case | {"b": None}, name="additive", says="without b it is linear in x",
           hint="Is anything added, or bent, that should not be?")  # fmt: skip
 
@@ -51,16 +48,11 @@ def _tolerance(x: np.ndarray, W: np.ndarray) -> float:
     return rounding(x.dtype, x.size, 4 * largest(x, W) ** 2)
 
 
-SPEC = Spec(
-    name="linear",
-    says="y = x W + b",
-    function="linear",
+SPEC = states.spec(
+    "y = x W + b",
+    "linear(x, W, b=None): tokens are rows, x (..., i), W (i, o), b (o,)",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.linear,
     wrt=("x", "W", "b"),
-    clauses=("linear(x, W, b=None): tokens are rows, x (..., i), W (i, o), b (o,)",),
     but=" (but db, which may always be there)",
 )

@@ -6,16 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..families import averages, causal, onto_itself
-from ..property import Property, close, rounding, stating
-from ..spec import Spec
+from ..property import close, rounding
 from ..subject import MissingError, Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("linear_attention", PROPERTIES)
+states = SpecBuilder("linear_attention")
 FORMS = ("chunked", "parallel", "recurrent")
 
 
@@ -55,19 +52,12 @@ def _tolerance(case: dict[str, Any]) -> float:
     return rounding(case["q"].dtype, case["q"].size + case["k"].size, SPEC.scale(case))
 
 
-SPEC = Spec(
-    name="linear_attention",
-    says="out_i = Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j), φ(x) = ELU(x) + 1, causal: over j <= i",
-    function="linear_attention",
+SPEC = states.spec(
+    "out_i = Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j), φ(x) = ELU(x) + 1, causal: over j <= i",
+    "linear_attention(q, k, v, causal=True, keys=None, form='chunked') -> out first: q (..., n, d), k (..., m, d), "
+    "v (..., m, e)",
+    "keys broadcasts to (..., m), True = a real key; a query that may look at nothing gets zeros",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("out",),
-    oracle=oracles.linear_attention,
     wrt=("q", "k", "v"),
-    clauses=(
-        "linear_attention(q, k, v, causal=True, keys=None, form='chunked') -> out first: q (..., n, d), k (..., m, d), "
-        "v (..., m, e)",
-        "keys broadcasts to (..., m), True = a real key; a query that may look at nothing gets zeros",
-    ),
 )

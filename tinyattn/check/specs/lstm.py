@@ -6,16 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..families import causal
-from ..property import Property, close, rounding, same_bits, stating
-from ..spec import Spec
+from ..property import close, rounding, same_bits
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("lstm", PROPERTIES)
+states = SpecBuilder("lstm")
 causal(states, "x", hint="Which state goes into which step?")
 
 
@@ -58,19 +55,12 @@ def open_gate(op: Subject, **case: Any) -> None:
     close(op(**case | {"b": b}), op(**case | without), atol, "the state")
 
 
-SPEC = Spec(
-    name="lstm",
-    says="h = o ⊙ tanh(c), c = f ⊙ c' + i ⊙ g, with i, f, o = σ(x W + h' U + b), g = tanh(x W + h' U + b), each its columns",
-    function="lstm",
+SPEC = states.spec(
+    "h = o ⊙ tanh(c), c = f ⊙ c' + i ⊙ g, with i, f, o = σ(x W + h' U + b), g = tanh(x W + h' U + b), each its columns",
+    "lstm(x, W, U, b, h0=None, c0=None) -> h first: x (..., n, i), W (i, 4 H), U (H, 4 H), b (4 H,), h0 and c0 "
+    "(..., H) or None for zeros, h (..., n, H)",
+    "W, U and b hold those of i, f, o and g side by side; with 3 H columns, those of i, o and g: nothing is forgotten",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("h",),
-    oracle=oracles.lstm,
     wrt=("x", "W", "U", "b", "h0", "c0"),
-    clauses=(
-        "lstm(x, W, U, b, h0=None, c0=None) -> h first: x (..., n, i), W (i, 4 H), U (H, 4 H), b (4 H,), h0 and c0 "
-        "(..., H) or None for zeros, h (..., n, H)",
-        "W, U and b hold those of i, f, o and g side by side; with 3 H columns, those of i, o and g: nothing is forgotten",
-    ),
 )

@@ -6,16 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..families import batch_apart
-from ..property import Property, close, demand, stating
-from ..spec import Spec
+from ..property import close, demand
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("max_pool1d", PROPERTIES)
+states = SpecBuilder("max_pool1d")
 batch_apart(states)
 
 
@@ -50,18 +47,11 @@ def ties(op: Subject, x: np.ndarray, width: int) -> None:
     close(op.gradients({"x": np.zeros_like(x), "width": width}, dy)["x"], expected, 0, "dx")
 
 
-SPEC = Spec(
-    name="max_pool1d",
-    says="y_t = max x_{t + j} over 0 <= j < width, each feature alone",
-    function="max_pool1d",
+SPEC = states.spec(
+    "y_t = max x_{t + j} over 0 <= j < width, each feature alone",
+    "max_pool1d(x, width) -> y first: x (..., n, d), y (..., n - width + 1, d); of equal numbers the first is the "
+    "maximum",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.max_pool1d,
     wrt=("x",),
-    clauses=(
-        "max_pool1d(x, width) -> y first: x (..., n, d), y (..., n - width + 1, d); of equal numbers the first is the "
-        "maximum",
-    ),
 )

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from .. import adapters, oracles
+from .. import oracles
 from ..cases import CaseDrawer
 from ..families import batch_apart, causal
-from ..property import Property, close, demand, largest, rounding, stating
-from ..spec import Spec, broadcast_masks
+from ..property import close, demand, largest, rounding
+from ..spec import broadcast_masks
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("multi_head_attention", PROPERTIES)
+states = SpecBuilder("multi_head_attention")
 batch_apart(states)
 causal(states, "x", of=lambda case: case | {"mask": np.tri(case["x"].shape[-2], dtype=bool)})
 
@@ -123,22 +123,15 @@ def _tolerance(case: dict[str, Any]) -> float:
     return rounding(case["x"].dtype, case["x"].size, scale(case))
 
 
-SPEC = Spec(
-    name="multi_head_attention",
-    says="y = concat_h(attention(x W_q,h, x W_k,h, x W_v,h)) W_o",
-    function="multi_head_attention",
+SPEC = states.spec(
+    "y = concat_h(attention(x W_q,h, x W_k,h, x W_v,h)) W_o",
+    "multi_head_attention(x, W_q, W_k, W_v, W_o, heads, mask=None) -> y: tokens are rows, x (..., n, D), all W (D, D); "
+    "head i owns columns i D/h .. (i + 1) D/h of W_q, W_k, W_v, and those rows of W_o",
+    "the mask is boolean, True = may look, and broadcasts to (n, n); scores are divided by √(D/h)",
+    "a query that may look at nothing gets zeros",
     case=case,
-    ours=lambda: adapters,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.multi_head_attention,
     wrt=ARRAYS,
-    clauses=(
-        "multi_head_attention(x, W_q, W_k, W_v, W_o, heads, mask=None) -> y: tokens are rows, x (..., n, D), all W (D, D); "
-        "head i owns columns i D/h .. (i + 1) D/h of W_q, W_k, W_v, and those rows of W_o",
-        "the mask is boolean, True = may look, and broadcasts to (n, n); scores are divided by √(D/h)",
-        "a query that may look at nothing gets zeros",
-    ),
     scale=scale,
     special_cases=special_cases,
     forms=(broadcast_masks(lambda case: 2 * case["x"].shape[-2:-1]),),

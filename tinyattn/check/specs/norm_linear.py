@@ -7,17 +7,15 @@ from typing import Any
 import numpy as np
 
 from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance, widened
 from ..families import linear_in, normaliser, tokens_apart
-from ..property import Property, close, largest, stating
-from ..spec import Spec
+from ..property import close, largest
 from ..subject import Subject
 from . import layer_norm
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("norm_linear", PROPERTIES)
+states = SpecBuilder("norm_linear")
 tokens_apart(states)
 normaliser(states)
 linear_in(states, "W", of=lambda case: case | {"b": None}, hint="What is multiplied by W: x_hat, or x_hat ⊙ γ + β?")
@@ -57,21 +55,14 @@ def scale(case: dict[str, Any]) -> float:
     return layer_norm.scale(case) * largest(case["W"]) * len(case["W"]) + largest(case["b"])
 
 
-SPEC = Spec(
-    name="norm_linear",
-    says="y = LN(x) W + b, LN(x) = (x - mean) / √(variance + eps) ⊙ γ + β",
-    function="norm_linear",
+SPEC = states.spec(
+    "y = LN(x) W + b, LN(x) = (x - mean) / √(variance + eps) ⊙ γ + β",
+    "norm_linear(x, gamma, beta, W, b=None, eps=1e-5) -> y, x_hat, rstd (y alone is enough): x (..., i), gamma and beta "
+    "(i,), W (i, o), b (o,), rstd (..., 1)",
+    "the biased variance (divided by i), eps inside the root",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y", "x_hat", "rstd"),
-    oracle=oracles.norm_linear,
     wrt=("x", "gamma", "beta", "W", "b"),
-    clauses=(
-        "norm_linear(x, gamma, beta, W, b=None, eps=1e-5) -> y, x_hat, rstd (y alone is enough): x (..., i), gamma and beta "
-        "(i,), W (i, o), b (o,), rstd (..., 1)",
-        "the biased variance (divided by i), eps inside the root",
-    ),
     scale=scale,
     special_cases=lambda: [
         {**given, "W": np.cos(np.arange(12.0)).reshape(4, 3).astype(given["x"].dtype), "b": None}

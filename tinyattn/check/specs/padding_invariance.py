@@ -9,13 +9,12 @@ import numpy as np
 
 from .. import adapters
 from ..cases import CaseDrawer
-from ..property import Property, close, demand, rounding, same_bits, stating
-from ..spec import Spec
+from ..property import close, demand, rounding, same_bits
 from ..subject import Subject, called
+from .builder import SpecBuilder
 from .causal_model import array_of, differs, input_of
 
-PROPERTIES: list[Property] = []
-states = stating("padding_invariance", PROPERTIES)
+states = SpecBuilder("padding_invariance")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -84,17 +83,13 @@ def real_tokens_count(op: Subject, x: np.ndarray, lengths: np.ndarray) -> None:
             demand(all(moves[-1]) or not all(moves[0]), f"the last of {length} tokens moves less than the one before it")
 
 
-SPEC = Spec(
-    name="padding_invariance",
-    says="y[b, :lengths[b]] depends on x[b, :lengths[b]] alone",
+SPEC = states.spec(
+    "y[b, :lengths[b]] depends on x[b, :lengths[b]] alone",
+    "forward(x, lengths) -> y, or forward(x, mask), mask boolean (B, T), True = real: x (B, T, D) float64, or tokens (B, T) "
+    "where it says its `vocabulary`; sequences begin at position 0; y (B, T, ...), not looked at in the padding",
     function="forward",
     case=case,
     ours=adapters.PaddedBlock,
-    properties=PROPERTIES,
     outputs=("y",),
-    clauses=(
-        "forward(x, lengths) -> y, or forward(x, mask), mask boolean (B, T), True = real: x (B, T, D) float64, or tokens (B, T) "
-        "where it says its `vocabulary`; sequences begin at position 0; y (B, T, ...), not looked at in the padding",
-    ),
     common=False,
 )

@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in
-from ..property import Property, close, stating
-from ..spec import Spec
+from ..property import close
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("patchify", PROPERTIES)
+states = SpecBuilder("patchify")
 linear_in(states, "x", hint="Is anything added?")
 
 
@@ -46,18 +44,11 @@ def inverse(op: Subject, x: np.ndarray, patch: int) -> None:
     close(op.gradients({"x": x, "patch": patch}, op(x, patch))["x"], x, 0, "dx")
 
 
-SPEC = Spec(
-    name="patchify",
-    says="y_{t, (a P + b) C + c} = x_{u P + a, v P + b, c}, P = patch, t = u (w / P) + v",
-    function="patchify",
+SPEC = states.spec(
+    "y_{t, (a P + b) C + c} = x_{u P + a, v P + b, c}, P = patch, t = u (w / P) + v",
+    "patchify(x, patch) -> y: x (..., h, w, C), y (..., h w / patch², patch² C); patches row by row, and in each "
+    "its pixels row by row, and of each pixel its channels",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.patchify,
     wrt=("x",),
-    clauses=(
-        "patchify(x, patch) -> y: x (..., h, w, C), y (..., h w / patch², patch² C); patches row by row, and in each "
-        "its pixels row by row, and of each pixel its channels",
-    ),
 )

@@ -6,18 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import averages, causal, onto_itself
-from ..property import Property, close, demand, stating
-from ..spec import Spec
+from ..property import close, demand
 from ..subject import MissingError, Subject
+from .builder import SpecBuilder
 from .linear_attention import FORMS, seen
 
-PROPERTIES: list[Property] = []
-states = stating("performer_attention", PROPERTIES)
+states = SpecBuilder("performer_attention")
 averages(states, seen)
 causal(states, *"qkv", of=lambda case: onto_itself(case) | {"causal": True, "keys": None},
        hint="What is subtracted from the exponents of a key: does it know of later ones?")  # fmt: skip
@@ -67,21 +64,14 @@ def scale(case: dict[str, Any]) -> float:
     return 4 * (W * x + x**2) * v
 
 
-SPEC = Spec(
-    name="performer_attention",
-    says="out_i = Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j), φ(x) = exp(W x̂ - |x̂|²/2), x̂ = x d^(-1/4), causal: over "
+SPEC = states.spec(
+    "out_i = Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j), φ(x) = exp(W x̂ - |x̂|²/2), x̂ = x d^(-1/4), causal: over "
     "j <= i",
-    function="performer_attention",
+    "performer_attention(q, k, v, W, causal=True, keys=None, form='chunked') -> out first: q (..., n, d), "
+    "k (..., m, d), v (..., m, e), W (features, d)",
+    "keys broadcasts to (..., m), True = a real key; a query that may look at nothing gets zeros",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("out",),
-    oracle=oracles.performer_attention,
     wrt=("q", "k", "v"),
     scale=scale,
-    clauses=(
-        "performer_attention(q, k, v, W, causal=True, keys=None, form='chunked') -> out first: q (..., n, d), "
-        "k (..., m, d), v (..., m, e), W (features, d)",
-        "keys broadcasts to (..., m), True = a real key; a query that may look at nothing gets zeros",
-    ),
 )

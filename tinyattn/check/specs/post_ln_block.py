@@ -10,14 +10,13 @@ from .. import adapters, oracles
 from ..cases import CaseDrawer
 from ..common import tolerance, widened
 from ..families import batch_apart, causal
-from ..property import Property, close, demand, largest, stating
-from ..spec import Spec
+from ..property import close, demand, largest
 from ..subject import Subject
 from . import block
+from .builder import SpecBuilder
 from .feed_forward import off_the_kink
 
-PROPERTIES: list[Property] = []
-states = stating("post_ln_block", PROPERTIES)
+states = SpecBuilder("post_ln_block")
 ATTENTION = ("W_q", "W_k", "W_v", "W_o")
 ARRAYS = ("x", *ATTENTION, "gamma_1", "beta_1", "W_1", "b_1", "W_2", "b_2", "gamma_2", "beta_2")
 batch_apart(states)
@@ -63,20 +62,13 @@ def scale(case: dict[str, Any]) -> float:
     return 10 * float(np.prod(sizes)) * largest(*(case[name] for name in (*ATTENTION, "W_1", "W_2"))) ** 2
 
 
-SPEC = Spec(
-    name="post_ln_block",
-    says="x₁ = LN(x + MHA(x); γ₁, β₁); y = LN(x₁ + FFN(x₁); γ₂, β₂): the post-LN block",
-    function="post_ln_block",
+SPEC = states.spec(
+    "x₁ = LN(x + MHA(x); γ₁, β₁); y = LN(x₁ + FFN(x₁); γ₂, β₂): the post-LN block",
+    f"post_ln_block({', '.join(ARRAYS)}, heads, mask=None, eps=1e-5) -> y: x (..., n, D), gains and shifts (D,), W_q to W_o "
+    "(D, D), W_1 (D, H), W_2 (H, D); ReLU; head i owns columns i D/h .. (i + 1) D/h",
+    "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets zeros",
     case=case,
-    ours=lambda: adapters,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.post_ln_block,
     wrt=ARRAYS,
-    clauses=(
-        f"post_ln_block({', '.join(ARRAYS)}, heads, mask=None, eps=1e-5) -> y: x (..., n, D), gains and shifts (D,), W_q to W_o "
-        "(D, D), W_1 (D, H), W_2 (H, D); ReLU; head i owns columns i D/h .. (i + 1) D/h",
-        "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets zeros",
-    ),
     scale=scale,
 )

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from .. import adapters, oracles
+from .. import oracles
 from ..cases import CaseDrawer
-from ..property import Property, Violation, close, demand, stating
+from ..property import Violation, close, demand
 from ..spec import Spec
 from ..subject import MissingError, Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("ranking", PROPERTIES)
+states = SpecBuilder("ranking")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -182,21 +182,16 @@ def _of_one(metric: Any) -> Any:
     return value
 
 
-SPEC = Spec(
-    name="ranking",
-    says="rank = 1 + #greater + #equal others / 2; HR@k = [rank within k], NDCG@k = HR@k / log2(rank + 1)",
+SPEC = states.spec(
+    "rank = 1 + #greater + #equal others / 2; HR@k = [rank within k], NDCG@k = HR@k / log2(rank + 1)",
+    "hit_rate(scores, target, k) and ndcg(scores, target, k) -> a number: scores (V,) of one user, higher is better, target "
+    "the index of the one relevant item, k at least 1. A batch (B, V), (B,) -> (B,) will do as well",
+    "the mean rank on ties; k may exceed the number of items; -inf is the score of an item left out",
+    "whether a rank between k and k + 1 is within k is left open",
     function="hit_rate",
     case=case,
-    ours=lambda: adapters,
-    properties=PROPERTIES,
     outputs=("value",),
     others=("ndcg",),
-    clauses=(
-        "hit_rate(scores, target, k) and ndcg(scores, target, k) -> a number: scores (V,) of one user, higher is better, target "
-        "the index of the one relevant item, k at least 1. A batch (B, V), (B,) -> (B,) will do as well",
-        "the mean rank on ties; k may exceed the number of items; -inf is the score of an item left out",
-        "whether a rank between k and k + 1 is within k is left open",
-    ),
     common=False,
     observe=observe,
 )

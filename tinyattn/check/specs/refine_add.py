@@ -6,18 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import causal
-from ..property import Property, close, stating
-from ..spec import Spec
+from ..property import close
 from ..subject import Subject
+from .builder import SpecBuilder
 from .refine_simp import by_lag, drawn, past, scale
 
-PROPERTIES: list[Property] = []
-states = stating("refine_add", PROPERTIES)
+states = SpecBuilder("refine_add")
 causal(states, "A", of=past, read=np.tril, hint="Entry (k, t) is made of the rows k and t of A.")
 by_lag(states, "W_Q", "W_K")
 
@@ -31,19 +28,12 @@ def half(op: Subject, **case: Any) -> None:
     close(op(**case | {"W_K": np.zeros_like(case["W_K"])}), case["A"] / 2, tolerance(op.spec, case), "B")
 
 
-SPEC = Spec(
-    name="refine_add",
-    says="B = (c X Yᵀ + A) / 2, X = A W_Q, Y = A W_K, c = scale or 1 / √r",
-    function="refine_add",
+SPEC = states.spec(
+    "B = (c X Yᵀ + A) / 2, X = A W_Q, Y = A W_K, c = scale or 1 / √r",
+    "refine_add(A, W_Q, W_K, scale=None, lags=False) -> B first: A and B (..., n, n), W_Q and W_K onto (..., n, r)",
+    "lags: Ã in the place of A in X and Y, with Ã_kr = A_{k,k-r}, 0 for r > k",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("B",),
-    oracle=oracles.refine_add,
     wrt=("A", "W_Q", "W_K"),
     scale=scale,
-    clauses=(
-        "refine_add(A, W_Q, W_K, scale=None, lags=False) -> B first: A and B (..., n, n), W_Q and W_K onto (..., n, r)",
-        "lags: Ã in the place of A in X and Y, with Ã_kr = A_{k,k-r}, 0 for r > k",
-    ),
 )

@@ -6,17 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import causal, linear_in
-from ..property import Property, close, largest, stating
-from ..spec import Spec
+from ..property import close, largest
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("refine_simp", PROPERTIES)
+states = SpecBuilder("refine_simp")
 linear_in(states, "W_Q")
 linear_in(states, "W_K")
 
@@ -69,20 +66,13 @@ def scale(case: dict[str, Any]) -> float:
     return 2 * (X + 1) ** 2
 
 
-SPEC = Spec(
-    name="refine_simp",
-    says="B = c X Yᵀ, X = A W_Q, Y = A W_K, c = scale or 1 / √r",
-    function="refine_simp",
+SPEC = states.spec(
+    "B = c X Yᵀ, X = A W_Q, Y = A W_K, c = scale or 1 / √r",
+    "refine_simp(A, W_Q, W_K, scale=None, lags=False) -> B first: A (..., n, m), W_Q and W_K onto (..., m, r), "
+    "B (..., n, n)",
+    "lags: n = m, and Ã in the place of A, with Ã_kr = A_{k,k-r}, 0 for r > k",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("B",),
-    oracle=oracles.refine_simp,
     wrt=("A", "W_Q", "W_K"),
     scale=scale,
-    clauses=(
-        "refine_simp(A, W_Q, W_K, scale=None, lags=False) -> B first: A (..., n, m), W_Q and W_K onto (..., m, r), "
-        "B (..., n, n)",
-        "lags: n = m, and Ã in the place of A, with Ã_kr = A_{k,k-r}, 0 for r > k",
-    ),
 )

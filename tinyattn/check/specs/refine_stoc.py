@@ -6,18 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import causal
-from ..property import Property, close, demand, stating
-from ..spec import Spec
+from ..property import close, demand
 from ..subject import Subject
+from .builder import SpecBuilder
 from .refine_simp import by_lag, drawn, past, scale
 
-PROPERTIES: list[Property] = []
-states = stating("refine_stoc", PROPERTIES)
+states = SpecBuilder("refine_stoc")
 causal(states, "A", of=past, read=np.tril, hint="Entry (k, t) is made of the rows k and t of A.")
 by_lag(states, "W_mu", "W_sigma")
 
@@ -54,20 +51,13 @@ def far_left(op: Subject, **case: Any) -> None:
         close(dA / root[1, 0] ** 2, expected / root[1, 0] ** 2, 1e-3, "dA, over e^z, ")
 
 
-SPEC = Spec(
-    name="refine_stoc",
-    says="b_kt = -c (|μ_k - μ_t|² + |σ_k - σ_t|²), μ = A W_mu, σ = √(ELU(A W_sigma) + 1), c = scale or 1 / √r",
-    function="refine_stoc",
+SPEC = states.spec(
+    "b_kt = -c (|μ_k - μ_t|² + |σ_k - σ_t|²), μ = A W_mu, σ = √(ELU(A W_sigma) + 1), c = scale or 1 / √r",
+    "refine_stoc(A, W_mu, W_sigma, scale=None, lags=False) -> B first: A (..., n, m), W_mu and W_sigma onto "
+    "(..., m, r), B (..., n, n)",
+    "lags: n = m, and Ã in the place of A, with Ã_kr = A_{k,k-r}, 0 for r > k",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("B",),
-    oracle=oracles.refine_stoc,
     wrt=("A", "W_mu", "W_sigma"),
     scale=scale,
-    clauses=(
-        "refine_stoc(A, W_mu, W_sigma, scale=None, lags=False) -> B first: A (..., n, m), W_mu and W_sigma onto "
-        "(..., m, r), B (..., n, n)",
-        "lags: n = m, and Ã in the place of A, with Ã_kr = A_{k,k-r}, 0 for r > k",
-    ),
 )

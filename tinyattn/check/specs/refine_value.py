@@ -7,16 +7,14 @@ from typing import Any
 import numpy as np
 
 from ... import ops
-from .. import oracles
 from ..common import tolerance
 from ..families import causal, linear_in
-from ..property import Property, close, demand, stating
-from ..spec import Spec
+from ..property import close, demand
 from ..subject import Subject
+from .builder import SpecBuilder
 from .refine_value_literal import case, scale
 
-PROPERTIES: list[Property] = []
-states = stating("refine_value", PROPERTIES)
+states = SpecBuilder("refine_value")
 linear_in(states, "W_V", hint="The weights must not depend on the values.")
 causal(states, "A", hint="Which rows are in the sum for row k, and which columns in its softmax?")
 
@@ -39,19 +37,12 @@ def triangles(op: Subject, **case: Any) -> None:
             demand(np.all(np.triu(g, 1) == 0), f"d{name} has numbers above its diagonal")
 
 
-SPEC = Spec(
-    name="refine_value",
-    says="b_k = z_k softmax(Σ_{i <= k} x_iᵀ y_i)ᵀ over the first k + 1 columns, X = W_Q A, Y = W_K A, Z = W_V A, all tril",
-    function="refine_value",
+SPEC = states.spec(
+    "b_k = z_k softmax(Σ_{i <= k} x_iᵀ y_i)ᵀ over the first k + 1 columns, X = W_Q A, Y = W_K A, Z = W_V A, all tril",
+    "refine_value(A, W_Q, W_K, W_V) -> B first: A and B (..., n, n), the maps onto (..., n, n)",
+    "what stands above the diagonals of A and of the maps is not read; B is 0 there",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("B",),
-    oracle=oracles.refine_value,
     wrt=("A", "W_Q", "W_K", "W_V"),
     scale=scale,
-    clauses=(
-        "refine_value(A, W_Q, W_K, W_V) -> B first: A and B (..., n, n), the maps onto (..., n, n)",
-        "what stands above the diagonals of A and of the maps is not read; B is 0 there",
-    ),
 )

@@ -6,18 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in
-from ..property import Property, close, demand, largest, stating
-from ..spec import Spec
+from ..property import close, demand, largest
 from ..subject import Subject
+from .builder import SpecBuilder
 from .refine_simp import scale as of_products
 
-PROPERTIES: list[Property] = []
-states = stating("refine_value_literal", PROPERTIES)
+states = SpecBuilder("refine_value_literal")
 linear_in(states, "W_V", hint="The weights must not depend on the values.")
 
 
@@ -50,16 +47,11 @@ def scale(case: dict[str, Any]) -> float:
     return of_products(case) * (1 + largest(case["W_V"]) * case["A"].shape[-1] * largest(case["A"])) * 4
 
 
-SPEC = Spec(
-    name="refine_value_literal",
-    says="B = Z softmax(Xᵀ Y)ᵀ, X = W_Q A, Y = W_K A, Z = W_V A, softmax over the last axis",
-    function="refine_value_literal",
+SPEC = states.spec(
+    "B = Z softmax(Xᵀ Y)ᵀ, X = W_Q A, Y = W_K A, Z = W_V A, softmax over the last axis",
+    "refine_value_literal(A, W_Q, W_K, W_V) -> B first: A and B (..., n, n), the maps onto (..., n, n)",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("B",),
-    oracle=oracles.refine_value_literal,
     wrt=("A", "W_Q", "W_K", "W_V"),
     scale=scale,
-    clauses=("refine_value_literal(A, W_Q, W_K, W_V) -> B first: A and B (..., n, n), the maps onto (..., n, n)",),
 )

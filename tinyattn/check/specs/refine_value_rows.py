@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..families import causal, linear_in
-from ..property import Property, largest, stating
-from ..spec import Spec, broadcast_masks
+from ..property import largest
+from ..spec import broadcast_masks
+from .builder import SpecBuilder
 from .refine_simp import drawn
 from .refine_simp import scale as of_products
 
-PROPERTIES: list[Property] = []
-states = stating("refine_value_rows", PROPERTIES)
+states = SpecBuilder("refine_value_rows")
 linear_in(states, "W_V", hint="The weights must not depend on the values.")
 
 
@@ -41,22 +39,15 @@ def scale(case: dict[str, Any]) -> float:
     return of_products(case) * (1 + largest(case["W_V"]) * case["A"].shape[-1] * largest(case["A"])) * 4
 
 
-SPEC = Spec(
-    name="refine_value_rows",
-    says="B = softmax(c X Yᵀ, mask) Z, X = A W_Q, Y = A W_K, Z = A W_V, c = scale or 1 / √r",
-    function="refine_value_rows",
+SPEC = states.spec(
+    "B = softmax(c X Yᵀ, mask) Z, X = A W_Q, Y = A W_K, Z = A W_V, c = scale or 1 / √r",
+    "refine_value_rows(A, W_Q, W_K, W_V, mask=None, scale=None, lags=False) -> B first: A and B (..., n, n), W_Q and "
+    "W_K onto (..., n, r), W_V onto (..., n, n), mask onto A, True = may look",
+    "lags: Ã in the place of A, with Ã_kr = A_{k,k-r}, 0 for r > k; of the mean, too, column r is the lag r, and B has "
+    "columns again",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("B",),
-    oracle=oracles.refine_value_rows,
     wrt=("A", "W_Q", "W_K", "W_V"),
     scale=scale,
     forms=(broadcast_masks(lambda case: case["A"].shape),),
-    clauses=(
-        "refine_value_rows(A, W_Q, W_K, W_V, mask=None, scale=None, lags=False) -> B first: A and B (..., n, n), W_Q and "
-        "W_K onto (..., n, r), W_V onto (..., n, n), mask onto A, True = may look",
-        "lags: Ã in the place of A, with Ã_kr = A_{k,k-r}, 0 for r > k; of the mean, too, column r is the lag r, and B has "
-        "columns again",
-    ),
 )

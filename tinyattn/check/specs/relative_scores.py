@@ -6,17 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in
-from ..property import Property, close, stating
-from ..spec import Spec
+from ..property import close
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("relative_scores", PROPERTIES)
+states = SpecBuilder("relative_scores")
 linear_in(states, "q")
 linear_in(states, "a")
 
@@ -39,15 +36,10 @@ def shift(op: Subject, **case: Any) -> None:
     close(s[..., 1:, 1:], s[..., :-1, :-1], tolerance(op.spec, case), "with equal queries, the score ")
 
 
-SPEC = Spec(
-    name="relative_scores",
-    says="s[i, j] = q[i] · a[clip(j - i, -K, K) + K]",
-    function="relative_scores",
+SPEC = states.spec(
+    "s[i, j] = q[i] · a[clip(j - i, -K, K) + K]",
+    "relative_scores(q, a, m) -> s: q (..., n, d), a onto (..., 2 K + 1, d), m the number of keys, s (..., n, m)",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("s",),
-    oracle=oracles.relative_scores,
     wrt=("q", "a"),
-    clauses=("relative_scores(q, a, m) -> s: q (..., n, d), a onto (..., 2 K + 1, d), m the number of keys, s (..., n, m)",),
 )

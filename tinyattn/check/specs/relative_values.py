@@ -6,18 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in
-from ..property import Property, close, stating
-from ..spec import Spec
+from ..property import close
 from ..subject import Subject
+from .builder import SpecBuilder
 from .relative_scores import vectors
 
-PROPERTIES: list[Property] = []
-states = stating("relative_values", PROPERTIES)
+states = SpecBuilder("relative_values")
 linear_in(states, "w")
 linear_in(states, "a")
 
@@ -34,15 +31,10 @@ def equal_vectors(op: Subject, **case: Any) -> None:
     close(out, expected, case["w"].size * tolerance(op.spec, case), "out")
 
 
-SPEC = Spec(
-    name="relative_values",
-    says="out[i] = Σ_j w[i, j] a[clip(j - i, -K, K) + K]",
-    function="relative_values",
+SPEC = states.spec(
+    "out[i] = Σ_j w[i, j] a[clip(j - i, -K, K) + K]",
+    "relative_values(w, a) -> out: w (..., n, m), a onto (..., 2 K + 1, d), out (..., n, d)",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("out",),
-    oracle=oracles.relative_values,
     wrt=("w", "a"),
-    clauses=("relative_values(w, a) -> out: w (..., n, m), a onto (..., 2 K + 1, d), out (..., n, d)",),
 )

@@ -6,16 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..families import elementwise
-from ..property import Property, close, demand, stating
-from ..spec import Spec
+from ..property import close, demand
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("relu", PROPERTIES)
+states = SpecBuilder("relu")
 elementwise(states)
 
 
@@ -54,17 +51,13 @@ def large(op: Subject, x: np.ndarray) -> None:
     close(op(big), np.maximum(big, 0), 0, "y")
 
 
-SPEC = Spec(
-    name="relu",
-    says="y = max(x, 0)",
-    function="relu",
+SPEC = states.spec(
+    "y = max(x, 0)",
+    "relu(x): x (...)",
+    "at the kink x = 0 the gradient is 0",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.relu,
     wrt=("x",),
-    clauses=("relu(x): x (...)", "at the kink x = 0 the gradient is 0"),
     special_cases=lambda: [{"x": np.array([-20.0, -7.5, -0.25, 0.0, 0.5, 6.5, 100.0])}],
     choices=("kink",),
 )

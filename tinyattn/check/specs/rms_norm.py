@@ -6,18 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in, normaliser, tokens_apart
-from ..property import Property, close, largest, stating
-from ..spec import Spec
+from ..property import close, largest
 from ..subject import Subject
 from . import layer_norm
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("rms_norm", PROPERTIES)
+states = SpecBuilder("rms_norm")
 tokens_apart(states)
 normaliser(states)
 linear_in(states, "gamma", hint="Is anything added to the gain?")
@@ -43,17 +41,12 @@ def scale(case: dict[str, Any]) -> float:
     return 4 * largest(np.asarray(r)) * largest(case["x"]) * largest(case["gamma"])
 
 
-SPEC = Spec(
-    name="rms_norm",
-    says="y = x_hat ⊙ γ, x_hat = x · r, r = 1 / √(mean(x²) + eps), over the last axis",
-    function="rms_norm",
+SPEC = states.spec(
+    "y = x_hat ⊙ γ, x_hat = x · r, r = 1 / √(mean(x²) + eps), over the last axis",
+    "rms_norm(x, gamma, eps=1e-5) -> y, x_hat, r (y alone is enough): x (..., d), r (..., 1)",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y", "x_hat", "r"),
-    oracle=oracles.rms_norm,
     wrt=("x", "gamma"),
-    clauses=("rms_norm(x, gamma, eps=1e-5) -> y, x_hat, r (y alone is enough): x (..., d), r (..., 1)",),
     scale=scale,
     special_cases=lambda: [
         {"x": np.array([[0.0] * 4, [2.0] * 4, [1e-3, 0.0, -1e-3, 2e-3]]), "gamma": np.linspace(0.5, 2, 4), "eps": 1e-5}

@@ -7,16 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..families import causal
-from ..property import Property, close, demand, rounding, stating
-from ..spec import Spec
+from ..property import close, demand, rounding
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("rnn", PROPERTIES)
+states = SpecBuilder("rnn")
 causal(states, "x", hint="Which state goes into which step?")
 
 
@@ -48,18 +45,11 @@ def bounded(op: Subject, **case: Any) -> None:
     demand(np.all(np.abs(op(**case)) <= 1), "a state has left -1..1")
 
 
-SPEC = Spec(
-    name="rnn",
-    says="h_t = tanh(x_t W + b + h_{t-1} U)",
-    function="rnn",
+SPEC = states.spec(
+    "h_t = tanh(x_t W + b + h_{t-1} U)",
+    "rnn(x, W, U, b, h0=None) -> h: x (..., n, i), W (i, H), U (H, H), b (H,), h0 (..., H) or None for zeros, "
+    "h (..., n, H)",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("h",),
-    oracle=oracles.rnn,
     wrt=("x", "W", "U", "b", "h0"),
-    clauses=(
-        "rnn(x, W, U, b, h0=None) -> h: x (..., n, i), W (i, H), U (H, H), b (H,), h0 (..., H) or None for zeros, "
-        "h (..., n, H)",
-    ),
 )

@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import elementwise
-from ..property import Property, close, demand, stating
-from ..spec import Spec
+from ..property import close, demand
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("root_elu", PROPERTIES)
+states = SpecBuilder("root_elu")
 elementwise(states)
 
 
@@ -59,15 +57,10 @@ def far_out(op: Subject, x: np.ndarray) -> None:
         close(dx, [2.0**-51, 0], 2.0**-73, "dx")
 
 
-SPEC = Spec(
-    name="root_elu",
-    says="y = √(ELU(x) + 1): exp(x / 2) where x < 0, and √(1 + x) elsewhere",
-    function="root_elu",
+SPEC = states.spec(
+    "y = √(ELU(x) + 1): exp(x / 2) where x < 0, and √(1 + x) elsewhere",
+    "root_elu(x): x (...), of any finite size; far left of 0 value and gradient keep their digits",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.root_elu,
     wrt=("x",),
-    clauses=("root_elu(x): x (...), of any finite size; far left of 0 value and gradient keep their digits",),
 )

@@ -6,17 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in
-from ..property import Property, close, same_bits, stating
-from ..spec import Spec
+from ..property import close, same_bits
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("rotary", PROPERTIES)
+states = SpecBuilder("rotary")
 linear_in(states, "x")
 
 
@@ -43,17 +40,10 @@ def no_turn(op: Subject, **case: Any) -> None:
     same_bits(op(**case | {"cos": np.ones_like(case["cos"]), "sin": np.zeros_like(case["sin"])}), case["x"], "y")
 
 
-SPEC = Spec(
-    name="rotary",
-    says="y[2i] = cos_i x[2i] - sin_i x[2i+1], y[2i+1] = sin_i x[2i] + cos_i x[2i+1]: neighbours are pairs",
-    function="rotary",
+SPEC = states.spec(
+    "y[2i] = cos_i x[2i] - sin_i x[2i+1], y[2i+1] = sin_i x[2i] + cos_i x[2i+1]: neighbours are pairs",
+    "rotary(x, cos, sin) -> y: x (..., n, d) with d even; cos and sin broadcast to (..., n, d/2), and are constants",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.rotary,
     wrt=("x",),
-    clauses=(
-        "rotary(x, cos, sin) -> y: x (..., n, d) with d even; cos and sin broadcast to (..., n, d/2), and are constants",
-    ),
 )

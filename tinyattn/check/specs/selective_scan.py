@@ -6,16 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
 from ..families import causal, linear_in
-from ..property import Property, close, largest, rounding, stating
-from ..spec import Spec
+from ..property import close, largest, rounding
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("selective_scan", PROPERTIES)
+states = SpecBuilder("selective_scan")
 causal(states, "x", "delta", "B", "C", hint="Which state does y_t read?")
 for name in ("x", "B", "C"):
     linear_in(states, name, of=lambda case: case | {"h0": None, "D": np.zeros_like(case["D"])})
@@ -55,20 +53,13 @@ def convolution(op: Subject, **case: Any) -> None:
     close(y, expected, rounding(y.dtype, 10 * y.size * n, SPEC.scale(case)), "y")
 
 
-SPEC = Spec(
-    name="selective_scan",
-    says="y_t = C_t h_t + D ⊙ x_t, h_t = exp(Δ_t A) ⊙ h_{t-1} + B_tᵀ (Δ_t ⊙ x_t); exact: the last term ⊙ φ(Δ_t A), φ(z) = (eᶻ - 1)/z",
-    function="selective_scan",
+SPEC = states.spec(
+    "y_t = C_t h_t + D ⊙ x_t, h_t = exp(Δ_t A) ⊙ h_{t-1} + B_tᵀ (Δ_t ⊙ x_t); exact: the last term ⊙ φ(Δ_t A), φ(z) = (eᶻ - 1)/z",
+    "selective_scan(x, delta, A, B, C, D, h0=None, exact=False) -> y first: x and delta (..., n, d), A (N, d), "
+    "B and C (..., n, N), D (d,), h0 (..., N, d) or None for zeros, y (..., n, d)",
+    "delta >= 0 and A <= 0; φ(0) = 1",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.selective_scan,
     wrt=("x", "delta", "A", "B", "C", "D", "h0"),
-    clauses=(
-        "selective_scan(x, delta, A, B, C, D, h0=None, exact=False) -> y first: x and delta (..., n, d), A (N, d), "
-        "B and C (..., n, N), D (d,), h0 (..., N, d) or None for zeros, y (..., n, d)",
-        "delta >= 0 and A <= 0; φ(0) = 1",
-    ),
     scale=lambda case: 10 * largest(*(x for x in case.values() if isinstance(x, np.ndarray))) ** 4,
 )

@@ -6,17 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import elementwise
-from ..property import Property, close, largest, rounding, stating
-from ..spec import Spec
+from ..property import close, largest, rounding
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("silu", PROPERTIES)
+states = SpecBuilder("silu")
 elementwise(states)
 
 
@@ -47,16 +44,11 @@ def far_out(op: Subject, x: np.ndarray) -> None:
         close(dx, [1, 1, 0, 0], rounding(x.dtype, 1, 1), "dx")
 
 
-SPEC = Spec(
-    name="silu",
-    says="y = x σ(x), with σ(x) = 1 / (1 + exp(-x))",
-    function="silu",
+SPEC = states.spec(
+    "y = x σ(x), with σ(x) = 1 / (1 + exp(-x))",
+    "silu(x): x (...), of any finite size",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.silu,
     wrt=("x",),
-    clauses=("silu(x): x (...), of any finite size",),
     scale=lambda case: largest(case["x"]),
 )

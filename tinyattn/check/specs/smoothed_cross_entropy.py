@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
-from ..property import Property, close, largest, rounding, stating
-from ..spec import Spec
+from ..property import close, largest, rounding
 from ..subject import Subject
 from . import cross_entropy
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("smoothed_cross_entropy", PROPERTIES)
+states = SpecBuilder("smoothed_cross_entropy")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -64,23 +62,16 @@ def _tolerance(logits: np.ndarray) -> float:
     return rounding(logits.dtype, logits.size, 10 * largest(logits))
 
 
-SPEC = Spec(
-    name="smoothed_cross_entropy",
-    says="loss = Σ w nll / Σ w, with nll = -Σⱼ qⱼ log softmax(logits)ⱼ and q = (1 - ε) onehot(target) + ε / V",
-    function="smoothed_cross_entropy",
+SPEC = states.spec(
+    "loss = Σ w nll / Σ w, with nll = -Σⱼ qⱼ log softmax(logits)ⱼ and q = (1 - ε) onehot(target) + ε / V",
+    "smoothed_cross_entropy(logits, targets, weights=None, smoothing=0.1): logits (..., V), targets (...) integers, "
+    "weights (...) or None for all 1, not all 0; ε = smoothing in 0..1 is spread over all V classes",
+    "the backward's upstream gradient is a number: smoothed_cross_entropy_backward(dloss, logits, targets, "
+    "weights=None, smoothing=0.1)",
+    "logits of any finite size",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("loss",),
-    oracle=oracles.smoothed_cross_entropy,
     wrt=("logits",),
-    clauses=(
-        "smoothed_cross_entropy(logits, targets, weights=None, smoothing=0.1): logits (..., V), targets (...) integers, "
-        "weights (...) or None for all 1, not all 0; ε = smoothing in 0..1 is spread over all V classes",
-        "the backward's upstream gradient is a number: smoothed_cross_entropy_backward(dloss, logits, targets, "
-        "weights=None, smoothing=0.1)",
-        "logits of any finite size",
-    ),
     scale=lambda case: 4 * largest(case["logits"]),
     special_cases=special_cases,
 )

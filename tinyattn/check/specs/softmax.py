@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
 from ..families import softmax_like
-from ..property import Property, close, demand, largest, rounding, same_bits, stating
-from ..spec import Spec, broadcast_masks
+from ..property import close, demand, largest, rounding, same_bits
+from ..spec import broadcast_masks
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("softmax", PROPERTIES)
+states = SpecBuilder("softmax")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -130,21 +129,14 @@ def far_below(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
     demand(np.all(p[..., ~allowed] == 0), "an entry that the mask forbids has weight")
 
 
-SPEC = Spec(
-    name="softmax",
-    says="p_ij = exp(s_ij) / Σ_k exp(s_ik) over the entries of a row that the mask allows",
-    function="softmax",
+SPEC = states.spec(
+    "p_ij = exp(s_ij) / Σ_k exp(s_ik) over the entries of a row that the mask allows",
+    "softmax(s, mask=None): s (..., m); the mask is boolean, True = may look, of any shape that broadcasts to s",
+    "a row with nothing allowed gives zeros, and passes no gradient on",
+    "logits of any finite size",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("p",),
-    oracle=oracles.softmax,
     wrt=("s",),
-    clauses=(
-        "softmax(s, mask=None): s (..., m); the mask is boolean, True = may look, of any shape that broadcasts to s",
-        "a row with nothing allowed gives zeros, and passes no gradient on",
-        "logits of any finite size",
-    ),
     scale=lambda case: 10.0,
     special_cases=special_cases,
     forms=(broadcast_masks(lambda case: case["s"].shape),),

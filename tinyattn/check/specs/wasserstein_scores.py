@@ -7,17 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
-from ..property import Property, close, demand, largest, stating
-from ..spec import Spec
+from ..property import close, demand, largest
 from ..subject import Subject
+from .builder import SpecBuilder
 
 Case = dict[str, Any]
-PROPERTIES: list[Property] = []
-states = stating("wasserstein_scores", PROPERTIES)
+states = SpecBuilder("wasserstein_scores")
 
 
 def case(draw: CaseDrawer) -> Case:
@@ -86,21 +83,14 @@ def special_cases() -> list[Case]:
     return [q | {"k_mean": k, "k_dev": np.array([[1.0, 13.0], [1.0, 2.0]]), **more} for more in ({"root": True}, {})]
 
 
-SPEC = Spec(
-    name="wasserstein_scores",
-    says="s_ij = -(|μ_i - μ'_j|² + |σ_i - σ'_j|²) / √d; with root, minus the root of that sum, divided by √d",
-    function="wasserstein_scores",
+SPEC = states.spec(
+    "s_ij = -(|μ_i - μ'_j|² + |σ_i - σ'_j|²) / √d; with root, minus the root of that sum, divided by √d",
+    "wasserstein_scores(q_mean, q_dev, k_mean, k_dev, root=False): q's (..., n, d), k's (..., m, d) -> s (..., n, m); "
+    "deviations are 0 or more",
+    "where a distance is 0, its gradient is taken as 0",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("s",),
-    oracle=oracles.wasserstein_scores,
     wrt=("q_mean", "q_dev", "k_mean", "k_dev"),
-    clauses=(
-        "wasserstein_scores(q_mean, q_dev, k_mean, k_dev, root=False): q's (..., n, d), k's (..., m, d) -> s (..., n, m); "
-        "deviations are 0 or more",
-        "where a distance is 0, its gradient is taken as 0",
-    ),
     scale=lambda case: 16 * largest(*(case[name] for name in ("q_mean", "q_dev", "k_mean", "k_dev"))) ** 2,
     special_cases=special_cases,
 )

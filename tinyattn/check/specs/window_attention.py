@@ -6,16 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
 from ..families import averages
-from ..property import Property, close, rounding, same_bits, stating
-from ..spec import Spec
+from ..property import close, rounding, same_bits
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("window_attention", PROPERTIES)
+states = SpecBuilder("window_attention")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -63,19 +61,12 @@ def wide_open(op: Subject, **case: Any) -> None:
         close(op(**case | {"window": window}), full, atol, f"with a window of {window}, out")
 
 
-SPEC = Spec(
-    name="window_attention",
-    says="softmax attention in which query i looks at keys j with 0 <= i - j < window (not causal: |i - j| < window)",
-    function="window_attention",
+SPEC = states.spec(
+    "softmax attention in which query i looks at keys j with 0 <= i - j < window (not causal: |i - j| < window)",
+    "window_attention(q, k, v, window, causal=True, keys=None, keep=None, rate=0.0, scale=None) -> out first: "
+    "q, k (..., n, d), v (..., n, e)",
+    "keys broadcasts to (..., n), True = a real key; a query that may look at nothing gets zeros",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("out",),
-    oracle=oracles.window_attention,
     wrt=("q", "k", "v"),
-    clauses=(
-        "window_attention(q, k, v, window, causal=True, keys=None, keep=None, rate=0.0, scale=None) -> out first: "
-        "q, k (..., n, d), v (..., n, e)",
-        "keys broadcasts to (..., n), True = a real key; a query that may look at nothing gets zeros",
-    ),
 )

@@ -6,16 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
 from ..cases import CaseDrawer
 from ..families import causal, linear_in
-from ..property import Property, close, demand, largest, rounding, stating
-from ..spec import Spec
+from ..property import close, demand, largest, rounding
 from ..subject import Subject
+from .builder import SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("wkv", PROPERTIES)
+states = SpecBuilder("wkv")
 causal(states, "k", "v", hint="Which values have come by when y_t is read?")
 linear_in(states, "v", of=lambda case: case | {"mean0": None, "size0": None})
 
@@ -57,19 +54,12 @@ def one_back(op: Subject, **case: Any) -> None:
     close(y, expected, rounding(y.dtype, 10 * y.size, SPEC.scale(case)), "y")
 
 
-SPEC = Spec(
-    name="wkv",
-    says="y_t = Σ_s p_ts v_s, p_t = softmax over s <= t of k_s - (t - 1 - s) w, and of k_t + u for s = t, channel by channel",
-    function="wkv",
+SPEC = states.spec(
+    "y_t = Σ_s p_ts v_s, p_t = softmax over s <= t of k_s - (t - 1 - s) w, and of k_t + u for s = t, channel by channel",
+    "wkv(k, v, w, u, mean0=None, size0=None) -> y first: k and v (..., n, d), w (d,) >= 0, u (d,), y (..., n, d)",
+    "mean0 and size0 (..., d) or None: the mean of what came before, and the logarithm of its weight, at the first token",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y",),
-    oracle=oracles.wkv,
     wrt=("k", "v", "w", "u", "mean0", "size0"),
-    clauses=(
-        "wkv(k, v, w, u, mean0=None, size0=None) -> y first: k and v (..., n, d), w (d,) >= 0, u (d,), y (..., n, d)",
-        "mean0 and size0 (..., d) or None: the mean of what came before, and the logarithm of its weight, at the first token",
-    ),
     scale=lambda case: 10 * largest(*(x for x in case.values() if x is not None)) ** 2,
 )
