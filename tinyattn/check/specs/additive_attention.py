@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import causal, linear_in, onto_itself
 from ..property import close
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("additive_attention")
 linear_in(states, "v", hint="The weights must not depend on the values.")

@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in
 from ..property import close, demand
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("additive_scores")
 linear_in(states, "w")

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from .. import oracles
-from ..cases import CaseDrawer
 from ..families import causal, linear_in
 from ..property import close, rounding
 from ..subject import MissingError, Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder
 
 states = SpecBuilder("associative_scan")
 FORMS = ("sequential", "chunked", "doubling", "tree")

@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..property import close, demand, largest, rounding
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("bce")
 
@@ -22,13 +20,10 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
 
 def special_cases() -> list[dict[str, Any]]:
     z, t = np.array([0.5, -2.0, 3.0]), np.array([1.0, 0.0, 0.25])
-    return [
-        {"z": z, "targets": t, "weights": None},
-        {"z": z, "targets": t, "weights": np.array([2.0, 0.0, 0.5])},
-        {"z": 1000 * z, "targets": t, "weights": None},
-        {"z": 50 * z, "targets": 1 - t, "weights": None},
-        {"z": -1000 * z, "targets": t, "weights": None},
-    ]
+    weighted = {"z": z, "targets": t, "weights": np.array([2.0, 0.0, 0.5])}
+    far = ((1000 * z, t), (50 * z, 1 - t), (-1000 * z, t))
+    plain, *others = [{"z": z, "targets": t, "weights": None} for z, t in ((z, t), *far)]
+    return [plain, weighted, *others]
 
 
 @states("rounding", "swapping the labels is turning the logit's sign", hint="σ(-z) = 1 - σ(z).")
@@ -53,11 +48,10 @@ def weights_are_shares(op: Subject, z: np.ndarray, targets: np.ndarray, weights:
     close(op(*more), op(z, targets, w), _tolerance(z), "with positions of weight 0 added, the loss")
 
 
-@states("rounding", "logits of ±10,000 are finite: 0 on the right side, 10,000 on the wrong one", "extremes",
+@states("rounding", "logits of ±10,000 cost 0 on the right side, and 10,000 on the wrong one", "extremes",
         hint="log σ(z) underflows; max(z, 0) - z t + log(1 + exp(-|z|)) does not.")
 def large_logits(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
-    far = np.array([1e4, -1e4, 1e4, -1e4], dtype=z.dtype)
-    labels = np.array([1, 0, 0, 1], dtype=z.dtype)
+    far, labels = np.array([1e4, -1e4, 1e4, -1e4], z.dtype), np.array([1, 0, 0, 1], z.dtype)
     close(op(far, labels), 5000.0, rounding(z.dtype, 4, 1e4), "the loss")
     close(op(far[:2], labels[:2]), 0.0, 1e-12, "the loss on the right side")
 
@@ -65,24 +59,22 @@ def large_logits(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.nd
 @states("rounding", "a logit of -60 under label 1 costs 60, and one of 20 under label 0 costs 20", "extremes",
         hint="Is there an eps inside a logarithm?")
 def no_cap(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    one = np.array([1.0], z.dtype)
     for gap in (20.0, 60.0):
-        expected = gap + np.log1p(np.exp(-gap))
-        one = np.array([1.0], z.dtype)
-        close(op(one * z.dtype.type(-gap), one), expected, rounding(z.dtype, 1, gap), "the loss")
-        close(op(one * z.dtype.type(gap), 0 * one), expected, rounding(z.dtype, 1, gap), "the loss")
+        for logit, label in ((-gap * one, one), (gap * one, 0 * one)):
+            close(op(logit, label), gap + np.log1p(np.exp(-gap)), rounding(z.dtype, 1, gap), "the loss")
 
 
 @states("rounding", "far out the gradient is 0 on the right side and ±1 on the wrong one", "extremes",
         hint="σ(z) - t: compute σ so that neither end overflows.")
 def large_logits_gradient(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
-    far = np.array([1e4, -1e4, 1e4, -1e4], dtype=z.dtype)
-    labels = np.array([1, 0, 0, 1], dtype=z.dtype)
+    far, labels = np.array([1e4, -1e4, 1e4, -1e4], z.dtype), np.array([1, 0, 0, 1], z.dtype)
     dz = op.gradients({"z": far, "targets": labels, "weights": None}, 1.0)["z"]
     close(dz, np.array([0, 0, 1, -1]) / 4, rounding(z.dtype, 4, 10.0), "dz")
 
 
 @states("rounding", "the gradient is the share of the weight times σ(z) - t, 0 where the weight is 0", "gradients",
-        hint="Predicted minus true probability: the sigmoid's own derivative has cancelled.")
+        hint="Predicted minus true probability: the sigmoid's derivative has cancelled.")
 def gradient_form(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     w = np.ones(z.shape) if weights is None else weights.astype(float)
     dz = op.gradients({"z": z, "targets": targets, "weights": weights}, 3.0)["z"]

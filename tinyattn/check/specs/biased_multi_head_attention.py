@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 
 from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance, widened
 from ..families import batch_apart, causal
 from ..property import close, largest
-from ..subject import Subject
 from . import multi_head_attention
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("biased_multi_head_attention")
 BIASES = ("b_q", "b_k", "b_v", "b_o")
@@ -74,7 +72,6 @@ SPEC = states.spec(
     "(D, D), all b (D,); head i owns columns i D/h .. (i + 1) D/h of W_q, W_k, W_v, and those rows of W_o",
     "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets b_o",
     case=case,
-    outputs=("y",),
     wrt=("x", "W_q", "W_k", "W_v", "W_o", *BIASES),
     scale=scale,
 )

@@ -8,11 +8,9 @@ import numpy as np
 
 from ... import ops
 from .. import oracles
-from ..cases import CaseDrawer
 from ..families import averages
 from ..property import close, rounding, same_bits
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("block_sparse_attention")
 

@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..families import linear_in
 from ..property import demand, same_bits
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("bucket_bias")
 linear_in(states, "table")

@@ -1,4 +1,7 @@
-"""Builds the spec of one op from its properties, its equation and the clauses of its contract."""
+"""Builds the spec of one op from its properties, its equation and the clauses of its contract.
+
+A spec file also imports the types of its functions' arguments from here: the drawer of cases, the subject under test.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,12 @@ from typing import Any
 
 from ... import ops
 from .. import adapters, oracles
+from ..cases import CaseDrawer
 from ..property import Property, stating
 from ..spec import Spec
+from ..subject import Subject
+
+__all__ = ["CaseDrawer", "SpecBuilder", "Subject"]
 
 
 class SpecBuilder:
@@ -19,7 +26,7 @@ class SpecBuilder:
     @states("exact", "relu is never negative")
     def positive(op, x): ...
 
-    SPEC = states.spec("y = max(x, 0)", "relu(x): x (...)", case=case, outputs=("y",), wrt=("x",))
+    SPEC = states.spec("y = max(x, 0)", "relu(x): x (...)", case=case, wrt=("x",))
     """
 
     def __init__(self, name: str):
@@ -30,7 +37,9 @@ class SpecBuilder:
     def __call__(self, *statement: Any, **options: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
         return self.states(*statement, **options)
 
-    def spec(self, says: str, *clauses: str, function: str = "", **fields: Any) -> Spec:
+    def spec(
+        self, says: str, *clauses: str, function: str = "", outputs: tuple[str, ...] = ("y",), **fields: Any
+    ) -> Spec:
         """The Spec: its equation, the clauses of its contract, and further fields of `Spec`.
 
         By default the function has the spec's name, the library's is in `ops` or else in `adapters`, and its oracle
@@ -39,5 +48,5 @@ class SpecBuilder:
         function = function or self.name
         library = ops if function in ops.__all__ else adapters
         oracle = getattr(oracles, function) if fields.get("common", True) else None
-        defaults = {"ours": lambda: library, "oracle": oracle}
-        return Spec(self.name, says, function, properties=self.properties, clauses=clauses, **defaults | fields)
+        defaults = {"ours": lambda: library, "oracle": oracle, "properties": self.properties}
+        return Spec(self.name, says, function, outputs=outputs, clauses=clauses, **defaults | fields)

@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import batch_apart, causal, linear_in
 from ..property import close, demand
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("conv1d")
 linear_in(states, "x", hint="Is anything added?")
@@ -57,6 +55,5 @@ SPEC = states.spec(
     "conv1d(x, W, dilation=1, padding='same') -> y: x (..., n, i), W (K, i, o), y (..., n, o), "
     "with 'valid' (..., n - (K - 1) dilation, o); nothing, 0, stands beyond either end",
     case=case,
-    outputs=("y",),
     wrt=("x", "W"),
 )

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 
 from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in
 from ..property import close
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("conv2d")
 linear_in(states, "x", hint="Is anything added?")
@@ -52,6 +50,5 @@ SPEC = states.spec(
     "conv2d(x, W, dilation=1, padding='same') -> y: x (..., h, w, i), W (K, L, i, o), y (..., h, w, o), "
     "with 'valid' (..., h - (K - 1) dilation, w - (L - 1) dilation, o); nothing, 0, stands beyond an edge",
     case=case,
-    outputs=("y",),
     wrt=("x", "W"),
 )

@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 
 from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance, widened
 from ..families import linear_in
 from ..property import close, demand, same_bits
-from ..subject import Subject
 from . import multi_head_attention
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("cross_attention")
 linear_in(states, "W_o", hint="Is the output projected, and last?")
@@ -71,7 +69,6 @@ SPEC = states.spec(
     "(D, D); head i owns columns i D/h .. (i + 1) D/h of W_q, W_k, W_v, and those rows of W_o",
     "the mask is boolean, True = may look, and broadcasts to (n, m); a query that may look at nothing gets zeros",
     case=case,
-    outputs=("y",),
     wrt=("x", "memory", "W_q", "W_k", "W_v", "W_o"),
     scale=lambda case: multi_head_attention.scale(case | {"x": np.concatenate([case["x"], case["memory"]], axis=-2)}),
 )

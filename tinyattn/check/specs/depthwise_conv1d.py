@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import batch_apart, linear_in
 from ..property import close
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("depthwise_conv1d")
 linear_in(states, "x", hint="Is anything added?")
@@ -46,6 +44,5 @@ SPEC = states.spec(
     "y_t = Σ_j x_{t + j} ⊙ W_j",
     "depthwise_conv1d(x, W) -> y: x (..., n, d), W (K, d), y (..., n - K + 1, d)",
     case=case,
-    outputs=("y",),
     wrt=("x", "W"),
 )

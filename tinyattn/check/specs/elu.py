@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import elementwise
 from ..property import close, demand, largest, rounding
-from ..subject import Subject
 from . import relu
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("elu")
 elementwise(states)
@@ -64,7 +62,6 @@ SPEC = states.spec(
     "y = x where x > 0, and α (exp(x) - 1) elsewhere",
     "elu(x, alpha=1.0): x (...), of any finite size; small x keep their digits",
     case=case,
-    outputs=("y",),
     wrt=("x",),
     scale=lambda case: largest(case["x"]) + case["alpha"],
 )

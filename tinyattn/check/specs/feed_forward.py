@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..families import tokens_apart
 from ..property import close, largest, rounding
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("feed_forward")
 tokens_apart(states, name="positions_apart")
@@ -65,7 +63,6 @@ SPEC = states.spec(
     "y = relu(x W_1 + b_1) W_2 + b_2",
     "feed_forward(x, W_1, b_1, W_2, b_2): x (..., D), W_1 (D, H), b_1 (H,), W_2 (H, D), b_2 (D,)",
     case=case,
-    outputs=("y",),
     wrt=("x", "W_1", "b_1", "W_2", "b_2"),
     scale=scale,
     choices=("inner kink",),

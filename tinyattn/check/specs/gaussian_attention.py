@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..property import close, demand, largest
 from ..spec import broadcast_masks
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 Case = dict[str, Any]
 states = SpecBuilder("gaussian_attention")

@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..families import elementwise
 from ..property import close, demand, largest, rounding
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("gelu")
 elementwise(states)
@@ -49,7 +47,6 @@ SPEC = states.spec(
     "gelu(x, approximate=False): x (...); Φ to the last digits, not to seven",
     "x of any finite size; the gradient up to ±10,000",
     case=case,
-    outputs=("y",),
     wrt=("x",),
     scale=lambda case: largest(case["x"]),
 )

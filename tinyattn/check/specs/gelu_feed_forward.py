@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in, tokens_apart
 from ..property import close, largest
-from ..subject import Subject
 from . import feed_forward
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("gelu_feed_forward")
 tokens_apart(states)
@@ -46,7 +44,6 @@ SPEC = states.spec(
     "gelu_feed_forward(x, W_1, b_1, W_2, b_2, approximate=False): x (..., D), W_1 (D, H), b_1 (H,), W_2 (H, D), b_2 (D,); "
     "Φ to the last digits, and with approximate=True ½ u (1 + tanh(√(2/π) (u + 0.044715 u³)))",
     case=case,
-    outputs=("y",),
     wrt=("x", "W_1", "b_1", "W_2", "b_2"),
     scale=feed_forward.scale,
 )

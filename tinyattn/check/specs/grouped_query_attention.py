@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 
 from .. import adapters, oracles
-from ..cases import CaseDrawer
 from ..common import tolerance, widened
 from ..families import batch_apart, causal, linear_in
 from ..property import close
-from ..subject import Subject
 from . import multi_head_attention
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("grouped_query_attention")
 batch_apart(states)
@@ -76,7 +74,6 @@ SPEC = states.spec(
     "W_k and W_v (D, kv_heads D / heads); heads in a row share keys and values, kv_heads divides heads",
     "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets zeros",
     case=case,
-    outputs=("y",),
     wrt=("x", "W_q", "W_k", "W_v", "W_o"),
     scale=multi_head_attention.scale,
 )

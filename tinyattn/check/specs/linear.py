@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..families import linear_in
 from ..property import close, largest, rounding
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("linear")
 linear_in(states, "x", of=lambda case: case | {"b": None}, name="additive", says="without b it is linear in x",
@@ -52,7 +50,6 @@ SPEC = states.spec(
     "y = x W + b",
     "linear(x, W, b=None): tokens are rows, x (..., i), W (i, o), b (o,)",
     case=case,
-    outputs=("y",),
     wrt=("x", "W", "b"),
     but=" (but db, which may always be there)",
 )

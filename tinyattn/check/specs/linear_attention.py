@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..families import averages, causal, onto_itself
 from ..property import close, rounding
 from ..subject import MissingError, Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder
 
 states = SpecBuilder("linear_attention")
 FORMS = ("chunked", "parallel", "recurrent")

@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..families import batch_apart
 from ..property import close, demand
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("max_pool1d")
 batch_apart(states)
@@ -52,6 +50,5 @@ SPEC = states.spec(
     "max_pool1d(x, width) -> y first: x (..., n, d), y (..., n - width + 1, d); of equal numbers the first is the "
     "maximum",
     case=case,
-    outputs=("y",),
     wrt=("x",),
 )

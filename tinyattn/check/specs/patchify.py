@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 
 from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in
 from ..property import close
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("patchify")
 linear_in(states, "x", hint="Is anything added?")
@@ -49,6 +47,5 @@ SPEC = states.spec(
     "patchify(x, patch) -> y: x (..., h, w, C), y (..., h w / patch², patch² C); patches row by row, and in each "
     "its pixels row by row, and of each pixel its channels",
     case=case,
-    outputs=("y",),
     wrt=("x",),
 )

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import averages, causal, onto_itself
 from ..property import close, demand
 from ..subject import MissingError, Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder
 from .linear_attention import FORMS, seen
 
 states = SpecBuilder("performer_attention")

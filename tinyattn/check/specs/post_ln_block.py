@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 
 from .. import adapters, oracles
-from ..cases import CaseDrawer
 from ..common import tolerance, widened
 from ..families import batch_apart, causal
 from ..property import close, demand, largest
-from ..subject import Subject
 from . import block
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 from .feed_forward import off_the_kink
 
 states = SpecBuilder("post_ln_block")
@@ -32,17 +30,17 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {name: drawn[name] for name in (*ARRAYS, "heads", "mask", "eps")}
 
 
-@states("rounding", "with silent branches it is LayerNorm twice", hint="What is normalised: the branch, or the sum with x?")
+@states("rounding", "with silent branches it is LayerNorm twice", hint="Is the branch normalised, or the sum with x?")
 def silent_branches(op: Subject, **case: Any) -> None:
-    silent = case | {name: np.zeros_like(case[name]) for name in ("W_o", "W_2", "b_2")}
+    silent = block.without(case, "W_o", "W_2", "b_2")
     wide = widened(silent)
     x_1 = oracles.layer_norm(wide["x"], wide["gamma_1"], wide["beta_1"], wide["eps"])[0]
     y = oracles.layer_norm(x_1, wide["gamma_2"], wide["beta_2"], wide["eps"])[0]
     close(op(**silent), y, tolerance(SPEC, silent), "y")
 
 
-@states("rounding", "what comes out is normalised: without the last gain and shift, tokens have mean 0 and size at most 1",
-        hint="Is the last thing that happens a norm?")
+@states("rounding", "the output is normalised: without the last gain and shift, tokens have mean 0 and size at most 1",
+        hint="Is the last operation a norm?")
 def normed(op: Subject, **case: Any) -> None:
     plain = case | {"gamma_2": np.ones_like(case["gamma_2"]), "beta_2": np.zeros_like(case["beta_2"])}
     y = np.asarray(op(**plain), float)
@@ -51,7 +49,7 @@ def normed(op: Subject, **case: Any) -> None:
 
 
 def scale(case: dict[str, Any]) -> float:
-    """Both norms divide by the size of what they are given: small tokens lose digits, once or twice."""
+    """Both norms divide by the size of their input: small tokens lose digits, once or twice."""
     p, sizes = widened(case), [largest(case["x"])]
     u = p["x"] + adapters.multi_head_attention(**{n: p[n] for n in ("x", *ATTENTION, "heads", "mask")})
     for gamma, beta in (("gamma_1", "beta_1"), ("gamma_2", "beta_2")):
@@ -68,7 +66,6 @@ SPEC = states.spec(
     "(D, D), W_1 (D, H), W_2 (H, D); ReLU; head i owns columns i D/h .. (i + 1) D/h",
     "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets zeros",
     case=case,
-    outputs=("y",),
     wrt=ARRAYS,
     scale=scale,
 )

@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import causal, linear_in
 from ..property import close, largest
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("refine_simp")
 linear_in(states, "W_Q")

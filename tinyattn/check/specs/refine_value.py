@@ -10,8 +10,7 @@ from ... import ops
 from ..common import tolerance
 from ..families import causal, linear_in
 from ..property import close, demand
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import SpecBuilder, Subject
 from .refine_value_literal import case, scale
 
 states = SpecBuilder("refine_value")

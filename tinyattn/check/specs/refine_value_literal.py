@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in
 from ..property import close, demand, largest
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 from .refine_simp import scale as of_products
 
 states = SpecBuilder("refine_value_literal")

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..families import causal, linear_in
 from ..property import largest
 from ..spec import broadcast_masks
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder
 from .refine_simp import drawn
 from .refine_simp import scale as of_products
 

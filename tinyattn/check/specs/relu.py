@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..families import elementwise
 from ..property import close, demand
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("relu")
 elementwise(states)
@@ -56,7 +54,6 @@ SPEC = states.spec(
     "relu(x): x (...)",
     "at the kink x = 0 the gradient is 0",
     case=case,
-    outputs=("y",),
     wrt=("x",),
     special_cases=lambda: [{"x": np.array([-20.0, -7.5, -0.25, 0.0, 0.5, 6.5, 100.0])}],
     choices=("kink",),

@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 
 from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in, normaliser, tokens_apart
 from ..property import close, largest
-from ..subject import Subject
 from . import layer_norm
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("rms_norm")
 tokens_apart(states)

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..families import causal
 from ..property import close, demand, rounding
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("rnn")
 causal(states, "x", hint="Which state goes into which step?")

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 
 from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import elementwise
 from ..property import close, demand
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("root_elu")
 elementwise(states)
@@ -61,6 +59,5 @@ SPEC = states.spec(
     "y = √(ELU(x) + 1): exp(x / 2) where x < 0, and √(1 + x) elsewhere",
     "root_elu(x): x (...), of any finite size; far left of 0 value and gradient keep their digits",
     case=case,
-    outputs=("y",),
     wrt=("x",),
 )

@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in
 from ..property import close, same_bits
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("rotary")
 linear_in(states, "x")
@@ -44,6 +42,5 @@ SPEC = states.spec(
     "y[2i] = cos_i x[2i] - sin_i x[2i+1], y[2i+1] = sin_i x[2i] + cos_i x[2i+1]: neighbours are pairs",
     "rotary(x, cos, sin) -> y: x (..., n, d) with d even; cos and sin broadcast to (..., n, d/2), and are constants",
     case=case,
-    outputs=("y",),
     wrt=("x",),
 )

@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 
 from .. import oracles
-from ..cases import CaseDrawer
 from ..families import causal, linear_in
 from ..property import close, largest, rounding
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("selective_scan")
 causal(states, "x", "delta", "B", "C", hint="Which state does y_t read?")
@@ -59,7 +57,6 @@ SPEC = states.spec(
     "B and C (..., n, N), D (d,), h0 (..., N, d) or None for zeros, y (..., n, d)",
     "delta >= 0 and A <= 0; φ(0) = 1",
     case=case,
-    outputs=("y",),
     wrt=("x", "delta", "A", "B", "C", "D", "h0"),
     scale=lambda case: 10 * largest(*(x for x in case.values() if isinstance(x, np.ndarray))) ** 4,
 )

@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import elementwise
 from ..property import close, largest, rounding
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("silu")
 elementwise(states)
@@ -48,7 +46,6 @@ SPEC = states.spec(
     "y = x σ(x), with σ(x) = 1 / (1 + exp(-x))",
     "silu(x): x (...), of any finite size",
     case=case,
-    outputs=("y",),
     wrt=("x",),
     scale=lambda case: largest(case["x"]),
 )

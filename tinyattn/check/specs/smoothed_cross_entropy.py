@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from .. import oracles
-from ..cases import CaseDrawer
 from ..property import close, largest, rounding
-from ..subject import Subject
 from . import cross_entropy
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("smoothed_cross_entropy")
 

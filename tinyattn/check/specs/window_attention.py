@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 
 from .. import oracles
-from ..cases import CaseDrawer
 from ..families import averages
 from ..property import close, rounding, same_bits
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("window_attention")
 

@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer
 from ..families import causal, linear_in
 from ..property import close, demand, largest, rounding
-from ..subject import Subject
-from .builder import SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("wkv")
 causal(states, "k", "v", hint="Which values have come by when y_t is read?")
@@ -59,7 +57,6 @@ SPEC = states.spec(
     "wkv(k, v, w, u, mean0=None, size0=None) -> y first: k and v (..., n, d), w (d,) >= 0, u (d,), y (..., n, d)",
     "mean0 and size0 (..., d) or None: the mean of what came before, and the logarithm of its weight, at the first token",
     case=case,
-    outputs=("y",),
     wrt=("k", "v", "w", "u", "mean0", "size0"),
     scale=lambda case: 10 * largest(*(x for x in case.values() if x is not None)) ** 2,
 )
