@@ -51,8 +51,7 @@ def in_place(op: Subject, **case: Any) -> None:
     close(every_other["moments"][0], stepped["moments"][0], atol, "a strided m")
 
 
-@states("exact", "equal steps give equal results", "shapes", hint="Is anything remembered between calls?",
-        gravity="contract")
+@states("exact", "equal steps give equal results", "shapes", hint="Is anything remembered?", gravity="contract")
 def repeatable(op: Subject, **case: Any) -> None:
     first = after_step(op, case)
     after_step(op, case | {"step": case["step"] + 1})
@@ -62,10 +61,10 @@ def repeatable(op: Subject, **case: Any) -> None:
 @states("rounding", "a step does what plain loops do: m̂ / (√v̂ + eps), both moments corrected for their start", "oracle",
         hint="Write down m, v, m̂ and v̂ for one number and two steps.")
 def oracle(op: Subject, **case: Any) -> None:
-    agrees_with_loops(op, oracles.adam, case)
+    agrees_with_loops(op, oracles.adam, case, size=1)
 
 
-def agrees_with_loops(op: Subject, loops: Callable[..., Any], case: dict[str, Any], size: int = 1) -> None:
+def agrees_with_loops(op: Subject, loops: Callable[..., Any], case: dict[str, Any], size: int) -> None:
     stepped = after_step(op, case)
     vector, m, v = by_loops(loops, case)
     ratio = largest(np.abs(m) / np.sqrt(v + 1e-30)) if len(m) else 1.0
@@ -144,20 +143,20 @@ def tiny_gradient(op: Subject, **case: Any) -> None:
         hint="βᵗ tends to 0, slowly for β = 0.999, and is never cut off.")
 def late(op: Subject, **case: Any) -> None:
     for step in (3_000, 100_000):
-        agrees_with_loops(op, oracles.adam, case | {"step": step})
+        agrees_with_loops(op, oracles.adam, case | {"step": step}, size=1)
 
 
-@states("rounding", "all 300 entries of a long vector are updated", "extremes", hint="Which entries does the loop reach?", once=True)
+@states("rounding", "all of 300 entries are updated", "extremes", hint="Which entries does the loop reach?", once=True)
 def long_vector(op: Subject, **case: Any) -> None:
     rng = np.random.default_rng(0)
     m, v = rng.standard_normal(300), rng.random(300) + 0.1
     arrays = {"vector": rng.standard_normal(300), "gradient": rng.standard_normal(300), "moments": Moments(m, v)}
-    agrees_with_loops(op, oracles.adam, case | arrays | {"step": 5})
+    agrees_with_loops(op, oracles.adam, case | arrays | {"step": 5}, size=1)
 
 
 def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     """Vector and moments after one step, and after a second one with another gradient."""
-    run, implied = _copy(case), _copy({name: x for name, x in case.items() if name not in ("lr", "beta1", "beta2", "eps")})
+    run, implied = _copy(case), _copy({n: x for n, x in case.items() if n not in ("lr", "beta1", "beta2", "eps")})
     seen: dict[str, Any] = {}
     try:
         op(**implied)

@@ -25,8 +25,8 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"q": q, "k": k, "v": v, "w": w, "causal": causal}
 
 
-@states("rounding", "where every σ is 1, out is the sum of w times the sum of the values that may be looked at", "extremes",
-        hint="What is σ of a large number, and does anything overflow on the way?")
+@states("rounding", "where every σ is 1, out is the sum of w times the sum of the allowed values", "extremes",
+        hint="Compute σ of a large number: does anything overflow?")
 def saturated(op: Subject, **case: Any) -> None:
     v, n = case["v"].astype(float), case["q"].shape[-2]
     seen = np.tri(n, dtype=bool) if case["causal"] else np.ones((n, v.shape[-2]), bool)
@@ -34,7 +34,7 @@ def saturated(op: Subject, **case: Any) -> None:
     close(out, np.sum(case["w"], dtype=float) * (seen @ v), tolerance(op.spec, case), "out")
 
 
-@states("exact", "where every σ is 0, out is 0", "extremes", hint="What is σ of a large negative number?")
+@states("exact", "where every σ is 0, out is 0", "extremes", hint="Compute σ of a large negative number.")
 def nothing(op: Subject, **case: Any) -> None:
     out = op(**case | {"q": np.full_like(case["q"], -2e4), "k": np.full_like(case["k"], 1e4)})
     close(out, np.zeros(out.shape), tolerance(op.spec, case), "out")

@@ -21,21 +21,19 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"q": draw.array(*draw.lead, n, d), "k": draw.array(*draw.lead, m, d), "w": draw.array(d)}
 
 
-@states("rounding", "queries and keys are exchangeable: with them exchanged, s is transposed", hint="Is it q + k, or q - k?")
+@states("rounding", "exchanging queries and keys transposes s", hint="Is it q + k, or q - k?")
 def exchanged(op: Subject, **case: Any) -> None:
-    s = op(**case)
-    other = op(**case | {"q": case["k"], "k": case["q"]})
-    close(other.swapaxes(-1, -2), s, tolerance(SPEC, case), "s of keys and queries")
+    swapped = op(**case | {"q": case["k"], "k": case["q"]})
+    close(swapped.swapaxes(-1, -2), op(**case), tolerance(SPEC, case), "s of keys and queries")
 
 
-@states("rounding", "however large queries and keys are, no score is larger than Σ |w|", "extremes",
-        hint="What bounds tanh?")
+@states("rounding", "for queries and keys of any size, no score exceeds Σ |w|", "extremes", hint="What bounds tanh?")
 def bounded(op: Subject, **case: Any) -> None:
     s = op(**case | {"q": 100 * case["q"], "k": 100 * case["k"]})
     demand(np.all(np.abs(s) <= np.sum(np.abs(case["w"])) + tolerance(SPEC, case)), "a score is larger than Σ |w|")
 
 
-@states("rounding", "a score is of its own query and its own key", gravity="leak", hint="Which pair does s_ij belong to?")
+@states("rounding", "a score depends on one query and one key", gravity="leak", hint="Which pair does s_ij belong to?")
 def pairs_apart(op: Subject, **case: Any) -> None:
     s = op(**case)
     for i in range(case["q"].shape[-2]):

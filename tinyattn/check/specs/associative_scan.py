@@ -1,4 +1,4 @@
-"""The associative scan: a first-order linear recurrence, with brackets set in any way."""
+"""The associative scan: a first-order linear recurrence, bracketed in any way."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import numpy as np
 from .. import oracles
 from ..families import causal, linear_in
 from ..property import close, rounding
-from ..subject import MissingError, Subject
-from .builder import CaseDrawer, SpecBuilder
+from .builder import CaseDrawer, SpecBuilder, Subject
+from .linear_attention import equal_forms
 
 states = SpecBuilder("associative_scan")
 FORMS = ("sequential", "chunked", "doubling", "tree")
-causal(states, "a", "b", hint="Which tokens has h_t taken in?")
+causal(states, "a", "b", hint="Which tokens does h_t depend on?")
 linear_in(states, "b", of=lambda case: case | {"h0": None})
+equal_forms(states, FORMS, lambda case: _tolerance(case), hint="How do two tokens in a row change a state?")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -25,25 +26,14 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"a": np.asarray(a / 2, a.dtype), "b": b, "h0": h0, "form": draw.choose(FORMS)}
 
 
-@states("rounding", "its forms, sequential, chunked, doubling and tree, are equal",
-        hint="What do two tokens in a row make of a state? In which order do they stand?")
-def forms(op: Subject, **case: Any) -> None:
-    if "form" in op.lacks:
-        raise MissingError("associative_scan takes no `form`")
-    first = op(**case)
-    for form in FORMS:
-        close(op(**case | {"form": form}), first, _tolerance(case), f"{form}: h")
-
-
-@states("rounding", "the last state is where a scan of what follows begins", "extremes",
-        hint="Which decays is h0 multiplied by?")
+@states("rounding", "a scan continues from its last state", "extremes", hint="Which decays multiply h0?")
 def goes_on(op: Subject, **case: Any) -> None:
     half = case["a"].shape[-2] // 2
     if not half:
         return
     early, late = ({x: case[x][..., part, :] for x in "ab"} for part in (slice(half), slice(half, None)))
-    begun = op(**case | early)
-    close(op(**case | late | {"h0": begun[..., -1, :].copy()}), op(**case)[..., half:, :], _tolerance(case), "h")
+    h0 = op(**case | early)[..., -1, :].copy()
+    close(op(**case | late | {"h0": h0}), op(**case)[..., half:, :], _tolerance(case), "h")
 
 
 def _tolerance(case: dict[str, Any]) -> float:
@@ -51,10 +41,9 @@ def _tolerance(case: dict[str, Any]) -> float:
 
 
 def _scale(case: dict[str, Any]) -> float:
-    """The largest state that there could be."""
+    """A bound on the states."""
     h0 = None if case["h0"] is None else np.abs(case["h0"])
-    h = oracles.associative_scan(np.abs(case["a"]), np.abs(case["b"]), h0)
-    return 1 + float(np.max(h, initial=0))
+    return 1 + float(np.max(oracles.associative_scan(np.abs(case["a"]), np.abs(case["b"]), h0), initial=0))
 
 
 SPEC = states.spec(

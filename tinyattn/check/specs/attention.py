@@ -78,8 +78,7 @@ def weights_before_dropout(op: Subject, **case: Any) -> None:
     close(np.sum(weights, axis=-1), expected.astype(float), _tolerance(case, 1), "the sum of weights of query ")
 
 
-@states("rounding", "keep drops weights at rate 0 too: the rate only sets the divisor",
-        hint="if rate: ... is not if keep is not None: ...")
+@states("rounding", "keep drops weights at rate 0 too", hint="Does the rate do more than set the divisor?")
 def keep_at_rate_0(op: Subject, **case: Any) -> None:
     keep = (np.arange(case["q"].shape[-2])[:, None] + np.arange(case["k"].shape[-2])) % 2 == 0
     case = _arguments(**_plain(case), keep=keep)
@@ -131,7 +130,7 @@ def query_order(op: Subject, **case: Any) -> None:
     close(op(**moved), op(**case)[..., order, :], _tolerance(case), "out")
 
 
-@states("rounding", "duplicating every key and its value changes nothing", hint="Twice the numerator, twice the denominator.")
+@states("rounding", "duplicating all keys and values changes nothing", hint="Numerator and denominator double.")
 def duplicated_keys(op: Subject, **case: Any) -> None:
     case = _plain(case)
     twice = case | {name: np.concatenate([case[name], case[name]], axis=-2) for name in "kv"}
@@ -170,8 +169,7 @@ def masked_is_deleted(op: Subject, **case: Any) -> None:
     close(op(**case), op(**without), _tolerance(case), "out")
 
 
-@states("exact", "a masked key and its value move no output",
-        hint="A weight that is small but not 0 lets the masked value through.", gravity="leak")
+@states("exact", "a masked key and its value move no output", hint="Is each masked weight exactly 0?", gravity="leak")
 def masked_content(op: Subject, **case: Any) -> None:
     case = _last_key_masked(case)
     k, v = case["k"].copy(), case["v"].copy()
@@ -186,7 +184,7 @@ def four_gradients(op: Subject, **case: Any) -> None:
         raise MissingError("attention takes no `bias`")
     case = _plain(case) | {"bias": None}
     gradients = op.backward(op.prepared(case, (_ones_like_out(case),)))
-    demand(isinstance(gradients, tuple | list) and len(gradients) == 4, "without a bias, not four gradients were returned")
+    demand(isinstance(gradients, tuple | list) and len(gradients) == 4, "without a bias, not four gradients returned")
     demand(gradients[3] is None, "without a bias, dbias is not None")
 
 
@@ -219,8 +217,7 @@ def single_key(op: Subject, **case: Any) -> None:
     close(op(**case), expected, rounding(case["v"].dtype, 1, largest(case["v"])), "out")
 
 
-@states("rounding", "the scale is 1 / √d unless given, and multiplies the scores",
-        hint="Compute the variance of one score by hand for d = 64.")
+@states("rounding", "the scale multiplies the scores, by default 1 / √d", hint="Compute a score's variance for d = 64.")
 def scale(op: Subject, **case: Any) -> None:
     case = _plain(case)
     half = op(**case | {"q": case["q"] * case["q"].dtype.type(0.5), "scale": 1.0})

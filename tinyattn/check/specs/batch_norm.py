@@ -37,7 +37,7 @@ def rows_in_any_order(op: Subject, **case: Any) -> None:
     close(turned.reshape(-1, d)[::-1], y.reshape(-1, d), tolerance(op.spec, case), "the result of row ")
 
 
-@states("exact", "a feature's result does not depend on any other feature", gravity="leak", hint="Over which axes is your mean?")
+@states("exact", "a feature's result does not depend on another feature", gravity="leak", hint="Which axes are averaged?")
 def features_apart(op: Subject, **case: Any) -> None:
     other = case["x"].copy()
     other[..., 1:] = 3 * other[..., 1:] + 1
@@ -99,7 +99,7 @@ SPEC = states.spec(
     "y = x_hat ⊙ γ + β, x_hat = (x - mean) ⊙ inv_std, inv_std = 1 / √(var + eps), of each feature over all rows",
     "batch_norm(x, gamma, beta, eps=1e-5, mean=None, var=None) -> y, x_hat, inv_std (y alone is enough): x (..., d), "
     "inv_std (d,)",
-    "mean and biased variance are over all axes but the last; mean and var, where passed, are constants without gradients",
+    "mean and biased variance are over all axes but the last; mean and var, if passed, are constants without gradients",
     case=case,
     outputs=("y", "x_hat", "inv_std"),
     wrt=("x", "gamma", "beta"),

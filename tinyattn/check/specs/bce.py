@@ -44,7 +44,7 @@ def weights_are_shares(op: Subject, z: np.ndarray, targets: np.ndarray, weights:
     w = np.ones(z.shape, z.dtype) if weights is None else weights
     for size in (4, 1 / 64):
         close(op(z, targets, (w * size).astype(w.dtype)), op(z, targets, w), _tolerance(z), "the loss")
-    more = [np.concatenate([a, b]) for a, b in ((z, z + 1), (targets, targets), (w, np.zeros_like(w)))]
+    more = [np.concatenate(pair) for pair in ((z, z + 1), (targets, targets), (w, np.zeros_like(w)))]
     close(op(*more), op(z, targets, w), _tolerance(z), "with positions of weight 0 added, the loss")
 
 

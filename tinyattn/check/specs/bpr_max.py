@@ -82,7 +82,9 @@ def weights_are_shares(op: Subject, positive: Any, negatives: Any, weights: Any,
 
 @states("rounding", "without regularisation a position's gradients sum to 0; positions of weight 0 have none", "gradients",
         hint="A shift of all scores changes nothing, so the gradient has no part along it.")
-def gradients_sum_to_zero(op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0) -> None:
+def gradients_sum_to_zero(
+    op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0
+) -> None:
     d = op.gradients({"positive": positive, "negatives": negatives, "weights": weights, "regularisation": 0.0}, 1.0)
     total = d["positive"] + np.sum(d["negatives"], axis=-1)
     close(total, np.zeros(positive.shape), 10 * _tolerance(positive, negatives), "the sum of a position's gradients")

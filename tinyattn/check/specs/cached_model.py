@@ -62,7 +62,7 @@ def begins_anew(op: Subject, x: np.ndarray) -> None:
     same_bits(_steps(op, input_of(op, x)), first, "the second time, y of the steps")
 
 
-@states("rounding", "two sequences in turns, with a cache each, do not disturb each other", hint="Is there one cache for all?")
+@states("rounding", "two sequences in turns, each with a cache, do not interact", hint="Is there one cache for all?")
 def taking_turns(op: Subject, x: np.ndarray) -> None:
     both = input_of(op, x), input_of(op, x * 3 + 1)
     expected, caches = [forward_of(op, tokens) for tokens in both], [None, None]
@@ -72,7 +72,7 @@ def taking_turns(op: Subject, x: np.ndarray) -> None:
             close(y, expected[i][:, t], _atol(expected[i]), f"sequence {i}, y of token {t}: entry ")
 
 
-@states("rounding", "an entry of the batch has the outputs that it has alone", hint="Which axis of the cache is the batch?")
+@states("rounding", "an entry of the batch has the outputs that it has alone", hint="Which cache axis is the batch?")
 def entries_apart(op: Subject, x: np.ndarray) -> None:
     x = input_of(op, x)
     y = _steps(op, x)

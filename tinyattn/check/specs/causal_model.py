@@ -56,7 +56,8 @@ def causal(op: Subject, x: np.ndarray) -> None:
     x = input_of(op, x)
     y = forward_of(op, x)
     for t in range(1, x.shape[1]):
-        _earlier_kept(y, forward_of(op, _changed(op, x, t)), t, f"after a change at position {t}, y of an earlier position: entry ")
+        moved = forward_of(op, _changed(op, x, t))
+        _earlier_kept(y, moved, t, f"after a change at position {t}, y of an earlier position: entry ")
         moved = forward_of(op, _changed(op, x, t, all_after=True, size=100.0))
         _earlier_kept(y, moved, t, f"after large changes from position {t} on, y of an earlier position: ")
 
@@ -65,8 +66,7 @@ def _earlier_kept(y: np.ndarray, moved: np.ndarray, t: int, what: str) -> None:
     same_bits(moved[:, :t], y[:, :t], what, largest(moved))
 
 
-@states("exact", "each output depends on its token, and on the first one",
-        hint="Can a token see itself? Is the mask's diagonal there?")
+@states("exact", "each output depends on its token, and on the first one", hint="Is the mask's diagonal True?")
 def sees_itself_and_the_past(op: Subject, x: np.ndarray) -> None:
     x = input_of(op, x)
     y = forward_of(op, x)
@@ -203,7 +203,7 @@ def array_of(y: Any) -> np.ndarray:
 def input_of(
     op: Subject, numbers: np.ndarray, forward: Callable[[Subject, np.ndarray], np.ndarray] = forward_of
 ) -> np.ndarray:
-    """Tokens for a model with a `vocabulary`, vectors for one with a width (`dim`), else the first of both that runs."""
+    """Tokens for a model with a `vocabulary`, vectors for one with a width (`dim`), else the first that runs."""
     vocabulary = getattr(op.implementation, "vocabulary", None) or op.remembered.get("vocabulary")
     width = getattr(op.implementation, "dim", None) or op.remembered.get("width")
     if vocabulary or width:

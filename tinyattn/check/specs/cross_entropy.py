@@ -39,11 +39,10 @@ def uniform(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.nd
 @states("rounding", "adding one number to a whole row of logits changes nothing", hint="softmax does not see it.")
 def shift(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     moved = logits + logits.dtype.type(4)
-    close(op(moved, targets, weights), op(logits, targets, weights), _tolerance(logits), "the loss")
+    close(op(moved, targets, weights), op(logits, targets, weights), tolerance_of(logits), "the loss")
 
 
-@states("exact", "a position of weight 0 does not move the loss", hint="Change a padding target: does the loss move?",
-        gravity="leak")
+@states("exact", "a position of weight 0 does not move the loss", hint="Change a padding target.", gravity="leak")
 def weight_zero(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     w = np.concatenate([_ones(targets, logits), np.zeros(targets.shape, logits.dtype)])
     last = np.full_like(targets, logits.shape[-1] - 1)
@@ -56,22 +55,22 @@ def weight_zero(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: n
 def ignored_positions(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     w = _ones(targets, logits) if weights is None else weights
     more = [np.concatenate(pair) for pair in ((logits, logits + 1), (targets, targets), (w, np.zeros_like(w)))]
-    close(op(*more), op(logits, targets, w), _tolerance(logits), "the loss")
+    close(op(*more), op(logits, targets, w), tolerance_of(logits), "the loss")
 
 
 @states("rounding", "multiplying all weights by one number changes nothing, loss or gradient", hint=HINT_MEAN)
 def weights_are_shares(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     w = _ones(targets, logits) if weights is None else weights
     for size in (4, 1 / 64):
-        close(op(logits, targets, (w * size).astype(w.dtype)), op(logits, targets, w), _tolerance(logits), "the loss")
-    close(op(logits, targets, _ones(targets, logits)), op(logits, targets, None), _tolerance(logits), "the loss")
+        close(op(logits, targets, (w * size).astype(w.dtype)), op(logits, targets, w), tolerance_of(logits), "the loss")
+    close(op(logits, targets, _ones(targets, logits)), op(logits, targets, None), tolerance_of(logits), "the loss")
 
 
 @states("rounding", "each row of the gradient sums to 0, and positions of weight 0 have none", "gradients",
         hint="softmax minus one-hot: both sum to 1.")
 def gradient_rows(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     d = op.gradients({"logits": logits, "targets": targets, "weights": weights}, 1.0)["logits"]
-    close(np.sum(d, axis=-1), np.zeros(targets.shape), 10 * _tolerance(logits), "the sum of the gradient's row ")
+    close(np.sum(d, axis=-1), np.zeros(targets.shape), 10 * tolerance_of(logits), "the sum of the gradient's row ")
     if weights is not None:
         demand(np.all(d[weights == 0] == 0), "a position of weight 0 has a gradient")
 
@@ -87,7 +86,7 @@ def shares(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.nda
         half = {"logits": z[part], "targets": t[part], "weights": w[part]}
         gradients.append(op.gradients(op.fit(half), float(np.sum(w[part]) / np.sum(w)))["logits"])
     whole = op.gradients({"logits": z, "targets": t, "weights": w}, 1.0)["logits"]
-    close(np.concatenate(gradients), whole, 10 * _tolerance(z), "the gradient")
+    close(np.concatenate(gradients), whole, 10 * tolerance_of(z), "the gradient")
 
 
 @states("rounding", "logits of ±2,000 give the exact loss: 0 where the target leads, 4,000 + ln(V - 1) where it trails",
@@ -129,7 +128,7 @@ def _ones(targets: np.ndarray, like: np.ndarray) -> np.ndarray:
     return np.ones(targets.shape, like.dtype)
 
 
-def _tolerance(logits: np.ndarray) -> float:
+def tolerance_of(logits: np.ndarray) -> float:
     return rounding(logits.dtype, logits.size, 10 * largest(logits))
 
 

@@ -1,4 +1,4 @@
-"""Convolution of each channel on its own."""
+"""Convolution of each channel alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": draw.array(*draw.lead, draw.tokens() + K - 1, d), "W": draw.array(K, d)}
 
 
-@states("rounding", "no channel sees another: each alone gives what all together give", gravity="leak",
+@states("rounding", "a channel alone has the outputs that it has among others", gravity="leak",
         hint="Is the product with the kernel entry by entry?")
 def channels_apart(op: Subject, **case: Any) -> None:
     y = op(**case)
@@ -31,7 +31,7 @@ def channels_apart(op: Subject, **case: Any) -> None:
         close(alone, y[..., c : c + 1], tolerance(SPEC, case), f"channel {c} of y")
 
 
-@states("exact", "a kernel of one 1 hands tokens on from its place", hint="Is the kernel flipped?")
+@states("exact", "a kernel with a single 1 shifts the tokens", hint="Is the kernel flipped?")
 def one_place(op: Subject, **case: Any) -> None:
     x, K = case["x"], len(case["W"])
     for j in range(K):

@@ -9,10 +9,10 @@ import numpy as np
 
 from .. import oracles
 from ..common import tolerance
+from ..families import Case
 from ..property import close, demand
 from .builder import CaseDrawer, SpecBuilder, Subject
 
-Case = dict[str, Any]
 states = SpecBuilder("distance_bpr")
 
 
@@ -33,8 +33,7 @@ def of_two(op: Subject, **case: Any) -> None:
     close(op(**case | {"pvn_weight": 0.0}), expected, tolerance(op.spec, case), "the loss")
 
 
-@states("rounding", "the hinge adds λ times the mean of d⁺ - d, where that is positive",
-        hint="max(d⁺ - d, 0): which of the two should be larger?")  # fmt: skip
+@states("rounding", "the hinge adds λ times the mean of max(d⁺ - d, 0)", hint="Which of the two should be larger?")
 def hinge(op: Subject, **case: Any) -> None:
     w = np.ones(case["positive"].shape) if case["weights"] is None else case["weights"].astype(float)
     over = np.maximum(case["positive"].astype(float) - case["between"], 0)

@@ -34,8 +34,7 @@ def evaluation_gradient(op: Subject, x: np.ndarray, keep: np.ndarray, rate: floa
     close(op.gradients({"x": x, "keep": None, "rate": rate}, np.cos(x))["x"], np.cos(x), 0, "dx")
 
 
-@states("rounding", "kept entries are divided by 1 - rate, dropped ones are exactly 0",
-        hint="Average over many masks: do you get x?")
+@states("rounding", "kept entries are x / (1 - rate), dropped ones 0", hint="Average over many masks: do you get x?")
 def scale_and_support(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
     _scaled(op(x, keep, rate), x, keep, rate, "y")
     _scaled(op(x, keep, 0.0), x, keep, 0.0, "at rate 0, y")              # the rate only sets the divisor
@@ -48,16 +47,14 @@ def gradient_scale_and_support(op: Subject, x: np.ndarray, keep: np.ndarray, rat
     _scaled(op.gradients({"x": x, "keep": keep, "rate": rate}, dy)["x"], dy, keep, rate, "dx")
 
 
-@states("statistical", "over many masks the mean of the output is the input",
-        hint="What fraction survives, and which factor multiplies it?")
+@states("statistical", "over many masks the mean of y is x", hint="What fraction survives, times which factor?")
 def mean_kept(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
     n = 20_000
     mask = np.random.default_rng(7).random(n) >= rate
     close(np.mean(op(np.ones(n), mask, rate)), 1.0, 5 * np.sqrt(rate / (1 - rate) / n) + 1e-12, "the mean of ones")
 
 
-@states("statistical", "keep_mask is boolean and drops the requested rate",
-        hint="What fraction is False for a rate of 0.3?")
+@states("statistical", "keep_mask is boolean and drops the rate", hint="What fraction is False for a rate of 0.3?")
 def rate_of_mask(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
     n = 20_000
     mask = np.asarray(op.other("keep_mask")(np.random.default_rng(7), (n,), rate))
@@ -68,8 +65,7 @@ def rate_of_mask(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> N
 random(states, lambda op, rng, shape, rate: op.other("keep_mask")(rng, shape, rate or 0.5))
 
 
-@states("statistical", "entries of a mask are drawn independently: neighbours are uncorrelated",
-        hint="One draw an entry, none of them shared.")
+@states("statistical", "entries of a mask are drawn independently", hint="One draw an entry, none of them shared.")
 def independent(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
     rng, rate = np.random.default_rng(11), rate or 0.5
     mask = np.asarray(op.other("keep_mask")(rng, (150, 150), rate)).astype(float)

@@ -49,8 +49,7 @@ def unread_rows(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
     demand(np.all(dE[unread] == 0), "a row that was never read has a gradient")
 
 
-@states("rounding", "the order in which ids were read does not matter", "gradients",
-        hint="a[[2, 2]] += 1 adds once in NumPy: the last write wins.")
+@states("rounding", "the order of ids does not matter", "gradients", hint="a[[2, 2]] += 1 adds once: one write wins.")
 def order(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
     dy, flat = _dy(ids, E).reshape(-1, E.shape[1]), ids.reshape(-1)
     dE = op.gradients({"ids": flat, "E": E}, dy)["E"]

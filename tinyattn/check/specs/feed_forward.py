@@ -31,13 +31,13 @@ def off_the_kink(draw: CaseDrawer, u: np.ndarray) -> np.ndarray:
 
 
 @states("rounding", "doubling x, b_1 and b_2 doubles the output: ReLU bends at 0 and nowhere else",
-        hint="Is there another activation, or a bias that does not belong?")
+        hint="Is there another activation, or an extra bias?")
 def homogeneous(op: Subject, **case: Any) -> None:
     twice = {name: 2 * case[name] for name in ("x", "b_1", "b_2")}
     close(op(**case | twice), 2 * np.asarray(op(**case)), 2 * _tolerance(case), "y")
 
 
-@states("rounding", "where every hidden unit is on, it is x W_1 W_2 + b_1 W_2 + b_2", hint="Where does b_1 go in?")
+@states("rounding", "where every hidden unit is on, it is x W_1 W_2 + b_1 W_2 + b_2", hint="Where is b_1 added?")
 def all_on(op: Subject, **case: Any) -> None:
     b_1 = np.full_like(case["b_1"], 2 * largest(case["x"] @ case["W_1"]) + 1)
     x, W_1, W_2, b_2 = (case[name].astype(float) for name in ("x", "W_1", "W_2", "b_2"))

@@ -28,27 +28,28 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": x, "W_q": W_q, "W_k": W_k, "W_v": W_v, "W_o": W_o, "heads": heads, "kv_heads": kv_heads, "mask": mask}
 
 
-def _copied(case: dict[str, Any], W: np.ndarray) -> np.ndarray:
-    """W_k or W_v with its columns once for each head."""
-    shared = W.reshape(len(W), case["kv_heads"], -1)
-    return np.repeat(shared, case["heads"] // case["kv_heads"], axis=1).reshape(len(W), -1)
+def _ungrouped(case: dict[str, Any]) -> dict[str, Any]:
+    """The case of multi-head attention with W_k and W_v repeated for each head of a group."""
+    ungrouped = widened({name: value for name, value in case.items() if name != "kv_heads"})
+    for name in ("W_k", "W_v"):
+        shared = ungrouped[name].reshape(len(case[name]), case["kv_heads"], -1)
+        ungrouped[name] = np.repeat(shared, case["heads"] // case["kv_heads"], axis=1).reshape(len(shared), -1)
+    return ungrouped
 
 
 @states("rounding", "it is multi-head attention with a group's keys and values copied for each of its heads",
         hint="Which group does head i belong to: i // (h / g), or i % g?")
 def copies(op: Subject, **case: Any) -> None:
-    whole = widened({name: value for name, value in case.items() if name != "kv_heads"})
-    whole |= {name: _copied(case, whole[name]) for name in ("W_k", "W_v")}
-    close(op(**case), oracles.multi_head_attention(**whole), tolerance(SPEC, case), "y")
+    close(op(**case), oracles.multi_head_attention(**_ungrouped(case)), tolerance(SPEC, case), "y")
 
 
-@states("rounding", "heads of one group may change places, and so may whole groups, in all four matrices",
+@states("rounding", "permuting the heads of a group, or whole groups, in all four matrices, changes nothing",
         hint="Which columns of W_k does head 1 read, and which does the last head read?")
 def places(op: Subject, **case: Any) -> None:
     D, heads, groups = case["x"].shape[-1], case["heads"], case["kv_heads"]
     y = op(**case)
-    own = np.arange(D).reshape(groups, heads // groups, -1)
-    for what, columns, shared in (("the heads of a group", own[:, ::-1], 1), ("the groups", own[::-1], -1)):
+    grid = np.arange(D).reshape(groups, heads // groups, -1)
+    for what, columns, shared in (("the heads of a group", grid[:, ::-1], 1), ("the groups", grid[::-1], -1)):
         columns = columns.reshape(-1)
         moved = {"W_q": case["W_q"][:, columns], "W_o": case["W_o"][columns]}
         moved |= {n: case[n].reshape(D, groups, -1)[:, ::shared].reshape(D, -1) for n in ("W_k", "W_v")}
@@ -56,16 +57,14 @@ def places(op: Subject, **case: Any) -> None:
 
 
 @states("rounding", "dW_k and dW_v sum over the heads that share them", "gradients",
-        hint="What is used by several heads receives a gradient from each: are they summed, or averaged?")
+        hint="Every head of a group passes a gradient on: are they summed, or averaged?")
 def shared_gradients(op: Subject, **case: Any) -> None:
     dy = np.cos(np.arange(case["x"].size)).reshape(case["x"].shape).astype(case["x"].dtype)
-    whole = widened({name: value for name, value in case.items() if name != "kv_heads"})
-    whole |= {name: _copied(case, whole[name]) for name in ("W_k", "W_v")}
-    each = adapters.multi_head_attention_backward(dy.astype(float), **whole)[2:4]
-    found = op.gradients(case, dy)
+    each = adapters.multi_head_attention_backward(dy.astype(float), **_ungrouped(case))[2:4]
+    gradients = op.gradients(case, dy)
     for name, g in zip(("W_k", "W_v"), each, strict=True):
         summed = np.sum(g.reshape(len(g), case["kv_heads"], case["heads"] // case["kv_heads"], -1), axis=2)
-        close(found[name], summed.reshape(case[name].shape), 100 * tolerance(SPEC, case), f"d{name}")
+        close(gradients[name], summed.reshape(case[name].shape), 100 * tolerance(SPEC, case), f"d{name}")
 
 
 SPEC = states.spec(

@@ -12,7 +12,7 @@ from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("linear")
 linear_in(states, "x", of=lambda case: case | {"b": None}, name="additive", says="without b it is linear in x",
-          hint="Is anything added, or bent, that should not be?")  # fmt: skip
+          hint="Is anything added besides b, or is anything not linear?")  # fmt: skip
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -22,12 +22,11 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": x, "W": draw.array(i, o), "b": draw.array(o) if draw.flag() else None}
 
 
-@states("rounding", "every token is mapped alike, whatever stands beside it", hint="Does a token see its neighbour?")
+@states("rounding", "every token is mapped alike, whatever its neighbours", hint="Does a token see its neighbour?")
 def tokens_apart(op: Subject, x: np.ndarray, W: np.ndarray, b: np.ndarray | None) -> None:
     if x.size:
-        y = op(x, W, b).reshape(-1, W.shape[1])
         alone = op(x.reshape(-1, x.shape[-1])[:1], W, b)
-        close(y[:1], alone, _tolerance(x, W), "the first token's y")
+        close(op(x, W, b).reshape(-1, W.shape[1])[:1], alone, _tolerance(x, W), "the first token's y")
 
 
 @states("rounding", "db is the sum of dy over all tokens, dW the sum of outer products x dyᵀ", "gradients",
@@ -35,11 +34,11 @@ def tokens_apart(op: Subject, x: np.ndarray, W: np.ndarray, b: np.ndarray | None
 def sums_over_tokens(op: Subject, x: np.ndarray, W: np.ndarray, b: np.ndarray | None) -> None:
     bias = np.zeros(W.shape[1], x.dtype) if b is None else b
     dy = np.cos(np.arange(x.size // x.shape[-1] * W.shape[1])).reshape(*x.shape[:-1], W.shape[1]).astype(x.dtype)
-    found = op.gradients(op.fit({"x": x, "W": W, "b": bias}), dy)
+    gradients = op.gradients(op.fit({"x": x, "W": W, "b": bias}), dy)
     flat = dy.reshape(-1, W.shape[1]).astype(float)
-    if "b" in found:
-        close(found["b"], np.sum(flat, axis=0), 10 * _tolerance(x, W), "db")
-    close(found["W"], x.reshape(-1, x.shape[-1]).astype(float).T @ flat, 10 * _tolerance(x, W), "dW")
+    if "b" in gradients:
+        close(gradients["b"], np.sum(flat, axis=0), 10 * _tolerance(x, W), "db")
+    close(gradients["W"], x.reshape(-1, x.shape[-1]).astype(float).T @ flat, 10 * _tolerance(x, W), "dW")
 
 
 def _tolerance(x: np.ndarray, W: np.ndarray) -> float:
@@ -51,5 +50,5 @@ SPEC = states.spec(
     "linear(x, W, b=None): tokens are rows, x (..., i), W (i, o), b (o,)",
     case=case,
     wrt=("x", "W", "b"),
-    but=" (but db, which may always be there)",
+    but=" (but db, which may always be returned)",
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..families import averages, causal, onto_itself
+from ..families import Case, averages, causal, onto_itself
 from ..property import close, rounding
 from ..subject import MissingError, Subject
 from .builder import CaseDrawer, SpecBuilder
@@ -15,10 +16,13 @@ states = SpecBuilder("linear_attention")
 FORMS = ("chunked", "parallel", "recurrent")
 
 
+def real_keys(mask: np.ndarray, case: dict[str, Any]) -> np.ndarray:
+    return mask if case["keys"] is None else mask & case["keys"][..., None, :]
+
+
 def seen(case: dict[str, Any]) -> np.ndarray:
     n, m = case["q"].shape[-2], case["k"].shape[-2]
-    mask = np.tri(n, m, dtype=bool) if case["causal"] else np.ones((n, m), bool)
-    return mask if case["keys"] is None else mask & case["keys"][..., None, :]
+    return real_keys(np.tri(n, m, dtype=bool) if case["causal"] else np.ones((n, m), bool), case)
 
 
 averages(states, seen)
@@ -26,7 +30,7 @@ causal(states, *"qkv", of=lambda case: onto_itself(case) | {"causal": True, "key
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    """Away from 0, where the second derivative of φ jumps."""
+    """Queries and keys away from 0, where the second derivative of φ jumps."""
     causal, n, d = draw.choose((True, False)), draw.tokens(), draw.size()
     m = n if causal else draw.size_like(n)
     q, k = (draw.array(*draw.lead, rows, d) for rows in (n, m))
@@ -37,18 +41,20 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"q": q, "k": k, "v": v, "causal": causal, "keys": keys, "form": draw.choose(FORMS)}
 
 
-@states("rounding", "its forms, parallel, recurrent and chunked, are equal",
-        hint="Which pairs of a chunk are counted, and which were counted before it?")
-def forms(op: Subject, **case: Any) -> None:
-    if "form" in op.lacks:
-        raise MissingError("linear_attention takes no `form`")
-    first = op(**case)
-    for form in FORMS:
-        close(op(**case | {"form": form}), first, _tolerance(case), f"{form}: out")
+def equal_forms(states: SpecBuilder, every: tuple[str, ...], atol: Callable[[Case], float], hint: str) -> None:
+    """The property that an op gives the same result for each value of its argument `form`."""
+
+    @states("rounding", f"its forms, {', '.join(every)}, are equal", hint=hint)
+    def forms(op: Subject, **case: Any) -> None:
+        if "form" in op.lacks:
+            raise MissingError(f"{op.spec.function} takes no `form`")
+        first = op(**case)
+        for form in every:
+            close(op(**case | {"form": form}), first, atol(case), f"{form}: {op.spec.outputs[0]}")
 
 
-def _tolerance(case: dict[str, Any]) -> float:
-    return rounding(case["q"].dtype, case["q"].size + case["k"].size, SPEC.scale(case))
+equal_forms(states, FORMS, lambda case: rounding(case["q"].dtype, case["q"].size + case["k"].size, SPEC.scale(case)),
+            hint="Which pairs of a chunk are counted, and which were counted before it?")  # fmt: skip
 
 
 SPEC = states.spec(

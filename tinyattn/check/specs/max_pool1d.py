@@ -15,28 +15,26 @@ batch_apart(states)
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    """Numbers that differ by 0.1 at least: at equal ones there is no derivative."""
+    """Numbers that differ by 0.1 at least: between equal ones the maximum has no derivative."""
     width = draw.choose(range(1, 5))
     shape = (*draw.lead, draw.tokens() + width - 1, draw.size())
     x = draw.rng.permutation(int(np.prod(shape))).reshape(shape) * 0.1 - 1
     return {"x": np.asarray(x, draw.dtype), "width": width}
 
 
-@states("exact", "a window of one token is the token itself", hint="How many tokens does a window of width 1 hold?")
+@states("exact", "with a window of one token, y is x", hint="How many tokens does a window of width 1 hold?")
 def alone(op: Subject, x: np.ndarray, width: int) -> None:
     close(op(x, 1), x, 0, "y")
 
 
-@states("exact", "each output is one of its window's numbers, and none of them is larger",
-        hint="Where does a window begin, and where does it end?")
+@states("exact", "each output is the largest number of its window", hint="Where does a window begin and end?")
 def largest_of_window(op: Subject, x: np.ndarray, width: int) -> None:
     y = op(x, width)
     windows = np.stack([x[..., j : j + y.shape[-2], :] for j in range(width)])
     demand(np.all(y >= windows) and np.all(np.any(y == windows, axis=0)), "an output is not its window's maximum")
 
 
-@states("exact", "of equal numbers the first receives the gradient, and the others nothing", "gradients",
-        hint="> or >=? And is anything shared out?")
+@states("exact", "of equal numbers the first receives the whole gradient", "gradients", hint="> or >=?")
 def ties(op: Subject, x: np.ndarray, width: int) -> None:
     n = x.shape[-2] - width + 1
     dy = np.ones((*x.shape[:-2], n, x.shape[-1]), x.dtype)

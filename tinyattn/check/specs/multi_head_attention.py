@@ -45,8 +45,7 @@ def token_order(op: Subject, **case: Any) -> None:
     close(op(**case | {"x": case["x"][..., order, :]}), op(**case)[..., order, :], _tolerance(case), "y")
 
 
-@states("rounding", "permuting the heads, in all four matrices, changes nothing",
-        hint="Which columns of W_q belong to head 0, and which rows of W_o?")
+@states("rounding", "permuting heads in all four matrices changes nothing", hint="Which rows of W_o belong to head 0?")
 def head_order(op: Subject, **case: Any) -> None:
     D, heads = case["x"].shape[-1], case["heads"]
     columns = np.arange(D).reshape(heads, -1)[::-1].reshape(-1)

@@ -45,8 +45,7 @@ def positions_kept(op: Subject, x: np.ndarray, lengths: np.ndarray) -> None:
     demand(np.all(np.isfinite(y[_real(x, lengths)])), "an output that is no padding is not finite")
 
 
-@states("exact", "padding moves no output of a real token, to the last bit",
-        hint="Which sums, means and softmaxes run over padding too?")
+@states("exact", "padding moves no output of a real token", hint="Which sums, means and softmaxes include padding?")
 def padding_is_silent(op: Subject, x: np.ndarray, lengths: np.ndarray) -> None:
     tokens, other, real = _input(op, x), _input(op, x * 5 + 3), _real(x, lengths)
     y = _forward(op, tokens, lengths)

@@ -8,15 +8,16 @@ import numpy as np
 
 from ..common import tolerance
 from ..families import averages, causal, onto_itself
-from ..property import close, demand
-from ..subject import MissingError, Subject
-from .builder import CaseDrawer, SpecBuilder
-from .linear_attention import FORMS, seen
+from ..property import close, demand, largest
+from .builder import CaseDrawer, SpecBuilder, Subject
+from .linear_attention import FORMS, equal_forms, seen
 
 states = SpecBuilder("performer_attention")
 averages(states, seen)
 causal(states, *"qkv", of=lambda case: onto_itself(case) | {"causal": True, "keys": None},
-       hint="What is subtracted from the exponents of a key: does it know of later ones?")  # fmt: skip
+       hint="Which maximum is subtracted from a key's exponents: does it include later keys?")  # fmt: skip
+equal_forms(states, FORMS, lambda case: tolerance(SPEC, case),
+            hint="By how much does a sum shrink when a larger key comes, and once or twice?")  # fmt: skip
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -28,26 +29,16 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"q": q, "k": k, "v": v, "W": W, "causal": causal, "keys": keys, "form": draw.choose(FORMS)}
 
 
-@states("rounding", "its forms, parallel, recurrent and chunked, are equal",
-        hint="By how much does a sum shrink when a larger key comes, and once or twice?")
-def forms(op: Subject, **case: Any) -> None:
-    if "form" in op.lacks:
-        raise MissingError("performer_attention takes no `form`")
-    first = op(**case)
-    for form in FORMS:
-        close(op(**case | {"form": form}), first, tolerance(SPEC, case), f"{form}: out")
-
-
-@states("exact", "what stands at a key that is not real moves nothing", gravity="leak",
-        hint="Is the largest exponent that of all keys, or of those that count?")
+@states("exact", "keys that are padding move nothing", gravity="leak",
+        hint="Is the largest exponent taken over all keys, or over the real ones?")
 def padding(op: Subject, **case: Any) -> None:
     keys = np.arange(case["k"].shape[-2]) % 3 != 2
     noise = {name: np.where(keys[:, None], case[name], case[name].dtype.type(9)) for name in "kv"}
     first, other = op(**case | {"keys": keys}), op(**case | {"keys": keys} | noise)
-    demand(np.array_equal(first, other), "another number at a key that is not real moves the output")
+    demand(np.array_equal(first, other), "a key that is padding moves the output")
 
 
-@states("rounding", "keys and queries of any length: equal values still come out as they are", "extremes",
+@states("rounding", "for keys and queries of any length, equal values come out unchanged", "extremes",
         hint="exp overflows, or all features of a key vanish: what may be subtracted?")
 def long_keys(op: Subject, **case: Any) -> None:
     large = {name: 30 * case[name] for name in "qk"} | {"v": np.ones_like(case["v"])}
@@ -57,10 +48,9 @@ def long_keys(op: Subject, **case: Any) -> None:
 
 
 def scale(case: dict[str, Any]) -> float:
-    """An exponent's error is that of sums as large as |W| |x| d and |x|² d; v is weighed by it."""
-    x = max(float(np.max(np.abs(case[name]), initial=1)) for name in "qk")
-    W, v = (float(np.max(np.abs(case[name]), initial=1)) for name in ("W", "v"))
-    return 4 * (W * x + x**2) * v
+    """An exponent's error is that of sums as large as |W| |x| d and |x|² d; it multiplies v."""
+    x = largest(case["q"], case["k"])
+    return 4 * (largest(case["W"]) * x + x**2) * largest(case["v"])
 
 
 SPEC = states.spec(

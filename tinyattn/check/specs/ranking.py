@@ -97,8 +97,7 @@ def large_k(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
         close(metric(scores, target, 1000), expected, 1e-9, f"{name}@1000 of {len(scores)} items")
 
 
-@states("exact", "an item left out (-inf) never ranks above any other", "extremes",
-        hint="Seen items are scored -inf: do they rank last?")
+@states("exact", "items left out (-inf) rank last", "extremes", hint="Seen items are scored -inf: do they rank last?")
 def left_out(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     gone = np.full(5, -np.inf, scores.dtype)
     if not _on_the_edge(scores, target, k):

@@ -7,21 +7,19 @@ from typing import Any
 import numpy as np
 
 from ..common import tolerance
-from ..families import causal
 from ..property import close
 from .builder import CaseDrawer, SpecBuilder, Subject
-from .refine_simp import by_lag, drawn, past, scale
+from .refine_simp import compares_rows, drawn, scale
 
 states = SpecBuilder("refine_add")
-causal(states, "A", of=past, read=np.tril, hint="Entry (k, t) is made of the rows k and t of A.")
-by_lag(states, "W_Q", "W_K")
+compares_rows(states, "W_Q", "W_K")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
     return drawn(draw, "W_Q", "W_K")
 
 
-@states("rounding", "where a map is 0, half of A is left", hint="It is a mean of two, and not their sum.")
+@states("rounding", "where a map is 0, B is half of A", hint="B is the mean of two, and not their sum.")
 def half(op: Subject, **case: Any) -> None:
     close(op(**case | {"W_K": np.zeros_like(case["W_K"])}), case["A"] / 2, tolerance(op.spec, case), "B")
 

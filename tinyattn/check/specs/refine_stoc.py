@@ -7,21 +7,19 @@ from typing import Any
 import numpy as np
 
 from ..common import tolerance
-from ..families import causal
 from ..property import close, demand
 from .builder import CaseDrawer, SpecBuilder, Subject
-from .refine_simp import by_lag, drawn, past, scale
+from .refine_simp import compares_rows, drawn, scale
 
 states = SpecBuilder("refine_stoc")
-causal(states, "A", of=past, read=np.tril, hint="Entry (k, t) is made of the rows k and t of A.")
-by_lag(states, "W_mu", "W_sigma")
+compares_rows(states, "W_mu", "W_sigma")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
     return drawn(draw, "W_mu", "W_sigma", square=False)
 
 
-@states("rounding", "a row is at no distance from itself, and no distance is negative", hint="Is it -|a - b|², and both alike?")
+@states("rounding", "a row has distance 0 from itself, and no score is positive", hint="Is it -|a - b|²?")
 def distances(op: Subject, **case: Any) -> None:
     B = op(**case)
     demand(np.all(B <= 0), "a distance is negative")
@@ -29,22 +27,22 @@ def distances(op: Subject, **case: Any) -> None:
     close(diagonal, np.zeros(diagonal.shape), tolerance(op.spec, case), "the distance of a row from itself, ")
 
 
-@states("rounding", "the distance is symmetric", hint="Are both rows given both maps?")
+@states("rounding", "the distance is symmetric", hint="Are both maps applied to both rows?")
 def symmetric(op: Subject, **case: Any) -> None:
     B = op(**case)
     close(B, B.swapaxes(-1, -2), tolerance(op.spec, case), "Bᵀ")
 
 
-@states("rounding", "far left of 0 σ is e^(z/2), with a gradient that is finite and not lost", "extremes",
+@states("rounding", "far left of 0 σ is e^(z/2), with a gradient that is finite and not 0", "extremes",
         hint="ELU(-40) + 1 is 0 in float32: take the root of e^z and not of its rounded value.")  # fmt: skip
 def far_left(op: Subject, **case: Any) -> None:
     A = np.array([[-40.0], [-38.0]], case["A"].dtype)
     one = np.ones((1, 1), A.dtype)
-    given = {"A": A, "W_mu": 0 * one, "W_sigma": one, "scale": 1.0, "lags": False}
+    case = {"A": A, "W_mu": 0 * one, "W_sigma": one, "scale": 1.0, "lags": False}
     root = np.exp(A.astype(float) / 2)
-    close(op(**given)[0, 1] / root[1, 0] ** 2, -((1 - np.exp(-1)) ** 2), 1e-3, "the distance, over e^z, ")
+    close(op(**case)[0, 1] / root[1, 0] ** 2, -((1 - np.exp(-1)) ** 2), 1e-3, "the distance, over e^z, ")
     if "refine_stoc_backward" not in op.lacks:
-        dA = op.gradients(given, np.eye(2, dtype=A.dtype)[::-1].copy())["A"]
+        dA = op.gradients(case, np.eye(2, dtype=A.dtype)[::-1].copy())["A"]
         expected = -2 * (root - root[::-1]) * root
         close(dA / root[1, 0] ** 2, expected / root[1, 0] ** 2, 1e-3, "dA, over e^z, ")
 

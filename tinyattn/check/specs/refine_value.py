@@ -1,4 +1,4 @@
-"""M_value, each row of the rows up to it."""
+"""M_value, causal: each row from the rows up to it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ linear_in(states, "W_V", hint="The weights must not depend on the values.")
 causal(states, "A", hint="Which rows are in the sum for row k, and which columns in its softmax?")
 
 
-@states("rounding", "its last row is that of the literal form, of a sequence that ends there",
-        hint="L is a sum of one product a row: is the last one in it?")  # fmt: skip
+@states("rounding", "its last row is that of the literal form", hint="Does the sum L include the last row's product?")
 def last_row(op: Subject, **case: Any) -> None:
     lower = {name: np.tril(x) for name, x in case.items()}
     close(op(**case)[..., -1, :], ops.refine_value_literal(**lower)[0][..., -1, :], tolerance(op.spec, case), "b_n")
 
 
-@states("exact", "nothing stands or is read above a diagonal, and nothing there has a gradient",
+@states("exact", "above all diagonals results and gradients are 0, and no number is read",
         hint="Later tokens, later rows: where do all the triangles end?")  # fmt: skip
 def triangles(op: Subject, **case: Any) -> None:
     B = op(**case)
@@ -39,7 +38,7 @@ def triangles(op: Subject, **case: Any) -> None:
 SPEC = states.spec(
     "b_k = z_k softmax(Σ_{i <= k} x_iᵀ y_i)ᵀ over the first k + 1 columns, X = W_Q A, Y = W_K A, Z = W_V A, all tril",
     "refine_value(A, W_Q, W_K, W_V) -> B first: A and B (..., n, n), the maps onto (..., n, n)",
-    "what stands above the diagonals of A and of the maps is not read; B is 0 there",
+    "numbers above the diagonals of A and of the maps are not read; B is 0 there",
     case=case,
     outputs=("B",),
     wrt=("A", "W_Q", "W_K", "W_V"),

@@ -22,26 +22,23 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"A": draw.array(*draw.lead, n, n, size=n**-0.5)} | maps
 
 
-@states("rounding", "where a map of the comparison is 0, row k of B is the mean of z_k everywhere",
-        hint="Over which axis do the weights sum to 1?")  # fmt: skip
+@states("rounding", "where W_Q is 0, row k of B is the mean of z_k", hint="Over which axis do the weights sum to 1?")
 def uniform(op: Subject, **case: Any) -> None:
     B = op(**case | {"W_Q": np.zeros_like(case["W_Q"])})
-    Z = case["W_V"].astype(float) @ case["A"]
-    mean = np.broadcast_to(np.mean(Z, axis=-1, keepdims=True), B.shape)
-    close(B, mean, tolerance(op.spec, case), "B")
+    mean = np.mean(case["W_V"].astype(float) @ case["A"], axis=-1, keepdims=True)
+    close(B, np.broadcast_to(mean, B.shape), tolerance(op.spec, case), "B")
 
 
-@states("exact", "the first row of B knows of the last row of A", hint="The sum in Xᵀ Y is over all rows.")
+@states("exact", "the first row of B depends on the last row of A", hint="The sum in Xᵀ Y is over all rows.")
 def leaks(op: Subject, **case: Any) -> None:
-    A = np.broadcast_to(np.eye(4, dtype=case["A"].dtype), (4, 4)).copy()
+    A, later = np.eye(4, dtype=case["A"].dtype), np.eye(4, dtype=case["A"].dtype)
     one = {name: A.copy() for name in ("W_Q", "W_K", "W_V")}
-    later = A.copy()
     later[3] = [2, 1, 0, 1]
     demand(np.any(op(A=later, **one)[0] != op(A=A, **one)[0]), "the last row of A does not move the first row of B")
 
 
 def scale(case: dict[str, Any]) -> float:
-    """An exponent's error weighs values."""
+    """An error of the exponents multiplies the values."""
     return of_products(case) * (1 + largest(case["W_V"]) * case["A"].shape[-1] * largest(case["A"])) * 4
 
 

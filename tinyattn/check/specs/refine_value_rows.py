@@ -7,35 +7,25 @@ from typing import Any
 import numpy as np
 
 from ..families import causal, linear_in
-from ..property import largest
 from ..spec import broadcast_masks
 from .builder import CaseDrawer, SpecBuilder
 from .refine_simp import drawn
-from .refine_simp import scale as of_products
+from .refine_value_literal import scale
 
 states = SpecBuilder("refine_value_rows")
 linear_in(states, "W_V", hint="The weights must not depend on the values.")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    found = drawn(draw, "W_Q", "W_K", "W_V")
-    n = found["A"].shape[-1]
-    found["W_V"] = draw.array(*found["W_V"].shape[:-1], n, size=n**-0.5)
-    mask = draw.mask(*draw.choose(((n, n), (1, n), found["A"].shape))) if draw.flag() else None
-    return found | {"mask": mask}
-
-
-def masked(case: dict[str, Any]) -> dict[str, Any]:
+    case = drawn(draw, "W_Q", "W_K", "W_V")
     n = case["A"].shape[-1]
-    return case | {"A": np.tril(case["A"]), "mask": np.tri(n, dtype=bool)}
+    case["W_V"] = draw.array(*case["W_V"].shape[:-1], n, size=n**-0.5)
+    mask = draw.mask(*draw.choose(((n, n), (1, n), case["A"].shape))) if draw.flag() else None
+    return case | {"mask": mask}
 
 
-causal(states, "A", of=masked, hint="Row k is a mean of rows: of which ones does the mask let it be?")
-
-
-def scale(case: dict[str, Any]) -> float:
-    """An exponent's error weighs values."""
-    return of_products(case) * (1 + largest(case["W_V"]) * case["A"].shape[-1] * largest(case["A"])) * 4
+causal(states, "A", of=lambda case: case | {"A": np.tril(case["A"]), "mask": np.tri(case["A"].shape[-1], dtype=bool)},
+       hint="Row k is a mean of rows: which ones does the mask allow?")  # fmt: skip
 
 
 SPEC = states.spec(

@@ -1,4 +1,4 @@
-"""Queries that meet a vector for every distance."""
+"""Products of queries with a vector for every distance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ linear_in(states, "a")
 
 
 def vectors(draw: CaseDrawer, d: int) -> np.ndarray:
-    """Of distances -K to K: one table for all, or one for each leading axis."""
+    """Vectors of the distances -K to K: one table for all leading axes, or one for each."""
     rows = 2 * draw.choose((0, 1, 2, 3, 8)) + 1
     return draw.array(*draw.choose(((*draw.lead, rows, d), (rows, d))))
 
@@ -27,7 +27,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"q": draw.array(*draw.lead, n, d), "a": vectors(draw, d), "m": draw.size_like(n)}
 
 
-@states("rounding", "moved on together, a query and a key score as before", hint="Is it j - i that is clipped, and not j?")
+@states("rounding", "shifting a query and a key together keeps their score", hint="Is j - i clipped, and not j?")
 def shift(op: Subject, **case: Any) -> None:
     same = np.repeat(case["q"][..., :1, :], case["q"].shape[-2], axis=-2)
     s = op(**case | {"q": same})

@@ -1,4 +1,4 @@
-"""Values that have a vector more for every distance."""
+"""Values with an added vector for every distance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"w": draw.array(*draw.lead, n, draw.size_like(n)), "a": vectors(draw, draw.size())}
 
 
-@states("rounding", "equal vectors come out times the sum of a query's weights", hint="What is beyond K shares the last vector.")
+@states("rounding", "equal vectors are multiplied by the sum of the weights", hint="Is a distance beyond K left out?")
 def equal_vectors(op: Subject, **case: Any) -> None:
     out = op(**case | {"a": np.ones_like(case["a"])})
     expected = np.broadcast_to(np.sum(case["w"].astype(float), axis=-1)[..., None], out.shape)

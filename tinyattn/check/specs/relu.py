@@ -21,15 +21,14 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": np.asarray(x, draw.dtype)}
 
 
-@states("exact", "relu(x) - relu(-x) is x, and relu is never negative", hint="One of x and -x is let through as it is.")
+@states("exact", "relu(x) - relu(-x) is x, and relu is never negative", hint="One of x and -x passes unchanged.")
 def two_halves(op: Subject, x: np.ndarray) -> None:
     y = op(x)
     demand(np.all(y >= 0), "an output is negative")
     close(y - op(-x), x, 0, "relu(x) - relu(-x)")
 
 
-@states("exact", "the gradient is dy where x > 0 and 0 elsewhere, whatever the sign of dy", "gradients",
-        hint="The sign of what decides: x, or dy?")
+@states("exact", "the gradient is dy where x > 0 and 0 elsewhere", "gradients", hint="Does the sign of dy matter?")
 def gate(op: Subject, x: np.ndarray) -> None:
     dy = np.cos(np.arange(x.size)).reshape(x.shape).astype(x.dtype)
     close(op.gradients({"x": x}, dy)["x"], np.where(x > 0, dy, 0), 0, "dx")

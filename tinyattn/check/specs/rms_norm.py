@@ -23,8 +23,8 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {name: x for name, x in layer_norm.case(draw).items() if name != "beta"}
 
 
-@states("rounding", "along x_hat the gradient is what eps leaves: r³ eps Σ g ⊙ x_hat", "gradients",
-        hint="Scaling x changes almost nothing, so dx · x_hat is almost 0. And does anything take out the mean?")
+@states("rounding", "along x_hat the gradient is r³ eps Σ g ⊙ x_hat", "gradients",
+        hint="Scaling x changes almost nothing, so dx · x_hat is almost 0. Is a mean subtracted?")
 def gradient_along_x_hat(op: Subject, **case: Any) -> None:
     _, x_hat, r = oracles.rms_norm(case["x"].astype(float), case["gamma"], case["eps"])
     dy = np.cos(np.arange(case["x"].size).reshape(case["x"].shape)).astype(case["x"].dtype)
@@ -34,7 +34,7 @@ def gradient_along_x_hat(op: Subject, **case: Any) -> None:
 
 
 def scale(case: dict[str, Any]) -> float:
-    """x is multiplied by r and γ; so is its error."""
+    """x and its rounding error are multiplied by r and γ."""
     r = 1 / np.sqrt(np.mean(case["x"].astype(float) ** 2, axis=-1) + case["eps"]) if case["x"].size else 1.0
     return 4 * largest(np.asarray(r)) * largest(case["x"]) * largest(case["gamma"])
 

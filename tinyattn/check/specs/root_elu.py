@@ -25,7 +25,7 @@ def squared(op: Subject, x: np.ndarray) -> None:
     close(op(x) ** 2, oracles.elu(x.astype(float)) + 1, 2 * tolerance(op.spec, {"x": x}), "y²")
 
 
-@states("rounding", "of x and -x the gradients are exp(-x / 2) / 2 and 1 / (2 √(1 + x)), and at 0 both are a half",
+@states("rounding", "at x the gradient is 1 / (2 √(1 + x)), at -x exp(-x / 2) / 2, and at 0 a half",
         "gradients", hint="Is it a function of the result: y / 2, or 1 / (2 y)?")  # fmt: skip
 def slopes(op: Subject, x: np.ndarray) -> None:
     x, dy = np.abs(x), np.cos(np.arange(x.size)).reshape(x.shape).astype(x.dtype)
@@ -44,8 +44,8 @@ def far_left(op: Subject, x: np.ndarray) -> None:
         close(op.gradients(op.fit({"x": far}), np.ones_like(far))["x"], expected / 2, 1e-5 * expected, "dx")
 
 
-@states("rounding", "at ±2¹⁰⁰ it is 2⁵⁰ and 0, and so finite that its gradient is a number", "extremes",
-        hint="exp of a large x is no number, even where it is not used; and 1 / y where y is 0 is none.")  # fmt: skip
+@states("rounding", "at ±2¹⁰⁰ it is 2⁵⁰ and 0, and its gradient is finite", "extremes",
+        hint="exp of a large x overflows, even where it is not used; and 1 / y is infinite at y = 0.")  # fmt: skip
 def far_out(op: Subject, x: np.ndarray) -> None:
     far = np.array([2.0**100, -(2.0**100)], x.dtype)
     close(op(far), [2.0**50, 0], 2.0**28, "y")

@@ -22,13 +22,13 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": x, "cos": np.cos(angle).astype(x.dtype), "sin": np.sin(angle).astype(x.dtype)}
 
 
-@states("rounding", "no token becomes longer or shorter", hint="c x - s y and s x + c y: which sign stands where?")
+@states("rounding", "no token changes its length", hint="c x - s y and s x + c y: which term has the minus?")
 def norm_kept(op: Subject, **case: Any) -> None:
     length, expected = (np.sum(x.astype(float) ** 2, axis=-1) for x in (op(**case), case["x"]))
     close(length, expected, 10 * case["x"].shape[-1] * tolerance(op.spec, case), "the squared length of token ")
 
 
-@states("rounding", "a turn and the turn back leave every token where it was", hint="Turn back by -sin.")
+@states("rounding", "a rotation and its inverse leave every token unchanged", hint="The inverse has -sin.")
 def there_and_back(op: Subject, **case: Any) -> None:
     close(op(**case | {"x": op(**case), "sin": -case["sin"]}), case["x"], 4 * tolerance(op.spec, case), "turned back, x")
 

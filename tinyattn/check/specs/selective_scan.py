@@ -25,18 +25,17 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": x, "delta": delta, "A": A, "B": B, "C": C, "D": draw.array(d), "h0": h0, "exact": draw.flag()}
 
 
-@states("rounding", "a token with Δ = 0 leaves the state as it is, and reads it", "extremes",
-        hint="What does a time of 0 do to the decay, and to what is written?")
+@states("rounding", "a token with Δ = 0 reads the state and leaves it unchanged", "extremes",
+        hint="How large are decay and input at Δ = 0?")
 def no_time(op: Subject, **case: Any) -> None:
     if case["h0"] is None:
         return
     y = op(**case | {"delta": np.zeros_like(case["delta"]), "D": np.zeros_like(case["D"])})
-    expected = case["C"] @ case["h0"]
-    close(y, expected, rounding(y.dtype, 10 * y.size, SPEC.scale(case)), "y")
+    close(y, case["C"] @ case["h0"], rounding(y.dtype, 10 * y.size, SPEC.scale(case)), "y")
 
 
-@states("rounding", "with Δ, B and C the same for all tokens it is a convolution", "extremes",
-        hint="How much of a token is left s tokens later?")
+@states("rounding", "with equal Δ, B and C for all tokens it is a convolution", "extremes",
+        hint="How much of a token remains s tokens later?")
 def convolution(op: Subject, **case: Any) -> None:
     same = {name: np.broadcast_to(case[name][..., :1, :], case[name].shape).copy() for name in ("delta", "B", "C")}
     y, n = op(**case | same | {"h0": None}), case["x"].shape[-2]

@@ -11,7 +11,7 @@ from ..property import close, demand, largest, rounding
 from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("wkv")
-causal(states, "k", "v", hint="Which values have come by when y_t is read?")
+causal(states, "k", "v", hint="Which values does y_t average?")
 linear_in(states, "v", of=lambda case: case | {"mean0": None, "size0": None})
 
 
@@ -23,8 +23,8 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"k": k, "v": v, "w": np.abs(draw.array(d)), "u": draw.array(d), "mean0": mean0, "size0": size0}
 
 
-@states("rounding", "keys may lie anywhere: 800 more for all of them, and for what came before, changes nothing", "extremes",
-        hint="exp(800) is beyond float64: what is the exponent taken relative to?")
+@states("rounding", "adding 800 to all keys, and to the size of the past, changes nothing", "extremes",
+        hint="exp(800) overflows float64: which maximum is subtracted from the exponent?")
 def far_keys(op: Subject, **case: Any) -> None:
     y = op(**case)
     for far in (800.0, -800.0):
@@ -42,8 +42,8 @@ def between(op: Subject, **case: Any) -> None:
     demand(np.all((y >= low - atol) & (y <= high + atol)), "y lies outside of the values")
 
 
-@states("rounding", "with a decay that leaves nothing, and u = 0, y mixes a token with the one before alone", "extremes",
-        hint="How often has the weight of the last token lost w when the next one reads it?")
+@states("rounding", "with an infinite decay and u = 0, y mixes a token with the one before it only", "extremes",
+        hint="How often has the last token's weight decayed by w when the next one reads it?")
 def one_back(op: Subject, **case: Any) -> None:
     k, v = case["k"], case["v"]
     y = op(**case | {"w": np.full_like(case["w"], 1e4), "u": np.zeros_like(case["u"]), "mean0": None, "size0": None})
@@ -55,7 +55,7 @@ def one_back(op: Subject, **case: Any) -> None:
 SPEC = states.spec(
     "y_t = Σ_s p_ts v_s, p_t = softmax over s <= t of k_s - (t - 1 - s) w, and of k_t + u for s = t, channel by channel",
     "wkv(k, v, w, u, mean0=None, size0=None) -> y first: k and v (..., n, d), w (d,) >= 0, u (d,), y (..., n, d)",
-    "mean0 and size0 (..., d) or None: the mean of what came before, and the logarithm of its weight, at the first token",
+    "mean0 and size0 (..., d) or None: the mean of the past, and the logarithm of its weight, at the first token",
     case=case,
     wrt=("k", "v", "w", "u", "mean0", "size0"),
     scale=lambda case: 10 * largest(*(x for x in case.values() if x is not None)) ** 2,
