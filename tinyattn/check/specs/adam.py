@@ -43,12 +43,10 @@ def in_place(op: Subject, **case: Any) -> None:
         moves = np.max(np.abs(expected - old)) > 1e-4 * largest(old)
         demand(np.any(new != old) or not moves, f"{name} was not written to")
     demand(stepped["vector"].dtype == case["vector"].dtype, "the vector's dtype changed")
-    every_other = {name: np.repeat(case[name], 2)[::2] for name in ("vector", "gradient")}
-    every_other["moments"] = Moments(*(np.repeat(x, 2)[::2] for x in case["moments"]))
-    op(**case | every_other)
-    close(every_other["vector"], stepped["vector"], within(case, largest(case["vector"])), "a strided vector")
-    atol = within(case, largest(case["gradient"], case["moments"][0]))
-    close(every_other["moments"][0], stepped["moments"][0], atol, "a strided m")
+    vector, gradient, m, v = (np.repeat(x, 2)[::2] for x in (case["vector"], case["gradient"], *case["moments"]))
+    op(**case | {"vector": vector, "gradient": gradient, "moments": Moments(m, v)})
+    close(vector, stepped["vector"], within(case, largest(case["vector"])), "a strided vector")
+    close(m, stepped["moments"][0], within(case, largest(case["gradient"], case["moments"][0])), "a strided m")
 
 
 @states("exact", "equal steps give equal results", "shapes", hint="Is anything remembered?", gravity="contract")

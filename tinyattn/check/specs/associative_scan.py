@@ -16,7 +16,7 @@ states = SpecBuilder("associative_scan")
 FORMS = ("sequential", "chunked", "doubling", "tree")
 causal(states, "a", "b", hint="Which tokens does h_t depend on?")
 linear_in(states, "b", of=lambda case: case | {"h0": None})
-equal_forms(states, FORMS, lambda case: _tolerance(case), hint="How do two tokens in a row change a state?")
+equal_forms(states, FORMS, hint="How do two tokens in a row change a state?", atol=lambda _, case: _tolerance(case))
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:

@@ -48,5 +48,5 @@ class SpecBuilder:
         function = function or self.name
         library = ops if function in ops.__all__ else adapters
         oracle = getattr(oracles, function) if fields.get("common", True) else None
-        defaults = {"ours": lambda: library, "oracle": oracle, "properties": self.properties}
+        defaults: dict[str, Any] = {"ours": lambda: library, "oracle": oracle, "properties": self.properties}
         return Spec(self.name, says, function, outputs=outputs, clauses=clauses, **defaults | fields)

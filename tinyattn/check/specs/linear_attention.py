@@ -9,6 +9,7 @@ import numpy as np
 
 from ..families import Case, averages, causal, onto_itself
 from ..property import close, rounding
+from ..spec import Spec
 from ..subject import MissingError, Subject
 from .builder import CaseDrawer, SpecBuilder
 
@@ -41,7 +42,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"q": q, "k": k, "v": v, "causal": causal, "keys": keys, "form": draw.choose(FORMS)}
 
 
-def equal_forms(states: SpecBuilder, every: tuple[str, ...], atol: Callable[[Case], float], hint: str) -> None:
+def equal_forms(states: SpecBuilder, every: tuple[str, ...], hint: str, atol: Callable[[Spec, Case], float]) -> None:
     """The property that an op gives the same result for each value of its argument `form`."""
 
     @states("rounding", f"its forms, {', '.join(every)}, are equal", hint=hint)
@@ -50,11 +51,11 @@ def equal_forms(states: SpecBuilder, every: tuple[str, ...], atol: Callable[[Cas
             raise MissingError(f"{op.spec.function} takes no `form`")
         first = op(**case)
         for form in every:
-            close(op(**case | {"form": form}), first, atol(case), f"{form}: {op.spec.outputs[0]}")
+            close(op(**case | {"form": form}), first, atol(op.spec, case), f"{form}: {op.spec.outputs[0]}")
 
 
-equal_forms(states, FORMS, lambda case: rounding(case["q"].dtype, case["q"].size + case["k"].size, SPEC.scale(case)),
-            hint="Which pairs of a chunk are counted, and which were counted before it?")  # fmt: skip
+equal_forms(states, FORMS, hint="Which pairs of a chunk are counted, and which were counted before it?",
+            atol=lambda spec, case: rounding(case["q"].dtype, case["q"].size + case["k"].size, spec.scale(case)))  # fmt: skip
 
 
 SPEC = states.spec(

@@ -16,8 +16,7 @@ states = SpecBuilder("performer_attention")
 averages(states, seen)
 causal(states, *"qkv", of=lambda case: onto_itself(case) | {"causal": True, "keys": None},
        hint="Which maximum is subtracted from a key's exponents: does it include later keys?")  # fmt: skip
-equal_forms(states, FORMS, lambda case: tolerance(SPEC, case),
-            hint="By how much does a sum shrink when a larger key comes, and once or twice?")  # fmt: skip
+equal_forms(states, FORMS, hint="By how much does a sum shrink when a larger key comes, and how often?", atol=tolerance)
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
