@@ -125,7 +125,7 @@ def has_defaults(op: Subject, case: dict[str, Any], named: dict[str, float]) -> 
     close(implied["vector"], after_step(op, case | named)["vector"], within(case, 1e-3), "vector")
 
 
-@states("rounding", "a gradient of 1e-9 still moves the vector by what eps leaves of lr", "extremes",
+@states("rounding", "a gradient g of 1e-9 still moves the vector by lr g / (g + eps)", "extremes",
         hint="eps is added to √v̂, after the correction: multiply all gradients by 1e-9 and look at the step.")
 def tiny_gradient(op: Subject, **case: Any) -> None:
     if case["vector"].dtype != np.float64:

@@ -43,7 +43,7 @@ def nothing(op: Subject, **case: Any) -> None:
 SPEC = states.spec(
     "out_i = Σ_j a_ij v_j, a_ij = w · σ(q_i + k_j), no softmax; causal: over j <= i",
     "additive_attention(q, k, v, w, causal=True) -> out, weights: q (..., n, d), k (..., m, d), v (..., m, e), "
-    "w (d,), out (..., n, e), weights (..., n, m), 0 for what may not be looked at",
+    "w (d,), out (..., n, e), weights (..., n, m), 0 where not allowed",
     case=case,
     outputs=("out", "weights"),
     wrt=("q", "k", "v", "w"),

@@ -26,7 +26,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"a": np.asarray(a / 2, a.dtype), "b": b, "h0": h0, "form": draw.choose(FORMS)}
 
 
-@states("rounding", "a scan continues from its last state", "extremes", hint="Which decays multiply h0?")
+@states("rounding", "a scan can continue from its last state", "extremes", hint="Which decays multiply h0?")
 def goes_on(op: Subject, **case: Any) -> None:
     half = case["a"].shape[-2] // 2
     if not half:

@@ -160,7 +160,7 @@ def rotation(op: Subject, **case: Any) -> None:
 linear_in(states, "v", of=lambda case: _plain(case), name="linear_in_values", hint="The weights must not depend on v.")
 
 
-@states("rounding", "masking a key is deleting it", hint="Delete the masked keys and compare.")
+@states("rounding", "masking a key equals deleting it", hint="Delete the masked keys and compare.")
 def masked_is_deleted(op: Subject, **case: Any) -> None:
     m = case["k"].shape[-2]
     kept = np.arange(m) % 2 == 0

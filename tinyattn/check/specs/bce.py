@@ -26,7 +26,7 @@ def special_cases() -> list[dict[str, Any]]:
     return [plain, weighted, *others]
 
 
-@states("rounding", "swapping the labels is turning the logit's sign", hint="σ(-z) = 1 - σ(z).")
+@states("rounding", "swapping the labels equals negating the logits", hint="σ(-z) = 1 - σ(z).")
 def symmetry(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     close(op(-z, 1 - targets, weights), op(z, targets, weights), _tolerance(z), "the loss")
 

@@ -66,7 +66,7 @@ def branch_forgets_scale(op: Subject, **case: Any) -> None:
         close(large, small, 10 * _tolerance(case), "what the branch adds")
 
 
-@states("rounding", "the second branch reads the first one's sum", hint="Two sublayers in a row, not side by side.")
+@states("rounding", "the second branch reads the sum after the first", hint="Two sublayers in a row, not side by side.")
 def in_sequence(op: Subject, **case: Any) -> None:
     first = op(**without(case, "W_2", "b_2"))
     close(op(**without(case, "W_o") | {"x": first}), op(**case), 10 * _tolerance(case), "y")

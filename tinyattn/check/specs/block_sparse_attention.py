@@ -30,7 +30,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 def _blocks(draw: CaseDrawer, queries: np.ndarray, m: int) -> ops.Blocks:
-    """Most of these queries, `a` a block, with `b` keys a block; -1 fills empty places, also among the keys."""
+    """Most of these queries in blocks of `a`, with `b` keys a block; -1 marks an empty place."""
     rng, a, b = draw.rng, draw.choose((1, 2, 3)), draw.choose((1, 2, m, m + 2))
     queries = queries[: max(len(queries) - draw.choose((0, 0, 1)), 0)]
     z = -(-len(queries) // a)

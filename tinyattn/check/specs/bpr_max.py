@@ -59,7 +59,7 @@ def twice(op: Subject, positive: Any, negatives: Any, weights: Any, regularisati
 
 
 @states("rounding", "regularisation adds λ times the mean of the squared scores under their softmax",
-        hint="The squares are weighted with s, as the wins are.")
+        hint="The squares are weighted with s, as the terms σ(r⁺ - r) are.")
 def regularised(op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0) -> None:
     s = oracles.softmax(negatives)
     w = np.ones(positive.shape) if weights is None else weights.astype(float)

@@ -54,7 +54,7 @@ def mean_kept(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None
     close(np.mean(op(np.ones(n), mask, rate)), 1.0, 5 * np.sqrt(rate / (1 - rate) / n) + 1e-12, "the mean of ones")
 
 
-@states("statistical", "keep_mask is boolean and drops the rate", hint="What fraction is False for a rate of 0.3?")
+@states("statistical", "keep_mask is boolean and drops a fraction of `rate`", hint="What fraction is False?")
 def rate_of_mask(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
     n = 20_000
     mask = np.asarray(op.other("keep_mask")(np.random.default_rng(7), (n,), rate))

@@ -40,7 +40,7 @@ averages(states, seen)
 causal(states, "k", "v", of=lambda case: onto_itself(case) | {"mask": ops.Mask(causal=True)})
 
 
-@states("rounding", "every tiling gives the same, results and gradients",
+@states("rounding", "every tiling gives the same results and gradients",
         hint="A tile that raises the maximum from m to m': the sums so far shrink by e^(m - m').")
 def tilings(op: Subject, **case: Any) -> None:
     whole, dy = case | {"tile": (1000, 1000)}, upstream(SPEC, case)
@@ -52,7 +52,7 @@ def tilings(op: Subject, **case: Any) -> None:
                 close(g, op.gradients(whole, *dy)[name], 10 * atol, f"with tiles of {tile}, d{name}")
 
 
-@states("rounding", "scores may lie anywhere, and grow or fall from key to key", "extremes",
+@states("rounding", "scores of any size are safe, growing or falling from key to key", "extremes",
         hint="Which maximum was subtracted from the scores of the tiles before?")
 def far_scores(op: Subject, **case: Any) -> None:
     m = case["k"].shape[-2]

@@ -50,7 +50,7 @@ def surer_together(op: Subject, **case: Any) -> None:
     close(cov, np.broadcast_to(np.where(k > 0, 1 / np.maximum(k, 1), 0), cov.shape), tolerance(op.spec, case), "the variance ")
 
 
-@states("rounding", "a lead of 10,000 returns one key's distribution unchanged", "extremes", hint="1² is 1.")
+@states("rounding", "a logit 10,000 above the others selects one key's distribution", "extremes", hint="1² is 1.")
 def one_key(op: Subject, **case: Any) -> None:
     far = np.zeros_like(case["s"])
     far[..., -1] = 1e4

@@ -59,7 +59,7 @@ def gain_and_shift(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarr
     close(op(x, gamma, beta, eps), expected, _tolerance(x, eps) * largest(gamma, beta), "y")
 
 
-@states("rounding", "dx sums to 0, and along x_hat to the remainder due to eps: rstd³ eps Σ g x_hat", "gradients",
+@states("rounding", "dx sums to 0, and along x_hat to rstd³ eps Σ g x_hat", "gradients",
         hint="Shifting x changes nothing, so dx must sum to 0; scaling x changes almost nothing, so dx·x_hat is almost 0.")
 def gradient_directions(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
     x_hat, rstd = _exact(x, eps)

@@ -12,7 +12,7 @@ from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("linear")
 linear_in(states, "x", of=lambda case: case | {"b": None}, name="additive", says="without b it is linear in x",
-          hint="Is anything added besides b, or is anything not linear?")  # fmt: skip
+          hint="Is anything added besides b, or not linear?")  # fmt: skip
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def as_if_alone(op: Subject, x: np.ndarray, lengths: np.ndarray) -> None:
         close(alone[0], y[b, :length], rounding(y.dtype, y.size, scale), f"sequence {b} alone: y")
 
 
-@states("exact", "the last real token moves its output, and every output if the token before it moves every output",
+@states("exact", "the last real token moves its output, and all outputs if the token before it moves all",
         hint="Is the last real token taken for padding?")
 def real_tokens_count(op: Subject, x: np.ndarray, lengths: np.ndarray) -> None:
     tokens, other = _input(op, x), _input(op, x + 1)

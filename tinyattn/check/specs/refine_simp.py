@@ -17,7 +17,7 @@ linear_in(states, "W_K")
 
 
 def drawn(draw: CaseDrawer, *maps: str, square: bool = True) -> dict[str, Any]:
-    """Scores A, and maps of their columns or lags that are shared by the leading axes or not."""
+    """Scores A, and maps of their columns or lags, shared by all leading axes or one for each."""
     lags, n = draw.flag(), draw.size()
     m = n if lags or square else draw.size_like(n)
     r, lead = draw.size_like(n), draw.choose((draw.lead, draw.lead[-1:], ()))

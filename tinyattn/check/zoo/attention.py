@@ -31,7 +31,7 @@ BUGS = [
     *(Bug(name, _KNOWN[there].says, _KNOWN[there].hint, also=_ALSO.get(name, ()))
       for name, there in _IN_SOFTMAX.items() if there in _KNOWN),
     Bug("off_by_one_mask", "the mask is shifted: a token cannot see itself", "Move v_i and watch out_i."),
-    Bug("off_by_one_peek", "a token sees its successor, by the mask", "Change the last token; which outputs moved?"),
+    Bug("off_by_one_peek", "the mask lets a token see its successor", "Change the last token; which outputs moved?"),
     Bug("mask_transposed", "the mask is transposed", "mask[i, j] = may query i look at key j."),
     Bug("mask_first_row", "the mask's first row is used for all queries", "One row of permissions for all queries?"),
     Bug("bias_before_scale", "the bias is scaled with the scores", "The bias is added after scaling."),

@@ -13,7 +13,7 @@ BUGS = [
     Bug("global_max", "one maximum for all rows: others underflow", "One row is 900 lower than another: compute exp."),
     Bug("mask_inverted", "the mask is read the wrong way round", "Which truth value means 'may look'?"),
     Bug("mask_after", "the mask is applied after normalising", "Sum a row of weights after your mask."),
-    Bug("fill_-1e9", "masked logits are -1e9, not -inf", "Compute softmax of equal numbers, however negative."),
+    Bug("fill_-1e9", "masked logits are finite, not -inf", "Compute softmax of equal numbers, however negative."),
     Bug("fill_-1e4", "masked logits are set to -10,000, not to -inf", "How big must a real logit be to compete with -1e4?"),
     Bug("fill_-100", "masked logits are set to -100, not to -inf", "How big must a real logit be to compete with -100?"),
     Bug("fill_-30", "masked logits are set to -30, not to -inf", "How big must a real logit be to compete with -30?"),
