@@ -1,7 +1,5 @@
 """The specs, one file each; every file here with a `SPEC` is loaded."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 

@@ -1,7 +1,5 @@
 """One step of Adam, in place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """A step of AdamW."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Additive attention without a softmax."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Additive scores, of queries and keys."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The associative scan: a first-order linear recurrence, bracketed in any way."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

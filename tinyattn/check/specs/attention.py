@@ -1,7 +1,5 @@
 """Scaled dot-product attention, with mask, bias and dropout."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Batch normalisation."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

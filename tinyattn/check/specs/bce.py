@@ -1,7 +1,5 @@
 """Binary cross-entropy on logits."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

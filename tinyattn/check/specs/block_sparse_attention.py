@@ -1,7 +1,5 @@
 """Attention that computes only blocks of pairs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

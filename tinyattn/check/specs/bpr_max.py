@@ -1,7 +1,5 @@
 """BPR-max: the target against the negatives with the highest scores."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Biases of attention by bucket of distance."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 A spec file also imports the types of its functions' arguments from here: the drawer of cases, the subject under test.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

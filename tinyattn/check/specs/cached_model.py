@@ -1,7 +1,5 @@
 """A model of sequences with a cache: token by token it gives what it gives for the whole sequence."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

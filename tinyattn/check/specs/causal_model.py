@@ -1,7 +1,5 @@
 """A model of sequences whose outputs depend on the past alone."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable

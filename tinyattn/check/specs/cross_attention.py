@@ -1,7 +1,5 @@
 """Multi-head attention from tokens x to the tokens of a memory."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Cross-entropy on logits."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Convolution of each channel alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """BPR on distances, with a hinge between the target and the negative."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Dropout with a fixed mask, and the drawing of masks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The embedding."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

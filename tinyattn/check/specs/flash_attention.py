@@ -1,7 +1,5 @@
 """Attention in tiles, with an online softmax and weights recomputed in the backward."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Attention without bias and dropout, computed in tiles."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

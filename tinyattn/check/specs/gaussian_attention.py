@@ -1,7 +1,5 @@
 """Attention over distributions: means with the weights, covariances with their squares."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

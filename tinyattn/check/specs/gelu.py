@@ -1,7 +1,5 @@
 """The GELU, exact and in its tanh form."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Grouped-query attention: several heads of queries share one head of keys and values (Ainslie et al. 2023)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The gated recurrent unit, in the form that PyTorch computes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

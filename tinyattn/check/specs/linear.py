@@ -1,7 +1,5 @@
 """The linear map of every token."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Linear attention, with φ(x) = ELU(x) + 1."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Long short-term memory, with and without forget gate."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Maxima over windows of time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

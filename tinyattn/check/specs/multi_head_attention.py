@@ -1,7 +1,5 @@
 """Multi-head self-attention, with four projections."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

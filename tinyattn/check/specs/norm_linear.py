@@ -1,7 +1,5 @@
 """LayerNorm followed by a linear map, as one op."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

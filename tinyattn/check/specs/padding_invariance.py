@@ -1,7 +1,5 @@
 """A model of sequences of several lengths, padded on the right: the padding moves no output."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

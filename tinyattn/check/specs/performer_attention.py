@@ -1,7 +1,5 @@
 """Performer: softmax attention by random features."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

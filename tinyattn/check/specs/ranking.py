@@ -1,7 +1,5 @@
 """Ranking metrics of one user with one relevant item."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """M_add: the mean of scores and of their refinement."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """M_simp: rows of scores compared with each other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """M_stoc: rows of scores as distributions, and their distance."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

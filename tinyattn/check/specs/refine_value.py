@@ -1,7 +1,5 @@
 """M_value, causal: each row from the rows up to it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

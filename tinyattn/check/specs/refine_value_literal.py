@@ -1,7 +1,5 @@
 """M_value as printed, which reads all rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

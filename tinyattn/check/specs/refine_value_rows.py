@@ -1,7 +1,5 @@
 """M_value by rows: attention among rows of scores."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Products of queries with a vector for every distance."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

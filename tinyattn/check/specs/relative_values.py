@@ -1,7 +1,5 @@
 """Values with an added vector for every distance."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The ReLU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

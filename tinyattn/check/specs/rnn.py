@@ -1,7 +1,5 @@
 """The simple recurrent network."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

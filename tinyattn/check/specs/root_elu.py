@@ -1,7 +1,5 @@
 """The root of ELU + 1."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rotary positions: pairs of features, turned."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Mamba's selective scan."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

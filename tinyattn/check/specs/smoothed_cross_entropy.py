@@ -1,7 +1,5 @@
 """Cross-entropy with label smoothing."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Softmax, with a mask."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

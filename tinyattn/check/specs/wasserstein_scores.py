@@ -1,7 +1,5 @@
 """Scores of distributions: negative 2-Wasserstein distances."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

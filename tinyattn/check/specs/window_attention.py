@@ -1,7 +1,5 @@
 """Attention through a window."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

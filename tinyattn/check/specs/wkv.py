@@ -1,7 +1,5 @@
 """RWKV's mean of values under weights that decay."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

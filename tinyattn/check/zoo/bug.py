@@ -1,7 +1,5 @@
 """A bug: a name, a sentence that describes it, and a tutor's question."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 
