@@ -175,7 +175,6 @@ def by_loops(loops: Callable[..., Any], case: dict[str, Any]) -> tuple[np.ndarra
     return loops(vector, gradient, m, v, case["step"], **options)
 
 
-
 def _copy(case: dict[str, Any]) -> dict[str, Any]:
     return copied(case) | {"moments": Moments(*(x.copy() for x in case["moments"]))}
 
@@ -185,7 +184,6 @@ def after_step(op: Subject, case: dict[str, Any]) -> dict[str, Any]:
     stepped = _copy(case)
     op(**stepped)
     return stepped
-
 
 
 def _fresh(case: dict[str, Any], gradient: np.ndarray) -> dict[str, Any]:

@@ -182,7 +182,7 @@ def four_gradients(op: Subject, **case: Any) -> None:
         raise MissingError("attention takes no `bias`")
     case = _plain(case) | {"bias": None}
     gradients = op.backward(op.prepared(case, (_ones_like_out(case),)))
-    demand(isinstance(gradients, tuple | list) and len(gradients) == 4, "without a bias, not four gradients returned")
+    demand(isinstance(gradients, tuple | list) and len(gradients) == 4, "expected four gradients without a bias")
     demand(gradients[3] is None, "without a bias, dbias is not None")
 
 
@@ -301,7 +301,6 @@ def _ones_like_out(case: dict[str, Any]) -> np.ndarray:
 
 def _order(size: int) -> np.ndarray:
     return np.random.default_rng(size).permutation(size)
-
 
 
 SPEC = states.spec(

@@ -7,7 +7,7 @@ import numpy as np
 from ..families import causal
 from ..property import demand, same_bits
 from .builder import CaseDrawer, SpecBuilder, Subject
-from .rnn import hands_on
+from .rnn import passes_state_on
 
 states = SpecBuilder("gru")
 causal(states, "x", hint="Which state goes into which step?")
@@ -30,7 +30,7 @@ def copied(op: Subject, **case: Any) -> None:
     same_bits(h, np.broadcast_to(h0[..., None, :], h.shape).copy(), "the state")
 
 
-hands_on(states)
+passes_state_on(states)
 
 
 @states("rounding", "a state that begins within -1 and 1 stays there", hint="It is a mean of a state and a tanh.")

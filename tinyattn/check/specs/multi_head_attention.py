@@ -101,7 +101,6 @@ def large_scores(op: Subject, **case: Any) -> None:
     demand(np.all(np.isfinite(op(**sharp))), "an output is not finite")
 
 
-
 def scale(case: dict[str, Any]) -> float:
     D = case["x"].shape[-1]
     x, W = largest(case["x"]), largest(*(case[name] for name in ARRAYS[1:]))

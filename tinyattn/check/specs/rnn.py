@@ -27,7 +27,7 @@ def no_memory(op: Subject, **case: Any) -> None:
     close(op(**case), expected, rounding(case["x"].dtype, case["x"].size, SPEC.scale(case)), "the state")
 
 
-def hands_on(states: SpecBuilder) -> None:
+def passes_state_on(states: SpecBuilder) -> None:
     @states("rounding", "a sequence can be cut in two, if the state is passed on", hint="Is h0 the state before the first token?")
     def handed_on(op: Subject, **case: Any) -> None:
         h, n = op(**case), case["x"].shape[-2]
@@ -37,7 +37,7 @@ def hands_on(states: SpecBuilder) -> None:
             close(rest, h[..., t:, :], atol, f"from token {t} on, the state")
 
 
-hands_on(states)
+passes_state_on(states)
 
 
 @states("rounding", "a state lies within -1 and 1", hint="Which function squashes it?")
