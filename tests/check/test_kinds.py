@@ -119,7 +119,7 @@ def test_a_mask_in_place_of_lengths_and_a_model_without_steps():
     masked = SimpleNamespace(dim=8, forward=lambda x, mask: block.forward(x, mask.sum(axis=1)))
     assert check_implementation(masked, "padding_invariance", examples=5)
     report = check_implementation(SimpleNamespace(dim=8, forward=lambda x: x), "cached_model", examples=3)
-    assert "there is no `step` in it" in report.problem
+    assert "it has no `step`" in report.problem
 
 
 def test_a_causal_model_of_padded_sequences():

@@ -1,6 +1,6 @@
 """Properties that many kinds share: a spec asks for them in a line each.
 
-    states = stating("rms_norm", PROPERTIES)
+    states = SpecBuilder("rms_norm")
     normaliser(states)
 
 A family takes the decorator that `stating` made, and what differs from kind to kind: the arguments' names, `of`, which

@@ -1,6 +1,4 @@
-"""The specs, one file each; a new file with `SPEC` is found by being there."""
-
-from __future__ import annotations
+"""The specs, one file each; every file here with a `SPEC` is loaded."""
 
 import importlib
 import pkgutil
@@ -10,20 +8,19 @@ from ..property import STAGES, Property
 from ..spec import Spec
 
 
-def _found() -> dict[str, Spec]:
+def _load() -> dict[str, Spec]:
     modules = (importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__))
     specs = [module.SPEC for module in modules if hasattr(module, "SPEC")]
     return {spec.name: spec for spec in specs}
 
 
-SPECS = _found()
+SPECS = _load()
 
 
 def properties_of(spec: Spec) -> list[Property]:
-    """All properties of a spec, in the order in which they are tried: by stage."""
+    """All properties of a spec by stage, the order in which they are tried."""
     every = (common_properties(spec) if spec.common else []) + spec.properties
-    order = list(STAGES)
-    return sorted(every, key=lambda p: order.index(p.stage))
+    return sorted(every, key=lambda p: list(STAGES).index(p.stage))
 
 
 def get_spec(name: str) -> Spec:

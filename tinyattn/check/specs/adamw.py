@@ -1,97 +1,62 @@
 """A step of AdamW."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from .. import adapters, oracles
-from ..cases import CaseDrawer
-from ..property import Property, close, demand, largest, rounding, same_bits, stating
-from ..spec import Spec
-from ..subject import Subject
-from . import adam
-from .adam import Moments
+from .. import oracles
+from ..property import close, demand, largest, same_bits
+from .adam import Moments, after_step, agrees_with_loops, has_defaults, observe, within
+from .adam import case as adam_case
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("adamw", PROPERTIES)
+states = SpecBuilder("adamw")
 HINT = "λ p is added to the step, beside m̂ / (√v̂ + eps), and not to the gradient."
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    found = adam.case(draw)
-    each = np.abs(draw.array(len(found["vector"])))
-    return found | {"weight_decay": draw.choose((0.01, 0.5, 0.0, each))}
+    drawn = adam_case(draw)
+    each = np.abs(draw.array(len(drawn["vector"])))
+    return drawn | {"weight_decay": draw.choose((0.01, 0.5, 0.0, each))}
 
 
-@states("exact", "vector and moments are written in place, in their dtype; the gradient is left as it was", "shapes",
+@states("exact", "vector and moments are written in place, in their dtype; the gradient keeps its bits", "shapes",
         hint="vector -= ... changes the caller's array; vector = vector - ... does not.", gravity="contract")
 def in_place(op: Subject, **case: Any) -> None:
-    given = _copy(case)
-    op(**given)
-    same_bits(given["gradient"], case["gradient"], "the gradient that was given")
-    same_bits(given["weight_decay"], case["weight_decay"], "the decay that was given")
-    demand(given["vector"].dtype == case["vector"].dtype, "the vector's dtype changed")
+    stepped = after_step(op, case)
+    same_bits(stepped["gradient"], case["gradient"], "the gradient passed in")
+    same_bits(stepped["weight_decay"], case["weight_decay"], "the decay passed in")
+    demand(stepped["vector"].dtype == case["vector"].dtype, "the vector's dtype changed")
 
 
 @states("rounding", "a step does what plain loops do: p -= lr (λ p + m̂ / (√v̂ + eps))", "oracle", hint=HINT)
 def oracle(op: Subject, **case: Any) -> None:
-    given, dtype = _copy(case), case["vector"].dtype
-    op(**given)
-    vector, gradient, m, v = (x.astype(float) for x in (case["vector"], case["gradient"], *case["moments"]))
-    options = {n: case[n] for n in ("lr", "beta1", "beta2", "eps", "weight_decay") if n in case}
-    vector, m, v = oracles.adamw(vector, gradient, m, v, case["step"], **options)
-    ratio = largest(np.abs(m) / np.sqrt(v + 1e-30)) if len(m) else 1.0
-    close(given["moments"][0], m, rounding(dtype, 1, 4 * largest(m, case["gradient"])), "m")
-    close(given["moments"][1], v, rounding(dtype, 1, 4 * largest(v, case["gradient"]) ** 2), "v")
-    atol = rounding(dtype, 1, 4 * largest(case["vector"]) + 100 * case["lr"] * min(ratio, 1e3))
-    close(given["vector"], vector, atol, "vector")
+    agrees_with_loops(op, oracles.adamw, case, size=4)
 
 
-@states("rounding", "without a gradient, ever, a step leaves 1 - lr λ of every entry, and moments stay 0", hint=HINT)
+@states("rounding", "if all gradients are 0, a step leaves 1 - lr λ of every entry, and moments stay 0", hint=HINT)
 def decay_alone(op: Subject, **case: Any) -> None:
     zeros = Moments(np.zeros_like(case["vector"]), np.zeros_like(case["vector"]))
-    given = _copy(case) | {"gradient": np.zeros_like(case["vector"]), "moments": zeros}
-    op(**given)
+    stepped = after_step(op, case | {"gradient": np.zeros_like(case["vector"]), "moments": zeros})
     left = (1 - case["lr"] * np.asarray(case["weight_decay"], float)) * case["vector"].astype(float)
-    close(given["vector"], left, rounding(case["vector"].dtype, 1, 4 * largest(case["vector"])), "the vector")
-    same_bits(np.stack(zeros), np.zeros((2, len(left)), case["vector"].dtype), "the moments")
+    close(stepped["vector"], left, within(case, 4 * largest(case["vector"])), "the vector")
+    same_bits(np.stack(stepped["moments"]), np.zeros((2, len(left)), case["vector"].dtype), "the moments")
 
 
 @states("rounding", "the defaults are Adam's, and a decay of 0.01", hint="torch has the same decay, and β₂ = 0.999.")
 def defaults(op: Subject, **case: Any) -> None:
-    named = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.98, "eps": 1e-8, "weight_decay": 0.01}
-    implied, said = _copy(case), _copy(case)
-    op(**{n: x for n, x in implied.items() if n not in named} | {"step": 2})
-    op(**said | named | {"step": 2})
-    close(implied["vector"], said["vector"], rounding(case["vector"].dtype, 1, 1e-3), "vector")
+    has_defaults(op, case, {"lr": 1e-3, "beta1": 0.9, "beta2": 0.98, "eps": 1e-8, "weight_decay": 0.01})
 
 
-def _copy(case: dict[str, Any]) -> dict[str, Any]:
-    return case | {
-        "vector": case["vector"].copy(),
-        "gradient": case["gradient"].copy(),
-        "moments": Moments(*(x.copy() for x in case["moments"])),
-        "weight_decay": np.array(case["weight_decay"]) if np.ndim(case["weight_decay"]) else case["weight_decay"],
-    }
-
-
-SPEC = Spec(
-    name="adamw",
-    says="vector -= lr · (λ · vector + m̂ / (√v̂ + eps)), with m̂ and v̂ as Adam has them",
-    function="adamw",
+SPEC = states.spec(
+    "vector -= lr · (λ · vector + m̂ / (√v̂ + eps)), with Adam's m̂ and v̂",
+    "adamw(vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8, weight_decay=0.01): one step, "
+    "counted from 1, written into vector (P,) and moments = (m, v), which can also be reached as moments.m and moments.v",
+    "weight_decay is a number, or (P,): one for each entry",
+    "the gradient keeps every bit, and nothing is remembered but in the moments",
+    "float32 or float64, all arrays of a call alike",
     case=case,
-    ours=lambda: adapters,
-    properties=PROPERTIES,
     outputs=("nothing",),
-    clauses=(
-        "adamw(vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8, weight_decay=0.01): one step, "
-        "counted from 1, written into vector (P,) and moments = (m, v), which can also be reached as moments.m and moments.v",
-        "weight_decay is a number, or (P,): one for each entry",
-        "the gradient keeps every bit, and nothing is remembered but in the moments",
-        "float32 or float64, all arrays of a call alike",
-    ),
     common=False,
-    observe=adam.observe,
+    observe=observe,
 )

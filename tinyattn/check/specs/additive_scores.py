@@ -1,22 +1,15 @@
 """Additive scores, of queries and keys."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in
-from ..property import Property, close, demand, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, demand
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("additive_scores", PROPERTIES)
+states = SpecBuilder("additive_scores")
 linear_in(states, "w")
 
 
@@ -26,21 +19,19 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"q": draw.array(*draw.lead, n, d), "k": draw.array(*draw.lead, m, d), "w": draw.array(d)}
 
 
-@states("rounding", "queries and keys are exchangeable: with them exchanged, s is transposed", hint="Is it q + k, or q - k?")
+@states("rounding", "exchanging queries and keys transposes s", hint="Is it q + k, or q - k?")
 def exchanged(op: Subject, **case: Any) -> None:
-    s = op(**case)
-    other = op(**case | {"q": case["k"], "k": case["q"]})
-    close(other.swapaxes(-1, -2), s, tolerance(SPEC, case), "s of keys and queries")
+    swapped = op(**case | {"q": case["k"], "k": case["q"]})
+    close(swapped.swapaxes(-1, -2), op(**case), tolerance(SPEC, case), "s of keys and queries")
 
 
-@states("rounding", "however large queries and keys are, no score is larger than Σ |w|", "extremes",
-        hint="What bounds tanh?")
+@states("rounding", "for queries and keys of any size, no score exceeds Σ |w|", "extremes", hint="What bounds tanh?")
 def bounded(op: Subject, **case: Any) -> None:
     s = op(**case | {"q": 100 * case["q"], "k": 100 * case["k"]})
     demand(np.all(np.abs(s) <= np.sum(np.abs(case["w"])) + tolerance(SPEC, case)), "a score is larger than Σ |w|")
 
 
-@states("rounding", "a score is of its own query and its own key", gravity="leak", hint="Which pair does s_ij belong to?")
+@states("rounding", "a score depends on one query and one key", gravity="leak", hint="Which pair does s_ij belong to?")
 def pairs_apart(op: Subject, **case: Any) -> None:
     s = op(**case)
     for i in range(case["q"].shape[-2]):
@@ -48,15 +39,10 @@ def pairs_apart(op: Subject, **case: Any) -> None:
         close(row, s[..., i : i + 1, :], tolerance(SPEC, case), f"row {i} of s")
 
 
-SPEC = Spec(
-    name="additive_scores",
-    says="s_ij = w · tanh(q_i + k_j)",
-    function="additive_scores",
+SPEC = states.spec(
+    "s_ij = w · tanh(q_i + k_j)",
+    "additive_scores(q, k, w) -> s: q (..., n, d), k (..., m, d), w (d,), s (..., n, m)",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("s",),
-    oracle=oracles.additive_scores,
     wrt=("q", "k", "w"),
-    clauses=("additive_scores(q, k, w) -> s: q (..., n, d), k (..., m, d), w (d,), s (..., n, m)",),
 )

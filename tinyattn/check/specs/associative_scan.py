@@ -1,24 +1,20 @@
-"""The associative scan: a first-order linear recurrence, with brackets set in any way."""
-
-from __future__ import annotations
+"""The associative scan: a first-order linear recurrence, bracketed in any way."""
 
 from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
-from ..cases import CaseDrawer
 from ..families import causal, linear_in
-from ..property import Property, close, rounding, stating
-from ..spec import Spec
-from ..subject import MissingError, Subject
+from ..property import close, rounding
+from .builder import CaseDrawer, SpecBuilder, Subject
+from .linear_attention import equal_forms
 
-PROPERTIES: list[Property] = []
-states = stating("associative_scan", PROPERTIES)
+states = SpecBuilder("associative_scan")
 FORMS = ("sequential", "chunked", "doubling", "tree")
-causal(states, "a", "b", hint="Which tokens has h_t taken in?")
+causal(states, "a", "b", hint="Which tokens does h_t depend on?")
 linear_in(states, "b", of=lambda case: case | {"h0": None})
+equal_forms(states, FORMS, hint="How do two tokens in a row change a state?", atol=lambda _, case: _tolerance(case))
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -28,25 +24,14 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"a": np.asarray(a / 2, a.dtype), "b": b, "h0": h0, "form": draw.choose(FORMS)}
 
 
-@states("rounding", "its forms, sequential, chunked, doubling and tree, are equal",
-        hint="What do two tokens in a row make of a state? In which order do they stand?")
-def forms(op: Subject, **case: Any) -> None:
-    if "form" in op.lacks:
-        raise MissingError("associative_scan takes no `form`")
-    first = op(**case)
-    for form in FORMS:
-        close(op(**case | {"form": form}), first, _tolerance(case), f"{form}: h")
-
-
-@states("rounding", "the last state is where a scan of what follows begins", "extremes",
-        hint="Which decays is h0 multiplied by?")
+@states("rounding", "a scan can continue from its last state", "extremes", hint="Which decays multiply h0?")
 def goes_on(op: Subject, **case: Any) -> None:
     half = case["a"].shape[-2] // 2
     if not half:
         return
     early, late = ({x: case[x][..., part, :] for x in "ab"} for part in (slice(half), slice(half, None)))
-    begun = op(**case | early)
-    close(op(**case | late | {"h0": begun[..., -1, :].copy()}), op(**case)[..., half:, :], _tolerance(case), "h")
+    h0 = op(**case | early)[..., -1, :].copy()
+    close(op(**case | late | {"h0": h0}), op(**case)[..., half:, :], _tolerance(case), "h")
 
 
 def _tolerance(case: dict[str, Any]) -> float:
@@ -54,25 +39,17 @@ def _tolerance(case: dict[str, Any]) -> float:
 
 
 def _scale(case: dict[str, Any]) -> float:
-    """The largest state that there could be."""
+    """A bound on the states."""
     h0 = None if case["h0"] is None else np.abs(case["h0"])
-    h = oracles.associative_scan(np.abs(case["a"]), np.abs(case["b"]), h0)
-    return 1 + float(np.max(h, initial=0))
+    return 1 + float(np.max(oracles.associative_scan(np.abs(case["a"]), np.abs(case["b"]), h0), initial=0))
 
 
-SPEC = Spec(
-    name="associative_scan",
-    says="h_t = a_t ⊙ h_{t-1} + b_t",
-    function="associative_scan",
+SPEC = states.spec(
+    "h_t = a_t ⊙ h_{t-1} + b_t",
+    "associative_scan(a, b, h0=None, form='tree') -> h: a and b (..., n, d), h0 (..., d) or None for zeros, "
+    "h (..., n, d)",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("h",),
-    oracle=oracles.associative_scan,
     wrt=("a", "b", "h0"),
-    clauses=(
-        "associative_scan(a, b, h0=None, form='tree') -> h: a and b (..., n, d), h0 (..., d) or None for zeros, "
-        "h (..., n, d)",
-    ),
     scale=_scale,
 )

@@ -1,63 +1,55 @@
 """Scaled dot-product attention, with mask, bias and dropout."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
-from ..cases import CaseDrawer
+from ..common import widened
 from ..families import causal, linear_in, onto_itself
-from ..property import Property, close, demand, largest, rounding, same_bits, stating
-from ..spec import Spec, broadcast_masks
+from ..property import close, demand, largest, rounding, same_bits
+from ..spec import broadcast_masks
 from ..subject import MissingError, Subject
+from .builder import CaseDrawer, SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("attention", PROPERTIES)
+states = SpecBuilder("attention")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
     n, d = draw.tokens(), draw.size()
     m, e = draw.size_like(n), draw.size_like(d)
-    lead = draw.lead
+    lead, ones = draw.lead, (1,) * len(draw.lead)
     q, k, v = draw.array(*lead, n, d), draw.array(*lead, m, d), draw.array(*lead, m, e)
-    mask = draw.mask(*draw.choose(_onto(lead, n, m))) if draw.flag() else None
-    bias = draw.array(*draw.choose(_onto(lead, n, m))) if draw.flag() else None
+    shapes = ((n, m), (*lead, n, m), (1, m), (n, 1), (m,), (1, 1), (*ones, n, m), (*ones[:1], *lead[1:], n, m))
+    mask = draw.mask(*draw.choose(shapes)) if draw.flag() else None
+    bias = draw.array(*draw.choose(shapes)) if draw.flag() else None
     rate = draw.choose((0.0, 0.5, 0.25))
-    drops = rate or draw.choose((0.0, 0.3))                              # a keep that drops counts at rate 0 too
+    drops = rate or draw.choose((0.0, 0.3))                              # keep drops weights at rate 0 too
     keep = draw.rng.random(draw.choose(((*lead, n, m), (n, m)))) >= drops if drops else None
     scale = draw.choose((None, None, 0.7, 0.0))
     return {"q": q, "k": k, "v": v, "mask": mask, "bias": bias, "keep": keep, "rate": rate, "scale": scale}
 
 
-def _onto(lead: tuple[int, ...], n: int, m: int) -> tuple[tuple[int, ...], ...]:
-    """Shapes that broadcast to (*lead, n, m)."""
-    ones = (1,) * len(lead)
-    return ((n, m), (*lead, n, m), (1, m), (n, 1), (m,), (1, 1), (*ones, n, m), (*ones[:1], *lead[1:], n, m))
-
-
-def _arguments(**given: Any) -> dict[str, Any]:
-    return {"mask": None, "bias": None, "keep": None, "rate": 0.0, "scale": None} | given
+def _arguments(**arguments: Any) -> dict[str, Any]:
+    return {"mask": None, "bias": None, "keep": None, "rate": 0.0, "scale": None} | arguments
 
 
 def special_cases() -> list[dict[str, Any]]:
-    """Large scores, rows far apart, a fully masked row, allowed scores far below zero."""
+    """A fully masked row, large scores, rows far apart, allowed scores far below zero."""
     rng = np.random.default_rng(5)
     q, k, v = (rng.integers(-2, 3, (3, 4)).astype(float) for _ in range(3))
     half = np.array([[True, True, False], [False, False, False], [True, False, True]])
-    low = np.where(half, -40.0, 5.0)
-    found = [
-        _arguments(q=q, k=k, v=v, mask=half),
-        _arguments(q=64 * q, k=64 * k, v=v),
-        _arguments(q=q, k=k, v=v, bias=np.array([[0.0], [-32768.0], [-16384.0]])),
-        _arguments(q=q, k=k, v=v, mask=half, bias=low),
-        _arguments(q=q, k=k, v=v, mask=half, bias=np.where(half, -(2.0**100), 0.0)),
-        _arguments(q=q, k=k, v=v, mask=np.array([True, False, True])),
+    several = [
+        {"mask": half},
+        {"q": 64 * q, "k": 64 * k},
+        {"bias": np.array([[0.0], [-32768.0], [-16384.0]])},
+        {"mask": half, "bias": np.where(half, -40.0, 5.0)},
+        {"mask": half, "bias": np.where(half, -(2.0**100), 0.0)},
+        {"mask": np.array([True, False, True])},
     ]
-    return found + [{n: x.astype(np.float32) if _is_float(x) else x for n, x in found[0].items()}]
+    cases = [_arguments(**{"q": q, "k": k, "v": v} | arguments) for arguments in several]
+    return [*cases, cases[0] | {name: x.astype(np.float32) for name, x in (("q", q), ("k", k), ("v", v))}]
 
 
 @states("rounding", "every output lies between the smallest and the largest allowed value, in each coordinate",
@@ -65,14 +57,13 @@ def special_cases() -> list[dict[str, Any]]:
 def hull(op: Subject, **case: Any) -> None:
     case = _plain(case)
     out = op(**case)
-    allowed = _allowed(case)[..., None]                                  # (..., n, m, 1)
-    v = case["v"][..., None, :, :]                                       # (..., 1, m, e)
+    allowed, v = _allowed(case)[..., None], case["v"][..., None, :, :]   # (..., n, m, 1), (..., 1, m, e)
     some = np.any(allowed, axis=-2)
     low = np.where(some, np.min(np.where(allowed, v, np.inf), axis=-2), 0)
     high = np.where(some, np.max(np.where(allowed, v, -np.inf), axis=-2), 0)
     slack = rounding(out.dtype, v.shape[-2], largest(v))
-    demand(np.all(out >= low - slack), "an output is below every value it may take")
-    demand(np.all(out <= high + slack), "an output is above every value it may take")
+    demand(np.all(out >= low - slack), "an output is below every allowed value")
+    demand(np.all(out <= high + slack), "an output is above every allowed value")
 
 
 @states("rounding", "the weights returned are those before dropout, and sum to 1 for a query that may look",
@@ -85,14 +76,11 @@ def weights_before_dropout(op: Subject, **case: Any) -> None:
     close(np.sum(weights, axis=-1), expected.astype(float), _tolerance(case, 1), "the sum of weights of query ")
 
 
-@states("rounding", "a keep that drops counts at rate 0 too: the rate says only what is divided by",
-        hint="if rate: ... is not if keep is not None: ...")
+@states("rounding", "keep drops weights at rate 0 too", hint="Does the rate do more than set the divisor?")
 def keep_at_rate_0(op: Subject, **case: Any) -> None:
-    n, m = case["q"].shape[-2], case["k"].shape[-2]
-    keep = (np.arange(n)[:, None] + np.arange(m)) % 2 == 0
-    given = _arguments(**_plain(case)) | {"keep": keep, "rate": 0.0}
-    expected = oracles.attention(**{name: x.astype(float) if _is_float(x) else x for name, x in given.items()})[0]
-    close(op(**given), expected, _tolerance(case), "out")
+    keep = (np.arange(case["q"].shape[-2])[:, None] + np.arange(case["k"].shape[-2])) % 2 == 0
+    case = _arguments(**_plain(case), keep=keep)
+    close(op(**case), oracles.attention(**widened(case))[0], _tolerance(case), "out")
 
 
 @states("rounding", "with all queries 0 and no bias, an output is the mean of the allowed values",
@@ -104,7 +92,7 @@ def zero_queries(op: Subject, **case: Any) -> None:
     close(op(**case), mean, _tolerance(case), "out")
 
 
-@states("rounding", "a mask of any shape forbids what it forbids when it is written out in full",
+@states("rounding", "a mask of any shape gives the outputs of the mask broadcast in full",
         hint="Which axes does a mask of shape (m,), (1, m) or (n, 1) stand for?")
 def mask_shapes(op: Subject, **case: Any) -> None:
     n, m = case["k"].shape[-2], case["k"].shape[-2]
@@ -129,7 +117,7 @@ def key_order(op: Subject, **case: Any) -> None:
 
 
 @states("rounding", "permuting the queries, with their masks, permutes the outputs: attention itself knows no order",
-        hint="Each query has its own row: do rows meet anywhere?")
+        hint="Each query has one row of scores: do rows meet anywhere?")
 def query_order(op: Subject, **case: Any) -> None:
     case = _plain(case) | {"bias": None}
     order = _order(case["q"].shape[-2])
@@ -140,8 +128,7 @@ def query_order(op: Subject, **case: Any) -> None:
     close(op(**moved), op(**case)[..., order, :], _tolerance(case), "out")
 
 
-@states("rounding", "duplicating every key and its value changes nothing",
-        hint="Twice the numerator, twice the denominator.")
+@states("rounding", "duplicating all keys and values changes nothing", hint="Numerator and denominator double.")
 def duplicated_keys(op: Subject, **case: Any) -> None:
     case = _plain(case)
     twice = case | {name: np.concatenate([case[name], case[name]], axis=-2) for name in "kv"}
@@ -160,8 +147,7 @@ def key_shift(op: Subject, **case: Any) -> None:
     close(op(**moved), op(**case), _tolerance(case, 100), "out")
 
 
-@states("rounding", "rotating queries and keys alike changes nothing",
-        hint="Only the inner products q·k may enter.")
+@states("rounding", "rotating queries and keys alike changes nothing", hint="Only the inner products q·k may enter.")
 def rotation(op: Subject, **case: Any) -> None:
     case = _plain(case)
     d = case["q"].shape[-1]
@@ -172,17 +158,16 @@ def rotation(op: Subject, **case: Any) -> None:
 linear_in(states, "v", of=lambda case: _plain(case), name="linear_in_values", hint="The weights must not depend on v.")
 
 
-@states("rounding", "a masked key might as well not be there", hint="Delete the masked keys and compare.")
+@states("rounding", "masking a key equals deleting it", hint="Delete the masked keys and compare.")
 def masked_is_deleted(op: Subject, **case: Any) -> None:
     m = case["k"].shape[-2]
-    there = np.arange(m) % 2 == 0
-    case = _plain(case) | {"mask": np.broadcast_to(there, (1, m)), "bias": None}
-    without = case | {"k": case["k"][..., there, :], "v": case["v"][..., there, :], "mask": None}
+    kept = np.arange(m) % 2 == 0
+    case = _plain(case) | {"mask": np.broadcast_to(kept, (1, m)), "bias": None}
+    without = case | {"k": case["k"][..., kept, :], "v": case["v"][..., kept, :], "mask": None}
     close(op(**case), op(**without), _tolerance(case), "out")
 
 
-@states("exact", "what a masked key and its value hold moves no output",
-        hint="A weight that is small but not 0 lets the masked value through.", gravity="leak")
+@states("exact", "a masked key and its value move no output", hint="Is each masked weight exactly 0?", gravity="leak")
 def masked_content(op: Subject, **case: Any) -> None:
     case = _last_key_masked(case)
     k, v = case["k"].copy(), case["v"].copy()
@@ -190,25 +175,24 @@ def masked_content(op: Subject, **case: Any) -> None:
     same_bits(op(**case | {"k": k, "v": v}), op(**case), "out")
 
 
-@states("exact", "four gradients are returned whether there is a bias or not; without one the fourth is None", "gradients",
-        hint="dq, dk, dv, dbias: always as many, so that the caller can unpack them.", gravity="contract")
+@states("exact", "four gradients are returned, with a bias or without one; without one the fourth is None", "gradients",
+        hint="dq, dk, dv, dbias: always four, so that the caller can unpack them.", gravity="contract")
 def four_gradients(op: Subject, **case: Any) -> None:
     if "bias" in op.lacks:
         raise MissingError("attention takes no `bias`")
     case = _plain(case) | {"bias": None}
-    dout = np.ones((*case["q"].shape[:-1], case["v"].shape[-1]), case["q"].dtype)
-    found = op.backward(op.prepared(case, (dout,)))
-    demand(isinstance(found, tuple | list) and len(found) == 4, "without a bias, not four gradients were returned")
-    demand(found[3] is None, "without a bias, dbias is not None")
+    gradients = op.backward(op.prepared(case, (_ones_like_out(case),)))
+    demand(isinstance(gradients, tuple | list) and len(gradients) == 4, "expected four gradients without a bias")
+    demand(gradients[3] is None, "without a bias, dbias is not None")
 
 
 @states("exact", "a masked key and its value receive no gradient", "gradients",
-        hint="The weight is 0, so whatever is multiplied by it is 0.", gravity="leak")
+        hint="The weight is 0, and so is each product with it.", gravity="leak")
 def masked_gradient(op: Subject, **case: Any) -> None:
     case = _last_key_masked(case)
-    found = op.gradients(case, np.ones((*case["q"].shape[:-1], case["v"].shape[-1]), case["q"].dtype))
-    demand(np.all(found["k"][..., -1, :] == 0), "a masked key has a gradient")
-    demand(np.all(found["v"][..., -1, :] == 0), "a masked value has a gradient")
+    gradients = op.gradients(case, _ones_like_out(case))
+    demand(np.all(gradients["k"][..., -1, :] == 0), "a masked key has a gradient")
+    demand(np.all(gradients["v"][..., -1, :] == 0), "a masked value has a gradient")
 
 
 @states("rounding", "the gradients of all keys together vanish: a vector added to every key changes nothing",
@@ -226,14 +210,12 @@ causal(states, "k", "v", of=lambda case: _causal(case), hint="Change the last to
 
 @states("rounding", "a single key takes all the weight: the output is its value", hint="softmax of one number is 1.")
 def single_key(op: Subject, **case: Any) -> None:
-    case = _plain(case) | {"mask": None, "bias": None}
-    case |= {"k": case["k"][..., :1, :], "v": case["v"][..., :1, :]}
+    case = _plain(case) | {"k": case["k"][..., :1, :], "v": case["v"][..., :1, :], "mask": None, "bias": None}
     expected = np.repeat(case["v"], case["q"].shape[-2], axis=-2)
     close(op(**case), expected, rounding(case["v"].dtype, 1, largest(case["v"])), "out")
 
 
-@states("rounding", "the scale is 1 / √d unless given, and multiplies the scores",
-        hint="Compute the variance of one score by hand for d = 64.")
+@states("rounding", "the scale multiplies the scores, by default 1 / √d", hint="Compute a score's variance for d = 64.")
 def scale(op: Subject, **case: Any) -> None:
     case = _plain(case)
     half = op(**case | {"q": case["q"] * case["q"].dtype.type(0.5), "scale": 1.0})
@@ -243,51 +225,47 @@ def scale(op: Subject, **case: Any) -> None:
 
 
 @states("exact", "a query that may look at nothing gets zeros", "extremes",
-        hint="What is softmax of equal numbers, however negative? And what is -inf minus -inf?")
+        hint="Compute softmax of equal numbers, however negative. And -inf minus -inf?")
 def nothing_to_look_at(op: Subject, **case: Any) -> None:
     case = _first_query_blind(case)
     demand(np.all(op(**case)[..., 0, :] == 0), "the output of a query that may look at nothing is not zero")
-    none_at_all = case | {"mask": np.zeros_like(case["mask"])}
-    demand(np.all(op(**none_at_all) == 0), "with nothing allowed anywhere an output is not zero")
+    all_blind = op(**case | {"mask": np.zeros_like(case["mask"])})
+    demand(np.all(all_blind == 0), "with nothing allowed anywhere an output is not zero")
 
 
 @states("exact", "a query that may look at nothing passes no gradient on", "extremes",
-        hint="All its weights are 0: so is everything multiplied by them.")
+        hint="All its weights are 0, and so are all products with them.")
 def nothing_to_pass_on(op: Subject, **case: Any) -> None:
     case = _first_query_blind(case)
-    found = op.gradients(case, np.ones((*case["q"].shape[:-1], case["v"].shape[-1]), case["q"].dtype))
-    demand(np.all(found["q"][..., 0, :] == 0), "its query has a gradient")
-    demand(all(np.all(np.isfinite(g)) for g in found.values()), "a gradient is not finite")
+    gradients = op.gradients(case, _ones_like_out(case))
+    demand(np.all(gradients["q"][..., 0, :] == 0), "its query has a gradient")
+    demand(all(np.all(np.isfinite(g)) for g in gradients.values()), "a gradient is not finite")
 
 
 @states("rounding", "scores of ±10,000 are safe, each row by itself", "extremes",
-        hint="exp(1000) overflows: subtract from each row its own largest score.")
+        hint="exp(1000) overflows: subtract each row's largest score.")
 def large_scores(op: Subject, **case: Any) -> None:
-    rng = np.random.default_rng(case["q"].size)
-    n, m = case["q"].shape[-2], case["k"].shape[-2]
-    q, k = (rng.integers(-3, 4, (*case["q"].shape[:-2], rows, 4)) * 16.0 for rows in (n, m))
+    rng, dtype = np.random.default_rng(case["q"].size), case["q"].dtype
+    q, k = (rng.integers(-3, 4, (*case["q"].shape[:-2], case[name].shape[-2], 4)) * 16.0 for name in "qk")
     q[..., 0, :] *= 16                                                  # whole numbers: scores are exact
-    given = {"q": q.astype(case["q"].dtype), "k": k.astype(case["q"].dtype)}
-    large = _arguments(**given, v=case["v"], mask=case["mask"])
-    expected = oracles.attention(q, k, case["v"].astype(np.float64), case["mask"])[0]
+    large = _arguments(q=q.astype(dtype), k=k.astype(dtype), v=case["v"], mask=case["mask"])
     scores = largest(q @ np.swapaxes(k, -1, -2))                        # exp(s - log Σ exp(s)) rounds as they do
-    close(op(**large), expected, _tolerance(case, scores), "out")
+    close(op(**large), oracles.attention(**widened(large))[0], _tolerance(case, scores), "out")
 
 
-@states("rounding", "where the score that counts is as low as -2¹⁰⁰, the masked keys still get nothing", "extremes",
+@states("rounding", "with an allowed score as low as -2¹⁰⁰, masked keys still get no weight", "extremes",
         hint="A fill of -1e9 is beaten by a score of -1e30; -inf is not.")
 def far_below(op: Subject, **case: Any) -> None:
     q = np.full((*case["q"].shape[:-1], 1), 2.0**50, case["q"].dtype)
     k = np.full((*case["k"].shape[:-1], 1), -(2.0**50), case["q"].dtype)
     mask = np.arange(k.shape[-2]) == k.shape[-2] // 2
     k[..., ~mask, :] = 0
-    expected = case["v"][..., mask, :].astype(np.float64)
     out = op(**_arguments(q=q, k=k, v=case["v"], mask=mask[None]))
-    close(out, np.broadcast_to(expected, out.shape), _tolerance(case), "out")
+    close(out, np.broadcast_to(case["v"][..., mask, :], out.shape), _tolerance(case), "out")
 
 
 def _plain(case: dict[str, Any]) -> dict[str, Any]:
-    """The case without dropout: what holds of attention itself."""
+    """The case without dropout."""
     return {name: case[name] for name in ("q", "k", "v", "mask", "bias", "scale")}
 
 
@@ -317,32 +295,25 @@ def _tolerance(case: dict[str, Any], factor: float = 10.0) -> float:
     return rounding(case["q"].dtype, length, factor * largest(case["q"], case["k"], case["v"]) ** 2)
 
 
+def _ones_like_out(case: dict[str, Any]) -> np.ndarray:
+    return np.ones((*case["q"].shape[:-1], case["v"].shape[-1]), case["q"].dtype)
+
+
 def _order(size: int) -> np.ndarray:
     return np.random.default_rng(size).permutation(size)
 
 
-def _is_float(x: Any) -> bool:
-    return isinstance(x, np.ndarray) and x.dtype.kind == "f"
-
-
-SPEC = Spec(
-    name="attention",
-    says="out = dropout(softmax(c q kᵀ + bias, mask)) v, with c = 1 / √d unless `scale` is given",
-    function="attention",
+SPEC = states.spec(
+    "out = dropout(softmax(c q kᵀ + bias, mask)) v, with c = 1 / √d unless `scale` is given",
+    "attention(q, k, v, mask=None, bias=None, keep=None, rate=0.0, scale=None) -> out, weights before dropout: "
+    "q (..., n, d), k (..., m, d), v (..., m, e)",
+    "masks are boolean, True = may look; mask, bias and keep have any shape that broadcasts to (..., n, m)",
+    "dropout is weights · keep / (1 - rate)",
+    "a query that may look at nothing gets zeros, and passes no gradient on",
+    "scores of any finite size",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("out", "weights"),
-    oracle=oracles.attention,
     wrt=("q", "k", "v", "bias"),
-    clauses=(
-        "attention(q, k, v, mask=None, bias=None, keep=None, rate=0.0, scale=None) -> out, weights before dropout: "
-        "q (..., n, d), k (..., m, d), v (..., m, e)",
-        "masks are boolean, True = may look; mask, bias and keep have any shape that broadcasts to (..., n, m)",
-        "dropout is weights · keep / (1 - rate), with the keep that is given",
-        "a query that may look at nothing gets zeros, and passes no gradient on",
-        "scores of any finite size",
-    ),
     scale=lambda case: 10 * largest(case["q"], case["k"], case["v"], case["bias"]) ** 2,
     special_cases=special_cases,
     forms=(broadcast_masks(lambda case: (*case["q"].shape[:-1], case["k"].shape[-2])),),

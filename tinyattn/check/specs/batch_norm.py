@@ -1,28 +1,22 @@
 """Batch normalisation."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in, normaliser
-from ..property import Property, close, largest, rounding, same_bits, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, largest, rounding, same_bits
 from . import layer_norm
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("batch_norm", PROPERTIES)
+states = SpecBuilder("batch_norm")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    drawn, given = layer_norm.case(draw), draw.flag()
-    mean, std = (draw.array(drawn["x"].shape[-1]) if given else None for _ in range(2))
+    drawn, fixed = layer_norm.case(draw), draw.flag()
+    mean, std = (draw.array(drawn["x"].shape[-1]) if fixed else None for _ in range(2))
     return drawn | {"mean": mean, "var": None if std is None else std * std}
 
 
@@ -41,8 +35,7 @@ def rows_in_any_order(op: Subject, **case: Any) -> None:
     close(turned.reshape(-1, d)[::-1], y.reshape(-1, d), tolerance(op.spec, case), "the result of row ")
 
 
-@states("exact", "a feature's result does not depend on any other feature", hint="Over which axes is your mean?",
-        gravity="leak")
+@states("exact", "a feature's result does not depend on another feature", gravity="leak", hint="Which axes are averaged?")
 def features_apart(op: Subject, **case: Any) -> None:
     other = case["x"].copy()
     other[..., 1:] = 3 * other[..., 1:] + 1
@@ -50,15 +43,15 @@ def features_apart(op: Subject, **case: Any) -> None:
     same_bits(moved[..., :1], op(**case)[..., :1], "the first feature's result", largest(moved))
 
 
-@states("rounding", "given its own mean and variance, a batch gets the same; given any, a row alone gets the same",
-        hint="Are mean and var used as they are given, with nothing computed from the batch?")  # fmt: skip
+@states("rounding", "with its mean and variance passed in, a batch gets the same result, and so does a row alone",
+        hint="Are mean and var used as passed in, with nothing computed from the batch?")  # fmt: skip
 def given_statistics(op: Subject, **case: Any) -> None:
     rows = case["x"].reshape(-1, case["x"].shape[-1]).astype(float)
     mean, var = (a.astype(case["x"].dtype) for a in (rows.mean(axis=0), rows.var(axis=0)))
-    given, atol = case | {"x": rows.astype(case["x"].dtype), "mean": mean, "var": var}, 4 * tolerance(op.spec, case)
-    y = op(**given)
-    close(y, op(**of_the_batch(given)), atol, "given its own statistics, the result of row ")
-    close(op(**given | {"x": given["x"][:1]}), y[:1], atol, "alone, the result of row ")
+    fixed, atol = case | {"x": rows.astype(case["x"].dtype), "mean": mean, "var": var}, 4 * tolerance(op.spec, case)
+    y = op(**fixed)
+    close(y, op(**of_the_batch(fixed)), atol, "with its statistics passed in, the result of row ")
+    close(op(**fixed | {"x": fixed["x"][:1]}), y[:1], atol, "alone, the result of row ")
 
 
 @states("rounding", "adding one number to a feature changes nothing, also where the number is large", "extremes",
@@ -73,7 +66,7 @@ def shift(op: Subject, **case: Any) -> None:
     close(op(**near | {"x": near["x"] + case["x"].dtype.type(far)}), op(**near), atol, "y")
 
 
-@states("rounding", "dx sums to 0 over rows, and along x_hat it is what eps leaves: γ inv_std³ eps Σ dy ⊙ x_hat", "gradients",
+@states("rounding", "dx sums to 0 over rows, and along x_hat to γ inv_std³ eps Σ dy ⊙ x_hat", "gradients",
         hint="Shifting a feature changes nothing, so its dx sums to 0; scaling it changes almost nothing.")
 def gradient_directions(op: Subject, **case: Any) -> None:
     case = of_the_batch(case)
@@ -87,7 +80,7 @@ def gradient_directions(op: Subject, **case: Any) -> None:
 
 
 def scale(case: dict[str, Any]) -> float:
-    """What is subtracted is of the size of x, and what is left is multiplied by inv_std."""
+    """The subtracted mean has the size of x; the difference is multiplied by inv_std."""
     x = case["x"].astype(float)
     var = case["var"] if case["var"] is not None else np.var(x, axis=tuple(range(x.ndim - 1))) if x.size else np.ones(1)
     inv_std = largest(1 / np.sqrt(var + case["eps"]))
@@ -95,27 +88,19 @@ def scale(case: dict[str, Any]) -> float:
 
 
 def special_cases() -> list[dict[str, Any]]:
-    """Rows far from 0 and features without variance, statistics of the batch and given; one row alone."""
+    """Those of layer_norm, and one with fixed statistics, of which one variance is 0."""
     cases = [case | {"mean": None, "var": None} for case in layer_norm.special_cases()]
-    given = {"mean": np.linspace(-1, 2, 4), "var": np.array([0.0, 1.0, 1e-4, 9.0])}
-    return [*cases, cases[1] | given]
+    return [*cases, cases[1] | {"mean": np.linspace(-1, 2, 4), "var": np.array([0.0, 1.0, 1e-4, 9.0])}]
 
 
-SPEC = Spec(
-    name="batch_norm",
-    says="y = x_hat ⊙ γ + β, x_hat = (x - mean) ⊙ inv_std, inv_std = 1 / √(var + eps), of each feature over all rows",
-    function="batch_norm",
+SPEC = states.spec(
+    "y = x_hat ⊙ γ + β, x_hat = (x - mean) ⊙ inv_std, inv_std = 1 / √(var + eps), of each feature over all rows",
+    "batch_norm(x, gamma, beta, eps=1e-5, mean=None, var=None) -> y, x_hat, inv_std (y alone is enough): x (..., d), "
+    "inv_std (d,)",
+    "mean and biased variance are over all axes but the last; mean and var, if passed, are constants without gradients",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y", "x_hat", "inv_std"),
-    oracle=oracles.batch_norm,
     wrt=("x", "gamma", "beta"),
-    clauses=(
-        "batch_norm(x, gamma, beta, eps=1e-5, mean=None, var=None) -> y, x_hat, inv_std (y alone is enough): x (..., d), "
-        "inv_std (d,)",
-        "mean and biased variance are over all axes but the last; with mean and var given, those: constants, without gradients",
-    ),
     scale=scale,
     special_cases=special_cases,
 )

@@ -1,22 +1,17 @@
 """Multi-head self-attention whose projections have biases."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from .. import adapters, oracles
-from ..cases import CaseDrawer
+from .. import oracles
 from ..common import tolerance, widened
 from ..families import batch_apart, causal
-from ..property import Property, close, largest, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, largest
 from . import multi_head_attention
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("biased_multi_head_attention", PROPERTIES)
+states = SpecBuilder("biased_multi_head_attention")
 BIASES = ("b_q", "b_k", "b_v", "b_o")
 batch_apart(states)
 causal(states, "x", of=lambda case: case | {"mask": np.tri(case["x"].shape[-2], dtype=bool)})
@@ -28,14 +23,14 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {**drawn, **{name: draw.array(drawn["x"].shape[-1]) for name in BIASES}, "heads": heads, "mask": mask}
 
 
-@states("rounding", "with biases of 0 it is attention without them", hint="Is anything else added?")
+@states("rounding", "with biases of 0 it is multi-head attention without biases", hint="Is anything else added?")
 def no_biases(op: Subject, **case: Any) -> None:
     case |= {name: np.zeros_like(case[name]) for name in BIASES}
     bare = widened({name: value for name, value in case.items() if name not in BIASES})
     close(op(**case), oracles.multi_head_attention(**bare), tolerance(SPEC, case), "y")
 
 
-@states("rounding", "a bias of the keys changes nothing: softmax forgets what is added to a whole row of scores",
+@states("rounding", "a bias of the keys changes nothing: softmax ignores a constant added to a row of scores",
         hint="b_k adds q · b_k to each score of q's row. Which rows does yours add it to?")
 def dead_key_bias(op: Subject, **case: Any) -> None:
     close(op(**case | {"b_k": 0 * case["b_k"]}), op(**case), tolerance(SPEC, case), "y")
@@ -45,44 +40,35 @@ def dead_key_bias(op: Subject, **case: Any) -> None:
         hint="What does y change by if b_o does, and if b_k does?")
 def bias_gradients(op: Subject, **case: Any) -> None:
     dy = np.cos(np.arange(case["x"].size)).reshape(case["x"].shape).astype(case["x"].dtype)
-    found = op.gradients(case, dy)
-    atol = 10 * tolerance(SPEC, case) * largest(found["W_k"], found["b_q"])
-    close(found["b_k"], 0 * case["b_k"], atol, "db_k")
-    close(found["b_o"], np.sum(dy.reshape(-1, dy.shape[-1]).astype(float), axis=0), atol, "db_o")
+    gradients = op.gradients(case, dy)
+    atol = 10 * tolerance(SPEC, case) * largest(gradients["W_k"], gradients["b_q"])
+    close(gradients["b_k"], 0 * case["b_k"], atol, "db_k")
+    close(gradients["b_o"], np.sum(dy.reshape(-1, dy.shape[-1]).astype(float), axis=0), atol, "db_o")
 
 
-@states("rounding", "a bias of the values reaches every query that may look at something, times W_o; b_o reaches them all",
-        hint="The weights of a query sum to 1: what is left of b_v in its average, and where does b_o come in?")
+@states("rounding", "b_v adds b_v W_o to every query that may look at something; b_o is added to every query",
+        hint="The weights of a query sum to 1: how much of b_v remains in its average, and where is b_o added?")
 def value_bias(op: Subject, **case: Any) -> None:
     bare = op(**case | {"b_v": 0 * case["b_v"], "b_o": 0 * case["b_o"]})
-    n = case["x"].shape[-2]
-    mask = np.broadcast_to(True if case["mask"] is None else case["mask"], (n, n))
+    mask = np.broadcast_to(True if case["mask"] is None else case["mask"], (case["x"].shape[-2],) * 2)
     looks = np.any(mask, axis=-1)[:, None]
     added = looks * (case["b_v"].astype(float) @ case["W_o"]) + case["b_o"]
     close(op(**case), bare + added, 2 * tolerance(SPEC, case), "y")
 
 
 def scale(case: dict[str, Any]) -> float:
-    """A bias is a row of W that a further entry of x, a 1, is multiplied by."""
+    """A bias is one more row of W, for one more entry of x, which is 1."""
     biases = largest(*(case[name] for name in BIASES))
-    W = {name: np.concatenate([case[name], biases * np.ones_like(case[name][:1])]) for name in ("W_q", "W_k", "W_v", "W_o")}
+    W = {n: np.append(case[n], np.full_like(case[n][:1], biases), axis=0) for n in ("W_q", "W_k", "W_v", "W_o")}
     return 4 * multi_head_attention.scale(case | W)
 
 
-SPEC = Spec(
-    name="biased_multi_head_attention",
-    says="y = concat_h(attention(x W_q,h + b_q,h, x W_k,h + b_k,h, x W_v,h + b_v,h)) W_o + b_o",
-    function="biased_multi_head_attention",
+SPEC = states.spec(
+    "y = concat_h(attention(x W_q,h + b_q,h, x W_k,h + b_k,h, x W_v,h + b_v,h)) W_o + b_o",
+    "biased_multi_head_attention(x, W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o, heads, mask=None) -> y: x (..., n, D), all W "
+    "(D, D), all b (D,); head i owns columns i D/h .. (i + 1) D/h of W_q, W_k, W_v, and those rows of W_o",
+    "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets b_o",
     case=case,
-    ours=lambda: adapters,
-    properties=PROPERTIES,
-    outputs=("y",),
-    oracle=oracles.biased_multi_head_attention,
     wrt=("x", "W_q", "W_k", "W_v", "W_o", *BIASES),
-    clauses=(
-        "biased_multi_head_attention(x, W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o, heads, mask=None) -> y: x (..., n, D), all W "
-        "(D, D), all b (D,); head i owns columns i D/h .. (i + 1) D/h of W_q, W_k, W_v, and those rows of W_o",
-        "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets b_o",
-    ),
     scale=scale,
 )

@@ -1,23 +1,19 @@
 """The pre-LN Transformer block."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from .. import adapters, oracles
-from ..cases import CaseDrawer
+from .. import oracles
 from ..families import batch_apart, causal
-from ..property import Property, close, demand, largest, rounding, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, demand, largest, rounding
+from .builder import CaseDrawer, SpecBuilder, Subject
 from .feed_forward import off_the_kink
 
-PROPERTIES: list[Property] = []
-states = stating("block", PROPERTIES)
+states = SpecBuilder("block")
 batch_apart(states)
-causal(states, "x", of=lambda case: case | {"mask": np.tri(case["x"].shape[-2], dtype=bool)}, hint="Only attention mixes positions, and only where the mask allows.")
+causal(states, "x", of=lambda case: case | {"mask": np.tri(case["x"].shape[-2], dtype=bool)},
+       hint="Only attention mixes positions, and only where the mask allows.")  # fmt: skip
 ARRAYS = ("x", "gamma_1", "beta_1", "W_q", "W_k", "W_v", "W_o", "gamma_2", "beta_2", "W_1", "b_1", "W_2", "b_2")
 EPS = 1e-3
 
@@ -40,43 +36,43 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {**arrays, "heads": heads, "mask": mask, "eps": EPS}
 
 
+def without(case: dict[str, Any], *names: str) -> dict[str, Any]:
+    """The case with these arrays 0."""
+    return case | {name: np.zeros_like(case[name]) for name in names}
+
+
 @states("exact", "with W_o, W_2 and b_2 zero both branches are silent and the block is the identity",
-        hint="Set the branches to 0: what travels on the residual, x or LN(x)?")
+        hint="Set the branches to 0: does the residual carry x or LN(x)?")
 def silent_branches(op: Subject, **case: Any) -> None:
-    silent = case | {name: np.zeros_like(case[name]) for name in ("W_o", "W_2", "b_2")}
-    close(op(**silent), case["x"], 0, "y")
+    close(op(**without(case, "W_o", "W_2", "b_2")), case["x"], 0, "y")
 
 
-@states("rounding", "with silent branches the gradient passes unchanged: the residual is a highway", "gradients",
+@states("rounding", "with silent branches the gradient passes unchanged, along the residual", "gradients",
         hint="y = x + f(x): the gradient goes both ways and is added.")
 def highway(op: Subject, **case: Any) -> None:
-    silent = case | {name: np.zeros_like(case[name]) for name in ("W_o", "W_2", "b_2")}
     dy = np.cos(np.arange(case["x"].size)).reshape(case["x"].shape).astype(case["x"].dtype)
-    close(op.gradients(silent, dy)["x"], dy, 0, "dx")
+    close(op.gradients(without(case, "W_o", "W_2", "b_2"), dy)["x"], dy, 0, "dx")
 
 
 @states("rounding", "what each branch adds does not change when x is scaled by 4 and eps by 16",
         hint="The branch reads LN(x), which has lost the scale; is anything normalised after it?")
 def branch_forgets_scale(op: Subject, **case: Any) -> None:
     for silent in (("W_2", "b_2"), ("W_o",)):
-        quiet = case | {name: np.zeros_like(case[name]) for name in silent}
+        quiet = without(case, *silent)
         small = op(**quiet) - case["x"]
         large = op(**quiet | {"x": 4 * case["x"], "eps": 16 * case["eps"]}) - 4 * case["x"]
         close(large, small, 10 * _tolerance(case), "what the branch adds")
 
 
-@states("rounding", "the second branch reads what the first has written",
-        hint="Two sublayers in a row, not side by side.")
+@states("rounding", "the second branch reads the sum after the first", hint="Two sublayers in a row, not side by side.")
 def in_sequence(op: Subject, **case: Any) -> None:
-    first = op(**case | {name: np.zeros_like(case[name]) for name in ("W_2", "b_2")})
-    second = op(**case | {"W_o": np.zeros_like(case["W_o"]), "x": first})
-    close(second, op(**case), 10 * _tolerance(case), "y")
+    first = op(**without(case, "W_2", "b_2"))
+    close(op(**without(case, "W_o") | {"x": first}), op(**case), 10 * _tolerance(case), "y")
 
 
 @states("rounding", "a token of equal numbers is finite, forward and backward", "extremes", hint="Feed a constant row.")
 def constant_tokens(op: Subject, **case: Any) -> None:
-    flat = case | {"x": np.ones_like(case["x"])}
-    demand(np.all(np.isfinite(op(**flat))), "an output is not finite")
+    demand(np.all(np.isfinite(op(**case | {"x": np.ones_like(case["x"])}))), "an output is not finite")
 
 
 def scale(case: dict[str, Any]) -> float:
@@ -92,20 +88,12 @@ def _tolerance(case: dict[str, Any]) -> float:
     return rounding(case["x"].dtype, case["x"].size, scale(case))
 
 
-SPEC = Spec(
-    name="block",
-    says="x₁ = x + MHA(LN(x; γ₁, β₁)); y = x₁ + FFN(LN(x₁; γ₂, β₂)): the pre-LN block",
-    function="block",
+SPEC = states.spec(
+    "x₁ = x + MHA(LN(x; γ₁, β₁)); y = x₁ + FFN(LN(x₁; γ₂, β₂)): the pre-LN block",
+    f"block({', '.join(ARRAYS)}, heads, mask=None, eps=1e-5) -> y: x (..., n, D), gains and shifts (D,), W_q to W_o (D, D), "
+    "W_1 (D, H), W_2 (H, D); ReLU; head i owns columns i D/h .. (i + 1) D/h",
+    "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets zeros",
     case=case,
-    ours=lambda: adapters,
-    properties=PROPERTIES,
-    outputs=("y",),
-    oracle=oracles.block,
     wrt=ARRAYS,
-    clauses=(
-        f"block({', '.join(ARRAYS)}, heads, mask=None, eps=1e-5) -> y: x (..., n, D), gains and shifts (D,), W_q to W_o (D, D), "
-        "W_1 (D, H), W_2 (H, D); ReLU; head i owns columns i D/h .. (i + 1) D/h",
-        "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets zeros",
-    ),
     scale=scale,
 )

@@ -1,21 +1,18 @@
 """Attention that computes only blocks of pairs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
 from ... import ops
 from .. import oracles
-from ..cases import CaseDrawer
 from ..families import averages
-from ..property import Property, close, rounding, same_bits, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, rounding, same_bits
+from .builder import CaseDrawer, SpecBuilder, Subject
+from .linear_attention import real_keys
+from .window_attention import with_key_moved
 
-PROPERTIES: list[Property] = []
-states = stating("block_sparse_attention", PROPERTIES)
+states = SpecBuilder("block_sparse_attention")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -31,7 +28,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 def _blocks(draw: CaseDrawer, queries: np.ndarray, m: int) -> ops.Blocks:
-    """Most of these queries, a to a block, and some keys for each block: more or fewer than there are, some at no place."""
+    """Most of these queries in blocks of `a`, with `b` keys a block; -1 marks an empty place."""
     rng, a, b = draw.rng, draw.choose((1, 2, 3)), draw.choose((1, 2, m, m + 2))
     queries = queries[: max(len(queries) - draw.choose((0, 0, 1)), 0)]
     z = -(-len(queries) // a)
@@ -41,14 +38,13 @@ def _blocks(draw: CaseDrawer, queries: np.ndarray, m: int) -> ops.Blocks:
 
 
 def seen(case: dict[str, Any]) -> np.ndarray:
-    mask = case["layout"].mask
-    return mask if case["keys"] is None else mask & case["keys"][..., None, :]
+    return real_keys(case["layout"].mask, case)
 
 
 averages(states, seen)
 
 
-@states("rounding", "it is attention under the mask that the layout means", hint="Whose rows does a block gather?")
+@states("rounding", "it is attention under the layout's mask", hint="Whose rows does a block gather?")
 def under_its_mask(op: Subject, **case: Any) -> None:
     if case["bias"] is None:
         q, k, v = (case[name].astype(float) for name in "qkv")
@@ -56,33 +52,24 @@ def under_its_mask(op: Subject, **case: Any) -> None:
         close(op(**case), full, rounding(case["q"].dtype, case["q"].size, SPEC.scale(case)), "out")
 
 
-@states("exact", "a key moves the queries of blocks that have it, and no other by a single bit", gravity="leak",
+@states("exact", "a key moves the queries of blocks that contain it, and no other by a single bit", gravity="leak",
         hint="What does an empty place read, and who looks at it?")  # fmt: skip
 def reach(op: Subject, **case: Any) -> None:
     out = op(**case)
-    for changed in range(case["k"].shape[-2]):
-        moved = case | {name: case[name].copy() for name in ("k", "v")}
-        for name in ("k", "v"):
-            moved[name][..., changed, :] += 1
-        blind = ~case["layout"].mask[:, changed]
-        same_bits(op(**moved)[..., blind, :], out[..., blind, :], f"with key {changed} changed, an output that lacks it")
+    for key in range(case["k"].shape[-2]):
+        blind = ~case["layout"].mask[:, key]
+        moved = op(**with_key_moved(case, key))
+        same_bits(moved[..., blind, :], out[..., blind, :], f"with key {key} changed, an output that lacks it")
 
 
-SPEC = Spec(
-    name="block_sparse_attention",
-    says="softmax attention in which only the blocks of a layout are computed",
-    function="block_sparse_attention",
+SPEC = states.spec(
+    "softmax attention in which only the blocks of a layout are computed",
+    "block_sparse_attention(q, k, v, layout, keys=None, bias=None, keep=None, scale=None) -> out first: "
+    "q (..., n, d), k (..., m, d), v (..., m, e); layout.groups have queries (z, a), keys (z, b), -1 for an empty "
+    "place, and allowed (z, a, b) or None",
+    "a query in no block, or that may look at nothing, gets zeros",
+    "keys broadcasts to (..., m), True = a real key; a bias, for a layout of one group, to (..., z, a, b)",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("out",),
-    oracle=oracles.block_sparse_attention,
     wrt=("q", "k", "v", "bias"),
-    clauses=(
-        "block_sparse_attention(q, k, v, layout, keys=None, bias=None, keep=None, scale=None) -> out first: "
-        "q (..., n, d), k (..., m, d), v (..., m, e); layout.groups have queries (z, a), keys (z, b), -1 for an empty "
-        "place, and allowed (z, a, b) or None",
-        "a query that stands in no block, or may look at nothing, gets zeros",
-        "keys broadcasts to (..., m), True = a real key; a bias, for a layout of one group, to (..., z, a, b)",
-    ),
 )

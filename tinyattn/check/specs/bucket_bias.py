@@ -1,21 +1,14 @@
 """Biases of attention by bucket of distance."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..families import linear_in
-from ..property import Property, demand, same_bits, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import demand, same_bits
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("bucket_bias", PROPERTIES)
+states = SpecBuilder("bucket_bias")
 linear_in(states, "table")
 
 
@@ -24,33 +17,28 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"table": draw.array(rows, draw.size_like(n)), "buckets": draw.rng.integers(0, rows, (n, draw.size_like(n)))}
 
 
-@states("exact", "pairs of one bucket have one bias", hint="Is the table read by bucket, and the head's column taken?")
+@states("exact", "pairs of one bucket have one bias", hint="Is the bucket the table's row, and the head its column?")
 def alike(op: Subject, **case: Any) -> None:
     bias = op(**case | {"buckets": np.zeros_like(case["buckets"])})
     expected = np.broadcast_to(case["table"][0][:, None, None], bias.shape).copy()
     same_bits(bias, expected, "with all pairs in bucket 0, the bias")
 
 
-@states("exact", "a number that is read often gets all of the gradients", "gradients",
-        hint="A plain `dT[b] = ds`, and `dT[b] += ds` too, keep one of them: add with `add.at`, or sum by bucket.")
+@states("exact", "an entry read several times gets the sum of the gradients", "gradients",
+        hint="`dT[b] = ds`, and `dT[b] += ds` too, keep only one of them: use `add.at`, or sum by bucket.")
 def summed(op: Subject, **case: Any) -> None:
     buckets = np.zeros_like(case["buckets"])
     dbias = np.ones((case["table"].shape[1], *buckets.shape), case["table"].dtype)
     dtable = op.gradients(case | {"buckets": buckets}, dbias)["table"]
-    demand(np.all(dtable[0] == buckets.size), f"of {buckets.size} pairs in bucket 0, {dtable[0][0]:g} have come back")
+    demand(np.all(dtable[0] == buckets.size), f"of {buckets.size} pairs in bucket 0, {dtable[0][0]:g} are in dtable")
     demand(not np.any(dtable[1:]), "a bucket without pairs has a gradient")
 
 
-SPEC = Spec(
-    name="bucket_bias",
-    says="bias[k, i, j] = table[buckets[i, j], k]",
-    function="bucket_bias",
+SPEC = states.spec(
+    "bias[k, i, j] = table[buckets[i, j], k]",
+    "bucket_bias(table, buckets) -> bias: table (R, h), buckets (n, m) of integers, bias (h, n, m)",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("bias",),
-    oracle=oracles.bucket_bias,
     wrt=("table",),
-    clauses=("bucket_bias(table, buckets) -> bias: table (R, h), buckets (n, m) of integers, bias (h, n, m)",),
     sums_rows=True,
 )

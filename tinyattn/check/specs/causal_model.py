@@ -1,6 +1,4 @@
-"""A model of sequences that may look at the past alone."""
-
-from __future__ import annotations
+"""A model of sequences whose outputs depend on the past alone."""
 
 import contextlib
 import math
@@ -10,19 +8,18 @@ from typing import Any
 import numpy as np
 
 from .. import adapters
-from ..cases import CaseDrawer
-from ..property import Property, Violation, close, demand, largest, rounding, same_bits, stating, untouched
+from ..property import Violation, close, demand, largest, rounding, same_bits, untouched
 from ..spec import Spec
 from ..subject import MissingError, Subject, called
+from .builder import CaseDrawer, SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("causal_model", PROPERTIES)
+states = SpecBuilder("causal_model")
 LONGEST = 256  # positions
 WIDTHS = (8, 4, 6, 16, 2, 12, 32, 64, 1, 3, 5, 7, 10, 24, 50, 128)
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    """Whole numbers; a property turns them into this model's input: tokens, or vectors of its width."""
+    """Integers; a property turns them into the model's input: tokens, or vectors of its width."""
     batch, length = draw.choose((1, 2, 3)), draw.choose(tuple(range(2, 9)))
     return {"x": draw.rng.integers(0, 2**20, (batch, length))}
 
@@ -30,94 +27,92 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
 @states("exact", "forward(x) -> y keeps the first two axes of x, batch and positions, and every bit of x",
         "shapes", hint="x (B, T, D) or tokens (B, T) -> y (B, T, ...).")
 def positions_kept(op: Subject, x: np.ndarray) -> None:
-    given = input_of(op, x)
-    kept = given.copy()
-    y = forward_of(op, given)
-    if y.ndim < 2 or y.shape[:2] != given.shape[:2]:
-        raise Violation(f"y has shape {y.shape} for x of shape {given.shape}", sort="shape")
+    x = input_of(op, x)
+    before = x.copy()
+    y = forward_of(op, x)
+    if y.ndim < 2 or y.shape[:2] != x.shape[:2]:
+        raise Violation(f"y has shape {y.shape} for x of shape {x.shape}", sort="shape")
     demand(np.all(np.isfinite(y)), "an output is not finite")
-    same_bits(given, kept, "the x that was given")
+    same_bits(x, before, "the x passed in")
 
 
 @states("exact", "equal calls give equal results, and earlier results survive later calls", "shapes",
         hint="Is a buffer, a cache or a generator kept between calls?", gravity="contract")
 def repeatable(op: Subject, x: np.ndarray) -> None:
-    given = input_of(op, x)
-    y = forward_of(op, given)
-    first = called(op.forward, "forward", given)
+    x = input_of(op, x)
+    y = forward_of(op, x)
+    first = called(op.forward, "forward", x)
     first = first[0] if isinstance(first, tuple) else first
     same_bits(first, y, "an equal call's y")
-    forward_of(op, _changed(op, given, 0, all_after=True))
+    forward_of(op, _changed(op, x, 0, all_after=True))
     untouched(first, y, "after another call, the first y")
 
 
-@states("exact", "changing what stands at position t moves no output before t, to the last bit",
+@states("exact", "changing x at position t moves no output before t, to the last bit",
         hint="Change the last token; which outputs moved?", gravity="leak")
 def causal(op: Subject, x: np.ndarray) -> None:
-    given = input_of(op, x)
-    y = forward_of(op, given)
-    for t in range(1, given.shape[1]):
-        moved = forward_of(op, _changed(op, given, t))
-        what = f"after a change at position {t}, y of an earlier position: entry "
-        same_bits(moved[:, :t], y[:, :t], what, largest(moved))
-        everything = forward_of(op, _changed(op, given, t, all_after=True, size=100.0))
-        what = f"after large changes from position {t} on, y of an earlier position: "
-        same_bits(everything[:, :t], y[:, :t], what, largest(everything))
+    x = input_of(op, x)
+    y = forward_of(op, x)
+    for t in range(1, x.shape[1]):
+        moved = forward_of(op, _changed(op, x, t))
+        _earlier_kept(y, moved, t, f"after a change at position {t}, y of an earlier position: entry ")
+        moved = forward_of(op, _changed(op, x, t, all_after=True, size=100.0))
+        _earlier_kept(y, moved, t, f"after large changes from position {t} on, y of an earlier position: ")
 
 
-@states("exact", "the output at a position depends on its own token, and on the first one",
-        hint="Can a token see itself? Is the mask's diagonal there?")
+def _earlier_kept(y: np.ndarray, moved: np.ndarray, t: int, what: str) -> None:
+    same_bits(moved[:, :t], y[:, :t], what, largest(moved))
+
+
+@states("exact", "each output depends on its token, and on the first one", hint="Is the mask's diagonal True?")
 def sees_itself_and_the_past(op: Subject, x: np.ndarray) -> None:
-    given = input_of(op, x)
-    y = forward_of(op, given)
-    for t in range(given.shape[1]):
-        moved = forward_of(op, _changed(op, given, t))
-        demand(differs(moved[:, t], y[:, t]), f"y of position {t} does not depend on x of position {t}")
-    moved = forward_of(op, _changed(op, given, 0))
-    for t in range(1, given.shape[1]):
-        demand(differs(moved[:, t], y[:, t]), f"y of position {t} does not depend on the first token")
+    x = input_of(op, x)
+    y = forward_of(op, x)
+    moved = [forward_of(op, _changed(op, x, t)) for t in range(x.shape[1])]
+    for t in range(x.shape[1]):
+        demand(differs(moved[t][:, t], y[:, t]), f"y of position {t} does not depend on x of position {t}")
+    for t in range(1, x.shape[1]):
+        demand(differs(moved[0][:, t], y[:, t]), f"y of position {t} does not depend on the first token")
 
 
 @states("exact", "the outputs of one entry of a batch do not depend on the other entries",
         hint="Which axes does each mean, maximum or norm run over?", gravity="leak")
 def entries_apart(op: Subject, x: np.ndarray) -> None:
-    given = input_of(op, np.concatenate([x[:1], x[:1] + 3, x[:1] * 7 + 1]))
-    other = given.copy()
+    batch = input_of(op, np.concatenate([x[:1], x[:1] + 3, x[:1] * 7 + 1]))
+    other = batch.copy()
     other[1:] = input_of(op, np.concatenate([x[:1] * 5 + 2, x[:1] * 11 + 4]))
     if other.dtype.kind == "f":
         other[1:] *= 50
     moved = forward_of(op, other)
-    same_bits(moved[:1], forward_of(op, given)[:1], "the first entry's y ", largest(moved))
+    same_bits(moved[:1], forward_of(op, batch)[:1], "the first entry's y ", largest(moved))
 
 
-@states("rounding", "the outputs of a prefix are those of the whole sequence there",
-        hint="Which part of the model depends on how long the sequence is?", gravity="leak")
+@states("rounding", "the outputs of a prefix are those of the whole sequence at its positions",
+        hint="Which part of the model depends on the sequence's length?", gravity="leak")
 def prefix(op: Subject, x: np.ndarray) -> None:
     if getattr(op.implementation, "from_the_end", False):
         raise MissingError("its positions are counted from the end (it says from_the_end)")
-    given = input_of(op, x)
-    y = forward_of(op, given)
-    for t in range(1, given.shape[1]):
+    x = input_of(op, x)
+    y = forward_of(op, x)
+    for t in range(1, x.shape[1]):
         scale = 1e4 * max(1.0, float(np.max(np.abs(y))))
-        close(forward_of(op, given[:, :t]), y[:, :t], rounding(y.dtype, y.size, scale), f"of a prefix of length {t}, y")
+        close(forward_of(op, x[:, :t]), y[:, :t], rounding(y.dtype, y.size, scale), f"of a prefix of length {t}, y")
 
 
 @states("exact", "it is causal over long sequences too: `maxlen` positions, 256 at most, or 40", "extremes", once=True,
         hint="Is there a window, a block or a cache with an end?", gravity="leak")
 def long_sequences(op: Subject, x: np.ndarray) -> None:
     length = tried_length(op, "long_sequences")
-    given = input_of(op, np.arange(2 * length).reshape(2, length) * 7919 % 2**20)
-    y = forward_of(op, given)
+    x = input_of(op, np.arange(2 * length).reshape(2, length) * 7919 % 2**20)
+    y = forward_of(op, x)
     for t in sorted({1, length // 4, length // 2, 3 * length // 4, length - 1} - {0}):
-        moved = forward_of(op, _changed(op, given, t))
-        what = f"after a change at position {t} of {length}, y of an earlier position: entry "
-        same_bits(moved[:, :t], y[:, :t], what, largest(moved))
+        moved = forward_of(op, _changed(op, x, t))
+        _earlier_kept(y, moved, t, f"after a change at position {t} of {length}, y of an earlier position: entry ")
         demand(differs(moved[:, t], y[:, t]), f"y of position {t} of {length} does not depend on x of position {t}")
 
 
-@states("statistical", "trained on uniform noise, it predicts fresh noise no better than ln V: whoever beats chance has "
-        "seen the answer", "extremes", hint="Nothing can be known of the next token. Where does your model see it?", once=True,
-        gravity="leak")
+@states("statistical", "trained on uniform noise, it predicts fresh noise no better than ln V: a lower loss is a leak",
+        "extremes", hint="The next token cannot be predicted. Where does your model see it?", once=True, gravity="leak")
 def noise_stays_noise(op: Subject, x: np.ndarray) -> None:
     fit, vocabulary = op.other("fit"), getattr(op.implementation, "vocabulary", None)
     log_probs = op.other("log_probs")
@@ -127,13 +122,13 @@ def noise_stays_noise(op: Subject, x: np.ndarray) -> None:
     length = _longest(op, 16)
     fit(rng.integers(0, vocabulary, (256, length)))
     fresh = rng.integers(0, vocabulary, (256, length))
-    found = np.asarray(log_probs(fresh), float)
+    predicted = np.asarray(log_probs(fresh), float)
     expected = (256, length, vocabulary)
-    if found.shape != expected:
-        raise Violation(f"log_probs has shape {found.shape}, expected {expected}", sort="shape")
-    found = found[:, :-1]
-    close(np.sum(np.exp(found), axis=-1), np.ones((256, length - 1)), 1e-4, "the sum of probabilities ")
-    loss = -np.take_along_axis(found, fresh[:, 1:, None], axis=-1)[..., 0]
+    if predicted.shape != expected:
+        raise Violation(f"log_probs has shape {predicted.shape}, expected {expected}", sort="shape")
+    predicted = predicted[:, :-1]
+    close(np.sum(np.exp(predicted), axis=-1), np.ones((256, length - 1)), 1e-4, "the sum of probabilities ")
+    loss = -np.take_along_axis(predicted, fresh[:, 1:, None], axis=-1)[..., 0]
     deviation = float(np.std(loss)) / math.sqrt(loss.size) + 1e-6
     mean, chance = float(np.mean(loss)), math.log(vocabulary)
     demand(mean >= chance - 4 * deviation,
@@ -142,27 +137,22 @@ def noise_stays_noise(op: Subject, x: np.ndarray) -> None:
 
 
 def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
-    """Which inputs influence which outputs: by position, by entry of the batch; and whether the length matters."""
+    """Which inputs move which outputs, by position and by entry of the batch, and whether the length matters."""
     seen: dict[str, Any] = {}
     try:
         x = input_of(op, np.concatenate([case["x"][:1], case["x"][:1] * 3 + 1]))
-        given = x.copy()
-        y = forward_of(op, given)
-        seen["changed"] = not np.array_equal(given, x)
+        passed = x.copy()
+        y = forward_of(op, passed)
+        seen["changed"] = not np.array_equal(passed, x)
         seen["repeats"] = np.array_equal(forward_of(op, x.copy()), y)
         if seen["changed"] or not seen["repeats"]:
             return seen                                                  # influence between positions cannot be measured
-        moved = []
-        for s in range(x.shape[1]):
-            first = x.copy()
-            first[:1] = _changed(op, x, s)[:1]
-            moved.append(forward_of(op, first))
+        moved = [forward_of(op, np.concatenate([_changed(op, x, s)[:1], x[1:]])) for s in range(x.shape[1])]
         seen["moves"] = np.array([[differs(m[:1, t], y[:1, t]) for t in range(x.shape[1])] for m in moved])
-        other = x.copy()
-        other[1:] = _changed(op, x, 0, all_after=True)[1:]
+        other = np.concatenate([x[:1], _changed(op, x, 0, all_after=True)[1:]])
         seen["other entries"] = not np.array_equal(forward_of(op, other)[:1], y[:1])
         from_the_end = getattr(op.implementation, "from_the_end", False)
-        if np.array_equal(seen["moves"], np.triu(seen["moves"])) and not from_the_end:   # does the length matter?
+        if np.array_equal(seen["moves"], np.triu(seen["moves"])) and not from_the_end:
             short = forward_of(op, x[:, :-1])
             seen["length"] = not np.allclose(short, y[:, :-1], rtol=0, atol=1e-8 * max(1.0, float(np.max(np.abs(y)))))
     except AssertionError as error:
@@ -171,34 +161,30 @@ def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
 
 
 def tried_length(op: Subject, prop: str) -> int:
-    """The model's `maxlen`, up to LONGEST; 40, or as many as it takes, where it says none. The report says which."""
-    said = getattr(op.implementation, "maxlen", None)
-    length = min(int(said), LONGEST) if said else _longest(op, 40)
-    why = f"of its {said}" if said else "as it says no `maxlen`"
-    op.remembered[prop] = f"tried with {length} positions, {why}"
+    """The model's `maxlen`, up to LONGEST; without one 40, or the longest that runs. Noted for the report."""
+    maxlen = getattr(op.implementation, "maxlen", None)
+    length = _longest(op, LONGEST if maxlen else 40)
+    op.remembered[prop] = f"tried with {length} positions, {f'of its {maxlen}' if maxlen else 'as it says no `maxlen`'}"
     return length
 
 
 def _longest(op: Subject, wanted: int) -> int:
-    """`wanted` positions, or the model's `maxlen`, or as many as it takes without an error."""
-    said = getattr(op.implementation, "maxlen", None)
-    if said:
-        return min(wanted, int(said))
+    """`wanted` positions, at most the model's `maxlen`; without one, the longest that runs without an error."""
+    maxlen = getattr(op.implementation, "maxlen", None)
+    if maxlen:
+        return min(wanted, int(maxlen))
     for length in (wanted, wanted // 2, wanted // 4):
-        try:
+        with contextlib.suppress(AssertionError):
             forward_of(op, input_of(op, np.arange(length)[None]))
-        except AssertionError:
-            continue
-        return length
+            return length
     return 8
 
 
 def shown(op: Subject, case: dict[str, Any]) -> dict[str, Any]:
     """The input of forward."""
-    try:
+    with contextlib.suppress(AssertionError):
         return {"x": input_of(op, case["x"])}
-    except AssertionError:
-        return case
+    return case
 
 
 def forward_of(op: Subject, x: np.ndarray) -> np.ndarray:
@@ -206,7 +192,7 @@ def forward_of(op: Subject, x: np.ndarray) -> np.ndarray:
 
 
 def array_of(y: Any) -> np.ndarray:
-    """What a forward has returned, or the first of what it has, copied. Raises Violation if that is no array."""
+    """A copy of the array that forward returned, or of the first of several. Raises Violation if it is no array."""
     y = y[0] if isinstance(y, tuple) else y
     demand(isinstance(y, np.ndarray), f"forward returned a {type(y).__name__}, expected an array")
     return np.array(y)
@@ -215,7 +201,7 @@ def array_of(y: Any) -> np.ndarray:
 def input_of(
     op: Subject, numbers: np.ndarray, forward: Callable[[Subject, np.ndarray], np.ndarray] = forward_of
 ) -> np.ndarray:
-    """Tokens where the model says its `vocabulary`, vectors where it says its width (`dim`), or else what it takes."""
+    """Tokens for a model with a `vocabulary`, vectors for one with a width (`dim`), else the first that runs."""
     vocabulary = getattr(op.implementation, "vocabulary", None) or op.remembered.get("vocabulary")
     width = getattr(op.implementation, "dim", None) or op.remembered.get("width")
     if vocabulary or width:
@@ -240,12 +226,12 @@ def _vectors(numbers: np.ndarray, width: int) -> np.ndarray:
 
 def _changed(op: Subject, x: np.ndarray, t: int, all_after: bool = False, size: float = 1.0) -> np.ndarray:
     x = x.copy()
-    where = slice(t, None) if all_after else slice(t, t + 1)
+    where = slice(t, None if all_after else t + 1)
     if x.dtype.kind == "f":
         x[:, where] = size * np.sin(5 * x[:, where] + np.arange(x.shape[-1]))
     else:
-        known = getattr(op.implementation, "vocabulary", None) or op.remembered["vocabulary"]
-        x[:, where] = (x[:, where] + 1) % int(known)
+        vocabulary = getattr(op.implementation, "vocabulary", None) or op.remembered["vocabulary"]
+        x[:, where] = (x[:, where] + 1) % int(vocabulary)
     return x
 
 
@@ -254,23 +240,18 @@ def differs(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(np.all(np.max(np.abs(a - b).reshape(len(a), -1), axis=1) > 1e-9))
 
 
-SPEC = Spec(
-    name="causal_model",
-    says="y[:, :t] depends on x[:, :t] alone, of its own entry of the batch",
-    function="forward",
+SPEC = states.spec(
+    "y[:, :t] depends on x[:, :t] alone, of the same entry of the batch",
+    "forward(x) -> y: x (B, T, D) float64, or tokens (B, T) where it says its `vocabulary`; y (B, T, ...). `dim` says D, else "
+    "some are tried; `maxlen` says how many positions it takes, at least 8",
+    "causal to the last bit; not over-masked: each output depends on its token and on the first",
+    "outputs of a prefix are those of the whole; a model that counts positions from the end says `from_the_end = True`",
+    "fit(tokens) and log_probs(tokens) -> (B, T, vocabulary), where it has them: trained on uniform noise, its loss on fresh "
+    "noise is not below ln V",
     case=case,
+    function="forward",
     ours=adapters.SASRecTokens,
-    properties=PROPERTIES,
-    outputs=("y",),
     others=("fit", "log_probs"),
-    clauses=(
-        "forward(x) -> y: x (B, T, D) float64, or tokens (B, T) where it says its `vocabulary`; y (B, T, ...). `dim` says D, else "
-        "some are tried; `maxlen` says how many positions it takes, at least 8",
-        "causal to the last bit; not over-masked: each output depends on its own token and on the first",
-        "outputs of a prefix are those of the whole; a model that counts positions from the end says `from_the_end = True`",
-        "fit(tokens) and log_probs(tokens) -> (B, T, vocabulary), where it has them: trained on uniform noise, its loss on fresh "
-        "noise is not below ln V",
-    ),
     common=False,
     observe=observe,
     shown=shown,

@@ -1,22 +1,15 @@
 """Convolution of sequences."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import batch_apart, causal, linear_in
-from ..property import Property, close, demand, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, demand
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("conv1d", PROPERTIES)
+states = SpecBuilder("conv1d")
 linear_in(states, "x", hint="Is anything added?")
 linear_in(states, "W")
 batch_apart(states)
@@ -31,8 +24,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": x, "W": W, "dilation": dilation, "padding": padding}
 
 
-@states("rounding", "tokens that stand further on give outputs that stand further on, away from the ends",
-        hint="Is there one kernel for every token?")
+@states("rounding", "shifting tokens shifts outputs, away from the ends", hint="Do all tokens share one kernel?")
 def shift(op: Subject, **case: Any) -> None:
     pad = np.zeros((*case["x"].shape[:-2], 12, case["x"].shape[-1]), case["x"].dtype)
     x = np.concatenate([pad, case["x"], pad], axis=-2)
@@ -40,7 +32,7 @@ def shift(op: Subject, **case: Any) -> None:
     close(np.roll(y, 2, axis=-2), moved, tolerance(SPEC, case), "y of a sequence two tokens later")
 
 
-@states("exact", "a token reaches the outputs that the kernel says, dilation apart, and no others", gravity="leak",
+@states("exact", "a token reaches the outputs under the kernel, dilation apart, and no others", gravity="leak",
         hint="How far apart are two neighbours in the kernel, and where does it begin?")
 def reach(op: Subject, **case: Any) -> None:
     K, gaps = len(case["W"]), (len(case["W"]) - 1) * case["dilation"]
@@ -51,22 +43,14 @@ def reach(op: Subject, **case: Any) -> None:
         x[..., s, :] = 1
         y = op(**case | {"x": x, "W": W})
         expected = {s - j * case["dilation"] + before for j in range(K)} & set(range(y.shape[-2]))
-        found = set(np.flatnonzero(np.any(y != 0, axis=tuple(i for i in range(y.ndim) if i != y.ndim - 2))).tolist())
-        demand(found == (expected if x.any() else set()), f"token {s} reaches outputs {found}, expected {expected}")
+        reached = set(np.nonzero(y)[-2].tolist())
+        demand(reached == (expected if x.any() else set()), f"token {s} reaches outputs {reached}, expected {expected}")
 
 
-SPEC = Spec(
-    name="conv1d",
-    says="y_t = Σ_j x_{t + j δ - p} W_j, δ = dilation, p = 0, (K - 1) δ // 2 or (K - 1) δ: padding valid, same or causal",
-    function="conv1d",
+SPEC = states.spec(
+    "y_t = Σ_j x_{t + j δ - p} W_j, δ = dilation, p = 0, (K - 1) δ // 2 or (K - 1) δ: padding valid, same or causal",
+    "conv1d(x, W, dilation=1, padding='same') -> y: x (..., n, i), W (K, i, o), y (..., n, o), "
+    "with 'valid' (..., n - (K - 1) dilation, o); beyond both ends x is 0",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
-    outputs=("y",),
-    oracle=oracles.conv1d,
     wrt=("x", "W"),
-    clauses=(
-        "conv1d(x, W, dilation=1, padding='same') -> y: x (..., n, i), W (K, i, o), y (..., n, o), "
-        "with 'valid' (..., n - (K - 1) dilation, o); nothing, 0, stands beyond either end",
-    ),
 )

@@ -1,22 +1,16 @@
 """Convolution of grids."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in
-from ..property import Property, close, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("conv2d", PROPERTIES)
+states = SpecBuilder("conv2d")
 linear_in(states, "x", hint="Is anything added?")
 linear_in(states, "W")
 
@@ -29,8 +23,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": x, "W": W, "dilation": dilation, "padding": padding}
 
 
-@states("rounding", "a grid that stands further down and right gives outputs further down and right, away from the edges",
-        hint="Is there one kernel for every token?")
+@states("rounding", "shifting the grid shifts the outputs, away from the edges", hint="Do all tokens share a kernel?")
 def shift(op: Subject, **case: Any) -> None:
     x = np.pad(case["x"], [(0, 0)] * (case["x"].ndim - 3) + [(6, 6), (6, 6), (0, 0)])
     y, moved = op(**case | {"x": x}), op(**case | {"x": np.roll(x, (2, 1), axis=(-3, -2))})
@@ -42,25 +35,17 @@ def shift(op: Subject, **case: Any) -> None:
 def rows_and_columns(op: Subject, **case: Any) -> None:
     x, W = case["x"], case["W"][:, :1]
     across = op(**case | {"W": W.swapaxes(0, 1).copy(), "x": x.swapaxes(-3, -2).copy()})
-    down = op(**case | {"W": W})
-    close(down.swapaxes(-3, -2), across, tolerance(SPEC, case), "y of the transposed grid and kernel")
+    down = op(**case | {"W": W}).swapaxes(-3, -2)
+    close(down, across, tolerance(SPEC, case), "y of the transposed grid and kernel")
     expected = oracles.conv1d(x.swapaxes(-3, -2).astype(float), W[:, 0], case["dilation"], case["padding"])
     close(across, expected, tolerance(SPEC, case), "y by columns")
 
 
-SPEC = Spec(
-    name="conv2d",
-    says="y_st = Σ_jl x_{s + j δ - p, t + l δ - r} W_jl, δ = dilation, p and r = 0 or (K - 1) δ // 2 and (L - 1) δ // 2: "
+SPEC = states.spec(
+    "y_st = Σ_jl x_{s + j δ - p, t + l δ - r} W_jl, δ = dilation, p and r = 0 or (K - 1) δ // 2 and (L - 1) δ // 2: "
     "padding valid or same",
-    function="conv2d",
+    "conv2d(x, W, dilation=1, padding='same') -> y: x (..., h, w, i), W (K, L, i, o), y (..., h, w, o), "
+    "with 'valid' (..., h - (K - 1) dilation, w - (L - 1) dilation, o); beyond the edges x is 0",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
-    outputs=("y",),
-    oracle=oracles.conv2d,
     wrt=("x", "W"),
-    clauses=(
-        "conv2d(x, W, dilation=1, padding='same') -> y: x (..., h, w, i), W (K, L, i, o), y (..., h, w, o), "
-        "with 'valid' (..., h - (K - 1) dilation, w - (L - 1) dilation, o); nothing, 0, stands beyond an edge",
-    ),
 )

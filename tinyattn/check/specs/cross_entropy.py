@@ -1,21 +1,14 @@
 """Cross-entropy on logits."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
-from ..property import Property, close, demand, largest, rounding, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, demand, largest, rounding
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("cross_entropy", PROPERTIES)
+states = SpecBuilder("cross_entropy")
 HINT_MEAN = "The loss is Σ w nll / Σ w: what do you divide by?"
 
 
@@ -29,19 +22,13 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
 
 def special_cases() -> list[dict[str, Any]]:
     z = np.array([[1.0, 2.0, -1.0], [0.0, 0.5, 3.0]])
-    t = np.array([1, 0])
-    return [
-        {"logits": z, "targets": t, "weights": None},
-        {"logits": z, "targets": t, "weights": np.array([2.0, 0.0])},
-        {"logits": z, "targets": t, "weights": np.array([0.5, 2.0])},
-        {"logits": 1000 * z, "targets": t, "weights": None},
-        {"logits": 40 * z, "targets": np.array([2, 0]), "weights": None},
-        {"logits": z - 2000.0, "targets": t, "weights": None},
-        {"logits": 12 * z, "targets": np.array([2, 0]), "weights": None},
-    ]
+    several = [(z, 1, None), (z, 1, [2.0, 0.0]), (z, 1, [0.5, 2.0]), (1000 * z, 1, None), (40 * z, 2, None),
+               (z - 2000.0, 1, None), (12 * z, 2, None)]  # fmt: skip
+    return [{"logits": logits, "targets": np.array([first, 0]), "weights": None if w is None else np.array(w)}
+            for logits, first, w in several]  # fmt: skip
 
 
-@states("rounding", "with all logits equal the loss is ln V", hint="What is the loss of pure guessing?")
+@states("rounding", "with all logits equal the loss is ln V", hint="How large is the loss of pure guessing?")
 def uniform(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     loss = op(np.full_like(logits, 3.0), targets, weights)
     close(loss, math.log(logits.shape[-1]), rounding(logits.dtype, logits.size, 10.0), "the loss")
@@ -50,43 +37,38 @@ def uniform(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.nd
 @states("rounding", "adding one number to a whole row of logits changes nothing", hint="softmax does not see it.")
 def shift(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     moved = logits + logits.dtype.type(4)
-    close(op(moved, targets, weights), op(logits, targets, weights), _tolerance(logits), "the loss")
+    close(op(moved, targets, weights), op(logits, targets, weights), tolerance_of(logits), "the loss")
 
 
-@states("exact", "what stands at a position of weight 0 does not matter", hint="Change a padding target: does the loss move?",
-        gravity="leak")
+@states("exact", "a position of weight 0 does not move the loss", hint="Change a padding target.", gravity="leak")
 def weight_zero(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
-    z, t = np.concatenate([logits, logits]), np.concatenate([targets, targets])
     w = np.concatenate([_ones(targets, logits), np.zeros(targets.shape, logits.dtype)])
-    other, elsewhere = z.copy(), t.copy()
-    other[len(logits) :] = 7
-    elsewhere[len(logits) :] = logits.shape[-1] - 1
-    first, second = op(z, t, w), op(other, elsewhere, w)
+    last = np.full_like(targets, logits.shape[-1] - 1)
+    first = op(np.concatenate([logits, logits]), np.concatenate([targets, targets]), w)
+    second = op(np.concatenate([logits, np.full_like(logits, 7)]), np.concatenate([targets, last]), w)
     demand(first == second, f"the loss moved from {first} to {second}")
 
 
 @states("rounding", "adding positions of weight 0 leaves the loss as it is", hint=HINT_MEAN)
 def ignored_positions(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
-    z, t = np.concatenate([logits, logits + 1]), np.concatenate([targets, targets])
     w = _ones(targets, logits) if weights is None else weights
-    more = np.concatenate([w, np.zeros_like(w)])
-    close(op(z, t, more), op(logits, targets, w), _tolerance(logits), "the loss")
+    more = [np.concatenate(pair) for pair in ((logits, logits + 1), (targets, targets), (w, np.zeros_like(w)))]
+    close(op(*more), op(logits, targets, w), tolerance_of(logits), "the loss")
 
 
 @states("rounding", "multiplying all weights by one number changes nothing, loss or gradient", hint=HINT_MEAN)
 def weights_are_shares(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     w = _ones(targets, logits) if weights is None else weights
     for size in (4, 1 / 64):
-        scaled = (w * size).astype(w.dtype)
-        close(op(logits, targets, scaled), op(logits, targets, w), _tolerance(logits), "the loss")
-    close(op(logits, targets, _ones(targets, logits)), op(logits, targets, None), _tolerance(logits), "the loss")
+        close(op(logits, targets, (w * size).astype(w.dtype)), op(logits, targets, w), tolerance_of(logits), "the loss")
+    close(op(logits, targets, _ones(targets, logits)), op(logits, targets, None), tolerance_of(logits), "the loss")
 
 
 @states("rounding", "each row of the gradient sums to 0, and positions of weight 0 have none", "gradients",
         hint="softmax minus one-hot: both sum to 1.")
 def gradient_rows(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     d = op.gradients({"logits": logits, "targets": targets, "weights": weights}, 1.0)["logits"]
-    close(np.sum(d, axis=-1), np.zeros(targets.shape), 10 * _tolerance(logits), "the sum of the gradient's row ")
+    close(np.sum(d, axis=-1), np.zeros(targets.shape), 10 * tolerance_of(logits), "the sum of the gradient's row ")
     if weights is not None:
         demand(np.all(d[weights == 0] == 0), "a position of weight 0 has a gradient")
 
@@ -94,17 +76,15 @@ def gradient_rows(op: Subject, logits: np.ndarray, targets: np.ndarray, weights:
 @states("rounding", "a batch is the mean of its halves, each by its share of the weight; gradients too", "gradients",
         hint="dloss multiplies the whole gradient, once.")
 def shares(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
-    z, t = logits.reshape(-1, logits.shape[-1]), targets.reshape(-1)
-    z, t = np.concatenate([z, z + 1]), np.concatenate([t, t])
+    z = logits.reshape(-1, logits.shape[-1])
+    z, t = np.concatenate([z, z + 1]), np.tile(targets.reshape(-1), 2)
     w = np.linspace(0.5, 2, len(t)).astype(logits.dtype)
-    half = len(t) // 2
-    gradient = []
-    for part in (slice(None, half), slice(half, None)):
-        share = float(np.sum(w[part]) / np.sum(w))
-        piece = {"logits": z[part], "targets": t[part], "weights": w[part]}
-        gradient.append(op.gradients(op.fit(piece), share)["logits"])
+    gradients = []
+    for part in (slice(None, targets.size), slice(targets.size, None)):
+        half = {"logits": z[part], "targets": t[part], "weights": w[part]}
+        gradients.append(op.gradients(op.fit(half), float(np.sum(w[part]) / np.sum(w)))["logits"])
     whole = op.gradients({"logits": z, "targets": t, "weights": w}, 1.0)["logits"]
-    close(np.concatenate(gradient), whole, 10 * _tolerance(z), "the gradient")
+    close(np.concatenate(gradients), whole, 10 * tolerance_of(z), "the gradient")
 
 
 @states("rounding", "logits of ±2,000 give the exact loss: 0 where the target leads, 4,000 + ln(V - 1) where it trails",
@@ -121,7 +101,7 @@ def large_logits(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: 
 
 
 @states("rounding", "a target 60 below the others costs 60 + ln(V - 1), not less", "extremes",
-        hint="log(p + 1e-12) can never exceed 27.6: what happens to the gradient there?")
+        hint="-log(p + 1e-12) can never exceed 27.6: how does that change the gradient?")
 def no_cap(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     one_hot = np.arange(logits.shape[-1]) == targets[..., None]
     for gap in (20.0, 60.0):
@@ -146,26 +126,19 @@ def _ones(targets: np.ndarray, like: np.ndarray) -> np.ndarray:
     return np.ones(targets.shape, like.dtype)
 
 
-def _tolerance(logits: np.ndarray) -> float:
+def tolerance_of(logits: np.ndarray) -> float:
     return rounding(logits.dtype, logits.size, 10 * largest(logits))
 
 
-SPEC = Spec(
-    name="cross_entropy",
-    says="loss = Σ w nll / Σ w, with nll = -log softmax(logits)[target]",
-    function="cross_entropy",
+SPEC = states.spec(
+    "loss = Σ w nll / Σ w, with nll = -log softmax(logits)[target]",
+    "cross_entropy(logits, targets, weights=None): logits (..., V), targets (...) integers, weights (...) or None for "
+    "all 1, not all 0",
+    "the backward's upstream gradient is a number: cross_entropy_backward(dloss, logits, targets, weights=None)",
+    "logits of any finite size",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("loss",),
-    oracle=oracles.cross_entropy,
     wrt=("logits",),
-    clauses=(
-        "cross_entropy(logits, targets, weights=None): logits (..., V), targets (...) integers, weights (...) or None for "
-        "all 1, not all 0",
-        "the backward's upstream gradient is a number: cross_entropy_backward(dloss, logits, targets, weights=None)",
-        "logits of any finite size",
-    ),
     scale=lambda case: 4 * largest(case["logits"]),
     special_cases=special_cases,
 )

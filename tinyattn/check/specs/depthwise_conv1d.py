@@ -1,22 +1,15 @@
-"""Convolution of each channel on its own."""
-
-from __future__ import annotations
+"""Convolution of each channel alone."""
 
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import batch_apart, linear_in
-from ..property import Property, close, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("depthwise_conv1d", PROPERTIES)
+states = SpecBuilder("depthwise_conv1d")
 linear_in(states, "x", hint="Is anything added?")
 linear_in(states, "W")
 batch_apart(states)
@@ -27,7 +20,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": draw.array(*draw.lead, draw.tokens() + K - 1, d), "W": draw.array(K, d)}
 
 
-@states("rounding", "no channel sees another: each alone gives what all together give", gravity="leak",
+@states("rounding", "a channel alone has the outputs that it has among others", gravity="leak",
         hint="Is the product with the kernel entry by entry?")
 def channels_apart(op: Subject, **case: Any) -> None:
     y = op(**case)
@@ -36,7 +29,7 @@ def channels_apart(op: Subject, **case: Any) -> None:
         close(alone, y[..., c : c + 1], tolerance(SPEC, case), f"channel {c} of y")
 
 
-@states("exact", "a kernel of one 1 hands tokens on from its place", hint="Is the kernel flipped?")
+@states("exact", "a kernel with a single 1 shifts the tokens", hint="Is the kernel flipped?")
 def one_place(op: Subject, **case: Any) -> None:
     x, K = case["x"], len(case["W"])
     for j in range(K):
@@ -45,15 +38,9 @@ def one_place(op: Subject, **case: Any) -> None:
         close(op(x, W), x[..., j : x.shape[-2] - K + 1 + j, :], 0, f"with a 1 at place {j}, y")
 
 
-SPEC = Spec(
-    name="depthwise_conv1d",
-    says="y_t = Σ_j x_{t + j} ⊙ W_j",
-    function="depthwise_conv1d",
+SPEC = states.spec(
+    "y_t = Σ_j x_{t + j} ⊙ W_j",
+    "depthwise_conv1d(x, W) -> y: x (..., n, d), W (K, d), y (..., n - K + 1, d)",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
-    outputs=("y",),
-    oracle=oracles.depthwise_conv1d,
     wrt=("x", "W"),
-    clauses=("depthwise_conv1d(x, W) -> y: x (..., n, d), W (K, d), y (..., n - K + 1, d)",),
 )

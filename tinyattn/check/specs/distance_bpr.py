@@ -1,52 +1,39 @@
 """BPR on distances, with a hinge between the target and the negative."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
-from ..property import Property, close, demand, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..families import Case
+from ..property import close, demand
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-Case = dict[str, Any]
-PROPERTIES: list[Property] = []
-states = stating("distance_bpr", PROPERTIES)
+states = SpecBuilder("distance_bpr")
 
 
 def case(draw: CaseDrawer) -> Case:
-    """The hinge is open or shut by a tenth and more: at its kink differences say nothing."""
+    """d⁺ and d differ by 0.1 at least: the hinge has no derivative at its kink."""
     shape = (*draw.lead, draw.size())
     positive, negative, off = (np.abs(draw.array(*shape, size=2)) for _ in range(3))
-    between = positive + (off + 0.1) * draw.rng.choice([-1, 1], shape)
-    return {
-        "positive": positive,
-        "negative": negative,
-        "between": between.astype(draw.dtype),
-        "weights": draw.weights(shape),
-        "pvn_weight": draw.choose((0.0, 0.5, 2.0)),
-    }
+    between = (positive + (off + 0.1) * draw.rng.choice([-1, 1], shape)).astype(draw.dtype)
+    return {"positive": positive, "negative": negative, "between": between, "weights": draw.weights(shape),
+            "pvn_weight": draw.choose((0.0, 0.5, 2.0))}  # fmt: skip
 
 
 @states("rounding", "without the hinge it is the cross-entropy of two logits, the negative distances",
-        hint="Near is good: -log σ(d⁻ - d⁺).")  # fmt: skip
+        hint="A small distance is good: -log σ(d⁻ - d⁺).")  # fmt: skip
 def of_two(op: Subject, **case: Any) -> None:
     logits = -np.stack([case["positive"], case["negative"]], axis=-1)
     expected = oracles.cross_entropy(logits, np.zeros(logits.shape[:-1], int), case["weights"])
     close(op(**case | {"pvn_weight": 0.0}), expected, tolerance(op.spec, case), "the loss")
 
 
-@states("rounding", "the hinge adds λ times the mean of what d⁺ is above d, and nothing where it is below",
-        hint="max(d⁺ - d, 0): which of the two should be larger?")  # fmt: skip
+@states("rounding", "the hinge adds λ times the mean of max(d⁺ - d, 0)", hint="Which of the two should be larger?")
 def hinge(op: Subject, **case: Any) -> None:
-    shape, w = case["positive"].shape, case["weights"]
-    w = np.ones(shape) if w is None else w.astype(float)
+    w = np.ones(case["positive"].shape) if case["weights"] is None else case["weights"].astype(float)
     over = np.maximum(case["positive"].astype(float) - case["between"], 0)
     added = op(**case | {"pvn_weight": 3.0}) - op(**case | {"pvn_weight": 0.0})
     close(added, 3 * np.sum(w * over) / np.sum(w), 4 * tolerance(op.spec, case), "the difference")
@@ -68,7 +55,7 @@ def gradients_sum_to_zero(op: Subject, **case: Any) -> None:
     d = op.gradients(case, 1.0)
     total = d["positive"] + d["negative"] + d["between"]
     close(total, np.zeros(total.shape), 10 * tolerance(op.spec, case), "the sum of a position's gradients")
-    demand(np.all(d["between"] <= 0), "a target and its negative are drawn together")
+    demand(np.all(d["between"] <= 0), "dd is positive")
     demand(not np.any(op.gradients(case | {"pvn_weight": 0.0}, 1.0)["between"]), "without the hinge d has a gradient")
 
 
@@ -81,7 +68,7 @@ def far_behind(op: Subject, **case: Any) -> None:
         close(op(**case | {"positive": positive, "negative": negative}), cost, 1e-4 * max(cost, 1e-3), "the loss")
 
 
-@states("exact", "at the kink, d⁺ = d, the hinge has no gradient", "extremes", hint="Above, or at least?")
+@states("exact", "at the kink, d⁺ = d, the gradient of the hinge is 0", "extremes", hint="d⁺ > d, or d⁺ >= d?")
 def at_the_kink(op: Subject, **case: Any) -> None:
     if "distance_bpr_backward" not in op.lacks:
         d = op.gradients(case | {"between": case["positive"].copy(), "pvn_weight": 2.0}, 1.0)
@@ -89,26 +76,19 @@ def at_the_kink(op: Subject, **case: Any) -> None:
 
 
 def special_cases() -> list[Case]:
-    """The hinge open, shut, and left out; a target far nearer, and far farther."""
-    positive, negative, between = np.array([0.5, 9.0, 700.0]), np.array([2.0, 1.0, 3.0]), np.array([0.1, 30.0, 2.0])
-    given = {"positive": positive, "negative": negative, "between": between, "weights": None}
-    return [given, given | {"weights": np.array([2.0, 0.0, 0.5]), "pvn_weight": 0.25}]
+    """The hinge positive, 0, and left out; targets nearer than the negative, and far farther."""
+    distances = {"positive": [0.5, 9.0, 700.0], "negative": [2.0, 1.0, 3.0], "between": [0.1, 30.0, 2.0]}
+    plain: Case = {name: np.array(d) for name, d in distances.items()} | {"weights": None}
+    return [plain, plain | {"weights": np.array([2.0, 0.0, 0.5]), "pvn_weight": 0.25}]
 
 
-SPEC = Spec(
-    name="distance_bpr",
-    says="loss = Σ w l / Σ w, with l = -log σ(d⁻ - d⁺) + λ max(d⁺ - d, 0)",
-    function="distance_bpr",
+SPEC = states.spec(
+    "loss = Σ w l / Σ w, with l = -log σ(d⁻ - d⁺) + λ max(d⁺ - d, 0)",
+    "distance_bpr(positive, negative, between, weights=None, pvn_weight=0.0): all (...); λ is pvn_weight",
+    "the backward's upstream gradient is a number: distance_bpr_backward(dloss, positive, negative, between, "
+    "weights=None, pvn_weight=0.0)",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("loss",),
-    oracle=oracles.distance_bpr,
     wrt=("positive", "negative", "between"),
-    clauses=(
-        "distance_bpr(positive, negative, between, weights=None, pvn_weight=0.0): all (...); λ is pvn_weight",
-        "the backward's upstream gradient is a number: distance_bpr_backward(dloss, positive, negative, between, "
-        "weights=None, pvn_weight=0.0)",
-    ),
     special_cases=special_cases,
 )

@@ -1,22 +1,17 @@
-"""Dropout with the mask given, and the mask's own drawing."""
-
-from __future__ import annotations
+"""Dropout with a fixed mask, and the drawing of masks."""
 
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..families import random
 from ..observing import observe_call
-from ..property import Property, Violation, close, demand, rounding, stating
+from ..property import Violation, close, demand, rounding
 from ..spec import Spec
 from ..subject import MissingError, Subject
+from .builder import CaseDrawer, SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("dropout", PROPERTIES)
+states = SpecBuilder("dropout")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -26,65 +21,58 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": draw.array(*draw.lead, n, m), "keep": keep, "rate": rate}
 
 
-@states("exact", "with keep None, in evaluation, nothing changes, whatever the rate",
+@states("exact", "with keep None, in evaluation, y is x, whatever the rate",
         hint="Predict twice: inverted dropout has done its scaling in training.")
 def evaluation(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
     close(op(x, None, rate), x, 0, "y")
 
 
-@states("exact", "with keep None the gradient passes as it is", "gradients", hint="y = x: so what is dy/dx?")
+@states("exact", "with keep None the gradient passes unchanged", "gradients", hint="y = x: differentiate it.")
 def evaluation_gradient(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
     close(op.gradients({"x": x, "keep": None, "rate": rate}, np.cos(x))["x"], np.cos(x), 0, "dx")
 
 
-@states("rounding", "what is kept is divided by 1 - rate, what is dropped is exactly 0",
-        hint="Average over many masks: do you get x?")
+@states("rounding", "kept entries are x / (1 - rate), dropped ones 0", hint="Average over many masks: do you get x?")
 def scale_and_support(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
     _scaled(op(x, keep, rate), x, keep, rate, "y")
     _scaled(op(x, keep, 0.0), x, keep, 0.0, "at rate 0, y")              # the rate only sets the divisor
 
 
 @states("rounding", "the gradient passes through the mask of the forward, divided by 1 - rate", "gradients",
-        hint="Gradient flows through the survivors of this very forward: y = x · keep / (1 - rate).")
+        hint="Gradient flows through the entries that this forward kept: y = x · keep / (1 - rate).")
 def gradient_scale_and_support(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
     dy = np.cos(x)
     _scaled(op.gradients({"x": x, "keep": keep, "rate": rate}, dy)["x"], dy, keep, rate, "dx")
 
 
-@states("statistical", "over many masks the mean of the output is the input",
-        hint="What fraction survives, and by what is it multiplied?")
+@states("statistical", "over many masks the mean of y is x", hint="What fraction survives, times which factor?")
 def mean_kept(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
     n = 20_000
-    drawn = np.random.default_rng(7).random(n) >= rate
-    deviation = 5 * np.sqrt(rate / (1 - rate) / n) + 1e-12
-    close(np.mean(op(np.ones(n), drawn, rate)), 1.0, deviation, "the mean of ones")
+    mask = np.random.default_rng(7).random(n) >= rate
+    close(np.mean(op(np.ones(n), mask, rate)), 1.0, 5 * np.sqrt(rate / (1 - rate) / n) + 1e-12, "the mean of ones")
 
 
-@states("statistical", "keep_mask is boolean and drops the rate that is asked for",
-        hint="What fraction is False for a rate of 0.3?")
+@states("statistical", "keep_mask is boolean and drops a fraction of `rate`", hint="What fraction is False?")
 def rate_of_mask(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
     n = 20_000
-    drawn = np.asarray(op.other("keep_mask")(np.random.default_rng(7), (n,), rate))
-    demand(drawn.dtype == bool and drawn.shape == (n,), f"the mask is {drawn.dtype} {drawn.shape}, expected bool {(n,)}")
-    close(1 - np.mean(drawn), rate, 5 * np.sqrt(rate * (1 - rate) / n) + 1e-12, "the fraction dropped")
+    mask = np.asarray(op.other("keep_mask")(np.random.default_rng(7), (n,), rate))
+    demand(mask.dtype == bool and mask.shape == (n,), f"the mask is {mask.dtype} {mask.shape}, expected bool {(n,)}")
+    close(1 - np.mean(mask), rate, 5 * np.sqrt(rate * (1 - rate) / n) + 1e-12, "the fraction dropped")
 
 
 random(states, lambda op, rng, shape, rate: op.other("keep_mask")(rng, shape, rate or 0.5))
 
 
-@states("statistical", "entries of a mask are drawn independently: neighbours agree as often as chance has it",
-        hint="One draw an entry, none of them shared.")
+@states("statistical", "entries of a mask are drawn independently", hint="One draw an entry, none of them shared.")
 def independent(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
-    rate = rate or 0.5
-    rng = np.random.default_rng(11)
-    drawn = np.asarray(op.other("keep_mask")(rng, (150, 150), rate)).astype(float)
+    rng, rate = np.random.default_rng(11), rate or 0.5
+    mask = np.asarray(op.other("keep_mask")(rng, (150, 150), rate)).astype(float)
     for axis in (0, 1):
-        ahead, behind = np.delete(drawn, 0, axis), np.delete(drawn, -1, axis)
-        moved = np.mean((ahead - 1 + rate) * (behind - 1 + rate)) / (rate * (1 - rate))
-        close(moved, 0.0, 5 / 150, "the correlation of neighbours")
-    counts = np.sum(drawn, axis=-1)
-    spread = np.var(counts) / (150 * rate * (1 - rate))                  # of 150 sums: 1, give or take √(2 / 150)
-    close(spread, 1.0, 5 * np.sqrt(2 / 150), "the spread of how many each row keeps, over what chance gives,")
+        ahead, behind = np.delete(mask, 0, axis), np.delete(mask, -1, axis)
+        correlation = np.mean((ahead - 1 + rate) * (behind - 1 + rate)) / (rate * (1 - rate))
+        close(correlation, 0.0, 5 / 150, "the correlation of neighbours")
+    variance = np.var(np.sum(mask, axis=-1)) / (150 * rate * (1 - rate))     # of 150 sums: 1, within √(2 / 150)
+    close(variance, 1.0, 5 * np.sqrt(2 / 150), "the variance of the rows' counts over that of independent draws")
     whole = [np.sum(op.other("keep_mask")(rng, (7, 9), rate)) for _ in range(60)]
     demand(len(set(map(int, whole))) > 1, f"sixty masks of 63 entries all keep {int(whole[0])}")
 
@@ -97,13 +85,12 @@ def _scaled(result: Any, x: np.ndarray, keep: np.ndarray, rate: float, what: str
 
 
 def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
-    """`observe_call`, and of the mask: the fraction it drops, and which of its entries are shared."""
+    """`observe_call`, and of a drawn mask: the fraction it drops, and which of its entries are shared."""
     seen = observe_call(op, spec, case)
     try:
         draw = op.other("keep_mask")
         masks = [np.asarray(draw(np.random.default_rng(seed), (6, 5, 400), 0.2)) for seed in (1, 1, 2)]
-        mask = masks[0]
-        dropped = 1 - float(np.mean(mask))
+        mask, dropped = masks[0], 1 - float(np.mean(masks[0]))
         named = {"the rate": 0.2, "what should be kept": 0.8}
         seen["mask drops"] = next((n for n, value in named.items() if abs(dropped - value) < 0.02), f"{dropped:.1f}")
         seen["mask dtype"] = str(mask.dtype)
@@ -117,21 +104,13 @@ def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     return seen
 
 
-SPEC = Spec(
-    name="dropout",
-    says="y = x · keep / (1 - rate), and x itself where keep is None",
-    function="dropout",
+SPEC = states.spec(
+    "y = x · keep / (1 - rate), and x itself where keep is None",
+    "dropout(x, keep, rate): x (...), keep boolean, True = kept, of any shape that broadcasts to x, or None",
+    "keep_mask(rng, shape, rate) -> boolean, drawn from the generator rng; without it its properties are skipped",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
-    outputs=("y",),
-    oracle=oracles.dropout,
     wrt=("x",),
     others=("keep_mask",),
-    clauses=(
-        "dropout(x, keep, rate): x (...), keep boolean, True = kept, of any shape that broadcasts to x, or None",
-        "keep_mask(rng, shape, rate) -> boolean, drawn from the generator that is given; without it its properties are skipped",
-    ),
     observe=observe,
     special_cases=lambda: [
         {"x": np.array([[1.0, -2.0], [3.0, 0.5]]), "keep": None, "rate": 0.25},

@@ -1,20 +1,14 @@
 """The embedding."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
-from ..property import Property, close, demand, largest, rounding, same_bits, stating
-from ..spec import Form, Spec
-from ..subject import Subject
+from ..property import close, demand, largest, rounding, same_bits
+from ..spec import Form
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("embedding", PROPERTIES)
+states = SpecBuilder("embedding")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -27,12 +21,9 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
 def special_cases() -> list[dict[str, Any]]:
     """Runs of one id, row 0, 300 rows under a small integer type."""
     E = np.cos(np.arange(900.0)).reshape(300, 3)
-    return [
-        {"ids": np.array([0, 2, 2, 1, 2, 0]), "E": E[:4]},
-        {"ids": np.array([[1, 1], [0, 3]], np.int32), "E": E[:4]},
-        {"ids": np.array([200, 255, 200], np.uint8), "E": E},
-        {"ids": np.array(2), "E": E[:4]},
-    ]
+    small = [np.array([0, 2, 2, 1, 2, 0]), np.array([[1, 1], [0, 3]], np.int32), np.array(2)]
+    cases = [{"ids": ids, "E": E[:4]} for ids in small]
+    return [*cases[:2], {"ids": np.array([200, 255, 200], np.uint8), "E": E}, *cases[2:]]
 
 
 @states("exact", "y[...] is row ids[...] of the table, bit by bit", hint="Is anything scaled, shifted or zeroed?")
@@ -40,7 +31,7 @@ def picks_rows(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
     same_bits(op(ids, E), E[ids.astype(np.int64)], "y")
 
 
-@states("rounding", "all gradient that comes in goes out: the columns of dE and of dy have the same sums", "gradients",
+@states("rounding", "no gradient is lost: the columns of dE and of dy have the same sums", "gradients",
         hint="The same id appears three times: how often does its row receive a gradient?")
 def total_mass(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
     dy = _dy(ids, E)
@@ -56,17 +47,16 @@ def unread_rows(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
     demand(np.all(dE[unread] == 0), "a row that was never read has a gradient")
 
 
-@states("rounding", "the order in which ids were read does not matter", "gradients",
-        hint="a[[2, 2]] += 1 adds once in NumPy: the last write wins.")
+@states("rounding", "the order of ids does not matter", "gradients", hint="a[[2, 2]] += 1 adds once: one write wins.")
 def order(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
     dy, flat = _dy(ids, E).reshape(-1, E.shape[1]), ids.reshape(-1)
-    there = op.gradients({"ids": flat, "E": E}, dy)["E"]
-    back = op.gradients({"ids": flat[::-1], "E": E}, dy[::-1])["E"]
-    close(back, there, rounding(E.dtype, ids.size, 4.0), "dE")
+    dE = op.gradients({"ids": flat, "E": E}, dy)["E"]
+    reverse = op.gradients({"ids": flat[::-1], "E": E}, dy[::-1])["E"]
+    close(reverse, dE, rounding(E.dtype, ids.size, 4.0), "dE")
 
 
 @states("rounding", "an id read 300 times receives all 300 gradients, whatever integer type holds it", "extremes",
-        hint="A count, or a product id · d, may not fit into the ids' own type.")
+        hint="A count, or a product id · d, may not fit into the ids' integer type.")
 def many_reads(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
     repeated = np.full(300, ids.reshape(-1)[0] if ids.size else 0, ids.dtype)
     dy = np.cos(np.arange(300 * E.shape[1])).reshape(300, -1).astype(E.dtype)
@@ -85,30 +75,20 @@ def small_integers(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
     same_bits(op(high, table), table[high.astype(int)], "y")
     if "embedding_backward" not in op.lacks:
         dE = op.gradients({"ids": high, "E": table}, np.ones((4, 3), E.dtype))["E"]
-        expected = np.zeros((250, 3))
-        np.add.at(expected, high.astype(int), 1.0)
-        close(dE, expected, 0, "dE")
+        counts = np.bincount(high, minlength=250).astype(float)
+        close(dE, np.repeat(counts[:, None], 3, axis=1), 0, "dE")
 
 
 def _dy(ids: np.ndarray, E: np.ndarray) -> np.ndarray:
-    shape = (*ids.shape, E.shape[1])
-    return np.cos(np.arange(np.prod(shape, dtype=int))).reshape(shape).astype(E.dtype)
+    return np.cos(np.arange(ids.size * E.shape[1])).reshape(*ids.shape, E.shape[1]).astype(E.dtype)
 
 
-SPEC = Spec(
-    name="embedding",
-    says="y = E[ids]",
-    function="embedding",
+SPEC = states.spec(
+    "y = E[ids]",
+    "embedding(ids, E): ids (...) of any integer dtype, 0..V-1, with any repetitions; E (V, d) -> (..., d)",
+    "no id is special: 0 is a row like any other",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
-    outputs=("y",),
-    oracle=oracles.embedding,
     wrt=("E",),
-    clauses=(
-        "embedding(ids, E): ids (...) of any integer dtype, 0..V-1, repeated as often as you like; E (V, d) -> (..., d)",
-        "no id is special: 0 is a row like any other",
-    ),
     forms=(Form("a table of one row", lambda case: len(case["E"]) == 1),),
     special_cases=special_cases,
     choices=("padding",),

@@ -1,20 +1,14 @@
 """The position-wise feed-forward network with a ReLU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from .. import adapters, oracles
-from ..cases import CaseDrawer
 from ..families import tokens_apart
-from ..property import Property, close, largest, rounding, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, largest, rounding
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("feed_forward", PROPERTIES)
+states = SpecBuilder("feed_forward")
 tokens_apart(states, name="positions_apart")
 
 
@@ -35,13 +29,13 @@ def off_the_kink(draw: CaseDrawer, u: np.ndarray) -> np.ndarray:
 
 
 @states("rounding", "doubling x, b_1 and b_2 doubles the output: ReLU bends at 0 and nowhere else",
-        hint="Is there another activation, or a bias that does not belong?")
+        hint="Is there another activation, or an extra bias?")
 def homogeneous(op: Subject, **case: Any) -> None:
     twice = {name: 2 * case[name] for name in ("x", "b_1", "b_2")}
     close(op(**case | twice), 2 * np.asarray(op(**case)), 2 * _tolerance(case), "y")
 
 
-@states("rounding", "where every hidden unit is on, it is x W_1 W_2 + b_1 W_2 + b_2", hint="Where does b_1 go in?")
+@states("rounding", "where every hidden unit is on, it is x W_1 W_2 + b_1 W_2 + b_2", hint="Where is b_1 added?")
 def all_on(op: Subject, **case: Any) -> None:
     b_1 = np.full_like(case["b_1"], 2 * largest(case["x"] @ case["W_1"]) + 1)
     x, W_1, W_2, b_2 = (case[name].astype(float) for name in ("x", "W_1", "W_2", "b_2"))
@@ -63,17 +57,11 @@ def _tolerance(case: dict[str, Any]) -> float:
     return rounding(case["x"].dtype, case["x"].size, scale(case))
 
 
-SPEC = Spec(
-    name="feed_forward",
-    says="y = relu(x W_1 + b_1) W_2 + b_2",
-    function="feed_forward",
+SPEC = states.spec(
+    "y = relu(x W_1 + b_1) W_2 + b_2",
+    "feed_forward(x, W_1, b_1, W_2, b_2): x (..., D), W_1 (D, H), b_1 (H,), W_2 (H, D), b_2 (D,)",
     case=case,
-    ours=lambda: adapters,
-    properties=PROPERTIES,
-    outputs=("y",),
-    oracle=oracles.feed_forward,
     wrt=("x", "W_1", "b_1", "W_2", "b_2"),
-    clauses=("feed_forward(x, W_1, b_1, W_2, b_2): x (..., D), W_1 (D, H), b_1 (H,), W_2 (H, D), b_2 (D,)",),
     scale=scale,
     choices=("inner kink",),
 )

@@ -1,6 +1,4 @@
-"""Attention in tiles, with an online softmax and weights that are made again."""
-
-from __future__ import annotations
+"""Attention in tiles, with an online softmax and weights recomputed in the backward."""
 
 from typing import Any
 
@@ -8,24 +6,20 @@ import numpy as np
 
 from ... import ops
 from ...random import PairMask
-from .. import oracles
-from ..cases import CaseDrawer
 from ..common import upstream, widened
 from ..families import averages, causal, onto_itself
-from ..property import Property, close, largest, rounding, stating
-from ..spec import Spec
+from ..property import close, largest, rounding
 from ..subject import MissingError, Subject
 from . import attention
-from .fused_attention import seen
+from .builder import CaseDrawer, SpecBuilder
+from .fused_attention import NAMES, seen, without_bias
 
-PROPERTIES: list[Property] = []
-states = stating("flash_attention", PROPERTIES)
-NAMES = ("q", "k", "v", "mask", "scale")
+states = SpecBuilder("flash_attention")
 TILES = ((1, 1), (4, 3), (3, 4), (256, 512))
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    """Every kind of mask that does not depend on the leading axes; tiles of one pair, of some, of all."""
+    """Masks as arrays and as `Mask`; tiles of one pair, of some, of all."""
     drawn = attention.case(draw)
     window = ops.Mask(causal=draw.flag(), window=draw.choose((1, 2, 5)))
     drawn["mask"] = draw.choose((drawn["mask"], drawn["mask"], ops.Mask(causal=True), window))
@@ -33,22 +27,21 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 def special_cases() -> list[dict[str, Any]]:
-    """Those of attention that have no bias, and one with lengths, of which one is 0."""
-    found = [{name: c[name] for name in NAMES} for c in attention.special_cases() if c["bias"] is None]
+    """Those of attention without a bias, and one with lengths, of which one is 0."""
     q, k = np.cos(np.arange(150.0)).reshape(3, 2, 5, 5), np.sin(np.arange(210.0)).reshape(3, 2, 7, 5)
     lengths = ops.Mask(causal=True, lengths=np.array([7, 0, 2]))
-    return [c | {"tile": (2, 3)} for c in [*found, {"q": q, "k": k, "v": k * k, "mask": lengths, "scale": None}]]
+    padded = {"q": q, "k": k, "v": k * k, "mask": lengths, "scale": None}
+    return [case | {"tile": (2, 3)} for case in (*without_bias(), padded)]
 
 
 averages(states, seen)
 causal(states, "k", "v", of=lambda case: onto_itself(case) | {"mask": ops.Mask(causal=True)})
 
 
-@states("rounding", "every tiling gives the same, results and gradients",
-        hint="A tile that raises the maximum from m to m': what was summed before shrinks by e^(m - m').")
+@states("rounding", "every tiling gives the same results and gradients",
+        hint="A tile that raises the maximum from m to m': the sums so far shrink by e^(m - m').")
 def tilings(op: Subject, **case: Any) -> None:
-    whole = case | {"tile": (1000, 1000)}
-    dy = upstream(SPEC, case)
+    whole, dy = case | {"tile": (1000, 1000)}, upstream(SPEC, case)
     atol = rounding(case["q"].dtype, case["k"].size, SPEC.scale(case))
     for tile in TILES[:3]:
         close(op(**case | {"tile": tile}), op(**whole), atol, f"with tiles of {tile}, out")
@@ -57,20 +50,20 @@ def tilings(op: Subject, **case: Any) -> None:
                 close(g, op.gradients(whole, *dy)[name], 10 * atol, f"with tiles of {tile}, d{name}")
 
 
-@states("rounding", "scores may lie anywhere, and grow or fall from key to key", "extremes",
+@states("rounding", "scores of any size are safe, growing or falling from key to key", "extremes",
         hint="Which maximum was subtracted from the scores of the tiles before?")
 def far_scores(op: Subject, **case: Any) -> None:
     m = case["k"].shape[-2]
     for steps in (np.linspace(-90, 90, m), np.linspace(90, -90, m), np.full(m, -120.0)):
         far = case | {"scale": 1.0, "q": np.ones_like(case["q"]), "k": np.zeros_like(case["k"])}
         far["k"][..., 0] = steps
-        wide = widened(far)
-        expected = ops.attention(wide["q"], wide["k"], wide["v"], seen(case), scale=1.0)[0]
+        q, k, v = (widened(far)[name] for name in "qkv")
+        expected = ops.attention(q, k, v, seen(case), scale=1.0)[0]
         close(op(**far), expected, rounding(case["q"].dtype, m, 200 * largest(case["v"])), "out")
 
 
-@states("rounding", "dropout from one integer is that of a whole mask, and the gradients go by it",
-        hint="l adds up what is there before dropout, and P M is what meets v. Does the backward make the same M?")
+@states("rounding", "dropout seeded by one integer equals dropout by the whole mask, and so do its gradients",
+        hint="l sums weights before dropout, and v is multiplied by P M. Does the backward make the same M?")
 def dropout(op: Subject, **case: Any) -> None:
     if "keep" in op.lacks:
         raise MissingError("flash_attention takes no `keep`")
@@ -79,35 +72,27 @@ def dropout(op: Subject, **case: Any) -> None:
         return
     keep = PairMask(20220527, 0.4)
     whole = keep.tile(lead, slice(0, n), slice(0, m), np.zeros(1))
-    wide = widened(case)
-    q, k, v = (wide[name] for name in "qkv")
+    q, k, v = (widened(case)[name] for name in "qkv")
     out, weights = ops.attention(q, k, v, seen(case), None, whole, keep.rate, case["scale"])
     atol = rounding(case["q"].dtype, case["k"].size, 3 * SPEC.scale(case))
     close(op(**case | {"keep": keep}), out, atol, "out")
     if "flash_attention_backward" in op.lacks:
         return
-    dy = upstream(SPEC, case)
-    given = ops.attention_backward(dy[0].astype(float), q, k, v, weights, None, whole, keep.rate, case["scale"])
-    for name, expected in zip("qkv", given, strict=False):
-        close(op.gradients(case | {"keep": keep}, *dy)[name], expected, 10 * atol * largest(dy[0]), f"d{name}")
+    (dy,) = upstream(SPEC, case)
+    gradients = ops.attention_backward(dy.astype(float), q, k, v, weights, None, whole, keep.rate, case["scale"])
+    for name, expected in zip("qkv", gradients, strict=False):
+        close(op.gradients(case | {"keep": keep}, dy)[name], expected, 10 * atol * largest(dy), f"d{name}")
 
 
-SPEC = Spec(
-    name="flash_attention",
-    says="softmax(c q kᵀ, mask) v in tiles, with memory that grows with n + m; c is 1 / √d unless `scale` is given",
-    function="flash_attention",
+SPEC = states.spec(
+    "softmax(c q kᵀ, mask) v in tiles, with memory that grows with n + m; c is 1 / √d unless `scale` is given",
+    "flash_attention(q, k, v, mask=None, keep=None, scale=None, tile=(256, 512)) -> out first: q (..., n, d), "
+    "k (..., m, d), v (..., m, e)",
+    "the mask is boolean, True = may look, onto (..., n, m), or a `Mask`; a query that may look at nothing gets zeros",
+    "keep is a `PairMask`: keep.tile(lead, queries, keys, like) is the dropout mask of these slices, keep.rate its rate",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("out",),
-    oracle=oracles.flash_attention,
     wrt=("q", "k", "v"),
-    clauses=(
-        "flash_attention(q, k, v, mask=None, keep=None, scale=None, tile=(256, 512)) -> out first: q (..., n, d), "
-        "k (..., m, d), v (..., m, e)",
-        "the mask is boolean, True = may look, onto (..., n, m), or a `Mask`; a query that may look at nothing gets zeros",
-        "keep is a `PairMask`: keep.tile(lead, queries, keys, like) is the dropout mask of these slices, keep.rate its rate",
-    ),
     scale=lambda case: 10 * largest(case["q"], case["k"], case["v"]) ** 2,
     special_cases=special_cases,
 )

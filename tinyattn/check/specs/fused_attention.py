@@ -1,23 +1,17 @@
-"""Attention without bias and dropout, worked off in tiles."""
-
-from __future__ import annotations
+"""Attention without bias and dropout, computed in tiles."""
 
 from typing import Any
 
 import numpy as np
 
 from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance, upstream, widened
 from ..families import averages, causal, onto_itself
-from ..property import Property, close, largest, rounding, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, largest, rounding
 from . import attention
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("fused_attention", PROPERTIES)
+states = SpecBuilder("fused_attention")
 NAMES = ("q", "k", "v", "mask", "scale")
 
 
@@ -27,11 +21,14 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {name: drawn[name] for name in NAMES}
 
 
+def without_bias() -> list[dict[str, Any]]:
+    return [{name: case[name] for name in NAMES} for case in attention.special_cases() if case["bias"] is None]
+
+
 def special_cases() -> list[dict[str, Any]]:
-    """Those of attention that have no bias, and one of three tiles of queries."""
-    found = [{name: c[name] for name in NAMES} for c in attention.special_cases() if c["bias"] is None]
+    """Those of attention without a bias, and one of three tiles of queries."""
     q, k = np.cos(np.arange(390.0)).reshape(130, 3), np.sin(np.arange(387.0)).reshape(129, 3)
-    return [*found, {"q": q, "k": k, "v": k * k, "mask": ops.Mask(causal=True), "scale": None}]
+    return [*without_bias(), {"q": q, "k": k, "v": k * k, "mask": ops.Mask(causal=True), "scale": None}]
 
 
 def seen(case: dict[str, Any]) -> np.ndarray:
@@ -44,8 +41,8 @@ averages(states, seen)
 causal(states, "k", "v", of=lambda case: onto_itself(case) | {"mask": ops.Mask(causal=True)})
 
 
-@states("rounding", "scores may lie anywhere: whatever is added to a row of them, result and gradients stay", "extremes",
-        hint="exp leaves float32's range beyond ±88, and loses digits before: which rows are looked at again?")
+@states("rounding", "adding any number to a row of scores changes neither result nor gradients", "extremes",
+        hint="exp leaves float32's range beyond ±88, and loses digits before: which rows need a second pass?")
 def far_scores(op: Subject, **case: Any) -> None:
     case |= {"scale": 1.0}
     near = case | {"q": np.concatenate([case["q"] / 2, 0 * case["q"][..., :1]], axis=-1),
@@ -56,7 +53,7 @@ def far_scores(op: Subject, **case: Any) -> None:
     gradient = op.gradients(near, *dy)["v"] if "fused_attention_backward" not in op.lacks else None
     for far in (45.0, 60.0, 87.0, 95.0, 300.0, -45.0, -60.0, -87.0, -95.0, -300.0):
         moved = near | {"q": near["q"].copy()}
-        moved["q"][..., ::2, -1] = far                                   # every other row stays where it is
+        moved["q"][..., ::2, -1] = far                                   # every other row is left alone
         atol = rounding(case["q"].dtype, case["k"].size, 4 * abs(far) * largest(case["q"], case["k"], case["v"]) ** 3)
         close(op(**moved), expected, atol, f"with scores moved by {far:g}, out")
         if gradient is not None:
@@ -64,32 +61,25 @@ def far_scores(op: Subject, **case: Any) -> None:
 
 
 @states("rounding", "over three tiles of queries it is attention, and so are its gradients", "extremes", once=True,
-        hint="Which keys does the last tile see that the first has not, and what stood in dk there?")
-def three_tiles(op: Subject, **case: Any) -> None:
-    given = special_cases()[-1]
-    q, k, v = (given[name] for name in "qkv")
-    out, weights = ops.attention(q, k, v, seen(given))
-    close(op(**given), out, tolerance(SPEC, given), "out")
+        hint="Which keys does the last tile see that the first does not, and what did dk hold for them?")
+def three_tiles(op: Subject, **_: Any) -> None:
+    case = special_cases()[-1]
+    q, k, v = (case[name] for name in "qkv")
+    out, weights = ops.attention(q, k, v, seen(case))
+    close(op(**case), out, tolerance(SPEC, case), "out")
     if "fused_attention_backward" not in op.lacks:
         expected = ops.attention_backward(out, q, k, v, weights)
-        for (name, g), right in zip(op.gradients(given, out).items(), expected, strict=False):
-            close(g, right, 10 * tolerance(SPEC, given), f"d{name}")
+        for (name, g), right in zip(op.gradients(case, out).items(), expected, strict=False):
+            close(g, right, 10 * tolerance(SPEC, case), f"d{name}")
 
 
-SPEC = Spec(
-    name="fused_attention",
-    says="out = softmax(c q kᵀ, mask) v, with c = 1 / √d unless `scale` is given",
-    function="fused_attention",
+SPEC = states.spec(
+    "out = softmax(c q kᵀ, mask) v, with c = 1 / √d unless `scale` is given",
+    "fused_attention(q, k, v, mask=None, scale=None) -> out first: q (..., n, d), k (..., m, d), v (..., m, e)",
+    "the mask is boolean, True = may look, onto (..., n, m), or a `Mask`; a query that may look at nothing gets zeros",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("out",),
-    oracle=oracles.fused_attention,
     wrt=("q", "k", "v"),
-    clauses=(
-        "fused_attention(q, k, v, mask=None, scale=None) -> out first: q (..., n, d), k (..., m, d), v (..., m, e)",
-        "the mask is boolean, True = may look, onto (..., n, m), or a `Mask`; a query that may look at nothing gets zeros",
-    ),
     scale=lambda case: 10 * largest(case["q"], case["k"], case["v"]) ** 2,
     special_cases=special_cases,
 )

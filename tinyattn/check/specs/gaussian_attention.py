@@ -1,22 +1,16 @@
 """Attention over distributions: means with the weights, covariances with their squares."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
-from ..property import Property, close, demand, largest, stating
-from ..spec import Spec, broadcast_masks
-from ..subject import Subject
+from ..families import Case
+from ..property import close, demand, largest
+from ..spec import broadcast_masks
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-Case = dict[str, Any]
-PROPERTIES: list[Property] = []
-states = stating("gaussian_attention", PROPERTIES)
+states = SpecBuilder("gaussian_attention")
 
 
 def case(draw: CaseDrawer) -> Case:
@@ -37,7 +31,7 @@ def _seen(case: Case) -> np.ndarray:
     return np.broadcast_to(True if case["mask"] is None else case["mask"], case["s"].shape)
 
 
-@states("rounding", "means are averaged as in attention: with values that are all 1 they are 1, and 0 where nothing is seen",
+@states("rounding", "means are averaged as in attention: means of 1 stay 1, and are 0 for a query that sees nothing",
         hint="The weights of a query sum to 1.")  # fmt: skip
 def equal_means(op: Subject, **case: Any) -> None:
     mean, _ = _split(case, op(**case | {"v_mean": np.ones_like(case["v_mean"])}))
@@ -45,7 +39,7 @@ def equal_means(op: Subject, **case: Any) -> None:
     close(mean, np.broadcast_to(some, mean.shape), tolerance(op.spec, case), "the mean ")
 
 
-@states("rounding", "of k keys that are seen alike and as sure as each other, the average has 1 / k of their variance",
+@states("rounding", "the mean of k keys with equal weights and equal variances has 1 / k of their variance",
         hint="Variances are weighted with the squares of the weights.")  # fmt: skip
 def surer_together(op: Subject, **case: Any) -> None:
     alike = {"s": np.zeros_like(case["s"]), "v_cov": np.ones_like(case["v_cov"])}
@@ -54,7 +48,7 @@ def surer_together(op: Subject, **case: Any) -> None:
     close(cov, np.broadcast_to(np.where(k > 0, 1 / np.maximum(k, 1), 0), cov.shape), tolerance(op.spec, case), "the variance ")
 
 
-@states("rounding", "a lead of 10,000 takes one key's distribution as it is", "extremes", hint="1² is 1.")
+@states("rounding", "a logit 10,000 above the others selects one key's distribution", "extremes", hint="1² is 1.")
 def one_key(op: Subject, **case: Any) -> None:
     far = np.zeros_like(case["s"])
     far[..., -1] = 1e4
@@ -63,38 +57,30 @@ def one_key(op: Subject, **case: Any) -> None:
         close(got, np.broadcast_to(v[..., -1:, :], got.shape), tolerance(op.spec, case), "the distribution ")
 
 
-@states("exact", "what the mask forbids moves nothing, and gets no gradient", hint="Are weights 0 where the mask forbids?",
-        gravity="leak")  # fmt: skip
+@states("exact", "masked keys move nothing, and get no gradient", hint="Are masked weights exactly 0?", gravity="leak")
 def hidden(op: Subject, **case: Any) -> None:
     mask = np.ones(case["s"].shape[-2:], bool)
     mask[:, -1] = False
     case |= {"mask": mask}
-    out, more = op(**case), {name: case[name].copy() for name in ("s", "v_mean", "v_cov")}
-    more["s"][..., -1] += 5
-    more["v_mean"][..., -1, :] += 5
-    more["v_cov"][..., -1, :] += 5
-    close(op(**case | more), out, 0, "out")
+    out, moved = op(**case), {name: case[name].copy() for name in ("s", "v_mean", "v_cov")}
+    moved["s"][..., -1] += 5
+    for name in ("v_mean", "v_cov"):
+        moved[name][..., -1, :] += 5
+    close(op(**case | moved), out, 0, "out")
     if "gaussian_attention_backward" not in op.lacks:
         d = op.gradients(case, np.ones_like(out))
         demand(not np.any(d["s"][..., -1]), "a logit that the mask forbids has a gradient")
         demand(not np.any(d["v_mean"][..., -1, :]) and not np.any(d["v_cov"][..., -1, :]), "a hidden value has a gradient")
 
 
-SPEC = Spec(
-    name="gaussian_attention",
-    says="out = [p v_mean, (p ⊙ p) v_cov], p = softmax(s, mask)",
-    function="gaussian_attention",
+SPEC = states.spec(
+    "out = [p v_mean, (p ⊙ p) v_cov], p = softmax(s, mask)",
+    "gaussian_attention(s, v_mean, v_cov, mask=None) -> out, weights: s (..., n, m), v_mean (..., m, e), v_cov "
+    "(..., m, f), 0 or more, out (..., n, e + f), means first; the mask is boolean, True = may look, onto (..., n, m)",
+    "a query that may look at nothing gets zeros, and passes no gradient on",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("out", "weights"),
-    oracle=oracles.gaussian_attention,
     wrt=("s", "v_mean", "v_cov"),
-    clauses=(
-        "gaussian_attention(s, v_mean, v_cov, mask=None) -> out, weights: s (..., n, m), v_mean (..., m, e), v_cov "
-        "(..., m, f), 0 or more, out (..., n, e + f), means first; the mask is boolean, True = may look, onto (..., n, m)",
-        "a query that may look at nothing gets zeros, and passes no gradient on",
-    ),
     scale=lambda case: 4 * largest(case["s"]) * largest(case["v_mean"], case["v_cov"]),
     forms=(broadcast_masks(lambda case: case["s"].shape),),
 )

@@ -1,21 +1,14 @@
 """The GELU, exact and in its tanh form."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..families import elementwise
-from ..property import Property, close, demand, largest, rounding, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, demand, largest, rounding
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("gelu", PROPERTIES)
+states = SpecBuilder("gelu")
 elementwise(states)
 
 
@@ -29,7 +22,7 @@ def odd_part(op: Subject, x: np.ndarray, approximate: bool) -> None:
 
 
 @states("approximate", "the two forms differ by less than 5e-4, and by more than 1e-4 somewhere near 2",
-        hint="Which of the two does your code compute, and which was asked for?")
+        hint="Which of the two does your code compute, and which does `approximate` select?")
 def two_forms(op: Subject, x: np.ndarray, approximate: bool) -> None:
     close(op(x, True), op(x, False), 5e-4, "the tanh form")
     near = np.array([2.0, -2.0, 2.7], x.dtype)
@@ -37,29 +30,21 @@ def two_forms(op: Subject, x: np.ndarray, approximate: bool) -> None:
 
 
 @states("rounding", "far out it is x on the right and 0 on the left, and its gradient 1 and 0", "extremes",
-        hint="Φ is 0 far to the left and 1 far to the right; so what is x Φ(x)?")
+        hint="Φ is 0 far to the left and 1 far to the right. And x Φ(x)?")
 def far_out(op: Subject, x: np.ndarray, approximate: bool) -> None:
     far = np.array([30.0, 2.0**100, -30.0, -(2.0**100)], dtype=x.dtype)
     close(op(far, approximate), np.maximum(far, 0), rounding(x.dtype, 1, 1) * np.abs(far), "y")
     if "gelu_backward" not in op.lacks:
-        out = np.array([30.0, 1e4, -30.0, -1e4], dtype=x.dtype)         # further out the textbook's x³ overflows
-        dx = op.gradients(op.fit({"x": out, "approximate": approximate}), np.ones_like(out))["x"]
+        far = np.array([30.0, 1e4, -30.0, -1e4], dtype=x.dtype)         # further out the textbook's x³ overflows
+        dx = op.gradients(op.fit({"x": far, "approximate": approximate}), np.ones_like(far))["x"]
         close(dx, [1, 1, 0, 0], rounding(x.dtype, 1, 10.0), "dx")
 
 
-SPEC = Spec(
-    name="gelu",
-    says="y = x Φ(x), with Φ the normal distribution function; approximate=True: ½ x (1 + tanh(√(2/π) (x + 0.044715 x³)))",
-    function="gelu",
+SPEC = states.spec(
+    "y = x Φ(x), with Φ the normal distribution function; approximate=True: ½ x (1 + tanh(√(2/π) (x + 0.044715 x³)))",
+    "gelu(x, approximate=False): x (...); Φ to the last digits, not to seven",
+    "x of any finite size; the gradient up to ±10,000",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
-    outputs=("y",),
-    oracle=oracles.gelu,
     wrt=("x",),
-    clauses=(
-        "gelu(x, approximate=False): x (...); Φ to the last digits, not to seven",
-        "x of any finite size; the gradient up to ±10,000",
-    ),
     scale=lambda case: largest(case["x"]),
 )

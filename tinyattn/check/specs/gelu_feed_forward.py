@@ -1,24 +1,18 @@
 """The position-wise feed-forward network with a GELU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from .. import adapters, oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in, tokens_apart
-from ..property import Property, close, largest, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, largest
 from . import feed_forward
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("gelu_feed_forward", PROPERTIES)
+states = SpecBuilder("gelu_feed_forward")
 tokens_apart(states)
-linear_in(states, "W_2", of=lambda case: case | {"b_2": 0 * case["b_2"]}, hint="Where does the GELU go?")
+linear_in(states, "W_2", of=lambda case: case | {"b_2": 0 * case["b_2"]}, hint="Where is the GELU applied?")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -27,35 +21,27 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 @states("rounding", "where every hidden unit is far on, it is x W_1 W_2 + b_1 W_2 + b_2; where all are far off, it is b_2",
-        hint="Where do b_1 and b_2 go in, and is there another activation?")
+        hint="Where are b_1 and b_2 added, and is there another activation?")
 def all_on_and_all_off(op: Subject, **case: Any) -> None:
     x, W_1, W_2, b_2 = (case[name].astype(float) for name in ("x", "W_1", "W_2", "b_2"))
     b_1 = np.full_like(case["b_1"], largest(x @ W_1) + 30)
-    given = case | {"b_1": b_1}
-    close(op(**given), (x @ W_1 + b_1) @ W_2 + b_2, tolerance(SPEC, given), "with all units on, y")
-    close(op(**case | {"b_1": -b_1}), np.broadcast_to(b_2, x.shape), tolerance(SPEC, given), "with all units off, y")
+    atol = tolerance(SPEC, case | {"b_1": b_1})
+    close(op(**case | {"b_1": b_1}), (x @ W_1 + b_1) @ W_2 + b_2, atol, "with all units on, y")
+    close(op(**case | {"b_1": -b_1}), np.broadcast_to(b_2, x.shape), atol, "with all units off, y")
 
 
-@states("rounding", "without b_1, what x and -x give differs by x W_1 W_2", hint="GELU(u) - GELU(-u) is u.")
+@states("rounding", "without b_1, the results for x and -x differ by x W_1 W_2", hint="GELU(u) - GELU(-u) is u.")
 def odd_part(op: Subject, **case: Any) -> None:
     case |= {"b_1": 0 * case["b_1"]}
     x, W_1, W_2 = (case[name].astype(float) for name in ("x", "W_1", "W_2"))
     close(op(**case) - op(**case | {"x": -case["x"]}), x @ W_1 @ W_2, 2 * tolerance(SPEC, case), "the difference")
 
 
-SPEC = Spec(
-    name="gelu_feed_forward",
-    says="y = gelu(x W_1 + b_1) W_2 + b_2, gelu(u) = u Φ(u), or its tanh form where it is asked for",
-    function="gelu_feed_forward",
+SPEC = states.spec(
+    "y = gelu(x W_1 + b_1) W_2 + b_2, gelu(u) = u Φ(u), or its tanh form if approximate",
+    "gelu_feed_forward(x, W_1, b_1, W_2, b_2, approximate=False): x (..., D), W_1 (D, H), b_1 (H,), W_2 (H, D), b_2 (D,); "
+    "Φ to the last digits, and with approximate=True ½ u (1 + tanh(√(2/π) (u + 0.044715 u³)))",
     case=case,
-    ours=lambda: adapters,
-    properties=PROPERTIES,
-    outputs=("y",),
-    oracle=oracles.gelu_feed_forward,
     wrt=("x", "W_1", "b_1", "W_2", "b_2"),
-    clauses=(
-        "gelu_feed_forward(x, W_1, b_1, W_2, b_2, approximate=False): x (..., D), W_1 (D, H), b_1 (H,), W_2 (H, D), b_2 (D,); "
-        "Φ to the last digits, and with approximate=True ½ u (1 + tanh(√(2/π) (u + 0.044715 u³)))",
-    ),
     scale=feed_forward.scale,
 )

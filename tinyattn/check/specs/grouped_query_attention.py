@@ -1,22 +1,17 @@
 """Grouped-query attention: several heads of queries share one head of keys and values (Ainslie et al. 2023)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
 from .. import adapters, oracles
-from ..cases import CaseDrawer
 from ..common import tolerance, widened
 from ..families import batch_apart, causal, linear_in
-from ..property import Property, close, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close
 from . import multi_head_attention
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("grouped_query_attention", PROPERTIES)
+states = SpecBuilder("grouped_query_attention")
 batch_apart(states)
 causal(states, "x", of=lambda case: case | {"mask": np.tri(case["x"].shape[-2], dtype=bool)})
 linear_in(states, "W_v", hint="Do the weights depend on the values?")
@@ -31,27 +26,28 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": x, "W_q": W_q, "W_k": W_k, "W_v": W_v, "W_o": W_o, "heads": heads, "kv_heads": kv_heads, "mask": mask}
 
 
-def _copied(case: dict[str, Any], W: np.ndarray) -> np.ndarray:
-    """W_k or W_v with its columns once for each head."""
-    shared = W.reshape(len(W), case["kv_heads"], -1)
-    return np.repeat(shared, case["heads"] // case["kv_heads"], axis=1).reshape(len(W), -1)
+def _ungrouped(case: dict[str, Any]) -> dict[str, Any]:
+    """The case of multi-head attention with W_k and W_v repeated for each head of a group."""
+    ungrouped = widened({name: value for name, value in case.items() if name != "kv_heads"})
+    for name in ("W_k", "W_v"):
+        shared = ungrouped[name].reshape(len(case[name]), case["kv_heads"], -1)
+        ungrouped[name] = np.repeat(shared, case["heads"] // case["kv_heads"], axis=1).reshape(len(shared), -1)
+    return ungrouped
 
 
 @states("rounding", "it is multi-head attention with a group's keys and values copied for each of its heads",
         hint="Which group does head i belong to: i // (h / g), or i % g?")
 def copies(op: Subject, **case: Any) -> None:
-    whole = widened({name: value for name, value in case.items() if name != "kv_heads"})
-    whole |= {name: _copied(case, whole[name]) for name in ("W_k", "W_v")}
-    close(op(**case), oracles.multi_head_attention(**whole), tolerance(SPEC, case), "y")
+    close(op(**case), oracles.multi_head_attention(**_ungrouped(case)), tolerance(SPEC, case), "y")
 
 
-@states("rounding", "heads of one group may change places, and so may whole groups, in all four matrices",
+@states("rounding", "permuting the heads of a group, or whole groups, in all four matrices, changes nothing",
         hint="Which columns of W_k does head 1 read, and which does the last head read?")
 def places(op: Subject, **case: Any) -> None:
     D, heads, groups = case["x"].shape[-1], case["heads"], case["kv_heads"]
     y = op(**case)
-    own = np.arange(D).reshape(groups, heads // groups, -1)
-    for what, columns, shared in (("the heads of a group", own[:, ::-1], 1), ("the groups", own[::-1], -1)):
+    grid = np.arange(D).reshape(groups, heads // groups, -1)
+    for what, columns, shared in (("the heads of a group", grid[:, ::-1], 1), ("the groups", grid[::-1], -1)):
         columns = columns.reshape(-1)
         moved = {"W_q": case["W_q"][:, columns], "W_o": case["W_o"][columns]}
         moved |= {n: case[n].reshape(D, groups, -1)[:, ::shared].reshape(D, -1) for n in ("W_k", "W_v")}
@@ -59,32 +55,22 @@ def places(op: Subject, **case: Any) -> None:
 
 
 @states("rounding", "dW_k and dW_v sum over the heads that share them", "gradients",
-        hint="What is used by several heads receives a gradient from each: are they summed, or averaged?")
+        hint="Every head of a group passes a gradient on: are they summed, or averaged?")
 def shared_gradients(op: Subject, **case: Any) -> None:
     dy = np.cos(np.arange(case["x"].size)).reshape(case["x"].shape).astype(case["x"].dtype)
-    whole = widened({name: value for name, value in case.items() if name != "kv_heads"})
-    whole |= {name: _copied(case, whole[name]) for name in ("W_k", "W_v")}
-    each = adapters.multi_head_attention_backward(dy.astype(float), **whole)[2:4]
-    found = op.gradients(case, dy)
+    each = adapters.multi_head_attention_backward(dy.astype(float), **_ungrouped(case))[2:4]
+    gradients = op.gradients(case, dy)
     for name, g in zip(("W_k", "W_v"), each, strict=True):
         summed = np.sum(g.reshape(len(g), case["kv_heads"], case["heads"] // case["kv_heads"], -1), axis=2)
-        close(found[name], summed.reshape(case[name].shape), 100 * tolerance(SPEC, case), f"d{name}")
+        close(gradients[name], summed.reshape(case[name].shape), 100 * tolerance(SPEC, case), f"d{name}")
 
 
-SPEC = Spec(
-    name="grouped_query_attention",
-    says="y = concat_h(attention(x W_q,h, x W_k,g, x W_v,g)) W_o, with g = h // (heads / kv_heads)",
-    function="grouped_query_attention",
+SPEC = states.spec(
+    "y = concat_h(attention(x W_q,h, x W_k,g, x W_v,g)) W_o, with g = h // (heads / kv_heads)",
+    "grouped_query_attention(x, W_q, W_k, W_v, W_o, heads, kv_heads, mask=None) -> y: x (..., n, D), W_q and W_o (D, D), "
+    "W_k and W_v (D, kv_heads D / heads); heads in a row share keys and values, kv_heads divides heads",
+    "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets zeros",
     case=case,
-    ours=lambda: adapters,
-    properties=PROPERTIES,
-    outputs=("y",),
-    oracle=oracles.grouped_query_attention,
     wrt=("x", "W_q", "W_k", "W_v", "W_o"),
-    clauses=(
-        "grouped_query_attention(x, W_q, W_k, W_v, W_o, heads, kv_heads, mask=None) -> y: x (..., n, D), W_q and W_o (D, D), "
-        "W_k and W_v (D, kv_heads D / heads); heads in a row share keys and values, kv_heads divides heads",
-        "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets zeros",
-    ),
     scale=multi_head_attention.scale,
 )

@@ -1,21 +1,15 @@
 """The gated recurrent unit, in the form that PyTorch computes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..families import causal
-from ..property import Property, close, demand, rounding, same_bits, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import demand, same_bits
+from .builder import CaseDrawer, SpecBuilder, Subject
+from .rnn import passes_state_on
 
-PROPERTIES: list[Property] = []
-states = stating("gru", PROPERTIES)
+states = SpecBuilder("gru")
 causal(states, "x", hint="Which state goes into which step?")
 
 
@@ -27,43 +21,29 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 @states("exact", "with an update gate of 1 a state is copied, to the last bit", "extremes",
-        hint="(1 - z) n + z h, or n + z (h - n)? In numbers with finitely many digits they are not the same.")
+        hint="(1 - z) n + z h, or n + z (h - n)? Rounded, they differ.")
 def copied(op: Subject, **case: Any) -> None:
-    H = case["U"].shape[0]
-    b, h0 = case["b"].copy(), case["h0"]
+    H, b, h0 = len(case["U"]), case["b"].copy(), case["h0"]
     b[H : 2 * H] = 1e4
     h0 = np.zeros((*case["x"].shape[:-2], H), b.dtype) if h0 is None else h0
     h = op(**case | {"b": b, "h0": h0})
     same_bits(h, np.broadcast_to(h0[..., None, :], h.shape).copy(), "the state")
 
 
-@states("rounding", "a sequence can be cut in two, if the state is handed on", hint="Is h0 the state before the first token?")
-def handed_on(op: Subject, **case: Any) -> None:
-    h, n = op(**case), case["x"].shape[-2]
-    atol = rounding(h.dtype, 10 * case["x"].size, SPEC.scale(case))
-    for t in range(1, n):
-        rest = op(**case | {"x": case["x"][..., t:, :].copy(), "h0": h[..., t - 1, :].copy()})
-        close(rest, h[..., t:, :], atol, f"from token {t} on, the state")
+passes_state_on(states)
 
 
-@states("rounding", "a state that begins within -1 and 1 stays there", hint="It is a mean of what was and of a tanh.")
+@states("rounding", "a state that begins within -1 and 1 stays there", hint="It is a mean of a state and a tanh.")
 def bounded(op: Subject, **case: Any) -> None:
     demand(np.all(np.abs(op(**case | {"h0": None})) <= 1), "a state has left -1..1")
 
 
-SPEC = Spec(
-    name="gru",
-    says="h = (1 - z) ⊙ n + z ⊙ h', r = σ(x W_r + b_r + h' U_r + c_r), z alike, n = tanh(x W_n + b_n + r ⊙ (h' U_n + c_n))",
-    function="gru",
+SPEC = states.spec(
+    "h = (1 - z) ⊙ n + z ⊙ h', r = σ(x W_r + b_r + h' U_r + c_r), z alike, n = tanh(x W_n + b_n + r ⊙ (h' U_n + c_n))",
+    "gru(x, W, U, b, c, h0=None) -> h first: x (..., n, i), W (i, 3 H), U (H, 3 H), b and c (3 H,), h0 (..., H) or "
+    "None for zeros, h (..., n, H)",
+    "W, U, b and c hold the columns of r, z and n side by side; r acts after the product with U_n",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("h",),
-    oracle=oracles.gru,
     wrt=("x", "W", "U", "b", "c", "h0"),
-    clauses=(
-        "gru(x, W, U, b, c, h0=None) -> h first: x (..., n, i), W (i, 3 H), U (H, 3 H), b and c (3 H,), h0 (..., H) or "
-        "None for zeros, h (..., n, H)",
-        "W, U, b and c hold those of r, z and n side by side; r acts after the product with U_n",
-    ),
 )

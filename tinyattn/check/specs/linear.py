@@ -1,23 +1,16 @@
 """The linear map of every token."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..families import linear_in
-from ..property import Property, close, largest, rounding, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, largest, rounding
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("linear", PROPERTIES)
+states = SpecBuilder("linear")
 linear_in(states, "x", of=lambda case: case | {"b": None}, name="additive", says="without b it is linear in x",
-          hint="Is anything added, or bent, that should not be?")  # fmt: skip
+          hint="Is anything added besides b, or not linear?")  # fmt: skip
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -27,12 +20,11 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": x, "W": draw.array(i, o), "b": draw.array(o) if draw.flag() else None}
 
 
-@states("rounding", "every token is mapped alike, whatever stands beside it", hint="Does a token see its neighbour?")
+@states("rounding", "every token is mapped alike, whatever its neighbours", hint="Does a token see its neighbour?")
 def tokens_apart(op: Subject, x: np.ndarray, W: np.ndarray, b: np.ndarray | None) -> None:
     if x.size:
-        y = op(x, W, b).reshape(-1, W.shape[1])
         alone = op(x.reshape(-1, x.shape[-1])[:1], W, b)
-        close(y[:1], alone, _tolerance(x, W), "the first token's y")
+        close(op(x, W, b).reshape(-1, W.shape[1])[:1], alone, _tolerance(x, W), "the first token's y")
 
 
 @states("rounding", "db is the sum of dy over all tokens, dW the sum of outer products x dyᵀ", "gradients",
@@ -40,27 +32,21 @@ def tokens_apart(op: Subject, x: np.ndarray, W: np.ndarray, b: np.ndarray | None
 def sums_over_tokens(op: Subject, x: np.ndarray, W: np.ndarray, b: np.ndarray | None) -> None:
     bias = np.zeros(W.shape[1], x.dtype) if b is None else b
     dy = np.cos(np.arange(x.size // x.shape[-1] * W.shape[1])).reshape(*x.shape[:-1], W.shape[1]).astype(x.dtype)
-    found = op.gradients(op.fit({"x": x, "W": W, "b": bias}), dy)
+    gradients = op.gradients(op.fit({"x": x, "W": W, "b": bias}), dy)
     flat = dy.reshape(-1, W.shape[1]).astype(float)
-    if "b" in found:
-        close(found["b"], np.sum(flat, axis=0), 10 * _tolerance(x, W), "db")
-    close(found["W"], x.reshape(-1, x.shape[-1]).astype(float).T @ flat, 10 * _tolerance(x, W), "dW")
+    if "b" in gradients:
+        close(gradients["b"], np.sum(flat, axis=0), 10 * _tolerance(x, W), "db")
+    close(gradients["W"], x.reshape(-1, x.shape[-1]).astype(float).T @ flat, 10 * _tolerance(x, W), "dW")
 
 
 def _tolerance(x: np.ndarray, W: np.ndarray) -> float:
     return rounding(x.dtype, x.size, 4 * largest(x, W) ** 2)
 
 
-SPEC = Spec(
-    name="linear",
-    says="y = x W + b",
-    function="linear",
+SPEC = states.spec(
+    "y = x W + b",
+    "linear(x, W, b=None): tokens are rows, x (..., i), W (i, o), b (o,)",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
-    outputs=("y",),
-    oracle=oracles.linear,
     wrt=("x", "W", "b"),
-    clauses=("linear(x, W, b=None): tokens are rows, x (..., i), W (i, o), b (o,)",),
-    but=" (but db, which may always be there)",
+    but=" (but db, which may always be returned)",
 )

@@ -1,28 +1,27 @@
 """Linear attention, with φ(x) = ELU(x) + 1."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
-from ..families import averages, causal, onto_itself
-from ..property import Property, close, rounding, stating
+from ..families import Case, averages, causal, onto_itself
+from ..property import close, rounding
 from ..spec import Spec
 from ..subject import MissingError, Subject
+from .builder import CaseDrawer, SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("linear_attention", PROPERTIES)
+states = SpecBuilder("linear_attention")
 FORMS = ("chunked", "parallel", "recurrent")
+
+
+def real_keys(mask: np.ndarray, case: dict[str, Any]) -> np.ndarray:
+    return mask if case["keys"] is None else mask & case["keys"][..., None, :]
 
 
 def seen(case: dict[str, Any]) -> np.ndarray:
     n, m = case["q"].shape[-2], case["k"].shape[-2]
-    mask = np.tri(n, m, dtype=bool) if case["causal"] else np.ones((n, m), bool)
-    return mask if case["keys"] is None else mask & case["keys"][..., None, :]
+    return real_keys(np.tri(n, m, dtype=bool) if case["causal"] else np.ones((n, m), bool), case)
 
 
 averages(states, seen)
@@ -30,7 +29,7 @@ causal(states, *"qkv", of=lambda case: onto_itself(case) | {"causal": True, "key
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    """Away from 0, where the second derivative of φ jumps."""
+    """Queries and keys away from 0, where the second derivative of φ jumps."""
     causal, n, d = draw.choose((True, False)), draw.tokens(), draw.size()
     m = n if causal else draw.size_like(n)
     q, k = (draw.array(*draw.lead, rows, d) for rows in (n, m))
@@ -41,33 +40,28 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"q": q, "k": k, "v": v, "causal": causal, "keys": keys, "form": draw.choose(FORMS)}
 
 
-@states("rounding", "its forms, parallel, recurrent and chunked, are equal",
-        hint="Which pairs of a chunk are counted, and which were counted before it?")
-def forms(op: Subject, **case: Any) -> None:
-    if "form" in op.lacks:
-        raise MissingError("linear_attention takes no `form`")
-    first = op(**case)
-    for form in FORMS:
-        close(op(**case | {"form": form}), first, _tolerance(case), f"{form}: out")
+def equal_forms(states: SpecBuilder, every: tuple[str, ...], hint: str, atol: Callable[[Spec, Case], float]) -> None:
+    """The property that an op gives the same result for each value of its argument `form`."""
+
+    @states("rounding", f"its forms, {', '.join(every)}, are equal", hint=hint)
+    def forms(op: Subject, **case: Any) -> None:
+        if "form" in op.lacks:
+            raise MissingError(f"{op.spec.function} takes no `form`")
+        first = op(**case)
+        for form in every:
+            close(op(**case | {"form": form}), first, atol(op.spec, case), f"{form}: {op.spec.outputs[0]}")
 
 
-def _tolerance(case: dict[str, Any]) -> float:
-    return rounding(case["q"].dtype, case["q"].size + case["k"].size, SPEC.scale(case))
+equal_forms(states, FORMS, hint="Which pairs of a chunk are counted, and which were counted before it?",
+            atol=lambda spec, case: rounding(case["q"].dtype, case["q"].size + case["k"].size, spec.scale(case)))  # fmt: skip
 
 
-SPEC = Spec(
-    name="linear_attention",
-    says="out_i = Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j), φ(x) = ELU(x) + 1, causal: over j <= i",
-    function="linear_attention",
+SPEC = states.spec(
+    "out_i = Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j), φ(x) = ELU(x) + 1, causal: over j <= i",
+    "linear_attention(q, k, v, causal=True, keys=None, form='chunked') -> out first: q (..., n, d), k (..., m, d), "
+    "v (..., m, e)",
+    "keys broadcasts to (..., m), True = a real key; a query that may look at nothing gets zeros",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("out",),
-    oracle=oracles.linear_attention,
     wrt=("q", "k", "v"),
-    clauses=(
-        "linear_attention(q, k, v, causal=True, keys=None, form='chunked') -> out first: q (..., n, d), k (..., m, d), "
-        "v (..., m, e)",
-        "keys broadcasts to (..., m), True = a real key; a query that may look at nothing gets zeros",
-    ),
 )

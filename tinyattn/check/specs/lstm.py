@@ -1,21 +1,14 @@
 """Long short-term memory, with and without forget gate."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..families import causal
-from ..property import Property, close, rounding, same_bits, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, rounding, same_bits
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("lstm", PROPERTIES)
+states = SpecBuilder("lstm")
 causal(states, "x", hint="Which state goes into which step?")
 
 
@@ -32,7 +25,7 @@ def forgets(case: dict[str, Any]) -> bool:
 
 
 @states("exact", "with its input gate closed and nothing forgotten, a cell keeps its number to the last bit", "extremes",
-        hint="What is added to the cell where i is 0, and what is it multiplied by?")
+        hint="Which term is added to the cell where i is 0, and which factor multiplies it?")
 def kept(op: Subject, **case: Any) -> None:
     H, b = len(case["U"]), case["b"].copy()
     b[:H] = -1e4
@@ -41,12 +34,12 @@ def kept(op: Subject, **case: Any) -> None:
     b[-2 * H : -H] = 1e4                                        # the output gate is open: h = tanh(c)
     c0 = np.zeros((*case["x"].shape[:-2], H), b.dtype) if case["c0"] is None else case["c0"]
     h = op(**case | {"b": b, "c0": c0})
-    # a GPU rounds tanh otherwise: the same bits at all times, and those of tanh(c0) but for rounding
+    # a GPU rounds tanh differently: the same bits at all times, but tanh(c0) only up to rounding
     close(h[..., :1, :], np.tanh(c0)[..., None, :], rounding(b.dtype, 1, 1.0), "the state")
     same_bits(h, np.broadcast_to(h[..., :1, :], h.shape).copy(), "the state")
 
 
-@states("rounding", "a forget gate that is always open is none", "extremes", hint="What happens to the cell without it?")
+@states("rounding", "an open forget gate equals no forget gate", "extremes", hint="How is the cell updated?")
 def open_gate(op: Subject, **case: Any) -> None:
     if not forgets(case):
         return
@@ -58,19 +51,12 @@ def open_gate(op: Subject, **case: Any) -> None:
     close(op(**case | {"b": b}), op(**case | without), atol, "the state")
 
 
-SPEC = Spec(
-    name="lstm",
-    says="h = o ⊙ tanh(c), c = f ⊙ c' + i ⊙ g, with i, f, o = σ(x W + h' U + b), g = tanh(x W + h' U + b), each its columns",
-    function="lstm",
+SPEC = states.spec(
+    "h = o ⊙ tanh(c), c = f ⊙ c' + i ⊙ g, with i, f, o = σ(x W + h' U + b), g = tanh(x W + h' U + b), each its columns",
+    "lstm(x, W, U, b, h0=None, c0=None) -> h first: x (..., n, i), W (i, 4 H), U (H, 4 H), b (4 H,), h0 and c0 "
+    "(..., H) or None for zeros, h (..., n, H)",
+    "W, U and b hold the columns of i, f, o and g side by side; with 3 H columns, of i, o and g: nothing is forgotten",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("h",),
-    oracle=oracles.lstm,
     wrt=("x", "W", "U", "b", "h0", "c0"),
-    clauses=(
-        "lstm(x, W, U, b, h0=None, c0=None) -> h first: x (..., n, i), W (i, 4 H), U (H, 4 H), b (4 H,), h0 and c0 "
-        "(..., H) or None for zeros, h (..., n, H)",
-        "W, U and b hold those of i, f, o and g side by side; with 3 H columns, those of i, o and g: nothing is forgotten",
-    ),
 )

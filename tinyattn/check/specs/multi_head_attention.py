@@ -1,20 +1,18 @@
-"""Multi-head self-attention, all four projections given."""
-
-from __future__ import annotations
+"""Multi-head self-attention, with four projections."""
 
 from typing import Any
 
 import numpy as np
 
-from .. import adapters, oracles
-from ..cases import CaseDrawer
+from .. import oracles
+from ..common import widened
 from ..families import batch_apart, causal
-from ..property import Property, close, demand, largest, rounding, stating
-from ..spec import Spec, broadcast_masks
-from ..subject import Subject
+from ..property import close, demand, largest, rounding
+from ..spec import broadcast_masks
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("multi_head_attention", PROPERTIES)
+states = SpecBuilder("multi_head_attention")
+ARRAYS = ("x", "W_q", "W_k", "W_v", "W_o")
 batch_apart(states)
 causal(states, "x", of=lambda case: case | {"mask": np.tri(case["x"].shape[-2], dtype=bool)})
 
@@ -22,24 +20,22 @@ causal(states, "x", of=lambda case: case | {"mask": np.tri(case["x"].shape[-2], 
 def case(draw: CaseDrawer) -> dict[str, Any]:
     heads, n = draw.choose((1, 2, 3)), draw.tokens()
     D = heads * draw.choose((1, 2, 3))
-    W = [draw.array(D, D, size=0.7) for _ in range(4)]
+    W = {name: draw.array(D, D, size=0.7) for name in ARRAYS[1:]}
     mask = draw.mask(*draw.choose(((n, n), (1, n), (n, 1), (n,)))) if draw.flag() else None
-    x = draw.array(*draw.lead, n, D)
-    return {"x": x, "W_q": W[0], "W_k": W[1], "W_v": W[2], "W_o": W[3], "heads": heads, "mask": mask}
+    return {"x": draw.array(*draw.lead, n, D), **W, "heads": heads, "mask": mask}
 
 
 def special_cases() -> list[dict[str, Any]]:
     rng = np.random.default_rng(3)
-    x, *W = rng.standard_normal((3, 5, 6)), *rng.standard_normal((4, 6, 6))
-    named = dict(zip(("W_q", "W_k", "W_v", "W_o"), W, strict=True))
+    x, W = rng.standard_normal((3, 5, 6)), dict(zip(ARRAYS[1:], rng.standard_normal((4, 6, 6)), strict=True))
     mask = np.tri(5, dtype=bool)
     mask[2] = False
-    found = [{"x": x, **named, "heads": h, "mask": m} for h in (2, 3, 1) for m in (None, mask)]
-    sharp = named | {"W_q": 400 * named["W_q"]}                          # scores in the thousands
-    return [*found, *({"x": x, **sharp, "heads": 2, "mask": m} for m in (None, mask))]
+    sharp = W | {"W_q": 400 * W["W_q"]}                                  # scores in the thousands
+    maps = ((2, W), (3, W), (1, W), (2, sharp))
+    return [{"x": x, **W, "heads": heads, "mask": m} for heads, W in maps for m in (None, mask)]
 
 
-@states("rounding", "permuting the tokens permutes the outputs: without a mask nothing here knows their order",
+@states("rounding", "permuting the tokens permutes the outputs: without a mask their order has no effect",
         hint="Permute tokens: does the output permute? A reshape reinterprets memory, it does not move axes.")
 def token_order(op: Subject, **case: Any) -> None:
     case |= {"mask": None}
@@ -47,8 +43,7 @@ def token_order(op: Subject, **case: Any) -> None:
     close(op(**case | {"x": case["x"][..., order, :]}), op(**case)[..., order, :], _tolerance(case), "y")
 
 
-@states("rounding", "permuting the heads, in all four matrices, changes nothing",
-        hint="Which columns of W_q belong to head 0, and which rows of W_o?")
+@states("rounding", "permuting heads in all four matrices changes nothing", hint="Which rows of W_o belong to head 0?")
 def head_order(op: Subject, **case: Any) -> None:
     D, heads = case["x"].shape[-1], case["heads"]
     columns = np.arange(D).reshape(heads, -1)[::-1].reshape(-1)
@@ -68,11 +63,10 @@ def one_head_one_slice(op: Subject, **case: Any) -> None:
     close(after[..., D // heads :], before[..., D // heads :], _tolerance(case), "another head's output")
 
 
-@states("rounding", "with one head it is single attention, projected",
-        hint="With one head and W_o = I: softmax(q kᵀ / √D) v.")
+@states("rounding", "with one head it is attention, projected", hint="With one head and W_o = I: softmax(q kᵀ / √D) v.")
 def single_head(op: Subject, **case: Any) -> None:
     case |= {"heads": 1}
-    x, *W = (case[name].astype(float) for name in ("x", "W_q", "W_k", "W_v", "W_o"))
+    x, *W = (case[name].astype(float) for name in ARRAYS)
     expected = oracles.attention(x @ W[0], x @ W[1], x @ W[2], case["mask"])[0] @ W[3]
     close(op(**case), expected, _tolerance(case), "y")
 
@@ -90,7 +84,7 @@ def no_output(op: Subject, **case: Any) -> None:
 
 
 @states("exact", "a query that may look at nothing gets zeros", "extremes",
-        hint="What is softmax of equal numbers, however negative? And what is -inf minus -inf?")
+        hint="Compute softmax of equal numbers, however negative. And -inf minus -inf?")
 def nothing_to_look_at(op: Subject, **case: Any) -> None:
     mask = np.ones((case["x"].shape[-2],) * 2, bool)
     mask[0] = False
@@ -99,23 +93,18 @@ def nothing_to_look_at(op: Subject, **case: Any) -> None:
 
 @states("rounding", "scores of ±10,000 are safe", "extremes", hint="exp(1000) overflows: subtract each row's largest.")
 def large_scores(op: Subject, **case: Any) -> None:
-    D = case["x"].shape[-1]
-    dtype = case["x"].dtype.type
-    turned = np.eye(D)[::-1] if D > 1 else np.ones((1, 1))
+    D, dtype = case["x"].shape[-1], case["x"].dtype.type
+    turned = np.eye(D)[::-1]
     sharp = case | {"W_q": 1024 * np.eye(D).astype(dtype), "W_k": 16 * turned.astype(dtype), "x": np.round(case["x"])}
-    expected = oracles.multi_head_attention(**{n: x.astype(float) if n in ARRAYS else x for n, x in sharp.items()})
-    size = largest(sharp["x"])
-    close(op(**sharp), expected, rounding(dtype, D, 1e5 * size**3), "y")
+    expected = oracles.multi_head_attention(**widened(sharp))
+    close(op(**sharp), expected, rounding(dtype, D, 1e5 * largest(sharp["x"]) ** 3), "y")
     demand(np.all(np.isfinite(op(**sharp))), "an output is not finite")
-
-
-ARRAYS = ("x", "W_q", "W_k", "W_v", "W_o")
 
 
 def scale(case: dict[str, Any]) -> float:
     D = case["x"].shape[-1]
     x, W = largest(case["x"]), largest(*(case[name] for name in ARRAYS[1:]))
-    scores = D * (x * W * D) ** 2 / np.sqrt(D / case["heads"])           # what rounding is multiplied by in softmax
+    scores = D * (x * W * D) ** 2 / np.sqrt(D / case["heads"])           # softmax multiplies rounding errors by these
     return x * (W * D) ** 2 * max(1.0, min(scores, 1e3))
 
 
@@ -123,22 +112,14 @@ def _tolerance(case: dict[str, Any]) -> float:
     return rounding(case["x"].dtype, case["x"].size, scale(case))
 
 
-SPEC = Spec(
-    name="multi_head_attention",
-    says="y = concat_h(attention(x W_q,h, x W_k,h, x W_v,h)) W_o",
-    function="multi_head_attention",
+SPEC = states.spec(
+    "y = concat_h(attention(x W_q,h, x W_k,h, x W_v,h)) W_o",
+    "multi_head_attention(x, W_q, W_k, W_v, W_o, heads, mask=None) -> y: tokens are rows, x (..., n, D), all W (D, D); "
+    "head i owns columns i D/h .. (i + 1) D/h of W_q, W_k, W_v, and those rows of W_o",
+    "the mask is boolean, True = may look, and broadcasts to (n, n); scores are divided by √(D/h)",
+    "a query that may look at nothing gets zeros",
     case=case,
-    ours=lambda: adapters,
-    properties=PROPERTIES,
-    outputs=("y",),
-    oracle=oracles.multi_head_attention,
     wrt=ARRAYS,
-    clauses=(
-        "multi_head_attention(x, W_q, W_k, W_v, W_o, heads, mask=None) -> y: tokens are rows, x (..., n, D), all W (D, D); "
-        "head i owns columns i D/h .. (i + 1) D/h of W_q, W_k, W_v, and those rows of W_o",
-        "the mask is boolean, True = may look, and broadcasts to (n, n); scores are divided by √(D/h)",
-        "a query that may look at nothing gets zeros",
-    ),
     scale=scale,
     special_cases=special_cases,
     forms=(broadcast_masks(lambda case: 2 * case["x"].shape[-2:-1]),),

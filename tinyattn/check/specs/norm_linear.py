@@ -1,26 +1,20 @@
-"""LayerNorm and the linear map that reads it, as one."""
-
-from __future__ import annotations
+"""LayerNorm followed by a linear map, as one op."""
 
 from typing import Any
 
 import numpy as np
 
 from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance, widened
 from ..families import linear_in, normaliser, tokens_apart
-from ..property import Property, close, largest, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, largest
 from . import layer_norm
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("norm_linear", PROPERTIES)
+states = SpecBuilder("norm_linear")
 tokens_apart(states)
 normaliser(states)
-linear_in(states, "W", of=lambda case: case | {"b": None}, hint="What is multiplied by W: x_hat, or x_hat ⊙ γ + β?")
+linear_in(states, "W", of=lambda case: case | {"b": None}, hint="Does W multiply x_hat, or x_hat ⊙ γ + β?")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -31,50 +25,41 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 @states("rounding", "adding one number to a token changes nothing, also where the number is large", "extremes",
-        hint="Where γ ⊙ W stands for W, is x still centred first, in a pass of its own?")
+        hint="With γ ⊙ W in place of W, is x still centred first, in a separate pass?")
 def shift(op: Subject, **case: Any) -> None:
-    """Whole numbers, so that the sum and its mean are exact in float32 too."""
+    """With whole numbers, so that float32 is exact too."""
     case |= {"x": np.round(8 * case["x"])}
     moved = case | {"x": case["x"] + case["x"].dtype.type(8192)}
     close(op(**moved), ops.norm_linear(**widened(moved))[0], tolerance(SPEC, moved), "y")
 
 
-@states("rounding", "it is the linear map of LayerNorm, one after the other, and so are its gradients", "gradients",
-        hint="γ scales rows of W and β moves the bias: what of dV belongs to dW, and what to dγ?")
+@states("rounding", "its gradients are those of LayerNorm followed by a linear map", "gradients",
+        hint="γ scales rows of W and β moves the bias: which part of dV belongs to dW, and which to dγ?")
 def one_after_the_other(op: Subject, **case: Any) -> None:
     wide = widened(case)
     h, x_hat, rstd = ops.layer_norm(*(wide[name] for name in ("x", "gamma", "beta", "eps")))
     dy = np.cos(np.arange(h[..., 0].size * wide["W"].shape[1])).reshape(*h.shape[:-1], -1)
     dh, dW, db = ops.linear_backward(dy, h, wide["W"])
-    expected = (*ops.layer_norm_backward(dh, x_hat, rstd, wide["gamma"]), dW, db)
-    found = op.gradients(case, dy.astype(case["x"].dtype))
-    for name, g in zip(SPEC.wrt, expected, strict=True):
-        if name in found:
-            close(found[name], g, 10 * tolerance(SPEC, case) * largest(g), f"d{name}")
+    expected = dict(zip(SPEC.wrt, (*ops.layer_norm_backward(dh, x_hat, rstd, wide["gamma"]), dW, db), strict=True))
+    for name, g in op.gradients(case, dy.astype(case["x"].dtype)).items():
+        close(g, expected[name], 10 * tolerance(SPEC, case) * largest(expected[name]), f"d{name}")
 
 
 def scale(case: dict[str, Any]) -> float:
     return layer_norm.scale(case) * largest(case["W"]) * len(case["W"]) + largest(case["b"])
 
 
-SPEC = Spec(
-    name="norm_linear",
-    says="y = LN(x) W + b, LN(x) = (x - mean) / √(variance + eps) ⊙ γ + β",
-    function="norm_linear",
+SPEC = states.spec(
+    "y = LN(x) W + b, LN(x) = (x - mean) / √(variance + eps) ⊙ γ + β",
+    "norm_linear(x, gamma, beta, W, b=None, eps=1e-5) -> y, x_hat, rstd (y alone is enough): x (..., i), gamma and beta "
+    "(i,), W (i, o), b (o,), rstd (..., 1)",
+    "the biased variance (divided by i), eps inside the root",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y", "x_hat", "rstd"),
-    oracle=oracles.norm_linear,
     wrt=("x", "gamma", "beta", "W", "b"),
-    clauses=(
-        "norm_linear(x, gamma, beta, W, b=None, eps=1e-5) -> y, x_hat, rstd (y alone is enough): x (..., i), gamma and beta "
-        "(i,), W (i, o), b (o,), rstd (..., 1)",
-        "the biased variance (divided by i), eps inside the root",
-    ),
     scale=scale,
     special_cases=lambda: [
-        {**given, "W": np.cos(np.arange(12.0)).reshape(4, 3).astype(given["x"].dtype), "b": None}
-        for given in layer_norm.special_cases()
+        {**case, "W": np.cos(np.arange(12.0)).reshape(4, 3).astype(case["x"].dtype), "b": None}
+        for case in layer_norm.special_cases()
     ],
 )

@@ -1,22 +1,16 @@
 """Patches of images."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in
-from ..property import Property, close, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("patchify", PROPERTIES)
+states = SpecBuilder("patchify")
 linear_in(states, "x", hint="Is anything added?")
 
 
@@ -26,38 +20,29 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 @states("rounding", "a linear map of patches is a convolution at every patch-th row and column",
-        hint="In which order does a patch's row of numbers have them: rows, columns, channels?")
+        hint="In which order are a patch's numbers: rows, columns, channels?")
 def strided_convolution(op: Subject, x: np.ndarray, patch: int) -> None:
     C = x.shape[-1]
     W = np.cos(np.arange(patch * patch * C * 2, dtype=x.dtype)).reshape(patch, patch, C, 2)
     strided = oracles.conv2d(x, W, padding="valid")[..., ::patch, ::patch, :]
-    found = op(x, patch) @ W.reshape(-1, 2)
-    close(found, strided.reshape(found.shape), 4 * tolerance(SPEC, {"x": x, "patch": patch}), "y W")
+    y = op(x, patch) @ W.reshape(-1, 2)
+    close(y, strided.reshape(y.shape), 4 * tolerance(SPEC, {"x": x, "patch": patch}), "y W")
 
 
-@states("exact", "a patch as large as a pixel is that pixel, and they come row by row", hint="Which axis moves first?")
+@states("exact", "patches of one pixel are the pixels, row by row", hint="Which axis moves first?")
 def pixels(op: Subject, x: np.ndarray, patch: int) -> None:
     close(op(x, 1), x.reshape(*x.shape[:-3], -1, x.shape[-1]), 0, "y")
 
 
-@states("exact", "the gradient of y is put back to where y was read: backward undoes forward", "gradients",
-        hint="Every number of x is read once.")
+@states("exact", "the backward undoes the forward", "gradients", hint="Every number of x is read once.")
 def inverse(op: Subject, x: np.ndarray, patch: int) -> None:
     close(op.gradients({"x": x, "patch": patch}, op(x, patch))["x"], x, 0, "dx")
 
 
-SPEC = Spec(
-    name="patchify",
-    says="y_{t, (a P + b) C + c} = x_{u P + a, v P + b, c}, P = patch, t = u (w / P) + v",
-    function="patchify",
+SPEC = states.spec(
+    "y_{t, (a P + b) C + c} = x_{u P + a, v P + b, c}, P = patch, t = u (w / P) + v",
+    "patchify(x, patch) -> y: x (..., h, w, C), y (..., h w / patch², patch² C); patches row by row, in each "
+    "the pixels row by row, for each pixel its channels",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
-    outputs=("y",),
-    oracle=oracles.patchify,
     wrt=("x",),
-    clauses=(
-        "patchify(x, patch) -> y: x (..., h, w, C), y (..., h w / patch², patch² C); patches row by row, and in each "
-        "its pixels row by row, and of each pixel its channels",
-    ),
 )

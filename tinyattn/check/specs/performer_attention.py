@@ -1,26 +1,20 @@
 """Performer: softmax attention by random features."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import averages, causal, onto_itself
-from ..property import Property, close, demand, stating
-from ..spec import Spec
-from ..subject import MissingError, Subject
-from .linear_attention import FORMS, seen
+from ..property import close, demand, largest
+from .builder import CaseDrawer, SpecBuilder, Subject
+from .linear_attention import FORMS, equal_forms, seen
 
-PROPERTIES: list[Property] = []
-states = stating("performer_attention", PROPERTIES)
+states = SpecBuilder("performer_attention")
 averages(states, seen)
 causal(states, *"qkv", of=lambda case: onto_itself(case) | {"causal": True, "keys": None},
-       hint="What is subtracted from the exponents of a key: does it know of later ones?")  # fmt: skip
+       hint="Which maximum is subtracted from a key's exponents: does it include later keys?")  # fmt: skip
+equal_forms(states, FORMS, hint="By how much does a sum shrink when a larger key comes, and how often?", atol=tolerance)
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -32,26 +26,16 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"q": q, "k": k, "v": v, "W": W, "causal": causal, "keys": keys, "form": draw.choose(FORMS)}
 
 
-@states("rounding", "its forms, parallel, recurrent and chunked, are equal",
-        hint="By how much does a sum shrink when a larger key comes, and once or twice?")
-def forms(op: Subject, **case: Any) -> None:
-    if "form" in op.lacks:
-        raise MissingError("performer_attention takes no `form`")
-    first = op(**case)
-    for form in FORMS:
-        close(op(**case | {"form": form}), first, tolerance(SPEC, case), f"{form}: out")
-
-
-@states("exact", "what stands at a key that is not real moves nothing", gravity="leak",
-        hint="Is the largest exponent that of all keys, or of those that count?")
+@states("exact", "keys that are padding move nothing", gravity="leak",
+        hint="Is the largest exponent taken over all keys, or over the real ones?")
 def padding(op: Subject, **case: Any) -> None:
     keys = np.arange(case["k"].shape[-2]) % 3 != 2
     noise = {name: np.where(keys[:, None], case[name], case[name].dtype.type(9)) for name in "kv"}
     first, other = op(**case | {"keys": keys}), op(**case | {"keys": keys} | noise)
-    demand(np.array_equal(first, other), "another number at a key that is not real moves the output")
+    demand(np.array_equal(first, other), "a key that is padding moves the output")
 
 
-@states("rounding", "keys and queries of any length: equal values still come out as they are", "extremes",
+@states("rounding", "for keys and queries of any length, equal values come out unchanged", "extremes",
         hint="exp overflows, or all features of a key vanish: what may be subtracted?")
 def long_keys(op: Subject, **case: Any) -> None:
     large = {name: 30 * case[name] for name in "qk"} | {"v": np.ones_like(case["v"])}
@@ -61,27 +45,19 @@ def long_keys(op: Subject, **case: Any) -> None:
 
 
 def scale(case: dict[str, Any]) -> float:
-    """An exponent's error is that of sums as large as |W| |x| d and |x|² d; v is weighed by it."""
-    x = max(float(np.max(np.abs(case[name]), initial=1)) for name in "qk")
-    W, v = (float(np.max(np.abs(case[name]), initial=1)) for name in ("W", "v"))
-    return 4 * (W * x + x**2) * v
+    """An exponent's error is that of sums as large as |W| |x| d and |x|² d; it multiplies v."""
+    x = largest(case["q"], case["k"])
+    return 4 * (largest(case["W"]) * x + x**2) * largest(case["v"])
 
 
-SPEC = Spec(
-    name="performer_attention",
-    says="out_i = Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j), φ(x) = exp(W x̂ - |x̂|²/2), x̂ = x d^(-1/4), causal: over "
+SPEC = states.spec(
+    "out_i = Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j), φ(x) = exp(W x̂ - |x̂|²/2), x̂ = x d^(-1/4), causal: over "
     "j <= i",
-    function="performer_attention",
+    "performer_attention(q, k, v, W, causal=True, keys=None, form='chunked') -> out first: q (..., n, d), "
+    "k (..., m, d), v (..., m, e), W (features, d)",
+    "keys broadcasts to (..., m), True = a real key; a query that may look at nothing gets zeros",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("out",),
-    oracle=oracles.performer_attention,
     wrt=("q", "k", "v"),
     scale=scale,
-    clauses=(
-        "performer_attention(q, k, v, W, causal=True, keys=None, form='chunked') -> out first: q (..., n, d), "
-        "k (..., m, d), v (..., m, e), W (features, d)",
-        "keys broadcasts to (..., m), True = a real key; a query that may look at nothing gets zeros",
-    ),
 )

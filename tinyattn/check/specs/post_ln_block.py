@@ -1,23 +1,18 @@
 """The post-LN Transformer block."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
 from .. import adapters, oracles
-from ..cases import CaseDrawer
 from ..common import tolerance, widened
 from ..families import batch_apart, causal
-from ..property import Property, close, demand, largest, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, demand, largest
 from . import block
+from .builder import CaseDrawer, SpecBuilder, Subject
 from .feed_forward import off_the_kink
 
-PROPERTIES: list[Property] = []
-states = stating("post_ln_block", PROPERTIES)
+states = SpecBuilder("post_ln_block")
 ATTENTION = ("W_q", "W_k", "W_v", "W_o")
 ARRAYS = ("x", *ATTENTION, "gamma_1", "beta_1", "W_1", "b_1", "W_2", "b_2", "gamma_2", "beta_2")
 batch_apart(states)
@@ -33,17 +28,17 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {name: drawn[name] for name in (*ARRAYS, "heads", "mask", "eps")}
 
 
-@states("rounding", "with silent branches it is LayerNorm twice", hint="What is normalised: the branch, or the sum with x?")
+@states("rounding", "with silent branches it is LayerNorm twice", hint="Is the branch normalised, or the sum with x?")
 def silent_branches(op: Subject, **case: Any) -> None:
-    silent = case | {name: np.zeros_like(case[name]) for name in ("W_o", "W_2", "b_2")}
+    silent = block.without(case, "W_o", "W_2", "b_2")
     wide = widened(silent)
     x_1 = oracles.layer_norm(wide["x"], wide["gamma_1"], wide["beta_1"], wide["eps"])[0]
     y = oracles.layer_norm(x_1, wide["gamma_2"], wide["beta_2"], wide["eps"])[0]
     close(op(**silent), y, tolerance(SPEC, silent), "y")
 
 
-@states("rounding", "what comes out is normalised: without the last gain and shift, tokens have mean 0 and size at most 1",
-        hint="Is the last thing that happens a norm?")
+@states("rounding", "the output is normalised: without the last gain and shift, tokens have mean 0 and size at most 1",
+        hint="Is the last operation a norm?")
 def normed(op: Subject, **case: Any) -> None:
     plain = case | {"gamma_2": np.ones_like(case["gamma_2"]), "beta_2": np.zeros_like(case["beta_2"])}
     y = np.asarray(op(**plain), float)
@@ -52,7 +47,7 @@ def normed(op: Subject, **case: Any) -> None:
 
 
 def scale(case: dict[str, Any]) -> float:
-    """Both norms divide by the size of what they are given: small tokens lose digits, once or twice."""
+    """Both norms divide by the size of their input: small tokens lose digits, once or twice."""
     p, sizes = widened(case), [largest(case["x"])]
     u = p["x"] + adapters.multi_head_attention(**{n: p[n] for n in ("x", *ATTENTION, "heads", "mask")})
     for gamma, beta in (("gamma_1", "beta_1"), ("gamma_2", "beta_2")):
@@ -63,20 +58,12 @@ def scale(case: dict[str, Any]) -> float:
     return 10 * float(np.prod(sizes)) * largest(*(case[name] for name in (*ATTENTION, "W_1", "W_2"))) ** 2
 
 
-SPEC = Spec(
-    name="post_ln_block",
-    says="x₁ = LN(x + MHA(x); γ₁, β₁); y = LN(x₁ + FFN(x₁); γ₂, β₂): the post-LN block",
-    function="post_ln_block",
+SPEC = states.spec(
+    "x₁ = LN(x + MHA(x); γ₁, β₁); y = LN(x₁ + FFN(x₁); γ₂, β₂): the post-LN block",
+    f"post_ln_block({', '.join(ARRAYS)}, heads, mask=None, eps=1e-5) -> y: x (..., n, D), gains and shifts (D,), W_q to W_o "
+    "(D, D), W_1 (D, H), W_2 (H, D); ReLU; head i owns columns i D/h .. (i + 1) D/h",
+    "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets zeros",
     case=case,
-    ours=lambda: adapters,
-    properties=PROPERTIES,
-    outputs=("y",),
-    oracle=oracles.post_ln_block,
     wrt=ARRAYS,
-    clauses=(
-        f"post_ln_block({', '.join(ARRAYS)}, heads, mask=None, eps=1e-5) -> y: x (..., n, D), gains and shifts (D,), W_q to W_o "
-        "(D, D), W_1 (D, H), W_2 (H, D); ReLU; head i owns columns i D/h .. (i + 1) D/h",
-        "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets zeros",
-    ),
     scale=scale,
 )

@@ -1,21 +1,18 @@
 """Ranking metrics of one user with one relevant item."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from typing import Any
 
 import numpy as np
 
-from .. import adapters, oracles
-from ..cases import CaseDrawer
-from ..property import Property, Violation, close, demand, stating
+from .. import oracles
+from ..property import Violation, close, demand
 from ..spec import Spec
 from ..subject import MissingError, Subject
+from .builder import CaseDrawer, SpecBuilder
 
-PROPERTIES: list[Property] = []
-states = stating("ranking", PROPERTIES)
+states = SpecBuilder("ranking")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -32,16 +29,19 @@ def one_number(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     for name, metric in _metrics(op):
         value = metric(scores, target, k)
         demand(np.size(value) == 1 and np.isfinite(value), f"{name} is {value!r}, expected one number")
-        close(scores, before, 0, "the scores that were given")
+        close(scores, before, 0, "the scores passed in")
         close(metric(scores, target, k), value, 0, f"an equal call's {name}")
 
 
 @states("rounding", "HR@k is 1 where the mean rank is within k, NDCG@k is 1 / log2(rank + 1) there, both 0 elsewhere",
         "oracle", hint="Write down the rank of the target by hand: how many score higher, how many the same?")
 def oracle(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
-    if _on_the_edge(scores, target, k):
-        return
     for name, metric in _metrics(op):
+        _agrees(name, metric, scores, target, k)
+
+
+def _agrees(name: str, metric: Any, scores: np.ndarray, target: int, k: int) -> None:
+    if not _on_the_edge(scores, target, k):
         close(metric(scores, target, k), getattr(oracles, name)(scores, target, k), 1e-9, name)
 
 
@@ -63,18 +63,17 @@ def at_one(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
         demand(metric(scores, target, k + 1) >= metric(scores, target, k) - 1e-12, f"{name} falls as k grows")
 
 
-@states("rounding", "scoring all items alike is worth no more than chance: their mean rank, (V + 1) / 2",
-        hint="Score everything 0: what is your HR@10?")
+@states("rounding", "equal scores are worth no more than chance: the mean rank, (V + 1) / 2",
+        hint="Score everything 0: how large is your HR@10?")
 def constant_scores(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     for items in (3, 21, 41):
         same = np.zeros(items, scores.dtype)
         for chosen in (0, items // 2, items - 1):
             for name, metric in _metrics(op):
-                if not _on_the_edge(same, chosen, k):
-                    close(metric(same, chosen, k), getattr(oracles, name)(same, chosen, k), 1e-9, name)
+                _agrees(name, metric, same, chosen, k)
 
 
-@states("exact", "shuffling the items, target and all, changes nothing", hint="Does a place in the array matter?")
+@states("exact", "shuffling the items, the target among them, changes nothing", hint="Does an item's index matter?")
 def item_order(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     order = np.random.default_rng(len(scores)).permutation(len(scores))
     place = int(np.argmax(order == target))
@@ -92,12 +91,11 @@ def order_only(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
 @states("rounding", "k may exceed the number of items: then HR@k is 1", "extremes", hint="Is there a slice of length k?")
 def large_k(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     for name, metric in _metrics(op):
-        close(metric(scores, target, 1000), 1.0 if name == "hit_rate" else 1 / math.log2(oracles.rank(scores, target) + 1),
-              1e-9, f"{name}@1000 of {len(scores)} items")
+        expected = 1.0 if name == "hit_rate" else 1 / math.log2(oracles.rank(scores, target) + 1)
+        close(metric(scores, target, 1000), expected, 1e-9, f"{name}@1000 of {len(scores)} items")
 
 
-@states("exact", "an item left out (-inf) never stands before one that was not", "extremes",
-        hint="Items that were seen are scored -inf: do they sink?")
+@states("exact", "items left out (-inf) rank last", "extremes", hint="Seen items are scored -inf: do they rank last?")
 def left_out(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     gone = np.full(5, -np.inf, scores.dtype)
     if not _on_the_edge(scores, target, k):
@@ -124,7 +122,7 @@ def many_items(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
 
 
 def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
-    """Both metrics, also for k beyond the number of items, with items left out, and with equal scores."""
+    """Both metrics, also for large k, with items left out, and with equal scores."""
     scores, target, k = case["scores"], case["target"], case["k"]
     longer = np.concatenate([scores, np.full(2, -np.inf, scores.dtype)])
     tries = {"": (scores, target, k), "at 1": (scores, target, 1), "beyond": (scores, target, 1000),
@@ -132,27 +130,26 @@ def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     seen: dict[str, Any] = {}
     for name, metric in _metrics(op):
         for what, (s, t, at) in tries.items():
-            given = s.copy()
+            passed = s.copy()
             try:
-                value = metric(given, t, at)
-                seen[f"{name} {what}"] = np.array(value)
+                seen[f"{name} {what}"] = np.array(metric(passed, t, at))
             except Violation:
                 seen[f"{name} {what}"] = np.array(np.nan)                # counts as an infinity
-            seen[f"{name} {what}: changed"] = not np.array_equal(given, s)
+            seen[f"{name} {what}: changed"] = not np.array_equal(passed, s)
     return seen
 
 
 def _on_the_edge(scores: np.ndarray, target: int, k: int) -> bool:
-    """Whether the mean rank lies between k and k + 1, where "within k" is a matter of convention."""
+    """Whether the mean rank lies between k and k + 1, where "within k" is a convention."""
     return k < oracles.rank(scores, target) < k + 1
 
 
 def _metrics(op: Subject) -> list[tuple[str, Any]]:
-    """The implementation's metrics for one user; a batched one is given a batch of one."""
-    found = [("hit_rate", _of_one(op))]
+    """The implementation's metrics, for one user."""
+    metrics = [("hit_rate", _of_one(op))]
     with contextlib.suppress(MissingError):
-        found.append(("ndcg", _of_one(op.other("ndcg"))))
-    return found
+        metrics.append(("ndcg", _of_one(op.other("ndcg"))))
+    return metrics
 
 
 def _of_one(metric: Any) -> Any:
@@ -174,29 +171,24 @@ def _of_one(metric: Any) -> Any:
         both, targets = np.stack([scores[::-1] - 1, scores]), np.array([len(scores) // 2, target])
         before = both.copy()
         result = np.asarray(metric(both, targets, k))
-        demand(np.array_equal(both, before), "the scores that were given were changed")
-        if result.shape != (2,):                                         # a mean over users: ask for one
+        demand(np.array_equal(both, before), "the scores passed in were changed")
+        if result.shape != (2,):                                         # a mean over users: take one user
             result = np.asarray(metric(scores[None], np.array([target]), k))
         return float(result.reshape(-1)[-1])
 
     return value
 
 
-SPEC = Spec(
-    name="ranking",
-    says="rank = 1 + #greater + #equal others / 2; HR@k = [rank within k], NDCG@k = HR@k / log2(rank + 1)",
+SPEC = states.spec(
+    "rank = 1 + #greater + #equal others / 2; HR@k = [rank within k], NDCG@k = HR@k / log2(rank + 1)",
+    "hit_rate(scores, target, k) and ndcg(scores, target, k) -> a number: scores (V,) of one user, higher is better, target "
+    "the index of the one relevant item, k at least 1. A batch (B, V), (B,) -> (B,) will do as well",
+    "the mean rank on ties; k may exceed the number of items; -inf is the score of an item left out",
+    "a rank between k and k + 1 may count as within k or not",
     function="hit_rate",
     case=case,
-    ours=lambda: adapters,
-    properties=PROPERTIES,
     outputs=("value",),
     others=("ndcg",),
-    clauses=(
-        "hit_rate(scores, target, k) and ndcg(scores, target, k) -> a number: scores (V,) of one user, higher is better, target "
-        "the index of the one relevant item, k at least 1. A batch (B, V), (B,) -> (B,) will do as well",
-        "the mean rank on ties; k may exceed the number of items; -inf is the score of an item left out",
-        "whether a rank between k and k + 1 is within k is left open",
-    ),
     common=False,
     observe=observe,
 )

@@ -1,49 +1,33 @@
 """M_add: the mean of scores and of their refinement."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
-from ..families import causal
-from ..property import Property, close, stating
-from ..spec import Spec
-from ..subject import Subject
-from .refine_simp import by_lag, drawn, past, scale
+from ..property import close
+from .builder import CaseDrawer, SpecBuilder, Subject
+from .refine_simp import compares_rows, drawn, scale
 
-PROPERTIES: list[Property] = []
-states = stating("refine_add", PROPERTIES)
-causal(states, "A", of=past, read=np.tril, hint="Entry (k, t) is made of the rows k and t of A.")
-by_lag(states, "W_Q", "W_K")
+states = SpecBuilder("refine_add")
+compares_rows(states, "W_Q", "W_K")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
     return drawn(draw, "W_Q", "W_K")
 
 
-@states("rounding", "where a map is 0, half of A is left", hint="It is a mean of two, and not their sum.")
+@states("rounding", "where a map is 0, B is half of A", hint="B is the mean of two, and not their sum.")
 def half(op: Subject, **case: Any) -> None:
     close(op(**case | {"W_K": np.zeros_like(case["W_K"])}), case["A"] / 2, tolerance(op.spec, case), "B")
 
 
-SPEC = Spec(
-    name="refine_add",
-    says="B = (c X Yᵀ + A) / 2, X = A W_Q, Y = A W_K, c = scale or 1 / √r",
-    function="refine_add",
+SPEC = states.spec(
+    "B = (c X Yᵀ + A) / 2, X = A W_Q, Y = A W_K, c = scale or 1 / √r",
+    "refine_add(A, W_Q, W_K, scale=None, lags=False) -> B first: A and B (..., n, n), W_Q and W_K onto (..., n, r)",
+    "lags: Ã in the place of A in X and Y, with Ã_kr = A_{k,k-r}, 0 for r > k",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("B",),
-    oracle=oracles.refine_add,
     wrt=("A", "W_Q", "W_K"),
     scale=scale,
-    clauses=(
-        "refine_add(A, W_Q, W_K, scale=None, lags=False) -> B first: A and B (..., n, n), W_Q and W_K onto (..., n, r)",
-        "lags: Ã in the place of A in X and Y, with Ã_kr = A_{k,k-r}, 0 for r > k",
-    ),
 )

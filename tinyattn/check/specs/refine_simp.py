@@ -1,65 +1,52 @@
 """M_simp: rows of scores compared with each other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import causal, linear_in
-from ..property import Property, close, largest, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, largest
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("refine_simp", PROPERTIES)
+states = SpecBuilder("refine_simp")
 linear_in(states, "W_Q")
 linear_in(states, "W_K")
 
 
 def drawn(draw: CaseDrawer, *maps: str, square: bool = True) -> dict[str, Any]:
-    """Scores and maps of theirs, the same for all leading axes or one for each; of rows and lags, or of columns."""
+    """Scores A, and maps of their columns or lags, shared by all leading axes or one for each."""
     lags, n = draw.flag(), draw.size()
     m = n if lags or square else draw.size_like(n)
     r, lead = draw.size_like(n), draw.choose((draw.lead, draw.lead[-1:], ()))
-    found = {"A": draw.array(*draw.lead, n, m)} | {name: draw.array(*lead, m, r, size=m**-0.5) for name in maps}
-    return found | {"scale": draw.choose((None, 0.4)), "lags": lags}
+    arrays = {"A": draw.array(*draw.lead, n, m)} | {name: draw.array(*lead, m, r, size=m**-0.5) for name in maps}
+    return arrays | {"scale": draw.choose((None, 0.4)), "lags": lags}
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
     return drawn(draw, "W_Q", "W_K", square=False)
 
 
-def past(case: dict[str, Any]) -> dict[str, Any]:
-    """Scores that are 0 where a token would look ahead."""
-    return case | {"A": np.tril(case["A"])}
+def compares_rows(states: Any, *maps: str) -> None:
+    """Properties of a refinement that compares rows of A, and may read them by the lag."""
+    causal(states, "A", of=lambda case: case | {"A": np.tril(case["A"])}, read=np.tril,
+           hint="Entry (k, t) depends on the rows k and t of A.")  # fmt: skip
 
-
-causal(states, "A", of=past, read=np.tril, hint="Entry (k, t) is made of the rows k and t of A.")
-
-
-def by_lag(states: Any, *maps: str) -> None:
-    """Of a refinement that may read its rows by the lag."""
-
-    @states("rounding", "read by the lag, a sequence that begins two places later has the same numbers two places later",
-            hint="Ã[k, r] = A[k, k - r]. Which row of the maps is that of the token two steps back?")  # fmt: skip
+    @states("rounding", "read by the lag, a sequence that begins two positions later has the same numbers, shifted by two",
+            hint="Ã[k, r] = A[k, k - r]. Which row of the maps belongs to the token two steps back?")  # fmt: skip
     def two_places_later(op: Subject, **case: Any) -> None:
         n = min(case["A"].shape[-2:])
         A = np.tril(case["A"][..., :n, :n])
-        longer = {name: _between(case[name][..., :n, :], (0, 2), (0, 0)) for name in maps} | {"lags": True}
-        first, later = (op(**case | longer | {"A": _between(A, room, room)}) for room in ((0, 2), (2, 0)))
-        close(np.tril(later[..., 2:, 2:]), np.tril(first[..., :n, :n]), tolerance(op.spec, case), "two places later, B")
+        longer = {name: _padded(case[name][..., :n, :], (0, 2), (0, 0)) for name in maps} | {"lags": True}
+        first, later = (op(**case | longer | {"A": _padded(A, zeros, zeros)}) for zeros in ((0, 2), (2, 0)))
+        close(np.tril(later[..., 2:, 2:]), np.tril(first[..., :n, :n]), tolerance(op.spec, case), "two steps later, B")
 
 
-def _between(x: np.ndarray, rows: tuple[int, int], columns: tuple[int, int]) -> np.ndarray:
+def _padded(x: np.ndarray, rows: tuple[int, int], columns: tuple[int, int]) -> np.ndarray:
     return np.pad(x, [(0, 0)] * (x.ndim - 2) + [rows, columns])
 
 
-by_lag(states, "W_Q", "W_K")
+compares_rows(states, "W_Q", "W_K")
 
 
 def scale(case: dict[str, Any]) -> float:
@@ -69,20 +56,13 @@ def scale(case: dict[str, Any]) -> float:
     return 2 * (X + 1) ** 2
 
 
-SPEC = Spec(
-    name="refine_simp",
-    says="B = c X Yᵀ, X = A W_Q, Y = A W_K, c = scale or 1 / √r",
-    function="refine_simp",
+SPEC = states.spec(
+    "B = c X Yᵀ, X = A W_Q, Y = A W_K, c = scale or 1 / √r",
+    "refine_simp(A, W_Q, W_K, scale=None, lags=False) -> B first: A (..., n, m), W_Q and W_K onto (..., m, r), "
+    "B (..., n, n)",
+    "lags: n = m, and Ã in the place of A, with Ã_kr = A_{k,k-r}, 0 for r > k",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("B",),
-    oracle=oracles.refine_simp,
     wrt=("A", "W_Q", "W_K"),
     scale=scale,
-    clauses=(
-        "refine_simp(A, W_Q, W_K, scale=None, lags=False) -> B first: A (..., n, m), W_Q and W_K onto (..., m, r), "
-        "B (..., n, n)",
-        "lags: n = m, and Ã in the place of A, with Ã_kr = A_{k,k-r}, 0 for r > k",
-    ),
 )

@@ -1,32 +1,23 @@
 """M_stoc: rows of scores as distributions, and their distance."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
-from ..families import causal
-from ..property import Property, close, demand, stating
-from ..spec import Spec
-from ..subject import Subject
-from .refine_simp import by_lag, drawn, past, scale
+from ..property import close, demand
+from .builder import CaseDrawer, SpecBuilder, Subject
+from .refine_simp import compares_rows, drawn, scale
 
-PROPERTIES: list[Property] = []
-states = stating("refine_stoc", PROPERTIES)
-causal(states, "A", of=past, read=np.tril, hint="Entry (k, t) is made of the rows k and t of A.")
-by_lag(states, "W_mu", "W_sigma")
+states = SpecBuilder("refine_stoc")
+compares_rows(states, "W_mu", "W_sigma")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
     return drawn(draw, "W_mu", "W_sigma", square=False)
 
 
-@states("rounding", "a row is at no distance from itself, and no distance is negative", hint="Is it -|a - b|², and both alike?")
+@states("rounding", "a row has distance 0 from itself, and no score is positive", hint="Is it -|a - b|²?")
 def distances(op: Subject, **case: Any) -> None:
     B = op(**case)
     demand(np.all(B <= 0), "a distance is negative")
@@ -34,40 +25,33 @@ def distances(op: Subject, **case: Any) -> None:
     close(diagonal, np.zeros(diagonal.shape), tolerance(op.spec, case), "the distance of a row from itself, ")
 
 
-@states("rounding", "the distance is symmetric", hint="Are both rows given both maps?")
+@states("rounding", "the distance is symmetric", hint="Are both maps applied to both rows?")
 def symmetric(op: Subject, **case: Any) -> None:
     B = op(**case)
     close(B, B.swapaxes(-1, -2), tolerance(op.spec, case), "Bᵀ")
 
 
-@states("rounding", "far left of 0 σ is e^(z/2), with a gradient that is finite and not lost", "extremes",
+@states("rounding", "far left of 0 σ is e^(z/2), with a gradient that is finite and not 0", "extremes",
         hint="ELU(-40) + 1 is 0 in float32: take the root of e^z and not of its rounded value.")  # fmt: skip
 def far_left(op: Subject, **case: Any) -> None:
     A = np.array([[-40.0], [-38.0]], case["A"].dtype)
     one = np.ones((1, 1), A.dtype)
-    given = {"A": A, "W_mu": 0 * one, "W_sigma": one, "scale": 1.0, "lags": False}
+    case = {"A": A, "W_mu": 0 * one, "W_sigma": one, "scale": 1.0, "lags": False}
     root = np.exp(A.astype(float) / 2)
-    close(op(**given)[0, 1] / root[1, 0] ** 2, -((1 - np.exp(-1)) ** 2), 1e-3, "the distance, over e^z, ")
+    close(op(**case)[0, 1] / root[1, 0] ** 2, -((1 - np.exp(-1)) ** 2), 1e-3, "the distance, over e^z, ")
     if "refine_stoc_backward" not in op.lacks:
-        dA = op.gradients(given, np.eye(2, dtype=A.dtype)[::-1].copy())["A"]
+        dA = op.gradients(case, np.eye(2, dtype=A.dtype)[::-1].copy())["A"]
         expected = -2 * (root - root[::-1]) * root
         close(dA / root[1, 0] ** 2, expected / root[1, 0] ** 2, 1e-3, "dA, over e^z, ")
 
 
-SPEC = Spec(
-    name="refine_stoc",
-    says="b_kt = -c (|μ_k - μ_t|² + |σ_k - σ_t|²), μ = A W_mu, σ = √(ELU(A W_sigma) + 1), c = scale or 1 / √r",
-    function="refine_stoc",
+SPEC = states.spec(
+    "b_kt = -c (|μ_k - μ_t|² + |σ_k - σ_t|²), μ = A W_mu, σ = √(ELU(A W_sigma) + 1), c = scale or 1 / √r",
+    "refine_stoc(A, W_mu, W_sigma, scale=None, lags=False) -> B first: A (..., n, m), W_mu and W_sigma onto "
+    "(..., m, r), B (..., n, n)",
+    "lags: n = m, and Ã in the place of A, with Ã_kr = A_{k,k-r}, 0 for r > k",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("B",),
-    oracle=oracles.refine_stoc,
     wrt=("A", "W_mu", "W_sigma"),
     scale=scale,
-    clauses=(
-        "refine_stoc(A, W_mu, W_sigma, scale=None, lags=False) -> B first: A (..., n, m), W_mu and W_sigma onto "
-        "(..., m, r), B (..., n, n)",
-        "lags: n = m, and Ã in the place of A, with Ã_kr = A_{k,k-r}, 0 for r > k",
-    ),
 )

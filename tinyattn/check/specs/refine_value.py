@@ -1,34 +1,28 @@
-"""M_value, each row of the rows up to it."""
-
-from __future__ import annotations
+"""M_value, causal: each row from the rows up to it."""
 
 from typing import Any
 
 import numpy as np
 
 from ... import ops
-from .. import oracles
 from ..common import tolerance
 from ..families import causal, linear_in
-from ..property import Property, close, demand, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, demand
+from .builder import SpecBuilder, Subject
 from .refine_value_literal import case, scale
 
-PROPERTIES: list[Property] = []
-states = stating("refine_value", PROPERTIES)
+states = SpecBuilder("refine_value")
 linear_in(states, "W_V", hint="The weights must not depend on the values.")
 causal(states, "A", hint="Which rows are in the sum for row k, and which columns in its softmax?")
 
 
-@states("rounding", "its last row is that of the literal form, of a sequence that ends there",
-        hint="L is a sum of one product a row: is the last one in it?")  # fmt: skip
+@states("rounding", "its last row is that of the literal form", hint="Does the sum L include the last row's product?")
 def last_row(op: Subject, **case: Any) -> None:
     lower = {name: np.tril(x) for name, x in case.items()}
     close(op(**case)[..., -1, :], ops.refine_value_literal(**lower)[0][..., -1, :], tolerance(op.spec, case), "b_n")
 
 
-@states("exact", "nothing stands or is read above a diagonal, and nothing there has a gradient",
+@states("exact", "above all diagonals results and gradients are 0, and no number is read",
         hint="Later tokens, later rows: where do all the triangles end?")  # fmt: skip
 def triangles(op: Subject, **case: Any) -> None:
     B = op(**case)
@@ -39,19 +33,12 @@ def triangles(op: Subject, **case: Any) -> None:
             demand(np.all(np.triu(g, 1) == 0), f"d{name} has numbers above its diagonal")
 
 
-SPEC = Spec(
-    name="refine_value",
-    says="b_k = z_k softmax(Σ_{i <= k} x_iᵀ y_i)ᵀ over the first k + 1 columns, X = W_Q A, Y = W_K A, Z = W_V A, all tril",
-    function="refine_value",
+SPEC = states.spec(
+    "b_k = z_k softmax(Σ_{i <= k} x_iᵀ y_i)ᵀ over the first k + 1 columns, X = W_Q A, Y = W_K A, Z = W_V A, all tril",
+    "refine_value(A, W_Q, W_K, W_V) -> B first: A and B (..., n, n), the maps onto (..., n, n)",
+    "numbers above the diagonals of A and of the maps are not read; B is 0 there",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("B",),
-    oracle=oracles.refine_value,
     wrt=("A", "W_Q", "W_K", "W_V"),
     scale=scale,
-    clauses=(
-        "refine_value(A, W_Q, W_K, W_V) -> B first: A and B (..., n, n), the maps onto (..., n, n)",
-        "what stands above the diagonals of A and of the maps is not read; B is 0 there",
-    ),
 )

@@ -1,62 +1,40 @@
 """M_value by rows: attention among rows of scores."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..families import causal, linear_in
-from ..property import Property, largest, stating
-from ..spec import Spec, broadcast_masks
+from ..spec import broadcast_masks
+from .builder import CaseDrawer, SpecBuilder
 from .refine_simp import drawn
-from .refine_simp import scale as of_products
+from .refine_value_literal import scale
 
-PROPERTIES: list[Property] = []
-states = stating("refine_value_rows", PROPERTIES)
+states = SpecBuilder("refine_value_rows")
 linear_in(states, "W_V", hint="The weights must not depend on the values.")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    found = drawn(draw, "W_Q", "W_K", "W_V")
-    n = found["A"].shape[-1]
-    found["W_V"] = draw.array(*found["W_V"].shape[:-1], n, size=n**-0.5)
-    mask = draw.mask(*draw.choose(((n, n), (1, n), found["A"].shape))) if draw.flag() else None
-    return found | {"mask": mask}
-
-
-def masked(case: dict[str, Any]) -> dict[str, Any]:
+    case = drawn(draw, "W_Q", "W_K", "W_V")
     n = case["A"].shape[-1]
-    return case | {"A": np.tril(case["A"]), "mask": np.tri(n, dtype=bool)}
+    case["W_V"] = draw.array(*case["W_V"].shape[:-1], n, size=n**-0.5)
+    mask = draw.mask(*draw.choose(((n, n), (1, n), case["A"].shape))) if draw.flag() else None
+    return case | {"mask": mask}
 
 
-causal(states, "A", of=masked, hint="Row k is a mean of rows: of which ones does the mask let it be?")
+causal(states, "A", of=lambda case: case | {"A": np.tril(case["A"]), "mask": np.tri(case["A"].shape[-1], dtype=bool)},
+       hint="Row k is a mean of rows: which ones does the mask allow?")  # fmt: skip
 
 
-def scale(case: dict[str, Any]) -> float:
-    """An exponent's error weighs values."""
-    return of_products(case) * (1 + largest(case["W_V"]) * case["A"].shape[-1] * largest(case["A"])) * 4
-
-
-SPEC = Spec(
-    name="refine_value_rows",
-    says="B = softmax(c X Yᵀ, mask) Z, X = A W_Q, Y = A W_K, Z = A W_V, c = scale or 1 / √r",
-    function="refine_value_rows",
+SPEC = states.spec(
+    "B = softmax(c X Yᵀ, mask) Z, X = A W_Q, Y = A W_K, Z = A W_V, c = scale or 1 / √r",
+    "refine_value_rows(A, W_Q, W_K, W_V, mask=None, scale=None, lags=False) -> B first: A and B (..., n, n), W_Q and "
+    "W_K onto (..., n, r), W_V onto (..., n, n), mask onto A, True = may look",
+    "lags: Ã in the place of A, with Ã_kr = A_{k,k-r}, 0 for r > k; of the mean, too, column r is the lag r, and B has "
+    "columns again",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("B",),
-    oracle=oracles.refine_value_rows,
     wrt=("A", "W_Q", "W_K", "W_V"),
     scale=scale,
     forms=(broadcast_masks(lambda case: case["A"].shape),),
-    clauses=(
-        "refine_value_rows(A, W_Q, W_K, W_V, mask=None, scale=None, lags=False) -> B first: A and B (..., n, n), W_Q and "
-        "W_K onto (..., n, r), W_V onto (..., n, n), mask onto A, True = may look",
-        "lags: Ã in the place of A, with Ã_kr = A_{k,k-r}, 0 for r > k; of the mean, too, column r is the lag r, and B has "
-        "columns again",
-    ),
 )

@@ -1,28 +1,21 @@
-"""Queries that meet a vector for every distance."""
-
-from __future__ import annotations
+"""Products of queries with a vector for every distance."""
 
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in
-from ..property import Property, close, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("relative_scores", PROPERTIES)
+states = SpecBuilder("relative_scores")
 linear_in(states, "q")
 linear_in(states, "a")
 
 
 def vectors(draw: CaseDrawer, d: int) -> np.ndarray:
-    """Of distances -K to K: one table for all, or one for each leading axis."""
+    """Vectors of the distances -K to K: one table for all leading axes, or one for each."""
     rows = 2 * draw.choose((0, 1, 2, 3, 8)) + 1
     return draw.array(*draw.choose(((*draw.lead, rows, d), (rows, d))))
 
@@ -32,22 +25,17 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"q": draw.array(*draw.lead, n, d), "a": vectors(draw, d), "m": draw.size_like(n)}
 
 
-@states("rounding", "moved on together, a query and a key score as before", hint="Is it j - i that is clipped, and not j?")
+@states("rounding", "shifting a query and a key together keeps their score", hint="Is j - i clipped, and not j?")
 def shift(op: Subject, **case: Any) -> None:
     same = np.repeat(case["q"][..., :1, :], case["q"].shape[-2], axis=-2)
     s = op(**case | {"q": same})
     close(s[..., 1:, 1:], s[..., :-1, :-1], tolerance(op.spec, case), "with equal queries, the score ")
 
 
-SPEC = Spec(
-    name="relative_scores",
-    says="s[i, j] = q[i] · a[clip(j - i, -K, K) + K]",
-    function="relative_scores",
+SPEC = states.spec(
+    "s[i, j] = q[i] · a[clip(j - i, -K, K) + K]",
+    "relative_scores(q, a, m) -> s: q (..., n, d), a onto (..., 2 K + 1, d), m the number of keys, s (..., n, m)",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("s",),
-    oracle=oracles.relative_scores,
     wrt=("q", "a"),
-    clauses=("relative_scores(q, a, m) -> s: q (..., n, d), a onto (..., 2 K + 1, d), m the number of keys, s (..., n, m)",),
 )

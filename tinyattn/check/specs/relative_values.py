@@ -1,23 +1,16 @@
-"""Values that have a vector more for every distance."""
-
-from __future__ import annotations
+"""Values with an added vector for every distance."""
 
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in
-from ..property import Property, close, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close
+from .builder import CaseDrawer, SpecBuilder, Subject
 from .relative_scores import vectors
 
-PROPERTIES: list[Property] = []
-states = stating("relative_values", PROPERTIES)
+states = SpecBuilder("relative_values")
 linear_in(states, "w")
 linear_in(states, "a")
 
@@ -27,22 +20,17 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"w": draw.array(*draw.lead, n, draw.size_like(n)), "a": vectors(draw, draw.size())}
 
 
-@states("rounding", "equal vectors come out times the sum of a query's weights", hint="What is beyond K shares the last vector.")
+@states("rounding", "equal vectors are multiplied by the sum of the weights", hint="Is a distance beyond K left out?")
 def equal_vectors(op: Subject, **case: Any) -> None:
     out = op(**case | {"a": np.ones_like(case["a"])})
     expected = np.broadcast_to(np.sum(case["w"].astype(float), axis=-1)[..., None], out.shape)
     close(out, expected, case["w"].size * tolerance(op.spec, case), "out")
 
 
-SPEC = Spec(
-    name="relative_values",
-    says="out[i] = Σ_j w[i, j] a[clip(j - i, -K, K) + K]",
-    function="relative_values",
+SPEC = states.spec(
+    "out[i] = Σ_j w[i, j] a[clip(j - i, -K, K) + K]",
+    "relative_values(w, a) -> out: w (..., n, m), a onto (..., 2 K + 1, d), out (..., n, d)",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("out",),
-    oracle=oracles.relative_values,
     wrt=("w", "a"),
-    clauses=("relative_values(w, a) -> out: w (..., n, m), a onto (..., 2 K + 1, d), out (..., n, d)",),
 )

@@ -1,21 +1,14 @@
 """The ReLU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..families import elementwise
-from ..property import Property, close, demand, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, demand
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("relu", PROPERTIES)
+states = SpecBuilder("relu")
 elementwise(states)
 
 
@@ -26,15 +19,14 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": np.asarray(x, draw.dtype)}
 
 
-@states("exact", "relu(x) - relu(-x) is x, and relu is never negative", hint="One of x and -x is let through as it is.")
+@states("exact", "relu(x) - relu(-x) is x, and relu is never negative", hint="One of x and -x passes unchanged.")
 def two_halves(op: Subject, x: np.ndarray) -> None:
     y = op(x)
     demand(np.all(y >= 0), "an output is negative")
     close(y - op(-x), x, 0, "relu(x) - relu(-x)")
 
 
-@states("exact", "the gradient is dy where x > 0 and 0 elsewhere, whatever the sign of dy", "gradients",
-        hint="The sign of what decides: x, or dy?")
+@states("exact", "the gradient is dy where x > 0 and 0 elsewhere", "gradients", hint="Does the sign of dy matter?")
 def gate(op: Subject, x: np.ndarray) -> None:
     dy = np.cos(np.arange(x.size)).reshape(x.shape).astype(x.dtype)
     close(op.gradients({"x": x}, dy)["x"], np.where(x > 0, dy, 0), 0, "dx")
@@ -54,17 +46,12 @@ def large(op: Subject, x: np.ndarray) -> None:
     close(op(big), np.maximum(big, 0), 0, "y")
 
 
-SPEC = Spec(
-    name="relu",
-    says="y = max(x, 0)",
-    function="relu",
+SPEC = states.spec(
+    "y = max(x, 0)",
+    "relu(x): x (...)",
+    "at the kink x = 0 the gradient is 0",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
-    outputs=("y",),
-    oracle=oracles.relu,
     wrt=("x",),
-    clauses=("relu(x): x (...)", "at the kink x = 0 the gradient is 0"),
     special_cases=lambda: [{"x": np.array([-20.0, -7.5, -0.25, 0.0, 0.5, 6.5, 100.0])}],
     choices=("kink",),
 )

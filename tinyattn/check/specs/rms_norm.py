@@ -1,23 +1,17 @@
 """Root-mean-square normalisation."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in, normaliser, tokens_apart
-from ..property import Property, close, largest, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, largest
 from . import layer_norm
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("rms_norm", PROPERTIES)
+states = SpecBuilder("rms_norm")
 tokens_apart(states)
 normaliser(states)
 linear_in(states, "gamma", hint="Is anything added to the gain?")
@@ -27,8 +21,8 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {name: x for name, x in layer_norm.case(draw).items() if name != "beta"}
 
 
-@states("rounding", "along x_hat the gradient is what eps leaves: r³ eps Σ g ⊙ x_hat", "gradients",
-        hint="Scaling x changes almost nothing, so dx · x_hat is almost 0. And does anything take out the mean?")
+@states("rounding", "along x_hat the gradient is r³ eps Σ g ⊙ x_hat", "gradients",
+        hint="Scaling x changes almost nothing, so dx · x_hat is almost 0. Is a mean subtracted?")
 def gradient_along_x_hat(op: Subject, **case: Any) -> None:
     _, x_hat, r = oracles.rms_norm(case["x"].astype(float), case["gamma"], case["eps"])
     dy = np.cos(np.arange(case["x"].size).reshape(case["x"].shape)).astype(case["x"].dtype)
@@ -38,22 +32,17 @@ def gradient_along_x_hat(op: Subject, **case: Any) -> None:
 
 
 def scale(case: dict[str, Any]) -> float:
-    """x is multiplied by r and γ; so is its error."""
+    """x and its rounding error are multiplied by r and γ."""
     r = 1 / np.sqrt(np.mean(case["x"].astype(float) ** 2, axis=-1) + case["eps"]) if case["x"].size else 1.0
     return 4 * largest(np.asarray(r)) * largest(case["x"]) * largest(case["gamma"])
 
 
-SPEC = Spec(
-    name="rms_norm",
-    says="y = x_hat ⊙ γ, x_hat = x · r, r = 1 / √(mean(x²) + eps), over the last axis",
-    function="rms_norm",
+SPEC = states.spec(
+    "y = x_hat ⊙ γ, x_hat = x · r, r = 1 / √(mean(x²) + eps), over the last axis",
+    "rms_norm(x, gamma, eps=1e-5) -> y, x_hat, r (y alone is enough): x (..., d), r (..., 1)",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("y", "x_hat", "r"),
-    oracle=oracles.rms_norm,
     wrt=("x", "gamma"),
-    clauses=("rms_norm(x, gamma, eps=1e-5) -> y, x_hat, r (y alone is enough): x (..., d), r (..., 1)",),
     scale=scale,
     special_cases=lambda: [
         {"x": np.array([[0.0] * 4, [2.0] * 4, [1e-3, 0.0, -1e-3, 2e-3]]), "gamma": np.linspace(0.5, 2, 4), "eps": 1e-5}

@@ -1,22 +1,16 @@
 """The root of ELU + 1."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import elementwise
-from ..property import Property, close, demand, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, demand
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("root_elu", PROPERTIES)
+states = SpecBuilder("root_elu")
 elementwise(states)
 
 
@@ -29,7 +23,7 @@ def squared(op: Subject, x: np.ndarray) -> None:
     close(op(x) ** 2, oracles.elu(x.astype(float)) + 1, 2 * tolerance(op.spec, {"x": x}), "y²")
 
 
-@states("rounding", "of x and -x the gradients are exp(-x / 2) / 2 and 1 / (2 √(1 + x)), and at 0 both are a half",
+@states("rounding", "at x the gradient is 1 / (2 √(1 + x)), at -x exp(-x / 2) / 2, and at 0 a half",
         "gradients", hint="Is it a function of the result: y / 2, or 1 / (2 y)?")  # fmt: skip
 def slopes(op: Subject, x: np.ndarray) -> None:
     x, dy = np.abs(x), np.cos(np.arange(x.size)).reshape(x.shape).astype(x.dtype)
@@ -48,8 +42,8 @@ def far_left(op: Subject, x: np.ndarray) -> None:
         close(op.gradients(op.fit({"x": far}), np.ones_like(far))["x"], expected / 2, 1e-5 * expected, "dx")
 
 
-@states("rounding", "at ±2¹⁰⁰ it is 2⁵⁰ and 0, and so finite that its gradient is a number", "extremes",
-        hint="exp of a large x is no number, even where it is not used; and 1 / y where y is 0 is none.")  # fmt: skip
+@states("rounding", "at ±2¹⁰⁰ it is 2⁵⁰ and 0, and its gradient is finite", "extremes",
+        hint="exp of a large x overflows, even where it is not used; and 1 / y is infinite at y = 0.")  # fmt: skip
 def far_out(op: Subject, x: np.ndarray) -> None:
     far = np.array([2.0**100, -(2.0**100)], x.dtype)
     close(op(far), [2.0**50, 0], 2.0**28, "y")
@@ -59,15 +53,9 @@ def far_out(op: Subject, x: np.ndarray) -> None:
         close(dx, [2.0**-51, 0], 2.0**-73, "dx")
 
 
-SPEC = Spec(
-    name="root_elu",
-    says="y = √(ELU(x) + 1): exp(x / 2) where x < 0, and √(1 + x) elsewhere",
-    function="root_elu",
+SPEC = states.spec(
+    "y = √(ELU(x) + 1): exp(x / 2) where x < 0, and √(1 + x) elsewhere",
+    "root_elu(x): x (...), of any finite size; far left of 0 value and gradient keep their digits",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
-    outputs=("y",),
-    oracle=oracles.root_elu,
     wrt=("x",),
-    clauses=("root_elu(x): x (...), of any finite size; far left of 0 value and gradient keep their digits",),
 )

@@ -1,22 +1,15 @@
 """Rotary positions: pairs of features, turned."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import linear_in
-from ..property import Property, close, same_bits, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, same_bits
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("rotary", PROPERTIES)
+states = SpecBuilder("rotary")
 linear_in(states, "x")
 
 
@@ -27,13 +20,13 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": x, "cos": np.cos(angle).astype(x.dtype), "sin": np.sin(angle).astype(x.dtype)}
 
 
-@states("rounding", "no token becomes longer or shorter", hint="c x - s y and s x + c y: which sign stands where?")
+@states("rounding", "no token changes its length", hint="c x - s y and s x + c y: which term has the minus?")
 def norm_kept(op: Subject, **case: Any) -> None:
     length, expected = (np.sum(x.astype(float) ** 2, axis=-1) for x in (op(**case), case["x"]))
     close(length, expected, 10 * case["x"].shape[-1] * tolerance(op.spec, case), "the squared length of token ")
 
 
-@states("rounding", "a turn and the turn back leave every token where it was", hint="Turn back by -sin.")
+@states("rounding", "a rotation and its inverse leave every token unchanged", hint="The inverse has -sin.")
 def there_and_back(op: Subject, **case: Any) -> None:
     close(op(**case | {"x": op(**case), "sin": -case["sin"]}), case["x"], 4 * tolerance(op.spec, case), "turned back, x")
 
@@ -43,17 +36,9 @@ def no_turn(op: Subject, **case: Any) -> None:
     same_bits(op(**case | {"cos": np.ones_like(case["cos"]), "sin": np.zeros_like(case["sin"])}), case["x"], "y")
 
 
-SPEC = Spec(
-    name="rotary",
-    says="y[2i] = cos_i x[2i] - sin_i x[2i+1], y[2i+1] = sin_i x[2i] + cos_i x[2i+1]: neighbours are pairs",
-    function="rotary",
+SPEC = states.spec(
+    "y[2i] = cos_i x[2i] - sin_i x[2i+1], y[2i+1] = sin_i x[2i] + cos_i x[2i+1]: neighbours are pairs",
+    "rotary(x, cos, sin) -> y: x (..., n, d) with d even; cos and sin broadcast to (..., n, d/2), and are constants",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
-    outputs=("y",),
-    oracle=oracles.rotary,
     wrt=("x",),
-    clauses=(
-        "rotary(x, cos, sin) -> y: x (..., n, d) with d even; cos and sin broadcast to (..., n, d/2), and are constants",
-    ),
 )

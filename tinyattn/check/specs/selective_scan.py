@@ -1,21 +1,15 @@
 """Mamba's selective scan."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
-from ..cases import CaseDrawer
 from ..families import causal, linear_in
-from ..property import Property, close, largest, rounding, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, largest, rounding
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("selective_scan", PROPERTIES)
+states = SpecBuilder("selective_scan")
 causal(states, "x", "delta", "B", "C", hint="Which state does y_t read?")
 for name in ("x", "B", "C"):
     linear_in(states, name, of=lambda case: case | {"h0": None, "D": np.zeros_like(case["D"])})
@@ -29,18 +23,17 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": x, "delta": delta, "A": A, "B": B, "C": C, "D": draw.array(d), "h0": h0, "exact": draw.flag()}
 
 
-@states("rounding", "a token with Δ = 0 leaves the state as it is, and reads it", "extremes",
-        hint="What does a time of 0 do to the decay, and to what is written?")
+@states("rounding", "a token with Δ = 0 reads the state and leaves it unchanged", "extremes",
+        hint="How large are decay and input at Δ = 0?")
 def no_time(op: Subject, **case: Any) -> None:
     if case["h0"] is None:
         return
     y = op(**case | {"delta": np.zeros_like(case["delta"]), "D": np.zeros_like(case["D"])})
-    expected = case["C"] @ case["h0"]
-    close(y, expected, rounding(y.dtype, 10 * y.size, SPEC.scale(case)), "y")
+    close(y, case["C"] @ case["h0"], rounding(y.dtype, 10 * y.size, SPEC.scale(case)), "y")
 
 
-@states("rounding", "with Δ, B and C the same for all tokens it is a convolution", "extremes",
-        hint="How much of a token is left s tokens later?")
+@states("rounding", "with equal Δ, B and C for all tokens it is a convolution", "extremes",
+        hint="How much of a token remains s tokens later?")
 def convolution(op: Subject, **case: Any) -> None:
     same = {name: np.broadcast_to(case[name][..., :1, :], case[name].shape).copy() for name in ("delta", "B", "C")}
     y, n = op(**case | same | {"h0": None}), case["x"].shape[-2]
@@ -55,20 +48,12 @@ def convolution(op: Subject, **case: Any) -> None:
     close(y, expected, rounding(y.dtype, 10 * y.size * n, SPEC.scale(case)), "y")
 
 
-SPEC = Spec(
-    name="selective_scan",
-    says="y_t = C_t h_t + D ⊙ x_t, h_t = exp(Δ_t A) ⊙ h_{t-1} + B_tᵀ (Δ_t ⊙ x_t); exact: the last term ⊙ φ(Δ_t A), φ(z) = (eᶻ - 1)/z",
-    function="selective_scan",
+SPEC = states.spec(
+    "y_t = C_t h_t + D ⊙ x_t, h_t = exp(Δ_t A) ⊙ h_{t-1} + B_tᵀ (Δ_t ⊙ x_t); exact: the last term ⊙ φ(Δ_t A), φ(z) = (eᶻ - 1)/z",
+    "selective_scan(x, delta, A, B, C, D, h0=None, exact=False) -> y first: x and delta (..., n, d), A (N, d), "
+    "B and C (..., n, N), D (d,), h0 (..., N, d) or None for zeros, y (..., n, d)",
+    "delta >= 0 and A <= 0; φ(0) = 1",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
-    outputs=("y",),
-    oracle=oracles.selective_scan,
     wrt=("x", "delta", "A", "B", "C", "D", "h0"),
-    clauses=(
-        "selective_scan(x, delta, A, B, C, D, h0=None, exact=False) -> y first: x and delta (..., n, d), A (N, d), "
-        "B and C (..., n, N), D (d,), h0 (..., N, d) or None for zeros, y (..., n, d)",
-        "delta >= 0 and A <= 0; φ(0) = 1",
-    ),
     scale=lambda case: 10 * largest(*(x for x in case.values() if isinstance(x, np.ndarray))) ** 4,
 )

@@ -1,22 +1,15 @@
 """The SiLU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
 from ..families import elementwise
-from ..property import Property, close, largest, rounding, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, largest, rounding
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("silu", PROPERTIES)
+states = SpecBuilder("silu")
 elementwise(states)
 
 
@@ -29,16 +22,15 @@ def odd_part(op: Subject, x: np.ndarray) -> None:
     close(op(x) - op(-x), x, 2 * tolerance(op.spec, {"x": x}), "silu(x) - silu(-x)")
 
 
-@states("rounding", "the slopes at x and at -x sum to 1", "gradients",
-        hint="The product rule has two terms: σ(x), and x σ(x) (1 - σ(x)).")
+@states("rounding", "the slopes at x and -x sum to 1", "gradients", hint="The product rule: σ(x) + x σ(x) (1 - σ(x)).")
 def slopes(op: Subject, x: np.ndarray) -> None:
     dy = np.ones_like(x)
-    there, back = (op.gradients({"x": side}, dy)["x"] for side in (x, -x))
-    close(there + back, dy, 20 * tolerance(op.spec, {"x": x}), "the sum of slopes")
+    total = op.gradients({"x": x}, dy)["x"] + op.gradients({"x": -x}, dy)["x"]
+    close(total, dy, 20 * tolerance(op.spec, {"x": x}), "the sum of slopes")
 
 
 @states("rounding", "far out it is x on the right and 0 on the left, and its gradient 1 and 0", "extremes",
-        hint="exp(-x) of a large negative x is no number: use the side on which exp is below 1.")
+        hint="exp(-x) of a large negative x overflows: use the side on which exp is below 1.")
 def far_out(op: Subject, x: np.ndarray) -> None:
     far = np.array([120.0, 2.0**100, -120.0, -(2.0**100)], x.dtype)
     close(op(far), np.maximum(far, 0), rounding(x.dtype, 1, 1), "y")
@@ -47,16 +39,10 @@ def far_out(op: Subject, x: np.ndarray) -> None:
         close(dx, [1, 1, 0, 0], rounding(x.dtype, 1, 1), "dx")
 
 
-SPEC = Spec(
-    name="silu",
-    says="y = x σ(x), with σ(x) = 1 / (1 + exp(-x))",
-    function="silu",
+SPEC = states.spec(
+    "y = x σ(x), with σ(x) = 1 / (1 + exp(-x))",
+    "silu(x): x (...), of any finite size",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
-    outputs=("y",),
-    oracle=oracles.silu,
     wrt=("x",),
-    clauses=("silu(x): x (...), of any finite size",),
     scale=lambda case: largest(case["x"]),
 )

@@ -1,22 +1,17 @@
 """Cross-entropy with label smoothing."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
-from ..cases import CaseDrawer
-from ..property import Property, close, largest, rounding, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, largest, rounding
 from . import cross_entropy
+from .builder import CaseDrawer, SpecBuilder, Subject
+from .cross_entropy import tolerance_of
 
-PROPERTIES: list[Property] = []
-states = stating("smoothed_cross_entropy", PROPERTIES)
+states = SpecBuilder("smoothed_cross_entropy")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -24,15 +19,13 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 def special_cases() -> list[dict[str, Any]]:
-    return [
-        case | {"smoothing": smoothing}
-        for case, smoothing in zip(cross_entropy.special_cases(), (0.1, 0.2, 0.5, 0.1, 0.3, 0.9, 0.1), strict=True)
-    ]
+    pairs = zip(cross_entropy.special_cases(), (0.1, 0.2, 0.5, 0.1, 0.3, 0.9, 0.1), strict=True)
+    return [case | {"smoothing": smoothing} for case, smoothing in pairs]
 
 
-@states("rounding", "without smoothing it is cross-entropy", hint="At ε = 0 all probability is the target's.")
+@states("rounding", "without smoothing it is cross-entropy", hint="At ε = 0 the target has probability 1.")
 def no_smoothing(op: Subject, smoothing: float = 0.1, **case: Any) -> None:
-    close(op(**case, smoothing=0.0), oracles.cross_entropy(**case), _tolerance(case["logits"]), "the loss")
+    close(op(**case, smoothing=0.0), oracles.cross_entropy(**case), tolerance_of(case["logits"]), "the loss")
 
 
 @states("rounding", "with all logits equal the loss is ln V, whatever ε is", hint="The probabilities of q sum to 1.")
@@ -41,46 +34,35 @@ def uniform(op: Subject, smoothing: float = 0.1, **case: Any) -> None:
     close(loss, math.log(case["logits"].shape[-1]), rounding(case["logits"].dtype, case["logits"].size, 10.0), "the loss")
 
 
-@states("rounding", "wholly smoothed, the target does not matter", hint="ε is spread over all classes, also the target.")
+@states("rounding", "with ε = 1 the target does not matter", hint="ε is spread over all classes, also the target.")
 def all_smoothing(op: Subject, smoothing: float = 0.1, **case: Any) -> None:
-    other = (case["targets"] + 1) % case["logits"].shape[-1]
-    mine, moved = op(**case, smoothing=1.0), op(**case | {"targets": other}, smoothing=1.0)
-    close(moved, mine, _tolerance(case["logits"]), "the loss of other targets")
+    other = case | {"targets": (case["targets"] + 1) % case["logits"].shape[-1]}
+    expected = op(**case, smoothing=1.0)
+    close(op(**other, smoothing=1.0), expected, tolerance_of(case["logits"]), "the loss of other targets")
 
 
 @states("rounding", "where the softmax is q, the gradient is 0 and the loss is the entropy of q", "gradients",
-        hint="softmax minus q: what are the logits whose softmax is q?")
+        hint="softmax minus q: which logits have the softmax q?")
 def least(op: Subject, smoothing: float = 0.1, **case: Any) -> None:
     V, dtype = case["logits"].shape[-1], case["logits"].dtype
     q = np.full(case["logits"].shape, 0.3 / V)
     np.put_along_axis(q, case["targets"][..., None], 0.7 + 0.3 / V, axis=-1)
-    given = case | {"logits": np.log(q).astype(dtype), "smoothing": 0.3, "weights": None}
-    tolerance = 10 * _tolerance(given["logits"])
-    close(op(**given), -float(np.mean(np.sum(q * np.log(q), axis=-1))), tolerance, "the loss")
-    close(op.gradients(given, 1.0)["logits"], np.zeros(q.shape), tolerance, "the gradient")
+    case |= {"logits": np.log(q).astype(dtype), "smoothing": 0.3, "weights": None}
+    atol = 10 * tolerance_of(case["logits"])
+    close(op(**case), -float(np.mean(np.sum(q * np.log(q), axis=-1))), atol, "the loss")
+    close(op.gradients(case, 1.0)["logits"], np.zeros(q.shape), atol, "the gradient")
 
 
-def _tolerance(logits: np.ndarray) -> float:
-    return rounding(logits.dtype, logits.size, 10 * largest(logits))
-
-
-SPEC = Spec(
-    name="smoothed_cross_entropy",
-    says="loss = Σ w nll / Σ w, with nll = -Σⱼ qⱼ log softmax(logits)ⱼ and q = (1 - ε) onehot(target) + ε / V",
-    function="smoothed_cross_entropy",
+SPEC = states.spec(
+    "loss = Σ w nll / Σ w, with nll = -Σⱼ qⱼ log softmax(logits)ⱼ and q = (1 - ε) onehot(target) + ε / V",
+    "smoothed_cross_entropy(logits, targets, weights=None, smoothing=0.1): logits (..., V), targets (...) integers, "
+    "weights (...) or None for all 1, not all 0; ε = smoothing in 0..1 is spread over all V classes",
+    "the backward's upstream gradient is a number: smoothed_cross_entropy_backward(dloss, logits, targets, "
+    "weights=None, smoothing=0.1)",
+    "logits of any finite size",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("loss",),
-    oracle=oracles.smoothed_cross_entropy,
     wrt=("logits",),
-    clauses=(
-        "smoothed_cross_entropy(logits, targets, weights=None, smoothing=0.1): logits (..., V), targets (...) integers, "
-        "weights (...) or None for all 1, not all 0; ε = smoothing in 0..1 is spread over all V classes",
-        "the backward's upstream gradient is a number: smoothed_cross_entropy_backward(dloss, logits, targets, "
-        "weights=None, smoothing=0.1)",
-        "logits of any finite size",
-    ),
     scale=lambda case: 4 * largest(case["logits"]),
     special_cases=special_cases,
 )

@@ -1,21 +1,16 @@
 """Softmax, with a mask."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
-from ..cases import CaseDrawer
 from ..families import softmax_like
-from ..property import Property, close, demand, largest, rounding, same_bits, stating
-from ..spec import Spec, broadcast_masks
-from ..subject import Subject
+from ..property import close, demand, largest, rounding, same_bits
+from ..spec import broadcast_masks
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("softmax", PROPERTIES)
+states = SpecBuilder("softmax")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -30,15 +25,10 @@ def special_cases() -> list[dict[str, Any]]:
     """Huge logits, rows far apart, a fully masked row, all logits far below zero."""
     s = np.array([[1e4, 0.0, -1e4], [-3e4, -3e4 - 1, -3e4 - 2], [1.0, 2.0, 3.0]])
     half = np.array([[True, True, False], [False, False, False], [True, False, True]])
-    far = np.full((2, 3), -(2.0**100))
+    far, first = np.full((2, 3), -(2.0**100)), np.array([True, True, False])
     mild = np.array([[-40.0, -41.0, 5.0], [-25.0, -28.0, 2.0], [0.5, 0.0, -0.5]])
-    return [
-        {"s": s, "mask": None},
-        {"s": s[2:] * np.ones((3, 1)), "mask": half},
-        {"s": mild, "mask": np.array([True, True, False])},
-        {"s": far, "mask": np.array([True, True, False])},
-        {"s": s.astype(np.float32), "mask": half},
-    ]
+    pairs = ((s, None), (s[2:] * np.ones((3, 1)), half), (mild, first), (far, first), (s.astype(np.float32), half))
+    return [{"s": s, "mask": mask} for s, mask in pairs]
 
 
 def _allowed(s: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
@@ -48,7 +38,7 @@ def _allowed(s: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
 softmax_like(states, lambda case: _allowed(**case))
 
 
-@states("rounding", "a mask of any shape forbids what it forbids when it is written out in full",
+@states("rounding", "a mask of any shape gives the weights of the mask broadcast in full",
         hint="Which axes does a mask of shape (m,), (B, 1, m) or (n, 1) stand for?")
 def mask_shapes(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
     n, m = s.shape[-2:]
@@ -64,8 +54,8 @@ def mask_shapes(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
 def monotone(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
     p = np.where(_allowed(s, mask), op(s, mask), -1.0)
     order = np.argsort(np.where(_allowed(s, mask), s, -np.inf), axis=-1, kind="stable")
-    # equal logits may differ in their last bits where exponentials are computed in blocks
     steps = np.diff(np.take_along_axis(p, order, axis=-1), axis=-1)
+    # where exponentials are computed in blocks, weights of equal logits may differ in their last bits
     demand(np.all(steps >= -rounding(s.dtype, 1, 1.0)), "a larger logit has less weight")
 
 
@@ -89,13 +79,12 @@ def symmetric_jacobian(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> N
 
 
 @states("exact", "a row with nothing allowed is all zeros, and so is its gradient", "extremes",
-        hint="What is softmax of equal numbers, however negative? And what is -inf minus -inf?")
+        hint="Compute softmax of equal numbers, however negative. And -inf minus -inf?")
 def empty_row(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
     nothing = np.zeros((1, s.shape[-1]), dtype=bool)
     same_bits(op(s, nothing), np.zeros_like(s), "the weight ")
-    some = np.arange(s.shape[-2])[:, None] > 0
-    only_first = np.broadcast_to(some, s.shape[-2:]).copy()
-    demand(np.all(op(s, only_first)[..., 0, :] == 0), "beside rows that may look, the row that may not has weight")
+    all_but_first = np.broadcast_to(np.arange(s.shape[-2])[:, None] > 0, s.shape[-2:]).copy()
+    demand(np.all(op(s, all_but_first)[..., 0, :] == 0), "with only its first row empty, that row has weight")
     if "softmax_backward" not in op.lacks:
         ds = op.gradients({"s": s, "mask": nothing}, np.ones_like(s))["s"]
         demand(np.all(ds == 0), "a row with nothing allowed has a gradient")
@@ -105,15 +94,14 @@ def empty_row(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
         hint="exp(1000) overflows: only differences to the row's largest logit may enter the exponential.")
 def large_logits(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
     large = np.where(s == np.max(s, axis=-1, keepdims=True), 1e4, -1e4).astype(s.dtype)
-    p = op(large)
+    p, atol = op(large), rounding(s.dtype, s.shape[-1], 1e4)    # exp(s - log Σ exp(s)) rounds as the logits do
     demand(np.all(np.isfinite(p)), "a weight is not finite")
     demand(np.all(p[large < 0] == 0), "a logit 20,000 below the largest has weight")
-    # exp(s - log Σ exp(s)) rounds as the logits do
-    close(np.sum(p, axis=-1), np.ones(s.shape[:-1]), rounding(s.dtype, s.shape[-1], 1e4), "the sum of row ")
+    close(np.sum(p, axis=-1), np.ones(s.shape[:-1]), atol, "the sum of row ")
 
 
 @states("rounding", "each row is safe by itself: one row's logits may lie 30,000 below another's", "extremes",
-        hint="Subtract each row's own maximum: one maximum for all leaves some rows with nothing but underflow.")
+        hint="Subtract each row's maximum: with one maximum for all, some rows underflow entirely.")
 def rows_far_apart(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
     level = s.dtype.type(-32768) * np.arange(s.shape[-2], dtype=s.dtype)[:, None]
     whole = np.round(s)                               # whole numbers, so that moving them loses nothing
@@ -130,21 +118,14 @@ def far_below(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
     demand(np.all(p[..., ~allowed] == 0), "an entry that the mask forbids has weight")
 
 
-SPEC = Spec(
-    name="softmax",
-    says="p_ij = exp(s_ij) / Σ_k exp(s_ik) over the entries of a row that the mask allows",
-    function="softmax",
+SPEC = states.spec(
+    "p_ij = exp(s_ij) / Σ_k exp(s_ik) over the entries of a row that the mask allows",
+    "softmax(s, mask=None): s (..., m); the mask is boolean, True = may look, of any shape that broadcasts to s",
+    "a row with nothing allowed gives zeros, and passes no gradient on",
+    "logits of any finite size",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("p",),
-    oracle=oracles.softmax,
     wrt=("s",),
-    clauses=(
-        "softmax(s, mask=None): s (..., m); the mask is boolean, True = may look, of any shape that broadcasts to s",
-        "a row with nothing allowed gives zeros, and passes no gradient on",
-        "logits of any finite size",
-    ),
     scale=lambda case: 10.0,
     special_cases=special_cases,
     forms=(broadcast_masks(lambda case: case["s"].shape),),

@@ -1,34 +1,26 @@
 """Scores of distributions: negative 2-Wasserstein distances."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..common import tolerance
-from ..property import Property, close, demand, largest, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..families import Case
+from ..property import close, demand, largest
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-Case = dict[str, Any]
-PROPERTIES: list[Property] = []
-states = stating("wasserstein_scores", PROPERTIES)
+states = SpecBuilder("wasserstein_scores")
 
 
 def case(draw: CaseDrawer) -> Case:
-    """Deviations from .2 up. Distances are at least a half: nearer to its tip the root is too steep for differences."""
+    """Deviations from .2 up. Distances are at least a half: near 0 the root is too steep for differences."""
     n, d = draw.tokens(), draw.size()
     m = draw.size_like(n)
     q_mean, k_mean = (draw.array(*draw.lead, rows, d) for rows in (n, m))
-    q_dev, k_dev = (0.2 + np.abs(draw.array(*draw.lead, rows, d)) for rows in (n, m))
+    q_dev, k_dev = ((0.2 + np.abs(draw.array(*draw.lead, rows, d))).astype(draw.dtype) for rows in (n, m))
     k_mean[..., 0] += np.asarray(largest(q_mean, k_mean) * 2 + 0.5, draw.dtype)
-    given = {"q_mean": q_mean, "q_dev": q_dev.astype(draw.dtype), "k_mean": k_mean, "k_dev": k_dev.astype(draw.dtype)}
-    return given | {"root": draw.flag()}
+    return {"q_mean": q_mean, "q_dev": q_dev, "k_mean": k_mean, "k_dev": k_dev, "root": draw.flag()}
 
 
 @states("rounding", "the distance from a to b is that from b to a", hint="Which axis of the scores are queries?")
@@ -37,70 +29,63 @@ def symmetric(op: Subject, **case: Any) -> None:
     close(np.swapaxes(op(**case | swapped), -1, -2), op(**case), tolerance(op.spec, case), "the score ")
 
 
-@states("rounding", "means all moved by one vector leave every distance as it was, far from 0 too",
+def _keys_equal_queries(case: Case) -> Case:
+    return case | {f"k_{of}": case[f"q_{of}"].copy() for of in ("mean", "dev")}
+
+
+@states("rounding", "moving all means by one vector changes no distance, far from 0 too",
         hint="|a|² - 2 a · b + |b|² of large a and b has few digits left: take both from the first key.")  # fmt: skip
 def moved(op: Subject, **case: Any) -> None:
-    whole = case | {name: np.round(8 * case[name]) / 8 for name in ("q_mean", "k_mean")}     # which moving leaves exact
+    whole = case | {name: np.round(8 * case[name]) / 8 for name in ("q_mean", "k_mean")}     # moved without rounding
     far = {name: whole[name] + whole[name].dtype.type(4096) for name in ("q_mean", "k_mean")}
     close(op(**whole | far), op(**whole), tolerance(op.spec, whole), "the score ")
 
 
-@states("rounding", "a distribution is at no distance from itself; rounding makes no score positive, and no root NaN",
-        "extremes", hint="What rounding leaves below a distance of 0 has no root: clip it.")  # fmt: skip
+@states("rounding", "a distribution has distance 0 from itself; rounding makes no score positive, and no root NaN",
+        "extremes", hint="Rounding can make a distance negative, which has no root: clip it.")  # fmt: skip
 def itself(op: Subject, **case: Any) -> None:
-    same = {f"k_{of}": case[f"q_{of}"].copy() for of in ("mean", "dev")}
-    s, limit = op(**case | same), tolerance(op.spec, case)
+    s, limit = op(**_keys_equal_queries(case)), tolerance(op.spec, case)
     demand(np.all(s <= 0), "a score is positive, or no number")
     diagonal = np.diagonal(s, axis1=-2, axis2=-1)
     close(diagonal, np.zeros(diagonal.shape), math.sqrt(limit) if case.get("root") else limit, "the score of a pair of equals")
 
 
 @states("rounding", "with the root, a detour is never shorter: d(a, c) <= d(a, b) + d(b, c)",
-        hint="It is the distance that satisfies the triangle inequality, not its square.")  # fmt: skip
+        hint="The distance satisfies the triangle inequality, its square does not.")  # fmt: skip
 def triangle(op: Subject, **case: Any) -> None:
-    here = {f"k_{of}": case[f"q_{of}"].copy() for of in ("mean", "dev")}
-    direct, first = -op(**case | {"root": True}), -op(**case | here | {"root": True})
+    direct, first = -op(**case | {"root": True}), -op(**_keys_equal_queries(case) | {"root": True})
     detour = np.min(first[..., :, :, None] + direct[..., None, :, :], axis=-2)
     demand(np.all(direct <= detour + math.sqrt(tolerance(op.spec, case))), "a detour is shorter")
 
 
-@states("rounding", "√d times the square of a root's score is the score of the square, negative",
-        hint="Both are divided by √d once: the root outside of the root.")  # fmt: skip
+@states("rounding", "-√d times the squared root score is the score", hint="Both are divided by √d, after the root.")
 def root_and_square(op: Subject, **case: Any) -> None:
     s, limit = op(**case | {"root": False}), tolerance(op.spec, case)
     close(-math.sqrt(case["q_mean"].shape[-1]) * op(**case | {"root": True}) ** 2, s, 4 * limit, "the score ")
 
 
-@states("rounding", "where a pair's distance is 0 its gradient is 0, with the root too", "gradients",
-        hint="1 / (2 √D) at D = 0: the tip of a cone has no slope.")  # fmt: skip
+@states("rounding", "a distance of 0 has gradient 0, with the root too", "gradients", hint="1 / (2 √0) is infinite.")
 def at_the_tip(op: Subject, **case: Any) -> None:
     one = {name: x if name == "root" else x[..., :1, :] for name, x in case.items()}
-    same = one | {f"k_{of}": one[f"q_{of}"].copy() for of in ("mean", "dev")}
-    for name, g in op.gradients(same, np.ones((*case["q_mean"].shape[:-2], 1, 1), case["q_mean"].dtype)).items():
+    ds = np.ones((*case["q_mean"].shape[:-2], 1, 1), case["q_mean"].dtype)
+    for name, g in op.gradients(_keys_equal_queries(one), ds).items():
         close(g, np.zeros(g.shape), 0, f"d{name}")
 
 
 def special_cases() -> list[Case]:
-    """By hand: 3, 4 and 12 apart make 13."""
+    """By hand: differences of 3, 4 and 12 make a distance of 13."""
     q, k = {"q_mean": np.zeros((1, 2)), "q_dev": np.ones((1, 2))}, np.array([[3.0, 4.0], [0.5, 0.0]])
     return [q | {"k_mean": k, "k_dev": np.array([[1.0, 13.0], [1.0, 2.0]]), **more} for more in ({"root": True}, {})]
 
 
-SPEC = Spec(
-    name="wasserstein_scores",
-    says="s_ij = -(|μ_i - μ'_j|² + |σ_i - σ'_j|²) / √d; with root, minus the root of that sum, divided by √d",
-    function="wasserstein_scores",
+SPEC = states.spec(
+    "s_ij = -(|μ_i - μ'_j|² + |σ_i - σ'_j|²) / √d; with root, minus the root of that sum, divided by √d",
+    "wasserstein_scores(q_mean, q_dev, k_mean, k_dev, root=False): q's (..., n, d), k's (..., m, d) -> s (..., n, m); "
+    "deviations are 0 or more",
+    "where a distance is 0, its gradient is taken as 0",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("s",),
-    oracle=oracles.wasserstein_scores,
     wrt=("q_mean", "q_dev", "k_mean", "k_dev"),
-    clauses=(
-        "wasserstein_scores(q_mean, q_dev, k_mean, k_dev, root=False): q's (..., n, d), k's (..., m, d) -> s (..., n, m); "
-        "deviations are 0 or more",
-        "where a distance is 0, its gradient is taken as 0",
-    ),
     scale=lambda case: 16 * largest(*(case[name] for name in ("q_mean", "q_dev", "k_mean", "k_dev"))) ** 2,
     special_cases=special_cases,
 )

@@ -1,21 +1,16 @@
 """Attention through a window."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
 from .. import oracles
-from ..cases import CaseDrawer
 from ..families import averages
-from ..property import Property, close, rounding, same_bits, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, rounding, same_bits
+from .builder import CaseDrawer, SpecBuilder, Subject
+from .linear_attention import real_keys
 
-PROPERTIES: list[Property] = []
-states = stating("window_attention", PROPERTIES)
+states = SpecBuilder("window_attention")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -29,53 +24,45 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
 
 def seen(case: dict[str, Any]) -> np.ndarray:
     back = np.arange(case["q"].shape[-2])[:, None] - np.arange(case["k"].shape[-2])
-    mask = (back < case["window"]) & (back >= 0 if case["causal"] else back > -case["window"])
-    return mask if case["keys"] is None else mask & case["keys"][..., None, :]
+    return real_keys((back < case["window"]) & (back >= 0 if case["causal"] else back > -case["window"]), case)
 
 
 averages(states, seen)
 
 
-@states("exact", "a token moves the outputs of those who may see it through the window, and no other by a single bit",
+def with_key_moved(case: dict[str, Any], key: int) -> dict[str, Any]:
+    moved = case | {name: case[name].copy() for name in ("k", "v")}
+    for name in ("k", "v"):
+        moved[name][..., key, :] += 1
+    return moved
+
+
+@states("exact", "a token moves the outputs whose window contains it, and no other by a single bit",
         hint="A window of W is the query itself and W - 1 tokens before it: count them.", gravity="leak")
 def reach(op: Subject, **case: Any) -> None:
-    n, window = case["q"].shape[-2], case["window"]
-    out = op(**case)
-    for changed in (0, n // 2, n - 1):
-        moved = case | {name: case[name].copy() for name in ("k", "v")}
-        for name in ("k", "v"):
-            moved[name][..., changed, :] += 1
-        back = np.arange(n) - changed
-        blind = (back >= window) | (back < 0 if case["causal"] else back <= -window)
-        same_bits(op(**moved)[..., blind, :], out[..., blind, :], f"with key {changed} changed, an output too far from it")
+    n, out = case["q"].shape[-2], op(**case)
+    for key in (0, n // 2, n - 1):
+        blind = ~seen(case | {"keys": None})[:, key]
+        moved = op(**with_key_moved(case, key))
+        same_bits(moved[..., blind, :], out[..., blind, :], f"with key {key} changed, an output too far from it")
 
 
-@states("rounding", "through a window as wide as all, it is attention", hint="What happens where the window exceeds n?")
+@states("rounding", "with a window of n or more, it is attention", hint="What happens where the window exceeds n?")
 def wide_open(op: Subject, **case: Any) -> None:
     n = case["q"].shape[-2]
-    mask = np.tri(n, dtype=bool) if case["causal"] else np.ones((n, n), bool)
-    if case["keys"] is not None:
-        mask = mask & case["keys"][..., None, :]
     q, k, v = (case[name].astype(float) for name in "qkv")
-    full, _ = oracles.attention(q, k, v, mask, scale=case["scale"])
+    full, _ = oracles.attention(q, k, v, seen(case | {"window": n}), scale=case["scale"])
     atol = rounding(case["q"].dtype, case["q"].size, SPEC.scale(case))
     for window in (n, n + 1, 10 * n):
         close(op(**case | {"window": window}), full, atol, f"with a window of {window}, out")
 
 
-SPEC = Spec(
-    name="window_attention",
-    says="softmax attention in which query i looks at keys j with 0 <= i - j < window (not causal: |i - j| < window)",
-    function="window_attention",
+SPEC = states.spec(
+    "softmax attention in which query i looks at keys j with 0 <= i - j < window (not causal: |i - j| < window)",
+    "window_attention(q, k, v, window, causal=True, keys=None, keep=None, rate=0.0, scale=None) -> out first: "
+    "q, k (..., n, d), v (..., n, e)",
+    "keys broadcasts to (..., n), True = a real key; a query that may look at nothing gets zeros",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
     outputs=("out",),
-    oracle=oracles.window_attention,
     wrt=("q", "k", "v"),
-    clauses=(
-        "window_attention(q, k, v, window, causal=True, keys=None, keep=None, rate=0.0, scale=None) -> out first: "
-        "q, k (..., n, d), v (..., n, e)",
-        "keys broadcasts to (..., n), True = a real key; a query that may look at nothing gets zeros",
-    ),
 )

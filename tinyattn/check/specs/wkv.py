@@ -1,22 +1,15 @@
 """RWKV's mean of values under weights that decay."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from ... import ops
-from .. import oracles
-from ..cases import CaseDrawer
 from ..families import causal, linear_in
-from ..property import Property, close, demand, largest, rounding, stating
-from ..spec import Spec
-from ..subject import Subject
+from ..property import close, demand, largest, rounding
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-PROPERTIES: list[Property] = []
-states = stating("wkv", PROPERTIES)
-causal(states, "k", "v", hint="Which values have come by when y_t is read?")
+states = SpecBuilder("wkv")
+causal(states, "k", "v", hint="Which values does y_t average?")
 linear_in(states, "v", of=lambda case: case | {"mean0": None, "size0": None})
 
 
@@ -28,8 +21,8 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"k": k, "v": v, "w": np.abs(draw.array(d)), "u": draw.array(d), "mean0": mean0, "size0": size0}
 
 
-@states("rounding", "keys may lie anywhere: 800 more for all of them, and for what came before, changes nothing", "extremes",
-        hint="exp(800) is beyond float64: what is the exponent taken relative to?")
+@states("rounding", "adding 800 to all keys, and to the size of the past, changes nothing", "extremes",
+        hint="exp(800) overflows float64: which maximum is subtracted from the exponent?")
 def far_keys(op: Subject, **case: Any) -> None:
     y = op(**case)
     for far in (800.0, -800.0):
@@ -47,8 +40,8 @@ def between(op: Subject, **case: Any) -> None:
     demand(np.all((y >= low - atol) & (y <= high + atol)), "y lies outside of the values")
 
 
-@states("rounding", "with a decay that leaves nothing, and u = 0, y mixes a token with the one before alone", "extremes",
-        hint="How often has the weight of the last token lost w when the next one reads it?")
+@states("rounding", "with an infinite decay and u = 0, y mixes a token with the one before it only", "extremes",
+        hint="How often has the last token's weight decayed by w when the next one reads it?")
 def one_back(op: Subject, **case: Any) -> None:
     k, v = case["k"], case["v"]
     y = op(**case | {"w": np.full_like(case["w"], 1e4), "u": np.zeros_like(case["u"]), "mean0": None, "size0": None})
@@ -57,19 +50,11 @@ def one_back(op: Subject, **case: Any) -> None:
     close(y, expected, rounding(y.dtype, 10 * y.size, SPEC.scale(case)), "y")
 
 
-SPEC = Spec(
-    name="wkv",
-    says="y_t = Σ_s p_ts v_s, p_t = softmax over s <= t of k_s - (t - 1 - s) w, and of k_t + u for s = t, channel by channel",
-    function="wkv",
+SPEC = states.spec(
+    "y_t = Σ_s p_ts v_s, p_t = softmax over s <= t of k_s - (t - 1 - s) w, and of k_t + u for s = t, channel by channel",
+    "wkv(k, v, w, u, mean0=None, size0=None) -> y first: k and v (..., n, d), w (d,) >= 0, u (d,), y (..., n, d)",
+    "mean0 and size0 (..., d) or None: the mean of the past, and the logarithm of its weight, at the first token",
     case=case,
-    ours=lambda: ops,
-    properties=PROPERTIES,
-    outputs=("y",),
-    oracle=oracles.wkv,
     wrt=("k", "v", "w", "u", "mean0", "size0"),
-    clauses=(
-        "wkv(k, v, w, u, mean0=None, size0=None) -> y first: k and v (..., n, d), w (d,) >= 0, u (d,), y (..., n, d)",
-        "mean0 and size0 (..., d) or None: the mean of what came before, and the logarithm of its weight, at the first token",
-    ),
     scale=lambda case: 10 * largest(*(x for x in case.values() if x is not None)) ** 2,
 )

@@ -3,8 +3,6 @@
 One file a spec, with `BUGS` and `make(bugs) -> implementation`; switches can be thrown together.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from types import ModuleType

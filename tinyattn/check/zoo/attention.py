@@ -1,4 +1,4 @@
-"""Attention, wrong in every way that is known. What it does to its scores it does by the zoo's own softmax."""
+"""Attention, wrong in every way that is known, with the zoo's softmax."""
 
 import math
 from types import SimpleNamespace
@@ -25,14 +25,13 @@ BUGS = [
     Bug("scale_mult", "scores are multiplied by √d", "Did you divide or multiply? Print the largest weight."),
     Bug("scale_of_v", "scores are divided by the root of the values' dimension", "Which vectors does the dot product run over?"),
     Bug("scale_of_keys", "scores are divided by the root of the number of keys", "Does the variance of a score know how many there are?"),
-    Bug("scale_ignored", "the scale that is given is not used", "Give scale=0 by name: are the weights uniform?"),
+    Bug("scale_ignored", "the argument scale is not used", "Give scale=0 by name: are the weights uniform?"),
     Bug("scale_np64", "a NumPy float64 scalar widens float32", "Print out.dtype: a NumPy scalar is a strong type.",
         also=("scale_np64_default",)),
     *(Bug(name, _KNOWN[there].says, _KNOWN[there].hint, also=_ALSO.get(name, ()))
       for name, there in _IN_SOFTMAX.items() if there in _KNOWN),
     Bug("off_by_one_mask", "the mask is shifted: a token cannot see itself", "Move v_i and watch out_i."),
-    Bug("off_by_one_peek", "the mask is widened by one key: a token sees its successor",
-        "Change the last token; which outputs moved?"),
+    Bug("off_by_one_peek", "the mask lets a token see its successor", "Change the last token; which outputs moved?"),
     Bug("mask_transposed", "the mask is transposed", "mask[i, j] = may query i look at key j."),
     Bug("mask_first_row", "the mask's first row is used for all queries", "One row of permissions for all queries?"),
     Bug("bias_before_scale", "the bias is scaled with the scores", "The bias is added after scaling."),
@@ -43,11 +42,11 @@ BUGS = [
     Bug("drop_no_rescale", "kept weights are not divided by 1 - rate", "Average over many masks: do you get the undropped output?"),
     Bug("drop_on_scores", "dropout falls on the scores, before softmax", "A score of 0 is not a weight of 0."),
     Bug("drop_inverted", "keep is read the wrong way round", "Which truth value means kept?"),
-    Bug("drop_ignored", "dropout is not applied", "Drop everything: what is left?"),
+    Bug("drop_ignored", "dropout is not applied", "Drop everything: is anything left?"),
     Bug("drop_on_output", "dropout's scale falls on all weights, its mask on none", "What does keep=False do to its weight?"),
     Bug("weights_after_dropout", "the weights returned are those after dropout", "Softmax's backward wants softmax's output."),
-    Bug("values_as_keys", "the values are weighted by themselves", "Which of the three carries what is passed on?"),
-    Bug("keys_as_values", "the output mixes keys, not values", "Which of the three carries what is passed on?"),
+    Bug("values_as_keys", "the values are weighted by themselves", "Which of the three is averaged?"),
+    Bug("keys_as_values", "the output mixes keys, not values", "Which of the three is averaged?"),
     Bug("cosine", "queries and keys are normalised first", "Does doubling a query sharpen its weights?"),
     Bug("changes_input", "it writes into the queries", "Print q before and after."),
     Bug("dv_undropped", "dv uses the weights before dropout", "Which weights actually multiplied V?"),
@@ -60,10 +59,8 @@ BUGS = [
     Bug("no_scale_dk", "dk is not multiplied by the scale", "Both dq and dk pass the same constant."),
     Bug("no_scale_dq", "dq is not multiplied by the scale", "Both dq and dk pass the same constant."),
     Bug("backward_scale_twice", "the scale is applied twice in dq and dk", "How often did the constant multiply the scores?"),
-    Bug("dk_noT", "dk multiplies by ds untransposed",
-        "dk_j hears from every query i: along which axis of ds is that sum? With n = m no shape tells."),
-    Bug("swap_qk", "dq and dk are exchanged",
-        "Which of the two has a row for each query? With n = m no shape tells."),
+    Bug("dk_noT", "dk multiplies by ds untransposed", "dk_j sums over queries i: along which axis of ds?"),
+    Bug("swap_qk", "dq and dk are exchanged", "Which of the two has a row for each query? With n = m no shape tells."),
     Bug("dk_is_dq", "dk is computed from the keys", "s_ij = q_i · k_j: what multiplies k_j?"),
     Bug("dbias_batch", "dbias is not summed over what was broadcast", "Gradient shape must equal parameter shape."),
     Bug("dbias_scaled", "dbias is multiplied by the scale", "The bias was added after scaling."),

@@ -22,8 +22,8 @@ _FROM = [(wrong_heads, _HEADS), (wrong_network, _NETWORK), (wrong_norm, _NORM)]
 
 BUGS = [
     Bug("post_as_pre", "it is the post-LN block: LN(x + f(x))", "Set the branches to 0: is it the identity?"),
-    Bug("residual_of_normed", "the residual carries LN(x): h + f(h)", "What travels on the highway, x or LN(x)?"),
-    Bug("no_residual", "there is no residual", "Set the branches to 0: is it the identity?"),
+    Bug("residual_of_normed", "the residual carries LN(x): h + f(h)", "Does the residual carry x or LN(x)?"),
+    Bug("no_residual", "both residuals are missing", "Set the branches to 0: is it the identity?"),
     Bug("no_residual_1", "the first residual is missing", "Set the branches to 0: is it the identity?"),
     Bug("no_residual_2", "the second residual is missing", "Set the branches to 0: is it the identity?"),
     Bug("residual_twice", "x is added twice", "Set the branches to 0: is it the identity?"),
@@ -39,7 +39,7 @@ BUGS = [
     Bug("parallel", "both branches read x, side by side", "Does the second branch see what the first wrote?"),
     Bug("ffn_first", "the feed-forward network comes first", "Which sublayer comes first?"),
     Bug("final_norm", "the block's output is normalised too", "Set the branches to 0: is it the identity?"),
-    Bug("final_relu", "there is a ReLU at the end", "Can an output be negative?"),
+    Bug("final_relu", "a ReLU follows at the end", "Can an output be negative?"),
     Bug("branch_halved", "each branch is multiplied by ½", "What does each branch add?"),
     *(next(b for b in module.BUGS if b.name == name) for module, names in _FROM for name in names),
     Bug("residual_gradient_missing", "the gradient comes through the branches alone", "At x + f(x) the gradient goes both ways."),

@@ -1,15 +1,13 @@
-"""A bug: a name, what is wrong in a sentence, and the question that a tutor would ask."""
-
-from __future__ import annotations
+"""A bug: a name, a sentence that describes it, and a tutor's question."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Bug:
-    """`noisy` where its numbers are rounding or chance, so that it can be told by what fails, not by what comes out.
+    """`noisy`: its numbers are rounding or chance, so it is recognised by the properties that fail, not by its results.
 
-    A `convention` is another choice and no mistake: the suite must let it pass.
+    `convention`: it is another choice and no mistake, which the suite must accept.
     """
 
     name: str
@@ -17,4 +15,4 @@ class Bug:
     hint: str
     noisy: bool = False
     convention: bool = False
-    also: tuple[str, ...] = ()           # other switches that are the same mistake, written in another way
+    also: tuple[str, ...] = ()           # switches for other forms of the same mistake

@@ -1,6 +1,6 @@
-"""Causal models that are not: small models with fixed random weights, each with one way to leak or to see too little.
+"""Causal models with bugs: small models with fixed random weights, each with one way to leak or to see too little.
 
-Every leak is told by who can move whom, so any model with the same leak is named.
+A leak is recognised by which inputs move which outputs, so any model with the same leak is named.
 """
 
 from types import SimpleNamespace
@@ -10,21 +10,19 @@ import numpy as np
 from .bug import Bug
 
 BUGS = [
-    Bug("leak_one", "every position sees its successor too, and through several layers that one's",
+    Bug("leak_one", "every position sees one token ahead in each layer",
         "Change the last token; which outputs moved?", also=("leak_two", "leak_three")),
     Bug("no_mask", "every position sees all others", "Change the last token; which outputs moved?"),
-    Bug("mask_transposed", "every position sees itself and what comes after it, not what came before",
-        "mask[i, j] = may query i look at key j."),
+    Bug("mask_transposed", "each position sees itself and the future only", "mask[i, j] = may query i look at key j."),
     Bug("over_masked", "no position sees itself", "Can a token see itself?", also=("over_masked_twice",)),
     Bug("window_of_one", "every position sees itself alone", "Does anything travel from one token to the next?"),
     Bug("short_window", "every position sees itself and a few before it, and nothing older", "Does the first token reach the last?",
         also=("window_of_three", "window_of_four", "window_of_five")),
     Bug("blind", "the outputs do not depend on the input", "Is the input used at all?"),
-    Bug("batch_norm", "entries of the batch are mixed, as by statistics over the batch",
-        "One user at a time: does the answer change?", also=("batch_norm_each",)),
-    Bug("batch_reversed", "entries of the batch are exchanged", "Whose answer is this?"),
+    Bug("batch_norm", "statistics mix entries of the batch", "Try one user at a time.", also=("batch_norm_each",)),
+    Bug("batch_reversed", "entries of the batch are exchanged", "Whose output is this?"),
     Bug("sees_last", "every position sees the last one", "Change the last token; which outputs moved?"),
-    Bug("first_unseen", "the first token is seen by nobody but itself", "Does the first token reach the last?",
+    Bug("first_unseen", "no other position sees the first token", "Does the first token reach the last?",
         also=("first_dropped",)),
     Bug("length_leak", "the outputs depend on the sequence's length", "Which part of the model depends on how long it is?"),
 ]

@@ -15,7 +15,7 @@ BUGS = [
     Bug("normalised", "rows are scaled to length 1", "Compare y with E[id]."),
     Bug("transposed_ids", "the ids' axes come out exchanged", "y[b, t] is row ids[b, t].", also=("transposed_all",)),
     Bug("view", "it returns a view into the table where it can", "Change E afterwards: does y change?"),
-    Bug("double_out", "the result is float64 whatever went in", "Print y.dtype for float32 inputs."),
+    Bug("double_out", "the result is always float64", "Print y.dtype for float32 inputs."),
     Bug("assign", "dE[ids] = dy: one of several readings survives", "The same id appears three times."),
     Bug("fancy_add", "dE[ids] += dy: NumPy adds once, however often an id stands there", "What does a[[2, 2]] += 1 do in NumPy?"),
     Bug("first_reading", "only the first reading of an id counts", "The same id appears three times."),

@@ -8,19 +8,19 @@ from ...ops import gelu
 from .bug import Bug
 
 BUGS = [
-    Bug("no_activation", "there is no ReLU: two linear maps in a row are one", "What does a negative hidden unit pass on?"),
+    Bug("no_activation", "the ReLU is missing: two linear maps in a row are one", "What does a negative hidden unit pass on?"),
     Bug("gelu_instead", "the activation is GELU", "Double x and all biases: does the output double?", also=("gelu_tanh",)),
     Bug("leaky", "the activation leaks", "What does a negative hidden unit pass on?"),
     Bug("sigmoid", "the activation is a sigmoid", "Double x and all biases: does the output double?"),
     Bug("tanh", "the activation is tanh", "Double x and all biases: does the output double?"),
     Bug("abs", "the activation is the absolute value", "What does a negative hidden unit pass on?"),
     Bug("relu_squared", "the activation is squared", "Double x and all biases: does the output double?"),
-    Bug("activation_after", "there is a second ReLU at the end", "Can an output be negative?"),
+    Bug("activation_after", "a second ReLU follows at the end", "Can an output be negative?"),
     Bug("across_positions", "the mean over the tokens is added", "Does a token see its neighbour?"),
-    Bug("no_b1", "b_1 is not added", "What is the output of x = 0?"),
-    Bug("no_b2", "b_2 is not added", "What is the output where all hidden units are off?"),
+    Bug("no_b1", "b_1 is not added", "Compute the output of x = 0."),
+    Bug("no_b2", "b_2 is not added", "Compute the output where all hidden units are off."),
     Bug("b1_after_relu", "b_1 is added after the ReLU", "Which sign does a hidden unit with b_1 = -100 have?"),
-    Bug("b2_twice", "b_2 is added twice", "What is the output where all hidden units are off?"),
+    Bug("b2_twice", "b_2 is added twice", "Compute the output where all hidden units are off."),
     Bug("residual", "x is added", "Set W_2 and b_2 to 0: is anything left?"),
     Bug("changes_input", "it writes into x", "Print x before and after."),
     Bug("no_relu_mask", "the gradient passes hidden units that were off", "Which units did the forward let through?"),
@@ -33,8 +33,7 @@ BUGS = [
     Bug("db2_mean", "db_2 is averaged over tokens", "A shared parameter sums its gradients."),
     Bug("dW_last_batch", "dW_1 and dW_2 are those of the last batch entry", "Every example used W."),
     Bug("db1_is_db2", "db_1 sums dy where the sizes agree", "Which gradient reached the first layer?"),
-    Bug("dx_noT", "dx multiplies by W_1 untransposed where it is square",
-        "dx_i hears from every hidden unit: along which axis of W_1 is that sum? Where W_1 is square no shape tells."),
+    Bug("dx_noT", "dx multiplies by W_1 untransposed", "dx_i sums over hidden units: along which axis of W_1?"),
     Bug("dx_missing_W2", "dx skips W_2 where the sizes agree", "Which way does the gradient come?"),
 ]  # fmt: skip
 

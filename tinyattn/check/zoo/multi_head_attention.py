@@ -1,4 +1,4 @@
-"""Multi-head attention, wrong in every way that is known. What happens inside a head, the zoo's own attention does."""
+"""Multi-head attention, wrong in every way that is known, with the zoo's attention inside a head."""
 
 from types import SimpleNamespace
 
@@ -36,8 +36,7 @@ BUGS = [
     Bug("dx_only_q", "dx comes through the queries alone", "x fed three projections."),
     Bug("dx_no_q", "dx lacks the path through the queries", "x fed three projections."),
     Bug("dx_no_k", "dx lacks the path through the keys", "x fed three projections."),
-    Bug("dW_last_batch", "the gradients of the matrices are those of the last batch entry", "Every example used W.",
-        also=("dW_last_matrix",)),
+    Bug("dW_last_batch", "each dW is that of the last batch entry", "Every example used W.", also=("dW_last_matrix",)),
     Bug("dW_mean", "the gradients of the matrices are averaged over the batch", "A shared parameter sums its gradients."),
     Bug("dWo_missing_heads", "dW_o is that of the first head only", "Every head's output met its rows of W_o."),
     Bug("dWq_dWk_swapped", "dW_q and dW_k are exchanged", "Which matrix made the queries?"),
