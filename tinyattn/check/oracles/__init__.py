@@ -1,4 +1,5 @@
 """Oracles: the ops as plain loops over float64 numbers, slow and simple."""
+# ruff: noqa: F401
 
 from typing import TYPE_CHECKING
 
@@ -43,77 +44,7 @@ from .positions import bucket_bias, relative_scores, relative_values, rotary
 from .recurrence import associative_scan, gru, lstm, rnn, selective_scan, wkv, zero_order_hold
 from .refinements import refine_add, refine_simp, refine_stoc, refine_value, refine_value_literal, refine_value_rows
 
-if not TYPE_CHECKING:                    # which knows the names
+if not TYPE_CHECKING:  # type checkers read the imports
 
     def __getattr__(name):
-        """Asked for what is not imported here."""
         raise AttributeError(f"no oracle is called {name}: is it imported in {__name__.replace('.', '/')}/__init__.py?")
-
-
-__all__ = [
-    "adam",
-    "adamw",
-    "additive_attention",
-    "additive_scores",
-    "associative_scan",
-    "attention",
-    "batch_norm",
-    "bce_with_logits",
-    "biased_multi_head_attention",
-    "block",
-    "block_sparse_attention",
-    "bpr_max",
-    "bucket_bias",
-    "conv1d",
-    "conv2d",
-    "cross_attention",
-    "cross_entropy",
-    "depthwise_conv1d",
-    "distance_bpr",
-    "dropout",
-    "elu",
-    "embedding",
-    "embedding_backward",
-    "feed_forward",
-    "flash_attention",
-    "fused_attention",
-    "gaussian_attention",
-    "gelu",
-    "gelu_feed_forward",
-    "grouped_query_attention",
-    "gru",
-    "hit_rate",
-    "layer_norm",
-    "linear",
-    "linear_attention",
-    "lstm",
-    "max_pool1d",
-    "multi_head_attention",
-    "ndcg",
-    "norm_linear",
-    "patchify",
-    "performer_attention",
-    "post_ln_block",
-    "rank",
-    "refine_add",
-    "refine_simp",
-    "refine_stoc",
-    "refine_value",
-    "refine_value_literal",
-    "refine_value_rows",
-    "relative_scores",
-    "relative_values",
-    "relu",
-    "rms_norm",
-    "rnn",
-    "root_elu",
-    "rotary",
-    "selective_scan",
-    "silu",
-    "smoothed_cross_entropy",
-    "softmax",
-    "wasserstein_scores",
-    "window_attention",
-    "wkv",
-    "zero_order_hold",
-]

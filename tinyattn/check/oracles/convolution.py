@@ -10,7 +10,7 @@ from ...backend import Array
 
 
 def conv1d(x: Array, W: Array, dilation: int = 1, padding: str = "same") -> Any:
-    """As a grid of one row."""
+    """`conv2d` of a grid of one row."""
     return conv2d(x[..., None, :, :], W[None], dilation, padding)[..., 0, :, :]
 
 
