@@ -1,6 +1,6 @@
 """Adapters from this library's composites to the functions that `tinyattn check` calls.
 
-An adapter is a few lines that call an implementation with a spec's arguments and return what the spec asks for. These
+An adapter is a few lines that call an implementation with a spec's arguments and return the spec's outputs. These
 are the adapters of the library's layers, optimiser, metrics and models:
 
     tinyattn check tinyattn.check.adapters --as multi_head_attention
@@ -9,7 +9,8 @@ are the adapters of the library's layers, optimiser, metrics and models:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,164 +18,162 @@ import numpy as np
 from .. import layers, ops
 from ..backend import Array
 from ..evaluation import ranking
-from ..training import adam, adamw
-
-__all__ = [
-    "CachedAttention",
-    "PaddedBlock",
-    "SASRecTokens",
-    "adam",
-    "adamw",
-    "biased_multi_head_attention",
-    "biased_multi_head_attention_backward",
-    "block",
-    "block_backward",
-    "cross_attention",
-    "cross_attention_backward",
-    "feed_forward",
-    "feed_forward_backward",
-    "gelu_feed_forward",
-    "gelu_feed_forward_backward",
-    "grouped_query_attention",
-    "grouped_query_attention_backward",
-    "hit_rate",
-    "multi_head_attention",
-    "multi_head_attention_backward",
-    "ndcg",
-    "post_ln_block",
-    "post_ln_block_backward",
-]
+from ..training import adam as adam
+from ..training import adamw as adamw
 
 PROJECTIONS = ("query", "key", "value", "output")
+LAYERS = ("inner", "outer")
 GELU = {False: "gelu", True: "gelu-tanh"}
 Params = dict[str, Any]  # a layer's tree of parameters, or of their gradients
+Pullback = Callable[[Array], tuple[Array, ...]]  # dy -> a gradient for each differentiable argument
 
 
-def multi_head_attention(
+def _pair(run: Callable[..., tuple[Array, Pullback]]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The forward and the backward of `run(x, ...) -> y, pullback`, called `_NAME`, with its arguments."""
+
+    def forward(*args: Any, **kwargs: Any) -> Array:
+        return run(*args, **kwargs)[0]
+
+    def backward(dy: Array, *args: Any, **kwargs: Any) -> tuple[Array, ...]:
+        return run(*args, **kwargs)[1](dy)
+
+    arguments = list(inspect.signature(run).parameters.values())
+    upstream = inspect.Parameter("dy", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    name = run.__name__.removeprefix("_")
+    for f, called, parameters in ((forward, name, arguments), (backward, f"{name}_backward", [upstream, *arguments])):
+        f.__name__, f.__signature__, f.__wrapped__ = called, inspect.Signature(parameters), run  # type: ignore
+    return forward, backward
+
+
+def _multi_head_attention(
     x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, mask: Array | None = None
-) -> Array:
-    p = _heads(W_q, W_k, W_v, W_o)
-    return layers.multi_head_attention(p, x, x, heads=heads, mask=mask)[0]
+) -> tuple[Array, Pullback]:
+    return _attend(_heads(W_q, W_k, W_v, W_o), x, x, heads=heads, mask=mask)
 
 
-def multi_head_attention_backward(
-    dy: Array, x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, mask: Array | None = None
-) -> tuple[Array, ...]:
-    p = _heads(W_q, W_k, W_v, W_o)
-    _, cache = layers.multi_head_attention(p, x, x, heads=heads, mask=mask)
-    dx, dmemory, grads = layers.multi_head_attention_backward(p, dy, cache)
-    return dx + dmemory, *(grads[name]["W"] for name in PROJECTIONS)
-
-
-def cross_attention(
+def _cross_attention(
     x: Array, memory: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, mask: Array | None = None
-) -> Array:
-    return layers.multi_head_attention(_heads(W_q, W_k, W_v, W_o), x, memory, heads=heads, mask=mask)[0]
+) -> tuple[Array, Pullback]:
+    return _attend(_heads(W_q, W_k, W_v, W_o), x, memory, False, heads=heads, mask=mask)
 
 
-def cross_attention_backward(
-    dy: Array, x: Array, memory: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int,
-    mask: Array | None = None,
-) -> tuple[Array, ...]:  # fmt: skip
-    p = _heads(W_q, W_k, W_v, W_o)
-    _, cache = layers.multi_head_attention(p, x, memory, heads=heads, mask=mask)
-    dx, dmemory, grads = layers.multi_head_attention_backward(p, dy, cache)
-    return dx, dmemory, *(grads[name]["W"] for name in PROJECTIONS)
-
-
-def biased_multi_head_attention(
+def _biased_multi_head_attention(
     x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, b_q: Array, b_k: Array, b_v: Array, b_o: Array,
     heads: int, mask: Array | None = None,
-) -> Array:  # fmt: skip
-    p = _heads(W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o)
-    return layers.multi_head_attention(p, x, x, heads=heads, mask=mask)[0]
+) -> tuple[Array, Pullback]:  # fmt: skip
+    return _attend(_heads(W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o), x, x, heads=heads, mask=mask)
 
 
-def biased_multi_head_attention_backward(
-    dy: Array, x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, b_q: Array, b_k: Array, b_v: Array,
-    b_o: Array, heads: int, mask: Array | None = None,
-) -> tuple[Array, ...]:  # fmt: skip
-    p = _heads(W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o)
-    _, cache = layers.multi_head_attention(p, x, x, heads=heads, mask=mask)
-    dx, dmemory, grads = layers.multi_head_attention_backward(p, dy, cache)
-    return dx + dmemory, *(grads[name][kind] for kind in "Wb" for name in PROJECTIONS)
-
-
-def grouped_query_attention(
+def _grouped_query_attention(
     x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, kv_heads: int, mask: Array | None = None
-) -> Array:
-    p = _heads(W_q, W_k, W_v, W_o)
-    return layers.multi_head_attention(p, x, x, heads=heads, kv_heads=kv_heads, mask=mask)[0]
+) -> tuple[Array, Pullback]:
+    return _attend(_heads(W_q, W_k, W_v, W_o), x, x, heads=heads, kv_heads=kv_heads, mask=mask)
 
 
-def grouped_query_attention_backward(
-    dy: Array, x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, kv_heads: int,
-    mask: Array | None = None,
-) -> tuple[Array, ...]:  # fmt: skip
-    p = _heads(W_q, W_k, W_v, W_o)
-    _, cache = layers.multi_head_attention(p, x, x, heads=heads, kv_heads=kv_heads, mask=mask)
-    dx, dmemory, grads = layers.multi_head_attention_backward(p, dy, cache)
-    return dx + dmemory, *(grads[name]["W"] for name in PROJECTIONS)
+def _feed_forward(x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> tuple[Array, Pullback]:
+    return _through_layers(_two_layers(W_1, b_1, W_2, b_2), x, "relu")
 
 
-def feed_forward(x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> Array:
-    return layers.feed_forward(_two_layers(W_1, b_1, W_2, b_2), x)[0]
-
-
-def feed_forward_backward(dy: Array, x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> tuple[Array, ...]:
-    return _feed_forward_backward("relu", dy, x, W_1, b_1, W_2, b_2)
-
-
-def gelu_feed_forward(
+def _gelu_feed_forward(
     x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array, approximate: bool = False
-) -> Array:
-    return layers.feed_forward(_two_layers(W_1, b_1, W_2, b_2), x, activation=GELU[approximate])[0]
+) -> tuple[Array, Pullback]:
+    return _through_layers(_two_layers(W_1, b_1, W_2, b_2), x, GELU[approximate])
 
 
-def gelu_feed_forward_backward(
-    dy: Array, x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array, approximate: bool = False
-) -> tuple[Array, ...]:
-    return _feed_forward_backward(GELU[approximate], dy, x, W_1, b_1, W_2, b_2)
-
-
-def block(
+def _block(
     x: Array, gamma_1: Array, beta_1: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, gamma_2: Array,
     beta_2: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array, heads: int, mask: Array | None = None,
     eps: float = 1e-5,
-) -> Array:  # fmt: skip
+) -> tuple[Array, Pullback]:  # fmt: skip
     p = parameters(gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2)
-    return _block(heads, eps).forward(p, x, mask=mask)[0]
+    return _through_block(p, x, heads, mask, eps, "pre", range(12))
 
 
-def block_backward(
-    dy: Array, x: Array, gamma_1: Array, beta_1: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array,
-    gamma_2: Array, beta_2: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array, heads: int,
-    mask: Array | None = None, eps: float = 1e-5,
-) -> tuple[Array, ...]:  # fmt: skip
-    p = parameters(gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2)
-    _, cache = _block(heads, eps).forward(p, x, mask=mask)
-    dx, grads = _block(heads, eps).backward(p, dy, cache)
-    return dx, *flat_gradients(grads)
-
-
-def post_ln_block(
+def _post_ln_block(
     x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, gamma_1: Array, beta_1: Array, W_1: Array, b_1: Array,
     W_2: Array, b_2: Array, gamma_2: Array, beta_2: Array, heads: int, mask: Array | None = None, eps: float = 1e-5,
-) -> Array:  # fmt: skip
+) -> tuple[Array, Pullback]:  # fmt: skip
     p = parameters(gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2)
-    return _block(heads, eps, "post").forward(p, x, mask=mask)[0]
+    return _through_block(p, x, heads, mask, eps, "post", (2, 3, 4, 5, 0, 1, 8, 9, 10, 11, 6, 7))
 
 
-def post_ln_block_backward(
-    dy: Array, x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, gamma_1: Array, beta_1: Array, W_1: Array,
-    b_1: Array, W_2: Array, b_2: Array, gamma_2: Array, beta_2: Array, heads: int, mask: Array | None = None,
-    eps: float = 1e-5,
-) -> tuple[Array, ...]:  # fmt: skip
-    p = parameters(gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2)
-    _, cache = _block(heads, eps, "post").forward(p, x, mask=mask)
-    dx, grads = _block(heads, eps, "post").backward(p, dy, cache)
-    flat = tuple(flat_gradients(grads))
-    return dx, *flat[2:6], *flat[:2], *flat[8:], *flat[6:8]
+multi_head_attention, multi_head_attention_backward = _pair(_multi_head_attention)
+cross_attention, cross_attention_backward = _pair(_cross_attention)
+biased_multi_head_attention, biased_multi_head_attention_backward = _pair(_biased_multi_head_attention)
+grouped_query_attention, grouped_query_attention_backward = _pair(_grouped_query_attention)
+feed_forward, feed_forward_backward = _pair(_feed_forward)
+gelu_feed_forward, gelu_feed_forward_backward = _pair(_gelu_feed_forward)
+block, block_backward = _pair(_block)
+post_ln_block, post_ln_block_backward = _pair(_post_ln_block)
+
+
+def _attend(p: Params, x: Array, memory: Array, to_itself: bool = True, **options: Any) -> tuple[Array, Pullback]:
+    y, cache = layers.multi_head_attention(p, x, memory, **options)
+
+    def pullback(dy: Array) -> tuple[Array, ...]:
+        dx, dmemory, grads = layers.multi_head_attention_backward(p, dy, cache)
+        inputs = (dx + dmemory,) if to_itself else (dx, dmemory)
+        return *inputs, *(grads[name][kind] for kind in p["query"] for name in PROJECTIONS)
+
+    return y, pullback
+
+
+def _through_layers(p: Params, x: Array, activation: str) -> tuple[Array, Pullback]:
+    y, cache = layers.feed_forward(p, x, activation=activation)
+
+    def pullback(dy: Array) -> tuple[Array, ...]:
+        dx, grads = layers.feed_forward_backward(p, dy, cache)
+        return dx, *(grads[name][kind] for name in LAYERS for kind in "Wb")
+
+    return y, pullback
+
+
+def _through_block(
+    p: Params, x: Array, heads: int, mask: Array | None, eps: float, form: str, order: Sequence[int]
+) -> tuple[Array, Pullback]:
+    """The readable block; `order` are the places of the gradients in `flat_gradients`."""
+    whole = layers.Block(layers.MultiHead(heads), form, norm=layers.LayerNorm(eps), fast=False)
+    y, cache = whole.forward(p, x, mask=mask)
+
+    def pullback(dy: Array) -> tuple[Array, ...]:
+        dx, grads = whole.backward(p, dy, cache)
+        flat = tuple(flat_gradients(grads))
+        return dx, *(flat[i] for i in order)
+
+    return y, pullback
+
+
+def _heads(W_q: Array, W_k: Array, W_v: Array, W_o: Array, *biases: Array) -> Params:
+    p: Params = {name: {"W": W} for name, W in zip(PROJECTIONS, (W_q, W_k, W_v, W_o), strict=True)}
+    for name, b in zip(PROJECTIONS, biases, strict=False):
+        p[name]["b"] = b
+    return p
+
+
+def _two_layers(W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> Params:
+    return {"inner": {"W": W_1, "b": b_1}, "outer": {"W": W_2, "b": b_2}}
+
+
+def parameters(
+    gamma_1: Array, beta_1: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, gamma_2: Array, beta_2: Array,
+    W_1: Array, b_1: Array, W_2: Array, b_2: Array,
+) -> Params:  # fmt: skip
+    return {
+        "norm_1": {"gamma": gamma_1, "beta": beta_1},
+        "attention": _heads(W_q, W_k, W_v, W_o),
+        "norm_2": {"gamma": gamma_2, "beta": beta_2},
+        "feed_forward": _two_layers(W_1, b_1, W_2, b_2),
+    }
+
+
+def flat_gradients(grads: Params) -> Iterator[Array]:
+    """A block's gradients in the order of the arguments of `parameters`."""
+    for norm, part, names, kinds in (
+        ("norm_1", "attention", PROJECTIONS, "W"),
+        ("norm_2", "feed_forward", LAYERS, "Wb"),
+    ):
+        yield from (grads[norm][name] for name in ("gamma", "beta"))
+        yield from (grads[part][name][kind] for name in names for kind in kinds)
 
 
 def hit_rate(scores: Array, target: int, k: int) -> float:
@@ -198,7 +197,7 @@ class SASRecTokens:
 
         self.network = SASRecNetwork(n_items=self.vocabulary, maxlen=32, dim=16, dropout=0.0)
         self.parameters: Any = self.network.init(generator(0, Stream.INIT))
-        self.numbers = np.arange(1, self.vocabulary + 1)  # of token 0, 1, 2, ... in the item table
+        self.numbers = np.arange(1, self.vocabulary + 1)  # row of each token in the item table
 
     def forward(self, x: Array) -> Array:
         """log_probs: (B, T) tokens -> (B, T, vocabulary)."""
@@ -224,7 +223,7 @@ class SASRecTokens:
 
 
 class PaddedBlock:
-    """A block that looks both ways and not at padding; its parameters are random."""
+    """A bidirectional block with a padding mask and random parameters."""
 
     dim = 8
 
@@ -238,7 +237,7 @@ class PaddedBlock:
 
 
 class CachedAttention:
-    """Causal attention of vectors, all at once or token by token; its parameters are random."""
+    """Causal attention of vectors, all at once or token by token, with random parameters."""
 
     dim = 8
 
@@ -251,7 +250,7 @@ class CachedAttention:
         return ops.attention(x @ self.W_q, x @ self.W_k, x @ self.W_v, mask)[0]
 
     def step(self, x: Array, cache: Any = None) -> tuple[Array, Any]:
-        """The next token of each sequence. Shapes: x (B, 8) -> y (B, 8), cache: keys and values up to here."""
+        """The next token of each sequence. Shapes: x (B, 8) -> y (B, 8), cache: keys and values so far."""
         x = x[:, None]
         k, v = x @ self.W_k, x @ self.W_v
         if cache is not None:
@@ -261,53 +260,3 @@ class CachedAttention:
 
 def _rank(scores: Array, target: int) -> Array:
     return ranking.ranks(np.asarray(scores)[None], np.array([target]))
-
-
-def _block(heads: int, eps: float, form: str = "pre") -> layers.Block:
-    """The block as it reads."""
-    return layers.Block(layers.MultiHead(heads), form, norm=layers.LayerNorm(eps), fast=False)
-
-
-def _heads(W_q: Array, W_k: Array, W_v: Array, W_o: Array, *biases: Array) -> Params:
-    p: Params = {name: {"W": W} for name, W in zip(PROJECTIONS, (W_q, W_k, W_v, W_o), strict=True)}
-    for name, b in zip(PROJECTIONS, biases, strict=False):
-        p[name]["b"] = b
-    return p
-
-
-def _feed_forward_backward(
-    activation: str, dy: Array, x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array
-) -> tuple[Array, ...]:
-    p = _two_layers(W_1, b_1, W_2, b_2)
-    _, cache = layers.feed_forward(p, x, activation=activation)
-    dx, grads = layers.feed_forward_backward(p, dy, cache)
-    inner, outer = grads["inner"], grads["outer"]
-    return dx, inner["W"], inner["b"], outer["W"], outer["b"]
-
-
-def _two_layers(W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> Params:
-    return {"inner": {"W": W_1, "b": b_1}, "outer": {"W": W_2, "b": b_2}}
-
-
-def parameters(
-    gamma_1: Array, beta_1: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, gamma_2: Array, beta_2: Array,
-    W_1: Array, b_1: Array, W_2: Array, b_2: Array,
-) -> Params:  # fmt: skip
-    return {
-        "norm_1": {"gamma": gamma_1, "beta": beta_1},
-        "attention": _heads(W_q, W_k, W_v, W_o),
-        "norm_2": {"gamma": gamma_2, "beta": beta_2},
-        "feed_forward": _two_layers(W_1, b_1, W_2, b_2),
-    }
-
-
-def flat_gradients(grads: Params) -> Iterator[Array]:
-    """A block's gradients in the order of the flat arguments."""
-    for name in ("gamma", "beta"):
-        yield grads["norm_1"][name]
-    for name in PROJECTIONS:
-        yield grads["attention"][name]["W"]
-    for name in ("gamma", "beta"):
-        yield grads["norm_2"][name]
-    for layer in ("inner", "outer"):
-        yield from (grads["feed_forward"][layer][name] for name in ("W", "b"))
