@@ -192,9 +192,9 @@ def _copied(x: Any) -> Any:
         for key in x if isinstance(x, dict) else range(len(x)):
             new[key] = _copied(x[key])
         return new
-    if parts := _fields(x):
+    if values := _fields(x):
         new = copy.copy(x)
-        for name, part in parts.items():
+        for name, part in values.items():
             object.__setattr__(new, name, _copied(part))  # it may be frozen
         return new
     return x
