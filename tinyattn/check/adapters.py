@@ -1,7 +1,7 @@
 """Adapters from this library's composites to the functions that `tinyattn check` calls.
 
-An adapter is a few lines that call an implementation with a spec's arguments and return the spec's outputs. These
-are the adapters of the library's layers, optimiser, metrics and models:
+An adapter calls an implementation with a spec's arguments, and returns the spec's outputs and gradients. These are the
+adapters of the library's layers, optimiser, metrics and models; the layers' have the signatures of the oracles:
 
     tinyattn check tinyattn.check.adapters --as multi_head_attention
     tinyattn check tinyattn.check.adapters:SASRecTokens --as causal_model
@@ -10,7 +10,8 @@ are the adapters of the library's layers, optimiser, metrics and models:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,127 +21,84 @@ from ..backend import Array
 from ..evaluation import ranking
 from ..training import adam as adam
 from ..training import adamw as adamw
+from . import oracles
 
 PROJECTIONS = ("query", "key", "value", "output")
 LAYERS = ("inner", "outer")
-GELU = {False: "gelu", True: "gelu-tanh"}
 Params = dict[str, Any]  # a layer's tree of parameters, or of their gradients
-Pullback = Callable[[Array], tuple[Array, ...]]  # dy -> a gradient for each differentiable argument
+Run = tuple[Array, Callable[[Array], dict[str, Array]]]  # an output, and its pullback: dy -> gradients by argument
 
 
-def _pair(run: Callable[..., tuple[Array, Pullback]]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The forward and the backward of `run(x, ...) -> y, pullback`, called `_NAME`, with its arguments."""
+def _pair(name: str, run: Callable[[dict[str, Any]], Run]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The forward and the backward of `run`, which takes the arguments of the oracle `name` by name."""
+    signature = inspect.signature(getattr(oracles, name))
+
+    def run_with(*args: Any, **kwargs: Any) -> Run:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return run(bound.arguments)
 
     def forward(*args: Any, **kwargs: Any) -> Array:
-        return run(*args, **kwargs)[0]
+        return run_with(*args, **kwargs)[0]
 
     def backward(dy: Array, *args: Any, **kwargs: Any) -> tuple[Array, ...]:
-        return run(*args, **kwargs)[1](dy)
+        gradients = run_with(*args, **kwargs)[1](dy)
+        return tuple(gradients[name] for name in signature.parameters if name in gradients)
 
-    arguments = list(inspect.signature(run).parameters.values())
     upstream = inspect.Parameter("dy", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    name = run.__name__.removeprefix("_")
-    for f, called, parameters in ((forward, name, arguments), (backward, f"{name}_backward", [upstream, *arguments])):
-        f.__name__, f.__signature__, f.__wrapped__ = called, inspect.Signature(parameters), run  # type: ignore
+    both = signature.replace(parameters=[upstream, *signature.parameters.values()])
+    forward.__name__, forward.__signature__ = name, signature  # type: ignore[attr-defined]
+    backward.__name__, backward.__signature__ = f"{name}_backward", both  # type: ignore[attr-defined]
     return forward, backward
 
 
-def _multi_head_attention(
-    x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, mask: Array | None = None
-) -> tuple[Array, Pullback]:
-    return _attend(_heads(W_q, W_k, W_v, W_o), x, x, heads=heads, mask=mask)
+def _attend(a: dict[str, Any]) -> Run:
+    p = _heads(*(a[name] for kind in "Wb" for name in a if name.startswith(f"{kind}_")))
+    options = {name: a[name] for name in ("heads", "kv_heads", "mask") if name in a}
+    y, cache = layers.multi_head_attention(p, a["x"], a.get("memory", a["x"]), **options)
 
-
-def _cross_attention(
-    x: Array, memory: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, mask: Array | None = None
-) -> tuple[Array, Pullback]:
-    return _attend(_heads(W_q, W_k, W_v, W_o), x, memory, False, heads=heads, mask=mask)
-
-
-def _biased_multi_head_attention(
-    x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, b_q: Array, b_k: Array, b_v: Array, b_o: Array,
-    heads: int, mask: Array | None = None,
-) -> tuple[Array, Pullback]:  # fmt: skip
-    return _attend(_heads(W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o), x, x, heads=heads, mask=mask)
-
-
-def _grouped_query_attention(
-    x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, kv_heads: int, mask: Array | None = None
-) -> tuple[Array, Pullback]:
-    return _attend(_heads(W_q, W_k, W_v, W_o), x, x, heads=heads, kv_heads=kv_heads, mask=mask)
-
-
-def _feed_forward(x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> tuple[Array, Pullback]:
-    return _through_layers(_two_layers(W_1, b_1, W_2, b_2), x, "relu")
-
-
-def _gelu_feed_forward(
-    x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array, approximate: bool = False
-) -> tuple[Array, Pullback]:
-    return _through_layers(_two_layers(W_1, b_1, W_2, b_2), x, GELU[approximate])
-
-
-def _block(
-    x: Array, gamma_1: Array, beta_1: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, gamma_2: Array,
-    beta_2: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array, heads: int, mask: Array | None = None,
-    eps: float = 1e-5,
-) -> tuple[Array, Pullback]:  # fmt: skip
-    p = parameters(gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2)
-    return _through_block(p, x, heads, mask, eps, "pre", range(12))
-
-
-def _post_ln_block(
-    x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, gamma_1: Array, beta_1: Array, W_1: Array, b_1: Array,
-    W_2: Array, b_2: Array, gamma_2: Array, beta_2: Array, heads: int, mask: Array | None = None, eps: float = 1e-5,
-) -> tuple[Array, Pullback]:  # fmt: skip
-    p = parameters(gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2)
-    return _through_block(p, x, heads, mask, eps, "post", (2, 3, 4, 5, 0, 1, 8, 9, 10, 11, 6, 7))
-
-
-multi_head_attention, multi_head_attention_backward = _pair(_multi_head_attention)
-cross_attention, cross_attention_backward = _pair(_cross_attention)
-biased_multi_head_attention, biased_multi_head_attention_backward = _pair(_biased_multi_head_attention)
-grouped_query_attention, grouped_query_attention_backward = _pair(_grouped_query_attention)
-feed_forward, feed_forward_backward = _pair(_feed_forward)
-gelu_feed_forward, gelu_feed_forward_backward = _pair(_gelu_feed_forward)
-block, block_backward = _pair(_block)
-post_ln_block, post_ln_block_backward = _pair(_post_ln_block)
-
-
-def _attend(p: Params, x: Array, memory: Array, to_itself: bool = True, **options: Any) -> tuple[Array, Pullback]:
-    y, cache = layers.multi_head_attention(p, x, memory, **options)
-
-    def pullback(dy: Array) -> tuple[Array, ...]:
+    def pullback(dy: Array) -> dict[str, Array]:
         dx, dmemory, grads = layers.multi_head_attention_backward(p, dy, cache)
-        inputs = (dx + dmemory,) if to_itself else (dx, dmemory)
-        return *inputs, *(grads[name][kind] for kind in p["query"] for name in PROJECTIONS)
+        inputs = {"x": dx, "memory": dmemory} if "memory" in a else {"x": dx + dmemory}
+        return inputs | {f"{kind}_{name[0]}": g for name in PROJECTIONS for kind, g in grads[name].items()}
 
     return y, pullback
 
 
-def _through_layers(p: Params, x: Array, activation: str) -> tuple[Array, Pullback]:
-    y, cache = layers.feed_forward(p, x, activation=activation)
+def _feed(a: dict[str, Any]) -> Run:
+    activation = {None: "relu", False: "gelu", True: "gelu-tanh"}[a.get("approximate")]
+    p = _two_layers(a["W_1"], a["b_1"], a["W_2"], a["b_2"])
+    y, cache = layers.feed_forward(p, a["x"], activation=activation)
 
-    def pullback(dy: Array) -> tuple[Array, ...]:
+    def pullback(dy: Array) -> dict[str, Array]:
         dx, grads = layers.feed_forward_backward(p, dy, cache)
-        return dx, *(grads[name][kind] for name in LAYERS for kind in "Wb")
+        return {"x": dx} | {f"{kind}_{i}": g for i, name in enumerate(LAYERS, 1) for kind, g in grads[name].items()}
 
     return y, pullback
 
 
-def _through_block(
-    p: Params, x: Array, heads: int, mask: Array | None, eps: float, form: str, order: Sequence[int]
-) -> tuple[Array, Pullback]:
-    """The readable block; `order` are the places of the gradients in `flat_gradients`."""
-    whole = layers.Block(layers.MultiHead(heads), form, norm=layers.LayerNorm(eps), fast=False)
-    y, cache = whole.forward(p, x, mask=mask)
+def _run_block(form: str, a: dict[str, Any]) -> Run:
+    """The readable block."""
+    names = list(inspect.signature(parameters).parameters)
+    p = parameters(**{name: a[name] for name in names})
+    whole = layers.Block(layers.MultiHead(a["heads"]), form, norm=layers.LayerNorm(a["eps"]), fast=False)
+    y, cache = whole.forward(p, a["x"], mask=a["mask"])
 
-    def pullback(dy: Array) -> tuple[Array, ...]:
+    def pullback(dy: Array) -> dict[str, Array]:
         dx, grads = whole.backward(p, dy, cache)
-        flat = tuple(flat_gradients(grads))
-        return dx, *(flat[i] for i in order)
+        return {"x": dx} | dict(zip(names, flat_gradients(grads), strict=True))
 
     return y, pullback
+
+
+multi_head_attention, multi_head_attention_backward = _pair("multi_head_attention", _attend)
+cross_attention, cross_attention_backward = _pair("cross_attention", _attend)
+biased_multi_head_attention, biased_multi_head_attention_backward = _pair("biased_multi_head_attention", _attend)
+grouped_query_attention, grouped_query_attention_backward = _pair("grouped_query_attention", _attend)
+feed_forward, feed_forward_backward = _pair("feed_forward", _feed)
+gelu_feed_forward, gelu_feed_forward_backward = _pair("gelu_feed_forward", _feed)
+block, block_backward = _pair("block", partial(_run_block, "pre"))
+post_ln_block, post_ln_block_backward = _pair("post_ln_block", partial(_run_block, "post"))
 
 
 def _heads(W_q: Array, W_k: Array, W_v: Array, W_o: Array, *biases: Array) -> Params:
@@ -168,11 +126,8 @@ def parameters(
 
 def flat_gradients(grads: Params) -> Iterator[Array]:
     """A block's gradients in the order of the arguments of `parameters`."""
-    for norm, part, names, kinds in (
-        ("norm_1", "attention", PROJECTIONS, "W"),
-        ("norm_2", "feed_forward", LAYERS, "Wb"),
-    ):
-        yield from (grads[norm][name] for name in ("gamma", "beta"))
+    for i, (part, names, kinds) in enumerate((("attention", PROJECTIONS, "W"), ("feed_forward", LAYERS, "Wb")), 1):
+        yield from (grads[f"norm_{i}"][name] for name in ("gamma", "beta"))
         yield from (grads[part][name][kind] for name in names for kind in kinds)
 
 
