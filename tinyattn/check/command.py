@@ -64,7 +64,7 @@ def _run(options: argparse.Namespace) -> int:
         if not _can_be_written(path.resolve()):
             raise ValueError(f"{path} cannot be written: expected a file in a folder that is writable")
         if any(is_same(path, target) for target in read):
-            raise ValueError(f"{path} is what is checked: expected another file to write to")
+            raise ValueError(f"{path} is the checked file: expected another file to write to")
     reports = []
     for name, target in targets.items():
         with tqdm(total=len(properties_of(SPECS[name])), desc=name, leave=False, file=sys.stderr, disable=None) as bar:

@@ -19,7 +19,7 @@ import numpy as np
 from . import oracles
 from .binding import is_float_array
 from .cases import CaseDrawer
-from .common import widened
+from .common import by_loops, widened
 from .isolation import alarm
 from .property import Violation, largest, rounding
 from .subject import CannotRunError, MissingError, Subject, TooLongError
@@ -69,7 +69,7 @@ def find_conventions(op: Subject, patience: float = 10.0) -> list[Switch]:
 
 @dataclass(frozen=True)
 class FixedArgument(Switch):
-    """An argument that the implementation lacks, and whose value there is not the library's default."""
+    """An argument that the implementation lacks, fixed at another value than the library's default."""
 
     name: str
     value: Any
@@ -366,9 +366,7 @@ def _drawn(op: Subject, wanted: Callable[[np.ndarray], bool]) -> Iterator[Case]:
 
 
 def _oracle(op: Subject, case: Case) -> Any:
-    assert op.spec.oracle is not None
-    y = op.spec.oracle(**widened(case))
-    return y[0] if isinstance(y, tuple) else y
+    return by_loops(op.spec, case)[0]
 
 
 def _agrees(op: Subject, case: Case, given: Case | None = None, like: Case | None = None) -> bool:

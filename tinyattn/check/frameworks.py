@@ -113,7 +113,7 @@ def _returns_arrays(op: Subject, patience: float) -> bool:
         try:
             with alarm(patience):
                 y = op.outputs(**op.fit(op.spec.case(CaseDrawer.seeded(seed, (lead,)))))[0]
-            return isinstance(y, np.ndarray | np.generic | float | int)  # JAX takes arrays and returns its own type
+            return isinstance(y, np.ndarray | np.generic | float | int)  # JAX takes arrays, and returns others
         except (Violation, MissingError):
             continue
         except TooLongError:

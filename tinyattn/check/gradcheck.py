@@ -49,7 +49,7 @@ class Entry:
     """The worst entry of one argument's gradient."""
 
     name: str
-    error: float  # |derived - measured| / (the largest of either in this argument + the differences' own noise)
+    error: float  # |derived - measured| / (the largest of either in this argument + the noise of differences)
     index: tuple[int, ...] = ()
     derived: float = 0.0  # by the backward
     measured: float = 0.0  # by central differences
@@ -165,7 +165,7 @@ def _differentiated(inputs: dict[str, Any], wrt: tuple[str, ...] | None) -> dict
             raise TypeError(f"gradcheck: {name} is {x.dtype}, expected float64")
     names = differentiable(inputs, wrt)
     if wrt is None and not names:
-        raise TypeError("gradcheck: no float64 array is among the arguments: there is nothing to differentiate by")
+        raise TypeError("gradcheck: no float64 array is among the arguments, expected one to differentiate by")
     if not names or len(set(names)) < len(names) or not set(names) <= set(floats):
         expected = f"names of float64 arrays, each once: the forward has {', '.join(floats) or 'none'}"
         raise ValueError(f"gradcheck: wrt is {wrt!r}, expected {expected}")
@@ -452,7 +452,7 @@ def _float32_gradients(
 def _with_float32_errors(
     report: GradReport, float32: dict[str, Any], gradients: dict[str, Any], size: float
 ) -> GradReport:
-    """The report with the float32 backward's error, relative to the largest gradient or to float32's own noise."""
+    """The report with the float32 backward's error, relative to the largest gradient or to float32's noise."""
     floor = float(np.finfo(np.float32).eps) * size / FLOAT32_TOLERANCE
     entries = []
     for entry in report.entries:

@@ -7,6 +7,7 @@ it does not take are left out, and reported as left out.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import os
 import traceback
@@ -32,7 +33,7 @@ class TooLongError(BaseException):
 
 
 class CannotRunError(Exception):
-    """The implementation cannot be called as its spec says; the message says what is missing and what would help."""
+    """The implementation cannot be called as its spec says; the message names the missing part and a remedy."""
 
 
 class MissingError(Exception):
@@ -62,7 +63,7 @@ class Subject:
         if forward is None:
             public = [n for n in dir(implementation) if not n.startswith("_") and callable(getattr(implementation, n))]
             raise CannotRunError(
-                f"there is no `{spec.function}` in it, only {', '.join(public[:12]) or 'nothing that can be called'}; "
+                f"it has no `{spec.function}`, only {', '.join(public[:12]) or 'nothing that can be called'}; "
                 f"give MODULE:OBJECT for a function of another name, or an adapter with the name `{spec.function}`"
             )
         if inspect.isclass(forward):
@@ -178,17 +179,14 @@ class Subject:
     def translated(self, given: dict[str, Any]) -> dict[str, Any]:
         """The arguments in the forms that the implementation takes, and in its conventions."""
         for form in self.forms:
-            if form.rewrite is not None and form.has(given):
-                given = form.rewrite(given)
-        for switch in self.conventions:
-            given = switch.given(given)
-        return given
+            given = form.rewrite(given) if form.rewrite is not None and form.has(given) else given
+        return functools.reduce(lambda arguments, switch: switch.given(arguments), self.conventions, given)
 
     def other(self, name: str) -> Callable[..., Any]:
         """One of the spec's `others`. Raises MissingError if the implementation lacks it."""
         f = getattr(self.implementation, name, None)
         if f is None:
-            raise MissingError(f"there is no `{name}`")
+            raise MissingError(f"it has no `{name}`")
         return lambda *args, **kwargs: called(f, name, *args, **kwargs)
 
     def gradients(self, case: dict[str, Any], *upstream: Any) -> dict[str, Any]:
@@ -200,13 +198,11 @@ class Subject:
         """Run the forward. -> the backward's arguments under its names, upstream gradients first."""
         name = f"{self.spec.function}_backward"
         if self._backward is None:
-            raise MissingError(f"there is no `{name}`")
-        for form in self.backward_forms:
-            if form.has(case):
-                raise NotOfferedError(form.says)
-        for switch in self.conventions:
-            if switch.has_gradient(case):
-                raise NotOfferedError(switch.says)
+            raise MissingError(f"it has no `{name}`")
+        deciding = [form.says for form in self.backward_forms if form.has(case)]
+        deciding += [switch.says for switch in self.conventions if switch.has_gradient(case)]
+        if deciding:
+            raise NotOfferedError(deciding[0])
         known, spare = self._remembered_by_forward(case)
         required = self.backward_arguments()
         takes = dict(zip(required, upstream, strict=False))

@@ -95,7 +95,7 @@ def _subject(implementation: Any, spec: Spec, file: str) -> Subject:
     try:
         op = subject_of(implementation, spec)
         if op.plain_backward is None:
-            raise CannotRunError(f"there is no {spec.function}_backward, and training needs it")
+            raise CannotRunError(f"it has no {spec.function}_backward, and training needs one")
         look_at(op)
         return op
     except CannotRunError as error:
@@ -120,14 +120,14 @@ def forward_of(op: Subject) -> Callable[..., Any]:
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         with _named(op, False):
-            given = dict(op.signature.bind(*args, **kwargs).arguments)
-            if "rate" in op.lacks and given.get("keep") is None:
-                given.pop("rate", None)  # without a mask nothing is dropped, whatever the rate
-            outputs, _ = op._run(given, lent=True)
+            arguments = dict(op.signature.bind(*args, **kwargs).arguments)
+            if "rate" in op.lacks and arguments.get("keep") is None:
+                arguments.pop("rate", None)  # without a mask nothing is dropped, whatever the rate
+            outputs, _ = op._run(arguments, lent=True)
             if any(x is None for x in outputs):
                 missing = ", ".join(n for n, x in zip(op.spec.outputs, outputs, strict=True) if x is None)
                 raise Violation(f"{op.spec.function} returns no {missing}, which training saves for the backward")
-            _expect_dtype(dict(zip(op.spec.outputs, outputs, strict=True)), given)
+            _expect_dtype(dict(zip(op.spec.outputs, outputs, strict=True)), arguments)
         return outputs[0] if len(outputs) == 1 else outputs
 
     return forward
@@ -151,12 +151,12 @@ def backward_of(op: Subject) -> Callable[..., Any]:
         theirs = dict(zip(by_place, (name for name in rest if required[name]), strict=True))
 
     def backward(*args: Any, **kwargs: Any) -> Any:
-        given = dict(ours.bind(*args, **kwargs).arguments)
+        arguments = dict(ours.bind(*args, **kwargs).arguments)
         with _named(op, True):
-            translated = op.translated(given)
+            translated = op.translated(arguments)
             takes = dict(zip(required, (translated[name] for name in names[:upstream]), strict=False))
             takes |= {theirs[name]: x for name, x in translated.items() if name in theirs}
-            return _all_gradients(op, given, op.backward(takes))
+            return _all_gradients(op, arguments, op.backward(takes))
 
     return backward
 
