@@ -78,7 +78,6 @@ def _feed(a: dict[str, Any]) -> Run:
 
 
 def _run_block(form: str, a: dict[str, Any]) -> Run:
-    """The readable block."""
     names = list(inspect.signature(parameters).parameters)
     p = parameters(**{name: a[name] for name in names})
     whole = layers.Block(layers.MultiHead(a["heads"]), form, norm=layers.LayerNorm(a["eps"]), fast=False)

@@ -113,7 +113,6 @@ def long_cases(case: Callable[[CaseDrawer], dict[str, Any]], count: int = 4) -> 
 
 
 def copied(case: dict[str, Any]) -> dict[str, Any]:
-    """The case in new memory."""
     return {name: x.copy() if isinstance(x, np.ndarray) else x for name, x in case.items()}
 
 

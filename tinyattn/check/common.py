@@ -369,7 +369,6 @@ def _length(case: dict[str, Any]) -> int:
 
 
 def dtype_of(case: dict[str, Any]) -> Any:
-    """The dtype of the case's numbers."""
     return next(x.dtype for x in _arrays(case).values() if x.dtype.kind == "f")
 
 

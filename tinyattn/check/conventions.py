@@ -95,9 +95,6 @@ class OtherGradient(Switch):
         return bool(np.any(self.where(case)))
 
 
-# masks
-
-
 @dataclass(frozen=True)
 class MaskMeaning(Switch):
     translate: Callable[[np.ndarray, Any], np.ndarray] = lambda mask, dtype: mask
@@ -213,9 +210,6 @@ def _size(x: np.ndarray) -> float:
     return float(np.max(np.abs(x), initial=0))
 
 
-# activations
-
-
 RELU_SLOPE = "the gradient of relu at 0 is {:g}, not 0"
 
 
@@ -250,11 +244,7 @@ def _tanh_form(op: Subject) -> Switch | None:
     return None
 
 
-# embedding
-
-
 def _padding_row(op: Subject) -> Switch | None:
-    """A row of the table that gets no gradient."""
     E = np.arange(12.0).reshape(4, 3) + 1
     dE = op.gradients({"ids": np.arange(4), "E": E}, np.ones((4, 3)))["E"]
     padding = [row for row in range(4) if not np.any(dE[row])]
@@ -262,9 +252,6 @@ def _padding_row(op: Subject) -> Switch | None:
         says = f"row {padding[0]} is padding, and has no gradient"
         return OtherGradient(says, lambda case: np.asarray(case["ids"]) == padding[0])
     return None
-
-
-# dropout
 
 
 class ScaledInEvaluation(Switch):
@@ -280,9 +267,6 @@ def _scaled_in_evaluation(op: Subject) -> Switch | None:
     if np.allclose(op(x, keep, 0.25), x * keep) and np.allclose(op(x, None, 0.25), 0.75 * x):
         return ScaledInEvaluation("it scales by 1 - rate in evaluation, not by 1 / (1 - rate) in training")
     return None
-
-
-# layer normalisation
 
 
 KEPT_OUTSIDE = ("mean_zero", "tokens_apart", "gain_and_shift", "constant_token")  # hold wherever eps stands
@@ -353,9 +337,6 @@ _FINDERS: dict[str, Callable[[Subject], Switch | None]] = {
     "eps outside": _eps,
     "eps": _fixed_eps,
 }
-
-
-# shared by the finders
 
 
 def _drawn(op: Subject, wanted: Callable[[np.ndarray], bool]) -> Iterator[Case]:

@@ -76,7 +76,7 @@ def diagnose(
         return Diagnosis()
     until = time.monotonic() + limit
     cases = [i for i in range(len(battery(spec.name))) if op.offers(_case(op, i))]
-    seen = {i: observe(op, spec, i, limit=5.0) for i in cases}
+    seen = {i: observe(op, i) for i in cases}
     if all(s.get("forward", "overflow") != "overflow" for s in seen.values()):
         return Diagnosis()  # it returned no numbers on any case
     truth = {i: _zoo_run((), op, i) for i in cases}
@@ -84,17 +84,12 @@ def diagnose(
     for aspect in range(ASPECTS):
         wrong = [i for i in cases if _compare(seen[i], truth[i], truth[i], aspect) != AGREE]
         if wrong:
-            if aspect in (0, 1, 2) and not _steady(op, spec, wrong[:3], seen, aspect):
+            again = ((observe(op, i), seen[i]) for i in wrong[:3] for _ in range(4))
+            if aspect in (0, 1, 2) and any(_compare(now, before, before, aspect) != AGREE for now, before in again):
                 break  # chance may give the numbers of a bug
-            by_numbers = _confirmed(shown, op, _matching(_Match(op, spec, seen, truth, wrong, aspect), until))
+            by_numbers = _confirmed(shown, op, _matching(_Match(op, seen, truth, wrong, aspect), until))
             break
-    return by_numbers or _confirmed(shown, op, _by_failures(op, spec, set(failed), seen, truth))
-
-
-def _steady(op: Subject, spec: Spec, cases: list[int], seen: dict[int, Observation], aspect: int) -> bool:
-    """Whether four more calls on these cases give the same."""
-    again = ((observe(op, spec, i, limit=5.0), seen[i]) for i in cases for _ in range(4))
-    return all(_compare(now, before, before, aspect) == AGREE for now, before in again)
+    return by_numbers or _confirmed(shown, op, _by_failures(op, set(failed), seen, truth))
 
 
 def _confirmed(shown: Trial | None, op: Subject, diagnosis: Diagnosis) -> Diagnosis:
@@ -147,7 +142,6 @@ class _Match:
     """An implementation's observations, and the cases on which one aspect of them is wrong."""
 
     op: Subject
-    spec: Spec
     seen: dict[int, Observation]
     truth: dict[int, Observation]
     wrong: list[int]
@@ -182,7 +176,7 @@ class _Match:
 
 def _matching(match: _Match, until: float) -> Diagnosis:
     """The single bugs that explain the observations, or else a pair of them."""
-    bugs = [b for b in ZOO[match.spec.name].BUGS if not b.convention and not b.noisy]
+    bugs = [b for b in ZOO[match.op.spec.name].BUGS if not b.convention and not b.noisy]
     scores = {b: max(match.explained(name) for name in (b.name, *b.also)) for b in bugs}
     best = max(scores.values(), default=0)
     if best:
@@ -191,7 +185,6 @@ def _matching(match: _Match, until: float) -> Diagnosis:
         return Diagnosis()  # side effects are yes or no: some pair would explain any of them
 
     def alone(bug: Bug) -> int:
-        """The number of wrong cases that this bug alone explains."""
         return sum(match.verdict([bug.name], i, match.aspect) == AGREE for i in match.wrong)
 
     for pair in itertools.combinations([b for b in bugs if _moves(match, b)], 2):
@@ -225,11 +218,12 @@ def _moves(match: _Match, bug: Bug) -> bool:
 
 
 def _by_failures(
-    op: Subject, spec: Spec, failed: set[str], seen: dict[int, Observation], truth: dict[int, Observation]
+    op: Subject, failed: set[str], seen: dict[int, Observation], truth: dict[int, Observation]
 ) -> Diagnosis:
     """The noisy bugs that fail exactly the same properties and have errors of about the same size."""
     if not FINGERPRINTS.exists() or not failed:
         return Diagnosis()
+    spec = op.spec
     table = json.loads(FINGERPRINTS.read_text()).get(spec.name, {})
     without_backward = f"{spec.function}_backward" in op.lacks
     tried = {p.name for p in properties_of(spec) if not (without_backward and p.stage == "gradients")}
@@ -244,7 +238,6 @@ def _by_failures(
 
 
 def _largest_error(seen: dict[int, Observation], truth: dict[int, Observation]) -> float:
-    """The largest error in any number of any case."""
     pairs = [(seen[i][n], truth[i][n]) for i in seen for n in seen[i].keys() & truth[i].keys()]
     arrays = [(x, y) for x, y in pairs if isinstance(x, np.ndarray) and isinstance(y, np.ndarray)]
     errors = (np.abs(x.astype(float) - y.astype(float)) for x, y in arrays if x.shape == y.shape)
@@ -260,11 +253,11 @@ def battery(spec: str) -> tuple[dict[str, Any], ...]:
     return (*special, *small)
 
 
-def observe(op: Subject, spec: Spec, i: int, limit: float = 60.0) -> Observation:
+def observe(op: Subject, i: int) -> Observation:
     """`observe_call`, or the spec's function for that, on case i; TooLongError is an observation, too."""
     try:
-        with alarm(limit):
-            return (spec.observe or observe_call)(op, spec, _case(op, i))
+        with alarm(5.0):
+            return (op.spec.observe or observe_call)(op, op.spec, _case(op, i))
     except TooLongError:
         return {"forward": "does not return"}
 

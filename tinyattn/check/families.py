@@ -37,6 +37,12 @@ def linear_in(
 ) -> None:
     """For a function whose first output is linear in `argument`."""
 
+    @states(
+        "rounding",
+        says or f"the result is linear in {argument}",
+        hint=hint or f"Is anything added, or bent, or does what {argument} is multiplied by depend on it?",
+        name=name or f"linear_in_{argument}",
+    )
     def linear(op: Subject, **case: Any) -> None:
         case = of(case)
         x, two, three = case[argument], *(case[argument].dtype.type(c) for c in (2, 3))
@@ -45,17 +51,17 @@ def linear_in(
         expected = 2 * np.asarray(op(**case), float) - 3 * np.asarray(op(**case | {argument: other}), float)
         close(mixed, expected, 5 * tolerance(op.spec, case), "the result for 2 a - 3 b: entry ")
 
-    linear.__name__ = name or f"linear_in_{argument}"
-    states(
-        "rounding",
-        says or f"the result is linear in {argument}",
-        hint=hint or f"Is anything added, or bent, or does what {argument} is multiplied by depend on it?",
-    )(linear)
-
 
 def tokens_apart(states: Any, x: str = "x", name: str = "tokens_apart") -> None:
     """For a function of tokens (..., d) in which none sees another."""
 
+    @states(
+        "exact",
+        "a token's result does not depend on any other token, and equal tokens have equal results",
+        hint="Does one token change with its neighbour?",
+        gravity="leak",
+        name=name,
+    )
     def apart(op: Subject, **case: Any) -> None:
         d = case[x].shape[-1]
         rows = np.concatenate([case[x].reshape(-1, d)[:3], np.ones((3, d), case[x].dtype)])
@@ -65,14 +71,6 @@ def tokens_apart(states: Any, x: str = "x", name: str = "tokens_apart") -> None:
         moved = op(**case | {x: other})
         same_bits(moved[:1], first[:1], "the first token's result", largest(moved))
         close(op(**case | {x: rows[[0, 0]]})[1], first[0], tolerance(op.spec, case), "the second of two equal tokens ")
-
-    apart.__name__ = name
-    states(
-        "exact",
-        "a token's result does not depend on any other token, and equal tokens have equal results",
-        hint="Does one token change with its neighbour?",
-        gravity="leak",
-    )(apart)
 
 
 def batch_apart(states: Any, x: str = "x") -> None:

@@ -180,25 +180,19 @@ class _Reader(threading.Thread):
         self.start()
 
     def run(self) -> None:
+        message: bytes | None = b"first"
         with self.connection:
-            while self._hand_over(self._message()):
-                pass
-
-    def _message(self) -> bytes | None:
-        try:
-            return bytes(self.connection.recv_bytes(LONGEST_MESSAGE))
-        except EOFError:
-            return None
-        except (OSError, MemoryError):
-            return b""  # no message, or one that is too long
-
-    def _hand_over(self, message: bytes | None) -> bool:
-        """-> whether to read another one."""
-        while not self.ended.is_set():
-            with contextlib.suppress(queue.Full):
-                self.messages.put(message, timeout=AGAIN)
-                return bool(message)
-        return False
+            while message and not self.ended.is_set():
+                try:
+                    message = bytes(self.connection.recv_bytes(LONGEST_MESSAGE))
+                except EOFError:
+                    message = None
+                except (OSError, MemoryError):
+                    message = b""  # no message, or one that is too long
+                while not self.ended.is_set():
+                    with contextlib.suppress(queue.Full):
+                        self.messages.put(message, timeout=AGAIN)
+                        break
 
     def next(self, until: float) -> bytes | None:
         """A message; b"" for an invalid one; None at the end. Raises queue.Empty where none comes in time."""

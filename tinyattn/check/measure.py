@@ -62,7 +62,6 @@ def summary(measured: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def table(measured: dict[str, Any]) -> list[str]:
-    """The summary as lines of text."""
     rows = summary(measured)
     late, single = "by gradients or extremes alone", "by one property alone"
     columns = {"kind": "<22", "properties": ">11", "bugs": ">6", "killed": ">8", late: ">32", single: ">23"}

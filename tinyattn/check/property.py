@@ -34,15 +34,6 @@ GRAVITY = {
     "contract": "right numbers, but not as agreed: dtype, memory order, inputs changed, empty batches",
 }
 
-SORTS = {
-    "values": "the shape is right, the numbers are not",
-    "shape": "a wrong shape",
-    "type": "no array of numbers",
-    "count": "too few or too many results",
-    "raised": "the call raised",
-    "endless": "the call did not return in time",
-}
-
 LEADS = ((), (1,), (2,), (2, 3))  # leading axes of a case: batch, heads, ...
 EMPTY_BATCHES = ((0,), (2, 0))
 
@@ -52,8 +43,8 @@ FEW_ULP = 16  # two ways of computing the same number may differ by so many unit
 class Violation(AssertionError):
     """A property does not hold: a sentence, and where known the values got and expected.
 
-    `gravity` overrides the property's: a wrong dtype breaks the contract, whichever property notices it. `sort` is one
-    of SORTS.
+    `gravity` overrides the property's: a wrong dtype breaks the contract, whichever property notices it. `sort` is
+    "values", "shape", "type" (no array of numbers), "count" (of results), "raised" or "endless" (no return in time).
     """
 
     def __init__(self, message: str, got: Any = None, expected: Any = None, gravity: str = "", sort: str = "values"):
@@ -105,10 +96,11 @@ def stating(spec: str, into: list[Property]) -> Callable[..., Callable[[Callable
     """
 
     def states(
-        exactness: str, statement: str, stage: str = "properties", hint: str = "", **fields: Any
+        exactness: str, statement: str, stage: str = "properties", hint: str = "", name: str = "", **fields: Any
     ) -> Callable[[Callable[..., None]], Callable[..., None]]:
         def register(holds: Callable[..., None]) -> Callable[..., None]:
-            into.append(Property(spec, holds.__name__, stage, exactness, statement, holds, hint, **fields))
+            title = name or holds.__name__
+            into.append(Property(spec, title, stage, exactness, statement, holds, hint, **fields))
             return holds
 
         return register
@@ -123,7 +115,6 @@ def rounding(dtype: Any, length: int, scale: float) -> float:
 
 
 def demand(condition: Any, message: str) -> None:
-    """Raise Violation with `message` unless `condition` holds."""
     if not condition:
         raise Violation(message)
 

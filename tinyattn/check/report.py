@@ -202,7 +202,6 @@ def _printable(text: str) -> str:
 
 
 def _xml(text: str) -> str:
-    """The text without characters that XML forbids."""
     return "".join("\N{REPLACEMENT CHARACTER}" if c in "\ufffe\uffff" else c for c in _printable(text))
 
 

@@ -39,7 +39,7 @@ class Finding:
     cause: str = ""
     note: str = ""
     place: str = ""  # FILE:LINE of the code that raised
-    sort: str = "values"  # one of SORTS
+    sort: str = "values"  # as a Violation's
 
 
 def try_property(op: Subject, spec: Spec, prop: Property, **options: Any) -> Finding:

@@ -161,7 +161,6 @@ def performer_attention(
 
 
 def additive_scores(q: Array, k: Array, w: Array) -> Any:
-    """Pair by pair."""
     s = np.zeros((*q.shape[:-1], k.shape[-2]))
     for *lead, i, j in np.ndindex(s.shape):
         pairs = zip(q[(*lead, i)], k[(*lead, j)], w, strict=True)
@@ -192,7 +191,6 @@ def gaussian_attention(s: Array, v_mean: Array, v_cov: Array, mask: Array | None
 
 
 def additive_attention(q: Array, k: Array, v: Array, w: Array, causal: bool = True) -> Any:
-    """Pair by pair and unit by unit."""
     weights = np.zeros((*q.shape[:-1], k.shape[-2]))
     out = np.zeros((*q.shape[:-1], v.shape[-1]))
     for *lead, i in np.ndindex(q.shape[:-1]):

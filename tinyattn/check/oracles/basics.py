@@ -17,7 +17,6 @@ def dot(a: Iterable[Any], b: Iterable[Any]) -> Any:
 
 
 def entrywise(f: Callable[[Any], float], x: Array) -> Array:
-    """f of every entry of x."""
     return np.array([f(value) for value in x.reshape(-1)], float).reshape(x.shape)
 
 

@@ -20,7 +20,6 @@ def _weighted_mean(loss: Callable[[tuple[int, ...]], float], shape: tuple[int, .
 
 
 def _log_sum_exp(z: Iterable[Any]) -> float:
-    """log Σ exp(z)."""
     top = max(z)
     return top + math.log(sum(math.exp(value - top) for value in z))
 
@@ -44,8 +43,6 @@ def smoothed_cross_entropy(
 
 
 def bpr_max(positive: Array, negatives: Array, weights: Array | None = None, regularisation: float = 1.0) -> float:
-    """-log Σ s σ by the logarithm of each term."""
-
     def loss(at: tuple[int, ...]) -> float:
         r, s = negatives[at], softmax(negatives[at])
         logs = [x - _log_sum_exp(r) - _minus_log_sigmoid(positive[at] - x) for x in r]

@@ -1,4 +1,4 @@
-"""Recurrences, token by token."""
+"""Recurrences, token by token and channel by channel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ def _over_tokens(x: Array, H: int, step: Callable[..., tuple[Any, ...]], *first:
 
 
 def gru(x: Array, W: Array, U: Array, b: Array, c: Array, h0: Array | None = None) -> Any:
-    """Token by token and unit by unit."""
     H = U.shape[0]
 
     def step(x: Array, state: list[float]) -> tuple[Any, ...]:
@@ -41,7 +40,6 @@ def gru(x: Array, W: Array, U: Array, b: Array, c: Array, h0: Array | None = Non
 
 
 def rnn(x: Array, W: Array, U: Array, b: Array, h0: Array | None = None) -> Any:
-    """Token by token and unit by unit."""
     H = U.shape[0]
 
     def step(x: Array, state: list[float]) -> tuple[Any, ...]:
@@ -51,7 +49,6 @@ def rnn(x: Array, W: Array, U: Array, b: Array, h0: Array | None = None) -> Any:
 
 
 def lstm(x: Array, W: Array, U: Array, b: Array, h0: Array | None = None, c0: Array | None = None) -> Any:
-    """Token by token and unit by unit."""
     H, columns = U.shape
 
     def step(x: Array, state: list[float], cell: list[float]) -> tuple[Any, ...]:
@@ -78,7 +75,6 @@ def wkv(k: Array, v: Array, w: Array, u: Array, mean0: Array | None = None, size
 
 
 def associative_scan(a: Array, b: Array, h0: Array | None = None, form: str = "") -> Any:
-    """Token by token, number by number."""
     h = np.zeros(a.shape)
     for *lead, c in np.ndindex((*a.shape[:-2], a.shape[-1])):
         state = 0.0 if h0 is None else float(h0[(*lead, c)])
@@ -96,7 +92,6 @@ def zero_order_hold(z: Array) -> Any:
 def selective_scan(
     x: Array, delta: Array, A: Array, B: Array, C: Array, D: Array, h0: Array | None = None, exact: bool = False
 ) -> Any:
-    """Token by token, channel by channel, state by state."""
     y, N = np.zeros(x.shape), len(A)
     for *lead, c in np.ndindex((*x.shape[:-2], x.shape[-1])):
         place = tuple(lead)

@@ -13,7 +13,6 @@ from .basics import dot, entrywise, softmax
 
 
 def refine_simp(A: Array, W_Q: Array, W_K: Array, scale: float | None = None, lags: bool = False) -> Any:
-    """Pair of rows by pair of rows."""
     A, c = _read(A, lags), 1 / math.sqrt(W_Q.shape[-1]) if scale is None else scale
     X, Y = _product(A, W_Q), _product(A, W_K)
     B = np.zeros((*A.shape[:-1], A.shape[-2]))
@@ -57,7 +56,6 @@ def refine_value_rows(
 
 
 def refine_stoc(A: Array, W_mu: Array, W_sigma: Array, scale: float | None = None, lags: bool = False) -> Any:
-    """Two rows' distributions, number by number."""
     A, c = _read(A, lags), 1 / math.sqrt(W_mu.shape[-1]) if scale is None else scale
     sigma = entrywise(lambda z: math.sqrt(elu_plus_1(z)), _product(A, W_sigma))
     x = np.concatenate([_product(A, W_mu), sigma], axis=-1)
