@@ -25,7 +25,7 @@ from .property import Violation, largest, rounding
 from .subject import CannotRunError, MissingError, Subject, TooLongError
 from .switch import Case, Switch
 
-FILLED = 4000.0  # a finite fill of masked logits that is not below logits of about -FILLED is a bug
+FILLED = 4000.0  # a finite fill of masked logits must lie below logits of this size; otherwise it is a bug
 LARGE = 5000.0  # logits beyond it may lie below a finite fill
 
 # permitted differences, for `tinyattn check --contract`
@@ -269,7 +269,7 @@ def _scaled_in_evaluation(op: Subject) -> Switch | None:
     return None
 
 
-KEPT_OUTSIDE = ("mean_zero", "tokens_apart", "gain_and_shift", "constant_token")  # hold wherever eps stands
+KEPT_OUTSIDE = ("mean_zero", "tokens_apart", "gain_and_shift", "constant_token")  # hold wherever eps is added
 EPS = (1e-3, 1e-4, 1e-6, 1e-7, 1e-8, 1e-10, 1e-12)
 
 

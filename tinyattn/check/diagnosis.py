@@ -266,17 +266,12 @@ ASPECTS = 5  # first output, further outputs, gradients, side effects, side effe
 _SAME_PASS = ((0, 1, 3), (0, 1, 3), (2, 4), (0, 1, 3), (2, 4))
 AGREE, APART, CONTRADICT = "agree", "apart", "contradict"
 _SAVED = {name for spec in SPECS.values() for name in spec.outputs[1:]}
-_SIDE_EFFECTS = ("dtype of ", "own memory of ", "changed", "repeats")
+_BEGINNINGS = {"gradient ": 2, "gradient's error": 2, "gradient's": 4}  # of names, and their aspects
+_BEGINNINGS |= dict.fromkeys(("dtype of ", "own memory of ", "changed", "repeats"), 3)
 
 
 def _aspect(name: str) -> int:
-    if name.startswith("gradient "):
-        return 2
-    if name.startswith("gradient's"):
-        return 2 if name == "gradient's error" else 4
-    if name.startswith(_SIDE_EFFECTS):
-        return 3
-    return 1 if name in _SAVED else 0
+    return next((aspect for text, aspect in _BEGINNINGS.items() if name.startswith(text)), int(name in _SAVED))
 
 
 def _compare(a: Observation, b: Observation, truth: Observation, aspect: int) -> str:

@@ -149,8 +149,8 @@ def gradcheck(
 
     size = float(sum(np.sum(np.abs(term)) for term in terms()))
     differences = _Differences(lambda: float(sum(map(np.sum, terms()))), rng, step, tolerance, size)
-    report = differences.compare(arrays, gradients)
-    report = _with_float32_errors(report, _float32_gradients(forward, backward, inputs, upstream, wrt), gradients, size)
+    narrow = _float32_gradients(forward, backward, inputs, upstream, wrt)
+    report = differences.compare(arrays, gradients, narrow)
     if surplus:
         extra = Entry("(surplus)", np.inf, problem=f"{surplus} more gradients were returned than arguments can have")
         report = GradReport((*report.entries, extra), tolerance)
@@ -353,7 +353,10 @@ class _Differences:
     def floor(self) -> float:
         return 4e-16 * self.size / self.step / self.tolerance
 
-    def compare(self, arrays: dict[str, Any], gradients: dict[str, Any]) -> GradReport:
+    def compare(
+        self, arrays: dict[str, Any], gradients: dict[str, Any], float32: dict[str, Any] | None = None
+    ) -> GradReport:
+        """Compare each array's gradient, and where there are any, the `float32` ones with it."""
         compared = []
         for name, x in arrays.items():
             g = gradients.get(name)
@@ -362,8 +365,18 @@ class _Differences:
                 compared.append(Entry(name, np.inf, problem=problem))
             elif x.size:
                 worst = self.worst_entry(name, x, np.asarray(g))
-                compared.append(replace(worst, adjoint=self.adjoint_error(x, np.asarray(g))))
+                adjoint, single = self.adjoint_error(x, np.asarray(g)), self.float32_error((float32 or {}).get(name), g)
+                compared.append(replace(worst, adjoint=adjoint, float32_error=single))
         return GradReport(tuple(compared), self.tolerance)
+
+    def float32_error(self, narrow: Any, g: Any) -> float:
+        """The float32 gradient's distance from `g`, relative to the largest gradient or to float32's noise."""
+        if narrow is None or np.shape(narrow) != np.shape(g):
+            return 0.0
+        noise = float(np.finfo(np.float32).eps) * self.size / FLOAT32_TOLERANCE
+        largest = (float(np.max(np.abs(g))) + noise) or 1.0
+        error = float(np.max(np.abs(np.asarray(narrow, np.float64) - g))) / largest
+        return error if np.isfinite(error) else np.inf
 
     def worst_entry(self, name: str, x: Array, g: Array) -> Entry:
         """The entry of the gradient that is furthest from its difference."""
@@ -447,24 +460,6 @@ def _float32_gradients(
         return name_gradients(narrow, call(backward, arguments), wrt)
     except (TypeError, ValueError):
         return {}
-
-
-def _with_float32_errors(
-    report: GradReport, float32: dict[str, Any], gradients: dict[str, Any], size: float
-) -> GradReport:
-    """The report with the float32 backward's error, relative to the largest gradient or to float32's noise."""
-    floor = float(np.finfo(np.float32).eps) * size / FLOAT32_TOLERANCE
-    entries = []
-    for entry in report.entries:
-        narrow: Any = float32.get(entry.name)
-        wide: Any = gradients.get(entry.name)
-        known = narrow is not None and wide is not None and not entry.problem
-        if known and np.shape(narrow) == np.shape(wide) and np.size(wide):
-            largest = (float(np.max(np.abs(wide))) + floor) or 1.0
-            error = float(np.max(np.abs(np.asarray(narrow, np.float64) - wide))) / largest
-            entry = replace(entry, float32_error=error if np.isfinite(error) else np.inf)
-        entries.append(entry)
-    return GradReport(tuple(entries), report.tolerance)
 
 
 def _places(rng: np.random.Generator, g: Array, entries: int | None) -> list[tuple[int, ...]]:

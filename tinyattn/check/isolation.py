@@ -27,7 +27,7 @@ from typing import Any
 from .subject import CannotRunError, TooLongError, message_of
 
 START = "fork" if sys.platform == "linux" else "spawn"  # elsewhere, a child forked after BLAS was used may crash
-WAITING = 10  # the limit by the clock, in limits of computing: on a busy machine a call may wait for a core
+WAITING = 10  # the limit by the clock, in multiples of that of computing: a call may wait for a core
 AGAIN = 0.5  # seconds to the next alarm: an exception raised in a callback of the garbage collector is lost
 
 
@@ -290,7 +290,7 @@ def _supervised(pipe: Any, work: Callable[..., None], args: tuple[Any, ...]) -> 
         ended, status = os.waitpid(child, os.WNOHANG)  # another child may have ended
         code = os.waitstatus_to_exitcode(status) if ended else None
     _end_descendants()
-    with contextlib.suppress(OSError):  # after the time limit nobody reads
+    with contextlib.suppress(OSError):  # after the time limit the pipe has no reader
         pipe.send(("ended", _died(code)))
     os._exit(0)
 

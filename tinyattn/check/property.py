@@ -160,7 +160,7 @@ def same_bits(got: Any, expected: Any, what: str = "result", scale: float = 0.0)
 
 
 def untouched(now: Any, before: Any, what: str) -> None:
-    """Raise Violation if an array that nobody may write to has changed in any bit."""
+    """Raise Violation if an array that must not be written to has changed in any bit."""
     violation = _difference(now, before, what)
     if violation is not None:
         raise Violation(*violation)
