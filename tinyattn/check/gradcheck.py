@@ -457,7 +457,7 @@ def _float32_gradients(
         arguments, drawn = backward_arguments(forward, backward, narrow, outputs, np.random.default_rng(0))
         names = list(arguments)[: len(drawn)]
         arguments |= {n: u.astype(np.float32) if np.shape(u) else u for n, u in zip(names, upstream, strict=True)}
-        return name_gradients(narrow, call(backward, arguments), wrt)
+        return _copied(name_gradients(narrow, call(backward, arguments), wrt))
     except (TypeError, ValueError):
         return {}
 
