@@ -398,12 +398,9 @@ def widened(case: dict[str, Any]) -> dict[str, Any]:
 
 def _layouts(case: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The same entries in other memory, by the layout's name."""
-    for name, rearranged in (("Fortran order", _by_columns), ("strided", _strided), ("read-only", _read_only)):
+    by_columns = partial(np.array, order="F")
+    for name, rearranged in (("Fortran order", by_columns), ("strided", _strided), ("read-only", _read_only)):
         yield name, case | {n: rearranged(x) for n, x in _arrays(case).items()}
-
-
-def _by_columns(x: np.ndarray) -> np.ndarray:
-    return np.array(x, order="F")
 
 
 def _strided(x: np.ndarray) -> np.ndarray:

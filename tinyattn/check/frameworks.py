@@ -154,7 +154,7 @@ def _lifted(op: Subject, framework: Any, differentiable: bool = True) -> Any:
         backward = backward_beside(op.forward)
     if backward is not None:
         parts[f"{op.spec.function}_backward"] = _plain(backward, framework)
-    return SimpleNamespace(**parts, **{name: getattr(op.implementation, name) for name in names})
+    return SimpleNamespace(**parts | {name: getattr(op.implementation, name) for name in names})
 
 
 class Lifted:

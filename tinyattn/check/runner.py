@@ -96,9 +96,9 @@ def check_implementation(
 
 # the messages of a child, and their types
 SENT: dict[Any, Any] = {
-    "trying": str, "finding": Finding, "total": int, "lacks": tuple, "not_offered": tuple, "conventions": tuple,
-    "unused": tuple,
-    "place": str, "case": dict, "diagnosis": Diagnosis | None, "problem": str, "ended": str,
+    **dict.fromkeys(("trying", "place", "problem", "ended"), str),
+    **dict.fromkeys(("lacks", "not_offered", "conventions", "unused"), tuple),
+    "finding": Finding, "total": int, "case": dict, "diagnosis": Diagnosis | None,
 }  # fmt: skip
 
 
