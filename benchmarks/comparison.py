@@ -26,8 +26,9 @@ import numpy as np
 
 from benchmarks.counting import chain, counted, counting, kept
 from benchmarks.machine import RESULTS, ROOT, describe, read_no_arguments, write_pages, write_result
+from tinyattn.fast.tiles import FlashCache
 from tinyattn.layers import MECHANISMS, MIXERS, Mixer, MultiHead
-from tinyattn.layers.mechanisms.full import FlashCache, Full
+from tinyattn.layers.mechanisms.full import Full
 from tinyattn.layers.mechanisms.linear import Linear, LinearCache
 from tinyattn.ops import (
     Mask,

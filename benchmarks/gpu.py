@@ -49,6 +49,7 @@ from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import Subject
 from tinyattn.data import Batch, Interactions, Sampler, SeriesWorld, leave_one_out
 from tinyattn.evaluation import full_ranking
+from tinyattn.forms import readable
 from tinyattn.layers import BLOCK_FORMS, Block, MultiHead
 from tinyattn.models import MODELS, SASRec, SASRecNetwork
 from tinyattn.random import Stream, generator
@@ -81,11 +82,12 @@ def subjects() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
     weights = (rng.random((B, N)) < 0.8).astype(float)
     logits, targets = 3 * normal(B * N, V // 4), rng.integers(0, V // 4, B * N)
 
-    def both_ways(form: str, **options: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        block = Block(MultiHead(2), form, rate=0.2, **options)
+    def both_ways(form: str, as_read: bool = False) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        block = Block(MultiHead(2), form, rate=0.2)
 
         def both(p: Any, x: Any, dy: Any) -> Any:
-            y, cache = block.forward(p, x, mask=ops.Mask(causal=True), rng=_key())
+            with readable(as_read):
+                y, cache = block.forward(p, x, mask=ops.Mask(causal=True), rng=_key())
             return y, *block.backward(p, dy, cache)
 
         return both, (block.init(generator(0, Stream.INIT), D), x, dy)
@@ -118,7 +120,7 @@ def subjects() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
             lambda z, t, w: ops.bce_with_logits_backward(1.0, z, t, w), (z, (z > 0).astype(float), weights)),
         "mask by hash": (lambda x: ops.keep_mask(_key(), x.shape, 0.2, like=x), (x,)),
         "adam": (_adam_step, (normal(D * D), normal(D * D))),
-        **{f"{form} block, both ways": both_ways(form, fast=False) for form in BLOCK_FORMS},
+        **{f"{form} block, both ways": both_ways(form, as_read=True) for form in BLOCK_FORMS},
         "pre block of faster pairs, both ways": both_ways("pre"),
         **{f"SASRec, {loss}, loss and gradients": _network(loss) for loss in ("bce", "ce")},
     }  # fmt: skip

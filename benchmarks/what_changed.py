@@ -38,10 +38,10 @@ from benchmarks.peers import installed
 from benchmarks.peers.child import write
 from benchmarks.peers.ours import reference
 from tinyattn.experiments.tables import heading
+from tinyattn.forms import readable
 from tinyattn.layers import BLOCK_FORMS, Block, LayerNorm, Mixer, MultiHead
 from tinyattn.layers.mechanisms import Window
 from tinyattn.layers.mixers import GRU, LSTM, RNN, RWKV, Mamba
-from tinyattn.layers.readable import readable
 from tinyattn.models import DecoderNetwork
 from tinyattn.ops import Mask
 from tinyattn.options import options_of
@@ -217,12 +217,13 @@ def stack(form: str, norm: Any, depth: int, sizes: Sizes, seed: int) -> dict[str
     The gradient that comes from above, behind one more norm where a form does not end in one, is standard normal.
     """
     rng = np.random.default_rng([seed, depth])
-    block = Block(MultiHead(HEADS), form, norm, fast=False)
+    block = Block(MultiHead(HEADS), form, norm)
     ps = [block.init(rng, sizes.dim) for _ in range(depth)]
     x, dx = rng.standard_normal((2, 2, sizes.tokens, sizes.dim))
     caches = []
     for p in ps:
-        x, cache = block.forward(p, x, mask=CAUSAL)
+        with readable():
+            x, cache = block.forward(p, x, mask=CAUSAL)
         caches.append(cache)
     if not BLOCK_FORMS[form].gives_normed:
         top = norm.init(sizes.dim)

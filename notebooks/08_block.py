@@ -485,7 +485,7 @@ def by_depth(name, blocks=24, seed=0):
     """-> for every block, the size of the stream above it and the length of its dW_2."""
     form, norm = FORMS[name]
     rng = np.random.default_rng(seed)
-    block = Block(MultiHead(HEADS), form, norm, FeedForward(4 * D), fast=False)
+    block = Block(MultiHead(HEADS), form, norm, FeedForward(4 * D))
     ps = [block.init(rng, D) for _ in range(blocks)]
     x = rng.standard_normal((4, TOKENS, D))
     dx = rng.standard_normal(x.shape)

@@ -404,7 +404,7 @@ def test_damaged_runs_are_refused(finished, tmp_path, capsys):
     "said", [["evaluate"], ["recommend", "--items", "s1e1"], ["explain", "--user", "1"], ["show", "--user", "1"]]
 )
 def test_how_data_is_read_goes_with_data(said, finished, capsys):
-    told = "--columns, --k-core: how DATA is read, and none is named"
+    told = "--columns, --k-core: for DATA, which is missing"
     flags = ["--k-core", "5000", "--columns", "user;item"]
     assert refuses(capsys, [said[0], finished, *said[1:], *flags], told) == ""
 

@@ -217,7 +217,7 @@ def data(tmp_path):
 
 def command(arguments):
     """As `cli.main` runs it, less what it does for MPI and for terminals, of which threads share one."""
-    return cli._main([str(a) for a in arguments])
+    return cli._run([str(a) for a in arguments])
 
 
 @pytest.mark.parametrize("model", ["sasrec", "popularity"])

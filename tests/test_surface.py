@@ -53,10 +53,11 @@ def missing(source):
 BLOCK_LAYOUTS = {f"ops/attention/{name}.py" for name in ("blocks", "patterns", "shifted_windows")}
 # What answers with host arrays, reads files, or goes the host's own faster way; and the organisation of training.
 ON_THE_HOST = {
-    *(f"models/{name}.py" for name in ("choosing", "explanation", "one_history", "one_token", "parameters", "products",
+    *(f"models/{name}.py" for name in ("choosing", "explanation", "parameters", "products",
                                        "recommender", "session")),
     *(f"models/recommenders/{name}.py" for name in ("co_occurrence", "markov")),
     *(f"models/transformers/{name}.py" for name in ("looking", "sampling", "search")),
+    *(f"fast/{name}.py" for name in ("one_history", "one_token")),
     *(f"training/{name}.py" for name in ("around", "lazy", "learner", "loop", "processes", "schedules", "state")),
 }  # fmt: skip
 COMPUTES = [p for p in FILES if (name := p.relative_to(ROOT).as_posix()) not in BLOCK_LAYOUTS | ON_THE_HOST

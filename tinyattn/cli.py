@@ -1,4 +1,4 @@
-"""The command `tinyattn`: parse, run one of the commands, say in one line what could not be done."""
+"""The command `tinyattn`: parse, run a command, print errors in one line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import io
 import os
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stderr, redirect_stdout
 from typing import Any
 
@@ -19,12 +18,12 @@ from .ranks import mpi, started
 from .terminal import OUTPUT, any_terminal, one_line, silence_output, visible
 from .training import DivergedError, InterruptedRunError, WorkerKilledError
 
-SHARED = ("train",)      # commands that several processes of mpiexec do together
-GRACE = 2.0              # seconds that a failed rank gives rank 0 to say what failed on all of them
+SHARED = ("train",)      # commands that several processes of mpiexec share
+GRACE = 2.0              # seconds in which rank 0 may report the error before another rank does
 
 
-def parser(arguments: Sequence[str]) -> Parser:
-    """Of all commands; what it parses has `command`, the name of one. Some flags depend on other arguments."""
+def parser(arguments: list[str]) -> Parser:
+    """The parser of all commands, which sets `command`. Some flags depend on other arguments."""
     whole = Parser(
         prog="tinyattn",
         description="Train, measure and look into recommenders and Transformers built from scratch in NumPy.",
@@ -33,63 +32,63 @@ def parser(arguments: Sequence[str]) -> Parser:
     commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
     whole.commands = commands.choices
     for name, module in COMMANDS.items():
-        module.add(commands, arguments).set_defaults(command=name)
+        summary, *paragraphs = (" ".join(paragraph.split()) for paragraph in (module.__doc__ or "").split("\n\n"))
+        below: dict[str, Any] = dict(zip(("description", "epilog"), paragraphs, strict=False))
+        command = commands.add_parser(name, help=summary.partition(": ")[2].removesuffix("."), **below)
+        command.set_defaults(command=name)
+        module.add(command, arguments)
     return whole
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. -> exit code: 0 done, 2 could not (one line on standard error says why), 130 interrupted.
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command. -> exit code: 0 done, 2 an error (one line on standard error), 130 interrupted.
 
-    1 where standard output was closed, where `check` finds something wrong, and where `collect` finds failed runs. Of
-    the processes that mpiexec started only rank 0 prints. One that cannot go on ends them all, and if that is no
-    failure of rank 0's, it says why.
+    1 where standard output was closed, where `check` finds a failure, and where `collect` finds failed runs. Of the
+    processes of mpiexec only rank 0 prints; an error on any rank ends all of them, and is printed once.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     arguments = arguments or ["--help"]
     size, number = started()
     if size == 1:
-        return _run(arguments)
+        with any_terminal():
+            return _run(arguments)
     try:
         with mpi() as job:
             code, errors = _run_rank(arguments, number)
             if code:
-                if number:                                   # unless rank 0, which then ends all of them, failed, too
+                if number:                                   # if rank 0 failed too, it ends this process first
                     time.sleep(GRACE)
                     _say(f"tinyattn: rank {number} of {size}: {errors.removeprefix('tinyattn: ')}", code)
                 job.abort(code)
-    except (ImportError, RuntimeError) as error:             # MPI is not as it has to be, on any rank
+    except (ImportError, RuntimeError) as error:             # MPI is missing or unusable, on every rank
         if number == 0:
             _say(f"tinyattn: {error}", 2)
         code = 2
     return code
 
 
-def _run_rank(arguments: Sequence[str], number: int) -> tuple[int, str]:
-    """-> exit code, and the last line that a rank other than 0 would have written to standard error."""
+def _run_rank(arguments: list[str], number: int) -> tuple[int, str]:
+    """-> exit code, and for a rank other than 0 its last line of standard error."""
     errors = io.StringIO()
     try:
         if number == 0:
-            return _run(arguments), ""
-        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(errors):
+            with any_terminal():
+                return _run(arguments), ""
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(errors), any_terminal():
             code = _run(arguments)
-    except SystemExit as stop:                               # argparse's own way out
+    except SystemExit as stop:                               # argparse exits
         code = stop.code if isinstance(stop.code, int) else 2
     return code, errors.getvalue().strip().rpartition("\n")[2]
 
 
-def _run(arguments: Sequence[str]) -> int:
-    with any_terminal():
-        return _main(arguments)
-
-
-def _main(arguments: Sequence[str]) -> int:
+def _run(arguments: list[str]) -> int:
     whole = parser(arguments)
     options, unknown = whole.parse_known_args(arguments)
     module = COMMANDS[options.command]
     if unknown:
         explain = getattr(module, "explain_unknown_flags", lambda *_: "")
         of_model = f" --model {options.model}" if getattr(options, "model", None) in MODELS else ""
-        whole.prog = f"tinyattn {options.command}{of_model}"     # whose help lists the flags
+        whole.prog = f"tinyattn {options.command}{of_model}"     # the error refers to its --help
         whole.error(explain(unknown, options) or whole.unrecognized(unknown, options.command))
     size, _ = started()
     if size > 1 and options.command not in SHARED:
@@ -115,15 +114,15 @@ def _main(arguments: Sequence[str]) -> int:
 
 
 def _computing(options: Any) -> AbstractContextManager[None]:
-    """Which functions compute, of a command that has `--ops`."""
+    """The context in which the functions of `--ops` compute."""
     if not hasattr(options, "ops"):
         return nullcontext()
     options.computing = computing(options.ops, options.unchecked, getattr(options, "device", "cpu"))
-    if options.computing.substitutes and options.command != "train":        # which prints it below its table
+    if options.computing.substitutes and options.command != "train":        # train prints it below its table
         print(*options.computing.lines(), sep="\n", file=sys.stderr)
     return options.computing.active()
 
 
-def _say(what: str, code: int) -> int:
-    print(visible(what), file=sys.stderr)
+def _say(message: str, code: int) -> int:
+    print(visible(message), file=sys.stderr)
     return code

@@ -36,6 +36,7 @@ class Option:
     choices: Collection[str] | None = None       # a table of variants: its keys are the choices
     group: str = "model"                         # the heading it stands under in --help
     identity: bool = True                        # does it change what is learned? (where to compute does not)
+    items: bool = False                          # does it count items of a history? Then more than the longest are idle
 
 
 def option(default: Any, help: str, **rest: Any) -> Any:

@@ -61,7 +61,7 @@ def no_further_cuts(patch: Patch) -> None:
 
 
 def readable_block(patch: Patch) -> None:
-    patch.put("layers.fused_block.suits", lambda _: lambda block: False)
+    patch.put("fast.block.fused_pre_block", lambda _: lambda *given, **options: NotImplemented)
 
 
 def readable_attention(patch: Patch) -> None:
@@ -106,8 +106,8 @@ def reduceat(patch: Patch) -> None:
 
 
 def positions_like_items(patch: Patch) -> None:
-    learned = sys.modules["tinyattn.layers.positions.learned"]  # where another rung may have replaced sum_rows
-    patch.put("layers.positions.learned.sum_by_slot", lambda _: lambda *given: learned.sum_rows(*given))
+    tables = sys.modules["tinyattn.fast.tables"]  # where another rung may have replaced sum_rows
+    patch.put("fast.tables.sum_by_slot", lambda _: lambda *given: tables.sum_rows(*given))
 
 
 def indexing(patch: Patch) -> None:
@@ -131,7 +131,7 @@ def float_masks(patch: Patch) -> None:
 
 
 def dense_adam(patch: Patch) -> None:
-    patch.put("training.learner.Learner._keep_lazily", lambda _: lambda learner, rows_read: None)
+    patch.put("training.lazy.lazy_tables", lambda _: lambda learner, rows_read: {})
 
 
 def check_always(patch: Patch) -> None:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.check.breaking import failing
+from tests.check.breaking import broken, failing
 from tinyattn import ops
 from tinyattn.check import adapters, oracles
 
@@ -351,6 +351,24 @@ def test_rounding_of_large_outputs_is_no_leak_of_the_length():
 
     assert not failing(SimpleNamespace(forward=forward), "causal_model", among=("prefix",))
     assert failing(SimpleNamespace(forward=lambda x: forward(x) * x.shape[1]), "causal_model", among=("prefix",))
+
+
+def test_a_gradient_of_negatives_at_a_position_of_weight_0_is_seen_though_it_sums_to_0():
+    def change(right, **arguments):
+        positive, negatives = right(**arguments)
+        if arguments.get("weights") is not None and negatives.shape[-1] > 1:
+            negatives[..., 0] += 1e-12 * (arguments["weights"] == 0)
+            negatives[..., 1] -= 1e-12 * (arguments["weights"] == 0)
+        return positive, negatives
+
+    assert "gradients_sum_to_zero" in failing(broken("bpr_max", backward=change), "bpr_max", seeds=40)
+
+
+def test_a_window_that_is_one_token_too_wide_reaches_too_far():
+    def wide(right, **case):
+        return right(**case | {"window": case["window"] + 1})
+
+    assert "reach" in failing(broken("window_attention", wide), "window_attention", seeds=20)
 
 
 @pytest.mark.parametrize("side", [-1, 1])

@@ -8,8 +8,8 @@ import pytest
 
 from tinyattn import layers, ops
 from tinyattn.check.substitute import Substitute, SubstituteError, read_substitutes, replaceable, substituted
+from tinyattn.forms import readable
 from tinyattn.layers.mixers import multi_head
-from tinyattn.layers.readable import readable
 from tinyattn.models import GRU4Rec, SASRec
 from tinyattn.training import DivergedError
 from tinyattn.tree import leaves

@@ -8,6 +8,8 @@ import pytest
 
 from tests.helpers import refuses
 from tinyattn.cli import main
+from tinyattn.data import ImageSource, tenths
+from tinyattn.models import Estimator
 
 SMALL = ["--dim", "8", "--heads", "2", "--layers", "1", "--epochs", "2", "--workers", "1", "--patch", "2"]
 
@@ -35,6 +37,11 @@ def test_train_writes_a_whole_run_and_evaluate_measures_it_again(finished, image
     table = json.loads((finished / "metrics.json").read_text())
     assert table.keys() == {"model", "blind"}
     assert 0 < table["blind"]["test"]["loss"] <= np.log(8)
+    model = Estimator.load(finished / "model.npz")
+    tested = ImageSource.of(str(images / "plain.npz")).load(labelled=False)[tenths(60, "images")[2]]
+    hidden = model.asked(tested)                             # whose most frequent word is guessed
+    counts = np.bincount(hidden.words[hidden.hidden])
+    assert table["blind"]["test"]["accuracy"] == pytest.approx(counts.max() / counts.sum())
     assert main(["evaluate", str(finished)]) == 0
     said = capsys.readouterr().out
     assert "6 images are tested" in said

@@ -9,7 +9,7 @@ from tests.check.test_substitute import BACKWARD, SOFTMAX, TEXTBOOK, written
 from tests.helpers import refuses
 from tinyattn.cli import main
 from tinyattn.commands import ops, reproduce, train
-from tinyattn.layers.readable import is_readable
+from tinyattn.forms import is_readable
 from tinyattn.ops import softmax
 
 SMALL = ["--maxlen", "6", "--dim", "8", "--batch-size", "20", "--lr", "0.01", "--epochs", "2", "--heads", "2"]

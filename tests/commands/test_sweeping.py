@@ -12,7 +12,7 @@ from tests.helpers import refuses
 from tinyattn.cli import main
 from tinyattn.commands import collect
 from tinyattn.commands.collect import Found
-from tinyattn.commands.sweep import asked
+from tinyattn.commands.sweep import config_of
 from tinyattn.files import alone_in, write_json
 
 
@@ -89,7 +89,7 @@ BAD = {
     "not together": ("dim = 8\nheads = [2, 3]", "dim 8 is not divisible by heads 3"),
     "a table": ("[dim]\na = 1", "dim is {'a': 1}, expected a number, a text"),
     "no value": ("dim = []", "dim is [], expected a number"),
-    "one grid": ("[grid]\ndim = 8", "grid is one table, expected [[grid]]"),
+    "one grid": ("[grid]\ndim = 8", "grid is one table, expected one or more [[grid]]"),
     "twice": ("[[grid]]\ndim = 8\n[[grid]]\ndim = 8", "has the same run twice: dim = 8"),
     "one folder": ('data = ["a b.txt", "a_b.txt"]', "two runs whose folder would be data=a_b.txt: data = a_b.txt"),
     "two spellings": ('"user-embedding" = true\nuser_embedding = false', "an option is there twice, with - and with _"),
@@ -142,7 +142,7 @@ def finished(folder, ndcg, fingerprint="f", **options):
     folder.mkdir(exist_ok=True)
     (folder / "model.npz").write_bytes(b"")
     source = {"path": options["data"]} if "data" in options else {"world": {"name": "series"}}
-    write_json(folder / "config.json", asked(options) | {"data": source | {"fingerprint": fingerprint, "users": 9}})
+    write_json(folder / "config.json", config_of(options) | {"data": source | {"fingerprint": fingerprint, "users": 9}})
     write_json(folder / "metrics.json", {"model": {"full": {"ndcg@10": ndcg, "hr@10": 2 * ndcg}}})
 
 
@@ -171,6 +171,17 @@ def test_a_table_of_what_has_finished_and_what_failed_by_name(tmp_path, capsys):
         ["run", "dim", "seed", "full ndcg@10", "full hr@10"], ["dim=8,seed=0", "8", "0", "0.1", "0.2"],
     ]  # fmt: skip
     assert (out / "runs.png").stat().st_size > 1000
+
+
+def test_a_value_of_0_and_one_that_is_false_name_their_rows(tmp_path, capsys):
+    out = tmp_path / "swept"
+    asking = grid(tmp_path, 'dropout = [0.0, 0.5]\nuser-embedding = [false, true]')
+    assert main(["sweep", str(asking), "--out", str(out)]) == 0
+    for name, run in json.loads((out / "sweep.json").read_text())["runs"].items():
+        finished(out / name, 0.1, **{key.replace("-", "_"): value for key, value in run.items()})
+    assert main(["collect", str(out)]) == 0
+    rows = [line.split("|")[1].strip() for line in capsys.readouterr().out.splitlines() if line.startswith("| dropout")]
+    assert sorted(rows) == [f"dropout {rate}, user-embedding {user}" for rate in (0.0, 0.5) for user in (False, True)]
 
 
 def test_a_run_that_is_not_the_sweeps_is_in_no_table(tmp_path, capsys):
@@ -237,5 +248,5 @@ def test_the_commands_run_and_run_again(tmp_path, capsys, monkeypatch):
 
 def test_a_run_without_metrics_is_a_line_of_the_table_too():
     done = Found({"seed": 0}, {("full", "ndcg@10"): 0.5})
-    text = collect._csv({"a": done, "b": Found({"seed": 1}, None, "out of memory")})
-    assert text.splitlines() == ["run,seed,full ndcg@10", "a,0,0.5", "b,1,"]
+    rows = collect._csv({"a": done, "b": Found({"seed": 1}, None, "out of memory")})
+    assert rows == [["run", "seed", "full ndcg@10"], ["a", 0, 0.5], ["b", 1, ""]]

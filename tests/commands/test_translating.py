@@ -6,6 +6,7 @@ import pytest
 
 from tests.helpers import refuses
 from tinyattn.cli import main
+from tinyattn.show import alignment_map
 
 OF_BOTH = ["--dim", "8", "--epochs", "2", "--workers", "1"]
 MODELS = {
@@ -50,8 +51,14 @@ def test_train_writes_a_whole_run_and_prints_its_table(finished, model, pairs, c
     assert f"{row['test']['loss']:.4f}" in said
 
 
-def test_translate_writes_what_the_model_makes_of_a_text(finished, tmp_path, capsys):
-    best = []
+def test_translate_writes_what_the_model_makes_of_a_text(finished, tmp_path, capsys, monkeypatch):
+    best, drawn = [], []
+
+    def remember(weights, source, target, title):
+        drawn.append(target)
+        return alignment_map(weights, source, target, title)
+
+    monkeypatch.setattr("tinyattn.show.alignment_map", remember)
     for beam in (1, 3):
         capsys.readouterr()
         picture = tmp_path / f"{beam}.png"
@@ -60,6 +67,7 @@ def test_translate_writes_what_the_model_makes_of_a_text(finished, tmp_path, cap
         assert last == str(picture)
         assert picture.read_bytes().startswith(b"\x89PNG")
         assert 1 <= len(lines) <= beam
+        assert lines[0].startswith(f"{drawn[-1]} ")             # the picture is of the best
         best.append(float(lines[0].split("log-probability ")[1].rstrip(")")))
     assert best[1] >= best[0]
 

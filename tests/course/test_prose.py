@@ -39,8 +39,8 @@ def write(tmp_path, monkeypatch):
 
 def test_functions_get_their_strings_and_exercises_their_graders(write):
     small = write(SMALL)
-    assert small.said("one.mistakes", two=2, zero=0) == ((2, "Is it 2?", "It is 1."), (0, "Is it 0?"))
-    assert small.said("mistakes", three=3) == ((3, "Is it 3?"),)
+    assert small.attach("one.mistakes", two=2, zero=0) == ((2, "Is it 2?", "It is 1."), (0, "Is it 0?"))
+    assert small.attach("mistakes", three=3) == ((3, "Is it 3?"),)
     (one,) = small.exercises(one=len)
     assert (one.name, one.sort, one.task, one.grader) == ("one", "write the op", "one(x)", len)
     assert one.hints == ("What is 1?", "It is 1.")
@@ -61,8 +61,8 @@ def test_functions_get_their_strings_and_exercises_their_graders(write):
 def test_what_has_no_counterpart_is_refused_with_file_and_key(text, mistakes, graders, says, write):
     def chapter():
         small = write(text)
-        small.said("one.mistakes", **dict.fromkeys(mistakes, len))
-        small.said("mistakes", three=len)
+        small.attach("one.mistakes", **dict.fromkeys(mistakes, len))
+        small.attach("mistakes", three=len)
         return small.exercises(**dict.fromkeys(graders, len))
 
     with pytest.raises(ValueError, match=rf"exercises.03\.toml: .*{says}"):

@@ -51,6 +51,9 @@ def test_time_left_is_that_of_what_is_not_solved(tmp_path):
     chapter = next(c for c in chapters() if any(e.name == "score_std" for e in c.exercises))
     [found], _ = progress(tmp_path, [chapter])
     assert found.minutes_left == sum(e.minutes for e in chapter.exercises if e.name != "score_std")
+    other = next(e.name for e in chapter.exercises if e.name != "score_std")
+    (tmp_path / "a.ipynb").write_text(notebook(("score_std", "✓ score_std: right."), (other, f"✗ {other}: no.")))
+    assert progress(tmp_path, [chapter])[0][0].minutes_left == found.minutes_left            # tried is not solved
     (tmp_path / "a.ipynb").write_text(notebook(("score_std", "")))
     [found], _ = progress(tmp_path, [chapter])
     assert found.minutes_left == chapter.size().minutes

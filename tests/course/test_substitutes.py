@@ -14,7 +14,7 @@ from tinyattn.course.answers import prepare
 from tinyattn.course.chapters import solution_of
 from tinyattn.course.exercises import BY_NAME
 from tinyattn.course.substitutes import read_answers
-from tinyattn.layers.readable import is_readable
+from tinyattn.forms import is_readable
 from tinyattn.ops import attention_backward
 
 ANSWERS = ("my_softmax", "my_masked_softmax", "my_softmax_backward", "my_linear_backward", "my_attention_backward",

@@ -159,6 +159,9 @@ def test_dates_become_those_of_iso():
     assert max(years) > 2068
     cases = {kind for source in pairs.sources for kind in ("islower", "isupper", "istitle") if getattr(source, kind)()}
     assert cases == {"islower", "isupper", "istitle"}
+    for year, short in ((1968, False), (1969, True), (2068, True), (2069, False)):         # 69 to 99, and 00 to 68
+        sources = TASKS["dates"](pairs=300, first=year, last=year).generate().sources
+        assert any(str(year) not in source for source in sources) == short, year
     with pytest.raises(ValueError, match="first is 2000 and last 1999"):
         TASKS["dates"](first=2000, last=1999)
 

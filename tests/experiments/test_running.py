@@ -446,11 +446,11 @@ def test_rows_on_data_that_an_experiment_lacks_are_refused():
         (["planted", "--jobs", "0"], "--jobs is 0, expected 1 to 1000"),
         (["planted", "--seeds", "1000000000"], "--seeds is 1000000000, expected 1 to 1000"),
         (["planted", "--out", ""], "--out is empty, expected a folder"),
-        (["planted", "--page", "--out", "nowhere"], "--page makes the page of runs, and there is no folder nowhere"),
+        (["planted", "--page", "--out", "nowhere"], "--page makes the page of runs, and nowhere is no folder"),
         (["planted", "--quick", "--seeds", "2"], "--seeds goes without --quick: a quick look has one seed"),
         (["planted", "--data", "nowhere"], "--data is nowhere, expected a folder"),
         (["density"], r"experiment density is on ml-1m\.txt\.gz: give its folder with --data DIR"),
-        (["splits", "--data", "tests"], r"on beauty-5core-time\.txt\.gz, ml-100k\.\S+: there is none in tests"),
+        (["splits", "--data", "tests"], r"on beauty-5core-time\.txt\.gz, ml-100k\.\S+: tests has none of them"),
     ],
 )
 def test_what_the_command_refuses(arguments, says, capsys):

@@ -114,8 +114,8 @@ def test_how_long_it_takes_is_said_for_as_many_processes_as_there_are_runs(tmp_p
     for jobs, alone, hours in ((2, False, "50 minutes"), (9, False, "33 minutes"), (9, True, "1.7 hours")):
         carry_out(replace(SMALL, rows=rows, alone=alone), None, tmp_path / hours, jobs=jobs, say=said.append)
         assert said[-1].endswith(f"3 runs, 0 of them done; the others take about {hours}")
-    assert running._said(89.4) == "89 minutes"
-    assert running._said(90) == "1.5 hours"
+    assert running._duration(89.4) == "89 minutes"
+    assert running._duration(90) == "1.5 hours"
     assert results_of(replace(SMALL, rows=rows), tmp_path / "nowhere") == {key: [] for key in rows}
 
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from tests.export.networks import histories, untrained
+from tinyattn.fast.tiles import LONG
 from tinyattn.layers import BLOCK_FORMS, FEED_FORWARDS, MECHANISMS, MIXERS, NORMS, POSITIONS, REFINEMENTS
-from tinyattn.layers.mechanisms.full import LONG
 from tinyattn.models import STOSA, BERT4Rec, Caser, GRU4Rec, SASRec, preset_options
 from tinyattn.models.recommenders.sasrec import PADDINGS
 from tinyattn.options import options_of
 from tinyattn.tree import leaves
 
-pytest.importorskip("onnx", reason="graphs are written with the package onnx")
+onnx = pytest.importorskip("onnx", reason="graphs are written with the package onnx")
 runtime = pytest.importorskip("onnxruntime", reason="graphs are computed with the package onnxruntime")
 
 from tinyattn.export import NoGraphError, export, functions, graphs, onnx_graph  # noqa: E402
@@ -39,7 +39,8 @@ def agrees(model):
     session = runtime.InferenceSession(onnx_graph(model))
     rows, ids, users = histories(model)
     given = {"ids": ids, "users": users}
-    assert session.get_outputs()[0].shape[1] == len(model.items) + 1
+    declared = onnx.load_from_string(onnx_graph(model)).graph.output[0].type.tensor_type.shape.dim[1].dim_value
+    assert session.get_outputs()[0].shape[1] == declared == len(model.items) + 1
     (found,) = session.run(["scores"], {source.name: given[source.name] for source in session.get_inputs()})
     expected = model.score(rows, users)
     assert found.shape == expected.shape
@@ -135,6 +136,13 @@ def test_a_graph_that_gives_other_scores_is_refused(monkeypatch):
         onnx_graph(model)
 
 
+def test_a_model_whose_scores_are_nan_has_no_graph():
+    model = untrained(SASRec)
+    model.parameters["norm"]["gamma"][...] = np.nan
+    with pytest.raises(NoGraphError, match=r"its scores would be nan from the library's"):
+        onnx_graph(model)
+
+
 @pytest.mark.parametrize(("off", "refused"), [(3e-5, True), (1.5e-5, True), (-1.5e-5, True), (5e-6, False)])
 def test_scores_may_be_off_by_a_hundred_thousandth_of_the_largest_of_their_row(off, refused, monkeypatch):
     """In one row, by the size of that row; where no score is above 1, by a hundred thousandth itself."""
@@ -173,7 +181,7 @@ def test_histories_on_trial_are_full_short_and_in_between(count):
     assert not np.array_equal(ids, other[0])
 
 
-def test_short_histories_are_align_with_targets_the_library_too(monkeypatch):
+def test_short_histories_are_held_against_the_library_too(monkeypatch):
     """A graph that is right for full histories alone."""
     model = untrained(SASRec)
     before = model.score

@@ -1,11 +1,18 @@
-"""Every block there is: the forms as they read, and those whose pairs of norm and part have a faster form."""
+"""Every block: the readable forms, and the faster form of the default."""
 
-from tinyattn.layers import BLOCK_FORMS, FeedForward, LayerNorm, MultiHead
+from tinyattn.forms import readable
+from tinyattn.layers import BLOCK_FORMS, Block, FeedForward, LayerNorm, MultiHead
 
-FORMS = {form: {"form": form, "fast": False} for form in BLOCK_FORMS} | {"fast pre": {"form": "pre"}}
+FORMS = [*BLOCK_FORMS, "fast pre"]
 
 
-def made_of(form, heads=2, *, hidden=None, bias=True, output=True, eps=1e-5, rate=0.0):
-    """The arguments of a `Block` of multi-head attention."""
-    parts = {"mixer": MultiHead(heads, bias=bias, output=output), "norm": LayerNorm(eps)}
-    return FORMS[form] | parts | {"feed_forward": FeedForward(hidden), "rate": rate}
+class AsRead(Block):
+    def forward(self, *args, **options):
+        with readable():
+            return super().forward(*args, **options)
+
+
+def block_of(form, heads=2, *, hidden=None, bias=True, output=True, eps=1e-5, rate=0.0):
+    """A block of multi-head attention."""
+    kind, mixer = Block if form == "fast pre" else AsRead, MultiHead(heads, bias=bias, output=output)
+    return kind(mixer, form.removeprefix("fast "), LayerNorm(eps), FeedForward(hidden), rate)

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from tests.layers.forms import FORMS, made_of
+from tests.layers.forms import FORMS, block_of
 from tinyattn.check import oracles
-from tinyattn.layers import BLOCK_FORMS, Block, multi_head_attention, multi_head_init
-from tinyattn.layers.mixers.multi_head import attention_of_one, merge, split
+from tinyattn.fast.one_query import attention_of_one
+from tinyattn.layers import BLOCK_FORMS, multi_head_attention, multi_head_init
+from tinyattn.layers.heads import merge, split
 from tinyattn.tree import tree_map
 
 
@@ -94,7 +95,7 @@ def test_attention_of_one_query_needs_no_keys(heads, output, bias, rng):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_causal_block_is_causal_and_not_over_masked(form, rng):
-    block = Block(**made_of(form))
+    block = block_of(form)
     p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), block.init(rng, 6))
     x = rng.standard_normal((1, 5, 6))
     mask = np.tri(5, dtype=bool)
@@ -114,7 +115,7 @@ def test_a_causal_block_is_causal_and_not_over_masked(form, rng):
 
 @pytest.mark.parametrize("form", ["pre", "fast pre"])
 def test_a_silent_branch_makes_the_pre_block_the_identity(form, rng):
-    block = Block(**made_of(form))
+    block = block_of(form)
     p = block.init(rng, 6)
     p["attention"]["output"] = tree_map(np.zeros_like, p["attention"]["output"])
     p["feed_forward"]["outer"] = tree_map(np.zeros_like, p["feed_forward"]["outer"])
@@ -126,7 +127,7 @@ def test_a_silent_branch_makes_the_pre_block_the_identity(form, rng):
 
 def test_the_forms_differ_in_what_travels_on(rng):
     """A shift of all features is seen by pre's residual only: post normalises it away, sasrec carries the normed."""
-    blocks = {form: Block(**made_of(form, heads=1)) for form in BLOCK_FORMS}
+    blocks = {form: block_of(form, heads=1) for form in BLOCK_FORMS}
     p = blocks["ligr"].init(rng, 6)  # it has all that the others have
     x = rng.standard_normal((4, 6))
     shift = {form: np.abs(b.forward(p, x + 2.0)[0] - b.forward(p, x)[0]).max() for form, b in blocks.items()}

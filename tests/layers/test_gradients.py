@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from tests.layers.forms import FORMS, made_of
+from tests.layers.forms import FORMS, block_of
 from tinyattn.check import gradcheck_layer
 from tinyattn.layers import (
     FEED_FORWARDS,
     NORMS,
-    Block,
     FeedForward,
     MultiHead,
     SwiGLU,
@@ -128,7 +127,7 @@ def test_one_head_of_keys_for_all_is_not_copied(rng):
 @pytest.mark.parametrize("output", [True, False])
 @pytest.mark.parametrize("form", FORMS)
 def test_block(form, output, key, rng, device):
-    block, mask = Block(**made_of(form, hidden=5, output=output, rate=0.3)), np.tri(4, dtype=bool)
+    block, mask = block_of(form, hidden=5, output=output, rate=0.3), np.tri(4, dtype=bool)
     p = noisy(block.init(rng, 6), rng)
     x = rng.standard_normal((2, 4, 6))
     if device == "cpu":
@@ -141,7 +140,7 @@ def test_block(form, output, key, rng, device):
 @pytest.mark.parametrize("form", FORMS)
 def test_a_call_leaves_no_trace(form, rng):
     """Two calls, then both backwards, in either order: each has its own cache, and inputs keep their bits."""
-    block = Block(**made_of(form))
+    block = block_of(form)
     p = block.init(rng, 6)
     x = [rng.standard_normal((2, 4, 6)) for _ in range(2)]
     before = [a.copy() for a in x]
@@ -157,7 +156,7 @@ def test_a_call_leaves_no_trace(form, rng):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_float32_stays_float32_and_agrees(form, rng):
-    block = Block(**made_of(form, rate=0.2))
+    block = block_of(form, rate=0.2)
     p = noisy(block.init(rng, 6), rng)
     x, dy = rng.standard_normal((2, 2, 4, 6))
     results = []

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+from tinyattn.fast import tiles
+from tinyattn.forms import is_readable, readable
 from tinyattn.layers import BLOCK_FORMS, MECHANISMS, Block, MultiHead
-from tinyattn.layers.mechanisms import full
-from tinyattn.layers.readable import is_readable, readable
 from tinyattn.ops import Mask
 from tinyattn.tree import leaves
 
@@ -19,8 +19,8 @@ CHOICES = [(name, form, rate) for name, form in itertools.product(MECHANISMS, BL
 @pytest.mark.parametrize("form", BLOCK_FORMS)
 def test_long_sequences_in_every_form(form, rate, rng, monkeypatch):
     """In tiles, the same dropout included, and with weights that are made only for who asks."""
-    monkeypatch.setattr(full, "LONG", 1)
-    monkeypatch.setattr(full, "LONG_WITH_DROPOUT", 1)
+    monkeypatch.setattr(tiles, "LONG", 1)
+    monkeypatch.setattr(tiles, "LONG_WITH_DROPOUT", 1)
     test_every_mechanism_in_every_form("full", form, rate, rng)
 
 

@@ -5,9 +5,9 @@ import pytest
 
 from tests.models.schemes import Turning
 from tinyattn import ops
+from tinyattn.forms import readable
 from tinyattn.layers import MECHANISMS, Block, MultiHead
 from tinyattn.layers.mechanisms import BigBird, Longformer, Strided, Window
-from tinyattn.layers.readable import readable
 from tinyattn.ops import Mask
 from tinyattn.random import keep_mask
 
@@ -113,9 +113,9 @@ def test_only_tokens_that_are_global_are_projected_again(rng):
     p, x = mixer.init(rng, 4), rng.standard_normal((2, 9, 4))
     for causal, rows in ((True, 2), (False, 9)):
         _, cache = mixer.forward(p, x, mask=Mask(causal))
-        assert [made.x.shape[-2] for made in cache.second.projected] == [rows] * 3
+        assert [made.x.shape[-2] for made in cache.more.projected] == [rows] * 3
     _, cache = mixer.forward(p, x[:, :1], mask=Mask(causal=True))
-    assert cache.second.rows == 1
+    assert cache.more.rows == 1
     assert "global_query" not in MultiHead(1, Longformer(3, 0)).init(rng, 4)
 
 

@@ -12,10 +12,10 @@ from tests.covering import covering
 from tests.devices import On
 from tests.models.schemes import SCHEMES
 from tests.models.test_seams import OWN
+from tinyattn.fast.one_token import OneToken
+from tinyattn.forms import readable
 from tinyattn.layers import BLOCK_FORMS, MECHANISMS, MIXERS, POSITIONS, nbytes
-from tinyattn.layers.readable import readable
 from tinyattn.models import DecoderNetwork
-from tinyattn.models.one_token import OneToken
 from tinyattn.random import Stream, generator
 from tinyattn.tree import flatten, tree_map
 

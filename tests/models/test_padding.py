@@ -7,6 +7,7 @@ from tests.models.worlds import uneven
 from tinyattn.data import Sampler, pad
 from tinyattn.layers import BLOCK_FORMS
 from tinyattn.models import SASRecNetwork
+from tinyattn.models.recommenders.sasrec import NETWORKS
 from tinyattn.tree import add_to, leaves, tree_map
 
 DATA = uneven()
@@ -16,7 +17,7 @@ CASES = [(padding, form) for padding in ("blank", "tokens") for form in BLOCK_FO
 def made(padding, form="pre", **options):
     """A network, and parameters far from their start, that of padding too."""
     options = {"maxlen": 6, "dim": 8, "heads": 2, "eps": 1e-3, "dropout": 0.0, **options}
-    network = SASRecNetwork(n_items=DATA.n_items, padding=padding, block_form=form, objective="ce", **options)
+    network = NETWORKS[padding](n_items=DATA.n_items, padding=padding, block_form=form, objective="ce", **options)
     rng = np.random.default_rng(0)
     return network, tree_map(lambda leaf: leaf + 0.3 * rng.normal(size=leaf.shape), network.init(rng))
 
@@ -72,7 +73,12 @@ def test_padding_is_a_token_before_the_items(padding):
 
 
 def test_nothing_is_kept_of_items_that_move():
-    network, p = made("tokens", position="rope")
+    network, _ = made("tokens", position="rope")
     assert not network.extends
-    assert network.for_one(p) is None
+    assert not network.is_plain
     assert made("hidden", position="rope")[0].extends
+
+
+def test_a_network_that_hides_padding_refuses_to_show_it():
+    with pytest.raises(ValueError, match="padding is 'blank', expected hidden"):
+        SASRecNetwork(n_items=3, padding="blank")

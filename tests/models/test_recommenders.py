@@ -275,6 +275,7 @@ def test_what_recommend_refuses():
         (lambda: model.recommend(["a"], k=0), "k is 0, expected 1 to 5"),
         (lambda: model.recommend(["a"], k=6), "k is 6, expected 1 to 5"),
         (lambda: model.recommend(["a"], k=5), "only 4 items are left"),
+        (lambda: model.recommend([["a"], ["a", "b"]], k=4), "only 3 items are left"),
         (lambda: SASRec().recommend(["a"]), "call fit first"),
         (lambda: model.recommend(5), "sequences is 5, expected a list"),
         (lambda: model.recommend(None), "sequences is None, expected a list"),

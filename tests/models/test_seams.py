@@ -17,6 +17,7 @@ from tests.models.schemes import SCHEMES
 from tests.models.worlds import few_negatives, uneven
 from tinyattn.check import gradcheck_layer, gradcheck_model
 from tinyattn.data import Interactions, Sampler, pad
+from tinyattn.fast.tiles import LONG
 from tinyattn.layers import (
     BLOCK_FORMS,
     FEED_FORWARDS,
@@ -29,7 +30,6 @@ from tinyattn.layers import (
     MultiHead,
 )
 from tinyattn.layers.mechanisms import Full, refined
-from tinyattn.layers.mechanisms.full import LONG
 from tinyattn.models import MODELS, NeuralRecommender, SASRecNetwork
 from tinyattn.ops import Mask
 from tinyattn.random import MaskKeys, Stream, generator

@@ -13,6 +13,7 @@ from tinyattn.show import (
     rollout_map,
     save,
     trace,
+    trace_result,
 )
 from tinyattn.show.memory import blank_memory
 
@@ -94,7 +95,7 @@ def test_text_stays_text_in_svg_and_pdf(tmp_path):
     assert b"/Type3" not in pdf
 
 
-def test_animations_have_a_picture_a_step_and_a_token(tmp_path):
+def test_animations_have_a_picture_a_step_and_a_token(tmp_path, monkeypatch):
     from PIL import Image
 
     t = trace(softmax, np.array([[1.0, 2.0]]))
@@ -102,6 +103,10 @@ def test_animations_have_a_picture_a_step_and_a_token(tmp_path):
         assert found.n_frames == len(t)
     with Image.open(t.gif(tmp_path / "part.gif", steps=(1, 2))) as found:
         assert found.n_frames == 2
+    monkeypatch.setattr(trace_result, "MOST", 2)                           # so many fit, and one more does not
+    assert t.gif(tmp_path / "part.gif", steps=(1, 2)).exists()
+    with pytest.raises(ValueError, match="0-2 are 3 pictures, and an animation has at most 2: steps 0-1 would fit"):
+        t.gif(tmp_path / "x.gif", steps=(0, 2))
     weights = np.full((1, 2, 3, 3), 1 / 3)
     frames = (looking_picture(weights, ["a", "b", "c"], i) for i in range(3))
     assert animate(frames, tmp_path / "looks.gif").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from functools import cache
 from typing import Any
@@ -127,6 +128,10 @@ def test_padding_changes_nothing_and_is_masked(kind: Any) -> None:
     assert not any(layer.allowed[:n, n:].any() for layer in padded.watched.layers)
     page, other = (visualise(model, history(model), padding=p).data["runs"][0] for p in (2, 0))
     assert (page["last"], page["shuffled"]) == (n - 1, other["shuffled"])
+    one, more = (visualise(model, history(model), padding=p).table for p in (0, 2))      # of the last item
+    last = [np.array(re.findall(r"<td>([\d.]+)</td>", page), float).reshape(-1, len(r.tokens))
+            for page, r in ((one, asked), (more, padded))]
+    np.testing.assert_allclose(last[1][:, :n], last[0], atol=1e-3)
     assert "padding" in page["mask"]
     assert "padding" not in other["mask"]
     np.testing.assert_allclose(_unpacked(page["inputs"][0])[:n], _unpacked(other["inputs"][0]), atol=1e-5)

@@ -9,7 +9,7 @@ import pytest
 from tests.models.worlds import few_negatives
 from tinyattn.data import Interactions, Sampler
 from tinyattn.models import MF, SASRecNetwork
-from tinyattn.training import InterruptedRunError, Learner, Settings, learner, train
+from tinyattn.training import InterruptedRunError, Learner, Settings, lazy, train
 from tinyattn.tree import leaves
 
 pytestmark = pytest.mark.host  # a device sweeps its one vector
@@ -63,7 +63,7 @@ def test_a_table_that_has_biases_decays_densely(weight_decay):
 )
 def test_the_training_is_dense_adams(loss, users, settings, monkeypatch):
     lazily, history = run(network(loss, users), loss, settings)
-    monkeypatch.setattr(learner, "LAZY_FROM", 10**9)
+    monkeypatch.setattr(lazy, "LAZY_FROM", 10**9)
     densely, other = run(network(loss, users), loss, settings)
     np.testing.assert_allclose(lazily, densely, rtol=0, atol=2e-5)
     for row, theirs in zip(history, other, strict=True):

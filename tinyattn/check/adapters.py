@@ -19,6 +19,7 @@ import numpy as np
 from .. import layers, ops
 from ..backend import Array
 from ..evaluation import ranking
+from ..forms import readable
 from ..training import adam as adam
 from ..training import adamw as adamw
 from . import oracles
@@ -80,11 +81,10 @@ def _feed(a: dict[str, Any]) -> Run:
 def _run_block(form: str, a: dict[str, Any]) -> Run:
     names = list(inspect.signature(parameters).parameters)
     p = parameters(**{name: a[name] for name in names})
-    whole = layers.Block(layers.MultiHead(a["heads"]), form, norm=layers.LayerNorm(a["eps"]), fast=False)
-    y, cache = whole.forward(p, a["x"], mask=a["mask"])
+    y, cache = forward_of(a["heads"], a["eps"], form, p, a["x"], a["mask"])
 
     def pullback(dy: Array) -> dict[str, Array]:
-        dx, grads = whole.backward(p, dy, cache)
+        dx, grads = _block(a["heads"], a["eps"], form).backward(p, dy, cache)
         return {"x": dx} | dict(zip(names, flat_gradients(grads), strict=True))
 
     return y, pullback
@@ -98,6 +98,16 @@ feed_forward, feed_forward_backward = _pair("feed_forward", _feed)
 gelu_feed_forward, gelu_feed_forward_backward = _pair("gelu_feed_forward", _feed)
 block, block_backward = _pair("block", partial(_run_block, "pre"))
 post_ln_block, post_ln_block_backward = _pair("post_ln_block", partial(_run_block, "post"))
+
+
+def forward_of(heads: int, eps: float, form: str, p: Params, x: Array, mask: Any) -> tuple[Array, Any]:
+    """The block's readable form."""
+    with readable():
+        return _block(heads, eps, form).forward(p, x, mask=mask)
+
+
+def _block(heads: int, eps: float, form: str) -> layers.Block:
+    return layers.Block(layers.MultiHead(heads), form, norm=layers.LayerNorm(eps))
 
 
 def _heads(W_q: Array, W_k: Array, W_v: Array, W_o: Array, *biases: Array) -> Params:

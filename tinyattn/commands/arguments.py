@@ -1,4 +1,4 @@
-"""What several commands ask for: flags of options, data, a run, a history, an evaluation."""
+"""Flags that several commands share: options, data, a run, a history, an evaluation."""
 
 from __future__ import annotations
 
@@ -18,34 +18,31 @@ MOST = 10**9                                     # of a cut-off: no data has so 
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse's, whose errors are one line, and whose help may leave out what few people use.
+    """An ArgumentParser with errors of one line."""
 
-    With `short`, names of arguments, --help shows these alone and --help-all shows all.
-    """
-
-    def __init__(self, *args: Any, short: Collection[str] = (), **how: Any) -> None:
+    def __init__(self, *args: Any, **how: Any) -> None:
         super().__init__(*args, **how)
         self.commands: Mapping[str, Parser] = {}
-        self.short = {*short, "help_all"} if short else set[str]()
-        if short:
-            text = "show every option"
-            self.add_argument("--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help=text)
+        self.short = set[str]()
+
+    def shorten(self, short: Collection[str]) -> None:
+        """Let --help show these arguments alone, and --help-all all."""
+        self.short = {*short, "help_all"}
+        text = "show every option"
+        self.add_argument("--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help=text)
+
+    def print_below(self, text: str) -> None:
+        """Print this text, with its line ends, below the help."""
+        self.epilog, self.formatter_class = text, argparse.RawDescriptionHelpFormatter
 
     def format_help(self) -> str:
-        if not self.short:
-            return super().format_help()
-        formatter = self._get_formatter()
-        positional = " ".join(f"[{action.metavar}]" for action in self._get_positional_actions())
-        formatter.add_usage(f"{self.prog} {positional} [OPTIONS]", [], [])
-        formatter.add_text(self.description)
-        for group in self._action_groups:
-            shown = [action for action in group._group_actions if action.dest in self.short]
-            if shown:
-                formatter.start_section(group.title)
-                formatter.add_arguments(shown)
-                formatter.end_section()
-        formatter.add_text(self.epilog)
-        return formatter.format_help()
+        if self.short:
+            positional = "".join(f"[{action.metavar}] " for action in self._get_positional_actions())
+            self.usage = f"%(prog)s {positional}[OPTIONS]"
+            for action in self._actions:
+                if action.dest not in self.short:
+                    action.help = argparse.SUPPRESS
+        return super().format_help()
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
@@ -53,19 +50,16 @@ class Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
     def unrecognized(self, unknown: Sequence[str], command: str) -> str:
-        """The error message for arguments that a command does not take, with the flag nearest to the first one."""
+        """The error message for unknown arguments, with the flag nearest to the first one."""
         known = self.commands[command]._option_string_actions
         near = difflib.get_close_matches(unknown[0].partition("=")[0], known, 1, 0.7)
         return f"unrecognized arguments: {' '.join(unknown)}" + (f"; did you mean {near[0]}?" if near else "")
 
     def error(self, message: str) -> NoReturn:
-        """One line, where argparse would print the whole usage first."""
         self.exit(2, f"{self.prog}: {one_line(message)} (see {self.prog} --help)\n")
 
 
 class _HelpAll(argparse.Action):
-    """Print the help of every option, and end."""
-
     def __call__(self, parser: Any, *_: Any) -> None:
         parser.short = set()
         parser.print_help()
@@ -73,7 +67,7 @@ class _HelpAll(argparse.Action):
 
 
 def add_options(command: Any, cls: type) -> None:
-    """The options of a dataclass as flags, under the headings that they name. A flag that is left out sets nothing."""
+    """The options of a dataclass as flags, under the headings that they name; an omitted flag sets no attribute."""
     groups: dict[str, Any] = {}
     for declared in options_of(cls):
         heading = declared.option.group
@@ -84,33 +78,31 @@ def add_options(command: Any, cls: type) -> None:
 
 def add_option(group: Any, declared: Declared) -> None:
     """One flag: --name, or --name and --no-name for a switch."""
-    text, default, option = declared.option.help.replace("%", "%%"), declared.default, declared.option
-    text += "" if default is None else f" (default: {as_text(default)})"
+    option, how = declared.option, dict[str, Any]()
+    text = option.help.replace("%", "%%")
+    text += "" if declared.default is None else f" (default: {as_text(declared.default)})"
     if declared.type is bool:
-        group.add_argument(
-            declared.flag, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=text
-        )
-        return
-    metavar = "|".join(option.choices) if option.choices is not None else {int: "N", float: "X"}[declared.type]
-    group.add_argument(declared.flag, type=declared.type, default=argparse.SUPPRESS, metavar=metavar, help=text)
+        how["action"] = argparse.BooleanOptionalAction
+    else:
+        how["metavar"] = "|".join(option.choices) if option.choices else {int: "N", float: "X"}[declared.type]
+        how["type"] = declared.type
+    group.add_argument(declared.flag, default=argparse.SUPPRESS, help=text, **how)
 
 
-READING = ("format", "columns", "k_core")        # how DATA is read, where it is a file of interactions
+READING = ("format", "columns", "k_core")        # flags that say how a file of interactions is read
 
 
 def add_data(command: Any, text: str = "default: the data the run was trained on") -> None:
     command.add_argument("data", nargs="?", metavar="DATA", help=text)
     group = command.add_argument_group("reading DATA")
     group.add_argument("--format", choices=FORMATS, metavar="NAME", help="its format, where the first lines mislead")
-    text = "any other table: user;item;-;time as a line of it, or user=NAME,item=NAME,time=NAME in its header; "
-    text += "rating, where a model learns from them"
+    text = "columns of another table: user;item;-;time, or by header user=NAME,item=NAME,time=NAME; also rating"
     group.add_argument("--columns", metavar="SPEC", help=text)
-    text = "only users and items with at least K interactions among themselves"
-    group.add_argument("--k-core", type=int, metavar="K", help=text)
+    group.add_argument("--k-core", type=int, metavar="K", help="only users and items with at least K interactions")
 
 
 def reading_given(options: argparse.Namespace) -> str:
-    """The flags of READING that were given, as in a refusal; "" for none."""
+    """The flags of READING on the command line, as a text for errors; "" for none."""
     return ", ".join(f"--{name.replace('_', '-')}" for name in READING if getattr(options, name) is not None)
 
 
@@ -126,38 +118,35 @@ def add_run(command: Any, optional: bool = False) -> None:
 
 
 def add_device(command: Any) -> None:
-    text = "where to compute; a run may move between them (default: cpu)"
-    command.add_argument("--device", choices=DEVICES, default="cpu", help=text)
+    command.add_argument("--device", choices=DEVICES, default="cpu", help="where to compute (default: cpu)")
 
 
 def add_history(command: Any, required: bool = True) -> Any:
-    """-> the group of flags of which one is given, for further ways to say whose history."""
+    """-> the group of mutually exclusive flags, for further ones."""
     which = command.add_mutually_exclusive_group(required=required)
-    which.add_argument("--items", metavar="ID,ID,...", help="a history, oldest item first, in the data's own ids")
+    which.add_argument("--items", metavar="ID,ID,...", help="a history, oldest item first, in the data's ids")
     which.add_argument("--user", metavar="U", help="the whole history of a user of the data")
     return which
 
 
 def add_names(command: Any) -> None:
-    text = "item names, shown beside ids: a table of id and name (TAB, csv, or MovieLens' movies.dat)"
+    text = "item names to print: a table of id and name (TAB, csv, or MovieLens' movies.dat)"
     command.add_argument("--names", metavar="FILE", help=text)
 
 
 def add_candidates(command: Any) -> None:
-    text = "how many (default: 10, or as many as are left where these are fewer)"
-    command.add_argument("-k", "--k", type=int, metavar="K", help=text)
-    command.add_argument("--only", metavar="FILE", help="items that may be given, an id a line; no others are")
+    command.add_argument("-k", "--k", type=int, metavar="K", help="how many (default: 10, or all if fewer are left)")
+    command.add_argument("--only", metavar="FILE", help="recommend these items alone, an id a line")
 
 
-# Defaults of an evaluation of ranked items. The parser sets none of them, so that a flag given for a model that does
-# not rank can be refused.
+# Defaults of an evaluation of ranked items. The parser sets none, so that these flags are errors for other models.
 RANKING: dict[str, Any] = {
     "at": (10,), "protocols": ["full"], "negatives": None, "baselines": ["popularity", "markov"],
 }  # fmt: skip
 
 
 def add_protocols(command: Any) -> Any:
-    """-> the group of flags, for what else belongs to an evaluation."""
+    """-> the group of flags, for further ones of an evaluation."""
     group = command.add_argument_group("evaluation")
     text = "cut-offs of HR and NDCG (default: 10)"
     group.add_argument("--at", type=_cutoffs, default=argparse.SUPPRESS, metavar="K,K", help=text)
@@ -172,9 +161,7 @@ def add_evaluation(command: Any) -> Any:
     """-> the group of flags, as `add_protocols`."""
     group = add_protocols(command)
     text = f"rows beside the model, of {', '.join(BASELINES)} (default: popularity,markov)"
-    group.add_argument(
-        "--baselines", type=_names(BASELINES), default=argparse.SUPPRESS, metavar="B,B", help=text
-    )
+    group.add_argument("--baselines", type=_names(BASELINES), default=argparse.SUPPRESS, metavar="B,B", help=text)
     return group
 
 
@@ -203,7 +190,6 @@ def _names(known: Collection[str]) -> Callable[[str], list[str]]:
 
 
 def source_of(options: argparse.Namespace, ratings: bool = False) -> Source:
-    """The data that was named on the command line, with its ratings where a model asks for them."""
-    world = getattr(options, "world", None)                  # of the commands that have the flag
+    """The data of the command line, with its ratings where a model needs them."""
     reading = {name: getattr(options, name) for name in READING}
-    return Source.of(options.data, world, **reading, ratings=ratings or None)
+    return Source.of(options.data, getattr(options, "world", None), **reading, ratings=ratings or None)

@@ -1,45 +1,37 @@
-"""`tinyattn check`: hold an implementation against all that is known of its kind."""
+"""`tinyattn check`: is this attention right? (or softmax, LayerNorm, a causal model, ...).
+
+Test an implementation against every known property of its kind, and name its bug, in a separate process. Missing forms
+are not tested, and other conventions are no failures; both are listed. Functions of torch and JAX are called with
+arrays of their library. Exit code: 0 all hold, 1 something fails, 2 it could not be run.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
-    command = commands.add_parser(
-        "check",
-        help="is this attention right? (or softmax, LayerNorm, a causal model, ...)",
-        description="Hold an implementation against all that is known of its kind, and name its bug. It runs in a "
-        "process of its own. What it does not offer is not looked at, and another convention is no failure; both are "
-        "said. Functions of torch and JAX are called with their own arrays. Exit code: 0 all hold, 1 something fails, "
-        "2 it could not be run.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
     text = "package.module or path/to/file.py, with :OBJECT or without, that has the library's public names"
     command.add_argument("target", nargs="?", metavar="MODULE[:OBJECT]", help=text)
-    command.add_argument("--as", dest="kind", metavar="KIND", help="what it is, of the kinds that --list names")
+    command.add_argument("--as", dest="kind", metavar="KIND", help="its kind, one of those that --list names")
     command.add_argument("--examples", type=int, default=50, metavar="N", help="cases a property (default: 50)")
     command.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the cases (default: 0)")
-    text = "seconds for everything (default: 900)"
-    command.add_argument("--time-limit", type=float, default=900.0, metavar="S", help=text)
+    command.add_argument("--time-limit", type=float, default=900.0, metavar="S", help="in seconds (default: 900)")
     command.add_argument("--json", action="store_true", help="print JSON")
     command.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page that needs nothing else")
     command.add_argument("--junit", type=Path, metavar="FILE", help="write the report as JUnit's XML, for CI")
     text = "failures, too: forms not offered, other conventions, rounding where a property is exact"
     command.add_argument("--strict", action="store_true", help=text)
     group = command.add_argument_group("instead of checking").add_mutually_exclusive_group()
-    group.add_argument("--list", action="store_true", help="every property of every kind, or of the one given by --as")
+    group.add_argument("--list", action="store_true", help="every property of every kind, or of --as")
     group.add_argument("--contract", metavar="KIND", help="what an implementation of a kind is held to, in sentences")
-    group.add_argument("--self", action="store_true", help="check this library, every kind or the one given by --as")
-    text = "measure the suite on the zoo of known bugs, of every kind or of the one given by --as"
-    group.add_argument("--zoo", action="store_true", help=text)
-    return command
+    group.add_argument("--self", action="store_true", help="check this library, every kind or --as")
+    group.add_argument("--zoo", action="store_true", help="test the suite on the known bugs of every kind, or of --as")
 
 
 def run(options: argparse.Namespace) -> int:
-    """-> exit code. What it needs is imported here."""
     from ..check.command import run
 
     return run(options)

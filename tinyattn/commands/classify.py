@@ -1,9 +1,11 @@
-"""`tinyattn classify`: what a trained model sees on images, and what it looks at."""
+"""`tinyattn classify`: what a vision transformer sees on images.
+
+Name the likeliest class of each image of IMAGES, or of some that RUN was tested on, and how likely it is.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,23 +23,16 @@ PICTURES = {
     "distances": "how far the heads of each block look, in numbers as well",
     "field": "what a patch of the last block depends on, beside convolutions",
 }
-SHOWN = 10               # of a run's own images
+SHOWN = 10               # test images, without IMAGES
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
-    command = commands.add_parser(
-        "classify",
-        help="what a vision transformer sees on images",
-        description="Name the likeliest class of each image of IMAGES, or of some that RUN was tested on, and how "
-        "likely it is.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
     add_run(command)
     text = "a NumPy .npz file with the array images (N, height, width[, channels])"
     command.add_argument("images", metavar="IMAGES", nargs="?", help=text)
     command.add_argument("--picture", metavar="FILE", help="a picture to write, of what --of says")
     text = "; ".join(f"{name}: {about}" for name, about in PICTURES.items())
     command.add_argument("--of", choices=PICTURES, default="rollout", help=f"{text} (default: rollout)")
-    return command
 
 
 def run(options: argparse.Namespace) -> None:
@@ -49,15 +44,14 @@ def run(options: argparse.Namespace) -> None:
     if options.images is not None:
         data = read_images(options.images, labelled=False)
     else:
-        _, its_own, _ = its_own_data(options.run_folder, model, config)
-        data = its_own.split().test[:SHOWN]
-    if options.picture:                                      # drawn first: not every model has what it shows
+        data = its_own_data(options.run_folder, model, config)[1].split().test[:SHOWN]
+    if options.picture:                                      # first: some models have no such picture
         from ..show import LOOKS, save
 
         picture = LOOKS[options.of](model, data, f"{model.name} of {options.run_folder}")
-    for number, found in enumerate(model.probabilities(data), start=1):
-        best = int(np.argmax(found))
-        print(f"{number:4}  {quoted(model.classes.ids[best])}  {found[best]:.4f}")
+    for number, probabilities in enumerate(model.probabilities(data), start=1):
+        best = int(np.argmax(probabilities))
+        print(f"{number:4}  {quoted(model.classes.ids[best])}  {probabilities[best]:.4f}")
     if options.of == "distances":
         print()
         print_distances(distances_by_head(model, data))

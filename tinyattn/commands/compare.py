@@ -1,19 +1,23 @@
-"""`tinyattn compare`: runs on the same data side by side, with how sure their differences are."""
+"""`tinyattn compare`: runs side by side, with intervals of their differences.
+
+Measure the models of several runs on the same data, and with --items or --user recommend by each of them. On generated
+data, too, the one test item of each user is ranked, where train and evaluate print expected values. Models of ratings
+are compared by the errors of their predictions; they and models that rank have no measure in common.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..data import Interactions, ItemNames
+from ..data import Interactions
 from .arguments import add_device, add_history, add_names, add_protocols
 from .measures import OF_INTERACTIONS
 from .runs import describe_counts, listed, names_of, open_runs
-from .tables import print_history
+from .tables import Evaluation, print_history
 
 NOTES = """\
 Differences are to the first run. [low, high] is the 95 % percentile interval of a paired bootstrap: as many users as
@@ -22,26 +26,15 @@ nothing of other seeds.
 """
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
-    command = commands.add_parser(
-        "compare",
-        help="runs side by side, with intervals of their differences",
-        description="Measure the models of several runs on the same data, and with --items or --user recommend by each "
-        "of them. On generated data, too, the one test item of each user is ranked, where train and evaluate print "
-        "expected values. Models of ratings are compared by the errors of their predictions; they and models that rank "
-        "have no measure in common.",
-        epilog="\n".join([NOTES, *(f"Where a model {m.does}:\n{m.notes}" for m in OF_INTERACTIONS.values())]),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(command: Any, arguments: list[str]) -> None:
+    command.print_below("\n".join([NOTES, *(f"Where a model {m.does}:\n{m.notes}" for m in OF_INTERACTIONS.values())]))
     command.add_argument("run_folders", nargs="+", metavar="RUN", help="folders that `tinyattn train` wrote")
     add_device(command)
     add_protocols(command)
-    text = "seed of the bootstrap over users (default: 0)"
-    command.add_argument("--seed", type=int, default=0, metavar="S", help=text)
+    command.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the bootstrap (default: 0)")
     add_history(command, required=False)
     command.add_argument("-k", "--k", type=int, help="how many to recommend (default: 10)")
     add_names(command)
-    return command
 
 
 def run(options: argparse.Namespace) -> None:
@@ -55,21 +48,25 @@ def run(options: argparse.Namespace) -> None:
     measure = OF_INTERACTIONS[models[0].table]
     measure.fill_options(options, models[0].name)
     names = names_of(options, models[0])
-    history, best = _recommended(options, models, data)            # refuses what cannot be, before all are measured
-    prepared = measure.prepare(split, options)
+    history, best = _recommended(options, models, data)            # errors come before the models are measured
+    on = Evaluation(options, source, None, split, measure.prepare(split, options))
     print(f"{len(models)} runs on {source.title}: {describe_counts(data, split)}")
-    measure.compare(options.run_folders, models, split, options, prepared)
+    measure.compare(options.run_folders, models, on)
     print(f"\n{NOTES}{measure.notes}", end="")
     if best:
         print()
         print_history(history, names)
-        _print_side_by_side(options.run_folders, best, names)
+        columns = [[f, *map(names.label, ids.tolist())] for f, ids in zip(options.run_folders, best, strict=True)]
+        widths = [max(map(len, column)) for column in columns]
+        for place, row in enumerate(zip(*columns, strict=True)):
+            cells = "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True))
+            print(f"{place or '':4}  {cells}".rstrip())
 
 
 def _recommended(
     options: argparse.Namespace, models: list[Any], data: Interactions
 ) -> tuple[list[Any], list[np.ndarray]]:
-    """The history that --items or --user names, and each model's recommendations; nothing where neither is given."""
+    """The history of --items or --user, and each model's recommendations; two empty lists without these flags."""
     history, users = [], None
     if options.user is not None:
         row = int(data.users.numbers([options.user])[0]) - 1
@@ -80,12 +77,3 @@ def _recommended(
         return [], []
     k = 10 if options.k is None else options.k
     return history, [model.recommend([history], k, users=users)[0][0] for model in models]
-
-
-def _print_side_by_side(folders: Sequence[str], best: list[np.ndarray], names: ItemNames) -> None:
-    """A column a run."""
-    columns = [[folder, *map(names.label, ids.tolist())] for folder, ids in zip(folders, best, strict=True)]
-    widths = [max(map(len, column)) for column in columns]
-    for place, row in enumerate(zip(*columns, strict=True)):
-        cells = "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True))
-        print(f"{place or '':4}  {cells}".rstrip())

@@ -1,26 +1,22 @@
-"""`tinyattn data`: the contents of a file, and how it was read."""
+"""`tinyattn data`: the contents of a file of interactions.
+
+Read DATA and print its contents: users, items, density, lengths, repeats, ties in time.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import Any
 
 from ..data import FORMATS
 from .arguments import add_data, add_world, source_of
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
-    command = commands.add_parser(
-        "data",
-        help="the contents of a file of interactions",
-        description="Read DATA and print its contents: users, items, density, lengths, repeats, ties in time.",
-        epilog="formats, known by the first lines:\n" + "".join(f"  {n:15} {f.example}\n" for n, f in FORMATS.items()),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(command: Any, arguments: list[str]) -> None:
+    examples = "".join(f"  {name:15} {form.example}\n" for name, form in FORMATS.items())
+    command.print_below(f"formats, known by the first lines:\n{examples}")
     add_data(command, "a file, .gz as well; without one, a generated world is described")
     add_world(command)
-    return command
 
 
 def run(options: argparse.Namespace) -> None:

@@ -1,40 +1,33 @@
-"""`tinyattn evaluate`: the table of a finished run, measured again, or on other data."""
+"""`tinyattn evaluate`: measure a trained model again.
+
+Print the table of the run in RUN, on its data or on DATA: interactions with the same items, or, where its model is no
+recommender, a file of pairs, a text or images, all of which are then tested.
+"""
 
 from __future__ import annotations
 
 import argparse
-import csv
-import io
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..data import Split
 from ..evaluation import hit_rate, ndcg, target_ranks
-from ..files import write_atomically
 from ..models import Estimator
 from .arguments import add_data, add_evaluation, add_run
 from .measures import MEASURES
 from .ops import add_ops
-from .runs import describe_counts, open_run, refuse_unwritable, split_of
+from .runs import describe_counts, open_run, refuse_unwritable, split_of, write_csv
+from .tables import Evaluation
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
-    command = commands.add_parser(
-        "evaluate",
-        help="measure a trained model again",
-        description="Print the table of the run in RUN, on its own data or on DATA: interactions with the same items, "
-        "or, where its model is no recommender, a file of pairs, a text or images, all of which are then tested.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
     add_run(command)
     add_ops(command)
     add_data(command)
     add_evaluation(command)
-    text = "a CSV file to write, with the rank, HR and NDCG of every user's own test item, a line a user and protocol"
+    text = "a CSV file to write, with the rank, HR and NDCG of every user's test item, a line a user and protocol"
     command.add_argument("--per-user", metavar="FILE", help=text)
-    return command
 
 
 def run(options: argparse.Namespace) -> None:
@@ -52,24 +45,22 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"--per-user writes ranks, and model {model.name} {measure.does}")
     split = split_of(options.run_folder, model, data, is_its_own=options.data is None)
     print(f"{model.name} of {options.run_folder} on {source.title}: {describe_counts(data, split)}")
-    prepared = measure.prepare(split, options)
-    measure.print(measure.rows(model, split, options, source, truth, prepared), model, truth is not None)
+    on = Evaluation(options, source, truth, split, measure.prepare(split, options))
+    measure.print(measure.rows(model, on), model, truth is not None)
     if options.per_user:
-        _write_users(model, split, options, prepared)
+        _write_users(model, on)
 
 
-def _write_users(model: Any, split: Split, options: argparse.Namespace, candidates: dict[str, np.ndarray]) -> None:
-    """A line a user and protocol; users come in the data's order."""
-    users = model.users.numbers_or_zero(split.data.users.ids)
-    ranks = target_ranks(model, split, "test", candidates, users)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["user", "protocol", "rank", *(f"{name}@{k}" for k in options.at for name in ("hr", "ndcg"))])
+def _write_users(model: Any, on: Evaluation) -> None:
+    """A line a user and protocol; users in the data's order."""
+    split, ks = on.split, on.options.at
+    ranks = target_ranks(model, split, "test", on.prepared, model.users.numbers_or_zero(split.data.users.ids))
     ids = split.data.users.ids[split.evaluated].tolist()
-    for protocol in options.protocols:
+    lines = [["user", "protocol", "rank", *(f"{name}@{k}" for k in ks for name in ("hr", "ndcg"))]]
+    for protocol in on.options.protocols:
         rank = ranks[protocol]
-        values = np.stack([f(rank, k) for k in options.at for f in (hit_rate, ndcg)], axis=1)
+        values = np.stack([f(rank, k) for k in ks for f in (hit_rate, ndcg)], axis=1)
         for user, place, row in zip(ids, rank.tolist(), values.tolist(), strict=True):
-            writer.writerow([user, protocol, f"{place:g}", *(f"{value:.6g}" for value in row)])
-    write_atomically(Path(options.per_user), text.getvalue().encode())
-    print(f"{len(ids):,} users: {options.per_user}")
+            lines.append([user, protocol, f"{place:g}", *(f"{value:.6g}" for value in row)])
+    write_csv(on.options.per_user, lines)
+    print(f"{len(ids):,} users: {on.options.per_user}")

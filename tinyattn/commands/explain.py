@@ -1,11 +1,14 @@
-"""`tinyattn explain`: which earlier items made a recommendation."""
+"""`tinyattn explain`: which earlier items made a recommendation.
+
+Say which items of a history made the best recommendation, or the item --for: by leaving each of them out, by gradient,
+and by attention, where the model has these.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import textwrap
-from collections.abc import Sequence
 from typing import Any
 
 from ..models import NeuralRecommender, explain
@@ -30,47 +33,36 @@ explanation by itself: weights may be high where nothing depends on them (Jain &
 AGREEMENT = "agreement: Spearman's rank correlation, 1 for the same order, -1 for the opposite one.\n"
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
-    command = commands.add_parser(
-        "explain",
-        help="which earlier items made a recommendation",
-        description="Say which items of a history made the best recommendation, or the item --for: by leaving each of "
-        "them out, by gradient, and by attention, where the model has these.",
-        epilog="".join(NOTES.values()) + AGREEMENT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(command: Any, arguments: list[str]) -> None:
+    command.print_below("".join(NOTES.values()) + AGREEMENT)
     add_run(command)
     add_data(command)
     add_history(command)
     command.add_argument("--for", dest="item", metavar="ID", help="the item to explain (default: the best one)")
     add_names(command)
-    return command
 
 
 def run(options: argparse.Namespace) -> None:
     history, users, model = history_of(options)
     names = names_of(options, model)
-    found = explain(model, history, options.item, users[0] if users else None)
-    if len(found.history) < len(history):
-        print(f"note: the model looks at the newest {len(found.history)} of the {len(history)} items", file=sys.stderr)
-    print(f"what made {names.label(found.item)}:")
-    width = max(len(names.label(item)) for item in found.history)
-    print(" " * (width + 6) + "".join(f"{name:>12}" for name in found.effects))
-    for place, item in enumerate(found.history.tolist()):
-        numbers = "".join(f"{row[place]:12.4f}" for row in found.effects.values())
+    explained = explain(model, history, options.item, users[0] if users else None)
+    read, effects = explained.history, explained.effects
+    if len(read) < len(history):
+        print(f"note: the model looks at the newest {len(read)} of the {len(history)} items", file=sys.stderr)
+    print(f"what made {names.label(explained.item)}:")
+    width = max(len(names.label(item)) for item in read)
+    print(" " * (width + 6) + "".join(f"{name:>12}" for name in effects))
+    for place, item in enumerate(read.tolist()):
+        numbers = "".join(f"{row[place]:12.4f}" for row in effects.values())
         print(f"{place + 1:4}  {names.label(item):{width}}{numbers}")
-    agreements = found.agreement()
+    agreements = explained.agreement()
     for (one, other), agreement in agreements.items():
         shown = f"{agreement:+.2f}" if agreement == agreement else "none: one of them finds no difference"
         print(f"agreement of {one} and {other}: {shown}")
-    if not found.effects[LEFT_OUT].any():
+    if not effects[LEFT_OUT].any():
         print("no item changes the score: without any of them it is the same")
-    notes = NOTES | {ATTENTION: NOTES[ATTENTION] + _of_its_weights(model)}
-    shown = "".join(notes[name] for name in found.effects) + (AGREEMENT if agreements else "")
+    remark = model.network.weights_are if isinstance(model, NeuralRecommender) else ""      # "" for shares of items
+    about = textwrap.fill(f"In model {model.name} the weights are {remark}.", 118) + "\n" if remark else ""
+    notes = NOTES | {ATTENTION: NOTES[ATTENTION] + about}
+    shown = "".join(notes[name] for name in effects) + (AGREEMENT if agreements else "")
     print(f"\n{shown}", end="")
-
-
-def _of_its_weights(model: Any) -> str:
-    """A sentence, where this model's weights are no shares of items."""
-    remark = model.network.weights_are if isinstance(model, NeuralRecommender) else ""
-    return textwrap.fill(f"In model {model.name} the weights are {remark}.", 118) + "\n" if remark else ""

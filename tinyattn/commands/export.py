@@ -1,9 +1,13 @@
-"""`tinyattn export`: the model of a run for use elsewhere."""
+"""`tinyattn export`: a run's model for use elsewhere.
+
+Write the model of RUN to FILE, in the form that its ending names: .safetensors has the numbers, .onnx a graph from
+padded histories to scores, for models that are networks over histories, and .csv the table of popularity. docs/serve.md
+shows programs that use them.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +18,13 @@ from .measures import open_kind
 from .runs import refuse_unwritable
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
-    command = commands.add_parser(
-        "export",
-        help="a run's model for use elsewhere",
-        description="Write the model of RUN to FILE, in the form that its ending names: .safetensors has the numbers, "
-        ".onnx a graph from padded histories to scores, for models that are networks over histories, and .csv the "
-        "table of popularity. docs/serve.md shows programs that use them.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
     add_run(command)
     command.add_argument("file", metavar="FILE", help=f"the file to write; it ends in {', '.join(FORMS)}")
-    return command
 
 
 def run(options: argparse.Namespace) -> None:
-    """What can be refused by names is refused before the model is read."""
+    """Names are checked before the model is read."""
     form_of(options.file)
     refuse_unwritable(options.file, "FILE")
     model, config = open_kind(options.run_folder, Estimator, options.device)

@@ -1,9 +1,11 @@
-"""`tinyattn generate`: a trained model writes on where a text ends."""
+"""`tinyattn generate`: continue a text by a decoder.
+
+Print TEXT and its continuation by the model of RUN, drawn token by token.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import Any
 
 from ..models import Decoder
@@ -13,23 +15,17 @@ from .arguments import add_options, add_run
 from .measures import open_kind
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
-    command = commands.add_parser(
-        "generate",
-        help="what a decoder writes after a text",
-        description="Write TEXT, and what the model of RUN has follow it, drawn token by token.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
     add_run(command)
     command.add_argument("--prompt", required=True, metavar="TEXT", help="the beginning of the text")
     command.add_argument("--length", type=int, default=200, metavar="N", help="tokens that are written (default: 200)")
-    command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all that is drawn (default: 0)")
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the draws (default: 0)")
     add_options(command, Sampling)
-    return command
 
 
 def run(options: argparse.Namespace) -> None:
     how = {o.name: getattr(options, o.name) for o in options_of(Sampling) if hasattr(options, o.name)}
-    Sampling(**how)                                          # refused before anything is read
+    Sampling(**how)                                          # errors come before files are read
     if options.seed < 0:
         raise ValueError(f"--seed is {options.seed}, expected at least 0")
     model, _ = open_kind(options.run_folder, Decoder, options.device)

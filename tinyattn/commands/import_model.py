@@ -1,9 +1,15 @@
-"""`tinyattn import-model`: a model that was trained elsewhere becomes a run."""
+"""`tinyattn import-model`: a model trained elsewhere becomes a run.
+
+Read the weights at FROM, and write the folder RUN. FROM is a folder of a language model, as Hugging Face's transformers
+saves them, for `tinyattn generate RUN`: it has config.json, and model.safetensors or the files that
+model.safetensors.index.json names, in float64, 32, 16 or bfloat16; for prompts in words also tokenizer.json, or
+vocab.json and merges.txt. Or FROM is a file of a recommender, a state dict or safetensors, for
+`tinyattn recommend RUN --items ...`.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import Any
 
 from .. import __version__
@@ -14,50 +20,40 @@ from ..tree import leaves
 from .arguments import add_option
 from .measures import MEASURES
 
-NOT_IN_FILE = ("heads", "block_form", "maxlen", "padding")        # options of SASRec that a file of parameters may lack
+NOT_IN_FILE = ("heads", "block_form", "maxlen", "padding")        # options that a file of SASRec's parameters may lack
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
-    command = commands.add_parser(
-        "import-model",
-        help="a model trained elsewhere becomes a run",
-        description="Read the weights at FROM, and write the folder RUN. FROM is a folder of a language model "
-        f"({', '.join(TEXT_LAYOUTS)}, as Hugging Face's transformers saves them), which `tinyattn generate RUN` goes "
-        "on with: it has config.json, and model.safetensors or the files that model.safetensors.index.json names, in "
-        "float64, 32, 16 or bfloat16; and for prompts in words tokenizer.json, or vocab.json and merges.txt. Or FROM "
-        f"is a file of a recommender (SASRec of {' or '.join(SASREC_LAYOUTS)}), a state dict or safetensors, which "
-        "`tinyattn recommend RUN --items ...` asks.",
-    )
-    command.add_argument("source", metavar="FROM", help="a folder with config.json and the weights, or a file")
+def add(command: Any, arguments: list[str]) -> None:
+    text = f"a folder of {', '.join(TEXT_LAYOUTS)}, or a file of SASRec by {' or '.join(SASREC_LAYOUTS)}"
+    command.add_argument("source", metavar="FROM", help=text)
     command.add_argument("--out", required=True, metavar="RUN", help="the folder to write")
-    group = command.add_argument_group("of a file, what it does not tell")
+    group = command.add_argument_group("settings that a file lacks")
     declared = {option.name: option for option in options_of(SASRec)}
     for name in NOT_IN_FILE:
         add_option(group, declared[name]._replace(default=None))
     text = "the ids of its items 1, 2, 3, ..., one a line (default: those in the file, or these numbers)"
     group.add_argument("--item-ids", metavar="FILE", help=text)
-    return command
 
 
 def run(options: argparse.Namespace) -> None:
-    """Everything that can be refused by names and shapes is refused before numbers are read."""
+    """Names and shapes are checked before numbers are read."""
     chosen = {name: getattr(options, name) for name in NOT_IN_FILE if hasattr(options, name)}
     items = None if options.item_ids is None else read_ids(options.item_ids)
-    found, folder = opened(options.source, items, **chosen), RunFolder(options.out)
+    source, folder = opened(options.source, items, **chosen), RunFolder(options.out)
     config = {
-        "model": found.model.name,
-        "parameters": found.model.identity(),
-        "data": found.describe(),
-        "evaluation": {"split": next(iter(MEASURES[found.model.table].splits))},
+        "model": source.model.name,
+        "parameters": source.model.identity(),
+        "data": source.describe(),
+        "evaluation": {"split": next(iter(MEASURES[source.model.table].splits))},
         "tinyattn": __version__,
     }
     with folder.claimed(config):
         if folder.model.exists():
             print(f"{folder.path} has this model already")
             return
-        model: Any = found.load()
+        model: Any = source.load()
         model.save(folder.model)
     count = sum(leaf.size for _, leaf in leaves(model.parameters))
-    asked = f"{len(model.items or ()):,} items" if isinstance(model, SASRec) else f"a prompt is {model.tokens.reads}"
-    print(f"{found.layout.name} from {options.source}: {count:,} parameters; {asked}")
+    reads = f"{len(model.items or ()):,} items" if isinstance(model, SASRec) else f"a prompt is {model.tokens.reads}"
+    print(f"{source.layout.name} from {options.source}: {count:,} parameters; {reads}")
     print(f"written to {folder.path}: {', '.join(folder.contents())}")

@@ -1,4 +1,4 @@
-"""`--ops`: which functions compute. The faster forms, the readable ones, or the reader's own."""
+"""`--ops`: whose functions compute: the faster forms, the readable forms, or the reader's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..layers.readable import readable
+from ..forms import readable
 
 if TYPE_CHECKING:
     from ..check.substitute import Substitute
@@ -18,34 +18,33 @@ FAST, READABLE = "fast", "readable"
 
 
 def add_ops(command: Any, default: str = FAST) -> None:
-    text = f"whose ops compute: the library's faster forms ({FAST}), every op as its file says ({READABLE}), yours of "
-    text += "FILE.py, which `tinyattn check` has to find right, or a course's folder `answers` "
-    command.add_argument("--ops", default=default, metavar="OPS", help=text + f"(default: {default})")
-    text = "with --ops FILE.py: compute with its functions whether or not they are right, to see what a bug does"
-    command.add_argument("--unchecked", action="store_true", help=text)
+    text = f"whose ops compute: the library's faster forms ({FAST}) or readable forms ({READABLE}), those of FILE.py, "
+    text += f"if `tinyattn check` passes them, or of a course's folder `answers` (default: {default})"
+    command.add_argument("--ops", default=default, metavar="OPS", help=text)
+    command.add_argument("--unchecked", action="store_true", help="with --ops FILE.py: use its functions unchecked")
 
 
 @dataclass(frozen=True)
 class Computing:
-    """What `--ops` asks for, read and checked."""
+    """The value of `--ops`, with the substitutes read and checked."""
 
     ops: str
     substitutes: list[Substitute] = field(default_factory=list)
-    notes: tuple[str, ...] = ()                     # answers that cannot be used, and why
+    notes: tuple[str, ...] = ()                     # unusable answers, and why
 
     @property
     def suffix(self) -> str:
-        """Of a folder of results: results of other code go to another folder."""
+        """The suffix of a folder of results: those of other code go to another folder."""
         return f"-{Path(self.ops).stem}" if self.substitutes else ""
 
     def identity(self) -> dict[str, Any]:
-        """What the numbers depend on beside the model and the data: the substitutes' files."""
+        """A hash of the substitutes' files, on which the numbers depend; {} without substitutes."""
         files = sorted({s.origin.rpartition(":")[0] or self.ops for s in self.substitutes})
         source = hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
         return {"ops": f"{Path(self.ops).name} ({source[:12]})"} if files else {}
 
     def lines(self) -> list[str]:
-        """Whose code each op was."""
+        """The origin of each op, as printed lines."""
         if self.ops == FAST:
             slower = f"--ops {READABLE} computes each as its file says, and takes longer (docs/speed.md)"
             return [f"ops: the faster forms; {slower}"]
@@ -57,7 +56,7 @@ class Computing:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Inside of it these functions compute."""
+        """Inside the block these functions compute."""
         with ExitStack() as stack:
             if self.ops != FAST:
                 stack.enter_context(readable())
@@ -69,10 +68,10 @@ class Computing:
 
 
 def computing(ops: str, unchecked: bool = False, device: str = "cpu") -> Computing:
-    """Read and check what `--ops` names. Raises ValueError for what cannot compute."""
-    if unchecked and ops in (FAST, READABLE):
-        raise ValueError(f"--unchecked is for --ops FILE.py, and --ops is {ops}")
+    """Read and check the value of `--ops`. Raises ValueError for functions that cannot compute."""
     if ops in (FAST, READABLE):
+        if unchecked:
+            raise ValueError(f"--unchecked is for --ops FILE.py, and --ops is {ops}")
         return Computing(ops)
     if not ops.endswith(".py") and not Path(ops).is_dir():
         raise ValueError(f"--ops is {ops!r}, expected {FAST}, {READABLE}, FILE.py or a folder of accepted answers")
@@ -93,7 +92,7 @@ def computing(ops: str, unchecked: bool = False, device: str = "cpu") -> Computi
 
 
 def begin(ops: str, unchecked: bool) -> None:
-    """Compute so from now on: of a process of its own, whose code the parent has checked."""
+    """Compute by `ops` for the rest of this process; the parent process has checked its code."""
     _for_good.enter_context(computing(ops, unchecked or ops not in (FAST, READABLE)).active())
 
 

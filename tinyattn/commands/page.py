@@ -1,23 +1,19 @@
-"""`tinyattn page`: an algorithm that is complete in one file, to read, run and change."""
+"""`tinyattn page`: print an algorithm that is complete in one file.
+
+Print a program of NumPy alone that is the whole algorithm: `tinyattn page sasrec > sasrec.py`.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 from ..pages import NAMES, source
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
-    command = commands.add_parser(
-        "page",
-        help="print an algorithm that is complete in one file",
-        description="Print a program of NumPy alone that is the whole algorithm: `tinyattn page sasrec > sasrec.py`.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
     command.add_argument("name", metavar="NAME", help=f"which one: {', '.join(NAMES)}")
-    return command
 
 
 def run(options: argparse.Namespace) -> None:

@@ -1,9 +1,12 @@
-"""`tinyattn probe`: what can be read off a trained model's states by a linear map."""
+"""`tinyattn probe`: how well each layer's states tell which part of the grammar wrote a character.
+
+Name the part of the generated grammar that wrote each character, from the states that the model of RUN has of it, by a
+linear map: fitted on sentences of one seed, measured on those of another.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,30 +19,23 @@ from .measures import open_kind
 from .tables import print_means
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
-    command = commands.add_parser(
-        "probe",
-        help="how well each layer's states tell which part of the grammar wrote a character",
-        description="Name the part of the generated grammar that wrote each character, from the states that the model "
-        "of RUN has of it, by a linear map: fitted on sentences of one seed, measured on those of another.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
     add_run(command)
-    text = "sentences that the map is fitted on, and half as many that it is measured on (default: 400)"
+    text = "sentences to fit the map, and half as many to test it (default: 400)"
     command.add_argument("--sentences", type=int, default=400, metavar="N", help=text)
     command.add_argument("--seed", type=int, default=1, metavar="N", help="seed of these sentences (default: 1)")
-    return command
 
 
 def run(options: argparse.Namespace) -> None:
     if options.sentences < 2:
         raise ValueError(f"--sentences is {options.sentences}, expected at least 2")
     fitted = Grammar(sentences=options.sentences, seed=options.seed).generate().text
-    asked = Grammar(sentences=options.sentences // 2, seed=options.seed + 1).generate().text
+    tested = Grammar(sentences=options.sentences // 2, seed=options.seed + 1).generate().text
     model, _ = open_kind(options.run_folder, Encoder, options.device)
     chain = GrammarChain.of_rules()
-    labels, wanted = (np.array(chain.parts_of(text)) for text in (fitted, asked))
-    found = {}
-    for layer, (train, test) in enumerate(zip(model.states(fitted), model.states(asked), strict=True)):
+    labels, wanted = (np.array(chain.parts_of(text)) for text in (fitted, tested))
+    rows = {}
+    for layer, (train, test) in enumerate(zip(model.states(fitted), model.states(tested), strict=True)):
         probed = linear_probe(train, labels, test, wanted, options.seed)
-        found[f"block {layer}" if layer else "embedding"] = {"test": probed._asdict()}
-    print_means(f"the part of the grammar of {len(wanted):,} characters, named from their states", found, "test", model)
+        rows[f"block {layer}" if layer else "embedding"] = {"test": probed._asdict()}
+    print_means(f"the part of the grammar of {len(wanted):,} characters, named from their states", rows, "test", model)

@@ -1,20 +1,20 @@
-"""`tinyattn recommend`: the best next items for a history, for a user of the data, or for many users into a file."""
+"""`tinyattn recommend`: the best next items for a history, or for many users.
+
+Recommend for a history that need not occur in any data, or for users of the run's data: a line an item, with its place,
+id and score. Scores are logits, counts or the like, by the model: they order the items of one list, and do not compare
+models.
+"""
 
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from ..data import Interactions
-from ..files import write_atomically
 from ..models.choosing import refuse_k
 from .arguments import add_candidates, add_data, add_history, add_names, add_run
 from .measures import in_the_models_ids
@@ -26,34 +26,26 @@ from .runs import (
     known_ids,
     may_be_given,
     names_of,
-    only_of,
     open_run,
     refuse_unwritable,
+    write_csv,
 )
 from .tables import print_history, print_items
 
 SCORES_AT_ONCE = 4_000_000       # bounds the memory of the score matrix
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
-    command = commands.add_parser(
-        "recommend",
-        help="the best next items for a history, or for many users",
-        description="Recommend for a history that need not occur in any data, or for users of the run's data: a line "
-        "an item, with its place, id and score. Scores are the model's own, such as logits or counts: they order the "
-        "items of one list, and do not compare models.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
     add_run(command)
     add_ops(command)
     add_data(command)
-    text = "the whole histories of many users: all, or a file with an id a line; goes with --out"
+    text = "many users: all, or a file with an id a line; goes with --out"
     add_history(command).add_argument("--users", metavar="all|FILE", help=text)
     add_candidates(command)
     add_names(command)
     text = "with --users: the CSV file to write, with columns user, rank, item, score, and with --names name; "
     text += "ids and names are as in the data: a spreadsheet may run one that begins with =, +, - or @"
     command.add_argument("--out", metavar="FILE", help=text)
-    return command
 
 
 def run(options: argparse.Namespace) -> None:
@@ -67,75 +59,63 @@ def run(options: argparse.Namespace) -> None:
         ranking = "recommends by the user alone: this is its ranking for users that it was not trained on"
         print(f"note: model {model.name} reads no history, and {ranking}", file=sys.stderr)
     names = names_of(options, model)
-    only = only_of(options, model)
+    only = known_ids(options.only, model.items)
     ids, scores = model.recommend([history], k_of(options, model, history, only), only=only, users=user)
     print_history(history, names)
     print_items(ids[0], scores[0], names)
 
 
 def _write_many(options: argparse.Namespace) -> None:
-    """The file, whole or not at all; what would be refused of any user is refused before the first is worked on.
-
-    Who has fewer than k items left gets those: one such user is no reason to keep the others' lists back.
-    """
+    """Write recommendations for many users, whose lists may be shorter than k; errors come before work."""
     refuse_unwritable(options.out, read=[options.data, options.users, options.names, options.only])
     model, source, data, _ = open_run(options)
-    refuse_unwritable(options.out, read=[source.path])                       # the run's own data
+    refuse_unwritable(options.out, read=[source.path])                       # the training data
     data = in_the_models_ids(data, model)
-    names, only = names_of(options, model), only_of(options, model)
+    names, only = names_of(options, model), known_ids(options.only, model.items)
     everyone = options.users == "all"
-    rows = np.arange(data.n_users) if everyone else data.users.numbers(known_ids(options.users, data.users)) - 1
+    rows = np.arange(data.n_users) if everyone else data.users.numbers(known_ids(options.users, data.users) or []) - 1
     k = min(DEFAULT_K, len(model.items)) if options.k is None else options.k
     refuse_k(k, len(model.items))
-    most = np.minimum(_left(model, data, rows, only), k)             # items of each user's list
+    may = may_be_given(model, only)
+    seen = [np.sum(may[np.unique(data.sequence(row))]) for row in rows.tolist()]
+    most = np.minimum(np.sum(may) - np.array(seen, dtype=np.int64), k)             # the length of each user's list
     if not most.any():
         raise ValueError("no items are left for any user when seen ones are taken out")
     known = model.users.numbers_or_zero(data.users.ids[rows]) > 0
-    _note_strangers(model, known)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["user", "rank", "item", "score", *(["name"] if options.names else [])])
+    if model.by_user and not known.all():
+        unknown = f"{np.sum(~known):,} of {len(known):,} users, who are not in the data that it was trained on"
+        print(f"note: model {model.name} reads no history, and gives one ranking to {unknown}", file=sys.stderr)
+
     at_once = max(1, SCORES_AT_ONCE // (data.n_items + 1))
-    with tqdm(total=len(rows), unit="user", disable=None, leave=False) as bar:
-        for places in np.array_split(np.arange(len(rows)), -(-len(rows) // at_once)):
-            lists = dict[int, Any]()
-            for n in np.unique(most[places][most[places] > 0]).tolist():
-                some = places[most[places] == n]
-                users = data.users.ids[rows[some]].tolist()
-                users = [user if is_known else None for user, is_known in zip(users, known[some].tolist(), strict=True)]
-                histories = [data.items.decode(data.sequence(row)).tolist() for row in rows[some].tolist()]
-                found = model.recommend(histories, n, only=only, users=users)
-                lists |= zip(some.tolist(), zip(*found, strict=True), strict=True)
-            for place in places.tolist():
-                user = data.users.ids[rows[place]]
-                best = zip(*(b.tolist() for b in lists.get(place, ())), strict=True)
-                for rank, (item, score) in enumerate(best, start=1):
-                    row = [user, rank, item, f"{score:.6g}", *([names.of(item)] if options.names else [])]
-                    writer.writerow(row)
-            bar.update(len(places))
-    write_atomically(Path(options.out), text.getvalue().encode())
+
+    def lines() -> Iterator[list[Any]]:
+        yield ["user", "rank", "item", "score", *(["name"] if options.names else [])]
+        with tqdm(total=len(rows), unit="user", disable=None, leave=False) as bar:
+            for places in np.array_split(np.arange(len(rows)), -(-len(rows) // at_once)):
+                lists = dict[int, Any]()
+                for n in np.unique(most[places][most[places] > 0]).tolist():
+                    some = places[most[places] == n]
+                    ids = data.users.ids[rows[some]].tolist()
+                    users = [user if known[place] else None for user, place in zip(ids, some, strict=True)]
+                    histories = [data.items.decode(data.sequence(row)).tolist() for row in rows[some].tolist()]
+                    recommended = model.recommend(histories, n, only=only, users=users)
+                    lists |= zip(some.tolist(), zip(*recommended, strict=True), strict=True)
+                for place in places.tolist():
+                    best = zip(*(b.tolist() for b in lists.get(place, ())), strict=True)
+                    for rank, (item, score) in enumerate(best, start=1):
+                        name = [names.of(item)] if options.names else []
+                        yield [data.users.ids[rows[place]], rank, item, f"{score:.6g}", *name]
+                bar.update(len(places))
+
+    write_csv(options.out, lines())
     _note_short_lists(most, k)
     at_most = "at most " if most.min() < k else ""
     items = "item" if k == 1 else "items"
     print(f"{len(rows):,} users, {at_most}{k} {items} each: {options.out}")
 
 
-def _note_strangers(model: Any, known: np.ndarray) -> None:
-    """Say how many users a model that reads no history has not learned: they cannot have lists of their own."""
-    if model.by_user and not known.all():
-        unknown = f"{np.sum(~known):,} of {len(known):,} users, who are not in the data that it was trained on"
-        print(f"note: model {model.name} reads no history, and gives one ranking to {unknown}", file=sys.stderr)
-
-
-def _left(model: Any, data: Interactions, rows: np.ndarray, only: list[str] | None) -> np.ndarray:
-    """How many items may be given to each of these users: (len(rows),)."""
-    may = may_be_given(model, only)
-    seen = [np.sum(may[np.unique(data.sequence(row))]) for row in rows.tolist()]
-    return np.sum(may) - np.array(seen, dtype=np.int64)
-
-
 def _note_short_lists(most: np.ndarray, k: int) -> None:
-    """Say how many users have fewer than k items, of the numbers that each has."""
+    """Print how many users have fewer than k items; `most` has each user's number."""
     fewer, none = int(np.sum(most < k)), int(np.sum(most == 0))
     if fewer:
         of_them = f", {none:,} of them none" if none else ""

@@ -1,9 +1,12 @@
-"""`tinyattn reproduce`: an experiment, run by run, and the page that is made of it."""
+"""`tinyattn reproduce`: repeat an experiment, and make its page.
+
+Carry out every run of the experiment NAME, and write its page. What has finished is not repeated; started again, an
+interrupted experiment goes on.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,35 +17,24 @@ from ..files import write_atomically
 from ..options import one_of
 from .arguments import add_device
 from .ops import add_ops, begin
-from .runs import drawing, refuse_another_page
+from .runs import drawing, refuse_another_page, refuse_empty
 
-MOST = 1000              # seeds, or runs side by side: beyond that it is a slip
+MOST = 1000              # of seeds and of jobs; a larger number is a slip
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
-    command = commands.add_parser(
-        "reproduce",
-        help="repeat an experiment, and make its page",
-        description="Carry out every run of the experiment NAME, and write its page. What has finished is not "
-        "repeated; started again, an interrupted experiment goes on.",
-        epilog="experiments:\n" + "".join(f"  {name:16}{e.title}\n" for name, e in EXPERIMENTS.items()),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(command: Any, arguments: list[str]) -> None:
+    command.print_below("experiments:\n" + "".join(f"  {name:16}{e.title}\n" for name, e in EXPERIMENTS.items()))
     command.add_argument("name", metavar="NAME", help=f"one of {', '.join(EXPERIMENTS)}")
-    text = "the folder that holds the data; rows whose data is not there are left out"
+    text = "the folder of the data; rows without data are left out"
     command.add_argument("--data", type=Path, metavar="DIR", help=text)
-    text = "the folder for results and page (default: reproduce/NAME)"
-    command.add_argument("--out", metavar="OUT", help=text)
-    text = "seeds of each row that has no number of its own (default: the experiment's)"
-    command.add_argument("--seeds", type=int, metavar="N", help=text)
-    text = "runs side by side, each on one core; on a GPU they share it (default: 2)"
+    command.add_argument("--out", metavar="OUT", help="the folder for results and page (default: reproduce/NAME)")
+    command.add_argument("--seeds", type=int, metavar="N", help="seeds of each row (default: the experiment's)")
+    text = "parallel runs, each on one core; on a GPU they share it (default: 2)"
     command.add_argument("--jobs", type=int, default=2, metavar="N", help=text)
     add_device(command)
     add_ops(command)
-    text = "few people or sequences, and two epochs: it shows that all works, and measures nothing"
-    command.add_argument("--quick", action="store_true", help=text)
-    command.add_argument("--page", action="store_true", help="only make the page, of what has been run")
-    return command
+    command.add_argument("--quick", action="store_true", help="little data and two epochs, to try it out")
+    command.add_argument("--page", action="store_true", help="only make the page, of the finished runs")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -51,8 +43,7 @@ def run(options: argparse.Namespace) -> None:
     for name in ("jobs", "seeds"):
         if getattr(options, name) is not None and not 1 <= getattr(options, name) <= MOST:
             raise ValueError(f"--{name} is {getattr(options, name)}, expected 1 to {MOST}")
-    if options.out is not None and not options.out.strip():
-        raise ValueError("--out is empty, expected a folder")
+    refuse_empty(options.out)
     if options.quick and options.seeds is not None:
         raise ValueError("--seeds goes without --quick: a quick look has one seed")
     if options.data is not None and not options.data.is_dir():
@@ -69,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     made_by = f"Made by `tinyattn reproduce {experiment.name}`"
     refuse_another_page(page, made_by, f"a page of experiment {experiment.name}", "give another --out")
     if options.page and not out.is_dir():
-        raise ValueError(f"--page makes the page of runs, and there is no folder {out}")
+        raise ValueError(f"--page makes the page of runs, and {out} is no folder")
     if not options.page:
         compute = partial(begin, options.ops, options.unchecked)
         carry_out(experiment, options.data, out, jobs=options.jobs, device=options.device, begin=compute)

@@ -1,8 +1,10 @@
-"""What commands share that work on data and on finished runs."""
+"""Finished runs, their data, and the files that commands write."""
 
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,16 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..data import (
-    DataError,
-    Interactions,
-    ItemNames,
-    Truth,
-    Vocabulary,
-    read_ids,
-    read_names,
-)
-from ..files import FileError, is_same
+from ..data import DataError, Interactions, ItemNames, Truth, Vocabulary, read_ids, read_names
+from ..files import FileError, is_same, write_atomically
 from ..models import Estimator, Recommender, RunFolder
 from ..terminal import quoted, shortened
 from .arguments import reading_given
@@ -33,8 +27,7 @@ DEFAULT_K = 10               # items of a list
 def open_run(
     options: argparse.Namespace, kind: type[Estimator] = Recommender
 ) -> tuple[Any, Any, Any, Truth | None]:
-    """The model, of this kind, of a finished run, and the source, data and truth of the DATA that is named, or else of
-    what it was trained on, unchanged."""
+    """The model of a finished run, of this kind; the source, data and truth of DATA, or else of its training."""
     _refuse_reading_nothing(options)
     model, config = open_kind(options.run_folder, kind, options.device)
     if options.data is None:
@@ -45,21 +38,19 @@ def open_run(
 
 
 def open_runs(folders: Sequence[str], device: str) -> tuple[list[Any], Any, Interactions, Any]:
-    """The models of several finished runs, the data that all of them were trained on, unchanged, and its split.
+    """The models of several finished runs, the source and data that all were trained on, and its split.
 
-    Raises FileError or ValueError where one is no finished run, is of another kind than the first, or has other data or
-    another split.
+    Raises FileError for a run that has not finished, ValueError for one of another kind, other data or another split.
     """
     opened = [open_kind(folder, Recommender, device) for folder in folders]
     first = opened[0][0]
-    for folder, (model, _) in zip(folders, opened, strict=True):
-        if model.table != first.table:
-            kinds = " and ".join(f"model {m.name} {OF_INTERACTIONS[m.table].does}" for m in (first, model))
-            raise ValueError(f"{folders[0]} and {folder} have no measure in common: {kinds}")
     source, data, _ = its_own_data(folders[0], *opened[0])
     by = RunFolder(folders[0]).evaluation()["split"]
     fingerprint = MEASURES[first.table].fingerprint(data, by)
-    for folder, (_, config) in zip(folders, opened, strict=True):
+    for folder, (model, config) in zip(folders, opened, strict=True):
+        if model.table != first.table:
+            kinds = " and ".join(f"model {m.name} {OF_INTERACTIONS[m.table].does}" for m in (first, model))
+            raise ValueError(f"{folders[0]} and {folder} have no measure in common: {kinds}")
         if RunFolder(folder).evaluation()["split"] != by:
             raise ValueError(f"{folder} has another --split than {folders[0]}: their metrics cannot be compared")
         if config["data"].get("fingerprint") != fingerprint:
@@ -68,7 +59,7 @@ def open_runs(folders: Sequence[str], device: str) -> tuple[list[Any], Any, Inte
 
 
 def split_of(folder: str, model: Any, data: Any, is_its_own: bool = True) -> Any:
-    """Some data split as this model's run was. Raises FileError for a run whose split is unknown."""
+    """The data, split as for this run. Raises FileError for a run with an unknown split."""
     name, measure = RunFolder(folder).evaluation()["split"], MEASURES[model.table]
     if name not in measure.splits:
         raise FileError(f"{folder}/config.json has split {name!r}, expected one of {', '.join(measure.splits)}")
@@ -76,7 +67,7 @@ def split_of(folder: str, model: Any, data: Any, is_its_own: bool = True) -> Any
 
 
 def its_own_data(folder: str, model: Any, config: dict[str, Any]) -> tuple[Any, Any, Truth | None]:
-    """The source, data and truth that a run was trained on. Raises ValueError where it has changed, or is missing."""
+    """The source, data and truth of a run's training. Raises ValueError where the data has changed or is missing."""
     measure = MEASURES[model.table]
     try:
         source = measure.sources.from_config(config["data"])
@@ -93,7 +84,7 @@ def its_own_data(folder: str, model: Any, config: dict[str, Any]) -> tuple[Any, 
 
 
 def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None, Any]:
-    """The history that --items or --user names, in the data's ids, whose it is, and the run's model."""
+    """The history that --items or --user names, in the data's ids; [user] if the model knows the user; the model."""
     if options.items is not None:
         if options.data is not None:
             raise ValueError(f"DATA ({options.data}) goes with --user; a history given by --items needs none")
@@ -107,21 +98,18 @@ def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None
 
 
 def _refuse_reading_nothing(options: argparse.Namespace) -> None:
-    given = reading_given(options)
-    if given and options.data is None:
-        raise ValueError(f"{given}: how DATA is read, and none is named: a run's own data is read as in its training")
+    flags = reading_given(options)
+    if flags and options.data is None:
+        raise ValueError(f"{flags}: for DATA, which is missing: the data of a run is read as in its training")
 
 
 def listed(items: str) -> list[str]:
     """The ids of --items."""
-    return [item.strip(" \t") for item in items.split(",") if item.strip(" \t")]        # the blanks of a table's fields
+    return [stripped for item in items.split(",") if (stripped := item.strip(" \t"))]    # as in a table's fields
 
 
 def names_of(options: argparse.Namespace, model: Recommender) -> ItemNames:
-    """The names that --names gives, or none. Says how many are of items that the model does not know.
-
-    Raises ValueError where it knows none of them: these are the names of something else.
-    """
+    """The names in the file --names, or none; a note counts unknown ids. Raises ValueError where all are unknown."""
     if options.names is None:
         return ItemNames()
     assert model.items is not None
@@ -137,30 +125,35 @@ def names_of(options: argparse.Namespace, model: Recommender) -> ItemNames:
 
 
 def refuse_unwritable(out: str, flag: str = "--out", read: Iterable[str | Path | None] = ()) -> None:
-    """Raise ValueError where a file cannot be written: in the place of a directory or device, in no directory, or in
-    one that may not be written to; and where it would replace one that is `read`, or a part of a run."""
+    """Raise ValueError where `out` cannot be written, is a directory or a device, is one of the files `read`, or is a
+    part of a run."""
     for path in read:
         if path is not None and is_same(path, out):
             raise ValueError(f"{flag} {out} is the file {path}, which is read: expected another one to write to")
     if Path(out).name in RunFolder.PARTS and (Path(out).absolute().parent / "config.json").exists():
         raise ValueError(f"{flag} {out} is a part of the run in that folder: expected another name")
     if Path(out).exists() and not Path(out).is_file():
-        found = "a directory" if Path(out).is_dir() else "a device"
-        raise ValueError(f"{flag} {out} is {found}, expected a file to write to")
+        kind = "a directory" if Path(out).is_dir() else "a device"
+        raise ValueError(f"{flag} {out} is {kind}, expected a file to write to")
     folder = next(parent for parent in Path(out).absolute().parents if parent.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise ValueError(f"{flag} {out} cannot be written: {folder} is no directory that may be written to")
 
 
+def refuse_empty(out: str | None) -> None:
+    if out is not None and not out.strip():
+        raise ValueError("--out is empty, expected a folder")
+
+
 def refuse_no_gif(out: str, read: Iterable[str | Path | None] = ()) -> None:
-    """`refuse_unwritable`, and raise ValueError for another ending than .gif: nothing else is written."""
+    """`refuse_unwritable`, and raise ValueError for another ending than .gif."""
     refuse_unwritable(out, "--gif", read)
     if Path(out).suffix.lower() != ".gif":
         raise ValueError(f"--gif {out} is an animation, expected a name that ends in .gif")
 
 
 def refuse_no_picture(out: str, flag: str, read: Iterable[str | Path | None] = ()) -> None:
-    """`refuse_unwritable`, and raise ValueError for an ending that says no format of pictures."""
+    """`refuse_unwritable`, and raise ValueError for an ending that is no format of pictures."""
     refuse_unwritable(out, flag, read)
     from ..show.style import picture_format
 
@@ -168,8 +161,7 @@ def refuse_no_picture(out: str, flag: str, read: Iterable[str | Path | None] = (
 
 
 def refuse_another_page(page: Path, mark: str, ours: str, remedy: str) -> None:
-    """Raise ValueError where a README.md is there without `mark`, which every page of ours has: it would be lost; and
-    where it is no file."""
+    """Raise ValueError where `page` is no file, or exists without `mark`, which every generated page contains."""
     if page.exists() and not page.is_file():
         raise ValueError(f"{page} is no file, and a page is to be written there: {remedy}")
     if page.is_file() and mark not in page.read_text(errors="replace"):
@@ -178,20 +170,15 @@ def refuse_another_page(page: Path, mark: str, ours: str, remedy: str) -> None:
 
 @contextmanager
 def drawing(what: str) -> Iterator[None]:
-    """Pictures beside results: where they cannot be drawn, a note says so, and nothing else is lost."""
+    """Print a note where the block fails to draw: the results are kept without their pictures."""
     try:
         yield
-    except Exception as error:           # whatever matplotlib makes of a bad matplotlibrc, of fonts, of a full disk
+    except Exception as error:           # matplotlib's, for a bad matplotlibrc, fonts, a full disk
         print(f"note: {what} could not be drawn: {shortened(str(error), 300)}", file=sys.stderr)
 
 
-def only_of(options: argparse.Namespace, model: Recommender) -> list[str] | None:
-    """The ids that --only lists, or None where it is not given. Raises DataError for one the model does not know."""
-    return None if options.only is None else known_ids(options.only, model.items)
-
-
 def may_be_given(model: Recommender, only: Sequence[Any] | None) -> np.ndarray:
-    """Which items, by number: (n_items + 1,); padding is none, and with `only` no others are."""
+    """The mask of items that may be recommended: (n_items + 1,), without padding; with `only`, these alone."""
     vocabulary = model.fitted()
     may = np.full(len(vocabulary) + 1, only is None)
     if only is not None:
@@ -201,13 +188,9 @@ def may_be_given(model: Recommender, only: Sequence[Any] | None) -> np.ndarray:
 
 
 def k_of(options: argparse.Namespace, model: Recommender, out: Sequence[Any], only: Sequence[Any] | None) -> int:
-    """-k. Where it is not given, 10, or as many as are left without the items in `out` where these are fewer.
-
-    Says so where they are fewer. Raises ValueError where none are left, and for an unknown id.
-    """
+    """The option -k; by default 10, or all items if fewer are left. Raises ValueError where none are left."""
     if options.k is not None:
-        given: int = options.k
-        return given
+        return int(options.k)
     may = may_be_given(model, only)
     may[model.fitted().numbers(out)] = False
     left = int(np.sum(may))
@@ -219,9 +202,10 @@ def k_of(options: argparse.Namespace, model: Recommender, out: Sequence[Any], on
     return min(left, DEFAULT_K)
 
 
-def known_ids(path: str, known: Vocabulary | None) -> list[str]:
-    """The ids that a file lists. Raises DataError naming the file and the first that is not known."""
-    assert known is not None
+def known_ids(path: str | None, known: Vocabulary) -> list[str] | None:
+    """The ids that a file lists, or None without a file. Raises DataError naming the file and the first unknown id."""
+    if path is None:
+        return None
     ids = read_ids(path)
     try:
         known.numbers(ids)
@@ -231,6 +215,12 @@ def known_ids(path: str, known: Vocabulary | None) -> list[str]:
 
 
 def describe_counts(data: Any, split: Any) -> str:
-    """The numbers of users, items and interactions, and of those that are tested."""
-    found = ", ".join(f"{number:,} {what}" for what, number in data.sizes.items())
-    return f"{found}; {split.tested} are tested"
+    sizes = ", ".join(f"{number:,} {what}" for what, number in data.sizes.items())
+    return f"{sizes}; {split.tested} are tested"
+
+
+def write_csv(path: str | Path, rows: Iterable[Iterable[Any]]) -> None:
+    """Write a CSV file, whole or not at all."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    write_atomically(Path(path), text.getvalue().encode())

@@ -1,27 +1,23 @@
-"""`tinyattn show`: who looks at whom, as a picture by layer and head, or as a page to look into."""
+"""`tinyattn show`: who looks at whom, as a picture or as a page to look into.
+
+Draw the attention weights for a history, by layer and head. With --html it is a page: scores, weights and gradients of
+every token, layer and head. With --text, in the place of a run, a tiny model learns the text on the spot.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..models import Decoder, Estimator, NeuralRecommender, NextItemNetwork, RunFolder
+from ..models import Decoder, NeuralRecommender, NextItemNetwork, RunFolder
 from .arguments import add_data, add_history, add_names, add_run, reading_given
 from .measures import open_kind
 from .runs import history_of, names_of, refuse_no_gif, refuse_no_picture, refuse_unwritable
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
-    command = commands.add_parser(
-        "show",
-        help="who looks at whom, as a picture or as a page to look into",
-        description="Draw the attention weights for a history, by layer and head. With --html it is a page: scores, "
-        "weights and gradients of every token, layer and head. With --text, in the place of a run, a tiny model learns "
-        "the text on the spot.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
     add_run(command, optional=True)
     add_data(command)
     which = add_history(command)
@@ -33,10 +29,8 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     output.add_argument("--out", metavar="FILE", help=text)
     output.add_argument("--gif", metavar="FILE", help="write an animation, token by token, instead of the picture")
     output.add_argument("--html", metavar="FILE", help="write a page to look into, instead of the picture")
-    text = "positions of padding after the history, as in a batch, to see their mask (with --html)"
-    command.add_argument("--padding", type=int, metavar="N", help=text)
+    command.add_argument("--padding", type=int, metavar="N", help="positions of padding to show (with --html)")
     command.add_argument("--against", metavar="RUN2", help="another run beside it, on the same history (with --html)")
-    return command
 
 
 def run(options: argparse.Namespace) -> None:
@@ -85,14 +79,12 @@ def _page(options: argparse.Namespace) -> Any:
 
     reads = "--text" if options.text is not None else "--prompt" if options.prompt is not None else None
     if reads:
-        given = [given for given in (options.names and "--names", reading_given(options)) if given]
-        given += [options.data] if reads == "--prompt" and options.data else []
-        if given:
-            raise ValueError(f"{' and '.join(given)}: for a history, and {reads} has none: leave it out")
+        wrong = [options.names and "--names", reading_given(options), reads == "--prompt" and options.data]
+        if named := " and ".join(flag for flag in wrong if flag):
+            raise ValueError(f"{named}: for a history, and {reads} has none: leave it out")
     if options.text is not None:
-        given_run = options.run_folder or options.against
-        if given_run:
-            raise ValueError(f"--text takes the place of a run: leave out {given_run}")
+        if folder := options.run_folder or options.against:
+            raise ValueError(f"--text takes the place of a run: leave out {folder}")
         if options.padding:
             raise ValueError(f"--padding {options.padding} is for a history, and --text has none: leave it out")
         return visualise_text(options.text)
@@ -104,6 +96,5 @@ def _page(options: argparse.Namespace) -> Any:
     else:
         sequence, _, model = history_of(options)
         names = names_of(options, model).label
-    kind: type[Estimator] = type(model)
-    other = None if options.against is None else open_kind(options.against, kind, options.device)[0]
+    other = None if options.against is None else open_kind(options.against, type(model), options.device)[0]
     return visualise(model, sequence, against=other, names=names, titles=titles, padding=options.padding or 0)

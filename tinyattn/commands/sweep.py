@@ -1,4 +1,13 @@
-"""`tinyattn sweep`: a grid of options as commands, a line each, for whatever runs many."""
+"""`tinyattn sweep`: a grid of options as commands, a line each.
+
+Write DIR/commands.txt, a `tinyattn train` command a line, for xargs, GNU parallel or a job array. Each may be killed
+and started again: it goes on, and does nothing where it has finished. `tinyattn collect DIR` makes the table.
+
+GRID.toml gives options of `tinyattn train` by their names: `dim = [32, 64]` is tried with each value, `epochs = 50` is
+the same for all. data = "FILE" is the DATA. Tables [[grid]] hold options that belong together: each is a separate grid,
+with the options above all tables. The commands expect the folder where sweep was called: `parallel < DIR/commands.txt`,
+or `sed -n ${N}p DIR/commands.txt | sh` for job N.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +16,7 @@ import difflib
 import itertools
 import shlex
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,41 +25,29 @@ from ..models import MODELS, PRESETS, RunFolder
 from ..options import one_of
 from . import train
 from .arguments import Parser
+from .runs import refuse_empty
 
 COMMANDS_FILE, RUNS_FILE = "commands.txt", "sweep.json"
-OWN = ("model", "preset", "data")            # of `train`, beside what a model and its measure have
-LONGEST = 200                                # of a folder's name
-MOST = 100_000                               # runs: beyond that it is a slip
+OWN = ("model", "preset", "data")            # options of `train` itself; the others are of a model or its measure
+LONGEST = 200                                # letters of a folder's name
+MOST = 100_000                               # runs; a larger grid is a slip
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
-    command = commands.add_parser(
-        "sweep",
-        help="a grid of options as commands, a line each",
-        description="Write DIR/commands.txt, a `tinyattn train` command a line, for xargs, GNU parallel or a job "
-        "array. Each may be killed and started again: it goes on, and does nothing where it has finished. "
-        "`tinyattn collect DIR` makes the table.",
-        epilog="GRID.toml gives options of `tinyattn train` by their names: `dim = [32, 64]` is tried with each value, "
-        '`epochs = 50` is the same for all. data = "FILE" is the DATA. Tables [[grid]] hold options that belong '
-        "together: each is a grid of its own, with what stands above them. The commands expect the folder where sweep "
-        "was called: `parallel < DIR/commands.txt`, or `sed -n ${N}p DIR/commands.txt | sh` for job N.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
     command.add_argument("grid", metavar="GRID.toml", help="the options")
     command.add_argument("--out", required=True, metavar="DIR", help="the folder of the sweep, and of its runs")
-    return command
 
 
 def run(options: argparse.Namespace) -> None:
-    """Every run of the grid is checked as `train` does, before anything is written."""
-    if not options.out.strip():
-        raise ValueError("--out is empty, expected a folder")
+    """Check every run of the grid as `train` does, then write."""
+    refuse_empty(options.out)
     grids = _read(Path(options.grid))
     runs = list(itertools.islice((point for grid in grids for point in _points(grid)), MOST + 1))
     if len(runs) > MOST:
         raise ValueError(f"{options.grid} has more than {MOST:,} runs")
     names = dict.fromkeys(name for run in runs for name in run)
     varied = [name for name in names if len({str(run.get(name)) for run in runs}) > 1]
-    out, named = Path(options.out), dict[str, dict[str, Any]]()
+    out, named = Path(options.out), dict[str, Any]()
     for point in runs:
         name = _name(point, varied)
         if (other := named.setdefault(name, point)) is not point:
@@ -64,19 +61,20 @@ def run(options: argparse.Namespace) -> None:
         with alone_in(out):                                  # the two files are of one grid
             if (out / COMMANDS_FILE).exists() and not (out / RUNS_FILE).exists():
                 raise FileError(f"{out} has a {COMMANDS_FILE} that is of no sweep: choose another --out or remove it")
-            _rename(out, named)
-            _refuse_other_runs(out, named)
+            known = runs_of(out)[1] if (out / RUNS_FILE).exists() else {}
+            _rename(out, named, known)
+            _refuse_other_runs(out, named, known)
             write_json(out / RUNS_FILE, {"varied": varied, "runs": named})
-            lines = "".join(_line(point, out / name) for name, point in named.items())
-            write_atomically(out / COMMANDS_FILE, lines.encode())
+            lines = (f"{shlex.join(_arguments(point, out / name))} 2> {shlex.quote(f'{out / name}.log')}\n"
+                     for name, point in named.items())  # fmt: skip
+            write_atomically(out / COMMANDS_FILE, "".join(lines).encode())          # errors go beside a run's folder
     except OSError as error:
         raise FileError(f"cannot write to {out}: {error.strerror}") from None
     print(f"{out / COMMANDS_FILE}: {len(named):,} commands; `tinyattn collect {out}` makes the table")
 
 
 def runs_of(folder: Path) -> tuple[list[str], dict[str, dict[str, Any]]]:
-    """The options that vary in a sweep, and its runs: name -> options. Raises FileError where it is no sweep's folder.
-    """
+    """The options that vary in a sweep, and its runs: name -> options. Raises FileError for a folder of no sweep."""
     plan = read_json(folder / RUNS_FILE)
     try:
         varied, runs = plan["varied"], plan["runs"]
@@ -89,9 +87,8 @@ def runs_of(folder: Path) -> tuple[list[str], dict[str, dict[str, Any]]]:
     return varied, runs
 
 
-def _rename(out: Path, named: dict[str, dict[str, Any]]) -> None:
-    """Finished runs that are there go on under their new names, which say what varies now."""
-    known = runs_of(out)[1] if (out / RUNS_FILE).exists() else {}
+def _rename(out: Path, named: dict[str, Any], known: dict[str, Any]) -> None:
+    """Rename finished runs of an earlier grid (`known`) to their names in this one, which show other options."""
     for name, point in named.items():
         old = next((other for other, was in known.items() if was == point), name)
         if old != name and RunFolder(out / old).finished and not (out / name).exists():
@@ -101,9 +98,8 @@ def _rename(out: Path, named: dict[str, dict[str, Any]]) -> None:
             print(f"{out / old} is {out / name} now")
 
 
-def _refuse_other_runs(out: Path, named: dict[str, dict[str, Any]]) -> None:
-    """Raise FileError for a run whose name stands for other options now: its metrics would be taken for theirs."""
-    known = runs_of(out)[1] if (out / RUNS_FILE).exists() else {}
+def _refuse_other_runs(out: Path, named: dict[str, Any], known: dict[str, Any]) -> None:
+    """Raise FileError for a run whose name means other options in this grid."""
     for name, point in named.items():
         if not (out / name).exists():
             continue
@@ -112,29 +108,29 @@ def _refuse_other_runs(out: Path, named: dict[str, dict[str, Any]]) -> None:
             other = next(o for o in point | was if point.get(o) != was.get(o))
             conflict = f"{out / name} is a run with {other} {was.get(other)!r}, and the grid has {point.get(other)!r}"
             raise FileError(f"{conflict}: choose another --out")
-        if (run := RunFolder(out / name)).finished:          # in a folder of several sweeps, of any of them
-            run.refuse_other(asked(point))
+        if (run := RunFolder(out / name)).finished:          # several sweeps may share the folder
+            run.refuse_other(config_of(point))
 
 
-def asked(point: dict[str, Any]) -> dict[str, Any]:
-    """What config.json has of a run with these options, but for its data. Raises ValueError where they cannot be."""
+def config_of(point: dict[str, Any]) -> dict[str, Any]:
+    """The config.json of a run with these options, without its data. Raises ValueError for invalid options."""
     options = _parsed(point)
     model, measure = train.model_of(options)
     return {"model": options.model, "parameters": model.identity(), "evaluation": measure.settings(options)}
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
-    """The grids of the file, each with what stands above all of them."""
+    """The grids of the file, each with the options above all tables."""
     if not path.is_file():
         raise FileError(f"{path} is no regular file, expected TOML" if path.exists() else f"{path}: no such file")
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        shared = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise FileError(f"{path} is not readable TOML: {error}") from None
-    grids = found.pop("grid", [{}])
+    grids = shared.pop("grid", [{}])
     if not isinstance(grids, list) or not all(isinstance(grid, dict) for grid in grids):
-        raise FileError(f"{path}: grid is one table, expected [[grid]], of which there may be several")
-    whole = [found | grid for grid in grids]
+        raise FileError(f"{path}: grid is one table, expected one or more [[grid]]")
+    whole = [shared | grid for grid in grids]
     for name, value in ((name, value) for grid in whole for name, value in grid.items()):
         for one in value if isinstance(value, list) and value else [value]:
             if not isinstance(one, bool | int | float | str):
@@ -148,24 +144,17 @@ def _read(path: Path) -> list[dict[str, Any]]:
 
 
 def _points(grid: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every combination of the values, the first option varying slowest."""
     values = [value if isinstance(value, list) else [value] for value in grid.values()]
     return (dict(zip(grid, point, strict=True)) for point in itertools.product(*values))
 
 
 def _name(point: dict[str, Any], varied: list[str]) -> str:
-    """The folder of a run: its options that vary."""
+    """The name of a run's folder: its options that vary."""
     text = ",".join(f"{name}={point[name]}" for name in varied if name in point) or "run"
     return "".join(c if c.isalnum() or c in "=,.-_+" else "_" for c in text)
 
 
-def _line(point: dict[str, Any], out: Path) -> str:
-    """A command for a shell. Its errors go to a file beside the run's folder."""
-    return f"{shlex.join(_arguments(point, out))} 2> {shlex.quote(f'{out}.log')}\n"
-
-
 def _arguments(point: dict[str, Any], out: Path) -> list[str]:
-    """The command line of a run."""
     words = ["tinyattn", "train", *([str(point["data"])] if "data" in point else [])]
     for name, value in point.items():
         flag = f"--{name.replace('_', '-')}"
@@ -177,7 +166,7 @@ def _arguments(point: dict[str, Any], out: Path) -> list[str]:
 
 
 def _check(point: dict[str, Any], grid: str) -> None:
-    """Raise ValueError for what `train` would refuse of a run's options; of a name, with the nearest one."""
+    """Raise ValueError for options that `train` refuses, with the nearest name for an unknown one."""
     preset = PRESETS.get(point.get("preset", ""))
     model = point.get("model", preset.model if preset else train.DEFAULT)
     if model not in MODELS:
@@ -203,8 +192,7 @@ class _Parser(Parser):
 
 
 def _parsed(point: dict[str, Any]) -> argparse.Namespace:
-    """Of the command line of a run. Raises ValueError for a value of another kind."""
-    words = _arguments(point, Path("."))[1:]
-    parser = _Parser(prog="tinyattn")
-    train.add(parser.add_subparsers(parser_class=_Parser), words[1:])
+    """The parsed command line of a run. Raises ValueError for a value of another type."""
+    words, parser = _arguments(point, Path("."))[2:], _Parser(prog="tinyattn train")
+    train.add(parser, words)
     return parser.parse_args(words)

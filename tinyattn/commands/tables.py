@@ -1,13 +1,13 @@
-"""The table of metrics: the model's row, the baselines', and the optimum's where the truth is known."""
+"""Tables of metrics, and lists of items."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..data import ItemNames, Source, Split, Truth
+from ..data import ItemNames, Truth
 from ..evaluation import evaluate
 from ..models import BASELINES
 from ..terminal import quoted
@@ -21,23 +21,30 @@ TITLES = {
 RATED = "ratings of the test part, predicted; lower is better"
 
 
-def metric_rows(
-    model: Any,
-    split: Split,
-    options: argparse.Namespace,
-    source: Source,
-    truth: Truth | None,
-    candidates: dict[str, np.ndarray],
-) -> dict[str, Any]:
-    """{row: {protocol: {metric: value}}}: of the model, of each of `options.baselines`, and of the optimum."""
-    scores: dict[str, Any] = {name: BASELINES[name]().fit(split) for name in options.baselines}
-    if source.world is not None:
-        world = source.world
-        scores["optimum"] = lambda histories, users: world.best_ranking(histories)
-    users = model.users.numbers_or_zero(split.data.users.ids)  # the model's own numbers for them
-    found = {"model": evaluate(model, split, "test", options.at, truth, candidates, users)}
-    found |= {name: evaluate(f, split, "test", options.at, truth, candidates) for name, f in scores.items()}
-    return {name: {p: row[p] for p in options.protocols} for name, row in found.items()}
+class Evaluation(NamedTuple):
+    """What a model is measured on, and the options of the command."""
+
+    options: argparse.Namespace
+    source: Any
+    truth: Truth | None              # the true distribution of the next item, where it is known
+    split: Any
+    prepared: Any                    # what `Measure.prepare` returned: candidates by protocol, or None
+
+
+def metric_rows(model: Any, on: Evaluation) -> dict[str, Any]:
+    """{row: {protocol: {metric: value}}} of the model, of each of `options.baselines`, and of the world's optimum."""
+    split, options, world = on.split, on.options, on.source.world
+    users = model.users.numbers_or_zero(split.data.users.ids)  # the model's numbers for them
+
+    def measured(score: Any, users: np.ndarray | None = None) -> dict[str, Any]:
+        metrics = evaluate(score, split, "test", options.at, on.truth, on.prepared, users)
+        return {protocol: metrics[protocol] for protocol in options.protocols}
+
+    rows = {"model": measured(model, users)}
+    rows |= {name: measured(BASELINES[name]().fit(split)) for name in options.baselines}
+    if world is not None:
+        rows["optimum"] = measured(lambda histories, users: world.best_ranking(histories))
+    return rows
 
 
 def print_table(metrics: dict[str, Any], model: Any, expected: bool) -> None:
@@ -45,41 +52,36 @@ def print_table(metrics: dict[str, Any], model: Any, expected: bool) -> None:
     valid_users = getattr(model, "valid_users", None)
     if valid_users is not None:
         print(f"\nvalidated on {valid_users:,} users, drawn by seed {model.seed}; measured on all:")
+    is_baseline = metrics.get(model.name) == metrics["model"]            # one of the same kind and options
+    is_variant = model.name in metrics and not is_baseline
+    titles = {row: row for row in ROWS if row in metrics and not (row == model.name and is_baseline)}
+    titles["model"] = f"this {model.name}" if is_variant else model.name
     for protocol in [name for name in metrics["model"] if name in TITLES]:
         under = ", expected under the world's true distribution" if expected and protocol == "full" else ""
-        print(f"\n{TITLES[protocol]}{under}")
-        names = list(metrics["model"][protocol])
-        print(" " * 12 + "".join(f"{name.upper():>10}" for name in names))
-        other = metrics.get(model.name, metrics["model"]) != metrics["model"]         # than the baseline of its kind
-        for row in ROWS:
-            if row in metrics and (row != model.name or metrics[row] != metrics["model"]):
-                values = metrics[row][protocol]
-                title = row
-                if row == "model":
-                    title = f"this {model.name}" if other else model.name
-                print(f"{title:12}" + "".join(f"{values[name]:10.4f}" for name in names))
+        rows = {title: metrics[row][protocol] for row, title in titles.items()}
+        _print_rows(f"\n{TITLES[protocol]}{under}", rows, gap=0)
     print()
 
 
 def print_means(heading: str, metrics: dict[str, Any], of: str, model: Any) -> None:
     """A line a row of `metrics`, {row: {of: {metric: value}}}, below a heading."""
-    print(f"\n{heading}")
-    widths = {name: max(10, len(name) + 2) for name in next(iter(metrics.values()))[of]}
-    print(" " * 12 + "".join(f"{name.upper():>{width}}" for name, width in widths.items()))
-    for row, values in metrics.items():
-        title = model.name if row == "model" else row
-        print(f"{title:12}" + "".join(f"{values[of][name]:{width}.4f}" for name, width in widths.items()))
+    rows = {model.name if row == "model" else row: values[of] for row, values in metrics.items()}
+    _print_rows(f"\n{heading}", rows)
     print()
 
 
-def print_distances(found: dict[str, dict[str, float]]) -> None:
-    """A line a block of what `distances_by_head` gives, below a heading."""
-    print("how far heads look, in pixels, their mean, and that of a head that looks at all patches alike")
-    columns = max(found.values(), key=len)                   # blocks may differ in heads
-    print(" " * 12 + "".join(f"{name.upper():>10}" for name in columns))
-    for block, values in found.items():
-        cells = (f"{values[name]:10.2f}" if name in values else " " * 10 for name in columns)
-        print(f"{block:12}" + "".join(cells))
+def _print_rows(heading: str, rows: dict[str, dict[str, float]], gap: int = 2, digits: int = 4) -> None:
+    widths = {name: max(10, len(name) + gap) for name in max(rows.values(), key=len)}
+    print(f"{heading}\n{'':12}" + "".join(f"{name.upper():>{width}}" for name, width in widths.items()))
+    for title, values in rows.items():
+        cells = (f"{values[name]:.{digits}f}" if name in values else "" for name in widths)
+        print(f"{title:12}" + "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths.values(), strict=True)))
+
+
+def print_distances(distances: dict[str, dict[str, float]]) -> None:
+    """Print what `distances_by_head` returns, a line a block."""
+    heading = "how far heads look, in pixels, their mean, and that of a head that looks at all patches alike"
+    _print_rows(heading, distances, digits=2)                # blocks may differ in heads
     print()
 
 
@@ -92,5 +94,5 @@ def print_items(ids: np.ndarray, scores: np.ndarray, names: ItemNames) -> None:
 
 
 def print_history(history: list[Any], names: ItemNames) -> None:
-    """The newest five items of a history, as the heading of what follows from it."""
+    """The newest five items of a history, as a heading."""
     print(f"after {'..., ' if len(history) > 5 else ''}{', '.join(map(names.label, history[-5:]))}:")

@@ -1,4 +1,8 @@
-"""`tinyattn trace`: what every line of a function computes, as a table, or as a page that steps through it."""
+"""`tinyattn trace`: step through what a function computes, forward and backward.
+
+Run a function of yours, or the library's, on a case of its kind, and show what every line of it computes: as a table,
+or with --html as a page that steps forward and backward through it.
+"""
 
 from __future__ import annotations
 
@@ -6,42 +10,33 @@ import argparse
 import inspect
 import re
 import traceback
-from collections.abc import Sequence
 from typing import Any
 
 from .ops import FAST, READABLE, add_ops
 from .runs import refuse_no_gif, refuse_unwritable
 
-TRIED = 200          # cases, until one has a form that the function takes
-LIMIT = 60.0         # seconds of computing: cases are small, and a function without an end is not waited for
+TRIED = 200          # cases, until the function accepts the form of one
+LIMIT = 60.0         # seconds of computing: cases are small, so a longer run does not end
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
-    command = commands.add_parser(
-        "trace",
-        help="step through what a function computes, forward and backward",
-        description="Run a function of yours, or the library's, on a case of its kind, and show what every line of it "
-        "computes: as a table, or with --html as a page that steps forward and backward through it.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
     text = "package.module or path/to/file.py, with :FUNCTION or without, that has the kind's public name"
     command.add_argument("target", metavar="FILE:FUNCTION", help=text)
     command.add_argument("--as", dest="kind", metavar="KIND", required=True, help="what it is: see check --list")
     command.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the case (default: 0)")
     command.add_argument("--html", metavar="OUT", help="write a page that steps through it, instead of the table")
     command.add_argument("--gif", metavar="OUT", help="write an animated picture of the steps, instead of the table")
-    text = "only these steps (with --html or --gif)"
-    command.add_argument("--steps", type=_steps, metavar="A-B", help=text)
-    text = "how many numbers can be followed on the page; each takes two runs (with --html; default: by their cost)"
+    command.add_argument("--steps", type=_steps, metavar="A-B", help="only these steps (with --html or --gif)")
+    text = "how many numbers can be followed on the page, at two runs each (with --html; default: by their cost)"
     command.add_argument("--follow", type=_count, metavar="N", help=text)
     add_ops(command, READABLE)
-    return command
 
 
 def _steps(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d+)-(\d+)", text)
-    if found is None:
+    match = re.fullmatch(r"(\d+)-(\d+)", text)
+    if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no pair of steps, expected A-B as in 0-40")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def _count(text: str) -> int:
@@ -76,32 +71,32 @@ def run(options: argparse.Namespace) -> None:
     for seed in range(options.seed, options.seed + TRIED):
         case = subject.fit(spec.case(CaseDrawer.seeded(seed, ((),))))
         try:
-            given, named = subject.arguments(case)
+            positional, named = subject.arguments(case)
             break
         except MissingError:
             continue
     else:
         raise ValueError(f"{options.target} takes none of {TRIED} cases of {options.kind}: see tinyattn check")
-    backward = subject.plain_backward
+    forward, backward = subject.forward, subject.plain_backward
     try:
         with alarm(LIMIT):
-            found = trace(subject.forward, *given, backward=backward, engine=options.ops == FAST, **named)
+            traced = trace(forward, *positional, backward=backward, engine=options.ops == FAST, **named)
     except TooLongError:
         raise ValueError(f"{options.target} did not return within {LIMIT:g} seconds") from None
     except Exception as error:
-        raise ValueError(f"{_raised(error, subject.forward) or options.target}: {message_of(error)}") from error
+        raise ValueError(f"{_raised(error, forward) or options.target}: {message_of(error)}") from error
     if options.gif:
-        print(found.gif(options.gif, options.steps))
+        print(traced.gif(options.gif, options.steps))
+    elif not options.html:
+        print(traced)
     if not options.html:
-        if not options.gif:
-            print(found)
         return
-    title = f"{getattr(inspect.unwrap(subject.forward), '__name__', options.target)}, as {options.kind}, seed {seed}"
-    print(found.player(steps=options.steps, follow=options.follow, title=title).save(options.html))
+    title = f"{getattr(inspect.unwrap(forward), '__name__', options.target)}, as {options.kind}, seed {seed}"
+    print(traced.player(steps=options.steps, follow=options.follow, title=title).save(options.html))
 
 
 def _raised(error: Exception, forward: Any) -> str:
-    """Where in the function's file it was raised, and what; "" where it was raised by the call itself."""
+    """The line of the function's file that raised the error, and its type; "" where the call itself raised it."""
     file = inspect.getsourcefile(inspect.unwrap(forward)) if inspect.isroutine(inspect.unwrap(forward)) else None
     lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
     return f"{file}:{lines[-1]} raised {type(error).__name__}" if lines else ""

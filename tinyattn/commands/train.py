@@ -1,10 +1,13 @@
-"""`tinyattn train`: data in, a run folder out."""
+"""`tinyattn train`: train a model, print its table, write a folder.
+
+Train on DATA, or on generated data, and write the folder RUN. Killed and started again with the same arguments, it goes
+on where it was.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -17,26 +20,20 @@ from ..training import Settings
 from .arguments import add_options
 from .measures import MEASURES
 from .ops import FAST, add_ops
-from .runs import describe_counts, drawing
+from .runs import describe_counts, drawing, refuse_empty
+from .tables import Evaluation
 
-HELP = "train a model, print its table, write a folder"
 DEFAULT = "sasrec"
 SHORT = ("data", "world", "out", "model", "preset", "ops", "epochs", "lr", "seed", "loss", "maxlen",
          "dim", "blocks", "heads", "dropout")  # fmt: skip
 
 
-def add(commands: Any, arguments: Sequence[str]) -> Any:
-    """The parser, with the flags of the model that `arguments` name."""
-    asked = _asked(arguments)
-    name = asked if asked in MODELS else DEFAULT
-    command = commands.add_parser(
-        "train",
-        help=HELP,
-        short=SHORT,
-        description="Train on DATA, or on generated data, and write the folder RUN. Killed and started again with the "
-        "same arguments, it goes on where it was.",
-        epilog=f"These are options of --model {name}: --model NAME --help shows those of another.",
-    )
+def add(command: Any, arguments: list[str]) -> None:
+    """Add the flags of the model that `arguments` name."""
+    command.shorten(SHORT)
+    wanted = _named_model(arguments)
+    name = wanted if wanted in MODELS else DEFAULT
+    command.epilog = f"These are options of --model {name}: --model NAME --help shows those of another."
     measure = MEASURES[MODELS[name].table]
     measure.add_data(command)
     command.add_argument("--out", metavar="RUN", help="the folder to write (default: runs/MODEL-DATA, or PRESET-DATA)")
@@ -47,23 +44,22 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     add_ops(command)
     add_options(command, MODELS[name])
     measure.add(command)
-    if name != asked and arguments[:1] == ["train"] and not {"-h", "--help", "--help-all"}.isdisjoint(arguments):
-        command.error(f"model is {asked!r}, expected {one_of(MODELS, asked)}")
-    return command
+    if name != wanted and arguments[:1] == ["train"] and not {"-h", "--help", "--help-all"}.isdisjoint(arguments):
+        command.error(f"model is {wanted!r}, expected {one_of(MODELS, wanted)}")
 
 
-def _asked(arguments: Sequence[str]) -> str:
-    """The model that is named, or else the preset's, or else the default one."""
+def _named_model(arguments: list[str]) -> str:
+    """The model of --model, or of --preset, or the default one."""
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)     # abbreviations as in the real one
     parser.add_argument("--model", nargs="?")
     parser.add_argument("--preset", nargs="?")
-    parsed = parser.parse_known_args(list(arguments))[0]
+    parsed = parser.parse_known_args(arguments)[0]
     preset = PRESETS.get(parsed.preset)
     return parsed.model or (preset.model if preset else DEFAULT)
 
 
-def explain_unknown_flags(unknown: Sequence[str], options: argparse.Namespace) -> str:
-    """The error message for an option of other models and for data that this model does not take; otherwise ""."""
+def explain_unknown_flags(unknown: list[str], options: argparse.Namespace) -> str:
+    """The error message for an option of other models, and for DATA where the model takes none; otherwise ""."""
     if options.model not in MODELS:
         return f"model is {options.model!r}, expected {one_of(MODELS, options.model)}"
     for argument in unknown:
@@ -71,23 +67,23 @@ def explain_unknown_flags(unknown: Sequence[str], options: argparse.Namespace) -
         owners = [name for name, cls in MODELS.items() if flag in flags_of(cls)]
         if owners:
             return f"{flag} is no option of model {options.model}, but of {', '.join(owners)}"
-    read = _Flags()
-    MEASURES[MODELS[options.model].table].add_data(read)
-    if not unknown[0].startswith("-") and "data" not in read:
-        return f"{unknown[0]}: model {options.model} takes no DATA, but {', '.join(sorted(read))}"
+    flags = _Flags()
+    MEASURES[MODELS[options.model].table].add_data(flags)
+    if not unknown[0].startswith("-") and "data" not in flags:
+        return f"{unknown[0]}: model {options.model} takes no DATA, but {', '.join(sorted(flags))}"
     return ""
 
 
 def flags_of(cls: type[Estimator]) -> set[str]:
-    """Those of its options, of its data and of its evaluation."""
-    options, measured, measure = options_of(cls), _Flags(), MEASURES[cls.table]
-    measure.add_data(measured)
-    measure.add(measured)
-    return measured | {o.flag for o in options} | {o.flag.replace("--", "--no-", 1) for o in options if o.type is bool}
+    """The flags of a model: of its options, its data and its evaluation."""
+    options, flags, measure = options_of(cls), _Flags(), MEASURES[cls.table]
+    measure.add_data(flags)
+    measure.add(flags)
+    return flags | {o.flag for o in options} | {o.flag.replace("--", "--no-", 1) for o in options if o.type is bool}
 
 
 class _Flags(set[str]):
-    """In the place of a parser: keeps the flags that are added, in whatever group."""
+    """Collects flags through the interface of a parser."""
 
     def add_argument(self, name: str, **how: Any) -> None:
         self.add(name)
@@ -97,23 +93,22 @@ class _Flags(set[str]):
 
 
 def model_of(options: argparse.Namespace) -> tuple[Any, Any]:
-    """The model that is asked for, and what measures it. Raises ValueError for options that cannot be."""
+    """The model that the flags describe, and its measure. Raises ValueError for invalid options."""
     if options.model not in MODELS:
         raise ValueError(f"model is {options.model!r}, expected {one_of(MODELS, options.model)}")
     cls: Any = MODELS[options.model]
     if options.ops != FAST:
-        options.workers = getattr(options, "workers", 1)     # a debugger does not stop in a worker process
-    given = {o.name: getattr(options, o.name) for o in options_of(cls) if hasattr(options, o.name)}
-    model, measure = cls(**preset_options(options.preset, options.model) | given), MEASURES[cls.table]
+        options.workers = getattr(options, "workers", 1)     # debuggers do not stop in worker processes
+    chosen = {o.name: getattr(options, o.name) for o in options_of(cls) if hasattr(options, o.name)}
+    model, measure = cls(**preset_options(options.preset, options.model) | chosen), MEASURES[cls.table]
     measure.fill_options(options, options.model)
     return model, measure
 
 
 def run(options: argparse.Namespace) -> None:
-    """Everything that can be refused is refused before training begins. Ranks of mpiexec do it together."""
+    """Errors come before training begins. Ranks of mpiexec share the work."""
     model, measure = model_of(options)
-    if options.out is not None and not options.out.strip():
-        raise ValueError("--out is empty, expected a folder")
+    refuse_empty(options.out)
     job = ranks()
     if isinstance(model, Settings):                      # trained by gradient steps
         _train(options, model, measure)
@@ -139,8 +134,8 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
         "evaluation": settings,
         "tinyattn": __version__,
     } | computing.identity()
-    model.check_data(split.train)                        # refuses what cannot be trained on
-    job.agree({"tinyattn": __version__} | config)        # the version first: others may have other options
+    model.check_data(split.train)                        # raises for data that it cannot be trained on
+    job.agree({"tinyattn": __version__} | config)        # the version first: another one may have other options
     prepared = job.once(lambda: measure.prepare(split, options))
     with ExitStack() as stack:
         job.once(lambda: bool(stack.enter_context(folder.claimed(config))))
@@ -161,12 +156,13 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
                 write(model.history)
         else:
             model.fit(split)
-        rows = measure.rows(model, split, options, source, truth, prepared)
+        on = Evaluation(options, source, truth, split, prepared)
+        rows = measure.rows(model, on)
         if job.number == 0:
             with alone():
-                folder.write_results(model, rows)        # before anything that could fail to be drawn
+                folder.write_results(model, rows)        # first: pictures may fail
                 with drawing(f"the pictures of {folder.path}"):
-                    measure.draw(folder, model, split, rows, options, f"{options.model} on {source.name}")
+                    measure.draw(folder, model, on, rows, f"{options.model} on {source.name}")
                 folder.finish()
     if job.number == 0:
         measure.print(folder.metrics(measure.parts), model, truth is not None)

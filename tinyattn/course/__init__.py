@@ -2,16 +2,16 @@
 
 check("my_softmax_backward", my_softmax_backward)     is my answer right? if not, where, and on request why
 yours("my_softmax_backward")                          the reader's accepted answer, or the library's function
-with your_ops(): model.fit(data)                       the accepted answers compute, in the place of the library's ops
-buggy("nothing_leaks")                                the bug that a property is to find, to try it on
+with your_ops(): model.fit(data)                       a model computes with the accepted answers
+buggy("nothing_leaks")                                the bug that a property must find
 show_arrays(q=q, s=s)                                 arrays with names and shapes
-table("d_k | std", rows)                              numbers under their heads
+table("d_k | std", rows)                              a table of numbers
 show_figure(fig, "scores", "...")                      a figure in a notebook, the same bytes every time
 page_part("sasrec", "block")                           functions of a page that is the whole algorithm
 road(3)                                               the map of all chapters, with chapter 03 marked
 
 `tinyattn course list` names the chapters and exercises, `tinyattn course build --to DIR` writes the notebooks,
-`tinyattn course status DIR` says how far a learner is.
+`tinyattn course status DIR` shows a learner's progress.
 """
 
 from .checking import buggy, check, yours

@@ -1,9 +1,9 @@
 """The reader's accepted answers, kept for further use by `yours`.
 
 They are kept in the process that accepted them and, where `tinyattn course build` has made a folder `answers` beside
-the notebooks, in a file each, so that later chapters find them. A file holds the answer's source, and that of what it
-uses: imports, other functions of the notebook, plain numbers. It is read back and graded before it is written: what
-`yours` hands back in a later notebook is the function that was accepted.
+the notebooks, in a file each for later chapters. A file holds the source of the answer and of everything it uses:
+imports, other functions of the notebook, plain numbers. It is read back and graded before it is written, so that a
+later notebook gets the function that was accepted.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Later chapters use them: yours("my_softmax") reads my_softmax.py here. Delete a 
 afterwards the library's own function takes its place.
 """
 _MODULE = "accepted_answer"          # __name__ in such a file, while it is used
-_EXERCISE = "of_the_exercise"        # the attribute by which a function that `yours` has handed out is known
+_EXERCISE = "of_the_exercise"        # the attribute of functions that `yours` returned: their exercise
 
 
 def keep(exercise: Exercise, answer: Any) -> str:
-    """Keep an accepted answer, in this process and, where there is a folder of answers, in a file.
+    """Keep an accepted answer in this process and, if the folder of answers exists, in a file.
 
-    -> why a later notebook cannot have it, or "". Whatever happens to the file, the answer stays right.
+    -> why a later notebook cannot use it, or "". An error with the file does not change the verdict.
     """
     if not hasattr(exercise.grader, "reference"):
         return ""
@@ -48,43 +48,52 @@ def keep(exercise: Exercise, answer: Any) -> str:
     try:
         if not (Path(FOLDER) / MARK).is_file():
             return ""
-        text = _text_of(exercise.name, answer)
+        text = _source(answer, {})
+        text += "\n" if answer.__name__ == exercise.name else f"\n\n\n{exercise.name} = {answer.__name__}\n"
         with using(exercise.name):
             again = read_answer(exercise.name, text)
             if exercise.grader(again).outcome != RIGHT:
                 raise _NotKeptError("its source, read back, is another function")
         write_atomically(Path(FOLDER) / f"{exercise.name}.py", text.encode())
-        accepted()[exercise.name] = again  # as it is now: what it uses may change further down
+        accepted()[exercise.name] = again  # a copy: the notebook may redefine what it uses
         return ""
     except _NotKeptError as error:
         why = str(error)
         with contextlib.suppress(OSError):
-            (Path(FOLDER) / f"{exercise.name}.py").unlink(missing_ok=True)  # an earlier answer is not this one
+            (Path(FOLDER) / f"{exercise.name}.py").unlink(missing_ok=True)  # an earlier answer
     except Exception as error:
         why = f"{type(error).__name__}: {error}".partition("\n")[0]
     return f"It is kept in this process only: {why}. Later notebooks use the library's."
 
 
 def hand_back(exercise: Exercise) -> Any:
-    """The accepted answer of this process, or that of the folder, or the library's function; says which."""
-    found, problem = find_answer(exercise)
-    if found is None:
+    """The accepted answer of this process or of the folder, or else the library's function; prints which."""
+    answer, problem = find_answer(exercise)
+    if answer is None:
         print(f"{exercise.name}: the library's, {problem or 'until yours is accepted'}")
         return exercise.grader.reference()
     print(f"{exercise.name}: yours")
-    handed = exercise.grader.kindly(found)
+    handed = exercise.grader.kindly(answer)
     setattr(handed, _EXERCISE, exercise.name)
     return handed
 
 
 def find_answer(exercise: Exercise) -> tuple[Any, str]:
-    """-> the accepted answer of this process, or else that of the folder; None and why where a file cannot be used."""
-    found = accepted().get(exercise.name)
-    return (found, "") if found is not None else _kept(exercise.name)
+    """-> the accepted answer of this process or of the folder, or None; and the problem with the file, or ""."""
+    if exercise.name in accepted():
+        return accepted()[exercise.name], ""
+    path = Path(FOLDER) / f"{exercise.name}.py"
+    if not (Path(FOLDER) / MARK).is_file() or not path.is_file():
+        return None, ""
+    try:
+        return read_answer(exercise.name, path.read_text(encoding="utf-8")), ""
+    except Exception as error:
+        message = str(error).partition("\n")[0]
+        return None, f"since {path} cannot be used ({type(error).__name__}: {message})"
 
 
 def expect_room(folder: Path) -> None:
-    """Raises ValueError where something else is in the place of the folder of answers beside the notebooks."""
+    """Raises ValueError if something other than a folder of answers stands in its place beside the notebooks."""
     made = folder / FOLDER
     in_the_way = made.is_symlink() or made.exists()
     if (in_the_way and not made.is_dir()) or (made / MARK).is_dir():
@@ -100,23 +109,11 @@ def prepare(folder: Path) -> None:
 
 
 class _NotKeptError(Exception):
-    """An answer that uses something of which no source can be written."""
-
-
-def _kept(name: str) -> tuple[Any, str]:
-    """-> the answer in the folder of answers, or None and what is wrong with the file, if there is one."""
-    path = Path(FOLDER) / f"{name}.py"
-    if not (Path(FOLDER) / MARK).is_file() or not path.is_file():
-        return None, ""
-    try:
-        return read_answer(name, path.read_text(encoding="utf-8")), ""
-    except Exception as error:
-        said = str(error).partition("\n")[0]
-        return None, f"since {path} cannot be used ({type(error).__name__}: {said})"
+    """An answer uses something without a source to write."""
 
 
 def read_answer(name: str, text: str) -> Callable[..., Any]:
-    """The function `name` of a text that is run in a module of its own. Raises what the text raises."""
+    """The function `name` of a text, which is run as a separate module. Raises what the text raises."""
     space: dict[str, Any] = {"__name__": _MODULE}
     with contextlib.redirect_stdout(io.StringIO()):
         try:
@@ -128,14 +125,8 @@ def read_answer(name: str, text: str) -> Callable[..., Any]:
     return space[name]
 
 
-def _text_of(name: str, answer: Any) -> str:
-    """The text of the file that keeps an answer."""
-    text = _source(answer, {})
-    return text + ("\n" if answer.__name__ == name else f"\n\n\n{name} = {answer.__name__}\n")
-
-
 def _source(f: Any, done: dict[str, Any]) -> str:
-    """The source of a function of a notebook, after that of everything it uses."""
+    """The source of a notebook's function, after that of everything it uses."""
     if not isinstance(f, FunctionType) or f.__name__ == "<lambda>":
         raise _NotKeptError("it is not written as a function with `def`")
     if f.__closure__ or hasattr(f, "__wrapped__"):
@@ -168,21 +159,21 @@ def _written(name: str, value: Any, done: dict[str, Any]) -> str:
     with contextlib.suppress(ValueError, SyntaxError, TypeError):
         if ast.literal_eval(repr(value)) == value:                   # numbers, strings, tuples of them
             return f"{name} = {value!r}"
-    module, own = getattr(value, "__module__", None), getattr(value, "__name__", "")
-    if getattr(sys.modules.get(module or ""), own, None) is not value or not own.isidentifier():
+    module, attribute = getattr(value, "__module__", None), getattr(value, "__name__", "")
+    if getattr(sys.modules.get(module or ""), attribute, None) is not value or not attribute.isidentifier():
         raise _NotKeptError(f"it uses `{name}`, which is no function, module or plain number")
-    return f"from {module} import {own} as {name}"
+    return f"from {module} import {attribute} as {name}"
 
 
 def _names(code: CodeType) -> set[str]:
-    """The global names that a function looks up, those of functions within it too."""
-    own = {str(step.argval) for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    """The global names that a function and its inner functions look up."""
+    outer = {str(step.argval) for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     inner = [_names(const) for const in code.co_consts if isinstance(const, CodeType)]
-    return own.union(*inner) - set(dir(builtins))
+    return outer.union(*inner) - set(dir(builtins))
 
 
 def _names_in_head(text: str) -> set[str]:
-    """The names in a function's decorators, default values and annotations, which are looked up where it is defined."""
+    """The names in a function's decorators, defaults and annotations, which are looked up at its definition."""
     [tree] = ast.parse(text).body[:1]
     assert isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef)
     heads = [*tree.decorator_list, tree.args, *filter(None, [tree.returns])]

@@ -1,13 +1,13 @@
 """The chapters' sources: find them, make the reader's and the solved form of each, run them without a kernel.
 
-A source is Python in jupytext's percent format: `# %%` begins a cell of code, `# %% [markdown]` one of text. What an
-exercise asks for stands between two comments,
+A source is Python in jupytext's percent format: `# %%` begins a cell of code, `# %% [markdown]` one of text. A solution
+stands between two comments,
 
     ### BEGIN SOLUTION
     ### END SOLUTION
 
-and readers are given something else there: inside a function `raise NotImplementedError`, at the top level, where a
-name is given a value, `name = ...`. Everything below an exercise must run with both.
+and the reader's form has a stub in its place: inside a function `raise NotImplementedError`, at the top level
+`name = ...` for each name. The rest of the chapter must run with both.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .session import recording
 from .sources import folder
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
-# Technical prose read with care, a line of code understood, a formula followed on paper, a prediction written down.
+# Careful reading of technical prose, a line of code, a formula on paper, a written prediction.
 WORDS_A_MINUTE, SECONDS_A_LINE, SECONDS_A_FORMULA, SECONDS_A_PREDICTION = 150, 7, 25, 90
 
 
@@ -39,7 +39,7 @@ class BrokenChapterError(RuntimeError):
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a source: what stands behind its `# %%`, and its text."""
+    """A cell of a source: the rest of its `# %%` line, and its text."""
 
     head: str
     text: str
@@ -50,16 +50,14 @@ class Cell:
 
     @property
     def is_folded(self) -> bool:
-        """Whether its code is folded away."""
         return "hide-input" in self.head or "hide-cell" in self.head
 
 
 @dataclass(frozen=True)
 class Size:
-    """How long a chapter is, in the reader's form.
+    """The length of a chapter, in the reader's form.
 
-    `words` of text without formulas, `formulas` displayed, `lines` of code that is not folded, `predictions` asked
-    for, and minutes for the `exercises`.
+    `words` of text, displayed `formulas`, `lines` of unfolded code, `predictions`, and minutes of `exercises`.
     """
 
     words: int
@@ -96,10 +94,10 @@ class Chapter:
     @property
     def title(self) -> str:
         """Its first heading."""
-        found = re.search(r"^# # (.+)$", self.source, re.M)
-        if found is None:
+        heading = re.search(r"^# # (.+)$", self.source, re.M)
+        if heading is None:
             raise ValueError(f"{self.path} has no title, expected a line `# # NN · title`")
-        return found[1]
+        return heading[1]
 
     @property
     def exercises(self) -> tuple[Exercise, ...]:
@@ -112,7 +110,6 @@ class Chapter:
         return [Cell(head.strip(), text) for head, text in zip(parts[::2], parts[1::2], strict=True)]
 
     def size(self) -> Size:
-        """How long it is."""
         text = "\n".join(re.sub(r"^# ?", "", cell.text, flags=re.M) for cell in self.cells if cell.is_text)
         formulas = len(re.findall(r"\$\$.+?\$\$", text, re.S))
         prose = re.sub(r"\$\$.+?\$\$|\$[^$]+\$|`[^`]*`", " x ", text, flags=re.S)      # a formula in a line is a word
@@ -129,7 +126,7 @@ class Chapter:
         )
 
     def solved(self) -> str:
-        """The source with its solutions, and without the marks around them."""
+        """The source with its solutions, without their marks."""
         return self._with(lambda block, indent: block)
 
     def unsolved(self) -> str:
@@ -159,11 +156,11 @@ class Chapter:
         return "\n".join(lines)
 
     def run(self, text: str) -> list[Verdict]:
-        """Execute a form of the source from top to bottom, as a notebook would. -> the verdicts of its checks.
+        """Execute a form of the source like a notebook. -> the verdicts of its checks.
 
-        Raises BrokenChapterError, with the line, where the chapter itself raises.
+        Raises BrokenChapterError, with the line, if the chapter raises.
         """
-        name = f"{self.path} as run"  # a name of its own: inspect and tracebacks find the text that is run
+        name = f"{self.path} as run"  # a unique name, by which inspect and tracebacks find the text
         linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
         try:
             with recording() as verdicts, contextlib.redirect_stdout(io.StringIO()):
@@ -197,35 +194,35 @@ def chapters(numbers: list[int] | None = None) -> list[Chapter]:
 
 
 def solution_of(exercise: Exercise) -> str:
-    """The cell of the chapter's source that holds the solution, without the marks around it."""
+    """The cell of the chapter's source with the solution, without its marks."""
     number = next(number for number, known in BY_CHAPTER.items() if exercise in known)
-    given = rf"^(def {exercise.name}\(|{exercise.name} = )"
+    defines = rf"^(def {exercise.name}\(|{exercise.name} = )"
     for chapter in chapters([number]):
         for cell in re.split(r"^# %%.*\n", chapter.source, flags=re.M):
-            if BEGIN in cell and re.search(given, cell, re.M):
+            if BEGIN in cell and re.search(defines, cell, re.M):
                 lines = [line for line in cell.strip().split("\n") if line.strip() not in (BEGIN, END)]
                 return "\n".join("    " + line for line in lines)
     raise ValueError(f"chapter {number:02} holds no solution of {exercise.name}")
 
 
 def problems(chapter: Chapter, forms: Sequence[str] = ("stub", "solution")) -> list[str]:
-    """What is wrong with a chapter's exercises, a sentence each: stubs must fail and solutions pass.
+    """The faults of a chapter's exercises, a sentence each: stubs must fail and solutions pass.
 
-    A form is tried by running the whole chapter with it.
+    The whole chapter is run with each form.
     """
-    found = []
+    faults = []
     for form in forms:
         text, expected = (chapter.unsolved(), UNANSWERED) if form == "stub" else (chapter.solved(), RIGHT)
         try:
-            given = {verdict.exercise.name: verdict for verdict in chapter.run(text)}
+            verdicts = {verdict.exercise.name: verdict for verdict in chapter.run(text)}
         except BrokenChapterError as error:
-            found.append(f"with its {form}s, {error}")
+            faults.append(f"with its {form}s, {error}")
             continue
         for exercise in chapter.exercises:
-            if exercise.name not in given:
-                found.append(f"{chapter.path.name} never checks {exercise.name}")
-            elif given[exercise.name].grade.outcome != expected:
-                found.append(f"the {form} of {exercise.name}:\n{given[exercise.name]}")
-        alien = sorted(given.keys() - {exercise.name for exercise in chapter.exercises})
-        found += [f"{chapter.path.name} checks {name}, which belongs to another chapter" for name in alien]
-    return found
+            if exercise.name not in verdicts:
+                faults.append(f"{chapter.path.name} never checks {exercise.name}")
+            elif verdicts[exercise.name].grade.outcome != expected:
+                faults.append(f"the {form} of {exercise.name}:\n{verdicts[exercise.name]}")
+        alien = sorted(verdicts.keys() - {exercise.name for exercise in chapter.exercises})
+        faults += [f"{chapter.path.name} checks {name}, which belongs to another chapter" for name in alien]
+    return faults

@@ -1,4 +1,4 @@
-"""`check`: grade an answer to an exercise, at once and offline; `buggy`: the bug that a property is to find."""
+"""`check` grades an answer, offline; `yours` returns an accepted one; `buggy` the bug that a property must find."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def check(name: str, answer: Any = ..., *, hint: int = 0) -> Verdict:
     """Is `answer` right? -> a verdict: true if it is, else it shows where the answer is wrong.
 
     The verdict on a wrong answer says whether shape or values are wrong, and shows the smallest counterexample found,
-    with what is expected and what was got. `hint` 1 adds a question that leads, 2 the diagnosis, 3 the solution and its
-    reason. `...` is no answer yet. Functions are tried in this process, on small inputs that are drawn for each
-    property, for a second or two. A right answer is handed back by `yours(name)`, further down and in later chapters.
+    with the expected and the actual result. `hint` 1 adds a leading question, 2 the diagnosis, 3 the solution and its
+    reason. `...` is no answer yet. Functions are tried in this process on small random inputs, for a second or two.
+    `yours(name)` returns a right answer, further down and in later chapters.
 
     Raises ValueError for an unknown name, listing the near ones, and for another hint than 0 to 3; ImportError
     without hypothesis, which draws the inputs.
@@ -33,28 +33,28 @@ def check(name: str, answer: Any = ..., *, hint: int = 0) -> Verdict:
         grade = Grade(UNANSWERED, "not answered yet") if answer is ... else exercise.grader(answer)
     if grade.outcome == RIGHT:
         grade = replace(grade, kept=keep(exercise, answer))
-    asked = hint == SOLUTION and grade.outcome != RIGHT
-    verdict = Verdict(exercise, grade, hint, solution_of(exercise) if asked else "")
+    shows_solution = hint == SOLUTION and grade.outcome != RIGHT
+    verdict = Verdict(exercise, grade, hint, solution_of(exercise) if shows_solution else "")
     record(verdict)
     return verdict
 
 
 def find(name: str) -> Exercise:
-    """The exercise of that name. Raises ValueError, listing the near ones, if there is none."""
+    """The exercise of that name. Raises ValueError, listing near names, for an unknown one."""
     if not isinstance(name, str) or name not in BY_NAME:
-        said = str(getattr(name, "__name__", name))                  # the answer was passed in place of the name
-        near = difflib.get_close_matches(said, BY_NAME, n=3, cutoff=0.5)
-        told = f"near: {', '.join(near)}" if near else "`tinyattn course list` names them all"
-        raise ValueError(f"no exercise is called {name!r}; {told}")
+        text = str(getattr(name, "__name__", name))                  # of a function passed in place of the name
+        near = difflib.get_close_matches(text, BY_NAME, n=3, cutoff=0.5)
+        advice = f"near: {', '.join(near)}" if near else "`tinyattn course list` names them all"
+        raise ValueError(f"no exercise is called {name!r}; {advice}")
     return BY_NAME[name]
 
 
 def yours(name: str) -> Any:
-    """The reader's accepted answer to the exercise `name`, or the library's function where there is none.
+    """The reader's accepted answer to the exercise `name`, or else the library's function; prints which.
 
-    The answer is called with copies of its arguments, and its results are arrays in their dtype. Prints a line that
-    says which. Raises ValueError for an unknown exercise, one that asks for no function, or one whose answer is being
-    graded or read: it would be made of itself.
+    The answer is called with copies of its arguments, and its results are arrays in their dtype. Raises ValueError for
+    an unknown exercise, one that asks for no function, or one whose answer is being graded or read: it would be made
+    of itself.
     """
     exercise = find(name)
     if not hasattr(exercise.grader, "reference"):
@@ -64,7 +64,7 @@ def yours(name: str) -> Any:
 
 
 def buggy(name: str, bug: str = "") -> Any:
-    """The function with the bug that the property `name` is to find, to try the property on.
+    """The function with the bug that the property `name` must find.
 
     A tuple where the property takes several functions; `bug` names another bug of the zoo. Raises ValueError for an
     unknown exercise or bug, or one that asks for no property.

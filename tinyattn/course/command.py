@@ -40,18 +40,18 @@ def _list(chosen: list[Chapter]) -> int:
 
 
 def _status(folder: Path) -> int:
-    """A line a chapter, then what has been tried and is not solved."""
-    found, unread = progress(folder, chapters())
+    """A line for each chapter, then the exercises that were tried and are not solved."""
+    states, unread = progress(folder, chapters())
     rows: list[list[object]] = []
-    for each in found:
+    for each in states:
         counts = [each.count(state) for state in (SOLVED, TRIED, UNTOUCHED)]
         rows.append([*each.chapter.title.split(" · ", 1), *counts, each.minutes_left])
     print(table("no. | chapter | solved | tried | untouched | minutes left", rows))
-    tried = [name for each in found for name, state in each.exercises.items() if state == TRIED]
+    tried = [name for each in states for name, state in each.exercises.items() if state == TRIED]
     if tried:
         print(f"tried, and not solved yet: {', '.join(tried)}")
-    solved, total = sum(each.count(SOLVED) for each in found), sum(len(each.exercises) for each in found)
-    hours, minutes = divmod(sum(each.minutes_left for each in found), 60)
+    solved, total = sum(each.count(SOLVED) for each in states), sum(len(each.exercises) for each in states)
+    hours, minutes = divmod(sum(each.minutes_left for each in states), 60)
     print(f"{solved} of {total} exercises are solved; {hours} h {minutes:02} min of the announced time are left")
     print(*unread, sep="\n", end="\n" if unread else "")
     return 1 if unread else 0
@@ -59,17 +59,13 @@ def _status(folder: Path) -> int:
 
 def _check(chosen: list[Chapter]) -> int:
     """Every stub must fail and every solution pass."""
-    found = []
+    faults = []
     for chapter in chosen:
-        wrong = problems(chapter)
-        found += wrong
-        print(f"{chapter.path.name:32} {_counted(chapter)}" if not wrong else "\n".join(wrong), flush=True)
-    if not found:
+        wrong, count = problems(chapter), len(chapter.exercises)
+        faults += wrong
+        passed = f"{chapter.path.name:32} {count} stubs fail, {count} solutions pass"
+        print("\n".join(wrong) if wrong else passed, flush=True)
+    if not faults:
         total = sum(len(chapter.exercises) for chapter in chosen)
         print(f"{total} exercises: {total} stubs fail, {total} solutions pass")
-    return 1 if found else 0
-
-
-def _counted(chapter: Chapter) -> str:
-    count = len(chapter.exercises)
-    return f"{count} stubs fail, {count} solutions pass"
+    return 1 if faults else 0

@@ -16,17 +16,17 @@ SORTS = (
 )
 RIGHT, WRONG, UNANSWERED = "right", "wrong", "unanswered"
 MARKS = {RIGHT: "✓", WRONG: "✗", UNANSWERED: "·"}
-QUESTION, DIAGNOSIS, SOLUTION = 1, 2, 3          # what a hint of this number shows, beside those before it
+QUESTION, DIAGNOSIS, SOLUTION = 1, 2, 3          # hints; each also shows those before it
 _OFFERS = ("a question that leads", "the diagnosis", "the solution")
 
 
 @dataclass(frozen=True)
 class Grade:
-    """What a grader says of an answer.
+    """A grader's result for an answer.
 
-    `says` is a sentence, `lines` show why: the counterexample, what is expected and what was got. `question` and
-    `diagnosis` are shown on request only. `named` are the zoo's names of the bug, `note` is a friendly line about an
-    answer that is right, and `kept` says why a later notebook cannot use it.
+    `says` is a sentence, `lines` are the counterexample, expected and got. `question` and `diagnosis` are shown on
+    request. `named` are the zoo's names of the bug, `note` is a remark on a right answer, and `kept` is the reason why
+    a later notebook cannot use it.
     """
 
     outcome: str
@@ -41,10 +41,10 @@ class Grade:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise: `grader(answer)`, one of those in graders/, gives the answer a `Grade`.
+    """One exercise: `grader(answer)`, with one of graders/, gives a `Grade`.
 
     `name` is also the answer's name in the chapter; `difficulty` is 1 to 3, `minutes` an estimate. `hints` are a
-    question that leads and what to do, nearly; `why` is the reason for the solution, which is shown with it.
+    leading question and nearly the solution; `why` is the reason for the solution, shown with it.
     """
 
     name: str

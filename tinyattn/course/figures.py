@@ -19,7 +19,7 @@ class Picture:
     png: bytes = field(repr=False)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, str], dict[str, Any]]:
-        """What Jupyter shows: the PNG, and as text its name and `alt`."""
+        """The PNG, its name and `alt`, for Jupyter."""
         shown = {"image/png": base64.b64encode(self.png).decode(), "text/plain": f"[{self.name}: {self.alt}]"}
         return shown, {"image/png": {"alt": self.alt}, "picture": self.name}
 
@@ -27,9 +27,8 @@ class Picture:
 def show_figure(fig: Any, name: str, alt: str) -> Picture:
     """Draw `fig`, a matplotlib figure, as a PNG. `name` is that of its file in figures/, `alt` describes it in words.
 
-    The PNG holds neither date nor version, so the same figure has the same bytes. Nothing is written to disk:
-    `notebooks/build.py` extracts the files of figures/ from the notebook. Raises ValueError for another name than
-    letters, digits and hyphens.
+    The PNG holds neither date nor version, so the same figure has the same bytes. `notebooks/build.py` extracts the
+    files of figures/ from the notebook. Raises ValueError unless `name` is of letters, digits and hyphens.
     """
     if not name.replace("-", "").replace("_", "").isalnum():
         raise ValueError(f"a picture's name is {name!r}, expected letters, digits and hyphens")

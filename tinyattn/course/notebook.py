@@ -17,7 +17,7 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-# What a tag folds away, in the words of JupyterLab's metadata.
+# The parts that a tag folds away, as JupyterLab's metadata name them.
 FOLDED = {
     "hide-input": ("source_hidden",),
     "hide-output": ("outputs_hidden",),
@@ -26,11 +26,10 @@ FOLDED = {
 
 
 def notebook(chapter: Chapter, solutions: bool = False, folded: bool = True) -> Any:
-    """The chapter as a notebook without outputs, the same for the same source: cell ids are hashes of their text.
+    """The chapter as a notebook without outputs; cell ids are hashes of their text, the same for the same source.
 
-    Without `folded` outputs are not folded away: who has yet to run a cell should see what it prints.
-
-    Raises ImportError, saying how to get it, where jupytext is missing.
+    Without `folded` outputs are not folded away: a reader who runs a cell should see them. Raises ImportError, with
+    advice, if jupytext is missing.
     """
     try:
         import jupytext
@@ -60,11 +59,10 @@ def text_of(made: Any) -> str:
 
 
 def build(chapters: list[Chapter], to: Path, solutions: bool = False) -> list[Path]:
-    """Write each chapter's notebook into the folder `to`, and beside them a folder for accepted answers. -> the files.
+    """Write each chapter's notebook into the folder `to`, and a folder for accepted answers. -> the notebooks.
 
-    Raises ValueError, before anything is written, if a file exists already: it may hold somebody's answers; FileError
-    where another process is at work in the folder. Links that lead out of the folder of chapters become their names.
-    Each file is written whole or not at all.
+    Links out of the folder of chapters become text. Raises ValueError, before any write, if a file exists, which may
+    hold answers; FileError if another process is at work in the folder. Each file is written whole or not at all.
     """
     if to.exists() and not to.is_dir():
         raise ValueError(f"{to} is a file, expected a folder")
@@ -73,7 +71,7 @@ def build(chapters: list[Chapter], to: Path, solutions: bool = False) -> list[Pa
     texts = {path: text_of(_apart(notebook(chapter, solutions, folded=False))) for path, chapter in files.items()}
     expect_room(to)
     with alone_in(to):
-        _refuse_existing(files)                      # another may have written them in the meantime
+        _refuse_existing(files)                      # another process may have written them
         for path, text in texts.items():
             write_atomically(path, text.encode())
         prepare(to)
@@ -81,13 +79,13 @@ def build(chapters: list[Chapter], to: Path, solutions: bool = False) -> list[Pa
 
 
 def _refuse_existing(paths: Iterable[Path]) -> None:
-    there = next((path for path in paths if path.exists()), None)
-    if there is not None:
-        raise ValueError(f"{there} is there already and may hold answers; name another folder with --to")
+    for path in paths:
+        if path.exists():
+            raise ValueError(f"{path} is there already and may hold answers; name another folder with --to")
 
 
 def _apart(made: Any) -> Any:
-    """The notebook as it stands apart from the repository: `[zoo](../docs/zoo.md)` -> zoo (docs/zoo.md)."""
+    """The notebook outside the repository, with `zoo (docs/zoo.md)` for the link `[zoo](../docs/zoo.md)`."""
     for cell in made.cells:
         if cell.cell_type == "markdown":
             cell.source = re.sub(r"\[([^\]]+)\]\(\.\./([^)]+)\)", r"\1 (\2)", cell.source)

@@ -1,38 +1,90 @@
-"""The spec of an exercise that asks for a function of no op: all that is asked is that its numbers are right."""
+"""Specs of exercises that ask for a function of no op, and functions with lines that wrong answers change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from ..check.cases import CaseDrawer
-from ..check.property import Property, close, stating
+from ..check.property import close, stating
 from ..check.spec import Spec
 from ..check.subject import Subject
 
+Cases = Callable[[CaseDrawer], dict[str, Any]]
 
-def plain_spec(
-    name: str, says: str, case: Callable[[CaseDrawer], dict[str, Any]], ours: Callable[..., Any], *outputs: str
-) -> Spec:
-    """A spec whose only property is that the answer gives what `ours` gives, its results being called `outputs`."""
-    properties: list[Property] = []
-    states = stating(name, properties)
 
-    @states("rounding", says, "oracle", hint="Do the example above on paper.")
-    def by_hand(op: Subject, **case: Any) -> None:
-        expected = ours(**case)
-        both = op.outputs(**case), expected if len(outputs) > 1 else (expected,)
-        for output, got, x in zip(outputs, *both, strict=True):
-            close(got, x, 1e-6, output)
-
+def op_spec(
+    name: str, says: str, case: Cases, ours: Callable[..., Any], *outputs: str,
+    backward: Callable[..., Any] | None = None, oracle: Callable[..., Any] | None = None, **fields: Any,
+) -> Spec:  # fmt: skip
+    """A spec with the properties that all ops have in common. Without an `oracle`, `ours` serves as one."""
+    functions = {name: ours} | ({f"{name}_backward": backward} if backward else {})
     return Spec(
         name=name,
         says=says,
         function=name,
         case=case,
-        ours=lambda: SimpleNamespace(**{name: ours}),
-        properties=properties,
+        ours=lambda: SimpleNamespace(**functions),
+        properties=[],
         outputs=outputs,
-        common=False,
+        oracle=oracle or ours,
+        **fields,
     )
+
+
+def plain_spec(
+    name: str, says: str, case: Cases, ours: Callable[..., Any], *outputs: str,
+    atol: float | Callable[[dict[str, Any]], float] = 1e-6, extreme: str = "", extremes: Iterable[dict[str, Any]] = (),
+) -> Spec:  # fmt: skip
+    """A spec whose only property is that the answer gives what `ours` gives, with results of the names `outputs`.
+
+    `atol` is the tolerance, or a function of the case that gives it. `extremes` are further cases, which must give the
+    same within 1e-6; `extreme` is the statement about them.
+    """
+    spec = replace(op_spec(name, says, case, ours, *outputs), common=False, oracle=None)
+    states = stating(name, spec.properties)
+
+    def compare(op: Subject, case: dict[str, Any], atol: float) -> None:
+        expected = ours(**case)
+        both = op.outputs(**case), expected if len(outputs) > 1 else (expected,)
+        for output, got, x in zip(outputs, *both, strict=True):
+            if np.any(np.isinf(x)) and np.shape(got) == np.shape(x):             # -∞ less -∞ is NaN
+                got, x = (np.where(got == x, 0, one) for one in (got, x))
+            close(got, x, atol, output)
+
+    @states("rounding" if atol else "exact", says, "oracle")
+    def by_hand(op: Subject, **case: Any) -> None:
+        compare(op, case, atol(case) if callable(atol) else atol)
+
+    if extreme:
+
+        @states("rounding", extreme, "extremes", once=True)
+        def in_extremes(op: Subject, **case: Any) -> None:
+            for each in extremes:
+                compare(op, each, 1e-6)
+
+    return spec
+
+
+def adjustable(f: Callable[..., Any]) -> Any:
+    """`f` with a method `but`: `f.but(line=...)` is `f` with one of its lines written otherwise.
+
+    The lines are the keyword-only arguments of `f`, which are left out of its signature.
+    """
+    signature = inspect.signature(f)
+    signature = signature.replace(parameters=[p for p in signature.parameters.values() if p.kind is not p.KEYWORD_ONLY])
+
+    def but(**lines: Any) -> Callable[..., Any]:
+        variant: Any = functools.partial(f, **lines)
+        variant.__name__, variant.__signature__ = f.__name__, signature
+        return variant
+
+    adjusted: Any = f
+    adjusted.but, adjusted.__signature__ = but, signature
+    return adjusted

@@ -1,14 +1,14 @@
-"""What the exercises of a chapter say: notebooks/exercises/NN.toml, beside the chapters.
+"""The strings of a chapter's exercises: notebooks/exercises/NN.toml, beside the chapters.
 
-The file has a table for each exercise, in the chapter's order, with what an `Exercise` has besides its name and its
-grader. Tables below it, as [my_softmax.mistakes], have a list of strings for each function that the grader knows; a
-table [mistakes] at the end is one that several exercises share.
+The file has a table for each exercise, in the chapter's order, with the fields of `Exercise` but name and grader.
+Tables below it, as [my_softmax.mistakes], have a list of strings for each function of the grader; several exercises
+share a table [mistakes] at the end.
 """
 
 from __future__ import annotations
 
 import tomllib
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from .exercise import Exercise
@@ -19,7 +19,7 @@ FIELDS = {field.name for field in fields(Exercise)} - {"name", "grader"}
 
 
 class Prose:
-    """The file of one chapter: `said` puts its strings beside functions, `exercises` its exercises beside graders.
+    """The file of one chapter: `attach` adds its strings to functions, `exercises` makes exercises of graders.
 
     Raises ValueError, with the line, where the file is no TOML.
     """
@@ -37,7 +37,7 @@ class Prose:
             self.about[name] = {key: value for key, value in part.items() if not isinstance(value, dict)}
         self.used: set[tuple[str, str]] = set()
 
-    def said(self, table: str, /, **functions: Any) -> tuple[tuple[Any, ...], ...]:
+    def attach(self, table: str, /, **functions: Any) -> tuple[tuple[Any, ...], ...]:
         """(function, *its strings) for each of the functions, in their order; `table` is a header of the file.
 
         Raises ValueError where the table has no list of strings for a function.
@@ -54,9 +54,13 @@ class Prose:
     def exercises(self, /, **graders: Any) -> tuple[Exercise, ...]:
         """The exercises in the file's order, each with the grader of its name.
 
-        Raises ValueError where an exercise has no grader or a grader no exercise, where an exercise has other fields
-        than `Exercise`, and where the file has strings for a function that `said` was not given.
+        A grader's `tempting` functions may be a dict: they get their strings of [NAME.mistakes]. Raises ValueError
+        where an exercise has no grader or a grader no exercise, where an exercise has other fields than `Exercise`, and
+        where the file has strings for a function that the chapter lacks.
         """
+        for name, grader in graders.items():
+            if isinstance(getattr(grader, "tempting", ()), dict):
+                graders[name] = replace(grader, tempting=self.attach(f"{name}.mistakes", **grader.tempting))
         wrong = [f"[{name}] has no grader in the chapter" for name in self.about.keys() - graders.keys()]
         wrong += [f"the chapter's grader of {name} has no [{name}]" for name in graders.keys() - self.about.keys()]
         for name, about in self.about.items():

@@ -1,4 +1,4 @@
-"""The road: the chapters in order, and what each is about. A map of it stands in every chapter's head."""
+"""The road: the chapters in order, with a question each. Every chapter begins with a map of it."""
 
 from __future__ import annotations
 
@@ -11,74 +11,62 @@ from .tables import Text
 
 @dataclass(frozen=True)
 class Part:
-    """Some chapters on one matter: their numbers, with a short title and the question of each."""
+    """Chapters on one subject: the number, a short title and the question of each."""
 
     title: str
     stops: tuple[tuple[int, str, str], ...]
 
 
 ROAD = (
-    Part(
-        "Attention",
-        (
-            (0, "a first look", "train a recommender, and see who looks at whom"),
-            (1, "soft look-up", "what should a dictionary answer when no key matches exactly?"),
-            (2, "why √d", "a division that looks like an afterthought: what is lost without it?"),
-            (3, "gradients", "how does a loss say which way each number should move?"),
-            (4, "attention backwards", "which gradient does each line owe to the one before?"),
-            (5, "masks", "how do you know that nothing leaks from the future?"),
-            (6, "many heads", "what can eight small heads do that a big one cannot?"),
-            (7, "order", "attention sees a set: how does it learn what came first?"),
-            (8, "the block", "why does a deep stack of these train at all?"),
-            (9, "how to know you are right", "can a test find a bug that nobody has thought of?"),
-        ),
-    ),
-    Part(
-        "Recommenders",
-        (
-            (10, "SASRec", "what will this person watch next?"),
-            (11, "how not to fool yourself", "how much of a good number is the protocol's?"),
-            (12, "BERT4Rec", "what changes when a model may look both ways?"),
-            (13, "attention to attention", "can scores be refined by attention among them, and who would notice?"),
-        ),
-    ),
-    Part(
-        "Around it",
-        (
-            (14, "the Transformer", "an encoder, a decoder, and what passes between them"),
-            (15, "before attention", "what did recurrence cost, and what did it remember?"),
-            (16, "cheaper attention", "which of the n² weights can be left out?"),
-            (17, "after attention", "RWKV and Mamba: can a recurrence have the last word?"),
-            (18, "images", "what is a token in a picture?"),
-        ),
-    ),
-    Part(
-        "Fast",
-        (
-            (19, "the same code on a GPU", "what changes when the arrays live elsewhere?"),
-            (20, "making it fast", "where does the time go?"),
-        ),
-    ),
+    Part("Attention", (
+        (0, "a first look", "train a recommender, and see who looks at whom"),
+        (1, "soft look-up", "what should a dictionary answer when no key matches exactly?"),
+        (2, "why √d", "a division that looks like an afterthought: what is lost without it?"),
+        (3, "gradients", "how does a loss say which way each number should move?"),
+        (4, "attention backwards", "which gradient does each line owe to the one before?"),
+        (5, "masks", "how do you know that nothing leaks from the future?"),
+        (6, "many heads", "what can eight small heads do that a big one cannot?"),
+        (7, "order", "attention sees a set: how does it learn what came first?"),
+        (8, "the block", "why does a deep stack of these train at all?"),
+        (9, "how to know you are right", "can a test find a bug that nobody has thought of?"),
+    )),
+    Part("Recommenders", (
+        (10, "SASRec", "what will this person watch next?"),
+        (11, "how not to fool yourself", "how much of a good number is the protocol's?"),
+        (12, "BERT4Rec", "what changes when a model may look both ways?"),
+        (13, "attention to attention", "can scores be refined by attention among them, and who would notice?"),
+    )),
+    Part("Around it", (
+        (14, "the Transformer", "an encoder, a decoder, and what passes between them"),
+        (15, "before attention", "what did recurrence cost, and what did it remember?"),
+        (16, "cheaper attention", "which of the n² weights can be left out?"),
+        (17, "after attention", "RWKV and Mamba: can a recurrence have the last word?"),
+        (18, "images", "what is a token in a picture?"),
+    )),
+    Part("Fast", (
+        (19, "the same code on a GPU", "what changes when the arrays live elsewhere?"),
+        (20, "making it fast", "where does the time go?"),
+    )),
 )
 
 
 def road(here: int | None = None) -> Text:
-    """The map as text, with chapter `here` marked and its time. Chapters that are to come are in brackets."""
-    there = {chapter.number: chapter for chapter in chapters()}
+    """The map as text, with chapter `here` and its time marked. Future chapters are in brackets."""
+    existing = {chapter.number: chapter for chapter in chapters()}
     width = max(len(part.title) for part in ROAD)
     lines = []
     for part in ROAD:
         line = f"{part.title:{width}} "
         for number, title, _ in part.stops:
             name = f"{number:02} {title}"
-            name = f"▶ {name} ◀" if number == here else name if number in there else f"({name})"
+            name = f"▶ {name} ◀" if number == here else name if number in existing else f"({name})"
             if len(line) + len(name) > 98:
                 lines.append(line.rstrip())
                 line = " " * (width + 1)
             line += f" {name} ·"
         lines.append(line.rstrip(" ·"))
-    if here in there:
-        lines.append(f"You are here: {here:02}, {time_of(there[here])}")
+    if here in existing:
+        lines.append(f"You are here: {here:02}, {time_of(existing[here])}")
     return Text(tuple(lines))
 
 
@@ -90,10 +78,10 @@ def time_of(chapter: Chapter) -> str:
 
 
 def road_map(here: int | None = None) -> Any:
-    """The map as a figure: a line of chapters a part; those to come are pale."""
+    """The map as a figure, a line for each part; future chapters are pale."""
     from ..show.style import BLUE, GREY, ORANGE, figure
 
-    there = {chapter.number for chapter in chapters()}
+    existing = {chapter.number for chapter in chapters()}
     columns = 4
     fig, ax = figure(size=(5.2, 8.4))
     y = 0.0
@@ -102,22 +90,21 @@ def road_map(here: int | None = None) -> Any:
         y += 0.55
         for first in range(0, len(part.stops), columns):
             for x, (number, name, _) in enumerate(part.stops[first : first + columns]):
-                _draw_stop(ax, x, y, number, name, ORANGE if number == here else BLUE, number in there)
+                _draw_stop(ax, x, y, number, name, ORANGE if number == here else BLUE, number in existing)
             y += 1.15
     ax.set(xlim=(-0.65, columns - 0.35), ylim=(y - 0.45, -0.35), xticks=[], yticks=[])
-    for side in ax.spines.values():
-        side.set_visible(False)
+    ax.spines[:].set_visible(False)
     return fig
 
 
-def _draw_stop(ax: Any, x: int, y: float, number: int, name: str, colour: str, there: bool) -> None:
-    """A chapter on the map: filled where it is there, a circle where it is to come; a line from the one before."""
+def _draw_stop(ax: Any, x: int, y: float, number: int, name: str, colour: str, exists: bool) -> None:
+    """A chapter on the map, a filled circle, or an empty one for a future chapter; with a line from the one before."""
     from ..show.style import GREY
 
     if x:
         ax.plot((x - 0.84, x - 0.16), (y, y), color=GREY, lw=1.2)
-    inside, outside, edge = ("white", "black", colour) if there else (GREY, GREY, GREY)
-    ax.plot(x, y, "o", ms=25, color=colour if there else "white", mec=edge, mew=1.2)
+    inside, outside, edge = ("white", "black", colour) if exists else (GREY, GREY, GREY)
+    ax.plot(x, y, "o", ms=25, color=colour if exists else "white", mec=edge, mew=1.2)
     ax.text(x, y, f"{number:02}", ha="center", va="center", fontsize=11, weight="bold", color=inside)
     label = name if len(name) < 16 else _in_two(name)
     ax.text(x, y + 0.3, label, ha="center", va="top", fontsize=10, color=outside)

@@ -1,4 +1,4 @@
-"""What `check` has seen: verdicts that are recorded, answers that were accepted, exercises that are being graded."""
+"""The state of `check`: recorded verdicts, accepted answers, exercises that are being graded."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _HERE: dict[str, Any] = {}           # answers accepted in this process
 
 
 def accepted() -> dict[str, Any]:
-    """The answers that `check` called right in this process, by exercise, as `yours` hands them back."""
+    """The right answers of this process, by exercise, for `yours`."""
     return _ACCEPTED.get(_HERE)
 
 
 def record(verdict: Verdict) -> None:
-    """Add a verdict to the record, where there is one."""
+    """Add a verdict to the record, if one is kept."""
     kept = _RECORD.get()
     if kept is not None:
         kept.append(verdict)
 
 
 def is_recorded() -> bool:
-    """Whether verdicts are being recorded: a chapter is checked, and no reader answers."""
+    """Whether verdicts are being recorded: a chapter is checked, without a reader."""
     return _RECORD.get() is not None
 
 
 @contextlib.contextmanager
 def recording() -> Iterator[list[Verdict]]:
-    """The verdicts given in the block, in their order; answers accepted in it are forgotten at its end."""
+    """The verdicts of the block, in order; its accepted answers are forgotten at its end."""
     verdicts: list[Verdict] = []
     before = _RECORD.set(verdicts), _ACCEPTED.set({})
     try:
@@ -46,7 +46,7 @@ def recording() -> Iterator[list[Verdict]]:
 
 @contextlib.contextmanager
 def using(name: str) -> Iterator[None]:
-    """An answer to `name` is graded or read in the block. Raises ValueError if one is already: it uses itself."""
+    """Marks a block that grades or reads an answer to `name`. Raises ValueError within such a block: it uses itself."""
     if name in _GRADED.get():
         raise ValueError(f"an answer to {name} cannot use yours({name!r}): it would be made of itself")
     before = _GRADED.set((*_GRADED.get(), name))

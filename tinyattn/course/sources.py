@@ -1,4 +1,4 @@
-"""Where the chapters' sources are, and the prose of their exercises."""
+"""The folder of the chapters' sources, and of the strings of their exercises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a learner is, from a folder of notebooks as it was left. Nothing is executed."""
+"""A learner's progress, read from a folder of notebooks. Nothing is executed."""
 
 from __future__ import annotations
 
@@ -18,36 +18,35 @@ _STATES = {RIGHT: SOLVED, WRONG: TRIED, UNANSWERED: UNTOUCHED}
 
 @dataclass(frozen=True)
 class Progress:
-    """A chapter, and what is known of each of its exercises: "solved", "tried" or "untouched"."""
+    """A chapter, and the state of each of its exercises: "solved", "tried" or "untouched"."""
 
     chapter: Chapter
     exercises: dict[str, str]
 
     def count(self, state: str) -> int:
-        return sum(found == state for found in self.exercises.values())
+        return list(self.exercises.values()).count(state)
 
     @property
     def minutes_left(self) -> int:
-        """The announced time of what is not solved; with the time to read, where nothing has been tried."""
+        """The announced time of unsolved exercises; with the time to read, if nothing was tried."""
         left = sum(e.minutes for e in self.chapter.exercises if self.exercises[e.name] != SOLVED)
         untouched = all(state == UNTOUCHED for state in self.exercises.values())
         return left + (self.chapter.size().reading if untouched else 0)
 
 
 def progress(folder: Path, chapters: list[Chapter]) -> tuple[list[Progress], list[str]]:
-    """-> how far each chapter is of which the notebooks check an exercise, and a sentence for each that cannot be read.
+    """-> the progress of each chapter whose exercises are checked, and a sentence for each unreadable notebook.
 
-    Verdicts are found where a cell that calls `check` was saved with its output, whatever the notebook is called.
-    Where an exercise was checked more than once, the best verdict counts. Raises ValueError if `folder` is none, or
-    no notebook in it checks an exercise.
+    Verdicts are read from the saved outputs of cells that call `check`; the best one for an exercise counts. Raises
+    ValueError if `folder` is no folder, or no notebook in it checks an exercise.
     """
     if not folder.is_dir():
         raise ValueError(f"{folder} is {'a file' if folder.exists() else 'not there'}, expected a folder of notebooks")
     paths = [path for path in sorted(folder.glob("*.ipynb")) if path.is_file()]
     if not paths:
         raise ValueError(f"{folder} holds no notebooks; `tinyattn course build --to {folder}` writes them")
-    found: dict[str, str] = {}
-    asked: set[str] = set()
+    best: dict[str, str] = {}
+    checked: set[str] = set()
     problems = []
     for path in paths:
         try:
@@ -58,21 +57,20 @@ def progress(folder: Path, chapters: list[Chapter]) -> tuple[list[Progress], lis
         except (TypeError, AttributeError, KeyError, RecursionError):
             problems.append(f"{path} is JSON, but no notebook, expected cells with sources and outputs")
             continue
-        asked |= names
+        checked |= names
         for name, outcome in verdicts:
-            best = min((found.get(name, UNANSWERED), outcome), key=[RIGHT, WRONG, UNANSWERED].index)
-            found[name] = best
-    if not asked and not problems:
+            best[name] = min((best.get(name, UNANSWERED), outcome), key=[RIGHT, WRONG, UNANSWERED].index)
+    if not checked and not problems:
         raise ValueError(f"no notebook in {folder} checks an exercise of the course, expected those of `course build`")
     return [
-        Progress(chapter, {e.name: _STATES[found.get(e.name, UNANSWERED)] for e in chapter.exercises})
+        Progress(chapter, {e.name: _STATES[best.get(e.name, UNANSWERED)] for e in chapter.exercises})
         for chapter in chapters
-        if any(e.name in asked for e in chapter.exercises)
+        if any(e.name in checked for e in chapter.exercises)
     ], problems
 
 
 def _verdicts(notebook: Any) -> tuple[set[str], list[tuple[str, str]]]:
-    """The exercises that a notebook checks, and its saved verdicts: an exercise's name and the outcome, in order."""
+    """The exercises that a notebook checks, and its saved verdicts in order, each a name and an outcome."""
     names: set[str] = set()
     verdicts = []
     for cell in notebook["cells"]:
@@ -81,8 +79,8 @@ def _verdicts(notebook: Any) -> tuple[set[str], list[tuple[str, str]]]:
             continue
         names.update(checks)
         for output in cell.get("outputs", ()):
-            said = _text(output.get("text", "")) + _text(output.get("data", {}).get("text/plain", ""))
-            for mark, name in re.findall(rf"^([{''.join(_OUTCOMES)}]) (\w+): ", said, re.M):
+            text = _text(output.get("text", "")) + _text(output.get("data", {}).get("text/plain", ""))
+            for mark, name in re.findall(rf"^([{''.join(_OUTCOMES)}]) (\w+): ", text, re.M):
                 verdicts.append((name, _OUTCOMES[mark]))
     return names, verdicts
 

@@ -1,4 +1,4 @@
-"""Accepted answers in the place of the library's functions: `--ops my-course/answers`, and `your_ops` in a notebook."""
+"""Accepted answers as ops of a model: `--ops my-course/answers`, and `your_ops` in a notebook."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from ..check.subject import Subject
 from ..check.substitute import HEADS, Substitute, SubstituteError, of_subject, replaceable, substituted
-from ..layers.readable import readable
+from ..forms import readable
 from .answers import FOLDER, MARK, find_answer, read_answer
 from .exercise import RIGHT, Exercise
 from .exercises import BY_NAME
@@ -21,46 +21,46 @@ from .session import using
 
 @contextlib.contextmanager
 def your_ops() -> Iterator[None]:
-    """Inside of it models compute with your accepted answers, and with the library's readable ops where there is none.
+    """In the block models compute with your accepted answers, and else with the library's readable ops.
 
-    It prints a line for each op that is yours; further down the library's compute again.
+    Prints a line for each op that is yours.
     """
-    found: dict[str, Substitute] = {}
+    ops: dict[str, Substitute] = {}
     for exercise in BY_NAME.values():
         answer = find_answer(exercise)[0] if _op_of(exercise) else None
         if answer is not None:
-            _add(found, _substitutes(exercise, answer, f"{FOLDER}/{exercise.name}.py"))
-    for name, substitute in found.items():
+            _add(ops, _substitutes(exercise, answer, f"{FOLDER}/{exercise.name}.py"))
+    for name, substitute in ops.items():
         print(f"{name}: yours, {Path(substitute.origin.rpartition(':')[0]).stem}")
-    print(f"{'all other ops' if found else 'every op'}: the library's, as its file says")
-    with readable(), substituted(found.values()):
+    print(f"{'all other ops' if ops else 'every op'}: the library's, as its file says")
+    with readable(), substituted(ops.values()):
         yield
 
 
 def read_answers(folder: Path, checked: bool = True) -> tuple[list[Substitute], tuple[str, ...]]:
-    """-> substitutes, and in a line each the answers that a model cannot call.
+    """-> substitutes, and a line for each answer that a model cannot call.
 
-    With `checked` each answer is graded once more. Raises SubstituteError for a folder without answers to ops, and for
-    one whose answer is not right.
+    With `checked` each answer is graded again. Raises SubstituteError for a folder without answers that are ops, and
+    for a wrong answer.
     """
     if not (folder / MARK).is_file():
         raise SubstituteError(f"{folder} is no folder of accepted answers: `tinyattn course build` makes one")
-    found: dict[str, Substitute] = {}
+    ops: dict[str, Substitute] = {}
     notes = []
     for exercise in filter(_op_of, BY_NAME.values()):
         path = folder / f"{exercise.name}.py"
         if path.is_file():
-            why = _add(found, _substitutes(exercise, _graded(exercise, path, checked), str(path)))
+            why = _add(ops, _substitutes(exercise, _graded(exercise, path, checked), str(path)))
             notes += [f"  {path} is not used: {why}"] if why else []
-    if not found:
+    if not ops:
         expected = ", ".join(f"{exercise.name}.py" for exercise in filter(_op_of, BY_NAME.values()))
         why = "".join(f"\n{note}" for note in notes)
         raise SubstituteError(f"{folder} has no accepted answer that is an op of a model: expected {expected}{why}")
-    return list(found.values()), tuple(notes)
+    return list(ops.values()), tuple(notes)
 
 
 def _op_of(exercise: Exercise) -> str:
-    """The library's name of the op that an exercise asks for, or ""."""
+    """The name of the library's op that an exercise asks for, or ""."""
     grader = exercise.grader
     if not isinstance(grader, Function) or replaceable().get(grader.known.function) is not grader.known:
         return ""
@@ -68,7 +68,7 @@ def _op_of(exercise: Exercise) -> str:
 
 
 def _graded(exercise: Exercise, path: Path, checked: bool) -> Callable[..., Any]:
-    """The answer in a file. Raises SubstituteError where it cannot be used, or is not right any more."""
+    """The answer in a file. Raises SubstituteError if it cannot be used or is no longer right."""
     try:
         text = path.read_text(encoding="utf-8")
         with contextlib.chdir(path.resolve().parent.parent), using(exercise.name):      # an answer may use others
@@ -84,13 +84,12 @@ def _graded(exercise: Exercise, path: Path, checked: bool) -> Callable[..., Any]
 def _substitutes(exercise: Exercise, answer: Callable[..., Any], file: str) -> list[Substitute] | str:
     """The answer as a substitute, or why a model cannot call it.
 
-    Of multi-head attention forward and backward share a cache: the library's backward of four matrices comes with it.
+    Forward and backward of multi-head attention share a cache, so the library's backward comes with the forward.
     """
     grader = exercise.grader
     assert isinstance(grader, Function)
     spec = grader.known
-    parts = {spec.function: getattr(spec.ours(), spec.function)}
-    parts[f"{spec.function}_backward"] = getattr(spec.ours(), f"{spec.function}_backward")
+    parts = {name: getattr(spec.ours(), name) for name in (spec.function, f"{spec.function}_backward")}
     op = Subject(SimpleNamespace(**parts | {grader.function: grader.kindly(answer)}), spec)
     if "mask" in op.lacks:
         return "it takes no mask, and a model that predicts the next item has one"
@@ -99,14 +98,14 @@ def _substitutes(exercise: Exercise, answer: Callable[..., Any], file: str) -> l
     except SubstituteError as error:
         return str(error)
     line = answer.__code__.co_firstlineno if hasattr(answer, "__code__") else 1
-    own = replace(made[grader.function], origin=f"{file}:{line}")
-    return [own, made[f"{HEADS}_backward"]] if grader.function == HEADS else [own]
+    yours = replace(made[grader.function], origin=f"{file}:{line}")
+    return [yours, made[f"{HEADS}_backward"]] if grader.function == HEADS else [yours]
 
 
-def _add(found: dict[str, Substitute], substitutes: list[Substitute] | str) -> str:
-    """Take up what is not there yet: of two answers for one op the first counts. -> why one cannot be used, or ""."""
+def _add(ops: dict[str, Substitute], substitutes: list[Substitute] | str) -> str:
+    """Add substitutes of ops that have none yet. -> why an answer cannot be used, or ""."""
     if isinstance(substitutes, str):
         return substitutes
     for part in substitutes:
-        found.setdefault(part.name, part)
+        ops.setdefault(part.name, part)
     return ""

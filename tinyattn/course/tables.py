@@ -1,4 +1,4 @@
-"""Arrays and tables of numbers as text: the same in a terminal, in a notebook and on every machine."""
+"""Arrays and tables of numbers as text, the same on every machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..pages import part
 
 @dataclass(frozen=True)
 class Text:
-    """Lines whose str and repr are the lines themselves."""
+    """Lines, which are also its str and repr."""
 
     lines: tuple[str, ...]
 
@@ -29,16 +29,16 @@ def show_arrays(*, decimals: int = 2, **arrays: Any) -> Text:
     lines = []
     width = max((len(name) for name in arrays), default=0)
     for name, x in arrays.items():
-        shown = np.array2string(
-            _rounded(np.asarray(x), decimals), precision=decimals, suppress_small=True, floatmode="fixed", threshold=60
-        )
+        x = np.asarray(x)
+        x = np.round(x, decimals) + 0.0 if x.dtype.kind == "f" else x             # + 0.0 turns -0 into 0
+        shown = np.array2string(x, precision=decimals, suppress_small=True, floatmode="fixed", threshold=60)
         head = f"{name:{width}}  {np.shape(x)!s:9} "
         lines += (head + shown.replace("\n", "\n" + " " * len(head))).split("\n")
     return Text(tuple(lines))
 
 
 def page_part(page: str, *functions: str) -> Text:
-    """Functions of one of the complete algorithms in `tinyattn.pages`, as they stand there."""
+    """The source of functions of a page in `tinyattn.pages`, each a complete algorithm."""
     return Text(tuple(part(page, *functions).split("\n")))
 
 
@@ -47,7 +47,7 @@ def table(head: str, rows: Sequence[Sequence[Any]], digits: int = 3) -> Text:
 
         table("d_k | std", [(4, 1.98), (16, 3.97)])
 
-    A cell that is text is shown as it is: `f"{share:.0%}"`. Raises ValueError where a row has more or fewer cells.
+    Text is shown as it is: `f"{share:.0%}"`. Raises ValueError for a row with more or fewer cells.
     """
     heads = [name.strip() for name in head.split("|")]
     for row in rows:
@@ -66,7 +66,7 @@ def table(head: str, rows: Sequence[Sequence[Any]], digits: int = 3) -> Text:
 
 
 def _number(x: Any, digits: int) -> str:
-    """A whole number as it is, any other with so many significant digits and a decimal point."""
+    """A whole number with all its digits, any other with `digits` significant ones and a decimal point."""
     if isinstance(x, bool | np.bool_):
         return str(x)
     if isinstance(x, int | np.integer):
@@ -79,8 +79,3 @@ def _number(x: Any, digits: int) -> str:
     text = f"{x:.{digits - 1}e}"
     exponent = int(text.partition("e")[2])
     return f"{x:.{max(digits - 1 - exponent, 1)}f}" if -5 < exponent < 6 else text
-
-
-def _rounded(x: np.ndarray, decimals: int) -> np.ndarray:
-    """Rounded, with -0 turned into 0."""
-    return np.round(x, decimals) + 0.0 if x.dtype.kind == "f" else x

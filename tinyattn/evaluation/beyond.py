@@ -1,7 +1,7 @@
-"""What accuracy does not show: how much of the catalogue is recommended, how popular it is, whether models agree.
+"""Metrics beyond accuracy: coverage, novelty and popularity of recommendations, and the overlap of two models.
 
-All of it is computed from the k best items of every evaluated user (`best_items`), and, for popularity, from c_i, how
-often item i occurs in training. In the equations B_u are the items recommended to user u, and U is the set of users.
+They need the k best items of every evaluated user (`best_items`), and c_i, the number of times that item i occurs in
+training. In the equations B_u are the items recommended to user u.
 """
 
 from __future__ import annotations
@@ -9,71 +9,68 @@ from __future__ import annotations
 import numpy as np
 
 from ..data import Split
-from .protocol import SCORES_AT_ONCE, Score
+from .protocol import SCORES_AT_ONCE, Score, numbers_of, parts_of
 from .ranking import refuse_nan, top
 
 
 def best_items(score: Score, split: Split, k: int = 10, users: np.ndarray | None = None) -> np.ndarray:
     """The k best next items of every evaluated user after all but the test item: (evaluated users, k) item numbers.
 
-    Items of the history are left out. Where fewer than k are left, 0 takes the further places. `score` is a function
-    as in `evaluate`, such as `model.score`; `users` are as there. Raises NaNScoreError for a NaN score.
+    Items of the history are left out; 0 fills a list where fewer than k items are left. `score` is a function as in
+    `evaluate`, such as `model.score`; `users` are as there. Raises NaNScoreError for a NaN score.
     """
-    everyone = split.evaluated
-    numbers = np.arange(1, split.data.n_users + 1) if users is None else users
-    at_once = max(1, SCORES_AT_ONCE // (split.data.n_items + 1))
-    found = []
-    for rows in np.array_split(everyone, -(-len(everyone) // at_once)):
+    everyone, lists = split.evaluated, []
+    for part in parts_of(len(everyone), max(1, SCORES_AT_ONCE // (split.data.n_items + 1))):
+        rows = everyone[part]
         histories = split.histories(rows, "test")
-        scores = np.array(score(histories, numbers[rows]))             # a copy, which is written into
+        scores = np.array(score(histories, numbers_of(split, users)[rows]))             # a copy, written into
         refuse_nan(scores)
         for row, history in zip(scores, histories, strict=True):
             row[history] = row[0] = -np.inf
         best = top(scores, min(k, split.data.n_items))
         best[np.take_along_axis(scores, best, axis=1) == -np.inf] = 0
-        found.append(np.pad(best, ((0, 0), (0, k - best.shape[1]))))
-    return np.concatenate(found)
+        lists.append(np.pad(best, ((0, 0), (0, k - best.shape[1]))))
+    return np.concatenate(lists)
 
 
 def popularity_of(split: Split) -> np.ndarray:
-    """c (n_items + 1,): how often each item occurs in training; that of padding is 0."""
+    """c (n_items + 1,): the count of each item in training, 0 for padding."""
     return np.bincount(split.train.flat, minlength=split.data.n_items + 1)
 
 
 def coverage(best: np.ndarray, n_items: int) -> float:
-    """|∪_u B_u| / n_items: the share of the catalogue that is recommended to anybody. Shapes: best (B, k)."""
+    """|∪_u B_u| / n_items: the share of the catalogue that anybody is recommended. Shapes: best (B, k)."""
     return len(np.unique(best[best > 0])) / n_items
 
 
 def novelty(best: np.ndarray, popularity: np.ndarray) -> float:
     """mean over all recommendations i of -log2 p_i, with p_i = max(c_i, 1) / Σⱼ cⱼ: bits of surprise at an item.
 
-    Shapes: best (B, k), popularity (n_items + 1,). High: rare items are recommended. The mean self-information (Zhou et
-    al. 2010, who divide by the number of users); an item that training lacks counts as one that it has once.
+    Shapes: best (B, k), popularity (n_items + 1,). High for rare items; one that training lacks counts once. The mean
+    self-information (Zhou et al. 2010, who divide by the number of users).
     """
-    given = best[best > 0]
-    return float(np.mean(np.log2(np.sum(popularity)) - np.log2(np.maximum(popularity[given], 1))))
+    items = best[best > 0]
+    return float(np.mean(np.log2(np.sum(popularity)) - np.log2(np.maximum(popularity[items], 1))))
 
 
 def popularity_lift(best: np.ndarray, histories: list[np.ndarray], popularity: np.ndarray) -> float:
-    """Σ_u mean_{i in B_u} c_i / Σ_u mean_{i in H_u} c_i: how much more popular is what is recommended than the past?
+    """Σ_u mean_{i in B_u} c_i / Σ_u mean_{i in H_u} c_i: the popularity of recommendations over that of histories.
 
-    Shapes: best (B, k), histories: B arrays of items (H_u), popularity (n_items + 1,). 1: as popular as what people
-    had; above 1 the model has a bias to popular items. The ratio of group average popularities (Abdollahpouri et al.
-    2019, who give it less 1). Users of whom nothing is
-    recommended are left out of both sums.
+    Shapes: best (B, k), histories: B arrays of items (H_u), popularity (n_items + 1,). Above 1 the model has a bias to
+    popular items. The ratio of group average popularities (Abdollahpouri et al. 2019, who subtract 1). Users without
+    recommendations are left out of both sums.
     """
-    given = np.sum(best > 0, axis=1)
-    after = np.sum(popularity[best] * (best > 0), axis=1) / np.maximum(given, 1)
+    lengths = np.sum(best > 0, axis=1)
+    after = np.sum(popularity[best] * (best > 0), axis=1) / np.maximum(lengths, 1)
     before = np.array([np.mean(popularity[history]) for history in histories])
-    return float(np.sum(after) / np.sum(before[given > 0]))
+    return float(np.sum(after) / np.sum(before[lengths > 0]))
 
 
 def overlap(best: np.ndarray, other: np.ndarray) -> float:
     """mean_u |B_u ∩ B'_u| / max(|B_u|, |B'_u|): the share of recommendations that two models have in common.
 
-    Shapes: best, other (B, k), of the same users. 1: the same items for everybody, in whatever order. Users to
-    whom neither model recommends anything are left out.
+    Shapes: best, other (B, k), of the same users. 1: the same items, in any order. Users without recommendations of
+    both models are left out.
     """
     shares = []
     for mine, theirs in zip(best, other, strict=True):
@@ -84,9 +81,9 @@ def overlap(best: np.ndarray, other: np.ndarray) -> float:
 
 
 def beyond_accuracy(best: np.ndarray, split: Split) -> dict[str, float]:
-    """{"coverage", "novelty", "popularity"} of recommendations to all of `split.evaluated`, as `best_items` gives them.
+    """{"coverage", "novelty", "popularity"} of the lists of `best_items`; popularity is the lift.
 
-    Each as the function above has it; popularity is the lift. Shapes: best (evaluated users, k).
+    Shapes: best (evaluated users, k).
     """
     counts, histories = popularity_of(split), split.histories(split.evaluated, "test")
     return {

@@ -1,4 +1,4 @@
-"""How sure is a difference between two models that were measured on the same users?"""
+"""Bootstrap intervals of the difference between two models on the same users."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ class Difference(NamedTuple):
 
 
 def paired_difference(values: np.ndarray, others: np.ndarray, seed: int = 0) -> Difference:
-    """d = mean_u (values_u - others_u), and between which values 95 % of its bootstrap distribution lie.
+    """d = mean_u (values_u - others_u), and its 95 % percentile interval (Efron & Tibshirani 1993, chapter 13).
 
-    Shapes: values, others (users,), a metric of each user under two models. Users are drawn with replacement, as many
-    as there are, 2,000 times; each draw takes a user's two values together, so what makes a user easy or hard for both
-    models cancels. The interval is the percentile interval (Efron & Tibshirani 1993, chapter 13): it says what other
-    users might have shown, and nothing of other seeds. The same seed draws the same users.
+    Shapes: values, others (users,), a metric of each user under two models. All users are drawn anew with replacement,
+    2,000 times; the two values of a user are drawn together, so that their common part cancels. The interval covers
+    other users, and not other seeds. The same seed draws the same users.
     """
     differences = np.asarray(values, dtype=np.float64) - others
     return _bootstrap(lambda drawn: np.mean(differences[drawn], axis=1), len(differences), seed)
@@ -39,9 +38,9 @@ def paired_error_difference(
 ) -> Difference:
     """d = e(errors) - e(others), with e(x) = (mean |x|^p)^(1/p): of RMSE for p = 2, of MAE for p = 1.
 
-    Shapes: errors, others (N,), r̂ - r of each rating under two models; owners (N,), whose rating it is. Users are drawn
-    as in `paired_difference`, each with all of their ratings: those of one user are alike, and to draw them one by one
-    would make the interval too narrow (Field & Welsh 2007, the cluster bootstrap).
+    Shapes: errors, others (N,), r̂ - r of each rating under two models; owners (N,), the user of each rating. Users are
+    drawn as in `paired_difference`, each with all of their ratings (the cluster bootstrap, Field & Welsh 2007): as a
+    user's ratings are alike, single draws would make the interval too narrow.
     """
     users, place = np.unique(owners, return_inverse=True)
     counts = np.bincount(place)
@@ -56,15 +55,10 @@ def paired_error_difference(
 
 
 def _bootstrap(statistic: Callable[[np.ndarray], np.ndarray], n: int, seed: int) -> Difference:
-    """The statistic of all n users, and the percentiles of its values for users that are drawn with replacement.
-
-    Shapes: statistic takes (draws, n), user numbers from 0, and gives (draws,).
-    """
+    """The statistic of all n users, and its percentiles over draws. Shapes: statistic (draws, n) users -> (draws,)."""
     rng = generator(seed, Stream.BOOTSTRAP)
     at_once = max(1, _NUMBERS_AT_ONCE // n)
-    found = np.empty(DRAWS)
-    for begin in range(0, DRAWS, at_once):
-        drawn = found[begin : begin + at_once]
-        drawn[:] = statistic(rng.integers(0, n, size=(len(drawn), n)))
-    low, high = np.quantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    sizes = [min(at_once, DRAWS - begin) for begin in range(0, DRAWS, at_once)]
+    values = np.concatenate([statistic(rng.integers(0, n, size=(size, n))) for size in sizes])
+    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Difference(float(statistic(np.arange(n)[None])[0]), float(low), float(high))

@@ -1,7 +1,7 @@
-"""Scores that are computed as far as a rank asks for them: how many items score above the target, how many the same.
+"""Lazy scores: the counts and single scores that ranks need, without whole rows of scores.
 
-A row of scores has one for each item, and of all of them a rank takes two counts. What `LazyScores` has to answer is
-that, and the scores of single pairs: of the items a user has had, which are no candidates, and of drawn candidates.
+A rank needs the numbers of items with a higher and with the same score as the target, and the scores of a few items: of
+the history, which are no candidates, and of drawn candidates.
 """
 
 from __future__ import annotations
@@ -19,22 +19,21 @@ SCORES_AT_ONCE = 4_000_000       # bounds the memory of whole rows of scores
 
 
 class Counts(NamedTuple):
-    """What `LazyScores.counts` says of B targets and P pairs."""
+    """The counts of B targets, and the scores of P pairs."""
 
     target: np.ndarray           # (B,) the score of each row's target
-    above: np.ndarray            # (B,) how many items, 1 to n_items, score higher
-    equal: np.ndarray            # (B,) how many score the same: the target itself, and ties
+    above: np.ndarray            # (B,) the number of items, 1 to n_items, with a higher score
+    equal: np.ndarray            # (B,) the number with the same score: the target itself, and ties
     values: np.ndarray           # (P,) the score of each pair
 
 
 class LazyScores:
-    """The scores of all items for B histories. A model whose scores have a structure has a subclass that uses it."""
+    """The scores of all items for B histories; subclasses use the structure of a model's scores."""
 
     def counts(self, targets: np.ndarray, rows: np.ndarray, items: np.ndarray) -> Counts:
         """Shapes: targets (B,) item numbers; the pairs' rows and items (P,) -> `Counts`.
 
-        All are of the same scores: a pair whose score `whole` gives as equal to the target's is equal here.
-        Raises NaNScoreError for a NaN score.
+        Scores compare exactly as those of `whole`. Raises NaNScoreError for a NaN score.
         """
         raise NotImplementedError
 
@@ -44,7 +43,7 @@ class LazyScores:
 
 
 class WholeRows(LazyScores):
-    """Of any function that scores all items: rows are computed whole, for a few histories at once."""
+    """The scores of any function that scores all items: whole rows, for a few histories at once."""
 
     def __init__(self, score: Score, histories: list[np.ndarray], users: np.ndarray | None, n_items: int) -> None:
         self._score, self._histories, self._users = score, histories, users
@@ -53,8 +52,8 @@ class WholeRows(LazyScores):
     def counts(self, targets: np.ndarray, rows: np.ndarray, items: np.ndarray) -> Counts:
         parts = np.array_split(np.arange(len(targets)), max(1, -(-len(targets) // self._at_once)))
         order = np.argsort(rows, kind="stable")
-        ends = np.cumsum(np.bincount(rows, minlength=len(targets)))              # of each row's pairs, in this order
-        found = []
+        ends = np.cumsum(np.bincount(rows, minlength=len(targets)))              # of each row's pairs in `order`
+        counts = []
         for part in parts:
             scores = self._of(part)
             refuse_nan(scores)
@@ -62,8 +61,8 @@ class WholeRows(LazyScores):
             above = np.count_nonzero(scores[:, 1:] > target[:, None], axis=1)
             equal = np.count_nonzero(scores[:, 1:] == target[:, None], axis=1)
             pairs = order[ends[part[0] - 1] if part[0] else 0 : ends[part[-1]]]
-            found.append((target, above, equal, scores[rows[pairs] - part[0], items[pairs]]))
-        target, above, equal, ordered = map(np.concatenate, zip(*found, strict=True))
+            counts.append((target, above, equal, scores[rows[pairs] - part[0], items[pairs]]))
+        target, above, equal, ordered = map(np.concatenate, zip(*counts, strict=True))
         values = np.empty_like(ordered)
         values[order] = ordered
         return Counts(target, above, equal, values)
@@ -77,11 +76,10 @@ class WholeRows(LazyScores):
 
 
 class SharedScores(LazyScores):
-    """Scores that are the same for all histories, but for a few items of each: they are ranked without making rows.
+    """Scores that histories share except for a few items: they are ranked without rows of scores.
 
-    Histories of one group have the same scores: base[i], divided by each of `divisors[:, g]` one after the other, and
-    `values` where `keys` says so. Each comparison is of two scores as `whole` has them: dividing by a positive number
-    never changes which of two numbers is the larger, so one sorted base serves all groups.
+    The score of item i in group g is base[i], divided by each of divisors[:, g] in turn, or the entry of `values` with
+    its key. Division by a positive number keeps the order, so one sorted base serves all groups.
     """
 
     def __init__(
@@ -100,7 +98,7 @@ class SharedScores(LazyScores):
         above, equal = n_items - higher, higher - least
         group, item = np.divmod(self._keys, len(self._base))
         edges = np.searchsorted(group, np.arange(self._divisors.shape[1] + 1))
-        before = self._scaled(group, item)                       # what the base has in the place of `values`
+        before = self._scaled(group, item)                       # the scores that `values` replace
         for sign, scores in ((1, self._values), (-1, before)):
             ordered = scores[np.lexsort((scores, group))]
             least, higher = _bisect(ordered, edges[mine], edges[mine + 1], target)
@@ -135,16 +133,16 @@ def _divided(scores: np.ndarray, divisors: np.ndarray) -> np.ndarray:
 def _bisect(
     ordered: np.ndarray, begin: np.ndarray, end: np.ndarray, target: np.ndarray, divisors: np.ndarray = NONE
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The first places in each row's stretch of `ordered`, ascending, whose score is at least, and is above, its own.
+    """The first places in each row's ascending range of `ordered` with a score of at least, and above, its target.
 
     Shapes: begin, end, target (B,), divisors (d, B) of the scores of each row -> (B,), (B,).
     """
-    found = []
+    places = []
     for reaches in (np.greater_equal, np.greater):
         low, high = begin, end
         while np.any(searching := low < high):
             middle = np.where(searching, (low + high) // 2, 0)
             reached = reaches(_divided(ordered[middle], divisors), target)
             low, high = np.where(searching & ~reached, middle + 1, low), np.where(searching & reached, middle, high)
-        found.append(low)
-    return found[0], found[1]
+        places.append(low)
+    return places[0], places[1]

@@ -1,4 +1,4 @@
-"""Linear probes: how much of a label can be read off a model's states by a linear map (Alain & Bengio 2016)."""
+"""Linear probes: the accuracy of a linear map from a model's states to labels (Alain & Bengio 2016)."""
 
 from __future__ import annotations
 
@@ -8,44 +8,43 @@ import numpy as np
 
 from ..random import Stream, generator
 
-RIDGE = 1e-3             # added to the mean squares of features, so that directions without variance do no harm
+RIDGE = 1e-3             # λ, against directions without variance
 
 
 class Probed(NamedTuple):
-    """Shares of the test part whose label was named."""
+    """Accuracies on the test part."""
 
     accuracy: float
-    shuffled: float      # of a probe that learned, and was asked for, labels in random order
+    shuffled: float      # of the control, with shuffled labels
 
 
 def linear_probe(
     train: np.ndarray, labels: np.ndarray, test: np.ndarray, test_labels: np.ndarray, seed: int = 0
 ) -> Probed:
-    """W = (XᵀX / N + λ I)⁻¹ XᵀY / N, with Y one-hot: a label's score is the least-squares guess of its indicator.
+    """W = (XᵀX / N + λ I)⁻¹ XᵀY / N, with Y one-hot: least squares in closed form, with nothing to tune.
 
-    In closed form, so that there is nothing to tune; λ = 0.001, X is centred and has a column of ones. The control is a
-    probe that learned shuffled labels, and is asked for shuffled labels: but for chance it names no more of them than a
-    guess of the commonest label does. `seed` is that of the shuffles.
+    λ = 0.001; X is centred and has a column of ones. The control is trained and tested on labels shuffled by `seed`: up
+    to chance it is no better than the commonest label.
     Shapes: train (N, D), labels (N,), test (M, D), test_labels (M,). Raises ValueError for shapes that do not fit, and
     for fewer than two different labels.
     """
     if train.ndim != 2 or test.ndim != 2 or train.shape[1] != test.shape[1]:
         raise ValueError(f"states are {train.shape} and {test.shape}, expected (N, D) and (M, D)")
-    for states, given in ((train, labels), (test, test_labels)):
-        if given.shape != (len(states),) or not len(states):
-            raise ValueError(f"{len(states)} states have {given.size} labels, expected one each, and one at least")
+    for states, of in ((train, labels), (test, test_labels)):
+        if of.shape != (len(states),) or not len(states):
+            raise ValueError(f"{len(states)} states have {of.size} labels, expected one each, and one at least")
     classes = np.unique(labels)
     if len(classes) < 2:
         raise ValueError(f"all labels are {classes[0]}, expected at least two different ones")
     rng = generator(seed, Stream.PROBE)
     mean = train.mean(axis=0, dtype=np.float64)
     X, Z = _features(train, mean), _features(test, mean)
-    found = []
-    for given, asked in ((labels, test_labels), (rng.permutation(labels), rng.permutation(test_labels))):
-        Y = (given[:, None] == classes).astype(np.float64)
+    accuracies = []
+    for fitted, tested in ((labels, test_labels), (rng.permutation(labels), rng.permutation(test_labels))):
+        Y = (fitted[:, None] == classes).astype(np.float64)
         W = np.linalg.solve(X.T @ X / len(X) + RIDGE * np.eye(X.shape[1]), X.T @ Y / len(X))
-        found.append(float(np.mean(classes[np.argmax(Z @ W, axis=1)] == asked)))
-    return Probed(*found)
+        accuracies.append(float(np.mean(classes[np.argmax(Z @ W, axis=1)] == tested)))
+    return Probed(*accuracies)
 
 
 def _features(states: np.ndarray, mean: np.ndarray) -> np.ndarray:

@@ -1,12 +1,11 @@
-"""Evaluation protocols under leave-one-out: which candidates the target is ranked against.
+"""Evaluation protocols under leave-one-out: the candidates that the target is ranked against.
 
-    full      every item is a candidate, except those the user has had (the default)
+    full      every item, except those the user has had (the default)
     uni100    the target and 100 items drawn uniformly, with replacement, from those not in the user's training part
               (Kang & McAuley 2018 and their code: the target itself may be drawn, and then ties with itself)
-    pop100    the target and 100 items drawn by popularity, without replacement, none of which the user ever had
-              (Sun et al. 2019)
+    pop100    the target and 100 unseen items drawn by popularity, without replacement (Sun et al. 2019)
 
-Sampled metrics are much higher than full ones, and can put models in another order (Krichene & Rendle 2020).
+Sampled metrics are much higher than full ones, and may order models differently (Krichene & Rendle 2020).
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from .lazy import SCORES_AT_ONCE, LazyScores, Score, WholeRows
 from .ranking import all_ranks, metrics, ranks
 
 PROTOCOLS = ("full", "uni100", "pop100")
-_NO_WORD = re.compile(r"[ \t\r\n,]|^[#\ufeff]")         # what ends a word in a line of candidates, or begins no line
+_NO_WORD = re.compile(r"[ \t\r\n,]|^[#\ufeff]")         # ends a word in a line of candidates, or begins no line
 USERS_AT_ONCE = 8192             # bounds the memory of histories, states and pairs
 
 
 class HasLazyScores(Protocol):
-    """A model that can say less than whole rows of scores: every `Recommender` is one."""
+    """A model with lazy scores, as every `Recommender`."""
 
     def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> LazyScores:
         """The scores of each history."""
@@ -49,23 +48,21 @@ def evaluate(
 ) -> dict[str, dict[str, float]]:
     """HR@k, NDCG@k and MRR over all users with a target: {"full": {..}} and one more entry for each of `sampled`.
 
-    `score` is a model, or any function: `score(histories, users)` gives (B, n_items + 1) scores, column 0 being
-    padding; `users` are user numbers. Of a model only what ranks need is asked (`LazyScores`): the ranks are the same.
-    Under "full" the items of a user's history are not candidates, unless one is the target itself. `stage` is
-    "valid" or "test". `truth(histories)` gives P(next | history), shaped like the scores; with it, the full metrics are
-    expectations under P instead of values for one drawn item. `sampled` maps a protocol to the candidates of every
-    evaluated user, without the target: (users, 100), from `draw_candidates`. `users` (n_users,) has the model's numbers
-    of the data's users, 0 for an unknown one, where they differ from the data's.
+    `score` is a model, or a function: score(histories, users) returns (B, n_items + 1) scores, column 0 being padding,
+    for user numbers. A model computes only the scores that ranks need (`LazyScores`). Under "full" the items of a
+    user's history are no candidates, except the target. `stage` is "valid" or "test". truth(histories) returns
+    P(next | history), shaped like the scores: with it, the full metrics are expectations under P. `sampled` maps a
+    protocol to every evaluated user's candidates without the target: (users, 100), from `draw_candidates`. `users`
+    (n_users,) are the model's numbers of the data's users, 0 for unknown ones, where they differ from the data's.
     Raises NaNScoreError for a NaN score, ValueError for ks that are not whole numbers of 1 or more, and another stage.
     """
     if stage not in ("valid", "test"):
         raise ValueError(f"stage is {stage!r}, expected valid or test")
     if not isinstance(ks, Sequence) or not all(isinstance(k, Integral) and k >= 1 for k in ks):
         raise ValueError(f"ks is {ks!r}, expected whole numbers of 1 or more, as (5, 10)")
-    found = {}
-    if truth is None or sampled:
-        found = {name: metrics(rank, ks) for name, rank in target_ranks(score, split, stage, sampled, users).items()}
-    return found if truth is None else found | {"full": _expected(score, split, stage, ks, truth, users)}
+    ranked = target_ranks(score, split, stage, sampled, users) if truth is None or sampled else {}
+    means = {name: metrics(rank, ks) for name, rank in ranked.items()}
+    return means if truth is None else means | {"full": _expected(score, split, stage, ks, truth, users)}
 
 
 def target_ranks(
@@ -77,90 +74,86 @@ def target_ranks(
 ) -> dict[str, np.ndarray]:
     """The rank of every evaluated user's target: {"full": (evaluated users,), and one more for each of `sampled`}.
 
-    The arguments are those of `evaluate`. Inside `tinyattn.ranks.mpi` each process ranks some of the users, and all get
-    the whole. Raises NaNScoreError for a NaN score.
+    Arguments as in `evaluate`. Inside `tinyattn.ranks.mpi` processes share the users, and all return the whole. Raises
+    NaNScoreError for a NaN score.
     """
     targets, everyone, candidates = getattr(split, stage), split.evaluated, sampled or {}
 
     def ranked(places: np.ndarray) -> dict[str, np.ndarray]:
         rows = everyone[places]
         histories = split.histories(rows, stage)
-        scores = _lazily(score, histories, _numbers(split, users)[rows], split.data.n_items)
+        scores = _lazily(score, split, histories, rows, users)
         among = {name: drawn[places] for name, drawn in candidates.items()}
         return _ranks(scores, targets[rows], histories, among, split.data.n_items + 1)
 
-    found = job().map(ranked, _parts(len(everyone), min(USERS_AT_ONCE, max(1, -(-len(everyone) // job().size)))))
-    return {name: np.concatenate([part[name] for part in found]) for name in ("full", *candidates)}
+    parts = job().map(ranked, parts_of(len(everyone), min(USERS_AT_ONCE, max(1, -(-len(everyone) // job().size)))))
+    return {name: np.concatenate([part[name] for part in parts]) for name in ("full", *candidates)}
 
 
 def _expected(
     score: Score | HasLazyScores, split: Split, stage: str, ks: tuple[int, ...], truth: Truth, users: np.ndarray | None
 ) -> dict[str, float]:
-    """The full metrics as expectations under the truth: they take the rank of every item, and so whole rows."""
+    """The full metrics as expectations under the truth, from the rank of every item."""
     targets, everyone = getattr(split, stage), split.evaluated
 
     def measured(places: np.ndarray) -> dict[str, float]:
         rows = everyone[places]
         histories = split.histories(rows, stage)
-        scores = np.array(_lazily(score, histories, _numbers(split, users)[rows], split.data.n_items).whole())
+        scores = np.array(_lazily(score, split, histories, rows, users).whole())
         _mask_seen(scores, histories, targets[rows])                 # writes into `scores`, which is a copy
         return metrics(all_ranks(scores), ks, weight=truth(histories))
 
-    parts = _parts(len(everyone), max(1, SCORES_AT_ONCE // (split.data.n_items + 1)))
-    found: dict[str, float] = {}
+    parts = parts_of(len(everyone), max(1, SCORES_AT_ONCE // (split.data.n_items + 1)))
+    totals: dict[str, float] = {}
     for places, means in zip(parts, job().map(measured, parts), strict=True):
         for name, value in means.items():
-            found[name] = found.get(name, 0.0) + value * len(places) / len(everyone)
-    return found
+            totals[name] = totals.get(name, 0.0) + value * len(places) / len(everyone)
+    return totals
 
 
-def _numbers(split: Split, users: np.ndarray | None) -> np.ndarray:
+def numbers_of(split: Split, users: np.ndarray | None) -> np.ndarray:
     """(n_users,): the model's numbers of the data's users."""
     return np.arange(1, split.data.n_users + 1) if users is None else users
 
 
-def _parts(n: int, at_once: int) -> list[np.ndarray]:
+def parts_of(n: int, at_once: int) -> list[np.ndarray]:
     """The numbers 0 to n - 1 in parts of about equal size, at most `at_once` each."""
     return np.array_split(np.arange(n), -(-n // at_once))
 
 
-def _lazily(score: Score | HasLazyScores, histories: list[np.ndarray], users: np.ndarray, n_items: int) -> LazyScores:
+def _lazily(
+    score: Score | HasLazyScores, split: Split, histories: list[np.ndarray], rows: np.ndarray, users: np.ndarray | None
+) -> LazyScores:
+    numbers = numbers_of(split, users)[rows]
     if callable(score):
-        return WholeRows(score, histories, users, n_items)
-    return score.lazy_scores(histories, users)
+        return WholeRows(score, histories, numbers, split.data.n_items)
+    return score.lazy_scores(histories, numbers)
 
 
 def _ranks(
     scores: LazyScores, target: np.ndarray, histories: list[np.ndarray], among: dict[str, np.ndarray], size: int
 ) -> dict[str, np.ndarray]:
-    """{"full": the mean rank of each target among the items that its history lacks, name: that among those drawn}.
-
-    The first takes away from the counts over all items what the history's items contribute.
-    """
-    rows, items = _seen(histories, target, size)
+    """{"full": the mean rank of each target among items outside its history, name: its mean rank among drawn items}."""
+    rows = np.repeat(np.arange(len(histories)), [len(h) for h in histories])
+    rows, items = np.divmod(distinct(rows * size + np.concatenate(histories)), size)
+    other = items != target[rows]
+    rows, items = rows[other], items[other]
     n_seen, everyone = len(rows), np.arange(len(target))
     asked = [(np.repeat(everyone, drawn.shape[1]), drawn.reshape(-1)) for drawn in among.values()]
     rows, items = (np.concatenate(parts) for parts in zip((rows, items), *asked, strict=True))
     counts = scores.counts(target, rows, items)
     rows, seen, drawn = rows[:n_seen], counts.values[:n_seen], counts.values[n_seen:]
+    # of the counts over all items, subtract the history's
     out_of = np.bincount(rows, minlength=len(target))
     above = counts.above - np.bincount(rows[seen > counts.target[rows]], minlength=len(target))
     equal = counts.equal - 1 - np.bincount(rows[seen == counts.target[rows]], minlength=len(target))
-    equal += np.where(counts.target == -np.inf, out_of + 1, 0)      # then the target ties with whatever is no candidate
-    found = {"full": 1 + above + equal / 2}
+    equal += np.where(counts.target == -np.inf, out_of + 1, 0)      # such a target ties with every non-candidate
+    mean_ranks = {"full": 1 + above + equal / 2}
     for name, items in among.items():
         values, drawn = np.split(drawn, [items.size])
         together = np.concatenate([counts.target[:, None], values.reshape(items.shape)], axis=1)  # the target first
-        found[name] = ranks(together, np.zeros(len(target), dtype=np.int64))
-    return found
-
-
-def _seen(histories: list[np.ndarray], target: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct items of each history but its target, as pairs: rows and items."""
-    rows = np.repeat(np.arange(len(histories)), [len(h) for h in histories])
-    rows, items = np.divmod(distinct(rows * size + np.concatenate(histories)), size)
-    other = items != target[rows]
-    return rows[other], items[other]
+        mean_ranks[name] = ranks(together, np.zeros(len(target), dtype=np.int64))
+    return mean_ranks
 
 
 def full_ranking(
@@ -171,15 +164,14 @@ def full_ranking(
     truth: Truth | None = None,
     users: np.ndarray | None = None,
 ) -> dict[str, float]:
-    """HR@k, NDCG@k and MRR under full ranking: `evaluate(...)["full"]`, with the model's own numbers of `users`."""
+    """HR@k, NDCG@k and MRR under full ranking: `evaluate(...)["full"]`."""
     return evaluate(score, split, stage, ks, truth, users=users)["full"]
 
 
 def draw_candidates(split: Split, protocol: str, seed: int = 0, count: int = 100) -> np.ndarray:
     """The item numbers that each test target is ranked against, drawn by `seed`: (evaluated users, count).
 
-    `protocol` is "uni100" or "pop100". Raises ValueError for another, or where a user has too few items left to draw
-    from.
+    `protocol` is "uni100" or "pop100". Raises ValueError for another, and for a user with too few items to draw from.
     """
     if protocol not in PROTOCOLS[1:]:
         raise ValueError(f"protocol is {protocol!r}, expected one of {', '.join(PROTOCOLS[1:])}")
@@ -195,8 +187,8 @@ def draw_candidates(split: Split, protocol: str, seed: int = 0, count: int = 100
         return seen.draw_unseen(rng, np.repeat(users, count)).reshape(len(users), count)
     popularity = np.bincount(split.train.flat, minlength=split.data.n_items + 1)
     with np.errstate(divide="ignore"):
-        weight = np.log(popularity)                          # -inf where never seen in training
-    weight[1:] = np.maximum(weight[1:], -1e6)                # drawn only where nothing else is left
+        weight = np.log(popularity)                          # -inf for items without training interactions
+    weight[1:] = np.maximum(weight[1:], -1e6)                # which are drawn last
     drawn = np.empty((len(users), count), dtype=np.int64)
     for row, user in zip(drawn, users.tolist(), strict=True):
         # the `count` largest of log weight + Gumbel noise are a draw by weight without replacement
@@ -207,29 +199,23 @@ def draw_candidates(split: Split, protocol: str, seed: int = 0, count: int = 100
 
 
 def candidates_for(split: Split, protocols: Sequence[str], folder: str | None = None) -> dict[str, np.ndarray]:
-    """What each sampled protocol ranks the target against: drawn, and kept in `folder` where one is given.
-
-    Candidates that the folder holds are read from there: everybody may rank against the same ones.
-    """
-    found = {}
+    """The candidates of each sampled protocol: read from `folder` if it has them, otherwise drawn, and saved there."""
+    candidates = {}
     for protocol in protocols:
         if protocol == "full":
             continue
         path = Path(folder) / f"{protocol}.txt" if folder else None
         if path is not None and path.exists():
-            found[protocol] = read_candidates(path, split)
+            candidates[protocol] = read_candidates(path, split)
         else:
-            found[protocol] = draw_candidates(split, protocol)
+            candidates[protocol] = draw_candidates(split, protocol)
             if path is not None:
-                save_candidates(path, split, found[protocol])
-    return found
+                save_candidates(path, split, candidates[protocol])
+    return candidates
 
 
 def save_candidates(path: Path, split: Split, candidates: np.ndarray) -> None:
-    """One line a user: the user, then the candidates, in the data's own ids.
-
-    Raises ValueError naming an id that would not be read again as one.
-    """
+    """One line a user: the user, then candidates, in the data's ids. Raises ValueError for an id that is misread."""
     for ids in (split.data.users.ids, split.data.items.ids):
         odd = next((i for i in ids.tolist() if _NO_WORD.search(str(i))), None)
         if odd is not None:
@@ -242,25 +228,25 @@ def save_candidates(path: Path, split: Split, candidates: np.ndarray) -> None:
 
 def read_candidates(path: Path, split: Split) -> np.ndarray:
     """Read a file in the form of `save_candidates`. Raises ValueError for missing users or unknown items."""
-    found = read(path, format="sequences")
-    known = {str(user): place for place, user in enumerate(found.users.ids.tolist())}
+    lists = read(path, format="sequences")
+    known = {str(user): place for place, user in enumerate(lists.users.ids.tolist())}
     wanted = [str(user) for user in split.data.users.ids[split.evaluated].tolist()]
     missing = next((user for user in wanted if user not in known), None)
     if missing is not None:
         raise ValueError(f"{path} has no candidates for user {missing}")
-    if len(set(found.lengths.tolist())) != 1:
+    if len(set(lists.lengths.tolist())) != 1:
         raise ValueError(f"{path}: users have different numbers of candidates")
     try:
-        numbers = split.data.items.numbers(found.items.ids.tolist())
+        numbers = split.data.items.numbers(lists.items.ids.tolist())
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    return np.array([numbers[found.sequence(known[user]) - 1] for user in wanted])
+    return np.array([numbers[lists.sequence(known[user]) - 1] for user in wanted])
 
 
 def _mask_seen(scores: np.ndarray, histories: list[np.ndarray], target: np.ndarray) -> None:
     """Set the scores of padding and of each user's history to -inf, except the target's. In place."""
-    own = np.take_along_axis(scores, target[:, None], axis=1)
+    kept = np.take_along_axis(scores, target[:, None], axis=1)
     rows = np.repeat(np.arange(len(histories)), [len(h) for h in histories])
     scores[rows, np.concatenate(histories)] = -np.inf
-    np.put_along_axis(scores, target[:, None], own, axis=1)
+    np.put_along_axis(scores, target[:, None], kept, axis=1)
     scores[:, 0] = -np.inf

@@ -1,7 +1,7 @@
-"""Ranking metrics: the rank of the item that came next among all items, and what is computed from it.
+"""Ranking metrics: the rank of the next item among all items, HR, NDCG and MRR.
 
-Ranks are mean ranks, so they can end in a half. An item is among the first k when on average fewer than k items are
-before it, that is when rank < k + 1; for whole ranks this is rank <= k.
+Ranks are mean ranks, and may end in a half. An item is among the first k when on average fewer than k items precede
+it: rank < k + 1, which is rank <= k for whole ranks.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import numpy as np
 
 
 class NaNScoreError(ValueError):
-    """A score is NaN, so no ranking is possible; the message says which."""
+    """A score is NaN, so no ranking is possible; the message names it."""
 
 
 def ranks(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """The mean rank of each row's target: 1 + #greater + #equal / 2, the expected rank if ties are broken at random.
 
-    (If ties were broken in favour of the target, a model that scores all items alike would look perfect.)
     Shapes: scores (B, V), targets (B,) column numbers -> (B,) float64, 1 is best; -inf marks a non-candidate.
     Raises NaNScoreError (a ValueError) for a NaN score.
     """
@@ -36,26 +35,25 @@ def all_ranks(scores: np.ndarray) -> np.ndarray:
     result = np.empty(scores.shape)
     for row, out in zip(scores, result, strict=True):
         ordered = np.sort(row)
-        below = np.searchsorted(ordered, row, side="left")
-        up_to = np.searchsorted(ordered, row, side="right")
+        below, up_to = np.searchsorted(ordered, row, "left"), np.searchsorted(ordered, row, "right")
         out[:] = 1 + (len(row) - up_to) + (up_to - below - 1) / 2
     return result
 
 
 def top(scores: np.ndarray, k: int) -> np.ndarray:
-    """The columns of the k highest scores of every row, best first; of equal ones the lower column comes first.
+    """The columns of the k highest scores of every row, best first; of equal scores, the lower column first.
 
-    Shapes: scores (B, V) -> (B, k). Only what is as high as `_at_most_the_kth` is sorted.
+    Shapes: scores (B, V) -> (B, k). Only scores of at least `_threshold` are sorted.
     """
-    found = np.empty((len(scores), k), dtype=np.int64)
-    for row, out in zip(scores, found, strict=True):
-        (high,) = (row >= _at_most_the_kth(row, k)).nonzero()
+    best = np.empty((len(scores), k), dtype=np.int64)
+    for row, out in zip(scores, best, strict=True):
+        (high,) = (row >= _threshold(row, k)).nonzero()
         out[:] = high[(-row[high]).argsort(kind="stable")[:k]]
-    return found
+    return best
 
 
-def _at_most_the_kth(row: np.ndarray, k: int) -> Any:
-    """The k-th highest of √V groups' maxima, which k scores reach at least; where k is not small, the k-th highest."""
+def _threshold(row: np.ndarray, k: int) -> Any:
+    """A score that at least k scores reach: the k-th highest of √V groups' maxima; for a large k, of all scores."""
     groups = math.isqrt(len(row))
     if 2 * k > groups:
         return np.partition(row, len(row) - k)[len(row) - k]
@@ -82,14 +80,14 @@ def reciprocal_rank(rank: np.ndarray) -> np.ndarray:
 def metrics(rank: np.ndarray, ks: tuple[int, ...] = (10,), weight: np.ndarray | None = None) -> dict[str, float]:
     """{"hr@10": .., "ndcg@10": .., "mrr": ..}: means over users.
 
-    `rank` (B,) is the rank of each user's target. Or `rank` (B, V) has the rank of every item and `weight` (B, V) its
-    true probability of coming next: then each mean is an expectation under that distribution.
+    Shapes: rank (B,), of each user's target. Or rank (B, V), of every item, and weight (B, V), its true probability as
+    the next item: then each mean is an expectation.
     """
     named = {f"{name}@{k}": f(rank, k) for k in ks for name, f in (("hr", hit_rate), ("ndcg", ndcg))}
     named["mrr"] = reciprocal_rank(rank)
-    if weight is None:
-        return {name: float(np.mean(each)) for name, each in named.items()}
-    return {name: float(np.mean(np.sum(each * weight, axis=1))) for name, each in named.items()}
+    if weight is not None:
+        named = {name: np.sum(each * weight, axis=1) for name, each in named.items()}
+    return {name: float(np.mean(each)) for name, each in named.items()}
 
 
 def refuse_nan(scores: np.ndarray) -> None:

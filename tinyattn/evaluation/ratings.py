@@ -1,4 +1,4 @@
-"""How far predicted ratings are from the given ones, and a baseline that needs no training."""
+"""Errors of predicted ratings, and two closed-form baselines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def mean_rating(train: Interactions) -> Callable[[Interactions], np.ndarray]:
 def damped_biases(train: Interactions) -> Callable[[Interactions], np.ndarray]:
     """r̂ = μ + b_i + b_u, with b_i = Σ (r - μ) / (25 + its ratings), b_u = Σ (r - μ - b_i) / (10 + the user's).
 
-    Few ratings say little, so they are damped (Koren 2010, section 2.2).
+    The constants damp the biases of few ratings (Koren 2010, section 2.2).
     """
     assert train.ratings is not None
     mean = float(np.mean(train.ratings))

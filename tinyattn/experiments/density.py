@@ -1,4 +1,4 @@
-"""How models fare as data thins out: SASRec, a recurrent network and a Markov chain on ever shorter histories."""
+"""SASRec, a recurrent network and a Markov chain on ever shorter histories."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from .datasets import ML_1M
 from .experiment import CLOSE_SEEDS, Experiment, Results, Row
 from .pictures import Curves, Line, Picture
-from .tables import cell, figures, heading, page, remarks, values
+from .tables import cell, figures, grid, page, remarks, values
 
 NDCG = ("full", "ndcg@10")
 A_USER = 163                                      # training items of a user, on average
-KEPT = (5, 20, 50, 1_000_000)                     # of each user's training items; the last: all
+KEPT = (5, 20, 50, 1_000_000)                     # training items kept of each user; the last: all
 TRAINED: dict[str, Any] = {"maxlen": 50, "dim": 50, "dropout": 0.2, "epochs": 100, "patience": 10, "loss": "ce"}
 COMPARED: dict[str, tuple[str, str, dict[str, Any], float]] = {
     "popularity": ("popularity", "popularity", {}, 0.1),
@@ -21,15 +21,14 @@ COMPARED: dict[str, tuple[str, str, dict[str, Any], float]] = {
     "gru4rec": ("GRU4Rec, cross-entropy", "gru4rec", TRAINED | {"epochs": 300}, 30),
     "sasrec": ("SASRec, cross-entropy", "sasrec", TRAINED, 20),
 }
-# What two seeds leave within two standard deviations: SASRec of the chain, and of GRU4Rec
+# Level after two seeds: SASRec with the chain, and with GRU4Rec
 CLOSE = {(5, "sasrec"), (50, "sasrec"), (50, "gru4rec")}
 
 
 REMARKS = """
 The runs agree. With the newest 5 items SASRec is level with the Markov chain, and GRU4Rec is behind it. From 20 items
 on both networks are ahead of the chain; SASRec is ahead of GRU4Rec with 20 items and with all, and level with it with
-50. The chain gains from more data as well. Popularity gets worse from 5 to 50 items: counts of recent items say more of
-what comes next.
+50. The chain gains from more data as well. Popularity gets worse from 5 to 50 items: recent counts predict better.
 """
 
 
@@ -38,23 +37,22 @@ def _name(kept: int) -> str:
 
 
 def _page(experiment: Experiment, results: Results) -> str:
-    lines = heading([experiment.datasets[_name(kept)].title for kept in KEPT])
-    for key, (title, *_) in COMPARED.items():
-        cells = [cell(values(results[f"{_name(kept)}-{key}"], NDCG)) for kept in KEPT]
-        lines.append(f"| {title} | {' | '.join(cells)} |")
-    shown = figures(experiment, results), remarks(experiment, results, REMARKS)
-    return page(experiment, results, [["NDCG@10 under full ranking:"], lines, *shown])
+    cells = {title: [cell(values(results[f"{_name(kept)}-{key}"], NDCG)) for kept in KEPT]
+             for key, (title, *_) in COMPARED.items()}  # fmt: skip
+    table = grid([experiment.datasets[_name(kept)].title for kept in KEPT], cells.items())
+    return page(experiment, results, [["NDCG@10 under full ranking:"], table, figures(experiment, results),
+                                      remarks(experiment, results, REMARKS)])  # fmt: skip
 
 
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
     lines: dict[str, Line] = {}
     for key, (title, *_) in COMPARED.items():
-        found = {kept: values(results[f"{_name(kept)}-{key}"], NDCG) for kept in KEPT}
-        means = {min(kept, A_USER): statistics.mean(seeds) for kept, seeds in found.items() if seeds}
+        by_kept = {kept: values(results[f"{_name(kept)}-{key}"], NDCG) for kept in KEPT}
+        means = {min(kept, A_USER): statistics.mean(seeds) for kept, seeds in by_kept.items() if seeds}
         if means:
             lines[title] = list(means), list(means.values())
-    said = f"newest items kept of each user (all: {A_USER} on average)"
-    return {"density": Curves("NDCG@10 of each model by how many of a user's newest items are kept", said, "NDCG@10",
+    x = f"newest items kept of each user (all: {A_USER} on average)"
+    return {"density": Curves("NDCG@10 of each model by how many of a user's newest items are kept", x, "NDCG@10",
                               {experiment.title: lines})}  # fmt: skip
 
 
@@ -62,10 +60,10 @@ EXPERIMENT = Experiment(
     name="density",
     title="As data thins out",
     question="""
-MovieLens 1M, of which only each user's newest training items are kept; the items that models are validated and
-tested on are the same ones throughout. Kang & McAuley (2018, section IV-H) say that SASRec leans on the last items
-where data is sparse and on long histories where it is dense: it should stay near the Markov chain on the left, and
-lead on the right. Two seeds; four where two left models level.
+MovieLens 1M with only each user's newest training items; validation and test items are always the same. Kang & McAuley
+(2018, section IV-H) say that SASRec leans on the last items where data is sparse and on long histories where it is
+dense: it should stay near the Markov chain on the left, and lead on the right. Two seeds; four where two left models
+level.
 """,
     datasets={
         _name(kept): replace(ML_1M, newest=kept, title="all items" if kept == KEPT[-1] else f"newest {kept}")

@@ -1,4 +1,4 @@
-"""Losses and models under full ranking: what is learned from one negative, from many, from all items."""
+"""Losses and models under full ranking: one negative, many negatives, all items."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OF_DATA: dict[str, dict[str, Any]] = {
     "beauty": {"dropout": 0.5, "patience": 8},                   # four times as many steps an epoch
 }
 
-# key: title, model, options, published on ml-1m and by whom, minutes on ml-1m and beauty
+# key: title, model, options, published on ml-1m, its source, minutes on ml-1m and beauty
 COMPARED: dict[str, tuple[str, str, dict[str, Any], tuple[float, ...], str, tuple[float, float]]] = {
     "popularity": ("popularity", "popularity", {}, (), "", (0.1, 0.1)),
     "markov": ("Markov", "markov", {}, (), "", (0.1, 0.1)),
@@ -45,8 +45,7 @@ COMPARED: dict[str, tuple[str, str, dict[str, Any], tuple[float, ...], str, tupl
     "gru4rec": ("GRU4Rec, cross-entropy", "gru4rec", TRAINED | {"dim": 64, "loss": "ce"}, (), "", (18, 75)),
 }  # fmt: skip
 
-# eSASRec is among the first on MovieLens, and on Beauty behind plain SASRec: which of its parts is it?
-# key: title, options
+# Variants of eSASRec, which on Beauty is behind plain SASRec. key: title, options
 DIAGNOSTICS: dict[str, tuple[str, dict[str, Any]]] = {
     "esasrec-dropout": ("eSASRec, dropout .2", {"dropout": 0.2}),
     "esasrec-norm": ("eSASRec with a last norm", {"last_norm": True}),
@@ -55,24 +54,23 @@ DIAGNOSTICS: dict[str, tuple[str, dict[str, Any]]] = {
     "esasrec-narrow": ("eSASRec, SASRec's feed-forward network", {"feed_forward": "relu", "feed_forward_width": 1}),
 }
 LEFT_OUT = {("beauty", "gbce-as-published"), ("ml-1m", "bert4rec-rho")}
-DIAGNOSES = {"gbce-as-published", "bert4rec-rho"}  # they say something of the row above them, and have one seed
+DIAGNOSES = {"gbce-as-published", "bert4rec-rho"}  # variants of the row above them, with one seed
 CLOSE = {("ml-1m", key) for key in ("gbce", "ce", "sampled-softmax", "esasrec", "bert4rec")}
 CLOSE |= {("beauty", key) for key in ("bce", "bert4rec", "esasrec", "gru4rec")}
 
 
 def _row(key: str, data: str, place: int) -> Row:
     title, model, options, published, source, minutes = COMPARED[key]
-    trained = "epochs" in options
+    of_data = OF_DATA[data] if "epochs" in options else {}
     theirs = dict(zip(COLUMNS, published, strict=False)) if data == "ml-1m" else {}
     seeds = 1 if key in DIAGNOSES else CLOSE_SEEDS if (data, key) in CLOSE else None
-    return Row(title, data, model, (OF_DATA[data] if trained else {}) | options, theirs, source, minutes[place], seeds)
+    return Row(title, data, model, of_data | options, theirs, source, minutes[place], seeds)
 
 
 REMARKS = """
-What eSASRec lacks on Beauty is a scale. Without a norm after the last block, as released, what gated blocks have added
-up is compared with the items' vectors at whatever length it has grown to. With that norm, or with embeddings times √d,
-it is ahead of plain SASRec with the same loss. Dropout is not why, and the wide feed-forward network is not. One seed
-each.
+On Beauty eSASRec lacks a scale. Without a norm after the last block, as released, the sum of the gated blocks is
+compared with the items' vectors at whatever length it has grown to. With that norm, or with embeddings times √d, it is
+ahead of plain SASRec with the same loss; with less dropout, or SASRec's feed-forward network, it is not. One seed each.
 
 BERT4Rec that hides six items of ten, as its paper does on Beauty, ranks better than with two of ten, and is behind the
 Markov chain all the same.
@@ -82,13 +80,12 @@ DIAGNOSED = ["beauty-sampled-softmax", "beauty-esasrec", *(f"beauty-{key}" for k
 
 def _page(experiment: Experiment, results: Results) -> str:
     parts = []
-    for data in DATASETS:
+    for data, dataset in DATASETS.items():
         keys = _keys(data)
-        lines = table(experiment, results, keys, COLUMNS, TRAINING)
         titles = {key: experiment.rows[key].title for key in keys}
-        more = beyond(results, keys, titles, f"{data}-popularity")
-        parts += [[f"## {experiment.datasets[data].title}"], lines, level(experiment, results, keys, COLUMNS[1])]
-        parts += [["Beyond accuracy:"], more]
+        parts += [[f"## {dataset.title}"], table(experiment, results, keys, COLUMNS, TRAINING),
+                  level(experiment, results, keys, COLUMNS[1]),
+                  ["Beyond accuracy:"], beyond(results, keys, titles, f"{data}-popularity")]  # fmt: skip
     parts += [figures(experiment, results), ["## Why eSASRec is behind on Beauty"]]
     parts += [table(experiment, results, DIAGNOSED, COLUMNS, TRAINING), remarks(experiment, results, REMARKS)]
     return page(experiment, results, parts)
@@ -99,8 +96,8 @@ def _keys(data: str) -> list[str]:
 
 
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
-    panels = {experiment.datasets[data].title: dots(experiment, results, _keys(data), COLUMNS[1]) for data in DATASETS}
-    return {"full": Dots("NDCG@10 of every model under full ranking, and what is published", "full NDCG@10", panels)}
+    panels = {dataset.title: dots(experiment, results, _keys(data), COLUMNS[1]) for data, dataset in DATASETS.items()}
+    return {"full": Dots("NDCG@10 of every model under full ranking, and published", "full NDCG@10", panels)}
 
 
 EXPERIMENT = Experiment(
@@ -108,13 +105,13 @@ EXPERIMENT = Experiment(
     title="Under full ranking",
     question="""
 Each user's last item is ranked among all items that the user has not had. n 50 and d 64 for all; the paper's SASRec
-with the losses that have been proposed for it, eSASRec (2025), BERT4Rec, GRU4Rec, and models that are not trained by
-gradients. Validation chooses the epoch, with a patience of 15, on Beauty 8. Two seeds; four for models that are within
-two standard deviations of each other after two. Published rows, in italics, have the n and d that they name.
+with the losses proposed for it, eSASRec (2025), BERT4Rec, GRU4Rec, and models without gradients. Validation chooses the
+epoch, with a patience of 15, on Beauty 8. Two seeds; four for models that two left within two standard deviations of
+each other. Published rows, in italics, have the n and d that they name.
 
-Beyond accuracy, of each user's ten best: coverage is the share of the catalogue that is among anybody's; novelty the
-mean of -log2 of an item's share of the training interactions; popularity the mean popularity of what is recommended,
-divided by that of what users had; overlap the share of a list that popularity's list has, too, over 200 users.
+Beyond accuracy, of each user's ten best: coverage is the share of the catalogue that anybody is recommended; novelty
+the mean of -log2 of an item's share of the training interactions; popularity the mean popularity of recommended items,
+divided by that of items in histories; overlap the share of a list that popularity's list has, too, over 200 users.
 """,
     datasets=DATASETS,
     rows={

@@ -1,17 +1,17 @@
-"""Tasks that tell the kinds of sequence models apart: who recalls, who copies, who counts, and on longer sequences?
+"""Tasks that distinguish kinds of sequence models: recall, induction, copying, counting, also on longer sequences.
 
-Piloted before the grid was fixed, one seed each. Attention with two blocks solves recall with eight pairs in 600 to 800
-steps and induction in 1,200; with one block it is at .29 of induction after 4,000. Of that recall Mamba has .62 after
-1,600 steps and RWKV .45 after 1,800, both rising; a GRU does not leave .24 of it within 1,600, nor .6 of two pairs
-within 2,000, and copies .98 after 1,800. RNN, LSTM and GRU solve parity in 400 to 800, attention is at .65 after 1,200;
-balance, in the form that was piloted, could be told by odd and even places, and was changed after its first seed. With
-the decoder's small embeddings attention did not leave the plateau of recall within 2,400 steps: `TaggerNetwork.init`
-says why.
+The pilot, one seed each: attention with two blocks solves recall with eight pairs in 600 to 800 steps and induction in
+1,200; with one block it is at .29 of induction after 4,000. In recall Mamba is at .62 after 1,600 steps and RWKV at .45
+after 1,800, both rising; a GRU stays at .24 for 1,600, and at .6 of two pairs for 2,000, and copies .98 after 1,800.
+RNN, LSTM and GRU solve parity in 400 to 800, attention is at .65 after 1,200. Balance could be solved in the pilot by
+odd and even places, and was changed after its first seed. With the decoder's small embeddings attention stayed on the
+plateau of recall for 2,400 steps, for the reason in `TaggerNetwork.init`.
 """
 
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -22,10 +22,10 @@ from ..layers import nbytes
 from ..tree import leaves
 from .experiment import TIMES, Experiment, Results, Row, TaskData
 from .pictures import Curves, Line, Picture
-from .tables import cell, figures, heading, page, remarks, values
+from .tables import cell, figures, grid, page, remarks, values
 from .whole import is_count
 
-SOLVED = 0.99            # a run whose share of right answers is at least this has solved its task
+SOLVED = 0.99            # the share of right answers from which a task is solved
 LENGTH = 32
 LONGEST = TIMES["longest"] * LENGTH
 DRAWN: dict[str, Any] = {"length": LENGTH, "sequences": 6400, "held_out": 500}
@@ -43,7 +43,7 @@ TASKS: dict[str, tuple[str, SequenceTask]] = {
     "balance": ("balance", Balance(**DRAWN)),
 }
 
-# key: title, options, milliseconds of a step; and what theory says of recall, induction, copying, parity and balance
+# key: title, options, milliseconds of a step; theory about recall, induction, copying, parity and balance
 KINDS: dict[str, tuple[str, dict[str, Any], int, tuple[str, ...]]] = {
     "learned": ("attention, learned positions", {"position": "learned", "heads": 2}, 10,
                 ("yes", "yes", "yes", "no", "yes")),
@@ -59,29 +59,29 @@ KINDS: dict[str, tuple[str, dict[str, Any], int, tuple[str, ...]]] = {
     "rwkv": ("RWKV", {"mixer": "rwkv", "position": "none"}, 15, ("size", "size", "size", "no", "yes")),
     "mamba": ("Mamba", {"mixer": "mamba", "position": "none"}, 24, ("size", "size", "size", "no", "yes")),
 }  # fmt: skip
-RULES = list(dict.fromkeys(type(task) for _, task in TASKS.values()))       # in the order of what theory says
+RULES = list(dict.fromkeys(type(task) for _, task in TASKS.values()))       # in the order of the theory
 
 FIRST = f"""
 The share of right answers on unseen sequences of {LENGTH} tokens, and how many of the runs solved the task; in bold
-where all did. In italics, what theory says (why, below). *yes*: there are weights that solve the task at every length;
-*no*: there are none; *size*: a state of fixed size cannot, once there is more to remember than it holds; *deeper*: it
-takes one more block.
+where all did. In italics, the theory (below). *yes*: there are weights that solve the task at every length; *no*: there
+are none; *size*: a state of fixed size cannot, once it has more to remember than it holds; *deeper*: it takes one more
+block.
 """
 WHY = """
-What theory says, in italics. **Recall, induction, copying**: a state of fixed size holds so many pairs and no more, as
-each takes some bits (Arora et al. 2024; Jelassi et al. 2024): *size*, which says what cannot be where there is much to
-remember. {room}Attention keeps all tokens. It needs two blocks, as the answer stands beside what is looked for, or as
-tokens have to be counted before they are looked up: one block would have to grow with the number of tokens (of
-induction Sanford et al. 2024). Without positions, a causal mask lets a block find out where tokens stand, for the
-blocks after it to use (Kazemnejad et al. 2023): *deeper*, as it takes one more block before the two, unless one of the
-two also does its work. **Parity** is solved by a state that a token can turn over; not by attention whose scores are
-bounded (Hahn 2020; with a norm and positions i / n there is one, Chiang & Cholak 2022), nor by linear recurrences whose
-decay is never negative, as RWKV's and Mamba's are (Sarrof et al. 2024). **Balance**: an LSTM's cell counts without
-bound, the states of RNN and GRU are bounded (Weiss et al. 2018); a mean over all tokens, such as attention's, is 0
-where there are as many of both (Bhattamishra et al. 2020), and linear recurrences whose decay may be 1 count as well
-(Sarrof et al. 2024); here decays come near 1 and never reach it. Learned positions beyond the trained length have
-learned nothing. All of this is about some weights at every length, and none of it says that training finds them: a
-*yes* that was not solved was not found in these steps, a *no* that was solved was solved at this length.
+The theory, in italics. **Recall, induction, copying**: a state of fixed size holds so many pairs and no more, as each
+takes some bits (Arora et al. 2024; Jelassi et al. 2024): *size*, a limit where there is much to remember.
+{room}Attention keeps all tokens. It needs two blocks, as the answer stands beside the searched token, or as tokens have
+to be counted before the search: one block would have to grow with the number of tokens (of induction Sanford et al.
+2024). Without positions, a causal mask lets a block find out where tokens stand, for the blocks after it to use
+(Kazemnejad et al. 2023): *deeper*, as it takes one more block before the two, unless one of the two also does its work.
+**Parity** is solved by a state that a token can flip; not by attention with bounded scores (Hahn 2020; with a norm and
+positions i / n it is, Chiang & Cholak 2022), nor by linear recurrences whose decay is never negative, as RWKV's and
+Mamba's are (Sarrof et al. 2024). **Balance**: an LSTM's cell counts without bound, the states of RNN and GRU are
+bounded (Weiss et al. 2018); a mean over all tokens, such as attention's, is 0 where there are as many of both
+(Bhattamishra et al. 2020), and linear recurrences whose decay may be 1 count as well (Sarrof et al. 2024); here decays
+come near 1 and never reach it. Learned positions beyond the trained length are untrained. The theory is about some
+weights at every length, and not about training: a *yes* that was not solved was not found in these steps, a *no* that
+was solved was solved at this length.
 """
 ROOM = """
 Here no task asks for more than {most:.0f} bits, and the smallest state, {kept} numbers in float32, has {bits:,}: what
@@ -89,20 +89,19 @@ these states do not solve, they have not learned.
 """
 
 REMARKS = """
-What a reader may not have expected. **Longer sequences turn the order round.** At the length that they are trained on,
-attention of two blocks with positions solves copying in all runs and induction in five of six; LSTM and GRU do not
-solve induction, and copy nearly. At eight times that length RWKV, Mamba, LSTM and GRU are ahead of all attention in
-induction, the GRU is in copying, and LSTM and Mamba are ahead there of all attention with two blocks: attention still
-has all tokens, and does not find them. In recall, where an answer stands beside its key, some attention has the highest
-mean; its seeds do not tell it from GRU and RWKV with two pairs, nor from Mamba with eight. **A *yes* is no promise.**
-An LSTM counts without bound; in balance, at eight times the length, it is not ahead of the RNN, whose state is bounded.
-**Where theory says *size* or *deeper*, that need not be why a model failed.** The RNN does not recall two pairs, for
-which it has room many times over; attention of two blocks recalls them without positions.
+**Longer sequences reverse the order.** At the training length, attention of two blocks with positions solves copying in
+all runs and induction in five of six; LSTM and GRU do not solve induction, and copy nearly. At eight times that length
+RWKV, Mamba, LSTM and GRU are ahead of all attention in induction, the GRU is in copying, and LSTM and Mamba are ahead
+there of all attention with two blocks: attention still has all tokens, and does not find them. In recall, where an
+answer stands beside its key, some attention has the highest mean; over seeds it is level with GRU and RWKV with two
+pairs, and with Mamba with eight. **A *yes* is no promise.** An LSTM counts without bound; in balance, at eight times
+the length, it is not ahead of the RNN, whose state is bounded. **Where the theory says *size* or *deeper*, that need
+not be why a model failed.** The RNN does not recall two pairs, for which it has room many times over; attention of two
+blocks recalls them without positions.
 """
 
 
 def in_theory(kind: str, data: str) -> str:
-    """What theory says of a row in a column."""
     return KINDS[kind][3][RULES.index(type(TASKS[data][1]))]
 
 
@@ -110,64 +109,58 @@ SIZES = ("parameters", "kept", "kept longest")
 
 
 def sizes(model: Any, split: Any) -> dict[str, Any]:
-    """How many parameters there are, and how many numbers a model keeps of a sequence in order to go on."""
-    found = {"parameters": sum(leaf.size for _, leaf in leaves(model.parameters))}
+    """The number of parameters, and of the numbers that a model keeps of a sequence to continue it."""
+    numbers = {"parameters": sum(leaf.size for _, leaf in leaves(model.parameters))}
     for name, length in zip(SIZES[1:], (LENGTH, LONGEST), strict=True):
         _, kept = model.network.extend(model.parameters, np.zeros((1, length), dtype=np.int64))
-        found[name] = nbytes(kept) // np.dtype(np.float32).itemsize
-    return found
+        numbers[name] = nbytes(kept) // np.dtype(np.float32).itemsize
+    return numbers
 
 
-def sizes_are_whole(found: dict[str, Any]) -> bool:
-    """Is all there that `sizes` wrote of a run?"""
-    return all(is_count(found[name]) for name in SIZES)
+def sizes_are_whole(run: dict[str, Any]) -> bool:
+    return all(is_count(run[name]) for name in SIZES)
+
+
+def _by_task(content: Callable[[str, str], str]) -> list[tuple[str, list[str]]]:
+    """Rows of a table: a line a kind, a column a task; content(kind, task) is a cell."""
+    return [(title, [content(kind, data) for data in TASKS]) for kind, (title, *_) in KINDS.items()]
 
 
 def _answers(results: Results, protocol: str) -> list[str]:
-    """A line a kind, a column a task: mean and deviation, and of how many runs how many solved it."""
-    lines = heading([title for title, _ in TASKS.values()])
-    chances = (f"*{task.chance:.3f}*" for _, task in TASKS.values())
-    lines.append(f"| *a guess that does not look* | {' | '.join(chances)} |")
-    by_place = [replace(task, length=TIMES[protocol] * LENGTH).by_place for _, task in TASKS.values()]
-    shares = ("" if share is None else f"*{share:.3f}*" for share in by_place)
-    lines.append(f"| *one that tells odd places from even ones* | {' | '.join(shares)} |")
-    bits = (f"*{replace(task, length=TIMES[protocol] * LENGTH).bits:.0f}*" for _, task in TASKS.values())
-    lines.append(f"| *bits that there are to remember* | {' | '.join(bits)} |")
-    for kind, (title, *_) in KINDS.items():
-        cells = []
-        for data in TASKS:
-            found = values(results[f"{data}-{kind}"], (protocol, "accuracy"))
-            solved = sum(value >= SOLVED for value in found)
-            said = f"{cell(found, 3)} ({solved} of {len(found)})" if found else "to come"
-            cells.append(f"{f'**{said}**' if found and solved == len(found) else said}, *{in_theory(kind, data)}*")
-        lines.append(f"| {title} | {' | '.join(cells)} |")
-    return lines
+    """The share of right answers, mean and deviation, and how many of the runs solved the task."""
+    tasks = [replace(task, length=TIMES[protocol] * LENGTH) for _, task in TASKS.values()]
+    rows = [
+        ("*a guess that does not look*", [f"*{task.chance:.3f}*" for task in tasks]),
+        ("*one that tells odd places from even ones*",
+         ["" if task.by_place is None else f"*{task.by_place:.3f}*" for task in tasks]),
+        ("*bits that there are to remember*", [f"*{task.bits:.0f}*" for task in tasks]),
+    ]  # fmt: skip
+
+    def content(kind: str, data: str) -> str:
+        accuracies = values(results[f"{data}-{kind}"], (protocol, "accuracy"))
+        solved = sum(value >= SOLVED for value in accuracies)
+        text = f"{cell(accuracies, 3)} ({solved} of {len(accuracies)})" if accuracies else "to come"
+        return f"{f'**{text}**' if accuracies and solved == len(accuracies) else text}, *{in_theory(kind, data)}*"
+
+    return grid([title for title, _ in TASKS.values()], rows + _by_task(content))
 
 
 def _sizes(results: Results) -> list[str]:
-    lines = heading(["parameters", *(f"numbers kept after {n} tokens" for n in (LENGTH, LONGEST))])
-    for kind, (title, *_) in KINDS.items():
-        runs = results[f"{next(iter(TASKS))}-{kind}"]
-        cells = [f"{runs[0][name]:,}" if runs else "" for name in SIZES]
-        lines.append(f"| {title} | {' | '.join(cells)} |")
-    return lines
+    first = {title: results[f"{next(iter(TASKS))}-{kind}"][:1] for kind, (title, *_) in KINDS.items()}
+    rows = ((title, [f"{runs[0][name]:,}" if runs else "" for name in SIZES]) for title, runs in first.items())
+    return grid(["parameters", *(f"numbers kept after {n} tokens" for n in (LENGTH, LONGEST))], rows)
 
 
 def _steps(results: Results) -> list[str]:
-    """Of runs that solved their task, the steps they took."""
-    an_epoch = STEPS // TRAINED["epochs"]
-    lines = heading([title for title, _ in TASKS.values()])
-    for kind, (title, *_) in KINDS.items():
-        cells = []
-        for data in TASKS:
-            runs = [run for run in results[f"{data}-{kind}"] if run["metrics"]["trained"]["accuracy"] >= SOLVED]
-            cells.append(f"{np.mean([run['epochs'] for run in runs]) * an_epoch:,.0f}" if runs else "")
-        lines.append(f"| {title} | {' | '.join(cells)} |")
-    return lines
+    def content(kind: str, data: str) -> str:
+        runs = [run for run in results[f"{data}-{kind}"] if run["metrics"]["trained"]["accuracy"] >= SOLVED]
+        return f"{np.mean([run['epochs'] for run in runs]) * (STEPS // TRAINED['epochs']):,.0f}" if runs else ""
+
+    return grid([title for title, _ in TASKS.values()], _by_task(content))
 
 
 def _why(results: Results) -> str:
-    """What theory says, and whether the states here are large enough."""
+    """The theory, and a comparison of its bounds with the states here."""
     kept = [run["kept"] for runs in results.values() for run in runs]
     most = max(task.bits for _, task in TASKS.values())
     room = ROOM.lstrip().format(most=most, kept=min(kept), bits=32 * min(kept)) if kept else ""
@@ -185,7 +178,6 @@ def _page(experiment: Experiment, results: Results) -> str:
 
 
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
-    """Right answers by length, a panel a task."""
     lengths = [TIMES[name] * LENGTH for name in experiment.protocols]
     panels: dict[str, dict[str, Line]] = {}
     for data, (task, _) in TASKS.items():
@@ -193,21 +185,21 @@ def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
             if runs := results[f"{data}-{kind}"]:
                 means = [statistics.mean(values(runs, (name, "accuracy"))) for name in experiment.protocols]
                 panels.setdefault(task, {})[title] = lengths, means
-    said = "Right answers of each kind by the length of the sequence, a panel a task"
-    return {"lengths": Curves(said, "tokens", "right answers", panels)}
+    alt = "Right answers of each kind by the length of the sequence, a panel a task"
+    return {"lengths": Curves(alt, "tokens", "right answers", panels)}
 
 
 EXPERIMENT = Experiment(
     name="kinds",
     title="What tells kinds of sequence models apart",
     question=f"""
-Causal blocks of width {TRAINED["dim"]}, two where nothing else is said, with attention or a recurrence between the
-norms, learn {len(RULES)} tasks. **Recall**: pairs of a key and its value, then keys; what is the value of each?
-**Induction**: what followed this token the last time that it stood here? **Selective copy**: 8 tokens among blanks, to
-be given in their order. **Parity**: is the number of ones so far odd? **Balance**: a's, then as many b's; was this the
-last b? (`tinyattn.data.SEQUENCE_TASKS` has each with its source.) Sequences of {LENGTH} tokens are drawn anew at every
-step, {TRAINED["batch_size"]} a step, at most {STEPS:,} steps; the loss counts at the tokens that ask for an answer. A
-run ends early once {TRAINED["enough"]} of the validation answers are right, and its best epoch counts. A task is solved
+Causal blocks of width {TRAINED["dim"]}, two unless the row names another number, with attention or a recurrence between
+the norms, learn {len(RULES)} tasks. **Recall**: pairs of a key and its value, then keys; the answer is the value of
+each. **Induction**: the token that followed the last occurrence of this one. **Selective copy**: 8 tokens among blanks,
+to be given in their order. **Parity**: is the number of ones so far odd? **Balance**: a's, then as many b's; was this
+the last b? (`tinyattn.data.SEQUENCE_TASKS` has each with its source.) Sequences of {LENGTH} tokens are drawn anew at
+every step, {TRAINED["batch_size"]} a step, at most {STEPS:,} steps; the loss counts at the tokens with an answer. A run
+ends early once {TRAINED["enough"]} of the validation answers are right, and its best epoch counts. A task is solved
 where {SOLVED} of the answers of {DRAWN["held_out"]} test sequences are right.
 """,
     datasets={key: TaskData(title, task) for key, (title, task) in TASKS.items()},

@@ -1,8 +1,8 @@
-"""What stands where attention stands: SASRec with each mixer, on histories of 50 and of 200 items."""
+"""SASRec with each mixer in the place of attention, on histories of 50 and of 200 items."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,17 +11,17 @@ import numpy as np
 from ..models import SASRec
 from ..tree import leaves
 from .datasets import ML_1M
-from .experiment import Experiment, Results, Row
+from .experiment import Experiment, Results, Row, Runs
 from .paired import difference
 from .pictures import Dots, Picture
-from .tables import at_pace, dots, epochs, figures, heading, page, remarks, table
+from .tables import at_pace, dots, epochs, figures, grid, page, remarks, table
 
 COLUMNS = [("full", "hr@10"), ("full", "ndcg@10")]
 TRAINED: dict[str, Any] = {
     "dim": 50, "dropout": 0.2, "loss": "ce", "batch_size": 64, "epochs": 40, "patience": 5,
 }  # fmt: skip
 LENGTHS = (50, 200)
-# key: title, options, minutes at each length: seconds of an epoch and of a validation, on one core, times 40
+# key: title, options, minutes at each length: 40 times the seconds of an epoch and a validation on one core
 PLACED: dict[str, tuple[str, dict[str, Any], tuple[float, ...]]] = {
     "attention": ("attention", {}, (9, 20)),
     "gru": ("GRU", {"mixer": "gru"}, (9, 25)),
@@ -34,45 +34,37 @@ REMARKS = """
 attention, and Mamba is 1 % behind. On 200 all four are ahead, by 8 to 14 %, each of their runs ahead of each of
 attention's. The 150 older items bring attention 2 %, and the others 9 to 12 %.
 
-**More than half of that is positions.** Attention with a learned bias for each range of distances, in the place of 200
-learned positions, gains 9 %: it is level with Mamba, and the LSTM and RWKV stay ahead of it. Size alone is not why:
-RWKV has fewer numbers in its blocks than the GRU and the LSTM, and is ahead of the one and level with the other.
+**More than half of that is positions.** Attention with a learned bias by distance, in the place of 200 learned
+positions, gains 9 %: it is level with Mamba, and the LSTM and RWKV stay ahead of it. Size does not explain the rest:
+RWKV has fewer parameters in its blocks than the GRU and the LSTM, and is ahead of the one and level with the other.
 
-**It says who has learned more in 40 epochs.** All runs but one were ended by that limit. SASRec of width 64 with this
-loss, on 50 items and trained until 15 epochs bring nothing, has .162 ([full ranking](../full/README.md)) where it has
-.151 here.
+**The comparison is of 40 epochs.** All runs but one were ended by that limit. SASRec of width 64 with this loss, on 50
+items and with a patience of 15, has .162 ([full ranking](../full/README.md)) where it has .151 here.
 """
-# Is it positions that attention lacks? On the longer histories alone, after the others
+# Does attention lack positions? On the longer histories alone, after the others
 PROBE = {"t5": ("attention, distances", {"position": "t5"}, 22)}
 
 
-def _parameters(runs: Sequence[dict[str, Any]]) -> str:
-    """Of the blocks, which depend on the options alone."""
+def _parameters(runs: Runs) -> str:
     network = SASRec(**runs[0]["row"]["options"]).make_network(1, 1)
     blocks = network.init(np.random.default_rng(0))["blocks"]
     return f"{sum(leaf.size for _, leaf in leaves(blocks)):,}"
 
 
 def _page(experiment: Experiment, results: Results) -> str:
-    more: dict[str, Callable[[Sequence[dict[str, Any]]], str]] = {
-        "parameters in blocks": _parameters,
-        "seconds an epoch": at_pace,
-        "epochs": epochs,
-    }
+    more: dict[str, Callable[[Runs], str]] = {
+        "parameters in blocks": _parameters, "seconds an epoch": at_pace, "epochs": epochs,
+    }  # fmt: skip
     parts = []
     for n in LENGTHS:
         first, *others = _keys(n)
-        parts += [[f"## n {n}"], table(experiment, results, [first, *others], COLUMNS, more)]
-        lines = heading(["NDCG@10 minus attention's", "95 % over users", "95 % over seeds", "share of attention's"])
-        for key in others:
-            cells = difference(results[key], results[first], k=10)
-            lines.append(f"| {experiment.rows[key].title} | {cells} |")
-        parts.append(lines)
+        columns = ["NDCG@10 minus attention's", "95 % over users", "95 % over seeds", "share of attention's"]
+        rows = ((experiment.rows[key].title, [difference(results[key], results[first], k=10)]) for key in others)
+        parts += [[f"## n {n}"], table(experiment, results, [first, *others], COLUMNS, more), grid(columns, rows)]
     return page(experiment, results, [*parts, figures(experiment, results), remarks(experiment, results, REMARKS)])
 
 
 def _keys(n: int) -> list[str]:
-    """Of this length, attention's first."""
     return [f"n-{n}-{key}" for key in (*PLACED, *(PROBE if n == LENGTHS[-1] else ()))]
 
 
@@ -91,19 +83,18 @@ EXPERIMENT = Experiment(
     question="""
 MovieLens 1M, SASRec's network with its attention, or with a recurrent network in its place; all else is the same: two
 pre-LN blocks, d 50, learned positions, cross-entropy over all items, batches of 64 users, at most 40 epochs with a
-patience of 5, the epoch that validates best. The settings are those of SASRec, and were tuned for no mixer. A row of 40
-epochs was ended by that limit, and might have learned more.
+patience of 5, the epoch that validates best. The settings are SASRec's, and were tuned for no mixer. A row of 40 epochs
+was ended by that limit, and might have learned more.
 
 Every mixer is as wide as a token, so that items have 50 numbers in all rows. Of maps from d to d, attention has three
-here (it has no output projection), RWKV four, a GRU six and an LSTM eight; Mamba scans d channels (expand 1), where its
-paper has 2 d: so it has about as many parameters as RWKV, and not twice as many. The tables say how many; the items'
-own, 3,416 times 50, come on top. A recurrence knows the order of its items by itself, and attention by learned
-positions alone: on histories of 200 items one row has attention with a learned bias for each range of distances instead
-(T5's).
+here (it has no output projection), RWKV four, a GRU six and an LSTM eight; Mamba scans d channels (expand 1), half as
+many as in its paper, and so has about as many parameters as RWKV. The tables count the parameters in blocks; the items'
+3,416 times 50 come on top. A recurrence knows the order of its items by itself, and attention by learned positions
+alone: on histories of 200 items one row has attention with T5's learned bias for each range of distances instead.
 
-Seconds are those of training steps, on one core, while other runs used the other cores: those of the faster seed, as
-whatever else the machine did only adds to them. Differences are of runs with the same seeds; their intervals, of 95 %,
-are over users, and over the seeds, which are only two.
+Seconds are of training steps on one core, while other runs used the other cores: those of the faster seed, as other
+load only slows a run. Differences are of runs with the same seeds; their intervals, of 95 %, are over users, and over
+only two seeds.
 """,
     datasets={"ml-1m": ML_1M},
     rows={

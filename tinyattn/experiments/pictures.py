@@ -1,4 +1,4 @@
-"""What pictures of an experiment show, as plain numbers of its runs; `tinyattn.show` draws them."""
+"""The contents of an experiment's pictures, as plain numbers; `tinyattn.show` draws them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ Line = tuple[Sequence[float], Sequence[float]]          # x, y
 
 @dataclass(frozen=True)
 class Curves:
-    """Panels of lines, which are told apart by their names; `alt` describes them to readers who cannot see.
-
-    A panel may have a line across at one of `levels`, and `level` is what that is.
-    """
+    """Panels of named lines; `alt` is for screen readers; `levels` are horizontal lines, by panel, named `level`."""
 
     alt: str
     x: str
@@ -25,7 +22,7 @@ class Curves:
 
 
 class Dot(NamedTuple):
-    """What the seeds of a row have found, and what is published, or known to be the best."""
+    """The values of a row's seeds, and a published or best possible value."""
 
     found: Sequence[float]
     other: float | None = None
@@ -33,7 +30,7 @@ class Dot(NamedTuple):
 
 @dataclass(frozen=True)
 class Dots:
-    """Panels of rows of points; `other` says what the other mark is, where there is one."""
+    """Panels of rows of points; `other` names the second mark."""
 
     alt: str
     x: str
@@ -53,5 +50,5 @@ Picture = Curves | Dots | Maps
 
 
 def has_something(picture: Picture) -> bool:
-    """Is there a run to show?"""
+    """Does the picture show any run?"""
     return any((picture.rows if isinstance(picture, Maps) else picture.panels).values())

@@ -1,9 +1,8 @@
-"""Planted truth: worlds whose best ranking is known, and which model comes near it where."""
+"""Planted truth: generated worlds with a known best ranking, and the models that come near it."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -11,9 +10,9 @@ from typing import Any
 from ..data import leave_one_out
 from ..data.worlds import ChainWorld, SeriesWorld, TasteWorld, World
 from ..evaluation import evaluate
-from .experiment import CLOSE_SEEDS, Dataset, Experiment, Results, Row
+from .experiment import CLOSE_SEEDS, Dataset, Experiment, Results, Row, Runs
 from .pictures import Dot, Dots, Picture
-from .tables import figures, heading, page, remarks, values
+from .tables import figures, grid, page, remarks, values
 
 NDCG = ("full", "ndcg@10")
 WORLDS: dict[str, tuple[str, World]] = {
@@ -25,7 +24,7 @@ WORLDS: dict[str, tuple[str, World]] = {
     "series": ("series under way", SeriesWorld()),
 }
 TRAINED = {"epochs": 60, "patience": 8, "maxlen": 30}
-LONGER = TRAINED | {"epochs": 200}                # of these 60 epochs are too few: they still rise
+LONGER = TRAINED | {"epochs": 200}                # models that still improve after 60 epochs
 COMPARED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "popularity": ("popularity", "popularity", {}),
     "markov": ("Markov, order 1", "markov", {}),
@@ -50,10 +49,10 @@ FITS = {
     "order 1": ("markov", "fpmc", "fossil"),
     "order 2": ("markov2", "caser"),
     "series": ("narm", "bert4rec", "sasrec", "sasrec-bce"),
-}  # whose assumption holds: these should win there, or tie
-TIE = 0.03                                        # of the winner's NDCG@10: who is that near ties with it
+}  # models whose assumption holds: they should win there, or tie
+TIE = 0.03                                        # the distance of a tie, as a share of the winner's NDCG@10
 
-# For what was tried where one of them does not
+# Further worlds, to find out why some models in FITS do not win
 MORE_WORLDS: dict[str, tuple[str, World]] = {
     "short tastes": ("tastes, 8 to 14 items a person", TasteWorld(shortest=8, longest=14)),
     "long tastes": ("tastes, 30 to 50 items a person", TasteWorld(shortest=30, longest=50)),
@@ -83,23 +82,22 @@ TRIED: dict[str, tuple[str, str, str, dict[str, Any]]] = {
 
 REMARKS = """
 **Tastes.** MF has to find a vector for each person from that person's items alone: the more items, the nearer it comes.
-EASE gains with them, too. FISM stays at nine tenths of the best: it adds up what the items say one by one, and what
-several of them together say of a person's taste is no sum. SASRec with BCE, which reads them one beside the other, is
-at 98 % with few items and with many. **The last two items.** A Markov chain of order 2 counts what followed each pair
-of items apart; with four times as many people it comes to 96 % of the best, a percent behind Caser, a network that
-learns the groups and shares what it learns. Factorised models add what each of the two items says, and cannot say what
-both together mean. **The last item.** FPMC comes a percent nearer with four times as many people; Fossil was not looked
-into. **Series.** Items that were seen are not ranked. Without them, the episodes that are left of the series under way
-are nearly all that order could tell; so EASE and FISM, which ignore order, come as near to the best as any.
+EASE gains with them, too. FISM stays at nine tenths of the best: it adds up single items, and several together say more
+of a taste than their sum. SASRec with BCE, which reads items together, is at 98 % with few items and with many. **The
+last two items.** A Markov chain of order 2 counts each pair of items apart; with four times as many people it comes to
+96 % of the best, a percent behind Caser, a network that learns the groups and shares what it learns. Factorised models
+add up the two items, and cannot express what both together mean. **The last item.** FPMC comes a percent nearer with
+four times as many people; Fossil was not studied. **Series.** Seen items are not ranked. Without them, the remaining
+episodes of the series under way are nearly all that order could tell; so EASE and FISM, which ignore order, come as
+near to the best as any.
 
 **Losses.** SASRec with BCE (one negative) is ahead of SASRec with cross-entropy over all items, by more than the spread
 over seeds in tastes, in tastes that drift and with the last two items; so is GRU4Rec where tastes drift. Cross-entropy
-also has to learn that seen items do not come again, which the ranking rules out anyway. We tested this explanation:
-sampled softmax is a cross-entropy whose negatives are never items that the user has had, and with it SASRec is level
-with BCE, or ahead. NARM and BERT4Rec have cross-entropy over all items here; what else keeps them back is not known.
-For BERT4Rec it is hardly the number of epochs: allowed 600, it stops before 300, and comes no more than half a percent
-of the best nearer. On real data, with thousands of items, cross-entropy over all of them is ahead of BCE ([full
-ranking](../full/README.md)).
+also has to learn that seen items do not come again, which the ranking rules out anyway. A test of this explanation:
+with sampled softmax, a cross-entropy whose negatives are never seen items, SASRec is level with BCE, or ahead. NARM and
+BERT4Rec have cross-entropy over all items here; their other limits are unknown. BERT4Rec hardly lacks epochs: allowed
+600, it stops before 300, and comes no more than half a percent of the best nearer. On real data, with thousands of
+items, cross-entropy over all of them is ahead of BCE ([full ranking](../full/README.md)).
 
 Popularity may stand a few ten-thousandths above the best ranking in the first world: items that tie at the tenth place
 have the mean rank 10.5, and both count as being among ten.
@@ -108,29 +106,22 @@ have the mean rank 10.5, and both count as being among ten.
 
 @cache
 def optimum(world: World) -> float:
-    """NDCG@10 of the best ranking there is, expected under the truth."""
-    def best(histories: Any, users: Any) -> Any:
-        return world.best_ranking(histories)
-
-    return evaluate(best, leave_one_out(world.generate()), truth=world.next_item)["full"]["ndcg@10"]
+    """NDCG@10 of the best possible ranking, expected under the truth."""
+    split = leave_one_out(world.generate())
+    return evaluate(lambda h, users: world.best_ranking(h), split, truth=world.next_item)["full"]["ndcg@10"]
 
 
 def _page(experiment: Experiment, results: Results) -> str:
-    lines = heading([title for title, _ in WORLDS.values()])
     best = {name: optimum(_world(experiment, name)) for name in (*WORLDS, *MORE_WORLDS)}
-    lines.append("| *the best there is* | " + " | ".join(f"*{best[name]:.4f}*" for name in WORLDS) + " |")
+    rows = [("*the best there is*", [f"*{best[name]:.4f}*" for name in WORLDS])]
     for model, (title, _, _) in COMPARED.items():
-        cells = []
-        for name in WORLDS:
-            share = _share(results[_key(name, model)], best[name])
-            cells.append(f"**{share}**" if share and model in FITS[name] else share)
-        lines.append(f"| {title} | " + " | ".join(cells) + " |")
-    tried = heading(["world", "NDCG@10", "the best there is"])
-    for key, (title, name, _, _) in TRIED.items():
-        said = _share(results[key], best[name]) or "to come"
-        tried.append(f"| {title} | {(WORLDS | MORE_WORLDS)[name][0]} | {said} | *{best[name]:.4f}* |")
+        shares = {name: _share(results[_key(name, model)], best[name]) for name in WORLDS}
+        rows.append((title, [f"**{x}**" if x and model in FITS[name] else x for name, x in shares.items()]))
+    tried = ((title, [(WORLDS | MORE_WORLDS)[name][0], _share(results[key], best[name]) or "to come",
+                      f"*{best[name]:.4f}*"]) for key, (title, name, _, _) in TRIED.items())  # fmt: skip
     return page(experiment, results, [
-        lines, _behind(results), figures(experiment, results), ["## Why some models in bold do not win"], tried,
+        grid([title for title, _ in WORLDS.values()], rows), _behind(results), figures(experiment, results),
+        ["## Why some models in bold do not win"], grid(["world", "NDCG@10", "the best there is"], tried),
         remarks(experiment, results, REMARKS),
     ])  # fmt: skip
 
@@ -139,28 +130,27 @@ def _key(world: str, model: str) -> str:
     return f"{world.replace(' ', '-')}-{model}"
 
 
-def _share(runs: Sequence[dict[str, Any]], best: float) -> str:
-    """The mean of the runs, and its share of the best; with several, the standard deviation of that share."""
-    found = values(runs, NDCG)
-    if not found:
+def _share(runs: Runs, best: float) -> str:
+    """The mean of the runs, and its share of the best; with several runs, ± the standard deviation of the share."""
+    seeds = values(runs, NDCG)
+    if not seeds:
         return ""
-    spread = f" ± {statistics.stdev(found) / best:.1%}" if len(found) > 1 else ""
-    return f"{statistics.mean(found):.4f} ({statistics.mean(found) / best:.1%}{spread})"
+    spread = f" ± {statistics.stdev(seeds) / best:.1%}" if len(seeds) > 1 else ""
+    return f"{statistics.mean(seeds):.4f} ({statistics.mean(seeds) / best:.1%}{spread})"
 
 
 def _behind(results: Results) -> list[str]:
-    """Names the models that should win or tie in a world, and do not; nothing before all have been run."""
+    """A line that names the models of FITS that neither win nor tie; nothing before all have been run."""
     if not all(results[_key(name, model)] for name in WORLDS for model in COMPARED):
         return []
-    said = []
+    behind = []
     for name, fits in FITS.items():
-        found = {model: values(results[_key(name, model)], NDCG) for model in COMPARED}
-        means = {model: statistics.mean(seeds) for model, seeds in found.items()}
-        behind = {m: 1 - means[m] / max(means.values()) for m in fits}
-        far = [f"{COMPARED[m][0]} ({share:.0%})" for m, share in behind.items() if share > TIE]
-        said += [f"in {WORLDS[name][0]} {', '.join(far)}"] if far else []
-    told = f"In bold, and more than {TIE:.0%} behind the model that is best in their world: "
-    return [told + ("; ".join(said) or "none") + "."]
+        means = {model: statistics.mean(values(results[_key(name, model)], NDCG)) for model in COMPARED}
+        lacking = {m: 1 - means[m] / max(means.values()) for m in fits}
+        far = [f"{COMPARED[m][0]} ({share:.0%})" for m, share in lacking.items() if share > TIE]
+        behind += [f"in {WORLDS[name][0]} {', '.join(far)}"] if far else []
+    about = f"In bold, and more than {TIE:.0%} behind the model that is best in their world"
+    return [f"{about}: {'; '.join(behind) or 'none'}."]
 
 
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
@@ -168,7 +158,7 @@ def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
     for name, (world, _) in WORLDS.items():
         best = optimum(_world(experiment, name))
         runs = {title: results[_key(name, model)] for model, (title, *_) in COMPARED.items()}
-        panels[world] = {title: Dot(values(found, NDCG), best) for title, found in runs.items() if found}
+        panels[world] = {title: Dot(values(each, NDCG), best) for title, each in runs.items() if each}
     return {"planted": Dots("NDCG@10 of every model in every world, and the best there is", "NDCG@10", panels,
                             "the best there is")}  # fmt: skip
 
@@ -188,11 +178,11 @@ EXPERIMENT = Experiment(
     name="planted",
     title="Planted truth",
     question="""
-Worlds whose next-item distribution is known, and with it the best ranking that there can be. NDCG@10 under full
-ranking, expected under the truth, and its share of the best. In bold stand the models whose assumption holds in a
-world: each should win there, or tie. A world has one structure and no other; in `no structure` all draw from one
-distribution, and whoever beats popularity there has seen the test items. Four seeds, as two left most models within two
-standard deviations of another; one of what the second table has.
+Worlds with a known next-item distribution, and so a known best ranking. NDCG@10 under full ranking, expected under the
+truth, and its share of the best. In bold stand the models whose assumption holds in a world: each should win there, or
+tie. A world has one structure and no other; in `no structure` all draw from one distribution, and whoever beats
+popularity there has seen the test items. Four seeds, as two left most models within two standard deviations of another;
+one in the second table.
 """,
     datasets={name: Dataset(title, world=world) for name, (title, world) in (WORLDS | MORE_WORLDS).items()},
     rows={

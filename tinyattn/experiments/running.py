@@ -1,4 +1,4 @@
-"""Carry an experiment out: one JSON a run, several runs side by side, stopped and resumed at will."""
+"""Carry out an experiment: one JSON file a run, runs in parallel processes, interruptions resumed."""
 
 from __future__ import annotations
 
@@ -25,13 +25,7 @@ from tqdm import tqdm
 
 from ..backend import device_name
 from ..data import SPLITS, Split, Truth
-from ..evaluation import (
-    best_items,
-    beyond_accuracy,
-    candidates_for,
-    evaluate,
-    target_ranks,
-)
+from ..evaluation import best_items, beyond_accuracy, candidates_for, evaluate, target_ranks
 from ..files import FileError, alone_in, read_json, write_json
 from ..machine import commit, describe
 from ..models import MODELS, Estimator, Recommender, Trained
@@ -40,18 +34,15 @@ from .experiment import TIMES, Dataset, Experiment, Results, Row, TaskData
 from .paired import letters, packed, unpacked
 from .whole import is_machine, is_whole
 
-CHECKPOINT, STARTS = "checkpoint.npz", "starts.json"     # of a run that has not finished
-K = 10                   # length of the lists that are looked at beyond accuracy
-COMPARED = 200           # users whose lists are written down, so that models can be compared
+CHECKPOINT, STARTS = "checkpoint.npz", "starts.json"     # of an unfinished run
+K = 10                   # length of the lists that are compared beyond accuracy
+COMPARED = 200           # users whose lists are written
 
 
 def results_of(experiment: Experiment, out: Path) -> Results:
-    """What the finished runs found, in the order of the rows.
-
-    Raises FileError for a file of another grid, a damaged one, and where two runs were made on different data.
-    """
-    found: dict[str, list[dict[str, Any]]] = {key: [] for key in experiment.rows}
-    first: dict[tuple[str, str], tuple[Any, Path]] = {}     # of each dataset, by name: what all must share, which file
+    """The finished runs, by row. Raises FileError for a file of another grid, a damaged one, and runs on other data."""
+    results: dict[str, list[dict[str, Any]]] = {key: [] for key in experiment.rows}
+    first: dict[tuple[str, str], tuple[Any, Path]] = {}     # (dataset, name): the value of the first file, its path
     for key, seed in experiment.runs():
         path, data = file_of(out, key, seed), experiment.rows[key].data
         if not path.exists():
@@ -64,12 +55,12 @@ def results_of(experiment: Experiment, out: Path) -> Results:
         for name, value in shared.items():
             expected, other = first.setdefault((data, name), (value, path))
             if value != expected:
-                said = f"{path} was made on other data than {other}"
+                conflict = f"{path} was made on other data than {other}"
                 if name != "fingerprint":
-                    said = f"{path} has {value} {name}, and {other} has {expected}"
-                raise FileError(f"{said}: remove one of them, or give another --out")
-        found[key].append(run)
-    return found
+                    conflict = f"{path} has {value} {name}, and {other} has {expected}"
+                raise FileError(f"{conflict}: remove one of them, or give another --out")
+        results[key].append(run)
+    return results
 
 
 def file_of(out: Path, key: str, seed: int) -> Path:
@@ -86,15 +77,14 @@ def carry_out(
     say: Callable[[str], None] = print,
     begin: Callable[[], None] | None = None,
 ) -> None:
-    """Every run that has no file yet. `begin` is called first in each process, to which it is pickled.
+    """Carry out every run without a file. `begin` is pickled, and called first in each process.
 
-    Rows whose data is not in `folder` are left out, and named. Each run has a process and one thread, and what is
-    trained is on `device`. One that is interrupted goes on from its checkpoint, which stands beside the files until the
-    run has finished; it may go on elsewhere, and its file names every machine and device that it was on.
-    Raises ValueError where the device cannot be used, or seconds are compared that are the host's; FileError before
-    anything is run where there is no data for any row, for files that `results_of` refuses, and where `out` cannot be
-    written to or another process is at work in it; WorkerKilledError where a run is killed. A run that raises is named,
-    the others go on, and what the first one raised is raised at the end.
+    Rows whose data is not in `folder` are left out, with a message. Each run has one process and one thread, and trains
+    on `device`. An interrupted run goes on from its checkpoint, here or on another machine; its file lists every
+    machine and device. A failing run is reported; the others go on, and the first error is raised at the end.
+    Raises ValueError for an unusable device, and for any but the host where seconds are compared; WorkerKilledError
+    where a run is killed; FileError, before any run, without data for any row, for files that `results_of` refuses, and
+    where `out` cannot be written or is in use.
     """
     device_name(device)
     if experiment.alone and device != "cpu":
@@ -104,8 +94,8 @@ def carry_out(
     here = {key for key, file in missing.items() if file is None}
     if not here:
         files = ", ".join(sorted({str(file) for file in missing.values()}))
-        where = "give its folder with --data DIR" if folder is None else f"there is none in {folder}"
-        raise FileError(f"experiment {experiment.name} is on {files}: {where}")
+        remedy = "give its folder with --data DIR" if folder is None else f"{folder} has none of them"
+        raise FileError(f"experiment {experiment.name} is on {files}: {remedy}")
     for key in experiment.datasets.keys() - here:
         where = f"in {folder}" if folder else "without --data DIR"
         say(f"left out: {experiment.datasets[key].title}, as there is no {missing[key]} {where}")
@@ -114,22 +104,22 @@ def carry_out(
     jobs = 1 if experiment.alone else min(jobs, max(1, len(to_do)))
     minutes = sum(experiment.rows[key].minutes for key, _ in to_do) / jobs
     done = len(runs) - len(to_do)
-    say(f"{experiment.name}: {len(runs)} runs, {done} of them done; the others take about {_said(minutes)}")
+    say(f"{experiment.name}: {len(runs)} runs, {done} of them done; the others take about {_duration(minutes)}")
     if not to_do:
         return
     _refuse_unwritable(out)
-    known = {experiment.rows[key].data: run["data"]["fingerprint"] for key, found in results.items() for run in found}
+    known = {experiment.rows[key].data: run["data"]["fingerprint"] for key, done in results.items() for run in done}
     tasks, failures = [], []
     for key, seed in to_do:
-        given = experiment, key, folder, seed, known.get(experiment.rows[key].data), file_of(out, key, seed), device
-        tasks.append((f"{key}, seed {seed}", given))
+        arguments = experiment, key, folder, seed, known.get(experiment.rows[key].data), file_of(out, key, seed), device
+        tasks.append((f"{key}, seed {seed}", arguments))
     for key, seed in set(runs) - set(to_do):
-        _clear(_work_of(file_of(out, key, seed)))            # one that was killed when it had written its file
+        _clear(_work_of(file_of(out, key, seed)))            # left where a run was killed after writing its file
     with alone_in(out), tqdm(total=len(tasks), unit="run") as bar, _processes(jobs, begin) as pool:
         for name, future in _side_by_side(pool, jobs, tasks):
             bar.set_postfix_str(name)
             try:
-                future.result()                              # raises what the run raised
+                future.result()                              # raises the run's error
             except BrokenProcessPool:
                 raise WorkerKilledError(f"{name}: a run was killed, perhaps for want of memory") from None
             except Exception as error:
@@ -141,7 +131,7 @@ def carry_out(
 
 
 def _refuse_unwritable(out: Path) -> None:
-    """Make the folder. Raises FileError where that, or a file in it, cannot be made."""
+    """Make the folder. Raises FileError where the folder, or a file in it, cannot be made."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out):
@@ -152,66 +142,64 @@ def _refuse_unwritable(out: Path) -> None:
 
 @contextmanager
 def _processes(jobs: int, begin: Callable[[], None] | None) -> Iterator[ProcessPoolExecutor]:
-    """A pool of processes. Where the body raises, as by Ctrl-C, training saves its step and ends, and all are waited
-    for; at a second Ctrl-C they are killed."""
+    """A pool of processes. Where the body raises, as by Ctrl-C, each process is interrupted, saves its step and ends;
+    at a second Ctrl-C they are killed."""
     others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _prepare, (begin,)) as pool:
         try:
             yield pool
         except BaseException:
-            ours = set(multiprocessing.active_children()) - others
+            started = set(multiprocessing.active_children()) - others
             try:
-                for process in ours:
+                for process in started:
                     os.kill(process.pid or 0, signal.SIGINT)
                 pool.shutdown(wait=True, cancel_futures=True)
             except KeyboardInterrupt:
-                for process in ours:
+                for process in started:
                     process.kill()
             raise
 
 
 def _prepare(begin: Callable[[], None] | None) -> None:
-    """Of each process: one thread; Ctrl-C ends training alone, which saves its step; and no life after the parent's."""
+    """Set a process up: one thread; Ctrl-C stops training alone, which saves its step; end with the parent."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def end_with_parent() -> None:
+        parent.join()
+        os._exit(1)
+
     threadpool_limits(1)
     commit()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     if begin is not None:
         begin()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
 
 
 def _side_by_side(
     pool: ProcessPoolExecutor, jobs: int, tasks: Iterable[tuple[str, tuple[Any, ...]]]
 ) -> Iterator[tuple[str, Future[None]]]:
-    """Name and future of each task, (name, arguments of `_run`), as they end; the pool never has more than `jobs`.
-
-    One that is given all of them would begin with further ones after it was told to stop.
-    """
+    """Name and future of each task, (name, arguments of `_run`), as they end. The pool has at most `jobs` of them: it
+    would begin further ones after an interruption."""
     waiting: dict[Future[None], str] = {}
     coming = iter(tasks)
     while True:
-        for name, given in islice(coming, jobs - len(waiting)):
+        for name, arguments in islice(coming, jobs - len(waiting)):
             with _without_ctrl_c():
-                waiting[pool.submit(_run, *given)] = name
+                waiting[pool.submit(_run, *arguments)] = name
         if not waiting:
             return
         for future in wait(waiting, return_when=FIRST_COMPLETED).done:
             name = waiting.pop(future)
-            if isinstance(future.exception(), BrokenProcessPool):        # of all that were at work, and it is not told
-                name = " or ".join(sorted([name, *waiting.values()]))    # whose process it was
+            if isinstance(future.exception(), BrokenProcessPool):        # the error of every future in the pool
+                name = " or ".join(sorted([name, *waiting.values()]))
             yield name, future
 
 
 @contextmanager
 def _without_ctrl_c() -> Iterator[None]:
-    """What is started within does not hear Ctrl-C: a process that is told while it is imported prints a traceback."""
+    """Processes started inside ignore Ctrl-C, which would print a traceback during their imports."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -225,12 +213,12 @@ def _without_ctrl_c() -> Iterator[None]:
 def _run(
     experiment: Experiment, key: str, folder: Path | None, seed: int, fingerprint: str | None, path: Path, device: str
 ) -> None:
-    """Train, measure, write the file. Raises FileError where the data has another `fingerprint`."""
+    """Train, measure, write the file. Raises FileError for data with another `fingerprint`."""
     row = experiment.rows[key]
     data = experiment.datasets[row.data]
     try:
         loaded = _loaded(data, folder, experiment.protocols)
-    except ValueError as error:                # DataError, too; not every one names the file
+    except ValueError as error:                # some errors do not name the file
         raise ValueError(f"{data.title}: {error}") from None
     if fingerprint not in (None, loaded.about["fingerprint"]):
         raise FileError(f"{data.title} is no longer what the finished runs in {path.parent} were made on")
@@ -244,7 +232,7 @@ def _run(
         model.fit(loaded.split, checkpoint=checkpoint, progress=False,
                   on_epoch=lambda history: paces.append(history[-1]["seconds"]))  # fmt: skip
         history = model.history
-        # the pace is this machine's: of the first epoch here another one may have done a part
+        # another machine may have done a part of the first epoch
         paces = paces[1:] if machines[1:] else [epoch["seconds"] for epoch in history]
     else:
         model.fit(loaded.split)
@@ -266,46 +254,42 @@ def _run(
 
 
 def _work_of(path: Path) -> Path:
-    """The folder of a run's checkpoint, beside its file."""
     return path.with_suffix(".work")
 
 
 def _starts(work: Path, machine: dict[str, Any]) -> list[dict[str, Any]]:
-    """The machines that a run was started on, with their code and device, each once; the last is this one.
-
-    Those that left no checkpoint have no part in it. Raises FileError for a damaged file.
-    """
+    """The machines of a run, each once, this one last; without a checkpoint this one. FileError for a damaged file."""
     path = work / STARTS
     known = read_json(path) if path.exists() and (work / CHECKPOINT).exists() else []
     if not isinstance(known, list) or not all(map(is_machine, known)):
         raise FileError(f"{path} is damaged: remove {work}, and the run begins anew")
-    there = [other for other in known if {**other, "date": ""} != {**machine, "date": ""}]
-    write_json(path, [*there, machine])
-    return [*there, machine]
+    machines = [*(other for other in known if {**other, "date": ""} != {**machine, "date": ""}), machine]
+    write_json(path, machines)
+    return machines
 
 
 def _clear(work: Path) -> None:
     for name in (CHECKPOINT, STARTS):
         (work / name).unlink(missing_ok=True)
-    with suppress(OSError):                    # there was none, or something else is in it, which is not ours
+    with suppress(OSError):                    # missing, or not empty
         work.rmdir()
 
 
 class Loaded(NamedTuple):
     """The data of a run."""
 
-    split: Any                                  # what fit is given
-    about: dict[str, Any]                       # its fingerprint and sizes, as they are written down
+    split: Any                                  # the argument of fit
+    about: dict[str, Any]                       # fingerprint and sizes, as JSON
     truth: Truth | None = None
     candidates: Any = None
 
 
 class DataKind(NamedTuple):
-    """What differs between runs on one kind of data and on another."""
+    """How runs on one kind of data load and measure."""
 
-    load: Callable[[Any, Path | None, tuple[str, ...]], Loaded]                       # a dataset, folder, protocols
-    measure: Callable[[Experiment, Any, Loaded], dict[str, Any]]                      # what a file says of the model
-    metrics: Callable[[Experiment], Iterable[tuple[str, str]]]                        # those that a whole file has
+    load: Callable[[Any, Path | None, tuple[str, ...]], Loaded]                       # (dataset, folder, protocols)
+    measure: Callable[[Experiment, Any, Loaded], dict[str, Any]]                      # (experiment, model, data)
+    metrics: Callable[[Experiment], Iterable[tuple[str, str]]]                        # (protocol, name) of a whole file
 
 
 def _load_interactions(data: Dataset, folder: Path | None, protocols: tuple[str, ...]) -> Loaded:
@@ -318,9 +302,9 @@ def _load_interactions(data: Dataset, folder: Path | None, protocols: tuple[str,
 
 def _measure_ranking(experiment: Experiment, model: Any, loaded: Loaded) -> dict[str, Any]:
     split = loaded.split
-    found = evaluate(model, split, "test", experiment.ks, loaded.truth, loaded.candidates)
+    metrics = evaluate(model, split, "test", experiment.ks, loaded.truth, loaded.candidates)
     return {
-        "metrics": {p: _rounded(found[p]) for p in experiment.protocols},
+        "metrics": {p: _rounded(metrics[p]) for p in experiment.protocols},
         "beyond": _beyond(model, split),
         **({"ranks": letters(target_ranks(model, split, "test", {})["full"])} if experiment.per_user else {}),
         **(experiment.also(model, split) if experiment.also else {}),
@@ -350,8 +334,8 @@ def _answer_metrics(experiment: Experiment) -> Iterator[tuple[str, str]]:
     return ((protocol, name) for protocol in experiment.protocols for name in ("accuracy", "loss"))
 
 
-def _rounded(found: dict[str, float]) -> dict[str, float]:
-    return {name: round(value, 5) for name, value in found.items()}
+def _rounded(metrics: dict[str, float]) -> dict[str, float]:
+    return {name: round(value, 5) for name, value in metrics.items()}
 
 
 DATA_KINDS: dict[type, DataKind] = {
@@ -361,18 +345,16 @@ DATA_KINDS: dict[type, DataKind] = {
 
 
 def _beyond(model: Recommender, split: Split) -> dict[str, Any]:
-    """What accuracy does not show, of each user's `K` best; and the lists of some users, evenly spaced."""
+    """Metrics beyond accuracy of each user's `K` best items, and the lists of some users, evenly spaced."""
     best = best_items(model.score, split, K)
-    found = beyond_accuracy(best, split)
+    coverage, novelty, popularity = beyond_accuracy(best, split).values()
     some = np.linspace(0, len(best) - 1, min(COMPARED, len(best))).astype(int)
-    return {
-        f"coverage@{K}": round(found["coverage"], 4), "novelty": round(found["novelty"], 3),
-        "popularity": round(found["popularity"], 3), "best": packed(best[some]),
-    }  # fmt: skip
+    return {f"coverage@{K}": round(coverage, 4), "novelty": round(novelty, 3), "popularity": round(popularity, 3),
+            "best": packed(best[some])}  # fmt: skip
 
 
 def make_model(row: Row, seed: int, device: str = "cpu") -> Estimator:
-    """The row's model, with one worker and on `device` where it has any."""
+    """The row's model; a trained one has one worker, on `device`."""
     kind: Any = MODELS[row.model]
     trained = {"seed": seed, "workers": 1, "device": device} if issubclass(kind, Trained) else {}
     return kind(**row.options, **trained)
@@ -380,45 +362,43 @@ def make_model(row: Row, seed: int, device: str = "cpu") -> Estimator:
 
 @cache
 def _loaded(data: Dataset | TaskData, folder: Path | None, protocols: tuple[str, ...]) -> Loaded:
-    """Read once by each process, for all runs on the same data."""
     return DATA_KINDS[type(data)].load(data, folder, protocols)
 
 
 def _identity(row: Row, seed: int) -> dict[str, Any]:
-    """What a run's numbers depend on, as JSON."""
+    """The settings that determine a run's numbers, as JSON."""
     return json.loads(json.dumps({"data": row.data, "model": row.model, "options": row.options, "seed": seed}))
 
 
 def _expected(path: Path, experiment: Experiment, key: str, seed: int) -> dict[str, Any]:
-    """The file of one run. Raises FileError where it is of another grid, or not all there."""
-    found = read_json(path)
+    """The file of one run. Raises FileError for a file of another grid, and for an incomplete one."""
+    run = read_json(path)
     row = experiment.rows[key]
-    expected = _identity(row, seed)
-    if not isinstance(found, dict) or found.get("row") != expected:
-        said = _difference(_flat(found.get("row") if isinstance(found, dict) else None), _flat(expected))
-        raise FileError(f"{path} is of another grid{said}: remove it, or give another --out")
-    if isinstance(found.get("settings"), dict):              # files of older versions do not say what the defaults were
-        now, then = make_model(row, seed).identity(), MODELS[row.model].identity_today(found["settings"])
+    written, expected = run.get("row") if isinstance(run, dict) else None, _identity(row, seed)
+    if written != expected:
+        conflict = f"{path} is of another grid{_difference(_flat(written), _flat(expected))}"
+        raise FileError(f"{conflict}: remove it, or give another --out")
+    if isinstance(run.get("settings"), dict):                # older versions do not write the defaults
+        now, then = make_model(row, seed).identity(), MODELS[row.model].identity_today(run["settings"])
         if now != then:
-            said = f"{path} was made with other defaults{_difference(then, now)}"
-            raise FileError(f"{said}: remove it, or give another --out")
-    kind = DATA_KINDS[type(experiment.datasets[experiment.rows[key].data])]
-    if not is_whole(experiment, found, kind.metrics(experiment)):
+            conflict = f"{path} was made with other defaults{_difference(then, now)}"
+            raise FileError(f"{conflict}: remove it, or give another --out")
+    if not is_whole(experiment, run, DATA_KINDS[type(experiment.datasets[row.data])].metrics(experiment)):
         raise FileError(f"{path} is damaged, or was made under other protocols: remove it, and it is run again")
-    return found
+    return run
 
 
 def _flat(row: Any) -> dict[str, Any]:
-    """The options of a row beside what else it depends on; {} of what is none."""
+    """The entries of a row with its options among them; {} for an invalid row."""
     whole = isinstance(row, dict) and isinstance(row.get("options"), dict)
     return {name: value for name, value in {**row, **row["options"]}.items() if name != "options"} if whole else {}
 
 
-def _difference(found: dict[str, Any], expected: dict[str, Any]) -> str:
-    """The first name with another value."""
-    other = [name for name in expected | found if found.get(name) != expected.get(name)] if found else []
-    return f", {other[0]} {found.get(other[0])!r}, expected {expected.get(other[0])!r}" if other else ""
+def _difference(written: dict[str, Any], expected: dict[str, Any]) -> str:
+    """The first name with another value, or ""."""
+    other = [name for name in written | expected if written.get(name) != expected.get(name)] if written else []
+    return f", {other[0]} {written.get(other[0])!r}, expected {expected.get(other[0])!r}" if other else ""
 
 
-def _said(minutes: float) -> str:
+def _duration(minutes: float) -> str:
     return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"

@@ -1,13 +1,14 @@
-"""Every model among 100 sampled items, beside what its paper or SASRec's published."""
+"""Every model among 100 sampled items, beside published numbers."""
 
 from __future__ import annotations
 
+import statistics
 from typing import Any
 
 from .datasets import GAMES, ML_1M
 from .experiment import CLOSE_SEEDS, Experiment, Results, Row
 from .pictures import Dots, Picture
-from .tables import TRAINING, dots, figures, level, page, remarks, table
+from .tables import TRAINING, dots, figures, level, page, remarks, table, values
 
 COLUMNS = [("uni100", "hr@10"), ("uni100", "ndcg@10"), ("full", "hr@10"), ("full", "ndcg@10")]
 KANG = "Kang & McAuley 2018, table III"
@@ -21,7 +22,7 @@ OF_DATA: dict[str, dict[str, Any]] = {
 LEFT_OUT = {("games", "bert4rec")}                               # slow, and nothing published beside it
 TWO_SEEDS = {"bert4rec"}                                         # half an hour a run, and level with no other row
 
-# key: title, model, options, HR@10 and NDCG@10 published for ml-1m and for games, minutes on ml-1m and games
+# key: title, model, options, HR@10 and NDCG@10 published on ml-1m and on games, minutes on ml-1m and games
 COMPARED: dict[str, tuple[str, str, dict[str, Any], tuple[float, ...], tuple[float, float]]] = {
     "popularity": ("popularity", "popularity", {}, (0.4329, 0.2377, 0.4724, 0.2779), (0.1, 0.1)),
     "markov": ("Markov", "markov", {}, (), (0.1, 0.1)),
@@ -42,20 +43,19 @@ COMPARED: dict[str, tuple[str, str, dict[str, Any], tuple[float, ...], tuple[flo
 }  # fmt: skip
 REMARKS = """
 MF comes nearer to its published rows when it is stopped after a few epochs: they look like rows that were not trained
-to the end. FPMC comes within the band on MovieLens with more dropout; on Games it stays behind, more patience does not
-help, and what would is not known. GRU4Rec's basic form is far above its published rows, though nothing was tuned for it
-here: the published one was trained by code of its own, with other losses and lengths. Stopped early it comes near on
-MovieLens, and on Games not. GRU4Rec with BPR-max is below its published row if negatives come from the batch alone,
-where they are popular items, and above it if they come from the whole catalogue, from which the protocol draws its 100
-items uniformly. Caser comes nearer in NDCG@10 on MovieLens with wider windows and more dropout, and in both with three
-targets a position, but not within the band; on Games, where the default is within the band, three targets bring it far
-above.
+to the end. FPMC comes within the band on MovieLens with more dropout; on Games it stays behind, also with more
+patience, for an unknown reason. GRU4Rec's basic form is far above its published rows, though nothing was tuned for it
+here: the published one had other code, losses and lengths. Stopped early it comes near on MovieLens, and on Games not.
+GRU4Rec with BPR-max is below its published row with negatives from the batch alone, which are popular items, and above
+it with negatives from the whole catalogue, from which the protocol draws its 100 items uniformly. Caser comes nearer in
+NDCG@10 on MovieLens with wider windows and more dropout, and in both metrics with three targets a position, but not
+within the band; on Games, where the default is within the band, three targets bring it far above.
 
-SASRec on Games: stopped by full NDCG@10, as all rows here, it ends before the sampled metric has grown to what is
-published; never stopped it is within the band, as it was [before](../../games-kang205.md).
+SASRec on Games, stopped by full NDCG@10 as all rows here, ends before the sampled metric has grown to its published
+value; never stopped it is within the band, as it was [before](../../games-kang205.md).
 """
 
-# Beside rows that lie outside the band: what would bring them nearer? key: title, model, options, minutes
+# Variants of rows outside the band. key: title, model, options, minutes
 DIAGNOSTICS: dict[str, tuple[str, str, dict[str, Any], float]] = {
     "mf-short": ("MF, stopped after 8 epochs", "mf", {"epochs": 8}, 0.2),
     "fpmc-dropout": ("FPMC, dropout .5", "fpmc", {"dropout": 0.5, "patience": 30}, 3),
@@ -88,38 +88,37 @@ def _row(key: str, data: str, place: int) -> Row:
 
 def _page(experiment: Experiment, results: Results) -> str:
     parts = []
-    for data in DATASETS:
-        keys = _keys(experiment, data)
-        parts += [[f"## {experiment.datasets[data].title}"], table(experiment, results, keys, COLUMNS, TRAINING)]
+    for data, dataset in DATASETS.items():
+        keys = _keys(data)
+        parts += [[f"## {dataset.title}"], table(experiment, results, keys, COLUMNS, TRAINING)]
         parts += [misses(experiment, results, keys), level(experiment, results, keys, COLUMNS[1])]
     parts += [figures(experiment, results), ["## Why rows lie outside the band"]]
     for data, rows in DIAGNOSES.items():
-        beside = table(experiment, results, [f"{data}-{key}" for key in rows], COLUMNS, TRAINING)
-        parts += [[f"{experiment.datasets[data].title}:"], beside]
+        variants = table(experiment, results, [f"{data}-{key}" for key in rows], COLUMNS, TRAINING)
+        parts += [[f"{DATASETS[data].title}:"], variants]
     return page(experiment, results, [*parts, remarks(experiment, results, REMARKS)])
 
 
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
-    uni100 = COLUMNS[1]
-    panels = {dataset.title.split(",")[0]: dots(experiment, results, _keys(experiment, data), uni100)
+    panels = {dataset.title.split(",")[0]: dots(experiment, results, _keys(data), COLUMNS[1])
               for data, dataset in DATASETS.items()}  # fmt: skip
-    return {"sampled": Dots("NDCG@10 of every model among 100 sampled items, and what is published", "uni100 NDCG@10",
+    return {"sampled": Dots("NDCG@10 of every model among 100 sampled items, and published", "uni100 NDCG@10",
                             panels)}  # fmt: skip
 
 
-def _keys(experiment: Experiment, data: str) -> list[str]:
-    return [f"{data}-{key}" for key in COMPARED if f"{data}-{key}" in experiment.rows]
+def _keys(data: str) -> list[str]:
+    return [f"{data}-{key}" for key in COMPARED if (data, key) not in LEFT_OUT]
 
 
 def misses(experiment: Experiment, results: Results, keys: list[str]) -> list[str]:
-    """Which rows lie further from what is published than the band."""
+    """A line for each metric that lies further from its published value than the band."""
     lines = []
     for key in keys:
         row, runs = experiment.rows[key], results[key]
         for (protocol, metric), theirs in row.published.items() if runs else ():
-            mine = sum(run["metrics"][protocol][metric] for run in runs) / len(runs)
+            mine = statistics.mean(values(runs, (protocol, metric)))
             if abs(mine - theirs) > BAND:
-                where = f"{abs(mine - theirs):.3f} {'above' if mine > theirs else 'below'} what is published"
+                where = f"{abs(mine - theirs):.3f} {'above' if mine > theirs else 'below'} the published value"
                 lines.append(f"- {row.title}: {protocol} {metric.upper()} {mine:.4f} is {where}")
     return lines
 
@@ -131,7 +130,7 @@ EXPERIMENT = Experiment(
 Each user's last item is ranked among 100 items drawn uniformly from those not in the user's training items, the
 protocol of Kang & McAuley (2018), whose numbers stand in italics; beside it full ranking, of which they published none.
 n 50 and d 50 for all except BERT4Rec (d 64), which is not run on Games (no published row, and slow). Validation chooses
-the epoch, with a patience of 15, on Games 8. Four seeds of what is trained, as two left many rows within two standard
+the epoch, with a patience of 15, on Games 8. Trained rows have four seeds, as two left many within two standard
 deviations of each other; BERT4Rec, half an hour a run, has two. A published number further away than {BAND}, the
 *band*, is named below its table.
 """,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
 from typing import Any
 
 from .datasets import ML_1M
-from .experiment import Experiment, Results, Row
+from .experiment import Experiment, Results, Row, Runs
 from .paired import in_pairs
 from .pictures import Curves, Line, Picture
-from .tables import figures, heading, page
+from .tables import figures, grid, page
 
 TRAINED: dict[str, Any] = {"maxlen": 50, "dim": 50, "dropout": 0.2, "epochs": 3, "patience": 0}
 MODELS: dict[str, tuple[str, str]] = {
@@ -22,37 +21,38 @@ LENGTHS = (10, 20, 100, 200)
 
 
 def _page(experiment: Experiment, results: Results) -> str:
-    lines = heading(["seconds an epoch", "times SASRec's", "rounds"])
-    for key, (title, _) in MODELS.items():
-        found = _beside(results[key], results["sasrec"])
-        cells = [f"{number:.2f}" for number in found[:2]] if found else ["", ""]
-        lines.append(f"| {title} | {' | '.join(cells)} | {found[2] if found else 'to come'} |")
-    lengths = heading(["seconds an epoch", "times that of n 50", "rounds"])
-    for n, (seconds, ratio, rounds) in _lengths(results).items():
-        lengths.append(f"| n {n} | {seconds:.2f} | {ratio:.2f} | {rounds} |")
-    parts = [lines, ["## SASRec by length"], lengths, figures(experiment, results)]
-    return page(experiment, results, parts)
+    models = {title: _beside(results[key], results["sasrec"]) for key, (title, _) in MODELS.items()}
+    lengths = _lengths(results)
+    return page(experiment, results, [
+        grid(["seconds an epoch", "times SASRec's", "rounds"], ((title, _cells(x)) for title, x in models.items())),
+        ["## SASRec by length"],
+        grid(["seconds an epoch", "times that of n 50", "rounds"], ((f"n {n}", _cells(x)) for n, x in lengths.items())),
+        figures(experiment, results),
+    ])  # fmt: skip
 
 
 def _lengths(results: Results) -> dict[int, tuple[float, float, int]]:
-    """Of each n that has been run, what `_beside` says of it and n 50."""
+    """`_beside` n 50 for each n that has been run."""
     keys = {n: "sasrec" if n == TRAINED["maxlen"] else f"n-{n}" for n in sorted((*LENGTHS, TRAINED["maxlen"]))}
-    found = {n: _beside(results[key], results["sasrec"]) for n, key in keys.items()}
-    return {n: numbers for n, numbers in found.items() if numbers}
+    return {n: numbers for n, key in keys.items() if (numbers := _beside(results[key], results["sasrec"]))}
 
 
-def _beside(runs: Sequence[dict[str, Any]], base: Sequence[dict[str, Any]]) -> tuple[float, float, int] | None:
-    """The median of the seconds, and of the ratios to `base` within a round; and rounds. None where there are none."""
-    both = zip(*([run["epoch_seconds"] for run in found] for found in in_pairs(runs, base)), strict=True)
-    pairs = [(mine, theirs) for mine, theirs in both if mine and theirs]        # one that went on elsewhere has none
+def _beside(runs: Runs, base: Runs) -> tuple[float, float, int] | None:
+    """The median seconds of an epoch, the median ratio to `base` within a round, and the number of rounds; or None."""
+    both = zip(*([run["epoch_seconds"] for run in each] for each in in_pairs(runs, base)), strict=True)
+    pairs = [(mine, theirs) for mine, theirs in both if mine and theirs]        # None where a run changed machines
     if not pairs:
         return None
     return statistics.median(a for a, _ in pairs), statistics.median(a / b for a, b in pairs), len(pairs)
 
 
+def _cells(numbers: tuple[float, float, int] | None) -> list[str]:
+    return [f"{numbers[0]:.2f}", f"{numbers[1]:.2f}", str(numbers[2])] if numbers else ["", "", "to come"]
+
+
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
-    found = _lengths(results)
-    line: dict[str, Line] = {"SASRec": (list(found), [seconds for seconds, *_ in found.values()])} if found else {}
+    lengths = _lengths(results)
+    line: dict[str, Line] = {"SASRec": (list(lengths), [x[0] for x in lengths.values()])} if lengths else {}
     return {"lengths": Curves("Seconds an epoch of SASRec by n", "n", "seconds an epoch", {"SASRec": line})}
 
 

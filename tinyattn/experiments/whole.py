@@ -1,4 +1,4 @@
-"""Is all there that a page is made of? A file of runs may be damaged, or of another version."""
+"""Validation of a run's file, which may be damaged or of another version."""
 
 from __future__ import annotations
 
@@ -10,57 +10,58 @@ from .experiment import Experiment
 from .paired import RANKS, unpacked
 from .tables import machines_of
 
-MACHINE = ("cores", "cpu", "python", "numpy", "date")       # what pages say of it
-BEYOND = ("coverage@10", "novelty", "popularity")           # what they say beyond accuracy
-LARGEST = 10**15                                            # of any number; beyond it a file was not written by a run
-LONGEST = 200                                               # letters of what is said of a machine
+MACHINE = ("cores", "cpu", "python", "numpy", "date")       # fields of a machine that pages print
+BEYOND = ("coverage@10", "novelty", "popularity")           # metrics beyond accuracy that pages print
+LARGEST = 10**15                                            # bound of any number that a run writes
+LONGEST = 200                                               # letters of a machine's field
 
 
-def is_whole(experiment: Experiment, found: Any, metrics: Iterable[tuple[str, str]]) -> bool:
-    """Does the file of a run of `experiment` have these metrics, (protocol, name), and all else, as it is written?"""
+def is_whole(experiment: Experiment, run: Any, metrics: Iterable[tuple[str, str]]) -> bool:
+    """Does the file of a run have these metrics, (protocol, name), and every other entry in its valid form?"""
     try:
-        return all(_conditions(experiment, found, metrics))
+        return all(_conditions(experiment, run, metrics))
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         return False
 
 
-def _conditions(experiment: Experiment, found: Any, metrics: Iterable[tuple[str, str]]) -> Iterable[bool]:
+def _conditions(experiment: Experiment, run: Any, metrics: Iterable[tuple[str, str]]) -> Iterable[bool]:
     for protocol, name in metrics:
-        value = found["metrics"][protocol][name]
+        value = run["metrics"][protocol][name]
         yield is_number(value) and (name == "loss" or 0 <= value <= 1)
-    epochs = found["epochs"]
+    epochs = run["epochs"]
     yield is_count(epochs)
-    yield epochs > 0 or not found["row"]["options"].get("epochs")
-    yield is_number(found["seconds"])
-    yield found["seconds"] >= 0
-    yield len(found["valid"]) == epochs
-    yield all(is_number(score) for score in found["valid"] if score is not None)
+    yield epochs > 0 or not run["row"]["options"].get("epochs")
+    yield is_number(run["seconds"])
+    yield run["seconds"] >= 0
+    yield len(run["valid"]) == epochs
+    yield all(is_number(score) for score in run["valid"] if score is not None)
     if epochs:
-        yield found["epoch_seconds"] is None or (is_number(found["epoch_seconds"]) and found["epoch_seconds"] > 0)
-        yield any(score is not None for score in found["valid"])
-        if experiment.norms or "gradient_norm" in found:     # runs of older versions do not have it
-            yield len(found["gradient_norm"]) == epochs
-            yield all(is_number(norm) and norm >= 0 for norm in found["gradient_norm"])
-    yield type(found["data"]["fingerprint"]) is str
-    yield all(map(is_machine, machines_of(found)))
-    yield isinstance(found.get("settings", {}), dict)        # runs of older versions do not have them
-    yield experiment.is_whole is None or experiment.is_whole(found)
-    if experiment.per_user or "ranks" in found:
-        yield type(found["ranks"]) is str
-        yield set(found["ranks"]) <= set(RANKS + ".")
-        yield len(found["ranks"]) == found["data"]["users"]
-    if "beyond" in found:                                    # runs of older versions say nothing of it
-        yield all(is_number(found["beyond"][name]) and found["beyond"][name] >= 0 for name in BEYOND)
-        yield unpacked(found["beyond"]["best"]).size > 0     # raises for anything else
+        yield run["epoch_seconds"] is None or (is_number(run["epoch_seconds"]) and run["epoch_seconds"] > 0)
+        yield any(score is not None for score in run["valid"])
+        if experiment.norms or "gradient_norm" in run:     # runs of older versions do not have it
+            yield len(run["gradient_norm"]) == epochs
+            yield all(is_number(norm) and norm >= 0 for norm in run["gradient_norm"])
+    yield type(run["data"]["fingerprint"]) is str
+    yield all(map(is_machine, machines_of(run)))
+    yield isinstance(run.get("settings", {}), dict)        # runs of older versions do not have them
+    yield experiment.is_whole is None or experiment.is_whole(run)
+    if experiment.per_user or "ranks" in run:
+        yield type(run["ranks"]) is str
+        yield set(run["ranks"]) <= set(RANKS + ".")
+        yield len(run["ranks"]) == run["data"]["users"]
+    if "beyond" in run:                                    # runs of older versions do not have it
+        yield all(is_number(run["beyond"][name]) and run["beyond"][name] >= 0 for name in BEYOND)
+        yield unpacked(run["beyond"]["best"]).size > 0     # raises for anything else
 
 
 def is_machine(machine: Any) -> bool:
-    """Is it what a run says of a machine that it was on?"""
-    if not isinstance(machine, dict) or not all(_is_said(machine.get(name)) for name in MACHINE):
-        return False
-    if type(machine["date"]) is not str or machine.get("device") == "":
-        return False
-    return all(_is_said(machine.get(name, "-")) for name in ("commit", "device"))
+    return (
+        isinstance(machine, dict)
+        and all(_is_printable(machine.get(name)) for name in MACHINE)
+        and type(machine["date"]) is str
+        and machine.get("device") != ""
+        and all(_is_printable(machine.get(name, "-")) for name in ("commit", "device"))
+    )
 
 
 def is_number(x: Any) -> bool:
@@ -71,6 +72,6 @@ def is_count(x: Any) -> bool:
     return type(x) is int and 0 <= x < LARGEST
 
 
-def _is_said(x: Any) -> bool:
-    """Can it stand on a page, in a line of text?"""
+def _is_printable(x: Any) -> bool:
+    """Can it stand in a line of a Markdown page?"""
     return type(x) is int or (type(x) is str and len(x) < LONGEST and x.isprintable() and not set(x) & set("<>|"))

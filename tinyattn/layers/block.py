@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import Array
+from ..forms import replaceable
 from ..ops import Mask, dropout, dropout_backward
 from ..options import one_of
-from . import fused_block
 from .block_cache import BlockCache
 from .dropout_mask import dropout_mask
 from .feed_forward import FeedForward, PositionWise
@@ -33,7 +33,6 @@ from .ligr import gates_init, ligr_block, ligr_block_backward
 from .mixers import Mixer, MultiHead
 from .norm import LayerNorm, Norm
 from .plain import plain_block, plain_block_backward
-from .readable import is_readable
 from .rows import gather_rows
 
 
@@ -167,7 +166,6 @@ class Block:
     norm: Norm = field(default=LayerNorm())
     feed_forward: PositionWise = field(default=FeedForward())
     rate: float = 0.0
-    fast: bool = True                # compute a faster form, if one exists?
 
     def __post_init__(self) -> None:
         if self.form not in BLOCK_FORMS:
@@ -197,6 +195,7 @@ class Block:
         }
         return parts | (init(rng, dim) if init else {})
 
+    @replaceable
     def forward(
         self,
         p: Any,
@@ -212,8 +211,6 @@ class Block:
         A mask of None allows all pairs; recurrent mixers raise ValueError for it. Without `rng` nothing is dropped.
         Shapes: x (..., n, D), slots (B, n) or None.
         """
-        if at is None and self.fast and not is_readable() and fused_block.suits(self):
-            return fused_block.fused_pre_block(self, p, x, rng=rng, mask=mask, slots=slots)
         return BLOCK_FORMS[self.form].forward(self, p, x, at=at, rng=rng, mask=mask, slots=slots)
 
     def extend(self, p: Any, x: Array, past: Any) -> tuple[Array, Any]:
@@ -227,10 +224,10 @@ class Block:
         y, cache = replace(self, mixer=CachedMixer(self.mixer, past)).forward(p, x, mask=Mask(causal=True))
         return y, cache.attention
 
-    def backward(self, p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
+    def backward(self, p: Any, dy: Array, cache: Any) -> tuple[Array, dict[str, Any]]:
         """-> dx (..., n, D), grads shaped like p."""
-        if isinstance(cache, fused_block.FusedBlockCache):
-            return fused_block.fused_pre_block_backward(self, p, dy, cache)
+        if hasattr(cache, "backward"):                           # of a faster form
+            return cache.backward(self, p, dy)
         return BLOCK_FORMS[self.form].backward(self, p, dy, cache)
 
 

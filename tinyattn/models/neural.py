@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
@@ -15,14 +15,13 @@ import numpy as np
 from .. import backend
 from ..data import Interactions, Sampler, Split, Vocabulary, cut, pad
 from ..evaluation import LazyScores, NaNScoreError, WholeRows, full_ranking
-from ..layers.readable import is_readable
+from ..forms import replaceable
 from ..options import make_parts, option, options_of
 from ..ranks import ranks
 from ..training import SLICE_TOKENS, Workers
 from .choosing import in_order, refuse_damaged
 from .next_item import NextItemNetwork
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions
-from .one_history import OneHistory
 from .products import Products
 from .recommender import Recommender, cosines
 from .session import Growing
@@ -46,8 +45,6 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         None, "validate after each epoch on so many users, drawn by the seed (default: on all)", at_least=1,
         group="training",
     )  # fmt: skip
-
-    _one: OneHistory | None = field(init=False, repr=False, default=None)      # for one history, made when first asked
 
     Network: ClassVar[type[NextItemNetwork]]
     maxlen: ClassVar[int]           # options of the subclass
@@ -73,7 +70,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         """`how` is as in `tinyattn.training.train`; validation is by NDCG@10."""
         network = self.make_network(data.n_items, data.n_users)
         chosen = split.sample(self.valid_users, self.seed) if split and self.valid_users else split
-        for warning in (network.sees_targets, self._idle_window(data)):
+        for warning in (network.sees_targets, self._idle_options(data)):
             if warning and how.get("progress", True) and ranks().number == 0:
                 print(f"note: {warning}", file=sys.stderr)
 
@@ -97,28 +94,30 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
     def sampling(self, data: Interactions) -> tuple[Any, ...]:
         """What a `Sampler` of this model's batches is given. An option of another loss is None.
 
-        Raises ValueError for a window that no history fills.
+        Raises ValueError for an option that no history fills, such as a window.
         """
-        self._idle_window(data)
+        self._idle_options(data)
         drawn = (self.n_negatives or 0, self.in_batch or 0.0, self.popularity_power or 0.0)
         return data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives, *drawn
 
-    def _idle_window(self, data: Interactions) -> str:
-        """A warning if `window` exceeds every history, else "": a smaller window learns the same.
+    def _idle_options(self, data: Interactions) -> str:
+        """A warning if an option counts more items than any history has, else "": a smaller one learns the same.
 
         Raises ValueError where it is not the default, which is meant for longer histories. It is refused when the model
         learns, not when it is made: scores of such a model are right, and its files open.
         """
-        window, longest = getattr(self, "window", None), int(np.max(data.lengths, initial=0))
-        if window is None or window <= min(self.maxlen, longest):
-            return ""
-        at_most, why = f"at most {longest}", "the longest history that is learned from has so many items"
-        if window > self.maxlen:
-            at_most, why = f"at most maxlen {self.maxlen}", "no history is longer"
-        (default,) = (o.default for o in options_of(self) if o.name == "window")
-        if self.get_params()["window"] != default:
-            raise ValueError(f"window is {window}, expected {at_most}: {why}")
-        return f"window is {window}, of which {at_most} are used: {why}"
+        longest = int(np.max(data.lengths, initial=0))
+        for name, default in ((o.name, o.default) for o in options_of(self) if o.option.items):
+            size = getattr(self, name)
+            if size is None or size <= min(self.maxlen, longest):
+                continue
+            at_most, why = f"at most {longest}", "the longest history that is learned from has so many items"
+            if size > self.maxlen:
+                at_most, why = f"at most maxlen {self.maxlen}", "no history is longer"
+            if size != default:
+                raise ValueError(f"{name} is {size}, expected {at_most}: {why}")
+            return f"{name} is {size}, of which {at_most} are used: {why}"
+        return ""
 
     def check_data(self, data: Interactions) -> None:
         self.sampler(data)
@@ -170,11 +169,9 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         with np.errstate(over="ignore", invalid="ignore"):           # whoever ranks the scores refuses NaN
             return backend.to_numpy(network.score_items(p, states))
 
+    @replaceable
     def _states(self, network: Any, p: Any, histories: list[np.ndarray], users: np.ndarray | None) -> Any:
         """(len(histories), D): the state after each history, where the parameters are."""
-        state = self._state_of_one(network, p, histories[0]) if len(histories) == 1 else None
-        if state is not None:
-            return state[None]
         users = np.zeros(len(histories), dtype=np.int64) if users is None else users
         if "users" in p and np.any((users < 0) | (users > network.n_users)):
             raise ValueError(f"user numbers {np.min(users)} to {np.max(users)}, expected 0 to {network.n_users}")
@@ -197,19 +194,6 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
             for rows, found in zip(slices, (map if pool is None else pool.map)(work, slices), strict=True):
                 states[xp.asarray(rows)] = found
         return states
-
-    def _state_of_one(self, network: Any, p: Any, history: np.ndarray) -> np.ndarray | None:
-        """(D,), or None where `last_state` has to compute it, or has to refuse the history."""
-        if is_readable() or not backend.is_numpy(backend.get_xp(p[network.scored])):
-            return None
-        one = self._one
-        if one is None or not one.is_of(network, p):
-            one = self._one = network.for_one(p)
-        history = history[-self.maxlen :]
-        if one is None or not 0 < len(history) <= one.longest or history.min() < 1 or history.max() > network.n_items:
-            return None
-        with np.errstate(over="ignore", invalid="ignore"):           # as in `_states`
-            return one.state(history)
 
     def item_scores(self, item: int) -> np.ndarray:
         """(n_items + 1,): the cosine of every item's vector, as it makes the scores, to this item's."""

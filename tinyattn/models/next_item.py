@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -14,8 +15,6 @@ from ..layers import Past, glorot
 from ..layers.rows import table_gradient
 from ..options import check_options, make_parts, option
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions, Objective
-from .one_history import OneHistory
-from .one_token import Extend
 
 SEES_TARGETS = (
     "with refine {refine} a position sees the items that it is to predict: the loss does not say how well it does"
@@ -92,9 +91,11 @@ class NextItemNetwork(LossOptions):
         """(B, D): what `forward` gives for the last position of each history, as `asking` has it."""
         raise NotImplementedError
 
-    def for_one(self, p: Any) -> OneHistory | None:
-        """What gives the last state of a single history on the host sooner; None where nothing does."""
-        return None
+    @property
+    def is_plain(self) -> bool:
+        """Are items and their positions all that the blocks read, and is the last block's norm all that follows them?
+        """
+        return False
 
     @property
     def extends(self) -> bool:
@@ -110,7 +111,7 @@ class NextItemNetwork(LossOptions):
         """
         raise NotImplementedError
 
-    def extending(self, p: Any) -> Extend:
+    def extending(self, p: Any) -> Callable[..., tuple[Array, Past]]:
         """`extend` with these parameters, which nobody may change meanwhile."""
         return partial(self.extend, p)
 

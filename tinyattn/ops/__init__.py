@@ -2,44 +2,27 @@
 
 from ..random import keep_mask
 from .activations import gelu, gelu_backward, relu, relu_backward
-from .attention import (
-    AttentionCache,
-    BlockLayout,
-    Blocks,
-    additive_attention,
-    additive_attention_backward,
-    additive_scores,
-    additive_scores_backward,
-    attention,
-    attention_backward,
-    block_sparse_attention,
-    block_sparse_attention_backward,
-    causal_sum,
-    convolving_attention,
-    dense_weights,
-    flash_attention,
-    flash_attention_backward,
-    fused_attention,
-    fused_attention_backward,
-    gaussian_attention,
-    gaussian_attention_backward,
-    linear_attention,
-    linear_attention_backward,
-    linear_weights,
+from .attention.additive_attention import additive_attention, additive_attention_backward
+from .attention.additive_scores import additive_scores, additive_scores_backward
+from .attention.attention import attention, attention_backward
+from .attention.block_sparse_attention import block_sparse_attention, block_sparse_attention_backward
+from .attention.blocks import BlockLayout, Blocks, dense_weights
+from .attention.by_features import causal_sum
+from .attention.convolving_attention import convolving_attention
+from .attention.flash_attention import flash_attention, flash_attention_backward
+from .attention.fused_attention import AttentionCache, fused_attention, fused_attention_backward
+from .attention.gaussian_attention import gaussian_attention, gaussian_attention_backward
+from .attention.linear_attention import linear_attention, linear_attention_backward, linear_weights
+from .attention.performer import (
     orthogonal_features,
     performer_attention,
     performer_attention_backward,
     performer_weights,
     positive_features,
-    relative_index,
-    shifted_windows,
-    wasserstein_scores,
-    wasserstein_scores_backward,
-    window_attention,
-    window_attention_backward,
-    window_shape,
-    window_weights,
 )
+from .attention.shifted_windows import relative_index, shifted_windows
+from .attention.wasserstein_scores import wasserstein_scores, wasserstein_scores_backward
+from .attention.window_attention import window_attention, window_attention_backward, window_shape, window_weights
 from .batch_norm import batch_norm, batch_norm_backward
 from .convolution import conv1d, conv1d_backward, conv2d, conv2d_backward
 from .depthwise import depthwise_conv1d, depthwise_conv1d_backward
@@ -64,52 +47,25 @@ from .masks import Mask, as_mask, causal_mask
 from .norm_linear import norm_linear, norm_linear_backward
 from .patchify import patchify, patchify_backward
 from .pooling import max_pool1d, max_pool1d_backward
-from .positions import (
-    alibi,
-    bucket_bias,
-    bucket_bias_backward,
-    distance_buckets,
-    kernel_shifts,
-    quadratic_bias,
-    relative_scores,
-    relative_scores_backward,
-    relative_values,
-    relative_values_backward,
-    rotary,
-    rotary_backward,
-    rotary_tables,
-    sinusoids,
-)
-from .recurrence import (
-    associative_scan,
-    associative_scan_backward,
-    gru,
-    gru_backward,
-    lstm,
-    lstm_backward,
-    rnn,
-    rnn_backward,
-    scan_matrix,
-    selective_scan,
-    selective_scan_backward,
-    wkv,
-    wkv_backward,
-    wkv_weights,
-)
-from .refinements import (
-    refine_add,
-    refine_add_backward,
-    refine_simp,
-    refine_simp_backward,
-    refine_stoc,
-    refine_stoc_backward,
-    refine_value,
-    refine_value_backward,
-    refine_value_literal,
-    refine_value_literal_backward,
-    refine_value_rows,
-    refine_value_rows_backward,
-)
+from .positions.alibi import alibi
+from .positions.buckets import bucket_bias, bucket_bias_backward, distance_buckets
+from .positions.quadratic import kernel_shifts, quadratic_bias
+from .positions.relative import relative_scores, relative_scores_backward, relative_values, relative_values_backward
+from .positions.rotary import rotary, rotary_backward, rotary_tables
+from .positions.sinusoids import sinusoids
+from .recurrence.associative_scan import associative_scan, associative_scan_backward
+from .recurrence.gru import gru, gru_backward
+from .recurrence.lstm import lstm, lstm_backward
+from .recurrence.matrices import scan_matrix, wkv_weights
+from .recurrence.rnn import rnn, rnn_backward
+from .recurrence.selective_scan import selective_scan, selective_scan_backward
+from .recurrence.wkv import wkv, wkv_backward
+from .refinements.add import refine_add, refine_add_backward
+from .refinements.simp import refine_simp, refine_simp_backward
+from .refinements.stoc import refine_stoc, refine_stoc_backward
+from .refinements.value import refine_value, refine_value_backward
+from .refinements.value_literal import refine_value_literal, refine_value_literal_backward
+from .refinements.value_rows import refine_value_rows, refine_value_rows_backward
 from .rms_norm import rms_norm, rms_norm_backward
 from .root_elu import root_elu, root_elu_backward
 from .sigmoid import sigmoid

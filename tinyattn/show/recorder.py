@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -19,20 +20,23 @@ from typing import Any
 import numpy as np
 
 from ..backend import to_numpy
-from ..layers.readable import readable
+from ..forms import FASTER, readable
 from .memory import blank_memory
 from .records import Call, Entry, array_leaves, is_array, label_all, prune
 from .sources import result_names, statement_at
 
 LIBRARY = Path(__file__).parent.parent
 # Helpers without mathematics of their own; their calls are not listed.
-_HELPERS = ("backend.py", "layers/readable.py", "ops/shapes.py", "tree.py", "files.py", "data", "training", "check",
+_HELPERS = ("backend.py", "forms.py", "ops/shapes.py", "tree.py", "files.py", "data", "training", "check",
             "show", "cli.py")  # fmt: skip
 NOT_SHOWN = [LIBRARY / name for name in _HELPERS]
 _PASSES_ON = [LIBRARY / name for name in ("layers", "models", "ops/masks.py")]      # what they return gets a name later
 _OF_THE_ENGINE = LIBRARY / "random.py"              # and the library's private functions: listed with engine=True only
 _GENERATOR = 0x20 | 0x80 | 0x200                    # code flags: generator, coroutine, asynchronous generator
 
+
+_READABLE_NAMES = {place: name.rpartition(".")[2] for name, place in FASTER.items()}
+_READABLE_NAMES |= {f"{place}_backward": "backward" for place, name in _READABLE_NAMES.items() if name == "forward"}
 
 STEPS = 100_000                                     # nobody reads more; a loop without end would have no other bound
 
@@ -49,6 +53,7 @@ class _Watched:
     line: int
     before: dict[str, tuple[Any, Any]]             # name -> object, digest of its bytes
     raising: bool = False
+    undo: dict[str, Any] | None = None             # of a faster form, which may not suit: the recorder before it
 
 
 class Recorder:
@@ -117,6 +122,7 @@ class Recorder:
         if event != "call" or not self._shown(frame):
             return None
         code, above = frame.f_code, self._stack[-1] if self._stack else None
+        undo = {name: copy(value) for name, value in vars(self).items()} if _readable_name(frame) else None
         if above is None and self._root is not None:
             return None                                     # after the root has returned: a __del__
         statement = statement_at(above.call.file, above.line) if above else None
@@ -145,7 +151,7 @@ class Recorder:
                 call.inputs[field_name] = self._copy(leaf)[0]
                 self._also(call, field_name, leaf)
         arrays = {n: (x, self._copy(x)[1]) for n, x in frame.f_locals.items() if is_array(x)}
-        self._stack.append(_Watched(call, code.co_firstlineno, arrays))
+        self._stack.append(_Watched(call, code.co_firstlineno, arrays, undo=undo))
         return self._inside
 
     def _inside(self, frame: FrameType, event: str, arg: Any) -> Any:
@@ -157,6 +163,10 @@ class Recorder:
             if now.first != was.first:
                 self._finished(top, frame)
             top.line, top.raising = frame.f_lineno, False
+        elif event == "return" and arg is NotImplemented and top.undo is not None:
+            vars(self).update(top.undo)
+            if self._stack:
+                self._stack[-1].call.steps.remove(top.call)
         elif event == "return":
             self._finished(top, frame)
             if not top.raising:
@@ -307,9 +317,20 @@ def _implies_weights(value: Any) -> bool:
     return hasattr(value, "_fields") and isinstance(getattr(type(value), "weights", None), property)
 
 
+def _readable_name(frame: FrameType) -> str:
+    """The readable form's name, of the frame of a faster one; of any other ""."""
+    module = frame.f_globals.get("__name__", "")
+    return _READABLE_NAMES.get(f"{module.removeprefix('tinyattn.')}.{frame.f_code.co_name}", "")
+
+
 def _called(frame: FrameType) -> str:
-    """A method with its object's class, for there are many of that name: "LayerNorm.forward"."""
+    """A method with its object's class, for there are many of that name: "LayerNorm.forward".
+
+    A faster form goes by the name of the readable one.
+    """
     owner, name = frame.f_locals.get("self"), frame.f_code.co_name
+    if _readable_name(frame):
+        name, owner = _readable_name(frame), frame.f_locals.get(frame.f_code.co_varnames[0])
     return name if owner is None or not hasattr(type(owner), name) else f"{type(owner).__name__}.{name}"
 
 
@@ -317,6 +338,7 @@ def _result_names(frame: FrameType) -> tuple[str, ...]:
     """The names of the results of this frame's function; see `result_names`."""
     name, owner = frame.f_code.co_name, frame.f_locals.get("self")
     found = getattr(type(owner), name, None) if owner is not None else frame.f_globals.get(name)
+    found = getattr(found, "__wrapped__", found)            # of a form that has a faster one
     opposite = "backward" if owner is not None and name == "forward" else f"{name}_backward"
     backward = getattr(type(owner), opposite, None) if owner is not None else frame.f_globals.get(opposite)
     if getattr(found, "__code__", None) is not frame.f_code:

@@ -14,10 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from ..backend import is_numpy
+from ..tree import leaves, views
 from .adam import Moments, adam
 from .adamw import adamw
 from .schedules import rate_at
 
+LAZY_FROM = 10       # tables with more than so many times the rows that a step reads get LazyAdam
 NODES = 8            # interpolation nodes among the missed steps
 STOPPED = 1e-7       # missed steps that move a row by less than this part of the first are ignored
 
@@ -116,6 +119,20 @@ class LazyAdam:
         take_step(rows, gradient, moments, step, lr=lr, beta1=self.beta1, beta2=self.beta2, eps=self.eps)
         self.table[ids], self.moments.m[ids], self.moments.v[ids] = rows, *moments
         self.last[ids] = step
+
+
+def lazy_tables(learner: Any, rows_read: dict[str, np.ndarray]) -> Any:
+    """`Learner.lazy_tables` on the host: tables much larger than what the first step reads of them."""
+    if not is_numpy(learner.xp) or not LazyAdam.suits(learner.beta2):
+        return NotImplemented
+    m, v = (dict(leaves(views(moment, learner.p))) for moment in learner.moments)
+    decays = {} if learner.decay is None else dict(leaves(views(learner.decay, learner.p)))
+    lazy = {}
+    for name, table in leaves(learner.p):
+        large = name in rows_read and len(table) > LAZY_FROM * len(np.unique(rows_read[name]))
+        if large and (name not in decays or np.ptp(decays[name]) == 0):           # LazyAdam knows one decay a table
+            lazy[name] = learner.lazy_adam(name, table, Moments(m[name], v[name]))
+    return lazy
 
 
 def _lagrange(nodes: np.ndarray, x: Any) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..layers.readable import is_readable
+from ..forms import replaceable
 from ..random import MaskKeys, Stream, generator
 from ..ranks import ranks
 from ..tree import add_to, flatten, leaves, views
@@ -21,8 +21,6 @@ from .clipping import clip_by_global_norm
 from .lazy import LazyAdam
 from .processes import ProcessPool, shared
 from .schedules import rate_at, rate_factors
-
-LAZY_FROM = 10       # tables with more than so many times the rows that a step reads get LazyAdam
 
 
 class Learner:
@@ -55,12 +53,10 @@ class Learner:
         self.decay: Any = None                          # of each parameter, where any decays
         if settings.weight_decay:
             self.decay = self.xp.asarray(decay_of(model, self.p, settings.weight_decay))
-        self.lazy: dict[str, LazyAdam] = {}
-        self._dense = [slice(0, self.vector.size)]      # pieces of the vector that Adam updates at every step
+        self.lazy = self.lazy_tables(self._rows_read(first))
+        self._dense = self._between(self.lazy)          # pieces of the vector that Adam updates at every step
         self._rows: dict[str, np.ndarray] = {}          # rows of lazy tables that the current step reads
         self._tables = dict(leaves(self.grads))         # gradients by name
-        if backend.is_numpy(self.xp) and LazyAdam.suits(settings.beta2) and not is_readable():
-            self._keep_lazily(self._rows_read(first))
 
     def _rows_read(self, batches: Sequence[Batch]) -> dict[str, np.ndarray]:
         if not hasattr(self.model, "rows_read"):
@@ -70,22 +66,23 @@ class Learner:
             return first
         return {name: np.concatenate([ids, *(read[name] for read in others)]) for name, ids in first.items()}
 
-    def _keep_lazily(self, rows_read: dict[str, np.ndarray]) -> None:
-        m, v = (dict(leaves(views(moment, self.p))) for moment in self.moments)
-        decays = {} if self.decay is None else dict(leaves(views(self.decay, self.p)))
-        begin, self._dense = 0, []
-        end = 0
+    @replaceable
+    def lazy_tables(self, rows_read: dict[str, np.ndarray]) -> dict[str, LazyAdam]:
+        """Tables that are updated by rows, given the rows that the first step reads. None: Adam updates all of them."""
+        return {}
+
+    def _between(self, lazy: Mapping[str, Any]) -> list[slice]:
+        """The pieces of the vector around these tables."""
+        begin, end, pieces = 0, 0, []
         for name, table in leaves(self.p):
-            large = name in rows_read and len(table) > LAZY_FROM * len(np.unique(rows_read[name]))
-            if large and (name not in decays or np.ptp(decays[name]) == 0):       # LazyAdam knows one decay a table
-                self.lazy[name] = self._lazy_adam(name, table, Moments(m[name], v[name]))
-                self._dense.append(slice(begin, end))
+            if name in lazy:
+                pieces.append(slice(begin, end))
                 begin = end + table.size
             end += table.size
-        self._dense.append(slice(begin, end))
-        self._dense = [piece for piece in self._dense if piece.start < piece.stop]
+        return [piece for piece in (*pieces, slice(begin, end)) if piece.start < piece.stop]
 
-    def _lazy_adam(self, name: str, table: np.ndarray, moments: Moments) -> LazyAdam:
+    def lazy_adam(self, name: str, table: np.ndarray, moments: Moments) -> LazyAdam:
+        """A table's `LazyAdam`, with this learner's options."""
         decay = 0.0 if self.decay is None else dict(leaves(views(self.decay, self.p)))[name].flat[0].item()
         return LazyAdam(table, moments, lr=self.lr, beta2=self.beta2, weight_decay=decay, factors=self.factors)
 
@@ -107,7 +104,7 @@ class Learner:
             trees = [dict(leaves(views(found[name], self.p))) for name in ("vector", "m", "v")]
             for name in (last.removeprefix("last.") for last in elsewhere):
                 table, m, v = (tree[name] for tree in trees)
-                kept = self._lazy_adam(name, table, Moments(m, v))
+                kept = self.lazy_adam(name, table, Moments(m, v))
                 kept.last[...] = found.pop(f"last.{name}")
                 kept.catch_up(np.arange(len(table)), step)
         for name, kept in self.lazy.items():

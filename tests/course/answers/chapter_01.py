@@ -434,7 +434,7 @@ WRONG = {
     "my_softmax": (
         *((zoo("softmax", name), name) for name in ("axis", "flat", "no_max", "global_max", "no_normalise", "base_2",
                                                     "log_softmax", "eps_in_sum")),
-        *((wrong, "") for wrong, *_ in exercises.WRONG_SOFTMAX),
+        *((wrong, "") for wrong in exercises.WRONG_SOFTMAX.values()),
         (naive, "no_max"),
         (one_maximum_for_all, "global_max"),
         (one_sum_for_all, ""),
@@ -449,7 +449,7 @@ WRONG = {
         (not_of_one_row, ""),
     ),
     "self_lookup": (
-        *((wrong, "") for wrong, *_ in exercises.TEMPTING),
+        *((wrong, "") for wrong in exercises.TEMPTING.values()),
         (lookup_without_scale, ""),
         (lookup_along_queries, ""),
         (lookup_of_exponentials, ""),

@@ -243,7 +243,7 @@ WRONG = {
         *((zoo("attention", name), name) for name in (
             "no_scale", "scale_d", "scale_mult", "scale_of_v", "scale_of_keys", "softmax_axis", "softmax_flat",
             "no_normalise", "no_rowmax", "global_max", "keys_as_values", "cosine")),
-        *((wrong, "") for wrong, *_ in exercises.WRONG_ATTENTION),
+        *((wrong, "") for wrong in exercises.WRONG_ATTENTION.values()),
         (divides_by_the_width_of_the_batch, ""),
         (divides_the_weights, ""),
         (without_softmax, ""),

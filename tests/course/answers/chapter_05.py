@@ -463,7 +463,7 @@ WRONG = {
         (without_mask, ""),
     ),
     "my_decoder_weights": (
-        *((answer, "") for answer, *_ in TEMPTING),
+        *((answer, "") for answer in TEMPTING.values()),
         *((by_hand(f), "") for f in (first_queries, strict, only_causal, one_too_many, queries_masked)),
         (forgets_the_axes, ""), (no_softmax, ""), (nan_rows, ""),
     ),

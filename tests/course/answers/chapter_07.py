@@ -309,7 +309,7 @@ WRONG = {
         features_permuted, undone_the_wrong_way, with_a_mask, rejects_all, accepts_all, forgets_to_return,
         returns_the_difference,
     )),
-    "my_sinusoids": (*((wrong, "") for wrong, *_ in WRONG_SINUSOIDS), (in_float32, "")),
-    "my_rope": tuple((wrong, "") for wrong, *_ in WRONG_ROPE),
-    "my_rope_backward": tuple((wrong, "") for wrong, *_ in WRONG_ROPE_BACKWARD),
+    "my_sinusoids": (*((wrong, "") for wrong in WRONG_SINUSOIDS.values()), (in_float32, "")),
+    "my_rope": tuple((wrong, "") for wrong in WRONG_ROPE.values()),
+    "my_rope_backward": tuple((wrong, "") for wrong in WRONG_ROPE_BACKWARD.values()),
 }  # fmt: skip

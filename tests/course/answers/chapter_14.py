@@ -230,11 +230,11 @@ RIGHT = {
     ),
 }  # fmt: skip
 WRONG = {
-    name: tuple((wrong, "") for wrong, *_ in all_wrong)
+    name: tuple((wrong, "") for wrong in all_wrong)
     for name, all_wrong in (
-        ("my_cross_attention_backward", WRONG_CROSS),
-        ("repaired_layer", WRONG_LAYER),
-        ("my_beam_step", WRONG_STEP),
-        ("my_cached_step", WRONG_CACHED),
+        ("my_cross_attention_backward", WRONG_CROSS.values()),
+        ("repaired_layer", WRONG_LAYER.values()),
+        ("my_beam_step", WRONG_STEP.values()),
+        ("my_cached_step", WRONG_CACHED.values()),
     )
 }

@@ -8,9 +8,9 @@ from tinyattn.course.exercises.chapter_15 import (
     WRONG_GRU,
     WRONG_RNN,
     WRONG_SCAN,
-    additive_with,
-    gru_with,
-    scan_with,
+    additive_scores,
+    gru_by_steps,
+    scan_by_pairs,
 )
 
 # --- my_rnn ---------------------------------------------------------------------------------------------------------
@@ -345,20 +345,20 @@ def pair_by_pair(q, k, w):
 
 RIGHT = {
     "my_rnn": (stacked, zeros, einsum, by_loops, turned, one_product_first, into_its_input),
-    "repaired_scan": (scan_with(), the_loop, loop_in_zeros, into_b, weights_of_all, halves),
+    "repaired_scan": (scan_by_pairs, the_loop, loop_in_zeros, into_b, weights_of_all, halves),
     "my_rnn_backward": (three_products, adding_up, with_einsum, jacobians, into_dh, sequence_by_sequence),
-    "repaired_gru": (its_one_line, three_at_once, gru_by_einsum, gru_sequence_by_sequence, r_by_a_matrix, gru_with()),
+    "repaired_gru": (its_one_line, three_at_once, gru_by_einsum, gru_sequence_by_sequence, r_by_a_matrix, gru_by_steps),
     "my_additive_scores": (
         broadcast, query_by_query, key_by_key_in_zeros, feature_by_feature, by_exponentials, pair_by_pair,
-        additive_with(),
+        additive_scores,
     ),
 }  # fmt: skip
 
 WRONG = {
-    "my_rnn": tuple((wrong, "") for wrong, *_ in WRONG_RNN),
-    "repaired_scan": tuple((wrong, "") for wrong, *_ in WRONG_SCAN),
+    "my_rnn": tuple((wrong, "") for wrong in WRONG_RNN.values()),
+    "repaired_scan": tuple((wrong, "") for wrong in WRONG_SCAN.values()),
     "my_rnn_backward": (
-        *((wrong, "") for wrong, *_ in WRONG_BACKWARD),
+        *((wrong, "") for wrong in WRONG_BACKWARD.values()),
         (dx_doubled, ""),
         (dW_from_dh, ""),
         (both_late, ""),
@@ -366,6 +366,6 @@ WRONG = {
         (dW_not_summed, ""),
         (no_dU, ""),
     ),
-    "repaired_gru": tuple((wrong, "") for wrong, *_ in WRONG_GRU),
-    "my_additive_scores": tuple((wrong, "") for wrong, *_ in WRONG_ADDITIVE),
+    "repaired_gru": tuple((wrong, "") for wrong in WRONG_GRU.values()),
+    "my_additive_scores": tuple((wrong, "") for wrong in WRONG_ADDITIVE.values()),
 }

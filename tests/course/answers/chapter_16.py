@@ -215,11 +215,11 @@ RIGHT = {
     "my_linear_attention": (recurrence, with_a_column_of_ones, cumulated, recursive, plain_lists),
 }
 WRONG = {
-    name: tuple((wrong, "") for wrong, *_ in all_wrong)
+    name: tuple((wrong, "") for wrong in all_wrong)
     for name, all_wrong in (
-        ("my_online_softmax", WRONG_ONLINE),
-        ("my_tile_gradients", WRONG_TILE),
-        ("repaired_mask", WRONG_MASK),
-        ("my_linear_attention", (*WRONG_LINEAR, (parallel,))),
+        ("my_online_softmax", WRONG_ONLINE.values()),
+        ("my_tile_gradients", WRONG_TILE.values()),
+        ("repaired_mask", WRONG_MASK.values()),
+        ("my_linear_attention", (*WRONG_LINEAR.values(), parallel)),
     )
 }

@@ -302,8 +302,8 @@ RIGHT = {
 WRONG = {
     name: tuple((wrong, "") for wrong in all_wrong)
     for name, all_wrong in (
-        ("my_chunk", [wrong for wrong, *_ in WRONG_CHUNK]),
-        ("my_state_backward", [wrong for wrong, *_ in WRONG_BACKWARD]),
+        ("my_chunk", WRONG_CHUNK.values()),
+        ("my_state_backward", WRONG_BACKWARD.values()),
         ("shifts_change_nothing", [only_up, only_down, a_small_shift, not_far_enough, finite, to_the_bit, the_librarys,
                                    values_as_well, one_key, ones_stay, generous, opposite, forgets_to_return, a_matrix,
                                    always, too_far, far_and_farther, nothing_is_larger, worst_by_max]),

@@ -165,10 +165,10 @@ RIGHT = {
     ),
 }  # fmt: skip
 WRONG = {
-    name: tuple((wrong, "") for wrong, *_ in all_wrong)
+    name: tuple((wrong, "") for wrong in all_wrong)
     for name, all_wrong in (
-        ("my_patch_gradients", WRONG_PATCHES),
-        ("my_attention_distance", WRONG_DISTANCE),
-        ("repaired_windows", WRONG_WINDOWS),
+        ("my_patch_gradients", WRONG_PATCHES.values()),
+        ("my_attention_distance", WRONG_DISTANCE.values()),
+        ("repaired_windows", WRONG_WINDOWS.values()),
     )
 }

@@ -7,7 +7,7 @@ import pytest
 
 from tinyattn.check import gradcheck_model
 from tinyattn.data import Images, ImageSampler, NumberedImages
-from tinyattn.layers.readable import readable
+from tinyattn.forms import readable
 from tinyattn.models import Swin, SwinNetwork, ViT, ViTNetwork
 from tinyattn.models.transformers.image_model import ImageReader
 from tinyattn.random import Stream, generator
@@ -153,6 +153,13 @@ def test_swins_windows_are_a_dense_mask_and_bias():
     row, column = np.divmod(np.arange(32), 8)
     cell = (row + 1) // 2 * 10 + (column + 1) // 2  # edges run through the windows of the first block
     np.testing.assert_array_equal(shifted[0, 0] > 0, cell[:, None] == cell)
+
+
+@pytest.mark.parametrize(("height", "width", "shift"), [(8, 8, 2), (8, 4, 2), (4, 8, 2), (4, 4, 0)])
+def test_swin_shifts_windows_unless_one_is_the_whole_grid(height, width, shift):
+    sizes = SIZES | {"height": height, "width": width}
+    network = SwinNetwork(**sizes, patch=1, dim=8, heads=2, window=4, stages=1, layers=2)
+    assert [block.mixer.mechanism.shift for block in network.blocks[0]] == [0, shift]
 
 
 def test_swin_of_one_window_is_a_vit_that_reads_the_mean():

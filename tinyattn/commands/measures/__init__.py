@@ -1,4 +1,4 @@
-"""What a kind of model is measured by: how its data is read and split, and which table is printed. A line a kind."""
+"""How each kind of model is measured: how its data is read and split, and which table is printed."""
 
 from __future__ import annotations
 
@@ -16,4 +16,3 @@ MEASURES |= {
     **OF_INTERACTIONS, "pairs": OfPairs(), "text": OfText(), "masked text": OfMaskedText(),
     "images": OfImages(), "hidden patches": OfHiddenPatches(), "sequence tasks": OfSequenceTasks(),
 }  # fmt: skip
-

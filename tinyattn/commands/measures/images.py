@@ -9,18 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from ...data import IMAGE_SETS, Images, ImageSource, Parts, Truth
+from ...data import IMAGE_SETS, Images, ImageSource, Truth
 from ...models import BEiT, ImageModel, RunFolder, ViT, distances_by_head
-from ..tables import print_distances, print_means
+from ..tables import Evaluation, print_distances
 from .measure import InTenths, open_kind
 
 LOOKED_AT = 100          # images over which the distances of attention are means
 
 
 class OfImages(InTenths):
-    """How many images of the test part a model calls by their label."""
+    """The share of the test images whose label a model predicts."""
 
     does, asked_by, sources = "classifies images", "classify", ImageSource
+    heading = "tested images, called by their label"
 
     def add_data(self, command: Any) -> None:
         group = add_images(command, "and labels (N,)")
@@ -30,7 +31,7 @@ class OfImages(InTenths):
         group.add_argument("--start", metavar="RUN", help=text)
 
     def source(self, options: argparse.Namespace) -> ImageSource:
-        """Raises ValueError for a teacher whose answers are not asked for, and a model that starts from no other."""
+        """Raises ValueError for --teacher without --distil, and for --start with a model other than vit."""
         source = replace(ImageSource.of(options.images, options.image_set), teacher=options.teacher)
         if options.teacher is not None and not getattr(options, "distil", False):
             raise ValueError(f"--teacher is {options.teacher}, and only a model with --distil learns its answers")
@@ -39,54 +40,51 @@ class OfImages(InTenths):
         return source
 
     def fitting(self, options: argparse.Namespace) -> dict[str, Any]:
-        """The model that it starts from, where one is named."""
         return {} if options.start is None else {"start": self._start(options)}
 
     def settings(self, options: argparse.Namespace) -> dict[str, Any]:
-        """With the run that it starts from, and what was learned there: another model may stand in the folder later."""
+        """With the run of --start and a digest of its parameters: another model may replace it in that folder."""
         if options.start is None:
             return super().settings(options)
         start = f"{Path(options.start).resolve()} (learned: {self._start(options).digest()})"
         return super().settings(options) | {"start": start}
 
     def _start(self, options: argparse.Namespace) -> BEiT:
-        found: BEiT = open_kind(options.start, BEiT)[0]
-        return found
+        model: BEiT = open_kind(options.start, BEiT)[0]
+        return model
 
     def load(self, source: ImageSource) -> tuple[Images, Truth | None]:
-        """With the answers of the source's teacher, where it has one."""
+        """With the predictions of the source's teacher, where it has one."""
         if source.teacher is None:
             return source.load(), None
         teacher, _ = open_kind(source.teacher, ImageModel)
         data = source.load()
         return replace(data, teacher=teacher.classify(data)), None
 
-    def rows(
-        self, model: Any, split: Parts, options: argparse.Namespace, source: Any, truth: Truth | None, prepared: None
-    ) -> dict[str, Any]:
-        """The measure, and beside it, block by block, how far heads look: are the lower ones local?"""
-        return {"model": {"test": model.evaluate(split.test)} | distances_by_head(model, split.test[:LOOKED_AT])}
+    def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:
+        """The metrics, and the attention distance of each head by block."""
+        test = on.split.test
+        return {"model": {"test": model.evaluate(test)} | distances_by_head(model, test[:LOOKED_AT])}
 
     def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
-        print_means("tested images, called by their label", metrics, "test", model)
+        super().print(metrics, model, expected)
         distances = {name: row for name, row in metrics["model"].items() if name != "test"}
         if distances:                                        # runs of older versions have none
             print_distances(distances)
 
-    def draw(
-        self, folder: RunFolder, model: Any, split: Parts, rows: Any, options: argparse.Namespace, title: str
-    ) -> None:
+    def draw(self, folder: RunFolder, model: Any, on: Evaluation, rows: Any, title: str) -> None:
         from ...show import LOOKS, save
 
-        super().draw(folder, model, split, rows, options, title)
+        super().draw(folder, model, on, rows, title)
         for name in ("distances", "field"):
-            save(LOOKS[name](model, split.test, title), folder.figures / f"{name}.png")
+            save(LOOKS[name](model, on.split.test, title), folder.figures / f"{name}.png")
 
 
 class OfHiddenPatches(InTenths):
-    """How many hidden patches of images a model calls by their word."""
+    """The share of hidden patches whose visual word a model predicts."""
 
     does, asked_by, sources = "names hidden patches of images, for a vit to start from", "", ImageSource
+    heading = "hidden patches of tested images, called by their word"
 
     def add_data(self, command: Any) -> None:
         add_images(command, "labels may be missing")
@@ -97,30 +95,23 @@ class OfHiddenPatches(InTenths):
     def load(self, source: ImageSource) -> tuple[Images, None]:
         return replace(source.load(labelled=False), labels=None, teacher=None), None
 
-    def rows(
-        self, model: Any, split: Parts, options: argparse.Namespace, source: Any, truth: Truth | None, prepared: None
-    ) -> dict[str, Any]:
-        """Beside the model, who knows how often each word comes, and looks at nothing."""
-        asked = model.asked(split.test)                      # as `evaluate` asks
+    def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:
+        """With the baseline "blind", which predicts each word by its frequency."""
+        asked = model.asked(on.split.test)                   # the patches that `evaluate` hides
         counts = np.bincount(asked.words[asked.hidden])
         share = counts[counts > 0] / np.sum(counts)
         blind = {"accuracy": float(np.max(share)), "loss": -float(np.sum(share * np.log(share)))}
-        return {"model": {"test": model.evaluate(split.test)}, "blind": {"test": blind}}
+        return super().rows(model, on) | {"blind": {"test": blind}}
 
-    def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
-        print_means("hidden patches of tested images, called by their word", metrics, "test", model)
-
-    def draw(
-        self, folder: RunFolder, model: Any, split: Parts, rows: Any, options: argparse.Namespace, title: str
-    ) -> None:
+    def draw(self, folder: RunFolder, model: Any, on: Evaluation, rows: Any, title: str) -> None:
         from ...show import hidden_map, save
 
-        super().draw(folder, model, split, rows, options, title)
-        save(hidden_map(model, split.test[:8], f"{title}: hidden patches"), folder.figures / "hidden.png")
+        super().draw(folder, model, on, rows, title)
+        save(hidden_map(model, on.split.test[:8], f"{title}: hidden patches"), folder.figures / "hidden.png")
 
 
 def add_images(command: Any, more: str) -> Any:
-    """The flags that say which images. -> their group."""
+    """Add the flags that choose images. -> their group."""
     group = command.add_argument_group("data")
     text = f"a set of images with labels, of {', '.join(IMAGE_SETS)} (default, without --images: shapes)"
     group.add_argument("--image-set", metavar="NAME", help=text)

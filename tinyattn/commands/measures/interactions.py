@@ -1,4 +1,4 @@
-"""Recommenders: of items that come next, and of ratings."""
+"""Recommenders that rank items, and recommenders that predict ratings."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ...data import RATING_SPLITS, SPLITS, Interactions, RatingSplit, Source, Split, Truth, split_ratings
+from ...data import RATING_SPLITS, SPLITS, Interactions, Source, Split, Truth, split_ratings
 from ...evaluation import PROTOCOLS, RATING_BASELINES, candidates_for, rating_errors
 from ...models import Recommender, RunFolder
 from ..arguments import RANKING, add_data, add_evaluation, add_world, source_of
 from ..comparisons import RANKING_NOTES, RATING_NOTES, compare_rankings, compare_ratings
-from ..tables import RATED, ROWS, metric_rows, print_means, print_table
-from .measure import Measure, Splits, refuse_ranking
+from ..tables import RATED, ROWS, Evaluation, metric_rows, print_means, print_table
+from .measure import Measure, Splits, draw_training, refuse_ranking
 
 SPLITS_OF_RATINGS: Splits = {name: partial(split_ratings, by=name) for name in RATING_SPLITS}
 
@@ -26,8 +26,8 @@ SPLITS_OF_RATINGS: Splits = {name: partial(split_ratings, by=name) for name in R
 class OfInteractions(Measure):
     """What the measures of recommenders share."""
 
-    ratings: bool            # are ratings read?
-    notes: str               # what the numbers of `compare` mean
+    ratings: bool            # does the model read ratings?
+    notes: str               # the meaning of the numbers that `compare` prints
 
     asked_by, sources = "recommend", Source
 
@@ -61,19 +61,20 @@ class OfInteractions(Measure):
         """Raises ValueError naming an item that the model does not know."""
         return self.splits[name](in_the_models_ids(data, model))
 
-    def compare(
-        self, folders: Sequence[str], models: Sequence[Any], split: Any, options: argparse.Namespace, prepared: Any
-    ) -> None:
+    def compare(self, folders: Sequence[str], models: Sequence[Any], on: Evaluation) -> None:
         """Print the metrics of several runs, and their differences to the first."""
         raise NotImplementedError
 
 
 class Ranking(OfInteractions):
-    """HR, NDCG and MRR of the item that comes next."""
+    """HR, NDCG and MRR of the next item."""
 
     does, ratings, notes = "ranks items", False, RANKING_NOTES
     splits: Splits = SPLITS
     parts = PROTOCOLS
+    rows = staticmethod(metric_rows)
+    print = staticmethod(print_table)
+    compare = staticmethod(compare_rankings)
 
     def add(self, command: Any) -> None:
         text = "the test items: each user's last item, or, where DATA has times, each user's first item after "
@@ -81,7 +82,7 @@ class Ranking(OfInteractions):
         add_evaluation(command).add_argument("--split", choices=SPLITS, default="leave-one-out", help=text)
 
     def fill_options(self, options: argparse.Namespace, model: str) -> None:
-        """Raises ValueError for candidates that no protocol asks for, and for a file in the place of their folder."""
+        """Raises ValueError for --negatives without a sampled protocol, and where it names a file."""
         for name, value in RANKING.items():
             setattr(options, name, getattr(options, name, value))
         folder = options.negatives
@@ -92,50 +93,23 @@ class Ranking(OfInteractions):
             raise ValueError(f"--negatives {folder} is a file, expected a folder")
 
     def settings(self, options: argparse.Namespace) -> dict[str, Any]:
-        return {
-            "at": list(options.at), "protocols": options.protocols, "baselines": options.baselines,
-            "split": options.split,
-        } | ({} if options.negatives is None else {"negatives": options.negatives})  # fmt: skip
+        kept = {name: getattr(options, name) for name in ("protocols", "baselines", "split")}
+        negatives = {} if options.negatives is None else {"negatives": options.negatives}
+        return {"at": list(options.at)} | kept | negatives
 
     def prepare(self, split: Split, options: argparse.Namespace) -> dict[str, np.ndarray]:
-        found = candidates_for(split, options.protocols, options.negatives)
-        if "uni100" in found and split.data.n_items <= 100:
+        candidates = candidates_for(split, options.protocols, options.negatives)
+        if "uni100" in candidates and split.data.n_items <= 100:
             draws = f"uni100 draws 100 of {split.data.n_items} items, many of them more than once"
             print(f"note: {draws}: its metrics are not those of other data", file=sys.stderr)
-        return found
+        return candidates
 
-    def rows(
-        self,
-        model: Any,
-        split: Split,
-        options: argparse.Namespace,
-        source: Source,
-        truth: Truth | None,
-        prepared: dict[str, np.ndarray],
-    ) -> dict[str, Any]:
-        return metric_rows(model, split, options, source, truth, prepared)
-
-    def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
-        print_table(metrics, model, expected)
-
-    def compare(
-        self,
-        folders: Sequence[str],
-        models: Sequence[Any],
-        split: Split,
-        options: argparse.Namespace,
-        prepared: dict[str, np.ndarray],
-    ) -> None:
-        compare_rankings(folders, models, split, options, prepared)
-
-    def draw(
-        self, folder: RunFolder, model: Any, split: Split, rows: Any, options: argparse.Namespace, title: str
-    ) -> None:
+    def draw(self, folder: RunFolder, model: Any, on: Evaluation, rows: Any, title: str) -> None:
         from ...show import draw_run
 
         protocol = next(iter(rows["model"]))
         ordered = {name: rows[name][protocol] for name in ROWS if name in rows}
-        draw_run(folder.figures, model, split, ordered, options.at, title)
+        draw_run(folder.figures, model, on.split, ordered, on.options.at, title)
 
 
 class Ratings(OfInteractions):
@@ -144,6 +118,7 @@ class Ratings(OfInteractions):
     does, ratings, notes = "predicts ratings", True, RATING_NOTES
     splits: Splits = SPLITS_OF_RATINGS
     parts = ("ratings",)
+    compare = staticmethod(compare_ratings)
 
     def add(self, command: Any) -> None:
         text = "the test ratings, a tenth: each user's newest, the newest of all, or a random tenth"
@@ -156,47 +131,20 @@ class Ratings(OfInteractions):
     def settings(self, options: argparse.Namespace) -> dict[str, Any]:
         return {"split": options.split}
 
-    def prepare(self, split: RatingSplit, options: argparse.Namespace) -> None:
-        return None
-
-    def rows(
-        self,
-        model: Any,
-        split: RatingSplit,
-        options: argparse.Namespace,
-        source: Source,
-        truth: Truth | None,
-        prepared: None,
-    ) -> dict[str, Any]:
-        test = split.test
-        assert test.ratings is not None
-        found = {name: rating_errors(make(split.train)(test), test.ratings) for name, make in RATING_BASELINES.items()}
-        return {name: {"ratings": row} for name, row in (found | {"model": model.evaluate(split)}).items()}
+    def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:
+        train, test = on.split.train, on.split.test
+        rows = {name: rating_errors(make(train)(test), test.ratings) for name, make in RATING_BASELINES.items()}
+        return {name: {"ratings": row} for name, row in (rows | {"model": model.evaluate(on.split)}).items()}
 
     def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
         print_means(RATED, metrics, "ratings", model)
 
-    def compare(
-        self,
-        folders: Sequence[str],
-        models: Sequence[Any],
-        split: RatingSplit,
-        options: argparse.Namespace,
-        prepared: None,
-    ) -> None:
-        compare_ratings(folders, models, split, options)
-
-    def draw(
-        self, folder: RunFolder, model: Any, split: RatingSplit, rows: Any, options: argparse.Namespace, title: str
-    ) -> None:
-        from ...show import save, training_curves
-
-        curves = training_curves(model.history, title, "half of squares", model.criterion.upper(), "validation")
-        save(curves, folder.figures / "training.png")
+    def draw(self, folder: RunFolder, model: Any, on: Evaluation, rows: Any, title: str) -> None:
+        draw_training(folder, model, title, "half of squares")
 
 
 def in_the_models_ids(data: Interactions, model: Recommender) -> Interactions:
-    """The same interactions in the model's item numbers. ValueError names an item it does not know."""
+    """The same interactions in the model's item numbers. Raises ValueError naming an item that it does not know."""
     assert model.items is not None
     if np.array_equal(data.items.ids, model.items.ids):
         return data

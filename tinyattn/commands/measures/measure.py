@@ -1,4 +1,4 @@
-"""What every kind of data must say to be trained on, and what data share whose parts are tenths."""
+"""The interface of a measure, and its implementation for data that is split into tenths."""
 
 from __future__ import annotations
 
@@ -10,99 +10,94 @@ from typing import Any, Protocol
 from ...data import Parts, Truth
 from ...models import Estimator, RunFolder
 from ..arguments import RANKING, reading_given
+from ..tables import Evaluation, print_means
 
-Splits = Mapping[str, Callable[[Any], Any]]     # name -> what is learned from, chosen by, and measured on
+Splits = Mapping[str, Callable[[Any], Any]]     # by name: data -> parts for training, validation and test
 TENTHS: Splits = {"tenths": lambda data: data.split()}
 
 
 class Measure(Protocol):
-    """`Estimator.table` names a model's."""
+    """How the data of a kind of model is read and split, and its metrics; `Estimator.table` names a model's measure."""
 
     does: str                # what its models do: "model NAME ..."
-    asked_by: str            # the command that asks its models, of COMMANDS; "" where only `evaluate` does
+    asked_by: str            # the command that queries its models, of COMMANDS; "" where only `evaluate` does
     sources: Any             # the class of its sources, which has `from_config`
-    splits: Splits           # how config.json names a split, and the split
-    parts: Sequence[str]     # what metrics are of, one of these at least
+    splits: Splits           # by the names that config.json uses
+    parts: Sequence[str]     # keys of its metrics: every run has one of them at least
 
     def add_data(self, command: Any) -> None:
-        """The flags that say which data."""
+        """Add the flags that choose the data."""
 
     def add(self, command: Any) -> None:
-        """The flags of its evaluation."""
+        """Add the flags of the evaluation."""
+        return None
 
     def fill_options(self, options: argparse.Namespace, model: str) -> None:
-        """Set what was not given of the evaluation. Raises ValueError for what was given and is not of this kind."""
+        """Set defaults of the evaluation. Raises ValueError for flags of another measure."""
 
     def source(self, options: argparse.Namespace) -> Any:
-        """The source that `train` is to read, which has a `name`, a `title` and `describe`; nothing is read.
-
-        Raises ValueError for flags that do not go together."""
+        """The source of `train`: `name`, `title`, `describe`; nothing is read. ValueError for conflicting flags."""
 
     def read(self, options: argparse.Namespace) -> tuple[Any, Any, Truth | None]:
-        """-> the source; its data, which have `sizes` and a `fingerprint`; and their truth, where it is known."""
+        """-> the source; its data, with `sizes` and `fingerprint`; the true distribution, where it is known."""
         source = self.source(options)
         return source, *self.load(source)
 
     def fingerprint(self, data: Any, split: str) -> str:
-        """Of all that this split of the data depends on."""
-        found: str = data.fingerprint()
-        return found
+        """The hash of all that this split of the data depends on."""
+        fingerprint: str = data.fingerprint()
+        return fingerprint
 
     def fitting(self, options: argparse.Namespace) -> dict[str, Any]:
-        """Further arguments of `fit`, by name."""
+        """Further keyword arguments of `fit`."""
         return {}
 
     def named(self, options: argparse.Namespace) -> Any:
-        """The source that DATA of `evaluate` names. Raises ValueError for flags that cannot go with it."""
+        """The source that DATA of `evaluate` names. Raises ValueError for flags that do not go with it."""
 
     def load(self, source: Any) -> tuple[Any, Truth | None]:
-        """The data of a source, and their truth, where it is known."""
+        """The data of a source, and the true distribution, where it is known."""
 
     def split(self, data: Any, options: argparse.Namespace) -> Any:
-        """What the model learns from (`train`), chooses its epoch by, and is measured on (`tested`, in words)."""
+        """Parts to train on (`train`), to validate on, and to test on (`tested`, in words)."""
 
     def split_again(self, data: Any, model: Any, name: str, is_its_own: bool) -> Any:
-        """Data, the run's own or others, for a trained model to be measured on, split by the one of `splits`."""
+        """Split data, the run's or other data, by `splits[name]`, to measure a trained model."""
 
     def settings(self, options: argparse.Namespace) -> dict[str, Any]:
-        """What config.json keeps of the evaluation."""
+        """The options of the evaluation that config.json keeps."""
 
     def prepare(self, split: Any, options: argparse.Namespace) -> Any:
-        """What `rows` needs and can be refused before training."""
+        """The inputs of `rows` that may be refused: they are made before training."""
+        return None
 
-    def rows(
-        self, model: Any, split: Any, options: argparse.Namespace, source: Any, truth: Truth | None, prepared: Any
-    ) -> dict[str, Any]:
-        """{row: {protocol: {metric: value}}}, the model's row being "model"."""
+    def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:
+        """{row: {protocol: {metric: value}}}; the model's row is "model"."""
 
     def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
-        """The table."""
+        """Print the table; `expected` says whether metrics are expectations under a known truth."""
 
-    def draw(
-        self, folder: RunFolder, model: Any, split: Any, rows: Any, options: argparse.Namespace, title: str
-    ) -> None:
-        """The pictures of a run."""
+    def draw(self, folder: RunFolder, model: Any, on: Evaluation, rows: Any, title: str) -> None:
+        """Draw the pictures of a run."""
 
 
 class InTenths(Measure):
-    """What measures share of models whose data has three parts: a tenth validates, a tenth is tested on.
+    """A measure of models that train on eight tenths of their data, validate on one and are tested on one.
 
-    Of other data all is tested: the model has learned from none of it.
+    Other data is tested as a whole: the model has not been trained on any of it.
     """
 
     splits: Splits = TENTHS
     parts = ("test",)
-
-    def add(self, command: Any) -> None:
-        return None
+    heading: str             # of the printed table
+    loss_unit = "nats"       # of the training curve
 
     def fill_options(self, options: argparse.Namespace, model: str) -> None:
         refuse_ranking(options, model, self)
 
     def named(self, options: argparse.Namespace) -> Any:
-        given = reading_given(options)
-        if given:
-            raise ValueError(f"{given}: for a file of interactions, and this model {self.does}")
+        if flags := reading_given(options):
+            raise ValueError(f"{flags}: for a file of interactions, and this model {self.does}")
         return self.sources.of(options.data)
 
     def load(self, source: Any) -> tuple[Any, Truth | None]:
@@ -118,28 +113,30 @@ class InTenths(Measure):
     def settings(self, options: argparse.Namespace) -> dict[str, Any]:
         return {"split": "tenths"}
 
-    def prepare(self, split: Parts, options: argparse.Namespace) -> None:
-        return None
+    def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:
+        return {"model": {"test": model.evaluate(on.split.test)}}
 
-    def rows(
-        self, model: Any, split: Parts, options: argparse.Namespace, source: Any, truth: Truth | None, prepared: None
-    ) -> dict[str, Any]:
-        return {"model": {"test": model.evaluate(split.test)}}
+    def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
+        print_means(self.heading, metrics, "test", model)
 
-    def draw(
-        self, folder: RunFolder, model: Any, split: Parts, rows: Any, options: argparse.Namespace, title: str
-    ) -> None:
-        from ...show import save, training_curves
+    def draw(self, folder: RunFolder, model: Any, on: Evaluation, rows: Any, title: str) -> None:
+        draw_training(folder, model, title, self.loss_unit)
 
-        curves = training_curves(model.history, title, criterion=model.criterion, of="validation")
-        save(curves, folder.figures / "training.png")
+
+def draw_training(folder: RunFolder, model: Any, title: str, loss_unit: str) -> None:
+    from ...show import save, training_curves
+
+    criterion = model.criterion
+    if criterion.startswith("-"):
+        criterion = criterion.upper()
+    curves = training_curves(model.history, title, loss_unit, criterion, "validation")
+    save(curves, folder.figures / "training.png")
 
 
 def refuse_ranking(options: argparse.Namespace, model: str, measure: Measure) -> None:
     """Raise ValueError for flags of an evaluation of ranked items."""
-    given = ", ".join(f"--{name}" for name in RANKING if hasattr(options, name))
-    if given:
-        raise ValueError(f"{given}: for a model that ranks items, and model {model} {measure.does}")
+    if flags := ", ".join(f"--{name}" for name in RANKING if hasattr(options, name)):
+        raise ValueError(f"{flags}: for a model that ranks items, and model {model} {measure.does}")
 
 
 MEASURES: dict[str, Measure] = {}        # all kinds by name: __init__.py fills them in
@@ -153,8 +150,8 @@ def open_kind(folder: str | Path, kind: type[Estimator], device: str = "cpu") ->
     model, config = RunFolder(folder).open(Estimator, device=device)
     if not isinstance(model, kind):
         measure = MEASURES[model.table]
-        asked = f"`tinyattn {measure.asked_by}` asks it, and " if measure.asked_by else ""
+        query = f"`tinyattn {measure.asked_by}` asks it, and " if measure.asked_by else ""
         raise ValueError(
-            f"{folder} is of model {model.name}, which {measure.does}: {asked}`tinyattn evaluate` measures it"
+            f"{folder} is of model {model.name}, which {measure.does}: {query}`tinyattn evaluate` measures it"
         )
     return model, config

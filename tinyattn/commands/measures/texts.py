@@ -1,20 +1,20 @@
-"""Models that write on where a text ends, and models that fill its gaps."""
+"""Language models, and models that fill gaps in texts."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from ...data import GrammarChain, Parts, TextSource, Truth
-from ...models import RunFolder
-from ..tables import print_means
+from ...data import GrammarChain, TextSource
+from ..tables import Evaluation
 from .measure import InTenths
 
 
 class OfText(InTenths):
-    """How unlikely a model finds each token of a text that it has not seen, given those before it."""
+    """The loss on unseen text, a character, each token being predicted from those before it."""
 
     does, asked_by, sources = "continues texts", "generate", TextSource
+    heading, loss_unit = "the loss on the tested text, a character", "nats a token"
 
     def add_data(self, command: Any) -> None:
         group = command.add_argument_group("data")
@@ -24,51 +24,21 @@ class OfText(InTenths):
     def source(self, options: argparse.Namespace) -> TextSource:
         return TextSource.of(options.text)
 
-    def rows(
-        self,
-        model: Any,
-        split: Parts,
-        options: argparse.Namespace,
-        source: TextSource,
-        truth: Truth | None,
-        prepared: None,
-    ) -> dict[str, Any]:
-        known = {} if source.entropy is None else {"entropy": {"test": {"nats": source.entropy}}}
-        return {"model": {"test": {"nats": model.evaluate(split.test)["per_character"]}}} | known
-
-    def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
-        print_means("the loss on the tested text, a character", metrics, "test", model)
-
-    def draw(
-        self, folder: RunFolder, model: Any, split: Parts, rows: Any, options: argparse.Namespace, title: str
-    ) -> None:
-        from ...show import save, training_curves
-
-        curves = training_curves(model.history, title, "nats a token", "-LOSS", "validation")
-        save(curves, folder.figures / "training.png")
+    def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:
+        known = {} if on.source.entropy is None else {"entropy": {"test": {"nats": on.source.entropy}}}
+        return {"model": {"test": {"nats": model.evaluate(on.split.test)["per_character"]}}} | known
 
 
 class OfMaskedText(OfText):
-    """How unlikely a model finds hidden tokens of a text that it has not seen, given those on both sides."""
+    """The loss on hidden tokens of unseen text, predicted from both sides."""
 
     does, asked_by = "fills gaps in texts", "fill"
+    heading = "the loss on the test part, a character that is to be predicted"
 
-    def rows(
-        self,
-        model: Any,
-        split: Parts,
-        options: argparse.Namespace,
-        source: TextSource,
-        truth: Truth | None,
-        prepared: None,
-    ) -> dict[str, Any]:
-        """Beside the model, where the grammar is known, what it says of the same tokens: nothing can be better."""
-        found = {"model": {"test": {"nats": model.evaluate(split.test)["loss"]}}}
-        if source.entropy is None:
-            return found
-        known = model.tokens.strings
-        best = GrammarChain.of_rules().loss(model.asked(split.test), known, model.masking)
-        return found | {"grammar": {"test": {"nats": best}}}
-
-    def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
-        print_means("the loss on the test part, a character that is to be predicted", metrics, "test", model)
+    def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:
+        """With the loss of the grammar itself on the same tokens, where it is known: the best possible one."""
+        row = {"model": {"test": {"nats": model.evaluate(on.split.test)["loss"]}}}
+        if on.source.entropy is None:
+            return row
+        best = GrammarChain.of_rules().loss(model.asked(on.split.test), model.tokens.strings, model.masking)
+        return row | {"grammar": {"test": {"nats": best}}}

@@ -11,13 +11,12 @@ from ..graders import Function, Number
 from ..plain import plain_spec
 from ..prose import Prose
 
-CHAPTER = 0
-PROSE = Prose(CHAPTER)
+PROSE = Prose(0)
 EPISODES, SEEN, OFFERED = 54, 12, 10         # of chance_hit_rate
 
 
 def _chance() -> float:
-    """The share of orders of the unseen episodes in which a given one is among the first OFFERED."""
+    """The share of orders of the unseen episodes in which one of them is among the first OFFERED."""
     left = EPISODES - SEEN
     return float(np.mean(np.arange(1, left + 1) <= OFFERED))
 
@@ -41,7 +40,7 @@ def _ranks_and_k(draw: CaseDrawer) -> dict[str, Any]:
 
 
 def _scores_and_target(draw: CaseDrawer) -> dict[str, Any]:
-    """Scores that are all different, so that every item has one rank."""
+    """Different scores, so that every item has one rank."""
     items = draw.size()
     scores = np.asarray(draw.rng.permutation(items) - items // 2, draw.dtype)
     return {"scores": scores, "target": int(draw.rng.integers(items))}
@@ -50,8 +49,7 @@ def _scores_and_target(draw: CaseDrawer) -> dict[str, Any]:
 HIT_RATE = plain_spec("hit_rate", "the share of ranks that are at most k", _ranks_and_k, _hit_rate, "hit_rate")
 RANK = plain_spec("rank", "1 + how many items score higher than the target", _scores_and_target, _rank, "rank")
 
-WRONG_HIT_RATE = PROSE.said(
-    "my_hit_rate.mistakes",
+WRONG_HIT_RATE = dict(
     last_place_missed=lambda ranks, k: np.mean(ranks < k),
     not_divided=lambda ranks, k: np.sum(ranks <= k),
     share_missed=lambda ranks, k: np.mean(ranks > k),
@@ -65,8 +63,7 @@ WRONG_HIT_RATE = PROSE.said(
     any_hit=lambda ranks, k: float(np.any(ranks <= k)),
 )
 
-WRONG_RANK = PROSE.said(
-    "repaired_rank.mistakes",
+WRONG_RANK = dict(
     counted_from_zero=lambda scores, target: np.sum(scores > scores[target]),
     lowest_first=lambda scores, target: 1 + np.sum(scores < scores[target]),
     lowest_first_from_zero=lambda scores, target: np.sum(scores < scores[target]),
@@ -81,8 +78,7 @@ WRONG_RANK = PROSE.said(
 )
 
 EXERCISES = PROSE.exercises(
-    chance_hit_rate=Number(_chance, tolerance=0.015, tempting=PROSE.said(
-    "chance_hit_rate.mistakes",
+    chance_hit_rate=Number(_chance, tolerance=0.015, tempting=dict(
     seen_ones_offered_too=lambda: OFFERED / EPISODES,
     one_offer_of_the_unseen=lambda: 1 / (EPISODES - SEEN),
     one_offer_of_all=lambda: 1 / EPISODES,

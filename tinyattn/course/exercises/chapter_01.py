@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ... import ops
-from ...check.spec import Spec
+from ...check import oracles
+from ...check.zoo import ZOO
 from ..graders import Function, Number, Property
+from ..plain import adjustable, op_spec
 from ..prose import Prose
 
-CHAPTER = 1
-PROSE = Prose(CHAPTER)
+PROSE = Prose(1)
 VALUES = (3.0, 6.0, 12.0)    # of zero_query
 LEAD, SHARE = 2.0, 0.9       # of nine_tenths
 
 
 def _zero_query() -> float:
-    """What a query of zeros gets from the three values, whatever their keys."""
+    """The output for a query of zeros, which is the same for any keys."""
     k = np.random.default_rng(0).standard_normal((3, 4))
     return float(ops.attention(np.zeros((1, 4)), k, np.array(VALUES)[:, None])[0][0, 0])
 
@@ -33,7 +32,7 @@ def _share(temperature: float) -> float:
 
 
 def _temperature() -> float:
-    """At which the better key gets SHARE: the share falls as it grows warmer, so bisect."""
+    """The temperature at which the better key gets SHARE, by bisection: the share falls with the temperature."""
     cold, warm = 0.01, 100.0
     for _ in range(60):
         middle = math.sqrt(cold * warm)
@@ -41,28 +40,22 @@ def _temperature() -> float:
     return cold
 
 
-# --- my_softmax: what readers write that the zoo does not know ------------------------------------------------------
+# --- my_softmax: wrong answers beside the zoo's ---------------------------------------------------------------------
 
 
-def _first_axis(s: Any) -> Any:
-    e = np.exp(s - np.max(s, axis=0, keepdims=True))
-    return e / np.sum(e, axis=0, keepdims=True)
-
-
-WRONG_SOFTMAX = PROSE.said(
-    "my_softmax.mistakes",
+WRONG_SOFTMAX = dict(
     shares=lambda s: s / np.where(np.sum(s, axis=-1, keepdims=True) == 0, 1, np.sum(s, axis=-1, keepdims=True)),
     squares=lambda s: s**2 / np.maximum(np.sum(s**2, axis=-1, keepdims=True), 1e-300),
     hard=lambda s: np.eye(s.shape[-1], dtype=s.dtype)[np.argmax(s, axis=-1)],
     logistic=lambda s: 1 / (1 + np.exp(-s)),
     worst_wins=lambda s: ops.softmax(-s),
     sharper=lambda s: ops.softmax(2 * s),
-    first_axis=_first_axis,
+    first_axis=lambda s: np.swapaxes(ops.softmax(np.swapaxes(s, 0, -1)), 0, -1),
 )
 
 
 def _of_one_row(answer: Any) -> str:
-    """What is wrong with softmax of a single row, as the chapter's soft dict has it; or ""."""
+    """The error for a single row of logits, as in the chapter's soft dict, or ""."""
     s = np.array([0.0, 1.0, 2.0])
     try:
         p = np.asarray(answer(s.copy()))
@@ -72,7 +65,7 @@ def _of_one_row(answer: Any) -> str:
     return "" if good else f"right for a matrix of logits, but wrong for the single row {s}."
 
 
-# --- self_lookup: an op with a spec of its own, and what readers write instead --------------------------------------
+# --- self_lookup ----------------------------------------------------------------------------------------------------
 
 
 def self_lookup(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
@@ -80,110 +73,78 @@ def self_lookup(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
     return ops.attention(x @ W_q, x @ W_k, x @ W_v)
 
 
-def _by_loops(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
-    from ...check import oracles
-
-    return oracles.attention(x @ W_q, x @ W_k, x @ W_v)
-
-
 def _case(draw: Any) -> dict[str, Any]:
     n, D, d = draw.size(), draw.size(high=4), draw.size(high=4)
-    e = draw.choose((d, d, draw.size()))  # what goes by shapes cannot tell keys from values
-    size = 1 / 16 if draw.wide else 1 / 4  # small logits: their size is for the next chapter
+    e = draw.choose((d, d, draw.size()))  # often d, so that shapes cannot tell keys from values
+    size = 1 / 16 if draw.wide else 1 / 4  # small logits: the next chapter is about large ones
     W = {name: draw.array(D, width, size=size) for name, width in (("W_q", d), ("W_k", d), ("W_v", e))}
     return {"x": draw.array(*draw.lead, n, D), **W}
 
 
 def _size(case: dict[str, Any]) -> float:
-    """What rounding is multiplied by: a value, and, in softmax's exponents, a score."""
+    """The factor of rounding: the largest value times, for softmax's exponents, the largest score."""
     x, W_q, W_k, W_v = (np.abs(np.asarray(case[name], float)) for name in ("x", "W_q", "W_k", "W_v"))
     score = np.max((x @ W_q) @ np.swapaxes(x @ W_k, -1, -2), initial=0.0)
     return float(np.max(x @ W_v, initial=1.0) * max(1.0, min(float(score), 1e3)))
 
 
-def with_the_zoos(name: str) -> Callable[..., Any]:
+@adjustable
+def _by_the_zoo(x: Any, W_q: Any, W_k: Any, W_v: Any, *, bug: str) -> Any:
     """self_lookup around the zoo's attention with this bug."""
-
-    def wrong(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
-        from ...check.zoo import ZOO
-
-        return ZOO["attention"].make(frozenset([name])).attention(x @ W_q, x @ W_k, x @ W_v)
-
-    wrong.__name__ = name
-    return wrong
+    return ZOO["attention"].make(frozenset([bug])).attention(x @ W_q, x @ W_k, x @ W_v)
 
 
-def _scaled_by_the_model(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
-    """Divides by √D, the width of a token."""
-    return ops.attention(x @ W_q, x @ W_k, x @ W_v, scale=1 / math.sqrt(max(x.shape[-1], 1)))
-
-
-def _scaled_by_the_values(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
-    """Divides by √e, the width of a value."""
-    return ops.attention(x @ W_q, x @ W_k, x @ W_v, scale=1 / math.sqrt(max(W_v.shape[-1], 1)))
-
-
-def _weighing(weights: Any) -> Any:
-    """self_lookup with other weights, `weights(q kᵀ, 1 / √d)`."""
-
-    def wrong(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
-        p = weights((x @ W_q) @ np.swapaxes(x @ W_k, -1, -2), W_q.shape[-1] ** -0.5)
-        return p @ (x @ W_v), p
-
-    return wrong
+@adjustable
+def _weighed(
+    x: Any, W_q: Any, W_k: Any, W_v: Any, *, weights: Any = lambda s, c: ops.softmax(s * c), width: Any = None
+) -> Any:
+    """self_lookup with the weights `weights(q kᵀ, 1 / √width)`."""
+    c = max(W_q.shape[-1] if width is None else width(x, W_v), 1) ** -0.5
+    p = weights((x @ W_q) @ np.swapaxes(x @ W_k, -1, -2), c)
+    return p @ (x @ W_v), p
 
 
 def _other_way_round(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
-    """weightsᵀ v: each word gives where it should take."""
+    """weightsᵀ v: the weights of keys are used as those of queries."""
     weights = self_lookup(x, W_q, W_k, W_v)[1]
     return np.swapaxes(weights, -1, -2) @ (x @ W_v), weights
 
 
 def _scores_for_weights(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
-    """The output is right; beside it the scores are returned."""
+    """Returns the scores in place of the weights."""
     q, k = x @ W_q, x @ W_k
     return self_lookup(x, W_q, W_k, W_v)[0], q @ np.swapaxes(k, -1, -2) * q.shape[-1] ** -0.5
 
 
 OF_THE_ZOO = ("no_scale", "scale_d", "scale_mult", "scale_of_keys", "softmax_axis", "softmax_flat", "cosine")
-TEMPTING = PROSE.said(
-    "self_lookup.mistakes",
-    **{bug: with_the_zoos(bug) for bug in OF_THE_ZOO},
+TEMPTING = dict(
+    **{bug: _by_the_zoo.but(bug=bug) for bug in OF_THE_ZOO},
     queries_and_keys_exchanged=lambda x, W_q, W_k, W_v: self_lookup(x, W_k, W_q, W_v),
     keys_and_values_exchanged=lambda x, W_q, W_k, W_v: self_lookup(x, W_q, W_v, W_k),
     transposed=lambda x, W_q, W_k, W_v: self_lookup(x, W_q.T, W_k.T, W_v.T),
-    keys_as_values=lambda x, W_q, W_k, W_v: self_lookup(x, W_q, W_k, W_k),     # the zoo's where shapes tell as well
+    keys_as_values=lambda x, W_q, W_k, W_v: self_lookup(x, W_q, W_k, W_k),     # the zoo's where shapes differ
     values_as_keys=lambda x, W_q, W_k, W_v: self_lookup(x, W_q, W_v, W_v),
-    exponentials=_weighing(lambda s, c: np.exp(s * c)),      # without the maximum that the zoo's subtracts
-    scaled_by_the_model=_scaled_by_the_model,
-    scaled_by_the_values=_scaled_by_the_values,
+    exponentials=_weighed.but(weights=lambda s, c: np.exp(s * c)),      # without the maximum that the zoo's subtracts
+    scaled_by_the_model=_weighed.but(width=lambda x, W_v: x.shape[-1]),
+    scaled_by_the_values=_weighed.but(width=lambda x, W_v: W_v.shape[-1]),
     tokens_as_values=lambda x, W_q, W_k, W_v: ops.attention(x @ W_q, x @ W_k, x),
     one_projection=lambda x, W_q, W_k, W_v: self_lookup(x, W_q, W_q, W_v),
     without_projections=lambda x, W_q, W_k, W_v: ops.attention(x, x, x @ W_v),
-    scores_as_weights=_weighing(lambda s, c: s * c),
-    scaled_too_late=_weighing(lambda s, c: ops.softmax(s) * c),
+    scores_as_weights=_weighed.but(weights=lambda s, c: s * c),
+    scaled_too_late=_weighed.but(weights=lambda s, c: ops.softmax(s) * c),
     other_way_round=_other_way_round,
     worst_first=lambda x, W_q, W_k, W_v: self_lookup(x, -W_q, W_k, W_v),
     scores_for_weights=_scores_for_weights,
     without_itself=lambda x, W_q, W_k, W_v: ops.attention(x @ W_q, x @ W_k, x @ W_v, ~np.eye(x.shape[-2], dtype=bool)),
 )
 
-
-SELF_LOOKUP = Spec(
-    name="self_lookup",
-    says="out = softmax(q kᵀ / √d) v with q = x W_q, k = x W_k, v = x W_v",
-    function="self_lookup",
-    case=_case,
-    ours=lambda: SimpleNamespace(self_lookup=self_lookup),
-    properties=[],
-    outputs=("out", "p"),
-    oracle=_by_loops,
-    scale=_size,
-)
+SELF_LOOKUP = op_spec(
+    "self_lookup", "out = softmax(q kᵀ / √d) v with q = x W_q, k = x W_k, v = x W_v", _case, self_lookup, "out", "p",
+    oracle=lambda x, W_q, W_k, W_v: oracles.attention(x @ W_q, x @ W_k, x @ W_v), scale=_size,
+)  # fmt: skip
 
 EXERCISES = PROSE.exercises(
-    nine_tenths=Number(_temperature, tolerance=0.01, tempting=PROSE.said(
-    "nine_tenths.mistakes",
+    nine_tenths=Number(_temperature, tolerance=0.01, tempting=dict(
     inverted=lambda: math.log(9) / 2,
     other_weight_forgotten=lambda: 2 / math.log(10),
     lead_at_temperature_one=lambda: math.log(9),
@@ -191,8 +152,7 @@ EXERCISES = PROSE.exercises(
     )),
     my_softmax=Function("softmax", tempting=WRONG_SOFTMAX, also=_of_one_row),
     self_lookup=Function(SELF_LOOKUP, tempting=TEMPTING),
-    zero_query=Number(_zero_query, tolerance=0.01, tempting=PROSE.said(
-    "zero_query.mistakes",
+    zero_query=Number(_zero_query, tolerance=0.01, tempting=dict(
     output_zero=lambda: 0.0,
     sum_of_values=lambda: sum(VALUES),
     largest_value=lambda: max(VALUES),

@@ -9,23 +9,22 @@ from ... import layers, ops
 from ..graders import Function, Number, Property
 from ..prose import Prose
 
-CHAPTER = 2
-PROSE = Prose(CHAPTER)
+PROSE = Prose(2)
 D, PAIRS = 256, 20_000       # of score_std: the width, and how many pairs are drawn
 WIDTH, HEADS = 1024, 16      # of transformer_divisor: the Transformer's big model
 
 
 def _score_std() -> float:
-    """Of q·k over many pairs of vectors with independent entries of variance 1."""
+    """The standard deviation of q·k over pairs of vectors with independent entries of variance 1."""
     q, k = np.random.default_rng(0).standard_normal((2, PAIRS, D))
     return float(np.std(np.sum(q * k, axis=-1)))
 
 
 def _divisor() -> float:
-    """By what the library's multi-head attention divides its logits.
+    """The divisor of the logits in the library's multi-head attention.
 
-    All projections are the identity. The logit of a token with itself is 1, with a row of zeros 0: ln of the ratio of
-    the two weights is what is left of the 1.
+    All projections are the identity. A token's logit with itself is 1, with a row of zeros 0; after the division their
+    difference is ln of the ratio of the two weights.
     """
     p = {name: {"W": np.eye(WIDTH)} for name in ("query", "key", "value")}
     x = np.zeros((2, WIDTH))
@@ -34,7 +33,7 @@ def _divisor() -> float:
     return 1 / math.log(weights[0, 1, 1] / weights[0, 1, 0])
 
 
-# --- my_attention: what readers write that the zoo does not know ----------------------------------------------------
+# --- my_attention: wrong answers beside the zoo's -------------------------------------------------------------------
 
 
 def _logits(q: Any, k: Any) -> Any:
@@ -51,8 +50,7 @@ def _output_divided(q: Any, k: Any, v: Any) -> Any:
     return out / math.sqrt(max(q.shape[-1], 1)), p
 
 
-WRONG_ATTENTION = PROSE.said(
-    "my_attention.mistakes",
+WRONG_ATTENTION = dict(
     logits_as_weights=lambda q, k, v: (_logits(q, k) @ v, _logits(q, k)),
     logits_for_weights=lambda q, k, v: (ops.attention(q, k, v)[0], _logits(q, k)),
     divided_too_late=_divided_too_late,
@@ -62,20 +60,16 @@ WRONG_ATTENTION = PROSE.said(
 
 EXERCISES = PROSE.exercises(
     score_std=Number(
-        _score_std,
-        tolerance=0.05,
-        tempting=PROSE.said(
-            "score_std.mistakes",
-            variance=lambda: D,
-            after_dividing=lambda: 1.0,
-            factor_that_divides=lambda: 1 / math.sqrt(D),
-            variances_added=lambda: math.sqrt(2 * D),
-        ),
+        _score_std, tolerance=0.05,
         computed=f"On paper √{D} = {math.isqrt(D)}; the library measures {{}} over {PAIRS:,} pairs.",
-    ),
+        tempting=dict(
+        variance=lambda: D,
+        after_dividing=lambda: 1.0,
+        factor_that_divides=lambda: 1 / math.sqrt(D),
+        variances_added=lambda: math.sqrt(2 * D),
+    )),
     my_attention=Function("attention", tempting=WRONG_ATTENTION, names=(("weights", "p"),)),
-    transformer_divisor=Number(_divisor, tolerance=0.01, tempting=PROSE.said(
-        "transformer_divisor.mistakes",
+    transformer_divisor=Number(_divisor, tolerance=0.01, tempting=dict(
         root_of_the_width=lambda: math.sqrt(WIDTH),
         width_of_a_head=lambda: WIDTH // HEADS,
         factor_for_divisor=lambda: math.sqrt(HEADS / WIDTH),
@@ -83,9 +77,6 @@ EXERCISES = PROSE.exercises(
         root_of_the_heads=lambda: math.sqrt(HEADS),
     )),
     knows_the_scale=Property(
-        "attention",
-        "no_scale",
-        gives=("attention",),
-        others=("scale_d", "scale_mult", "scale_of_v", "scale_of_keys"),
+        "attention", "no_scale", gives=("attention",), others=("scale_d", "scale_mult", "scale_of_v", "scale_of_keys")
     ),
 )

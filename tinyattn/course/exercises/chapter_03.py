@@ -8,10 +8,9 @@ from ... import ops
 from ..graders import Function, Number, Property
 from ..prose import Prose
 
-CHAPTER = 3
-PROSE = Prose(CHAPTER)
+PROSE = Prose(3)
 X = np.array([[1.0, 2.0, 0.0], [3.0, -3.0, 1.0]])     # of gradient_of_a_weight: two tokens,
-DY = np.array([[2.0, -1.0], [0.5, 1.0]])              # and the gradient that came back
+DY = np.array([[2.0, -1.0], [0.5, 1.0]])              # and the upstream gradient
 
 
 def _dW() -> np.ndarray:
@@ -19,7 +18,7 @@ def _dW() -> np.ndarray:
 
 
 def _best_step() -> int:
-    """The exponent k for which differences with h = 10^k come nearest to the backward, for softmax in float64."""
+    """The k for which differences with h = 10^k come nearest to the backward of softmax, in float64."""
     s, u = np.random.default_rng(1).standard_normal((2, 4, 8))
     derived = ops.softmax_backward(u, ops.softmax(s))
 
@@ -35,20 +34,18 @@ def _best_step() -> int:
 
 
 def _softmax(s: Any) -> Any:
-    """The library's, without the mask that the chapter has not come to yet."""
+    """The library's without the mask, which a later chapter introduces."""
     return ops.softmax(s)
 
 
-WRONG_SOFTMAX_BACKWARD = PROSE.said(     # beside the zoo's
-    "my_softmax_backward.mistakes",
+WRONG_SOFTMAX_BACKWARD = dict(
     right_but_for_its_sign=lambda dp, p: -ops.softmax_backward(dp, p),
     over_everything=lambda dp, p: p * (dp - np.sum(dp * p)),
     over_the_batch=lambda dp, p: p * (dp - np.sum(dp * p, axis=0, keepdims=True)),
 )
 
 EXERCISES = PROSE.exercises(
-    gradient_of_a_weight=Number(lambda: _dW()[0, 1], tolerance=1e-6, tempting=PROSE.said(
-        "gradient_of_a_weight.mistakes",
+    gradient_of_a_weight=Number(lambda: _dW()[0, 1], tolerance=1e-6, tempting=dict(
         token_0_alone=lambda: X[0, 0] * DY[0, 1],
         token_1_alone=lambda: X[1, 0] * DY[1, 1],
         mean_over_tokens=lambda: _dW()[0, 1] / 2,
@@ -57,8 +54,7 @@ EXERCISES = PROSE.exercises(
     )),
     my_linear_backward=Function("linear", part="backward"),
     my_softmax_backward=Function("softmax", part="backward", forward=_softmax, tempting=WRONG_SOFTMAX_BACKWARD),
-    best_step=Number(_best_step, tolerance=0.0, exactly=True, tempting=PROSE.said(
-        "best_step.mistakes",
+    best_step=Number(_best_step, tolerance=0.0, exactly=True, tempting=dict(
         sign_of_k=lambda: 5,
         step_below_rounding=lambda: -16,
         one_way_only=lambda: -8,

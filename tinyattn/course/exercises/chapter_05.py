@@ -1,7 +1,6 @@
 """Exercises of chapter 05, masks and what must never leak."""
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,24 +8,23 @@ import numpy as np
 from ... import ops
 from ...check import oracles
 from ...check.cases import CaseDrawer
-from ...check.spec import Spec
 from ..graders import Function, Number, Property
+from ..plain import adjustable, op_spec
 from ..prose import Prose
 
-CHAPTER = 5
-PROSE = Prose(CHAPTER)
+PROSE = Prose(5)
 SYMBOLS, POSITIONS = 8, 8    # of loss_of_a_cheat
 
 
 def _loss_of_a_cheat() -> float:
-    """Of a model that is sure of every next symbol that stands in its input, and knows nothing of the last one."""
+    """The loss of a model that copies every next symbol from its input and guesses the last one."""
     targets = np.random.default_rng(0).integers(SYMBOLS, size=(100, POSITIONS))
     logits = 1e3 * np.eye(SYMBOLS)[targets]
     logits[:, -1] = 0
     return float(ops.cross_entropy(logits, targets))
 
 
-# --- my_decoder_weights: a spec of its own, and a small zoo ---------------------------------------------------------
+# --- my_decoder_weights ---------------------------------------------------------------------------------------------
 
 
 def _case(draw: CaseDrawer) -> dict[str, Any]:
@@ -36,15 +34,15 @@ def _case(draw: CaseDrawer) -> dict[str, Any]:
     return {"s": s, "lengths": np.asarray(draw.rng.integers(0, m + 1, draw.lead))}
 
 
-def _places(s: Any, lengths: Any) -> tuple[Any, Any, Any]:
-    """Of every query its position, (n, 1), of every key, (m,), and the lengths, ready to meet both."""
+@adjustable
+def _decoder_weights(
+    s: Any, lengths: Any, *, allows: Any = lambda i, j, real, n, m: (j <= i) & (j < real),
+    weighs: Any = lambda s, mask: ops.softmax(s, mask),
+) -> Any:  # fmt: skip
+    """Weights of the mask allows(positions of queries (n, 1), of keys (m,), lengths, n, m)."""
     n, m = s.shape[-2:]
-    return np.arange(m - n, m)[:, None], np.arange(m), np.asarray(lengths)[..., None, None]
-
-
-def _decoder_weights(s: Any, lengths: Any) -> Any:
-    i, j, real = _places(s, lengths)
-    return ops.softmax(s, (j <= i) & (j < real))
+    i, j, real = np.arange(m - n, m)[:, None], np.arange(m), np.asarray(lengths)[..., None, None]
+    return weighs(s, np.broadcast_to(allows(i, j, real, n, m), s.shape))
 
 
 def _by_loops(s: Any, lengths: Any) -> Any:
@@ -57,91 +55,51 @@ def _by_loops(s: Any, lengths: Any) -> Any:
     return oracles.softmax(s, mask)
 
 
-def _masked(allows: Any) -> Any:
-    """Weights with another mask, `allows(i, j, real)`, of the positions of queries and keys and the lengths."""
-
-    def weights(s: Any, lengths: Any) -> Any:
-        return ops.softmax(s, np.broadcast_to(allows(*_places(s, lengths)), s.shape))
-
-    return weights
+def _nan_where_empty(s: Any, mask: Any) -> Any:
+    return np.where(mask.any(axis=-1, keepdims=True), ops.softmax(s, mask), s.dtype.type(np.nan))
 
 
-def _first_queries(s: Any, lengths: Any) -> Any:
-    _, j, real = _places(s, lengths)
-    return ops.softmax(s, (j <= np.arange(s.shape[-2])[:, None]) & (j < real))
-
-
-def _padding_on_the_left(s: Any, lengths: Any) -> Any:
-    i, j, real = _places(s, lengths)
-    return ops.softmax(s, (j <= i) & (j >= s.shape[-1] - real))
-
-
-def _after_softmax(s: Any, lengths: Any) -> Any:
-    i, j, real = _places(s, lengths)
-    return np.asarray(ops.softmax(s) * ((j <= i) & (j < real)), s.dtype)
-
-
-def _filled(s: Any, lengths: Any) -> Any:
-    i, j, real = _places(s, lengths)
-    return ops.softmax(np.where((j <= i) & (j < real), s, s.dtype.type(-1e9)))
-
-
-def _nan_where_empty(s: Any, lengths: Any) -> Any:
-    p = _decoder_weights(s, lengths)
-    return np.where(p.sum(axis=-1, keepdims=True) == 0, p.dtype.type(np.nan), p)
-
-
-DECODER = Spec(
-    name="decoder_weights",
-    says="softmax over the keys that are real and not later than the query; queries are the newest n of m positions",
-    function="decoder_weights",
-    case=_case,
-    ours=lambda: SimpleNamespace(decoder_weights=_decoder_weights),
-    properties=[],
-    outputs=("p",),
-    oracle=_by_loops,
-    scale=lambda case: 10.0,
-)
-TEMPTING = PROSE.said(
-    "my_decoder_weights.mistakes",
-    first_queries=_first_queries,
-    strict=_masked(lambda i, j, real: (j < i) & (j < real)),
-    peeks=_masked(lambda i, j, real: (j <= i + 1) & (j < real)),
-    transposed=_masked(lambda i, j, real: (j >= i) & (j < real)),
-    only_causal=_masked(lambda i, j, real: j <= i),
-    only_padding=_masked(lambda i, j, real: j < real),
-    one_too_many=_masked(lambda i, j, real: (j <= i) & (j <= real)),
-    padding_on_the_left=_padding_on_the_left,
-    queries_masked=_masked(lambda i, j, real: (j <= i) & (i < real)),
-    either=_masked(lambda i, j, real: (j <= i) | (j < real)),
-    inverted=_masked(lambda i, j, real: ~((j <= i) & (j < real))),
-    after_softmax=_after_softmax,
-    filled=_filled,
-    nan_where_empty=_nan_where_empty,
+DECODER = op_spec(
+    "decoder_weights",
+    "softmax over the keys that are real and not later than the query; queries are the newest n of m positions",
+    _case, _decoder_weights, "p", oracle=_by_loops, scale=lambda case: 10.0,
+)  # fmt: skip
+TEMPTING = dict(
+    first_queries=_decoder_weights.but(allows=lambda i, j, real, n, m: (j <= np.arange(n)[:, None]) & (j < real)),
+    strict=_decoder_weights.but(allows=lambda i, j, real, n, m: (j < i) & (j < real)),
+    peeks=_decoder_weights.but(allows=lambda i, j, real, n, m: (j <= i + 1) & (j < real)),
+    transposed=_decoder_weights.but(allows=lambda i, j, real, n, m: (j >= i) & (j < real)),
+    only_causal=_decoder_weights.but(allows=lambda i, j, real, n, m: j <= i),
+    only_padding=_decoder_weights.but(allows=lambda i, j, real, n, m: j < real),
+    one_too_many=_decoder_weights.but(allows=lambda i, j, real, n, m: (j <= i) & (j <= real)),
+    padding_on_the_left=_decoder_weights.but(allows=lambda i, j, real, n, m: (j <= i) & (j >= m - real)),
+    queries_masked=_decoder_weights.but(allows=lambda i, j, real, n, m: (j <= i) & (i < real)),
+    either=_decoder_weights.but(allows=lambda i, j, real, n, m: (j <= i) | (j < real)),
+    inverted=_decoder_weights.but(allows=lambda i, j, real, n, m: ~((j <= i) & (j < real))),
+    after_softmax=_decoder_weights.but(weighs=lambda s, mask: np.asarray(ops.softmax(s) * mask, s.dtype)),
+    filled=_decoder_weights.but(weighs=lambda s, mask: ops.softmax(np.where(mask, s, s.dtype.type(-1e9)))),
+    nan_where_empty=_decoder_weights.but(weighs=_nan_where_empty),
 )
 
 
-# --- repaired_model: that it is causal is not all -------------------------------------------------------------------
+# --- repaired_model -------------------------------------------------------------------------------------------------
 
 
 def _rest_is_kept(model: Any) -> str:
-    """Held against the chapter's model with its one line put right."""
+    """A complaint unless a causal answer gives the numbers of the chapter's model with its one wrong line repaired."""
     x = np.random.default_rng(0).standard_normal((2, 5, 8))
     W_q, W_k, W_v = np.random.default_rng(12).standard_normal((3, 8, 8)) / math.sqrt(8)
     centred = x - x.mean(axis=-1, keepdims=True)
     h = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
     right = x + ops.attention(h @ W_q, h @ W_k, h @ W_v, ops.causal_mask(5, like=x))[0]
-    if np.allclose(model(x), right, atol=1e-4):
-        return ""
-    return (
+    return "" if np.allclose(model(x), right, atol=1e-4) else (
         "nothing leaks any more, but the rest is not as it was: every token of h has mean 0 and variance 1, and the "
         "output is x plus attention of h."
     )
 
 
 EXERCISES = PROSE.exercises(
-    loss_of_a_cheat=Number(_loss_of_a_cheat, tolerance=0.03, tempting=PROSE.said(
-        "loss_of_a_cheat.mistakes",
+    loss_of_a_cheat=Number(_loss_of_a_cheat, tolerance=0.03, tempting=dict(
         no_loss=lambda: 0.0,
         honest_loss=lambda: math.log(SYMBOLS),
         in_bits=lambda: math.log2(SYMBOLS) / POSITIONS,
@@ -151,12 +109,8 @@ EXERCISES = PROSE.exercises(
     my_masked_softmax=Function("softmax", takes=("mask",), conventions=False),  # True = may look; an empty row is zeros
     my_decoder_weights=Function(DECODER, tempting=TEMPTING),
     nothing_leaks=Property(
-        "attention",
-        "mask_after_softmax",
-        gives=("attention",),
-        to_the_bit=True,
-        others=("off_by_one_peek", "mask_transposed", "mask_ignored"),
-        lives=("off_by_one_mask",),
+        "attention", "mask_after_softmax", gives=("attention",), to_the_bit=True,
+        others=("off_by_one_peek", "mask_transposed", "mask_ignored"), lives=("off_by_one_mask",),
     ),
     repaired_model=Function("causal_model", also=_rest_is_kept),
 )

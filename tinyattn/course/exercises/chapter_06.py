@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ... import layers, ops
 from ...check.cases import CaseDrawer
-from ...check.spec import Spec
 from ...layers.mixers.multi_head import merge, split
 from ..graders import Function, Number, Property
+from ..plain import adjustable, op_spec
 from ..prose import Prose
 
-CHAPTER = 6
-PROSE = Prose(CHAPTER)
+PROSE = Prose(6)
 TOKENS, WIDTH, HEADS = 100, 64, 4        # of score_rank
 
 
-# --- numbers ----------------------------------------------------------------------------------------------------
+# --- numbers --------------------------------------------------------------------------------------------------------
 
 
 def _one_head_share() -> float:
-    """The largest share, over mixtures w of two look-ups, that lines through one head's output explain of both."""
+    """The largest mean R² of two look-ups on one head's output, over mixtures w of the two."""
     drawn = np.random.default_rng(0).standard_normal((1_000, 2))
-    wanted = np.linalg.qr(drawn - drawn.mean(axis=0))[0].T               # of mean 0, and exactly uncorrelated
+    wanted = np.linalg.qr(drawn - drawn.mean(axis=0))[0].T               # of mean 0, uncorrelated
     best = 0.0
     for w in (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0):
         read = w * wanted[0] + (1 - w) * wanted[1]
@@ -34,7 +32,7 @@ def _one_head_share() -> float:
 
 
 def _score_rank() -> float:
-    """Of one head's scores, in the library's multi-head attention on random tokens."""
+    """The rank of one head's scores, in the library's multi-head attention on random tokens."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((TOKENS, WIDTH))
     cache = layers.multi_head_attention(layers.multi_head_init(rng, WIDTH), x, x, heads=HEADS)[1].attended
@@ -76,8 +74,8 @@ def _interleaved(x: Any, W: Any, heads: int) -> Any:
 
 def _slices_of_x(x: Any, W: Any, heads: int) -> Any:
     d = x.shape[-1] // heads
-    own = [slice(i * d, (i + 1) * d) for i in range(heads)]
-    return np.stack([x[..., s] @ W[s, s] for s in own], axis=-3)
+    parts = [slice(i * d, (i + 1) * d) for i in range(heads)]
+    return np.stack([x[..., s] @ W[s, s] for s in parts], axis=-3)
 
 
 def _first_head_only(x: Any, W: Any, heads: int) -> Any:
@@ -85,19 +83,12 @@ def _first_head_only(x: Any, W: Any, heads: int) -> Any:
     return np.array(np.broadcast_to(q[..., :1, :, :], q.shape))
 
 
-TO_HEADS = Spec(
-    name="to_heads",
-    says="head after head, x times the next D / heads columns of W",
-    function="to_heads",
-    case=_case,
-    ours=lambda: SimpleNamespace(to_heads=_to_heads),
-    properties=[],
-    outputs=("q",),
-    oracle=_head_by_head,
+TO_HEADS = op_spec(
+    "to_heads", "head after head, x times the next D / heads columns of W", _case, _to_heads, "q", oracle=_head_by_head
 )
 
 
-# --- from_heads: the merge, and the output projection -----------------------------------------------------------------
+# --- from_heads: the merge, and the output projection ---------------------------------------------------------------
 
 
 def _joined_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -107,11 +98,6 @@ def _joined_case(draw: CaseDrawer) -> dict[str, Any]:
 
 def _from_heads(out: Any, W_o: Any) -> Any:
     return merge(out) @ W_o
-
-
-def _from_heads_backward(dy: Any, out: Any, W_o: Any) -> Any:
-    dmerged, dW_o, _ = ops.linear_backward(dy, merge(out), W_o)
-    return split(dmerged, out.shape[-3]), dW_o
 
 
 def _joined_in_loops(out: Any, W_o: Any) -> Any:
@@ -124,46 +110,43 @@ def _outer(left: Any, right: Any) -> Any:
     return left.reshape(-1, left.shape[-1]).T @ right.reshape(-1, right.shape[-1])
 
 
-def _dW_mean(dy: Any, out: Any, W_o: Any) -> Any:
-    count = dy.dtype.type(max(dy.size // max(dy.shape[-1] * dy.shape[-2], 1), 1))
-    return split(dy @ W_o.T, out.shape[-3]), _outer(merge(out), dy) / count
+@adjustable
+def _from_heads_backward(
+    dy: Any, out: Any, W_o: Any, *, dout_of: Any = lambda dy, W_o, heads: split(dy @ W_o.T, heads),
+    dW_of: Any = lambda dy, out: _outer(merge(out), dy),
+) -> Any:  # fmt: skip
+    """-> dout, dW_o."""
+    return dout_of(dy, W_o, out.shape[-3]), dW_of(dy, out)
 
 
-def _dW_of_the_last(dy: Any, out: Any, W_o: Any) -> Any:
-    joined = merge(out).reshape(-1, *dy.shape[-2:])[-1:]
-    return split(dy @ W_o.T, out.shape[-3]), _outer(joined, dy.reshape(-1, *dy.shape[-2:])[-1:])
+def _dW_mean(dy: Any, out: Any) -> Any:
+    return _outer(merge(out), dy) / dy.dtype.type(max(dy.size // max(dy.shape[-1] * dy.shape[-2], 1), 1))
 
 
-def _dW_of_one_head(dy: Any, out: Any, W_o: Any) -> Any:
+def _dW_of_the_last(dy: Any, out: Any) -> Any:
+    return _outer(merge(out).reshape(-1, *dy.shape[-2:])[-1:], dy.reshape(-1, *dy.shape[-2:])[-1:])
+
+
+def _dW_of_one_head(dy: Any, out: Any) -> Any:
     dW_o = _outer(merge(out), dy)
     dW_o[out.shape[-1] :] = 0
-    return split(dy @ W_o.T, out.shape[-3]), dW_o
+    return dW_o
 
 
-FROM_HEADS = Spec(
-    name="from_heads",
-    says="y is the heads side by side, times W_o",
-    function="from_heads",
-    case=_joined_case,
-    ours=lambda: SimpleNamespace(from_heads=_from_heads, from_heads_backward=_from_heads_backward),
-    properties=[],
-    outputs=("y",),
-    oracle=_joined_in_loops,
-    wrt=("out", "W_o"),
-)
-
+FROM_HEADS = op_spec(
+    "from_heads", "y is the heads side by side, times W_o", _joined_case, _from_heads, "y",
+    backward=_from_heads_backward, oracle=_joined_in_loops, wrt=("out", "W_o"),
+)  # fmt: skip
 
 EXERCISES = PROSE.exercises(
-    one_head_share=Number(_one_head_share, tolerance=0.04, tempting=PROSE.said(
-        "one_head_share.mistakes",
+    one_head_share=Number(_one_head_share, tolerance=0.04, tempting=dict(
         both_whole=lambda: 1.0,
         line_not_scaled=lambda: 0.25,
         more_than_half=lambda: 0.75,
         nothing=lambda: 0.0,
         correlation=lambda: 1 / np.sqrt(2),
     )),
-    to_heads=Function(TO_HEADS, tempting=PROSE.said(
-        "to_heads.mistakes",
+    to_heads=Function(TO_HEADS, tempting=dict(
         reshape_alone=lambda x, W, heads: _cut(x @ W, heads),
         interleaved=_interleaved,
         slices_of_x=_slices_of_x,
@@ -173,24 +156,24 @@ EXERCISES = PROSE.exercises(
         last_head_first=lambda x, W, heads: np.array(split(x @ W, heads)[..., ::-1, :, :]),
     )),
     my_multi_head=Function("multi_head_attention"),
-    score_rank=Number(_score_rank, tolerance=0.001, exactly=True, tempting=PROSE.said(
-        "score_rank.mistakes",
+    score_rank=Number(_score_rank, tolerance=0.001, exactly=True, tempting=dict(
         number_of_tokens=lambda: TOKENS,
         width_of_a_token=lambda: WIDTH,
         number_of_heads=lambda: HEADS,
         tokens_over_heads=lambda: TOKENS / HEADS,
     )),
-    from_heads_backward=Function(FROM_HEADS, part="backward", tempting=PROSE.said(
-        "from_heads_backward.mistakes",
-        dout_cut=lambda dy, out, W_o: (_cut(dy @ W_o.T, out.shape[-3]), _outer(merge(out), dy)),
-        dW_cut=lambda dy, out, W_o: (split(dy @ W_o.T, out.shape[-3]), _outer(_uncut(out), dy)),
-        both_cut=lambda dy, out, W_o: (_cut(dy @ W_o.T, out.shape[-3]), _outer(_uncut(out), dy)),
-        W_not_transposed=lambda dy, out, W_o: (split(dy @ W_o, out.shape[-3]), _outer(merge(out), dy)),
-        dW_transposed=lambda dy, out, W_o: (split(dy @ W_o.T, out.shape[-3]), _outer(dy, merge(out))),
-        W_forgotten=lambda dy, out, W_o: (np.array(split(dy, out.shape[-3])), _outer(merge(out), dy)),
-        dW_mean=_dW_mean,
-        dW_of_the_last=_dW_of_the_last,
-        dW_of_one_head=_dW_of_one_head,
+    from_heads_backward=Function(FROM_HEADS, part="backward", tempting=dict(
+        dout_cut=_from_heads_backward.but(dout_of=lambda dy, W_o, heads: _cut(dy @ W_o.T, heads)),
+        dW_cut=_from_heads_backward.but(dW_of=lambda dy, out: _outer(_uncut(out), dy)),
+        both_cut=_from_heads_backward.but(
+            dout_of=lambda dy, W_o, heads: _cut(dy @ W_o.T, heads), dW_of=lambda dy, out: _outer(_uncut(out), dy)
+        ),
+        W_not_transposed=_from_heads_backward.but(dout_of=lambda dy, W_o, heads: split(dy @ W_o, heads)),
+        dW_transposed=_from_heads_backward.but(dW_of=lambda dy, out: _outer(dy, merge(out))),
+        W_forgotten=_from_heads_backward.but(dout_of=lambda dy, W_o, heads: np.array(split(dy, heads))),
+        dW_mean=_from_heads_backward.but(dW_of=_dW_mean),
+        dW_of_the_last=_from_heads_backward.but(dW_of=_dW_of_the_last),
+        dW_of_one_head=_from_heads_backward.but(dW_of=_dW_of_one_head),
     )),
     joins_its_heads=Property("multi_head_attention", "heads_avg", gives=("multi_head_attention",)),
 )

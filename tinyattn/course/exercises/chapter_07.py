@@ -4,37 +4,32 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import permutations
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ... import ops
 from ...check.cases import CaseDrawer
-from ...check.property import Property as Law
-from ...check.property import close, stating
-from ...check.spec import Spec
 from ...check.specs import get_spec
-from ...check.subject import Subject
 from ..graders import Function, Number, Property
+from ..plain import plain_spec
 from ..prose import Prose
 
-CHAPTER = 7
-PROSE = Prose(CHAPTER)
+PROSE = Prose(7)
 FAR = 100                    # of bucket_of_100
 
 
 def _orders_told_apart() -> tuple[int, int]:
-    """Different outputs of the last of five tokens, after one causal attention and after two."""
+    """Different outputs of the last of five tokens, over orders of the others, after one causal attention and two."""
     x = np.random.default_rng(0).standard_normal((5, 8))
     mask = ops.causal_mask(5, like=x)
-    found: tuple[set[tuple[float, ...]], set[tuple[float, ...]]] = (set(), set())
+    outputs: tuple[set[tuple[float, ...]], set[tuple[float, ...]]] = (set(), set())
     for first in permutations(range(4)):
         y = x[[*first, 4]]
-        for seen in found:
+        for seen in outputs:
             y = ops.attention(y, y, y, mask)[0]
             seen.add(tuple(y[-1].round(9)))
-    return len(found[0]), len(found[1])
+    return len(outputs[0]), len(outputs[1])
 
 
 def _bucket() -> int:
@@ -49,29 +44,13 @@ def _sinusoids(slots: Any, D: int) -> Any:
 
 
 def _slots(draw: CaseDrawer) -> dict[str, Any]:
-    """In any order; the first drawn has no chance to be 0 alone."""
+    """Slots in any order; the simplest case is not slot 0 alone."""
     n = draw.size()
     return {"slots": draw.rng.integers(0, draw.choose((4, 50, 1000)), n) + draw.choose((0, 1)), "D": 2 * draw.size()}
 
 
-_LAWS: list[Law] = []
-_states = stating("sinusoids", _LAWS)
-
-
-@_states("rounding", "sine and cosine of p ω_i are features 2i and 2i + 1", "oracle", hint="Do the example on paper.")
-def _by_formula(op: Subject, **case: Any) -> None:
-    close(op(**case), _sinusoids(**case), 1e-9, "PE")
-
-
-SINUSOIDS = Spec(
-    name="sinusoids",
-    says="PE_2i = sin(p ω_i), PE_{2i+1} = cos(p ω_i), ω_i = 10000^(-2i / D)",
-    function="sinusoids",
-    case=_slots,
-    ours=lambda: SimpleNamespace(sinusoids=_sinusoids),
-    properties=_LAWS,
-    outputs=("PE",),
-    common=False,
+SINUSOIDS = plain_spec(
+    "sinusoids", "sine and cosine of p ω_i are features 2i and 2i + 1", _slots, _sinusoids, "PE", atol=1e-9
 )
 
 
@@ -90,26 +69,23 @@ def _halves_of_PE(slots: Any, D: int) -> Any:
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
 
 
-def _speed_a_feature(slots: Any, D: int) -> Any:
-    """Every feature has a speed of its own: sine and cosine are not of one angle."""
-    angles = np.asarray(slots)[:, None] * 10000.0 ** (-np.arange(D) / D)
-    return np.where(np.arange(D) % 2 == 0, np.sin(angles), np.cos(angles))
+def _speed_for_each_feature(exponents: Any) -> Any:
+    """Every feature has its speed: sine and cosine are of different angles."""
+
+    def wrong(slots: Any, D: int) -> Any:
+        angles = np.asarray(slots)[:, None] * 10000.0 ** exponents(D)
+        return np.where(np.arange(D) % 2 == 0, np.sin(angles), np.cos(angles))
+
+    return wrong
 
 
-def _feature_as_hand(slots: Any, D: int) -> Any:
-    """The formula's i taken for the feature's number."""
-    angles = np.asarray(slots)[:, None] * 10000.0 ** (-2 * np.arange(D) / D)
-    return np.where(np.arange(D) % 2 == 0, np.sin(angles), np.cos(angles))
-
-
-WRONG_SINUSOIDS = PROSE.said(
-    "my_sinusoids.mistakes",
+WRONG_SINUSOIDS = dict(
     counted_from_one=lambda slots, D: _clock(np.asarray(slots) + 1, _speeds(D)),
     sine_and_cosine_exchanged=lambda slots, D: _clock(slots, _speeds(D), np.cos, np.sin),
     halves_of_PE=_halves_of_PE,
     half_exponent=lambda slots, D: _clock(slots, 10000.0 ** (-np.arange(D // 2) / D)),
-    speed_a_feature=_speed_a_feature,
-    feature_as_hand=_feature_as_hand,
+    speed_a_feature=_speed_for_each_feature(lambda D: -np.arange(D) / D),
+    feature_as_hand=_speed_for_each_feature(lambda D: -2 * np.arange(D) / D),
     exponent_doubled=lambda slots, D: _clock(slots, 10000.0 ** (-2 * np.arange(0, D, 2) / D)),
     last_exponent_minus_one=lambda slots, D: _clock(slots, np.logspace(0, -4, D // 2)),
     exponent_positive=lambda slots, D: _clock(slots, 1 / _speeds(D)),
@@ -122,7 +98,7 @@ WRONG_SINUSOIDS = PROSE.said(
 )
 
 
-# --- my_rope and its backward: the library's op, with tables that are given -----------------------------------------
+# --- my_rope and its backward ---------------------------------------------------------------------------------------
 
 
 def _turning(draw: CaseDrawer) -> dict[str, Any]:
@@ -147,13 +123,13 @@ def _turn(a: int, b: int, c: int, d: int) -> Any:
 
 
 def _halves(x: Any, cos: Any, sin: Any, sign: int = 1) -> Any:
-    """Feature i with feature i + d / 2."""
+    """Pairs feature i with feature i + d / 2."""
     one, two = np.split(x, 2, axis=-1)
     return np.concatenate([cos * one - sign * sin * two, sign * sin * one + cos * two], axis=-1)
 
 
 def _written_apart(x: Any, cos: Any, sin: Any, sign: int = 1) -> Any:
-    """The right pairs, but all first features come first."""
+    """The right pairs, with all first features before all second ones."""
     even, odd = x[..., 0::2], x[..., 1::2]
     return np.concatenate([cos * even - sign * sin * odd, sign * sin * even + cos * odd], axis=-1)
 
@@ -167,7 +143,7 @@ def _over_itself(x: Any, cos: Any, sin: Any, sign: int = 1) -> Any:
 
 
 def _tables_by_tile(x: Any, cos: Any, sin: Any, sign: int = 1) -> Any:
-    """cos and sin, twice one after the other: where each of a pair's features should have the pair's."""
+    """cos and sin tiled, where each angle should be repeated for both features of its pair."""
     partner = np.stack([-x[..., 1::2], x[..., 0::2]], axis=-1).reshape(x.shape)
     return x * np.tile(cos, 2) + sign * partner * np.tile(sin, 2)
 
@@ -189,8 +165,7 @@ def _one_angle(x: Any, cos: Any, sin: Any, sign: int = 1) -> Any:
     return _pairs(x, cos[..., :1], sin[..., :1], 1, -sign, sign, 1)
 
 
-WRONG_ROPE = PROSE.said(
-    "my_rope.mistakes",
+WRONG_ROPE = dict(
     other_way_round=_turn(1, 1, -1, 1),
     halves=_halves,
     written_apart=_written_apart,
@@ -206,8 +181,7 @@ WRONG_ROPE = PROSE.said(
     added=lambda x, cos, sin: x + np.stack([cos, sin], axis=-1).reshape(*cos.shape[:-1], -1),
 )
 
-WRONG_ROPE_BACKWARD = PROSE.said(
-    "my_rope_backward.mistakes",
+WRONG_ROPE_BACKWARD = dict(
     forward_again=_turn(1, -1, 1, 1),
     halves=lambda dy, cos, sin: _halves(dy, cos, sin, -1),
     written_apart=lambda dy, cos, sin: _written_apart(dy, cos, sin, -1),
@@ -227,13 +201,9 @@ WRONG_ROPE_BACKWARD = PROSE.said(
 
 EXERCISES = PROSE.exercises(
     knows_no_order=Property(
-        "multi_head_attention",
-        "merge_no_T",
-        gives=("multi_head_attention",),
-        others=("split_no_T",),
+        "multi_head_attention", "merge_no_T", gives=("multi_head_attention",), others=("split_no_T",)
     ),
-    orders_told_apart=Number(_orders_told_apart, tolerance=1e-6, tempting=PROSE.said(
-        "orders_told_apart.mistakes",
+    orders_told_apart=Number(_orders_told_apart, tolerance=1e-6, tempting=dict(
         second_sees_a_set=lambda: (1.0, 1.0),
         first_tells_orders_apart=lambda: (24.0, 24.0),
         attentions_exchanged=lambda: (24.0, 1.0),
@@ -241,8 +211,7 @@ EXERCISES = PROSE.exercises(
         orders_taken_alike=lambda: (1.0, 6.0),
     )),
     my_sinusoids=Function(SINUSOIDS, tempting=WRONG_SINUSOIDS),
-    bucket_of_100=Number(_bucket, exactly=True, tempting=PROSE.said(
-        "bucket_of_100.mistakes",
+    bucket_of_100=Number(_bucket, exactly=True, tempting=dict(
         second_term_alone=lambda: 14,
         one_too_low=lambda: 29,
         rounded_up=lambda: 31,

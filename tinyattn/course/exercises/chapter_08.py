@@ -8,38 +8,32 @@ import numpy as np
 from ... import ops
 from ...check import adapters
 from ..graders import Function, Number, Property
+from ..plain import adjustable
 from ..prose import Prose
 
-CHAPTER = 8
-PROSE = Prose(CHAPTER)
+PROSE = Prose(8)
 BLOCKS = 12                  # of stream_std: two branches each
 
 
 def _stream_std() -> float:
-    """Of a stream of standard normal entries, to which every branch adds independent standard normal entries."""
+    """The standard deviation of a standard normal stream after every branch has added standard normal entries."""
     x = np.random.default_rng(0).standard_normal((1 + 2 * BLOCKS, 20_000))
     return float(np.std(np.sum(x, axis=0)))
 
 
-# --- what readers write instead, beside the zoo's -------------------------------------------------------------------
+# --- wrong answers beside the zoo's ---------------------------------------------------------------------------------
 
 
-def _rstd_squared(x: Any, gamma: Any, beta: Any, eps: float = 1e-5) -> Any:
-    y, x_hat, rstd = ops.layer_norm(x, gamma, beta, eps)
-    return y, x_hat, rstd * rstd
-
-
-def _over_the_batch(x: Any, gamma: Any, beta: Any, eps: float = 1e-5) -> Any:
-    mean = np.mean(x, axis=0, keepdims=True)
-    rstd = 1 / np.sqrt(np.mean((x - mean) ** 2, axis=0, keepdims=True) + eps)
-    x_hat = (x - mean) * rstd
-    return x_hat * gamma + beta, x_hat, rstd
-
-
-def _eps_outside(x: Any, gamma: Any, beta: Any, eps: float = 1e-5) -> Any:
-    centred = x - np.mean(x, axis=-1, keepdims=True)
-    rstd = 1 / (np.sqrt(np.mean(centred**2, axis=-1, keepdims=True)) + x.dtype.type(eps))
-    return centred * rstd * gamma + beta, centred * rstd, rstd
+@adjustable
+def _layer_norm(
+    x: Any, gamma: Any, beta: Any, eps: float = 1e-5, *, axis: int = -1,
+    rstd_of: Any = lambda variance, eps: 1 / np.sqrt(variance + eps), returned: Any = lambda rstd: rstd,
+) -> Any:  # fmt: skip
+    """-> y, x_hat, rstd."""
+    centred = x - np.mean(x, axis=axis, keepdims=True)
+    rstd = rstd_of(np.mean(centred**2, axis=axis, keepdims=True), x.dtype.type(eps))
+    x_hat = centred * rstd
+    return x_hat * gamma + beta, x_hat, returned(rstd)
 
 
 def _rstd_for_x_hat(dy: Any, x_hat: Any, rstd: Any, gamma: Any) -> Any:
@@ -51,7 +45,7 @@ def _only_normalised(
     x: Any, gamma_1: Any, beta_1: Any, W_q: Any, W_k: Any, W_v: Any, W_o: Any, gamma_2: Any, beta_2: Any,
     W_1: Any, b_1: Any, W_2: Any, b_2: Any, heads: int, mask: Any = None, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """What attention wrote is read by the second branch, and is never added to x."""
+    """The output of attention feeds the second branch and is never added to x."""
     h = ops.layer_norm(x, gamma_1, beta_1, eps)[0]
     a = adapters.multi_head_attention(h, W_q, W_k, W_v, W_o, heads, mask)
     h = ops.layer_norm(a, gamma_2, beta_2, eps)[0]
@@ -59,20 +53,17 @@ def _only_normalised(
 
 
 EXERCISES = PROSE.exercises(
-    my_layer_norm=Function("layer_norm", takes=("eps",), conventions=False, tempting=PROSE.said(
-        "my_layer_norm.mistakes",
-        eps_outside=_eps_outside,
-        rstd_squared=_rstd_squared,
-        over_the_batch=_over_the_batch,
+    my_layer_norm=Function("layer_norm", takes=("eps",), conventions=False, tempting=dict(
+        eps_outside=_layer_norm.but(rstd_of=lambda variance, eps: 1 / (np.sqrt(variance) + eps)),
+        rstd_squared=_layer_norm.but(returned=lambda rstd: rstd * rstd),
+        over_the_batch=_layer_norm.but(axis=0),
     )),
-    my_layer_norm_backward=Function("layer_norm", part="backward", tempting=PROSE.said(
-        "my_layer_norm_backward.mistakes",
+    my_layer_norm_backward=Function("layer_norm", part="backward", tempting=dict(
         rstd_for_x_hat=_rstd_for_x_hat,
     )),
     each_token_alone=Property("layer_norm", "axis", gives=("layer_norm",), others=("all_axes",)),
-    repaired_block=Function("block", tempting=PROSE.said("repaired_block.mistakes", only_normalised=_only_normalised)),
-    stream_std=Number(_stream_std, tolerance=0.01, computed="A simulation gives {}.", tempting=PROSE.said(
-        "stream_std.mistakes",
+    repaired_block=Function("block", tempting=dict(only_normalised=_only_normalised)),
+    stream_std=Number(_stream_std, tolerance=0.01, computed="A simulation gives {}.", tempting=dict(
         variance=lambda: 1.0 + 2 * BLOCKS,
         variance_without_the_start=lambda: 2.0 * BLOCKS,
         start_missing=lambda: math.sqrt(2 * BLOCKS),

@@ -8,19 +8,18 @@ from typing import Any
 import numpy as np
 
 from ... import ops
+from ...check.zoo import ZOO
 from ..graders import Checker, Function, Number, Pair, Property
+from ..plain import adjustable
 from ..prose import Prose
 
-CHAPTER = 9
-PROSE = Prose(CHAPTER)
+PROSE = Prose(9)
 ONE_TOKEN = ("no_scale", "scale_of_keys", "softmax_axis", "no_rowmax", "off_by_one_peek", "scale_np64", "softmax_diag",
              "rowsum_missing", "dv_missing_batch", "backward_changes_input")  # fmt: skip
 
 
 def _caught_by_one_token() -> int:
-    """Of ONE_TOKEN: bugs that outputs or gradients show for one token without a mask."""
-    from ...check.zoo import ZOO
-
+    """How many bugs of ONE_TOKEN change outputs or gradients for one token without a mask."""
     q, k, v, u = np.random.default_rng(0).standard_normal((4, 1, 4))
     caught = 0
     for name in ONE_TOKEN:
@@ -32,7 +31,7 @@ def _caught_by_one_token() -> int:
     return caught
 
 
-# --- my_gradcheck: backwards to try it on ---------------------------------------------------------------------------
+# --- my_gradcheck ---------------------------------------------------------------------------------------------------
 
 
 def _norm(x: Any) -> Any:
@@ -59,7 +58,7 @@ def _one_doubled(dy: Any, x: Any) -> Any:
 
 
 W = np.random.default_rng(1).standard_normal((4, 2))
-RIGHT_PAIRS = PROSE.said(
+RIGHT_PAIRS = PROSE.attach(
     "my_gradcheck.right",
     tanh=(np.tanh, _tanh_backward, (3, 4)),
     other_shape=(lambda x: x @ W, lambda dy, x: dy @ W.T, (5, 4)),
@@ -69,7 +68,7 @@ RIGHT_PAIRS = PROSE.said(
     relu=(ops.relu, lambda dy, x: ops.relu_backward(dy, x), (3, 4)),
     large_gradients=(lambda x: 1e6 * np.tanh(x), lambda dy, x: 1e6 * _tanh_backward(dy, x), (3, 4)),
 )
-WRONG_PAIRS = PROSE.said(
+WRONG_PAIRS = PROSE.attach(
     "my_gradcheck.wrong",
     softmax_without_row_sum=(ops.softmax, lambda dy, x: ops.softmax(x) * dy, (3, 4)),
     zero_gradient=(ops.softmax, lambda dy, x: 0 * x, (3, 4)),
@@ -79,10 +78,10 @@ WRONG_PAIRS = PROSE.said(
     one_entry_doubled=(np.tanh, _one_doubled, (3, 4)),
     small_gradients=(lambda x: 1e-6 * np.tanh(x), lambda dy, x: -1e-6 * _tanh_backward(dy, x), (3, 4)),
 )
-PAIRS = (
-    *(Pair(says, f, f_backward, shape, True, *asked) for (f, f_backward, shape), says, *asked in RIGHT_PAIRS),
-    *(Pair(says, f, f_backward, shape, False, *asked) for (f, f_backward, shape), says, *asked in WRONG_PAIRS),
-)
+PAIRS = tuple(
+    Pair(says, f, f_backward, shape, right, *hints)
+    for right, pairs in ((True, RIGHT_PAIRS), (False, WRONG_PAIRS)) for (f, f_backward, shape), says, *hints in pairs
+)  # fmt: skip
 
 
 def largest_error(f: Callable[[Any], Any], f_backward: Callable[[Any, Any], Any], x: Any) -> float:
@@ -98,15 +97,12 @@ def largest_error(f: Callable[[Any], Any], f_backward: Callable[[Any, Any], Any]
 # --- repaired_rms_backward ------------------------------------------------------------------------------------------
 
 
-def _with_mean(mean: Any) -> Any:
+@adjustable
+def _rms_backward(dy: Any, x_hat: Any, r: Any, gamma: Any, *, mean: Any) -> Any:
     """The backward with another mean of g x_hat."""
-
-    def backward(dy: Any, x_hat: Any, r: Any, gamma: Any) -> Any:
-        g = dy * gamma
-        dx = r * (g - x_hat * mean(g * x_hat))
-        return dx, np.sum((dy * x_hat).reshape(-1, len(gamma)), axis=0)
-
-    return backward
+    g = dy * gamma
+    dx = r * (g - x_hat * mean(g * x_hat))
+    return dx, np.sum((dy * x_hat).reshape(-1, len(gamma)), axis=0)
 
 
 def _centred(dy: Any, x_hat: Any, r: Any, gamma: Any) -> Any:
@@ -119,22 +115,13 @@ EXERCISES = PROSE.exercises(
     my_gradcheck=Checker(PAIRS, largest_error),
     twins_change_nothing=Property("attention", "scale_of_keys", gives=("attention",)),
     caught_by_one_token=Number(
-        _caught_by_one_token,
-        tolerance=0.0,
-        exactly=True,
-        computed="Of the ten bugs, {} shows.",
-        tempting=PROSE.said(
-            "caught_by_one_token.mistakes",
-            none_shows=lambda: 0,
-            diagonal_shows_too=lambda: 2,
-            others_show_too=lambda: 3,
-        ),
+        _caught_by_one_token, exactly=True, computed="Of the ten bugs, {} shows.",
+        tempting=dict(none_shows=lambda: 0, diagonal_shows_too=lambda: 2, others_show_too=lambda: 3),
     ),
-    repaired_rms_backward=Function("rms_norm", part="backward", tempting=PROSE.said(
-        "repaired_rms_backward.mistakes",
-        one_mean_for_all=_with_mean(lambda x: np.mean(x) if x.size else 0),
-        summed=_with_mean(lambda x: np.sum(x, axis=-1, keepdims=True)),
-        down_the_columns=_with_mean(lambda x: np.mean(x, axis=0)),
+    repaired_rms_backward=Function("rms_norm", part="backward", tempting=dict(
+        one_mean_for_all=_rms_backward.but(mean=lambda x: np.mean(x) if x.size else 0),
+        summed=_rms_backward.but(mean=lambda x: np.sum(x, axis=-1, keepdims=True)),
+        down_the_columns=_rms_backward.but(mean=lambda x: np.mean(x, axis=0)),
         centred=_centred,
     )),
 )

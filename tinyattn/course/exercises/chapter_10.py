@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ... import ops
 from ...check.cases import CaseDrawer
-from ...check.property import Property, close, stating
-from ...check.spec import Spec
+from ...check.property import close, stating
 from ...check.subject import Subject
 from ..graders import Function, Number
+from ..plain import adjustable, op_spec, plain_spec
 from ..prose import Prose
 
-CHAPTER = 10
-PROSE = Prose(CHAPTER)
-TRUE, NEGATIVES = 0.25, 20           # of bce_belief: the item's probability, and among how many one negative is drawn
+PROSE = Prose(10)
+TRUE, NEGATIVES = 0.25, 20           # of bce_belief: the item's probability, the items a negative is drawn from
 
 
 def _belief() -> float:
-    """Where a small change of z no longer lowers p · -log σ(z) + 1/n · -log(1 - σ(z)): by bisection."""
+    """σ(z) where p · -log σ(z) + 1/n · -log(1 - σ(z)) is smallest, by bisection of its slope."""
     low, high = -20.0, 20.0
     for _ in range(60):
         z = np.array((low + high) / 2)
@@ -54,44 +52,15 @@ def _shifted_batch(sequences: list[Any], maxlen: int) -> tuple[np.ndarray, np.nd
     return _padded([items[:-1] for items in newest]), _padded([items[1:] for items in newest])
 
 
-_OF_BATCH: list[Property] = []
-states = stating("shifted_batch", _OF_BATCH)
-
-
-@states("exact", "targets[b, t] is the item that follows ids[b, t]; the newest maxlen inputs, and 0 on the right",
-        "oracle", hint="Do the example above on paper.")  # fmt: skip
-def _as_on_paper(op: Subject, **case: Any) -> None:
-    for name, got, expected in zip(BATCH.outputs, op.outputs(**case), _shifted_batch(**case), strict=True):
-        close(got, expected, 0, name)
-
-
-BATCH = Spec(
-    name="shifted_batch",
-    says="targets[b, t] is the item that follows ids[b, t] in sequence b",
-    function="shifted_batch",
-    case=_histories,
-    ours=lambda: SimpleNamespace(shifted_batch=_shifted_batch),
-    properties=_OF_BATCH,
-    outputs=("ids", "targets"),
-    common=False,
-)
+BATCH = plain_spec(
+    "shifted_batch", "targets[b, t] is the item that follows ids[b, t]; the newest maxlen inputs, and 0 on the right",
+    _histories, _shifted_batch, "ids", "targets", atol=0,
+)  # fmt: skip
 
 
 def _cut(first: Any, second: Any) -> Any:
-    """A batch whose inputs and targets are cut from a sequence otherwise."""
-
-    def batch(sequences: list[Any], maxlen: int) -> tuple[np.ndarray, np.ndarray]:
-        return _padded([first(s, maxlen) for s in sequences]), _padded([second(s, maxlen) for s in sequences])
-
-    return batch
-
-
-def _on_the_left(sequences: list[Any], maxlen: int) -> tuple[np.ndarray, np.ndarray]:
-    ids, targets = _shifted_batch(sequences, maxlen)
-    for part in (ids, targets):
-        for row in part:
-            row[:] = np.roll(row, np.sum(row == 0))
-    return ids, targets
+    """A batch of inputs `first(sequence, maxlen)` and targets `second(sequence, maxlen)`."""
+    return lambda sequences, maxlen: tuple(_padded([part(s, maxlen) for s in sequences]) for part in (first, second))
 
 
 def _rolled(sequences: list[Any], maxlen: int, last: Any = None, width: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -112,13 +81,12 @@ def _wider(sequences: list[Any], width: int, maxlen: int) -> tuple[np.ndarray, n
 
 
 def _cut_as_columns(sequences: list[Any], maxlen: int) -> tuple[np.ndarray, np.ndarray]:
-    """The last maxlen columns of the whole batch: of a short row, padding."""
+    """The last maxlen columns of the whole batch, which are padding in a short row."""
     ids, targets = _shifted_batch(sequences, max(map(len, sequences)))
     return ids[:, -maxlen:], targets[:, -maxlen:]
 
 
-WRONG_BATCH = PROSE.said(
-    "my_shifted_batch.mistakes",
+WRONG_BATCH = dict(
     inputs_for_targets=_cut(lambda s, n: s[-n - 1 :][:-1], lambda s, n: s[-n - 1 :][:-1]),
     inputs_and_targets_exchanged=_cut(lambda s, n: s[-n - 1 :][1:], lambda s, n: s[-n - 1 :][:-1]),
     oldest_kept=_cut(lambda s, n: s[: n + 1][:-1], lambda s, n: s[: n + 1][1:]),
@@ -134,7 +102,9 @@ WRONG_BATCH = PROSE.said(
     ),
     two_ahead=_cut(lambda s, n: s[-n - 1 :][:-1], lambda s, n: s[-n - 1 :][2:]),
     cut_at_both_ends=_cut(lambda s, n: s[:-1][:n], lambda s, n: s[1:][-n:]),
-    on_the_left=_on_the_left,
+    on_the_left=lambda sequences, maxlen: tuple(
+        np.array([np.roll(row, np.sum(row == 0)) for row in part]) for part in _shifted_batch(sequences, maxlen)
+    ),
     rolled=_rolled,
     one_column_too_wide=lambda sequences, maxlen: _wider(sequences, min(maxlen, max(map(len, sequences))), maxlen),
     cut_as_columns=_cut_as_columns,
@@ -157,11 +127,19 @@ def _pair_loss(h: Any, good: Any, bad: Any) -> Any:
     return np.logaddexp(zero, -_dot(h, good)) + np.logaddexp(zero, _dot(h, bad))
 
 
-def _pair_loss_backward(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
-    """dz of the good item is σ - 1, of the bad one σ. Shapes: dloss (...), h, good, bad (..., d) -> three (..., d)."""
-    dgood = (np.asarray(dloss) * (ops.sigmoid(_dot(h, good)) - 1))[..., None]
-    dbad = (np.asarray(dloss) * ops.sigmoid(_dot(h, bad)))[..., None]
-    return dgood * good + dbad * bad, dgood * h, dbad * h
+@adjustable
+def _pair_loss_backward(
+    dloss: Any, h: Any, good: Any, bad: Any, *,
+    of_good: Any = lambda s: s - 1, of_bad: Any = lambda s: s, sigma: Any = ops.sigmoid,
+    logit: Any = lambda a, b: _dot(a, b)[..., None],
+    assemble: Any = lambda up, down, h, good, bad: (up * good + down * bad, up * h, down * h),
+) -> Any:  # fmt: skip
+    """Slopes of the two logits, σ - 1 and σ, and the gradients made of them.
+
+    Shapes: dloss (...), h, good, bad (..., d) -> three (..., d).
+    """
+    up, down = (np.asarray(dloss)[..., None] * of(sigma(logit(h, e))) for of, e in ((of_good, good), (of_bad, bad)))
+    return assemble(up, down, h, good, bad)
 
 
 def _pair(draw: CaseDrawer) -> dict[str, Any]:
@@ -178,73 +156,20 @@ def _pair_by_loops(h: Any, good: Any, bad: Any) -> np.ndarray:
     return loss
 
 
-_OF_PAIR: list[Property] = []
-of_pair = stating("pair_loss", _OF_PAIR)
+PAIR = op_spec(
+    "pair_loss", "loss = -log σ(h·good) - log(1 - σ(h·bad))", _pair, _pair_loss, "loss",
+    backward=_pair_loss_backward, oracle=_pair_by_loops, wrt=("h", "good", "bad"),
+)  # fmt: skip
 
 
-@of_pair("rounding", "the gradients are right, too, where h = 1 and the items are 1,000 and -1,000", "extremes",
-         hint="Which of your terms is infinite at a logit of 1,000?", once=True)  # fmt: skip
+@stating("pair_loss", PAIR.properties)(
+    "rounding", "the gradients are right, too, where h = 1 and the items are 1,000 and -1,000", "extremes", once=True
+)
 def _large_logits(op: Subject, **case: Any) -> None:
     z = np.array([[1000.0], [-1000.0]])
     large, dloss = {"h": np.ones_like(z), "good": z, "bad": -z}, np.ones(2)
     for (name, got), x in zip(op.gradients(large, dloss).items(), _pair_loss_backward(dloss, **large), strict=True):
         close(got, x, 1e-6, f"d{name}")
-
-
-PAIR = Spec(
-    name="pair_loss",
-    says="loss = -log σ(h·good) - log(1 - σ(h·bad))",
-    function="pair_loss",
-    case=_pair,
-    ours=lambda: SimpleNamespace(pair_loss=_pair_loss, pair_loss_backward=_pair_loss_backward),
-    properties=_OF_PAIR,
-    outputs=("loss",),
-    oracle=_pair_by_loops,
-    wrt=("h", "good", "bad"),
-)
-
-
-def _by(of_good: Any, of_bad: Any, assemble: Any = None) -> Any:
-    """A backward with other slopes of the two logits, or with gradients put together otherwise."""
-
-    def backward(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
-        up = (np.asarray(dloss) * of_good(ops.sigmoid(_dot(h, good))))[..., None]
-        down = (np.asarray(dloss) * of_bad(ops.sigmoid(_dot(h, bad))))[..., None]
-        if assemble:
-            return assemble(up, down, h, good, bad)
-        return up * good + down * bad, up * h, down * h
-
-    return backward
-
-
-def _less(s: Any) -> Any:
-    return s - 1
-
-
-def _same(s: Any) -> Any:
-    return s
-
-
-def _assembled(assemble: Any) -> Any:
-    """A backward with the right slopes, and gradients put together otherwise."""
-    return _by(_less, _same, assemble)
-
-
-def _elementwise(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
-    """Without the sum over d that makes the logits."""
-    up, down = (np.asarray(dloss)[..., None] * f(ops.sigmoid(h * e)) for f, e in ((_less, good), (_same, bad)))
-    return up * good + down * bad, up * h, down * h
-
-
-def _overflowing(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
-    """Right where logits are small."""
-    up, down = np.exp(_dot(h, good)), np.exp(_dot(h, bad))
-    dgood, dbad = ((dloss * slope)[..., None] for slope in (up / (1 + up) - 1, down / (1 + down)))
-    return dgood * good + dbad * bad, dgood * h, dbad * h
-
-
-def _of_mean_loss(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
-    return tuple(g / max(np.size(dloss), 1) for g in _pair_loss_backward(dloss, h, good, bad))
 
 
 def _of_difference(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
@@ -253,39 +178,39 @@ def _of_difference(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
     return slope * (good - bad), slope * h, -slope * h
 
 
-def _divided_by_rounded(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
-    """The chain rule as it stands: -1/σ · σ (1 - σ), and 1/(1 - σ) · σ (1 - σ)."""
-    up, down = ops.sigmoid(_dot(h, good)), ops.sigmoid(_dot(h, bad))
-    slopes = -dloss * up * (1 - up) / up, dloss * down * (1 - down) / (1 - down)
-    dgood, dbad = (slope[..., None] for slope in slopes)
-    return dgood * good + dbad * bad, dgood * h, dbad * h
+def _assembled(assemble: Any) -> Any:
+    """The right slopes, and gradients `assemble(up, down, h, good, bad)`."""
+    return _pair_loss_backward.but(assemble=assemble)
 
 
-WRONG_PAIR = PROSE.said(
-    "my_pair_loss_backward.mistakes",
-    good_slope_without_minus_one=_by(_same, _same),
-    bad_slope_minus_one=_by(_less, _less),
-    all_signs_turned=_by(lambda s: 1 - s, lambda s: -s),
-    good_sign_turned=_by(lambda s: 1 - s, _same),
-    bad_slope_of_one_minus=_by(_less, lambda s: 1 - s),
-    good_slope_of_minus_z=_by(lambda s: -s, _same),
-    bad_sign_turned=_by(_less, lambda s: -s),
+WRONG_PAIR = dict(
+    good_slope_without_minus_one=_pair_loss_backward.but(of_good=lambda s: s),
+    bad_slope_minus_one=_pair_loss_backward.but(of_bad=lambda s: s - 1),
+    all_signs_turned=_pair_loss_backward.but(of_good=lambda s: 1 - s, of_bad=lambda s: -s),
+    good_sign_turned=_pair_loss_backward.but(of_good=lambda s: 1 - s),
+    bad_slope_of_one_minus=_pair_loss_backward.but(of_bad=lambda s: 1 - s),
+    good_slope_of_minus_z=_pair_loss_backward.but(of_good=lambda s: -s),
+    bad_sign_turned=_pair_loss_backward.but(of_bad=lambda s: -s),
     dh_subtracted=_assembled(lambda up, down, h, good, bad: (up * good - down * bad, up * h, down * h)),
     dbad_sign_turned=_assembled(lambda up, down, h, good, bad: (up * good + down * bad, up * h, -down * h)),
-    elementwise=_elementwise,
-    overflowing=_overflowing,
-    divided_by_rounded=_divided_by_rounded,
+    elementwise=_pair_loss_backward.but(logit=lambda a, b: a * b),
+    overflowing=_pair_loss_backward.but(sigma=lambda z: np.exp(z) / (1 + np.exp(z))),
+    divided_by_rounded=_pair_loss_backward.but(
+        of_good=lambda s: -s * (1 - s) / s, of_bad=lambda s: s * (1 - s) / (1 - s)
+    ),
     of_mean_logit=lambda dloss, h, good, bad: tuple(g / h.shape[-1] for g in _pair_loss_backward(dloss, h, good, bad)),
     dbad_of_both_terms=_assembled(lambda up, down, h, good, bad: (up * good + down * bad, up * h, up * h + down * h)),
-    of_mean_loss=_of_mean_loss,
-    slopes_exchanged=_by(_same, _less),
+    of_mean_loss=lambda dloss, h, good, bad: tuple(
+        g / max(np.size(dloss), 1) for g in _pair_loss_backward(dloss, h, good, bad)
+    ),
+    slopes_exchanged=_pair_loss_backward.but(of_good=lambda s: s, of_bad=lambda s: s - 1),
     dh_of_good_alone=_assembled(lambda up, down, h, good, bad: (up * good, up * h, down * h)),
     dh_of_bad_alone=_assembled(lambda up, down, h, good, bad: (down * bad, up * h, down * h)),
     items_for_h=_assembled(lambda up, down, h, good, bad: (up * good + down * bad, up * good, down * bad)),
     h_for_items=_assembled(lambda up, down, h, good, bad: (up * h + down * h, up * h, down * h)),
     good_and_bad_exchanged=_assembled(lambda up, down, h, good, bad: (up * good + down * bad, down * h, up * h)),
-    slope_of_sigma=_by(lambda s: -s * (1 - s), lambda s: s * (1 - s)),
-    slope_by_sigma=_by(lambda s: -1 / s, lambda s: 1 / (1 - s)),
+    slope_of_sigma=_pair_loss_backward.but(of_good=lambda s: -s * (1 - s), of_bad=lambda s: s * (1 - s)),
+    slope_by_sigma=_pair_loss_backward.but(of_good=lambda s: -1 / s, of_bad=lambda s: 1 / (1 - s)),
     halved=_assembled(lambda up, down, h, good, bad: ((up * good + down * bad) / 2, up * h / 2, down * h / 2)),
     of_difference=_of_difference,
     dh_last=_assembled(lambda up, down, h, good, bad: (up * h, down * h, up * good + down * bad)),
@@ -297,7 +222,7 @@ WRONG_PAIR = PROSE.said(
 
 
 def _states(draw: CaseDrawer) -> dict[str, Any]:
-    """States and right-padded histories; at least one item of each, some shorter than the batch is wide."""
+    """States, and right-padded histories of one item or more; some are shorter than the batch is wide."""
     people, length, d, items = draw.size(1, 3), draw.size(1, 4), draw.size(1, 3), draw.size(2, 6)
     ids = draw.rng.integers(1, items + 1, (people, length))
     for row in ids:
@@ -305,142 +230,78 @@ def _states(draw: CaseDrawer) -> dict[str, Any]:
     return {"h": draw.array(people, length, d), "ids": ids, "table": draw.array(items + 1, d)}
 
 
-def _scores(h: Any, ids: Any, table: Any) -> Any:
-    """Scores of all items by the last real state, -inf for padding and what was seen. -> (B, items + 1)."""
-    last = (ids != 0).sum(axis=1) - 1
-    scores = h[np.arange(len(h)), last] @ table.T
-    np.put_along_axis(scores, ids, -np.inf, axis=1)
-    scores[:, 0] = -np.inf
-    return scores
-
-
-_OF_SCORES: list[Property] = []
-of_scores = stating("scores", _OF_SCORES)
-
-
-@of_scores("rounding", "the score of an unseen item is its row times the state of the last real item; others: -inf",
-           "oracle", hint="Do the example above on paper.")  # fmt: skip
-def _by_the_last(op: Subject, **case: Any) -> None:
-    (got,), expected = op.outputs(**case), _scores(**case)
-    if np.shape(got) == expected.shape:
-        both = np.isneginf(got) & np.isneginf(expected)                  # -∞ less -∞ is no number
-        got, expected = np.where(both, 0, got), np.where(both, 0, expected)
-    close(got, expected, 1e-5, "scores")
-
-
-SCORES = Spec(
-    name="scores",
-    says="scores of all items by the state of the last real item; -inf for padding and for what was seen",
-    function="scores",
-    case=_states,
-    ours=lambda: SimpleNamespace(scores=_scores),
-    properties=_OF_SCORES,
-    outputs=("scores",),
-    common=False,
-)
-
-
-def _scored(at: Any, hide_seen: bool = True, hide_padding: bool = True, table_of: Any = lambda t: t) -> Any:
-    """Scores that ask another position, or leave another set of items out."""
-
-    def scores(h: Any, ids: Any, table: Any) -> Any:
-        made = h[np.arange(len(h)), at(ids)] @ table_of(table).T
-        before = made[:, 0].copy()
-        if hide_seen:
-            np.put_along_axis(made, ids, -np.inf, axis=1)
-        made[:, 0] = -np.inf if hide_padding else before
-        return made
-
-    return scores
-
-
 def _last_real(ids: Any) -> Any:
     return (ids != 0).sum(axis=1) - 1
 
 
-def _hidden_as(number: float) -> Any:
-    """Scores that are right, but for what stands where nothing may be offered."""
-
-    def scores(h: Any, ids: Any, table: Any) -> Any:
-        made = _scores(h, ids, table)
-        return np.where(np.isneginf(made), made.dtype.type(number), made)
-
+@adjustable
+def _scores(
+    h: Any, ids: Any, table: Any, *, at: Any = _last_real, seen: Any = lambda ids: ids, hidden: float = -np.inf,
+    column_0: Any = lambda before, now, hidden: hidden,
+) -> Any:  # fmt: skip
+    """Scores of all items by the state `at` a position, `hidden` in column 0 and in columns `seen`: (B, items + 1)."""
+    scores = h[np.arange(len(h)), at(ids)] @ table.T
+    before = scores[:, 0].copy()
+    np.put_along_axis(scores, seen(ids), hidden, axis=1)
+    scores[:, 0] = column_0(before, scores[:, 0], hidden)
     return scores
+_all_shown = _scores.but(seen=lambda ids: 0 * ids, column_0=lambda before, now, hidden: before)
+SCORES = plain_spec(
+    "scores", "the score of an unseen item is its row times the state of the last real item; others: -inf", _states,
+    _scores, "scores", atol=1e-5,
+)  # fmt: skip
 
 
-def _hides_newest_alone(h: Any, ids: Any, table: Any) -> Any:
-    made = _scored(_last_real, hide_seen=False)(h, ids, table)
-    np.put_along_axis(made, ids[np.arange(len(ids)), _last_real(ids)][:, None], -np.inf, axis=1)
-    return made
-
-
-def _hides_of_all(h: Any, ids: Any, table: Any) -> Any:
-    made = _scores(h, ids, table)
-    made[:, ids.reshape(-1)] = -np.inf
-    return made
-
-
-def _of_mean(h: Any, ids: Any, table: Any) -> Any:
+@adjustable
+def _pooled(h: Any, ids: Any, table: Any, *, of: Any = lambda total, count: total) -> Any:
+    """Scores by the sum of all real states, or by `of(sum, count)`."""
     real = (ids != 0)[..., None]
-    mean = (h * real).sum(axis=1, keepdims=True) / real.sum(axis=1, keepdims=True)
-    return _scores(mean.astype(h.dtype).repeat(h.shape[1], axis=1), ids, table)
-
-
-def _of_sum(h: Any, ids: Any, table: Any) -> Any:
-    total = (h * (ids != 0)[..., None]).sum(axis=1, keepdims=True)
-    return _scores(total.astype(h.dtype).repeat(h.shape[1], axis=1), ids, table)
+    pooled = of((h * real).sum(axis=1, keepdims=True), real.sum(axis=1, keepdims=True))
+    return _scores(pooled.astype(h.dtype).repeat(h.shape[1], axis=1), ids, table)
 
 
 def _offers_what_was_seen(h: Any, ids: Any, table: Any) -> Any:
-    made = _scored(_last_real, hide_seen=False, hide_padding=False)(h, ids, table)
+    made = _all_shown(h, ids, table)
     shown = np.full_like(made, -np.inf)
     np.put_along_axis(shown, ids, np.take_along_axis(made, ids, axis=1), axis=1)
     return shown
 
 
 def _of_softmax(h: Any, ids: Any, table: Any) -> Any:
-    """Probabilities of all items, of which some are hidden then."""
-    p = ops.softmax(_scored(_last_real, hide_seen=False, hide_padding=False)(h, ids, table))
+    """Probabilities over all items; hiding comes after the softmax."""
+    p = ops.softmax(_all_shown(h, ids, table))
     return np.where(np.isneginf(_scores(h, ids, table)), p.dtype.type(-np.inf), p)
 
 
-def _padding_forgotten(h: Any, ids: Any, table: Any) -> Any:
-    """Column 0 is hidden only in rows that have padding among their ids."""
-    made = h[np.arange(len(h)), _last_real(ids)] @ table.T
-    np.put_along_axis(made, ids, -np.inf, axis=1)
-    return made
-
-
 def _normalised(h: Any, ids: Any, table: Any) -> Any:
-    """A softmax by hand, NaN where all items have been seen."""
+    """A softmax by hand: NaN where all items are hidden."""
     made = _scores(h, ids, table)
     e = np.exp(made - np.max(made, axis=1, keepdims=True))
     return e / e.sum(axis=1, keepdims=True)
 
 
-WRONG_SCORES = PROSE.said(
-    "repaired_scores.mistakes",
-    padding_forgotten=_padding_forgotten,
+WRONG_SCORES = dict(
+    padding_forgotten=_scores.but(column_0=lambda before, now, hidden: now),
     divided_by_root_d=lambda h, ids, table: _scores(h / math.sqrt(h.shape[-1]), ids, table),
-    last_position=_scored(lambda ids: -1),
-    first_position=_scored(lambda ids: 0),
-    one_too_late=_scored(lambda ids: np.minimum(_last_real(ids) + 1, ids.shape[1] - 1)),
-    one_too_early=_scored(lambda ids: np.maximum(_last_real(ids) - 1, 0)),
-    longest_for_all=_scored(lambda ids: np.full(len(ids), _last_real(ids).max())),
-    shortest_for_all=_scored(lambda ids: np.full(len(ids), _last_real(ids).min())),
-    seen_not_hidden=_scored(_last_real, hide_seen=False),
-    padding_not_hidden=_scored(_last_real, hide_padding=False),
-    nothing_hidden=_scored(_last_real, hide_seen=False, hide_padding=False),
-    hidden_as_minus_billion=_hidden_as(-1e9),
-    hidden_as_zero=_hidden_as(0),
-    hidden_as_nan=_hidden_as(np.nan),
-    hides_newest_alone=_hides_newest_alone,
-    hides_of_all=_hides_of_all,
-    first_zero=_scored(lambda ids: np.argmin(ids, axis=1) - 1),
-    largest_number=_scored(lambda ids: np.argmax(ids, axis=1)),
-    padding_states_zero=lambda h, ids, table: _scored(lambda ids: -1)(h * (ids != 0)[..., None], ids, table),
-    of_mean=_of_mean,
-    of_sum=_of_sum,
+    last_position=_scores.but(at=lambda ids: -1),
+    first_position=_scores.but(at=lambda ids: 0),
+    one_too_late=_scores.but(at=lambda ids: np.minimum(_last_real(ids) + 1, ids.shape[1] - 1)),
+    one_too_early=_scores.but(at=lambda ids: np.maximum(_last_real(ids) - 1, 0)),
+    longest_for_all=_scores.but(at=lambda ids: np.full(len(ids), _last_real(ids).max())),
+    shortest_for_all=_scores.but(at=lambda ids: np.full(len(ids), _last_real(ids).min())),
+    seen_not_hidden=_scores.but(seen=lambda ids: 0 * ids),
+    padding_not_hidden=_scores.but(column_0=lambda before, now, hidden: before),
+    nothing_hidden=_all_shown,
+    hidden_as_minus_billion=_scores.but(hidden=-1e9),
+    hidden_as_zero=_scores.but(hidden=0),
+    hidden_as_nan=_scores.but(hidden=np.nan),
+    hides_newest_alone=_scores.but(seen=lambda ids: ids[np.arange(len(ids)), _last_real(ids)][:, None]),
+    hides_of_all=_scores.but(seen=lambda ids: np.tile(ids.reshape(-1), (len(ids), 1))),
+    first_zero=_scores.but(at=lambda ids: np.argmin(ids, axis=1) - 1),
+    largest_number=_scores.but(at=lambda ids: np.argmax(ids, axis=1)),
+    padding_states_zero=lambda h, ids, table: _scores.but(at=lambda ids: -1)(h * (ids != 0)[..., None], ids, table),
+    of_mean=_pooled.but(of=lambda total, count: total / count),
+    of_sum=_pooled,
     offers_what_was_seen=_offers_what_was_seen,
     column_zero_gone=lambda h, ids, table: _scores(h, ids, table)[:, 1:],
     softmax_of_scores=lambda h, ids, table: ops.softmax(_scores(h, ids, table)),
@@ -452,8 +313,7 @@ WRONG_SCORES = PROSE.said(
 EXERCISES = PROSE.exercises(
     my_shifted_batch=Function(BATCH, tempting=WRONG_BATCH),
     my_pair_loss_backward=Function(PAIR, part="backward", tempting=WRONG_PAIR),
-    bce_belief=Number(_belief, tolerance=0.005, tempting=PROSE.said(
-        "bce_belief.mistakes",
+    bce_belief=Number(_belief, tolerance=0.005, tempting=dict(
         probability_among_all=lambda: TRUE,
         share_of_negatives=lambda: 1 / (1 + TRUE * NEGATIVES),
         appearances=lambda: TRUE + 1 / NEGATIVES,

@@ -13,8 +13,7 @@ from ..graders import Function, Number
 from ..plain import plain_spec
 from ..prose import Prose
 
-CHAPTER = 11
-PROSE = Prose(CHAPTER)
+PROSE = Prose(11)
 MODELS, PEOPLE, TRUE_RATE = 20, 500, 0.25           # of best_of_twenty
 
 
@@ -22,8 +21,7 @@ MODELS, PEOPLE, TRUE_RATE = 20, 500, 0.25           # of best_of_twenty
 
 
 def _few_scores(draw: CaseDrawer) -> dict[str, Any]:
-    """Scores of few different values, so that most targets have ties, and some rows nothing else; some are tiny, as
-    probabilities of many items are."""
+    """Scores of few different values, which make ties; some are as tiny as probabilities of many items."""
     people, items, unit = draw.size(), draw.size(), draw.choose((1.0, 1e-9))
     scores = unit * draw.rng.integers(0, draw.size(1, 4), (people, items))
     return {"scores": scores, "targets": draw.rng.integers(0, items, people)}
@@ -36,19 +34,18 @@ MEAN_RANKS = plain_spec(
 
 
 def _parts(scores: Any, targets: Any) -> tuple[Any, Any]:
-    """How many score higher than each target, and how many the same, the target itself left out."""
-    own = np.take_along_axis(scores, targets[:, None], axis=1)
-    return np.sum(scores > own, axis=1), np.sum(scores == own, axis=1) - 1
+    """How many items score higher than each target, and how many others the same."""
+    of_target = np.take_along_axis(scores, targets[:, None], axis=1)
+    return np.sum(scores > of_target, axis=1), np.sum(scores == of_target, axis=1) - 1
 
 
 def _off(f: Any) -> Any:
-    """A wrong answer made of both counts."""
+    """An answer made of both counts."""
     return lambda scores, targets: f(*_parts(scores, targets))
 
 
-_mean_ranks = _off(lambda above, equal: 1 + above + equal / 2)             # the right ones
-WRONG_RANKS = PROSE.said(
-    "my_mean_ranks.mistakes",
+_mean_ranks = _off(lambda above, equal: 1 + above + equal / 2)             # right
+WRONG_RANKS = dict(
     ties_in_favour=_off(lambda above, equal: 1 + above),
     ties_against=_off(lambda above, equal: 1 + above + equal),
     itself_a_tie=_off(lambda above, equal: 1 + above + (equal + 1) / 2),
@@ -81,7 +78,7 @@ WRONG_RANKS = PROSE.said(
 
 
 def _rows_of_items(draw: CaseDrawer) -> dict[str, Any]:
-    """Rows without repeats, of so few items that pairs come up more than once."""
+    """Rows without repeats, of so few items that pairs occur more than once."""
     n = draw.size(2, 5)
     n_items = n + draw.size(0, 2)
     rows = [draw.rng.permutation(n_items)[:n] + 1 for _ in range(draw.size(1, 5))]
@@ -126,8 +123,7 @@ def _shares(sequences: Any, n_items: int) -> Any:
     return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
 
 
-WRONG_COUNTS = PROSE.said(
-    "repaired_counts.mistakes",
+WRONG_COUNTS = dict(
     test_item_counted=lambda sequences, n_items: _counted(sequences[:, :-1], sequences[:, 1:], n_items),
     one_item_too_few=lambda sequences, n_items: _counted(sequences[:, :-3], sequences[:, 1:-2], n_items),
     first_item_left_out=lambda sequences, n_items: _counted(sequences[:, 1:-1], sequences[:, 2:], n_items),
@@ -154,7 +150,7 @@ WRONG_COUNTS = PROSE.said(
 
 
 def _term(a: Any, m: int, j: int) -> Any:
-    """The probability that j of m draws are above, each of which is with probability a."""
+    """The probability that j of m draws are above the target, where one is with probability a."""
     return math.comb(m, j) * a**j * (1 - a) ** (m - j)
 
 
@@ -179,19 +175,18 @@ SAMPLED_HIT = plain_spec(
 
 
 def _without(ranks: Any, N: int, m: int, k: int) -> Any:
-    """Drawn without replacement, where so many can be drawn; k beyond N counts as N."""
+    """Draws without replacement, at most N of them."""
     above, drawn = (np.asarray(ranks) - 1).astype(int).tolist(), min(m, N)
     ways = [sum(math.comb(b, j) * math.comb(N - b, drawn - j) for j in range(min(k, drawn + 1))) for b in above]
     return np.array(ways) / math.comb(N, drawn)
 
 
 def _changed_sum(terms: Any) -> Any:
-    """A sum of other terms: `terms(a, N, m, k)` are its summands, for a = (r - 1) / N."""
+    """A sum of the terms `terms(a, N, m, k)`, with a = (r - 1) / N."""
     return lambda ranks, N, m, k: sum(terms((ranks - 1) / N, N, m, k)) + 0.0 * ranks
 
 
-WRONG_HITS = PROSE.said(
-    "my_sampled_hit.mistakes",
+WRONG_HITS = dict(
     one_term_too_many=lambda ranks, N, m, k: sampled_hit(ranks, N, m, k + 1),
     last_term_missing=lambda ranks, N, m, k: sampled_hit(ranks, N, m, k - 1) + 0.0 * ranks,
     itself_above=lambda ranks, N, m, k: sampled_hit(ranks + 1, N, m, k),
@@ -218,13 +213,8 @@ WRONG_HITS = PROSE.said(
 
 
 def _best_of(models: int, people: int) -> float:
-    """E[max] - the true rate, of hit rates that are independent binomial shares."""
-    logs = [
-        math.lgamma(people + 1) - math.lgamma(h + 1) - math.lgamma(people - h + 1)
-        + h * math.log(TRUE_RATE) + (people - h) * math.log(1 - TRUE_RATE)
-        for h in range(people + 1)
-    ]  # fmt: skip
-    up_to = np.minimum(np.cumsum(np.exp(logs)), 1.0)
+    """E[max] of independent binomial hit rates, less the true rate."""
+    up_to = np.minimum(np.cumsum([_term(TRUE_RATE, people, h) for h in range(people + 1)]), 1.0)
     highest = np.sum(1 - up_to[:-1] ** models)                       # E[max] = Σ_h P(max > h)
     return float(highest) / people - TRUE_RATE
 
@@ -237,8 +227,7 @@ EXERCISES = PROSE.exercises(
     my_mean_ranks=Function(MEAN_RANKS, tempting=WRONG_RANKS),
     repaired_counts=Function(COUNTS, tempting=WRONG_COUNTS),
     my_sampled_hit=Function(SAMPLED_HIT, tempting=WRONG_HITS),
-    best_of_twenty=Number(lambda: _best_of(MODELS, PEOPLE), tolerance=0.15, tempting=PROSE.said(
-        "best_of_twenty.mistakes",
+    best_of_twenty=Number(lambda: _best_of(MODELS, PEOPLE), tolerance=0.15, tempting=dict(
         no_higher=lambda: 0.0,
         error=_error,
         number_itself=lambda: TRUE_RATE + _best_of(MODELS, PEOPLE),

@@ -5,26 +5,23 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ... import ops
 from ...check.cases import CaseDrawer
-from ...check.spec import Spec
 from ..graders import Function, Judge, Judged, Number
-from ..plain import plain_spec
+from ..plain import adjustable, op_spec, plain_spec
 from ..prose import Prose
 
-CHAPTER = 13
-PROSE = Prose(CHAPTER)
+PROSE = Prose(13)
 REFINEMENTS, SEEDS, SPREAD = 3, 3, 3.0               # of all_better_by_chance; of smallest_difference, in percent
 T = {2: 4.303, 4: 2.776, 7: 2.365}                   # Student's t, two-sided 95 %, by degrees of freedom
 
 
 def _all_better() -> float:
-    """Of all orders in which runs can end, the share with the host's below all others."""
+    """The share of orders of all runs in which the host's loss is the lowest."""
     orders = list(itertools.permutations(range(1 + REFINEMENTS)))
     return sum(order[0] == 0 for order in orders) / len(orders)
 
@@ -50,38 +47,29 @@ def _scores_and_maps(draw: CaseDrawer) -> dict[str, Any]:
     return {"A": A, "W_Q": W_Q, "W_K": W_K, "c": draw.choose((0.5, 1.0, 0.25))}
 
 
-REFINE = Spec(
-    name="refine",
-    says="B = c X Yᵀ, X = A W_Q, Y = A W_K",
-    function="refine",
-    case=_scores_and_maps,
-    ours=lambda: SimpleNamespace(refine=_refine, refine_backward=_refine_backward),
-    properties=[],
-    outputs=("B",),
-    oracle=_refine,
+REFINE = op_spec(
+    "refine", "B = c X Yᵀ, X = A W_Q, Y = A W_K", _scores_and_maps, _refine, "B", backward=_refine_backward,
     wrt=("A", "W_Q", "W_K"),
     scale=lambda case: 1 + float(np.prod([max(1.0, np.abs(x).sum()) for x in case.values()])),
-)
+)  # fmt: skip
 
 
-def _backward_with(
+@adjustable
+def _by_hand(
+    dB: Any, A: Any, W_Q: Any, W_K: Any, c: float, *,
     of_X: Any = lambda dB, Y, c: c * dB @ Y, of_Y: Any = lambda dB, X, c: c * dB.T @ X,
     of_A: Any = lambda dX, dY, W_Q, W_K: dX @ W_Q.T + dY @ W_K.T, of_W_Q: Any = lambda A, X, d: A.T @ d,
     of_W_K: Any = lambda A, Y, d: A.T @ d, order: tuple[int, int, int] = (0, 1, 2), crossed: bool = False,
     times: Any = lambda c, n: (1, 1, 1),
 ) -> Any:  # fmt: skip
-    """The backward, with one line written otherwise; `crossed`, X stands where Y belongs; `times` are factors of it."""
-
-    def backward(dB: Any, A: Any, W_Q: Any, W_K: Any, c: float) -> Any:
-        X, Y = A @ W_Q, A @ W_K
-        dX, dY = (of_X(dB, X, c), of_Y(dB, Y, c)) if crossed else (of_X(dB, Y, c), of_Y(dB, X, c))
-        found = of_A(dX, dY, W_Q, W_K), of_W_Q(A, X, dX), of_W_K(A, Y, dY)
-        return tuple(times(c, len(A))[i] * found[i] for i in order)
-
-    return backward
+    """-> dA, dW_Q, dW_K by hand, each with a factor of `times`; where `crossed`, X stands where Y belongs."""
+    X, Y = A @ W_Q, A @ W_K
+    dX, dY = (of_X(dB, X, c), of_Y(dB, Y, c)) if crossed else (of_X(dB, Y, c), of_Y(dB, X, c))
+    gradients = of_A(dX, dY, W_Q, W_K), of_W_Q(A, X, dX), of_W_K(A, Y, dY)
+    return tuple(times(c, len(A))[i] * gradients[i] for i in order)
 
 
-_WRONG_W = {                                         # a line for dW_Q, or for dW_K
+_WRONG_W = {                                         # a line for dW_Q or dW_K
     "a_not_transposed": lambda A, X, d: A @ d,
     "a_on_the_right": lambda A, X, d: d @ A.T,
     "transposed": lambda A, X, d: d.T @ A,
@@ -89,39 +77,39 @@ _WRONG_W = {                                         # a line for dW_Q, or for d
     "a_missing": lambda A, X, d: d,
 }
 WRONG_BACKWARD = (
-    *PROSE.said(
+    *PROSE.attach(
         "my_refine_backward.mistakes",
-        queries_alone=_backward_with(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q.T),
-        keys_alone=_backward_with(of_A=lambda dX, dY, W_Q, W_K: dY @ W_K.T),
-        averaged=_backward_with(of_A=lambda dX, dY, W_Q, W_K: (dX @ W_Q.T + dY @ W_K.T) / 2),
-        difference=_backward_with(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q.T - dY @ W_K.T),
-        maps_not_transposed=_backward_with(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q + dY @ W_K),
-        w_q_not_transposed=_backward_with(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q + dY @ W_K.T),
-        w_k_not_transposed=_backward_with(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q.T + dY @ W_K),
-        maps_exchanged=_backward_with(of_A=lambda dX, dY, W_Q, W_K: dX @ W_K.T + dY @ W_Q.T),
-        no_c=_backward_with(of_X=lambda dB, Y, c: dB @ Y, of_Y=lambda dB, X, c: dB.T @ X),
-        no_c_in_dy=_backward_with(of_Y=lambda dB, X, c: dB.T @ X),
-        no_c_in_dx=_backward_with(of_X=lambda dB, Y, c: dB @ Y),
-        c_squared=_backward_with(of_X=lambda dB, Y, c: c * c * dB @ Y, of_Y=lambda dB, X, c: c * c * dB.T @ X),
-        db_not_transposed=_backward_with(of_Y=lambda dB, X, c: c * dB @ X),
-        db_transposed=_backward_with(of_X=lambda dB, Y, c: c * dB.T @ Y),
-        db_exchanged=_backward_with(of_X=lambda dB, Y, c: c * dB.T @ Y, of_Y=lambda dB, X, c: c * dB @ X),
-        no_c_in_maps=_backward_with(times=lambda c, n: (1, 1 / c, 1 / c)),
-        no_c_in_da=_backward_with(times=lambda c, n: (1 / c, 1, 1)),
-        divided_by_c=_backward_with(times=lambda c, n: (1 / c**2,) * 3),
-        root_of_n_for_c=_backward_with(times=lambda c, n: (1 / (c * math.sqrt(n)),) * 3),
-        all_signs_turned=_backward_with(times=lambda c, n: (-1, -1, -1)),
+        queries_alone=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q.T),
+        keys_alone=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dY @ W_K.T),
+        averaged=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: (dX @ W_Q.T + dY @ W_K.T) / 2),
+        difference=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q.T - dY @ W_K.T),
+        maps_not_transposed=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q + dY @ W_K),
+        w_q_not_transposed=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q + dY @ W_K.T),
+        w_k_not_transposed=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q.T + dY @ W_K),
+        maps_exchanged=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_K.T + dY @ W_Q.T),
+        no_c=_by_hand.but(of_X=lambda dB, Y, c: dB @ Y, of_Y=lambda dB, X, c: dB.T @ X),
+        no_c_in_dy=_by_hand.but(of_Y=lambda dB, X, c: dB.T @ X),
+        no_c_in_dx=_by_hand.but(of_X=lambda dB, Y, c: dB @ Y),
+        c_squared=_by_hand.but(of_X=lambda dB, Y, c: c * c * dB @ Y, of_Y=lambda dB, X, c: c * c * dB.T @ X),
+        db_not_transposed=_by_hand.but(of_Y=lambda dB, X, c: c * dB @ X),
+        db_transposed=_by_hand.but(of_X=lambda dB, Y, c: c * dB.T @ Y),
+        db_exchanged=_by_hand.but(of_X=lambda dB, Y, c: c * dB.T @ Y, of_Y=lambda dB, X, c: c * dB @ X),
+        no_c_in_maps=_by_hand.but(times=lambda c, n: (1, 1 / c, 1 / c)),
+        no_c_in_da=_by_hand.but(times=lambda c, n: (1 / c, 1, 1)),
+        divided_by_c=_by_hand.but(times=lambda c, n: (1 / c**2,) * 3),
+        root_of_n_for_c=_by_hand.but(times=lambda c, n: (1 / (c * math.sqrt(n)),) * 3),
+        all_signs_turned=_by_hand.but(times=lambda c, n: (-1, -1, -1)),
     ),
-    *PROSE.said("my_refine_backward.dW_Q", **{key: _backward_with(of_W_Q=f, of_W_K=f) for key, f in _WRONG_W.items()}),
-    *PROSE.said("my_refine_backward.dW_Q", **{key: _backward_with(of_W_Q=f) for key, f in _WRONG_W.items()}),
-    *PROSE.said("my_refine_backward.dW_K", **{key: _backward_with(of_W_K=f) for key, f in _WRONG_W.items()}),
-    *PROSE.said(
+    *PROSE.attach("my_refine_backward.dW_Q", **{n: _by_hand.but(of_W_Q=f, of_W_K=f) for n, f in _WRONG_W.items()}),
+    *PROSE.attach("my_refine_backward.dW_Q", **{n: _by_hand.but(of_W_Q=f) for n, f in _WRONG_W.items()}),
+    *PROSE.attach("my_refine_backward.dW_K", **{n: _by_hand.but(of_W_K=f) for n, f in _WRONG_W.items()}),
+    *PROSE.attach(
         "my_refine_backward.mistakes",
-        masked=_backward_with(of_X=lambda dB, Y, c: c * np.tril(dB) @ Y, of_Y=lambda dB, X, c: c * np.tril(dB).T @ X),
-        da_masked=_backward_with(of_A=lambda dX, dY, W_Q, W_K: np.tril(dX @ W_Q.T + dY @ W_K.T)),
-        x_and_y_exchanged=_backward_with(crossed=True),
-        dw_k_first=_backward_with(order=(0, 2, 1)),
-        da_last=_backward_with(order=(1, 2, 0)),
+        masked=_by_hand.but(of_X=lambda dB, Y, c: c * np.tril(dB) @ Y, of_Y=lambda dB, X, c: c * np.tril(dB).T @ X),
+        da_masked=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: np.tril(dX @ W_Q.T + dY @ W_K.T)),
+        x_and_y_exchanged=_by_hand.but(crossed=True),
+        dw_k_first=_by_hand.but(order=(0, 2, 1)),
+        da_last=_by_hand.but(order=(1, 2, 0)),
     ),
 )
 
@@ -147,78 +135,53 @@ def _literal(A: Any, W_Q: Any, W_K: Any, W_V: Any) -> Any:
     return np.tril(ops.refine_value_literal(A, W_Q, W_K, W_V)[0])
 
 
-def _at_once(weights: Any) -> Any:
-    """All rows of B by one (n, n) matrix of weights, `weights(L, past)`, row t those for item t."""
-
-    def refine(A: Any, W_Q: Any, W_K: Any, W_V: Any) -> Any:
-        past = np.tri(len(A), dtype=bool)
-        return np.tril((W_V @ A) @ weights((W_Q @ A).T @ (W_K @ A), past).T)
-
-    return refine
+@adjustable
+def _at_once(A: Any, W_Q: Any, W_K: Any, W_V: Any, *, weights: Any) -> Any:
+    """All rows of B by one (n, n) matrix `weights(L, past)`, whose row t is for item t."""
+    past = np.tri(len(A), dtype=bool)
+    return np.tril((W_V @ A) @ weights((W_Q @ A).T @ (W_K @ A), past).T)
 
 
+@adjustable
 def _row_by_row(
-    ends: Any = lambda k: k + 1, product: Any = lambda W, A: W @ A, rows: Any = lambda X: X,
+    A: Any, W_Q: Any, W_K: Any, W_V: Any, *, ends: Any = lambda k: k + 1,
+    product: Any = lambda W, A, seen: W[seen, seen] @ A[seen, seen], rows: Any = lambda X: X,
     row: Any = lambda Z, k: Z[-1], weights: Any = ops.softmax, of: Any = lambda z, S: z @ S.T,
 ) -> Any:  # fmt: skip
-    """The repaired form, with one line written otherwise."""
-
-    def refine(A: Any, W_Q: Any, W_K: Any, W_V: Any) -> Any:
-        B = np.zeros_like(A)
-        for k in range(len(A)):
-            seen = slice(ends(k))
-            X, Y, Z = (product(W[seen, seen], A[seen, seen]) for W in (W_Q, W_K, W_V))
-            if len(Z):
-                b = of(row(Z, k), weights(rows(X).T @ rows(Y)))
-                B[k, : min(k + 1, len(b))] = b[: k + 1]
-        return B
-
-    return refine
-
-
-def _all_columns(A: Any, W_Q: Any, W_K: Any, W_V: Any) -> Any:
-    """Rows up to k in the sum, but all columns in the softmax."""
+    """The repaired form."""
     B = np.zeros_like(A)
     for k in range(len(A)):
-        X, Y, Z = (W[: k + 1] @ A for W in (W_Q, W_K, W_V))
-        B[k, : k + 1] = (Z[-1] @ ops.softmax(X.T @ Y).T)[: k + 1]
+        X, Y, Z = (product(W, A, slice(ends(k))) for W in (W_Q, W_K, W_V))
+        if len(Z):
+            b = of(row(Z, k), weights(rows(X).T @ rows(Y)))
+            B[k, : min(k + 1, len(b))] = b[: k + 1]
     return B
 
 
-def _zeroed_rows(A: Any, W_Q: Any, W_K: Any, W_V: Any) -> Any:
-    """Later rows of A are 0; the maps are whole."""
-    B = np.zeros_like(A)
-    for k in range(len(A)):
-        seen = np.where(np.arange(len(A))[:, None] <= k, A, 0)
-        B[k, : k + 1] = _literal(seen, W_Q, W_K, W_V)[k, : k + 1]
-    return B
-
-
-WRONG_VALUE = PROSE.said(
-    "repaired_value.mistakes",
+WRONG_VALUE = dict(
     literal=_literal,
-    softmax_masked=_at_once(lambda L, past: ops.softmax(L, past)),
-    logits_zeroed=_at_once(lambda L, past: ops.softmax(np.where(past, L, 0))),
-    weights_masked=_at_once(lambda L, past: np.tril(ops.softmax(L))),
-    ends_too_early=_row_by_row(ends=lambda k: k),
-    ends_too_late=_row_by_row(ends=lambda k: k + 2, row=lambda Z, k: Z[k]),
-    first_row_for_last=_row_by_row(row=lambda Z, k: Z[0]),
-    row_k_alone=_row_by_row(rows=lambda X: X[-1:]),
-    row_k_missing=_row_by_row(rows=lambda X: X[:-1]),
-    softmax_down_columns=_row_by_row(weights=lambda L: ops.softmax(L.T).T),
-    s_not_transposed=_row_by_row(of=lambda z, S: z @ S),
-    all_columns=_all_columns,
-    masked_inside_the_cut=_row_by_row(weights=lambda L: ops.softmax(L, np.tri(len(L), dtype=bool))),
-    w_on_the_right=_row_by_row(product=lambda W, A: A @ W),
+    softmax_masked=_at_once.but(weights=lambda L, past: ops.softmax(L, past)),
+    logits_zeroed=_at_once.but(weights=lambda L, past: ops.softmax(np.where(past, L, 0))),
+    weights_masked=_at_once.but(weights=lambda L, past: np.tril(ops.softmax(L))),
+    ends_too_early=_row_by_row.but(ends=lambda k: k),
+    ends_too_late=_row_by_row.but(ends=lambda k: k + 2, row=lambda Z, k: Z[k]),
+    first_row_for_last=_row_by_row.but(row=lambda Z, k: Z[0]),
+    row_k_alone=_row_by_row.but(rows=lambda X: X[-1:]),
+    row_k_missing=_row_by_row.but(rows=lambda X: X[:-1]),
+    softmax_down_columns=_row_by_row.but(weights=lambda L: ops.softmax(L.T).T),
+    s_not_transposed=_row_by_row.but(of=lambda z, S: z @ S),
+    all_columns=_row_by_row.but(product=lambda W, A, seen: W[seen] @ A),
+    masked_inside_the_cut=_row_by_row.but(weights=lambda L: ops.softmax(L, np.tri(len(L), dtype=bool))),
+    w_on_the_right=_row_by_row.but(product=lambda W, A, seen: A[seen, seen] @ W[seen, seen]),
     rows_as_tokens=lambda A, W_Q, W_K, W_V: ops.refine_value_rows(A, W_Q, W_K, W_V, np.tri(len(A), dtype=bool))[0],
-    no_softmax=_row_by_row(weights=lambda L: L),
-    scaled_by_the_cut=_row_by_row(weights=lambda L: ops.softmax(L / math.sqrt(len(L)))),
+    no_softmax=_row_by_row.but(weights=lambda L: L),
+    scaled_by_the_cut=_row_by_row.but(weights=lambda L: ops.softmax(L / math.sqrt(len(L)))),
     scaled_by_all=lambda A, W_Q, W_K, W_V: _value(A, W_Q / math.sqrt(len(A)), W_K, W_V),
-    zeroed_rows=_zeroed_rows,
+    zeroed_rows=_row_by_row.but(product=lambda W, A, seen: W[:, seen] @ A[seen], row=lambda Z, k: Z[k]),
     maps_exchanged=lambda A, W_Q, W_K, W_V: _value(A, W_K, W_Q, W_V),
     z_alone=lambda A, W_Q, W_K, W_V: np.tril(W_V @ A),
 )
-NOT_MASKED = PROSE.said("repaired_value.mistakes", not_masked=np.tril)
+NOT_MASKED = PROSE.attach("repaired_value.mistakes", not_masked=np.tril)
 
 
 # --- later_rows_move_nothing ----------------------------------------------------------------------------------------
@@ -237,13 +200,8 @@ def _rows(A: Any, mask: Any = None) -> Any:
     return ops.refine_value_rows(A, W_Q, W_K, W_V, mask)[0]
 
 
-def _next_rows(A: Any) -> Any:
-    """Row k of A, less the row after it."""
-    return A - np.vstack([A[1:], 0 * A[:1]])
-
-
 def later_rows_move_nothing(refine: Callable[..., Any], n: int) -> bool:
-    """True where entries of B on and below the diagonal, in rows up to k, stay when rows of A after k change."""
+    """Whether B on and below the diagonal, in rows up to k, stays the same when rows of A after k change."""
     A, other = np.tril(np.random.default_rng(0).standard_normal((2, n, n)))
     counts = np.tri(n, dtype=bool)
     for k in range(n - 1):
@@ -253,7 +211,7 @@ def later_rows_move_nothing(refine: Callable[..., Any], n: int) -> bool:
     return True
 
 
-RIGHT_FORMS = PROSE.said(
+RIGHT_FORMS = PROSE.attach(
     "later_rows_move_nothing.right",
     unchanged=lambda A: A + 0.0,
     simp=_simp,
@@ -261,12 +219,12 @@ RIGHT_FORMS = PROSE.said(
     value=lambda A: _value(A, *_maps(len(A))),
     value_rows_masked=lambda A: _rows(A, np.tri(len(A), dtype=bool)),
 )
-WRONG_FORMS = PROSE.said(
+WRONG_FORMS = PROSE.attach(
     "later_rows_move_nothing.wrong",
     literal=lambda A: ops.refine_value_literal(A, *_maps(len(A)))[0],
     literal_triangular=lambda A: _literal(A, *map(np.tril, _maps(len(A)))),
     value_rows=_rows,
-    next_rows=_next_rows,
+    next_rows=lambda A: A - np.vstack([A[1:], 0 * A[:1]]),
     a_tenth_of_the_last=lambda A: A + 0.1 * A[-1],
     diagonal_of_the_next=lambda A: A + np.diag(np.append(A[1:, 0], 0)),
     first_row_of_the_last=lambda A: A + A[-1, -1] * (np.arange(len(A)) == 0)[:, None],
@@ -278,8 +236,8 @@ WRONG_FORMS = PROSE.said(
     a_millionth_of_the_mean=lambda A: A + 1e-6 * A.mean(axis=0),
 )
 FORMS = (
-    *(Judged(says, f, True, *asked) for f, says, *asked in RIGHT_FORMS),
-    *(Judged(says, f, False, *asked) for f, says, *asked in WRONG_FORMS),
+    *(Judged(says, f, True, *hints) for f, says, *hints in RIGHT_FORMS),
+    *(Judged(says, f, False, *hints) for f, says, *hints in WRONG_FORMS),
 )
 
 
@@ -287,8 +245,7 @@ EXERCISES = PROSE.exercises(
     my_refine_backward=Function(REFINE, part="backward", tempting=WRONG_BACKWARD),
     repaired_value=Function(VALUE, tempting=WRONG_VALUE, lacking=NOT_MASKED),
     later_rows_move_nothing=Judge(FORMS, later_rows_move_nothing, given=(5,)),
-    all_better_by_chance=Number(_all_better, tolerance=0.03, tempting=PROSE.said(
-        "all_better_by_chance.mistakes",
+    all_better_by_chance=Number(_all_better, tolerance=0.03, tempting=dict(
         independent=lambda: 0.5**REFINEMENTS,
         in_percent=lambda: 100 / (1 + REFINEMENTS),
         one_refinement=lambda: 0.5,
@@ -297,8 +254,7 @@ EXERCISES = PROSE.exercises(
         at_least_one_if_independent=lambda: 1 - 0.5**REFINEMENTS,
         at_least_one=lambda: 1 - 1 / (1 + REFINEMENTS),
     )),
-    smallest_difference=Number(_smallest, tolerance=0.035, tempting=PROSE.said(
-        "smallest_difference.mistakes",
+    smallest_difference=Number(_smallest, tolerance=0.035, tempting=dict(
         host_exact=lambda: _smallest(runs=SEEDS),
         two_degrees_of_freedom=lambda: _smallest(t=T[2]),
         one_run_each=lambda: _smallest(runs=1),

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ... import ops
 from ...check.cases import CaseDrawer
-from ...check.property import Property as Law
-from ...check.property import close, largest, rounding, stating
-from ...check.spec import Spec
-from ...check.subject import Subject
+from ...check.property import largest, rounding
 from ..graders import Function, Judge, Judged, Number
+from ..plain import adjustable, plain_spec
 from ..prose import Prose
 
-CHAPTER = 17
-PROSE = Prose(CHAPTER)
+PROSE = Prose(17)
 BEFORE, TOKEN, TIME = 10.0, 1.0, 3.0         # of held_state: the state, the token after it, and its Δ
 
 
@@ -33,12 +29,20 @@ def _held(exact: bool = True, time: float = TIME, before: float = BEFORE, token:
 # --- my_chunk -------------------------------------------------------------------------------------------------------
 
 
-def _chunk(S: Any, q: Any, k: Any, v: Any, lam: float) -> Any:
+@adjustable
+def _chunk(
+    S: Any, q: Any, k: Any, v: Any, lam: float, *,
+    inside: Any = lambda age, lam: np.where(age >= 0, lam ** np.maximum(age, 0), 0.0),
+    before: Any = lambda i, lam: lam ** (i + 1), kept: Any = lambda c, lam: lam**c,
+    added: Any = lambda i, c, lam: lam ** (c - 1 - i), of_y: Any = lambda y, S: y, order: tuple[int, int] = (0, 1),
+) -> Any:  # fmt: skip
+    """-> y of the chunk, and the state after it; the functions give the powers of λ."""
     c = len(q)
     i = np.arange(c)
-    inside = np.tril(lam ** np.maximum(i[:, None] - i, 0)) * (q @ k.T)
-    before = (lam ** (i + 1))[:, None] * (q @ S)
-    return inside @ v + before, lam**c * S + (k * (lam ** (c - 1 - i))[:, None]).T @ v
+    y = (inside(i[:, None] - i, lam) * (q @ k.T)) @ v + before(i, lam)[:, None] * (q @ S)
+    new = kept(c, lam) * S + (k * added(i, c, lam)[:, None]).T @ v
+    both = of_y(y, q @ new), new
+    return tuple(both[place] for place in order)
 
 
 def _of_chunk(draw: CaseDrawer) -> dict[str, Any]:
@@ -47,76 +51,39 @@ def _of_chunk(draw: CaseDrawer) -> dict[str, Any]:
     return {"S": S, "q": q, "k": k, "v": v, "lam": draw.choose((0.5, 0.9, 1.0))}
 
 
-def _near(op: Subject, ours: Callable[..., Any], case: dict[str, Any], power: int) -> None:
+def _atol(case: dict[str, Any], power: int) -> float:
     arrays = [x for x in case.values() if isinstance(x, np.ndarray)]
-    atol = 30 * rounding(case["q"].dtype, 40, largest(*arrays, 1) ** power)
-    for name, got, expected in zip(op.spec.outputs, op.outputs(**case), ours(**case), strict=True):
-        close(got, expected, atol, name)
+    return 30 * rounding(case["q"].dtype, 40, largest(*arrays, 1) ** power)
 
 
-_OF_CHUNK: list[Law] = []
-_chunk_states = stating("chunk", _OF_CHUNK)
+CHUNK = plain_spec(
+    "chunk", "y and S are those of the recurrence, token by token", _of_chunk, _chunk, "y", "S",
+    atol=lambda case: _atol(case, 3),
+)  # fmt: skip
 
 
-@_chunk_states("rounding", "y and S are those of the recurrence, token by token", "oracle",
-               hint="Do the example on paper.")  # fmt: skip
-def _as_token_by_token(op: Subject, **case: Any) -> None:
-    _near(op, _chunk, case, 3)
-
-
-CHUNK = Spec(
-    name="chunk",
-    says="S_t = λ S_{t-1} + k_tᵀ v_t and y_t = q_t S_t, for the tokens of one chunk",
-    function="chunk",
-    case=_of_chunk,
-    ours=lambda: SimpleNamespace(chunk=_chunk),
-    properties=_OF_CHUNK,
-    outputs=("y", "S"),
-    common=False,
-)
-
-
-def _chunk_with(
-    inside: Any = lambda age, lam: np.where(age >= 0, lam ** np.maximum(age, 0), 0.0),
-    before: Any = lambda i, lam: lam ** (i + 1), kept: Any = lambda c, lam: lam**c,
-    added: Any = lambda i, c, lam: lam ** (c - 1 - i), of_y: Any = lambda y, S: y, order: tuple[int, int] = (0, 1),
-) -> Any:  # fmt: skip
-    """The chunk, with one line written otherwise."""
-
-    def chunk(S: Any, q: Any, k: Any, v: Any, lam: float) -> Any:
-        c = len(q)
-        i = np.arange(c)
-        y = (inside(i[:, None] - i, lam) * (q @ k.T)) @ v + before(i, lam)[:, None] * (q @ S)
-        new = kept(c, lam) * S + (k * added(i, c, lam)[:, None]).T @ v
-        found = of_y(y, q @ new), new
-        return tuple(found[place] for place in order)
-
-    return chunk
-
-
-WRONG_CHUNK = PROSE.said(
-    "my_chunk.mistakes",
-    state_not_read=_chunk_with(before=lambda i, lam: 0.0 * i),
-    state_not_decayed=_chunk_with(before=lambda i, lam: lam ** (0 * i)),
-    one_decay_missing=_chunk_with(before=lambda i, lam: lam**i),
-    one_decay_for_all=_chunk_with(before=lambda i, lam: lam ** (0 * i + 1)),
-    decay_reversed=_chunk_with(before=lambda i, lam: lam ** (len(i) - i)),
-    inside_not_decayed=_chunk_with(inside=lambda age, lam: (age >= 0) * 1.0),
-    inside_one_too_many=_chunk_with(inside=lambda age, lam: np.where(age >= 0, lam ** np.maximum(age + 1, 0), 0.0)),
-    later_tokens_leak=_chunk_with(inside=lambda age, lam: lam ** abs(age)),
-    later_tokens_leak_and_grow=_chunk_with(inside=lambda age, lam: lam ** (1.0 * age)),
-    other_triangle=_chunk_with(inside=lambda age, lam: np.where(age <= 0, lam ** (1.0 * age), 0.0)),
-    no_diagonal=_chunk_with(inside=lambda age, lam: np.where(age > 0, lam ** np.maximum(age, 0), 0.0)),
-    old_state_not_decayed=_chunk_with(kept=lambda c, lam: 1.0),
-    old_state_decayed_once=_chunk_with(kept=lambda c, lam: lam),
-    old_state_one_decay_missing=_chunk_with(kept=lambda c, lam: lam ** (c - 1)),
-    old_state_gone=_chunk_with(kept=lambda c, lam: 0.0),
-    written_not_decayed=_chunk_with(added=lambda i, c, lam: lam ** (0 * i)),
-    written_decay_reversed=_chunk_with(added=lambda i, c, lam: lam**i),
-    written_one_too_many=_chunk_with(added=lambda i, c, lam: lam ** (c - i)),
-    state_of_the_end=_chunk_with(of_y=lambda y, read: read),
-    divided=_chunk_with(of_y=lambda y, read: y / (1e-9 + abs(y).sum(axis=-1, keepdims=True))),
-    exchanged=_chunk_with(order=(1, 0)),
+WRONG_CHUNK = dict(
+    state_not_read=_chunk.but(before=lambda i, lam: 0.0 * i),
+    state_not_decayed=_chunk.but(before=lambda i, lam: lam ** (0 * i)),
+    one_decay_missing=_chunk.but(before=lambda i, lam: lam**i),
+    one_decay_for_all=_chunk.but(before=lambda i, lam: lam ** (0 * i + 1)),
+    decay_reversed=_chunk.but(before=lambda i, lam: lam ** (len(i) - i)),
+    inside_not_decayed=_chunk.but(inside=lambda age, lam: (age >= 0) * 1.0),
+    inside_one_too_many=_chunk.but(inside=lambda age, lam: np.where(age >= 0, lam ** np.maximum(age + 1, 0), 0.0)),
+    later_tokens_leak=_chunk.but(inside=lambda age, lam: lam ** abs(age)),
+    later_tokens_leak_and_grow=_chunk.but(inside=lambda age, lam: lam ** (1.0 * age)),
+    other_triangle=_chunk.but(inside=lambda age, lam: np.where(age <= 0, lam ** (1.0 * age), 0.0)),
+    no_diagonal=_chunk.but(inside=lambda age, lam: np.where(age > 0, lam ** np.maximum(age, 0), 0.0)),
+    old_state_not_decayed=_chunk.but(kept=lambda c, lam: 1.0),
+    old_state_decayed_once=_chunk.but(kept=lambda c, lam: lam),
+    old_state_one_decay_missing=_chunk.but(kept=lambda c, lam: lam ** (c - 1)),
+    old_state_gone=_chunk.but(kept=lambda c, lam: 0.0),
+    written_not_decayed=_chunk.but(added=lambda i, c, lam: lam ** (0 * i)),
+    written_decay_reversed=_chunk.but(added=lambda i, c, lam: lam**i),
+    written_one_too_many=_chunk.but(added=lambda i, c, lam: lam ** (c - i)),
+    state_of_the_end=_chunk.but(of_y=lambda y, read: read),
+    divided=_chunk.but(of_y=lambda y, read: y / (1e-9 + abs(y).sum(axis=-1, keepdims=True))),
+    exchanged=_chunk.but(order=(1, 0)),
 )
 
 
@@ -131,32 +98,25 @@ def _states(lam: Any, k: Any, v: Any) -> list[Any]:
     return states
 
 
-def _backward_with(
+@adjustable
+def _gradients(
+    dy: Any, lam: Any, q: Any, k: Any, v: Any, *,
     carry: Any = lambda G, lam, t: lam[t] * G, direct: Any = lambda q, dy: np.outer(q, dy),
     of_lam: Any = lambda G, direct, S, new: np.sum(G * S), of_q: Any = lambda S, new, dy: new @ dy,
     of_k: Any = lambda G, direct, v: G @ v, of_v: Any = lambda G, direct, k, q: k @ G,
     order: tuple[int, ...] = (0, 1, 2, 3), forwards: bool = False,
 ) -> Any:  # fmt: skip
-    """The way back, with one line written otherwise."""
-
-    def backward(dy: Any, lam: Any, q: Any, k: Any, v: Any) -> Any:
-        S, G = _states(lam, k, v), np.zeros((k.shape[1], v.shape[1]), k.dtype)
-        found = [np.zeros_like(x) for x in (lam, q, k, v)]
-        times = range(len(lam))
-        for t in times if forwards else reversed(times):
-            here = direct(q[t], dy[t])
-            G = G + here
-            found[0][t] = of_lam(G, here, S[t], S[t + 1])
-            found[1][t] = of_q(S[t], S[t + 1], dy[t])
-            found[2][t] = of_k(G, here, v[t])
-            found[3][t] = of_v(G, here, k[t], q[t])
-            G = carry(G, lam, t)
-        return tuple(found[place] for place in order)
-
-    return backward
-
-
-_gradients = _backward_with()
+    """-> dlam, dq, dk, dv; G is the gradient of the state."""
+    S, G = _states(lam, k, v), np.zeros((k.shape[1], v.shape[1]), k.dtype)
+    dlam, dq, dk, dv = gradients = [np.zeros_like(x) for x in (lam, q, k, v)]
+    times = range(len(lam))
+    for t in times if forwards else reversed(times):
+        here = direct(q[t], dy[t])
+        G = G + here
+        dlam[t], dq[t] = of_lam(G, here, S[t], S[t + 1]), of_q(S[t], S[t + 1], dy[t])
+        dk[t], dv[t] = of_k(G, here, v[t]), of_v(G, here, k[t], q[t])
+        G = carry(G, lam, t)
+    return tuple(gradients[place] for place in order)
 
 
 def _of_states(draw: CaseDrawer) -> dict[str, Any]:
@@ -165,54 +125,38 @@ def _of_states(draw: CaseDrawer) -> dict[str, Any]:
     return {"dy": draw.array(n, e), "lam": lam, "q": draw.array(n, d), "k": draw.array(n, d), "v": draw.array(n, e)}
 
 
-_OF_STATES: list[Law] = []
-_state_states = stating("state_gradients", _OF_STATES)
-
-
-@_state_states("rounding", "dlam, dq, dk and dv are the gradients", "oracle", hint="Do n = 2 on paper.")
-def _as_derived(op: Subject, **case: Any) -> None:
-    _near(op, _gradients, case, 4)
-
-
-STATE_GRADIENTS = Spec(
-    name="state_gradients",
-    says="of S_t = λ_t S_{t-1} + k_tᵀ v_t and y_t = q_t S_t, from dy the gradients of λ, q, k and v",
-    function="state_gradients",
-    case=_of_states,
-    ours=lambda: SimpleNamespace(state_gradients=_gradients),
-    properties=_OF_STATES,
-    outputs=("dlam", "dq", "dk", "dv"),
-    common=False,
-)
+STATE_GRADIENTS = plain_spec(
+    "state_gradients", "dlam, dq, dk and dv are the gradients", _of_states, _gradients, "dlam", "dq", "dk", "dv",
+    atol=lambda case: _atol(case, 4),
+)  # fmt: skip
 
 
 def _at_the_end(dy: Any, lam: Any, q: Any, k: Any, v: Any) -> Any:
-    """dq from the last state."""
+    """Makes dq of the last state."""
     dlam, _, dk, dv = _gradients(dy, lam, q, k, v)
     return dlam, dy @ _states(lam, k, v)[-1].T, dk, dv
 
 
-WRONG_BACKWARD = PROSE.said(
-    "my_state_backward.mistakes",
-    nothing_carried=_backward_with(carry=lambda G, lam, t: 0 * G),
-    carried_undecayed=_backward_with(carry=lambda G, lam, t: G),
-    decay_of_the_earlier=_backward_with(carry=lambda G, lam, t: lam[t - 1] * G if t else G),
-    decay_twice=_backward_with(carry=lambda G, lam, t: lam[t] * lam[t] * G),
-    dlam_of_the_new_state=_backward_with(of_lam=lambda G, direct, S, new: np.sum(G * new)),
-    dlam_of_y_alone=_backward_with(of_lam=lambda G, direct, S, new: np.sum(direct * S)),
-    dlam_without_state=_backward_with(of_lam=lambda G, direct, S, new: np.sum(G)),
-    dlam_mean=_backward_with(of_lam=lambda G, direct, S, new: np.mean(G * S)),
-    dq_of_the_old_state=_backward_with(of_q=lambda S, new, dy: S @ dy),
+WRONG_BACKWARD = dict(
+    nothing_carried=_gradients.but(carry=lambda G, lam, t: 0 * G),
+    carried_undecayed=_gradients.but(carry=lambda G, lam, t: G),
+    decay_of_the_earlier=_gradients.but(carry=lambda G, lam, t: lam[t - 1] * G if t else G),
+    decay_twice=_gradients.but(carry=lambda G, lam, t: lam[t] * lam[t] * G),
+    dlam_of_the_new_state=_gradients.but(of_lam=lambda G, direct, S, new: np.sum(G * new)),
+    dlam_of_y_alone=_gradients.but(of_lam=lambda G, direct, S, new: np.sum(direct * S)),
+    dlam_without_state=_gradients.but(of_lam=lambda G, direct, S, new: np.sum(G)),
+    dlam_mean=_gradients.but(of_lam=lambda G, direct, S, new: np.mean(G * S)),
+    dq_of_the_old_state=_gradients.but(of_q=lambda S, new, dy: S @ dy),
     at_the_end=_at_the_end,
-    dq_of_the_change=_backward_with(of_q=lambda S, new, dy: (new - S) @ dy),
-    dk_of_y_alone=_backward_with(of_k=lambda G, direct, v: direct @ v),
-    dv_of_y_alone=_backward_with(of_v=lambda G, direct, k, q: k @ direct),
-    dk_and_dv_of_y_alone=_backward_with(of_k=lambda G, direct, v: direct @ v, of_v=lambda G, direct, k, q: k @ direct),
-    q_for_k=_backward_with(of_v=lambda G, direct, k, q: q @ G),
-    forwards=_backward_with(forwards=True),
-    all_signs_turned=_backward_with(direct=lambda q, dy: -np.outer(q, dy), of_q=lambda S, new, dy: -new @ dy),
-    dlam_last=_backward_with(order=(1, 2, 3, 0)),
-    dv_before_dk=_backward_with(order=(0, 1, 3, 2)),
+    dq_of_the_change=_gradients.but(of_q=lambda S, new, dy: (new - S) @ dy),
+    dk_of_y_alone=_gradients.but(of_k=lambda G, direct, v: direct @ v),
+    dv_of_y_alone=_gradients.but(of_v=lambda G, direct, k, q: k @ direct),
+    dk_and_dv_of_y_alone=_gradients.but(of_k=lambda G, direct, v: direct @ v, of_v=lambda G, direct, k, q: k @ direct),
+    q_for_k=_gradients.but(of_v=lambda G, direct, k, q: q @ G),
+    forwards=_gradients.but(forwards=True),
+    all_signs_turned=_gradients.but(direct=lambda q, dy: -np.outer(q, dy), of_q=lambda S, new, dy: -new @ dy),
+    dlam_last=_gradients.but(order=(1, 2, 3, 0)),
+    dv_before_dk=_gradients.but(order=(0, 1, 3, 2)),
 )
 
 
@@ -220,18 +164,18 @@ WRONG_BACKWARD = PROSE.said(
 
 
 def _naive(k: Any, v: Any, w: Any, u: Any) -> Any:
-    """Numerator and denominator as they are defined."""
+    """Numerator and denominator by their definition."""
     a, b, y = np.zeros(k.shape[1]), np.zeros(k.shape[1]), np.empty_like(v)
     with np.errstate(all="ignore"):
         for t in range(len(k)):
-            own = np.exp(u + k[t])
-            y[t] = (a + own * v[t]) / (b + own)
+            bonus = np.exp(u + k[t])
+            y[t] = (a + bonus * v[t]) / (b + bonus)
             a, b = np.exp(-w) * a + np.exp(k[t]) * v[t], np.exp(-w) * b + np.exp(k[t])
     return y
 
 
 def _infinite(k: Any, v: Any, w: Any, u: Any) -> Any:
-    """As they are defined, with an infinity, of either sign, where that is NaN: every comparison notices it."""
+    """By definition, with an infinity of either sign in place of NaN, which every comparison notices."""
     y = _naive(k, v, w, u)
     return np.where(np.isnan(y), np.copysign(np.inf, k), y)
 
@@ -245,47 +189,47 @@ def _by_matrix(k: Any, v: Any, w: Any, u: Any) -> Any:
 
 
 def _swinging(k: Any, v: Any, w: Any, u: Any) -> Any:
-    """The library's, and with a channel's mean key something that swings about 0 from token to token: y's mean stays.
+    """The library's y, plus a term of each channel's mean key that alternates in sign and leaves the mean of y alone.
 
-    Channel by channel: a property may move each by a number of its own, and these may cancel.
+    Each channel has its term: a property may shift every channel by another number, and the sum may cancel.
     """
     swing = np.where(np.arange(len(k)) % 2, 1.0, -1.0)
     return _library(k, v, w, u) + 1e-2 * np.tanh(np.mean(k, axis=0)) * (swing - swing.mean())[:, None]
 
 
 def _running(k: Any, v: Any, w: Any, u: Any) -> Any:
-    """Numerator and denominator times e^(-p), with a running exponent p, as the paper's code has them."""
+    """Numerator and denominator times e^(-p), with a running exponent p, as in the paper's code."""
     a, b, y = np.zeros(k.shape[1]), np.zeros(k.shape[1]), np.empty_like(v)
     p = np.full(k.shape[1], -1e38)
     for t in range(len(k)):
         top = np.maximum(p, u + k[t])
-        old, own = np.exp(p - top), np.exp(u + k[t] - top)
-        y[t] = (old * a + own * v[t]) / (old * b + own)
+        old, new = np.exp(p - top), np.exp(u + k[t] - top)
+        y[t] = (old * a + new * v[t]) / (old * b + new)
         top = np.maximum(p - w, k[t])
-        old, own = np.exp(p - w - top), np.exp(k[t] - top)
-        a, b, p = old * a + own * v[t], old * b + own, top
+        old, new = np.exp(p - w - top), np.exp(k[t] - top)
+        a, b, p = old * a + new * v[t], old * b + new, top
     return y
 
 
 def shifts_change_nothing(wkv: Callable[..., Any]) -> bool:
-    """True where all k + c, however large c is, and of either sign, gives the same y."""
+    """Whether k + c gives the same y for a large c of either sign."""
     k, v = np.random.default_rng(0).standard_normal((2, 6, 3))
     w, u = np.array([0.1, 0.5, 2.0]), np.array([0.3, -1.0, 0.0])
     y = wkv(k, v, w, u)
     return all(np.allclose(wkv(k + c, v, w, u), y) for c in (800.0, -800.0))
 
 
-RIGHT_FORMS = PROSE.said(
+RIGHT_FORMS = PROSE.attach(
     "shifts_change_nothing.right",
     library=_library,
     by_matrix=_by_matrix,
     running=_running,
     no_bonus=lambda k, v, w, u: _library(k, v, w, 0 * u),
 )
-WRONG_FORMS = PROSE.said(
+WRONG_FORMS = PROSE.attach(
     "shifts_change_nothing.wrong",
     infinite=_infinite,
-    naive=_naive,                                       # finds ∞: NaN alone slips through
+    naive=_naive,                                       # gives NaN, for which `error > bound` is False
     clipped=lambda k, v, w, u: _naive(np.clip(k, -50, 50), v, w, u),
     nan_to_zero=lambda k, v, w, u: np.nan_to_num(_naive(k, v, w, u)),
     largest_above_zero_taken_off=lambda k, v, w, u: _naive(k - np.maximum(k.max(axis=0), 0), v, w, u),
@@ -295,8 +239,8 @@ WRONG_FORMS = PROSE.said(
     swinging=_swinging,
 )
 FORMS = (
-    *(Judged(says, f, True, *asked) for f, says, *asked in RIGHT_FORMS),
-    *(Judged(says, f, False, *asked) for f, says, *asked in WRONG_FORMS),
+    *(Judged(says, f, True, *hints) for f, says, *hints in RIGHT_FORMS),
+    *(Judged(says, f, False, *hints) for f, says, *hints in WRONG_FORMS),
 )
 
 
@@ -304,8 +248,7 @@ EXERCISES = PROSE.exercises(
     my_chunk=Function(CHUNK, tempting=WRONG_CHUNK),
     my_state_backward=Function(STATE_GRADIENTS, tempting=WRONG_BACKWARD),
     shifts_change_nothing=Judge(FORMS, shifts_change_nothing),
-    held_state=Number(_held, tolerance=0.02, tempting=PROSE.said(
-        "held_state.mistakes",
+    held_state=Number(_held, tolerance=0.02, tempting=dict(
         token_does_not_decay=lambda: _held(exact=False),
         state_forgotten=lambda: _held(before=0.0),
         token_forgotten=lambda: _held(token=0.0),

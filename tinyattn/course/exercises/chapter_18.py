@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ... import ops
 from ...check.cases import CaseDrawer
-from ...check.property import Property as Law
-from ...check.property import close, largest, rounding, stating
-from ...check.spec import Spec
-from ...check.subject import Subject
+from ...check.property import largest, rounding
 from ..graders import Function, Number
+from ..plain import adjustable, plain_spec
 from ..prose import Prose
 
-CHAPTER = 18
-PROSE = Prose(CHAPTER)
+PROSE = Prose(18)
 GRID, SIDE, WIDTH = 56, 7, 96                # of window_saving: Swin's first stage, at 224 x 224 pixels
 
 
 # --- my_patch_gradients ---------------------------------------------------------------------------------------------
 
 
-def _patch_gradients(dy: Any, x: Any, W: Any) -> Any:
-    flat = W.reshape(-1, W.shape[-1])
-    dW = ops.patchify(x, len(W)).T @ dy
-    return ops.patchify_backward(dy @ flat.T, x, len(W)), dW.reshape(W.shape)
+@adjustable
+def _patch_gradients(
+    dy: Any, x: Any, W: Any, *,
+    rows_of: Any = ops.patchify, back: Any = ops.patchify_backward,
+    dW_of: Any = lambda rows, dy, W: (rows.T @ dy).reshape(W.shape), flat: Any = lambda W: W.reshape(-1, W.shape[-1]),
+    of_dx: float = 1.0, exchanged: bool = False,
+) -> Any:  # fmt: skip
+    """-> dx, dW of y = patches(x) W."""
+    dx = of_dx * back(dy @ flat(W).T, x, len(W))
+    dW = dW_of(rows_of(x, len(W)), dy, W)
+    return (dW, dx) if exchanged else (dx, dW)
 
 
 def _patches_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -36,71 +39,24 @@ def _patches_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"dy": draw.array(u * v, D), "x": draw.array(u * P, v * P, C), "W": draw.array(P, P, C, D)}
 
 
-_OF_PATCHES: list[Law] = []
-_patches_state = stating("patch_gradients", _OF_PATCHES)
-
-
-@_patches_state("rounding", "the gradients of y = patches(x) @ W, a token a patch", "oracle",
-                hint="Do the example on paper.")  # fmt: skip
-def _of_patches(op: Subject, **case: Any) -> None:
-    atol = 30 * rounding(case["x"].dtype, case["x"].size, largest(*case.values(), 1) ** 2)
-    for name, got, expected in zip(PATCHES.outputs, op.outputs(**case), _patch_gradients(**case), strict=True):
-        close(got, expected, atol, name)
-
-
-PATCHES = Spec(
-    name="patch_gradients",
-    says="y = patches(x) W, so d patches = dy Wᵀ, which goes back to its places, and dW = patches(x)ᵀ dy",
-    function="patch_gradients",
-    case=_patches_case,
-    ours=lambda: SimpleNamespace(patch_gradients=_patch_gradients),
-    properties=_OF_PATCHES,
-    outputs=("dx", "dW"),
-    common=False,
-)
-
-
-def _tiles(x: Any, P: int) -> Any:
-    """(u, P, v, P, C): the image, with each side cut in two axes."""
-    h, w, C = x.shape
-    return x.reshape(h // P, P, w // P, P, C)
-
-
-def _gradients_with(
-    rows_of: Any = lambda x, P: ops.patchify(x, P), back: Any = lambda dp, x, P: ops.patchify_backward(dp, x, P),
-    dW_of: Any = lambda rows, dy, W: (rows.T @ dy).reshape(W.shape), flat: Any = lambda W: W.reshape(-1, W.shape[-1]),
-    of_dx: float = 1.0, turned: bool = False,
-) -> Any:  # fmt: skip
-    """Both gradients, with one line written otherwise."""
-
-    def gradients(dy: Any, x: Any, W: Any) -> Any:
-        dx = of_dx * back(dy @ flat(W).T, x, len(W))
-        dW = dW_of(rows_of(x, len(W)), dy, W)
-        return (dW, dx) if turned else (dx, dW)
-
-    return gradients
+PATCHES = plain_spec(
+    "patch_gradients", "the gradients of y = patches(x) @ W, a token a patch", _patches_case, _patch_gradients,
+    "dx", "dW", atol=lambda case: 30 * rounding(case["x"].dtype, case["x"].size, largest(*case.values(), 1) ** 2),
+)  # fmt: skip
 
 
 def _columns_first(x: Any, P: int) -> Any:
-    """The patches from top to bottom, and then the next column of them."""
-    return _tiles(x, P).transpose(2, 0, 1, 3, 4).reshape(-1, P * P * x.shape[-1])
-
-
-def _turned_inside(dp: Any, x: Any, P: int) -> Any:
-    """Rows and columns of a patch have changed places."""
+    """The patches column by column."""
     h, w, C = x.shape
-    return dp.reshape(h // P, w // P, P, P, C).transpose(0, 3, 1, 2, 4).reshape(x.shape)
+    return x.reshape(h // P, P, w // P, P, C).transpose(2, 0, 1, 3, 4).reshape(-1, P * P * C)
 
 
-def _turned_patches(dp: Any, x: Any, P: int) -> Any:
-    """The patches go back column by column."""
+def _put_back(dp: Any, x: Any, P: int, axes: str) -> Any:
+    """Patches put back, their axes read in this order: u, v of the patch, y, x inside it, c the channel."""
     h, w, C = x.shape
-    return dp.reshape(w // P, h // P, P, P, C).transpose(1, 2, 0, 3, 4).reshape(x.shape)
-
-
-def _channels_first_back(dp: Any, x: Any, P: int) -> Any:
-    h, w, C = x.shape
-    return dp.reshape(h // P, w // P, C, P, P).transpose(0, 3, 1, 4, 2).reshape(x.shape)
+    sizes = {"u": h // P, "v": w // P, "y": P, "x": P, "c": C}
+    parts = dp.reshape([sizes[axis] for axis in axes])
+    return parts.transpose([axes.index(axis) for axis in "uyvxc"]).reshape(x.shape)
 
 
 def _spread(dp: Any, x: Any, P: int) -> Any:
@@ -109,25 +65,24 @@ def _spread(dp: Any, x: Any, P: int) -> Any:
     return ops.patchify_backward(np.broadcast_to(mean, (len(dp), P * P, mean.shape[-1])).reshape(dp.shape), x, P)
 
 
-WRONG_PATCHES = PROSE.said(
-    "my_patch_gradients.mistakes",
-    reshape_alone=_gradients_with(back=lambda dp, x, P: dp.reshape(x.shape)),
-    turned_inside=_gradients_with(back=_turned_inside),
-    turned_patches=_gradients_with(back=_turned_patches),
-    channels_first_back=_gradients_with(back=_channels_first_back),
-    spread=_gradients_with(back=_spread),
-    dw_of_rows_of_the_image=_gradients_with(rows_of=lambda x, P: x.reshape(-1, P * P * x.shape[-1])),
-    columns_first=_gradients_with(rows_of=_columns_first),
-    channels_first=_gradients_with(flat=lambda W: W.transpose(2, 0, 1, 3).reshape(-1, W.shape[-1])),
-    dw_flat=_gradients_with(dW_of=lambda rows, dy, W: rows.T @ dy),
-    dw_of_the_transpose=_gradients_with(dW_of=lambda rows, dy, W: (dy.T @ rows).reshape(W.shape)),
-    dw_mean=_gradients_with(dW_of=lambda rows, dy, W: (rows.T @ dy).reshape(W.shape) / len(dy)),
-    dw_of_the_first=_gradients_with(dW_of=lambda rows, dy, W: (rows[:1].T @ dy[:1]).reshape(W.shape)),
-    dw_of_the_last=_gradients_with(dW_of=lambda rows, dy, W: (rows[-1:].T @ dy[-1:]).reshape(W.shape)),
-    dw_zero=_gradients_with(dW_of=lambda rows, dy, W: np.zeros_like(W)),
-    dx_zero=_gradients_with(of_dx=0.0),
-    sign_of_dx=_gradients_with(of_dx=-1.0),
-    exchanged=_gradients_with(turned=True),
+WRONG_PATCHES = dict(
+    reshape_alone=_patch_gradients.but(back=lambda dp, x, P: dp.reshape(x.shape)),
+    turned_inside=_patch_gradients.but(back=lambda dp, x, P: _put_back(dp, x, P, "uvxyc")),
+    turned_patches=_patch_gradients.but(back=lambda dp, x, P: _put_back(dp, x, P, "vuyxc")),
+    channels_first_back=_patch_gradients.but(back=lambda dp, x, P: _put_back(dp, x, P, "uvcyx")),
+    spread=_patch_gradients.but(back=_spread),
+    dw_of_rows_of_the_image=_patch_gradients.but(rows_of=lambda x, P: x.reshape(-1, P * P * x.shape[-1])),
+    columns_first=_patch_gradients.but(rows_of=_columns_first),
+    channels_first=_patch_gradients.but(flat=lambda W: W.transpose(2, 0, 1, 3).reshape(-1, W.shape[-1])),
+    dw_flat=_patch_gradients.but(dW_of=lambda rows, dy, W: rows.T @ dy),
+    dw_of_the_transpose=_patch_gradients.but(dW_of=lambda rows, dy, W: (dy.T @ rows).reshape(W.shape)),
+    dw_mean=_patch_gradients.but(dW_of=lambda rows, dy, W: (rows.T @ dy).reshape(W.shape) / len(dy)),
+    dw_of_the_first=_patch_gradients.but(dW_of=lambda rows, dy, W: (rows[:1].T @ dy[:1]).reshape(W.shape)),
+    dw_of_the_last=_patch_gradients.but(dW_of=lambda rows, dy, W: (rows[-1:].T @ dy[-1:]).reshape(W.shape)),
+    dw_zero=_patch_gradients.but(dW_of=lambda rows, dy, W: np.zeros_like(W)),
+    dx_zero=_patch_gradients.but(of_dx=0.0),
+    sign_of_dx=_patch_gradients.but(of_dx=-1.0),
+    exchanged=_patch_gradients.but(exchanged=True),
 )
 
 
@@ -135,17 +90,19 @@ WRONG_PATCHES = PROSE.said(
 
 
 def _places(n: int, columns: int) -> tuple[Any, Any]:
-    """How many rows down, and how many columns to the right, from patch i to patch j: (n, n) both."""
+    """Rows down and columns to the right, from patch i to patch j: (n, n) each."""
     y, x = np.divmod(np.arange(n), columns)
     return y - y[:, None], x - x[:, None]
 
 
-def _far(n: int, columns: int) -> Any:
-    return np.hypot(*_places(n, columns))
-
-
-def _attention_distance(p: Any, columns: int) -> Any:
-    return (p * _far(p.shape[-1], columns)).sum(axis=-1).mean(axis=-1)
+@adjustable
+def _attention_distance(
+    p: Any, columns: int, *, far: Any = np.hypot, side: Any = lambda n, columns: columns,
+    mean: Any = lambda p, d: (p * d).sum(axis=-1).mean(axis=-1),
+) -> Any:  # fmt: skip
+    """The mean distance of each head; far(rows down, columns to the right) is that of two patches."""
+    n = p.shape[-1]
+    return mean(p, far(*_places(n, side(n, columns))))
 
 
 def _grid_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -154,48 +111,21 @@ def _grid_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"p": ops.softmax(draw.array(heads, n, n).astype(float)), "columns": columns}
 
 
-_OF_DISTANCE: list[Law] = []
-_distance_states = stating("head_distance", _OF_DISTANCE)
-
-
-@_distance_states("rounding", "the mean over queries of the mean distance, weighted by p", "oracle",
-                  hint="Do the example on paper.")  # fmt: skip
-def _of_heads(op: Subject, p: Any, columns: int) -> None:
-    close(op(p=p, columns=columns), _attention_distance(p, columns), rounding(p.dtype, p.shape[-1], 10), "distance")
-
-
-DISTANCE = Spec(
-    name="head_distance",
-    says="of each head the mean over i of Σ_j p_ij |place of i - place of j|",
-    function="head_distance",
-    case=_grid_case,
-    ours=lambda: SimpleNamespace(head_distance=_attention_distance),
-    properties=_OF_DISTANCE,
-    outputs=("distance",),
-    common=False,
-)
-
-
-def _distance_with(far: Any = lambda dy, dx: np.hypot(dy, dx), mean: Any = None, side: Any = lambda n, c: c) -> Any:
-    """The distance of each head, with one line written otherwise."""
-
-    def distance(p: Any, columns: int) -> Any:
-        n = p.shape[-1]
-        d = far(*_places(n, side(n, columns)))
-        return (p * d).sum(axis=-1).mean(axis=-1) if mean is None else mean(p, d)
-
-    return distance
+DISTANCE = plain_spec(
+    "head_distance", "the mean over queries of the mean distance, weighted by p", _grid_case, _attention_distance,
+    "distance", atol=lambda case: rounding(case["p"].dtype, case["p"].shape[-1], 10),
+)  # fmt: skip
 
 
 def _to_the_mean_place(p: Any, columns: int) -> Any:
-    """How far from a query the mean of all places that it looks at is."""
+    """The distance from a query to the mean of the places that it looks at."""
     dy, dx = _places(p.shape[-1], columns)
     return np.hypot((p * dy).sum(axis=-1), (p * dx).sum(axis=-1)).mean(axis=-1)
 
 
 def _of_the_largest(p: Any, d: Any) -> Any:
-    largest_at = p.argmax(axis=-1)[..., None]
-    return np.take_along_axis(np.broadcast_to(d, p.shape), largest_at, axis=-1).mean(axis=(-1, -2))
+    at = p.argmax(axis=-1)[..., None]
+    return np.take_along_axis(np.broadcast_to(d, p.shape), at, axis=-1).mean(axis=(-1, -2))
 
 
 def _without_itself(p: Any, d: Any) -> Any:
@@ -203,25 +133,24 @@ def _without_itself(p: Any, d: Any) -> Any:
     return (others * d).sum(axis=-1).mean(axis=-1) / np.maximum(others.sum(axis=-1).mean(axis=-1), 1e-9)
 
 
-WRONG_DISTANCE = PROSE.said(
-    "my_attention_distance.mistakes",
-    city_blocks=_distance_with(far=lambda dy, dx: abs(dy) + abs(dx)),
-    larger_of_the_two=_distance_with(far=lambda dy, dx: np.maximum(abs(dy), abs(dx))),
-    root_missing=_distance_with(far=lambda dy, dx: dy**2 + dx**2),
+WRONG_DISTANCE = dict(
+    city_blocks=_attention_distance.but(far=lambda dy, dx: abs(dy) + abs(dx)),
+    larger_of_the_two=_attention_distance.but(far=lambda dy, dx: np.maximum(abs(dy), abs(dx))),
+    root_missing=_attention_distance.but(far=lambda dy, dx: dy**2 + dx**2),
     patch_numbers_subtracted=lambda p, columns: (
         (p * abs(np.subtract.outer(*[np.arange(p.shape[-1])] * 2))).sum(axis=-1).mean(axis=-1)
     ),
-    rows_for_columns=_distance_with(side=lambda n, c: max(1, n // c)),
-    square_grid=_distance_with(side=lambda n, c: math.isqrt(n)),
-    queries_summed=_distance_with(mean=lambda p, d: (p * d).sum(axis=(-1, -2))),
-    mean_over_keys=_distance_with(mean=lambda p, d: (p * d).mean(axis=(-1, -2))),
-    divided_too_often=_distance_with(mean=lambda p, d: (p * d).mean(axis=-1).sum(axis=-1) / p.shape[-1] ** 2),
-    weights_ignored=_distance_with(mean=lambda p, d: np.full(len(p), d.mean())),
-    mean_over_heads=_distance_with(mean=lambda p, d: (p * d).sum(axis=-1).mean()),
-    every_query=_distance_with(mean=lambda p, d: (p * d).sum(axis=-1)),
-    largest_weight_alone=_distance_with(mean=_of_the_largest),
-    root_mean_square=_distance_with(mean=lambda p, d: np.sqrt((p * d**2).sum(axis=-1).mean(axis=-1))),
-    without_itself=_distance_with(mean=_without_itself),
+    rows_for_columns=_attention_distance.but(side=lambda n, c: max(1, n // c)),
+    square_grid=_attention_distance.but(side=lambda n, c: math.isqrt(n)),
+    queries_summed=_attention_distance.but(mean=lambda p, d: (p * d).sum(axis=(-1, -2))),
+    mean_over_keys=_attention_distance.but(mean=lambda p, d: (p * d).mean(axis=(-1, -2))),
+    divided_too_often=_attention_distance.but(mean=lambda p, d: (p * d).mean(axis=-1).sum(axis=-1) / p.shape[-1] ** 2),
+    weights_ignored=_attention_distance.but(mean=lambda p, d: np.full(len(p), d.mean())),
+    mean_over_heads=_attention_distance.but(mean=lambda p, d: (p * d).sum(axis=-1).mean()),
+    every_query=_attention_distance.but(mean=lambda p, d: (p * d).sum(axis=-1)),
+    largest_weight_alone=_attention_distance.but(mean=_of_the_largest),
+    root_mean_square=_attention_distance.but(mean=lambda p, d: np.sqrt((p * d**2).sum(axis=-1).mean(axis=-1))),
+    without_itself=_attention_distance.but(mean=_without_itself),
     to_the_mean_place=_to_the_mean_place,
 )
 
@@ -229,31 +158,26 @@ WRONG_DISTANCE = PROSE.said(
 # --- window_saving --------------------------------------------------------------------------------------------------
 
 
-def _multiply_adds(n: int, keys: int, D: int, maps: int = 4) -> int:
-    """Of a layer of attention: projections n × D × D, and two products of each query with its keys."""
+def _multiply_adds(n: int, keys: int, D: int, maps: int) -> int:
+    """The multiply-adds of an attention layer: projections n × D × D, and two products of each query with its keys."""
     return maps * n * D * D + 2 * n * keys * D
 
 
-def _window_saving() -> float:
-    return _multiply_adds(GRID**2, GRID**2, WIDTH) / _multiply_adds(GRID**2, SIDE**2, WIDTH)
+def _window_saving(keys: int = SIDE**2, maps: int = 4) -> float:
+    return _multiply_adds(GRID**2, GRID**2, WIDTH, maps) / _multiply_adds(GRID**2, keys, WIDTH, maps)
 
 
 # --- repaired_windows -----------------------------------------------------------------------------------------------
 
 
-def _as_it_lies(y: Any, x: Any, H: int, W: int, w: int) -> Any:
-    return y // w, x // w
-
-
-def _cells(height: int, width: int, window: int, shift: int, change: Any = _as_it_lies) -> Any:
-    """(n, n) booleans: which pairs share a cell's row, and which its column."""
-    y, x = np.divmod(np.arange(height * width), width)
-    return tuple(c[:, None] == c for c in change(y - shift, x - shift, height, width, window))
-
-
-def _windows(height: int, width: int, window: int, shift: int) -> Any:
-    rows, columns = _cells(height, width, window, shift)
-    return rows & columns
+@adjustable
+def _windows(
+    height: int, width: int, window: int, shift: int, *, shifted: Any = lambda place, s: place - s,
+    cells: Any = lambda y, x, H, W, w: (y // w, x // w), both: Any = lambda rows, columns: rows & columns,
+) -> Any:  # fmt: skip
+    """The (n, n) mask of pairs in one window; `both` joins pairs in one row and in one column of windows."""
+    y, x = (shifted(place, shift) for place in np.divmod(np.arange(height * width), width))
+    return both(*(c[:, None] == c for c in cells(y, x, height, width, window)))
 
 
 def _windows_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -261,69 +185,38 @@ def _windows_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"height": u * window, "width": v * window, "window": window, "shift": draw.choose(range(window))}
 
 
-_OF_WINDOWS: list[Law] = []
-_windows_state = stating("repaired_windows", _OF_WINDOWS)
-
-
-@_windows_state("exact", "patches share a window of the shifted grid, which ends at the borders", "oracle",
-                hint="Draw a row of four patches, windows of 2, shifted by 1.")  # fmt: skip
-def _as_on_paper(op: Subject, **case: Any) -> None:
-    close(op(**case), _windows(**case), 0, "mask")
-
-
-WINDOWS = Spec(
-    name="repaired_windows",
-    says="True where ⌊(y_i - s) / w⌋ = ⌊(y_j - s) / w⌋, and the same of x",
-    function="repaired_windows",
-    case=_windows_case,
-    ours=lambda: SimpleNamespace(repaired_windows=_windows),
-    properties=_OF_WINDOWS,
-    outputs=("mask",),
-    common=False,
-)
-
-
-def _windows_with(change: Any, both: Any = lambda rows, columns: rows & columns, shifts: Any = lambda s, w: s) -> Any:
-    """The mask, with the cells made otherwise. `change` is given places less the shift."""
-    return lambda height, width, window, shift: both(*_cells(height, width, window, shifts(shift, window), change))
-
-
-def _rolled(y: Any, x: Any, H: int, W: int, w: int) -> Any:
-    return y % H // w, x % W // w
-
-
-def _and_the_grid_that_stood(height: int, width: int, window: int, shift: int) -> Any:
-    """Windows of both grids at once."""
-    return _windows(height, width, window, shift) & _windows(height, width, window, 0)
-
-
-def _either(height: int, width: int, window: int, shift: int) -> Any:
-    return _windows(height, width, window, shift) | _windows(height, width, window, 0)
+WINDOWS = plain_spec(
+    "repaired_windows", "patches share a window of the shifted grid, which ends at the borders", _windows_case,
+    _windows, "mask", atol=0,
+)  # fmt: skip
 
 
 def _without_borders(height: int, width: int, window: int, shift: int) -> Any:
-    """What the shifted grid cuts off at the top and the left looks at nothing."""
+    """Patches above and left of the shifted grid look at nothing."""
     y, x = np.divmod(np.arange(height * width), width)
     return _windows(height, width, window, shift) & ((y >= shift) & (x >= shift))
 
 
-WRONG_WINDOWS = PROSE.said(
-    "repaired_windows.mistakes",
-    rolled=_windows_with(_rolled),
-    left_and_right_share=_windows_with(lambda y, x, H, W, w: (y // w, x % W // w)),
-    top_and_bottom_share=_windows_with(lambda y, x, H, W, w: (y % H // w, x // w)),
+WRONG_WINDOWS = dict(
+    rolled=_windows.but(cells=lambda y, x, H, W, w: (y % H // w, x % W // w)),
+    left_and_right_share=_windows.but(cells=lambda y, x, H, W, w: (y // w, x % W // w)),
+    top_and_bottom_share=_windows.but(cells=lambda y, x, H, W, w: (y % H // w, x // w)),
     other_way=lambda height, width, window, shift: _windows(height, width, window, -shift),
-    rounded_towards_zero=_windows_with(lambda y, x, H, W, w: (np.trunc(y / w), np.trunc(x / w))),
-    not_shifted=_windows_with(_as_it_lies, shifts=lambda s, w: 0),
-    either_row_or_column=_windows_with(_as_it_lies, both=lambda rows, columns: rows | columns),
-    rows_alone=_windows_with(lambda y, x, H, W, w: (y // w, y // w)),
-    columns_alone=_windows_with(lambda y, x, H, W, w: (x // w, x // w)),
-    mask_turned=_windows_with(_as_it_lies, both=lambda rows, columns: ~(rows & columns)),
+    rounded_towards_zero=_windows.but(cells=lambda y, x, H, W, w: (np.trunc(y / w), np.trunc(x / w))),
+    not_shifted=_windows.but(shifted=lambda place, s: place),
+    either_row_or_column=_windows.but(both=lambda rows, columns: rows | columns),
+    rows_alone=_windows.but(cells=lambda y, x, H, W, w: (y // w, y // w)),
+    columns_alone=_windows.but(cells=lambda y, x, H, W, w: (x // w, x // w)),
+    mask_turned=_windows.but(both=lambda rows, columns: ~(rows & columns)),
     rows_and_columns_swapped=lambda height, width, window, shift: _windows(width, height, window, shift),
-    and_the_grid_that_stood=_and_the_grid_that_stood,
-    either=_either,
+    and_the_grid_that_stood=lambda height, width, window, shift: (
+        _windows(height, width, window, shift) & _windows(height, width, window, 0)
+    ),
+    either=lambda height, width, window, shift: (
+        _windows(height, width, window, shift) | _windows(height, width, window, 0)
+    ),
     without_borders=_without_borders,
-    places_in_the_window=_windows_with(lambda y, x, H, W, w: (y % w, x % w)),
+    places_in_the_window=_windows.but(cells=lambda y, x, H, W, w: (y % w, x % w)),
     zeros_and_infinities=lambda height, width, window, shift: (
         np.where(_windows(height, width, window, shift), 0.0, -np.inf)
     ),
@@ -333,15 +226,12 @@ WRONG_WINDOWS = PROSE.said(
 EXERCISES = PROSE.exercises(
     my_patch_gradients=Function(PATCHES, tempting=WRONG_PATCHES),
     my_attention_distance=Function(DISTANCE, tempting=WRONG_DISTANCE),
-    window_saving=Number(_window_saving, tolerance=0.03, tempting=PROSE.said(
-        "window_saving.mistakes",
+    window_saving=Number(_window_saving, tolerance=0.03, tempting=dict(
         pairs_alone=lambda: GRID**2 / SIDE**2,
         sides_for_areas=lambda: GRID / SIDE,
         upside_down=lambda: 1 / _window_saving(),
-        keys_of_one_side=lambda: _multiply_adds(GRID**2, GRID**2, WIDTH) / _multiply_adds(GRID**2, SIDE, WIDTH),
-        whole_block=lambda: (
-            _multiply_adds(GRID**2, GRID**2, WIDTH, 12) / _multiply_adds(GRID**2, SIDE**2, WIDTH, 12)
-        ),
+        keys_of_one_side=lambda: _window_saving(keys=SIDE),
+        whole_block=lambda: _window_saving(maps=12),
     )),
     repaired_windows=Function(WINDOWS, tempting=WRONG_WINDOWS),
 )

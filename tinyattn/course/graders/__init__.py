@@ -1,11 +1,11 @@
-"""Graders of answers, a file for each form of answer: a number, a function, a checker of gradients, a
-property of ops that the zoo has bugs of, and one of functions that the exercise lists.
+"""Graders of answers, a file for each form of answer: a number, a function, a checker of gradients, a property that
+finds a bug of the zoo, a property of functions that the exercise lists.
 
-They run in the reader's own process, offline; what the answer prints is discarded. They ask what `tinyattn check` asks,
-and are kinder: a right answer is right in another dtype, as lists, or where it writes into what it is given.
+They run offline in the reader's process and discard the answer's prints. They test what `tinyattn check` tests, but
+accept an answer in another dtype, as lists, or one that writes into its arguments.
 
-A grader is called with the answer and returns a `Grade`. `asks` says for what; one whose answer can be used further has
-`reference()`, the library's function in its place, and `kindly(answer)`, the answer as it is handed back.
+A grader is called with the answer and returns a `Grade`. `asks` names the form of answer. A grader whose answer can be
+used further has `reference()`, the library's function, and `kindly(answer)`, the answer in a wrapper.
 """
 
 from .checker import Checker, Pair

@@ -1,4 +1,4 @@
-"""Answers are called: silently, for a limited time, kindly; and what they give is described."""
+"""Calls of answers: silent, limited in time, tolerant of style; and descriptions of their results."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ RAISES = (
 )
 RETURNED_NONE = "it returned None. Is the `return` missing?"
 
-Tempting = tuple[tuple[Any, ...], ...]  # (what readers give instead, a question) or (..., a question, the diagnosis)
+# Common wrong answers: (answer, question) or (answer, question, diagnosis); in a chapter a dict of answers, to which
+# `Prose.exercises` attaches the strings.
+Tempting = Any
 
 
 def run_answer(answer: Callable[..., Any], *args: Any) -> Any:
     """`answer(*args)`; or a `Grade`, where it is not written yet, raises, or does not return in PATIENCE seconds.
 
-    An AssertionError is passed on: it may be what a property says.
+    An AssertionError is passed on: a property may raise it on purpose.
     """
     try:
         with silenced(), alarm(PATIENCE), np.errstate(all="ignore"):
@@ -44,9 +46,36 @@ def run_answer(answer: Callable[..., Any], *args: Any) -> Any:
         return Grade(WRONG, f"it raises {type(error).__name__}: {message_of(error)}", question=RAISES)
 
 
+def ask_property(answer: Callable[..., Any], *args: Any, advice: str = "np.all or bool") -> tuple[Any, str]:
+    """-> True, False, None where it returned nothing, or a `Grade`; and the message of its AssertionError, if any."""
+    try:
+        result = run_answer(answer, *args)
+    except AssertionError as error:
+        return False, message_of(error)
+    if isinstance(result, bool | np.bool_):
+        return bool(result), ""
+    if result is None or isinstance(result, Grade):
+        return result, ""
+    return Grade(WRONG, f"it returns {described(result)}, expected True or False. {advice} around it?"), ""
+
+
+def as_truth(answer: Callable[..., Any]) -> Callable[..., Any]:
+    """The answer, with False for an AssertionError and True for None: a property may assert and return nothing."""
+
+    @functools.wraps(answer)
+    def holds(*args: Any, **kwargs: Any) -> Any:
+        try:
+            result = answer(*args, **kwargs)
+        except AssertionError:
+            return False
+        return True if result is None else result
+
+    return holds
+
+
 @contextlib.contextmanager
 def silenced() -> Iterator[None]:
-    """Discard what the answer prints and warns of in the block."""
+    """Discard prints and warnings in the block."""
     nowhere = io.StringIO()
     with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -54,13 +83,12 @@ def silenced() -> Iterator[None]:
 
 
 class Kindly:
-    """An answer, called kindly: with copies, and its results as arrays in the dtype of its arguments.
+    """An answer, called with copies; its results become arrays in the dtype of its arguments.
 
-    It may pack its results otherwise than the task says, as one array of all of them, or a tuple of the only one; the
-    `reference` tells how many axes a result has, and whether its numbers are whole, or True and False. `remarks` says
-    what it does otherwise than a library would: "writes" into its arguments, returns a "list", a wider "dtype",
-    "floats" for whole numbers, or "numbers" for True and False. `narrow` says what loses digits: "float64 in, float32
-    out".
+    Results may be packed in one array of all of them, or in a tuple of the only one; the `reference` tells how many
+    axes a result has, and whether it is of integers or booleans. `remarks` are deviations from a library's style:
+    "writes" into its arguments, returns a "list", a wider "dtype", "floats" for integers, or "numbers" for booleans.
+    `narrow` names a loss of digits: "float64 in, float32 out".
     """
 
     def __init__(self, answer: Callable[..., Any], returns: int, reference: Callable[..., Any]):
@@ -70,50 +98,43 @@ class Kindly:
 
         @functools.wraps(answer)
         def call(*args: Any, **kwargs: Any) -> Any:
-            given = [_copied(x) for x in args]
-            named = {name: _copied(x) for name, x in kwargs.items()}
-            result = answer(*given, **named)
-            before, after = (*args, *kwargs.values()), (*given, *named.values())
+            copies, named = _copied(list(args)), {name: _copied(x) for name, x in kwargs.items()}
+            result = answer(*copies, **named)
+            before, after = (*args, *kwargs.values()), (*copies, *named.values())
             if any(_changed(x, y) for x, y in zip(before, after, strict=True)):
                 self.remarks.add("writes")
             dtypes = [x.dtype for x in before if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
             if result is None:
                 return None
-            dtype, kind = dtypes[0] if dtypes else None, functools.partial(self._kind, args, kwargs)
-            result = self._unpacked(result, args, kwargs)
+            dtype, expected = dtypes[0] if dtypes else None, functools.partial(self._expected, args, kwargs)
+            result = self._unpacked(result, expected)
             if self.returns > 1 and isinstance(result, tuple | list):
-                return tuple(self._array(x, dtype, functools.partial(kind, i)) for i, x in enumerate(result))
-            return self._array(result, dtype, functools.partial(kind, 0))
+                return tuple(self._array(x, dtype, functools.partial(expected, i)) for i, x in enumerate(result))
+            return self._array(result, dtype, expected)
 
         self.call = call
 
-    def _unpacked(self, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The results of one array that holds them all, and the only result of a tuple; anything else as it is."""
+    def _unpacked(self, result: Any, expected: Callable[[], np.ndarray | None]) -> Any:
+        """The results of one array of all of them, and the only result of a tuple; anything else as it is."""
         if self.returns > 1:
             stacked = isinstance(result, np.ndarray) and result.ndim and len(result) == self.returns
-            return tuple(result) if stacked and self._axes(args, kwargs) == result.ndim - 1 else result
+            first = expected() if stacked else None
+            return tuple(result) if first is not None and first.ndim == result.ndim - 1 else result
         if not isinstance(result, tuple) or len(result) != 1:
             return result
-        return result if self._axes(args, kwargs) == np.ndim(result[0]) + 1 else result[0]
+        first = expected()
+        return result if first is not None and first.ndim == np.ndim(result[0]) + 1 else result[0]
 
-    def _kind(self, args: tuple[Any, ...], kwargs: dict[str, Any], i: int) -> str:
-        """The kind of dtype of the reference's result i; "" where it does not take what the answer takes."""
+    def _expected(self, args: tuple[Any, ...], kwargs: dict[str, Any], i: int = 0) -> np.ndarray | None:
+        """Result i of the reference; None where it does not take the arguments of the answer."""
         try:
-            expected = self.reference(*args, **kwargs)
-            return np.asarray(expected[i] if self.returns > 1 else expected).dtype.kind
+            results = self.reference(*args, **kwargs)
+            return np.asarray(results[i] if self.returns > 1 else results)
         except Exception:
-            return ""
+            return None
 
-    def _axes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-        """How many axes the first result should have; -1 where the reference does not take what the answer takes."""
-        try:
-            expected = self.reference(*args, **kwargs)
-        except Exception:
-            return -1
-        return np.ndim(expected[0] if self.returns > 1 else expected)
-
-    def _array(self, x: Any, dtype: np.dtype | None, kind: Callable[[], str]) -> Any:
-        """A result as an array: of whole numbers, or of True and False, where the reference's is, else of `dtype`."""
+    def _array(self, x: Any, dtype: np.dtype | None, expected: Callable[[], np.ndarray | None]) -> Any:
+        """A result as an array: of integers or booleans where the reference's is, else of `dtype`."""
         if isinstance(x, list | tuple):
             try:
                 made = np.array(x)
@@ -126,15 +147,16 @@ class Kindly:
             return x
         y = np.asarray(x)
         if _are_whole(y):
-            asked = kind()
-            if asked in ("i", "u"):
+            reference = expected()
+            kind = "" if reference is None else reference.dtype.kind
+            if kind in ("i", "u"):
                 if y.dtype.kind == "f" and y.ndim and y.size:
                     self.remarks.add("floats")
                 return y.astype(int) if y.dtype.kind == "f" else x
-            if asked == "b" and y.ndim and np.all((y == 0) | (y == 1)):
+            if kind == "b" and y.ndim and np.all((y == 0) | (y == 1)):
                 self.remarks.add("numbers")
                 return y.astype(bool)
-        if dtype is None:  # of whole numbers
+        if dtype is None:
             return x
         if y.dtype.kind != "f":
             return y.astype(dtype) if y.dtype.kind in "iu" else y
@@ -146,7 +168,7 @@ class Kindly:
 
 
 def _are_whole(x: np.ndarray) -> bool:
-    """Whether they are numbers that integers can hold."""
+    """Whether integers can hold the numbers."""
     return x.dtype.kind in "iu" or (x.dtype.kind == "f" and bool(np.all((x == np.round(x)) & (np.abs(x) < 2.0**53))))
 
 
@@ -163,7 +185,7 @@ def _changed(before: Any, after: Any) -> bool:
 
 
 def described(x: Any) -> str:
-    """What was given in place of an answer, in a few words."""
+    """A value in place of an answer, in a few words."""
     if callable(x):
         return f"the function `{getattr(x, '__name__', type(x).__name__)}`"
     if isinstance(x, np.ndarray):

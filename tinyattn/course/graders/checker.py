@@ -12,13 +12,13 @@ import numpy as np
 from ..exercise import RIGHT, WRONG, Grade
 from .calling import RETURNED_NONE, described, no_function, run_answer
 
-INPUTS = 3              # drawn for each pair: a direction may be unlucky once
+INPUTS = 3              # for each pair: an error may be small in one direction by chance
 SIGN = ("An error is a size. What becomes of the sign in |a - b|?", "Compare |a - b|, not a - b.")
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A forward and a backward, right or wrong; what is asked and said of a checker that misjudges it."""
+    """A forward and a backward, right or wrong; the hints for a checker that misjudges it."""
 
     says: str
     f: Callable[[Any], Any]
@@ -34,7 +34,7 @@ class Checker:
     """Grades a checker of gradients: `answer(f, f_backward, x) -> error`, small where a pair is right, else large.
 
     A right backward's error is below `small`, a wrong one's above `large` on one of a few inputs. `checker` is the
-    library's own.
+    library's.
     """
 
     pairs: tuple[Pair, ...]
@@ -45,11 +45,9 @@ class Checker:
     asks = "a function"
 
     def reference(self) -> Callable[..., Any]:
-        """The library's own checker."""
         return self.checker
 
     def kindly(self, answer: Callable[..., Any]) -> Callable[..., Any]:
-        """The answer for further use."""
         return lambda *args: answer(*args)
 
     def __call__(self, answer: Any) -> Grade:
@@ -72,21 +70,18 @@ class Checker:
                 if number.dtype.kind not in "iuf" or number.size != 1:
                     return Grade(WRONG, f"it returns {described(error)}, expected the relative error, one number.")
                 errors.append(float(number.reshape(())))
-                if errors[-1] < 0:  # the largest of a few, which is judged, would hide it
+                if errors[-1] < 0:  # before the largest error hides it
                     lines = (f"  f(x) = {pair.says}", f"  got       {errors[-1]:.3g}")
                     return Grade(WRONG, "it returns a negative error.", lines, *SIGN)
-            told = self._misjudged(pair, errors)
-            if told is not None:
-                return told
+            worst = next((error for error in errors if math.isnan(error)), max(errors))
+            if not (worst < self.small if pair.right else worst > self.large):
+                return self._misjudged(pair, worst)
         right = sum(pair.right for pair in self.pairs)
         wrong = len(self.pairs) - right
         return Grade(RIGHT, f"right. It passes {right} right backwards, and catches {wrong} wrong ones.")
 
-    def _misjudged(self, pair: Pair, errors: list[float]) -> Grade | None:
-        worst = next((error for error in errors if math.isnan(error)), max(errors))
-        if worst < self.small if pair.right else worst > self.large:
-            return None
+    def _misjudged(self, pair: Pair, worst: float) -> Grade:
         says = "it finds fault with a right backward." if pair.right else "it lets a wrong backward pass."
-        asked = f"below {self.small:g}" if pair.right else f"above {self.large:g}"
-        lines = (f"  f(x) = {pair.says}", f"  expected  an error {asked}", f"  got       {worst:.3g}")
+        bound = f"below {self.small:g}" if pair.right else f"above {self.large:g}"
+        lines = (f"  f(x) = {pair.says}", f"  expected  an error {bound}", f"  got       {worst:.3g}")
         return Grade(WRONG, says, lines, pair.question, pair.diagnosis)

@@ -30,9 +30,9 @@ from .calling import RETURNED_NONE, UNWRITTEN, Kindly, Tempting, no_function, ru
 from .words import begun, compared, in_lines, in_words_of
 
 EXAMPLES = 15           # cases a property: enough to kill every bug of the zoo, in a second or two
-ALIKE = 30              # cases on which an answer is compared with a tempting one; the first that differs ends it
+ALIKE = 30              # an answer is compared with a tempting one on at most so many cases
 
-# What is right, and what a library would do in its place: at most one is said.
+# Remarks on a right answer, of which the first is shown.
 REMARKS = {
     "dtype": "float32 in, float64 out: somewhere a float64 came in, as np.zeros or np.sqrt(d) make it.",
     "floats": "It returns floats where whole numbers are asked for, and floats cannot be used as indices: dtype=int.",
@@ -51,7 +51,7 @@ HEADLINES = {
     "endless": "it does not come back in time: is there a loop without end, or one over every entry?",
 }
 ROUNDED = "Is there a float32 on the way, a constant with few digits, or a small number added to a denominator?"
-# Asked where no number is the matter: the exercise's question would be about the values.
+# Questions where values are not the problem; that of the exercise is about values.
 QUESTIONS = {
     "shape": "Call your function on this example and print the shape after each line: which is the first that you did "
     "not expect? (check shows no prints.)",
@@ -59,9 +59,8 @@ QUESTIONS = {
     "raised": "Which line raises that? Call your function on this example and print the shapes before that line (check "
     "shows no prints).",
 }
-FEW = 5                 # cases on which results in another order are looked for
+FEW = 5                 # cases that are searched for results in another order
 NO_TRUTH = "it returned None; expected True or False."
-EXCHANGED = "right results, in another order.", "In which order does the task ask for them?"
 NO_RESULT = ("raised", "endless")
 
 
@@ -69,14 +68,13 @@ NO_RESULT = ("raised", "endless")
 class Function:
     """Grades a function by the properties of a spec of `tinyattn.check`.
 
-    `spec` is a name in `tinyattn.check.SPECS`, or a `Spec` of the exercise's own. With `part` "backward" the answer is
-    the backward of `forward`, by default the library's; a forward that takes fewer arguments asks less of the backward.
-    `takes` names the optional arguments that a forward must have. `tempting` are common wrong functions, each with a
-    question for the reader who writes it and, as the case may be, the diagnosis. `conventions` is False where the
-    exercise is about the convention: another than the library's is then wrong. `names` are pairs of the library's name
-    of an output and the task's. `also` is asked of an answer that passed all properties: it returns in a sentence what
-    is still wrong, or "". `lacking` are last steps that wrong answers leave out: a function of the result that makes it
-    right, a question, the diagnosis.
+    `spec` is a name in `tinyattn.check.SPECS`, or a `Spec` of the exercise. With `part` "backward" the answer is the
+    backward of `forward`, by default the library's; where `forward` takes fewer arguments, the backward has fewer
+    gradients. `takes` names the optional arguments that a forward must have. `tempting` are common wrong functions,
+    each with a question and perhaps the diagnosis. `conventions` is False where an answer must follow the library's
+    convention. `names` are pairs of an output's name in the library and in the task. `also` is a last test of an answer
+    that passed all properties: it returns a sentence about what is wrong, or "". `lacking` are last steps that wrong
+    answers leave out: a function that makes the result right, a question, the diagnosis.
     """
 
     spec: Any
@@ -93,29 +91,28 @@ class Function:
 
     @property
     def known(self) -> Spec:
-        """The spec itself."""
         return get_spec(self.spec) if isinstance(self.spec, str) else self.spec
 
     @property
     def function(self) -> str:
-        """The library's name of what is asked for."""
+        """The library's name of the function that the task asks for."""
         return self.known.function + ("_backward" if self.part == "backward" else "")
 
     def reference(self) -> Callable[..., Any]:
-        """The library's own function that the answer is to be; a backward with the gradients that are asked for."""
+        """The library's function in place of the answer; a backward with the gradients that the task asks for."""
         spec = self.known
         ours: Callable[..., Any] = getattr(spec.ours(), self.function)
         if self.part == "forward" or self.forward is None:
             return ours
         lacks = Subject(SimpleNamespace(**{spec.function: self.forward}), spec).lacks
-        asked = [i for i, name in enumerate(spec.wrt) if name not in lacks]
+        places = [i for i, name in enumerate(spec.wrt) if name not in lacks]
 
         @functools.wraps(ours)
         def fewer(*args: Any, **kwargs: Any) -> Any:
             gradients = ours(*args, **kwargs)
-            return tuple(gradients[i] for i in asked)
+            return tuple(gradients[i] for i in places)
 
-        return ours if len(asked) == len(spec.wrt) else fewer
+        return ours if len(places) == len(spec.wrt) else fewer
 
     def kindly(self, answer: Callable[..., Any]) -> Callable[..., Any]:
         """An accepted answer for further use: it gets copies, and returns arrays in the dtype of its arguments."""
@@ -134,7 +131,7 @@ class Function:
         offered = SimpleNamespace(**{self.function: kind.call})
         if self.part == "backward":
             setattr(offered, spec.function, self.forward or getattr(spec.ours(), spec.function))
-            spec, stages = replace(spec, shown=_given_to_backward), ("gradients", "extremes")
+            spec, stages = replace(spec, shown=_backward_arguments), ("gradients", "extremes")
         how: dict[str, Any] = {"stages": stages, "examples": EXAMPLES, "time_limit": 30.0, "patience": calling.PATIENCE}
         with silenced():
             try:
@@ -148,7 +145,7 @@ class Function:
                     refused = report.not_offered or (report.conventions and not self.conventions)
                 except CannotRunError:  # every call raises
                     refused = True
-                if refused:  # a call that the task asks for raises, say: with the example
+                if refused:  # again, for a report with an example
                     report = check_in_process(offered, spec, **how, strict=True)
             except CannotRunError as error:
                 says = re.sub(r"which (the library's|is neither) .*", "which the task does not give it", str(error))
@@ -160,7 +157,7 @@ class Function:
         return tried.right() if report.verdict in ("right", "contract") else tried.wrong()
 
     def _unwritten(self, answer: Callable[..., Any], offered: Any, spec: Spec) -> Grade | None:
-        """The grade of an answer that is still the stub, or returns None; else None."""
+        """The grade of an answer that is still the stub or returns None; else None."""
         returned = []
 
         @functools.wraps(answer)
@@ -178,25 +175,25 @@ class Function:
                 return UNWRITTEN
         except (TooLongError, Exception):  # reported in full when the properties are tried
             pass
-        if returned and all(x is None for x in returned):
-            asked = self.part == "forward" and _is_truth(Subject(spec.ours(), spec)(**case))
-            return Grade(WRONG, NO_TRUTH if asked else RETURNED_NONE)
-        return None
+        if not returned or any(x is not None for x in returned):
+            return None
+        truth = self.part == "forward" and _is_truth(Subject(spec.ours(), spec)(**case))
+        return Grade(WRONG, NO_TRUTH if truth else RETURNED_NONE)
 
     def _disordered(self, answer: Callable[..., Any]) -> Grade | None:
-        """The grade of an answer that takes the task's arguments in another order: chapters give them by position."""
-        called, given = dict(self.names), inspect.signature(self.reference()).parameters
-        asked = [called.get(name, name) for name, p in given.items() if p.default is p.empty]
-        own = [called.get(name, name) for name in _signature(answer)]
-        if not set(asked) <= set(own) or own[: len(asked)] == asked:
+        """The grade of an answer with the arguments in another order: chapters pass them by position; else None."""
+        in_task, parameters = dict(self.names), inspect.signature(self.reference()).parameters
+        expected = [in_task.get(name, name) for name, p in parameters.items() if p.default is p.empty]
+        got = [in_task.get(name, name) for name in _signature(answer)]
+        if not set(expected) <= set(got) or got[: len(expected)] == expected:
             return None
-        says = f"the arguments are in another order than in the task: {', '.join(asked)}."
+        says = f"the arguments are in another order than in the task: {', '.join(expected)}."
         return Grade(WRONG, says, question="Which argument comes first in the task?")
 
 
 @dataclass(frozen=True)
 class _Tried:
-    """An answer after its trial: the grader, the answer, how it was called, and what was found."""
+    """An answer after its trial: grader, answer, how it was called, and the report."""
 
     grader: Function
     answer: Callable[..., Any]
@@ -205,17 +202,20 @@ class _Tried:
     report: Report
 
     def right(self) -> Grade:
-        spec, called = self.op.spec, dict(self.grader.names)
         absent = self._not_returned()
         if absent:
-            says = f"right as far as it goes, but it returns no `{called.get(absent[0], absent[0])}`."
-            return Grade(WRONG, says, (f"  expected {', '.join(called.get(name, name) for name in spec.outputs)}",))
+            says = f"right as far as it goes, but it returns no `{self._in_task(absent[0])}`."
+            return Grade(WRONG, says, (f"  expected {', '.join(map(self._in_task, self.op.spec.outputs))}",))
         still_wrong = run_answer(self.grader.also, self.kind.call) if self.grader.also else ""
         if still_wrong:
             return still_wrong if isinstance(still_wrong, Grade) else Grade(WRONG, still_wrong)
         held = [f for f in self.report.findings if f.outcome == "holds"]
         says = f"right. {len(held)} {'property holds' if len(held) == 1 else 'properties hold'}, "
         return Grade(RIGHT, says + f"in {sum(f.tries for f in held):,} tries.", note=self._note())
+
+    def _in_task(self, output: str) -> str:
+        """The task's name of an output."""
+        return dict(self.grader.names).get(output, output)
 
     def _note(self) -> str:
         """At most one friendly line."""
@@ -241,7 +241,7 @@ class _Tried:
         first, spec = self.report.failures[0], self.op.spec
         expected, got = ({}, {}) if first.sort in NO_RESULT else self._results(self.report.case)
         says, question = HEADLINES[first.sort], QUESTIONS.get(first.sort, "")
-        missing = [dict(self.grader.names).get(name, name) for name in expected if name not in got]
+        missing = [self._in_task(name) for name in expected if name not in got]
         optional = self._required(first)
         if optional:
             says = f"it must also work without a {optional}: give `{optional}` the default None."
@@ -251,7 +251,7 @@ class _Tried:
         elif missing and got and first.sort in ("shape", "type"):
             says, question = f"it returns no {', '.join(f'`{name}`' for name in missing)}.", QUESTIONS["count"]
         elif len(expected) > 1 and self._only_exchanged():
-            says, question = EXCHANGED
+            says, question = "right results, in another order.", "In which order does the task ask for them?"
         elif self.kind.narrow and first.sort == "values":
             says = f"{self.kind.narrow}: digits are lost."
         elif first.stage == "extremes" and first.sort == "values":
@@ -259,12 +259,14 @@ class _Tried:
         elif first.stage == "oracle" and first.sort == "values" and not _differing(expected, got):
             says, question = "nearly right: it is off by more than rounding.", ROUNDED
         diagnosis, names = "", ()
-        tempting = () if first.endless else self.grader.tempting  # it would not return here either
-        said = next((said for wrong, *said in tempting if self._gives_the_same_as(wrong)), [])
-        if not said and first.sort == "values" and not first.endless:
-            said = next((said for step, *said in self.grader.lacking if self._is_right_after(step)), [])
-        if said:
-            question, diagnosis = [*said, ""][:2]
+        if first.endless:  # a comparison would not return either
+            hints = None
+        else:
+            hints = next((hints for wrong, *hints in self.grader.tempting if self._gives_the_same_as(wrong)), None)
+            if hints is None and first.sort == "values":
+                hints = next((hints for step, *hints in self.grader.lacking if self._is_right_after(step)), None)
+        if hints:
+            question, diagnosis = [*hints, ""][:2]
         elif self.report.diagnosis:
             bug, names = self.report.diagnosis.bugs[0][0], self.report.diagnosis.names
             question, diagnosis = bug.hint, f"{begun(bug.says, {*self.op.signature.parameters, *spec.outputs})}."
@@ -272,14 +274,15 @@ class _Tried:
         return Grade(WRONG, says, tuple(lines), question, diagnosis, names)
 
     def _required(self, first: Finding) -> str:
-        """The argument that the answer requires and the task does not, where a call without it raised; or ""."""
+        """The argument that the answer requires and the task does not, if a call without it raised; or ""."""
         missed = re.search(r"missing \d+ required positional argument\S* '(\w+)'", first.message)
         name = missed[1] if missed and first.sort == "raised" else ""
-        parameters, own = self.op.signature.parameters, _signature(self.answer)
-        return name if name in own and name in parameters and parameters[name].default is None else ""
+        parameters = self.op.signature.parameters
+        optional = name in parameters and parameters[name].default is None
+        return name if optional and name in _signature(self.answer) else ""
 
     def _shown(self, first: Finding, differ: dict[str, Any], got: dict[str, Any]) -> Iterator[str]:
-        """The counterexample, what is expected, and what was got."""
+        """The counterexample, expected and got."""
         no_result = first.sort in NO_RESULT
         words = functools.partial(in_words_of, self.answer, self.op.spec.function)
         if not differ:
@@ -293,29 +296,34 @@ class _Tried:
             yield from ("    " + self._named(line) for line in compared(name, x, got))
 
     def _example(self, first: Finding, differ: dict[str, Any]) -> list[str]:
-        """The counterexample; in an extreme what was made of it, on which the answer is wrong."""
+        """The counterexample; for an extreme, the case that was made of it."""
         op, made = self.op, first.stage == "extremes" and not differ and self.report.last
-        given = {n: x for n, x in (made or self.report.case).items() if n not in op.lacks}
-        if op.spec.shown and given and not made:
+        case = {n: x for n, x in (made or self.report.case).items() if n not in op.lacks}
+        if op.spec.shown and case and not made:
             with silenced():
-                given = op.spec.shown(op, given)
-        return in_lines(given) if given else first.counterexample.splitlines()
+                case = op.spec.shown(op, case)
+        return in_lines(case) if case else first.counterexample.splitlines()
 
     def _only_exchanged(self) -> bool:
         """Whether the results are the expected ones in another order, for the counterexample and a few fixed cases."""
-        cases = (self.report.case, *(self.op.spec.case(CaseDrawer.seeded(seed)) for seed in range(FEW)))
-        both = [(expected, got) for expected, got in map(self._results, cases) if expected]
+        both = [(expected, got) for expected, got in map(self._results, self._cases(FEW)) if expected]
         alike = all(_in_any_order(list(expected.values()), list(got.values())) for expected, got in both)
         return alike and any(_differing(expected, got) for expected, got in both)
 
-    def _results(self, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What the library gives for a case, and what the answer gives: outputs or gradients by name."""
+    def _cases(self, seeds: int) -> Iterator[dict[str, Any]]:
+        """The counterexample, if any, and fixed cases."""
+        if self.report.case:
+            yield self.report.case
+        yield from (self.op.spec.case(CaseDrawer.seeded(seed)) for seed in range(seeds))
+
+    def _results(self, example: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The library's results for a case, and the answer's: outputs or gradients by name."""
         spec, op, both = self.grader.known, self.op, []
-        if not given:
+        if not example:
             return {}, {}
         for one in (Subject(spec.ours(), spec), op):
             try:
-                case = op.fit(given)
+                case = op.fit(example)
                 with silenced(), alarm(calling.PATIENCE):
                     if self.grader.part == "backward":
                         gradients = one.gradients(case, *upstream(spec, case))
@@ -323,22 +331,22 @@ class _Tried:
                     else:
                         outputs = zip(spec.outputs, one.outputs(**case), strict=True)
                         both.append({n: x for n, x in outputs if x is not None})
-            except (TooLongError, Exception):  # it raises, or the gradients do not fit: the message says so
+            except (TooLongError, Exception):  # it raises, or the gradients do not fit, as the message says
                 return {}, {}
         return both[0], both[1]
 
-    def _named(self, shown: str) -> str:
-        """With the task's names of outputs where the library's stand."""
-        for name, called in self.grader.names:
-            shown = re.sub(rf"^((?:expected|got) +)?(no )?(d?){name}(?= = |: |\[|$)", rf"\1\2\3{called}", shown)
-        return shown
+    def _named(self, line: str) -> str:
+        """The line with the task's names of outputs for the library's."""
+        for name, in_task in self.grader.names:
+            line = re.sub(rf"^((?:expected|got) +)?(no )?(d?){name}(?= = |: |\[|$)", rf"\1\2\3{in_task}", line)
+        return line
 
     def _gives_the_same_as(self, wrong: Callable[..., Any]) -> bool:
-        """Whether the answer gives the same results as `wrong` on the counterexample, and on a few fixed cases."""
+        """Whether the answer gives the same results as `wrong`."""
         return self._alike(self.op, self._with(wrong))
 
     def _is_right_after(self, step: Callable[[Any], Any]) -> bool:
-        """Whether `step` makes the answer's results those of the library, on the same cases."""
+        """Whether `step` makes the answer's results those of the library."""
 
         @functools.wraps(self.answer)
         def ended(*args: Any, **kwargs: Any) -> Any:
@@ -351,13 +359,11 @@ class _Tried:
         return Subject(SimpleNamespace(**vars(self.op.implementation) | {self.grader.function: f}), self.op.spec)
 
     def _alike(self, one: Subject, other: Subject) -> bool:
-        """Whether two implementations give the same results on the counterexample, and on a few fixed cases."""
-        spec, seeded = self.op.spec, (self.op.spec.case(CaseDrawer.seeded(seed)) for seed in range(ALIKE))
-        cases = (*([self.report.case] if self.report.case else []), *seeded)
+        """Whether two implementations give the same results on the counterexample and on fixed cases."""
         with silenced():
-            for case in cases:
+            for case in self._cases(ALIKE):
                 try:
-                    seen, theirs = (_numbers(observe_call(op, spec, op.fit(case))) for op in (one, other))
+                    seen, theirs = (_numbers(observe_call(op, op.spec, op.fit(case))) for op in (one, other))
                 except (TypeError, ValueError):  # strings, or rows of different lengths, which no wrong answer gives
                     return False
                 if seen.keys() != theirs.keys() or not all(same_numbers(x, theirs[n]) for n, x in seen.items()):
@@ -378,27 +384,26 @@ def _same(x: Any, y: Any) -> bool:
 
 
 def _differing(expected: dict[str, Any], got: dict[str, Any]) -> dict[str, Any]:
-    """What is expected and not got, by name."""
+    """The expected results that differ or are missing, by name."""
     return {name: x for name, x in expected.items() if name not in got or not _same(x, got[name])}
 
 
 def _in_any_order(expected: list[Any], got: list[Any]) -> bool:
     left = list(got)
     for x in expected:
-        found = next((i for i, y in enumerate(left) if _same(x, y)), None)
-        if found is None:
+        at = next((i for i, y in enumerate(left) if _same(x, y)), None)
+        if at is None:
             return False
-        del left[found]
+        del left[at]
     return not left
 
 
 def _is_truth(x: Any) -> bool:
-    """Whether it is True or False."""
     return isinstance(x, bool | np.bool_)
 
 
 def _signature(f: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The arguments that can be given by position; none where they cannot be known."""
+    """The arguments that can be passed by position; none for a function without a signature."""
     try:
         parameters = inspect.signature(f).parameters
     except (TypeError, ValueError):
@@ -406,8 +411,8 @@ def _signature(f: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     return {n: p for n, p in parameters.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)}
 
 
-def _given_to_backward(op: Any, case: dict[str, Any]) -> dict[str, Any]:
-    """The backward's arguments: all that is needed to do the example on paper."""
+def _backward_arguments(op: Any, case: dict[str, Any]) -> dict[str, Any]:
+    """The backward's arguments, with which the example can be done on paper."""
     try:
         return op.prepared(op.fit(case), upstream(op.spec, case))
     except Exception:  # the forward itself failed

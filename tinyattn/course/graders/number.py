@@ -14,7 +14,7 @@ import numpy as np
 from ..exercise import RIGHT, WRONG, Grade
 from .calling import Tempting, described
 
-TINY = 1e-9             # a number that is 0 on paper may be measured as this
+TINY = 1e-9             # measured in place of 0 on paper
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Number:
     """Grades a number, or an array of numbers, by comparison with what the library computes.
 
     `compute() -> the right value`; `tolerance` is relative to the largest entry, and `exactly` asks for a whole number.
-    `tempting` are common wrong answers: a function that computes one, a question for the reader who gives it, and, as
-    the case may be, the diagnosis. `computed` is said of a right answer, with {} for the library's value.
+    `tempting` are common wrong answers: functions that compute them, each with a question and perhaps the diagnosis.
+    `computed` ends the verdict on a right answer, with {} for the library's value.
     """
 
     compute: Callable[[], Any]
@@ -53,9 +53,9 @@ class Number:
             return Grade(WRONG, f"{reprlib.repr(answer)} is not finite")
         if self._near(got, expected):
             return Grade(RIGHT, f"right. {self.computed.format(_shown(expected))}")
-        others = ((np.asarray(other(), float), said) for other, *said in self.tempting)
-        near = [(float(np.max(np.abs(got - other))), said) for other, said in others if self._near(got, other)]
-        question, diagnosis = [*min(near, key=itemgetter(0), default=(0.0, [""]))[1], ""][:2]      # that of the nearest
+        others = ((np.asarray(other(), float), hints) for other, *hints in self.tempting)
+        near = [(float(np.max(np.abs(got - other))), hints) for other, hints in others if self._near(got, other)]
+        question, diagnosis = [*min(near, key=itemgetter(0), default=(0.0, [""]))[1], ""][:2]      # of the nearest
         if self.exactly and np.any(got != np.round(got)):
             says = f"{_shown(got)} is no whole number."
         elif expected.ndim == 0:
@@ -76,7 +76,7 @@ class Number:
 
 
 def _shown(x: np.ndarray) -> str:
-    """A number, whole ones with every digit; a few as "1, 2 and 3"."""
+    """A number, with every digit if it is whole; few numbers as "1, 2 and 3"."""
     if x.ndim == 0:
         whole = abs(x) < 2.0**53 and x == np.round(x)
         return f"{float(x):,.0f}" if whole else f"{float(x):.4g}"

@@ -1,10 +1,10 @@
-"""STOSA with several layers, which table 3 has: by itself, as its runs take longer than all others together."""
+"""STOSA with several layers (table 3): a separate experiment, as it takes longer than all other runs."""
 
 from __future__ import annotations
 
 from ..datasets import BEAUTY
 from ..experiment import Experiment, Results
-from ..tables import TRAINING, heading, page, table
+from ..tables import TRAINING, grid, page, table
 from .claims import gain
 from .grid import AT_DEPTH, COLUMNS, DEPTHS, SEEDS, published_gain, row_of
 
@@ -14,17 +14,13 @@ def _key(form: str, depth: int) -> str:
 
 
 def _page(experiment: Experiment, results: Results) -> str:
-    """Every row, and each refinement less the host with as many layers."""
     keys = [_key(form, depth) for depth in DEPTHS for form in AT_DEPTH]
-    rows = table(experiment, results, keys, COLUMNS, TRAINING)
-    lines = heading(["NDCG@5 less the host's, as a share of that, 95 % over seeds", "published"])
-    for depth in DEPTHS:
-        host = results[_key("none", depth)]
-        for form in AT_DEPTH[1:]:
-            mine = _key(form, depth)
-            title, theirs = experiment.rows[mine].title, published_gain("beauty", "stosa", form, depth)
-            lines.append(f"| {title} | {gain(results[mine], host)} | *{theirs:+.1%}* |")
-    return page(experiment, results, [rows, lines])
+    gains = ((experiment.rows[_key(form, depth)].title, [
+        gain(results[_key(form, depth)], results[_key("none", depth)]),
+        f"*{published_gain('beauty', 'stosa', form, depth):+.1%}*",
+    ]) for depth in DEPTHS for form in AT_DEPTH[1:])  # fmt: skip
+    columns = ["NDCG@5 less the host's, as a share of that, 95 % over seeds", "published"]
+    return page(experiment, results, [table(experiment, results, keys, COLUMNS, TRAINING), grid(columns, gains)])
 
 
 EXPERIMENT = Experiment(

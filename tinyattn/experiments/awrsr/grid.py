@@ -1,18 +1,16 @@
-"""The grid of the replication of AWRSR: rows, settings, and what the paper has found (Liu et al. 2024).
+"""The grid of the replication of AWRSR: rows, settings, and the paper's results (Liu et al. 2024).
 
-Written down before the first run, with the rules of the verdicts in claims.py. **Selection**: the epoch by validation;
-learning rate and dropout of each host by settings.py, on its plain form alone, before any refinement is run.
-**Budget**: refinements have what their host has: the same settings, epochs and patience. **What it can show**: seeds
-alone make NDCG@5 differ by about 3 % of itself (standard deviation, measured on SASRec before), so that between the
-three seeds of a row and the six of its host a difference of 5 % can be told from chance (95 %), and of 2 % between
-the twelve runs of a refinement in its four places and their hosts'; differences in pairs of users tell more about
-users, and nothing about seeds. The paper's gains are 0 to 9 %, one number each. **Left out** for the budget: M_value
-and M_stoc at depth, lags on STOSA; several layers of STOSA are an experiment of their own (depth.py).
+Fixed before the first run, with the rules of the verdicts in claims.py. **Selection**: the epoch by validation;
+learning rate and dropout of each host by settings.py, on its plain form alone. **Budget**: a refinement has its host's
+settings, epochs and patience. **Power**: over seeds NDCG@5 has a standard deviation of about 3 %, measured on SASRec
+before, so that three seeds of a row and six of its host show a difference of 5 % (95 %), and the twelve runs of a
+refinement in its four places one of 2 %; paired differences of users cover users, and not seeds. The paper's gains are
+0 to 9 %, one number each. **Left out** for the budget: M_value and M_stoc at depth, lags on STOSA; STOSA at depth is in
+depth.py.
 
-**Added after the first runs**; no verdict hangs on them. To be fair to the paper: M_value in its other causal form, and
-on Beauty n 20 and d 128 (OF_PAPER), the setting that it names for SASRec. And to ask whether a gain is attention's or
-comes of the positions that W knows: SASRec unrefined, with a learned bias for each range of distances (T5) instead of
-learned positions.
+**Added after the first runs**, without a verdict: M_value in its other causal form; n 20 and d 128 on Beauty
+(OF_PAPER), which the paper names for SASRec; and, as W knows positions, SASRec unrefined with a learned bias for each
+range of distances (T5) instead of learned positions.
 """
 
 from __future__ import annotations
@@ -35,13 +33,15 @@ HOSTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "sasrec": ("SASRec", "sasrec", TRAINED | {"block_form": "sasrec"}),
     "stosa": ("STOSA", "stosa", TRAINED | {"heads": 4}),
 }
-# learning rate and dropout by data and host: those of TRIED that validate best, which settings.py finds
+TITLES = {f"{data}-{host}": f"{title} on {dataset.title}"
+          for data, dataset in DATASETS.items() for host, (title, *_) in HOSTS.items()}  # fmt: skip
+# learning rate and dropout by data and host: those of TRIED that validate best, by settings.py
 SETTINGS = {
     ("ml-1m", "sasrec"): (5e-4, 0.2), ("ml-1m", "stosa"): (1e-3, 0.2),
     ("beauty", "sasrec"): (5e-4, 0.5), ("beauty", "stosa"): (1e-3, 0.2),
 }  # fmt: skip
 TRIED = [(lr, dropout) for lr in (1e-3, 5e-4) for dropout in (0.2, 0.5)]
-DEEP_TRIED = ("beauty", "sasrec", 3)            # asked after the first deep runs: would other settings do better there?
+DEEP_TRIED = ("beauty", "sasrec", 3)            # added after the first deep runs
 FORMS: dict[str, tuple[str, dict[str, Any]]] = {
     "none": ("", {}),
     "simp": (" + M_simp", {"refine": "simp"}),
@@ -53,10 +53,10 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
     "distances": (" with distances, unrefined", {"position": "t5"}),
 }
 OF_HOST = {"sasrec": ("none", "simp", "value", "add", "lags"), "stosa": ("none", "simp", "value", "add", "stoc")}
-LATER = {"sasrec": ("rows", "distances"), "stosa": ("rows",)}       # forms on which no verdict hangs
-OF_PAPER: dict[str, Any] = {"maxlen": 20, "dim": 128}               # of SASRec on Beauty, as its section 3.5 has it
+LATER = {"sasrec": ("rows", "distances"), "stosa": ("rows",)}       # forms without a verdict
+OF_PAPER: dict[str, Any] = {"maxlen": 20, "dim": 128}               # of SASRec on Beauty, by its section 3.5
 AT_PAPERS = ("none", "simp", "value", "add")
-DEPTHS = (2, 3, 4)                              # of SASRec; and of STOSA, in depth.py
+DEPTHS = (2, 3, 4)                              # of SASRec, and in depth.py of STOSA
 SEEDS = 3
 # PRINTED (table 2)
 PUBLISHED: dict[tuple[str, str], dict[str, tuple[float, float, float]]] = {
@@ -79,15 +79,15 @@ BY_DEPTH = {
     ("stosa", "value"): (0.0286, 0.0278, 0.0260, 0.0265), ("stosa", "add"): (0.0305, 0.0289, 0.0277, 0.0284),
     ("stosa", "stoc"): (0.0276, 0.0273, 0.0261, 0.0270),
 }  # fmt: skip
-AT_DEPTH = ("none", "simp", "add")                                   # the forms that are run with more layers
-# about what a run of the plain host takes, and how many times as long the others take
+AT_DEPTH = ("none", "simp", "add")                                   # the forms with more layers
+# estimates: minutes of a plain host's run, and the other forms' multiples
 MINUTES = {"sasrec": 4, "stosa": 14}
 TIMES_AS_LONG = {"none": 1.0, "simp": 1.25, "value": 2.3, "add": 1.25, "stoc": 1.4, "lags": 1.25, "rows": 1.4,
                  "distances": 1.1}  # fmt: skip
 
 
 def published_gain(data: str, host: str, form: str, depth: int = 1) -> float | None:
-    """In NDCG@5, as a share of the host's; None where the paper has no such row. Several layers are on Beauty alone."""
+    """The paper's gain in NDCG@5, as a share of the host's, or None. Several layers are on Beauty alone."""
     if depth > 1:
         mine, theirs = (BY_DEPTH[host, name][depth - 1] for name in (form, "none"))
         return mine / theirs - 1
@@ -96,7 +96,7 @@ def published_gain(data: str, host: str, form: str, depth: int = 1) -> float | N
 
 
 def rows_of_grid() -> dict[str, Row]:
-    """Every row, by key: data, host and refinement, and where there are more, layers."""
+    """Every row, by key: data, host and refinement, and the number of layers above one."""
     rows: dict[str, Row] = {}
     for data in DATASETS:
         for title, key in (("popularity", "popularity"), ("Markov", "markov")):
@@ -104,11 +104,10 @@ def rows_of_grid() -> dict[str, Row]:
         for host in HOSTS:
             for form in OF_HOST[host]:
                 theirs = dict(zip(PRINTED, PUBLISHED[data, host].get(form, ()), strict=False))
-                times = 2 if form == "none" else 1                    # the second half: nothing but other seeds
+                times = 2 if form == "none" else 1
                 rows[f"{data}-{host}-{form}"] = replace(row_of(data, host, form), published=theirs, times=times)
-        released = row_of(data, "stosa", more=(" as released", {"mean_passthrough": True}))
+        rows[f"{data}-stosa-released"] = row_of(data, "stosa", more=(" as released", {"mean_passthrough": True}))
         entropy = row_of(data, "sasrec", more=(", cross-entropy", {"loss": "ce"}))
-        rows[f"{data}-stosa-released"] = released
         rows[f"{data}-sasrec-ce"] = replace(entropy, minutes=15, seeds=1)
     deep = {f"beauty-sasrec-{form}-{depth}": row_of("beauty", "sasrec", form, depth)
             for form in AT_DEPTH for depth in DEPTHS}  # fmt: skip
@@ -123,15 +122,15 @@ def rows_of_grid() -> dict[str, Row]:
 
 
 def tried_rows() -> dict[str, Row]:
-    """Of settings.py: each host's plain form with each of TRIED; and once more with several layers, of DEEP_TRIED."""
+    """The rows of settings.py: each host's plain form with each of TRIED, and DEEP_TRIED with each."""
     rows = {}
     for data, host, depth in [(*place, 1) for place in SETTINGS] + [DEEP_TRIED]:
         title, model, options = HOSTS[host]
         for lr, dropout in TRIED:
-            said = f"{title} on {DATASETS[data].title}, learning rate {lr:g}, dropout {dropout}{layers(depth)}"
-            given = options | {"lr": lr, "dropout": dropout, "blocks": depth}
-            key = tried_key(data, host, depth, lr, dropout)
-            rows[key] = Row(said, data, model, given, minutes=MINUTES[host] * depth)
+            about = f"{title} on {DATASETS[data].title}, learning rate {lr:g}, dropout {dropout}{layers(depth)}"
+            tried = options | {"lr": lr, "dropout": dropout, "blocks": depth}
+            row = Row(about, data, model, tried, minutes=MINUTES[host] * depth)
+            rows[tried_key(data, host, depth, lr, dropout)] = row
     return rows
 
 
@@ -140,17 +139,15 @@ def tried_key(data: str, host: str, depth: int, lr: float, dropout: float) -> st
 
 
 def layers(depth: int) -> str:
-    """What follows a title."""
     return f", {depth} layers" if depth > 1 else ""
 
 
 def row_of(
     data: str, host: str, form: str = "none", depth: int = 1, more: tuple[str, dict[str, Any]] = ("", {})
 ) -> Row:
-    """A host with a refinement and the host's settings; `more` is said after its title, with its options."""
+    """A host with a refinement and the host's settings; `more` is a suffix of the title, and its options."""
     title, model, options = HOSTS[host]
     lr, dropout = SETTINGS[data, host]
     settled = options | {"lr": lr, "dropout": dropout, "blocks": depth} | FORMS[form][1] | more[1]
-    said = title + FORMS[form][0] + more[0] + layers(depth)
-    minutes = MINUTES[host] * depth * TIMES_AS_LONG[form]
-    return Row(said, data, model, settled, source=SOURCE, minutes=round(minutes, 1))
+    minutes = round(MINUTES[host] * depth * TIMES_AS_LONG[form], 1)
+    return Row(title + FORMS[form][0] + more[0] + layers(depth), data, model, settled, source=SOURCE, minutes=minutes)

@@ -1,13 +1,12 @@
-"""The page of the replication of AWRSR: verdicts, tables 2 and 3, and figures 2 to 5, of the runs alone."""
+"""The page of the replication of AWRSR: verdicts, tables 2 and 3, and figures 2 to 5."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable
 
-from ..experiment import Experiment, Results
+from ..experiment import Experiment, Results, Runs
 from ..paired import over_users
-from ..tables import TRAINING, cell, heading, page, table, values
+from ..tables import TRAINING, cell, grid, page, table, values
 from .checks import checks
 from .claims import gain, other_seeds, verdicts
 from .grid import (
@@ -30,13 +29,15 @@ from .grid import (
 RULES = """The rules were written down before the first run (tinyattn/experiments/awrsr/claims.py): intervals of 95 %
 are over seeds, as a share of the host's NDCG@5. A gain is *not replicated* if its interval ends below 1 %, *replicated*
 if it ends at 1 % or above and begins above 0, and else *undecided*. Of epochs, 5 % fewer stand for 1 %; M_simp's claim
-has a rule of its own. HR is Recall, as one item of each user is held out, and NDCG@1 is HR@1. Added later, and deciding
+has another rule. HR is Recall, as one item of each user is held out, and NDCG@1 is HR@1. Added later, and deciding
 nothing: the rows *by rows* and *with distances*, those with n 20 and d 128, and how the last column is computed."""
 DIFFERENCE = ("difference", "95 % over users", "gain, % of the host's (95 % over seeds)", "published")
 BESIDE = """The difference in NDCG@5 from all runs of the host; of "other seeds", that of the second half of its runs
 from the first:"""
 DEEP = """NDCG@5 on Beauty (table 3). An empty cell is to come or in no grid; STOSA with several layers is [one of
 its own](../awrsr-depth/README.md)."""
+LAYERS = ["1 layer", *(f"{depth} layers" for depth in DEPTHS)]
+SUFFIXES = ["", *(f"-{depth}" for depth in DEPTHS)]                  # of the keys of their rows
 ADDED = "Added after the first runs; no verdict hangs on it."
 FIGURES = {
     "ndcg": "NDCG against N (figure 2)",
@@ -47,7 +48,6 @@ FIGURES = {
 
 
 def awrsr_page(experiment: Experiment, results: Results) -> str:
-    """Verdicts, tables 2 and 3, figures 2 to 5."""
     parts = [["## Claims"], verdicts(results), [RULES], checks(results)]
     for data in DATASETS:
         keys = [f"{data}-{key}" for key in ("popularity", "markov", "sasrec-ce")]
@@ -61,9 +61,10 @@ def awrsr_page(experiment: Experiment, results: Results) -> str:
               ["NDCG@5 less the host's, as a share of that, with 95 % over seeds:"], _gains_by_depth(results),
               table(experiment, results, deeper, COLUMNS, TRAINING)]
     papers = [f"beauty-sasrec-{form}-n20" for form in AT_PAPERS]
+    gains = _against_host(experiment, results, "beauty", "sasrec", AT_PAPERS[1:], "-n20")
     parts += [["## The setting that the paper names for SASRec on Beauty", "", ADDED],
               table(experiment, results, papers, COLUMNS, TRAINING),
-              [BESIDE], _of_papers_setting(experiment, results)]
+              [BESIDE], grid(DIFFERENCE, gains)]
     for name, picture in experiment.shown(results).items():
         parts.append([f"## {FIGURES[name]}", "", f"![{picture.alt}]({name}.png)"])
     parts.append(["How the hosts' settings were found: [awrsr-settings](../awrsr-settings/README.md)."])
@@ -71,56 +72,44 @@ def awrsr_page(experiment: Experiment, results: Results) -> str:
 
 
 def differences(experiment: Experiment, results: Results, data: str) -> list[str]:
-    """Each refinement beside all seeds of its host, and the second half of the host's seeds beside the first."""
-    lines = heading(DIFFERENCE)
+    """Each refinement against all seeds of its host, and the second half of the host's seeds against the first."""
+    rows = []
     for host in HOSTS:
-        plain = results[f"{data}-{host}-none"]
-        lines.append(f"| {HOSTS[host][0]}, other seeds beside the first | {_difference(*other_seeds(plain))} |  |")
-        for form in OF_HOST[host][1:] + LATER[host]:
-            key = f"{data}-{host}-{form}"
-            cells = _difference(results[key], plain)
-            lines.append(f"| {experiment.rows[key].title} | {cells} | {_published(data, host, form)} |")
-    return lines
+        later, first = other_seeds(results[f"{data}-{host}-none"])
+        rows.append((f"{HOSTS[host][0]}, other seeds beside the first", [_difference(later, first), ""]))
+        rows += _against_host(experiment, results, data, host, OF_HOST[host][1:] + LATER[host])
+    return grid(DIFFERENCE, rows)
 
 
-def _of_papers_setting(experiment: Experiment, results: Results) -> list[str]:
-    lines = heading(DIFFERENCE)
-    for form in AT_PAPERS[1:]:
-        key = f"beauty-sasrec-{form}-n20"
-        cells = _difference(results[key], results["beauty-sasrec-none-n20"])
-        lines.append(f"| {experiment.rows[key].title} | {cells} | {_published('beauty', 'sasrec', form)} |")
-    return lines
+def _against_host(
+    experiment: Experiment, results: Results, data: str, host: str, forms: Iterable[str], suffix: str = ""
+) -> list[tuple[str, list[str]]]:
+    rows = []
+    for form in forms:
+        mine, theirs = (f"{data}-{host}-{x}{suffix}" for x in (form, "none"))
+        share, base = published_gain(data, host, form), PUBLISHED[data, host]["none"][NDCG5_PRINTED]
+        published = "" if share is None else f"*{share * base:+.4f} ({share:+.1%})*"
+        rows.append((experiment.rows[mine].title, [_difference(results[mine], results[theirs]), published]))
+    return rows
 
 
-def _difference(runs: Sequence[Any], host: Sequence[Any]) -> str:
+def _difference(runs: Runs, host: Runs) -> str:
     return f"{over_users(runs, host)} | {gain(runs, host)}"
 
 
-def _published(data: str, host: str, form: str) -> str:
-    gain = published_gain(data, host, form)
-    if gain is None:
-        return ""
-    theirs = PUBLISHED[data, host]["none"][NDCG5_PRINTED]
-    return f"*{gain * theirs:+.4f} ({gain:+.1%})*"
-
-
 def _by_depth(results: Results) -> list[str]:
-    lines = heading(["1 layer", "2 layers", "3 layers", "4 layers"])
+    rows = []
     for (host, form), theirs in BY_DEPTH.items():
-        key = f"beauty-{host}-{form}"
-        runs = [results[key], *(results.get(f"{key}-{depth}", []) for depth in DEPTHS)]
-        cells = [cell(values(found, NDCG5)) for found in runs]
-        lines.append(f"| {HOSTS[host][0]}{FORMS[form][0]} | {' | '.join(cells)} |")
-        lines.append(f"| *published* | {' | '.join(f'*{value:.4f}*' for value in theirs)} |")
-    return lines
+        runs = [results.get(f"beauty-{host}-{form}{n}", []) for n in SUFFIXES]
+        rows.append((f"{HOSTS[host][0]}{FORMS[form][0]}", [cell(values(each, NDCG5)) for each in runs]))
+        rows.append(("*published*", [f"*{value:.4f}*" for value in theirs]))
+    return grid(LAYERS, rows)
 
 
 def _gains_by_depth(results: Results) -> list[str]:
-    lines = heading(["1 layer", "2 layers", "3 layers", "4 layers"])
+    rows = []
     for form in AT_DEPTH[1:]:
-        layers = ["", *(f"-{depth}" for depth in DEPTHS)]
-        cells = [gain(results[f"beauty-sasrec-{form}{n}"], results[f"beauty-sasrec-none{n}"]) for n in layers]
-        lines.append(f"| {HOSTS['sasrec'][0]}{FORMS[form][0]} | {' | '.join(cells)} |")
+        gains = [gain(results[f"beauty-sasrec-{form}{n}"], results[f"beauty-sasrec-none{n}"]) for n in SUFFIXES]
         theirs = [published_gain("beauty", "sasrec", form, depth) for depth in (1, *DEPTHS)]
-        lines.append(f"| *published* | {' | '.join(f'*{gain:+.1%}*' for gain in theirs)} |")
-    return lines
+        rows += [(f"{HOSTS['sasrec'][0]}{FORMS[form][0]}", gains), ("*published*", [f"*{x:+.1%}*" for x in theirs])]
+    return grid(LAYERS, rows)

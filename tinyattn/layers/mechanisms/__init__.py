@@ -19,17 +19,3 @@ MECHANISMS: dict[str, type[Mechanism]] = {
     "linear": Linear,
     "performer": Performer,
 }
-
-__all__ = [
-    "MECHANISMS",
-    "BigBird",
-    "Full",
-    "Linear",
-    "Longformer",
-    "Mechanism",
-    "Performer",
-    "Refined",
-    "Strided",
-    "Window",
-    "refined",
-]

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backend import Array, get_xp
+from ...forms import replaceable
 from ...ops import (
     BlockLayout,
     Mask,
     attention,
-    block_sparse_attention,
     block_sparse_attention_backward,
     bucket_bias,
     bucket_bias_backward,
@@ -24,7 +24,6 @@ from ...ops import (
     relative_index,
     shifted_windows,
 )
-from ..readable import is_readable
 from .mechanism import Mechanism
 
 
@@ -70,16 +69,14 @@ class GridWindows(Mechanism):
     def init(self, rng: np.random.Generator, heads: int, width: int) -> dict[str, Any]:
         return {"table": 0.02 * rng.standard_normal(((2 * self.window - 1) ** 2, heads))}
 
+    @replaceable
     def forward(
         self, p: Any, q: Array, k: Array, v: Array, mask: Mask, terms: dict[str, Array], rate: float, rng: Any
     ) -> tuple[Array, GridWindowsCache]:
         bias = bucket_bias(p["table"], relative_index(self.window, like=q))[:, None]
-        if is_readable():
-            allowed, dense = self.dense(bias)
-            out, weights = attention(q, k, v, allowed, dense)
-            return out, GridWindowsCache(q, k, v, self._cut(weights), bias, self.layout)
-        out, blocks = block_sparse_attention(q, k, v, self.layout, bias=bias)
-        return out, GridWindowsCache(q, k, v, blocks, bias, self.layout)
+        allowed, dense = self.dense(bias)
+        out, weights = attention(q, k, v, allowed, dense)
+        return out, GridWindowsCache(q, k, v, self._cut(weights), bias, self.layout)
 
     def backward(
         self, p: Any, dout: Array, cache: GridWindowsCache

@@ -5,60 +5,56 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ...backend import Array, get_xp
-from ...ops import (
-    BlockLayout,
-    Mask,
-    attention,
-    attention_backward,
-    block_sparse_attention,
-    block_sparse_attention_backward,
-    dense_weights,
-)
+from ...forms import replaceable
+from ...ops import Mask, attention, attention_backward
 from ...ops.attention.patterns import NearAndGlobal, Pattern
 from ...options import option
-from ...random import PairMask, pair_mask
+from ..dense import DenseCache, dense, dense_backward, dense_init
 from ..dropout_mask import dropout_mask
-from ..readable import is_readable
+from ..heads import for_each_head, merge, split, sum_of_groups
 from .patterned import Patterned
 
 PROJECTIONS = ("global_query", "global_key", "global_value")
 
 
+class ProjectionsCache(NamedTuple):
+    rows: int                            # so many tokens, the first ones, are projected
+    kv_heads: int
+    projected: tuple[DenseCache, ...]
+    position: Any                        # the position scheme, and what it remembers
+    placed: Any
+
+
 class Part(NamedTuple):
-    """Some of the queries, what they have been compared with, and their weights."""
+    """Some of the queries, the keys and values that they look at, and their weights."""
 
     q: Array
     k: Array
     v: Array
-    layout: BlockLayout | None                # None in the readable form
-    weights: Any                         # as `block_sparse_attention` gives them; readable: (..., h, n, m)
-    keep: Any                            # dropout of the weights: a `PairMask`; readable: boolean, like weights
+    weights: Array                       # (..., h, n, m), before dropout
+    keep: Array | None                   # dropout of the weights
     rate: float
 
-    @property
-    def dense(self) -> Array:
-        return self.weights if self.layout is None else dense_weights(self.weights, self.layout)
-
     def backward(self, dout: Array) -> tuple[Array, Array, Array]:
-        q, k, v, layout, weights, keep, rate = self
-        if layout is None:
-            return attention_backward(dout, q, k, v, weights, keep=keep, rate=rate)[:3]
-        return block_sparse_attention_backward(dout, q, k, v, weights, layout, keep=keep)[:3]
+        """-> dq, dk, dv."""
+        return attention_backward(dout, *self[:4], keep=self.keep, rate=self.rate)[:3]
 
 
 class LongformerCache(NamedTuple):
-    near: Part                           # all queries; the global ones look at nothing here
-    of_globals: Part                     # the global queries
+    near: Any                            # a `Part` of all queries; the global ones look at nothing here
+    of_globals: Any                      # and one of the global queries
     rows: int                            # so many tokens have second projections
 
     @property
     def weights(self) -> Array:
         """(..., h, n, n), before dropout."""
-        found, more = self.near.dense.copy(), self.of_globals.dense
+        weights, more = self.near.weights.copy(), self.of_globals.weights
         *_, first, m = more.shape
-        found[..., :first, :m] = more                           # `near` has zeros there
-        return found
+        weights[..., :first, :m] = more                         # `near` has zeros there
+        return weights
 
 
 @dataclass(frozen=True)
@@ -74,7 +70,7 @@ class Longformer(Patterned):
 
     window: int = option(
         16, "keys that a query looks at: its own and the N - 1 before it; not causal: N - 1 on either side",
-        at_least=1, at_most=100_000,
+        at_least=1, at_most=100_000, items=True,
     )  # fmt: skip
     global_tokens: int = option(
         1, "number of global tokens, the first of each sequence, with projections of their own: all look at them, and "
@@ -85,12 +81,42 @@ class Longformer(Patterned):
     name = "longformer"
     has_scores = False               # of two kinds, by two sets of projections
 
-    @property
-    def second_projections(self) -> tuple[str, ...]:
-        return PROJECTIONS if self.global_tokens else ()
+    def init_projections(self, rng: np.random.Generator, dim: int, kv_dim: int, bias: bool) -> dict[str, Any]:
+        if not self.global_tokens:
+            return {}
+        return {name: dense_init(rng, dim, d, bias) for name, d in zip(PROJECTIONS, (dim, kv_dim, kv_dim), strict=True)}
 
-    def second_rows(self, n: int, mask: Mask) -> int:
-        return min(self.global_tokens, n) if mask.causal else n
+    def project(
+        self, p: Any, x: Array, memory: Array, mask: Mask, heads: int, kv_heads: int, position: Any,
+        slots: Array | None,
+    ) -> tuple[dict[str, Array], Any]:  # fmt: skip
+        """Queries, keys and values of the tokens that global ones may look at: with a causal mask the first G alone."""
+        if not self.global_tokens:
+            return {}, None
+        rows = min(self.global_tokens, x.shape[-2]) if mask.causal else x.shape[-2]
+        tokens, of = [y[..., :rows, :] for y in (x, memory, memory)], (heads, kv_heads, kv_heads)
+        made, caches = zip(*(dense(p[name], y) for name, y in zip(PROJECTIONS, tokens, strict=True)), strict=True)
+        q, k, v = (for_each_head(split(y, h), heads) for y, h in zip(made, of, strict=True))
+        slots = None if slots is None else slots[..., :rows]
+        q, k, _, placed = position.enter(p.get("position"), q, k, slots)     # the terms, it has given before
+        cache = ProjectionsCache(rows, kv_heads, caches, position, placed)
+        return dict(zip(PROJECTIONS, (q, k, v), strict=True)), cache
+
+    def project_backward(
+        self, p: Any, dterms: dict[str, Array], cache: ProjectionsCache | None, dx: Array, dmemory: Array
+    ) -> dict[str, Any]:
+        if cache is None:
+            return {}
+        dq, dk, dv = (dterms[name] for name in PROJECTIONS)
+        dq, dk, _ = cache.position.enter_backward(p.get("position"), dq, dk, {}, cache.placed)
+        dk, dv = sum_of_groups(dk, cache.kv_heads), sum_of_groups(dv, cache.kv_heads)
+        grads = {}
+        for name, d, dense_cache, total in zip(
+            PROJECTIONS, (dq, dk, dv), cache.projected, (dx, dmemory, dmemory), strict=True
+        ):
+            d_tokens, grads[name] = dense_backward(p[name], merge(d), dense_cache)
+            total[..., : cache.rows, :] += d_tokens
+        return grads
 
     def refuse_length(self, longest: int) -> None:
         if self.global_tokens > longest:
@@ -99,31 +125,31 @@ class Longformer(Patterned):
     def patterns(self, causal: bool, heads: int) -> list[Pattern]:
         return [NearAndGlobal(causal, self.window, self.global_tokens)]
 
+    @replaceable
     def forward(
         self, p: Any, q: Array, k: Array, v: Array, mask: Mask, terms: dict[str, Array], rate: float, rng: Any
     ) -> tuple[Array, Any]:
         if not self.global_tokens:
             return super().forward(p, q, k, v, mask, terms, rate, rng)
-        (_, n), rows = self.own_tokens(q, k), terms["global_query"].shape[-2]
-        pattern = NearAndGlobal(mask.causal, self.window, self.global_tokens)
-        layout = pattern.of_globals(n)
+        n, first, gq, gk, gv = self.global_heads(q, k, mask, terms)
+        queries = get_xp(q).arange(n)[:, None]
+        allowed: Any = Patterned.as_full(self, mask, q.shape[-3], queries[None], n).array(n, n, like=q)
+        keep = dropout_mask(q, (*q.shape[:-1], n), rate, rng)
+        m = gk.shape[-2]
+        near = q, k, v, allowed & (queries >= first), keep
+        of_globals = gq, gk, gv, allowed[..., :first, :m], None if keep is None else keep[..., :first, :m]
+        (out, near_part), (more, global_part) = (_attended(*part, rate) for part in (near, of_globals))
+        out[..., :first, :] = more
+        return out, LongformerCache(near_part, global_part, terms["global_query"].shape[-2])
+
+    def global_heads(
+        self, q: Array, k: Array, mask: Mask, terms: dict[str, Array]
+    ) -> tuple[int, int, Array, Array, Array]:
+        """-> n, the number of global queries, and their queries, keys and values by the second projections."""
+        _, n = self.heads_and_tokens(q, k)
+        layout = NearAndGlobal(mask.causal, self.window, self.global_tokens).of_globals(n)
         gq, gk, gv = (terms[name] for name in PROJECTIONS)
-        gq, gk, gv = gq[..., : layout.n, :], gk[..., : layout.m, :], gv[..., : layout.m, :]
-        if is_readable():
-            seen = Patterned.as_full(self, mask, q.shape[-3], get_xp(q).arange(n)[None, :, None], n)
-            allowed: Any = seen.array(n, n, like=q)
-            keep = dropout_mask(q, (*q.shape[:-1], n), rate, rng)
-            ordinary = get_xp(q).arange(n)[:, None] >= layout.n
-            out, near = _readable(q, k, v, allowed & ordinary, keep, rate)
-            some = None if keep is None else keep[..., : layout.n, : layout.m]
-            more, part = _readable(gq, gk, gv, allowed[..., : layout.n, : layout.m], some, rate)
-        else:
-            pairs = None if rng is None or rate == 0 else pair_mask(rng, rate)
-            real = mask.keys(n, like=q)
-            out, near = _in_blocks(q, k, v, pattern.layout(n), real, pairs)
-            more, part = _in_blocks(gq, gk, gv, layout, None if real is None else real[..., : layout.m], pairs)
-        out[..., : layout.n, :] = more
-        return out, LongformerCache(near, part, rows)
+        return n, layout.n, gq[..., : layout.n, :], gk[..., : layout.m, :], gv[..., : layout.m, :]
 
     def backward(
         self, p: Any, dout: Array, cache: Any
@@ -144,14 +170,9 @@ class Longformer(Patterned):
         return None if self.global_tokens else super().as_full(mask, heads, queries, m)
 
 
-def _in_blocks(q: Array, k: Array, v: Array, layout: BlockLayout, real: Array | None, pairs: PairMask | None) -> Any:
-    out, weights = block_sparse_attention(q, k, v, layout, real, keep=pairs)
-    return out, Part(q, k, v, layout, weights, pairs, 0.0)
-
-
-def _readable(q: Array, k: Array, v: Array, allowed: Array, keep: Array | None, rate: float) -> Any:
+def _attended(q: Array, k: Array, v: Array, allowed: Array, keep: Array | None, rate: float) -> tuple[Array, Part]:
     out, weights = attention(q, k, v, allowed, keep=keep, rate=rate)
-    return out, Part(q, k, v, None, weights, keep, rate)
+    return out, Part(q, k, v, weights, keep, rate)
 
 
 def _longer(x: Array, rows: int) -> Array:

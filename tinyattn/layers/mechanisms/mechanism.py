@@ -44,7 +44,7 @@ class Mechanism:
     refinement may work on these scores (refined.py). `reads_all`: may a token be moved by one that its mask hides?
     `needs_lengths`: does it need the lengths, though a causal mask hides padding? `linear_memory`: does what a
     training step needs grow with n, and not faster? `sums_to_one`: do the weights of a query that may look at something
-    sum to 1?
+    sum to 1? `looks_at_kept`: does the newest token look at all past tokens that `extend` keeps?
 
     What it does not take is refused by name. Shapes: q (..., h, n, d), k, v (..., h, m, d) -> out (..., h, n, d).
     """
@@ -56,6 +56,7 @@ class Mechanism:
     needs_lengths: ClassVar[bool] = False
     linear_memory: ClassVar[bool] = True
     sums_to_one: ClassVar[bool] = True
+    looks_at_kept: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -127,18 +128,20 @@ class Mechanism:
             out += relative_values(*backwards)[..., ::-1, :]
         return out
 
-    @property
-    def second_projections(self) -> tuple[str, ...]:
-        """Names of a second set of projections, of queries, keys and values, made from the same tokens; or ().
+    def init_projections(self, rng: np.random.Generator, dim: int, kv_dim: int, bias: bool) -> dict[str, Any]:
+        """Parameters of projections of the same tokens beside those of queries, keys and values, by name."""
+        return {}
 
-        They are initialised as the first ones are. Their heads come with the terms, under these names, and their
-        gradients go back with the gradients of terms. A position scheme turns them as it turns the first ones.
-        """
-        return ()
+    def project(
+        self, p: Any, x: Array, memory: Array, mask: Mask, heads: int, kv_heads: int, position: Any,
+        slots: Array | None,
+    ) -> tuple[dict[str, Array], Any]:  # fmt: skip
+        """Heads by these projections, which `forward` gets among the terms, by name; and a cache."""
+        return {}, None
 
-    def second_rows(self, n: int, mask: Mask) -> int:
-        """How many tokens, the first of n, have second projections."""
-        return n
+    def project_backward(self, p: Any, dterms: dict[str, Array], cache: Any, dx: Array, dmemory: Array) -> Any:
+        """-> grads of the projections; what comes back to the tokens is added to dx and dmemory."""
+        return {}
 
     def refuse_length(self, longest: int) -> None:
         """Raise ValueError where the options make no sense for sequences of at most so many tokens."""

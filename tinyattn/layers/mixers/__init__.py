@@ -18,18 +18,3 @@ MIXERS: dict[str, type[Mixer]] = {
     "rwkv": RWKV,
     "mamba": Mamba,
 }
-
-__all__ = [
-    "GRU",
-    "LSTM",
-    "LSTMN",
-    "MIXERS",
-    "RNN",
-    "RWKV",
-    "Mamba",
-    "Mixer",
-    "MultiHead",
-    "multi_head_attention",
-    "multi_head_attention_backward",
-    "multi_head_init",
-]

@@ -20,7 +20,7 @@ from ...ops import (
     silu,
     silu_backward,
 )
-from ...ops.recurrence import ScanStates
+from ...ops.recurrence.selective_scan import ScanStates
 from ...options import option
 from .recurrent import Recurrent, uniform
 

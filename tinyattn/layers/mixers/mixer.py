@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...backend import Array
+from ...forms import replaceable
 from ...ops import Mask
 from ...options import check_options
 from ..rows import gather_rows
@@ -67,6 +68,7 @@ class Mixer:
         """-> dx, dmemory (None where there was none), grads shaped like p."""
         raise NotImplementedError
 
+    @replaceable
     def at(
         self,
         p: Any,
@@ -79,8 +81,7 @@ class Mixer:
     ) -> Array:
         """Row `at` of each sequence of `forward`'s y, for inference. Shapes: at (B,) -> (B, 1, D).
 
-        All of y is computed here, and the row taken, which is right for every mixer. One that knows a shorter way
-        overrides it, and a test holds the two together.
+        All of y is computed here, and the row taken, which is right for every mixer.
         """
         y, _ = self.forward(p, x, memory, mask=mask, slots=slots)
         return gather_rows(y, at)

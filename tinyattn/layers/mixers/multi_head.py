@@ -6,7 +6,6 @@ each group its own, which is grouped-query attention (Ainslie et al. 2023).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,14 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backend import Array
-from ...ops import Mask, as_mask, softmax
-from ...ops.shapes import row_sum, transpose_last
+from ...ops import Mask, as_mask
 from ..dense import DenseCache, dense, dense_backward, dense_init
 from ..heads import for_each_head, merge, split, sum_of_groups
 from ..mechanisms import Full, Mechanism
 from ..positions import NoPosition, Position
-from ..readable import is_readable
-from ..rows import gather_rows
 from .mixer import Mixer
 
 FULL, NO_POSITION = Full(), NoPosition()
@@ -36,15 +32,6 @@ def multi_head_init(
     """
     wide = {"query": dim, "key": kv_dim or dim, "value": kv_dim or dim} | ({"output": dim} if output else {})
     return {name: dense_init(rng, dim, width, bias) for name, width in wide.items()}
-
-
-class SecondProjections(NamedTuple):
-    """What a second set of projections remembers: of the first `rows` tokens, under the mechanism's names."""
-
-    names: tuple[str, ...]
-    rows: int
-    projected: tuple[DenseCache, DenseCache, DenseCache]
-    placed: Any
 
 
 class MultiHeadPast(NamedTuple):
@@ -66,7 +53,7 @@ class MultiHeadCache(NamedTuple):
     mechanism: Mechanism
     position: Position
     own_memory: bool = False    # did tokens take from one another?
-    second: SecondProjections | None = None     # of a mechanism with a second set of projections
+    more: Any = None            # what the mechanism's further projections remember
 
     @property
     def weights(self) -> Array:
@@ -110,16 +97,13 @@ def multi_head_attention(
     q, k, terms, placed = position.enter(p.get("position"), q, k, slots)
     mask = as_mask(mask)
     mechanism.refuse(mask, terms, dropout=rng is not None and rate > 0)
-    second = None
-    if mechanism.second_projections:
-        more, second = _second_projections(p, x, memory, heads, kv_heads, mask, mechanism, position, slots)
-        terms = terms | more
-    out, attended = mechanism.forward(p.get("mechanism"), q, k, v, mask, terms, rate, rng)
+    projected, more = mechanism.project(p, x, memory, mask, heads, kv_heads, position, slots)
+    out, attended = mechanism.forward(p.get("mechanism"), q, k, v, mask, terms | projected, rate, rng)
     y, output = merge(out), None                                # (..., n, D)
     if "output" in p:
         y, output = dense(p["output"], y)
     return y, MultiHeadCache(
-        query, key, value, placed, attended, output, heads, kv_heads, mechanism, position, second=second
+        query, key, value, placed, attended, output, heads, kv_heads, mechanism, position, more=more
     )
 
 
@@ -140,43 +124,8 @@ def multi_head_attention_backward(
     dmemory_v, grads["value"] = dense_backward(p["value"], merge(dv), cache.value)
     grads |= {name: part for name, part in (("mechanism", learned), ("position", placed)) if part}
     dmemory = dmemory_k + dmemory_v
-    if cache.second is not None:
-        _second_projections_backward(p, dterms, cache, dx, dmemory, grads)
+    grads |= cache.mechanism.project_backward(p, dterms, cache.more, dx, dmemory)
     return dx, dmemory, grads
-
-
-def _second_projections(
-    p: Any, x: Array, memory: Array, heads: int, kv_heads: int, mask: Mask, mechanism: Mechanism, position: Position,
-    slots: Array | None,
-) -> tuple[dict[str, Array], SecondProjections]:  # fmt: skip
-    """What `multi_head_attention` does with the first projections, with a second set, of the first tokens alone.
-
-    -> heads of queries, keys and values by name, cache.
-    """
-    rows = mechanism.second_rows(x.shape[-2], mask)
-    first = (x[..., :rows, :], memory[..., :rows, :], memory[..., :rows, :])
-    made = [dense(p[name], tokens) for name, tokens in zip(mechanism.second_projections, first, strict=True)]
-    q, k, v = (split(y, of) for (y, _), of in zip(made, (heads, kv_heads, kv_heads), strict=True))
-    k, v = for_each_head(k, heads), for_each_head(v, heads)
-    slots = None if slots is None else slots[..., :rows]
-    q, k, _, placed = position.enter(p.get("position"), q, k, slots)     # what else it gives, it has given before
-    query, key, value = (cache for _, cache in made)
-    names = mechanism.second_projections
-    return dict(zip(names, (q, k, v), strict=True)), SecondProjections(names, rows, (query, key, value), placed)
-
-
-def _second_projections_backward(
-    p: Any, dterms: dict[str, Array], cache: MultiHeadCache, dx: Array, dmemory: Array, grads: dict[str, Any]
-) -> None:
-    """The mirror of `_second_projections`: its gradients are added to dx, dmemory and grads."""
-    assert cache.second is not None
-    names, rows, projected, placed = cache.second
-    dq, dk, dv = (dterms[name] for name in names)
-    dq, dk, _ = cache.position.enter_backward(p.get("position"), dq, dk, {}, placed)
-    dk, dv = sum_of_groups(dk, cache.kv_heads), sum_of_groups(dv, cache.kv_heads)
-    for name, d, of, total in zip(names, (dq, dk, dv), projected, (dx, dmemory, dmemory), strict=True):
-        d_tokens, grads[name] = dense_backward(p[name], merge(d), of)
-        total[..., :rows, :] += d_tokens
 
 
 @dataclass(frozen=True)
@@ -248,9 +197,7 @@ class MultiHead(Mixer):
         self.refuse_dim(dim)
         width = dim // self.heads
         p = multi_head_init(rng, dim, bias=self.bias, output=self.output, kv_dim=self.groups * width)
-        columns_of = (dim, self.groups * width, self.groups * width)
-        for name, columns in zip(self.mechanism.second_projections, columns_of, strict=False):
-            p[name] = dense_init(rng, dim, columns, self.bias)
+        p |= self.mechanism.init_projections(rng, dim, self.groups * width, self.bias)
         optional = {
             "mechanism": self.mechanism.init(rng, self.heads, width),
             "position": self.position.init_heads(rng, self.heads, width),
@@ -291,54 +238,3 @@ class MultiHead(Mixer):
         out, kept = self.mechanism.extend(q, k, v, None if past is None else past.kept, terms)
         y = merge(out)
         return dense(p["output"], y)[0] if "output" in p else y, MultiHeadPast(length + x.shape[-2], kept)
-
-    def at(
-        self,
-        p: Any,
-        x: Array,
-        memory: Array | None,
-        at: Array,
-        *,
-        mask: Mask | Array | None = None,
-        slots: Array | None = None,
-    ) -> Array:
-        """One query a sequence needs no keys and values of the others, where full attention gives the same."""
-        memory, mask = x if memory is None else memory, as_mask(mask)
-        self.mechanism.refuse(mask, {}, dropout=False)
-        as_full = self.mechanism.as_full(mask, self.heads, at[:, None, None, None], memory.shape[1])
-        if as_full is None or self.position.at_heads or is_readable():
-            return super().at(p, x, memory, at, mask=mask, slots=slots)
-        row = as_full.row(at, memory.shape[1], like=x)
-        return attention_of_one(p, gather_rows(x, at), memory, heads=self.heads, kv_heads=self.groups, mask=row)
-
-
-def attention_of_one(
-    p: Any, x: Array, memory: Array, *, heads: int, kv_heads: int | None = None, mask: Array | None = None
-) -> Array:
-    """`multi_head_attention` of one query a sequence, without making the sequence's keys and values. For inference.
-
-    A query compares itself with a key, and sums values: with one query, W_k and W_v can change sides.
-
-        q · (W_kᵀ m + b_k)  =  (W_k q) · m + q · b_k            for every token m of the memory
-        Σ w (W_vᵀ m + b_v)  =  W_vᵀ (Σ w m) + b_v Σ w
-
-    So W_k meets one query and W_v one sum, instead of n tokens each. q · b_k is the same for all tokens, and softmax
-    does not see it. Shapes: x (B, 1, D), memory (B, n, D), mask onto (B, heads, 1, n) -> y (B, 1, D).
-    """
-
-    def of_heads(W: Array) -> Array:
-        """A head's columns of W_k, W_v or a bias: what it shares with others, once for each."""
-        return for_each_head(split(W, kv_heads or heads), heads)
-
-    q, _ = dense(p["query"], x)
-    q = split(q, heads)                                              # (B, h, 1, d)
-    memory = memory[:, None]                                         # (B, 1, n, D), the same for all heads
-    s = q @ transpose_last(of_heads(p["key"]["W"]))                       # (B, h, 1, d) (h, d, D) -> (B, h, 1, D)
-    s = s @ transpose_last(memory)                                   # (B, h, 1, D) (B, 1, D, n) -> (B, h, 1, n)
-    s *= 1 / math.sqrt(q.shape[-1])
-    weights = softmax(s, mask)                                       # (B, h, 1, n)
-    a = weights @ memory @ of_heads(p["value"]["W"])                      # (B, h, 1, D) (h, D, d) -> (B, h, 1, d)
-    a = merge(a)
-    if "b" in p["value"]:
-        a += merge(row_sum(weights) * of_heads(p["value"]["b"][None]))
-    return dense(p["output"], a)[0] if "output" in p else a

@@ -20,5 +20,3 @@ POSITIONS: dict[str, type[Position]] = {
     "shaw": Shaw,
     "xl": XL,
 }
-
-__all__ = ["POSITIONS", "T5", "XL", "ALiBi", "Learned", "NoPosition", "Position", "RoPE", "Shaw", "Sinusoidal"]

@@ -18,16 +18,3 @@ REFINEMENTS: dict[str, type[Refinement]] = {
     "value-literal": ValueLiteral,
     "stoc": Stoc,
 }
-
-__all__ = [
-    "REFINEMENTS",
-    "Add",
-    "NoRefinement",
-    "Refinement",
-    "Simp",
-    "Stoc",
-    "Value",
-    "ValueLiteral",
-    "ValueRows",
-    "pairs_allowed",
-]

@@ -16,6 +16,7 @@ from .markov import Markov
 from .mf import MF, MFNetwork
 from .narm import NARM, NARMNetwork
 from .popularity import Popularity
+from .ported import PortedNetwork
 from .sasrec import SASRec, SASRecNetwork
 from .stosa import STOSA, STOSANetwork
 from .timesvdpp import TimeSVDpp, TimeSVDppNetwork
@@ -27,33 +28,3 @@ BASELINES: dict[str, Callable[[], Recommender]] = {
     "markov": Markov,
     "markov2": partial(Markov, order=2),
 }
-
-__all__ = [
-    "BASELINES",
-    "EASE",
-    "FISM",
-    "FPMC",
-    "MF",
-    "NARM",
-    "STOSA",
-    "BERT4Rec",
-    "BERT4RecNetwork",
-    "Caser",
-    "CaserNetwork",
-    "FISMNetwork",
-    "FPMCNetwork",
-    "Fossil",
-    "FossilNetwork",
-    "GRU4Rec",
-    "GRU4RecNetwork",
-    "ItemCosine",
-    "MFNetwork",
-    "Markov",
-    "NARMNetwork",
-    "Popularity",
-    "SASRec",
-    "SASRecNetwork",
-    "STOSANetwork",
-    "TimeSVDpp",
-    "TimeSVDppNetwork",
-]

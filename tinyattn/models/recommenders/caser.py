@@ -45,7 +45,9 @@ from ..next_item import NextItemNetwork, SequenceOptions, last_position
 class CaserOptions(SequenceOptions):
     """The paper's L is `window`, its T `targets`; the names of the numbers of filters are its code's."""
 
-    window: int = option(5, "L of the paper: last items that a state is made of", at_least=1, at_most=100_000)
+    window: int = option(
+        5, "L of the paper: last items that a state is made of", at_least=1, at_most=100_000, items=True
+    )
     nh: int = option(16, "horizontal filters of each height", at_least=1, at_most=100_000)
     nv: int = option(4, "vertical filters", at_least=1, at_most=100_000)
     targets: int = option(

@@ -10,13 +10,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from operator import mul
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ...backend import Array, get_xp
 from ...data import Batch
+from ...forms import replaceable
 from ...layers import (
     BLOCK_FORMS,
     FEED_FORWARDS,
@@ -41,8 +41,6 @@ from ...options import make_parts, option, part_options
 from ..mixing import with_parts
 from ..neural import NeuralRecommender
 from ..next_item import SEES_TARGETS, NextItemNetwork, SequenceOptions, last_position
-from ..one_history import OneHistory
-from ..one_token import Extend, with_one_token
 
 PARTS: dict[str, Any] = {
     "mechanism": MECHANISMS, "position": POSITIONS, "refine": REFINEMENTS, "mixer": MIXERS,
@@ -105,28 +103,10 @@ class SASRecOptions(PartOptions, SequenceOptions):
         make_parts(self, **PARTS)     # what their options come to be stands in config.json
 
 
-class Filled(NamedTuple):
-    """A batch with its padding before the items, where attention looks at it; else the batch as it is."""
-
-    batch: Batch
-    real: Array | None = None       # (B, maxlen, 1), 1 where an item stands and 0 at padding
-    there: Array | None = None      # (B, maxlen): the place of each slot in the batch as it came; beyond it at padding
-    back: Array | None = None       # (B, L): the slot of each place
-
-    def fill(self, x: Array) -> Array:
-        """From places to slots, with 0 at padding. Shapes: (B, L, D) -> (B, maxlen, D)."""
-        return x if self.there is None else get_xp(x).take_along_axis(x, self.there[..., None], axis=1) * self.real
-
-    def unfill(self, x: Array) -> Array:
-        """From slots to places. Shapes: (B, maxlen, D) -> (B, L, D)."""
-        return x if self.back is None else get_xp(x).take_along_axis(x, self.back[..., None], axis=1)
-
-
 class NetworkCache(NamedTuple):
     """What one forward remembers; `cache.blocks[i].attention.weights` shows who looks at whom."""
 
     batch: Batch
-    filled: Filled                  # as attention sees it
     keep: Array | None              # (B, L, D): dropout on the input
     blocks: list[BlockCache]
     norm: Any                       # the norm's, or None without a last norm
@@ -136,8 +116,12 @@ class NetworkCache(NamedTuple):
 class SASRecNetwork(SASRecOptions, NextItemNetwork):
     """The pure network: init, forward, loss, loss_backward, score. No state; parameters come and go as trees."""
 
+    paddings: ClassVar[tuple[str, ...]] = ("hidden",)           # those that it computes
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.padding not in self.paddings:
+            raise ValueError(f"padding is {self.padding!r}, expected {' or '.join(self.paddings)} in this class")
         self._parts[0].refuse_length(self.maxlen)
         if not (self.blocks or self._parts[2].identity):
             raise ValueError(f"refine is {self.refine}, of scores of attention, and with blocks 0 there are none")
@@ -203,37 +187,24 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
 
         Padding stands on the right, where the causal mask keeps every real position from seeing it.
         """
-        filled = self._filled(p, batch)
-        x, context = self._read(p, filled), self._context(batch, filled)
+        x = self._read(p, batch)
         keep = dropout_mask(x, x.shape, self.dropout, rng)
         x = dropout(x, keep, self.dropout)
-        x, caches = self.stack.forward(p["blocks"], x, rng=rng, **context)
-        x, last = filled.unfill(x), None
+        x, caches = self.stack.forward(p["blocks"], x, rng=rng, **self._context(batch))
+        last = None
         if self.last_norm:
             x, last = self.norm_after.forward(p["norm"], x)
         if self.user_embedding:
             x = x + embedding(batch.users, p["users"])[:, None, :]
-        return x, NetworkCache(batch, filled, keep, caches, last)
+        return x, NetworkCache(batch, keep, caches, last)
 
-    def _filled(self, p: Any, batch: Batch) -> Filled:
-        """Of a batch: slot j holds the item at place j - (slot of the first item), if any."""
-        if self.padding == "hidden":
-            return Filled(batch)
-        xp, n = get_xp(batch.ids), self.maxlen
-        places = xp.arange(n)[None, :] - batch.slots[:, :1]
-        there, real = xp.maximum(places, 0), places >= 0
-        ids = xp.where(real, xp.take_along_axis(batch.ids, there, axis=1), 0)
-        slots = xp.broadcast_to(xp.arange(n)[None, :], ids.shape)
-        real = real[..., None].astype(p["items"].dtype)
-        return Filled(batch._replace(ids=ids, slots=slots), real, there, batch.slots)
+    def _context(self, batch: Batch) -> dict[str, Any]:
+        """The arguments of all blocks."""
+        return {"mask": self._mask(batch), "slots": batch.slots, "before": self.before(batch)}
 
-    def _before(self, filled: Filled) -> Callable[[Array], Array] | None:
-        """A map before each block, or None."""
-        return partial(mul, filled.real) if self.padding == "blank" else None
-
-    def _context(self, batch: Batch, filled: Filled) -> dict[str, Any]:
-        """What all blocks get."""
-        return {"mask": self._mask(batch), "slots": filled.batch.slots, "before": self._before(filled)}
+    def before(self, batch: Batch) -> Callable[[Array], Array] | None:
+        """A map of the tokens before each block, or None."""
+        return None
 
     @cached_property
     def norm_after(self) -> Norm:
@@ -242,14 +213,20 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
 
     def _mask(self, batch: Batch) -> Mask:
         """Causal, which hides the padding after a history, too; with its lengths where the mixer needs them."""
-        with_lengths = self.block.mixer.needs_lengths and self.padding == "hidden"
-        return Mask(causal=True, lengths=last_position(batch) + 1 if with_lengths else None)
+        return Mask(causal=True, lengths=last_position(batch) + 1 if self.block.mixer.needs_lengths else None)
 
-    def _read(self, p: Any, filled: Filled) -> Array:
-        """(B, L, D): what goes into the first block, before dropout. Padding is row 0 of the items, unplaced."""
-        items, slots = self._items(p, filled.batch.ids), filled.batch.slots
-        placed = self.scheme.add(p.get("positions"), items, slots)
-        return placed if filled.real is None else get_xp(items).where(filled.real > 0, placed, items)
+    def _last(self, batch: Batch) -> Array:
+        """(B,): the place of each history's last item."""
+        return last_position(batch)
+
+    def _read(self, p: Any, batch: Batch) -> Array:
+        """(B, L, D): items and positions, the input of the first block before dropout."""
+        return self.scheme.add(p.get("positions"), self._items(p, batch.ids), batch.slots)
+
+    def _read_backward(self, p: Any, dx: Array, batch: Batch) -> tuple[Array, dict[str, Any]]:
+        """-> the gradient of the items as read, and that of the positions, if they learn."""
+        grads = {"positions": self.scheme.add_backward(p["positions"], dx, batch.slots)} if "positions" in p else {}
+        return dx * math.sqrt(self.dim) if self.emb_scale else dx, grads
 
     def _items(self, p: Any, ids: Array) -> Array:
         """(B, L, D): items as they are read, wherever they stand."""
@@ -268,17 +245,10 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
             grads["users"] = table_gradient(cache.batch.users, get_xp(dh).sum(dh, axis=1), p["users"])
         if self.last_norm:
             dh, grads["norm"] = self.norm_after.backward(p["norm"], dh, cache.norm)
-        filled = cache.filled
-        dh = filled.fill(dh)
-        dh, grads["blocks"] = self.stack.backward(p["blocks"], dh, cache.blocks, before=self._before(filled))
-        dx = dropout_backward(dh, cache.keep, self.dropout)
-        if filled.real is not None:
-            dx = dx * filled.real                             # what padding is made of does not learn
-        if "positions" in p:
-            grads["positions"] = self.scheme.add_backward(p["positions"], dx, filled.batch.slots)
-        if filled.back is not None:
-            dx = filled.unfill(dx) * (cache.batch.ids != 0)[..., None]
-        return dx * math.sqrt(self.dim) if self.emb_scale else dx, grads
+        before = self.before(cache.batch)
+        dh, grads["blocks"] = self.stack.backward(p["blocks"], dh, cache.blocks, before=before)
+        dx, placed = self._read_backward(p, dropout_backward(dh, cache.keep, self.dropout), cache.batch)
+        return dx, grads | placed
 
     def rows_read(self, batch: Batch) -> dict[str, Array]:
         """The rows of large tables that `loss` reads, and so all that have a gradient: dotted name -> ids."""
@@ -286,11 +256,7 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
 
     def last_state(self, p: Any, batch: Batch) -> Array:
         """(B, D): what `forward` gives for the last position of each history, and nothing else."""
-        filled = self._filled(p, batch)
-        at = last_position(batch)                                       # only this position is asked for
-        if filled.there is not None:
-            at = at + batch.slots[:, 0]
-        h = self.stack.at(p["blocks"], self._read(p, filled), at, **self._context(batch, filled))
+        h = self.stack.at(p["blocks"], self._read(p, batch), self._last(batch), **self._context(batch))
         if self.last_norm:
             h, _ = self.norm_after.forward(p["norm"], h)
         if self.user_embedding:
@@ -304,23 +270,19 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         Learned positions and sinusoids are added to the items and count from the newest (`Batch.slots`): with every new
         item all others stand somewhere else, and no state of theirs is what it was.
         """
-        stays = not self.scheme.at_tokens and self.padding == "hidden"
-        return stays and self.block.mixer.extends and not self.user_embedding
+        return not self.scheme.at_tokens and self.block.mixer.extends and not self.user_embedding
 
     def extend(self, p: Any, ids: Array, past: Past | None = None) -> tuple[Array, Past]:
         x, kept = self.stack.extend(p["blocks"], self._items(p, ids), past)
         return self.norm_after.forward(p["norm"], x)[0] if self.last_norm else x, kept
 
-    def extending(self, p: Any) -> Extend:
-        """One item of one history comes sooner."""
-        extend, scale = partial(self.extend, p), math.sqrt(self.dim) if self.emb_scale else 1.0
-        if not self.last_norm or self.norm_after != self.block.norm:
-            return extend
-        return with_one_token(extend, self.block, p, lambda item, length: p["items"][item] * scale, lambda h: h)
+    @replaceable
+    def extending(self, p: Any) -> Callable[..., tuple[Array, Past]]:
+        return partial(self.extend, p)
 
-    def for_one(self, p: Any) -> OneHistory | None:
-        suits = self.padding == "hidden" and self.norm_after == self.block.norm and OneHistory.suits(self)
-        return OneHistory(self, p) if suits else None
+    @property
+    def is_plain(self) -> bool:
+        return self.last_norm and self.norm_after == self.block.norm and not self.user_embedding
 
     @property
     def weights_are(self) -> str:  # type: ignore[override]
@@ -337,11 +299,7 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
 
     def attention(self, cache: NetworkCache) -> list[Array]:
         """Who looked at whom in each block, (B, h, L, L) each."""
-        weights, back = [block.attention.weights for block in cache.blocks], cache.filled.back
-        if back is None:
-            return weights
-        take = get_xp(back).take_along_axis                  # what padding gets stands nowhere, and rows sum to less
-        return [take(take(w, back[:, None, :, None], axis=2), back[:, None, None, :], axis=3) for w in weights]
+        return [block.attention.weights for block in cache.blocks]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -358,3 +316,10 @@ class SASRec(SASRecOptions, NeuralRecommender):
 
     name = "sasrec"
     Network = SASRecNetwork
+
+    def make_network(self, n_items: int, n_users: int) -> SASRecNetwork:
+        kind = NETWORKS[self.padding]
+        return kind(n_items=n_items, n_users=n_users, objective=self.loss, **self.options_for(kind))
+
+
+NETWORKS: dict[str, type[SASRecNetwork]] = {"hidden": SASRecNetwork}       # by padding; ported.py has the others

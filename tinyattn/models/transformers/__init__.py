@@ -18,33 +18,3 @@ from .swin import Swin, SwinNetwork
 from .tagger import Tagger, TaggerNetwork
 from .transformer import Transformer, TransformerNetwork
 from .vit import ViT, ViTNetwork
-
-__all__ = [
-    "BEiT",
-    "BEiTNetwork",
-    "Decoder",
-    "DecoderNetwork",
-    "Encoder",
-    "EncoderNetwork",
-    "ImageModel",
-    "ImageNetwork",
-    "ImageReader",
-    "PairModel",
-    "PairNetwork",
-    "RNNsearch",
-    "RNNsearchNetwork",
-    "Swin",
-    "SwinNetwork",
-    "Tagger",
-    "TaggerNetwork",
-    "Transformer",
-    "TransformerNetwork",
-    "ViT",
-    "ViTNetwork",
-    "attention_distance",
-    "convolution_field",
-    "distances_by_head",
-    "receptive_field",
-    "rollout",
-    "uniform_distance",
-]

@@ -10,7 +10,7 @@ Where this differs from GPT-2: attention weights are not dropped (in block form 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple, Self
@@ -21,6 +21,7 @@ from ... import backend
 from ...backend import Array, get_xp
 from ...data import TOKENIZERS, Text, TextSampler, Tokenizer, Tokens, Vocabulary, learned_tokens
 from ...files import Arrays
+from ...forms import replaceable
 from ...layers import (
     BLOCK_FORMS,
     FEED_FORWARDS,
@@ -31,6 +32,7 @@ from ...layers import (
     Block,
     BlockCache,
     Past,
+    Position,
     Stack,
     dropout_mask,
 )
@@ -49,7 +51,6 @@ from ...random import Stream, generator
 from ...training import Settings
 from ..cross_entropy import Smoothed
 from ..mixing import with_parts
-from ..one_token import Extend, with_one_token
 from ..sequence_model import SequenceModel
 from .sampling import Sampling
 from .text_network import TextNetwork
@@ -168,7 +169,7 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
         dx, grads["blocks"] = self.stack.backward(p["blocks"], dx, cache.blocks)
         dx = dropout_backward(dx, cache.keep, self.dropout)
         if "positions" in p:
-            grads["positions"] = self._parts[1].add_backward(p["positions"], dx, cache.slots)
+            grads["positions"] = self.scheme.add_backward(p["positions"], dx, cache.slots)
         grads["tokens"] = embedding_backward(dx, cache.ids, p["tokens"])
         grads[self.scored] = grads[self.scored] + dW.T if self.tied else dW.T
         return grads
@@ -185,21 +186,22 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
         h, _ = self.block.norm.forward(p["norm"], x)
         return linear(h, p[self.scored].T), kept
 
-    def extending(self, p: Any) -> Extend:
-        """`extend` with these parameters, which nobody may change meanwhile: one token of one text comes sooner."""
-        nothing = np.zeros((1, self.context, self.dim), p["tokens"].dtype)
-        (places,) = self._parts[1].add(p.get("positions"), nothing, np.arange(self.context)[None])
+    @replaceable
+    def extending(self, p: Any) -> Callable[..., tuple[Array, Past]]:
+        """`extend` with these parameters, which nobody may change meanwhile."""
+        return partial(self.extend, p)
 
-        def read(token: int, length: int) -> Array:
-            return p["tokens"][token] + places[length]
-
-        return with_one_token(partial(self.extend, p), self.block, p, read, p[self.scored].dot)
+    @property
+    def scheme(self) -> Position:
+        """The position scheme."""
+        scheme: Position = self._parts[1]
+        return scheme
 
     def _read(self, p: Any, ids: Array, first: int) -> Array:
         """(B, n, D): what goes into the first block, before dropout, of tokens that follow `first` others."""
         slots = get_xp(ids).arange(first, first + ids.shape[1])
         x = embedding(ids, p["tokens"])
-        return self._parts[1].add(p.get("positions"), x, get_xp(ids).broadcast_to(slots, ids.shape))
+        return self.scheme.add(p.get("positions"), x, get_xp(ids).broadcast_to(slots, ids.shape))
 
 
 @dataclass(eq=False, kw_only=True)

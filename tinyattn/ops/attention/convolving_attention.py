@@ -8,7 +8,7 @@ nearest token.
 """
 
 from ...backend import Array, get_xp
-from ..positions import kernel_shifts, quadratic_bias
+from ..positions.quadratic import kernel_shifts, quadratic_bias
 from ..shapes import expect
 from .attention import attention
 

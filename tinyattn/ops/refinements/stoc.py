@@ -3,7 +3,7 @@
 import math
 
 from ...backend import Array
-from ..attention import wasserstein_scores, wasserstein_scores_backward
+from ..attention.wasserstein_scores import wasserstein_scores, wasserstein_scores_backward
 from ..root_elu import root_elu, root_elu_backward
 from ..shapes import expect, expect_given, expect_onto, transpose_last, unbroadcast
 from .lags import by_lag

@@ -1,7 +1,7 @@
 """M_value by rows: attention in which the rows of scores are the tokens (after Liu et al. 2024, equation 3)."""
 
 from ...backend import Array
-from ..attention import attention, attention_backward
+from ..attention.attention import attention, attention_backward
 from ..shapes import expect, expect_given, expect_onto, transpose_last, unbroadcast
 from .lags import by_lag
 from .simp import maps_of

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ...forms import readable
 from ...layers import Block, MultiHead
-from ...layers.readable import readable
 from ...ops import Mask, as_mask, relative_values, softmax
 
 CLOSE = 1e-4             # weights made again of queries and keys differ by at most this

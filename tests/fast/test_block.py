@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
+from tinyattn.fast.block import FusedBlockCache, FusedHeadsCache
+from tinyattn.forms import readable
 from tinyattn.layers import BLOCK_FORMS, MECHANISMS, Block, FeedForward, LayerNorm, MultiHead, RMSNorm
-from tinyattn.layers.fused_block import FusedBlockCache, FusedHeadsCache
 from tinyattn.layers.positions import POSITIONS
-from tinyattn.layers.readable import readable
 from tinyattn.ops import Mask
 from tinyattn.tree import leaves, tree_map
 
@@ -32,8 +32,9 @@ def test_the_fused_block_is_the_readable_one(heads, feed_forward, rate, rng):
     for mask in MASKS[: 3 if heads.is_plain else 2]:
         found = []
         for fast in (True, False):
-            block = Block(heads, norm=LayerNorm(1e-8), feed_forward=feed_forward, rate=rate, fast=fast)
-            y, cache = block.forward(p, x, mask=mask, rng=np.random.default_rng(1))
+            block = Block(heads, norm=LayerNorm(1e-8), feed_forward=feed_forward, rate=rate)
+            with readable(not fast):
+                y, cache = block.forward(p, x, mask=mask, rng=np.random.default_rng(1))
             can = heads.is_plain or feed_forward.activation == "relu"
             assert isinstance(cache, FusedBlockCache) == (fast and can)
             dx, grads = block.backward(p, dy, cache)
@@ -51,7 +52,6 @@ def test_what_is_not_fused_is_computed_as_it_reads(rng):
         Block(MultiHead(2), norm=RMSNorm()),
         Block(MultiHead(4, kv_heads=2), feed_forward=FeedForward(activation="gelu")),
         Block(MultiHead(2, position=POSITIONS["rope"]()), feed_forward=FeedForward(activation="gelu")),
-        Block(MultiHead(2), fast=False),
     ]
     for block in others:
         p, x = block.init(rng, 8), rng.standard_normal((2, 5, 8))

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from tinyattn.data import Vocabulary, pad
+from tinyattn.fast import one_history
+from tinyattn.fast.one_history import OneHistory
+from tinyattn.forms import readable
 from tinyattn.layers import BLOCK_FORMS, FEED_FORWARDS, MECHANISMS, NORMS, POSITIONS
-from tinyattn.layers.readable import readable
-from tinyattn.models import MODELS, NeuralRecommender, SASRec, SASRecNetwork, one_history
+from tinyattn.models import MODELS, NeuralRecommender, SASRec, SASRecNetwork
 from tinyattn.random import Stream, generator
 from tinyattn.tree import flatten, leaves, tree_map
 
@@ -51,7 +53,7 @@ def test_every_part_the_short_way_where_it_suits_and_else_the_long_one(name):
     for choice in PARTS[name]:
         model = model_of(**{name: choice})
         assert_as_defined(model)
-        assert (model.network.for_one(model.parameters) is not None) == (choice in SHORT[name]), choice
+        assert OneHistory.suits(model.network) == (choice in SHORT[name]), choice
 
 
 @pytest.mark.parametrize("case", OPTIONS, ids=str)
@@ -65,9 +67,8 @@ def test_every_option_of_what_it_suits(case, monkeypatch):
             model.recommend(HISTORY.tolist(), 2)
         for (name, leaf), kept in zip(leaves(model.parameters), before, strict=True):
             np.testing.assert_array_equal(leaf, kept, err_msg=name)  # nothing writes into its inputs
-    assert model_of(**case, last_norm=False).network.for_one(model.parameters) is None
-    assert model_of(mixer="gru", heads=1).network.for_one({}) is None
-    assert model_of(**case, user_embedding=True).network.for_one(model.parameters) is None
+    for other in (case | {"last_norm": False}, {"mixer": "gru", "heads": 1}, case | {"user_embedding": True}):
+        assert not OneHistory.suits(model_of(**other).network)
 
 
 def nodes(tree):
@@ -129,7 +130,7 @@ def test_many_rows_of_scores_and_whoever_wants_the_readable_form_go_the_long_way
             model.score([HISTORY])
     monkeypatch.setattr(one_history, "MOST_ROWS", 2 * 3 + 1)  # with two heads, three tokens
     model = model_of()
-    assert model.network.for_one(model.parameters).longest == 3
+    assert OneHistory(model.network, model.parameters).longest == 3
     assert_as_defined(model, lengths=(1, 3, 4))
 
 
@@ -159,5 +160,4 @@ def test_what_is_no_history_is_refused_as_among_many(wrong):
 def test_networks_without_a_short_way_say_so(name):
     model = MODELS[name]()
     network = model.make_network(ITEMS, 2)
-    p = network.init(generator(0, Stream.INIT))
-    assert (network.for_one(p) is not None) == (name == "sasrec")
+    assert OneHistory.suits(network) == (name == "sasrec")

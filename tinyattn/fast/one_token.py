@@ -1,6 +1,6 @@
-"""One more token of one sequence, on the host: what depends on the parameters alone is worked out before it comes.
+"""One more token of one sequence, on the host: products of parameters are computed once, before the token comes.
 
-Of one token NumPy's calls take longer than their arithmetic, so here are few calls. In pre-LN blocks:
+For one token, the overhead of NumPy's calls dominates, so this file makes few calls. In pre-LN blocks:
 
     LN(x) W + b = x_hat (γ ⊙ W) + (β W + b), as in `norm_linear`; queries, keys and values are one product
     x_hat = x / √(mean(x²) + eps) where x is centred. To centre a sum is to centre its terms: the token is centred once,
@@ -19,10 +19,10 @@ import numpy as np
 
 from ..backend import Array, get_xp, is_numpy
 from ..layers import ACTIVATIONS, FeedForward, LayerNorm, MultiHead, Past, Position
-from ..layers.mechanisms import Full, Window
 from ..layers.mechanisms.mechanism import KeysValues
 from ..layers.mixers.multi_head import MultiHeadPast
-from ..layers.readable import is_readable
+
+Extend = Callable[[Array, Past | None], tuple[Array, Past]]
 
 
 class Folded(NamedTuple):
@@ -49,7 +49,7 @@ class OneToken:
         parts = (LayerNorm, MultiHead, FeedForward)
         if block.form != "pre" or (type(block.norm), type(mixer), type(block.feed_forward)) != parts:
             return False
-        return type(mixer.mechanism) in (Full, Window) and type(mixer.position).terms is Position.terms
+        return mixer.mechanism.looks_at_kept and type(mixer.position).terms is Position.terms
 
     def __init__(self, block: Any, weights: list[Any], norm: Any) -> None:
         """`weights` are those of each block, `norm` those of the norm after the last."""
@@ -116,25 +116,38 @@ def normed_map(norm: Any, p: Any) -> tuple[np.ndarray, np.ndarray]:
     return norm["gamma"][:, None] * p["W"], norm["beta"] @ p["W"] + p.get("b", 0)
 
 
-Extend = Callable[[Array, Past | None], tuple[Array, Past]]
+def items(network: Any, p: Any) -> Any:
+    """`SASRecNetwork.extending`."""
+    if not network.is_plain:
+        return NotImplemented
+    scale = math.sqrt(network.dim) if network.emb_scale else 1.0
+    return _with_one_token(network, p, lambda item, length: p["items"][item] * scale, lambda h: h)
 
 
-def with_one_token(
-    extend: Extend, block: Any, p: Any, read: Callable[[int, int], Array], tell: Callable[[Array], Array]
-) -> Extend:
-    """`extend(ids, past)`; where `OneToken` suits, one token of one sequence comes sooner. Nobody may change p then.
+def text(network: Any, p: Any) -> Any:
+    """`DecoderNetwork.extending`."""
+    nothing = np.zeros((1, network.context, network.dim), p["tokens"].dtype)
+    (places,) = network.scheme.add(p.get("positions"), nothing, np.arange(network.context)[None])
+    return _with_one_token(network, p, lambda token, n: p["tokens"][token] + places[n], p[network.scored].dot)
 
-    `read(id, length)` gives what goes into the first block, (D,), of a token that follows so many, `tell(h)` the
-    answer for the state h (D,).
+
+def _with_one_token(
+    network: Any, p: Any, read: Callable[[int, int], Array], answer: Callable[[Array], Array]
+) -> Any:
+    """`network.extend` with parameters that do not change; one token of one sequence takes the faster way.
+
+    `read(id, length)` gives the input of the first block, (D,), of a token that follows `length` others; `answer(h)`
+    the result for the state h (D,).
     """
-    if not p["blocks"] or not OneToken.suits(block) or not is_numpy(get_xp(p["norm"]["gamma"])) or is_readable():
-        return extend
-    one = OneToken(block, p["blocks"], p["norm"])
+    if not p["blocks"] or not OneToken.suits(network.block) or not is_numpy(get_xp(p["norm"]["gamma"])):
+        return NotImplemented
+    one = OneToken(network.block, p["blocks"], p["norm"])
 
-    def sooner(ids: Array, past: Past | None) -> tuple[Array, Past]:
+    def extend(ids: Array, past: Past | None) -> tuple[Array, Past]:
         if past is None or ids.shape != (1, 1):
-            return extend(ids, past)
+            result: tuple[Array, Past] = network.extend(p, ids, past)
+            return result
         h, kept = one.extend(read(ids[0, 0], past.length), past)
-        return tell(h)[None, None], kept
+        return answer(h)[None, None], kept
 
-    return sooner
+    return extend

@@ -1,6 +1,6 @@
-"""The state after one history, on the host: what depends on the parameters alone is worked out before anybody asks.
+"""The state after one history, on the host: products of parameters are computed once and kept.
 
-For one history NumPy's calls take longer than their arithmetic, so here are few calls. In pre-LN blocks:
+For one history, the overhead of NumPy's calls dominates, so this file makes few calls. In pre-LN blocks:
 
     LN(x) = x_hat ⊙ γ + β     with x_hat = x / √(mean(x²) + eps) where x is centred. To centre a sum is to centre its
                               terms: embeddings are centred once, what blocks add comes out of centred weights
@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backend import get_xp, is_numpy
 from ..layers import ACTIVATIONS
 from .one_token import normed_map
 
@@ -46,9 +47,7 @@ class OneHistory:
     @staticmethod
     def suits(network: Any) -> bool:
         """Do norms alone read the tokens, and is the rest what `Folded` can hold?"""
-        block = network.block
-        only_norms_read = block.form == "pre" and network.last_norm and not network.user_embedding
-        return only_norms_read and block.is_plain
+        return network.is_plain and network.block.form == "pre" and network.block.is_plain
 
     def __init__(self, network: Any, p: Any) -> None:
         dim, dtype = network.dim, p["items"].dtype
@@ -64,7 +63,7 @@ class OneHistory:
         self._activation = ACTIVATIONS[network.block.feed_forward.activation].forward
 
     def is_of(self, network: Any, p: Any) -> bool:
-        """Is it of this network, and of parameters that nobody has changed since, in place or otherwise?"""
+        """Was it made of this network, and of these parameters, unchanged?"""
         return network is self._network and p is self._p and all(
             node[key].tobytes() == kept if type(kept) is bytes else node[key] is kept for node, key, kept in self._kept
         )  # fmt: skip
@@ -110,6 +109,22 @@ class OneHistory:
         size += float(self._network.eps)
         np.sqrt(size, out=size)
         return x / size
+
+
+def states(model: Any, network: Any, p: Any, histories: list[np.ndarray], users: np.ndarray | None) -> Any:
+    """`NeuralRecommender._states` of one history, on the host."""
+    if len(histories) != 1 or not network.is_plain or not is_numpy(get_xp(p[network.scored])):
+        return NotImplemented
+    one = vars(network).get("_one_history")                      # kept at the network, from the first answer on
+    if one is None or not one.is_of(network, p):
+        if not OneHistory.suits(network):
+            return NotImplemented
+        one = network._one_history = OneHistory(network, p)
+    history = histories[0][-network.maxlen :]
+    if not 0 < len(history) <= one.longest or history.min() < 1 or history.max() > network.n_items:
+        return NotImplemented                                    # the long way refuses what is no item
+    with np.errstate(over="ignore", invalid="ignore"):           # as in `_states`
+        return one.state(history)[None]
 
 
 def _folded(p: Any, heads: int) -> Folded:

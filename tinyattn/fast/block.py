@@ -11,14 +11,12 @@ import math
 from typing import Any, NamedTuple
 
 from ..backend import Array, get_xp
+from ..layers import BlockCache, FeedForward, LayerNorm, dense, dense_backward, dropout_mask
+from ..layers.dense import DenseCache
+from ..layers.heads import merge, split
+from ..layers.norm import NormCache
 from ..ops import Mask, dropout, dropout_backward, norm_linear, norm_linear_backward, relu, relu_backward
-from .block_cache import BlockCache
-from .dense import DenseCache, dense, dense_backward
-from .dropout_mask import dropout_mask
-from .feed_forward import FeedForward
-from .heads import merge, split
-from .mechanisms.full import in_tiles, in_tiles_backward
-from .norm import LayerNorm, NormCache
+from .tiles import in_tiles
 
 QKV = ("query", "key", "value")
 
@@ -38,16 +36,18 @@ class FusedBlockCache(BlockCache):
     """What `fused_pre_block` remembers; its feed-forward cache is the outer map's where the norm is in the inner one.
     """
 
-
-def suits(block: Any) -> bool:
-    """Is it a pre-LN block of LayerNorm, with a part that the norm can be worked into?"""
-    return block.form == "pre" and type(block.norm) is LayerNorm and (block.mixer.is_plain or _is_relu(block))
+    def backward(self, block: Any, p: Any, dy: Array) -> tuple[Array, dict[str, Any]]:
+        return fused_pre_block_backward(block, p, dy, self)
 
 
 def fused_pre_block(
-    block: Any, p: Any, x: Array, *, rng: Any = None, mask: Mask | Array | None = None, slots: Array | None = None
-) -> tuple[Array, FusedBlockCache]:
-    """As `pre_block`. Shapes: x (..., n, D) -> y (..., n, D), cache."""
+    block: Any, p: Any, x: Array, *, rng: Any = None, mask: Mask | Array | None = None, slots: Array | None = None,
+    at: Array | None = None,
+) -> Any:  # fmt: skip
+    """`Block.forward` of a pre-LN block of LayerNorm, with a part that the norm can be worked into."""
+    suits = at is None and block.form == "pre" and type(block.norm) is LayerNorm
+    if not (suits and (block.mixer.is_plain or _is_relu(block))):
+        return NotImplemented
     a, norm_1, attention = _normed_mixer(block, p["norm_1"], p["attention"], x, mask, slots)
     keep_1 = dropout_mask(x, x.shape, block.rate, rng)
     x = x + dropout(a, keep_1, block.rate)
@@ -98,7 +98,7 @@ def _normed_mixer_backward(
     if cache.attention.output is not None:
         dy, grads["output"] = dense_backward(p["output"], dy, cache.attention.output)
     dqkv = xp.empty((*dy.shape[:-1], 3 * width), dtype=dy.dtype)
-    in_tiles_backward(split(dy, heads), cache.attention.attended, into=_three(split(dqkv, 3 * heads)))
+    cache.attention.attended.backward(split(dy, heads), into=_three(split(dqkv, 3 * heads)))
     W, _ = _side_by_side(p, heads)
     x_hat, rstd = cache.norm_1
     dx, dgamma, dbeta, dW, db = norm_linear_backward(dqkv, x_hat, rstd, norm["gamma"], norm["beta"], W)

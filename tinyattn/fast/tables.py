@@ -1,0 +1,33 @@
+"""Gradients of tables of which a batch reads few rows, or reads rows in order."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from ..backend import Array, get_xp, is_numpy
+from ..ops import sum_rows
+
+__all__ = ["learned_backward", "sum_by_slot", "sum_rows"]
+
+
+def learned_backward(position: Any, p: Array, dy: Array, slots: Array) -> Array:
+    """`Learned.add_backward`."""
+    return sum_by_slot(slots, dy, p)
+
+
+def sum_by_slot(slots: Array, dx: Array, E: Array) -> Array:
+    """`sum_rows` for positions, whose slots run on to the last: (B, L), (B, L, D), (maxlen, D) -> (maxlen, D).
+
+    Histories of equal length stand at the same slots, so neighbours of equal length, as in a slice, are added as one.
+    """
+    xp = get_xp(slots, dx, E)
+    if not is_numpy(xp):
+        return sum_rows(slots, dx, E)
+    dE, first = xp.zeros_like(E), slots[:, 0]
+    changes = (xp.flatnonzero(first[1:] != first[:-1]) + 1).tolist()
+    for begin, end in pairwise([0, *changes, len(first)]):
+        at = int(first[begin])
+        real = len(E) - at                                               # the rest is padding: no gradient
+        dE[at : at + dx.shape[1]] += xp.sum(dx[begin:end, :real], axis=0)
+    return dE

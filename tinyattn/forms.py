@@ -1,0 +1,80 @@
+"""Which of two equal forms computes: the readable one, which is the definition, or a faster one of `fast/`.
+
+    with readable():
+        y, cache = block.forward(p, x)           layer_norm, linear, softmax one after the other, and no norm_linear
+
+A readable form that has a faster one is marked `@replaceable`, and FASTER names the faster one. It takes the same
+arguments and computes the same numbers to rounding; where it does not suit the arguments, it returns NotImplemented,
+and the readable form computes. `replaceable` alone chooses: nothing else asks which form is wanted.
+
+The choice holds for what the calling thread runs inside of the `with`, and for forwards alone. What a faster forward
+remembers has a `backward`, and a layer's backward calls that, so a cache may cross the border of the `with`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, wraps
+from importlib import import_module
+from typing import Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# readable form -> faster form. The module of a faster form is imported when it is first called.
+FASTER = {
+    "layers.block.Block.forward": "fast.block.fused_pre_block",
+    "layers.mechanisms.full.Full.forward": "fast.tiles.full_attention",
+    "layers.mechanisms.window.Window.forward": "fast.windows.window",
+    "layers.mechanisms.patterned.Patterned.forward": "fast.blocks.patterned",
+    "layers.mechanisms.longformer.Longformer.forward": "fast.blocks.longformer",
+    "layers.mechanisms.grid_windows.GridWindows.forward": "fast.blocks.grid_windows",
+    "layers.mixers.mixer.Mixer.at": "fast.one_query.multi_head_at",
+    "layers.rows.table_gradient": "fast.tables.sum_rows",
+    "layers.positions.learned.Learned.add_backward": "fast.tables.learned_backward",
+    "models.neural.NeuralRecommender._states": "fast.one_history.states",
+    "models.recommenders.sasrec.SASRecNetwork.extending": "fast.one_token.items",
+    "models.transformers.decoder.DecoderNetwork.extending": "fast.one_token.text",
+    "training.learner.Learner.lazy_tables": "training.lazy.lazy_tables",
+}
+
+_READABLE: ContextVar[bool] = ContextVar("readable", default=False)
+
+
+@contextmanager
+def readable(wanted: bool = True) -> Iterator[None]:
+    """Inside of it the readable forms compute; with False the faster ones."""
+    before = _READABLE.set(wanted)
+    try:
+        yield
+    finally:
+        _READABLE.reset(before)
+
+
+def is_readable() -> bool:
+    """Do the readable forms compute?"""
+    return _READABLE.get()
+
+
+def replaceable(form: F) -> F:
+    """Mark a readable form that FASTER has an entry for: the faster form computes where it is wanted and suits."""
+    name = f"{form.__module__.partition('.')[2]}.{form.__qualname__}"
+
+    @wraps(form)
+    def chosen(*args: Any, **options: Any) -> Any:
+        if not _READABLE.get():
+            module, function = _place(FASTER[name])
+            result = getattr(module, function)(*args, **options)
+            if result is not NotImplemented:
+                return result
+        return form(*args, **options)
+
+    return cast("F", chosen)
+
+
+@cache
+def _place(name: str) -> tuple[Any, str]:
+    """The module of a faster form, and the function's name there."""
+    module, _, function = name.rpartition(".")
+    return import_module(f"{__package__}.{module}"), function

@@ -1,0 +1,94 @@
+"""SASRec as ports of its code to PyTorch compute it: attention looks at the padding before a history, too.
+
+Models from elsewhere need it (`import-model`). Padding is made of row 0 of the items, at no position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ...backend import Array, get_xp
+from ...data import Batch
+from ...ops import Mask
+from .sasrec import NETWORKS, NetworkCache, SASRecNetwork
+
+
+@dataclass(kw_only=True)
+class PortedNetwork(SASRecNetwork):
+    """`SASRecNetwork` of histories that are filled up to `maxlen`: slot j of a batch is token j.
+
+    `padding` is "blank", zeros before every block, or "tokens", tokens like others.
+    """
+
+    paddings = ("blank", "tokens")
+
+    def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, NetworkCache]:
+        h, cache = super().forward(p, self._filled(batch), rng)
+        return _at_slots(h, batch), cache._replace(batch=batch)
+
+    def backward(self, p: Any, dh: Array, cache: NetworkCache) -> tuple[Array, dict[str, Any]]:
+        xp, filled = get_xp(dh), self._filled(cache.batch)
+        dh = _hide(filled, xp.take_along_axis(dh, self._places(cache.batch)[..., None], axis=1))
+        dx, grads = super().backward(p, dh, cache._replace(batch=filled))
+        return _at_slots(dx, cache.batch) * (cache.batch.ids != 0)[..., None], grads
+
+    def last_state(self, p: Any, batch: Batch) -> Array:
+        return super().last_state(p, self._filled(batch))
+
+    def attention(self, cache: NetworkCache) -> list[Array]:
+        """Who looked at whom in each block, (B, h, L, L) each: without padding, so that rows sum to less than 1."""
+        back, take = cache.batch.slots, get_xp(cache.batch.slots).take_along_axis
+        weights = (take(w, back[:, None, :, None], axis=2) for w in super().attention(cache))
+        return [take(w, back[:, None, None, :], axis=3) for w in weights]
+
+    def _places(self, batch: Batch) -> Array:
+        """(B, maxlen): the place in the batch of the token at each slot; 0 at padding."""
+        xp = get_xp(batch.ids)
+        return xp.maximum(xp.arange(self.maxlen)[None, :] - batch.slots[:, :1], 0)
+
+    def _filled(self, batch: Batch) -> Batch:
+        """The batch with its padding before the items: slot j holds the item at place j - (slot of the first item)."""
+        xp = get_xp(batch.ids)
+        slots = xp.broadcast_to(xp.arange(self.maxlen)[None, :], (len(batch.ids), self.maxlen))
+        ids = xp.take_along_axis(batch.ids, self._places(batch), axis=1)
+        return batch._replace(ids=xp.where(slots >= batch.slots[:, :1], ids, 0), slots=slots)
+
+    def _last(self, batch: Batch) -> Array:
+        return batch.slots[:, -1]
+
+    def _mask(self, batch: Batch) -> Mask:
+        return Mask(causal=True)
+
+    def before(self, batch: Batch) -> Callable[[Array], Array] | None:
+        return partial(_hide, batch) if self.padding == "blank" else None
+
+    def _read(self, p: Any, batch: Batch) -> Array:
+        return get_xp(batch.ids).where(batch.ids[..., None] != 0, super()._read(p, batch), self._items(p, batch.ids))
+
+    def _read_backward(self, p: Any, dx: Array, batch: Batch) -> tuple[Array, dict[str, Any]]:
+        return super()._read_backward(p, _hide(batch, dx), batch)        # row 0 of the items does not learn
+
+    @property
+    def extends(self) -> bool:
+        """No: with every item, all others move to another slot."""
+        return False
+
+    @property
+    def is_plain(self) -> bool:
+        return False
+
+
+def _hide(batch: Batch, x: Array) -> Array:
+    """Tokens of items as they are, and 0 at padding. Shapes: x (B, maxlen, D)."""
+    return x * (batch.ids != 0)[..., None].astype(x.dtype)
+
+
+def _at_slots(x: Array, batch: Batch) -> Array:
+    """The rows of the batch as it came. Shapes: x (B, maxlen, D) -> (B, L, D)."""
+    return get_xp(x).take_along_axis(x, batch.slots[..., None], axis=1)
+
+
+NETWORKS["blank"] = NETWORKS["tokens"] = PortedNetwork
