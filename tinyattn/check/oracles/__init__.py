@@ -1,5 +1,4 @@
 """Oracles: the ops as plain loops over float64 numbers, slow and simple."""
-# ruff: noqa: F401
 
 from typing import TYPE_CHECKING
 
