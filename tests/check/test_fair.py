@@ -486,7 +486,7 @@ def test_a_report_that_cannot_be_written_is_refused_before_anything_is_checked(t
     (tmp_path / "own.py").write_text("def relu(x): ...")
     for target in (f"{tmp_path}/own.py", f"{tmp_path}/own.py:relu"):
         assert cli.main(["check", target, "--as", "relu", "--junit", f"{tmp_path}/own.py"]) == 2
-        assert "is what is checked: expected another file to write to" in capsys.readouterr().err
+        assert "is the checked file: expected another file to write to" in capsys.readouterr().err
 
 
 def test_links_are_followed_and_what_is_no_file_stays_what_it_is(tmp_path, capsys):

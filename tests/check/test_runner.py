@@ -109,7 +109,7 @@ def test_forward_alone_is_enough_and_that_is_said(write, capsys):
         ("import nothing_of_the_kind", "", "ModuleNotFoundError"),
         ("raise SystemExit(3)", "", "SystemExit"),
         ("def f(", "", "SyntaxError"),
-        ("def soft_max(s): return s", "", "there is no `softmax` in it, only soft_max"),
+        ("def soft_max(s): return s", "", "it has no `softmax`, only soft_max"),
         ("x = 1", ":y", "has no `y`"),
         ("def softmax(): return 1", "", "takes 0 arguments, expected 1: s"),
         ("def softmax(s, temperature): return s", "", "asks for `temperature`"),

@@ -203,7 +203,7 @@ def test_another_convention_of_masks_is_found_and_followed(tmp_path):
     [
         ("", "defines no function, expected"),
         ("def sofmax(s): return s", "defines sofmax, expected .*softmax"),
-        (SOFTMAX, "there is no softmax_backward, and training needs it"),
+        (SOFTMAX, "it has no softmax_backward, and training needs one"),
         ("raise KeyError('oh')", "importing .*mine.py raised KeyError: 'oh'"),
         ("def softmax(: pass", "raised SyntaxError"),
         (SOFTMAX + "def softmax_backward(dp, s, mask): pass", "asks for s, mask, and training calls it with dp, p"),

@@ -1,9 +1,9 @@
-"""Is an implementation right, forward and backward? This library's, or anyone's.
+"""Checks of forward and backward implementations: this library's, or anyone's.
 
 gradcheck(forward, backward, *inputs)      is this backward the derivative of this forward?
 check_implementation(mine, "attention")    every property of attention, and the name of the bug; in a child process
 check_in_process(mine, "attention")        the same without a child process, as in a notebook
-properties_for(mine, "attention")          the same as pytest tests, one a property
+properties_for(mine, "attention")          the same as pytest tests, one per property
 layer(Class, params={...}, grads={...})    a class with forward and backward, as `check_implementation` takes it
 """
 
@@ -29,7 +29,7 @@ __all__ = ["SPECS", "GradReport", "Report", "check_implementation", "check_in_pr
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what loads all specs and the zoo only when it is first used."""
+    """Import the modules that load all specs and the zoo on first use."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib

@@ -1,7 +1,7 @@
 """Adapters from this library's composites to the functions that `tinyattn check` calls.
 
-An adapter is a few lines that call an implementation with a spec's arguments and return what the spec asks for. These
-are the adapters of the library's layers, optimiser, metrics and models:
+An adapter calls an implementation with a spec's arguments, and returns the spec's outputs and gradients. These are the
+adapters of the library's layers, optimiser, metrics and models; the layers' have the signatures of the oracles:
 
     tinyattn check tinyattn.check.adapters --as multi_head_attention
     tinyattn check tinyattn.check.adapters:SASRecTokens --as causal_model
@@ -9,7 +9,9 @@ are the adapters of the library's layers, optimiser, metrics and models:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,164 +20,124 @@ from .. import layers, ops
 from ..backend import Array
 from ..evaluation import ranking
 from ..forms import readable
-from ..training import adam, adamw
-
-__all__ = [
-    "CachedAttention",
-    "PaddedBlock",
-    "SASRecTokens",
-    "adam",
-    "adamw",
-    "biased_multi_head_attention",
-    "biased_multi_head_attention_backward",
-    "block",
-    "block_backward",
-    "cross_attention",
-    "cross_attention_backward",
-    "feed_forward",
-    "feed_forward_backward",
-    "gelu_feed_forward",
-    "gelu_feed_forward_backward",
-    "grouped_query_attention",
-    "grouped_query_attention_backward",
-    "hit_rate",
-    "multi_head_attention",
-    "multi_head_attention_backward",
-    "ndcg",
-    "post_ln_block",
-    "post_ln_block_backward",
-]
+from ..training import adam as adam
+from ..training import adamw as adamw
+from . import oracles
 
 PROJECTIONS = ("query", "key", "value", "output")
-GELU = {False: "gelu", True: "gelu-tanh"}
+LAYERS = ("inner", "outer")
 Params = dict[str, Any]  # a layer's tree of parameters, or of their gradients
+Run = tuple[Array, Callable[[Array], dict[str, Array]]]  # an output, and its pullback: dy -> gradients by argument
 
 
-def multi_head_attention(
-    x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, mask: Array | None = None
-) -> Array:
-    p = _heads(W_q, W_k, W_v, W_o)
-    return layers.multi_head_attention(p, x, x, heads=heads, mask=mask)[0]
+def _pair(name: str, run: Callable[[dict[str, Any]], Run]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The forward and the backward of `run`, which takes the arguments of the oracle `name` by name."""
+    signature = inspect.signature(getattr(oracles, name))
+
+    def run_with(*args: Any, **kwargs: Any) -> Run:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return run(bound.arguments)
+
+    def forward(*args: Any, **kwargs: Any) -> Array:
+        return run_with(*args, **kwargs)[0]
+
+    def backward(dy: Array, *args: Any, **kwargs: Any) -> tuple[Array, ...]:
+        gradients = run_with(*args, **kwargs)[1](dy)
+        return tuple(gradients[name] for name in signature.parameters if name in gradients)
+
+    upstream = inspect.Parameter("dy", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    both = signature.replace(parameters=[upstream, *signature.parameters.values()])
+    forward.__name__, forward.__signature__ = name, signature  # type: ignore[attr-defined]
+    backward.__name__, backward.__signature__ = f"{name}_backward", both  # type: ignore[attr-defined]
+    return forward, backward
 
 
-def multi_head_attention_backward(
-    dy: Array, x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, mask: Array | None = None
-) -> tuple[Array, ...]:
-    p = _heads(W_q, W_k, W_v, W_o)
-    _, cache = layers.multi_head_attention(p, x, x, heads=heads, mask=mask)
-    dx, dmemory, grads = layers.multi_head_attention_backward(p, dy, cache)
-    return dx + dmemory, *(grads[name]["W"] for name in PROJECTIONS)
+def _attend(a: dict[str, Any]) -> Run:
+    p = _heads(*(a[name] for kind in "Wb" for name in a if name.startswith(f"{kind}_")))
+    options = {name: a[name] for name in ("heads", "kv_heads", "mask") if name in a}
+    y, cache = layers.multi_head_attention(p, a["x"], a.get("memory", a["x"]), **options)
+
+    def pullback(dy: Array) -> dict[str, Array]:
+        dx, dmemory, grads = layers.multi_head_attention_backward(p, dy, cache)
+        inputs = {"x": dx, "memory": dmemory} if "memory" in a else {"x": dx + dmemory}
+        return inputs | {f"{kind}_{name[0]}": g for name in PROJECTIONS for kind, g in grads[name].items()}
+
+    return y, pullback
 
 
-def cross_attention(
-    x: Array, memory: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, mask: Array | None = None
-) -> Array:
-    return layers.multi_head_attention(_heads(W_q, W_k, W_v, W_o), x, memory, heads=heads, mask=mask)[0]
+def _feed(a: dict[str, Any]) -> Run:
+    activation = {None: "relu", False: "gelu", True: "gelu-tanh"}[a.get("approximate")]
+    p = _two_layers(a["W_1"], a["b_1"], a["W_2"], a["b_2"])
+    y, cache = layers.feed_forward(p, a["x"], activation=activation)
+
+    def pullback(dy: Array) -> dict[str, Array]:
+        dx, grads = layers.feed_forward_backward(p, dy, cache)
+        return {"x": dx} | {f"{kind}_{i}": g for i, name in enumerate(LAYERS, 1) for kind, g in grads[name].items()}
+
+    return y, pullback
 
 
-def cross_attention_backward(
-    dy: Array, x: Array, memory: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int,
-    mask: Array | None = None,
-) -> tuple[Array, ...]:  # fmt: skip
-    p = _heads(W_q, W_k, W_v, W_o)
-    _, cache = layers.multi_head_attention(p, x, memory, heads=heads, mask=mask)
-    dx, dmemory, grads = layers.multi_head_attention_backward(p, dy, cache)
-    return dx, dmemory, *(grads[name]["W"] for name in PROJECTIONS)
+def _run_block(form: str, a: dict[str, Any]) -> Run:
+    names = list(inspect.signature(parameters).parameters)
+    p = parameters(**{name: a[name] for name in names})
+    y, cache = forward_of(a["heads"], a["eps"], form, p, a["x"], a["mask"])
+
+    def pullback(dy: Array) -> dict[str, Array]:
+        dx, grads = _block(a["heads"], a["eps"], form).backward(p, dy, cache)
+        return {"x": dx} | dict(zip(names, flat_gradients(grads), strict=True))
+
+    return y, pullback
 
 
-def biased_multi_head_attention(
-    x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, b_q: Array, b_k: Array, b_v: Array, b_o: Array,
-    heads: int, mask: Array | None = None,
-) -> Array:  # fmt: skip
-    p = _heads(W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o)
-    return layers.multi_head_attention(p, x, x, heads=heads, mask=mask)[0]
+multi_head_attention, multi_head_attention_backward = _pair("multi_head_attention", _attend)
+cross_attention, cross_attention_backward = _pair("cross_attention", _attend)
+biased_multi_head_attention, biased_multi_head_attention_backward = _pair("biased_multi_head_attention", _attend)
+grouped_query_attention, grouped_query_attention_backward = _pair("grouped_query_attention", _attend)
+feed_forward, feed_forward_backward = _pair("feed_forward", _feed)
+gelu_feed_forward, gelu_feed_forward_backward = _pair("gelu_feed_forward", _feed)
+block, block_backward = _pair("block", partial(_run_block, "pre"))
+post_ln_block, post_ln_block_backward = _pair("post_ln_block", partial(_run_block, "post"))
 
 
-def biased_multi_head_attention_backward(
-    dy: Array, x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, b_q: Array, b_k: Array, b_v: Array,
-    b_o: Array, heads: int, mask: Array | None = None,
-) -> tuple[Array, ...]:  # fmt: skip
-    p = _heads(W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o)
-    _, cache = layers.multi_head_attention(p, x, x, heads=heads, mask=mask)
-    dx, dmemory, grads = layers.multi_head_attention_backward(p, dy, cache)
-    return dx + dmemory, *(grads[name][kind] for kind in "Wb" for name in PROJECTIONS)
+def forward_of(heads: int, eps: float, form: str, p: Params, x: Array, mask: Any) -> tuple[Array, Any]:
+    """The block's readable form."""
+    with readable():
+        return _block(heads, eps, form).forward(p, x, mask=mask)
 
 
-def grouped_query_attention(
-    x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, kv_heads: int, mask: Array | None = None
-) -> Array:
-    p = _heads(W_q, W_k, W_v, W_o)
-    return layers.multi_head_attention(p, x, x, heads=heads, kv_heads=kv_heads, mask=mask)[0]
+def _block(heads: int, eps: float, form: str) -> layers.Block:
+    return layers.Block(layers.MultiHead(heads), form, norm=layers.LayerNorm(eps))
 
 
-def grouped_query_attention_backward(
-    dy: Array, x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, kv_heads: int,
-    mask: Array | None = None,
-) -> tuple[Array, ...]:  # fmt: skip
-    p = _heads(W_q, W_k, W_v, W_o)
-    _, cache = layers.multi_head_attention(p, x, x, heads=heads, kv_heads=kv_heads, mask=mask)
-    dx, dmemory, grads = layers.multi_head_attention_backward(p, dy, cache)
-    return dx + dmemory, *(grads[name]["W"] for name in PROJECTIONS)
+def _heads(W_q: Array, W_k: Array, W_v: Array, W_o: Array, *biases: Array) -> Params:
+    p: Params = {name: {"W": W} for name, W in zip(PROJECTIONS, (W_q, W_k, W_v, W_o), strict=True)}
+    for name, b in zip(PROJECTIONS, biases, strict=False):
+        p[name]["b"] = b
+    return p
 
 
-def feed_forward(x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> Array:
-    return layers.feed_forward(_two_layers(W_1, b_1, W_2, b_2), x)[0]
+def _two_layers(W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> Params:
+    return {"inner": {"W": W_1, "b": b_1}, "outer": {"W": W_2, "b": b_2}}
 
 
-def feed_forward_backward(dy: Array, x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> tuple[Array, ...]:
-    return _feed_forward_backward("relu", dy, x, W_1, b_1, W_2, b_2)
+def parameters(
+    gamma_1: Array, beta_1: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, gamma_2: Array, beta_2: Array,
+    W_1: Array, b_1: Array, W_2: Array, b_2: Array,
+) -> Params:  # fmt: skip
+    return {
+        "norm_1": {"gamma": gamma_1, "beta": beta_1},
+        "attention": _heads(W_q, W_k, W_v, W_o),
+        "norm_2": {"gamma": gamma_2, "beta": beta_2},
+        "feed_forward": _two_layers(W_1, b_1, W_2, b_2),
+    }
 
 
-def gelu_feed_forward(
-    x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array, approximate: bool = False
-) -> Array:
-    return layers.feed_forward(_two_layers(W_1, b_1, W_2, b_2), x, activation=GELU[approximate])[0]
-
-
-def gelu_feed_forward_backward(
-    dy: Array, x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array, approximate: bool = False
-) -> tuple[Array, ...]:
-    return _feed_forward_backward(GELU[approximate], dy, x, W_1, b_1, W_2, b_2)
-
-
-def block(
-    x: Array, gamma_1: Array, beta_1: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, gamma_2: Array,
-    beta_2: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array, heads: int, mask: Array | None = None,
-    eps: float = 1e-5,
-) -> Array:  # fmt: skip
-    p = parameters(gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2)
-    return forward_of(heads, eps, "pre", p, x, mask)[0]
-
-
-def block_backward(
-    dy: Array, x: Array, gamma_1: Array, beta_1: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array,
-    gamma_2: Array, beta_2: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array, heads: int,
-    mask: Array | None = None, eps: float = 1e-5,
-) -> tuple[Array, ...]:  # fmt: skip
-    p = parameters(gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2)
-    _, cache = forward_of(heads, eps, "pre", p, x, mask)
-    dx, grads = _block(heads, eps, "pre").backward(p, dy, cache)
-    return dx, *flat_gradients(grads)
-
-
-def post_ln_block(
-    x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, gamma_1: Array, beta_1: Array, W_1: Array, b_1: Array,
-    W_2: Array, b_2: Array, gamma_2: Array, beta_2: Array, heads: int, mask: Array | None = None, eps: float = 1e-5,
-) -> Array:  # fmt: skip
-    p = parameters(gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2)
-    return forward_of(heads, eps, "post", p, x, mask)[0]
-
-
-def post_ln_block_backward(
-    dy: Array, x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, gamma_1: Array, beta_1: Array, W_1: Array,
-    b_1: Array, W_2: Array, b_2: Array, gamma_2: Array, beta_2: Array, heads: int, mask: Array | None = None,
-    eps: float = 1e-5,
-) -> tuple[Array, ...]:  # fmt: skip
-    p = parameters(gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2)
-    _, cache = forward_of(heads, eps, "post", p, x, mask)
-    dx, grads = _block(heads, eps, "post").backward(p, dy, cache)
-    flat = tuple(flat_gradients(grads))
-    return dx, *flat[2:6], *flat[:2], *flat[8:], *flat[6:8]
+def flat_gradients(grads: Params) -> Iterator[Array]:
+    """A block's gradients in the order of the arguments of `parameters`."""
+    for i, (part, names, kinds) in enumerate((("attention", PROJECTIONS, "W"), ("feed_forward", LAYERS, "Wb")), 1):
+        yield from (grads[f"norm_{i}"][name] for name in ("gamma", "beta"))
+        yield from (grads[part][name][kind] for name in names for kind in kinds)
 
 
 def hit_rate(scores: Array, target: int, k: int) -> float:
@@ -199,7 +161,7 @@ class SASRecTokens:
 
         self.network = SASRecNetwork(n_items=self.vocabulary, maxlen=32, dim=16, dropout=0.0)
         self.parameters: Any = self.network.init(generator(0, Stream.INIT))
-        self.numbers = np.arange(1, self.vocabulary + 1)  # of token 0, 1, 2, ... in the item table
+        self.numbers = np.arange(1, self.vocabulary + 1)  # row of each token in the item table
 
     def forward(self, x: Array) -> Array:
         """log_probs: (B, T) tokens -> (B, T, vocabulary)."""
@@ -225,7 +187,7 @@ class SASRecTokens:
 
 
 class PaddedBlock:
-    """A block that looks both ways and not at padding; its parameters are random."""
+    """A bidirectional block with a padding mask and random parameters."""
 
     dim = 8
 
@@ -239,7 +201,7 @@ class PaddedBlock:
 
 
 class CachedAttention:
-    """Causal attention of vectors, all at once or token by token; its parameters are random."""
+    """Causal attention of vectors, all at once or token by token, with random parameters."""
 
     dim = 8
 
@@ -252,7 +214,7 @@ class CachedAttention:
         return ops.attention(x @ self.W_q, x @ self.W_k, x @ self.W_v, mask)[0]
 
     def step(self, x: Array, cache: Any = None) -> tuple[Array, Any]:
-        """The next token of each sequence. Shapes: x (B, 8) -> y (B, 8), cache: keys and values up to here."""
+        """The next token of each sequence. Shapes: x (B, 8) -> y (B, 8), cache: keys and values so far."""
         x = x[:, None]
         k, v = x @ self.W_k, x @ self.W_v
         if cache is not None:
@@ -262,58 +224,3 @@ class CachedAttention:
 
 def _rank(scores: Array, target: int) -> Array:
     return ranking.ranks(np.asarray(scores)[None], np.array([target]))
-
-
-def forward_of(heads: int, eps: float, form: str, p: Params, x: Array, mask: Any) -> tuple[Array, Any]:
-    """The block's readable form."""
-    with readable():
-        return _block(heads, eps, form).forward(p, x, mask=mask)
-
-
-def _block(heads: int, eps: float, form: str) -> layers.Block:
-    return layers.Block(layers.MultiHead(heads), form, norm=layers.LayerNorm(eps))
-
-
-def _heads(W_q: Array, W_k: Array, W_v: Array, W_o: Array, *biases: Array) -> Params:
-    p: Params = {name: {"W": W} for name, W in zip(PROJECTIONS, (W_q, W_k, W_v, W_o), strict=True)}
-    for name, b in zip(PROJECTIONS, biases, strict=False):
-        p[name]["b"] = b
-    return p
-
-
-def _feed_forward_backward(
-    activation: str, dy: Array, x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array
-) -> tuple[Array, ...]:
-    p = _two_layers(W_1, b_1, W_2, b_2)
-    _, cache = layers.feed_forward(p, x, activation=activation)
-    dx, grads = layers.feed_forward_backward(p, dy, cache)
-    inner, outer = grads["inner"], grads["outer"]
-    return dx, inner["W"], inner["b"], outer["W"], outer["b"]
-
-
-def _two_layers(W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> Params:
-    return {"inner": {"W": W_1, "b": b_1}, "outer": {"W": W_2, "b": b_2}}
-
-
-def parameters(
-    gamma_1: Array, beta_1: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, gamma_2: Array, beta_2: Array,
-    W_1: Array, b_1: Array, W_2: Array, b_2: Array,
-) -> Params:  # fmt: skip
-    return {
-        "norm_1": {"gamma": gamma_1, "beta": beta_1},
-        "attention": _heads(W_q, W_k, W_v, W_o),
-        "norm_2": {"gamma": gamma_2, "beta": beta_2},
-        "feed_forward": _two_layers(W_1, b_1, W_2, b_2),
-    }
-
-
-def flat_gradients(grads: Params) -> Iterator[Array]:
-    """A block's gradients in the order of the flat arguments."""
-    for name in ("gamma", "beta"):
-        yield grads["norm_1"][name]
-    for name in PROJECTIONS:
-        yield grads["attention"][name]["W"]
-    for name in ("gamma", "beta"):
-        yield grads["norm_2"][name]
-    for layer in ("inner", "outer"):
-        yield from (grads["feed_forward"][layer][name] for name in ("W", "b"))

@@ -1,4 +1,4 @@
-"""Which of a call's arrays a backward's names ask for, and which argument each gradient that it returns belongs to.
+"""Bind the arguments of a backward, and the gradients that it returns, to the arrays of a forward call.
 
 A backward takes upstream gradients first (`d` + an output's name), then inputs and outputs of the forward, by name.
 """
@@ -20,20 +20,20 @@ SURPLUS = "(surplus)"
 
 
 def bind(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, Any]:
-    """All arguments of a call by their names, defaults too, and those that a `**name` takes."""
+    """All arguments of a call by name, also defaults, and those of a `**name`."""
     signature = signature_of(forward)
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
-    found = dict(bound.arguments)
+    arguments = dict(bound.arguments)
     for name in _of_kind(signature, Parameter.VAR_KEYWORD):
-        found |= found.pop(name)
-    return found
+        arguments |= arguments.pop(name)
+    return arguments
 
 
 def call(f: Callable[..., Any], given: dict[str, Any]) -> Any:
-    """f with arguments by their names; those in front of a `/` by position.
+    """f with arguments by name; those in front of a `/` by position.
 
-    Defaults are left out: ufuncs refuse some of their own.
+    Default values are not passed: ufuncs refuse some of theirs.
     """
     signature = signature_of(f)
     first = [name for name in _of_kind(signature, Parameter.POSITIONAL_ONLY) if name in given]
@@ -55,7 +55,7 @@ def name_of(f: Callable[..., Any]) -> str:
 
 
 def unnamed(f: Callable[..., Any]) -> list[str]:
-    """`xs` of a function with `*xs`: what it takes without names."""
+    """The names of `*xs` parameters, whose arguments have no names."""
     return _of_kind(signature_of(f), Parameter.VAR_POSITIONAL)
 
 
@@ -70,23 +70,23 @@ def backward_arguments(
     returned: Any,
     rng: np.random.Generator,
 ) -> tuple[dict[str, Any], list[Any]]:
-    """`forward` returned this. -> the arguments that `backward`'s names ask for, and the cotangents among them.
+    """The arguments of `backward` after `forward` has `returned`. -> all by name, and the cotangents among them.
 
-    Raises TypeError where it asks for what is neither an input nor an output, and for an output of no real numbers.
+    Raises TypeError for an argument that is neither an input nor an output, and for an output of no real numbers.
     """
     if is_list_of_numbers(returned):
         raise TypeError(f"gradcheck: {name_of(forward)} returned a list of numbers, expected an array")
-    upstream, given, outputs = asked_of(backward, inputs, returned, named_results(forward))
+    upstream, others, outputs = asked_of(backward, inputs, returned, named_results(forward))
     cotangents = [cotangent(rng, real_output(forward, out)) for out in outputs[: len(upstream)]]
-    return dict(zip(upstream, cotangents, strict=True)) | given, cotangents
+    return dict(zip(upstream, cotangents, strict=True)) | others, cotangents
 
 
 def real_output(forward: Callable[..., Any], out: Any) -> Any:
-    """`out`. Raises TypeError where it is no array of real numbers and no such number."""
+    """`out`. Raises TypeError unless it is a real number or an array of real numbers."""
     dtype = getattr(out, "dtype", None)
     if not isinstance(out, Real) if dtype is None else dtype.kind not in "biuf":
-        found = type(out).__name__ if dtype is None else dtype
-        raise TypeError(f"gradcheck: {name_of(forward)} returned {found}, expected an array of real numbers")
+        kind = type(out).__name__ if dtype is None else dtype
+        raise TypeError(f"gradcheck: {name_of(forward)} returned {kind}, expected an array of real numbers")
     return out
 
 
@@ -95,13 +95,14 @@ def asked_of(
 ) -> tuple[list[str], dict[str, Any], tuple[Any, ...]]:
     """Bind a backward's parameters. -> names of upstream gradients, all other arguments, the forward's outputs.
 
-    `results` are what the forward calls its outputs (`named_results`). Raises TypeError where it asks for what is
-    neither an input nor an output.
+    `results` are the forward's names of its outputs (`named_results`). Raises TypeError for a parameter that is neither
+    an input nor an output.
     """
     outputs = as_tuple(returned)
     signature = signature_of(backward).parameters
-    rest = _of_kind(signature_of(backward), Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-    parameters = [name for name in signature if name not in rest]
+    takes_others = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in signature.values())
+    starred = _of_kind(signature_of(backward), Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    parameters = [name for name in signature if name not in starred]
     floats = sum(isinstance(y, float) or getattr(getattr(y, "dtype", None), "kind", "") == "f" for y in outputs)
     upstream = upstream_names(parameters, inputs, results)[: max(floats, 1)]
     if not upstream:
@@ -116,36 +117,35 @@ def asked_of(
     if missing:
         raise TypeError(f"gradcheck: {name_of(backward)} asks for {', '.join(missing)}, which no forward output is")
     others = [name for name in parameters if name not in upstream and name not in unknown]
-    if any(signature[name].kind is Parameter.VAR_KEYWORD for name in rest):  # **name takes all other inputs
-        others += [name for name in inputs if name not in parameters]
+    others += [name for name in inputs if name not in parameters] if takes_others else []
     return upstream, {n: inputs.get(n, saved.get(n)) for n in others}, outputs
 
 
 def upstream_names(parameters: list[str], inputs: Collection[str], results: Sequence[str] = ("",)) -> list[str]:
-    """Of a backward's parameters, the upstream gradients: the first ones, or those after `p`, with a d in front.
+    """The upstream gradients among a backward's parameters: the first ones, or those after `p`, with a d in front.
 
-    They belong to the first results, in order. After the first one it takes d + the result's name, so that `denom` in
-    `return y, denom` is what was saved. `results` are these names; any name will do for a result that has none ("").
+    They belong to the first results, in order. After the first one the name must be d + the result's name, so that
+    `denom` in `return y, denom` is a saved array. `results` are these names; a result without one ("") fits any name.
     """
-    found: list[str] = []
+    upstream: list[str] = []
     for name in parameters[1:] if parameters[:1] == ["p"] and "p" in inputs else parameters:
         if not name.startswith("d") or name in inputs:
             break
-        result = results[len(found)] if len(found) < len(results) else results[-1]
-        taken = name[1:] in parameters and name[1:] not in inputs  # as in lstm_backward(dh, dc, ..., h, c)
-        if found and (name in results or (result not in ("", name[1:]) and not taken)):
+        result = results[min(len(upstream), len(results) - 1)]
+        saved = name[1:] in parameters and name[1:] not in inputs  # as in lstm_backward(dh, dc, ..., h, c)
+        if upstream and (name in results or (result not in ("", name[1:]) and not saved)):
             break
-        found.append(name)
-    return found
+        upstream.append(name)
+    return upstream
 
 
 def named_results(forward: Callable[..., Any]) -> tuple[str, ...]:
-    """What a function calls the results that it returns, by its source; "" for one without a name."""
+    """The names of the results in a function's last return statement; "" for one without a name."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(forward)))).body[0]
     except (OSError, TypeError, SyntaxError):
         return ("",)
-    returns = [node for node in _own_nodes(tree) if isinstance(node, ast.Return)]
+    returns = [node for node in _nodes(tree) if isinstance(node, ast.Return)]
     if not isinstance(tree, ast.FunctionDef) or not returns:
         return ("",)
     value = max(returns, key=lambda node: node.lineno).value
@@ -153,30 +153,29 @@ def named_results(forward: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(part.id if isinstance(part, ast.Name) else "" for part in parts)
 
 
-def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Everything below a node of source that is not in another function."""
+def _nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes below a node, without those of nested functions and classes."""
     for part in ast.iter_child_nodes(node):
         if not isinstance(part, ast.FunctionDef | ast.Lambda | ast.ClassDef):
             yield part
-            yield from _own_nodes(part)
+            yield from _nodes(part)
 
 
 def name_gradients(inputs: dict[str, Any], returned: Any, wrt: tuple[str, ...] | None = None) -> dict[str, Any]:
-    """What a backward returned, under the names of the arguments it belongs to, in order; see `gradcheck`.
+    """The gradients that a backward returned, by argument, in order; see `gradcheck`.
 
-    The number of gradients beyond the number of arguments stands under SURPLUS.
+    SURPLUS is the number of gradients beyond the number of arguments, if there are any.
     """
     names = differentiable(inputs, wrt)
-    found = [g for g in as_tuple(returned) if g is not None]
-    absent = sum(x is None for x in inputs.values())  # such as b=None, whose gradient may be returned all the same
-    beyond = max(len(found) - len(names) - absent, 0)
-    return dict(zip(names, found, strict=False)) | ({SURPLUS: beyond} if beyond else {})
+    gradients = [g for g in as_tuple(returned) if g is not None]
+    absent = sum(x is None for x in inputs.values())  # such as b=None, whose gradient may still be returned
+    beyond = max(len(gradients) - len(names) - absent, 0)
+    return dict(zip(names, gradients, strict=False)) | ({SURPLUS: beyond} if beyond else {})
 
 
 def differentiable(inputs: dict[str, Any], wrt: tuple[str, ...] | None) -> list[str]:
-    if wrt is not None:
-        return list(wrt)
-    return [name for name, x in inputs.items() if is_float_array(x) and name not in CONSTANTS]
+    arrays = (name for name, x in inputs.items() if is_float_array(x) and name not in CONSTANTS)
+    return list(arrays if wrt is None else wrt)
 
 
 def cotangent(rng: np.random.Generator, out: Any) -> Any:
@@ -189,7 +188,7 @@ def is_float_array(x: Any) -> bool:
 
 
 def is_list_of_numbers(x: Any) -> bool:
-    """Is it a list in an array's place: of numbers, or of lists of them?"""
+    """Whether it is a list of numbers, or of lists of them, in place of an array."""
     return isinstance(x, list) and bool(x) and all(isinstance(part, Number | list) for part in x)
 
 

@@ -1,6 +1,6 @@
 """Random cases for properties: sizes, masks, dtypes and entries.
 
-All randomness comes from one function that chooses from a sequence. hypothesis offers one, and shrinks failing cases
+All randomness comes from one function that chooses from a sequence. hypothesis provides one, and shrinks failing cases
 towards the front of every sequence; a seeded NumPy generator gives the same cases on every machine.
 """
 
@@ -21,8 +21,8 @@ MASKS = ("random", "left", "window")  # forms of large masks
 class CaseDrawer:
     """Draws the parts of one case. Entries are small whole numbers, easy to read, or normally distributed.
 
-    With `wide`, sizes are 20 to 70. With `long`, tokens are about 300 and all else is small; `long` is the form of its
-    masks, one of MASKS, or "none": then whatever is optional is left out.
+    With `wide`, sizes are 20 to 70. With `long`, there are about 300 tokens, and other sizes are small; `long` is the
+    form of the masks, one of MASKS, or "none", which leaves out optional arguments.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class CaseDrawer:
         return self.choose(range(20, 71) if self.wide else range(low, min(high, 4) + 1 if self.long else high + 1))
 
     def tokens(self, low: int = 1, high: int = 7) -> int:
-        """The length of an axis of tokens: where long, beyond two blocks of 128."""
+        """The length of an axis of tokens: with `long`, more than two blocks of 128."""
         self.lengths.append(self.choose(range(270, 331)) if self.long else self.size(low, high))
         return self.lengths[-1]
 
     def size_like(self, other: int) -> int:
-        """Often the same as another axis, so that code that goes by sizes cannot tell the two apart."""
+        """A size that is often equal to another axis's, so that code cannot identify axes by their sizes."""
         if self.choose((False, False, True)):
             return other
         return self.tokens() if self.long and other in self.lengths else self.size()
@@ -72,7 +72,7 @@ class CaseDrawer:
     def mask(self, *shape: int) -> np.ndarray:
         """True = may look; some rows are all True, and some all False.
 
-        Of a large mask whole blocks may be False: the first keys are padding, or a row sees the few keys before it.
+        Whole blocks of a large mask may be False: the first keys are padding, or a row sees only the keys just before.
         """
         form = self.long or (self.choose(MASKS) if self.wide else "random")
         if form in ("left", "window") and shape[-1] > 1:
@@ -82,9 +82,8 @@ class CaseDrawer:
             queries = np.arange(shape[-2])[:, None]
             return np.broadcast_to((keys <= queries) & (keys > queries - 10), shape).copy()
         mask = self.rng.random(shape) < 0.7
-        rows = shape[:-1]
-        mask[self.rng.random(rows) < 0.15] = False
-        mask[self.rng.random(rows) < 0.15] = True
+        for value in (False, True):
+            mask[self.rng.random(shape[:-1]) < 0.15] = value
         return mask
 
     def weights(self, shape: tuple[int, ...]) -> np.ndarray | None:
@@ -103,25 +102,24 @@ def long_cases(case: Callable[[CaseDrawer], dict[str, Any]], count: int = 4) -> 
         rng = np.random.default_rng([seed, 11])
 
         def choose(options: Sequence[Any], rng: np.random.Generator = rng) -> Any:
-            shapes = isinstance(options[0], tuple)  # the first is that of what is written out in full
+            shapes = isinstance(options[0], tuple)  # the first shape is that without broadcasting
             return options[0 if shapes else int(rng.integers(len(options)))]
 
         draw = CaseDrawer(choose, ((),), long=form)
-        found = case(draw)
+        drawn = case(draw)
         if not draw.lengths:
             return
-        yield found
+        yield drawn
 
 
 def copied(case: dict[str, Any]) -> dict[str, Any]:
-    """The case in new memory."""
     return {name: x.copy() if isinstance(x, np.ndarray) else x for name, x in case.items()}
 
 
 def strategy(
     case: Callable[[CaseDrawer], dict[str, Any]], leads: tuple[tuple[int, ...], ...] = LEADS, wide: bool = False
 ) -> Any:
-    """A hypothesis strategy that draws cases. Raises ImportError, saying how to install it, without hypothesis."""
+    """A hypothesis strategy that draws cases. Raises ImportError without hypothesis."""
     try:
         from hypothesis import strategies as st
     except ImportError:
@@ -136,7 +134,7 @@ def strategy(
 
 @cache
 def _place_in(length: int) -> Any:
-    """A strategy that draws an index; made once for each length, since making one takes longer than drawing."""
+    """A strategy that draws an index; cached, since making one takes longer than drawing."""
     from hypothesis import strategies as st
 
     return st.sampled_from(range(length))

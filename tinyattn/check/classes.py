@@ -1,9 +1,10 @@
-"""Classes as implementations: parameters are attributes, gradients are left on the object by its backward."""
+"""Classes as implementations: parameters are attributes, and the backward sets gradients on the object."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,12 @@ def layer(
 ) -> Layer:
     """A class with `forward(*inputs)` and `backward(dy)` as an implementation that `tinyattn check` can call.
 
-    With `rows`, it takes matrices: all leading axes of the inputs are made one, and the result's are put back.
+    With `rows`, it takes matrices: the leading axes of the inputs are merged into one, and restored in the result.
 
     `make` is the class, or a function that makes an object: it is called, by name, with those arguments of the spec
-    that its signature names (`heads`, `eps`, but also `x`, for one that goes by sizes). `params` says under which
-    attribute each of the spec's parameters is to be put, `grads` where the backward leaves its gradient; the backward
-    returns the gradients of `inputs`, None where they have none. A path is a chain of names or dictionary keys; ".T" at
-    its end transposes:
+    that its signature names (`heads`, `eps`, but also `x`, for its sizes). `params` has the path at which each of the
+    spec's parameters is set, `grads` the path of its gradient after the backward. The backward returns the gradients of
+    `inputs`, None where they have none. A path is a chain of names or dictionary keys; ".T" at its end transposes:
 
         linear = layer(Dense, params={"W": "weight.T", "b": "bias"}, grads={"W": "grads.weight.T", "b": "grads.bias"})
 
@@ -41,38 +41,36 @@ def layer(
     return Layer(make, dict(params or {}), dict(grads or {}), inputs, rows, forward, backward)
 
 
+@dataclass(eq=False)
 class Layer:
-    """What `layer` returns: a function of the spec's arguments, with a `backward`."""
+    """A function of the spec's arguments, with a `backward`; the fields are the arguments of `layer`."""
 
-    def __init__(
-        self,
-        make: Any,
-        params: dict[str, str],
-        grads: dict[str, str],
-        inputs: tuple[str, ...],
-        rows: bool,
-        forward: str,
-        backward: str,
-    ):
-        self._make, self._params, self._grads, self._inputs = make, params, grads, inputs
-        self._rows, self._forward, self._backward = rows, forward, backward
-        self.__name__ = getattr(make, "__name__", "layer")
-        self.__wrapped__ = make
+    _make: Any
+    _params: dict[str, str]
+    _grads: dict[str, str]
+    _inputs: tuple[str, ...]
+    _rows: bool
+    _forward: str
+    _backward: str
+
+    def __post_init__(self) -> None:
+        self.__name__ = getattr(self._make, "__name__", "layer")
+        self.__wrapped__ = self._make
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        self._options = {
-            n: p for n, p in inspect.signature(make).parameters.items() if p.kind in (kind, p.KEYWORD_ONLY)
-        }
-        names = [*inputs, *params]
+        parameters = inspect.signature(self._make).parameters
+        self._options = {n: p for n, p in parameters.items() if p.kind in (kind, p.KEYWORD_ONLY)}
+        names = [*self._inputs, *self._params]
         options = [p.replace(kind=p.KEYWORD_ONLY) for n, p in self._options.items() if n not in names]
         self.__signature__ = inspect.Signature([*(inspect.Parameter(n, kind) for n in names), *options])
-        if hasattr(make, backward) or not inspect.isclass(make):
+        if hasattr(self._make, self._backward) or not inspect.isclass(self._make):
 
             def gradients(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
                 return self._gradients(*args, **kwargs)
 
-            parameters = [inspect.Parameter(n, kind) for n in ("_upstream", *names)]
-            gradients.__signature__ = inspect.Signature([*parameters, *options])  # type: ignore[attr-defined]
-            gradients.__wrapped__ = getattr(make, backward, make)  # type: ignore[attr-defined]
+            first = inspect.Parameter("_upstream", kind)
+            both = self.__signature__.replace(parameters=[first, *self.__signature__.parameters.values()])
+            gradients.__signature__ = both  # type: ignore[attr-defined]
+            gradients.__wrapped__ = getattr(self._make, self._backward, self._make)  # type: ignore[attr-defined]
             self.backward = gradients
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -80,11 +78,11 @@ class Layer:
 
     def _run(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """-> the object after its forward, and the result."""
-        given = self.__signature__.bind(*args, **kwargs).arguments
-        made = self._make(**{n: x for n, x in given.items() if n in self._options})
+        arguments = self.__signature__.bind(*args, **kwargs).arguments
+        made = self._make(**{n: x for n, x in arguments.items() if n in self._options})
         for name, path in self._params.items():
-            _put(made, path, np.array(given[name]))
-        xs = [given[n] for n in self._inputs]
+            _put(made, path, np.array(arguments[name]))
+        xs = [arguments[n] for n in self._inputs]
         y = getattr(made, self._forward)(*map(self._flat, xs))
         return made, self._like(y, xs[0])
 
@@ -97,27 +95,24 @@ class Layer:
 
     def _gradients(self, dy: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         made, y = self._run(args, kwargs)
-        found = getattr(made, self._backward)(self._flat(dy))
-        found = found if isinstance(found, tuple | list) else () if found is None else (found,)
-        of_inputs = [self._like(dx, y) for dx in found]
-        return *of_inputs, *(_at(made, self._grads[n]) for n in self._params if n in self._grads)
+        dxs = getattr(made, self._backward)(self._flat(dy))
+        dxs = dxs if isinstance(dxs, tuple | list) else () if dxs is None else (dxs,)
+        grads = (_at(made, *self._grads[n].split(".")) for n in self._params if n in self._grads)
+        return *(self._like(dx, y) for dx in dxs), *grads
 
 
-def _at(made: Any, path: str) -> Any:
-    """What stands at a path."""
-    for name in path.split("."):
+def _at(made: Any, *path: str) -> Any:
+    for name in path:
         made = made.T if name == "T" else made[name] if isinstance(made, dict) else getattr(made, name)
     return made
 
 
 def _put(made: Any, path: str, x: np.ndarray) -> None:
-    """Set what stands at a path."""
     *way, name = path.split(".")
     if name == "T":
         *way, name = way
         x = np.ascontiguousarray(x.T)
-    for step in way:
-        made = made[step] if isinstance(made, dict) else getattr(made, step)
+    made = _at(made, *way)
     if isinstance(made, dict):
         made[name] = x
     elif hasattr(made, name):

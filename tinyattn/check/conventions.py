@@ -1,7 +1,7 @@
-"""Conventions: choices on which right code differs. They are found out, said, and kept out of the way of the check.
+"""Conventions: choices on which right code differs. The check detects and reports them, and adapts to them.
 
-A switch is what an implementation does otherwise than this library. It translates calls and results, so that everything
-else can be checked, and leaves out the calls that it decides. `tinyattn check --strict` knows no conventions.
+A switch is one difference between an implementation and this library. It translates calls and results, so that
+everything else can be checked, and leaves out the calls that it decides. `tinyattn check --strict` allows none.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from typing import Any
 import numpy as np
 
 from . import oracles
+from .binding import is_float_array
 from .cases import CaseDrawer
+from .common import by_loops, widened
 from .isolation import alarm
-from .property import Violation, rounding
+from .property import Violation, largest, rounding
 from .subject import CannotRunError, MissingError, Subject, TooLongError
 from .switch import Case, Switch
 
-FILLED = 4000.0  # a finite fill of masked logits has to lie below logits of about this size: otherwise it is a bug
+FILLED = 4000.0  # a finite fill of masked logits must lie below logits of this size; otherwise it is a bug
 LARGE = 5000.0  # logits beyond it may lie below a finite fill
 
-# what an implementation may do otherwise, for `tinyattn check --contract`
+# permitted differences, for `tinyattn check --contract`
 CHOICES = {
     "mask": "masks may mean the opposite, True = may not look, or be added to the logits, as 0 and -inf",
     "dead rows": "a query that may look at nothing may get NaN, or an average, as a finite fill has it",
@@ -46,35 +48,51 @@ def choices_of(spec: Any) -> list[str]:
 
 
 def _names(spec: Any) -> list[str]:
-    """Those that the arguments tell, and those that the spec names."""
-    arguments = _parameters(spec)
-    found = ["mask", "dead rows"] if "mask" in arguments else []
-    found += spec.choices
-    if "approximate" in arguments:
-        found.append("tanh")
-    if "eps" in arguments and "eps outside" not in found:
-        found.append("eps")
-    return found
+    """The conventions that the function's arguments imply, and those that the spec names."""
+    arguments = inspect.signature(getattr(spec.ours(), spec.function)).parameters if spec.common else {}
+    names = ["mask", "dead rows"] * ("mask" in arguments) + [*spec.choices] + ["tanh"] * ("approximate" in arguments)
+    return names + ["eps"] * ("eps" in arguments and "eps outside" not in names)
 
 
 def find_conventions(op: Subject, patience: float = 10.0) -> list[Switch]:
-    """The conventions that `op` follows and the library does not. They are switched on in `op` one after the other."""
+    """The conventions that `op` follows and the library does not; each is appended to `op.conventions`."""
     for name in _names(op.spec):
         try:
             with alarm(patience):
                 switch = _FINDERS[name](op)
         except (Violation, MissingError, CannotRunError, TooLongError):
-            continue  # it raises here: no convention, and the properties will tell
+            continue  # it raises here: no convention, and the properties will report it
         if switch is not None:
             op.conventions.append(switch)
     return op.conventions
 
 
-def _parameters(spec: Any) -> Any:
-    return inspect.signature(getattr(spec.ours(), spec.function)).parameters if spec.common else {}
+@dataclass(frozen=True)
+class FixedArgument(Switch):
+    """An argument that the implementation lacks, fixed at another value than the library's default."""
+
+    name: str
+    value: Any
+    default: Any
+
+    def has(self, given: Case) -> bool:
+        return given.get(self.name, self.default) != self.value
+
+    def avoid(self, case: Case) -> Case:
+        return case | {self.name: self.value}
+
+    def given(self, given: Case) -> Case:
+        return given | {self.name: self.default}  # so that it may be left out
 
 
-# masks
+@dataclass(frozen=True)
+class OtherGradient(Switch):
+    """Calls whose gradient is another where any entry of `where(case)` is True: that gradient is left out."""
+
+    where: Callable[[Case], Any]
+
+    def has_gradient(self, case: Case) -> bool:
+        return bool(np.any(self.where(case)))
 
 
 @dataclass(frozen=True)
@@ -84,7 +102,8 @@ class MaskMeaning(Switch):
     def given(self, given: Case) -> Case:
         if given.get("mask") is None:
             return given
-        return given | {"mask": self.translate(given["mask"], _dtype(given))}
+        dtype = next((x.dtype for x in given.values() if is_float_array(x)), np.float64)
+        return given | {"mask": self.translate(given["mask"], dtype)}
 
 
 MEANINGS = (
@@ -97,7 +116,7 @@ MEANINGS = (
 
 
 def _mask(op: Subject) -> Switch | None:
-    """Another meaning of the mask that gives the library's results, where the library's own meaning does not."""
+    """Another meaning of the mask that gives the library's results, where the library's meaning does not."""
     if "mask" in op.lacks:
         return None
     cases = []
@@ -107,10 +126,8 @@ def _mask(op: Subject) -> Switch | None:
         cases.append(case | {"mask": (places % 2 == 0).reshape(mask.shape)})
     if len(cases) < 2 or any(_agrees(op, case) for case in cases):
         return None
-    for meaning in MEANINGS:
-        if all(_agrees(op, case, meaning.given(case)) for case in cases):
-            return meaning
-    return None
+    fitting = (meaning for meaning in MEANINGS if all(_agrees(op, case, meaning.given(case)) for case in cases))
+    return next(fitting, None)
 
 
 @dataclass(frozen=True)
@@ -131,7 +148,7 @@ class DeadRows(Switch):
 
 
 def _dead_rows(op: Subject) -> Switch | None:
-    """What a query gets that may look at nothing, if it is not 0 and the other queries get numbers."""
+    """The result of a query that may look at nothing, if it is not 0 and the other queries get numbers."""
     if "mask" in op.lacks:
         return None
     seen = set()
@@ -139,7 +156,7 @@ def _dead_rows(op: Subject) -> Switch | None:
     for case in cases:
         mask = np.ones_like(case["mask"])
         mask[..., 0, :] = False
-        case = _widened(case | {"mask": mask})
+        case = widened(case | {"mask": mask})
         y, right = (np.asarray(value, np.float64) for value in (op.outputs(**case)[0], _oracle(op, case)))
         if y.shape != right.shape or not np.all(np.isfinite(y[..., 1:, :])):
             return None
@@ -163,7 +180,7 @@ def _dead_rows(op: Subject) -> Switch | None:
 
 
 def _is_average(dead: np.ndarray, case: Case) -> bool:
-    """Whether a row may be an average: weights that sum to 1, or outputs within the values, where these are known."""
+    """Whether a row may be an average: weights sum to 1; outputs lie within the values, where these are known."""
     if "s" in case:
         return np.allclose(np.sum(dead, axis=-1), 1)
     if "v" in case:
@@ -183,7 +200,7 @@ def _logits(given: Case) -> float:
 
 
 def _with_logits(case: Case, size: float) -> Case:
-    """The case with its queries, or logits, made as large."""
+    """The case with queries, or logits, scaled so that the logits have this size."""
     name = next(name for name in ("s", "q", "W_q") if name in case)
     factor = case[name].dtype.type(size / max(_logits(case), 1e-3))
     return case | {name: case[name] * factor}
@@ -193,24 +210,14 @@ def _size(x: np.ndarray) -> float:
     return float(np.max(np.abs(x), initial=0))
 
 
-# activations
-
-
-@dataclass(frozen=True)
-class AtTheKink(Switch):
-    """relu'(0) is not 0: gradients of a pre-activation of 0 are left out."""
-
-    inner: Callable[[Case], np.ndarray] = lambda given: given["x"]
-
-    def has_gradient(self, case: Case) -> bool:
-        return bool(np.any(self.inner(case) == 0))
+RELU_SLOPE = "the gradient of relu at 0 is {:g}, not 0"
 
 
 def _kink(op: Subject) -> Switch | None:
     x = np.array([-1.0, 0.0, 1.0])
     dx = op.gradients({"x": x}, np.ones(3))["x"]
     if dx.shape == (3,) and dx[0] == 0 and 0 < dx[1] <= 1 and dx[2] == 1:
-        return AtTheKink(f"the gradient of relu at 0 is {dx[1]:g}, not 0")
+        return OtherGradient(RELU_SLOPE.format(dx[1]), lambda case: case["x"] == 0)
     return None
 
 
@@ -220,61 +227,31 @@ def _inner_kink(op: Subject) -> Switch | None:
     case = {"x": one, "W_1": one, "b_1": -np.ones(1), "W_2": one, "b_2": np.zeros(1)}
     slope = float(np.ravel(op.gradients(case, one)["x"])[0])
     if 0 < slope <= 1:
-        return AtTheKink(
-            f"the gradient of relu at 0 is {slope:g}, not 0", lambda given: given["x"] @ given["W_1"] + given["b_1"]
-        )
+        return OtherGradient(RELU_SLOPE.format(slope), lambda case: case["x"] @ case["W_1"] + case["b_1"] == 0)
     return None
-
-
-class TanhForm(Switch):
-    def has(self, given: Case) -> bool:
-        return not given.get("approximate")
-
-    def avoid(self, case: Case) -> Case:
-        return case | {"approximate": True}
-
-    def given(self, given: Case) -> Case:
-        return given | {"approximate": False}  # the default, so that it may be left out
 
 
 def _tanh_form(op: Subject) -> Switch | None:
     if "approximate" not in op.lacks:
         return None
-    cases = [_widened(op.spec.case(CaseDrawer.seeded(seed, ((2,),)))) for seed in range(4)]
-    forms = [[_largest_error(op, case | {"approximate": tanh}) for case in cases] for tanh in (False, True)]
-    if max(forms[1]) < 1e-6 < max(forms[0]):
-        return TanhForm("it computes the tanh form")
+    cases = [widened(op.spec.case(CaseDrawer.seeded(seed, ((2,),)))) | {"approximate": False} for seed in range(4)]
+    errors = [
+        max(_error(op.outputs(**case)[0], _oracle(op, case | {"approximate": tanh})) for case in cases)
+        for tanh in (False, True)
+    ]
+    if errors[1] < 1e-6 < errors[0]:
+        return FixedArgument("it computes the tanh form", "approximate", True, False)
     return None
-
-
-def _largest_error(op: Subject, case: Case) -> float:
-    y = op.outputs(**case | {"approximate": False})[0]
-    return float(np.max(np.abs(np.asarray(y) - _oracle(op, case)), initial=0))
-
-
-# embedding
-
-
-@dataclass(frozen=True)
-class PaddingRow(Switch):
-    """A row of the table that gets no gradient: gradients of calls that read it are left out."""
-
-    row: int = 0
-
-    def has_gradient(self, case: Case) -> bool:
-        return bool(np.any(np.asarray(case["ids"]) == self.row))
 
 
 def _padding_row(op: Subject) -> Switch | None:
     E = np.arange(12.0).reshape(4, 3) + 1
     dE = op.gradients({"ids": np.arange(4), "E": E}, np.ones((4, 3)))["E"]
-    silent = [row for row in range(4) if not np.any(dE[row])]
-    if len(silent) == 1 and np.all(np.delete(dE, silent[0], axis=0) == 1):
-        return PaddingRow(f"row {silent[0]} is padding, and has no gradient", silent[0])
+    padding = [row for row in range(4) if not np.any(dE[row])]
+    if len(padding) == 1 and np.all(np.delete(dE, padding, axis=0) == 1):
+        says = f"row {padding[0]} is padding, and has no gradient"
+        return OtherGradient(says, lambda case: np.asarray(case["ids"]) == padding[0])
     return None
-
-
-# dropout
 
 
 class ScaledInEvaluation(Switch):
@@ -292,69 +269,43 @@ def _scaled_in_evaluation(op: Subject) -> Switch | None:
     return None
 
 
-# layer normalisation
-
-
-@dataclass(frozen=True)
-class FixedEps(Switch):
-    value: float = 1e-5
-    default: float = 1e-5  # the library's, so that it may be left out
-
-    def has(self, given: Case) -> bool:
-        return given.get("eps", self.default) != self.value
-
-    def avoid(self, case: Case) -> Case:
-        return case | {"eps": self.value}
-
-    def given(self, given: Case) -> Case:
-        return given | {"eps": self.default}
-
-
-KEPT_OUTSIDE = ("mean_zero", "tokens_apart", "gain_and_shift", "constant_token")  # hold wherever eps stands
+KEPT_OUTSIDE = ("mean_zero", "tokens_apart", "gain_and_shift", "constant_token")  # hold wherever eps is added
 EPS = (1e-3, 1e-4, 1e-6, 1e-7, 1e-8, 1e-10, 1e-12)
 
 
 def _fixed_eps(op: Subject) -> Switch | None:
-    """How large eps is, where it cannot be given, of any kind that has one."""
+    """The value of eps in an implementation, of any kind, that has no argument for it."""
     default = op.signature.parameters["eps"].default
     if "eps" not in op.lacks:
         return None
-    cases = [_widened(op.spec.case(CaseDrawer.seeded(seed, ((2,),)))) for seed in range(6)]
-    cases = [case | {"x": 0.01 * case["x"]} for case in cases]  # small, so that eps counts
+    cases = [widened(op.spec.case(CaseDrawer.seeded(seed, ((2,),)))) | {"eps": default} for seed in range(6)]
+    cases = [case | {"x": 0.01 * case["x"]} for case in cases]  # small, so that eps matters
     for eps in (default, *EPS):
-        found = ((op.outputs(**case | {"eps": default})[0], _oracle(op, case | {"eps": eps})) for case in cases)
-        if all(np.shape(y) == right.shape and np.allclose(y, right, rtol=0, atol=1e-9) for y, right in found):
-            return None if eps == default else FixedEps(f"eps is {eps:g}, and cannot be given", eps, default)
+        if all(_error(op.outputs(**case)[0], _oracle(op, case | {"eps": eps})) <= 1e-9 for case in cases):
+            says = f"eps is {eps:g}, and cannot be given"
+            return None if eps == default else FixedArgument(says, "eps", eps, default)
     return None
 
 
 def _eps(op: Subject) -> Switch | None:
-    """Where eps stands, and how large it is where it cannot be given. Adding it outside the root changes the spec."""
-    x = np.array([[0.011, 0.013, -0.02, 0.004]])
-    ones, zeros = np.ones(4), np.zeros(4)
-
-    def is_ours(form: Callable[..., Any], eps: float) -> bool:
-        y = op(x, ones, zeros) if "eps" in op.lacks else op(x, ones, zeros, eps)
-        return np.shape(y) == x.shape and np.allclose(y, form(x, ones, zeros, eps)[0], rtol=0, atol=1e-9)
-
-    sizes = (1e-5, *EPS) if "eps" in op.lacks else (1e-3,)
-    for form in (oracles.layer_norm, eps_outside):
-        for eps in sizes:
-            if is_ours(form, eps):
-                return _chosen_eps(op, form, eps)
-    return None
-
-
-def _chosen_eps(op: Subject, form: Callable[..., Any], eps: float) -> Switch | None:
-    outside = form is eps_outside
-    if outside:
+    """The place of eps, and its value where no argument has it. Adding it outside the root changes the spec."""
+    x, ones, zeros = np.array([[0.011, 0.013, -0.02, 0.004]]), np.ones(4), np.zeros(4)
+    fixed = "eps" in op.lacks
+    for form, eps in itertools.product((oracles.layer_norm, eps_outside), (1e-5, *EPS) if fixed else (1e-3,)):
+        if _error(op(x, ones, zeros, *(() if fixed else (eps,))), form(x, ones, zeros, eps)[0]) <= 1e-9:
+            break
+    else:
+        return None
+    where = ""
+    if form is eps_outside:
+        where = "eps is added to the standard deviation, not to the variance"
         ours = SimpleNamespace(layer_norm=eps_outside, layer_norm_backward=eps_outside_backward)
         kept = [p for p in op.spec.properties if p.name in KEPT_OUTSIDE]
         op.spec = replace(op.spec, oracle=eps_outside, ours=lambda: ours, properties=kept)
-    where = "eps is added to the standard deviation, not to the variance" if outside else ""
-    if "eps" in op.lacks and (eps != 1e-5 or outside):
-        return FixedEps(f"{where or 'eps'}{', and' if where else ''} is {eps:g}, and cannot be given", eps)
-    return Switch(where) if outside else None
+    if fixed and (eps != 1e-5 or where):
+        says = f"{f'{where}, and' if where else 'eps'} is {eps:g}, and cannot be given"
+        return FixedArgument(says, "eps", eps, 1e-5)
+    return Switch(where) if where else None
 
 
 def eps_outside(x: Any, gamma: Any, beta: Any, eps: float = 1e-5) -> tuple[Any, Any, Any]:
@@ -388,24 +339,19 @@ _FINDERS: dict[str, Callable[[Subject], Switch | None]] = {
 }
 
 
-# what finders have in common
-
-
-def _drawn(op: Subject, wanted: Callable[[np.ndarray], bool], count: int = 6) -> Iterator[Case]:
-    """Cases that `op` takes, with a mask as wanted."""
+def _drawn(op: Subject, wanted: Callable[[np.ndarray], bool]) -> Iterator[Case]:
+    """At most six cases that `op` takes, with a mask as wanted."""
     drawn = (op.fit(op.spec.case(CaseDrawer.seeded(seed))) for seed in range(400))
     masked = (case for case in drawn if isinstance(case["mask"], np.ndarray) and wanted(case["mask"]))
-    return itertools.islice(filter(op.offers, masked), count)
+    return itertools.islice(filter(op.offers, masked), 6)
 
 
 def _oracle(op: Subject, case: Case) -> Any:
-    assert op.spec.oracle is not None
-    found = op.spec.oracle(**_widened(case))
-    return found[0] if isinstance(found, tuple) else found
+    return by_loops(op.spec, case)[0]
 
 
 def _agrees(op: Subject, case: Case, given: Case | None = None, like: Case | None = None) -> bool:
-    """Whether `op` gives for `given` what the oracle gives for `case`, up to the rounding of `like`, or of `case`.
+    """Whether `op(given)` is the oracle's result for `case`, up to the rounding of `like`; both default to `case`.
 
     A call that raises does not agree.
     """
@@ -418,24 +364,13 @@ def _agrees(op: Subject, case: Case, given: Case | None = None, like: Case | Non
 
 
 def _near(y: Any, right: Any, case: Case) -> bool:
+    size = largest(*filter(is_float_array, case.values()))
+    return _error(y, right) <= 100 * rounding(np.float32, 64, size**2)
+
+
+def _error(y: Any, right: Any) -> float:
+    """The largest difference of two results; infinite where their shapes differ."""
     if np.shape(y) != np.shape(right):
-        return False
+        return math.inf
     with np.errstate(all="ignore"):
-        error = np.max(np.abs(np.asarray(y, np.float64) - right), initial=0)
-    return bool(error <= 100 * rounding(np.float32, 64, _largest(case) ** 2))
-
-
-def _largest(given: Case) -> float:
-    return max([1.0, *(float(np.max(np.abs(x))) for x in given.values() if _is_float(x) and x.size)])
-
-
-def _dtype(given: Case) -> Any:
-    return next((x.dtype for x in given.values() if _is_float(x)), np.float64)
-
-
-def _widened(case: Case) -> Case:
-    return {n: x.astype(np.float64) if _is_float(x) else x for n, x in case.items()}
-
-
-def _is_float(x: Any) -> bool:
-    return isinstance(x, np.ndarray) and x.dtype.kind == "f"
+        return float(np.max(np.abs(np.asarray(y, np.float64) - right), initial=0))

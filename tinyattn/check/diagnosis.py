@@ -1,9 +1,8 @@
-"""Which known bug is it? Compare the implementation's results with those of every bug in the zoo, on the same inputs.
+"""Name a known bug: compare the implementation's results with those of every bug in the zoo, on the same inputs.
 
 Both are run on a fixed battery of cases. A bug is named if it reproduces the results on most of the wrong cases and
 breaks no right one. Single bugs are tried first, then pairs. If several bugs give the same results, all are named. Bugs
-whose errors are rounding or chance (`noisy`) are recognised by the set of properties that fail. If no bug fits, none is
-named.
+whose errors are rounding or chance (`noisy`) are recognised by the set of properties that fail.
 """
 
 from __future__ import annotations
@@ -31,21 +30,21 @@ from .zoo import ZOO, Bug
 
 FINGERPRINTS = Path(__file__).parent / "zoo" / "fingerprints.json"
 ENOUGH, SLACK = 0.5, 0.25  # shares of the wrong cases: at least so many must agree, at most so many may contradict
-DRAWN = 24  # random cases of a battery, beside the spec's special cases
+DRAWN = 24  # random cases of a battery, besides the spec's special cases
 
 Observation = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The bugs that explain the results: an entry of `bugs` holds bugs alike, two entries are two bugs at once."""
+    """The bugs that explain the results: an entry of `bugs` holds equivalent bugs, two entries are two bugs at once."""
 
     bugs: tuple[tuple[Bug, ...], ...] = ()
     how: str = ""  # "numbers" or "failures"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the first bug and those that cannot be told from it."""
+        """Names of the first bug and of its equivalents."""
         return tuple(b.name for b in self.bugs[0]) if self.bugs else ()
 
     def __bool__(self) -> bool:
@@ -71,59 +70,54 @@ def diagnose(
 ) -> Diagnosis:
     """Name the bug of `op`, given its failed properties, in about `limit` seconds at most.
 
-    `shown` is the failure that the report shows: a bug is named only if it gives the same there.
+    `shown` is the failure that the report shows: a bug is named only if it reproduces that.
     """
     if spec.name not in ZOO:
         return Diagnosis()
     until = time.monotonic() + limit
     cases = [i for i in range(len(battery(spec.name))) if op.offers(_case(op, i))]
-    seen = {i: observe(op, spec, i, limit=5.0) for i in cases}
+    seen = {i: observe(op, i) for i in cases}
     if all(s.get("forward", "overflow") != "overflow" for s in seen.values()):
         return Diagnosis()  # it returned no numbers on any case
-    truth = {i: _zoo_run(frozenset(), op, i) for i in cases}
+    truth = {i: _zoo_run((), op, i) for i in cases}
+    by_numbers = Diagnosis()
     for aspect in range(ASPECTS):
         wrong = [i for i in cases if _compare(seen[i], truth[i], truth[i], aspect) != AGREE]
-        if aspect in (0, 1, 2) and wrong and not _steady(op, spec, wrong[:3], seen, aspect):
-            break  # chance may give the numbers of a bug
         if wrong:
-            found = _shown_by(shown, op, _matching(_Match(op, spec, seen, truth, wrong, aspect), until))
-            return found or _shown_by(shown, op, _by_failures(op, spec, set(failed), seen, truth))
-    return _shown_by(shown, op, _by_failures(op, spec, set(failed), seen, truth))
+            again = ((observe(op, i), seen[i]) for i in wrong[:3] for _ in range(4))
+            if aspect in (0, 1, 2) and any(_compare(now, before, before, aspect) != AGREE for now, before in again):
+                break  # chance may give the numbers of a bug
+            by_numbers = _confirmed(shown, op, _matching(_Match(op, seen, truth, wrong, aspect), until))
+            break
+    return by_numbers or _confirmed(shown, op, _by_failures(op, set(failed), seen, truth))
 
 
-def _steady(op: Subject, spec: Spec, cases: list[int], seen: dict[int, Observation], aspect: int) -> bool:
-    """Whether it does the same again, and again."""
-    again = ((observe(op, spec, i, limit=5.0), seen[i]) for i in cases for _ in range(4))
-    return all(_compare(now, before, before, aspect) == AGREE for now, before in again)
+def _confirmed(shown: Trial | None, op: Subject, diagnosis: Diagnosis) -> Diagnosis:
+    """The diagnosis, if its bugs fail the shown property, with the same numbers on the shown case."""
+    if shown is None or not diagnosis:
+        return diagnosis
+    numbers = diagnosis.how == "numbers"
+    if len(diagnosis.bugs) > 1:
+        return diagnosis if _fails_alike(shown, op, [b[0].name for b in diagnosis.bugs], numbers) else Diagnosis()
+    kept = tuple(b for b in diagnosis.bugs[0] if any(_fails_alike(shown, op, [n], numbers) for n in (b.name, *b.also)))
+    return replace(diagnosis, bugs=(kept,)) if kept else Diagnosis()
 
 
-def _shown_by(shown: Trial | None, op: Subject, found: Diagnosis) -> Diagnosis:
-    """The diagnosis, if these bugs fail the property that is shown, with the same numbers on the case that is shown."""
-    if shown is None or not found:
-        return found
-    same = "" if found.how == "failures" else "numbers"
-    if len(found.bugs) > 1:
-        return found if _fails_alike(shown, op, frozenset(b[0].name for b in found.bugs), same) else Diagnosis()
-    kept = [b for b in found.bugs[0] if any(_fails_alike(shown, op, frozenset([n]), same) for n in (b.name, *b.also))]
-    return replace(found, bugs=(tuple(kept),)) if kept else Diagnosis()
-
-
-def _fails_alike(shown: Trial, op: Subject, bugs: frozenset[str], same: str) -> bool:
-    """Whether the zoo's implementation with these bugs fails on the case that is shown, with the `same` numbers."""
-    zoo = _zoo_subject(op.spec.name, bugs)
+def _fails_alike(shown: Trial, op: Subject, bugs: Iterable[str], numbers: bool) -> bool:
+    """Whether the zoo's implementation with these bugs fails on the shown case; with `numbers`, with the same ones."""
     mine = shown.violation
     try:
         with np.errstate(all="ignore"):
-            shown.prop.holds(zoo, **copied(shown.case))
+            shown.prop.holds(_zoo_subject(op.spec.name, frozenset(bugs)), **copied(shown.case))
     except Violation as violation:
-        if not same or mine is None:
+        if not numbers or mine is None:
             return True
         if (mine.__cause__ is None) != (violation.__cause__ is None):
             return False
         if mine.got is None or violation.got is None:
             return mine.got is violation.got
         return _same_value(mine.got, violation.got)
-    except Exception:  # a result that the property cannot look at
+    except Exception:  # a result that the property cannot examine
         return False
     return False
 
@@ -133,9 +127,8 @@ def _same_value(a: Any, b: Any) -> bool:
         x, y = (np.asarray(value, np.float32) for value in (a, b))
     except (TypeError, ValueError):
         return str(a) == str(b)
-    if not (np.all(np.isfinite(x)) and np.all(np.isfinite(y))):
-        return not (np.all(np.isfinite(x)) or np.all(np.isfinite(y)))  # where it overflows depends on how it is written
-    return same_numbers(x, y)
+    finite = [bool(np.all(np.isfinite(value))) for value in (x, y)]  # where code overflows depends on its form
+    return same_numbers(x, y) if all(finite) else not any(finite)
 
 
 def _case(op: Subject, i: int) -> dict[str, Any]:
@@ -149,24 +142,25 @@ class _Match:
     """An implementation's observations, and the cases on which one aspect of them is wrong."""
 
     op: Subject
-    spec: Spec
     seen: dict[int, Observation]
     truth: dict[int, Observation]
     wrong: list[int]
     aspect: int
 
-    def explained(self, bugs: frozenset[str], enough: float = ENOUGH) -> int:
-        """On how many of the wrong cases these bugs give the same results; 0 if they do not explain the implementation.
+    def verdict(self, bugs: Iterable[str], i: int, aspect: int) -> str:
+        """`_compare` the implementation with the zoo's of these bugs, on case i."""
+        return _compare(self.seen[i], _zoo_run(bugs, self.op, i), self.truth[i], aspect)
+
+    def explained(self, *bugs: str, enough: float = ENOUGH) -> int:
+        """The number of wrong cases on which these bugs give the same; 0 if they do not explain the implementation.
 
         They must agree on every right case, and on a share `enough` of the wrong ones. On a few wrong ones they may
-        contradict: at extremes, where the same mistake written in two ways gives different numbers, or where a second
-        mistake shows.
+        contradict: at extremes, where two forms of one mistake give different numbers, or because of a second mistake.
         """
         count = len(self.wrong)
         agreed = missed = contradicted = 0
         for i in [*self.wrong, *(i for i in self.seen if i not in self.wrong)]:
-            theirs = _zoo_run(bugs, self.op, i)
-            verdict = _compare(self.seen[i], theirs, self.truth[i], self.aspect)
+            verdict = self.verdict(bugs, i, self.aspect)
             if i in self.wrong:
                 agreed += verdict == AGREE
                 missed += verdict != AGREE
@@ -174,53 +168,43 @@ class _Match:
             if contradicted > SLACK * count or (verdict != AGREE and i not in self.wrong):
                 return 0
             if count - missed < enough * count:
-                return 0  # whatever the cases left may show
-            if any(_compare(self.seen[i], theirs, self.truth[i], a) == CONTRADICT for a in range(self.aspect)):
-                return 0  # it would have shown in an earlier aspect
+                return 0  # whatever the remaining cases show
+            if any(self.verdict(bugs, i, aspect) == CONTRADICT for aspect in range(self.aspect)):
+                return 0  # an earlier aspect would be wrong, too
         return agreed
 
 
 def _matching(match: _Match, until: float) -> Diagnosis:
     """The single bugs that explain the observations, or else a pair of them."""
-    bugs = [b for b in ZOO[match.spec.name].BUGS if not b.convention and not b.noisy]
-    scores = {b: max(match.explained(frozenset([name])) for name in (b.name, *b.also)) for b in bugs}
+    bugs = [b for b in ZOO[match.op.spec.name].BUGS if not b.convention and not b.noisy]
+    scores = {b: max(match.explained(name) for name in (b.name, *b.also)) for b in bugs}
     best = max(scores.values(), default=0)
     if best:
         return Diagnosis((_narrowed(match, [b for b in bugs if scores[b] == best]),), "numbers")
     if match.aspect in (3, 4):
         return Diagnosis()  # side effects are yes or no: some pair would explain any of them
-    moving = [b for b in bugs if _moves(match, b)]
-    for pair in itertools.combinations(moving, 2):
+
+    def alone(bug: Bug) -> int:
+        return sum(match.verdict([bug.name], i, match.aspect) == AGREE for i in match.wrong)
+
+    for pair in itertools.combinations([b for b in bugs if _moves(match, b)], 2):
         if time.monotonic() > until:
             break
-        if match.explained(frozenset(b.name for b in pair), enough=1):
-            first, second = sorted(pair, key=lambda b: -_alone(match, b))
+        if match.explained(*(b.name for b in pair), enough=1):
+            first, second = sorted(pair, key=alone, reverse=True)
             return Diagnosis(((first,), (second,)), "numbers")
     return Diagnosis()
 
 
 def _narrowed(match: _Match, bugs: list[Bug]) -> tuple[Bug, ...]:
     """Of bugs alike in this aspect, those that fit the later aspects of the same pass too, if any do."""
+
+    def fits(name: str, aspect: int) -> bool:
+        return all(match.verdict([name], i, aspect) == AGREE for i in match.seen)
+
     for aspect in (a for a in _SAME_PASS[match.aspect] if a > match.aspect):
-        fitting = [b for b in bugs if any(_everywhere(match, name, aspect) for name in (b.name, *b.also))]
-        bugs = fitting or bugs
+        bugs = [b for b in bugs if any(fits(name, aspect) for name in (b.name, *b.also))] or bugs
     return tuple(bugs)
-
-
-def _everywhere(match: _Match, bug: str, aspect: int) -> bool:
-    return all(
-        _compare(seen, _zoo_run(frozenset([bug]), match.op, i), match.truth[i], aspect) == AGREE
-        for i, seen in match.seen.items()
-    )
-
-
-def _alone(match: _Match, bug: Bug) -> int:
-    """On how many of the wrong cases one bug of a pair alone gives what was observed."""
-    theirs = [_zoo_run(frozenset([bug.name]), match.op, i) for i in match.wrong]
-    return sum(
-        _compare(match.seen[i], t, match.truth[i], match.aspect) == AGREE
-        for i, t in zip(match.wrong, theirs, strict=True)
-    )
 
 
 def _moves(match: _Match, bug: Bug) -> bool:
@@ -228,57 +212,52 @@ def _moves(match: _Match, bug: Bug) -> bool:
 
     def moves(i: int) -> bool:
         truth = match.truth[i]
-        return _compare(_zoo_run(frozenset([bug.name]), match.op, i), truth, truth, match.aspect) != AGREE
+        return _compare(_zoo_run([bug.name], match.op, i), truth, truth, match.aspect) != AGREE
 
     return not any(moves(i) for i in match.truth if i not in match.wrong) and any(map(moves, match.wrong))
 
 
 def _by_failures(
-    op: Subject, spec: Spec, failed: set[str], seen: dict[int, Observation], truth: dict[int, Observation]
+    op: Subject, failed: set[str], seen: dict[int, Observation], truth: dict[int, Observation]
 ) -> Diagnosis:
     """The noisy bugs that fail exactly the same properties and have errors of about the same size."""
-    if not FINGERPRINTS.exists():
+    if not FINGERPRINTS.exists() or not failed:
         return Diagnosis()
+    spec = op.spec
     table = json.loads(FINGERPRINTS.read_text()).get(spec.name, {})
-    needs_backward = f"{spec.function}_backward" in op.lacks
-    tried = {p.name for p in properties_of(spec) if not (needs_backward and p.stage == "gradients")}
-    same = [
-        b for b in ZOO[spec.name].BUGS if b.noisy and failed and set(table.get(b.name, ())) & tried == failed & tried
-    ]
-    off = _largest_error(seen, truth)
+    without_backward = f"{spec.function}_backward" in op.lacks
+    tried = {p.name for p in properties_of(spec) if not (without_backward and p.stage == "gradients")}
+    error = _largest_error(seen, truth)
     fitting = []
-    for bug in same:
-        theirs = _largest_error({i: _zoo_run(frozenset([bug.name]), op, i) for i in seen}, truth)
-        if off == theirs or (min(off, theirs) > 0 and max(off, theirs) < 30 * min(off, theirs)):
-            fitting.append(bug)
+    for bug in ZOO[spec.name].BUGS:
+        if bug.noisy and set(table.get(bug.name, ())) & tried == failed & tried:
+            theirs = _largest_error({i: _zoo_run([bug.name], op, i) for i in seen}, truth)
+            if error == theirs or (min(error, theirs) > 0 and max(error, theirs) < 30 * min(error, theirs)):
+                fitting.append(bug)
     return Diagnosis((tuple(fitting),), "failures") if fitting else Diagnosis()
 
 
 def _largest_error(seen: dict[int, Observation], truth: dict[int, Observation]) -> float:
-    """The largest error in any number of any case."""
-    largest = 0.0
-    for a, b in ((seen[i], truth[i]) for i in seen):
-        for n in a.keys() & b.keys():
-            x, y = a[n], b[n]
-            if isinstance(x, np.ndarray) and isinstance(y, np.ndarray) and x.shape == y.shape and x.size:
-                largest = max(largest, float(np.max(np.abs(x.astype(float) - y.astype(float)))))
-    return largest
+    pairs = [(seen[i][n], truth[i][n]) for i in seen for n in seen[i].keys() & truth[i].keys()]
+    arrays = [(x, y) for x, y in pairs if isinstance(x, np.ndarray) and isinstance(y, np.ndarray)]
+    errors = (np.abs(x.astype(float) - y.astype(float)) for x, y in arrays if x.shape == y.shape)
+    return max((float(np.max(error)) for error in errors if error.size), default=0.0)
 
 
 @functools.cache
 def battery(spec: str) -> tuple[dict[str, Any], ...]:
-    """The cases that implementations are compared on: special ones, then random ones of fixed seeds."""
+    """The cases for comparison: special ones, then random ones of fixed seeds."""
     known = SPECS[spec]
     special = known.special_cases()
     small = [known.case(CaseDrawer.seeded(seed, ((), (2,), (2, 3)))) for seed in range(DRAWN)]
     return (*special, *small)
 
 
-def observe(op: Subject, spec: Spec, i: int, limit: float = 60.0) -> Observation:
-    """Everything observable of one call: results, dtypes, gradients, changed inputs, whether equal calls repeat."""
+def observe(op: Subject, i: int) -> Observation:
+    """`observe_call`, or the spec's function for that, on case i; TooLongError is an observation, too."""
     try:
-        with alarm(limit):
-            return (spec.observe or observe_call)(op, spec, _case(op, i))
+        with alarm(5.0):
+            return (op.spec.observe or observe_call)(op, op.spec, _case(op, i))
     except TooLongError:
         return {"forward": "does not return"}
 
@@ -287,24 +266,19 @@ ASPECTS = 5  # first output, further outputs, gradients, side effects, side effe
 _SAME_PASS = ((0, 1, 3), (0, 1, 3), (2, 4), (0, 1, 3), (2, 4))
 AGREE, APART, CONTRADICT = "agree", "apart", "contradict"
 _SAVED = {name for spec in SPECS.values() for name in spec.outputs[1:]}
-_SIDE_EFFECTS = ("dtype of ", "own memory of ", "changed", "repeats")
+_BEGINNINGS = {"gradient ": 2, "gradient's error": 2, "gradient's": 4}  # of names, and their aspects
+_BEGINNINGS |= dict.fromkeys(("dtype of ", "own memory of ", "changed", "repeats"), 3)
 
 
 def _aspect(name: str) -> int:
-    if name.startswith("gradient "):
-        return 2
-    if name.startswith("gradient's"):
-        return 2 if name == "gradient's error" else 4
-    if name.startswith(_SIDE_EFFECTS):
-        return 3
-    return 1 if name in _SAVED else 0
+    return next((aspect for text, aspect in _BEGINNINGS.items() if name.startswith(text)), int(name in _SAVED))
 
 
 def _compare(a: Observation, b: Observation, truth: Observation, aspect: int) -> str:
-    """Compare what two implementations did on one case: AGREE, CONTRADICT (other numbers) or APART (not comparable).
+    """Compare two observations of one case: AGREE, CONTRADICT (other numbers) or APART (not comparable).
 
-    Other numbers tell two bugs apart. An error or an overflow in only one of them does not: where a wrong computation
-    fails depends on how it is written. Two results of wrong shape agree, whatever the shapes.
+    Other numbers distinguish two bugs. An error or an overflow in only one of them does not: where a wrong computation
+    fails depends on its form. Two results of wrong shape agree, whatever the shapes.
     """
     one, two = ({n: x for n, x in seen.items() if _aspect(n) == aspect} for seen in (a, b))
     broken = [_broken(seen) for seen in (one, two)]
@@ -326,22 +300,18 @@ def _compare(a: Observation, b: Observation, truth: Observation, aspect: int) ->
 
 
 def _broken(seen: Observation) -> str:
-    """ "overflow", "raises", another complaint, or "" where there are numbers."""
-    said = seen.get("forward") or seen.get("gradient's error")
-    if said:
-        return said
-    blown = any(isinstance(x, np.ndarray) and x.dtype.kind == "f" and not np.all(np.isfinite(x)) for x in seen.values())
-    return "overflow" if blown else ""
+    """ "overflow", "raises", another error, or "" where all is finite numbers."""
+    error = seen.get("forward") or seen.get("gradient's error")
+    floats = (x for x in seen.values() if isinstance(x, np.ndarray) and x.dtype.kind == "f")
+    return error or ("" if all(np.all(np.isfinite(x)) for x in floats) else "overflow")
 
 
 def same_numbers(a: Any, b: Any) -> bool:
     """Whether two observations agree: arrays up to rounding, anything else exactly."""
     if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
         return bool(a == b)
-    if a.shape != b.shape:
-        return False
-    if not a.size:
-        return True
+    if a.shape != b.shape or not a.size:
+        return a.shape == b.shape
     return a.dtype.kind in "fiub" and b.dtype.kind in "fiub" and not np.any(differing(a, b))
 
 
@@ -364,11 +334,11 @@ def _zoo_subject(spec: str, bugs: frozenset[str]) -> Subject:
 _RUNS: dict[Any, Observation] = {}  # of the zoo, on cases as a subject takes them
 
 
-def _zoo_run(bugs: frozenset[str], like: Subject, i: int) -> Observation:
-    """What the zoo's implementation shows of case i, as `like` takes it."""
-    spec = like.spec
+def _zoo_run(bugs: Iterable[str], like: Subject, i: int) -> Observation:
+    """The observation of the zoo's implementation with these bugs on case i, as `like` takes it."""
+    spec, bugs = like.spec, frozenset(bugs)
     forms, conventions = (tuple(x.says for x in known) for known in (like.forms, like.conventions))
-    key = spec.name, bugs, i, tuple(like.lacks), forms, conventions  # by these the case was fitted
+    key = spec.name, bugs, i, tuple(like.lacks), forms, conventions  # the case depends on these
     if key not in _RUNS:
         with np.errstate(all="ignore"):
             _RUNS[key] = (spec.observe or observe_call)(_zoo_subject(spec.name, bugs), spec, _case(like, i))

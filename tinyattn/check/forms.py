@@ -1,8 +1,8 @@
-"""Forms of a call that an implementation does not take: noticed once, said once, and left out.
+"""Forms of a call that an implementation does not take: detected once, reported once, and left out.
 
 The forward is called with a few cases of every form. A form is not offered if the forward raises on most cases of it
-and is right on none (sizes that happen to agree do not raise): x without a batch axis, b=None. What it computes
-in other forms is checked; what raises without a form that explains it is a failure.
+and is right on none (with sizes that agree by chance it may return): x without a batch axis, b=None. Calls of other
+forms are checked; a call that raises without a form that explains it is a failure.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from .subject import CannotRunError, MissingError, Subject, TooLongError
 
 LEADS = ((), (2,), (2, 3), (2, 1, 3))
 SEEDS = 8
-_BATCH = {0: "without a batch axis", 1: "with one batch axis", 2: "with two batch axes", 3: "with three batch axes"}
+_BATCH = ("without a batch axis", "with one batch axis", "with two batch axes", "with three batch axes")
 
 
 def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list[Form]:
     """The forms that `op` does not take. Raises CannotRunError if it takes none.
 
-    After `limit` seconds, or a call of `patience` seconds, nothing is concluded.
+    A call of `patience` seconds gives no forms; after `limit` seconds the calls made so far are evaluated.
     """
     if not op.spec.common:
         return []
     until = time.monotonic() + limit
-    left: list[tuple[dict[str, Any], str]] = []  # cases, and "right", "wrong", or what was raised
+    left: list[tuple[dict[str, Any], str]] = []  # cases, and "right", "wrong", or the error
     cases = _cases(op)
     for case in map(op.fit, cases):
         try:
@@ -43,21 +43,21 @@ def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list
         except TooLongError:
             return []
         if time.monotonic() > until:
-            break  # what was seen has to do
+            break
     reasons = [outcome for _, outcome in left]
     if not {"right", "wrong"} & set(reasons):
         raise CannotRunError(f"nothing could be called: {max(reasons, key=reasons.count)}")
-    found: list[Form] = []
+    refused: list[Form] = []
     forms = _forms(op, cases) if any(map(_raised, reasons)) else []
     while any(_raised(outcome) for _, outcome in left):
-        of_form = {form: [outcome for case, outcome in left if form.has(case)] for form in forms}
-        refused = [form for form, outcomes in of_form.items() if _refuses(outcomes)]
-        if not refused:
+        outcomes = {form: [outcome for case, outcome in left if form.has(case)] for form in forms}
+        candidates = [form for form in forms if _refuses(outcomes[form])]
+        if not candidates:
             break
-        best = max(refused, key=lambda form: len(of_form[form]))
-        found.append(best)
-        left = [(case, outcome) for case, outcome in left if not best.has(case)]
-    return found
+        largest = max(candidates, key=lambda form: len(outcomes[form]))
+        refused.append(largest)
+        left = [(case, outcome) for case, outcome in left if not largest.has(case)]
+    return refused
 
 
 EXCHANGED = "axes 1 and 2 are exchanged: it is right for (batch, n, heads, d). Adapt it with np.swapaxes(x, 1, 2)."
@@ -78,45 +78,34 @@ def axes_exchanged(op: Subject, patience: float = 10.0) -> bool:
                 y = np.swapaxes(np.asarray(op.outputs(**swapped)[0]), 1, 2)
                 if y.shape != right.shape or not np.allclose(y, right, rtol=0, atol=1e-4):
                     return False
-        except (Exception, TooLongError):  # it does not take such a call, or its result cannot be looked at
+        except (Exception, TooLongError):  # the call, or the examination of its result, raises
             return False
     return True
 
 
 def find_backward_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list[Form]:
-    """Whether the backward cannot be called without a dropout's mask, in evaluation, where the forward can."""
-    names = [name for name in ("keep",) if name in op.signature.parameters and name not in op.lacks]
-    forms = [Form(f"the gradient for {name}=None", partial(_is_none, name)) for name in names]
-    if not forms:
+    """The form without a dropout mask, if the backward takes no such call, as in evaluation, and the forward does."""
+    if "keep" not in op.signature.parameters or "keep" in op.lacks or not op.spec.wrt:
         return []
-    outcomes: dict[str, list[str]] = {form.says: [] for form in forms}
-    others: list[str] = []
+    form = Form("the gradient for keep=None", partial(_is_none, "keep"))
+    raised: dict[bool, set[bool]] = {True: set(), False: set()}  # by whether the call has the form
     until = time.monotonic() + limit
     for case in (op.fit(case) for case in (*op.spec.special_cases(), *_cases(op))):
-        having = [form.says for form in forms if form.has(case)]
-        if not op.spec.wrt or not op.offers(case) or time.monotonic() > until:
+        if not op.offers(case) or time.monotonic() > until:
             continue
         try:
             with alarm(patience), np.errstate(all="ignore"):
                 op.gradients(case, *upstream(op.spec, case))
-            outcome = "right"
-        except TooLongError:
-            return []
+            raised[form.has(case)].add(False)
         except Violation as violation:
-            outcome = "raised" if violation.__cause__ is not None else "right"
-        except (MissingError, CannotRunError):
+            raised[form.has(case)].add(violation.__cause__ is not None)
+        except (TooLongError, MissingError, CannotRunError):
             return []
-        for says in having:
-            outcomes[says].append(outcome)
-        if not having:
-            others.append(outcome)
-    if "raised" in others:
-        return []  # it raises elsewhere, too: no form explains that
-    return [form for form in forms if outcomes[form.says] and set(outcomes[form.says]) == {"raised"}]
+    return [form] if raised[True] == {True} and True not in raised[False] else []
 
 
 def _outcome(op: Subject, case: dict[str, Any]) -> str:
-    """What the forward does with a case: "right" and "wrong" by its first output, or what it raises."""
+    """The forward's outcome on a case: "right" or "wrong" by its first output, or the error."""
     try:
         y = np.asarray(op.outputs(**copied(case))[0])
     except Violation as violation:
@@ -138,10 +127,10 @@ def _refuses(outcomes: list[str]) -> bool:
 
 
 def _cases(op: Subject) -> list[dict[str, Any]]:
-    """Cases with every number of batch axes, also with every optional argument, and a few of each other form."""
+    """Cases with every number of batch axes, also with all optional arguments, and a few of each other form."""
     cases = [op.spec.case(CaseDrawer.seeded(seed, (lead,))) for seed in range(SEEDS) for lead in LEADS]
     name = next(iter(_gaining(op.spec)), next(iter(cases[0])))
-    full: dict[int, list[dict[str, Any]]] = {}  # by axes of the first argument with a batch
+    full: dict[int, list[dict[str, Any]]] = {}  # with all arguments, by axes of the first one with a batch
     for seed, lead in itertools.product(range(SEEDS, 5 * SEEDS), LEADS):
         case = op.spec.case(CaseDrawer.seeded(seed, (lead,)))
         if all(x is not None for x in case.values()):
@@ -154,20 +143,19 @@ def _cases(op: Subject) -> list[dict[str, Any]]:
 
 
 def _forms(op: Subject, cases: list[dict[str, Any]]) -> list[Form]:
-    """Every form looked for: by batch axes of `cases`, by arguments left out, by masks and heads, the spec's own."""
+    """All forms: by batch axes of `cases`, by arguments left out, by masks and heads, and those of the spec."""
     forms = _other_forms(op)
-    name, plain = _batched(op)
-    for axes in {np.ndim(case[name]) for case in cases} if name else ():
-        words = f"with {axes} axes" if plain is None else _BATCH.get(axes - plain, f"with {axes} axes")
-        forms.append(Form(f"{name} {words}", partial(_has_axes, name, axes)))
-    for argument in op.signature.parameters:
-        if argument not in op.lacks:
-            forms.append(Form(f"{argument}=None", partial(_is_none, argument)))
-    return forms
+    for name in _gaining(op.spec)[:1]:
+        without = {np.ndim(op.spec.case(CaseDrawer.seeded(seed, ((),)))[name]) for seed in range(SEEDS)}
+        words = {min(without) + batch: text for batch, text in enumerate(_BATCH)} if len(without) == 1 else {}
+        for axes in {np.ndim(case[name]) for case in cases}:
+            forms.append(Form(f"{name} {words.get(axes, f'with {axes} axes')}", partial(_has_axes, name, axes)))
+    arguments = (name for name in op.signature.parameters if name not in op.lacks)
+    return forms + [Form(f"{name}=None", partial(_is_none, name)) for name in arguments]
 
 
 def _other_forms(op: Subject) -> list[Form]:
-    """The spec's own forms, and those of every spec with a mask, or with heads."""
+    """The forms of the spec, and those of every spec with a mask, or with heads."""
     names = op.signature.parameters
     forms = list(op.spec.forms)
     if "mask" in names:
@@ -184,14 +172,6 @@ def _has_axes(name: str, axes: int, case: dict[str, Any]) -> bool:
 
 def _is_none(name: str, case: dict[str, Any]) -> bool:
     return name in case and case[name] is None
-
-
-def _batched(op: Subject) -> tuple[str, int | None]:
-    """The first argument that gains an axis with a batch, and how many it has without, if these are always as many."""
-    for name in _gaining(op.spec):
-        axes = {np.ndim(op.spec.case(CaseDrawer.seeded(seed, ((),)))[name]) for seed in range(SEEDS)}
-        return name, axes.pop() if len(axes) == 1 else None
-    return "", None
 
 
 def _gaining(spec: Spec) -> list[str]:

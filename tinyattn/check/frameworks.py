@@ -1,10 +1,11 @@
-"""Functions of torch and JAX as implementations: arrays go in and come out, and where there is no backward their own
-differentiation is it. Neither is imported unless the implementation has imported it."""
+"""Functions of torch and JAX as implementations: arrays go in and come out, and where they have no backward, the
+framework differentiates. Neither is imported unless the implementation has imported it."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -21,7 +22,7 @@ from .subject import OTHER_NAMES, MissingError, Subject, TooLongError, backward_
 
 
 class Torch:
-    """How torch takes arrays, gives them back, and differentiates."""
+    """Conversion to and from tensors of torch, and its differentiation."""
 
     name = "torch"
 
@@ -47,12 +48,12 @@ class Torch:
         leaves = {name: lifted[name].requires_grad_() for name in wrt if hasattr(lifted.get(name), "requires_grad_")}
         y = _first(f(**lifted))
         upstream = torch.tensor(np.array(dy), dtype=y.dtype).reshape(y.shape)
-        found = torch.autograd.grad(y, list(leaves.values()), upstream, allow_unused=True, materialize_grads=True)
-        return {name: cls.lower(g) for name, g in zip(leaves, found, strict=True)}
+        grads = torch.autograd.grad(y, list(leaves.values()), upstream, allow_unused=True, materialize_grads=True)
+        return {name: cls.lower(g) for name, g in zip(leaves, grads, strict=True)}
 
 
 class Jax:
-    """How JAX takes arrays, gives them back, and differentiates."""
+    """Conversion to and from arrays of JAX, and its differentiation."""
 
     name = "jax"
 
@@ -84,17 +85,16 @@ FRAMEWORKS: tuple[Any, ...] = (Torch, Jax)
 
 
 def subject_of(implementation: Any, spec: Spec, patience: float = PATIENCE) -> Subject:
-    """The implementation as a subject; with tensors of a framework, if it is one that takes and returns these.
+    """The implementation as a subject; with tensors of a framework, if it takes and returns these.
 
-    A call may take `patience` seconds: what takes longer is called in its turn, and reported then.
-
-    Raises CannotRunError if it lacks the spec's function.
+    A call that takes more than `patience` seconds is left to the trial of a property, which reports it. Raises
+    CannotRunError if the implementation lacks the spec's function.
     """
     if inspect.isclass(implementation):
         implementation = implementation()
     loaded = [framework for framework in FRAMEWORKS if framework.name in sys.modules]
-    for framework in loaded:
-        implementation = _in_our_words(implementation, spec, framework)
+    if Torch in loaded:
+        implementation = _with_our_arguments(implementation, spec)
     op = Subject(implementation, spec)
     if not loaded or _returns_arrays(op, patience):
         return op
@@ -107,18 +107,17 @@ def subject_of(implementation: Any, spec: Spec, patience: float = PATIENCE) -> S
 
 def _returns_arrays(op: Subject, patience: float) -> bool:
     """Whether it takes arrays, and returns arrays: of some size, with a batch axis or without."""
-    for lead in ((2,), ()):
-        for seed in range(4):
-            try:
-                if not op.spec.common:
-                    return not _is_module(op.implementation)
-                with alarm(patience):
-                    y = op.outputs(**op.fit(op.spec.case(CaseDrawer.seeded(seed, (lead,)))))[0]
-                return isinstance(y, np.ndarray | np.generic | float | int)  # JAX takes arrays and returns its own
-            except (Violation, MissingError):
-                continue
-            except TooLongError:
-                return True  # it will be told when it is tried
+    if not op.spec.common:
+        return not _is_module(op.implementation)
+    for lead, seed in itertools.product(((2,), ()), range(4)):
+        try:
+            with alarm(patience):
+                y = op.outputs(**op.fit(op.spec.case(CaseDrawer.seeded(seed, (lead,)))))[0]
+            return isinstance(y, np.ndarray | np.generic | float | int)  # JAX takes arrays, and returns others
+        except (Violation, MissingError):
+            continue
+        except TooLongError:
+            return True  # a property will report it
     return False
 
 
@@ -135,13 +134,12 @@ def _is_differentiable(op: Subject) -> bool:
         case = op.fit(op.spec.case(CaseDrawer.seeded(seed, ((2,),))))
         try:
             op.gradients(case, *upstream(op.spec, case))
+            return True
         except Violation as violation:
             if not any(word in str(violation) for word in ("require grad", "has no attribute", "requires grad")):
                 return True
         except MissingError:
             continue
-        else:
-            return True
     return False
 
 
@@ -149,16 +147,14 @@ def _lifted(op: Subject, framework: Any, differentiable: bool = True) -> Any:
     """The implementation with its functions lifted to arrays."""
     f = op.forward.forward if _is_module(op.forward) else op.forward
     lifted = Lifted(f, op, framework)
-    found = SimpleNamespace(**{op.spec.function: lifted if differentiable else lifted._call})
+    names = [name for name in (*op.spec.others, "vocabulary", "dim", "maxlen") if hasattr(op.implementation, name)]
+    parts = {op.spec.function: lifted if differentiable else lifted._call}
     backward = getattr(op.implementation, f"{op.spec.function}_backward", None)
     if backward is None and op.spec.wrt and op.forward is op.implementation:
         backward = backward_beside(op.forward)
     if backward is not None:
-        setattr(found, f"{op.spec.function}_backward", _plain(backward, framework))
-    for name in (*op.spec.others, "vocabulary", "dim", "maxlen"):
-        if hasattr(op.implementation, name):
-            setattr(found, name, getattr(op.implementation, name))
-    return found
+        parts[f"{op.spec.function}_backward"] = _plain(backward, framework)
+    return SimpleNamespace(**parts | {name: getattr(op.implementation, name) for name in names})
 
 
 class Lifted:
@@ -182,26 +178,24 @@ class Lifted:
     @property
     def backward(self) -> Callable[..., Any]:
         """(dy, the forward's arguments) -> a gradient for each of the spec's `wrt` that is an array."""
-        asked = list(self.__signature__.parameters.values())
-        by_name = {p.name for p in asked if p.default is p.empty} <= set(self._names)
-        first = 0 if by_name else self._required  # so many are passed by position
-        own = {n: p for n, p in zip(self._names[:first], asked, strict=False)}
-        own |= {OTHER_NAMES.get(p.name, p.name): p for p in asked[first:]}
-        own = {n: p for n, p in own.items() if n in self._names}
-        names = list(own)
+        parameters = list(self.__signature__.parameters.values())
+        by_name = {p.name for p in parameters if p.default is p.empty} <= set(self._names)
+        first = 0 if by_name else self._required  # the number of arguments passed by position
+        theirs = dict(zip(self._names[:first], parameters, strict=False))  # by the library's name
+        theirs |= {OTHER_NAMES.get(p.name, p.name): p for p in parameters[first:]}
+        theirs = {n: p for n, p in theirs.items() if n in self._names}
+        by_position = [n for i, (n, p) in enumerate(theirs.items()) if i < first or p.kind is p.POSITIONAL_ONLY]
+
+        def forward(**lifted: Any) -> Any:
+            named = {p.name: lifted[n] for n, p in theirs.items() if n not in by_position}
+            return self._f(*(lifted[n] for n in by_position), **named)
 
         def backward(dy: Any, *args: Any) -> tuple[Any, ...]:
-            given = dict(zip(names, args, strict=True))
+            arguments = dict(zip(theirs, args, strict=True))
+            gradients = self._framework.differentiate(forward, self._spec.wrt, arguments, dy)
+            return tuple(gradients[name] for name in self._spec.wrt if name in gradients)
 
-            def called(**lifted: Any) -> Any:
-                placed = [n for i, (n, p) in enumerate(own.items()) if i < first or p.kind is p.POSITIONAL_ONLY]
-                by_position = [lifted[n] for n in placed]
-                return self._f(*by_position, **{p.name: lifted[n] for n, p in own.items() if n not in placed})
-
-            found = self._framework.differentiate(called, self._spec.wrt, given, dy)
-            return tuple(found[name] for name in self._spec.wrt if name in found)
-
-        parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in ("_upstream", *names)]
+        parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in ("_upstream", *theirs)]
         backward.__wrapped__ = self._f  # type: ignore[attr-defined]
         backward.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         return backward
@@ -221,54 +215,38 @@ def _first(y: Any) -> Any:
     return y[0] if isinstance(y, tuple | list) else y
 
 
-def _in_our_words(implementation: Any, spec: Spec, framework: Any) -> Any:
+def _with_our_arguments(implementation: Any, spec: Spec) -> Any:
     """A function of torch.nn.functional with the arguments of the library's; anything else as it is."""
-    if framework is not Torch:
-        return implementation
     import torch.nn.functional as F
 
     f = implementation
     if implementation is F:
         f = getattr(F, spec.function, getattr(F, _TORCH_NAMES.get(spec.name, ""), None))
     name = getattr(f, "__name__", "")
-    return _torch_words(F)[name] if name in _torch_words(F) and f is getattr(F, name, None) else f
+    return _torch_functions(F).get(name, f) if f is getattr(F, name, None) else f
 
 
 _TORCH_NAMES = {"attention": "scaled_dot_product_attention", "bce": "binary_cross_entropy_with_logits"}
 
 
-def _torch_words(F: Any) -> dict[str, Callable[..., Any]]:
-    def layer_norm(x: Any, gamma: Any, beta: Any, eps: float = 1e-5) -> Any:
-        return F.layer_norm(x, x.shape[-1:], gamma, beta, eps)
-
-    def rms_norm(x: Any, gamma: Any, eps: float = 1e-5) -> Any:
-        return F.rms_norm(x, x.shape[-1:], gamma, eps)
-
-    def linear(x: Any, W: Any, b: Any = None) -> Any:
-        return F.linear(x, W.T, b)
-
-    def gelu(x: Any, approximate: bool = False) -> Any:
-        return F.gelu(x, approximate="tanh" if approximate else "none")
+def _torch_functions(F: Any) -> dict[str, Callable[..., Any]]:
+    """Functions with the library's arguments, by the names of torch.nn.functional."""
 
     def attention(q: Any, k: Any, v: Any, mask: Any = None, scale: Any = None) -> Any:
         if mask is not None and mask.ndim == 1:
             mask = mask[None]  # torch 2.13 raises IndexError for a mask of one axis and queries of four
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
 
-    def cross_entropy(logits: Any, targets: Any) -> Any:
-        return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
-
-    def bce_with_logits(z: Any, targets: Any) -> Any:
-        return F.binary_cross_entropy_with_logits(z, targets)
-
     return {
         "softmax": lambda s: F.softmax(s, -1),
-        "layer_norm": layer_norm,
-        "rms_norm": rms_norm,
-        "linear": linear,
-        "gelu": gelu,
+        "layer_norm": lambda x, gamma, beta, eps=1e-5: F.layer_norm(x, x.shape[-1:], gamma, beta, eps),
+        "rms_norm": lambda x, gamma, eps=1e-5: F.rms_norm(x, x.shape[-1:], gamma, eps),
+        "linear": lambda x, W, b=None: F.linear(x, W.T, b),
+        "gelu": lambda x, approximate=False: F.gelu(x, approximate="tanh" if approximate else "none"),
         "scaled_dot_product_attention": attention,
-        "cross_entropy": cross_entropy,
-        "binary_cross_entropy_with_logits": bce_with_logits,
+        "cross_entropy": lambda logits, targets: F.cross_entropy(
+            logits.reshape(-1, logits.shape[-1]), targets.reshape(-1)
+        ),
+        "binary_cross_entropy_with_logits": lambda z, targets: F.binary_cross_entropy_with_logits(z, targets),
         "embedding": lambda ids, E: F.embedding(ids, E),
     }

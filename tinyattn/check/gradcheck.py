@@ -1,8 +1,8 @@
-"""Is this backward the gradient of this forward? Central differences in float64 against random cotangents.
+"""Gradient checks: central differences in float64 against random cotangents.
 
 The loss is <u, output> with a random cotangent u for every output, so that no gradient can hide behind a sum. Every
-entry of every input is moved both ways (or a random choice of entries, for whole models); then, for the adjoint test
-<J v, u> = <v, Jᵀ u>, each input as a whole along one random direction v.
+entry of every input is moved both ways (for whole models a random choice of entries). The adjoint test
+<J v, u> = <v, Jᵀ u> then moves each input as a whole along one random direction v.
 
 Three functions share one comparison:
 
@@ -14,7 +14,7 @@ Three functions share one comparison:
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from numbers import Integral, Number, Real
 from typing import Any
@@ -40,8 +40,8 @@ from .binding import (
 )
 
 FLOAT32_TOLERANCE = 1e-3  # a float32 backward's allowed error, relative to the largest gradient: more is not rounding
-WRITTEN = "(written)"  # the entry of what a forward or a backward wrote into
-SMALLEST = 1e-12  # as a step or a tolerance: below it rounding is all that is measured, and anything would agree
+WRITTEN = "(written)"  # the entry of arguments that a forward or a backward wrote into
+SMALLEST = 1e-12  # step or tolerance: below it only rounding is measured, and anything would agree
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ class Entry:
     """The worst entry of one argument's gradient."""
 
     name: str
-    error: float  # |derived - measured| / (the largest of either in this argument + the differences' own noise)
+    error: float  # |derived - measured| / (the largest of either in this argument + the noise of differences)
     index: tuple[int, ...] = ()
-    derived: float = 0.0  # what backward returned there
-    measured: float = 0.0  # what central differences say
+    derived: float = 0.0  # by the backward
+    measured: float = 0.0  # by central differences
     adjoint: float = 0.0  # the error along one random direction, relative as `error`
     float32_error: float = 0.0  # the float32 backward's distance from the float64 one, relative to the largest gradient
     problem: str = ""  # in place of numbers: wrong shape, missing, not finite
@@ -108,19 +108,16 @@ def gradcheck(
 ) -> GradReport:
     """Compare an op's backward with central differences of its forward.
 
-    Arguments are float64 arrays (and masks, ids, numbers), bound to `forward`'s names. `backward`'s names say
-    what it takes: first `d` + the name of an output, then inputs and outputs of the forward. Where it takes
-    an output under a name that is no input, the forward's further outputs are passed in order. Which of several
-    names with a d in front are gradients, and which an output that is called so, `upstream_names` says. The gradients
-    it returns belong, in order, to the arguments named in `wrt`: by default all float arrays but those called
-    targets or weights. A gradient that is missing, or one too many, is reported; None, or any gradient, may be
-    returned for an argument that was None.
+    Arguments are float64 arrays (and masks, ids, numbers), bound to `forward`'s names. `backward` takes first `d` +
+    the name of an output (`upstream_names`), then inputs and outputs of the forward by name; an unknown name takes
+    the forward's next output. The gradients that it returns belong, in order, to the arguments named in `wrt`: by
+    default all float arrays but those called targets or weights. A missing gradient, or one too many, is reported;
+    for an argument that was None, None or any gradient may be returned.
 
     `step` is relative to max(1, |entry|). At a kink (ReLU at 0) any slope between those of its two sides is right.
     The backward is also run on float32 inputs and compared with its float64 result, since differences of float32
-    outputs are too coarse for this step: float32 arguments raise TypeError. Forward and backward are given copies, and
-    what they return is copied: what one of them writes into an array that it was given moves nothing here, and is
-    reported.
+    outputs are too coarse for this step: float32 arguments raise TypeError. Forward and backward get copies; writing
+    into an argument changes no other result, and is reported.
 
     Raises TypeError for a forward whose arguments have no names or whose output is no array of real numbers, and
     ValueError for a step or tolerance outside of 1e-12 to 1 and for a `wrt` that names no float64 array.
@@ -139,23 +136,21 @@ def gradcheck(
         lent = _copied(inputs)
         return _copied(watch.call("forward", lambda: call(forward, lent), lent))
 
-    given, upstream = backward_arguments(forward, backward, inputs, run(), rng)
-    lent = _copied(given)
+    arguments, upstream = backward_arguments(forward, backward, inputs, run(), rng)
+    lent = _copied(arguments)
     returned = _copied(watch.call("backward", lambda: call(backward, lent), lent))
     if is_list_of_numbers(returned) and any(x.shape for x in arrays.values()):
-        returned = (returned,)  # one gradient, and `_compare` says that it is a list
+        returned = (returned,)  # one gradient, which `_problem` reports as a list
     gradients = name_gradients(inputs, returned, wrt)
     surplus = gradients.pop(SURPLUS, 0)
 
     def terms() -> list[Any]:
         return [c * out for c, out in zip(upstream, as_tuple(run()), strict=False)]
 
-    def loss() -> float:
-        return float(sum(np.sum(term) for term in terms()))
-
     size = float(sum(np.sum(np.abs(term)) for term in terms()))
-    report = _compare(loss, arrays, gradients, rng, step, tolerance, None, size)
-    report = _with_float32_errors(report, _float32_gradients(forward, backward, inputs, upstream, wrt), gradients, size)
+    differences = _Differences(lambda: float(sum(map(np.sum, terms()))), rng, step, tolerance, size)
+    narrow = _float32_gradients(forward, backward, inputs, upstream, wrt)
+    report = differences.compare(arrays, gradients, narrow)
     if surplus:
         extra = Entry("(surplus)", np.inf, problem=f"{surplus} more gradients were returned than arguments can have")
         report = GradReport((*report.entries, extra), tolerance)
@@ -170,7 +165,7 @@ def _differentiated(inputs: dict[str, Any], wrt: tuple[str, ...] | None) -> dict
             raise TypeError(f"gradcheck: {name} is {x.dtype}, expected float64")
     names = differentiable(inputs, wrt)
     if wrt is None and not names:
-        raise TypeError("gradcheck: no float64 array is among the arguments: there is nothing to differentiate by")
+        raise TypeError("gradcheck: no float64 array is among the arguments, expected one to differentiate by")
     if not names or len(set(names)) < len(names) or not set(names) <= set(floats):
         expected = f"names of float64 arrays, each once: the forward has {', '.join(floats) or 'none'}"
         raise ValueError(f"gradcheck: wrt is {wrt!r}, expected {expected}")
@@ -186,7 +181,7 @@ def _refuse_settings(step: Any, tolerance: Any, entries: Any = None) -> None:
 
 
 def _copied(x: Any) -> Any:
-    """Arrays in new memory, those in dicts, lists, tuples and dataclasses too; anything else as it is."""
+    """The arrays of x in new memory, also in dicts, lists, tuples and dataclasses; anything else is shared."""
     if isinstance(x, np.ndarray):
         return np.array(x)
     if isinstance(x, tuple):
@@ -197,47 +192,43 @@ def _copied(x: Any) -> Any:
         for key in x if isinstance(x, dict) else range(len(x)):
             new[key] = _copied(x[key])
         return new
-    if _is_record(x):
+    if values := _fields(x):
         new = copy.copy(x)
-        for name, part in _parts(x):
+        for name, part in values.items():
             object.__setattr__(new, name, _copied(part))  # it may be frozen
         return new
     return x
 
 
-def _is_record(x: Any) -> bool:
-    return is_dataclass(x) and not isinstance(x, type)
-
-
-def _parts(x: Any) -> list[tuple[str, Any]]:
-    """The fields of a dataclass that have a value."""
-    return [(part.name, getattr(x, part.name)) for part in fields(x) if hasattr(x, part.name)]
+def _fields(x: Any) -> dict[str, Any]:
+    """The fields of a dataclass that have a value; none of anything else."""
+    if not is_dataclass(x) or isinstance(x, type):
+        return {}
+    return {part.name: getattr(x, part.name) for part in fields(x) if hasattr(x, part.name)}
 
 
 def _arrays_in(x: Any) -> Iterator[np.ndarray]:
-    """The arrays that can be reached from x: in dicts, lists, tuples and dataclasses."""
+    """The arrays of x, also in dicts, lists, tuples and dataclasses."""
     if isinstance(x, np.ndarray):
         yield x
-    elif isinstance(x, dict | list | tuple):
-        for part in x.values() if isinstance(x, dict) else x:
-            yield from _arrays_in(part)
-    elif _is_record(x):
-        for _, part in _parts(x):
-            yield from _arrays_in(part)
+        return
+    parts = x if isinstance(x, list | tuple) else x.values() if isinstance(x, dict) else _fields(x).values()
+    for part in parts:
+        yield from _arrays_in(part)
 
 
 @dataclass(frozen=True)
 class _Watch:
-    """Who wrote into which of the arguments that were lent to it, under their names."""
+    """The names of the arguments that each function wrote into."""
 
     written: dict[str, list[str]] = field(default_factory=dict)
 
     def call(self, who: str, function: Callable[[], Any], lent: dict[str, Any]) -> Any:
-        """What `function` returns, which `who` computes from `lent`: copies that nobody else reads."""
+        """The result of `function()`, which is called `who` and reads the copies `lent`."""
         before = {name: [(x, x.tobytes()) for x in _arrays_in(part)] for name, part in lent.items()}
         returned = function()
         for name, kept in before.items():
-            after = list(_arrays_in(lent[name]))  # other arrays, where one was put in a dict's place
+            after = list(_arrays_in(lent[name]))  # others, where a list or dict was given another array
             same = len(after) == len(kept) and all(x is y for (x, _), y in zip(kept, after, strict=True))
             if not same or any(x.tobytes() != was for x, was in kept):
                 names = self.written.setdefault(who, [])
@@ -245,10 +236,10 @@ class _Watch:
         return returned
 
     def added_to(self, report: GradReport) -> GradReport:
-        """The report with what was written into, if anything: the layer below, or a second call, may read that."""
+        """The report with the arguments that were written into: the layer below, or a second call, may read them."""
         says = "the {} writes into {}, which it was given: expected work on a copy"
-        found = [Entry(WRITTEN, np.inf, problem=says.format(who, ", ".join(n))) for who, n in self.written.items()]
-        return GradReport((*report.entries, *found), report.tolerance)
+        entries = [Entry(WRITTEN, np.inf, problem=says.format(who, ", ".join(n))) for who, n in self.written.items()]
+        return GradReport((*report.entries, *entries), report.tolerance)
 
 
 def gradcheck_layer(
@@ -265,11 +256,12 @@ def gradcheck_layer(
     """Compare a layer's backward, gradients of its parameters too, with central differences.
 
     `forward(p, *inputs, **options) -> y, cache` and `backward(p, dy, cache) -> one gradient an input, grads`.
-    With `key`, dropout is on and draws the same mask at every call. What either writes into is reported, as by
+    With `key`, dropout is on and draws the same mask at every call. Writing into an argument is reported, as by
     `gradcheck`. Raises TypeError for float32.
     """
     _refuse_settings(step, tolerance)
-    _refuse_float32({"p": [leaf for _, leaf in leaves(p)], "inputs": list(inputs)})
+    _refuse_float32("p", [leaf for _, leaf in leaves(p)])
+    _refuse_float32("inputs", inputs)
     names = [f"input {i}" for i in range(len(inputs))]
     mine = _copied({"p": p, **dict(zip(names, inputs, strict=True)), "options": options})
     watch = _Watch()
@@ -285,7 +277,7 @@ def gradcheck_layer(
     rng = np.random.default_rng(seed)
     dy = cotangent(rng, y)
     size = float(np.sum(np.abs(dy * y)))
-    lent["dy"] = _copied(dy)  # the rest it may reach by its cache, which is its own
+    lent["dy"] = _copied(dy)  # the cache holds the other arrays of `lent`
     returned = _copied(watch.call("backward", lambda: backward(lent["p"], lent["dy"], cache), lent))
     if not isinstance(returned, tuple | list):
         expected = f"{len(inputs) + 1} values: a gradient for each input, and those of the parameters"
@@ -293,11 +285,8 @@ def gradcheck_layer(
     *dxs, grads = returned
     arrays = {name: mine[name] for name in names} | dict(leaves(mine["p"]))
     gradients = {f"input {i}": dx for i, dx in enumerate(dxs)} | dict(leaves(grads))
-
-    def loss() -> float:
-        return float(np.sum(dy * run()[0]))
-
-    return watch.added_to(_compare(loss, arrays, gradients, rng, step, tolerance, None, size))
+    differences = _Differences(lambda: float(np.sum(dy * run()[0])), rng, step, tolerance, size)
+    return watch.added_to(differences.compare(arrays, gradients))
 
 
 def gradcheck_model(
@@ -313,13 +302,12 @@ def gradcheck_model(
 ) -> GradReport:
     """Compare `model.loss_backward` with central differences of `model.loss`, at `entries` places a parameter.
 
-    Half of the places are where the derived gradient is largest, half are drawn at random, so that an entry
-    that should have received a gradient and did not is found too. `entries=None` checks all; with 0 each
-    parameter is moved along one random direction, and nothing more. What either writes into p or the batch is
-    reported, as by `gradcheck`. Raises TypeError for float32.
+    Half of the places are where the derived gradient is largest; half are drawn at random, to find entries without
+    the gradient that they should have. `entries=None` checks all; 0 only moves each parameter along one random
+    direction. Writing into p or the batch is reported, as by `gradcheck`. Raises TypeError for float32.
     """
     _refuse_settings(step, tolerance, entries)
-    _refuse_float32({"p": [leaf for _, leaf in leaves(p)]})
+    _refuse_float32("p", [leaf for _, leaf in leaves(p)])
     mine = _copied({"p": p, "batch": batch})
     watch = _Watch()
 
@@ -335,51 +323,115 @@ def gradcheck_model(
     gradients = tree_map(np.zeros_like, mine["p"])
     add_to(gradients, watch.call("backward", lambda: model.loss_backward(lent["p"], 1.0, cache), lent))
     rng = np.random.default_rng(seed)
-    arrays, found = dict(leaves(mine["p"])), dict(leaves(gradients))
-    report = _compare(lambda: run()[0], arrays, found, rng, step, tolerance, entries, abs(value))
-    return watch.added_to(report)
+    differences = _Differences(lambda: run()[0], rng, step, tolerance, abs(value), entries)
+    return watch.added_to(differences.compare(dict(leaves(mine["p"])), dict(leaves(gradients))))
 
 
-def _refuse_float32(groups: dict[str, list[Any]]) -> None:
-    for name, arrays in groups.items():
-        for x in arrays:
-            found = getattr(x, "dtype", type(x).__name__)
-            if found != np.float64:
-                raise TypeError(f"gradcheck: an array of {name} is {found}, expected float64")
+def _refuse_float32(name: str, arrays: Iterable[Any]) -> None:
+    for x in arrays:
+        dtype = getattr(x, "dtype", type(x).__name__)
+        if dtype != np.float64:
+            raise TypeError(f"gradcheck: an array of {name} is {dtype}, expected float64")
 
 
-def _compare(
-    loss: Callable[[], float],
-    arrays: dict[str, Any],
-    gradients: dict[str, Any],
-    rng: np.random.Generator,
-    step: float,
-    tolerance: float,
-    entries: int | None,
-    size: float,
-) -> GradReport:
-    """Compare `gradients` with differences of `loss`, moving `arrays` in place; `size` is the sum of its |terms|.
+@dataclass(frozen=True)
+class _Differences:
+    """Central differences of `loss`, which reads the arrays that are moved in place; `size` is the sum of its |terms|.
 
-    Rounding leaves an error of about 1e-16 · size in the loss, and so 1e-16 · size / step in a difference: below
-    that nothing can be measured, so the smallest gradient that can be checked is that divided by the tolerance.
+    Rounding leaves an error of about 1e-16 · size in the loss, and so 1e-16 · size / step in a difference. The
+    smallest gradient that can be checked is that divided by the tolerance: `floor`.
     """
-    floor = 4e-16 * size / step / tolerance
-    found = []
-    for name, x in arrays.items():
-        g = gradients.get(name)
-        problem = _problem(g, x)
-        g = np.asarray(g)
-        if problem:
-            found.append(Entry(name, np.inf, problem=problem))
-        elif x.size:
-            worst = _worst_entry(loss, x, g, _places(rng, g, entries), step, tolerance, floor)
-            adjoint = _adjoint_error(loss, x, g, rng, step, tolerance, floor)
-            found.append(replace(worst, name=name, adjoint=adjoint))
-    return GradReport(tuple(found), tolerance)
+
+    loss: Callable[[], float]
+    rng: np.random.Generator
+    step: float
+    tolerance: float
+    size: float
+    entries: int | None = None  # places per array; None: all
+
+    @property
+    def floor(self) -> float:
+        return 4e-16 * self.size / self.step / self.tolerance
+
+    def compare(
+        self, arrays: dict[str, Any], gradients: dict[str, Any], float32: dict[str, Any] | None = None
+    ) -> GradReport:
+        """Compare each array's gradient, and where there are any, the `float32` ones with it."""
+        compared = []
+        for name, x in arrays.items():
+            g = gradients.get(name)
+            problem = _problem(g, x)
+            if problem:
+                compared.append(Entry(name, np.inf, problem=problem))
+            elif x.size:
+                worst = self.worst_entry(name, x, np.asarray(g))
+                adjoint, single = self.adjoint_error(x, np.asarray(g)), self.float32_error((float32 or {}).get(name), g)
+                compared.append(replace(worst, adjoint=adjoint, float32_error=single))
+        return GradReport(tuple(compared), self.tolerance)
+
+    def float32_error(self, narrow: Any, g: Any) -> float:
+        """The float32 gradient's distance from `g`, relative to the largest gradient or to float32's noise."""
+        if narrow is None or np.shape(narrow) != np.shape(g):
+            return 0.0
+        noise = float(np.finfo(np.float32).eps) * self.size / FLOAT32_TOLERANCE
+        largest = (float(np.max(np.abs(g))) + noise) or 1.0
+        error = float(np.max(np.abs(np.asarray(narrow, np.float64) - g))) / largest
+        return error if np.isfinite(error) else np.inf
+
+    def worst_entry(self, name: str, x: Array, g: Array) -> Entry:
+        """The entry of the gradient that is furthest from its difference."""
+        places = _places(self.rng, g, self.entries)
+        if not places:
+            return Entry(name, 0.0)
+        derived = np.array([g[i] for i in places])
+        largest = float(np.max(np.abs(derived)))
+        slopes = []
+        for i in places:
+            direction = np.zeros(x.shape)
+            direction[i] = 1
+            h = self.step * max(1.0, abs(x[i]))
+            slopes.append(self.slope(x, direction, h, g[i], self.tolerance * (largest + self.floor)))
+        measured = np.array(slopes)
+        scale = max(np.max(np.abs(measured)), largest) + self.floor
+        errors = np.abs(derived - measured) / scale if scale else np.zeros(len(places))
+        at = int(np.argmax(errors))
+        return Entry(name, float(errors[at]), places[at], float(derived[at]), float(measured[at]))
+
+    def adjoint_error(self, x: Array, g: Array) -> float:
+        """|<J v, u> - <v, Jᵀ u>| for a random v, relative to the sum of |terms| of the second."""
+        v = self.rng.uniform(0.5, 1, x.shape) * self.rng.choice([-1, 1], x.shape)
+        derived = float(np.sum(g * v))
+        scale = float(np.sum(np.abs(g * v))) + self.floor
+        h = self.step * max(1.0, float(np.max(np.abs(x))))
+        return abs(derived - self.slope(x, v, h, derived, self.tolerance * scale)) / scale if scale else 0.0
+
+    def slope(self, x: Array, direction: Array, h: float, derived: float, slack: float) -> float:
+        """The loss's slope along a direction. At a kink, that between the slopes of both sides nearest to `derived`."""
+
+        def at(t: float) -> float:
+            before = x.copy()
+            np.add(x, t * direction, out=x)
+            value = self.loss()
+            x[...] = before
+            return value
+
+        above, below = at(h), at(-h)
+        measured = (above - below) / (2 * h)
+        if abs(derived - measured) <= slack:
+            return measured
+        here = at(0)
+        wide = abs((above - here) - (here - below)) / h
+        sides = (at(h / 4) - here) * 4 / h, (here - at(-h / 4)) * 4 / h
+        near = abs(sides[0] - sides[1])
+        if near > wide / 2 and near > slack:  # the two slopes do not converge: a kink
+            return float(np.clip(derived, min(sides), max(sides)))
+        if wide > 8 * near:  # a kink beside the point, within the step
+            return (sides[0] + sides[1]) / 2
+        return measured
 
 
 def _problem(g: Any, x: Array) -> str:
-    """Why `g` cannot be compared with differences by x; "" where it can."""
+    """The reason why `g` cannot be compared with differences by x, or ""."""
     if g is None:
         return "no gradient was returned"
     if not hasattr(g, "dtype") and not isinstance(g, Number):
@@ -389,45 +441,6 @@ def _problem(g: Any, x: Array) -> str:
     if np.asarray(g).dtype.kind not in "biuf":
         return f"the gradient is {np.asarray(g).dtype}, expected real numbers"
     return "" if np.all(np.isfinite(g)) else "the gradient is not finite"
-
-
-def _worst_entry(
-    loss: Callable[[], float],
-    x: Array,
-    g: Any,
-    places: list[tuple[int, ...]],
-    step: float,
-    tolerance: float,
-    floor: float,
-) -> Entry:
-    """That of these entries of a gradient which is furthest from its difference."""
-    if not places:
-        return Entry("", 0.0)
-    derived = np.array([g[i] for i in places])
-    lines = [_Line(loss, x, _single_entry(x, i), step * max(1.0, abs(x[i]))) for i in places]
-    slack = tolerance * (float(np.max(np.abs(derived))) + floor)
-    measured = np.array([line.slope(d, slack) for line, d in zip(lines, derived, strict=True)])
-    scale = max(np.max(np.abs(measured)), np.max(np.abs(derived))) + floor
-    errors = np.abs(derived - measured) / scale if scale else np.zeros(len(places))
-    at = int(np.argmax(errors))
-    return Entry("", float(errors[at]), places[at], float(derived[at]), float(measured[at]))
-
-
-def _adjoint_error(
-    loss: Callable[[], float],
-    x: Array,
-    g: Array,
-    rng: np.random.Generator,
-    step: float,
-    tolerance: float,
-    floor: float,
-) -> float:
-    """|<J v, u> - <v, Jᵀ u>| for a random v, relative to the sum of |terms| of the second."""
-    v = rng.uniform(0.5, 1, x.shape) * rng.choice([-1, 1], x.shape)
-    derived = float(np.sum(g * v))
-    scale = float(np.sum(np.abs(g * v))) + floor
-    line = _Line(loss, x, v, step * max(1.0, float(np.max(np.abs(x)))))
-    return abs(derived - line.slope(derived, tolerance * scale)) / scale if scale else 0.0
 
 
 def _float32_gradients(
@@ -441,78 +454,18 @@ def _float32_gradients(
     narrow = {n: x.astype(np.float32) if is_float_array(x) else _copied(x) for n, x in inputs.items()}
     try:
         outputs = _copied(call(forward, _copied(narrow)))
-        given, drawn = backward_arguments(forward, backward, narrow, outputs, np.random.default_rng(0))
-        names = list(given)[: len(drawn)]
-        given |= {n: u.astype(np.float32) if np.shape(u) else u for n, u in zip(names, upstream, strict=True)}
-        return name_gradients(narrow, call(backward, given), wrt)
+        arguments, drawn = backward_arguments(forward, backward, narrow, outputs, np.random.default_rng(0))
+        names = list(arguments)[: len(drawn)]
+        arguments |= {n: u.astype(np.float32) if np.shape(u) else u for n, u in zip(names, upstream, strict=True)}
+        return _copied(name_gradients(narrow, call(backward, arguments), wrt))
     except (TypeError, ValueError):
         return {}
 
 
-def _with_float32_errors(
-    report: GradReport, float32: dict[str, Any], gradients: dict[str, Any], size: float
-) -> GradReport:
-    """The report with the float32 backward's error, relative to the largest gradient or to float32's own noise."""
-    floor = float(np.finfo(np.float32).eps) * size / FLOAT32_TOLERANCE
-    entries = []
-    for entry in report.entries:
-        narrow: Any = float32.get(entry.name)
-        wide: Any = gradients.get(entry.name)
-        known = narrow is not None and wide is not None and not entry.problem
-        if known and np.shape(narrow) == np.shape(wide) and np.size(wide):
-            largest = (float(np.max(np.abs(wide))) + floor) or 1.0
-            error = float(np.max(np.abs(np.asarray(narrow, np.float64) - wide))) / largest
-            entry = replace(entry, float32_error=error if np.isfinite(error) else np.inf)
-        entries.append(entry)
-    return GradReport(tuple(entries), report.tolerance)
-
-
 def _places(rng: np.random.Generator, g: Array, entries: int | None) -> list[tuple[int, ...]]:
     """Indices to check: all, or half of them where g is largest and half at random."""
-    if entries is None or g.size <= entries:
-        flat = np.arange(g.size)
-    else:
+    flat = np.arange(g.size)
+    if entries is not None and entries < g.size:
         largest = np.argsort(-np.abs(g), axis=None)[: entries // 2]
         flat = np.unique(np.concatenate([largest, rng.choice(g.size, entries - len(largest), replace=False)]))
     return [tuple(int(j) for j in np.unravel_index(i, g.shape)) for i in flat]
-
-
-def _single_entry(x: Array, index: tuple[int, ...]) -> Array:
-    """The direction in which one entry of x grows."""
-    direction = np.zeros(x.shape)
-    direction[index] = 1
-    return direction
-
-
-@dataclass(frozen=True)
-class _Line:
-    """The loss along one direction of one array, moved in place."""
-
-    loss: Callable[[], float]
-    x: np.ndarray
-    direction: np.ndarray
-    h: float
-
-    def at(self, t: float) -> float:
-        before = self.x.copy()
-        np.add(self.x, t * self.direction, out=self.x)
-        value = self.loss()
-        self.x[...] = before
-        return value
-
-    def slope(self, derived: float, slack: float) -> float:
-        """By central differences. At a kink, the slope between those of the two sides that is nearest to `derived`."""
-        h = self.h
-        above, below = self.at(h), self.at(-h)
-        measured = (above - below) / (2 * h)
-        if abs(derived - measured) <= slack:
-            return measured
-        here = self.at(0)
-        wide = abs((above - here) - (here - below)) / h
-        sides = (self.at(h / 4) - here) * 4 / h, (here - self.at(-h / 4)) * 4 / h
-        near = abs(sides[0] - sides[1])
-        if near > wide / 2 and near > slack:  # the sides do not come together: a kink
-            return float(np.clip(derived, min(sides), max(sides)))
-        if wide > 8 * near:  # a kink beside the point, within the step
-            return (sides[0] + sides[1]) / 2
-        return measured

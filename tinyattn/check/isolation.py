@@ -26,17 +26,17 @@ from typing import Any
 
 from .subject import CannotRunError, TooLongError, message_of
 
-START = "fork" if sys.platform == "linux" else "spawn"     # a child forked after BLAS was used may crash elsewhere
-WAITING = 10            # times as long may a call take that is waiting: on a busy machine, for a core
-AGAIN = 0.5             # seconds: an exception that rings in a callback of the garbage collector is swallowed
+START = "fork" if sys.platform == "linux" else "spawn"  # elsewhere, a child forked after BLAS was used may crash
+WAITING = 10  # the limit by the clock, in multiples of that of computing: a call may wait for a core
+AGAIN = 0.5  # seconds to the next alarm: an exception raised in a callback of the garbage collector is lost
 
 
 @contextlib.contextmanager
 def alarm(seconds: float) -> Iterator[None]:
     """Raise TooLongError in the block after `seconds` of computing, or WAITING times as many by the clock.
 
-    In the main thread of a system with SIGALRM that ends anything that Python can interrupt; elsewhere, as on Windows,
-    a loop of Python code, but no call that waits.
+    In the main thread of a system with SIGALRM it ends anything that Python can interrupt; elsewhere, as on Windows, it
+    ends loops of Python code, but no call that waits.
     """
     main = threading.current_thread() is threading.main_thread()
     with _signal(seconds) if hasattr(signal, "setitimer") and main else _watcher(seconds):
@@ -44,7 +44,7 @@ def alarm(seconds: float) -> Iterator[None]:
 
 
 def _late(seconds: float) -> Callable[[], bool]:
-    """Is the time up that begins now?"""
+    """A function that says whether the time, which begins now, is up."""
     computed, clock = time.process_time(), time.monotonic()
 
     def late() -> bool:
@@ -72,7 +72,7 @@ def _signal(seconds: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _watcher(seconds: float) -> Iterator[None]:
-    """Another thread, which has the interpreter raise TooLongError in this one."""
+    """Let another thread have the interpreter raise TooLongError in this one."""
     watched, lock, ended = ctypes.c_ulong(threading.get_ident()), threading.Lock(), threading.Event()
     late = _late(seconds)
 
@@ -85,22 +85,22 @@ def _watcher(seconds: float) -> Iterator[None]:
             wait = AGAIN
 
     try:
-        with contextlib.suppress(RuntimeError):              # no more threads: no alarm
+        with contextlib.suppress(RuntimeError):  # no more threads: no alarm
             threading.Thread(target=watch, daemon=True).start()
         yield
     finally:
         while not ended.is_set():
-            with contextlib.suppress(TooLongError), lock:            # it may still ring here
+            with contextlib.suppress(TooLongError), lock:  # it may still be raised here
                 ended.set()
-        # One that is set and not raised yet is raised by a loop. Taken back by SetAsyncExc(None), it would leave Python
-        # 3.11's interpreter looking for it for ever, and in a loop without end under sys.settrace.
+        # A loop raises a pending TooLongError here. After SetAsyncExc(None), Python 3.11's interpreter would look for
+        # it for ever, and loop without end under sys.settrace.
         with contextlib.suppress(TooLongError):
             for _ in range(10):
                 pass
 
 
 def load(target: str) -> Any:
-    """Import MODULE or FILE.py, with or without :OBJECT. Raises CannotRunError, saying what went wrong."""
+    """Import MODULE or FILE.py, with or without :OBJECT. Raises CannotRunError, with the reason."""
     place, _, name = target.rpartition(":") if _has_object(target) else (target, "", "")
     try:
         if place.endswith(".py") or Path(place).is_dir():
@@ -113,18 +113,18 @@ def load(target: str) -> Any:
         raise
     except BaseException as error:
         raise CannotRunError(f"importing {place} raised {type(error).__name__}: {message_of(error)}") from error
-    found: Any = module
+    loaded: Any = module
     for part in name.split(".") if name else ():
-        if not hasattr(found, part):
-            public = ", ".join(n for n in dir(found) if not n.startswith("_"))
+        if not hasattr(loaded, part):
+            public = ", ".join(n for n in dir(loaded) if not n.startswith("_"))
             raise CannotRunError(f"{place} has no `{part}`; it has: {public[:300]}")
-        found = getattr(found, part)
-    if inspect.isclass(found):
+        loaded = getattr(loaded, part)
+    if inspect.isclass(loaded):
         try:
-            found = found()
+            loaded = loaded()
         except Exception as error:
             raise CannotRunError(f"{target}() raised {type(error).__name__}: {message_of(error)}") from error
-    return found
+    return loaded
 
 
 def _has_object(target: str) -> bool:
@@ -136,7 +136,7 @@ def _has_object(target: str) -> bool:
 def _from_file(path: Path) -> Any:
     if not path.is_file():
         raise CannotRunError(f"{path} is {'a directory' if path.is_dir() else 'no file'}")
-    sys.path.append(str(path.resolve().parent))  # for its imports of neighbouring files, after installed packages
+    sys.path.append(str(path.resolve().parent))  # for its imports of neighbouring files; installed packages first
     name = f"checked_{path.stem}"  # a file called random.py must not replace the standard module
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
@@ -153,26 +153,26 @@ class CheckerFailedError(RuntimeError):
 
 OUT_OF_TIME = "it had not ended after"
 WROTE = "it wrote into the pipe to the checker"
-LONGEST_MESSAGE = 2**28          # bytes: no report is longer
+LONGEST_MESSAGE = 2**28  # bytes: no report is longer
 ARRAYS = {(f"numpy.{core}.multiarray", name) for core in ("_core", "core") for name in ("_reconstruct", "scalar")} | {
     ("numpy", "ndarray"), ("numpy", "dtype")
 }  # fmt: skip
 
 
 class _Unpickler(pickle.Unpickler):
-    """Makes records of this library, and arrays, and calls nothing else that a message may name."""
+    """Makes arrays and records of this library only: a message cannot call any other function."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in ARRAYS:
             return super().find_class(module, name)
-        found = getattr(sys.modules.get(module), name, None) if module.startswith("tinyattn.") else None
-        if isinstance(found, type) and (is_dataclass(found) or hasattr(found, "_fields")):
-            return found
+        record = getattr(sys.modules.get(module), name, None) if module.startswith("tinyattn.") else None
+        if isinstance(record, type) and (is_dataclass(record) or hasattr(record, "_fields")):
+            return record
         raise pickle.UnpicklingError(f"{module}.{name} is nothing that a child sends")
 
 
 class _Reader(threading.Thread):
-    """Reads a child's messages, and waits where one is announced and does not come, so that the checker need not."""
+    """Reads a child's messages in a thread, so that the checker does not wait for an announced message."""
 
     def __init__(self, connection: Any) -> None:
         super().__init__(daemon=True)
@@ -180,33 +180,27 @@ class _Reader(threading.Thread):
         self.start()
 
     def run(self) -> None:
+        message: bytes | None = b"first"
         with self.connection:
-            while self._hand_over(self._message()):
-                pass
-
-    def _message(self) -> bytes | None:
-        try:
-            return bytes(self.connection.recv_bytes(LONGEST_MESSAGE))
-        except EOFError:
-            return None
-        except (OSError, MemoryError):
-            return b""                            # bytes that are no message, or one of a length that none has
-
-    def _hand_over(self, message: bytes | None) -> bool:
-        """-> is there a next one?"""
-        while not self.ended.is_set():
-            with contextlib.suppress(queue.Full):
-                self.messages.put(message, timeout=AGAIN)
-                return bool(message)
-        return False
+            while message and not self.ended.is_set():
+                try:
+                    message = bytes(self.connection.recv_bytes(LONGEST_MESSAGE))
+                except EOFError:
+                    message = None
+                except (OSError, MemoryError):
+                    message = b""  # no message, or one that is too long
+                while not self.ended.is_set():
+                    with contextlib.suppress(queue.Full):
+                        self.messages.put(message, timeout=AGAIN)
+                        break
 
     def next(self, until: float) -> bytes | None:
-        """A message; b"" for what is none; None at the end. Raises queue.Empty where nothing comes in time."""
+        """A message; b"" for an invalid one; None at the end. Raises queue.Empty where none comes in time."""
         return self.messages.get(timeout=max(0.0, until - time.monotonic()))
 
 
 def in_child(work: Callable[..., None], *args: Any, limit: float) -> Iterator[tuple[str, Any]]:
-    """Run `work(send, *args)` in a child process, and yield what it sends: (what, value) pairs.
+    """Run `work(send, *args)` in a child process, and yield the pairs (what, value) that it sends.
 
     Ends with ("ended", "") if `work` returned, else with ("ended", reason): out of time, or a crash.
     Raises CheckerFailedError where `work` itself raised.
@@ -220,42 +214,36 @@ def in_child(work: Callable[..., None], *args: Any, limit: float) -> Iterator[tu
         child.start()
     until, reader = time.monotonic() + limit, _Reader(here)
     try:
-        while True:
+        what: Any = ""
+        while what != "ended":
             try:
                 sent = reader.next(until)
+                if sent is None:
+                    child.join(5)
+                what, value = ("ended", _died(child.exitcode)) if sent is None else _Unpickler(io.BytesIO(sent)).load()
             except queue.Empty:
-                yield "ended", f"{OUT_OF_TIME} {limit:g} seconds"
-                return
-            if sent is None:
-                child.join(5)
-                yield "ended", _died(child.exitcode)
-                return
-            try:
-                what, value = _Unpickler(io.BytesIO(sent)).load()
-            except Exception:  # whatever pickle makes of bytes that it did not write
-                yield "ended", WROTE
-                return
+                what, value = "ended", f"{OUT_OF_TIME} {limit:g} seconds"
+            except Exception:  # pickle may raise anything on bytes that are no message
+                what, value = "ended", WROTE
             if what == "broken":
                 trace = str(value)[-10_000:]
                 raise CheckerFailedError(f"the checker itself failed, which is no fault of the code:\n{trace}")
             yield what, value
-            if what == "ended":
-                return
     finally:
         reader.ended.set()
         if supervised:
             child.terminate()
             child.join(5)
         with contextlib.suppress(OSError, AttributeError):
-            os.killpg(child.pid, signal.SIGKILL)  # the child and those of its own children that stayed in its group
+            os.killpg(child.pid, signal.SIGKILL)  # the child, and its children that stayed in its group
         child.kill()
         child.join()
 
 
 def sendable(implementation: Any) -> Any:
-    """What `in_child` can be given for an implementation: under spawn, a module's name or file in its place.
+    """The implementation as an argument of `in_child`: under spawn, a module's name or file in place of the module.
 
-    Raises CannotRunError where a child that does not begin as a copy of this process could not import it.
+    Raises CannotRunError for an object that a spawned child could not import.
     """
     if START == "fork" or isinstance(implementation, str):
         return implementation
@@ -274,18 +262,18 @@ def sendable(implementation: Any) -> Any:
 
 
 def _place_of(module: Any) -> str | None:
-    """The name or the file from which `load` gets a module in another process, if there is one."""
+    """The name or the file from which `load` gets a module in another process, or None."""
     file, (top, *inside) = getattr(module, "__file__", None), module.__name__.split(".")
-    found = (finder.find_spec(top, None) for finder in sys.meta_path)      # importlib's asks the loaded modules first
-    spec = next((spec for spec in found if spec is not None), None)
+    specs = (finder.find_spec(top, None) for finder in sys.meta_path)  # importlib's asks the loaded modules first
+    spec = next((spec for spec in specs if spec is not None), None)
     return module.__name__ if spec is not None and (inside or spec.origin == file) else file
 
 
 def _supervised(pipe: Any, work: Callable[..., None], args: tuple[Any, ...]) -> None:
-    """On Linux: `_child` in a child of this process. When that has ended, or on SIGTERM, all that it started ends, in
-    whatever group and session; then this process says how the child ended, and ends."""
+    """On Linux: run `_child` in a child of this process. When that has ended, or on SIGTERM, end every process that it
+    started, in whatever group and session; then send how the child ended, and exit."""
     _die_with_the_parent(signal.SIGTERM)
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # what loses its parent becomes a child of this process
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # orphaned descendants become children of this process
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signals = {signal.SIGTERM, signal.SIGCHLD}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
@@ -299,17 +287,17 @@ def _supervised(pipe: Any, work: Callable[..., None], args: tuple[Any, ...]) -> 
         _child(pipe, work, args)
     code = None
     while code is None and signal.sigwait(signals) == signal.SIGCHLD:
-        ended, status = os.waitpid(child, os.WNOHANG)  # perhaps it was another one
+        ended, status = os.waitpid(child, os.WNOHANG)  # another child may have ended
         code = os.waitstatus_to_exitcode(status) if ended else None
     _end_descendants()
-    with contextlib.suppress(OSError):  # nobody reads, as the time is up
+    with contextlib.suppress(OSError):  # after the time limit the pipe has no reader
         pipe.send(("ended", _died(code)))
     os._exit(0)
 
 
 def _end_descendants() -> None:
-    """Kill and wait for this process's children, and for theirs, which become its own."""
-    with contextlib.suppress(OSError):  # there are none, or no list of them
+    """Kill and wait for this process's descendants: children of a killed child become its children."""
+    with contextlib.suppress(OSError):  # no children, or no list of them
         while True:
             for child in Path("/proc/thread-self/children").read_text().split():
                 os.kill(int(child), signal.SIGKILL)
@@ -320,7 +308,7 @@ def _child(pipe: Any, work: Callable[..., None], args: tuple[Any, ...]) -> None:
     _die_with_the_parent()
     faulthandler.disable()  # a crash must not print to our stderr
     with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), 1)  # its output is discarded
+        os.dup2(nowhere.fileno(), 1)  # the output is discarded
         os.dup2(nowhere.fileno(), 2)
         sys.stdout = sys.stderr = nowhere
         warnings.simplefilter("ignore")
@@ -339,8 +327,8 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def _die_with_the_parent(number: int | None = None) -> None:
-    """Start a process group, so that grandchildren can be killed; on Linux, get a signal, by default SIGKILL, if the
-    parent is killed."""
+    """Start a process group, so that grandchildren can be killed; on Linux, ask for a signal, by default SIGKILL, when
+    the parent dies."""
     with contextlib.suppress(OSError, AttributeError):
         os.setpgid(0, 0)
     if sys.platform == "linux":

@@ -17,7 +17,7 @@ def measure(
 ) -> dict[str, Any]:
     """-> {spec: {"bugs": {bug: {"convention": .., "killed by": [properties]}}, "sound": [properties]}}.
 
-    "sound" lists the properties that fail without any bug, and must be empty.
+    "sound" lists the properties that fail without any bug: there should be none.
     """
     result: dict[str, Any] = {}
     for name in specs or ZOO:
@@ -38,11 +38,11 @@ def measure(
 
 
 def summary(measured: dict[str, Any]) -> list[dict[str, Any]]:
-    """A row a spec: how many bugs, how many killed, how many by late stages alone, and which survive."""
+    """One row per spec: the numbers of bugs, of killed ones, of those that only late stages kill, and the survivors."""
     rows = []
     for name, row in measured.items():
-        bugs = {b: found["killed by"] for b, found in row["bugs"].items() if not found["convention"]}
-        conventions = {b: found["killed by"] for b, found in row["bugs"].items() if found["convention"]}
+        bugs = {b: result["killed by"] for b, result in row["bugs"].items() if not result["convention"]}
+        conventions = {b: result["killed by"] for b, result in row["bugs"].items() if result["convention"]}
         stages = {p.name: p.stage for p in properties_of(SPECS[name])}
         early = ("shapes", "oracle", "properties")
         late = [b for b, killers in bugs.items() if killers and not any(stages[k] in early for k in killers)]
@@ -62,13 +62,11 @@ def summary(measured: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def table(measured: dict[str, Any]) -> list[str]:
-    """The summary as lines of text."""
     rows = summary(measured)
     late, single = "by gradients or extremes alone", "by one property alone"
-    lines = [f"{'kind':22}{'properties':>11}{'bugs':>6}{'killed':>8}{late:>32}{single:>23}"]
-    lines += [
-        f"{r['kind']:22}{r['properties']:>11}{r['bugs']:>6}{r['killed']:>8}{r[late]:>32}{r[single]:>23}" for r in rows
-    ]
+    columns = {"kind": "<22", "properties": ">11", "bugs": ">6", "killed": ">8", late: ">32", single: ">23"}
+    header = {name: name for name in columns}
+    lines = ["".join(format(r[name], width) for name, width in columns.items()) for r in (header, *rows)]
     bugs, killed = sum(r["bugs"] for r in rows), sum(r["killed"] for r in rows)
     lines.append(f"{killed} of {bugs} bugs are killed")
     for r in rows:

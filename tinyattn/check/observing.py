@@ -15,23 +15,18 @@ from .subject import MissingError, Subject
 
 def observe_call(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     """Results, gradients, dtypes, shared memory, changed inputs, whether equal calls repeat, or the error raised."""
-    given = copied(case)
+    lent = copied(case)
     seen: dict[str, Any] = {}
     try:
-        outputs = op.outputs_of_lent(**given)
-        for name, x in zip(spec.outputs, outputs, strict=True):
+        for name, x in zip(spec.outputs, op.outputs_of_lent(**lent), strict=True):
             if x is not None:
                 seen |= {name: _in_dtype(x, case), f"dtype of {name}": str(getattr(x, "dtype", "number"))}
-                shared = any(isinstance(x, np.ndarray) and np.shares_memory(x, y) for y in _arrays(given).values())
+                shared = any(isinstance(x, np.ndarray) and np.shares_memory(x, y) for y in _arrays(lent).values())
                 seen[f"own memory of {name}"] = not shared
-        seen["changed"] = _changed(case, given)
-        again = op.outputs(**copied(case))
-        same = all(
-            np.array_equal(_in_dtype(a, case), seen[n], equal_nan=True)
-            for n, a in zip(spec.outputs, again, strict=True)
-            if n in seen
-        )
-        seen["repeats"] = same
+        seen["changed"] = _changed(case, lent)
+        again = zip(spec.outputs, op.outputs(**copied(case)), strict=True)
+        same = (np.array_equal(_in_dtype(x, case), seen[n], equal_nan=True) for n, x in again if n in seen)
+        seen["repeats"] = all(same)
     except Violation as violation:
         seen["forward"] = _raised(violation)
         return seen
@@ -40,9 +35,9 @@ def observe_call(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any
     try:
         takes = op.prepared(copied(case), upstream(spec, case))
         before = copied(takes)
-        found = op.name_gradients(case, op.backward(takes))
-        seen |= {f"gradient {name}": _in_dtype(g, case) for name, g in found.items()}
-        seen |= {f"gradient's dtype {name}": str(getattr(g, "dtype", "number")) for name, g in found.items()}
+        gradients = op.name_gradients(case, op.backward(takes))
+        seen |= {f"gradient {name}": _in_dtype(g, case) for name, g in gradients.items()}
+        seen |= {f"gradient's dtype {name}": str(getattr(g, "dtype", "number")) for name, g in gradients.items()}
         seen["gradient's changes"] = _changed(before, takes)
     except Violation as violation:
         seen["gradient's error"] = _raised(violation)
@@ -52,14 +47,14 @@ def observe_call(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any
 
 
 def _in_dtype(x: Any, case: dict[str, Any]) -> np.ndarray:
-    """A copy; floats in the dtype of the inputs, which is the contract's affair."""
+    """A copy, with floats in the dtype of the inputs: a property of the contract compares dtypes."""
     x = np.array(x)
     floats = [y.dtype for y in _arrays(case).values() if y.dtype.kind == "f"]
     return x.astype(floats[0]) if floats and x.dtype.kind == "f" else x
 
 
 def _raised(violation: Violation) -> str:
-    """What was raised. An ArithmeticError counts as overflow: other code for the formula returns infinity."""
+    """The kind of error. An ArithmeticError is an overflow: other code for the formula returns infinity."""
     cause = violation.__cause__
     if isinstance(cause, ArithmeticError):
         return "overflow"

@@ -1,4 +1,4 @@
-"""Properties as pytest tests, one a property.
+"""Properties as pytest tests, one test per property.
 
 # test_my_attention.py
 import my_attention
@@ -24,12 +24,12 @@ from .trial import try_property
 def properties_for(
     implementation: Any, spec: str, *, examples: int = 50, seed: int = 0, strict: bool = False
 ) -> Callable[..., None]:
-    """A parametrised pytest test: one case a property of `spec`, named after it; what cannot be tried is skipped.
+    """A parametrised pytest test: one case per property of `spec`, named after it; properties that do not apply skip.
 
     `implementation` is as in `check_implementation`: a module, an object, a function, or the name of one. It runs in
-    the test's own process. Forms of a call that are not offered, other conventions and rounding are no failures, unless
-    `strict` is asked for. Raises ValueError for an unknown spec, CannotRunError if its function is missing,
-    ImportError without pytest or hypothesis.
+    the test's process. Forms of a call that are not offered, other conventions and rounding are failures with `strict`
+    only. Raises ValueError for an unknown spec, CannotRunError if its function is missing, ImportError without pytest
+    or hypothesis.
     """
     import pytest
 
@@ -41,10 +41,10 @@ def properties_for(
     @pytest.mark.parametrize("prop", properties_of(op.spec), ids=lambda prop: f"{prop.stage}-{prop.name}")
     def test(prop: Property) -> None:
         __tracebackhide__ = True
-        found = try_property(op, op.spec, prop, examples=examples, seed=seed, strict=strict)
-        if found.outcome == "skipped":
-            pytest.skip(found.message)
-        if found.outcome == "fails":
-            pytest.fail("\n".join(describe(found)), pytrace=False)
+        finding = try_property(op, op.spec, prop, examples=examples, seed=seed, strict=strict)
+        if finding.outcome == "skipped":
+            pytest.skip(finding.message)
+        if finding.outcome == "fails":
+            pytest.fail("\n".join(describe(finding)), pytrace=False)
 
     return test

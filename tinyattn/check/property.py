@@ -1,4 +1,4 @@
-"""What a property is, and its tolerances.
+"""Properties and their tolerances.
 
 A property is a statement in one sentence and a function that raises Violation if the statement is false. The function
 takes a `Subject` (an implementation, called like the library's op) and a case drawn for its spec.
@@ -34,15 +34,6 @@ GRAVITY = {
     "contract": "right numbers, but not as agreed: dtype, memory order, inputs changed, empty batches",
 }
 
-SORTS = {
-    "values": "the shape is right, the numbers are not",
-    "shape": "a wrong shape",
-    "type": "no array of numbers",
-    "count": "too few or too many results",
-    "raised": "the call raised",
-    "endless": "the call did not return in time",
-}
-
 LEADS = ((), (1,), (2,), (2, 3))  # leading axes of a case: batch, heads, ...
 EMPTY_BATCHES = ((0,), (2, 0))
 
@@ -52,8 +43,8 @@ FEW_ULP = 16  # two ways of computing the same number may differ by so many unit
 class Violation(AssertionError):
     """A property does not hold: a sentence, and where known the values got and expected.
 
-    `gravity` is given where it is not the property's own: a wrong dtype is one of the contract, whoever notices it.
-    `sort` is one of SORTS.
+    `gravity` overrides the property's: a wrong dtype breaks the contract, whichever property notices it. `sort` is
+    "values", "shape", "type" (no array of numbers), "count" (of results), "raised" or "endless" (no return in time).
     """
 
     def __init__(self, message: str, got: Any = None, expected: Any = None, gravity: str = "", sort: str = "values"):
@@ -70,7 +61,7 @@ class RoundingViolation(Violation):
 class Property:
     """`holds(op, **case)` raises Violation if the statement is false for the subject `op`.
 
-    `gravity` is one of GRAVITY: what it means when the property fails.
+    `stage`, `exactness` and `gravity` are keys of STAGES, EXACTNESS and GRAVITY.
     """
 
     spec: str
@@ -81,12 +72,17 @@ class Property:
     holds: Callable[..., None] = field(repr=False)
     hint: str = ""
     leads: tuple[tuple[int, ...], ...] = LEADS
-    once: bool = False  # tried one time, on input of its own: it is slow, or asks for one input alone
+    once: bool = False  # tried once, on input that it makes itself
     wide: bool = False  # tried on sizes of 20 to 70, in few cases, and on 300 tokens
     gravity: str = "numbers"
 
+    def __post_init__(self) -> None:
+        assert self.stage in STAGES
+        assert self.exactness in EXACTNESS
+        assert self.gravity in GRAVITY
+
     def at_most(self, examples: int) -> int:
-        """The number of cases it is tried on if `examples` are asked for."""
+        """The number of cases that it is tried on, out of `examples`."""
         return 1 if self.once else min(examples, 6) if self.wide else examples
 
 
@@ -100,23 +96,11 @@ def stating(spec: str, into: list[Property]) -> Callable[..., Callable[[Callable
     """
 
     def states(
-        exactness: str,
-        statement: str,
-        stage: str = "properties",
-        hint: str = "",
-        leads: tuple[tuple[int, ...], ...] = LEADS,
-        once: bool = False,
-        wide: bool = False,
-        gravity: str = "numbers",
+        exactness: str, statement: str, stage: str = "properties", hint: str = "", name: str = "", **fields: Any
     ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-        assert exactness in EXACTNESS
-        assert stage in STAGES
-        assert gravity in GRAVITY
-
         def register(holds: Callable[..., None]) -> Callable[..., None]:
-            into.append(
-                Property(spec, holds.__name__, stage, exactness, statement, holds, hint, leads, once, wide, gravity)
-            )
+            title = name or holds.__name__
+            into.append(Property(spec, title, stage, exactness, statement, holds, hint, **fields))
             return holds
 
         return register
@@ -131,7 +115,6 @@ def rounding(dtype: Any, length: int, scale: float) -> float:
 
 
 def demand(condition: Any, message: str) -> None:
-    """Raise Violation with `message` unless `condition` holds."""
     if not condition:
         raise Violation(message)
 
@@ -156,12 +139,8 @@ def close(got: Any, expected: Any, atol: Any, what: str = "result") -> None:
             kind = RoundingViolation if np.max(error) <= few else Violation
         at = tuple(int(i) for i in np.unravel_index(np.argmax(excess), error.shape))
         within = float(np.broadcast_to(atol, error.shape)[at])
-        place = str(list(at)) if at else ""
-        raise kind(
-            f"{what.strip() if not place else what}{place} is off by {error[at]:.2g} (allowed: {within:.1g})",
-            got[at],
-            expected[at],
-        )
+        place = f"{what}{list(at)}" if at else what.strip()
+        raise kind(f"{place} is off by {error[at]:.2g} (allowed: {within:.1g})", got[at], expected[at])
 
 
 def same_bits(got: Any, expected: Any, what: str = "result", scale: float = 0.0) -> None:
@@ -169,12 +148,10 @@ def same_bits(got: Any, expected: Any, what: str = "result", scale: float = 0.0)
 
     It is a RoundingViolation where they differ by no more than rounding: of numbers of their size, or of `scale`.
     """
-    differs = _differing(got, expected, what)
-    if differs is None:
+    violation = _difference(got, expected, what)
+    if violation is None:
         return
     got, expected = np.asarray(got), np.asarray(expected)
-    at = tuple(int(i) for i in np.argwhere(differs)[0])
-    violation = f"{what}{list(at) if at else ''} differs", got[at], expected[at]
     if got.dtype.kind == "f" and np.all(np.isfinite(got) & np.isfinite(expected)):
         size = max(scale, float(np.max(np.abs(got))), float(np.max(np.abs(expected))))
         if np.max(np.abs(got - expected)) <= FEW_ULP * np.finfo(got.dtype).eps * size:
@@ -183,15 +160,17 @@ def same_bits(got: Any, expected: Any, what: str = "result", scale: float = 0.0)
 
 
 def untouched(now: Any, before: Any, what: str) -> None:
-    """Raise Violation if an array that nobody may write to has changed in any bit."""
-    differs = _differing(now, before, what)
-    if differs is not None:
-        at = tuple(int(i) for i in np.argwhere(differs)[0])
-        raise Violation(f"{what}{list(at) if at else ''} differs", np.asarray(now)[at], np.asarray(before)[at])
+    """Raise Violation if an array that must not be written to has changed in any bit."""
+    violation = _difference(now, before, what)
+    if violation is not None:
+        raise Violation(*violation)
 
 
-def _differing(got: Any, expected: Any, what: str) -> np.ndarray | None:
-    """Where two arrays differ; None if nowhere. Raises Violation if they cannot be compared."""
+def _difference(got: Any, expected: Any, what: str) -> tuple[str, Any, Any] | None:
+    """The first difference of two arrays, as a Violation says it; None if they are equal.
+
+    Raises Violation if they cannot be compared.
+    """
     got, expected = np.asarray(got), np.asarray(expected)
     if got.dtype != expected.dtype:
         raise Violation(f"{what} has the wrong dtype", str(got.dtype), str(expected.dtype), "contract")
@@ -200,7 +179,10 @@ def _differing(got: Any, expected: Any, what: str) -> np.ndarray | None:
     if got.tobytes() == expected.tobytes():
         return None
     differs = (got != expected) & ~((got != got) & (expected != expected))
-    return differs if np.any(differs) else None
+    if not np.any(differs):
+        return None
+    at = tuple(int(i) for i in np.argwhere(differs)[0])
+    return f"{what}{list(at) if at else ''} differs", got[at], expected[at]
 
 
 def largest(*arrays: Any) -> float:

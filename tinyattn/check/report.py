@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from .property import GRAVITY, STAGES
 from .trial import Finding
 
-MEMORY = ("inputs_unchanged", "own_memory", "repeatable")  # where these fail, numbers may be wrong because of it
+MEMORY = ("inputs_unchanged", "own_memory", "repeatable")  # their failure may be the cause of wrong numbers
 _HELD_TO = {
     "exact": "to the last bit",
     "rounding": "up to rounding",
@@ -25,9 +25,9 @@ _HELD_TO = {
 class Report:
     """All findings, in order of trial; true if none fails and at least one holds. `kind` is the name of the spec.
 
-    `lacks` are names that the implementation does not have, `not_offered` forms of a call that it does not take,
-    `unused` its own optional arguments that were never passed, and `conventions` what it does otherwise than this
-    library, each of them no failure.
+    No failures are: `lacks`, the names that the implementation does not have, `not_offered`, the forms of a call that
+    it does not take, `unused`, its optional arguments that were never passed, and `conventions` that differ from the
+    library's.
     """
 
     kind: str
@@ -38,18 +38,18 @@ class Report:
     seed: int = 0
     diagnosis: Any = None
     not_run: int = 0  # properties not tried, after a crash or two endless calls
-    problem: str = ""  # why it could not run
+    problem: str = ""  # the reason why it could not run
     not_offered: tuple[str, ...] = ()
     conventions: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
-    again: str = ""  # the command that does the same, where the implementation was given by its name
+    again: str = ""  # the command that repeats the check, where the implementation was given by name
     place: str = ""  # FILE:LINE of the function
     case: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # the counterexample, as arrays
     last: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # the last call's arguments
 
     @property
     def failures(self) -> list[Finding]:
-        """What fails, in the order of `by_gravity`: MEMORY, wrong numbers and crashes, leaks, the contract."""
+        """The failed properties by gravity: MEMORY, wrong numbers and crashes, leaks, the contract."""
         return sorted((f for f in self.findings if f.outcome == "fails"), key=by_gravity)
 
     @property
@@ -71,12 +71,9 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """As plain dictionaries and lists."""
-        whole = asdict(replace(self, case={}, last={})) | {
-            "holds": bool(self),
-            "verdict": self.verdict,
-            "failures": [f.property for f in self.failures],
-        }
-        del whole["case"], whole["last"]  # the findings have it in words
+        whole = asdict(replace(self, case={}, last={}))
+        del whole["case"], whole["last"]  # the findings have them as text
+        whole |= {"holds": bool(self), "verdict": self.verdict, "failures": [f.property for f in self.failures]}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in whole.items()}
 
     def __str__(self) -> str:
@@ -86,7 +83,7 @@ class Report:
 
 
 def by_gravity(finding: Finding) -> int:
-    """A key to sort failures by: the gravest first. What writes where it must not makes other properties fail, too."""
+    """A key that sorts the gravest failure first. A function that writes into others' arrays fails elsewhere, too."""
     if finding.property in MEMORY and finding.sort == "values":
         return -1
     return list(GRAVITY).index(finding.gravity)
@@ -95,14 +92,11 @@ def by_gravity(finding: Finding) -> int:
 def _lines(report: Report) -> Iterator[str]:
     yield f"{report.implementation} as {report.kind}"
     for stage in STAGES:
-        found = [f for f in report.findings if f.stage == stage]
-        held, failed = (sum(f.outcome == outcome for f in found) for outcome in ("holds", "fails"))
-        skipped = len(found) - held - failed
-        if found:
-            text = f"{held} of {len(found)} hold"
-            text += f", {failed} FAIL" if failed else ""
-            text += f", {skipped} skipped" if skipped else ""
-            yield f"  {stage:11} {text}"
+        outcomes = [f.outcome for f in report.findings if f.stage == stage]
+        if outcomes:
+            counts = [(outcomes.count(outcome), word) for outcome, word in (("fails", "FAIL"), ("skipped", "skipped"))]
+            text = "".join(f", {count} {word}" for count, word in counts if count)
+            yield f"  {stage:11} {outcomes.count('holds')} of {len(outcomes)} hold{text}"
     yield from (f"  {line}" for line in remarks(report))
     failures = report.failures
     if failures:
@@ -110,9 +104,7 @@ def _lines(report: Report) -> Iterator[str]:
         if report.verdict == "contract":
             yield "The numbers are right; the contract is not kept:"
         yield from describe(failures[0], report.diagnosis)
-        where = problem_line(report)
-        if where:
-            yield where
+        yield from filter(None, [problem_line(report)])
         yield from also_fails(failures)
         if report.not_run:
             yield f"not run after that: {report.not_run} properties"
@@ -120,12 +112,11 @@ def _lines(report: Report) -> Iterator[str]:
     if report.problem:
         yield f"could not run: {report.problem}"
     elif report:
-        tries = sum(f.tries for f in report.findings)
-        yield f"all hold, in {tries:,} tries"
+        yield f"all hold, in {sum(f.tries for f in report.findings):,} tries"
 
 
 def remarks(report: Report) -> Iterator[str]:
-    """What is no failure: not offered, another convention, rounding, how much was tried."""
+    """Remarks that are no failures: names not offered, other conventions, rounding, the extent of a trial."""
     missing = (*report.lacks, *report.not_offered)
     if missing:
         yield f"not offered, and so not looked at: {', '.join(missing)}"
@@ -143,7 +134,7 @@ def describe(first: Finding, diagnosis: Any = None, smallest: bool = True) -> It
     if first.counterexample:
         yield "smallest counterexample:" if smallest else "a counterexample:"
         yield from ("    " + line for line in first.counterexample.splitlines())
-    yield f"{first.message}"
+    yield first.message
     if first.expected:
         yield f"    expected  {first.expected}"
         yield f"    got       {first.got}"
@@ -154,7 +145,7 @@ def describe(first: Finding, diagnosis: Any = None, smallest: bool = True) -> It
 
 
 def also_fails(failures: list[Finding]) -> Iterator[str]:
-    """The failures after the first: those of its cause in one line, then by gravity; the contract a line each."""
+    """The failures after the first: those of its cause in one line, then by gravity; the contract one per line."""
     first, rest = failures[0], failures[1:]
     same = [f.property for f in rest if first.cause and f.cause == first.cause]
     rest = [f for f in rest if f.property not in same]
@@ -164,43 +155,38 @@ def also_fails(failures: list[Finding]) -> Iterator[str]:
         names = [f.property for f in rest if f.gravity == gravity]
         if names:
             yield f"{title}: {', '.join(names)}"
-    told: set[str] = set()
+    groups: dict[Any, list[Finding]] = {}  # by cause; those without one alone
     for f in rest:
-        if f.gravity == "contract" and (not f.cause or f.cause not in told):
-            told.add(f.cause)
-            alike = [g.property for g in rest if g is f or (f.cause and g.gravity == "contract" and g.cause == f.cause)]
-            yield f"contract: {f.message} ({', '.join(alike)})"
+        if f.gravity == "contract":
+            groups.setdefault(f.cause or id(f), []).append(f)
+    yield from (f"contract: {group[0].message} ({', '.join(f.property for f in group)})" for group in groups.values())
 
 
 def problem_line(report: Report) -> str:
     """FILE:LINE: message, as editors and Git hosts read it, where the line is known."""
-    first = report.failures[0] if report.failures else None
-    place = first.place or report.place if first else ""
-    if first is None or not place:
-        return ""
-    path, _, line = place.rpartition(":")
-    relative = os.path.relpath(path) if path.startswith(os.getcwd()) else path
-    message = first.message.partition(" (line ")[0]
-    return f"{relative}:{line}: {report.kind}: {message}"
+    for first in report.failures[:1]:
+        path, _, line = (first.place or report.place).rpartition(":")
+        if path:
+            relative = os.path.relpath(path) if path.startswith(os.getcwd()) else path
+            return f"{relative}:{line}: {report.kind}: {first.message.partition(' (line ')[0]}"
+    return ""
 
 
 def junit(reports: Iterable[Report]) -> str:
     """The reports as JUnit's XML: a suite a report, a case a property."""
     suites = ElementTree.Element("testsuites")
     for report in reports:
-        failed, skipped = ([f for f in report.findings if f.outcome == o] for o in ("fails", "skipped"))
         suite = ElementTree.SubElement(suites, "testsuite", name=_xml(f"{report.implementation} as {report.kind}"))
-        counts = {"tests": len(report.findings), "failures": len(failed), "skipped": len(skipped)}
-        counts["errors"] = int(bool(report.problem))
-        suite.attrib |= {name: str(n) for name, n in counts.items()}
+        outcomes = [f.outcome for f in report.findings]
+        counts = {"tests": len(outcomes), "failures": outcomes.count("fails"), "skipped": outcomes.count("skipped")}
+        suite.attrib |= {name: str(n) for name, n in (counts | {"errors": int(bool(report.problem))}).items()}
         for f in report.findings:
             case = ElementTree.SubElement(suite, "testcase", classname=f"{report.kind}.{f.stage}", name=f.property)
             if f.outcome == "fails":
                 first = f is report.failures[0]
-                said = describe(f, report.diagnosis if first else None, smallest=first)
-                ElementTree.SubElement(case, "failure", type=f.gravity, message=_xml(f.message)).text = _xml(
-                    "\n".join(said)
-                )
+                lines = describe(f, report.diagnosis if first else None, smallest=first)
+                failure = ElementTree.SubElement(case, "failure", type=f.gravity, message=_xml(f.message))
+                failure.text = _xml("\n".join(lines))
             elif f.outcome == "skipped":
                 ElementTree.SubElement(case, "skipped", message=_xml(f.message))
         if report.problem:
@@ -211,17 +197,16 @@ def junit(reports: Iterable[Report]) -> str:
 
 
 def _printable(text: str) -> str:
-    """With escapes for control characters and lone surrogates, which an implementation may put into a message."""
+    """The text with escapes for control characters and lone surrogates, which a message may contain."""
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
 def _xml(text: str) -> str:
-    """Without what XML cannot hold."""
     return "".join("\N{REPLACEMENT CHARACTER}" if c in "\ufffe\uffff" else c for c in _printable(text))
 
 
 _VERDICTS = {
-    "right": "right: all that was looked at holds",
+    "right": "right: all tried properties hold",
     "contract": "right numbers, but the contract is not kept",
     "wrong": "wrong",
     "not run": "it could not be run",
@@ -242,7 +227,7 @@ table {{ border-collapse: collapse }} td, th {{ text-align: left; padding: .1rem
 
 
 def page(reports: Iterable[Report]) -> str:
-    """The reports as one HTML page that needs nothing else."""
+    """The reports as one self-contained HTML page."""
     return _PAGE.format(body="\n".join("\n".join(_section(report)) for report in reports))
 
 
@@ -262,13 +247,13 @@ def _section(report: Report) -> Iterator[str]:
         if first.expected:
             yield f"<table><tr><th>expected<td><code>{e(first.expected)}</code>"
             yield f"<tr><th>got<td><code>{e(first.got)}</code></table>"
-        said = str(report.diagnosis) if report.diagnosis else f"hint: {first.hint}" if first.hint else ""
-        if said:
-            yield f'<p class="hint">{e(said).replace(chr(10), "<br>")}</p>'
+        hint = str(report.diagnosis) if report.diagnosis else f"hint: {first.hint}" if first.hint else ""
+        if hint:
+            yield f'<p class="hint">{e(hint).replace(chr(10), "<br>")}</p>'
         yield from (f"<p>{e(line)}</p>" for line in (problem_line(report), *also_fails(failures)) if line)
-    told = list(remarks(report))
-    if told:
-        yield "<h2>No failures, but to be known</h2><ul>" + "".join(f"<li>{e(line)}" for line in told) + "</ul>"
+    items = "".join(f"<li>{e(line)}" for line in remarks(report))
+    if items:
+        yield f"<h2>Remarks, no failures</h2><ul>{items}</ul>"
     yield "<h2>Every property</h2><table><tr><th>stage<th>property<th>outcome<th>statement"
     for f in report.findings:
         yield f"<tr><td>{e(f.stage)}<td>{e(f.property)}<td>{e(f.outcome)}<td>{e(f.statement)}"

@@ -21,7 +21,7 @@ from .specs import Spec, get_spec, properties_of
 from .subject import CannotRunError, Subject
 from .trial import Finding, Trial, trial_of
 
-TIME_LIMIT = 900.0  # seconds for a check, unless told: as the command's --time-limit
+TIME_LIMIT = 900.0  # seconds for a check: the default, also of --time-limit
 
 
 def check_implementation(
@@ -40,13 +40,15 @@ def check_implementation(
     `implementation` is a module, an object with the spec's public names, one function, or the name of any of these:
     "package.module", "path/to/file.py", either with ":object". Functions of torch and JAX are called with tensors and
     arrays of theirs. `spec` is one of `SPECS`. Each property is tried on `examples` cases drawn by hypothesis from
-    `seed`; `time_limit` seconds are for all properties, `patience` for one case. A crash and an endless call are
-    failures; an import that fails, a function that raises on every call, or running out of `time_limit`, is the
-    report's `problem` and no failure; so is, on other systems than Linux, where the child process starts anew, an
-    object that it cannot import. A script calls it under `if __name__ == "__main__":` there.
+    `seed`; `time_limit` seconds are for all properties, `patience` for one case.
 
-    Forms of a call that it does not take are left out and said, other conventions are switched to and said, and exact
-    properties that hold to rounding are a note. With `strict` all of these are failures.
+    A crash and an endless call are failures. A failed import, a function that raises on every call, and running out of
+    `time_limit` are the report's `problem` and no failure. On systems other than Linux the child process starts anew:
+    there an object that it cannot import is a problem, too, and a script must call this function under
+    `if __name__ == "__main__":`.
+
+    Forms of a call that it does not take are left out and reported, other conventions are adopted and reported, and
+    exact properties that hold to rounding are a note. With `strict` all of these are failures.
 
     Raises ValueError for an unknown spec or numbers out of range, ImportError where hypothesis is missing.
     """
@@ -58,8 +60,8 @@ def check_implementation(
         raise ImportError("drawing cases needs hypothesis: pip install 'tinyattn[check]'")
     title = implementation if isinstance(implementation, str) else _title(implementation)
     options = {"examples": examples, "seed": seed, "patience": patience, "strict": strict}
-    found: dict[str, Finding] = {}
-    extra: dict[str, Any] = {"lacks": (), "diagnosis": None, "problem": "", "again": ""}
+    findings: dict[str, Finding] = {}
+    extra: dict[str, Any] = {"problem": "", "again": "", "examples": examples, "seed": seed}
     if isinstance(implementation, str):
         extra["again"] = _command(implementation, spec, examples, seed, time_limit, strict)
     total = len(properties_of(known))
@@ -67,42 +69,41 @@ def check_implementation(
     try:
         sent = sendable(implementation)
     except CannotRunError as error:
-        return Report(spec, title, (), examples=examples, seed=seed, **extra | {"problem": str(error)})
+        return Report(spec, title, (), **extra | {"problem": str(error)})
     for what, value in _understood(in_child(_check_in_child, sent, spec, options, time_limit, limit=time_limit)):
         if what == "trying":
             trying = value
             if progress is not None:
                 progress(value)
         elif what == "finding":
-            found[value.property] = value
+            findings[value.property] = value
             trying = ""
         elif what == "total":
             total = value
         elif what != "ended":
             extra[what] = value
         elif value.startswith(OUT_OF_TIME):
-            during = f"during {trying}" if trying else f"after {len(found)} properties"
-            if not any(finding.outcome == "fails" for finding in found.values()):  # what was found stays found
-                extra["problem"] = f"{value} ({during if trying or found else 'it was being imported'})"
-        elif value and trying:
-            found[trying] = _crashed(known, trying, value)
-        elif value and not found:
+            during = f"during {trying}" if trying else f"after {len(findings)} properties"
+            if not any(finding.outcome == "fails" for finding in findings.values()):
+                extra["problem"] = f"{value} ({during if trying or findings else 'it was being imported'})"
+        elif value and trying:  # the child process ended during this property
+            prop = next(p for p in properties_of(known) if p.name == trying)
+            findings[trying] = Finding(trying, prop.stage, prop.statement, prop.exactness, "fails", message=value)
+        elif value and not findings:
             extra["problem"] = extra["problem"] or f"{value} (it was being imported)"
-    left = total - len(found) if found else 0
-    extra["problem"] = extra["problem"] or _untried(found)
-    return Report(spec, title, tuple(found.values()), examples=examples, seed=seed, not_run=left, **extra)
+    return _report(spec, title, findings, total if findings else 0, extra)
 
 
-# what a child sends, and of which type
+# the messages of a child, and their types
 SENT: dict[Any, Any] = {
-    "trying": str, "finding": Finding, "total": int, "lacks": tuple, "not_offered": tuple, "conventions": tuple,
-    "unused": tuple,
-    "place": str, "case": dict, "diagnosis": Diagnosis | None, "problem": str, "ended": str,
+    **dict.fromkeys(("trying", "place", "problem", "ended"), str),
+    **dict.fromkeys(("lacks", "not_offered", "conventions", "unused"), tuple),
+    "finding": Finding, "total": int, "case": dict, "diagnosis": Diagnosis | None,
 }  # fmt: skip
 
 
 def _understood(sent: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
-    """What a child sends, as far as it is what a check sends: code that is checked can write into the pipe, too."""
+    """The messages of a child up to one that no check sends: the code that is checked can write into the pipe, too."""
     for what, value in sent:
         if not isinstance(what, str) or what not in SENT or not isinstance(value, SENT[what]):
             yield "ended", WROTE
@@ -128,30 +129,34 @@ def check_in_process(
     """
     known = get_spec(spec) if isinstance(spec, str) else spec
     op = subject_of(implementation, known, patience)
-    sent: dict[str, Any] = {"lacks": tuple(op.lacks), "unused": tuple(op.unused), "diagnosis": None}
-    found: dict[str, Finding] = {}
+    extra: dict[str, Any] = {"examples": examples, "seed": seed}
+    findings: dict[str, Finding] = {}
 
     def keep(what: str, value: Any) -> None:
         if what == "finding":
-            found[value.property] = value
+            findings[value.property] = value
         elif what not in ("trying", "total"):
-            sent[what] = value
+            extra[what] = value
 
     options = {"examples": examples, "seed": seed, "patience": patience, "strict": strict}
     _prepare(keep, op, options, time_limit)
     properties = [prop for prop in properties_of(op.spec) if prop.stage in set(stages)]
-    properties.sort(key=lambda prop: prop.leads == EMPTY_BATCHES)  # the empty batch last: no reader's first question
-    sent["last"] = _try_all(keep, op, properties, options, time_limit)
-    left = len(properties) - len(found)
-    sent["problem"] = _untried(found)
-    title = _title(implementation)
-    return Report(known.name, title, tuple(found.values()), examples=examples, seed=seed, not_run=left, **sent)
+    properties.sort(key=lambda prop: prop.leads == EMPTY_BATCHES)  # the empty batch last: the rarest of cases
+    extra["last"] = _try_all(keep, op, properties, options, time_limit)
+    return _report(known.name, _title(implementation), findings, len(properties), extra)
+
+
+def _report(kind: str, title: str, findings: dict[str, Finding], total: int, extra: dict[str, Any]) -> Report:
+    """The report of these findings, out of `total` properties; a check that tried none has a problem."""
+    if findings and not extra.get("problem") and all(finding.outcome == "skipped" for finding in findings.values()):
+        extra["problem"] = f"no property was tried: {next(iter(findings.values())).message}"
+    return Report(kind, title, tuple(findings.values()), not_run=total - len(findings), **extra)
 
 
 def _check_in_child(
     send: Callable[[str, Any], None], target: Any, name: str, options: dict[str, Any], limit: float
 ) -> None:
-    """Runs in the child process: import, look at how it is called, try, diagnose."""
+    """The child's work: import, detect forms and conventions, try, diagnose."""
     import hypothesis  # noqa: F401  before the implementation can shadow the module
 
     spec = get_spec(name)
@@ -161,8 +166,6 @@ def _check_in_child(
         implementation = load(target) if isinstance(target, str) else target
         send("trying", properties_of(spec)[0].name)
         op = subject_of(implementation, spec, options["patience"])
-        send("lacks", tuple(op.lacks))
-        send("unused", tuple(op.unused))
         _prepare(send, op, options, limit)
         _try_all(send, op, properties_of(op.spec), options, limit)
     except CannotRunError as error:
@@ -170,7 +173,9 @@ def _check_in_child(
 
 
 def _prepare(send: Callable[[str, Any], None], op: Subject, options: dict[str, Any], limit: float) -> None:
-    """Find out which forms and conventions it has, and send them. Raises CannotRunError if every call raises."""
+    """Send what `op` lacks, its forms and conventions. Raises CannotRunError if every call raises."""
+    send("lacks", tuple(op.lacks))
+    send("unused", tuple(op.unused))
     if options["strict"]:
         return
     look_at(op, limit / 10, options["patience"])
@@ -179,7 +184,7 @@ def _prepare(send: Callable[[str, Any], None], op: Subject, options: dict[str, A
 
 
 def look_at(op: Subject, limit: float = 10.0, patience: float = 10.0) -> None:
-    """Find out which forms `op` does not take and which conventions it follows, and leave them out from now on.
+    """Detect the forms that `op` does not take and the conventions that it follows, and record them in `op`.
 
     Raises CannotRunError if every call raises.
     """
@@ -191,56 +196,40 @@ def look_at(op: Subject, limit: float = 10.0, patience: float = 10.0) -> None:
 def _try_all(
     send: Callable[[str, Any], None], op: Subject, properties: list[Property], options: dict[str, Any], limit: float
 ) -> dict[str, Any]:
-    """Send "trying" before and a "finding" after each property; of the gravest failure also the smallest case, and the
-    "diagnosis" of it. -> the arguments of the last call before it failed, which not every process could send."""
+    """Send "trying" before and a "finding" after each property; then the smallest "case" of the gravest failure, and
+    its "diagnosis". -> the arguments of the last call before that failure, which may not be picklable."""
     failed: list[tuple[Trial, Finding]] = []
-    endless = 0
     budget = 0.6 * limit / max(len(properties), 1)
     send("total", len(properties))
     for prop in properties:
         send("trying", prop.name)
         trial = trial_of(op, op.spec, prop, shrink=False, budget=budget, **options)
-        found = trial.finding()
-        send("finding", found)
-        if found.outcome == "fails":
-            failed.append((trial, found))
-        endless += found.endless
-        if endless == 2:
+        finding = trial.finding()
+        send("finding", finding)
+        if finding.outcome == "fails":
+            failed.append((trial, finding))
+        if sum(finding.endless for _, finding in failed) == 2:
             return {}  # the others would take as long
     if not failed:
         return {}
-    first, found = min(failed, key=lambda pair: by_gravity(pair[1]))
-    exchanged = op.spec.common and not found.endless and axes_exchanged(op, options["patience"])
-    if not found.endless:
+    first, finding = min(failed, key=lambda pair: by_gravity(pair[1]))
+    exchanged = op.spec.common and not finding.endless and axes_exchanged(op, options["patience"])
+    if not finding.endless:
         again = trial_of(op, op.spec, first.prop, budget=0.2 * limit, **options)
         if again.failed:
-            first, found = again, again.finding()
-        send("finding", replace(found, hint=EXCHANGED) if exchanged else found)
+            first, finding = again, again.finding()
+        send("finding", replace(finding, hint=EXCHANGED) if exchanged else finding)
     send("place", op.place(backward=first.prop.stage == "gradients"))
     send("case", dict(first.case))
     if exchanged:
-        return first.last  # no bug is to be named
+        return first.last  # the hint names the cause; no bug is searched for
     with contextlib.suppress(Exception):  # a report without a diagnosis is better than none
-        names = [found.property for _, found in failed]
+        names = [finding.property for _, finding in failed]
         send("diagnosis", diagnose(op, op.spec, names, limit=min(20.0, limit / 4), shown=first))
     return first.last
 
 
-def _crashed(spec: Spec, name: str, why: str) -> Finding:
-    """The finding of the property during which the child process ended."""
-    prop = next(p for p in properties_of(spec) if p.name == name)
-    return Finding(prop.name, prop.stage, prop.statement, prop.exactness, "fails", message=why)
-
-
-def _untried(found: dict[str, Finding]) -> str:
-    """Why nothing could be tried, where that is so."""
-    if not found or any(finding.outcome != "skipped" for finding in found.values()):
-        return ""
-    return f"no property was tried: {next(iter(found.values())).message}"
-
-
 def _command(target: str, spec: str, examples: int, seed: int, time_limit: float, strict: bool) -> str:
-    """The command that tries the same cases."""
     command = ["tinyattn", "check", target, "--as", spec, "--seed", str(seed), "--examples", str(examples)]
     command += ["--time-limit", f"{time_limit:g}"] if time_limit != TIME_LIMIT else []
     return shlex.join(command + ["--strict"] * strict)

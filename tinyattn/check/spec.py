@@ -1,4 +1,4 @@
-"""What a spec is: everything needed to check an implementation of one function."""
+"""Specifications: all that is needed to check an implementation of one function."""
 
 from __future__ import annotations
 
@@ -27,10 +27,6 @@ BACKWARD = (
 )
 
 
-def _nothing() -> list[dict[str, Any]]:
-    return []
-
-
 @dataclass(frozen=True)
 class Form:
     """A form of a call, in words, and whether a call has it; `rewrite` makes the same call of another form."""
@@ -41,8 +37,7 @@ class Form:
 
 
 def broadcast_masks(scores: Callable[[dict[str, Any]], tuple[int, ...]]) -> Form:
-    """The form of a mask that is not written out as `scores(case)`, the shape of what it masks."""
-
+    """The form of a mask that is broadcast to `scores(case)`, the shape of the scores."""
 
     def has(case: dict[str, Any]) -> bool:
         return case.get("mask") is not None and case["mask"].shape != scores(case)
@@ -58,13 +53,13 @@ class Spec:
     """The specification of a function: its names, the cases it is tried on, its properties.
 
     `function` and `others` are the public names. `oracle` is the forward in plain loops, `ours` returns the library's
-    implementation, whose signature is the spec's. `wrt` names the arguments that have gradients. `special_cases` are
-    those that random draws do not reach, to tell bugs apart. `forms` are forms of a call that an implementation need
-    not take, beyond those that every spec has (forms.py). `choices` names those of CHOICES (conventions.py) that its
-    arguments do not tell. `but` is said of its gradients in the contract. `sums_rows`: does the backward add up rows
-    that were read several times, which a device does in any order? `observe` replaces `observe_call` where results and
-    gradients are not what matters; `shown` turns a case into what a report shows. `common` is False where the common
-    properties make no sense.
+    implementation, whose signature is the spec's. `wrt` names the arguments that have gradients. `special_cases`
+    distinguish bugs that random cases do not. `forms` are forms of a call that an implementation need not take, beyond
+    those that every spec has (forms.py). `choices` names the CHOICES (conventions.py) that its arguments do not imply.
+    `but` is an exception for its gradients in the contract. `sums_rows` is True where the backward adds up rows that
+    were read several times, which a device does in any order. `observe` replaces `observe_call` for specs that are not
+    about results and gradients; `shown` turns a case into the one in a report. `common` is False where the common
+    properties do not apply.
     """
 
     name: str
@@ -84,12 +79,12 @@ class Spec:
     but: str = ""
     sums_rows: bool = False
     scale: Callable[[dict[str, Any]], float] = field(default=lambda case: _square(case))
-    special_cases: Callable[[], list[dict[str, Any]]] = _nothing
+    special_cases: Callable[[], list[dict[str, Any]]] = list
     observe: Callable[..., dict[str, Any]] | None = None
     shown: Callable[..., dict[str, Any]] | None = None
 
     def contract(self) -> list[str]:
-        """What an implementation must do, in sentences."""
+        """The duties of an implementation, in sentences."""
         lines = [self.says, *self.clauses]
         if self.wrt:
             lines.append(BACKWARD.format(f=self.function, wrt=", ".join(self.wrt), but=self.but))
@@ -98,4 +93,4 @@ class Spec:
 
 def _square(case: dict[str, Any]) -> float:
     """The largest product of two entries: the size of the terms that most ops add up."""
-    return largest(*(x for x in case.values() if getattr(x, "dtype", None) is not None and x.dtype.kind == "f")) ** 2
+    return largest(*(x for x in case.values() if getattr(x, "dtype", np.dtype(int)).kind == "f")) ** 2

@@ -1,4 +1,4 @@
-"""What a convention is: another way of doing the same, which an implementation may follow (conventions.py has them)."""
+"""The interface of conventions: permitted differences of an implementation (conventions.py has them)."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ Case = dict[str, Any]
 
 @dataclass(frozen=True)
 class Switch:
-    """One convention, followed by an implementation. Each method changes nothing unless a subclass says so."""
+    """One convention of an implementation. The methods of this base class change nothing."""
 
     says: str
 
     def has(self, given: Case) -> bool:
-        """Whether the convention decides this call: then it is left out."""
+        """Whether the result of this call depends on the convention: then it is left out."""
         return False
 
     def has_gradient(self, case: Case) -> bool:
-        """Whether the convention decides the gradient of this call: then that is left out."""
+        """Whether the gradient of this call depends on the convention: then that is left out."""
         return False
 
     def avoid(self, case: Case) -> Case:
-        """A like case that the convention does not decide."""
+        """A similar case that does not depend on the convention."""
         return case
 
     def given(self, given: Case) -> Case:
-        """The arguments as the implementation wants them."""
+        """The arguments in the implementation's convention."""
         return given
 
     def result(self, given: Case, y: Any) -> Any:
-        """The first output as the library would give it."""
+        """The first output in the library's convention."""
         return y
 
     def gradients(self, case: Case, named: Case) -> Case:
-        """The gradients, by argument, as the library would give them."""
+        """The gradients, by argument, in the library's convention."""
         return named

@@ -1,4 +1,4 @@
-"""Try one property on many cases, and say what was found."""
+"""Try one property on many cases, and report the outcome."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .subject import CannotRunError, MissingError, NotOfferedError, Subject, Too
 class Finding:
     """The outcome of one property: "holds", "fails" or "skipped". Values and counterexample are text.
 
-    `gravity` says how bad it is if it fails, `cause` tells failures of one cause from others, and `note` is said of an
-    exact property that holds to rounding only. The message of one that holds says on what it was tried.
+    `gravity` is that of a failure, `cause` is equal for failures of one cause, and `note` is set for an exact property
+    that holds to rounding only. The message of a property that holds says on which cases it was tried.
     """
 
     property: str
@@ -39,11 +39,11 @@ class Finding:
     cause: str = ""
     note: str = ""
     place: str = ""  # FILE:LINE of the code that raised
-    sort: str = "values"  # one of SORTS
+    sort: str = "values"  # as a Violation's
 
 
 def try_property(op: Subject, spec: Spec, prop: Property, **options: Any) -> Finding:
-    """Try a property on many cases drawn by hypothesis: `trial_of`, with what was found in text."""
+    """Try a property on many cases drawn by hypothesis: the finding of `trial_of`."""
     return trial_of(op, spec, prop, **options).finding()
 
 
@@ -84,13 +84,13 @@ def trial_of(
             trial.long(case)
     except Violation:
         trial.failed = True
-    except hypothesis.errors.HypothesisException:  # it fails on some calls only
+    except hypothesis.errors.HypothesisException:  # the same call fails only sometimes
         trial.failed = trial.flaky = True
     return trial
 
 
 class Trial:
-    """A property as a function of one case; it keeps the last violation, its case, and the number of tries."""
+    """A property as a function of one case. It keeps the last violation, its case, and the number of tries."""
 
     def __init__(self, op: Subject, prop: Property, until: float, patience: float, strict: bool):
         self.op, self.prop, self.until, self.patience, self.strict = op, prop, until, patience, strict
@@ -98,7 +98,7 @@ class Trial:
         self.missing = self.not_offered = self.note = self.note_of_long = ""
         self.violation: Violation | None = None
         self.case: dict[str, Any] = {}
-        self.given: dict[str, Any] = {}
+        self.failing: dict[str, Any] = {}  # the last failing case, without what the implementation lacks
         self.last: dict[str, Any] = {}  # the arguments of the last call before it failed
         self.too_long: Violation | None = None
 
@@ -111,15 +111,13 @@ class Trial:
             return
         if self.missing:
             return
-        self.tries += 1
         case = self.op.fit(case)
         left_out = self.op.left_out(case)
         if left_out:
-            self.tries -= 1
             self.not_offered = left_out
             return
+        self.tries += 1
         self.case, self.op.last = copied(case), {}  # before anything writes into it
-        given = {n: x for n, x in self.case.items() if n not in self.op.lacks}
         try:
             with alarm(max(self.patience, self.until - time.monotonic()) if self.prop.once else self.patience):
                 self.prop.holds(self.op, **case)
@@ -131,23 +129,23 @@ class Trial:
         except CannotRunError:
             raise
         except TooLongError:
-            if self.prop.once:  # a training may take longer than there is time
+            if self.prop.once:  # a training may take longer than the limit
                 self.missing = "it had not ended in the time there was: --time-limit gives it more"
                 return
             self.too_long = Violation(f"it had not returned after {self.patience:g} seconds", sort="endless")
-            self._failed(given, self.too_long)
+            self._failed(self.too_long)
         except RoundingViolation as violation:
             if self.strict:
-                self._failed(given, violation)
+                self._failed(violation)
             self.note = f"{violation}: {show_value(violation.expected)}, and {show_value(violation.got)}"
         except Violation as violation:
-            self._failed(given, violation)
+            self._failed(violation)
         except Exception as error:  # the result could not be examined
             says = f"its result cannot be used: {type(error).__name__}: {message_of(error)}"
-            self._failed(given, Violation(says, sort="type"))
+            self._failed(Violation(says, sort="type"))
 
     def long(self, case: dict[str, Any]) -> None:
-        """Try a case of many tokens, unless one took too long: loops over every entry are slow, and may be right."""
+        """Try a case of many tokens, unless one took too long: slow loops over every entry may be right."""
         if self.note_of_long:
             return
         try:
@@ -158,8 +156,9 @@ class Trial:
             self.too_long = self.violation = None
             self.note_of_long = f"300 tokens took more than {self.patience:g} seconds, and are left out"
 
-    def _failed(self, given: dict[str, Any], violation: Violation) -> None:
-        self.given, self.violation, self.last = given, violation, self.op.last
+    def _failed(self, violation: Violation) -> None:
+        self.failing = {n: x for n, x in self.case.items() if n not in self.op.lacks}
+        self.violation, self.last = violation, self.op.last
         raise violation
 
     def finding(self) -> Finding:
@@ -167,8 +166,8 @@ class Trial:
         common = (prop.name, prop.stage, prop.statement, prop.exactness)
         if not self.failed:
             if self.missing or not self.tries:
-                why = self.missing or self.not_offered or "there was no time left"
-                return Finding(*common, "skipped", self.tries, message=why)
+                reason = self.missing or self.not_offered or "there was no time left"
+                return Finding(*common, "skipped", self.tries, message=reason)
             says = self.note_of_long or str(self.op.remembered.get(prop.name, ""))
             return Finding(*common, "holds", self.tries, message=says, note=self.note)
         violation = self.violation or Violation("it fails on some calls and not on others")
@@ -181,8 +180,8 @@ class Trial:
             hint = "Which loop does not end, and for which input?"
         message = str(violation) + (" (not at every call: equal calls give different results)" if self.flaky else "")
         got, expected = ("" if x is None else show_value(x) for x in (violation.got, violation.expected))
-        given = self.op.spec.shown(self.op, self.given) if self.op.spec.shown else self.given
-        shown = "" if prop.once else show_case(given)      # it has input of its own, which its statement names
+        case = self.op.spec.shown(self.op, self.failing) if self.op.spec.shown else self.failing
+        shown = "" if prop.once else show_case(case)  # the statement names the input that such a property makes
         return Finding(
             *common, "fails", self.tries, message, expected, got, shown, hint, violation is self.too_long,
             gravity=violation.gravity or ("numbers" if self.too_long else prop.gravity), cause=_cause(violation),
@@ -191,7 +190,7 @@ class Trial:
 
 
 def _cause(violation: Violation) -> str:
-    """What failures of one cause have in common: the line that raises, or NaN; "" where each is its own."""
+    """The cause that failures may share: the line that raises, or NaN; else ""."""
     if violation.__cause__ is not None:
         return f"{type(violation.__cause__).__name__} {violation.place}"
     got = violation.got
@@ -199,16 +198,14 @@ def _cause(violation: Violation) -> str:
 
 
 def show_case(case: dict[str, Any], digits: int = 6) -> str:
-    """Every argument of a case that is not None; arrays with dtype, shape, and `digits` behind the point at most."""
+    """Every argument of a case that is not None; arrays with dtype, shape, and at most `digits` decimal places."""
     lines = []
     for name, x in case.items():
-        if x is None:
-            continue
         if isinstance(x, np.ndarray):
             text = np.array2string(x, precision=digits, separator=", ", threshold=60, max_line_width=100)
             text = text.replace("\n", "\n" + " " * (len(name) + 3))
             lines.append(f"{name} = {text}   {x.dtype} {x.shape}")
-        else:
+        elif x is not None:
             lines.append(f"{name} = {x!r}")
     return "\n".join(lines)
 

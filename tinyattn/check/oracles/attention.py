@@ -1,4 +1,4 @@
-"""Attention in all its forms: which keys a query sees, and what it makes of their scores."""
+"""Attention in all its forms: the keys that a query sees, and the weights of their scores."""
 
 from __future__ import annotations
 
@@ -11,29 +11,24 @@ import numpy as np
 from ...backend import Array
 from ...ops import Mask, as_mask
 from ...random import PairMask
-from .basics import linear, softmax
+from .basics import dot, linear, softmax, softmax_mean
 
 
 def attention(
     q: Array, k: Array, v: Array, mask: Array | None = None, bias: Array | None = None, keep: Array | None = None,
     rate: float = 0.0, scale: float | None = None,
 ) -> tuple[Array, Array]:  # fmt: skip
-    n, m, d = q.shape[-2], k.shape[-2], q.shape[-1]
-    scale = 1 / math.sqrt(d) if scale is None else scale
-    s = np.zeros((*q.shape[:-1], m))
-    for lead in np.ndindex(q.shape[:-2]):
-        for i in range(n):
-            for j in range(m):
-                s[lead][i, j] = scale * sum(q[lead][i, c] * k[lead][j, c] for c in range(d))
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    s = np.zeros((*q.shape[:-1], k.shape[-2]))
+    for *lead, i, j in np.ndindex(s.shape):
+        s[(*lead, i, j)] = scale * dot(q[(*lead, i)], k[(*lead, j)])
     if bias is not None:
         s = s + bias
     weights = softmax(s, mask)
     kept = weights if keep is None else weights * keep / (1 - rate)
     out = np.zeros((*q.shape[:-1], v.shape[-1]))
-    for lead in np.ndindex(q.shape[:-2]):
-        for i in range(n):
-            for c in range(v.shape[-1]):
-                out[lead][i, c] = sum(kept[lead][i, j] * v[lead][j, c] for j in range(m))
+    for *lead, i, c in np.ndindex(out.shape):
+        out[(*lead, i, c)] = dot(kept[(*lead, i)], v[tuple(lead)][:, c])
     return out, weights
 
 
@@ -47,7 +42,7 @@ def flash_attention(
     q: Array, k: Array, v: Array, mask: Mask | Array | None = None, keep: PairMask | None = None,
     scale: float | None = None, tile: Any = None,
 ) -> Array:  # fmt: skip
-    """All weights at once. (Without dropout.)"""
+    """All weights at once, without dropout."""
     assert keep is None
     return fused_attention(q, k, v, mask, scale)
 
@@ -79,12 +74,11 @@ def grouped_query_attention(
 
 
 def _side_by_side(q: Array, k: Array, v: Array, heads: int, kv_heads: int, mask: Array | None) -> Array:
-    """A loop over heads, each with its own columns of q; heads // kv_heads of them in a row share those of k and v."""
+    """Head h has the h-th d columns of q; heads // kv_heads successive heads share d columns of k and v."""
     d, outputs = q.shape[-1] // heads, []
     for h in range(heads):
-        own, g = slice(h * d, (h + 1) * d), h // (heads // kv_heads)
-        shared = slice(g * d, (g + 1) * d)
-        outputs.append(attention(q[..., own], k[..., shared], v[..., shared], mask)[0])
+        columns, shared = (slice(g * d, (g + 1) * d) for g in (h, h // (heads // kv_heads)))
+        outputs.append(attention(q[..., columns], k[..., shared], v[..., shared], mask)[0])
     return np.concatenate(outputs, axis=-1)
 
 
@@ -92,22 +86,17 @@ def window_attention(
     q: Array, k: Array, v: Array, window: int, causal: bool = True, keys: Array | None = None,
     keep: Array | None = None, rate: float = 0.0, scale: float | None = None,
 ) -> Any:  # fmt: skip
-    """Query by query: a list of the places it may look at, and the softmax over these. (Without dropout.)"""
+    """Query by query: the softmax over the keys that it may look at, without dropout."""
     assert keep is None
-    n, d = q.shape[-2:]
-    scale = 1 / math.sqrt(d) if scale is None else scale
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     real = np.broadcast_to(True if keys is None else keys, q.shape[:-1])
     out = np.zeros(v.shape)
     for *lead, i in np.ndindex(q.shape[:-1]):
         at = tuple(lead)
         last = i if causal else i + window - 1
-        places = [j for j in range(n) if i - window < j <= last and real[at][j]]
-        scores = [scale * sum(q[at][i, c] * k[at][j, c] for c in range(d)) for j in places]
-        top = max(scores, default=0.0)
-        total = sum(math.exp(s - top) for s in scores)
-        for s, j in zip(scores, places, strict=True):
-            for c in range(v.shape[-1]):
-                out[at][i, c] += math.exp(s - top) / total * v[at][j, c]
+        places = [j for j in range(q.shape[-2]) if i - window < j <= last and real[at][j]]
+        scores = [scale * dot(q[at][i], k[at][j]) for j in places]
+        out[at][i] = softmax_mean(scores, [v[at][j] for j in places])
     return out
 
 
@@ -115,10 +104,9 @@ def block_sparse_attention(
     q: Array, k: Array, v: Array, layout: Any, keys: Array | None = None, bias: Array | None = None,
     keep: Any = None, scale: float | None = None,
 ) -> Any:  # fmt: skip
-    """Block by block and query by query: the softmax over the keys that the query may look at. (Without dropout.)"""
+    """Block by block and query by query: the softmax over the keys that the query may look at, without dropout."""
     assert keep is None
-    d = q.shape[-1]
-    scale = 1 / math.sqrt(d) if scale is None else scale
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     real = np.broadcast_to(True if keys is None else keys, k.shape[:-1])
     out = np.zeros((*q.shape[:-1], v.shape[-1]))
     for of, at in itertools.product(layout.groups, list(np.ndindex(q.shape[:-2]))):
@@ -127,22 +115,16 @@ def block_sparse_attention(
             i = of.queries[block, row]
             places = [(c, j) for c, j in enumerate(of.keys[block]) if j >= 0 and real[at][j]
                       and (of.allowed is None or of.allowed[block, row, c])]  # fmt: skip
-            if i < 0 or not places:
-                continue
-            scores = [scale * sum(q[at][i, c] * k[at][j, c] for c in range(d)) + added[at][block, row, place]
-                      for place, j in places]  # fmt: skip
-            top = max(scores)
-            total = sum(math.exp(s - top) for s in scores)
-            for s, (_, j) in zip(scores, places, strict=True):
-                for c in range(v.shape[-1]):
-                    out[at][i, c] += math.exp(s - top) / total * v[at][j, c]
+            if i >= 0 and places:
+                scores = [scale * dot(q[at][i], k[at][j]) + added[at][block, row, place] for place, j in places]
+                out[at][i] += softmax_mean(scores, [v[at][j] for _, j in places])
     return out
 
 
 def linear_attention(
     q: Array, k: Array, v: Array, causal: bool = True, keys: Array | None = None, form: str = ""
 ) -> Any:
-    """Pair by pair. Whatever the form, the result is this one."""
+    """Pair by pair. Every form has this result."""
     real = np.broadcast_to(True if keys is None else keys, k.shape[:-1])
     out = np.zeros((*q.shape[:-1], v.shape[-1]))
     for *lead, i in np.ndindex(q.shape[:-1]):
@@ -151,8 +133,7 @@ def linear_attention(
             pairs = zip(q[at][i], k[at][j], strict=True)
             weight = sum(elu_plus_1(a) * elu_plus_1(b) for a, b in pairs) if real[at][j] else 0.0
             total += weight
-            for c in range(v.shape[-1]):
-                out[at][i, c] += weight * v[at][j, c]
+            out[at][i] += weight * v[at][j]
         if total:
             out[at][i] /= total
     return out
@@ -165,25 +146,21 @@ def elu_plus_1(x: float) -> float:
 def performer_attention(
     q: Array, k: Array, v: Array, W: Array, causal: bool = True, keys: Array | None = None, form: str = ""
 ) -> Any:
-    """Pair by pair and feature by feature; all exponents of a query are lowered together."""
+    """Pair by pair and feature by feature: the softmax over a query's exponents."""
     real = np.broadcast_to(True if keys is None else keys, k.shape[:-1])
     out, root = np.zeros((*q.shape[:-1], v.shape[-1])), q.shape[-1] ** 0.25
     for *lead, i in np.ndindex(q.shape[:-1]):
-        at, exponents = tuple(lead), {}
+        at, exponents, values = tuple(lead), [], []
         for j in range(i + 1 if causal else k.shape[-2]):
             for r in range(len(W)) if real[at][j] else ():
                 both = sum(w * (a + b) / root for w, a, b in zip(W[r], q[at][i], k[at][j], strict=True))
-                exponents[j, r] = both - sum((b / root) ** 2 for b in k[at][j]) / 2
-        top = max(exponents.values(), default=0.0)
-        weights = {pair: math.exp(exponent - top) for pair, exponent in exponents.items()}
-        for c in range(v.shape[-1]):
-            total = sum(weight * v[at][j, c] for (j, _), weight in weights.items())
-            out[at][i, c] = total / sum(weights.values()) if weights else 0.0
+                exponents.append(both - sum((b / root) ** 2 for b in k[at][j]) / 2)
+                values.append(v[at][j])
+        out[at][i] = softmax_mean(exponents, values)
     return out
 
 
 def additive_scores(q: Array, k: Array, w: Array) -> Any:
-    """Pair by pair."""
     s = np.zeros((*q.shape[:-1], k.shape[-2]))
     for *lead, i, j in np.ndindex(s.shape):
         pairs = zip(q[(*lead, i)], k[(*lead, j)], w, strict=True)
@@ -192,7 +169,7 @@ def additive_scores(q: Array, k: Array, w: Array) -> Any:
 
 
 def wasserstein_scores(q_mean: Array, q_dev: Array, k_mean: Array, k_dev: Array, root: bool = False) -> Any:
-    """Pair by pair: the differences themselves, squared and added."""
+    """Pair by pair: the sum of squared differences."""
     s = np.zeros((*q_mean.shape[:-1], k_mean.shape[-2]))
     for *lead, i, j in np.ndindex(s.shape):
         at = tuple(lead)
@@ -207,17 +184,13 @@ def gaussian_attention(s: Array, v_mean: Array, v_cov: Array, mask: Array | None
     weights, e = softmax(s, mask), v_mean.shape[-1]
     out = np.zeros((*s.shape[:-1], e + v_cov.shape[-1]))
     for *lead, i, j in np.ndindex(s.shape):
-        at = tuple(lead)
-        p = weights[at][i, j]
-        for o in range(e):
-            out[at][i, o] += p * v_mean[at][j, o]
-        for o in range(v_cov.shape[-1]):
-            out[at][i, e + o] += p * p * v_cov[at][j, o]
+        p = weights[(*lead, i, j)]
+        out[(*lead, i)][:e] += p * v_mean[(*lead, j)]
+        out[(*lead, i)][e:] += p * p * v_cov[(*lead, j)]
     return out, weights
 
 
 def additive_attention(q: Array, k: Array, v: Array, w: Array, causal: bool = True) -> Any:
-    """Pair by pair and unit by unit."""
     weights = np.zeros((*q.shape[:-1], k.shape[-2]))
     out = np.zeros((*q.shape[:-1], v.shape[-1]))
     for *lead, i in np.ndindex(q.shape[:-1]):
@@ -225,6 +198,5 @@ def additive_attention(q: Array, k: Array, v: Array, w: Array, causal: bool = Tr
         for j in range(i + 1 if causal else k.shape[-2]):
             units = zip(q[at][i], k[at][j], w, strict=True)
             weights[at][i, j] = sum(c / (1 + math.exp(-a - b)) for a, b, c in units)
-            for o in range(v.shape[-1]):
-                out[at][i, o] += weights[at][i, j] * v[at][j, o]
+            out[at][i] += weights[at][i, j] * v[at][j]
     return out, weights

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,26 @@ import numpy as np
 from ...backend import Array
 
 
+def dot(a: Iterable[Any], b: Iterable[Any]) -> Any:
+    """Σ a_c b_c."""
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def entrywise(f: Callable[[Any], float], x: Array) -> Array:
+    return np.array([f(value) for value in x.reshape(-1)], float).reshape(x.shape)
+
+
+def softmax_mean(logits: list[Any], values: list[Any]) -> Any:
+    """Σ exp(s) v / Σ exp(s) over logits s and values v; 0 for empty lists."""
+    top = max(logits, default=0.0)
+    total = sum(math.exp(s - top) for s in logits)
+    return sum(math.exp(s - top) / total * v for s, v in zip(logits, values, strict=True))
+
+
 def linear(x: Array, W: Array, b: Array | None = None) -> Array:
     y = np.zeros((*x.shape[:-1], W.shape[1]))
-    for token in np.ndindex(x.shape[:-1]):
-        for o in range(W.shape[1]):
-            y[token][o] = sum(x[token][i] * W[i, o] for i in range(W.shape[0])) + (0 if b is None else b[o])
+    for *token, o in np.ndindex(y.shape):
+        y[(*token, o)] = dot(x[tuple(token)], W[:, o]) + (0 if b is None else b[o])
     return y
 
 
@@ -32,43 +48,34 @@ def softmax(s: Array, mask: Array | None = None) -> Array:
 
 
 def layer_norm(x: Array, gamma: Array, beta: Array, eps: float = 1e-5) -> tuple[Array, Array, Array]:
-    y, x_hat = np.zeros(x.shape), np.zeros(x.shape)
-    rstd = np.zeros((*x.shape[:-1], 1))
-    d = x.shape[-1]
+    x_hat, rstd, d = np.zeros(x.shape), np.zeros((*x.shape[:-1], 1)), x.shape[-1]
     for token in np.ndindex(x.shape[:-1]):
         mean = sum(x[token]) / d
         variance = sum((value - mean) ** 2 for value in x[token]) / d
-        rstd[token][0] = 1 / math.sqrt(variance + eps)
-        for i in range(d):
-            x_hat[token][i] = (x[token][i] - mean) * rstd[token][0]
-            y[token][i] = x_hat[token][i] * gamma[i] + beta[i]
-    return y, x_hat, rstd
+        rstd[token] = 1 / math.sqrt(variance + eps)
+        x_hat[token] = (x[token] - mean) * rstd[token]
+    return x_hat * gamma + beta, x_hat, rstd
 
 
 def rms_norm(x: Array, gamma: Array, eps: float = 1e-5) -> tuple[Array, Array, Array]:
-    y, x_hat, r = np.zeros(x.shape), np.zeros(x.shape), np.zeros((*x.shape[:-1], 1))
+    r = np.zeros((*x.shape[:-1], 1))
     for token in np.ndindex(x.shape[:-1]):
-        r[token][0] = 1 / math.sqrt(sum(value * value for value in x[token]) / x.shape[-1] + eps)
-        for i in range(x.shape[-1]):
-            x_hat[token][i] = x[token][i] * r[token][0]
-            y[token][i] = x_hat[token][i] * gamma[i]
-    return y, x_hat, r
+        r[token] = 1 / math.sqrt(dot(x[token], x[token]) / x.shape[-1] + eps)
+    return x * r * gamma, x * r, r
 
 
 def batch_norm(
     x: Array, gamma: Array, beta: Array, eps: float = 1e-5, mean: Array | None = None, var: Array | None = None
 ) -> tuple[Array, Array, Array]:
-    y, x_hat, inv_std = np.zeros(x.shape), np.zeros(x.shape), np.zeros(x.shape[-1:])
+    x_hat, inv_std = np.zeros(x.shape), np.zeros(x.shape[-1:])
     rows = list(np.ndindex(x.shape[:-1]))
     n = max(len(rows), 1)
     for i in range(x.shape[-1]):
         centre = sum(x[row][i] for row in rows) / n if mean is None else mean[i]
         variance = sum((x[row][i] - centre) ** 2 for row in rows) / n if var is None else var[i]
         inv_std[i] = 1 / math.sqrt(variance + eps)
-        for row in rows:
-            x_hat[row][i] = (x[row][i] - centre) * inv_std[i]
-            y[row][i] = x_hat[row][i] * gamma[i] + beta[i]
-    return y, x_hat, inv_std
+        x_hat[..., i] = (x[..., i] - centre) * inv_std[i]
+    return x_hat * gamma + beta, x_hat, inv_std
 
 
 def norm_linear(
@@ -79,25 +86,21 @@ def norm_linear(
 
 
 def gelu(x: Array, approximate: bool = False) -> Array:
-    y = np.zeros(x.shape)
-    for i in np.ndindex(x.shape):
-        if approximate:
-            y[i] = 0.5 * x[i] * (1 + math.tanh(math.sqrt(2 / math.pi) * (x[i] + 0.044715 * x[i] ** 3)))
-        else:
-            y[i] = 0.5 * x[i] * (1 + math.erf(x[i] / math.sqrt(2)))
-    return y
+    if approximate:
+        return entrywise(lambda v: 0.5 * v * (1 + math.tanh(math.sqrt(2 / math.pi) * (v + 0.044715 * v**3))), x)
+    return entrywise(lambda v: 0.5 * v * (1 + math.erf(v / math.sqrt(2))), x)
 
 
 def elu(x: Array, alpha: float = 1.0) -> Array:
-    return np.array([v if v > 0 else alpha * math.expm1(v) for v in x.reshape(-1)]).reshape(x.shape)
+    return entrywise(lambda v: v if v > 0 else alpha * math.expm1(v), x)
 
 
 def silu(x: Array) -> Array:
-    return np.array([v / (1 + math.exp(-v)) for v in x.reshape(-1)]).reshape(x.shape)
+    return entrywise(lambda v: v / (1 + math.exp(-v)), x)
 
 
 def relu(x: Array) -> Array:
-    return np.array([max(value, 0.0) for value in x.reshape(-1)]).reshape(x.shape)
+    return entrywise(lambda v: max(v, 0.0), x)
 
 
 def dropout(x: Array, keep: Array | None, rate: float) -> Array:
@@ -114,14 +117,9 @@ def embedding(ids: Array, E: Array) -> Array:
 def embedding_backward(dy: Array, ids: Array, E: Array) -> Array:
     dE = np.zeros(E.shape)
     for place in np.ndindex(ids.shape):
-        for c in range(E.shape[1]):
-            dE[ids[place], c] += dy[place][c]
+        dE[ids[place]] += dy[place]
     return dE
 
 
 def root_elu(x: Array) -> Any:
-    """Number by number."""
-    y = np.zeros(x.shape)
-    for at in np.ndindex(x.shape):
-        y[at] = math.sqrt(1 + x[at]) if x[at] > 0 else math.exp(x[at] / 2)
-    return y
+    return entrywise(lambda v: math.sqrt(1 + v) if v > 0 else math.exp(v / 2), x)

@@ -1,4 +1,4 @@
-"""What is made of other ops: feed-forward networks and whole blocks."""
+"""Compositions of other ops: feed-forward networks and whole blocks."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ def feed_forward(x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> Ar
     return linear(relu(linear(x, W_1, b_1)), W_2, b_2)
 
 
-def gelu_feed_forward(
-    x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array, approximate: bool = False
-) -> Array:
+def gelu_feed_forward(x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array, approximate: bool = False) -> Array:
     return linear(gelu(linear(x, W_1, b_1), approximate), W_2, b_2)
 
 

@@ -1,4 +1,4 @@
-"""Convolutions, pooling and patches."""
+"""Convolutions, pooling and patches, number by number."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from ...backend import Array
 
 
 def conv1d(x: Array, W: Array, dilation: int = 1, padding: str = "same") -> Any:
-    """As a grid of one row."""
+    """`conv2d` of a grid of one row."""
     return conv2d(x[..., None, :, :], W[None], dilation, padding)[..., 0, :, :]
 
 
 def conv2d(x: Array, W: Array, dilation: int = 1, padding: str = "same") -> Any:
-    """Token by token, place by place and number by number."""
     reach = [(K - 1) * dilation for K in W.shape[:2]]
     before = [{"valid": 0, "same": r // 2, "causal": r}[padding] for r in reach]
     sizes = [n - (r if padding == "valid" else 0) for n, r in zip(x.shape[-3:-1], reach, strict=True)]
@@ -29,7 +28,6 @@ def conv2d(x: Array, W: Array, dilation: int = 1, padding: str = "same") -> Any:
 
 
 def depthwise_conv1d(x: Array, W: Array) -> Any:
-    """Number by number."""
     y = np.zeros((*x.shape[:-2], x.shape[-2] - len(W) + 1, x.shape[-1]))
     for *lead, t, c in np.ndindex(y.shape):
         y[(*lead, t, c)] = sum(x[(*lead, t + j, c)] * W[j, c] for j in range(len(W)))
@@ -37,7 +35,6 @@ def depthwise_conv1d(x: Array, W: Array) -> Any:
 
 
 def patchify(x: Array, patch: int) -> Any:
-    """Number by number."""
     *lead, h, w, C = x.shape
     y = np.zeros((*lead, h // patch * (w // patch), patch * patch * C))
     for *batch, row, column, c in np.ndindex(x.shape):
@@ -47,7 +44,6 @@ def patchify(x: Array, patch: int) -> Any:
 
 
 def max_pool1d(x: Array, width: int) -> Any:
-    """Number by number."""
     y = np.zeros((*x.shape[:-2], x.shape[-2] - width + 1, x.shape[-1]))
     for *lead, t, c in np.ndindex(y.shape):
         y[(*lead, t, c)] = max(x[(*lead, t + j, c)] for j in range(width))

@@ -1,4 +1,4 @@
-"""How tokens know their place."""
+"""Position schemes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from ...backend import Array
+from .basics import dot
 
 
 def rotary(x: Array, cos: Array, sin: Array) -> Any:
-    """Every pair as a complex number, times another."""
+    """Every pair as a complex number, times cos + i sin."""
     c, s = (np.broadcast_to(table, (*x.shape[:-1], x.shape[-1] // 2)) for table in (cos, sin))
     y = np.zeros(x.shape)
     for *token, i in np.ndindex(c.shape):
@@ -28,12 +29,12 @@ def bucket_bias(table: Array, buckets: Array) -> Any:
 
 
 def relative_scores(q: Array, a: Array, m: int) -> Any:
-    """Pair by pair, with a vector each."""
+    """Pair by pair: the query times the vector of the clipped distance."""
     K = a.shape[-2] // 2
     every, s = np.broadcast_to(a, (*q.shape[:-2], *a.shape[-2:])), np.zeros((*q.shape[:-1], m))
     for *lead, i, j in np.ndindex(s.shape):
         at = tuple(lead)
-        s[at][i, j] = sum(x * y for x, y in zip(q[at][i], every[at][min(max(j - i, -K), K) + K], strict=True))
+        s[at][i, j] = dot(q[at][i], every[at][min(max(j - i, -K), K) + K])
     return s
 
 
@@ -42,6 +43,5 @@ def relative_values(w: Array, a: Array) -> Any:
     every = np.broadcast_to(a, (*w.shape[:-2], *a.shape[-2:]))
     for *lead, i, j in np.ndindex(w.shape):
         at = tuple(lead)
-        for c in range(a.shape[-1]):
-            out[at][i, c] += w[at][i, j] * every[at][min(max(j - i, -K), K) + K][c]
+        out[at][i] += w[at][i, j] * every[at][min(max(j - i, -K), K) + K]
     return out

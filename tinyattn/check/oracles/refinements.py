@@ -9,16 +9,15 @@ import numpy as np
 
 from ...backend import Array
 from .attention import attention, elu_plus_1
-from .basics import softmax
+from .basics import dot, entrywise, softmax
 
 
 def refine_simp(A: Array, W_Q: Array, W_K: Array, scale: float | None = None, lags: bool = False) -> Any:
-    """Pair of rows by pair of rows."""
     A, c = _read(A, lags), 1 / math.sqrt(W_Q.shape[-1]) if scale is None else scale
     X, Y = _product(A, W_Q), _product(A, W_K)
     B = np.zeros((*A.shape[:-1], A.shape[-2]))
     for *lead, k, t in np.ndindex(B.shape):
-        B[(*lead, k, t)] = c * sum(x * y for x, y in zip(X[(*lead, k)], Y[(*lead, t)], strict=True))
+        B[(*lead, k, t)] = c * dot(X[(*lead, k)], Y[(*lead, t)])
     return B
 
 
@@ -27,7 +26,7 @@ def refine_add(A: Array, W_Q: Array, W_K: Array, scale: float | None = None, lag
 
 
 def refine_value(A: Array, W_Q: Array, W_K: Array, W_V: Array) -> Any:
-    """For every row anew: the literal form of a sequence that ends there."""
+    """Row by row: the literal form of the sequence that ends at this row."""
     B = np.zeros(A.shape)
     A, W_Q, W_K, W_V = (np.broadcast_to(np.tril(x), A.shape) for x in (A, W_Q, W_K, W_V))
     for *lead, k in np.ndindex(A.shape[:-1]):
@@ -42,9 +41,8 @@ def refine_value_literal(A: Array, W_Q: Array, W_K: Array, W_V: Array) -> Any:
     B, n = np.zeros(A.shape), A.shape[-1]
     for *lead, t in np.ndindex((*A.shape[:-2], n)):
         x, y, z = (M[tuple(lead)] for M in (X, Y, Z))
-        weights = softmax(np.array([sum(x[i, t] * y[i, j] for i in range(n)) for j in range(n)]))
-        for k in range(n):
-            B[(*lead, k, t)] = sum(z[k, j] * weights[j] for j in range(n))
+        weights = softmax(np.array([dot(x[:, t], y[:, j]) for j in range(n)]))
+        B[tuple(lead)][:, t] = [dot(z[k], weights) for k in range(n)]
     return B
 
 
@@ -58,9 +56,8 @@ def refine_value_rows(
 
 
 def refine_stoc(A: Array, W_mu: Array, W_sigma: Array, scale: float | None = None, lags: bool = False) -> Any:
-    """Two rows' distributions, number by number."""
     A, c = _read(A, lags), 1 / math.sqrt(W_mu.shape[-1]) if scale is None else scale
-    sigma = np.vectorize(lambda z: math.sqrt(elu_plus_1(z)), otypes=[float])(_product(A, W_sigma))
+    sigma = entrywise(lambda z: math.sqrt(elu_plus_1(z)), _product(A, W_sigma))
     x = np.concatenate([_product(A, W_mu), sigma], axis=-1)
     B = np.zeros((*A.shape[:-1], A.shape[-2]))
     for *lead, k, t in np.ndindex(B.shape):
@@ -69,19 +66,18 @@ def refine_stoc(A: Array, W_mu: Array, W_sigma: Array, scale: float | None = Non
 
 
 def _read(A: Array, lags: bool) -> Array:
-    """Column r is the lag r, where lags are read; before the first token there is nothing."""
-    found = np.zeros(A.shape)
+    """A, or with `lags` column r as lag r: entry (k, r) is A[k, k - r], or 0 before the first token."""
+    y = np.zeros(A.shape)
     for *row, r in np.ndindex(A.shape):
         column = row[-1] - r if lags else r
-        found[(*row, r)] = A[(*row, column)] if column >= 0 else 0.0
-    return found
+        y[(*row, r)] = A[(*row, column)] if column >= 0 else 0.0
+    return y
 
 
 def _product(A: Array, W: Array) -> Array:
-    """A W for every leading axis, W repeated along those that it lacks."""
+    """A W for every leading axis; W is broadcast along those that it lacks."""
     W = np.broadcast_to(W, (*A.shape[:-2], *W.shape[-2:]))
-    found = np.zeros((*A.shape[:-1], W.shape[-1]))
-    for *lead, k, r in np.ndindex(found.shape):
-        row, column = A[(*lead, k)], W[(*lead, slice(None), r)]
-        found[(*lead, k, r)] = sum(a * w for a, w in zip(row, column, strict=True))
-    return found
+    y = np.zeros((*A.shape[:-1], W.shape[-1]))
+    for *lead, k, r in np.ndindex(y.shape):
+        y[(*lead, k, r)] = dot(A[(*lead, k)], W[tuple(lead)][:, r])
+    return y
