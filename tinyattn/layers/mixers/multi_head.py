@@ -98,7 +98,8 @@ def multi_head_attention(
     mask = as_mask(mask)
     mechanism.refuse(mask, terms, dropout=rng is not None and rate > 0)
     projected, more = mechanism.project(p, x, memory, mask, heads, kv_heads, position, slots)
-    out, attended = mechanism.forward(p.get("mechanism"), q, k, v, mask, terms | projected, rate, rng)
+    terms = terms | projected
+    out, attended = mechanism.forward(p.get("mechanism"), q, k, v, mask, terms, rate, rng)
     y, output = merge(out), None                                # (..., n, D)
     if "output" in p:
         y, output = dense(p["output"], y)
