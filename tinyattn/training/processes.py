@@ -27,6 +27,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from itertools import chain
 from multiprocessing.connection import Connection, wait
 from typing import Any, ClassVar, NamedTuple
 
@@ -185,11 +186,9 @@ class ProcessPool:
     def map(self, tasks: Iterable[Any]) -> Iterator[Any]:
         """work(task) of every task, in the order of the tasks. A result is valid until the next one is asked for."""
         if not self._connections:
-            yield from self._threads.map(self._work, tasks)
-            return
+            return self._threads.map(self._work, tasks)
         tasks = list(tasks)
-        for begin in range(0, len(tasks), AT_ONCE):
-            yield from self._map_round(tasks[begin : begin + AT_ONCE])
+        return chain.from_iterable(self._map_round(tasks[i : i + AT_ONCE]) for i in range(0, len(tasks), AT_ONCE))
 
     def _map_round(self, tasks: list[Any]) -> Iterator[Any]:
         self._round += 1
