@@ -10,7 +10,7 @@ import numpy as np
 from ...data import Vocabulary
 from ...files import FileError
 from ..parameters import PREFIX
-from ..recommenders import SASRec
+from ..recommenders.sasrec import SASRec
 from .layout import Entry
 from .pmixer import Pmixer
 from .rectools import RecTools

@@ -19,14 +19,7 @@ import numpy as np
 from ...backend import Array, get_xp
 from ...data import Batch
 from ...layers import GRU, dense, dense_backward, dense_init, dropout_mask, gather_rows, glorot
-from ...ops import (
-    Mask,
-    additive_attention,
-    additive_attention_backward,
-    dropout,
-    dropout_backward,
-    embedding,
-)
+from ...ops import Mask, additive_attention, additive_attention_backward, dropout, dropout_backward, embedding
 from ..neural import NeuralRecommender
 from ..next_item import NextItemNetwork, SequenceOptions, last_position
 

@@ -37,15 +37,7 @@ from ...layers import (
     dropout_mask,
 )
 from ...layers.block import ABOUT_BLOCK_FORMS
-from ...ops import (
-    Mask,
-    dropout,
-    dropout_backward,
-    embedding,
-    embedding_backward,
-    linear,
-    linear_backward,
-)
+from ...ops import Mask, dropout, dropout_backward, embedding, embedding_backward, linear, linear_backward
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...random import Stream, generator
 from ...training import Settings

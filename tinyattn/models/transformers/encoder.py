@@ -24,15 +24,7 @@ from ...data import MaskedTextSampler, Masking, Text, TextBatch, Tokens, Vocabul
 from ...files import Arrays
 from ...layers import BLOCK_FORMS, FEED_FORWARDS, NORMS, POSITIONS, Block, BlockCache, MultiHead, Stack, dropout_mask
 from ...layers.block import ABOUT_BLOCK_FORMS
-from ...ops import (
-    dropout,
-    dropout_backward,
-    embedding,
-    embedding_backward,
-    linear,
-    linear_backward,
-    softmax,
-)
+from ...ops import dropout, dropout_backward, embedding, embedding_backward, linear, linear_backward, softmax
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...training import Settings
 from ..cross_entropy import Smoothed

@@ -34,15 +34,7 @@ from ...layers import (
     Stack,
     dropout_mask,
 )
-from ...ops import (
-    Mask,
-    dropout,
-    dropout_backward,
-    embedding,
-    embedding_backward,
-    linear,
-    linear_backward,
-)
+from ...ops import Mask, dropout, dropout_backward, embedding, embedding_backward, linear, linear_backward
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...training import Settings
 from .pair_model import PairModel, PairNetwork, PairOptions
