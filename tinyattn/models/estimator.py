@@ -17,7 +17,8 @@ class Estimator:
     """Base of all models: a dataclass of options with a `name`, a `fit`, and one line in MODELS.
 
     It says what it keeps (`arrays`) and how that comes back (`_restore`). People speak in the ids of their data;
-    inside, ids are numbers 1, 2, 3, ..., and `vocabularies` names the attributes that hold both.
+    inside, ids are numbers 1, 2, 3, ..., and `vocabularies` names the attributes that hold both. Options are checked
+    when a model is made: ValueError names the value and what was expected.
     """
 
     name: ClassVar[str]

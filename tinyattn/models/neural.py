@@ -62,8 +62,6 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         return self.Network(n_items=n_items, n_users=n_users, objective=self.loss, **options)
 
     def known_network(self) -> Any:
-        assert self.items is not None
-        assert self.users is not None
         return self.make_network(len(self.items), len(self.users))
 
     def _learn(self, data: Interactions, split: Split | None, **how: Any) -> None:
@@ -201,7 +199,6 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
 
     @property
     def attends(self) -> bool:  # type: ignore[override]
-        """Is there attention to show?"""
         return hasattr(self, "network") and self.network.attends
 
     def attention(self, sequence: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -147,7 +147,6 @@ class NextItemNetwork(LossOptions):
         return h, batch
 
     def align_with_targets_backward(self, dh: Array) -> Array:
-        """The mirror of `align_with_targets`."""
         return dh
 
     def loss(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Any, Any]:

@@ -27,8 +27,8 @@ class Recommender(Estimator):
     criterion = "ndcg@10"
     vocabularies = ("items", "users")
     by_user: ClassVar[bool] = False       # does it recommend by the user alone, whatever the history?
-    items: Vocabulary | None = None       # set by fit and load
-    users: Vocabulary | None = None
+    items: Vocabulary = None  # type: ignore[assignment]  # set by fit and load, as is `users`
+    users: Vocabulary = None  # type: ignore[assignment]
     _learn: Callable[..., None]           # (train, split or None, what else fit was given)
 
     def fit(self, data: Any, **how: Any) -> Self:
@@ -136,7 +136,6 @@ class Recommender(Estimator):
         if not isinstance(split, Split):
             raise ValueError(f"a {type(split).__name__} is no split, expected one, such as leave_one_out(data)")
         self.refuse_other_items(split.data)
-        assert self.users is not None
         return full_ranking(self, split, stage, ks, truth, self.users.numbers_or_zero(split.data.users.ids))
 
     def refuse_other_items(self, data: Interactions) -> None:
@@ -151,7 +150,6 @@ class Recommender(Estimator):
     def user_numbers(self, users: Sequence[Any]) -> np.ndarray:
         """The users' numbers, 0 for None. Raises ValueError for an unknown id, and before `fit`."""
         self.fitted()
-        assert self.users is not None
         users = in_order(users, "users")
         numbers = np.zeros(len(users), dtype=np.int64)
         known = [place for place, user in enumerate(users) if user is not None]

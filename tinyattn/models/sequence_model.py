@@ -43,9 +43,13 @@ class SequenceModel(Trained):
         """The vocabularies of data, by the names in `vocabularies`."""
         return {}
 
-    def make_network(self, known: dict[str, Vocabulary]) -> Any:
+    def sizes(self, known: dict[str, Any]) -> dict[str, int]:
+        """The sizes that the network is made for: `n_tokens` of a vocabulary `tokens`, and so on."""
+        return {f"n_{what}": len(known[what]) for what in self.vocabularies}
+
+    def make_network(self, known: dict[str, Any]) -> Any:
         """The network for what these vocabularies hold, with this model's options."""
-        raise NotImplementedError
+        return self.Network(**self.sizes(known), **self.options_for(self.Network))
 
     def numbered(self, data: Any, known: dict[str, Vocabulary]) -> Any:
         """The data in numbers. Raises ValueError for what the model cannot read, and names it."""

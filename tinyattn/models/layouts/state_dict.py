@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...files import FileError
-from .weights import opened
+from .weights import as_float32, opened
 
 PICKLED = (".pt", ".pth", ".ckpt", ".bin")
 PREFIXES = ("module.", "torch_model.")       # what DataParallel and RecTools' Lightning module put before all names
@@ -40,12 +40,8 @@ class StateDict:
         self.found = found
 
     def read(self, name: str) -> np.ndarray:
-        """The parameter in float32. Raises FileError for a number that is not finite in that."""
-        with np.errstate(over="ignore"):
-            x = self.found[name].astype(np.float32)
-        if not np.all(np.isfinite(x)):
-            raise FileError(f"{self.path}: {name} has numbers that are not finite in float32")
-        return x
+        """The parameter, as `as_float32` has it."""
+        return as_float32(self.found[name], self.path, name)
 
     def fingerprint(self) -> str:
         """A digest of the file."""

@@ -190,7 +190,6 @@ class BERT4Rec(BERT4RecOptions, NeuralRecommender):
         ids, scores = model.recommend([12, 55, 3], k=10)
 
     It learns from the hidden items alone, a fifth of the positions that SASRec learns from, and needs more epochs.
-    Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
     rho: float = option(
@@ -210,5 +209,4 @@ class BERT4Rec(BERT4RecOptions, NeuralRecommender):
     Network = BERT4RecNetwork
 
     def sampler(self, data: Interactions) -> Sampler:
-        """The training batches. Raises ValueError for data that cannot be learned from."""
         return ClozeSampler(*self.sampling(data), rho=self.rho, mask_last=self.mask_last)

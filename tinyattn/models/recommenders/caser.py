@@ -143,7 +143,6 @@ class CaserNetwork(CaserOptions, NextItemNetwork):
         return dx[:, self.window - 1 :], grads
 
     def rows_read(self, batch: Batch) -> dict[str, Array]:
-        """The rows of large tables that `loss` reads, and so all that have a gradient: dotted name -> ids."""
         return super().rows_read(batch) | {"users": batch.users}
 
     def last_state(self, p: Any, batch: Batch) -> Array:
@@ -199,8 +198,6 @@ class Caser(CaserOptions, NeuralRecommender):
 
         model = Caser(window=5).fit(sequences)
         ids, scores = model.recommend([12, 55, 3], k=10)
-
-    Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
     name = "caser"

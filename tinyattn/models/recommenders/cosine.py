@@ -36,7 +36,6 @@ class ItemCosine(Recommender):
         self._cosines = (np.concatenate(values) / norms).astype(np.float32)
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
-        """(len(histories), n_items + 1)."""
         scores = np.zeros((len(histories), len(self._begin) - 1))
         for row, history in zip(scores, histories, strict=True):
             known = np.unique(history)

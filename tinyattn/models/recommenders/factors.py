@@ -102,7 +102,6 @@ class UserTable(NextItemNetwork):
         return table_gradient(batch.users, get_xp(dy).sum(dy, axis=1), p["users"])
 
     def rows_read(self, batch: Batch) -> dict[str, Array]:
-        """The rows of large tables that `loss` reads, and so all that have a gradient: dotted name -> ids."""
         return super().rows_read(batch) | {"users": batch.users}
 
 

@@ -52,7 +52,6 @@ class GRU4RecNetwork(GRU4RecOptions, NextItemNetwork):
     """The pure network: embedding, dropout, recurrent layers, dropout."""
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Fresh parameters in float64."""
         return {
             "items": self.init_items(rng, self.dim),
             "layers": [GRU().init(rng, self.dim) for _ in range(self.layers)],
@@ -70,7 +69,6 @@ class GRU4RecNetwork(GRU4RecOptions, NextItemNetwork):
         return dropout(x, keep_last, self.dropout), GRU4RecCache(keep, caches, keep_last)
 
     def backward(self, p: Any, dh: Array, cache: GRU4RecCache) -> tuple[Array, dict[str, Any]]:
-        """The mirror of `forward`: -> dx (B, L, D) and grads, which lack "items"."""
         dx, grads = dropout_backward(dh, cache.keep_last, self.dropout), list[Any]()
         for weights, remembered in zip(reversed(p["layers"]), reversed(cache.layers), strict=True):
             dx, _, g = GRU().backward(weights, dx, remembered)
@@ -78,7 +76,6 @@ class GRU4RecNetwork(GRU4RecOptions, NextItemNetwork):
         return dropout_backward(dx, cache.keep, self.dropout), {"layers": grads}
 
     def last_state(self, p: Any, batch: Batch) -> Array:
-        """(B, D): the state after the last item of each history."""
         return gather_rows(self.forward(p, batch)[0], last_position(batch))[:, 0]
 
     extends = True
@@ -98,8 +95,6 @@ class GRU4Rec(GRU4RecOptions, NeuralRecommender):
 
         model = GRU4Rec(loss="ce").fit(sequences)
         ids, scores = model.recommend([12, 55, 3], k=10)
-
-    Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
     name = "gru4rec"

@@ -72,7 +72,6 @@ class Markov(Recommender):
         self._ties = popularity / (np.max(popularity) + 1)                                # below 1, the smallest count
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
-        """(len(histories), n_items + 1)."""
         return self.lazy_scores(histories).whole()
 
     def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> SharedScores:

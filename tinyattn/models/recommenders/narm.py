@@ -106,8 +106,6 @@ class NARM(SequenceOptions, NeuralRecommender):
 
         model = NARM(loss="ce").fit(sequences)
         ids, scores = model.recommend([12, 55, 3], k=10)
-
-    Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
     name = "narm"

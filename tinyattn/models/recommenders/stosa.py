@@ -250,8 +250,7 @@ class STOSA(STOSAOptions, NeuralRecommender):
         model = STOSA(maxlen=50).fit(sequences)
         ids, scores = model.recommend([12, 55, 3], k=10)
 
-    A score is a negative squared distance. Every option is checked when the object is made: ValueError names the value
-    and what was expected.
+    A score is a negative squared distance.
     """
 
     loss: str = option(

@@ -194,7 +194,6 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
 
     To recommend is possible, by the rating expected at the newest time of training, and poor: the model learns from
     items that people chose to rate, and never that most items are not chosen. Items with few, high ratings stand first.
-    Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
     name = "timesvdpp"
@@ -250,7 +249,6 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
         a time that is no finite number.
         """
         vocabulary = self.fitted()
-        assert self.users is not None
         when = np.asarray(times, dtype=np.float64)
         if not np.all(np.isfinite(when)):
             raise ValueError(f"time {when[~np.isfinite(when)][0]} is not a finite number")
@@ -265,7 +263,6 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
     def predictions(self, split: RatingSplit, stage: str = "test") -> np.ndarray:
         """(N,): r̂ of every rating of a part of the split, "valid" or "test", in its order; cut as by `predict`."""
         self.refuse_other_items(split.data)
-        assert self.users is not None
         numbers = self.users.numbers_or_zero(split.data.users.ids)       # the model's own, for other data
         return self._predict_all(self.parameters, getattr(split, stage), numbers)
 
@@ -320,16 +317,12 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
         return TimeSVDppNetwork(n_items=n_items, n_users=n_users, mean=float(self.rated.scale[0]), **options)
 
     def known_network(self) -> TimeSVDppNetwork:
-        assert self.items is not None
-        assert self.users is not None
         return self._network(len(self.items), len(self.users))
 
     def arrays(self) -> dict[str, np.ndarray]:
         return super().arrays() | {f"{RATED}{f.name}": getattr(self.rated, f.name) for f in fields(Rated)}
 
     def _restore(self, arrays: Arrays) -> None:
-        assert self.users is not None
-        assert self.items is not None
         n_users, of_rated = len(self.users), {n: arrays.pop(n) for n in (f"{RATED}{f.name}" for f in fields(Rated))}
         seen = checked(of_rated, f"{RATED}seen", (None,), np.int64, len(self.items))
         self.rated = Rated(

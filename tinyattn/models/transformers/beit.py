@@ -24,7 +24,7 @@ from ...backend import Array, get_xp
 from ...data import HiddenBatch, HiddenSampler, Hiding, Images, WordedImages, learn_words, nearest_words
 from ...files import Arrays
 from ...layers import dense, dense_backward
-from ...ops import cross_entropy, patchify, patchify_backward
+from ...ops import patchify, patchify_backward
 from ...options import option, with_default
 from ...random import Stream, generator
 from ...training import Settings
@@ -70,7 +70,6 @@ class BEiTNetwork(BEiTOptions, PatchEncoder, ClassNetwork):
         return scores, BEiTCache(encoder, head)
 
     def backward(self, p: Any, dscores: Array, cache: BEiTCache) -> dict[str, Any]:
-        """The mirror of `forward`: -> grads shaped like p."""
         xp = get_xp(dscores)
         dpatches, head = dense_backward(p["head"], dscores, cache.head)
         unread = xp.zeros((len(dpatches), self.read, self.dim), dtype=dpatches.dtype)
@@ -82,14 +81,6 @@ class BEiTNetwork(BEiTOptions, PatchEncoder, ClassNetwork):
         scores, cache = self.forward(p, batch.images, batch.hidden, rng)
         return scores, batch.words, batch.hidden.astype(scores.dtype), cache
 
-    def measure(self, p: Any, batch: HiddenBatch) -> dict[str, tuple[float, float]]:
-        """(sum, how many) of `accuracy`, hidden patches whose likeliest word is theirs, and of its negative log."""
-        scores, words, weight, _ = self.asked(p, batch)
-        xp = get_xp(scores)
-        n = float(xp.sum(weight))
-        right = xp.sum((xp.argmax(scores, axis=-1) == words) * weight)
-        return {"accuracy": (float(right), n), "loss": (n * float(cross_entropy(scores, words, weight)), n)}
-
 
 @dataclass(eq=False, kw_only=True)
 class BEiT(BEiTOptions, Hiding, ImageReader):
@@ -98,8 +89,7 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
         beit = BEiT(epochs=20).fit(images)                   # labels may be there, and are not read
         ViT(epochs=20).fit(few, start=beit)
 
-    `codebook` (V, P² C), set by fit and load, holds the words. Every option is checked when the object is made:
-    ValueError names the value and what was expected.
+    `codebook` (V, P² C), set by fit and load, holds the words.
     """
 
     epochs: int = with_default(20, Settings, "epochs")
@@ -132,15 +122,13 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
         return super().known() | {"codebook": self.codebook}
 
     def make_network(self, known: dict[str, Any]) -> BEiTNetwork:
-        sizes: dict[str, Any] = self.sizes(known)
-        network = BEiTNetwork(**sizes, **self.options_for(BEiTNetwork))
+        network: BEiTNetwork = super().make_network(known)
         rows, columns = network.grid
         if "shape" in known and self.block > rows * columns:
             raise ValueError(f"block is {self.block}, expected at most the patches of an image, {rows * columns}")
         return network
 
     def numbered(self, data: Images, known: dict[str, Any]) -> WordedImages:
-        """Raises ValueError for images of another size than those it learns from."""
         images = self._readable(data, known["shape"])
         words = nearest_words(self._patches(images), known["codebook"])
         return WordedImages(images, words.reshape(len(images), *self.make_network(known).grid))

@@ -78,7 +78,8 @@ class DecoderOptions(PartOptions):
 
     def __post_init__(self) -> None:
         check_options(self)
-        make_parts(self, **PARTS)     # what their options come to be stands in config.json
+        make_parts(self, **PARTS)     # sets their options, which config.json keeps
+        super().__post_init__()
 
 
 class DecoderCache(NamedTuple):
@@ -110,7 +111,6 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
 
     @property
     def scored(self) -> str:
-        """The name of the table that makes the scores."""
         return "tokens" if self.tied else "output"
 
     @cached_property
@@ -185,7 +185,6 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
 
     @property
     def scheme(self) -> Position:
-        """The position scheme."""
         scheme: Position = self._parts[1]
         return scheme
 
@@ -201,8 +200,6 @@ class Decoder(DecoderOptions, Smoothed, SequenceModel):
     """Learns from a text what follows each token, and writes on.
 
         model = Decoder(epochs=5).fit(Grammar().generate().split())
-
-    Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
     epochs: int = with_default(12, Settings, "epochs")
@@ -222,20 +219,12 @@ class Decoder(DecoderOptions, Smoothed, SequenceModel):
     Network = DecoderNetwork
     Data = Text
 
-    def __post_init__(self) -> None:
-        DecoderOptions.__post_init__(self)
-        SequenceModel.__post_init__(self)
-
     def vocabularies_of(self, parts: list[Text]) -> dict[str, Vocabulary]:
         """Characters of all parts; merges are learned from the first."""
         train, *others = [part.text for part in parts]
         return {"tokens": learned_tokens(train, self.merges, others)}
 
-    def make_network(self, known: dict[str, Vocabulary]) -> DecoderNetwork:
-        return DecoderNetwork(n_tokens=len(known["tokens"]), **self.options_for(DecoderNetwork))
-
     def numbered(self, data: Text, known: dict[str, Any]) -> np.ndarray:
-        """Raises ValueError for an unknown character, and names it."""
         numbers: np.ndarray = known["tokens"].encode(data.text)
         return numbers
 

@@ -157,8 +157,6 @@ class Encoder(EncoderOptions, Masking, Smoothed, SequenceModel):
 
         model = Encoder(epochs=5).fit(Grammar().generate().split())
         model.fill("the ___ sleeps.")                        # [("the cat sleeps.", 0.35), ...]
-
-    Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
     epochs: int = with_default(40, Settings, "epochs")
@@ -183,16 +181,11 @@ class Encoder(EncoderOptions, Masking, Smoothed, SequenceModel):
 
     @property
     def masking(self) -> Masking:
-        """What a text becomes before it is read."""
         return Masking(**self.options_for(Masking))
 
     def vocabularies_of(self, parts: list[Text]) -> dict[str, Vocabulary]:
-        """Characters of all parts."""
         train, *others = [part.text for part in parts]
         return {"tokens": learned_tokens(train, 0, others)}
-
-    def make_network(self, known: dict[str, Vocabulary]) -> EncoderNetwork:
-        return EncoderNetwork(n_tokens=len(known["tokens"]), **self.options_for(EncoderNetwork))
 
     def numbered(self, data: Text, known: dict[str, Any]) -> tuple[np.ndarray, int]:
         """Their numbers, and how many there are. Raises ValueError for an unknown character, and names it."""

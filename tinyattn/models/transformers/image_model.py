@@ -139,8 +139,8 @@ class ImageReader(Smoothed, SequenceModel):
         return self.patch, self.patch, 1
 
     def sizes(self, known: dict[str, Any]) -> dict[str, int]:
-        """What a network has to know of the images."""
-        return dict(zip(("height", "width", "channels"), known.get("shape", self.smallest_shape()), strict=True))
+        shape = known.get("shape", self.smallest_shape())
+        return super().sizes(known) | dict(zip(("height", "width", "channels"), shape, strict=True))
 
     def known(self) -> dict[str, Any]:
         return super().known() | {"shape": self.shape}
@@ -195,11 +195,7 @@ class ImageModel(ImageReader):
         classes = Vocabulary(np.unique(np.concatenate(labels)), "class")
         return {"classes": classes, "shape": parts[0].shape}
 
-    def make_network(self, known: dict[str, Any]) -> Any:
-        return self.Network(n_classes=len(known["classes"]), **self.sizes(known), **self.options_for(self.Network))
-
     def numbered(self, data: Images, known: dict[str, Any]) -> NumberedImages:
-        """Raises ValueError for images of another size than those it learns from, and for an unknown class."""
         images, labels = self._readable(data, known["shape"]), data.need_labels()
         labels = known["classes"].numbers(labels.tolist()) - 1
         return NumberedImages(images, labels, labels)

@@ -95,15 +95,9 @@ class PairModel(PairOptions, Smoothed, SequenceModel):
     Data = Pairs
 
     def vocabularies_of(self, parts: list[Pairs]) -> dict[str, Vocabulary]:
-        """The characters of each side."""
         return {side: characters(text for part in parts for text in getattr(part, side)) for side in self.vocabularies}
 
-    def make_network(self, known: dict[str, Vocabulary]) -> Any:
-        sizes = {f"n_{what}": len(vocabulary) for what, vocabulary in known.items()}
-        return self.Network(**sizes, **self.options_for(self.Network))
-
     def numbered(self, data: Pairs, known: dict[str, Vocabulary]) -> NumberedPairs:
-        """Raises ValueError for a string that is longer than `maxlen` or has an unknown character."""
         return NumberedPairs(
             [self._numbers(text, known["sources"], self.maxlen) for text in data.sources],
             [self._numbers(text, known["targets"], self.maxlen - 1) for text in data.targets],

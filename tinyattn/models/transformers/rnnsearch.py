@@ -36,7 +36,7 @@ from ...layers import (
     dropout_mask,
 )
 from ...ops import dropout, dropout_backward, embedding, embedding_backward
-from ...options import check_options, option, with_default
+from ...options import option, with_default
 from ...training import Settings
 from .pair_model import PairModel, PairNetwork, PairOptions
 
@@ -45,9 +45,6 @@ from .pair_model import PairModel, PairNetwork, PairOptions
 class RNNsearchOptions(PairOptions):
     dim: int = option(64, "width of embeddings and of every GRU (the paper: 620 and 1000)", at_least=1, at_most=100_000)
     dropout: float = option(0.1, "dropout rate", at_least=0, below=1)
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 class EncoderCache(NamedTuple):
@@ -88,14 +85,12 @@ class RNNsearchNetwork(RNNsearchOptions, PairNetwork):
         }
 
     def forward(self, p: Any, batch: PairBatch, rng: Any = None) -> tuple[Array, RNNsearchCache]:
-        """Scores (B, n, V) of what follows each written character: 0 ends, others are characters; and the cache."""
         memory, encoder = self.encode(p, batch.source, batch.lengths, rng)
         h, decoder = self.decode(p, batch.written, memory, batch.lengths, rng)
         scores, output = dense(p["output"], h)
         return scores, RNNsearchCache(encoder, decoder, output)
 
     def backward(self, p: Any, dscores: Array, cache: RNNsearchCache) -> dict[str, Any]:
-        """The mirror of `forward`: -> grads shaped like p."""
         dh, output = dense_backward(p["output"], dscores, cache.output)
         dmemory, decoder = self.decode_backward(p, dh, cache.decoder)
         return {"output": output} | decoder | self.encode_backward(p, dmemory, cache.encoder)
@@ -140,11 +135,9 @@ class RNNsearchNetwork(RNNsearchOptions, PairNetwork):
         return dmemory, {"decoder": decoder, "readout": readout, "target": target}
 
     def scores(self, p: Any, h: Array) -> Array:
-        """(B, n, V): a score for every symbol. Shapes: h (B, n, D)."""
         return dense(p["output"], h)[0]
 
     def alignment(self, cache: RNNsearchCache) -> list[Array]:
-        """The weights of one head in one layer."""
         return [cache.decoder.gru.weights[:, None]]
 
 
@@ -154,8 +147,6 @@ class RNNsearch(RNNsearchOptions, PairModel):
 
         model = RNNsearch(epochs=5).fit(TASKS["dates"]().generate().split())
         model.translate("3rd of May 1999")                  # "1999-05-03"
-
-    Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
     epochs: int = with_default(10, Settings, "epochs")
@@ -163,7 +154,3 @@ class RNNsearch(RNNsearchOptions, PairModel):
 
     name = "rnnsearch"
     Network = RNNsearchNetwork
-
-    def __post_init__(self) -> None:
-        RNNsearchOptions.__post_init__(self)
-        PairModel.__post_init__(self)

@@ -22,7 +22,7 @@ from ...layers.block import Block, BlockCache
 from ...layers.mechanisms.grid_windows import GridWindows
 from ...layers.mixers import MultiHead
 from ...ops import dropout, dropout_backward, patchify, patchify_backward
-from ...options import check_options, option, with_default
+from ...options import option, with_default
 from ...training import Settings
 from .image_model import ImageCache, ImageModel, ImageNetwork
 
@@ -43,9 +43,6 @@ class SwinOptions:
                          "that is smaller is one window", at_least=1, at_most=100_000)  # fmt: skip
     eps: float = option(1e-5, "added to what every norm divides by, before the root", above=0)
     dropout: float = option(0.1, "dropout rate", at_least=0, below=1)
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 class SwinCache(NamedTuple):
@@ -96,7 +93,6 @@ class SwinNetwork(SwinOptions, ImageNetwork):
         return LayerNorm(self.eps)
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Fresh parameters in float64."""
         p: dict[str, Any] = {"patches": dense_init(rng, self.patch**2 * self.channels, self.dim), "stages": []}
         for stage, blocks in enumerate(self.blocks):
             dim = self.dim * 2**stage
@@ -121,7 +117,6 @@ class SwinNetwork(SwinOptions, ImageNetwork):
         return x, SwinCache(images, patches, keep, stages, norm)
 
     def encode_backward(self, p: Any, dx: Array, cache: SwinCache) -> tuple[Array, dict[str, Any]]:
-        """The mirror of `encode`: -> dimages, grads of all but the heads."""
         grads: dict[str, Any] = {"stages": []}
         dx, grads["norm"] = self.norm.backward(p["norm"], dx, cache.norm)
         for stage in reversed(range(self.stages)):
@@ -156,8 +151,6 @@ class SwinNetwork(SwinOptions, ImageNetwork):
 @dataclass(eq=False, kw_only=True)
 class Swin(SwinOptions, ImageModel):
     """Learns to classify images from images with labels; as `ViT`, with windows in the place of full attention.
-
-    Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
     epochs: int = with_default(15, Settings, "epochs")
@@ -165,10 +158,6 @@ class Swin(SwinOptions, ImageModel):
 
     name = "swin"
     Network = SwinNetwork
-
-    def __post_init__(self) -> None:
-        SwinOptions.__post_init__(self)
-        ImageModel.__post_init__(self)
 
     def smallest_shape(self) -> tuple[int, int, int]:
         side = self.patch * 2 ** (self.stages - 1)

@@ -83,7 +83,8 @@ class TransformerOptions(PartOptions, PairOptions):
         check_options(self)
         if self.last_norm is None:
             self.last_norm = not DECODER_FORMS[self.block_form].gives_normed
-        make_parts(self, **PARTS)     # what their options come to be stands in config.json
+        make_parts(self, **PARTS)     # sets their options, which config.json keeps
+        super().__post_init__()
 
 
 class StackCache(NamedTuple):
@@ -118,7 +119,6 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
 
     @property
     def tables(self) -> Tables:
-        """The names of the tables of embeddings."""
         return EMBEDDINGS[self.embeddings]
 
     @cached_property
@@ -166,7 +166,6 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
         return p
 
     def forward(self, p: Any, batch: PairBatch, rng: Any = None) -> tuple[Array, TransformerCache]:
-        """Scores (B, n, V) of what follows each written character: 0 ends, others are characters; and the cache."""
         memory, encoder = self.encode(p, batch.source, batch.lengths, rng)
         h, decoder = self.decode(p, batch.written, memory, batch.lengths, rng)
         return self.scores(p, h), TransformerCache(encoder, decoder, h)
@@ -237,11 +236,9 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
         return embedding_backward(dx * math.sqrt(self.dim), cache.ids, E)
 
     def scores(self, p: Any, h: Array) -> Array:
-        """(B, n, V): a score for every symbol, the product of a state with the symbol's row. Shapes: h (B, n, D)."""
         return linear(h, p[self.tables.output].T)
 
     def alignment(self, cache: Any) -> list[Array]:
-        """The weights of cross-attention."""
         return [block.cross.weights for block in cache.decoder.blocks]
 
 
@@ -251,8 +248,6 @@ class Transformer(TransformerOptions, PairModel):
 
         model = Transformer(epochs=20).fit(TASKS["dates"]().generate().split())
         model.translate("3rd of May 1999")                  # "1999-05-03"
-
-    Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
     epochs: int = with_default(15, Settings, "epochs")
@@ -260,10 +255,6 @@ class Transformer(TransformerOptions, PairModel):
 
     name = "transformer"
     Network = TransformerNetwork
-
-    def __post_init__(self) -> None:
-        TransformerOptions.__post_init__(self)
-        PairModel.__post_init__(self)
 
     def vocabularies_of(self, parts: list[Pairs]) -> dict[str, Vocabulary]:
         """Of each side its own, or of both the same where they share a table."""

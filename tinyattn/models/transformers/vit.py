@@ -70,8 +70,6 @@ class ViT(ViTOptions, ImageModel):
 
         model = ViT(epochs=20).fit(IMAGE_SETS["shapes"]().generate().split())
         model.classify(images)                               # array(["disc", "cross", ...])
-
-    Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
     epochs: int = with_default(20, Settings, "epochs")
@@ -131,7 +129,6 @@ class ViT(ViTOptions, ImageModel):
         return super().vocabularies_of(parts)
 
     def numbered(self, data: Images, known: dict[str, Any]) -> NumberedImages:
-        """Raises ValueError for images of another size, and for an unknown class."""
         found = super().numbered(data, known)
         if not self.distil or data.teacher is None:
             return found
