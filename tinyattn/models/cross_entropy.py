@@ -22,17 +22,17 @@ class Smoothed:
 
 def smoothed_loss(logits: Array, targets: Array, weights: Array, label_smoothing: float) -> tuple[Array, Any]:
     """The weighted mean in nats, and what the backward needs. Shapes: logits (..., V), targets and weights (...)."""
-    given = logits, targets, weights
+    inputs = logits, targets, weights
     if not label_smoothing:                  # the plain op reads the logits once less
-        return cross_entropy(*given), (cross_entropy_backward, given)
-    smoothed = *given, label_smoothing
+        return cross_entropy(*inputs), (cross_entropy_backward, inputs)
+    smoothed = *inputs, label_smoothing
     return smoothed_cross_entropy(*smoothed), (smoothed_cross_entropy_backward, smoothed)
 
 
 def smoothed_loss_backward(dloss: float, saved: Any) -> Array:
     """-> dlogits (..., V)."""
-    backward, given = saved
-    dlogits: Array = backward(dloss, *given)
+    backward, inputs = saved
+    dlogits: Array = backward(dloss, *inputs)
     return dlogits
 
 

@@ -87,10 +87,10 @@ def attention_of_the_last(model: NeuralRecommender, history: np.ndarray, owner: 
     """
     network, p = model.network, model.parameters
     batch = network.asking(pad([history], model.maxlen, owner, network.n_items).to(backend.get_xp(p[network.scored])))
-    found = [backend.to_numpy(weights)[0] for weights in network.weights(network.forward(p, batch)[1])]
-    if not found:
+    blocks = [backend.to_numpy(weights)[0] for weights in network.weights(network.forward(p, batch)[1])]
+    if not blocks:
         return None
-    mean = np.mean(np.array(found)[:, :, last_position(batch)[0]], axis=(0, 1)).astype(np.float64)
+    mean = np.mean(np.array(blocks)[:, :, last_position(batch)[0]], axis=(0, 1)).astype(np.float64)
     return _of_items(mean, backend.to_numpy(batch.ids[0]), network.n_items, len(history))
 
 
@@ -121,8 +121,8 @@ def _of_items(values: np.ndarray, ids: np.ndarray, n_items: int, n: int) -> np.n
 
     Shapes: values, ids (L,) -> (n,).
     """
-    found = values[(ids >= 1) & (ids <= n_items)]
-    return np.concatenate([np.zeros(n - len(found)), found])
+    read = values[(ids >= 1) & (ids <= n_items)]
+    return np.concatenate([np.zeros(n - len(read)), read])
 
 
 def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:

@@ -78,8 +78,8 @@ def bce(h: Array, E: Array, batch: Batch) -> tuple[Any, Any]:
 
 def bce_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
     """z = h · e gives dh = dz e and de = dz h; h met the target and the negative, so its two gradients are added."""
-    ids, e, *given = saved
-    dz = bce_with_logits_backward(2 * dloss, *given)[..., None]          # (2, B, L, 1)
+    ids, e, *inputs = saved
+    dz = bce_with_logits_backward(2 * dloss, *inputs)[..., None]          # (2, B, L, 1)
     dh = dz[0] * e[0]
     dh += dz[1] * e[1]
     return dh, ScoredRows(ids.reshape(-1), rows(dz * h), E)
@@ -98,8 +98,8 @@ def bpr(h: Array, E: Array, batch: Batch) -> tuple[Any, Any]:
 
 def bpr_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
     """z = h · (e⁺ - e⁻) gives dh = dz (e⁺ - e⁻), de⁺ = dz h and de⁻ = -dz h."""
-    ids, difference, *given = saved
-    dz = bce_with_logits_backward(dloss, *given)[..., None]              # (B, L, 1)
+    ids, difference, *inputs = saved
+    dz = bce_with_logits_backward(dloss, *inputs)[..., None]              # (B, L, 1)
     de = rows(dz * h)
     return dz * difference, ScoredRows(ids.reshape(-1), get_xp(h).concatenate([de, -de]), E)
 
@@ -176,8 +176,8 @@ def gbce(
 
 def gbce_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
     """The mirror of `gbce`: back through the weighted mean, then through the scores."""
-    total, read, *given = saved
-    return _sampled_scores_backward(bce_with_logits_backward(total * dloss, *given), h, E, batch, read)
+    total, read, *inputs = saved
+    return _sampled_scores_backward(bce_with_logits_backward(total * dloss, *inputs), h, E, batch, read)
 
 
 def sampled_softmax(h: Array, E: Array, batch: Batch, **_: Any) -> tuple[Any, Any]:
@@ -197,8 +197,8 @@ def sampled_softmax(h: Array, E: Array, batch: Batch, **_: Any) -> tuple[Any, An
 
 def sampled_softmax_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
     """The mirror of `sampled_softmax`: back through cross-entropy, then through the scores."""
-    read, *given = saved
-    return _sampled_scores_backward(cross_entropy_backward(dloss, *given), h, E, batch, read)
+    read, *inputs = saved
+    return _sampled_scores_backward(cross_entropy_backward(dloss, *inputs), h, E, batch, read)
 
 
 def bpr_max_of_sample(h: Array, E: Array, batch: Batch, *, regularisation: float, **_: Any) -> tuple[Any, Any]:
@@ -207,14 +207,14 @@ def bpr_max_of_sample(h: Array, E: Array, batch: Batch, *, regularisation: float
     Scores are dot products. The published code puts an ELU on them, and adds a bias of the item.
     """
     z, read = _sampled_scores(h, E, batch)
-    given = z[..., 0], z[..., 1:], batch.weight.astype(z.dtype), regularisation
-    return bpr_max(*given), (read, *given)
+    inputs = z[..., 0], z[..., 1:], batch.weight.astype(z.dtype), regularisation
+    return bpr_max(*inputs), (read, *inputs)
 
 
 def bpr_max_of_sample_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
     """The mirror of `bpr_max_of_sample`: back through the loss, then through the scores."""
-    read, *given = saved
-    dpositive, dnegatives = bpr_max_backward(dloss, *given)
+    read, *inputs = saved
+    dpositive, dnegatives = bpr_max_backward(dloss, *inputs)
     dz = get_xp(h).concatenate([dpositive[..., None], dnegatives], axis=-1)
     return _sampled_scores_backward(dz, h, E, batch, read)
 

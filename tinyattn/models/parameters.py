@@ -29,14 +29,14 @@ def restored(network: Any, arrays: Arrays | Iterable[tuple[str, np.ndarray]], de
     wanted = {f"{PREFIX}{name}": leaf for name, leaf in leaves(p)}
     if isinstance(arrays, Arrays):
         _refuse_unknown(arrays, wanted)
-    for name, found in arrays.items() if isinstance(arrays, Arrays) else arrays:
+    for name, array in arrays.items() if isinstance(arrays, Arrays) else arrays:
         _refuse_unknown([name], wanted)
         leaf = wanted.pop(name)
-        if found.shape != leaf.shape or found.dtype != np.float32:
-            raise ValueError(f"{name} is {found.shape} {found.dtype}, expected {leaf.shape} float32")
-        if not np.all(np.isfinite(found)):
+        if array.shape != leaf.shape or array.dtype != np.float32:
+            raise ValueError(f"{name} is {array.shape} {array.dtype}, expected {leaf.shape} float32")
+        if not np.all(np.isfinite(array)):
             raise ValueError(f"{name} has NaN or infinite numbers, expected finite ones")
-        leaf[...] = backend.asarray(found, like=leaf)
+        leaf[...] = backend.asarray(array, like=leaf)
     if wanted:
         raise ValueError(f"{min(wanted)} is missing")
     return p
@@ -87,13 +87,13 @@ def checked(
 
     Raises KeyError where it is missing, ValueError where it is something else.
     """
-    found = arrays[name]
-    fits = len(found.shape) == len(shape) and all(n in (None, m) for n, m in zip(shape, found.shape, strict=True))
-    if not fits or found.dtype != dtype or not np.all(np.isfinite(found)):
-        raise ValueError(f"{name} is {found.shape} {found.dtype}, expected {shape} finite {np.dtype(dtype)}")
-    if most is not None and found.size and not 0 <= np.min(found) <= np.max(found) <= most:
-        raise ValueError(f"{name} has numbers from {np.min(found)} to {np.max(found)}, expected 0 to {most}")
-    return found
+    array = arrays[name]
+    fits = len(array.shape) == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
+    if not fits or array.dtype != dtype or not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} is {array.shape} {array.dtype}, expected {shape} finite {np.dtype(dtype)}")
+    if most is not None and array.size and not 0 <= np.min(array) <= np.max(array) <= most:
+        raise ValueError(f"{name} has numbers from {np.min(array)} to {np.max(array)}, expected 0 to {most}")
+    return array
 
 
 def checked_cuts(arrays: Mapping[str, np.ndarray], name: str, count: int, length: int) -> np.ndarray:
@@ -101,7 +101,7 @@ def checked_cuts(arrays: Mapping[str, np.ndarray], name: str, count: int, length
 
     Raises as `checked`.
     """
-    found = checked(arrays, name, (count + 1,), np.int64, length)
-    if found[0] != 0 or found[-1] != length or np.any(found[1:] < found[:-1]):
+    cuts = checked(arrays, name, (count + 1,), np.int64, length)
+    if cuts[0] != 0 or cuts[-1] != length or np.any(cuts[1:] < cuts[:-1]):
         raise ValueError(f"{name} does not cut 0 to {length} into {count} pieces")
-    return found
+    return cuts

@@ -40,7 +40,7 @@ class Products(LazyScores):
         of_block = np.minimum(place[rows] // USERS, len(blocks) - 1)
         pairs = np.argsort(of_block * len(self._E) + items)          # by block, and by item within it
         ends = np.cumsum(np.bincount(of_block, minlength=len(blocks)))
-        own, values = np.empty(len(order), self._h.dtype), np.empty(len(rows), self._h.dtype)
+        target, values = np.empty(len(order), self._h.dtype), np.empty(len(rows), self._h.dtype)
         above, equal = np.empty_like(order), np.empty_like(order)
         may_be_nan = not self._is_bounded()
 
@@ -49,14 +49,14 @@ class Products(LazyScores):
             mine = pairs[ends[number - 1] if number else 0 : ends[number]]
             users = order[block]
             tiles = Tiles(self._h[users], self._E, users if may_be_nan else None)
-            own[users] = tiles.scores_of(targets[users])
+            target[users] = tiles.scores_of(targets[users])
             above[users], equal[users], values[mine] = tiles.count(
-                own[users], place[rows[mine]] - block.start, items[mine]
+                target[users], place[rows[mine]] - block.start, items[mine]
             )
 
         with Workers(self._workers) as pool:
             list(pool.map(work, range(len(blocks))))
-        return Counts(own, above, equal, values)
+        return Counts(target, above, equal, values)
 
     def _is_bounded(self) -> bool:
         """Can no product overflow, so that none is NaN? Then nobody need look."""
@@ -76,24 +76,24 @@ class Tiles:
 
     def scores_of(self, targets: np.ndarray) -> np.ndarray:
         """The score of one item for each user. Shapes: (b,) -> (b,)."""
-        own = np.empty(len(targets), self._h.dtype)
+        of_targets = np.empty(len(targets), self._h.dtype)
         number = np.searchsorted(self._starts, targets, side="right") - 1
         for tile in np.unique(number).tolist():
             scores, here = self._scores(tile), number == tile
-            own[here] = scores[here, targets[here] - self._starts[tile]]
+            of_targets[here] = scores[here, targets[here] - self._starts[tile]]
             if len(self._kept) < KEPT:
                 self._kept[tile] = scores
-        return own
+        return of_targets
 
-    def count(self, own: np.ndarray, rows: np.ndarray, items: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """How many items score above `own` (b,), how many the same, and the scores of pairs, ascending by item."""
-        above, equal = np.zeros(len(own), dtype=np.int64), np.zeros(len(own), dtype=np.int64)
+    def count(self, mine: np.ndarray, rows: np.ndarray, items: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """How many items score above `mine` (b,), how many tie with it; and the scores of pairs, ascending by item."""
+        above, equal = np.zeros(len(mine), dtype=np.int64), np.zeros(len(mine), dtype=np.int64)
         values = np.empty(len(rows), self._h.dtype)
         begins = [*np.searchsorted(items, self._starts).tolist(), len(items)]
         for tile, start in enumerate(self._starts.tolist()):
             scores = self._scores(tile)
-            above += count_true(scores > own[:, None])
-            same = scores == own[:, None]
+            above += count_true(scores > mine[:, None])
+            same = scores == mine[:, None]
             if np.any(same):
                 equal += count_true(same)
             here = slice(begins[tile], begins[tile + 1])

@@ -62,9 +62,9 @@ class RunFolder:
     def _claim(self, config: dict[str, Any]) -> None:
         path = self.path / "config.json"
         if path.exists():
-            found = self._config()
-            self._refuse_other(found, config)
-            if found == config:
+            stored = self._config()
+            self._refuse_other(stored, config)
+            if stored == config:
                 return
         else:
             lost = next((name for name in self.PARTS if (self.path / name).exists()), None)
@@ -98,10 +98,10 @@ class RunFolder:
     def evaluation(self) -> dict[str, Any]:
         """How the run was measured, as config.json has it."""
         config = self._config()
-        found = _evaluation(config)
-        if not isinstance(config.get("evaluation", {}), dict) or not isinstance(found["split"], str):
+        measured = _evaluation(config)
+        if not isinstance(config.get("evaluation", {}), dict) or not isinstance(measured["split"], str):
             raise FileError(f"{self.path / 'config.json'} does not say how the run is measured")
-        return found
+        return measured
 
     def data(self) -> tuple[str, str]:
         """Where the run's data are from, as one text, and their fingerprint. Raises FileError where it is missing."""
@@ -119,14 +119,14 @@ class RunFolder:
     def metrics(self, parts: Collection[str] = ()) -> dict[str, Any]:
         """What metrics.json holds. Raises FileError where it is not what tinyattn writes, or has none of `parts`, the
         protocols or parts of the data that a model of its kind is measured by."""
-        found = read_json(self.path / "metrics.json")
-        rows = list(found.values()) if isinstance(found, dict) and "model" in found else [None]
-        if any(_columns(row) is None or _columns(row) != _columns(found["model"]) for row in rows):
+        metrics = read_json(self.path / "metrics.json")
+        rows = list(metrics.values()) if isinstance(metrics, dict) and "model" in metrics else [None]
+        if any(_columns(row) is None or _columns(row) != _columns(metrics["model"]) for row in rows):
             raise FileError(f"{self.path / 'metrics.json'} was not written by tinyattn; {_REMEDY}")
-        if parts and not found["model"].keys() & set(parts):
-            there, wanted = shortened(repr(next(iter(found["model"])))), ", ".join(parts)
+        if parts and not metrics["model"].keys() & set(parts):
+            there, wanted = shortened(repr(next(iter(metrics["model"])))), ", ".join(parts)
             raise FileError(f"{self.path / 'metrics.json'} has metrics of {there}, expected of {wanted}; {_REMEDY}")
-        return found
+        return metrics
 
     def write_history(self, history: list[dict[str, Any]], criterion: str = "ndcg@10") -> None:
         """training.csv: one row an epoch; `criterion` is what the epoch is chosen by."""
@@ -161,20 +161,20 @@ class RunFolder:
             raise FileError(f"{self.path / 'config.json'} was not written by tinyattn")
         return config
 
-    def _refuse_other(self, found: dict[str, Any], config: dict[str, Any]) -> None:
+    def _refuse_other(self, stored: dict[str, Any], config: dict[str, Any]) -> None:
         models = Estimator.models
-        if isinstance(found.get("model"), str) and found["model"] in models:
-            found = found | {"parameters": models[found["model"]].identity_today(found["parameters"])}
+        if isinstance(stored.get("model"), str) and stored["model"] in models:
+            stored = stored | {"parameters": models[stored["model"]].identity_today(stored["parameters"])}
         old, new = (
             c["parameters"] | _evaluation(c) | {"model": c.get("model"), "ops": c.get("ops", "fast")}
-            for c in (found, config)
+            for c in (stored, config)
         )
         first = ("model", "loss", "mechanism", "position")                  # what other options depend on
         for name in [*first, *sorted((old.keys() | new.keys()) - set(first))]:
             if old.get(name) != new.get(name):
-                was, now = _told(old.get(name)), _told(new.get(name))
+                was, now = _as_text(old.get(name)), _as_text(new.get(name))
                 raise FileError(f"{self.path} was made with --{name.replace('_', '-')} {was}, not {now}; {_REMEDY}")
-        if "data" in config and found["data"].get("fingerprint") != config["data"]["fingerprint"]:
+        if "data" in config and stored["data"].get("fingerprint") != config["data"]["fingerprint"]:
             raise FileError(f"{self.path} was trained on other data; {_REMEDY}")
 
 
@@ -194,5 +194,5 @@ def _columns(row: Any) -> list[tuple[str, list[str]]] | None:
     return [(protocol, list(table)) for protocol, table in row.items()]
 
 
-def _told(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -66,14 +66,14 @@ class SequenceModel(Trained):
         data that cannot be learned from, before any work is done.
         """
         parts = data if isinstance(data, Parts) else Parts(self.Data.of(data))
-        given = [part for part in (parts.train, parts.valid, parts.test) if part is not None]
-        known = self.vocabularies_of(given)
+        present = [part for part in (parts.train, parts.valid, parts.test) if part is not None]
+        known = self.vocabularies_of(present)
         network = self.make_network(known)
-        train, *others = [self.numbered(part, known) for part in given]          # all of them: nothing is refused later
+        train, *others = [self.numbered(part, known) for part in present]    # all of them, before any work
 
         def validate(p: Any) -> float:
-            found = self._measures(network, p, others[0])[self.criterion.removeprefix("-")]
-            return -found if self.criterion.startswith("-") else found
+            value = self._measures(network, p, others[0])[self.criterion.removeprefix("-")]
+            return -value if self.criterion.startswith("-") else value
 
         validated = validate if parts.valid else None
         self._train(network, self.sampler(train), validated, self.fingerprint(parts), **how)
@@ -83,8 +83,7 @@ class SequenceModel(Trained):
 
     def fingerprint(self, parts: Any) -> str:
         """Of the training data: a checkpoint of other data is refused."""
-        found: str = parts.train.fingerprint()
-        return found
+        return str(parts.train.fingerprint())
 
     def evaluate(self, data: Any) -> dict[str, float]:
         """What it is measured by, on whatever `fit` takes: name -> value.
@@ -105,8 +104,8 @@ class SequenceModel(Trained):
                 return network.measure(p, part.to(xp))
 
         with Workers(self.workers if backend.is_numpy(xp) else 1) as pool:
-            found = ranks().map(work, slices, pool.map)
-        return {name: sum(f[name][0] for f in found) / sum(f[name][1] for f in found) for name in found[0]}
+            sums = ranks().map(work, slices, pool.map)
+        return {name: sum(f[name][0] for f in sums) / sum(f[name][1] for f in sums) for name in sums[0]}
 
     def known(self) -> dict[str, Vocabulary]:
         """The vocabularies, set by fit and load."""

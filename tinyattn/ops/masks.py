@@ -39,8 +39,8 @@ class Mask:
         for name, kinds, expected in (("lengths", "iu", "integers (B,)"), ("allowed", "b", "a boolean array")):
             x = getattr(self, name)
             if x is not None and (getattr(x, "dtype", None) is None or x.dtype.kind not in kinds):
-                found = x.dtype if hasattr(x, "dtype") else type(x).__name__
-                raise TypeError(f"{name} is {found}, expected {expected}")
+                kind = x.dtype if hasattr(x, "dtype") else type(x).__name__
+                raise TypeError(f"{name} is {kind}, expected {expected}")
 
     @property
     def only_causal(self) -> bool:

@@ -33,11 +33,11 @@ class StateDict:
         self.path, self.about = path, dict[str, Any]()
         if not path.is_file():
             raise FileError(f"{path}: no such file")
-        found = self._safetensors() if path.suffix == ".safetensors" else self._pickle()
+        parameters = self._safetensors() if path.suffix == ".safetensors" else self._pickle()
         for prefix in PREFIXES:
-            if found and all(name.startswith(prefix) for name in found):
-                found = {name.removeprefix(prefix): x for name, x in found.items()}
-        self.found = found
+            if parameters and all(name.startswith(prefix) for name in parameters):
+                parameters = {name.removeprefix(prefix): x for name, x in parameters.items()}
+        self.found = parameters
 
     def read(self, name: str) -> np.ndarray:
         """The parameter, as `as_float32` has it."""

@@ -71,8 +71,8 @@ class Weights:
         path = self.folder / INDEX
         if not path.exists():
             raise FileError(_nothing(self.folder))
-        found = read_json(path)
-        names = found.get("weight_map") if isinstance(found, dict) else None
+        table = read_json(path)
+        names = table.get("weight_map") if isinstance(table, dict) else None
         if not isinstance(names, dict) or not names:
             raise FileError(f"{path} has no weight_map: which parameter is in which file")
         for name in names.values():
@@ -105,12 +105,12 @@ def _nothing(folder: Path) -> str:
 
 def _header(path: Path) -> dict[str, Stored]:
     """Every parameter of a file, whose numbers stay where they are."""
-    found = {}
+    stored = {}
     with opened(path) as file:
         for name in file.keys():         # no dict  # noqa: SIM118
             about = file.get_slice(name)
-            found[name] = Stored(path, tuple(about.get_shape()), about.get_dtype())
-    return found
+            stored[name] = Stored(path, tuple(about.get_shape()), about.get_dtype())
+    return stored
 
 
 def opened(path: Path) -> Any:

@@ -86,15 +86,15 @@ def distances(h: Array, E: Array, batch: Batch, *, pvn_weight: float) -> tuple[A
     e = points(embedding(ids, E))                                        # (2, B, L, 2 D)
     apart, between = h - e, e[0] - e[1]
     d = row_sum(apart * apart)[..., 0]
-    given = d[0], d[1], row_sum(between * between)[..., 0], batch.weight.astype(d.dtype), pvn_weight
-    return distance_bpr(*given), (ids, e, apart, between, given)
+    inputs = d[0], d[1], row_sum(between * between)[..., 0], batch.weight.astype(d.dtype), pvn_weight
+    return distance_bpr(*inputs), (ids, e, apart, between, inputs)
 
 
 def distances_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
     """d = |h - e|² gives dh = 2 dd (h - e), and de the opposite; a deviation passes the root of ELU + 1 to its z."""
-    ids, e, apart, between, given = saved
+    ids, e, apart, between, inputs = saved
     xp = get_xp(h)
-    dpositive, dnegative, dbetween = distance_bpr_backward(dloss, *given)
+    dpositive, dnegative, dbetween = distance_bpr_backward(dloss, *inputs)
     de = apart * (-2 * xp.stack([dpositive, dnegative]))[..., None]
     dh = -xp.sum(de, axis=0)
     dtwo = between * (2 * dbetween)[..., None]

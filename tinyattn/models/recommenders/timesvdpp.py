@@ -272,14 +272,14 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
         return self._predict(p, np.repeat(numbers, data.lengths), data.flat.astype(np.int64), data.times)
 
     def _predict(self, p: Any, users: np.ndarray, items: np.ndarray, times: np.ndarray) -> np.ndarray:
-        xp, found = backend.get_xp(p["item_bias"]), np.empty(len(users))
+        xp, predicted = backend.get_xp(p["item_bias"]), np.empty(len(users))
         order = np.argsort(users, kind="stable")                 # a user's ratings together: N(u) is summed once
         for rows in np.array_split(order, max(1, -(-len(order) // AT_ONCE))):
             batch = self.rated.batch(users[rows], items[rows], times[rows], **self._how())
             with np.errstate(over="ignore", invalid="ignore"):   # NaN stays NaN, and the loop says at which step
-                found[rows] = backend.to_numpy(self.network.forward(p, batch.to(xp))[0])
+                predicted[rows] = backend.to_numpy(self.network.forward(p, batch.to(xp))[0])
         _, least, most = self.rated.scale.tolist()
-        return np.clip(found, least, most)
+        return np.clip(predicted, least, most)
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
         """(len(histories), n_items + 1): the rating of every item at the newest time of training; column 0 is -inf.
@@ -295,11 +295,11 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
         lengths = np.array([len(history) for history in histories], dtype=np.int64)
         seen = np.concatenate([*histories, zeros[:0]])
         batch = batch._replace(place=np.arange(len(histories)), begins=np.cumsum(lengths) - lengths, seen=seen).to(xp)
-        own, cache = network.forward(p, batch)                   # item 0 adds nothing: this is the user's part
+        user_part, cache = network.forward(p, batch)                   # item 0 adds nothing: this is the user's part
         items = p["item_bias"][:, 0]
         if self.time:
             items = items + p["item_bias_bins"].reshape(-1, self.bins)[:, -1]
-        scores = own[:, None] + items + (cache.z @ p["items"].T if self.dim else 0)
+        scores = user_part[:, None] + items + (cache.z @ p["items"].T if self.dim else 0)
         scores[:, 0] = -np.inf
         return backend.to_numpy(scores)
 

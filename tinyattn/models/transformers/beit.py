@@ -115,8 +115,7 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
 
     def fingerprint(self, parts: Any) -> str:
         """Of the images: labels are not read."""
-        found: str = replace(parts.train, labels=None, teacher=None).fingerprint()
-        return found
+        return str(replace(parts.train, labels=None, teacher=None).fingerprint())
 
     def known(self) -> dict[str, Any]:
         return super().known() | {"codebook": self.codebook}
@@ -146,29 +145,29 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
 
         Raises ValueError as `standardised`, and for another shape or type of `hidden`.
         """
-        network, given = self.fitted(), self.standardised(images)
-        xp, hidden = self._module(self.parameters), self._each("hidden", hidden, given, "b")
-        found = []
-        for i in range(0, len(given), AT_ONCE):
-            some = (xp.asarray(x[i : i + AT_ONCE]) for x in (given, hidden))
+        network, pixels = self.fitted(), self.standardised(images)
+        xp, hidden = self._module(self.parameters), self._each("hidden", hidden, pixels, "b")
+        words = []
+        for i in range(0, len(pixels), AT_ONCE):
+            some = (xp.asarray(x[i : i + AT_ONCE]) for x in (pixels, hidden))
             scores, _ = network.forward(self.parameters, *some)
-            found.append(backend.to_numpy(scores).argmax(axis=-1))
-        return np.concatenate(found)
+            words.append(backend.to_numpy(scores).argmax(axis=-1))
+        return np.concatenate(words)
 
     def painted(self, images: Any, hidden: np.ndarray, words: np.ndarray | None) -> np.ndarray:
         """Images, standardised, in which words, or NaN, stand in the place of hidden patches.
 
         Shapes: hidden (N, n) bool, words (N, n) -> (N, height, width, channels). Raises ValueError as `guessed`.
         """
-        given = self.standardised(images)
+        pixels = self.standardised(images)
         shown: Any = np.float32(np.nan)
         if words is not None:
-            words = self._each("words", words, given, "iu")
+            words = self._each("words", words, pixels, "iu")
             if np.any((words < 0) | (words >= self.words)):
                 raise ValueError(f"words are {np.min(words)} to {np.max(words)}, expected 0 to {self.words - 1}")
             shown = self.codebook[words]
-        patches = np.where(self._each("hidden", hidden, given, "b")[..., None], shown, self._patches(given))
-        return patchify_backward(patches, given, self.patch)
+        patches = np.where(self._each("hidden", hidden, pixels, "b")[..., None], shown, self._patches(pixels))
+        return patchify_backward(patches, pixels, self.patch)
 
     def digest(self) -> str:
         """Of all that was learned."""
@@ -183,17 +182,17 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
         super()._restore(arrays)
         wanted = self.words, self.patch**2 * self.shape[2]
         if self.codebook.shape != wanted or self.codebook.dtype != np.float32 or not np.isfinite(self.codebook).all():
-            found = f"{self.codebook.shape} {self.codebook.dtype}"
-            raise ValueError(f"codebook is {found}, expected {wanted} float32, and finite")
+            actual = f"{self.codebook.shape} {self.codebook.dtype}"
+            raise ValueError(f"codebook is {actual}, expected {wanted} float32, and finite")
 
     def _each(self, name: str, values: Any, images: np.ndarray, kinds: str) -> np.ndarray:
         """Something of each patch of these images, of a dtype of one of these kinds."""
-        found, (rows, columns) = np.asarray(values), self.network.grid
-        if found.shape != (len(images), rows * columns) or found.dtype.kind not in kinds:
+        array, (rows, columns) = np.asarray(values), self.network.grid
+        if array.shape != (len(images), rows * columns) or array.dtype.kind not in kinds:
             wanted = "bool" if kinds == "b" else "integers"
-            raise ValueError(f"{name} is {found.shape} {found.dtype}, expected ({len(images)}, {rows * columns}) "
+            raise ValueError(f"{name} is {array.shape} {array.dtype}, expected ({len(images)}, {rows * columns}) "
                              f"{wanted}: one a patch, row by row")  # fmt: skip
-        return found
+        return array
 
     def _patches(self, images: np.ndarray) -> np.ndarray:
         return patchify(images, self.patch)

@@ -207,11 +207,11 @@ class Encoder(EncoderOptions, Masking, Smoothed, SequenceModel):
         an unknown character, which it names.
         """
         network, ids = self.fitted(), self.tokens.encode(text)
-        xp, found = self._module(self.parameters), []
+        xp, windows = self._module(self.parameters), []
         for i in range(0, len(ids), self.context):
             _, cache = network.forward(self.parameters, xp.asarray(ids[None, i : i + self.context]))
-            found.append([backend.to_numpy(x[0]) for x in cache.states])
-        return [np.concatenate(layer) for layer in zip(*found, strict=True)]
+            windows.append([backend.to_numpy(x[0]) for x in cache.states])
+        return [np.concatenate(layer) for layer in zip(*windows, strict=True)]
 
     def fill(self, text: str, k: int = 5, blank: str = "_") -> list[tuple[str, float]]:
         """The `k` likeliest ways to fill all blanks of a text, and the probability of each.

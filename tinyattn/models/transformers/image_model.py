@@ -68,21 +68,21 @@ class ImageNetwork(ClassNetwork):
         x, encoder = self.encode(p, images, rng)
         xp = get_xp(x)
         read = x[:, : self.read] if self.read else xp.mean(x, axis=1, keepdims=True)
-        found = [dense(head, read[:, i]) for i, head in enumerate(p["heads"])]
-        return xp.stack([scores for scores, _ in found], axis=1), ImageCache(encoder, x.shape[1], [c for _, c in found])
+        heads = [dense(head, read[:, i]) for i, head in enumerate(p["heads"])]
+        return xp.stack([scores for scores, _ in heads], axis=1), ImageCache(encoder, x.shape[1], [c for _, c in heads])
 
     def backward(self, p: Any, dscores: Array, cache: ImageCache) -> tuple[Array, dict[str, Any]]:
         """The mirror of `forward`: -> dimages, grads shaped like p."""
         xp = get_xp(dscores)
-        found = [dense_backward(head, dscores[:, i], cache.heads[i]) for i, head in enumerate(p["heads"])]
-        dread = xp.stack([dx for dx, _ in found], axis=1)                          # (B, heads, D)
+        mapped = [dense_backward(head, dscores[:, i], cache.heads[i]) for i, head in enumerate(p["heads"])]
+        dread = xp.stack([dx for dx, _ in mapped], axis=1)                          # (B, heads, D)
         dx = xp.zeros((len(dread), cache.tokens, dread.shape[-1]), dtype=dread.dtype)
         if self.read:
             dx[:, : self.read] = dread
         else:
             dx += dread / cache.tokens
         dimages, grads = self.encode_backward(p, dx, cache.encoder)
-        return dimages, grads | {"heads": [g for _, g in found]}
+        return dimages, grads | {"heads": [g for _, g in mapped]}
 
     def asked(self, p: Any, batch: ImageBatch, rng: Any = None) -> tuple[Array, Array, Array, Any]:
         """Scores of the labels (B, heads, V), and, by a second head, of what a teacher says.
@@ -107,11 +107,11 @@ class ImageNetwork(ClassNetwork):
 
     def measure(self, p: Any, batch: ImageBatch) -> dict[str, tuple[float, float]]:
         """(sum, how many) of `accuracy`, images whose likeliest class is their label, and of its negative log."""
-        found = self.probabilities(p, batch.images)
-        xp, n = get_xp(found), len(batch.labels)
-        right = xp.sum(xp.argmax(found, axis=-1) == batch.labels)
-        of_labels = xp.take_along_axis(found, batch.labels[:, None], axis=-1)
-        smallest = float(xp.finfo(found.dtype).tiny)                               # a probability may be rounded to 0
+        p_classes = self.probabilities(p, batch.images)
+        xp, n = get_xp(p_classes), len(batch.labels)
+        right = xp.sum(xp.argmax(p_classes, axis=-1) == batch.labels)
+        of_labels = xp.take_along_axis(p_classes, batch.labels[:, None], axis=-1)
+        smallest = float(xp.finfo(p_classes.dtype).tiny)                           # a probability may be rounded to 0
         return {"accuracy": (float(right), n), "loss": (-float(xp.sum(xp.log(of_labels + smallest))), n)}
 
 
@@ -147,8 +147,8 @@ class ImageReader(Smoothed, SequenceModel):
 
     def attention(self, images: Any) -> list[np.ndarray]:
         """Of each block, who looks at whom in each image: (N, heads, n, n). Raises ValueError as `standardised`."""
-        network, given = self.fitted(), self.standardised(images)
-        _, cache = network.forward(self.parameters, self._module(self.parameters).asarray(given))
+        network, pixels = self.fitted(), self.standardised(images)
+        _, cache = network.forward(self.parameters, self._module(self.parameters).asarray(pixels))
         return [backend.to_numpy(weights) for weights in network.attention(cache)]
 
     def standardised(self, images: Any) -> np.ndarray:
@@ -206,17 +206,16 @@ class ImageModel(ImageReader):
 
     def probabilities(self, images: Any) -> np.ndarray:
         """(N, classes): how sure the model is of each class. Raises ValueError as `standardised`."""
-        network, given = self.fitted(), self.standardised(images)
+        network, pixels = self.fitted(), self.standardised(images)
         xp = self._module(self.parameters)
-        parts = [given[i : i + AT_ONCE] for i in range(0, len(given), AT_ONCE)]
+        parts = [pixels[i : i + AT_ONCE] for i in range(0, len(pixels), AT_ONCE)]
         return np.concatenate([
             backend.to_numpy(network.probabilities(self.parameters, xp.asarray(part))) for part in parts
         ])  # fmt: skip
 
     def classify(self, images: Any) -> np.ndarray:
         """(N,): the likeliest class of each image. Raises ValueError as `standardised`."""
-        found = self.probabilities(images)
-        return self.classes.ids[np.argmax(found, axis=1)]
+        return self.classes.ids[np.argmax(self.probabilities(images), axis=1)]
 
     def _restore(self, arrays: Arrays) -> None:
         setattr(self, "classes", Vocabulary(self.classes.ids, "class"))  # noqa: B010

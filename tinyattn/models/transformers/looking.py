@@ -22,10 +22,10 @@ def rollout(weights: list[np.ndarray]) -> np.ndarray:
     sizes = [w.shape[-1] for w in weights]
     if len(set(sizes)) != 1:
         raise ValueError(f"rollout is for blocks of the same tokens, and these have {', '.join(map(str, sizes))}")
-    found = np.eye(sizes[0])
+    R = np.eye(sizes[0])
     for w in weights:
-        found = (0.5 * w.mean(axis=-3) + 0.5 * np.eye(sizes[0])) @ found
-    return found
+        R = (0.5 * w.mean(axis=-3) + 0.5 * np.eye(sizes[0])) @ R
+    return R
 
 
 def attention_distance(weights: list[np.ndarray], height: int, width: int, read: int = 0) -> np.ndarray:
@@ -36,12 +36,12 @@ def attention_distance(weights: list[np.ndarray], height: int, width: int, read:
     Shapes: weights, of each block (N, heads, n, n), heads of blocks may differ in number -> (blocks, most heads), with
     NaN where a block has fewer.
     """
-    found = np.full((len(weights), max(w.shape[1] for w in weights)), np.nan)
+    distances = np.full((len(weights), max(w.shape[1] for w in weights)), np.nan)
     for block, w in enumerate(weights):
         among = w[:, :, read:, read:]
         far = _distances(among.shape[-1], height, width)
-        found[block, : w.shape[1]] = np.sum(among * far, axis=(0, 2, 3)) / np.sum(among, axis=(0, 2, 3))
-    return found
+        distances[block, : w.shape[1]] = np.sum(among * far, axis=(0, 2, 3)) / np.sum(among, axis=(0, 2, 3))
+    return distances
 
 
 def uniform_distance(patches: int, height: int, width: int) -> float:
@@ -57,13 +57,13 @@ def distances_by_head(model: ImageModel, images: Any) -> dict[str, dict[str, flo
     near. `images` as `ImageModel.attention` takes them; raises ValueError as it does.
     """
     weights, read, (height, width, _) = model.attention(images), model.network.read, model.shape
-    found = {}
+    table = {}
     for i, heads in enumerate(attention_distance(weights, height, width, read), start=1):
         there = [float(far) for far in heads if far == far]                   # NaN where the block has no such head
         alike = uniform_distance(weights[i - 1].shape[-1] - read, height, width)
         named = {f"head {head}": far for head, far in enumerate(there, start=1)}
-        found[f"block {i}"] = named | {"mean": float(np.mean(there)), "alike": alike}
-    return found
+        table[f"block {i}"] = named | {"mean": float(np.mean(there)), "alike": alike}
+    return table
 
 
 def _distances(patches: int, height: int, width: int) -> np.ndarray:

@@ -105,8 +105,8 @@ class PairModel(PairOptions, Smoothed, SequenceModel):
 
     def _numbers(self, text: str, vocabulary: Vocabulary, longest: int) -> np.ndarray:
         if len(text) > longest:
-            found = f"{shortened(text)!r} has {len(text)} characters"
-            raise ValueError(f"{found}, expected {longest} at most: maxlen is {self.maxlen}")
+            message = f"{shortened(text)!r} has {len(text)} characters"
+            raise ValueError(f"{message}, expected {longest} at most: maxlen is {self.maxlen}")
         return numbers_of(text, vocabulary)
 
     def sampler(self, numbered: NumberedPairs) -> PairSampler:
@@ -135,8 +135,8 @@ class PairModel(PairOptions, Smoothed, SequenceModel):
             scores -= np.max(scores, axis=1, keepdims=True)
             return scores - np.log(np.sum(np.exp(scores), axis=1, keepdims=True))
 
-        found = beam_search(log_probabilities, beam, self.maxlen)
-        return [("".join(self.targets.decode(np.array(h.symbols[:-1], dtype=np.int64))), h.score) for h in found]
+        hypotheses = beam_search(log_probabilities, beam, self.maxlen)
+        return [("".join(self.targets.decode(np.array(h.symbols[:-1], dtype=np.int64))), h.score) for h in hypotheses]
 
     def alignment(self, source: str, target: str) -> np.ndarray:
         """(layers, heads, n + 1, m): how much each character of the target, and its end, looks at each of the source.

@@ -124,12 +124,12 @@ class ViT(ViTOptions, ImageModel):
     def vocabularies_of(self, parts: list[Images]) -> dict[str, Any]:
         """Raises ValueError as its base does, and where a teacher's answers are to be learned and there are none."""
         if self.distil and parts[0].teacher is None:
-            found = "these images have none: expected `teacher` with them, or --teacher RUN"
-            raise ValueError(f"distil learns a teacher's answers, and {found}")
+            missing = "these images have none: expected `teacher` with them, or --teacher RUN"
+            raise ValueError(f"distil learns a teacher's answers, and {missing}")
         return super().vocabularies_of(parts)
 
     def numbered(self, data: Images, known: dict[str, Any]) -> NumberedImages:
-        found = super().numbered(data, known)
+        numbered = super().numbered(data, known)
         if not self.distil or data.teacher is None:
-            return found
-        return found._replace(taught=known["classes"].numbers(data.teacher.tolist()) - 1)
+            return numbered
+        return numbered._replace(taught=known["classes"].numbers(data.teacher.tolist()) - 1)
