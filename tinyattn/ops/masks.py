@@ -134,10 +134,10 @@ class Mask:
                 parts.append(key < query + self.window)
         if real is not None:
             parts.append(real[..., None, :])
-        found = None
+        joined = None
         for part in parts:
-            found = part if found is None else found & part
-        return found
+            joined = part if joined is None else joined & part
+        return joined
 
 
 def as_mask(mask: Mask | Array | None) -> Mask:

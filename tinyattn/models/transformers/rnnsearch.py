@@ -5,15 +5,13 @@
     h_t = GRU([y_{t-1}, c_t], h_{t-1})     y_{t-1} is the embedding of the character before
     scores = tanh([h_t, c_t, y_{t-1}] W_r + b_r) W_o + b_o
 
-Before this model all that was written came from one vector, the encoder's last state. Here the decoder looks at all
-states of the encoder before each step, and learns where to look. It looks before it reads y_{t-1}: the state that asks
-knows what was written up to the character before that.
+Earlier models decoded from one vector, the encoder's last state. Here the decoder attends to all states of the encoder
+before each step. The query is h_{t-1}, which has not read y_{t-1} yet.
 
-Where this differs from the paper: a width of 64 in place of 620 and 1000, which is enough for short strings; the first
-state is made of both states at the first character, and not only of the one that was read backward; the readout's
-hidden layer is tanh, where the paper has maxout, and reads the state after the step, where the paper's appendix has the
-one before; the reset gate acts after the product (see `gru`); dropout falls on embeddings and on the readout's
-hidden layer; and it writes characters.
+Differences from the paper: a width of 64 in place of 620 and 1000, which is enough for short strings; the first state
+comes from both states at the first character, not only from the backward GRU's; the readout's hidden layer is tanh, not
+maxout, and reads the state after the step, not before; the reset gate acts after the product (see `gru`); dropout on
+embeddings and on the readout's hidden layer; and tokens are characters.
 """
 
 from __future__ import annotations
@@ -70,10 +68,10 @@ class RNNsearchCache(NamedTuple):
 
 @dataclass(kw_only=True)
 class RNNsearchNetwork(RNNsearchOptions, PairNetwork):
-    """The pure network: init, forward, backward; the loss is that of all models of pairs."""
+    """The pure network; the loss is `PairNetwork`'s."""
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Fresh parameters in float64. The last map starts near 0, so that the loss is near ln V at first."""
+        """Fresh parameters in float64. The last map starts near 0: the first loss is near ln V."""
         D, V = self.dim, 1 + self.n_targets
         return {
             "source": rng.standard_normal((1 + self.n_sources, D)),
@@ -96,7 +94,7 @@ class RNNsearchNetwork(RNNsearchOptions, PairNetwork):
         return {"output": output} | decoder | self.encode_backward(p, dmemory, cache.encoder)
 
     def encode(self, p: Any, source: Array, lengths: Array, rng: Any = None) -> tuple[Array, EncoderCache]:
-        """The memory (B, m, 2 D): what stands up to each character of the source, and what stands from it on."""
+        """The memory (B, m, 2 D): at each character of the source the states of both GRUs."""
         x = embedding(source, p["source"])
         keep = dropout_mask(x, x.shape, self.dropout, rng)
         memory, gru = BidirectionalGRU().forward(p["encoder"], dropout(x, keep, self.dropout), lengths)
@@ -111,7 +109,7 @@ class RNNsearchNetwork(RNNsearchOptions, PairNetwork):
     def decode(
         self, p: Any, written: Array, memory: Array, lengths: Array, rng: Any = None
     ) -> tuple[Array, DecoderCache]:
-        """The readout's hidden layer (B, n, D): of the state, of what was seen, and of the character before."""
+        """The readout's hidden layer (B, n, D), from state, context and the character before."""
         x = embedding(written, p["target"])
         keep = dropout_mask(x, x.shape, self.dropout, rng)
         x = dropout(x, keep, self.dropout)
@@ -143,7 +141,7 @@ class RNNsearchNetwork(RNNsearchOptions, PairNetwork):
 
 @dataclass(eq=False, kw_only=True)
 class RNNsearch(RNNsearchOptions, PairModel):
-    """Learns from pairs of strings to write the second when it reads the first, looking at it before each character.
+    """Learns from pairs of strings to write the second from the first, attending to it before each character.
 
         model = RNNsearch(epochs=5).fit(TASKS["dates"]().generate().split())
         model.translate("3rd of May 1999")                  # "1999-05-03"

@@ -1,11 +1,9 @@
 """Swin: attention within windows that shift from block to block, on grids that become coarser (Liu et al. 2021).
 
-A patch looks at those of its window alone, so that the cost grows with the image and not with its square. Every second
-block has its windows shifted by half of one, so that neighbours across an edge meet. After each stage four neighbours
-become one token of twice the width, and a window spans twice as much of the image.
-
-Where this differs from the paper: two stages in place of four, narrower; and dropout in place of stochastic depth. As
-there, a window as large as the grid is not shifted.
+A patch looks at its window alone, so the cost is linear in the number of patches. Every second block shifts the windows
+by half a window, so that neighbours across an edge meet; a window as large as the grid is not shifted. After each stage
+four neighbours become one token of twice the width.
+Unlike the paper's, it has two narrower stages, not four, and dropout in place of stochastic depth.
 """
 
 from __future__ import annotations
@@ -49,13 +47,13 @@ class SwinCache(NamedTuple):
     images: Array
     patches: Any                     # of the embedding of patches, the dense map's
     keep: Array | None               # (B, n, D): dropout on the input
-    stages: list[tuple[list[BlockCache], Any]]     # of each, its blocks' and what merged the patches before it
+    stages: list[tuple[list[BlockCache], Any]]     # of each stage's blocks, and of the merging before it
     norm: Any
 
 
 @dataclass(kw_only=True)
 class SwinNetwork(SwinOptions, ImageNetwork):
-    """The pure network: init, forward, loss, loss_backward. The mean of the last stage's tokens is read."""
+    """The pure network. The head reads the mean of the last stage's tokens."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,13 +70,12 @@ class SwinNetwork(SwinOptions, ImageNetwork):
 
     @cached_property
     def grids(self) -> list[tuple[int, int]]:
-        """Rows and columns of tokens, of each stage."""
+        """Rows and columns of tokens in each stage."""
         sides = [self.patch * 2**stage for stage in range(self.stages)]
         return [(self.height // side, self.width // side) for side in sides]
 
     @cached_property
     def blocks(self) -> list[list[Block]]:
-        """Of each stage, its blocks."""
         return [[self._block(stage, i % 2 == 1) for i in range(self.layers)] for stage in range(self.stages)]
 
     def _block(self, stage: int, shifted: bool) -> Block:
@@ -150,7 +147,7 @@ class SwinNetwork(SwinOptions, ImageNetwork):
 
 @dataclass(eq=False, kw_only=True)
 class Swin(SwinOptions, ImageModel):
-    """Learns to classify images from images with labels; as `ViT`, with windows in the place of full attention.
+    """Learns to classify images from images with labels, as `ViT`, with windows instead of full attention.
     """
 
     epochs: int = with_default(15, Settings, "epochs")
