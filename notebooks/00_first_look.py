@@ -18,8 +18,7 @@ import numpy as np
 
 from tinyattn.course import check, road, road_map, show_figure, table, yours
 from tinyattn.data import SeriesWorld, leave_one_out
-from tinyattn.models import SASRec
-from tinyattn.models.recommenders import Markov, Popularity
+from tinyattn.models import Markov, Popularity, SASRec
 from tinyattn.show import figure, style
 from tinyattn.show.style import HEAT, ORANGE
 

@@ -25,7 +25,7 @@ from tinyattn.course import check, road, show_arrays, show_figure, table, yours
 from tinyattn.data import leave_one_out
 from tinyattn.data.worlds import ChainWorld, TasteWorld
 from tinyattn.evaluation import draw_candidates, evaluate, ndcg, paired_difference, target_ranks
-from tinyattn.models.recommenders import EASE, FPMC, ItemCosine, Markov, Popularity
+from tinyattn.models import EASE, FPMC, ItemCosine, Markov, Popularity
 from tinyattn.show import figure, style
 from tinyattn.show.style import BLUE, GREY, ORANGE
 

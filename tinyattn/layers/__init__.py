@@ -18,15 +18,7 @@ from .feed_forward import (
 from .gaussian_block import GaussianBlock
 from .going_on import Past, nbytes
 from .mechanisms import MECHANISMS, Mechanism
-from .mixers import (
-    GRU,
-    MIXERS,
-    Mixer,
-    MultiHead,
-    multi_head_attention,
-    multi_head_attention_backward,
-    multi_head_init,
-)
+from .mixers import GRU, MIXERS, Mixer, MultiHead, multi_head_attention, multi_head_attention_backward, multi_head_init
 from .norm import NORMS, LayerNorm, Norm, norm, norm_backward, norm_init
 from .positions import POSITIONS, Position
 from .refinements import REFINEMENTS, Refinement

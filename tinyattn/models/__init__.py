@@ -1,67 +1,40 @@
 """Networks made of layers, and the estimators around them."""
 
+from collections.abc import Callable
+from functools import partial
+
 from .estimator import Estimator
 from .explanation import Explanation, explain
-from .layouts import SASREC_LAYOUTS, TEXT_LAYOUTS, Checkpoint, import_model, opened
+from .layouts.checkpoint import TEXT_LAYOUTS, Checkpoint, import_model, opened
+from .layouts.recommender_file import SASREC_LAYOUTS
 from .neural import NeuralRecommender
 from .next_item import NextItemNetwork, SequenceOptions
 from .presets import PRESETS, Preset, preset_options
 from .recommender import Recommender
-from .recommenders import (
-    BASELINES,
-    EASE,
-    FISM,
-    FPMC,
-    MF,
-    NARM,
-    STOSA,
-    BERT4Rec,
-    BERT4RecNetwork,
-    Caser,
-    CaserNetwork,
-    FISMNetwork,
-    Fossil,
-    FossilNetwork,
-    FPMCNetwork,
-    GRU4Rec,
-    GRU4RecNetwork,
-    ItemCosine,
-    Markov,
-    MFNetwork,
-    NARMNetwork,
-    Popularity,
-    SASRec,
-    SASRecNetwork,
-    STOSANetwork,
-    TimeSVDpp,
-    TimeSVDppNetwork,
-)
+from .recommenders.bert4rec import BERT4Rec, BERT4RecNetwork
+from .recommenders.caser import Caser, CaserNetwork
+from .recommenders.cosine import ItemCosine
+from .recommenders.ease import EASE
+from .recommenders.fism import FISM, FISMNetwork
+from .recommenders.fossil import Fossil, FossilNetwork
+from .recommenders.fpmc import FPMC, FPMCNetwork
+from .recommenders.gru4rec import GRU4Rec, GRU4RecNetwork
+from .recommenders.markov import Markov
+from .recommenders.mf import MF, MFNetwork
+from .recommenders.narm import NARM, NARMNetwork
+from .recommenders.popularity import Popularity
+from .recommenders.sasrec import SASRec, SASRecNetwork
+from .recommenders.stosa import STOSA, STOSANetwork
+from .recommenders.timesvdpp import TimeSVDpp, TimeSVDppNetwork
 from .run import RunFolder
 from .sequence_model import SequenceModel
 from .session import Session
 from .trained import Trained
-from .transformers import (
-    BEiT,
-    BEiTNetwork,
-    Decoder,
-    DecoderNetwork,
-    Encoder,
-    EncoderNetwork,
-    ImageModel,
-    ImageNetwork,
-    ImageReader,
-    PairModel,
-    PairNetwork,
-    RNNsearch,
-    RNNsearchNetwork,
-    Swin,
-    SwinNetwork,
-    Tagger,
-    TaggerNetwork,
-    Transformer,
-    TransformerNetwork,
-    ViT,
-    ViTNetwork,
+from .transformers.beit import BEiT, BEiTNetwork
+from .transformers.decoder import Decoder, DecoderNetwork
+from .transformers.encoder import Encoder, EncoderNetwork
+from .transformers.image_model import ImageModel, ImageNetwork, ImageReader
+from .transformers.looking import (
     attention_distance,
     convolution_field,
     distances_by_head,
@@ -69,6 +42,20 @@ from .transformers import (
     rollout,
     uniform_distance,
 )
+from .transformers.pair_model import PairModel, PairNetwork
+from .transformers.rnnsearch import RNNsearch, RNNsearchNetwork
+from .transformers.swin import Swin, SwinNetwork
+from .transformers.tagger import Tagger, TaggerNetwork
+from .transformers.transformer import Transformer, TransformerNetwork
+from .transformers.vit import ViT, ViTNetwork
+
+# They learn no parameters. Every table prints some of them, and on some data they win.
+BASELINES: dict[str, Callable[[], Recommender]] = {
+    "popularity": Popularity,
+    "cosine": ItemCosine,
+    "markov": Markov,
+    "markov2": partial(Markov, order=2),
+}
 
 MODELS: dict[str, type[Estimator]] = {
     "sasrec": SASRec,

@@ -1,4 +1,4 @@
-"""From scores to the best items that may be given."""
+"""From scores to the best items that may be recommended."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..terminal import shortened
 
 
 def refuse_k(k: int, most: int, of: str = "items") -> None:
-    """Raise ValueError for a k that is not one of 1 to the number of items, or of other ones."""
+    """Raise ValueError unless k is one of 1 to `most`, the number of items."""
     if isinstance(k, bool) or not isinstance(k, Integral) or not 1 <= k <= most:
         raise ValueError(f"k is {k}, expected 1 to {most}, the number of {of}")
 
 
 def in_order(values: Any, what: str) -> list[Any]:
-    """What was given as ids in an order, as a list. Raises ValueError for a text, and for what has no order."""
+    """Ordered ids as a list. Raises ValueError for a text, and for a set or mapping."""
     try:
         if not isinstance(values, str | bytes | Set | Mapping):
             return list(values)
@@ -30,7 +30,7 @@ def in_order(values: Any, what: str) -> list[Any]:
 
 
 def refuse_text(ids: Any, what: str) -> Any:
-    """Some ids, as they are. Raises ValueError for a text, which would be taken apart into letters."""
+    """The ids, unchanged. Raises ValueError for a text, which would be split into letters."""
     if isinstance(ids, str | bytes):
         raise ValueError(f"{what} is {shortened(repr(ids))}, expected several ids, as a list")
     return ids
@@ -40,7 +40,7 @@ def best_of(
     scores: np.ndarray, histories: list[np.ndarray], k: int, vocabulary: Vocabulary, exclude: Iterable[Any],
     only: Iterable[Any] | None,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """The k best that may be given: no items of the row's history, where histories are given. Writes into `scores`.
+    """The k best candidates of each row, without the items of its history, if any. Writes into `scores`.
 
     Shapes: scores (B, n_items + 1) -> ids (B, k), scores (B, k). Raises ValueError where fewer than k items are left.
     """
@@ -51,16 +51,13 @@ def best_of(
 
 
 def refuse_damaged(scores: np.ndarray) -> None:
-    """Raise ValueError where a score, or a weight made of scores, is NaN."""
+    """Raise ValueError where a score or weight is NaN."""
     if np.isnan(scores.max(initial=-np.inf)):                        # a maximum is NaN where any score is
         raise ValueError("the model's scores are NaN: its parameters are damaged")
 
 
 def leave_out(scores: np.ndarray, vocabulary: Vocabulary, exclude: Iterable[Any], only: Iterable[Any] | None) -> None:
-    """Set the scores (B, n_items + 1) of all that may not be given, and of padding, to -inf. In place.
-
-    Raises ValueError where a score is NaN.
-    """
+    """Set the scores (B, n_items + 1) of padding and of excluded items to -inf. ValueError where a score is NaN."""
     refuse_damaged(scores)
     scores[:, 0] = -np.inf
     scores[:, vocabulary.numbers(refuse_text(exclude, "exclude"))] = -np.inf

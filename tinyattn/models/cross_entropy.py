@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..backend import Array
+from ..backend import Array, get_xp
 from ..ops import cross_entropy, cross_entropy_backward, smoothed_cross_entropy, smoothed_cross_entropy_backward
-from ..options import option
+from ..options import check_options, option
 
 
 @dataclass(kw_only=True)
 class Smoothed:
-    """The option that the loss has. What a model is measured by is never smoothed."""
+    """The option of the loss. Losses that `measure` reports are never smoothed."""
 
     label_smoothing: float = option(
         0.0, "the part of the target's probability that is spread over all classes (Vaswani et al. 2017: 0.1)",
@@ -22,24 +22,26 @@ class Smoothed:
 
 def smoothed_loss(logits: Array, targets: Array, weights: Array, label_smoothing: float) -> tuple[Array, Any]:
     """The weighted mean in nats, and what the backward needs. Shapes: logits (..., V), targets and weights (...)."""
-    given = logits, targets, weights
+    inputs = logits, targets, weights
     if not label_smoothing:                  # the plain op reads the logits once less
-        return cross_entropy(*given), (cross_entropy_backward, given)
-    smoothed = *given, label_smoothing
+        return cross_entropy(*inputs), (cross_entropy_backward, inputs)
+    smoothed = *inputs, label_smoothing
     return smoothed_cross_entropy(*smoothed), (smoothed_cross_entropy_backward, smoothed)
 
 
 def smoothed_loss_backward(dloss: float, saved: Any) -> Array:
     """-> dlogits (..., V)."""
-    backward, given = saved
-    dlogits: Array = backward(dloss, *given)
+    backward, inputs = saved
+    dlogits: Array = backward(dloss, *inputs)
     return dlogits
 
 
 @dataclass(kw_only=True)
 class ClassNetwork(Smoothed):
-    """Base of networks that score classes. A subclass has `asked`, `backward(p, dscores, cache) -> grads`, `measure`.
-    """
+    """Base of networks that score classes. A subclass has `asked` and `backward(p, dscores, cache) -> grads`."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     def asked(self, p: Any, batch: Any, rng: Any = None) -> tuple[Array, Array, Array, Any]:
         """Scores (..., V), the targets and their weights (...), in the scores' dtype, and the cache of `forward`."""
@@ -49,9 +51,16 @@ class ClassNetwork(Smoothed):
         """The mirror of `forward`: -> grads shaped like p."""
         raise NotImplementedError
 
+    def measure(self, p: Any, batch: Any) -> dict[str, tuple[float, float]]:
+        """(sum, how many) of `accuracy`, targets whose scores are highest, and of the loss, which is not smoothed."""
+        scores, targets, weight, _ = self.asked(p, batch)
+        xp = get_xp(scores)
+        total = float(xp.sum(weight))
+        right = float(xp.sum(weight * (xp.argmax(scores, axis=-1) == targets)))
+        return {"accuracy": (right, total), "loss": (float(cross_entropy(scores, targets, weight)) * total, total)}
+
     def loss(self, p: Any, batch: Any, rng: Any = None) -> tuple[Any, Any]:
-        """The mean cross-entropy of the targets, in nats, smoothed where that is asked for, and what `loss_backward`
-        needs."""
+        """The mean cross-entropy of the targets, in nats, smoothed by `label_smoothing`; and the cache."""
         scores, targets, weight, cache = self.asked(p, batch, rng)
         loss, saved = smoothed_loss(scores, targets, weight, self.label_smoothing)
         return loss, (saved, cache)

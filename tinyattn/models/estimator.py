@@ -1,4 +1,4 @@
-"""What every model can do, whatever its data: have options, be saved, be loaded."""
+"""The base of all models: options, saving, loading."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ from ..options import one_of, options_of
 class Estimator:
     """Base of all models: a dataclass of options with a `name`, a `fit`, and one line in MODELS.
 
-    It says what it keeps (`arrays`) and how that comes back (`_restore`). People speak in the ids of their data;
-    inside, ids are numbers 1, 2, 3, ..., and `vocabularies` names the attributes that hold both.
+    `arrays` names what a file keeps, and `_restore` reads it back. Users pass the ids of their data; inside, ids are
+    numbers 1, 2, 3, ..., and the attributes named in `vocabularies` translate. Options are checked
+    when a model is made: ValueError names the value and what was expected.
     """
 
     name: ClassVar[str]
-    table: ClassVar[str]                     # what it is measured by: a key of MEASURES in commands/measures
-    criterion: ClassVar[str]                 # what chooses the epoch, if anything does
+    table: ClassVar[str]                     # a key of MEASURES in commands/measures
+    criterion: ClassVar[str]                 # the metric that chooses the epoch
     vocabularies: ClassVar[tuple[str, ...]] = ()       # each is a Vocabulary, set by fit and load
-    attends: bool = False                    # is there attention to show?
+    attends: bool = False                    # does it have `attention`?
     models: ClassVar[dict[str, type[Estimator]]] = {}  # MODELS, which models/__init__.py fills in
-    _said: tuple[tuple[Any, ...], dict[str, Any]]      # the constructor's arguments
+    _arguments: tuple[tuple[Any, ...], dict[str, Any]]      # the constructor's
 
     def __new__(cls, *values: Any, **options: Any) -> Self:
-        """Keep the arguments as they came: the constructor replaces None by the value that the model chooses."""
+        """Keep the arguments for `get_params`: the constructor replaces None by a value."""
         model = super().__new__(cls)
-        model._said = values, options
+        model._arguments = values, options
         return model
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Every option of the constructor with its value, as scikit-learn has it; None is one the model chooses.
+        """The constructor's options, as in scikit-learn; None where the model chooses the value.
 
-        So `type(model)(**model.get_params())` is a model like this one before fit, which scikit-learn's `clone` makes.
-        No option is an estimator, so `deep` changes nothing.
+        `type(model)(**model.get_params())` is this model before fit, as `clone` makes it. `deep` changes nothing.
         """
         names = [declared.name for declared in options_of(self)]
-        values, options = self._said
+        values, options = self._arguments
         arguments = dict(zip(names, values, strict=False)) | options
         chosen = {o.name for o in options_of(self) if arguments.get(o.name, o.default) is None}
         return {name: None if name in chosen else getattr(self, name) for name in names}
 
     def set_params(self, **params: Any) -> Self:
-        """Set options, as scikit-learn has it: -> the model itself.
+        """Set options, as in scikit-learn: -> the model itself.
 
-        What was learned is forgotten where it would have been learned otherwise. Raises ValueError for a name that is
-        no option, and for values that the constructor refuses; then nothing has changed.
+        Learned parameters are dropped if an option that shapes them changes. Raises ValueError, with nothing changed,
+        for a name that is no option and for values that the constructor refuses.
         """
         known = self.get_params()
         unknown = next((name for name in params if name not in known), None)
@@ -58,7 +58,8 @@ class Estimator:
             raise ValueError(f"{unknown} is no option of {type(self).__name__}, expected {one_of(known, unknown)}")
         fresh = type(self)(**known | params)
         kept = {} if fresh.identity() != self.identity() else vars(self).copy()
-        new = {declared.name: getattr(fresh, declared.name) for declared in options_of(fresh)} | {"_said": fresh._said}
+        new = {declared.name: getattr(fresh, declared.name) for declared in options_of(fresh)}
+        new["_arguments"] = fresh._arguments
         vars(self).clear()
         vars(self).update(vars(fresh) | kept | new)
         return self
@@ -71,17 +72,17 @@ class Estimator:
         """Raise ValueError for training data that cannot be learned from."""
 
     def identity(self) -> dict[str, Any]:
-        """Every option that decides what is learned, as JSON: all but those, as `device`, that decide where."""
+        """The options that decide the learned parameters, as JSON: all but those like `device`."""
         values = {o.name: getattr(self, o.name) for o in options_of(self) if o.option.identity}
-        return {name: value for name, value in values.items() if value is not None}     # None: of a part not chosen
+        return {name: value for name, value in values.items() if value is not None}   # None: another part's
 
     @classmethod
-    def identity_today(cls, found: dict[str, Any]) -> dict[str, Any]:
-        """An identity as an older version wrote it, with the options that came since; as it is where that cannot be."""
+    def identity_today(cls, stored: dict[str, Any]) -> dict[str, Any]:
+        """An older version's identity with the defaults of newer options; unchanged if invalid."""
         try:
-            return cls(**found).identity()
+            return cls(**stored).identity()
         except (TypeError, ValueError, OverflowError):
-            return found
+            return stored
 
     def save(self, path: str | Path) -> None:
         """Write the whole model to one .npz file, atomically. Raises ValueError before `fit`."""
@@ -91,11 +92,11 @@ class Estimator:
 
     @classmethod
     def load(cls, path: str | Path, **where: Any) -> Self:
-        """The model in the file. A base, as `Estimator` or `Recommender`, loads any of its kind, a model only its own.
+        """The model in a file: of any subclass if called on a base, such as `Estimator` or `Recommender`.
 
-        `where` holds arguments that a file does not keep: `device`, `workers`. A model that has no such argument
-        computes on the host. Raises FileError for a file that is missing, truncated, pickled, or not such a model,
-        ValueError for a device that is not there, TypeError for another argument.
+        `where` holds `device` and `workers`, which files do not keep; models without them compute on the host. Raises
+        FileError for a file that is missing, truncated, pickled, or another model's, ValueError for a missing device,
+        TypeError for another argument.
         """
         module_for(where.get("device", "cpu"))
         unknown = where.keys() - {"device", "workers"}
@@ -123,13 +124,13 @@ class Estimator:
         return model
 
     def fitted(self) -> Any:
-        """What fit has set first, the first vocabulary say. Raises ValueError where it has not been called."""
+        """The first vocabulary or the network. Raises ValueError before `fit`."""
         raise NotImplementedError
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What was learned, by name."""
+        """The learned arrays, by name."""
         raise NotImplementedError
 
     def _restore(self, arrays: Arrays) -> None:
-        """Take back what `arrays` gave; KeyError or ValueError where something is missing or misshapen."""
+        """Read back `arrays`. Raises KeyError or ValueError for a missing or misshapen one."""
         raise NotImplementedError

@@ -1,7 +1,7 @@
-"""Which earlier items made a recommendation? Three answers, and whether they agree.
+"""Which earlier items made a recommendation? Three answers, and how far they agree.
 
-Leaving an item out and scoring again is the definition of an item's effect here. Attention and gradients are looked at
-beside it: attention weights need not say what moves the output (Jain & Wallace 2019, Attention is not Explanation).
+An item's effect is defined by leaving it out and scoring again. Attention and gradients are compared with that:
+attention weights need not explain the output (Jain & Wallace 2019, Attention is not Explanation).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ LEFT_OUT, GRADIENT, ATTENTION = "left out", "gradient", "attention"
 
 
 class Explanation(NamedTuple):
-    """What made `item` score as it does after `history`; `effects` has a row of numbers for each way of asking."""
+    """The effect of each item of `history` on the score of `item`, by several methods."""
 
     item: Any                          # its id
     history: np.ndarray                # (n,) ids, oldest first: the newest that the model looks at
     effects: dict[str, np.ndarray]     # name -> (n,)
 
     def agreement(self) -> dict[tuple[str, str], float]:
-        """Spearman's rank correlation of each pair of ways; NaN where one finds no difference between items."""
+        """Spearman's rank correlation of each pair of methods; NaN where one has equal numbers only."""
         names = list(self.effects)
         pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
         return {(a, b): rank_correlation(self.effects[a], self.effects[b]) for a, b in pairs}
@@ -40,14 +40,13 @@ def explain(model: Recommender, sequence: Any, item: Any = None, user: Any = Non
 
         left out    s(history) - s(history without the j-th item)
         gradient    x_j · ∂s/∂x_j, with x_j the embedding of the j-th item: of neural models that read one
-        attention   the weights of the position that asks, mean over blocks and heads: of SASRec, STOSA, BERT4Rec
-                    and NARM, whose weights are of states, and no shares
+        attention   the weights of the last position, mean over blocks and heads: of SASRec, STOSA, BERT4Rec
+                    and NARM, whose weights are no shares
 
-    The first holds for every model. The second is the first-order estimate of what the score loses when the embedding
-    becomes 0 (gradient times input; Simonyan, Vedaldi & Zisserman 2013 have the gradient alone); its derivatives are
-    the network's own `backward`. The history is cut to the newest items that the model looks at, and no older item
-    takes the place of one that is left out. Raises ValueError for an unknown id (named), and for a history of fewer
-    than two items, which has nothing to leave out.
+    The first holds for every model. The second estimates to first order the loss of score when the embedding becomes 0
+    (gradient times input; Simonyan, Vedaldi & Zisserman 2013 have the gradient alone), by the network's `backward`.
+    Only the newest items that the model reads count, and no older item replaces one that is left out. Raises ValueError
+    for an unknown id (named), and for a history of fewer than two items.
     """
     vocabulary, sequence = model.fitted(), in_order(sequence, "sequence")
     history = vocabulary.numbers(sequence)[-getattr(model, "maxlen", len(sequence)) :]
@@ -81,26 +80,25 @@ def left_out(model: Recommender, history: np.ndarray, item: int, owner: np.ndarr
 
 
 def attention_of_the_last(model: NeuralRecommender, history: np.ndarray, owner: np.ndarray) -> np.ndarray | None:
-    """How much the position that asks looks at each item. Shapes: history (n,), owner (1,) -> (n,).
+    """The attention of the last position to each item. Shapes: history (n,), owner (1,) -> (n,).
 
-    Where that position is a [MASK] of its own, what it gives to itself is left out. None without attention.
+    Where that position is a [MASK], its weight for itself is left out. None without attention.
     """
     network, p = model.network, model.parameters
     batch = network.asking(pad([history], model.maxlen, owner, network.n_items).to(backend.get_xp(p[network.scored])))
-    found = [backend.to_numpy(weights)[0] for weights in network.weights(network.forward(p, batch)[1])]
-    if not found:
+    blocks = [backend.to_numpy(weights)[0] for weights in network.weights(network.forward(p, batch)[1])]
+    if not blocks:
         return None
-    mean = np.mean(np.array(found)[:, :, last_position(batch)[0]], axis=(0, 1)).astype(np.float64)
+    mean = np.mean(np.array(blocks)[:, :, last_position(batch)[0]], axis=(0, 1)).astype(np.float64)
     return _of_items(mean, backend.to_numpy(batch.ids[0]), network.n_items, len(history))
 
 
 def gradient_times_input(
     model: NeuralRecommender, history: np.ndarray, item: int, owner: np.ndarray
 ) -> np.ndarray | None:
-    """x_j · ∂s/∂x_j for every j: `score_gradient` gives dh_last, and `backward` takes it to the x_j.
+    """x_j · ∂s/∂x_j for every j, by `score_gradient` and `backward`. Shapes: history (n,), owner (1,) -> (n,).
 
-    Shapes: history (n,), owner (1,) -> (n,), 0 for items that are not read. None where the network does not read the
-    items' embeddings.
+    It is 0 for items that are not read. None where the network does not read the items' embeddings.
     """
     network, p = model.network, model.parameters
     xp = backend.get_xp(p[network.scored])
@@ -117,12 +115,9 @@ def gradient_times_input(
 
 
 def _of_items(values: np.ndarray, ids: np.ndarray, n_items: int, n: int) -> np.ndarray:
-    """Of a history of n items those that were read, its newest, and 0 for the others; [MASK] and padding are no items.
-
-    Shapes: values, ids (L,) -> (n,).
-    """
-    found = values[(ids >= 1) & (ids <= n_items)]
-    return np.concatenate([np.zeros(n - len(found)), found])
+    """The values of the items that were read, 0 for the n's older ones. Shapes: values, ids (L,) -> (n,)."""
+    read = values[(ids >= 1) & (ids <= n_items)]
+    return np.concatenate([np.zeros(n - len(read)), read])
 
 
 def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""The mixer of models that have the option `mixer`: made of their options, or refused."""
+"""The mixer of a model with the option `mixer`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 from ..layers import Mixer, MultiHead, Position
 from ..options import options_of
 
-# options of models that change attention and nothing else: tests/models/test_mixing.py finds out which these are
+# options that change attention and nothing else; tests/models/test_mixing.py checks the list
 OF_ATTENTION = {"heads", "kv_heads", "mechanism", "refine", "bias", "qkv_bias", "output_projection"}
 
 
 def with_parts(mixer: Mixer, owner: Any, position: Position, **parts: Any) -> Mixer:
-    """The mixer; attention with the heads that `owner` has chosen, with `position`, and `parts`, fields of MultiHead.
+    """The mixer; attention gets the heads of the model `owner`, `position`, and `parts`, fields of MultiHead.
 
-    Raises ValueError for heads that do not go with dim; and where the mixer is another, for options of `owner` that
-    only attention has, where they are not left as they are by default, and for a position scheme that acts at heads.
+    Raises ValueError for heads that do not divide dim; with another mixer for options of attention that are not at
+    their default, and for a position scheme that acts at heads.
     """
     if isinstance(mixer, MultiHead):
         heads = replace(mixer, heads=owner.heads, kv_heads=owner.kv_heads, position=position, **parts)

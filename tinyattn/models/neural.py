@@ -1,4 +1,4 @@
-"""What every neural recommender can do, written once: fit, score, attend."""
+"""Base of the neural recommenders: fit, score, attend."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .trained import Trained
 
 @dataclass(eq=False, kw_only=True)
 class NeuralRecommender(LossOptions, Trained, Recommender):
-    """Base of the estimators. A new one has options, shared with its network, a `name`, and that `Network`."""
+    """Base of the estimators. A subclass has options, shared with its network, a `name`, and that `Network`."""
 
     loss: str = option(
         "bce", "one negative a position (bce, bpr), all items (ce), many negatives (gbce of gSASRec, sampled-softmax, "
@@ -51,19 +51,16 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
     dim: ClassVar[int]
 
     def __post_init__(self) -> None:
-        super().__post_init__()     # of Settings: options that cannot be
+        super().__post_init__()
         make_parts(self, loss=LOSS_OPTIONS)
-        self.make_network(1, 1)     # refuses options that do not go together
+        self.make_network(1, 1)     # raises for options that do not fit together
         backend.module_for(self.device)
 
     def make_network(self, n_items: int, n_users: int) -> Any:
-        """The network for so many items and users, with this estimator's options."""
         options = self.options_for(self.Network)
         return self.Network(n_items=n_items, n_users=n_users, objective=self.loss, **options)
 
     def known_network(self) -> Any:
-        assert self.items is not None
-        assert self.users is not None
         return self.make_network(len(self.items), len(self.users))
 
     def _learn(self, data: Interactions, split: Split | None, **how: Any) -> None:
@@ -83,7 +80,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
             try:
                 return full_ranking(SimpleNamespace(lazy_scores=lazy_scores), chosen, "valid")["ndcg@10"]
             except NaNScoreError:
-                return math.nan                              # the loop says at which step
+                return math.nan                              # the loop reports the step
 
         self._train(network, self.sampler(data), validate if split else None, data.fingerprint(), **how)
 
@@ -92,19 +89,16 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         return Sampler(*self.sampling(data))
 
     def sampling(self, data: Interactions) -> tuple[Any, ...]:
-        """What a `Sampler` of this model's batches is given. An option of another loss is None.
-
-        Raises ValueError for an option that no history fills, such as a window.
-        """
+        """The arguments of a `Sampler`. Raises ValueError for an option that exceeds all histories, such as a window."""
         self._idle_options(data)
         drawn = (self.n_negatives or 0, self.in_batch or 0.0, self.popularity_power or 0.0)
         return data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives, *drawn
 
     def _idle_options(self, data: Interactions) -> str:
-        """A warning if an option counts more items than any history has, else "": a smaller one learns the same.
+        """A warning if an option's default counts more items than any history has, else "".
 
-        Raises ValueError where it is not the default, which is meant for longer histories. It is refused when the model
-        learns, not when it is made: scores of such a model are right, and its files open.
+        Raises ValueError for another value than the default. Only learning is refused, not making such a model: its
+        scores are right, and its files load.
         """
         longest = int(np.max(data.lengths, initial=0))
         for name, default in ((o.name, o.default) for o in options_of(self) if o.option.items):
@@ -123,18 +117,18 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         self.sampler(data)
 
     def learned_elsewhere(self, items: Vocabulary, users: Vocabulary, arrays: Iterable[tuple[str, np.ndarray]]) -> Self:
-        """This model, with those ids and parameters by name. Raises ValueError for one missing or misshapen."""
+        """This model with ids and parameters by name. Raises ValueError for one missing or misshapen."""
         self.items, self.users = items, users
         self._take(arrays)
         return self
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
-        """(len(histories), n_items + 1), float32, on the host; column 0 is -inf. Worked off in slices, by threads.
+        """(len(histories), n_items + 1), float32, on the host; column 0 is -inf. Threads compute slices.
 
         Raises ValueError for user numbers beyond the table.
         """
         if not hasattr(self, "network"):
-            self.fitted()                                   # which says so
+            self.fitted()                                   # raises
         return self._score(self.network, self.parameters, histories, users)
 
     def growing(self) -> Growing | None:
@@ -152,7 +146,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         return Growing(score, self.maxlen)
 
     def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> LazyScores:
-        """States are made at once, and compared with items a tile at a time: see `Products`."""
+        """All states, whose products with items are computed in tiles: see `Products`."""
         self.fitted()
         return self._lazy_scores(self.network, self.parameters, histories, users)
 
@@ -166,12 +160,12 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
 
     def _score(self, network: Any, p: Any, histories: list[np.ndarray], users: np.ndarray | None) -> np.ndarray:
         states = self._states(network, p, histories, users)
-        with np.errstate(over="ignore", invalid="ignore"):           # whoever ranks the scores refuses NaN
+        with np.errstate(over="ignore", invalid="ignore"):           # a ranking refuses NaN
             return backend.to_numpy(network.score_items(p, states))
 
     @replaceable
     def _states(self, network: Any, p: Any, histories: list[np.ndarray], users: np.ndarray | None) -> Any:
-        """(len(histories), D): the state after each history, where the parameters are."""
+        """(len(histories), D): the state after each history, on the parameters' device."""
         users = np.zeros(len(histories), dtype=np.int64) if users is None else users
         if "users" in p and np.any((users < 0) | (users > network.n_users)):
             raise ValueError(f"user numbers {np.min(users)} to {np.max(users)}, expected 0 to {network.n_users}")
@@ -181,35 +175,33 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         if not histories:
             return states
         lengths = np.array([min(len(h), self.maxlen) for h in histories])
-        tokens = (2 if is_numpy else 64) * SLICE_TOKENS                    # nothing has to be kept for a backward
+        tokens = (2 if is_numpy else 64) * SLICE_TOKENS                    # no backward, so larger slices
         slices = cut(lengths, tokens) if len(histories) > 1 else [np.zeros(1, dtype=np.int64)]
 
         def work(rows: np.ndarray) -> Any:
             batch = pad([histories[i] for i in rows.tolist()], self.maxlen, users[rows], network.n_items)
-            with np.errstate(over="ignore", invalid="ignore"):       # here, too
+            with np.errstate(over="ignore", invalid="ignore"):       # a ranking refuses NaN
                 return network.last_state(p, batch.to(xp))
 
-        alone = int(np.sum(lengths)) <= tokens                       # to start threads would take longer than the work
+        alone = int(np.sum(lengths)) <= tokens                       # starting threads would take longer
         with nullcontext() if alone else Workers(self.workers if is_numpy else 1) as pool:
             for rows, found in zip(slices, (map if pool is None else pool.map)(work, slices), strict=True):
                 states[xp.asarray(rows)] = found
         return states
 
     def item_scores(self, item: int) -> np.ndarray:
-        """(n_items + 1,): the cosine of every item's vector, as it makes the scores, to this item's."""
+        """(n_items + 1,): the cosine of every item's vector in the table of scores to this item's."""
         return cosines(backend.to_numpy(self.network.item_vectors(self.parameters)), item)
 
     @property
     def attends(self) -> bool:  # type: ignore[override]
-        """Is there attention to show?"""
         return hasattr(self, "network") and self.network.attends
 
     def attention(self, sequence: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Who looks at whom: -> item ids (n,), weights (blocks, heads, n, n), for the newest `maxlen` items.
+        """Attention weights: -> item ids (n,), weights (blocks, heads, n, n), for the newest `maxlen` items.
 
-        Row i, column j: how much position i takes from position j <= i. Raises ValueError for an unknown item id, an
-        empty history, weights that are NaN, and a model without attention of this form: also bert4rec and narm, whose
-        weights `explain` has.
+        Row i, column j: the weight of position j <= i for position i. Raises ValueError for an unknown item id, an
+        empty history, weights that are NaN, and models without such attention, also bert4rec and narm (see `explain`).
         """
         vocabulary = self.fitted()
         history = vocabulary.numbers(in_order(sequence, "sequence"))[-self.maxlen :]
@@ -218,7 +210,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         if not self.network.attends:
             raise ValueError(f"this {self.name} model has no attention")
         batch = pad([history], self.maxlen).to(backend.get_xp(self.parameters["items"]))
-        with np.errstate(over="ignore", invalid="ignore"):           # a NaN is refused, below
+        with np.errstate(over="ignore", invalid="ignore"):           # a NaN is refused below
             _, cache = self.network.forward(self.parameters, batch)
         weights = np.array([backend.to_numpy(block)[0] for block in self.network.attention(cache)])
         refuse_damaged(weights)

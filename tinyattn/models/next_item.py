@@ -1,4 +1,4 @@
-"""Networks that say what comes next: a state for every position, compared with every item's embedding."""
+"""Base of the next-item networks: a state for every position is compared with every item's embedding."""
 
 from __future__ import annotations
 
@@ -35,15 +35,14 @@ class SequenceOptions:
 class NextItemNetwork(LossOptions):
     """Base of the networks: pure, parameters and batches in, losses and gradients out.
 
-    A subclass has options, `init`, `forward`, its mirror `backward`, and `last_state`. An item's score is the dot
-    product of the state and the item's row of the table `scored`: p["items"] where input and output are tied, a table
-    that is then read twice. An item's bias is the last number of its row, where the last number of each state is 1.
-    A score of another kind that can be written as a product has `as_products` and `score_gradient` of its own.
-    Raises ValueError for options that cannot be.
+    A subclass has options, `init`, `forward`, `backward` and `last_state`. An item's score is the dot product of the
+    state and the item's row of the table `scored`, p["items"] if input and output are tied. A bias is the last number
+    of an item's row; the last number of each state is then 1. Other scores that can be written as products override
+    `as_products` and `score_gradient`. Raises ValueError for invalid options.
     """
 
     n_items: int                    # catalogue size; ids are 1..n_items, 0 is padding
-    n_users: int = 0                # user numbers are 1..n_users, 0 is a user of whom nothing is known
+    n_users: int = 0                # user numbers are 1..n_users, 0 is an unknown user
     objective: str = "bce"          # a key of `objectives`
 
     objectives: ClassVar[dict[str, Objective]] = OBJECTIVES     # what it can be trained for
@@ -52,7 +51,7 @@ class NextItemNetwork(LossOptions):
     causal: ClassVar[bool] = True                       # does each position see no later one?
     sees_targets: ClassVar[str] = ""                    # a warning, if a position sees the item that it is to predict
     attends: ClassVar[bool] = False                     # does it have `attention(cache)`, (B, h, L, L) a layer?
-    weights_are: ClassVar[str] = ""                     # what `weights` are, where they are no shares of items
+    weights_are: ClassVar[str] = ""                     # a remark on `weights` that are no shares of items
 
     def __post_init__(self) -> None:
         if self.n_items < 1:
@@ -74,53 +73,48 @@ class NextItemNetwork(LossOptions):
         return table
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, Any]:
-        """h (B, L, D): what each position knows of the future from its past; and the cache.
-
-        Where the batch says which positions are `asked`, h (B, M, D) is of those alone.
-        """
+        """h (B, L, D), the state of each position, and the cache; of a batch with `asked` positions h (B, M, D)."""
         raise NotImplementedError
 
     def backward(self, p: Any, dh: Array, cache: Any) -> tuple[Array, dict[str, Any]]:
-        """-> dx (B, L, D), the gradient of the item embeddings as read, and grads, which lack "items" and `scored`.
+        """-> dx (B, L, D), the gradient of the item embeddings read, and grads, which lack "items" and `scored`.
 
         dx is None where `forward` does not read p["items"] at batch.ids.
         """
         raise NotImplementedError
 
     def last_state(self, p: Any, batch: Batch) -> Array:
-        """(B, D): what `forward` gives for the last position of each history, as `asking` has it."""
+        """(B, D): the state at the last position of each history, after `asking`."""
         raise NotImplementedError
 
     @property
     def is_plain(self) -> bool:
-        """Are items and their positions all that the blocks read, and is the last block's norm all that follows them?
-        """
+        """Do the blocks read items and positions only, and does only a norm follow them?"""
         return False
 
     @property
     def extends(self) -> bool:
-        """Does what earlier items have made of themselves stay as it is when another follows, so that it can be kept?
-        """
+        """Do earlier items' states stay the same when another item follows, so that they can be cached?"""
         return False
 
     def extend(self, p: Any, ids: Array, past: Past | None = None) -> tuple[Array, Past]:
-        """h (B, n, D) of items that follow others, as `forward` gives it, and their cache.
+        """h (B, n, D) of items that follow those of `past`, as `forward` gives it, and the new cache.
 
-        `past` is the cache of the items before, None at the beginning; nothing writes into it. For networks that
-        `extends` is true of. Shapes: ids (B, n), with those before at most `maxlen` items, none of them padding.
+        `past` is None at the beginning, and is not changed. Only where `extends` is true. Shapes: ids (B, n), with
+        those before at most `maxlen` items, no padding.
         """
         raise NotImplementedError
 
     def extending(self, p: Any) -> Callable[..., tuple[Array, Past]]:
-        """`extend` with these parameters, which nobody may change meanwhile."""
+        """`extend` with these parameters, which must not change meanwhile."""
         return partial(self.extend, p)
 
     def weights(self, cache: Any) -> list[Array]:
-        """Attention weights of each block, (B, h, L, L), of a batch in the form of `asking`; none without attention."""
+        """The attention weights of each block, (B, h, L, L), for a batch after `asking`; [] without attention."""
         return self.attention(cache) if self.attends else []
 
     def asking(self, batch: Batch) -> Batch:
-        """The histories in the form in which their last position says what comes next."""
+        """The batch whose last positions predict the next items."""
         return batch
 
     def item_rows(self, batch: Batch) -> Array:
@@ -128,7 +122,7 @@ class NextItemNetwork(LossOptions):
         return batch.ids
 
     def rows_read(self, batch: Batch) -> dict[str, Array]:
-        """The rows of large tables that `loss` reads, and so all that have a gradient: dotted name -> ids."""
+        """The rows of large tables that `loss` reads, which alone have gradients: dotted name -> ids."""
         xp = get_xp(batch.ids)
         if not self.objectives[self.objective].negatives:                     # every item is scored
             return {} if self.scored == "items" else {"items": self.item_rows(batch).reshape(-1)}
@@ -139,26 +133,25 @@ class NextItemNetwork(LossOptions):
         return {"items": ids[0], self.scored: xp.concatenate(ids[1:])}
 
     def undecayed(self, p: Any) -> list[Array]:
-        """Of a tree shaped like the parameters, views of biases that stand in a table: weight decay spares them."""
+        """Views of the biases within tables, of a tree like the parameters: weight decay spares them."""
         return [p[self.scored][:, -1]] if self.biased else []
 
     def align_with_targets(self, h: Array, batch: Batch) -> tuple[Array, Batch]:
-        """The states, and the batch whose targets they are held against: here each is held against its own."""
+        """States and batch, brought to one target a state."""
         return h, batch
 
     def align_with_targets_backward(self, dh: Array) -> Array:
-        """The mirror of `align_with_targets`."""
         return dh
 
     def loss(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Any, Any]:
-        """The mean loss over the batch's real positions, in nats, and what `loss_backward` needs."""
+        """The mean loss over the batch's real positions, in nats, and the cache."""
         h, cache = self.forward(p, batch, rng)
         h, batch = self.align_with_targets(h, batch)
         value, saved = self.objectives[self.objective].forward(h, p[self.scored], batch, **self.loss_options)
         return value, (batch, h, saved, cache)
 
     def loss_backward(self, p: Any, dloss: float, cache: Any) -> dict[str, Any]:
-        """Gradients shaped like p; of the tables as `Rows` where few rows are touched."""
+        """Gradients shaped like p; those of tables as `Rows` where few rows are touched."""
         batch, h, saved, remembered = cache
         dh, scored = self.objectives[self.objective].backward(dloss, h, p[self.scored], batch, saved)
         dx, grads = self.backward(p, self.align_with_targets_backward(dh), remembered)
@@ -195,5 +188,5 @@ class NextItemNetwork(LossOptions):
 
 
 def last_position(batch: Batch) -> Array:
-    """(B,): where the last item of each history stands."""
+    """(B,): the position of the last item of each history."""
     return get_xp(batch.ids).sum(batch.ids != 0, axis=1) - 1

@@ -1,8 +1,7 @@
-"""What a sequence model is trained for: scores are dot products of hidden states with the (tied) item table.
+"""Losses of next-item networks: scores are dot products of states with the item table E.
 
 An objective is `forward(h, E, batch, **its options) -> loss, saved` and `backward(dloss, h, E, batch, saved) -> dh,
-scored`. The table may also be read as input, and its gradient is only complete with that reading:
-`scored.with_reading(ids, dx)` adds it, and `scored.alone()` is the gradient of a table that is not.
+scored`. The gradient of E is `scored.alone()`, or, where E is the input's table too, `scored.with_reading(ids, dx)`.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from .cross_entropy import Smoothed, smoothed_loss, smoothed_loss_backward
 
 
 class ScoredRows(NamedTuple):
-    """The gradient of the item table where few items were scored: `values[..., :]` belongs to item `ids[...]`."""
+    """The gradient of the item table where few items were scored: row i of `values` belongs to item ids[i]."""
 
     ids: Array      # (N,)
     values: Array   # (N, D)
@@ -42,7 +41,7 @@ class ScoredRows(NamedTuple):
         return table_gradient(self.ids, self.values, self.E)
 
     def with_reading(self, ids: Array, dx: Array) -> Any:
-        """One concatenation of both uses of the table, summed once. -> Rows, or on a device the table."""
+        """Both uses of the table, concatenated and summed once. -> Rows, or on a device the table."""
         xp = get_xp(self.values, dx)
         both = xp.concatenate([self.ids, ids.reshape(-1)])
         return table_gradient(both, xp.concatenate([self.values, rows(dx)]), self.E)
@@ -51,14 +50,12 @@ class ScoredRows(NamedTuple):
 class ScoredTable(NamedTuple):
     """The gradient of the item table where every item was scored."""
 
-    dE: Array         # (items + 1, D), our own
+    dE: Array         # (items + 1, D), written in place
 
     def alone(self) -> Array:
-        """-> (items + 1, D)."""
         return self.dE
 
     def with_reading(self, ids: Array, dx: Array) -> Any:
-        """-> (items + 1, D), both uses of the table added."""
         add_to(self.dE, table_gradient(ids, dx, self.dE))
         return self.dE
 
@@ -77,9 +74,9 @@ def bce(h: Array, E: Array, batch: Batch) -> tuple[Any, Any]:
 
 
 def bce_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
-    """z = h · e gives dh = dz e and de = dz h; h met the target and the negative, so its two gradients are added."""
-    ids, e, *given = saved
-    dz = bce_with_logits_backward(2 * dloss, *given)[..., None]          # (2, B, L, 1)
+    """z = h · e gives dh = dz e and de = dz h; the gradients of h by target and negative are added."""
+    ids, e, *inputs = saved
+    dz = bce_with_logits_backward(2 * dloss, *inputs)[..., None]          # (2, B, L, 1)
     dh = dz[0] * e[0]
     dh += dz[1] * e[1]
     return dh, ScoredRows(ids.reshape(-1), rows(dz * h), E)
@@ -92,14 +89,14 @@ def bpr(h: Array, E: Array, batch: Batch) -> tuple[Any, Any]:
     difference = e[0] - e[1]
     z = row_sum(h * difference)[..., 0]
     weight = batch.weight.astype(z.dtype)
-    saved = z, get_xp(h).ones_like(z), weight                            # that the target wins is the event
+    saved = z, get_xp(h).ones_like(z), weight                            # event: the target wins
     return bce_with_logits(*saved), (ids, difference, *saved)
 
 
 def bpr_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
     """z = h · (e⁺ - e⁻) gives dh = dz (e⁺ - e⁻), de⁺ = dz h and de⁻ = -dz h."""
-    ids, difference, *given = saved
-    dz = bce_with_logits_backward(dloss, *given)[..., None]              # (B, L, 1)
+    ids, difference, *inputs = saved
+    dz = bce_with_logits_backward(dloss, *inputs)[..., None]              # (B, L, 1)
     de = rows(dz * h)
     return dz * difference, ScoredRows(ids.reshape(-1), get_xp(h).concatenate([de, -de]), E)
 
@@ -110,13 +107,13 @@ def ce(h: Array, E: Array, batch: Batch, *, label_smoothing: float = 0.0) -> tup
     With `label_smoothing` ε the target has probability 1 - ε, and ε is spread over all items.
     """
     logits = rows(h) @ E[1:].T                                           # (N, D) @ (D, items) -> (N, items)
-    targets = get_xp(h).maximum(batch.targets.reshape(-1) - 1, 0)        # padding has weight 0: any id will do
+    targets = get_xp(h).maximum(batch.targets.reshape(-1) - 1, 0)        # any id for padding, of weight 0
     weight = batch.weight.reshape(-1).astype(h.dtype)
     return smoothed_loss(logits, targets, weight, label_smoothing)
 
 
 def ce_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredTable]:
-    """logits = h Eᵀ is a linear map: dh = dlogits E and dE = dlogitsᵀ h. Padding, row 0, was no candidate."""
+    """logits = h Eᵀ is a linear map: dh = dlogits E and dE = dlogitsᵀ h. Row 0, padding, gets 0."""
     dlogits = smoothed_loss_backward(dloss, saved)                       # (N, items)
     dE = get_xp(h).zeros_like(E)
     dE[1:] = dlogits.T @ rows(h)                                         # (items, N) @ (N, D)
@@ -124,9 +121,9 @@ def ce_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> t
 
 
 def _sampled_scores(h: Array, E: Array, batch: Batch) -> tuple[Array, tuple[Array, Array]]:
-    """z (B, L, 1 + k): h·E[target] first, then h·E[negative] for the k negatives of the row; and the embeddings read.
+    """z (B, L, 1 + k): h·E[target], then h·E[negative] for the row's k negatives; and the embeddings read.
 
-    One product of (L, D) and (D, k) a row: no (B, L, k, D) is ever there.
+    It is a product of (L, D) and (D, k) a row, without an array (B, L, k, D).
     """
     e, others = embedding(batch.targets, E), embedding(batch.shared[:, 0], E)            # (B, L, D), (B, k, D)
     z = get_xp(h).concatenate([row_sum(h * e), h @ others.swapaxes(1, 2)], axis=-1)
@@ -134,7 +131,7 @@ def _sampled_scores(h: Array, E: Array, batch: Batch) -> tuple[Array, tuple[Arra
 
 
 def _sampled_scores_backward(dz: Array, h: Array, E: Array, batch: Batch, read: Any) -> tuple[Array, ScoredRows]:
-    """Each score is a dot product: dh = Σ dz e over the candidates, and of a candidate de = Σ dz h where it stood."""
+    """Each score is a dot product: dh = Σ dz e over candidates, de = Σ dz h over a candidate's positions."""
     e, others = read
     xp, dtarget, drest = get_xp(h), dz[..., :1], dz[..., 1:]
     dh = dtarget * e
@@ -149,17 +146,16 @@ def gbce(
 ) -> tuple[Any, Any]:
     """-β log σ(h·E[target] - b) - Σ log(1 - σ(h·E[negative] - b)) over the k negatives of the row, a mean of positions.
 
-    β = α (t (1 - 1/α) + 1/α) = 1 - t (1 - α), with α = k / (items - 1), the part of the negatives that is drawn, 1 at
-    most, and t = `calibration`. At t = 0 and b = 0 it is `bce` with k negatives; at t = 1 scores are no longer shifted
-    upwards by seeing the target more often than a negative (Petrov & Macdonald 2023, gSASRec). There the sum is divided
-    by k + 1 as well, which Adam does not notice.
+    β = α (t (1 - 1/α) + 1/α) = 1 - t (1 - α), with α = min(1, k / (items - 1)) the sampled share of negatives and
+    t = `calibration`. At t = 0 and b = 0 it is `bce` with k negatives; t = 1 removes the upward shift of scores that
+    sampling causes (Petrov & Macdonald 2023, gSASRec, who also divide by k + 1, which Adam undoes).
 
-    b = log k where `base_rate` says so, else 0, as published. Among k + 1 candidates the odds of a target are 1 to k,
-    so that at b = 0 every score first has to fall by log k. A model without biases can do that only by turning all
-    embeddings to one direction, and ranks like popularity meanwhile: on MovieLens 1M for some fifteen epochs. With b,
-    scores begin at the base rate (the prior of Lin et al. 2017, section 3.3); ranks do not notice a constant.
+    b = log k with `base_rate`, else 0, as published. Among k + 1 candidates the odds of a target are 1 to k, so at b =
+    0 every score first has to fall by log k. A model without biases does that by turning all embeddings to one
+    direction, and ranks like popularity meanwhile: on MovieLens 1M for some fifteen epochs. With b, scores begin at the
+    base rate (the prior of Lin et al. 2017, section 3.3), and ranks are unchanged.
 
-    The published code raises σ to β and takes the logit of that, in float64; log σ^β is β log σ, which needs neither.
+    The published code computes the logit of σ^β in float64; log σ^β = β log σ needs neither.
     """
     z, read = _sampled_scores(h, E, batch)
     if base_rate:
@@ -170,24 +166,23 @@ def gbce(
     targets[..., 0] = 1
     share[0] = beta
     weights = batch.weight.astype(z.dtype)[..., None] * share            # (B, L, 1 + k)
-    total = beta + n_negatives                                           # of a position's weights: sums, not means
+    total = beta + n_negatives                                           # a position's weights: sums, not means
     return total * bce_with_logits(z, targets, weights), (total, read, z, targets, weights)
 
 
 def gbce_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
     """The mirror of `gbce`: back through the weighted mean, then through the scores."""
-    total, read, *given = saved
-    return _sampled_scores_backward(bce_with_logits_backward(total * dloss, *given), h, E, batch, read)
+    total, read, *inputs = saved
+    return _sampled_scores_backward(bce_with_logits_backward(total * dloss, *inputs), h, E, batch, read)
 
 
 def sampled_softmax(h: Array, E: Array, batch: Batch, **_: Any) -> tuple[Any, Any]:
     """-log softmax([h·E[target], h·E[negative] ...])[0] over the k negatives of the row, mean over real positions.
 
     Cross-entropy over the target and a sample (Jean et al. 2015; Klenitskiy & Vasilev 2023 for SASRec). Negatives are
-    items that the user never had, so that none is a target of its row, and none has to be masked. Where they are
-    uniform, the correction -log q is the same number for each candidate, which a softmax does not notice. Where they
-    are drawn by popularity or from the batch, it is left out all the same, as in GRU4Rec: scores then say how much
-    likelier an item is here than its popularity has it.
+    items that the user never had, so none is a target of its row. The correction -log q is left out: for uniform
+    negatives softmax cancels it; for negatives by popularity or from the batch, as in GRU4Rec, scores then measure how
+    much likelier an item is here than by popularity.
     """
     z, read = _sampled_scores(h, E, batch)
     targets = get_xp(h).zeros(z.shape[:-1], dtype=batch.targets.dtype)
@@ -197,24 +192,24 @@ def sampled_softmax(h: Array, E: Array, batch: Batch, **_: Any) -> tuple[Any, An
 
 def sampled_softmax_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
     """The mirror of `sampled_softmax`: back through cross-entropy, then through the scores."""
-    read, *given = saved
-    return _sampled_scores_backward(cross_entropy_backward(dloss, *given), h, E, batch, read)
+    read, *inputs = saved
+    return _sampled_scores_backward(cross_entropy_backward(dloss, *inputs), h, E, batch, read)
 
 
 def bpr_max_of_sample(h: Array, E: Array, batch: Batch, *, regularisation: float, **_: Any) -> tuple[Any, Any]:
     """-log Σⱼ sⱼ σ(r⁺ - rⱼ) + λ Σⱼ sⱼ rⱼ² over the k negatives of the row, mean over real positions; see `bpr_max`.
 
-    Scores are dot products. The published code puts an ELU on them, and adds a bias of the item.
+    Scores are dot products; the published code adds an item bias and applies an ELU.
     """
     z, read = _sampled_scores(h, E, batch)
-    given = z[..., 0], z[..., 1:], batch.weight.astype(z.dtype), regularisation
-    return bpr_max(*given), (read, *given)
+    inputs = z[..., 0], z[..., 1:], batch.weight.astype(z.dtype), regularisation
+    return bpr_max(*inputs), (read, *inputs)
 
 
 def bpr_max_of_sample_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
     """The mirror of `bpr_max_of_sample`: back through the loss, then through the scores."""
-    read, *given = saved
-    dpositive, dnegatives = bpr_max_backward(dloss, *given)
+    read, *inputs = saved
+    dpositive, dnegatives = bpr_max_backward(dloss, *inputs)
     dz = get_xp(h).concatenate([dpositive[..., None], dnegatives], axis=-1)
     return _sampled_scores_backward(dz, h, E, batch, read)
 
@@ -250,7 +245,7 @@ class Calibrated(Sampled):
 
 @dataclass(kw_only=True)
 class Drawn(Sampled):
-    """Options of losses that ask nothing of where negatives come from."""
+    """Options of losses for which negatives may come from anywhere."""
 
     in_batch: float = option(
         0.0, "the part of the negatives that is taken from what others of the batch had next, 0 to 1; the rest "
@@ -258,7 +253,7 @@ class Drawn(Sampled):
     )  # fmt: skip
     popularity_power: float = option(
         0.0, "from the catalogue items are drawn in proportion to popularity to this power, 0 to 1: 0 is uniform",
-        at_least=0, at_most=1, group="training",         # much more, and nothing but the first item would ever be drawn
+        at_least=0, at_most=1, group="training",         # a much larger power would draw the first item alone
     )  # fmt: skip
 
 
@@ -272,12 +267,12 @@ class Regularised(Drawn):
 
 
 class Objective(NamedTuple):
-    """A way to train on next items: a new one is two functions and one line in OBJECTIVES."""
+    """A loss for next items: two functions and a line in OBJECTIVES."""
 
     forward: Callable[..., Any]
     backward: Callable[..., Any]
     negatives: bool          # does it need sampled negatives?
-    options: type = Plain    # a dataclass of what `forward` takes by name; with `n_negatives`, a row's are shared
+    options: type = Plain    # a dataclass of `forward`'s keywords; with `n_negatives`, a row shares its negatives
 
 
 OBJECTIVES = {
@@ -289,4 +284,4 @@ OBJECTIVES = {
     "bpr-max": Objective(bpr_max_of_sample, bpr_max_of_sample_backward, negatives=True, options=Regularised),
 }
 LOSS_OPTIONS = {name: objective.options for name, objective in OBJECTIVES.items()}
-LossOptions: Any = part_options(loss=LOSS_OPTIONS)      # what an objective declares, for models to inherit
+LossOptions: Any = part_options(loss=LOSS_OPTIONS)      # options of all objectives, for models to inherit

@@ -1,4 +1,4 @@
-"""Parameters and other arrays by name, for files, and back."""
+"""Parameters and other arrays to files by name, and back."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ def named(p: Any) -> dict[str, np.ndarray]:
 
 
 def restored(network: Any, arrays: Arrays | Iterable[tuple[str, np.ndarray]], device: str) -> Any:
-    """The tree that `named` made these of, on `device`; they may come one at a time.
+    """The tree of these arrays, on `device`: the inverse of `named`. They may come one at a time.
 
-    Raises ValueError for an array missing, misshapen or extra, before it is read where all are in one file.
+    Raises ValueError for an array missing, misshapen or extra; within one file before any is read.
     """
     p = _room(network, device, arrays.nbytes if isinstance(arrays, Arrays) else None)
     wanted = {f"{PREFIX}{name}": leaf for name, leaf in leaves(p)}
     if isinstance(arrays, Arrays):
         _refuse_unknown(arrays, wanted)
-    for name, found in arrays.items() if isinstance(arrays, Arrays) else arrays:
+    for name, array in arrays.items() if isinstance(arrays, Arrays) else arrays:
         _refuse_unknown([name], wanted)
         leaf = wanted.pop(name)
-        if found.shape != leaf.shape or found.dtype != np.float32:
-            raise ValueError(f"{name} is {found.shape} {found.dtype}, expected {leaf.shape} float32")
-        if not np.all(np.isfinite(found)):
+        if array.shape != leaf.shape or array.dtype != np.float32:
+            raise ValueError(f"{name} is {array.shape} {array.dtype}, expected {leaf.shape} float32")
+        if not np.all(np.isfinite(array)):
             raise ValueError(f"{name} has NaN or infinite numbers, expected finite ones")
-        leaf[...] = backend.asarray(found, like=leaf)
+        leaf[...] = backend.asarray(array, like=leaf)
     if wanted:
         raise ValueError(f"{min(wanted)} is missing")
     return p
@@ -49,10 +49,7 @@ def _refuse_unknown(names: Iterable[str], wanted: Collection[str]) -> None:
 
 
 def _room(network: Any, device: str, most: int | None) -> Any:
-    """A tree shaped as the network's parameters, whose numbers are not set yet; of `most` bytes, where that is known.
-
-    Raises ValueError where the network would have more.
-    """
+    """An unset tree of the network's parameters. Raises ValueError if it takes more than `most` bytes."""
     fresh = network.init(_Shapes(most))
     shaped = tree_map(lambda leaf: np.broadcast_to(np.float32(0), leaf.shape), fresh)
     del fresh
@@ -61,9 +58,9 @@ def _room(network: Any, device: str, most: int | None) -> Any:
 
 
 class _Shapes:
-    """In the place of a generator, where only the shapes of the draws matter: ones, and not without end.
+    """In the place of a generator: gives ones, and raises beyond twice `most` bytes.
 
-    Twice as much may be drawn as the file has: a network may draw a table's shape first, and then the table.
+    Twice, as a network may draw an array of a table's size before the table.
     """
 
     def __init__(self, most: int | None) -> None:
@@ -85,23 +82,20 @@ def checked(
 ) -> np.ndarray:
     """The array `name` of a file: of this shape (None is any length) and dtype, finite, and between 0 and `most`.
 
-    Raises KeyError where it is missing, ValueError where it is something else.
+    Raises KeyError if it is missing, else ValueError.
     """
-    found = arrays[name]
-    fits = len(found.shape) == len(shape) and all(n in (None, m) for n, m in zip(shape, found.shape, strict=True))
-    if not fits or found.dtype != dtype or not np.all(np.isfinite(found)):
-        raise ValueError(f"{name} is {found.shape} {found.dtype}, expected {shape} finite {np.dtype(dtype)}")
-    if most is not None and found.size and not 0 <= np.min(found) <= np.max(found) <= most:
-        raise ValueError(f"{name} has numbers from {np.min(found)} to {np.max(found)}, expected 0 to {most}")
-    return found
+    array = arrays[name]
+    fits = len(array.shape) == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
+    if not fits or array.dtype != dtype or not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} is {array.shape} {array.dtype}, expected {shape} finite {np.dtype(dtype)}")
+    if most is not None and array.size and not 0 <= np.min(array) <= np.max(array) <= most:
+        raise ValueError(f"{name} has numbers from {np.min(array)} to {np.max(array)}, expected 0 to {most}")
+    return array
 
 
 def checked_cuts(arrays: Mapping[str, np.ndarray], name: str, count: int, length: int) -> np.ndarray:
-    """The array `name`, (count + 1,): where each of `count` pieces of 0:length begins, one after the other, and length.
-
-    Raises as `checked`.
-    """
-    found = checked(arrays, name, (count + 1,), np.int64, length)
-    if found[0] != 0 or found[-1] != length or np.any(found[1:] < found[:-1]):
+    """The array `name`, (count + 1,): the begins of `count` adjacent pieces of 0:length, and length. As `checked`."""
+    cuts = checked(arrays, name, (count + 1,), np.int64, length)
+    if cuts[0] != 0 or cuts[-1] != length or np.any(cuts[1:] < cuts[:-1]):
         raise ValueError(f"{name} does not cut 0 to {length} into {count} pieces")
-    return found
+    return cuts

@@ -8,7 +8,7 @@ from ..options import one_of
 
 
 class Preset(NamedTuple):
-    """What a paper, or its released code, trained a model with. Options that are not named have their defaults."""
+    """The options of a paper, or of its released code. All others have their defaults."""
 
     model: str                   # a key of MODELS
     options: dict[str, Any]
@@ -53,7 +53,7 @@ PRESETS = {
 
 
 def preset_options(name: str | None, model: str) -> dict[str, Any]:
-    """The options of a preset of this model; none where `name` is None. Raises ValueError for a name not there."""
+    """The options of a preset of this model; none where `name` is None. Raises ValueError for an unknown preset."""
     if name is None:
         return {}
     if name not in PRESETS:

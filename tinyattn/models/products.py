@@ -1,9 +1,8 @@
-"""Ranks where scores are products of states and item embeddings: tile by tile, so that a row is never held whole.
+"""Ranks for scores that are products of states and item embeddings: tile by tile, without whole rows.
 
-A tile, some users by some items, is made, compared and counted while it is in the processor's cache. Counting needs the
-target's score first, so users are taken in the order of their targets: the targets of neighbours then stand in one tile
-or a few. Every score that is compared comes out of the same product: another one of the same numbers could round
-differently, and an item with the target's own embedding would no longer tie with it.
+A tile, some users by some items, is computed and counted while it is in the processor's cache. The target's score comes
+first, so users are sorted by targets: the targets of neighbours then lie in one tile or a few. All compared scores come
+from the same product, as another could round differently and break ties of equal embeddings.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from ..evaluation import LazyScores, NaNScoreError
 from ..evaluation.lazy import Counts
 from ..training import Workers
 
-USERS = 256              # of a tile, about
-TILE = 1 << 18           # scores: 1 MB of float32. BLAS may have another kernel for small products, and other rounding
-KEPT = 4                 # tiles that are not made a second time
+USERS = 256              # a tile, about
+TILE = 1 << 18           # scores a tile: 1 MB of float32. BLAS may round small products in another way
+KEPT = 4                 # tiles that are not computed twice
 
 
 class Products(LazyScores):
@@ -27,7 +26,7 @@ class Products(LazyScores):
         self._h, self._E, self._workers = h, E, workers
 
     def whole(self) -> np.ndarray:
-        with np.errstate(over="ignore", invalid="ignore"):           # whoever ranks the scores refuses NaN
+        with np.errstate(over="ignore", invalid="ignore"):           # a ranking refuses NaN
             scores = self._h @ self._E.T
         scores[:, 0] = -np.inf
         return scores
@@ -36,11 +35,11 @@ class Products(LazyScores):
         order = np.argsort(targets, kind="stable")
         blocks = pieces(0, len(order), USERS)
         place = np.empty_like(order)
-        place[order] = np.arange(len(order))                         # where each row stands in that order
+        place[order] = np.arange(len(order))                         # of each row in that order
         of_block = np.minimum(place[rows] // USERS, len(blocks) - 1)
         pairs = np.argsort(of_block * len(self._E) + items)          # by block, and by item within it
         ends = np.cumsum(np.bincount(of_block, minlength=len(blocks)))
-        own, values = np.empty(len(order), self._h.dtype), np.empty(len(rows), self._h.dtype)
+        target, values = np.empty(len(order), self._h.dtype), np.empty(len(rows), self._h.dtype)
         above, equal = np.empty_like(order), np.empty_like(order)
         may_be_nan = not self._is_bounded()
 
@@ -49,17 +48,17 @@ class Products(LazyScores):
             mine = pairs[ends[number - 1] if number else 0 : ends[number]]
             users = order[block]
             tiles = Tiles(self._h[users], self._E, users if may_be_nan else None)
-            own[users] = tiles.scores_of(targets[users])
+            target[users] = tiles.scores_of(targets[users])
             above[users], equal[users], values[mine] = tiles.count(
-                own[users], place[rows[mine]] - block.start, items[mine]
+                target[users], place[rows[mine]] - block.start, items[mine]
             )
 
         with Workers(self._workers) as pool:
             list(pool.map(work, range(len(blocks))))
-        return Counts(own, above, equal, values)
+        return Counts(target, above, equal, values)
 
     def _is_bounded(self) -> bool:
-        """Can no product overflow, so that none is NaN? Then nobody need look."""
+        """Can no product overflow, and so none be NaN?"""
         largest = [float(np.max(np.abs(x), initial=0)) for x in (self._h, self._E[1:])]
         return largest[0] * largest[1] * self._h.shape[1] < float(np.finfo(self._h.dtype).max)
 
@@ -68,7 +67,7 @@ class Tiles:
     """The scores of some users, a tile at a time."""
 
     def __init__(self, h: np.ndarray, E: np.ndarray, names: np.ndarray | None) -> None:
-        """`names` are the users' row numbers, for the message about a NaN; None if no score can be NaN."""
+        """`names` are the users' row numbers, for messages about NaN; None if no score can be NaN."""
         self._h, self._E, self._names = h, E, names
         self._tiles = pieces(1, len(E), max(1, TILE // max(1, len(h)) // 64) * 64)
         self._starts = np.array([tile.start for tile in self._tiles])
@@ -76,24 +75,24 @@ class Tiles:
 
     def scores_of(self, targets: np.ndarray) -> np.ndarray:
         """The score of one item for each user. Shapes: (b,) -> (b,)."""
-        own = np.empty(len(targets), self._h.dtype)
+        of_targets = np.empty(len(targets), self._h.dtype)
         number = np.searchsorted(self._starts, targets, side="right") - 1
         for tile in np.unique(number).tolist():
             scores, here = self._scores(tile), number == tile
-            own[here] = scores[here, targets[here] - self._starts[tile]]
+            of_targets[here] = scores[here, targets[here] - self._starts[tile]]
             if len(self._kept) < KEPT:
                 self._kept[tile] = scores
-        return own
+        return of_targets
 
-    def count(self, own: np.ndarray, rows: np.ndarray, items: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """How many items score above `own` (b,), how many the same, and the scores of pairs, ascending by item."""
-        above, equal = np.zeros(len(own), dtype=np.int64), np.zeros(len(own), dtype=np.int64)
+    def count(self, mine: np.ndarray, rows: np.ndarray, items: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """How many items score above `mine` (b,), how many tie with it; and the scores of pairs, ascending by item."""
+        above, equal = np.zeros(len(mine), dtype=np.int64), np.zeros(len(mine), dtype=np.int64)
         values = np.empty(len(rows), self._h.dtype)
         begins = [*np.searchsorted(items, self._starts).tolist(), len(items)]
         for tile, start in enumerate(self._starts.tolist()):
             scores = self._scores(tile)
-            above += count_true(scores > own[:, None])
-            same = scores == own[:, None]
+            above += count_true(scores > mine[:, None])
+            same = scores == mine[:, None]
             if np.any(same):
                 equal += count_true(same)
             here = slice(begins[tile], begins[tile + 1])
@@ -103,7 +102,7 @@ class Tiles:
     def _scores(self, tile: int) -> np.ndarray:
         if tile in self._kept:
             return self._kept.pop(tile)
-        with np.errstate(over="ignore", invalid="ignore"):           # a NaN is refused, below
+        with np.errstate(over="ignore", invalid="ignore"):           # a NaN is refused below
             scores = self._h @ self._E[self._tiles[tile]].T
         if self._names is not None and np.any(np.isnan(scores)):
             row, column = np.argwhere(np.isnan(scores))[0]
@@ -114,11 +113,11 @@ class Tiles:
 
 
 def pieces(begin: int, end: int, width: int) -> list[slice]:
-    """begin:end in pieces of `width`, the last of between half and one and a half: none is small beside the others."""
+    """begin:end in pieces of `width`; the last has half to one and a half of that."""
     starts = [begin + i * width for i in range(max(1, round((end - begin) / width)))]
     return [slice(start, stop) for start, stop in zip(starts, [*starts[1:], end], strict=True)]
 
 
 def count_true(found: np.ndarray) -> np.ndarray:
-    """How many entries of each row are True, counted eight at a time. Shapes: (b, m) -> (b,)."""
+    """The number of True entries of each row, eight at a time. Shapes: (b, m) -> (b,)."""
     return np.asarray(np.sum(np.bitwise_count(np.packbits(found, axis=1)), axis=1, dtype=np.int64))

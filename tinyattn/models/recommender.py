@@ -1,4 +1,4 @@
-"""What every recommender can do, written once: fit, recommend, evaluate."""
+"""Base of the recommenders: fit, recommend, evaluate."""
 
 from __future__ import annotations
 
@@ -15,28 +15,26 @@ from .session import Growing, Session
 
 
 class Recommender(Estimator):
-    """Base of the recommenders. A new one is a file in models/recommenders/, its options, and one line in MODELS.
+    """Base of the recommenders. A new one is a file in models/recommenders/ with options, and a line in MODELS.
 
-    It has a `name`, a `score`, and says how it learns (`_learn`), what it keeps (`arrays`) and how that comes back
-    (`_restore`); a neural one inherits all of these (`NeuralRecommender`).
-
-    People speak in the ids of their data; inside, items are numbers 1, 2, 3, ... and 0 is padding.
+    It has a `name`, `score`, `_learn`, `arrays` and `_restore`; a neural one inherits these from `NeuralRecommender`.
+    Users pass the ids of their data; inside, items are numbers 1, 2, 3, ... and 0 is padding.
     """
 
     table = "ranking"
     criterion = "ndcg@10"
     vocabularies = ("items", "users")
-    by_user: ClassVar[bool] = False       # does it recommend by the user alone, whatever the history?
-    items: Vocabulary | None = None       # set by fit and load
-    users: Vocabulary | None = None
-    _learn: Callable[..., None]           # (train, split or None, what else fit was given)
+    by_user: ClassVar[bool] = False       # does it recommend by the user alone, without the history?
+    items: Vocabulary = None  # type: ignore[assignment]  # set by fit and load, as is `users`
+    users: Vocabulary = None  # type: ignore[assignment]
+    _learn: Callable[..., None]           # (train, split or None, other arguments of fit)
 
     def fit(self, data: Any, **how: Any) -> Self:
         """Learn from a `Split`, or from whatever `Interactions.of` takes: sequences, an array, a DataFrame, ...
 
-        Of a `Split`, its training part is learned from, and models that are trained by steps validate on its validation
-        part after each epoch, by NDCG@10. These take further arguments: `checkpoint`, `on_epoch`, `progress` and
-        `enough`, as `tinyattn.training.train`. Raises ValueError for data that cannot be learned from.
+        Models that are trained by steps validate on a split's validation part after each epoch, by NDCG@10. They take
+        `checkpoint`, `on_epoch`, `progress` and `enough`, as `tinyattn.training.train`. Raises ValueError for data that
+        cannot be learned from.
         """
         if isinstance(data, Split | RatingSplit):
             train, split = data.train, data
@@ -56,7 +54,7 @@ class Recommender(Estimator):
         raise NotImplementedError
 
     def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> LazyScores:
-        """The same scores for whoever needs ranks only. A model that can rank without whole rows says how."""
+        """The same scores, for ranks. Models that can rank without whole rows override this."""
         return WholeRows(self.score, histories, users, len(self.fitted()))
 
     def recommend(
@@ -71,10 +69,10 @@ class Recommender(Estimator):
     ) -> tuple[np.ndarray, np.ndarray]:
         """The k best next items, best first: -> ids, scores; (k,) for one sequence of item ids, (B, k) for many.
 
-        The sequences need not have been seen in training. Items of the sequence itself are left out unless `repeats`,
-        and so are those in `exclude`, and, where `only` is given, all that are not in it. `users`, one id a sequence,
-        None for a stranger, matters to models with user embeddings only. Raises ValueError for an unknown id (named),
-        an empty sequence, more or fewer users than sequences, or a k that leaves fewer candidates.
+        The sequences may be new. Excluded are the items of the sequence, unless `repeats`, those in `exclude`, and all
+        but those in `only`. `users`, an id a sequence, None if unknown, matters to models with user embeddings only.
+        Raises ValueError for an unknown id (named), an empty sequence, more or fewer users than sequences, or fewer
+        than k candidates.
         """
         vocabulary = self.fitted()
         sequences = in_order(sequences, "sequences")
@@ -91,7 +89,7 @@ class Recommender(Estimator):
         return (ids, values) if many else (ids[0], values[0])
 
     def session(self, history: Sequence[Any] = (), *, user: Any = None) -> Session:
-        """A history that grows: what comes next after each item, without reading all of it again where that can be.
+        """A growing history, whose next items are recommended without reading all of it again, if possible.
 
             session = model.session([12, 55])
             ids, scores = session.add(3).best(k=10)          # those of model.recommend([12, 55, 3], k=10)
@@ -101,14 +99,14 @@ class Recommender(Estimator):
         return Session(self, history, user)
 
     def growing(self) -> Growing | None:
-        """What scores a history that grows from what was kept of its items; None where all have to be read again."""
+        """Scores growing histories from cached states; None where the whole history has to be read again."""
         return None
 
     def similar(self, item: Any, k: int = 10, *, only: Iterable[Any] | None = None) -> tuple[np.ndarray, np.ndarray]:
         """The k items nearest to an item, nearest first: -> ids (k,), scores (k,). The item itself is left out.
 
-        What near means is the model's own (`item_scores`). With `only`, no other items are considered. Raises
-        ValueError for an unknown id (named), a k that leaves fewer items, and a model that knows nothing of pairs.
+        `item_scores` defines nearness. With `only`, no other items are considered. Raises ValueError for an unknown id
+        (named), fewer than k candidates, and a model without a relation between items.
         """
         vocabulary = self.fitted()
         (number,) = vocabulary.numbers([item])
@@ -119,10 +117,7 @@ class Recommender(Estimator):
         return ids[0], values[0]
 
     def item_scores(self, item: int) -> np.ndarray:
-        """(n_items + 1,): how near every item is to the item of this number.
-
-        Here: the scores after that item alone, which are a count's or a linear model's own relation between items.
-        """
+        """(n_items + 1,): how near every item is to item number `item`: by default its score after that item alone."""
         return self.score([np.array([item])])[0]
 
     def evaluate(
@@ -130,17 +125,14 @@ class Recommender(Estimator):
     ) -> dict[str, float]:
         """HR@k, NDCG@k and MRR under full ranking; see `tinyattn.evaluation.full_ranking`.
 
-        Raises ValueError before `fit`, and for a split whose items are not those that the model knows; NaNScoreError
-        for a NaN score.
+        Raises ValueError before `fit`, and for a split with other items than the model's; NaNScoreError for a NaN.
         """
         if not isinstance(split, Split):
             raise ValueError(f"a {type(split).__name__} is no split, expected one, such as leave_one_out(data)")
         self.refuse_other_items(split.data)
-        assert self.users is not None
         return full_ranking(self, split, stage, ks, truth, self.users.numbers_or_zero(split.data.users.ids))
 
     def refuse_other_items(self, data: Interactions) -> None:
-        """Raise ValueError where the data's item numbers are not the model's."""
         mine, theirs = self.fitted().ids, data.items.ids
         if mine is not theirs and not np.array_equal(mine, theirs):
             raise ValueError(
@@ -151,7 +143,6 @@ class Recommender(Estimator):
     def user_numbers(self, users: Sequence[Any]) -> np.ndarray:
         """The users' numbers, 0 for None. Raises ValueError for an unknown id, and before `fit`."""
         self.fitted()
-        assert self.users is not None
         users = in_order(users, "users")
         numbers = np.zeros(len(users), dtype=np.int64)
         known = [place for place, user in enumerate(users) if user is not None]

@@ -34,13 +34,13 @@ class RunFolder:
 
     @contextmanager
     def claimed(self, config: dict[str, Any]) -> Iterator[None]:
-        """Alone in the folder, which is this configuration's, until the block ends; a finished run is left as it is.
+        """Lock the folder for this configuration until the block ends; a finished run is left unchanged.
 
-        Where the block fails before anything was learned, the folder is given back: another attempt is not refused.
-        Raises FileError, having changed nothing, where another process is at work in it, or where it belongs to another
-        configuration or other data, has a part of a run and no config.json, or cannot be written to.
+        If the block fails before anything was learned, its files are removed, so that another attempt can begin. Raises
+        FileError, with nothing changed, if another process works in the folder, if it belongs to another configuration
+        or other data, has a part of a run and no config.json, or cannot be written to.
         """
-        if self.finished:                            # as on a disk that is read only, and as often as it is asked for
+        if self.finished:                            # also on a read-only disk
             self.refuse_other(config)
             yield
             return
@@ -62,9 +62,9 @@ class RunFolder:
     def _claim(self, config: dict[str, Any]) -> None:
         path = self.path / "config.json"
         if path.exists():
-            found = self._config()
-            self._refuse_other(found, config)
-            if found == config:
+            stored = self._config()
+            self._refuse_other(stored, config)
+            if stored == config:
                 return
         else:
             lost = next((name for name in self.PARTS if (self.path / name).exists()), None)
@@ -84,7 +84,7 @@ class RunFolder:
         return all(path.exists() for path in written) and not self.checkpoint.exists()
 
     def open(self, kind: type[Estimator] = Recommender, **where: Any) -> tuple[Any, dict[str, Any]]:
-        """The model, of this kind, of a finished run and its configuration. Raises FileError for any other folder.
+        """The model and the configuration of a finished run. FileError for another folder or kind of model.
 
         `where` goes to `Estimator.load`.
         """
@@ -98,13 +98,13 @@ class RunFolder:
     def evaluation(self) -> dict[str, Any]:
         """How the run was measured, as config.json has it."""
         config = self._config()
-        found = _evaluation(config)
-        if not isinstance(config.get("evaluation", {}), dict) or not isinstance(found["split"], str):
+        measured = _evaluation(config)
+        if not isinstance(config.get("evaluation", {}), dict) or not isinstance(measured["split"], str):
             raise FileError(f"{self.path / 'config.json'} does not say how the run is measured")
-        return found
+        return measured
 
     def data(self) -> tuple[str, str]:
-        """Where the run's data are from, as one text, and their fingerprint. Raises FileError where it is missing."""
+        """The source of the run's data, as one text, and their fingerprint. Raises FileError if it is missing."""
         data = dict(self._config()["data"])
         fingerprint = data.pop("fingerprint", None)
         if not isinstance(fingerprint, str):
@@ -112,24 +112,22 @@ class RunFolder:
         return repr({name: x for name, x in data.items() if type(x) is not int}), fingerprint  # but for sizes
 
     def refuse_other(self, config: dict[str, Any]) -> None:
-        """Raise FileError where the folder's run has another model, other options or evaluation, or, where `config`
-        has any, other data."""
+        """Raise FileError if the run has another model, other options, evaluation, or data (where `config` has any)."""
         self._refuse_other(self._config(), config)
 
     def metrics(self, parts: Collection[str] = ()) -> dict[str, Any]:
-        """What metrics.json holds. Raises FileError where it is not what tinyattn writes, or has none of `parts`, the
-        protocols or parts of the data that a model of its kind is measured by."""
-        found = read_json(self.path / "metrics.json")
-        rows = list(found.values()) if isinstance(found, dict) and "model" in found else [None]
-        if any(_columns(row) is None or _columns(row) != _columns(found["model"]) for row in rows):
+        """The contents of metrics.json. FileError if tinyattn did not write it, or if it has none of `parts`."""
+        metrics = read_json(self.path / "metrics.json")
+        rows = list(metrics.values()) if isinstance(metrics, dict) and "model" in metrics else [None]
+        if any(_columns(row) is None or _columns(row) != _columns(metrics["model"]) for row in rows):
             raise FileError(f"{self.path / 'metrics.json'} was not written by tinyattn; {_REMEDY}")
-        if parts and not found["model"].keys() & set(parts):
-            there, wanted = shortened(repr(next(iter(found["model"])))), ", ".join(parts)
+        if parts and not metrics["model"].keys() & set(parts):
+            there, wanted = shortened(repr(next(iter(metrics["model"])))), ", ".join(parts)
             raise FileError(f"{self.path / 'metrics.json'} has metrics of {there}, expected of {wanted}; {_REMEDY}")
-        return found
+        return metrics
 
     def write_history(self, history: list[dict[str, Any]], criterion: str = "ndcg@10") -> None:
-        """training.csv: one row an epoch; `criterion` is what the epoch is chosen by."""
+        """training.csv: a row an epoch; the metric `criterion` chooses the epoch."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["epoch", "loss", f"valid_{criterion}", "gradient_norm", "tokens_per_second"])
@@ -140,17 +138,17 @@ class RunFolder:
         write_atomically(self.path / "training.csv", text.getvalue().encode())
 
     def write_results(self, model: Estimator, metrics: dict[str, Any]) -> None:
-        """model.npz and metrics.json; the checkpoint stays, so killed after this the run still goes on."""
+        """Write model.npz and metrics.json; the checkpoint stays, so a run killed after this can be resumed."""
         model.save(self.model)
         write_json(self.path / "metrics.json", metrics)
 
     def contents(self) -> list[str]:
-        """What stands in it, by name."""
+        """The names of its files."""
         known = ("model.npz", "config.json", "metrics.json", "training.csv", "figures")
         return [f"{name}/" if name == "figures" else name for name in known if (self.path / name).exists()]
 
     def finish(self) -> None:
-        """All is written: the checkpoint goes."""
+        """Remove the checkpoint."""
         self.checkpoint.unlink(missing_ok=True)
 
     def _config(self) -> dict[str, Any]:
@@ -161,31 +159,31 @@ class RunFolder:
             raise FileError(f"{self.path / 'config.json'} was not written by tinyattn")
         return config
 
-    def _refuse_other(self, found: dict[str, Any], config: dict[str, Any]) -> None:
+    def _refuse_other(self, stored: dict[str, Any], config: dict[str, Any]) -> None:
         models = Estimator.models
-        if isinstance(found.get("model"), str) and found["model"] in models:
-            found = found | {"parameters": models[found["model"]].identity_today(found["parameters"])}
+        if isinstance(stored.get("model"), str) and stored["model"] in models:
+            stored = stored | {"parameters": models[stored["model"]].identity_today(stored["parameters"])}
         old, new = (
             c["parameters"] | _evaluation(c) | {"model": c.get("model"), "ops": c.get("ops", "fast")}
-            for c in (found, config)
+            for c in (stored, config)
         )
-        first = ("model", "loss", "mechanism", "position")                  # what other options depend on
+        first = ("model", "loss", "mechanism", "position")                  # other options depend on these
         for name in [*first, *sorted((old.keys() | new.keys()) - set(first))]:
             if old.get(name) != new.get(name):
-                was, now = _told(old.get(name)), _told(new.get(name))
+                was, now = _as_text(old.get(name)), _as_text(new.get(name))
                 raise FileError(f"{self.path} was made with --{name.replace('_', '-')} {was}, not {now}; {_REMEDY}")
-        if "data" in config and found["data"].get("fingerprint") != config["data"]["fingerprint"]:
+        if "data" in config and stored["data"].get("fingerprint") != config["data"]["fingerprint"]:
             raise FileError(f"{self.path} was trained on other data; {_REMEDY}")
 
 
 def _evaluation(config: dict[str, Any]) -> dict[str, Any]:
-    """How the run is measured. Runs of versions that knew one split do not name it."""
+    """The evaluation of a run. Older versions had one split, and runs of these do not name it."""
     evaluation = config.get("evaluation")
     return {"split": "leave-one-out"} | (evaluation if isinstance(evaluation, dict) else {})
 
 
 def _columns(row: Any) -> list[tuple[str, list[str]]] | None:
-    """Protocols and metrics of one row of metrics.json, in their order; None where it is no such row."""
+    """Protocols and metrics of a row of metrics.json, in their order; None for another row."""
     if not isinstance(row, dict) or not row or not all(isinstance(table, dict) for table in row.values()):
         return None
     values = [value for table in row.values() for value in table.values()]
@@ -194,5 +192,5 @@ def _columns(row: Any) -> list[tuple[str, list[str]]] | None:
     return [(protocol, list(table)) for protocol, table in row.items()]
 
 
-def _told(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)

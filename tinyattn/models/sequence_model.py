@@ -1,4 +1,4 @@
-"""What the models in transformers/ share, whatever their sequences are made of: fit, validate, evaluate."""
+"""Base of the models in transformers/: fit, validate, evaluate."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .trained import Trained
 class SequenceModel(Trained):
     """Base of the models that learn from `Parts` of characters, words or patches.
 
-    A new one is a file in models/transformers/ with its options, its network and its estimator, and a line in MODELS.
-    It says of what data (`Data`), in which numbers (`vocabularies_of`, `numbered`), in which batches (`sampler`), and
-    by which `Network`. That has init, loss, loss_backward, and `measure(p, batch)`: a dict of (sum, how many), of which
-    the means are what it is measured by, and one of them, `criterion`, chooses the epoch; -loss is a loss to be small.
+    A new one is a file in models/transformers/ with options, network and estimator, and a line in MODELS. It defines
+    the class of its data (`Data`), its numbers (`vocabularies_of`, `numbered`), its batches (`sampler`), and `Network`
+    with init, loss, loss_backward and `measure(p, batch)`: name -> (sum, how many), whose means are the metrics. The
+    metric `criterion` chooses the epoch; "-loss" is a loss to minimise.
     """
 
     patience: int = with_default(5, Settings, "patience")
@@ -32,44 +32,48 @@ class SequenceModel(Trained):
     )
 
     Network: ClassVar[Any]
-    Data: ClassVar[Any]              # `Data.of` makes it of what else fit may be given
+    Data: ClassVar[Any]              # `Data.of` converts the other arguments of fit
 
     def __post_init__(self) -> None:
         check_options(self)
-        self.make_network({what: Vocabulary(np.array(["a"])) for what in self.vocabularies})   # refuses what cannot be
+        self.make_network({what: Vocabulary(np.array(["a"])) for what in self.vocabularies})   # checks the parts
         backend.module_for(self.device)
 
     def vocabularies_of(self, parts: list[Any]) -> dict[str, Vocabulary]:
         """The vocabularies of data, by the names in `vocabularies`."""
         return {}
 
-    def make_network(self, known: dict[str, Vocabulary]) -> Any:
+    def sizes(self, known: dict[str, Any]) -> dict[str, int]:
+        """The sizes that the network is made for: `n_tokens` of a vocabulary `tokens`, and so on."""
+        return {f"n_{what}": len(known[what]) for what in self.vocabularies}
+
+    def make_network(self, known: dict[str, Any]) -> Any:
         """The network for what these vocabularies hold, with this model's options."""
-        raise NotImplementedError
+        return self.Network(**self.sizes(known), **self.options_for(self.Network))
 
     def numbered(self, data: Any, known: dict[str, Vocabulary]) -> Any:
-        """The data in numbers. Raises ValueError for what the model cannot read, and names it."""
+        """The data in numbers. Raises ValueError, with its name, for anything that the model cannot read."""
         raise NotImplementedError
 
     def sampler(self, numbered: Any) -> Any:
-        """The training batches, a `Batches`; its `whole()` is a batch of all that it has."""
+        """The training batches, a `Batches`; `whole()` is one batch of everything."""
         raise NotImplementedError
 
     def fit(self, data: Any, **how: Any) -> Self:
         """Learn from `Parts`, of which the second chooses the epoch, or from whatever `Data.of` takes.
 
-        Symbols of all parts are known. Further arguments are those of `tinyattn.training.train`. Raises ValueError for
-        data that cannot be learned from, before any work is done.
+        The vocabulary is that of all parts. `how` is as in `tinyattn.training.train`. Raises ValueError for data that
+        cannot be learned from, before any work.
         """
         parts = data if isinstance(data, Parts) else Parts(self.Data.of(data))
-        given = [part for part in (parts.train, parts.valid, parts.test) if part is not None]
-        known = self.vocabularies_of(given)
+        present = [part for part in (parts.train, parts.valid, parts.test) if part is not None]
+        known = self.vocabularies_of(present)
         network = self.make_network(known)
-        train, *others = [self.numbered(part, known) for part in given]          # all of them: nothing is refused later
+        train, *others = [self.numbered(part, known) for part in present]    # all of them, before any work
 
         def validate(p: Any) -> float:
-            found = self._measures(network, p, others[0])[self.criterion.removeprefix("-")]
-            return -found if self.criterion.startswith("-") else found
+            value = self._measures(network, p, others[0])[self.criterion.removeprefix("-")]
+            return -value if self.criterion.startswith("-") else value
 
         validated = validate if parts.valid else None
         self._train(network, self.sampler(train), validated, self.fingerprint(parts), **how)
@@ -78,15 +82,14 @@ class SequenceModel(Trained):
         return self
 
     def fingerprint(self, parts: Any) -> str:
-        """Of the training data: a checkpoint of other data is refused."""
-        found: str = parts.train.fingerprint()
-        return found
+        """A digest of the training data: a checkpoint of other data is refused."""
+        return str(parts.train.fingerprint())
 
     def evaluate(self, data: Any) -> dict[str, float]:
-        """What it is measured by, on whatever `fit` takes: name -> value.
+        """Metrics on whatever `fit` takes: name -> value.
 
         Pairs: "exact" and "characters", shares of right answers, and "loss"; texts: "loss"; images, hidden patches and
-        sequence tasks: "accuracy" and "loss". A loss is a mean in nats. Raises ValueError before `fit`, and for data
+        sequence tasks: "accuracy" and "loss". Losses are means in nats. Raises ValueError before `fit`, and for data
         that the model cannot read.
         """
         self.fitted()
@@ -97,12 +100,12 @@ class SequenceModel(Trained):
         slices = self.sampler(numbered).whole().slices((2 if backend.is_numpy(xp) else 64) * SLICE_TOKENS)
 
         def work(part: Any) -> dict[str, tuple[float, float]]:
-            with np.errstate(over="ignore", invalid="ignore"):       # the loop reports numbers that are not finite
+            with np.errstate(over="ignore", invalid="ignore"):       # the loop reports these
                 return network.measure(p, part.to(xp))
 
         with Workers(self.workers if backend.is_numpy(xp) else 1) as pool:
-            found = ranks().map(work, slices, pool.map)
-        return {name: sum(f[name][0] for f in found) / sum(f[name][1] for f in found) for name in found[0]}
+            sums = ranks().map(work, slices, pool.map)
+        return {name: sum(f[name][0] for f in sums) / sum(f[name][1] for f in sums) for name in sums[0]}
 
     def known(self) -> dict[str, Vocabulary]:
         """The vocabularies, set by fit and load."""
@@ -112,7 +115,6 @@ class SequenceModel(Trained):
         return self.make_network(self.known())
 
     def _module(self, p: Any) -> Any:
-        """The array module that the parameters are of."""
         return backend.get_xp(next(leaf for _, leaf in leaves(p)))
 
     def fitted(self) -> Any:

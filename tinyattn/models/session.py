@@ -1,8 +1,8 @@
-"""A history that grows: what its items have made of themselves is kept, and the next item costs one row.
+"""A growing history: the states of its items are cached, and the next item costs one row.
 
-That is exact where nothing of it changes when an item follows: the network's attention is causal, and positions are
-distances, or none. SASRec's learned positions count from the newest item, so each new item moves all others: there the
-history is read again. So it is where it has outgrown `maxlen`, as its oldest items are then no longer looked at.
+The cache is exact where a new item changes no earlier state: with causal attention and positions that are distances, or
+none. SASRec's learned positions count from the newest item and move with each new one, so the history is read again.
+The same holds for a history longer than `maxlen`, whose oldest items drop out.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from .choosing import best_of, in_order, refuse_k
 
 
 class Growing(NamedTuple):
-    """How a model scores a history that grows."""
+    """How a model scores a growing history."""
 
-    score: Callable[[np.ndarray, Any], tuple[np.ndarray, Any]]   # (n,) items that follow others, what was kept of those
-    longest: int                     # -> the scores (1, n_items + 1) after the last, the cache; items, at most
+    score: Callable[[np.ndarray, Any], tuple[np.ndarray, Any]]   # items (n,), cache -> scores (1, n_items + 1), cache
+    longest: int                     # items, at most
 
 
 class Session:
-    """What `model.recommend` gives for a history, item after item; made by `model.session`.
+    """The recommendations for a growing history, as `model.recommend` gives them; made by `model.session`.
 
-    It is of the model as it was when the session began. A copy goes on by itself.
+    The model must not learn meanwhile. Copies are independent.
     """
 
     def __init__(self, model: Any, history: Sequence[Any] = (), user: Any = None) -> None:
@@ -35,8 +35,8 @@ class Session:
         self._growing, self._learned = model.growing(), _learned(model)
         self._numbers = np.zeros(0, dtype=np.int64)  # of all items
         self._past: Any = None                       # the cache
-        self._read = 0                               # of so many
-        self._scores: np.ndarray | None = None       # after the last item, once somebody has asked
+        self._read = 0                               # its number of items
+        self._scores: np.ndarray | None = None       # after the last item, if computed
         self.add(*in_order(history, "history"))
 
     def __len__(self) -> int:
@@ -44,7 +44,7 @@ class Session:
 
     @property
     def keeps(self) -> bool:
-        """Does the next item cost one row? If not, all of the history is read again when the best are asked for."""
+        """Does the next item cost one row? If not, `best` reads the whole history again."""
         return self._growing is not None and len(self) < self._growing.longest
 
     @property
@@ -53,13 +53,13 @@ class Session:
         return self._past
 
     def add(self, *items: Any) -> Self:
-        """Items that follow. Raises ValueError for an unknown id (named), before any is taken."""
+        """Append items. Raises ValueError for an unknown id (named), before any is added."""
         self._numbers = np.concatenate([self._numbers, self._vocabulary.numbers(items)])
         self._scores = None
         return self
 
     def copy(self) -> Session:
-        """Another session with this history, to which other items may be added: this one does not notice."""
+        """An independent session with this history."""
         return copy(self)
 
     def best(
@@ -67,7 +67,7 @@ class Session:
     ) -> tuple[np.ndarray, np.ndarray]:
         """The k best next items, best first: -> ids (k,), scores (k,). The arguments are those of `recommend`.
 
-        Raises ValueError for what `recommend` refuses, and where the model has learned since the session began.
+        Raises ValueError as `recommend`, and where the model has learned since the session began.
         """
         if not len(self):
             raise ValueError("the history is empty: expected at least one item id")
@@ -91,5 +91,5 @@ class Session:
 
 
 def _learned(model: Any) -> tuple[Any, Any]:
-    """Objects that are others once the model has learned again."""
+    """Objects that are replaced when the model learns again."""
     return model.items, getattr(model, "parameters", None)

@@ -1,10 +1,9 @@
-"""What every model can do that is trained by gradient steps: train and resume, keep its parameters."""
+"""Base of the models that are trained by gradient steps: they train, resume, and keep their parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,15 +17,15 @@ from .parameters import named, restored
 
 @dataclass(eq=False, kw_only=True)
 class Trained(Settings, Estimator):
-    """Base of the models whose parameters a network has. A new one says how to make that (`known_network`)."""
+    """Base of the models that have a network. A subclass makes it in `known_network`."""
 
     workers: int | None = option(
         None, "worker processes (default: one a core, up to 8); never changes the result", at_least=1, at_most=1000,
         group="training", identity=False,
     )  # fmt: skip
 
-    network: Any = field(init=False, repr=False)                         # set by fit and load, as are
-    parameters: Any = field(init=False, repr=False)                      # the tree of its parameters and
+    network: Any = field(init=False, repr=False)                         # set by fit and load
+    parameters: Any = field(init=False, repr=False)                      # a tree, set by fit and load
     history: list[dict[str, Any]] = field(init=False, repr=False, default_factory=list)  # a dict an epoch, from fit
 
     def known_network(self) -> Any:
@@ -34,37 +33,25 @@ class Trained(Settings, Estimator):
         raise NotImplementedError
 
     def options_for(self, network: type) -> dict[str, Any]:
-        """Those of this model's options that a network has as well."""
+        """The options that this model shares with a network."""
         mine = {f.name for f in fields(self)}
         return {f.name: getattr(self, f.name) for f in fields(network) if f.name in mine}
 
     def _train(
-        self,
-        network: Any,
-        batches: Batches,
-        validate: Callable[[Any], float] | None,
-        fingerprint: str,
-        *,
-        checkpoint: str | Path | None = None,
-        on_epoch: Any = None,
-        progress: bool = True,
-        enough: float | None = None,
+        self, network: Any, batches: Batches, validate: Callable[[Any], float] | None, fingerprint: str, **how: Any
     ) -> None:
-        """Set network, parameters and history. The last four arguments are those of `tinyattn.training.train`."""
-        parameters, history = train(
+        """Set network, parameters and history. `how` is as in `tinyattn.training.train`."""
+        self.parameters, self.history = train(
             network,
             batches,
             Settings(**self.options_for(Settings)),
             workers=self.workers,
             validate=validate,
             identity={"model": self.identity(), "data": fingerprint},
-            identity_today=lambda found: found | {"model": self.identity_today(found["model"])},
-            checkpoint=checkpoint,
-            on_epoch=on_epoch,
-            progress=progress,
-            enough=enough,
+            identity_today=lambda saved: saved | {"model": self.identity_today(saved["model"])},
+            **how,
         )
-        self.network, self.parameters, self.history = network, parameters, history
+        self.network = network
 
     def arrays(self) -> dict[str, np.ndarray]:
         return named(self.parameters)

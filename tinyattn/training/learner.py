@@ -97,19 +97,19 @@ class Learner:
         The learner that saved them may have had others: on a device no table is lazy. Raises KeyError or ValueError
         where arrays are missing or misshapen.
         """
-        found = dict(arrays)
-        elsewhere = [name for name in found if name.startswith("last.") and name.removeprefix("last.") not in self.lazy]
+        saved = dict(arrays)
+        elsewhere = [name for name in saved if name.startswith("last.") and name.removeprefix("last.") not in self.lazy]
         if elsewhere:
-            found |= {name: np.array(found[name]) for name in ("vector", "m", "v")}
-            trees = [dict(leaves(views(found[name], self.p))) for name in ("vector", "m", "v")]
+            saved |= {name: np.array(saved[name]) for name in ("vector", "m", "v")}
+            trees = [dict(leaves(views(saved[name], self.p))) for name in ("vector", "m", "v")]
             for name in (last.removeprefix("last.") for last in elsewhere):
                 table, m, v = (tree[name] for tree in trees)
                 kept = self.lazy_adam(name, table, Moments(m, v))
-                kept.last[...] = found.pop(f"last.{name}")
+                kept.last[...] = saved.pop(f"last.{name}")
                 kept.catch_up(np.arange(len(table)), step)
         for name, kept in self.lazy.items():
-            found.setdefault(f"last.{name}", np.full_like(kept.last, step))
-        return found
+            saved.setdefault(f"last.{name}", np.full_like(kept.last, step))
+        return saved
 
     def pool(self, workers: int | None) -> ProcessPool:
         """The processes that `differentiate` uses, as a context. With a device it is this process alone."""

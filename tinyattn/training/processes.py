@@ -230,11 +230,11 @@ class ProcessPool:
 
     def _received(self, timeout: float | None = None) -> dict[int, Any]:
         """Results that children have sent, by task number; with timeout None at least one."""
-        found = {}
+        results = {}
         for connection in wait(self._connections, timeout):
             number, message = _or_killed(connection.recv)  # type: ignore[union-attr]
-            found[number] = _unpacked(message, self._slot(number))
-        return found
+            results[number] = _unpacked(message, self._slot(number))
+        return results
 
     def _slot(self, number: int) -> memoryview:
         begin = number * self._slot_bytes

@@ -7,13 +7,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ...backend import Array, get_xp
-from ...ops import (
-    Mask,
-    orthogonal_features,
-    performer_attention,
-    performer_attention_backward,
-    performer_weights,
-)
+from ...ops import Mask, orthogonal_features, performer_attention, performer_attention_backward, performer_weights
 from ...options import option
 from ...random import Stream, generator
 from .mechanism import Mechanism

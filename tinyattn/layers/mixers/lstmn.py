@@ -128,5 +128,5 @@ class LSTMN(Recurrent):
 
     def extend(self, p: Any, x: Array, memory: Array | None, past: LSTMNPast | None) -> tuple[Array, LSTMNPast]:
         """The cache grows with the tokens: every state and cell, and the states' keys, (B, m, D) each."""
-        found = self._run(p, x, past)
-        return found.h[:, -x.shape[1] :], LSTMNPast(found.h, found.c, found.keys, found.read[:, -1:])
+        after = self._run(p, x, past)
+        return after.h[:, -x.shape[1] :], LSTMNPast(after.h, after.c, after.keys, after.read[:, -1:])

@@ -43,8 +43,8 @@ class T5(Position):
         return {"table": glorot(rng, self.buckets, heads)}
 
     def enter(self, p: Any, q: Array, k: Array, slots: Array) -> tuple[Array, Array, dict[str, Array], Array]:
-        found = _buckets(get_xp(q), q.shape[-2], k.shape[-2], self.buckets, self.furthest, self.causal)
-        return q, k, {"bias": bucket_bias(p["table"], found)}, found
+        buckets = _buckets(get_xp(q), q.shape[-2], k.shape[-2], self.buckets, self.furthest, self.causal)
+        return q, k, {"bias": bucket_bias(p["table"], buckets)}, buckets
 
     def terms(self, p: Any, q: Array, k: Array) -> dict[str, Array]:
         xp, n, m = get_xp(q), q.shape[-2], k.shape[-2]

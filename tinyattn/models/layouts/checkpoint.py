@@ -12,8 +12,8 @@ from ...data import Tokenizer, tokenizer_of
 from ...files import FileError
 from ...options import one_of
 from ..parameters import PREFIX
-from ..recommenders import SASRec
-from ..transformers import Decoder, DecoderNetwork
+from ..recommenders.sasrec import SASRec
+from ..transformers.decoder import Decoder, DecoderNetwork
 from .config import Config
 from .gpt2 import GPT2
 from .layout import HEAD, Entry, TextLayout

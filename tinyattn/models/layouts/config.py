@@ -23,50 +23,50 @@ class Config:
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value, or the default where it is missing or null."""
-        found = self.values.get(name)
-        return default if found is None else found
+        value = self.values.get(name)
+        return default if value is None else value
 
     def whole(self, name: str, default: int | None = None) -> int:
         """A whole number, 1 or more, that an array could have as its size."""
-        found = self._there(name, default)
-        if type(found) is not int or not 1 <= found < 2**63:
-            shown = shortened(repr(found))
+        value = self._there(name, default)
+        if type(value) is not int or not 1 <= value < 2**63:
+            shown = shortened(repr(value))
             raise FileError(f"{self.path} has {name} {shown}, expected a whole number, 1 or more and below 2**63")
-        return found
+        return value
 
     def positive(self, name: str, default: float | None = None) -> float:
         """A number above 0."""
-        found = self._there(name, default)
-        if type(found) not in (int, float) or not 0 < found <= sys.float_info.max:
-            raise FileError(f"{self.path} has {name} {shortened(repr(found))}, expected a positive number")
-        return float(found)
+        value = self._there(name, default)
+        if type(value) not in (int, float) or not 0 < value <= sys.float_info.max:
+            raise FileError(f"{self.path} has {name} {shortened(repr(value))}, expected a positive number")
+        return float(value)
 
     def flag(self, name: str, default: bool) -> bool:
         """True or False."""
-        found = self.get(name, default)
-        if not isinstance(found, bool):
-            raise FileError(f"{self.path} has {name} {found!r}, expected true or false")
-        return found
+        value = self.get(name, default)
+        if not isinstance(value, bool):
+            raise FileError(f"{self.path} has {name} {value!r}, expected true or false")
+        return value
 
     def one_of(self, name: str, known: Collection[str], default: str) -> str:
         """One of these strings."""
-        found = self.get(name, default)
-        if not isinstance(found, str) or found not in known:
-            raise FileError(f"{self.path} has {name} {found!r}, expected {one_of(known, found)}")
-        return found
+        value = self.get(name, default)
+        if not isinstance(value, str) or value not in known:
+            raise FileError(f"{self.path} has {name} {value!r}, expected {one_of(known, value)}")
+        return value
 
     def refuse_other(self, name: str, only: Any) -> None:
         """Raise FileError for a value that is not computed here."""
-        found = self.get(name, only)
-        if found != only:
-            raise FileError(f"{self.path} has {name} {found!r}, expected {only!r}: nothing else is computed here")
+        value = self.get(name, only)
+        if value != only:
+            raise FileError(f"{self.path} has {name} {value!r}, expected {only!r}: nothing else is computed here")
 
     def table(self, name: str) -> Config:
         """A table in it, empty where it is missing."""
         return Config(self.path, self.get(name, {}))
 
     def _there(self, name: str, default: Any) -> Any:
-        found = self.get(name, default)
-        if found is None:
+        value = self.get(name, default)
+        if value is None:
             raise FileError(f"{self.path} has no {name}")
-        return found
+        return value

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .config import Config
-from .layout import Entry, TextLayout
+from .layout import Entry, TextLayout, norm
 
 ACTIVATIONS = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu": "gelu", "relu": "relu"}
 
@@ -44,20 +44,15 @@ class GPT2(TextLayout):
         yield Entry(f"{at}wpe.weight", (network.context, D), ("positions",))
         for i in range(network.layers):
             theirs, ours = f"{at}h.{i}", f"blocks.{i}"
-            yield from _norm(f"{theirs}.ln_1", f"{ours}.norm_1", D)
+            yield from norm(f"{theirs}.ln_1", f"{ours}.norm_1", D)
             qkv = [f"{ours}.attention.{name}" for name in ("query", "key", "value")]
             yield from _map(f"{theirs}.attn.c_attn", qkv, D, 3 * D)
             yield from _map(f"{theirs}.attn.c_proj", [f"{ours}.attention.output"], D, D)
-            yield from _norm(f"{theirs}.ln_2", f"{ours}.norm_2", D)
+            yield from norm(f"{theirs}.ln_2", f"{ours}.norm_2", D)
             yield from _map(f"{theirs}.mlp.c_fc", [f"{ours}.feed_forward.inner"], D, F)
             yield from _map(f"{theirs}.mlp.c_proj", [f"{ours}.feed_forward.outer"], F, D)
-        yield from _norm(f"{at}ln_f", "norm", D)
+        yield from norm(f"{at}ln_f", "norm", D)
         yield from self.output(network)
-
-
-def _norm(theirs: str, ours: str, width: int) -> Iterator[Entry]:
-    yield Entry(f"{theirs}.weight", (width,), (f"{ours}.gamma",))
-    yield Entry(f"{theirs}.bias", (width,), (f"{ours}.beta",))
 
 
 def _map(theirs: str, ours: list[str], n_in: int, n_out: int) -> Iterator[Entry]:

@@ -26,6 +26,12 @@ class Entry(NamedTuple):
         return zip(self.ours, np.split(self.turn(x), len(self.ours), axis=-1), strict=True)
 
 
+def norm(theirs: str, ours: str, width: int) -> Iterator[Entry]:
+    """The two vectors of a LayerNorm."""
+    yield Entry(f"{theirs}.weight", (width,), (f"{ours}.gamma",))
+    yield Entry(f"{theirs}.bias", (width,), (f"{ours}.beta",))
+
+
 class TextLayout:
     """Base of the layouts of language models: a new one is a file with a subclass, and a line in TEXT_LAYOUTS."""
 

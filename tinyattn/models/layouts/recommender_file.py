@@ -10,7 +10,7 @@ import numpy as np
 from ...data import Vocabulary
 from ...files import FileError
 from ..parameters import PREFIX
-from ..recommenders import SASRec
+from ..recommenders.sasrec import SASRec
 from .layout import Entry
 from .pmixer import Pmixer
 from .rectools import RecTools
@@ -78,8 +78,8 @@ class RecommenderFile:
         if ids is None:
             return np.arange(1, self.count + 1)
         if len(ids) != self.count or len(set(map(str, ids))) != len(ids):
-            found = f"{len(ids):,} ids, {len(set(map(str, ids))):,} of them different"
-            raise ValueError(f"{found}, expected {self.count:,} different ones: {self.state.path} has so many items")
+            counts = f"{len(ids):,} ids, {len(set(map(str, ids))):,} of them different"
+            raise ValueError(f"{counts}, expected {self.count:,} different ones: {self.state.path} has so many items")
         texts = [str(i) for i in ids]
         whole = all(text.isascii() and text.isdigit() and str(int(text)) == text and len(text) < 19 for text in texts)
         return np.array([int(text) for text in texts]) if whole else np.array(texts)

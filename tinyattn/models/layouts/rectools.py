@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...files import FileError
-from .layout import Entry
-from .sasrec_layout import SASRecLayout, heads, linear, norm
+from .layout import Entry, norm
+from .sasrec_layout import SASRecLayout, heads, linear
 from .state_dict import StateDict
 
 POSITIONS = "pos_encoding_layer.pos_emb.weight"

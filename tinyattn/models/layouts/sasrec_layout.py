@@ -51,11 +51,6 @@ class SASRecLayout:
         return count
 
 
-def norm(theirs: str, ours: str, width: int) -> Iterator[Entry]:
-    yield Entry(f"{theirs}.weight", (width,), (f"{ours}.gamma",))
-    yield Entry(f"{theirs}.bias", (width,), (f"{ours}.beta",))
-
-
 def heads(theirs: str, ours: str, width: int) -> Iterator[Entry]:
     """torch.nn.MultiheadAttention: y = x Wᵀ + b, with W (out, in), and queries, keys and values one below the other."""
     qkv = [f"{ours}.{name}" for name in ("query", "key", "value")]

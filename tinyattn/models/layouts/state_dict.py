@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...files import FileError
-from .weights import opened
+from .weights import as_float32, opened
 
 PICKLED = (".pt", ".pth", ".ckpt", ".bin")
 PREFIXES = ("module.", "torch_model.")       # what DataParallel and RecTools' Lightning module put before all names
@@ -33,19 +33,15 @@ class StateDict:
         self.path, self.about = path, dict[str, Any]()
         if not path.is_file():
             raise FileError(f"{path}: no such file")
-        found = self._safetensors() if path.suffix == ".safetensors" else self._pickle()
+        parameters = self._safetensors() if path.suffix == ".safetensors" else self._pickle()
         for prefix in PREFIXES:
-            if found and all(name.startswith(prefix) for name in found):
-                found = {name.removeprefix(prefix): x for name, x in found.items()}
-        self.found = found
+            if parameters and all(name.startswith(prefix) for name in parameters):
+                parameters = {name.removeprefix(prefix): x for name, x in parameters.items()}
+        self.found = parameters
 
     def read(self, name: str) -> np.ndarray:
-        """The parameter in float32. Raises FileError for a number that is not finite in that."""
-        with np.errstate(over="ignore"):
-            x = self.found[name].astype(np.float32)
-        if not np.all(np.isfinite(x)):
-            raise FileError(f"{self.path}: {name} has numbers that are not finite in float32")
-        return x
+        """The parameter, as `as_float32` has it."""
+        return as_float32(self.found[name], self.path, name)
 
     def fingerprint(self) -> str:
         """A digest of the file."""

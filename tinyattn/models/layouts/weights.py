@@ -49,15 +49,12 @@ class Weights:
                 raise FileError(f"{folder / INDEX} says that {name} is in {file}, and it is not")
 
     def read(self, name: str) -> np.ndarray:
-        """The parameter in float32. Raises FileError for a number that is not finite in that."""
+        """The parameter, as `as_float32` has it."""
         stored = self.found[name]
         if stored.format == "BF16":
-            _package("ml_dtypes")        # by which NumPy knows this format
-        with opened(stored.path) as file, np.errstate(over="ignore"):
-            x: np.ndarray = file.get_tensor(name).astype(np.float32, copy=False)
-        if not np.all(np.isfinite(x)):
-            raise FileError(f"{stored.path}: {name} has numbers that are not finite in float32")
-        return x
+            _package("ml_dtypes")        # which adds this format to NumPy's
+        with opened(stored.path) as file:
+            return as_float32(file.get_tensor(name), stored.path, name)
 
     def fingerprint(self) -> str:
         """A digest of all files."""
@@ -74,14 +71,23 @@ class Weights:
         path = self.folder / INDEX
         if not path.exists():
             raise FileError(_nothing(self.folder))
-        found = read_json(path)
-        names = found.get("weight_map") if isinstance(found, dict) else None
+        table = read_json(path)
+        names = table.get("weight_map") if isinstance(table, dict) else None
         if not isinstance(names, dict) or not names:
             raise FileError(f"{path} has no weight_map: which parameter is in which file")
         for name in names.values():
             if not isinstance(name, str) or name in ("", ".", "..") or Path(name).name != name:
                 raise FileError(f"{path} names the file {name!r}, expected one of its own folder")
         return names
+
+
+def as_float32(x: np.ndarray, path: Path, name: str) -> np.ndarray:
+    """A parameter in float32. Raises FileError for a number that is not finite in that."""
+    with np.errstate(over="ignore"):
+        x = x.astype(np.float32, copy=False)
+    if not np.all(np.isfinite(x)):
+        raise FileError(f"{path}: {name} has numbers that are not finite in float32")
+    return x
 
 
 def _nothing(folder: Path) -> str:
@@ -99,12 +105,12 @@ def _nothing(folder: Path) -> str:
 
 def _header(path: Path) -> dict[str, Stored]:
     """Every parameter of a file, whose numbers stay where they are."""
-    found = {}
+    stored = {}
     with opened(path) as file:
         for name in file.keys():         # no dict  # noqa: SIM118
             about = file.get_slice(name)
-            found[name] = Stored(path, tuple(about.get_shape()), about.get_dtype())
-    return found
+            stored[name] = Stored(path, tuple(about.get_shape()), about.get_dtype())
+    return stored
 
 
 def opened(path: Path) -> Any:

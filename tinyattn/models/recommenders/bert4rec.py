@@ -1,16 +1,14 @@
 """BERT4Rec: a Transformer that looks both ways, trained to fill gaps (Sun et al. 2019).
 
-Some items of a history are replaced by [MASK], and the network says which ones they were: the Cloze task. It may look
-at all the rest, earlier and later, so it cannot be trained on the next item at every position, which is its input.
-To recommend, [MASK] is appended to the history, whose prediction counts. `maxlen` is with that [MASK].
+Some items of a history are replaced by [MASK], and the network predicts them from the items on both sides: the Cloze
+task. To recommend, [MASK] is appended to the history; `maxlen` counts it.
 
 Blocks are post-LN, with an exact GELU and a feed-forward network four times as wide. A hidden item's state goes through
-one more layer, GELU and LayerNorm; an item's score is its product with the item's embedding, and a bias.
+one more layer, GELU and LayerNorm. An item's score is the product of that with its embedding, and a bias.
 
-Where this differs from the released code: which items are hidden is drawn anew at every step; positions are counted
-from the end, as in all models here; no attention weights are dropped; a history gives its newest `maxlen` items, where
-the code slides a window over older ones as well; and the optimiser is Adam at a constant rate, in place of Adam with
-decoupled weight decay .01, a warm-up, a linear decay of the rate, and gradients clipped at norm 5.
+Differences from the released code: hidden items are drawn anew at every step; positions count from the end; attention
+weights are not dropped; only the newest `maxlen` items of a history are read, without a sliding window; and the
+optimiser is Adam at a constant rate, without weight decay, warm-up, linear decay and clipping.
 """
 
 from __future__ import annotations
@@ -85,7 +83,6 @@ class BERT4RecNetwork(BERT4RecOptions, NextItemNetwork):
 
     @cached_property
     def block(self) -> Block:
-        """Every block has the same parts, and parameters of its own."""
         return Block(MultiHead(self.heads), "post", NORM, FeedForward(4 * self.dim, "gelu"), self.dropout)
 
     @property
@@ -125,7 +122,7 @@ class BERT4RecNetwork(BERT4RecOptions, NextItemNetwork):
         return LEARNED.add(p["positions"], x, batch.slots)
 
     def backward(self, p: Any, dh: Array, cache: BERT4RecCache) -> tuple[Array, dict[str, Any]]:
-        """The mirror of `forward`: -> dx (B, L, D + 1) and grads, which lack "items". At [MASK] dx is 0."""
+        """-> dx (B, L, D + 1), 0 at [MASK], and grads, which lack "items"."""
         xp, (B, L), asked = get_xp(dh), cache.batch.ids.shape, cache.batch.asked
         dx, head = _head_backward(p["head"], dh, cache.head)
         if asked is not None:
@@ -141,7 +138,7 @@ class BERT4RecNetwork(BERT4RecOptions, NextItemNetwork):
         return xp.concatenate([dx - dmask, xp.zeros((B, L, 1), dtype=dx.dtype)], axis=-1), grads
 
     def last_state(self, p: Any, batch: Batch) -> Array:
-        """(B, D + 1): what `forward` gives for the [MASK] after each history, and nothing else."""
+        """(B, D + 1): the state of the [MASK] after each history."""
         batch = self.asking(batch)
         x, _ = NORM.forward(p["norm"], self._read(p, batch))
         x = self.stack.at(p["blocks"], x, last_position(batch), mask=_real(batch))
@@ -163,7 +160,7 @@ class BERT4RecNetwork(BERT4RecOptions, NextItemNetwork):
 
 
 def _real(batch: Batch) -> Mask:
-    """Every token looks at all that is no padding."""
+    """All tokens but padding may be looked at."""
     return Mask(lengths=last_position(batch) + 1)
 
 
@@ -184,13 +181,12 @@ def _head_backward(p: Any, dh: Array, cache: HeadCache) -> tuple[Array, dict[str
 
 @dataclass(eq=False, kw_only=True)
 class BERT4Rec(BERT4RecOptions, NeuralRecommender):
-    """A Transformer over both sides of a gap in a user's history.
+    """A Transformer that predicts hidden items from both sides.
 
         model = BERT4Rec(rho=0.4).fit(sequences)
         ids, scores = model.recommend([12, 55, 3], k=10)
 
-    It learns from the hidden items alone, a fifth of the positions that SASRec learns from, and needs more epochs.
-    Every option is checked when the object is made: ValueError names the value and what was expected.
+    It learns from hidden items alone, by default a fifth of all positions, and so needs more epochs than SASRec.
     """
 
     rho: float = option(
@@ -210,5 +206,4 @@ class BERT4Rec(BERT4RecOptions, NeuralRecommender):
     Network = BERT4RecNetwork
 
     def sampler(self, data: Interactions) -> Sampler:
-        """The training batches. Raises ValueError for data that cannot be learned from."""
         return ClozeSampler(*self.sampling(data), rho=self.rho, mask_last=self.mask_last)

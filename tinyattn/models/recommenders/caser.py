@@ -1,16 +1,15 @@
 """Caser: convolution over the last items, seen as an image of L rows and d columns (Tang & Wang 2018).
 
     E_t                  the embeddings of the L items that end at t, (L, d); places before the first item are 0
-    vertical filters     nv sums over the L rows, with weights of their own: (nv, d)
+    vertical filters     nv weighted sums over the L rows: (nv, d)
     horizontal filters   nh of each height 1 to L, as wide as E; ReLU, and the maximum over the places that a filter
                          can take in the L rows: (L nh,)
     z_t                  ReLU of a linear map of all of these: (d,)
     score of item i      [z_t; user] · w_i + b_i, with a table that is not the items' embeddings
 
-These are the paper's sections 3.2 and 3.3. Windows that end at neighbouring positions share most of their rows, so
-each filter is applied to the whole history once, and the maximum is over a window of its results. Every position is
-trained on the T items that follow it, where there are so many; its loss is the mean of theirs. The paper has T 3, the
-default is 1: a trained model predicts the next item. An unknown user is the zero vector.
+These are the paper's sections 3.2 and 3.3. Neighbouring windows share most of their rows, so each filter is applied to
+the whole history once, and the maximum is over a window of its results. Every position is trained on up to T items that
+follow it, by the mean of their losses; T is 3 in the paper, 1 by default. An unknown user is the zero vector.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ import numpy as np
 from ...backend import Array, get_xp
 from ...data import Batch
 from ...layers import dense, dense_backward, dense_init, dropout_mask, glorot
-from ...layers.rows import table_gradient
 from ...ops import (
     conv1d,
     conv1d_backward,
@@ -38,12 +36,13 @@ from ...ops import (
 from ...ops.shapes import column_sum
 from ...options import option
 from ..neural import NeuralRecommender
-from ..next_item import NextItemNetwork, SequenceOptions, last_position
+from ..next_item import SequenceOptions, last_position
+from .factors import UserTable
 
 
 @dataclass(kw_only=True)
 class CaserOptions(SequenceOptions):
-    """The paper's L is `window`, its T `targets`; the names of the numbers of filters are its code's."""
+    """The paper's L is `window`, its T `targets`."""
 
     window: int = option(
         5, "L of the paper: last items that a state is made of", at_least=1, at_most=100_000, items=True
@@ -67,13 +66,13 @@ class CaserCache(NamedTuple):
     batch: Batch
     x: Array                        # (B, window - 1 + L, d): embeddings, and zeros before the first
     horizontal: list[HorizontalCache]
-    keep: Array | None              # (B, L, window nh + nv d): dropout on what the filters found
+    keep: Array | None              # (B, L, window nh + nv d): dropout on the filters' results
     fc: Any
     u: Array                        # (B, L, d), before the ReLU
 
 
 @dataclass(kw_only=True)
-class CaserNetwork(CaserOptions, NextItemNetwork):
+class CaserNetwork(CaserOptions, UserTable):
     """The pure network: embedding, filters, dropout, a linear map, [z; user; 1]."""
 
     scored, biased = "outputs", True
@@ -84,7 +83,7 @@ class CaserNetwork(CaserOptions, NextItemNetwork):
         filters = [self.window * self.nh, self.nv * self.dim]
         return {
             "items": self.init_items(rng, self.dim),
-            "users": np.zeros((self.n_users + 1, self.dim)),        # 0: a user of whom nothing has been learned
+            "users": self.init_users(self.dim),
             "outputs": outputs,
             "horizontal": [_filters(rng, height, self.dim, self.nh) for height in range(1, self.window + 1)],
             "vertical": glorot(rng, self.window, self.nv)[:, None, :],
@@ -92,7 +91,7 @@ class CaserNetwork(CaserOptions, NextItemNetwork):
         }
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, CaserCache]:
-        """h (B, L, 2 d + 1), and the cache. A window ends where it is asked for, so padding after it is not seen."""
+        """h (B, L, 2 d + 1), and the cache. A window ends at its position, so it never reaches the padding behind."""
         x = embedding(batch.ids, p["items"])
         xp, (B, n, d) = get_xp(x), x.shape
         x = xp.concatenate([xp.zeros((B, self.window - 1, d), dtype=x.dtype), x], axis=1)
@@ -105,16 +104,15 @@ class CaserNetwork(CaserOptions, NextItemNetwork):
         y = xp.concatenate(found, axis=-1)
         keep = dropout_mask(y, y.shape, self.dropout, rng)
         u, fc = dense(p["fc"], dropout(y, keep, self.dropout))
-        users = xp.broadcast_to(embedding(batch.users, p["users"])[:, None, :], (B, n, d))
-        h = xp.concatenate([relu(u), users, xp.ones((B, n, 1), dtype=x.dtype)], axis=-1)
+        h = xp.concatenate([relu(u), self.user_rows(p, batch, n), xp.ones((B, n, 1), dtype=x.dtype)], axis=-1)
         return h, CaserCache(batch, x, caches, keep, fc, u)
 
     def align_with_targets(self, h: Array, batch: Batch) -> tuple[Array, Batch]:
-        """Each state is held against the `targets` items that follow it: (B, T L, ..)."""
+        """Each state is compared with the `targets` items that follow it: (B, T L, ..)."""
         return get_xp(h).concatenate([h] * self.targets, axis=1), _of_each_target(batch, self.targets)
 
     def align_with_targets_backward(self, dh: Array) -> Array:
-        """A state that was held against several targets has the sum of their gradients."""
+        """The gradients of all targets of a state are added."""
         B, n, width = dh.shape
         return get_xp(dh).sum(dh.reshape(B, self.targets, n // self.targets, width), axis=1)
 
@@ -126,7 +124,7 @@ class CaserNetwork(CaserOptions, NextItemNetwork):
         """The mirror of `forward`: -> dx (B, L, d) and grads, which lack "items" and "outputs"."""
         xp, x, (B, n, _) = get_xp(dh), cache.x, dh.shape
         d, grads = self.dim, dict[str, Any]()
-        grads["users"] = table_gradient(cache.batch.users, xp.sum(dh[..., d : 2 * d], axis=1), p["users"])
+        grads["users"] = self.user_rows_backward(p, dh[..., d : 2 * d], cache.batch)
         du = relu_backward(xp.ascontiguousarray(dh[..., :d]), cache.u)
         dy, grads["fc"] = dense_backward(p["fc"], du, cache.fc)
         dy = dropout_backward(dy, cache.keep, self.dropout)
@@ -142,10 +140,6 @@ class CaserNetwork(CaserOptions, NextItemNetwork):
             grads["horizontal"].append(g)
         return dx[:, self.window - 1 :], grads
 
-    def rows_read(self, batch: Batch) -> dict[str, Array]:
-        """The rows of large tables that `loss` reads, and so all that have a gradient: dotted name -> ids."""
-        return super().rows_read(batch) | {"users": batch.users}
-
     def last_state(self, p: Any, batch: Batch) -> Array:
         """(B, 2 d + 1): what `forward` gives for the last position of each history, from its last items alone."""
         xp = get_xp(batch.ids)
@@ -155,9 +149,9 @@ class CaserNetwork(CaserOptions, NextItemNetwork):
 
 
 def _of_each_target(batch: Batch, T: int) -> Batch:
-    """Each position's first target, then each one's second, to the T-th: (B, T L). A position's weight is shared out.
+    """Every position's first target, then every position's second, ..: (B, T L). Targets share a position's weight.
 
-    Where the objective has negatives, all targets of a position are held against the same ones.
+    Where the objective has negatives, all targets of a position share them.
     """
     xp, (B, n) = get_xp(batch.targets), batch.targets.shape
     after = xp.concatenate([batch.targets, xp.zeros((B, T - 1), dtype=batch.targets.dtype)], axis=1)
@@ -169,15 +163,15 @@ def _of_each_target(batch: Batch, T: int) -> Batch:
 
 
 def _filters(rng: np.random.Generator, height: int, width: int, number: int) -> dict[str, Any]:
-    """W (height, width, number) glorot, as a map of all that a filter covers, and b (number,) zeros."""
+    """W (height, width, number) glorot, with height * width inputs; b (number,) zeros."""
     W = glorot(rng, height * width, number).reshape(height, width, number)
     return {"W": W, "b": np.zeros(number)}
 
 
 def _strongest(p: Any, x: Array, places: int) -> tuple[Array, HorizontalCache]:
-    """Of each filter the largest response among `places` places in a row. Shapes: x (B, m, d) -> (B, L, nh), cache.
+    """The largest response of each filter in a window of `places`. Shapes: x (B, m, d) -> (B, L, nh), cache.
 
-    Adding a bias and ReLU keep the order of numbers: the maximum may be taken before them, and they see fewer numbers.
+    Bias and ReLU keep the order of numbers, so the maximum is taken first, which leaves fewer numbers.
     """
     responses = conv1d(x, p["W"], padding="valid")
     u, winners = max_pool1d(responses, places)
@@ -199,8 +193,6 @@ class Caser(CaserOptions, NeuralRecommender):
 
         model = Caser(window=5).fit(sequences)
         ids, scores = model.recommend([12, 55, 3], k=10)
-
-    Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
     name = "caser"

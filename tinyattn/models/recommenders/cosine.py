@@ -23,20 +23,19 @@ class ItemCosine(Recommender):
     name = "cosine"
 
     def _learn(self, train: Interactions, split: Split | None) -> None:
-        rows, values, own = [], [], []
+        rows, values, users_of = [], [], []
         for i, counts in enumerate(co_occurrence(train)):
-            own.append(max(counts[i], 1))
+            users_of.append(max(counts[i], 1))
             counts[i] = 0
             rows.append(np.flatnonzero(counts))
             values.append(counts[rows[-1]])
         self._begin = np.concatenate([[0], np.cumsum([len(r) for r in rows])])
         self._neighbours = np.concatenate(rows).astype(np.int32)
-        norm = np.sqrt(own)
+        norm = np.sqrt(users_of)
         norms = np.repeat(norm, np.diff(self._begin)) * norm[self._neighbours]
         self._cosines = (np.concatenate(values) / norms).astype(np.float32)
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
-        """(len(histories), n_items + 1)."""
         scores = np.zeros((len(histories), len(self._begin) - 1))
         for row, history in zip(scores, histories, strict=True):
             known = np.unique(history)

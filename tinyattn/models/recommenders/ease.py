@@ -66,7 +66,6 @@ class EASE(Recommender):
         np.fill_diagonal(self._weights, 0)
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
-        """(len(histories), n_items + 1), float32."""
         scores = np.empty((len(histories), len(self._weights)), dtype=np.float32)
         for row, history in zip(scores, histories, strict=True):
             np.sum(self._weights[np.unique(history)], axis=0, out=row)

@@ -94,15 +94,14 @@ class UserTable(NextItemNetwork):
 
     def user_rows(self, p: Any, batch: Batch, length: int) -> Array:
         """(B, length, d): the user's row at every position, not to be written into."""
-        found = embedding(batch.users, p["users"])
-        return get_xp(found).broadcast_to(found[:, None, :], (len(found), length, found.shape[1]))
+        rows = embedding(batch.users, p["users"])
+        return get_xp(rows).broadcast_to(rows[:, None, :], (len(rows), length, rows.shape[1]))
 
     def user_rows_backward(self, p: Any, dy: Array, batch: Batch) -> Any:
         """The gradient of p["users"]: a row was read at every position. -> Rows, or on a device the table."""
         return table_gradient(batch.users, get_xp(dy).sum(dy, axis=1), p["users"])
 
     def rows_read(self, batch: Batch) -> dict[str, Array]:
-        """The rows of large tables that `loss` reads, and so all that have a gradient: dotted name -> ids."""
         return super().rows_read(batch) | {"users": batch.users}
 
 

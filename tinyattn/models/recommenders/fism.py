@@ -28,15 +28,12 @@ class FISMNetwork(SimilarityOptions, BiasedFactorNetwork):
     """score(i) = <n^-α Σⱼ yⱼ, q_i> + b_i, with the sum over the n items of the history so far."""
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Fresh parameters in float64: both tables of items glorot-uniform, biases 0."""
         return {"items": self.init_items(rng, self.dim), "output": self.init_output(rng, self.dim)}
 
     def read(self, p: Any, batch: Batch) -> Array:
-        """x (B, L, d)."""
         return prefix_sums(embedding(batch.ids, p["items"]), self.alpha)
 
     def read_backward(self, p: Any, dx: Array, batch: Batch) -> tuple[Array, dict[str, Any]]:
-        """The mirror of `read`."""
         return prefix_sums_backward(dx, self.alpha), {}
 
 

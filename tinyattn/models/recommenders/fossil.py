@@ -37,7 +37,6 @@ class FossilNetwork(FossilOptions, UserTable, BiasedFactorNetwork):
         }
 
     def read(self, p: Any, batch: Batch) -> Array:
-        """x (B, L, d)."""
         y = embedding(batch.ids, p["items"])
         weights = p["weights"] + embedding(batch.users, p["users"])                       # (B, order)
         x = prefix_sums(y, self.alpha)

@@ -19,7 +19,6 @@ class FPMCNetwork(UserTable, FactorNetwork):
     """score(i) = <UI_u, IU_i> + <LI_last, IL_i> = <[UI_u; LI_last], [IU_i; IL_i]>: tables users, items and output."""
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Fresh parameters in float64: items glorot-uniform, users 0."""
         return {
             "items": self.init_items(rng, self.dim),
             "output": self.init_output(rng, 2 * self.dim),

@@ -1,21 +1,17 @@
 """GRU4Rec: item embeddings, gated recurrent units, tied scores (Hidasi et al. 2016; Hidasi & Karatzoglou 2018).
 
-It reads the same batches as SASRec and is trained for the same losses, so that the two differ in what mixes tokens and
-in nothing else. The papers' own training is a choice among these losses:
+It has SASRec's batches and losses: the two differ only in the layer that mixes tokens. The papers train by these:
 
     GRU4Rec(loss="bpr-max", in_batch=1.0)                                # the other users' next items as negatives
     GRU4Rec(loss="sampled-softmax", in_batch=0.1, popularity_power=0.5)  # and further ones, by popularity
 
-Session-parallel mini-batches are the papers' way to lay out histories on a device: each of B lanes reads one history
-item by item, a lane whose history ends takes the next one with its state reset, and what the other lanes have next is
-negative. Here a step reads B histories from their beginning, as far back as `maxlen`, and shorter ones wait for nobody,
-as slices are cut by length. That is the same objective: a state starts at 0 with its history; each position's target is
-held against targets of other users, which come as often as they are popular. With cross-entropy over all items the sum
-of losses is the same number either way (tests/models/test_gru4rec.py). Three things differ. Gradients reach
-`maxlen` items back, where the released code's stop at one: a lane's state goes from step to step without its gradient.
-The batch of a step depends on the step alone, so that a run can be resumed and split among workers. And negatives are
-drawn from the next items of the other users at all places, for all of a user's positions at once, not at the same place
-only; those that the user has had are left out.
+The papers use session-parallel mini-batches: each of B lanes reads a history item by item and then starts the next one
+with its state reset; the other lanes' next items are negatives. Here a step reads B whole histories, up to `maxlen`
+items. The objective is the same: a state starts at 0 with its history, and targets compete with targets of other users,
+as often as these are popular. With cross-entropy over all items the sum of losses is equal
+(tests/models/test_gru4rec.py). Three things differ. Gradients reach `maxlen` items back, and one in the released code.
+A step's batch depends on the step alone, so that runs can be resumed and split among workers. Negatives come from all
+places of the other users' histories, serve all positions of a user, and exclude the user's items.
 """
 
 from __future__ import annotations
@@ -52,14 +48,13 @@ class GRU4RecNetwork(GRU4RecOptions, NextItemNetwork):
     """The pure network: embedding, dropout, recurrent layers, dropout."""
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Fresh parameters in float64."""
         return {
             "items": self.init_items(rng, self.dim),
             "layers": [GRU().init(rng, self.dim) for _ in range(self.layers)],
         }
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, GRU4RecCache]:
-        """h (B, L, D), and the cache. Padding stands on the right, where no real position comes after it."""
+        """h (B, L, D), and the cache. Padding stands on the right, where no real position follows it."""
         x = embedding(batch.ids, p["items"])
         keep = dropout_mask(x, x.shape, self.dropout, rng)
         x, caches = dropout(x, keep, self.dropout), []
@@ -70,7 +65,6 @@ class GRU4RecNetwork(GRU4RecOptions, NextItemNetwork):
         return dropout(x, keep_last, self.dropout), GRU4RecCache(keep, caches, keep_last)
 
     def backward(self, p: Any, dh: Array, cache: GRU4RecCache) -> tuple[Array, dict[str, Any]]:
-        """The mirror of `forward`: -> dx (B, L, D) and grads, which lack "items"."""
         dx, grads = dropout_backward(dh, cache.keep_last, self.dropout), list[Any]()
         for weights, remembered in zip(reversed(p["layers"]), reversed(cache.layers), strict=True):
             dx, _, g = GRU().backward(weights, dx, remembered)
@@ -78,7 +72,6 @@ class GRU4RecNetwork(GRU4RecOptions, NextItemNetwork):
         return dropout_backward(dx, cache.keep, self.dropout), {"layers": grads}
 
     def last_state(self, p: Any, batch: Batch) -> Array:
-        """(B, D): the state after the last item of each history."""
         return gather_rows(self.forward(p, batch)[0], last_position(batch))[:, 0]
 
     extends = True
@@ -98,8 +91,6 @@ class GRU4Rec(GRU4RecOptions, NeuralRecommender):
 
         model = GRU4Rec(loss="ce").fit(sequences)
         ids, scores = model.recommend([12, 55, 3], k=10)
-
-    Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
     name = "gru4rec"

@@ -60,10 +60,10 @@ class Markov(Recommender):
         place, shorter, tables = np.zeros(len(flat), dtype=np.int64), 1, []
         for level in range(1, self.order + 1):
             at = np.flatnonzero(behind >= level)
-            contexts, found = np.unique(flat[at - level] * shorter + place[at], return_inverse=True)
-            pairs, counts = np.unique(found * size + flat[at], return_counts=True)
+            contexts, place_of = np.unique(flat[at - level] * shorter + place[at], return_inverse=True)
+            pairs, counts = np.unique(place_of * size + flat[at], return_counts=True)
             tables.append(_followers(contexts, pairs, counts, size))
-            place[at], shorter = found, len(contexts)
+            place[at], shorter = place_of, len(contexts)
         self._keep(np.bincount(flat, minlength=size), tables)
 
     def _keep(self, popularity: np.ndarray, tables: list[Followers]) -> None:
@@ -72,7 +72,6 @@ class Markov(Recommender):
         self._ties = popularity / (np.max(popularity) + 1)                                # below 1, the smallest count
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
-        """(len(histories), n_items + 1)."""
         return self.lazy_scores(histories).whole()
 
     def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> SharedScores:
@@ -85,12 +84,12 @@ class Markov(Recommender):
         for row, history in zip(newest, histories, strict=True):
             row[max(0, self.order - len(history)) :] = history[-self.order :]
         newest, groups = np.unique(newest, axis=0, return_inverse=True)     # the same last items, the same scores
-        found = self._followers(newest)
-        keys = distinct(np.concatenate([level.keys for level in found]))
+        levels = self._followers(newest)
+        keys = distinct(np.concatenate([level.keys for level in levels]))
         group, item = np.divmod(keys, len(self._popularity))
         values, divisors = self._ties[item], np.ones((self.order - 1, len(newest)))
         largest = np.full(len(newest), np.max(self._ties))           # of the items that never followed
-        for number, level in enumerate(found):
+        for number, level in enumerate(levels):
             if number:
                 most = largest.copy()
                 np.maximum.at(most, group, values)
@@ -102,7 +101,7 @@ class Markov(Recommender):
 
     def _followers(self, newest: np.ndarray) -> list[Followed]:
         """What followed the last items of each group, for one item, two, ... Shapes: newest (G, order), 0 = none."""
-        size, found = len(self._popularity), []
+        size, levels = len(self._popularity), []
         known, place, shorter = np.ones(len(newest), dtype=bool), np.zeros(len(newest), dtype=np.int64), 1
         for table, item in zip(self._tables, newest.T[::-1], strict=True):                  # newest first
             context = item * shorter + place
@@ -115,8 +114,8 @@ class Markov(Recommender):
             end = np.where(known, table.begin[np.minimum(place + 1, shorter)], begin)
             here = ranges(begin, end)
             keys = np.repeat(np.arange(len(newest)), end - begin) * size + table.items[here]
-            found.append(Followed(known, keys, table.counts[here]))
-        return found
+            levels.append(Followed(known, keys, table.counts[here]))
+        return levels
 
     def arrays(self) -> dict[str, np.ndarray]:
         arrays = {"popularity": self._popularity}
@@ -150,7 +149,7 @@ def _followers(contexts: np.ndarray, pairs: np.ndarray, counts: np.ndarray, size
 
 def _from_keys(arrays: Mapping[str, np.ndarray], size: int) -> dict[str, np.ndarray]:
     """The arrays of a file in which a pair is one number to the base `size`, of orders 1 and 2, as they are now."""
-    found, known = {"popularity": arrays["popularity"]}, np.zeros(1, dtype=np.int64)
+    converted, known = {"popularity": arrays["popularity"]}, np.zeros(1, dtype=np.int64)
     for level in range(1, 3):
         if f"keys.{level}" in arrays:
             keys = arrays[f"keys.{level}"]
@@ -158,6 +157,6 @@ def _from_keys(arrays: Mapping[str, np.ndarray], size: int) -> dict[str, np.ndar
             older, last = contexts // size, contexts % size
             numbers = contexts if level == 1 else older * len(known) + np.searchsorted(known, last)
             table = _followers(numbers, place * size + keys % size, arrays[f"counts.{level}"], size)
-            found |= {f"{name}.{level}": array for name, array in table._asdict().items()}
+            converted |= {f"{name}.{level}": array for name, array in table._asdict().items()}
             known = contexts
-    return found
+    return converted

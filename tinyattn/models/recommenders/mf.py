@@ -18,7 +18,6 @@ class MFNetwork(UserTable, BiasedFactorNetwork):
     """score(i) = <p_u, q_i> + b_i. The history is not read."""
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Fresh parameters in float64: users and biases 0, items glorot-uniform."""
         return {"output": self.init_output(rng, self.dim), "users": self.init_users(self.dim)}
 
     def read(self, p: Any, batch: Batch) -> Array:

@@ -1,12 +1,12 @@
-"""NARM: a recurrent network whose last state asks all states before it what they say (Li et al. 2017).
+"""NARM: a recurrent network with additive attention of its last state to all states (Li et al. 2017).
 
     h_1 .. h_t = GRU(items)             the encoder
-    g_t = h_t                           what the whole history says: the global encoder
-    l_t = Σ_j (v · σ(A_1 h_t + A_2 h_j)) h_j,  j <= t       what it was about: the local encoder
+    g_t = h_t                           the global encoder
+    l_t = Σ_j (v · σ(A_1 h_t + A_2 h_j)) h_j,  j <= t       the local encoder
     score of item i = e_i · B [g_t; l_t]
 
-The paper trains on each prefix of a session as a row of its own; here every position of a history is one, and all are
-computed together. Item embeddings and states have one width, and one dropout rate stands where the paper has two.
+The paper trains on each prefix of a session separately; here all positions of a history are computed together. Item
+embeddings and states have one width, and one dropout rate.
 """
 
 from __future__ import annotations
@@ -19,14 +19,7 @@ import numpy as np
 from ...backend import Array, get_xp
 from ...data import Batch
 from ...layers import GRU, dense, dense_backward, dense_init, dropout_mask, gather_rows, glorot
-from ...ops import (
-    Mask,
-    additive_attention,
-    additive_attention_backward,
-    dropout,
-    dropout_backward,
-    embedding,
-)
+from ...ops import Mask, additive_attention, additive_attention_backward, dropout, dropout_backward, embedding
 from ..neural import NeuralRecommender
 from ..next_item import NextItemNetwork, SequenceOptions, last_position
 
@@ -80,7 +73,7 @@ class NARMNetwork(SequenceOptions, NextItemNetwork):
         return y, NARMCache(keep, encoder, asked, offered, q, k, h, weights, keep_last, decoder)
 
     def backward(self, p: Any, dh: Array, cache: NARMCache) -> tuple[Array, dict[str, Any]]:
-        """The mirror of `forward`: -> dx (B, L, D) and grads, which lack "items". A state was read in four places."""
+        """-> dx (B, L, D) and grads, which lack "items". A state was read in four places."""
         dboth, dB = dense_backward(p["B"], dh, cache.decoder)
         dboth = dropout_backward(dboth, cache.keep_last, self.dropout)
         dlocal = get_xp(dh).ascontiguousarray(dboth[..., self.dim :])
@@ -109,12 +102,10 @@ class NARMNetwork(SequenceOptions, NextItemNetwork):
 
 @dataclass(eq=False, kw_only=True)
 class NARM(SequenceOptions, NeuralRecommender):
-    """A recurrent network with attention over its own states. The paper's loss is `loss="ce"`.
+    """A recurrent network with attention over its states. The paper's loss is `loss="ce"`.
 
         model = NARM(loss="ce").fit(sequences)
         ids, scores = model.recommend([12, 55, 3], k=10)
-
-    Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
     name = "narm"

@@ -23,16 +23,13 @@ class Popularity(Recommender):
         self.counts = np.bincount(train.flat, minlength=train.n_items + 1)
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
-        """(len(histories), n_items + 1), the same for all."""
         return self.lazy_scores(histories).whole()
 
     def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> SharedScores:
-        """One group of all, and no exception."""
         groups, none = np.zeros(len(histories), dtype=np.int64), np.empty(0)
         return SharedScores(self.counts.astype(np.float64), groups, none.astype(np.int64), none, np.empty((0, 1)))
 
     def item_scores(self, item: int) -> np.ndarray:
-        """Raises ValueError."""
         raise ValueError("a popularity model knows nothing of pairs of items: no item is near another")
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -1,19 +1,18 @@
 """STOSA: items and histories are normal distributions, and near items come next (Fan et al. 2022).
 
-    item i               mean m_i, covariance diag(ELU(z_i) + 1): how sure one can be of it
+    item i               mean m_i, covariance diag(ELU(z_i) + 1), the item's uncertainty
     history              a mean μ and a covariance at each position, by blocks of Wasserstein self-attention
     score of item i      -W²(history, item) = -(|μ - m_i|² + |σ - √(ELU(z_i) + 1)|²)
     loss                 BPR on distances, and a hinge that keeps the negative away from the target
 
-A row of p["items"] is [m_i, z_i], a row of p["positions"] its counterpart. A state is [μ, σ], and W² the squared
-distance between two points [mean, deviation].
+Rows of p["items"] are [m_i, z_i], as are those of p["positions"]. A state is [μ, σ], and W² the squared distance
+between two points [mean, deviation].
 
-The released code has a defect: a misspelt name throws the mean away that a layer makes, and the mean of the last item's
-embedding is what the prediction reads; its published numbers are measured so. `mean_passthrough` does the same.
-Where else this differs from that code: each stream has LayerNorms of its own; positions are counted from the end, and
-padding is on the right, as in all models here. Attention weights are not dropped, which is the setting that its authors
-give. Weights and embeddings begin as there, normal around MEAN: nearly alike, so that distances are small and attention
-begins uniform. (Glorot's are further apart: a refinement of such distances begins with one weight of 1.)
+In the released code a misspelt name discards the mean that a layer computes, so that the prediction reads the mean of
+the last item's embedding; the published numbers come from that. `mean_passthrough` reproduces it. Other differences:
+each stream has separate LayerNorms; positions count from the end, and padding is on the right. Attention weights are
+not dropped, as in the authors' setting. Weights and embeddings begin as there, normal around MEAN: distances are small,
+and attention begins uniform. (With Glorot's, a refinement of the distances begins with one weight of 1.)
 """
 
 from __future__ import annotations
@@ -86,15 +85,15 @@ def distances(h: Array, E: Array, batch: Batch, *, pvn_weight: float) -> tuple[A
     e = points(embedding(ids, E))                                        # (2, B, L, 2 D)
     apart, between = h - e, e[0] - e[1]
     d = row_sum(apart * apart)[..., 0]
-    given = d[0], d[1], row_sum(between * between)[..., 0], batch.weight.astype(d.dtype), pvn_weight
-    return distance_bpr(*given), (ids, e, apart, between, given)
+    inputs = d[0], d[1], row_sum(between * between)[..., 0], batch.weight.astype(d.dtype), pvn_weight
+    return distance_bpr(*inputs), (ids, e, apart, between, inputs)
 
 
 def distances_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
     """d = |h - e|² gives dh = 2 dd (h - e), and de the opposite; a deviation passes the root of ELU + 1 to its z."""
-    ids, e, apart, between, given = saved
+    ids, e, apart, between, inputs = saved
     xp = get_xp(h)
-    dpositive, dnegative, dbetween = distance_bpr_backward(dloss, *given)
+    dpositive, dnegative, dbetween = distance_bpr_backward(dloss, *inputs)
     de = apart * (-2 * xp.stack([dpositive, dnegative]))[..., None]
     dh = -xp.sum(de, axis=0)
     dtwo = between * (2 * dbetween)[..., None]
@@ -152,7 +151,6 @@ class STOSANetwork(STOSAOptions, NextItemNetwork):
 
     @cached_property
     def block(self) -> GaussianBlock:
-        """Every block has the same parts, and parameters of its own."""
         (refinement,) = make_parts(self, refine=REFINEMENTS)
         return GaussianBlock(self.heads, self.dropout, self.root, self.mean_passthrough, refinement, self.maxlen)
 
@@ -204,7 +202,7 @@ class STOSANetwork(STOSAOptions, NextItemNetwork):
         return (elu(u), dev), STOSACache(batch, (of_means, of_covs), (keep_u, keep_z), u, dev, [])
 
     def backward(self, p: Any, dh: Array, cache: STOSACache) -> tuple[Array, dict[str, Any]]:
-        """The mirror of `forward`: -> dx (B, L, 2 D) and grads, which lack "items"."""
+        """-> dx (B, L, 2 D) and grads, which lack "items"."""
         grads: dict[str, Any] = {}
         dy = dh[..., : self.dim], dh[..., self.dim :]
         (dmean, ddev), grads["blocks"] = self.stack.backward(p["blocks"], dy, cache.blocks)
@@ -218,7 +216,7 @@ class STOSANetwork(STOSAOptions, NextItemNetwork):
         return dx, grads
 
     def last_state(self, p: Any, batch: Batch) -> Array:
-        """(B, 2 D): what `forward` gives for the last position of each history, and nothing else."""
+        """(B, 2 D): the state at the last position of each history."""
         x, _ = self._read(p, batch)
         mean, dev = self.stack.at(p["blocks"], x, last_position(batch), mask=self._mask(batch))
         return get_xp(mean).concatenate([mean, dev], axis=-1)[:, 0]
@@ -245,13 +243,12 @@ class STOSANetwork(STOSAOptions, NextItemNetwork):
 
 @dataclass(eq=False, kw_only=True)
 class STOSA(STOSAOptions, NeuralRecommender):
-    """Self-attention over distributions: it compares by distance, and knows how sure it is of an item.
+    """Self-attention over normal distributions, which are compared by distance.
 
         model = STOSA(maxlen=50).fit(sequences)
         ids, scores = model.recommend([12, 55, 3], k=10)
 
-    A score is a negative squared distance. Every option is checked when the object is made: ValueError names the value
-    and what was expected.
+    A score is a negative squared distance.
     """
 
     loss: str = option(

@@ -194,7 +194,6 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
 
     To recommend is possible, by the rating expected at the newest time of training, and poor: the model learns from
     items that people chose to rate, and never that most items are not chosen. Items with few, high ratings stand first.
-    Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
     name = "timesvdpp"
@@ -250,7 +249,6 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
         a time that is no finite number.
         """
         vocabulary = self.fitted()
-        assert self.users is not None
         when = np.asarray(times, dtype=np.float64)
         if not np.all(np.isfinite(when)):
             raise ValueError(f"time {when[~np.isfinite(when)][0]} is not a finite number")
@@ -265,7 +263,6 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
     def predictions(self, split: RatingSplit, stage: str = "test") -> np.ndarray:
         """(N,): r̂ of every rating of a part of the split, "valid" or "test", in its order; cut as by `predict`."""
         self.refuse_other_items(split.data)
-        assert self.users is not None
         numbers = self.users.numbers_or_zero(split.data.users.ids)       # the model's own, for other data
         return self._predict_all(self.parameters, getattr(split, stage), numbers)
 
@@ -275,14 +272,14 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
         return self._predict(p, np.repeat(numbers, data.lengths), data.flat.astype(np.int64), data.times)
 
     def _predict(self, p: Any, users: np.ndarray, items: np.ndarray, times: np.ndarray) -> np.ndarray:
-        xp, found = backend.get_xp(p["item_bias"]), np.empty(len(users))
+        xp, predicted = backend.get_xp(p["item_bias"]), np.empty(len(users))
         order = np.argsort(users, kind="stable")                 # a user's ratings together: N(u) is summed once
         for rows in np.array_split(order, max(1, -(-len(order) // AT_ONCE))):
             batch = self.rated.batch(users[rows], items[rows], times[rows], **self._how())
             with np.errstate(over="ignore", invalid="ignore"):   # NaN stays NaN, and the loop says at which step
-                found[rows] = backend.to_numpy(self.network.forward(p, batch.to(xp))[0])
+                predicted[rows] = backend.to_numpy(self.network.forward(p, batch.to(xp))[0])
         _, least, most = self.rated.scale.tolist()
-        return np.clip(found, least, most)
+        return np.clip(predicted, least, most)
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
         """(len(histories), n_items + 1): the rating of every item at the newest time of training; column 0 is -inf.
@@ -298,11 +295,11 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
         lengths = np.array([len(history) for history in histories], dtype=np.int64)
         seen = np.concatenate([*histories, zeros[:0]])
         batch = batch._replace(place=np.arange(len(histories)), begins=np.cumsum(lengths) - lengths, seen=seen).to(xp)
-        own, cache = network.forward(p, batch)                   # item 0 adds nothing: this is the user's part
+        user_part, cache = network.forward(p, batch)                   # item 0 adds nothing: this is the user's part
         items = p["item_bias"][:, 0]
         if self.time:
             items = items + p["item_bias_bins"].reshape(-1, self.bins)[:, -1]
-        scores = own[:, None] + items + (cache.z @ p["items"].T if self.dim else 0)
+        scores = user_part[:, None] + items + (cache.z @ p["items"].T if self.dim else 0)
         scores[:, 0] = -np.inf
         return backend.to_numpy(scores)
 
@@ -320,16 +317,12 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
         return TimeSVDppNetwork(n_items=n_items, n_users=n_users, mean=float(self.rated.scale[0]), **options)
 
     def known_network(self) -> TimeSVDppNetwork:
-        assert self.items is not None
-        assert self.users is not None
         return self._network(len(self.items), len(self.users))
 
     def arrays(self) -> dict[str, np.ndarray]:
         return super().arrays() | {f"{RATED}{f.name}": getattr(self.rated, f.name) for f in fields(Rated)}
 
     def _restore(self, arrays: Arrays) -> None:
-        assert self.users is not None
-        assert self.items is not None
         n_users, of_rated = len(self.users), {n: arrays.pop(n) for n in (f"{RATED}{f.name}" for f in fields(Rated))}
         seen = checked(of_rated, f"{RATED}seen", (None,), np.int64, len(self.items))
         self.rated = Rated(

@@ -1,14 +1,13 @@
-"""BEiT: hidden patches of images are called by their visual words, and no labels are needed (Bao et al. 2022).
+"""BEiT: predicts the visual words of hidden patches of images, without labels (Bao et al. 2022).
 
-What BERT is to text: some patches are hidden behind one learned vector, and the encoder, which sees the others and all
-places, says which word stood there. Pixels are no words, so the words come first: each patch is the nearest of a
-codebook. What the encoder has learned so is where a classifier begins: `ViT.fit(images, start=beit)`.
+It is BERT for images: some patches are replaced by one learned vector, and the encoder predicts their words from the
+other patches. A patch's word is the nearest entry of a codebook. A classifier can begin with the encoder's parameters:
+`ViT.fit(images, start=beit)`.
 
-Where this differs from the paper: its words are those of a discrete variational autoencoder, 8,192 of them, learned
-from 250 million images, and see beyond a patch; here they are centres found by k-means among the patches
-of the training images, and a word is made of its own patch alone. Not here are smaller first weights in deeper layers,
-stochastic depth and augmented images (section 2.5). A classifier reads the mean of all patches there (`--readout
-mean`), where a ViT's default is the class token, which no hidden patch has taught to collect anything.
+Differences from the paper: words are centres of k-means over single patches of the training images, not 8,192 words of a
+discrete variational autoencoder of 250 million images; no smaller first weights in deeper layers, stochastic depth or
+augmented images (section 2.5). Its classifier reads the mean of all patches (`--readout mean`), not the class token,
+which hidden patches do not train.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from ...backend import Array, get_xp
 from ...data import HiddenBatch, HiddenSampler, Hiding, Images, WordedImages, learn_words, nearest_words
 from ...files import Arrays
 from ...layers import dense, dense_backward
-from ...ops import cross_entropy, patchify, patchify_backward
+from ...ops import patchify, patchify_backward
 from ...options import option, with_default
 from ...random import Stream, generator
 from ...training import Settings
@@ -49,7 +48,7 @@ class BEiTNetwork(BEiTOptions, PatchEncoder, ClassNetwork):
 
     @property
     def read(self) -> int:
-        """A token that a classifier will read, as in ViT: here nothing is asked of it."""
+        """One: the class token of a later ViT, which has no loss here."""
         return 1
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
@@ -59,10 +58,7 @@ class BEiTNetwork(BEiTOptions, PatchEncoder, ClassNetwork):
         return self.init_encoder(rng) | {"mask": mask, "head": head}
 
     def forward(self, p: Any, images: Array, hidden: Array | None = None, rng: Any = None) -> tuple[Array, BEiTCache]:
-        """Scores (B, n, V) of the word of each patch, and the cache.
-
-        Shapes: images (B, height, width, C), hidden (B, n) bool, or None where all is seen.
-        """
+        """Scores (B, n, V) of each patch's word, and the cache. Shapes: images (B, height, width, C), hidden (B, n)."""
         xp, (rows, columns) = get_xp(images), self.grid
         hidden = xp.zeros((len(images), rows * columns), dtype=bool) if hidden is None else hidden
         x, encoder = self.encode(p, images, rng, hidden)
@@ -70,7 +66,6 @@ class BEiTNetwork(BEiTOptions, PatchEncoder, ClassNetwork):
         return scores, BEiTCache(encoder, head)
 
     def backward(self, p: Any, dscores: Array, cache: BEiTCache) -> dict[str, Any]:
-        """The mirror of `forward`: -> grads shaped like p."""
         xp = get_xp(dscores)
         dpatches, head = dense_backward(p["head"], dscores, cache.head)
         unread = xp.zeros((len(dpatches), self.read, self.dim), dtype=dpatches.dtype)
@@ -78,28 +73,18 @@ class BEiTNetwork(BEiTOptions, PatchEncoder, ClassNetwork):
         return grads | {"head": head}
 
     def asked(self, p: Any, batch: HiddenBatch, rng: Any = None) -> tuple[Array, Array, Array, Any]:
-        """Scores (B, n, V), the words, and 1 where a patch is hidden."""
         scores, cache = self.forward(p, batch.images, batch.hidden, rng)
         return scores, batch.words, batch.hidden.astype(scores.dtype), cache
-
-    def measure(self, p: Any, batch: HiddenBatch) -> dict[str, tuple[float, float]]:
-        """(sum, how many) of `accuracy`, hidden patches whose likeliest word is theirs, and of its negative log."""
-        scores, words, weight, _ = self.asked(p, batch)
-        xp = get_xp(scores)
-        n = float(xp.sum(weight))
-        right = xp.sum((xp.argmax(scores, axis=-1) == words) * weight)
-        return {"accuracy": (float(right), n), "loss": (n * float(cross_entropy(scores, words, weight)), n)}
 
 
 @dataclass(eq=False, kw_only=True)
 class BEiT(BEiTOptions, Hiding, ImageReader):
-    """Learns from images without labels which words their hidden patches are.
+    """Learns from images to predict the words of hidden patches.
 
-        beit = BEiT(epochs=20).fit(images)                   # labels may be there, and are not read
+        beit = BEiT(epochs=20).fit(images)                   # labels are ignored
         ViT(epochs=20).fit(few, start=beit)
 
-    `codebook` (V, P² C), set by fit and load, holds the words. Every option is checked when the object is made:
-    ValueError names the value and what was expected.
+    `codebook` (V, P² C), set by fit and load, holds the words.
     """
 
     epochs: int = with_default(20, Settings, "epochs")
@@ -119,28 +104,25 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
     def vocabularies_of(self, parts: list[Images]) -> dict[str, Any]:
         """The words of the training images, and their shape. Raises ValueError where there are too few patches."""
         shape = parts[0].shape
-        self.make_network({"shape": shape})                       # refuses patches that do not fit
+        self.make_network({"shape": shape})                       # raises for patches that do not fit
         patches = self._patches(self._readable(parts[0], shape)).reshape(-1, self.patch**2 * shape[2])
         return {"shape": shape, "codebook": learn_words(patches, self.words, generator(self.seed, Stream.INIT))}
 
     def fingerprint(self, parts: Any) -> str:
-        """Of the images: labels are not read."""
-        found: str = replace(parts.train, labels=None, teacher=None).fingerprint()
-        return found
+        """A digest of the images without their labels."""
+        return str(replace(parts.train, labels=None, teacher=None).fingerprint())
 
     def known(self) -> dict[str, Any]:
         return super().known() | {"codebook": self.codebook}
 
     def make_network(self, known: dict[str, Any]) -> BEiTNetwork:
-        sizes: dict[str, Any] = self.sizes(known)
-        network = BEiTNetwork(**sizes, **self.options_for(BEiTNetwork))
+        network: BEiTNetwork = super().make_network(known)
         rows, columns = network.grid
         if "shape" in known and self.block > rows * columns:
             raise ValueError(f"block is {self.block}, expected at most the patches of an image, {rows * columns}")
         return network
 
     def numbered(self, data: Images, known: dict[str, Any]) -> WordedImages:
-        """Raises ValueError for images of another size than those it learns from."""
         images = self._readable(data, known["shape"])
         words = nearest_words(self._patches(images), known["codebook"])
         return WordedImages(images, words.reshape(len(images), *self.make_network(known).grid))
@@ -149,41 +131,41 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
         return HiddenSampler(numbered, Hiding(**self.options_for(Hiding)), self.batch_size, self.seed)
 
     def asked(self, data: Any) -> HiddenBatch:
-        """Images as `evaluate` asks for them: whatever `Data.of` takes."""
+        """Images, hidden as `evaluate` hides them. `data` is what `Data.of` takes."""
         self.fitted()
         return self.sampler(self.numbered(self.Data.of(data), self.known())).whole()
 
     def guessed(self, images: Any, hidden: np.ndarray) -> np.ndarray:
-        """(N, n): the likeliest word of each patch, from those that are not hidden. Shapes: hidden (N, n) bool.
+        """(N, n): the likeliest word of each patch. Shapes: hidden (N, n) bool.
 
         Raises ValueError as `standardised`, and for another shape or type of `hidden`.
         """
-        network, given = self.fitted(), self.standardised(images)
-        xp, hidden = self._module(self.parameters), self._each("hidden", hidden, given, "b")
-        found = []
-        for i in range(0, len(given), AT_ONCE):
-            some = (xp.asarray(x[i : i + AT_ONCE]) for x in (given, hidden))
+        network, pixels = self.fitted(), self.standardised(images)
+        xp, hidden = self._module(self.parameters), self._each("hidden", hidden, pixels, "b")
+        words = []
+        for i in range(0, len(pixels), AT_ONCE):
+            some = (xp.asarray(x[i : i + AT_ONCE]) for x in (pixels, hidden))
             scores, _ = network.forward(self.parameters, *some)
-            found.append(backend.to_numpy(scores).argmax(axis=-1))
-        return np.concatenate(found)
+            words.append(backend.to_numpy(scores).argmax(axis=-1))
+        return np.concatenate(words)
 
     def painted(self, images: Any, hidden: np.ndarray, words: np.ndarray | None) -> np.ndarray:
-        """Images, standardised, in which words, or NaN, stand in the place of hidden patches.
+        """Standardised images whose hidden patches are replaced by words, or by NaN.
 
         Shapes: hidden (N, n) bool, words (N, n) -> (N, height, width, channels). Raises ValueError as `guessed`.
         """
-        given = self.standardised(images)
+        pixels = self.standardised(images)
         shown: Any = np.float32(np.nan)
         if words is not None:
-            words = self._each("words", words, given, "iu")
+            words = self._each("words", words, pixels, "iu")
             if np.any((words < 0) | (words >= self.words)):
                 raise ValueError(f"words are {np.min(words)} to {np.max(words)}, expected 0 to {self.words - 1}")
             shown = self.codebook[words]
-        patches = np.where(self._each("hidden", hidden, given, "b")[..., None], shown, self._patches(given))
-        return patchify_backward(patches, given, self.patch)
+        patches = np.where(self._each("hidden", hidden, pixels, "b")[..., None], shown, self._patches(pixels))
+        return patchify_backward(patches, pixels, self.patch)
 
     def digest(self) -> str:
-        """Of all that was learned."""
+        """A digest of all that was learned."""
         arrays = sorted(self.arrays().items())
         return hashlib.sha256(b"".join(name.encode() + a.tobytes() for name, a in arrays)).hexdigest()[:16]
 
@@ -195,17 +177,17 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
         super()._restore(arrays)
         wanted = self.words, self.patch**2 * self.shape[2]
         if self.codebook.shape != wanted or self.codebook.dtype != np.float32 or not np.isfinite(self.codebook).all():
-            found = f"{self.codebook.shape} {self.codebook.dtype}"
-            raise ValueError(f"codebook is {found}, expected {wanted} float32, and finite")
+            actual = f"{self.codebook.shape} {self.codebook.dtype}"
+            raise ValueError(f"codebook is {actual}, expected {wanted} float32, and finite")
 
     def _each(self, name: str, values: Any, images: np.ndarray, kinds: str) -> np.ndarray:
-        """Something of each patch of these images, of a dtype of one of these kinds."""
-        found, (rows, columns) = np.asarray(values), self.network.grid
-        if found.shape != (len(images), rows * columns) or found.dtype.kind not in kinds:
+        """`values`, one a patch. Raises ValueError for another shape or kind of dtype."""
+        array, (rows, columns) = np.asarray(values), self.network.grid
+        if array.shape != (len(images), rows * columns) or array.dtype.kind not in kinds:
             wanted = "bool" if kinds == "b" else "integers"
-            raise ValueError(f"{name} is {found.shape} {found.dtype}, expected ({len(images)}, {rows * columns}) "
+            raise ValueError(f"{name} is {array.shape} {array.dtype}, expected ({len(images)}, {rows * columns}) "
                              f"{wanted}: one a patch, row by row")  # fmt: skip
-        return found
+        return array
 
     def _patches(self, images: np.ndarray) -> np.ndarray:
         return patchify(images, self.patch)

@@ -1,11 +1,9 @@
-"""The decoder: reads a text, and says of each token what follows it (Radford et al. 2019; Touvron et al. 2023).
+"""The decoder: reads a text and predicts the token after each (Radford et al. 2019; Touvron et al. 2023).
 
-A stack of causal blocks with a table of embeddings before it and, the same one, behind it. The default is GPT's form:
-norms before each sublayer and after the last, the tanh form of GELU, learned positions, biases. LLaMA's is a matter of
-options, preset `llama`: RMSNorm, rotary positions, SwiGLU, heads that share keys and values, no biases in attention, a
-table of its own for scores.
-
-Where this differs from GPT-2: attention weights are not dropped (in block form `sasrec` they are).
+A stack of causal blocks; one table of embeddings serves input and scores. The default is GPT's form: norms before each
+sublayer and after the last, the tanh form of GELU, learned positions, biases. Preset `llama` is LLaMA's: RMSNorm,
+rotary positions, SwiGLU, shared keys and values, no biases in attention, a separate table for scores.
+Unlike GPT-2's, attention weights are not dropped (in block form `sasrec` they are).
 """
 
 from __future__ import annotations
@@ -37,15 +35,7 @@ from ...layers import (
     dropout_mask,
 )
 from ...layers.block import ABOUT_BLOCK_FORMS
-from ...ops import (
-    Mask,
-    dropout,
-    dropout_backward,
-    embedding,
-    embedding_backward,
-    linear,
-    linear_backward,
-)
+from ...ops import Mask, dropout, dropout_backward, embedding, embedding_backward, linear, linear_backward
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...random import Stream, generator
 from ...training import Settings
@@ -58,7 +48,7 @@ from .text_network import TextNetwork
 PARTS: dict[str, Any] = {"mechanism": MECHANISMS, "position": POSITIONS, "mixer": MIXERS}
 PartOptions: Any = part_options(**PARTS)
 SMALL = 0.02             # the standard deviation of fresh embeddings, as in GPT-2
-LONGEST = 10**6          # tokens that are written at once, some minutes of work: nothing is shown before the last
+LONGEST = 10**6          # tokens a call of `generate`, some minutes of work
 
 
 @dataclass(kw_only=True)
@@ -86,7 +76,8 @@ class DecoderOptions(PartOptions):
 
     def __post_init__(self) -> None:
         check_options(self)
-        make_parts(self, **PARTS)     # what their options come to be stands in config.json
+        make_parts(self, **PARTS)     # sets their options, which config.json keeps
+        super().__post_init__()
 
 
 class DecoderCache(NamedTuple):
@@ -113,12 +104,10 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
 
     @property
     def inner(self) -> int:
-        """The inner width of the feed-forward network."""
         return round(self.feed_forward_width * self.dim)
 
     @property
     def scored(self) -> str:
-        """The name of the table that makes the scores."""
         return "tokens" if self.tied else "output"
 
     @cached_property
@@ -127,7 +116,6 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
 
     @cached_property
     def block(self) -> Block:
-        """Every block has the same parts, and parameters of its own."""
         mechanism, position, mixer = self._parts
         mixer = with_parts(mixer, self, position, mechanism=mechanism, bias=self.bias)
         norm = NORMS[self.norm](self.eps)
@@ -151,8 +139,7 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
         return p
 
     def forward(self, p: Any, ids: Array, rng: Any = None) -> tuple[Array, DecoderCache]:
-        """Scores (B, n, V) of what follows each token, from it and those before it; and the cache. Shapes: ids (B, n).
-        """
+        """Scores (B, n, V) of the token after each, and the cache. Shapes: ids (B, n)."""
         xp, x = get_xp(ids), self._read(p, ids, 0)
         slots = xp.broadcast_to(xp.arange(ids.shape[1]), ids.shape)
         keep = dropout_mask(x, x.shape, self.dropout, rng)
@@ -162,7 +149,7 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
         return linear(h, p[self.scored].T), DecoderCache(ids, slots, keep, caches, norm, h)
 
     def backward(self, p: Any, dscores: Array, cache: DecoderCache) -> dict[str, Any]:
-        """The mirror of `forward`: -> grads shaped like p. A table that is read twice has the sum of both."""
+        """-> grads shaped like p. A table that is read twice gets the sum of both gradients."""
         grads: dict[str, Any] = {}
         dh, dW, _ = linear_backward(dscores, cache.h, p[self.scored].T)
         dx, grads["norm"] = self.block.norm.backward(p["norm"], dh, cache.norm)
@@ -175,11 +162,11 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
         return grads
 
     def extend(self, p: Any, ids: Array, past: Past | None = None) -> tuple[Array, Past]:
-        """Scores (B, n, V) of the tokens that follow each of these, which follow others; and the cache.
+        """Scores (B, n, V) of the token after each of these, which follow the tokens of `past`; and the new cache.
 
-        `past` is what was kept of those before, None at the beginning; nothing writes into it. To rounding, the scores
-        are the last rows of what `forward` gives for all tokens. Shapes: ids (B, n), with those before at most
-        `context` tokens. Raises ValueError for a mixer, mechanism or position scheme that cannot go on.
+        `past` is the cache of the tokens before, None at the beginning, and is not changed. To rounding, the scores are
+        the last rows of `forward`'s for all tokens. Shapes: ids (B, n); with those before at most `context` tokens.
+        Raises ValueError for a mixer, mechanism or position scheme that cannot extend a cache.
         """
         x = self._read(p, ids, 0 if past is None else past.length)
         x, kept = self.stack.extend(p["blocks"], x, past)
@@ -188,17 +175,16 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
 
     @replaceable
     def extending(self, p: Any) -> Callable[..., tuple[Array, Past]]:
-        """`extend` with these parameters, which nobody may change meanwhile."""
+        """`extend` with these parameters, which must not change meanwhile."""
         return partial(self.extend, p)
 
     @property
     def scheme(self) -> Position:
-        """The position scheme."""
         scheme: Position = self._parts[1]
         return scheme
 
     def _read(self, p: Any, ids: Array, first: int) -> Array:
-        """(B, n, D): what goes into the first block, before dropout, of tokens that follow `first` others."""
+        """(B, n, D): the first block's input, before dropout, of tokens that follow `first` others."""
         slots = get_xp(ids).arange(first, first + ids.shape[1])
         x = embedding(ids, p["tokens"])
         return self.scheme.add(p.get("positions"), x, get_xp(ids).broadcast_to(slots, ids.shape))
@@ -206,11 +192,9 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
 
 @dataclass(eq=False, kw_only=True)
 class Decoder(DecoderOptions, Smoothed, SequenceModel):
-    """Learns from a text what follows each token, and writes on.
+    """Learns from a text to predict the next token, and generates text.
 
         model = Decoder(epochs=5).fit(Grammar().generate().split())
-
-    Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
     epochs: int = with_default(12, Settings, "epochs")
@@ -230,20 +214,12 @@ class Decoder(DecoderOptions, Smoothed, SequenceModel):
     Network = DecoderNetwork
     Data = Text
 
-    def __post_init__(self) -> None:
-        DecoderOptions.__post_init__(self)
-        SequenceModel.__post_init__(self)
-
     def vocabularies_of(self, parts: list[Text]) -> dict[str, Vocabulary]:
         """Characters of all parts; merges are learned from the first."""
         train, *others = [part.text for part in parts]
         return {"tokens": learned_tokens(train, self.merges, others)}
 
-    def make_network(self, known: dict[str, Vocabulary]) -> DecoderNetwork:
-        return DecoderNetwork(n_tokens=len(known["tokens"]), **self.options_for(DecoderNetwork))
-
     def numbered(self, data: Text, known: dict[str, Any]) -> np.ndarray:
-        """Raises ValueError for an unknown character, and names it."""
         numbers: np.ndarray = known["tokens"].encode(data.text)
         return numbers
 
@@ -251,13 +227,11 @@ class Decoder(DecoderOptions, Smoothed, SequenceModel):
         return TextSampler(numbered, self.context, self.batch_size, self.seed)
 
     def generate(self, prompt: str, length: int = 200, seed: int = 0, **sampling: Any) -> str:
-        """`length` tokens that follow the prompt, each drawn from what the model gives for it; fewer where one of the
-        tokenizer's `ends` is among them.
+        """`length` tokens after the prompt, each drawn from the model's distribution; fewer after one of `tokens.ends`.
 
-        `sampling` is `temperature`, `top_k`, `top_p` of `Sampling`. Tokens are computed once and kept; where `context`
-        is full, the later half of it is read anew, as a text of its own. Raises ValueError for an empty prompt, one of
-        more tokens than `context`, an unknown character (named), a length below 1 or above LONGEST, and what
-        `Sampling` refuses.
+        `sampling` is `temperature`, `top_k`, `top_p` of `Sampling`. Tokens are cached; when `context` is full, its
+        later half is read again from position 0. Raises ValueError for an empty prompt, one of more than `context`
+        tokens, an unknown character (named), a length not in 1 to LONGEST, and values that `Sampling` refuses.
         """
         network, how = self.fitted(), Sampling(**sampling)
         if not 1 <= length <= LONGEST:
@@ -279,14 +253,14 @@ class Decoder(DecoderOptions, Smoothed, SequenceModel):
         return self.tokens.after(ids, first)
 
     def evaluate(self, data: Any) -> dict[str, float]:
-        """`loss`, in nats a token, and `per_character`, which can be compared whatever the tokens are."""
+        """`loss`, in nats a token, and `per_character`, which compares models with different tokens."""
         found, text = super().evaluate(data), Text.of(data).text
         numbers = self.tokens.encode(text)
         characters = len(text) - len(self.tokens.text(numbers[:1]))           # all but the first token's
         return found | {"per_character": found["loss"] * (len(numbers) - 1) / characters}
 
     def learned_elsewhere(self, tokens: Tokenizer, arrays: Arrays | Iterable[tuple[str, np.ndarray]]) -> Self:
-        """This model, with that tokenizer and parameters by name. Raises ValueError for one missing or misshapen."""
+        """This model with a tokenizer and parameters by name. Raises ValueError for one missing or misshapen."""
         setattr(self, "tokens", tokens)  # noqa: B010
         self._take(arrays)
         return self

@@ -1,13 +1,11 @@
-"""The encoder: reads a text in which tokens are hidden, and says which ones they were (BERT; Devlin et al. 2019).
+"""The encoder: reads a text with hidden tokens and predicts these (BERT; Devlin et al. 2019).
 
-A stack of blocks in which every token looks at all others, before it and after it. So it cannot be trained on the
-token that follows, which it would see: some tokens are hidden, and they alone are predicted. Blocks are BERT's,
-with a norm after each residual and the exact GELU; embeddings and positions are normed before the first of them.
+Every token looks at all others, before and after it, so only hidden tokens can be predicted. Blocks are BERT's, with a
+norm after each residual and the exact GELU; the sum of embeddings and positions is normed before the first block.
 
-Where this differs from BERT: tokens are characters, so a blank is one character; windows of the text are read as they
-come, without pairs of sentences and what was learned from those; and a state's scores are its products with the
-embeddings, and a bias. BERT puts a further dense layer, GELU and norm between; the simplest form is taken here, as the
-last block ends with such layers of its own. Attention weights are not dropped.
+Differences from BERT: tokens are characters, so a blank is one character; windows of the text are read in order,
+without pairs of sentences and their task; scores are products of states and embeddings, and a bias, without BERT's
+further dense layer, GELU and norm; attention weights are not dropped.
 """
 
 from __future__ import annotations
@@ -24,15 +22,7 @@ from ...data import MaskedTextSampler, Masking, Text, TextBatch, Tokens, Vocabul
 from ...files import Arrays
 from ...layers import BLOCK_FORMS, FEED_FORWARDS, NORMS, POSITIONS, Block, BlockCache, MultiHead, Stack, dropout_mask
 from ...layers.block import ABOUT_BLOCK_FORMS
-from ...ops import (
-    dropout,
-    dropout_backward,
-    embedding,
-    embedding_backward,
-    linear,
-    linear_backward,
-    softmax,
-)
+from ...ops import dropout, dropout_backward, embedding, embedding_backward, linear, linear_backward, softmax
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...training import Settings
 from ..cross_entropy import Smoothed
@@ -42,7 +32,7 @@ from .text_network import TextNetwork
 PARTS: dict[str, Any] = {"position": POSITIONS}
 PartOptions: Any = part_options(**PARTS)
 SMALL = 0.02             # the standard deviation of fresh embeddings, as in BERT
-BEAM = 32                # fillings of the first blanks that `fill` goes on from, at least
+BEAM = 32                # the smallest beam of `fill`
 MOST = 1000              # ways to fill blanks: each is read again for every further blank
 
 
@@ -85,8 +75,7 @@ class EncoderCache(NamedTuple):
 
 @dataclass(kw_only=True)
 class EncoderNetwork(EncoderOptions, TextNetwork):
-    """The pure network: init, forward, loss, loss_backward. The last row of "tokens" is [MASK]'s, which has no score.
-    """
+    """The pure network. The last row of "tokens" is [MASK]'s, which has no score."""
 
     n_tokens: int                    # they are 0 to n_tokens - 1; n_tokens itself is [MASK]
 
@@ -100,7 +89,6 @@ class EncoderNetwork(EncoderOptions, TextNetwork):
 
     @cached_property
     def block(self) -> Block:
-        """Every block has the same parts, and parameters of its own."""
         feed_forward = FEED_FORWARDS[self.feed_forward](self.feed_forward_width * self.dim)
         heads = MultiHead(self.heads, position=self._position)
         return Block(heads, self.block_form, NORMS[self.norm](self.eps), feed_forward, self.dropout)
@@ -110,10 +98,7 @@ class EncoderNetwork(EncoderOptions, TextNetwork):
         return Stack([self.block] * self.layers)
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Fresh parameters in float64. Embeddings are small, so that the first loss is near ln V.
-
-        Learned positions are drawn like embeddings, as in BERT: the norm of their sum shows both alike.
-        """
+        """Fresh parameters in float64. Embeddings and learned positions are small: the first loss is near ln V."""
         p: dict[str, Any] = {"tokens": SMALL * rng.standard_normal((self.n_tokens + 1, self.dim))}
         positions = self._position.init(rng, self.context, self.dim)
         if positions is not None:
@@ -126,7 +111,7 @@ class EncoderNetwork(EncoderOptions, TextNetwork):
         return p
 
     def forward(self, p: Any, ids: Array, rng: Any = None) -> tuple[Array, EncoderCache]:
-        """Scores (B, n, V) of what stood in each place, from all that is read; and the cache. Shapes: ids (B, n)."""
+        """Scores (B, n, V) of the token at each place, from all tokens; and the cache. Shapes: ids (B, n)."""
         xp, norm = get_xp(ids), self.block.norm
         slots = xp.broadcast_to(xp.arange(ids.shape[1]), ids.shape)
         x = self._position.add(p.get("positions"), embedding(ids, p["tokens"]), slots)
@@ -143,7 +128,7 @@ class EncoderNetwork(EncoderOptions, TextNetwork):
         return scores, EncoderCache(ids, slots, first, keep, caches, states, last, h)
 
     def backward(self, p: Any, dscores: Array, cache: EncoderCache) -> dict[str, Any]:
-        """The mirror of `forward`: -> grads shaped like p. The table is read twice, and has the sum of both."""
+        """-> grads shaped like p. The table "tokens" is read twice and gets the sum of both gradients."""
         grads: dict[str, Any] = {}
         norm = self.block.norm
         dx, dW, grads["bias"] = linear_backward(dscores, cache.h, p["tokens"][:-1].T)
@@ -155,18 +140,16 @@ class EncoderNetwork(EncoderOptions, TextNetwork):
         if "positions" in p:
             grads["positions"] = self._position.add_backward(p["positions"], dx, cache.slots)
         grads["tokens"] = embedding_backward(dx, cache.ids, p["tokens"])
-        grads["tokens"][:-1] += dW.T                             # in place: the array is this function's own
+        grads["tokens"][:-1] += dW.T                             # in place: the array was made above
         return grads
 
 
 @dataclass(eq=False, kw_only=True)
 class Encoder(EncoderOptions, Masking, Smoothed, SequenceModel):
-    """Learns from a text which characters are missing, and fills blanks.
+    """Learns from a text to predict hidden characters, and fills blanks.
 
         model = Encoder(epochs=5).fit(Grammar().generate().split())
         model.fill("the ___ sleeps.")                        # [("the cat sleeps.", 0.35), ...]
-
-    Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
     epochs: int = with_default(40, Settings, "epochs")
@@ -191,19 +174,14 @@ class Encoder(EncoderOptions, Masking, Smoothed, SequenceModel):
 
     @property
     def masking(self) -> Masking:
-        """What a text becomes before it is read."""
         return Masking(**self.options_for(Masking))
 
     def vocabularies_of(self, parts: list[Text]) -> dict[str, Vocabulary]:
-        """Characters of all parts."""
         train, *others = [part.text for part in parts]
         return {"tokens": learned_tokens(train, 0, others)}
 
-    def make_network(self, known: dict[str, Vocabulary]) -> EncoderNetwork:
-        return EncoderNetwork(n_tokens=len(known["tokens"]), **self.options_for(EncoderNetwork))
-
     def numbered(self, data: Text, known: dict[str, Any]) -> tuple[np.ndarray, int]:
-        """Their numbers, and how many there are. Raises ValueError for an unknown character, and names it."""
+        """(numbers of the text's tokens, size of the vocabulary)."""
         return known["tokens"].encode(data.text), len(known["tokens"])
 
     def sampler(self, numbered: tuple[np.ndarray, int]) -> MaskedTextSampler:
@@ -211,30 +189,30 @@ class Encoder(EncoderOptions, Masking, Smoothed, SequenceModel):
         return MaskedTextSampler(ids, self.context, self.batch_size, self.seed, n_tokens=n, masking=self.masking)
 
     def asked(self, data: Any) -> TextBatch:
-        """The windows of a text, masked as `evaluate` asks for them: whatever `Data.of` takes."""
+        """The windows of a text, masked as `evaluate` masks them. `data` is what `Data.of` takes."""
         self.fitted()
         return self.sampler(self.numbered(self.Data.of(data), self.known())).whole()
 
     def states(self, text: str) -> list[np.ndarray]:
-        """What the first block reads, and what each block gives, of every character: a list of (characters, D).
+        """The input of the first block, then the output of each: a list of (characters, D).
 
-        Nothing is hidden. A text is read in windows of `context`, side by side. Raises ValueError for an empty text and
-        an unknown character, which it names.
+        No character is hidden; adjacent windows of `context` characters are read. Raises ValueError for an empty text
+        and an unknown character (named).
         """
         network, ids = self.fitted(), self.tokens.encode(text)
-        xp, found = self._module(self.parameters), []
+        xp, windows = self._module(self.parameters), []
         for i in range(0, len(ids), self.context):
             _, cache = network.forward(self.parameters, xp.asarray(ids[None, i : i + self.context]))
-            found.append([backend.to_numpy(x[0]) for x in cache.states])
-        return [np.concatenate(layer) for layer in zip(*found, strict=True)]
+            windows.append([backend.to_numpy(x[0]) for x in cache.states])
+        return [np.concatenate(layer) for layer in zip(*windows, strict=True)]
 
     def fill(self, text: str, k: int = 5, blank: str = "_") -> list[tuple[str, float]]:
         """The `k` likeliest ways to fill all blanks of a text, and the probability of each.
 
-        Every `blank` stands for one character. They are filled from left to right, each given those before it, while
-        those after it are hidden: p(filling) = Π p(character | the text with the blanks before it filled). The BEAM
-        likeliest beginnings, or k, are gone on from. Raises ValueError for a text without a blank or of more tokens
-        than `context`, an unknown character (named), a `blank` that is not one character, and k below 1 or above MOST.
+        Every `blank` stands for one character. They are filled from left to right, later ones hidden:
+        p(filling) = Π p(character | the text with earlier blanks filled). A beam of max(k, BEAM) is kept. Raises
+        ValueError for a text without a blank or of more tokens than `context`, an unknown character (named), a `blank`
+        that is not one character, and k below 1 or above MOST.
         """
         network = self.fitted()
         if not 1 <= k <= MOST:
@@ -253,7 +231,7 @@ class Encoder(EncoderOptions, Masking, Smoothed, SequenceModel):
         return list(zip(texts, np.exp(scores[:k]).tolist(), strict=True))
 
     def _blanks(self, text: str, blank: str) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers of a text, [MASK]'s at the blanks, and where those are."""
+        """The tokens of a text, with [MASK] at the blanks; and the places of these."""
         if len(blank) != 1:
             raise ValueError(f"blank is {blank!r}, expected one character")
         places = np.flatnonzero(np.array(list(text)) == blank)

@@ -1,4 +1,4 @@
-"""What models of images share: how their tokens are read, the loss, the estimator."""
+"""Bases of the models of images: the heads, the loss, the estimators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ...training import Settings
 from ..cross_entropy import ClassNetwork, Smoothed
 from ..sequence_model import SequenceModel
 
-AT_ONCE = 256            # images that are asked about together
+AT_ONCE = 256            # images a batch when they are classified
 
 
 def measures(shape: Iterable[int]) -> str:
@@ -28,14 +28,14 @@ def measures(shape: Iterable[int]) -> str:
 
 
 class ImageCache(NamedTuple):
-    encoder: Any                     # what `encode` remembers
-    tokens: int                      # how many it gave
-    heads: list[Any]                 # of each head, the dense map's
+    encoder: Any
+    tokens: int                      # n
+    heads: list[Any]                 # of each head's dense map
 
 
 @dataclass(kw_only=True)
 class ImageNetwork(ClassNetwork):
-    """Base of the networks: a new one has `encode` and `encode_backward`, and says what it `read`s."""
+    """Base of the networks. A subclass has `encode`, `encode_backward`, `attention`, and may have `read`."""
 
     n_classes: int
     height: int                      # of the images, in pixels
@@ -44,11 +44,11 @@ class ImageNetwork(ClassNetwork):
 
     @property
     def read(self) -> int:
-        """How many tokens, the first ones, are read by a head each; 0: one head reads the mean of all."""
+        """The number of heads that read a token each, the first ones; 0: one head reads the mean of all tokens."""
         return 0
 
     def encode(self, p: Any, images: Array, rng: Any = None) -> tuple[Array, Any]:
-        """Tokens (B, n, D) that have looked at each other, and the cache. Shapes: images (B, height, width, C)."""
+        """Tokens (B, n, D) and the cache. Shapes: images (B, height, width, C)."""
         raise NotImplementedError
 
     def encode_backward(self, p: Any, dx: Array, cache: Any) -> tuple[Array, dict[str, Any]]:
@@ -56,7 +56,7 @@ class ImageNetwork(ClassNetwork):
         raise NotImplementedError
 
     def attention(self, cache: ImageCache) -> list[Array]:
-        """Of each block, the weights (B, heads, n, n)."""
+        """The weights (B, heads, n, n) of each block."""
         raise NotImplementedError
 
     def init_heads(self, dim: int) -> list[dict[str, Any]]:
@@ -64,31 +64,28 @@ class ImageNetwork(ClassNetwork):
         return [{"W": np.zeros((dim, self.n_classes)), "b": np.zeros(self.n_classes)} for _ in range(max(1, self.read))]
 
     def forward(self, p: Any, images: Array, rng: Any = None) -> tuple[Array, ImageCache]:
-        """Scores of the classes, from each head: (B, heads, V), and the cache. Shapes: images (B, height, width, C)."""
+        """Scores (B, heads, V) and the cache. Shapes: images (B, height, width, C)."""
         x, encoder = self.encode(p, images, rng)
         xp = get_xp(x)
         read = x[:, : self.read] if self.read else xp.mean(x, axis=1, keepdims=True)
-        found = [dense(head, read[:, i]) for i, head in enumerate(p["heads"])]
-        return xp.stack([scores for scores, _ in found], axis=1), ImageCache(encoder, x.shape[1], [c for _, c in found])
+        heads = [dense(head, read[:, i]) for i, head in enumerate(p["heads"])]
+        return xp.stack([scores for scores, _ in heads], axis=1), ImageCache(encoder, x.shape[1], [c for _, c in heads])
 
     def backward(self, p: Any, dscores: Array, cache: ImageCache) -> tuple[Array, dict[str, Any]]:
-        """The mirror of `forward`: -> dimages, grads shaped like p."""
+        """-> dimages, grads shaped like p."""
         xp = get_xp(dscores)
-        found = [dense_backward(head, dscores[:, i], cache.heads[i]) for i, head in enumerate(p["heads"])]
-        dread = xp.stack([dx for dx, _ in found], axis=1)                          # (B, heads, D)
+        mapped = [dense_backward(head, dscores[:, i], cache.heads[i]) for i, head in enumerate(p["heads"])]
+        dread = xp.stack([dx for dx, _ in mapped], axis=1)                          # (B, heads, D)
         dx = xp.zeros((len(dread), cache.tokens, dread.shape[-1]), dtype=dread.dtype)
         if self.read:
             dx[:, : self.read] = dread
         else:
             dx += dread / cache.tokens
         dimages, grads = self.encode_backward(p, dx, cache.encoder)
-        return dimages, grads | {"heads": [g for _, g in found]}
+        return dimages, grads | {"heads": [g for _, g in mapped]}
 
     def asked(self, p: Any, batch: ImageBatch, rng: Any = None) -> tuple[Array, Array, Array, Any]:
-        """Scores of the labels (B, heads, V), and, by a second head, of what a teacher says.
-
-        The loss is the mean of both (Touvron et al. 2021, equation 3: hard distillation).
-        """
+        """The first head learns the labels, a second a teacher's answers (Touvron et al. 2021, equation 3)."""
         scores, cache = self.forward(p, batch.images, rng)
         xp = get_xp(scores)
         targets = xp.stack([batch.labels, batch.taught], axis=1)[:, : scores.shape[1]]
@@ -96,30 +93,29 @@ class ImageNetwork(ClassNetwork):
         return scores, targets, weight, cache
 
     def loss_backward(self, p: Any, dloss: float, cache: Any) -> dict[str, Any]:
-        """Gradients shaped like p: without those of the images."""
         _, grads = super().loss_backward(p, dloss, cache)
         return grads
 
     def probabilities(self, p: Any, images: Array) -> Array:
-        """(B, V): softmax of the scores; of two heads the mean (Touvron et al. 2021, section 4)."""
+        """(B, V): softmax of the scores, mean over heads (Touvron et al. 2021, section 4)."""
         scores, _ = self.forward(p, images)
         return get_xp(scores).mean(softmax(scores), axis=1)
 
     def measure(self, p: Any, batch: ImageBatch) -> dict[str, tuple[float, float]]:
         """(sum, how many) of `accuracy`, images whose likeliest class is their label, and of its negative log."""
-        found = self.probabilities(p, batch.images)
-        xp, n = get_xp(found), len(batch.labels)
-        right = xp.sum(xp.argmax(found, axis=-1) == batch.labels)
-        of_labels = xp.take_along_axis(found, batch.labels[:, None], axis=-1)
-        smallest = float(xp.finfo(found.dtype).tiny)                               # a probability may be rounded to 0
+        p_classes = self.probabilities(p, batch.images)
+        xp, n = get_xp(p_classes), len(batch.labels)
+        right = xp.sum(xp.argmax(p_classes, axis=-1) == batch.labels)
+        of_labels = xp.take_along_axis(p_classes, batch.labels[:, None], axis=-1)
+        smallest = float(xp.finfo(p_classes.dtype).tiny)                           # a probability may be rounded to 0
         return {"accuracy": (float(right), n), "loss": (-float(xp.sum(xp.log(of_labels + smallest))), n)}
 
 
 @dataclass(eq=False, kw_only=True)
 class ImageReader(Smoothed, SequenceModel):
-    """Base of the estimators that read images of one shape. What a new one adds is its options and its `Network`.
+    """Base of the estimators that read images of one shape. A subclass adds options and its `Network`.
 
-    `shape`, set by fit and load, is that of the images it has learned from: height, width and channels.
+    `shape`, set by fit and load, is the training images' height, width and channels.
     """
 
     patch: ClassVar[int]             # an option of the subclass
@@ -135,26 +131,26 @@ class ImageReader(Smoothed, SequenceModel):
     Data = Images
 
     def smallest_shape(self) -> tuple[int, int, int]:
-        """Of images that every choice of options can read: before fit, none are known."""
+        """The smallest image that fits the options, used before fit."""
         return self.patch, self.patch, 1
 
     def sizes(self, known: dict[str, Any]) -> dict[str, int]:
-        """What a network has to know of the images."""
-        return dict(zip(("height", "width", "channels"), known.get("shape", self.smallest_shape()), strict=True))
+        shape = known.get("shape", self.smallest_shape())
+        return super().sizes(known) | dict(zip(("height", "width", "channels"), shape, strict=True))
 
     def known(self) -> dict[str, Any]:
         return super().known() | {"shape": self.shape}
 
     def attention(self, images: Any) -> list[np.ndarray]:
-        """Of each block, who looks at whom in each image: (N, heads, n, n). Raises ValueError as `standardised`."""
-        network, given = self.fitted(), self.standardised(images)
-        _, cache = network.forward(self.parameters, self._module(self.parameters).asarray(given))
+        """The attention weights (N, heads, n, n) of each block. Raises ValueError as `standardised`."""
+        network, pixels = self.fitted(), self.standardised(images)
+        _, cache = network.forward(self.parameters, self._module(self.parameters).asarray(pixels))
         return [backend.to_numpy(weights) for weights in network.attention(cache)]
 
     def standardised(self, images: Any) -> np.ndarray:
-        """(N, height, width, channels): images as the network reads them; `Images`, or an array as these take it.
+        """(N, height, width, channels): images as the network reads them, from `Images` or an array for these.
 
-        Raises ValueError for images of another size than those it has learned from.
+        Raises ValueError for images of another size than the training images.
         """
         self.fitted()
         data = images if isinstance(images, Images) else Images(images)
@@ -187,7 +183,7 @@ class ImageModel(ImageReader):
     classes: ClassVar[Vocabulary]    # set by fit and load
 
     def vocabularies_of(self, parts: list[Images]) -> dict[str, Any]:
-        """The classes of all parts, and the shape of the images. Raises ValueError for no labels, and for two kinds."""
+        """Classes and shape of the images. Raises ValueError without labels, and for integers beside strings."""
         labels = [part.need_labels() for part in parts]
         kinds = {found.dtype.kind for found in labels}
         if len(kinds) > 1:
@@ -195,11 +191,7 @@ class ImageModel(ImageReader):
         classes = Vocabulary(np.unique(np.concatenate(labels)), "class")
         return {"classes": classes, "shape": parts[0].shape}
 
-    def make_network(self, known: dict[str, Any]) -> Any:
-        return self.Network(n_classes=len(known["classes"]), **self.sizes(known), **self.options_for(self.Network))
-
     def numbered(self, data: Images, known: dict[str, Any]) -> NumberedImages:
-        """Raises ValueError for images of another size than those it learns from, and for an unknown class."""
         images, labels = self._readable(data, known["shape"]), data.need_labels()
         labels = known["classes"].numbers(labels.tolist()) - 1
         return NumberedImages(images, labels, labels)
@@ -209,18 +201,18 @@ class ImageModel(ImageReader):
         return ImageSampler(numbered, max(1, height * width // self.patch**2), self.batch_size, self.seed)
 
     def probabilities(self, images: Any) -> np.ndarray:
-        """(N, classes): how sure the model is of each class. Raises ValueError as `standardised`."""
-        network, given = self.fitted(), self.standardised(images)
+        """(N, classes): the probability of each class. Raises ValueError as `standardised`."""
+        network, pixels = self.fitted(), self.standardised(images)
         xp = self._module(self.parameters)
-        parts = [given[i : i + AT_ONCE] for i in range(0, len(given), AT_ONCE)]
+        parts = [pixels[i : i + AT_ONCE] for i in range(0, len(pixels), AT_ONCE)]
         return np.concatenate([
             backend.to_numpy(network.probabilities(self.parameters, xp.asarray(part))) for part in parts
         ])  # fmt: skip
 
     def classify(self, images: Any) -> np.ndarray:
         """(N,): the likeliest class of each image. Raises ValueError as `standardised`."""
-        found = self.probabilities(images)
-        return self.classes.ids[np.argmax(found, axis=1)]
+        likeliest = np.argmax(self.probabilities(images), axis=1)
+        return self.classes.ids[likeliest]
 
     def _restore(self, arrays: Arrays) -> None:
         setattr(self, "classes", Vocabulary(self.classes.ids, "class"))  # noqa: B010

@@ -1,4 +1,4 @@
-"""Looking inside of models of images: what a token has looked at, how far a block looks, what a token depends on."""
+"""Attention and receptive fields of models of images."""
 
 from __future__ import annotations
 
@@ -15,55 +15,52 @@ from .image_model import ImageModel
 def rollout(weights: list[np.ndarray]) -> np.ndarray:
     """R = Ã_L ... Ã_2 Ã_1, with Ã = ½ mean of the heads' A + ½ I: attention rolled out (Abnar & Zuidema 2020, sec. 3).
 
-    Half of a token is what it was, the residual, and half is what attention has made. Row i says how much of each of
-    the first block's tokens has come to token i. It is no derivative: values and feed-forward networks are left out.
+    The ½ I stands for the residual. Row i has the share of each of the first block's tokens in token i. It is no
+    derivative: values and feed-forward networks are left out.
     Shapes: weights, of each block (..., heads, n, n) -> (..., n, n). Raises ValueError where blocks differ in n.
     """
     sizes = [w.shape[-1] for w in weights]
     if len(set(sizes)) != 1:
         raise ValueError(f"rollout is for blocks of the same tokens, and these have {', '.join(map(str, sizes))}")
-    found = np.eye(sizes[0])
+    R = np.eye(sizes[0])
     for w in weights:
-        found = (0.5 * w.mean(axis=-3) + 0.5 * np.eye(sizes[0])) @ found
-    return found
+        R = (0.5 * w.mean(axis=-3) + 0.5 * np.eye(sizes[0])) @ R
+    return R
 
 
 def attention_distance(weights: list[np.ndarray], height: int, width: int, read: int = 0) -> np.ndarray:
     """Σ_ij A_ij |place of i - place of j| / Σ_ij A_ij, in pixels (Dosovitskiy et al. 2021, figure 7).
 
-    Small: a head looks near; for one that looks at all patches alike see `uniform_distance`. The first `read` tokens
-    stand for no patch and are left out.
-    Shapes: weights, of each block (N, heads, n, n), heads of blocks may differ in number -> (blocks, most heads), with
-    NaN where a block has fewer.
+    Uniform attention has `uniform_distance`. The first `read` tokens are no patches and are left out. Shapes: weights,
+    of each block (N, heads, n, n) -> (blocks, most heads), with NaN where a block has fewer heads.
     """
-    found = np.full((len(weights), max(w.shape[1] for w in weights)), np.nan)
+    distances = np.full((len(weights), max(w.shape[1] for w in weights)), np.nan)
     for block, w in enumerate(weights):
         among = w[:, :, read:, read:]
         far = _distances(among.shape[-1], height, width)
-        found[block, : w.shape[1]] = np.sum(among * far, axis=(0, 2, 3)) / np.sum(among, axis=(0, 2, 3))
-    return found
+        distances[block, : w.shape[1]] = np.sum(among * far, axis=(0, 2, 3)) / np.sum(among, axis=(0, 2, 3))
+    return distances
 
 
 def uniform_distance(patches: int, height: int, width: int) -> float:
-    """The mean distance of two of so many patches, in pixels: what `attention_distance` gives without any preference.
-    """
+    """The mean distance of two patches, in pixels: the `attention_distance` of uniform weights."""
     return float(np.mean(_distances(patches, height, width)))
 
 
 def distances_by_head(model: ImageModel, images: Any) -> dict[str, dict[str, float]]:
     """{"block 1": {"head 1": .., "mean": .., "alike": ..}}: `attention_distance` of a model, in pixels, block by block.
 
-    "alike" is `uniform_distance`, what a head without any preference has. So a block whose mean is well below it looks
-    near. `images` as `ImageModel.attention` takes them; raises ValueError as it does.
+    "alike" is `uniform_distance`; a block whose mean is well below it looks near. `images` as `ImageModel.attention`
+    takes them; raises ValueError as it does.
     """
     weights, read, (height, width, _) = model.attention(images), model.network.read, model.shape
-    found = {}
+    table = {}
     for i, heads in enumerate(attention_distance(weights, height, width, read), start=1):
         there = [float(far) for far in heads if far == far]                   # NaN where the block has no such head
         alike = uniform_distance(weights[i - 1].shape[-1] - read, height, width)
         named = {f"head {head}": far for head, far in enumerate(there, start=1)}
-        found[f"block {i}"] = named | {"mean": float(np.mean(there)), "alike": alike}
-    return found
+        table[f"block {i}"] = named | {"mean": float(np.mean(there)), "alike": alike}
+    return table
 
 
 def _distances(patches: int, height: int, width: int) -> np.ndarray:
@@ -74,11 +71,10 @@ def _distances(patches: int, height: int, width: int) -> np.ndarray:
 
 
 def receptive_field(model: ImageModel, image: Any, token: int | None = None) -> np.ndarray:
-    """‖∂ token / ∂ standardised pixel‖: what a token of the last block depends on.
+    """‖∂ token / ∂ standardised pixel‖ of a token of the last block. Shapes: image (H, W) or (H, W, C) -> (H, W).
 
-    Shapes: image (H, W) or (H, W, C) -> (H, W).
-    The token is a patch, the middle one by default. The Jacobian is exact: one backward for each of its D features.
-    Raises ValueError for an image of another size than those the model has learned from, and no such patch.
+    The token is a patch, by default the middle one. The Jacobian is exact: one backward for each of its D features.
+    Raises ValueError for an image of another size than the training images, and for an unknown patch.
     """
     network, p = model.network, model.parameters
     (given,) = model.standardised(np.asarray(image)[None])
@@ -100,7 +96,7 @@ def receptive_field(model: ImageModel, image: Any, token: int | None = None) -> 
 def convolution_field(height: int, width: int, layers: int, kernel: int = 3) -> np.ndarray:
     """∂ y / ∂ pixel, with y the middle of `layers` convolutions whose kernels are means: (height, width), of sum <= 1.
 
-    Each layer reaches (kernel - 1) / 2 pixels further, and most of what arrives is from the middle (Luo et al. 2016).
+    Each layer reaches (kernel - 1) / 2 pixels further; most of the gradient is near the middle (Luo et al. 2016).
     """
     W = np.full((kernel, kernel, 1, 1), 1 / kernel**2)
     dx = np.zeros((height, width, 1))

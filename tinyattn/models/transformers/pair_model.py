@@ -1,8 +1,7 @@
-"""What models of pairs of strings share: the loss, what they are measured by, search; the estimator.
+"""Bases of the models of pairs of strings: the loss, the measures, search; the estimator.
 
-An encoder reads the source and makes a memory of it. A decoder writes the target a character at a time, from the memory
-and what it has written. In training all characters of the target are given, and each is predicted from those before it
-(teacher forcing).
+An encoder turns the source into a memory. A decoder writes the target a character at a time, from the memory and the
+characters before; in training these are the target's (teacher forcing).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class PairOptions:
 
 @dataclass(kw_only=True)
 class PairNetwork(ClassNetwork):
-    """Base of the networks. A new one has init, and the methods that raise here. Symbol 0 begins and ends a target."""
+    """Base of the networks. A subclass has init, and the methods that raise here. Symbol 0 begins and ends a target."""
 
     n_sources: int                   # characters that are read, 1 to n_sources
     n_targets: int                   # characters that are written
@@ -64,8 +63,8 @@ class PairNetwork(ClassNetwork):
     def measure(self, p: Any, batch: PairBatch) -> dict[str, tuple[float, float]]:
         """(sum, how many) of `exact`, strings that are right as a whole, of `characters`, and of the loss.
 
-        Greedy decoding writes the target if and only if the likeliest character is right after each of the target's
-        beginnings: as long as it is right it has written such a beginning. So one teacher-forced pass says it.
+        Greedy decoding writes the target if and only if the likeliest character is right after each prefix of the
+        target, so one teacher-forced pass decides it.
         """
         xp = get_xp(batch.source)
         scores, targets, weight, _ = self.asked(p, batch)
@@ -80,7 +79,7 @@ class PairNetwork(ClassNetwork):
 
 @dataclass(eq=False, kw_only=True)
 class PairModel(PairOptions, Smoothed, SequenceModel):
-    """Base of the estimators. What a new one adds is its options and its `Network`."""
+    """Base of the estimators. A subclass adds options and its `Network`."""
 
     patience: int = with_default(10, SequenceModel, "patience")
     batch_size: int = with_default(64, SequenceModel, "batch_size")
@@ -95,15 +94,9 @@ class PairModel(PairOptions, Smoothed, SequenceModel):
     Data = Pairs
 
     def vocabularies_of(self, parts: list[Pairs]) -> dict[str, Vocabulary]:
-        """The characters of each side."""
         return {side: characters(text for part in parts for text in getattr(part, side)) for side in self.vocabularies}
 
-    def make_network(self, known: dict[str, Vocabulary]) -> Any:
-        sizes = {f"n_{what}": len(vocabulary) for what, vocabulary in known.items()}
-        return self.Network(**sizes, **self.options_for(self.Network))
-
     def numbered(self, data: Pairs, known: dict[str, Vocabulary]) -> NumberedPairs:
-        """Raises ValueError for a string that is longer than `maxlen` or has an unknown character."""
         return NumberedPairs(
             [self._numbers(text, known["sources"], self.maxlen) for text in data.sources],
             [self._numbers(text, known["targets"], self.maxlen - 1) for text in data.targets],
@@ -111,18 +104,17 @@ class PairModel(PairOptions, Smoothed, SequenceModel):
 
     def _numbers(self, text: str, vocabulary: Vocabulary, longest: int) -> np.ndarray:
         if len(text) > longest:
-            found = f"{shortened(text)!r} has {len(text)} characters"
-            raise ValueError(f"{found}, expected {longest} at most: maxlen is {self.maxlen}")
+            message = f"{shortened(text)!r} has {len(text)} characters"
+            raise ValueError(f"{message}, expected {longest} at most: maxlen is {self.maxlen}")
         return numbers_of(text, vocabulary)
 
     def sampler(self, numbered: NumberedPairs) -> PairSampler:
         return PairSampler(numbered, self.batch_size, self.seed)
 
     def translate(self, text: str, beam: int = 1) -> str:
-        """The string written for `text`: greedily, or the likeliest string that a beam of this width finds.
+        """The string for `text`: greedily decoded, or the likeliest that a beam of this width finds.
 
-        Raises ValueError for an empty text, one that is too long, an unknown character (named), and a beam that is not
-        in 1 to 1,000.
+        Raises ValueError for an empty or too long text, an unknown character (named), and a beam not in 1 to 1,000.
         """
         return self.translations(text, beam)[0][0]
 
@@ -141,13 +133,13 @@ class PairModel(PairOptions, Smoothed, SequenceModel):
             scores -= np.max(scores, axis=1, keepdims=True)
             return scores - np.log(np.sum(np.exp(scores), axis=1, keepdims=True))
 
-        found = beam_search(log_probabilities, beam, self.maxlen)
-        return [("".join(self.targets.decode(np.array(h.symbols[:-1], dtype=np.int64))), h.score) for h in found]
+        hypotheses = beam_search(log_probabilities, beam, self.maxlen)
+        return [("".join(self.targets.decode(np.array(h.symbols[:-1], dtype=np.int64))), h.score) for h in hypotheses]
 
     def alignment(self, source: str, target: str) -> np.ndarray:
-        """(layers, heads, n + 1, m): how much each character of the target, and its end, looks at each of the source.
+        """(layers, heads, n + 1, m): cross-attention from each character of the target, and its end, to the source.
 
-        Row i is cross-attention where character i is written; a target may be empty. Raises ValueError as `translate`.
+        A target may be empty. Raises ValueError as `translate`.
         """
         network, p = self.fitted(), self.parameters
         read = self._numbers(source, self.sources, self.maxlen)

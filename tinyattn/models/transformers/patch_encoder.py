@@ -1,4 +1,4 @@
-"""What ViT and BEiT share: an image is a sentence of patches, and the Transformer's encoder reads it."""
+"""The base of ViT and BEiT: the Transformer's encoder reads an image as a sequence of patches."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class PatchCache(NamedTuple):
 
 @dataclass(kw_only=True)
 class PatchEncoder(PatchOptions):
-    """Base of the networks: parameters and passes up to the last norm. A new one says how many tokens are `read`."""
+    """Base of the networks: parameters and passes up to the last norm. A subclass has `read`."""
 
     height: int                      # of the images, in pixels
     width: int
@@ -73,17 +73,16 @@ class PatchEncoder(PatchOptions):
 
     @property
     def read(self) -> int:
-        """How many tokens stand before the patches, and for none of them."""
+        """The number of tokens before those of the patches."""
         raise NotImplementedError
 
     @property
     def grid(self) -> tuple[int, int]:
-        """How many patches there are, one below and one beside the other."""
+        """Rows and columns of patches."""
         return self.height // self.patch, self.width // self.patch
 
     @cached_property
     def block(self) -> Block:
-        """Every block has the same parts, and parameters of its own."""
         feed_forward = FEED_FORWARDS[self.feed_forward](self.feed_forward_width * self.dim)
         return Block(MultiHead(self.heads), "pre", NORMS[self.norm](self.eps), feed_forward, self.dropout)
 
@@ -92,7 +91,7 @@ class PatchEncoder(PatchOptions):
         return Stack([self.block] * self.layers)
 
     def attention(self, cache: Any) -> list[Array]:
-        """Of each block, the weights (B, heads, read + n, read + n), of a cache whose `encoder` is that of `encode`."""
+        """The weights (B, heads, read + n, read + n) of each block; `cache.encoder` is that of `encode`."""
         return [block.attention.weights for block in cache.encoder.blocks]
 
     def init_encoder(self, rng: np.random.Generator) -> dict[str, Any]:
@@ -107,9 +106,9 @@ class PatchEncoder(PatchOptions):
         }
 
     def encode(self, p: Any, images: Array, rng: Any = None, hidden: Array | None = None) -> tuple[Array, PatchCache]:
-        """Tokens (B, read + n, D): those that are read, then the n patches row by row; and the cache.
+        """Tokens (B, read + n, D): `read` further ones, then the n patches row by row; and the cache.
 
-        p["mask"] stands in the place of hidden patches. Shapes: images (B, height, width, C), hidden (B, n) or None.
+        p["mask"] replaces hidden patches. Shapes: images (B, height, width, C), hidden (B, n) or None.
         """
         xp = get_xp(images)
         images = images.astype(p["positions"].dtype)
@@ -125,7 +124,7 @@ class PatchEncoder(PatchOptions):
         return x, PatchCache(images, hidden, patches, keep, blocks, norm)
 
     def encode_backward(self, p: Any, dx: Array, cache: PatchCache) -> tuple[Array, dict[str, Any]]:
-        """The mirror of `encode`: -> dimages, grads of what `init_encoder` gives, and of "mask" where it was read."""
+        """-> dimages, grads of `init_encoder`'s parameters, and of "mask" if it was read."""
         grads: dict[str, Any] = {}
         xp = get_xp(dx)
         dx, grads["norm"] = self.block.norm.backward(p["norm"], dx, cache.norm)

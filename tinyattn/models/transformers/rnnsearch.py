@@ -5,15 +5,13 @@
     h_t = GRU([y_{t-1}, c_t], h_{t-1})     y_{t-1} is the embedding of the character before
     scores = tanh([h_t, c_t, y_{t-1}] W_r + b_r) W_o + b_o
 
-Before this model all that was written came from one vector, the encoder's last state. Here the decoder looks at all
-states of the encoder before each step, and learns where to look. It looks before it reads y_{t-1}: the state that asks
-knows what was written up to the character before that.
+Earlier models decoded from one vector, the encoder's last state. Here the decoder attends to all states of the encoder
+before each step. The query is h_{t-1}, which has not read y_{t-1} yet.
 
-Where this differs from the paper: a width of 64 in place of 620 and 1000, which is enough for short strings; the first
-state is made of both states at the first character, and not only of the one that was read backward; the readout's
-hidden layer is tanh, where the paper has maxout, and reads the state after the step, where the paper's appendix has the
-one before; the reset gate acts after the product (see `gru`); dropout falls on embeddings and on the readout's
-hidden layer; and it writes characters.
+Differences from the paper: a width of 64 in place of 620 and 1000, which is enough for short strings; the first state
+comes from both states at the first character, not only from the backward GRU's; the readout's hidden layer is tanh, not
+maxout, and reads the state after the step, not before; the reset gate acts after the product (see `gru`); dropout on
+embeddings and on the readout's hidden layer; and tokens are characters.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ from ...layers import (
     dropout_mask,
 )
 from ...ops import dropout, dropout_backward, embedding, embedding_backward
-from ...options import check_options, option, with_default
+from ...options import option, with_default
 from ...training import Settings
 from .pair_model import PairModel, PairNetwork, PairOptions
 
@@ -45,9 +43,6 @@ from .pair_model import PairModel, PairNetwork, PairOptions
 class RNNsearchOptions(PairOptions):
     dim: int = option(64, "width of embeddings and of every GRU (the paper: 620 and 1000)", at_least=1, at_most=100_000)
     dropout: float = option(0.1, "dropout rate", at_least=0, below=1)
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 class EncoderCache(NamedTuple):
@@ -73,10 +68,10 @@ class RNNsearchCache(NamedTuple):
 
 @dataclass(kw_only=True)
 class RNNsearchNetwork(RNNsearchOptions, PairNetwork):
-    """The pure network: init, forward, backward; the loss is that of all models of pairs."""
+    """The pure network; the loss is `PairNetwork`'s."""
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Fresh parameters in float64. The last map starts near 0, so that the loss is near ln V at first."""
+        """Fresh parameters in float64. The last map starts near 0: the first loss is near ln V."""
         D, V = self.dim, 1 + self.n_targets
         return {
             "source": rng.standard_normal((1 + self.n_sources, D)),
@@ -88,20 +83,18 @@ class RNNsearchNetwork(RNNsearchOptions, PairNetwork):
         }
 
     def forward(self, p: Any, batch: PairBatch, rng: Any = None) -> tuple[Array, RNNsearchCache]:
-        """Scores (B, n, V) of what follows each written character: 0 ends, others are characters; and the cache."""
         memory, encoder = self.encode(p, batch.source, batch.lengths, rng)
         h, decoder = self.decode(p, batch.written, memory, batch.lengths, rng)
         scores, output = dense(p["output"], h)
         return scores, RNNsearchCache(encoder, decoder, output)
 
     def backward(self, p: Any, dscores: Array, cache: RNNsearchCache) -> dict[str, Any]:
-        """The mirror of `forward`: -> grads shaped like p."""
         dh, output = dense_backward(p["output"], dscores, cache.output)
         dmemory, decoder = self.decode_backward(p, dh, cache.decoder)
         return {"output": output} | decoder | self.encode_backward(p, dmemory, cache.encoder)
 
     def encode(self, p: Any, source: Array, lengths: Array, rng: Any = None) -> tuple[Array, EncoderCache]:
-        """The memory (B, m, 2 D): what stands up to each character of the source, and what stands from it on."""
+        """The memory (B, m, 2 D): at each character of the source the states of both GRUs."""
         x = embedding(source, p["source"])
         keep = dropout_mask(x, x.shape, self.dropout, rng)
         memory, gru = BidirectionalGRU().forward(p["encoder"], dropout(x, keep, self.dropout), lengths)
@@ -116,7 +109,7 @@ class RNNsearchNetwork(RNNsearchOptions, PairNetwork):
     def decode(
         self, p: Any, written: Array, memory: Array, lengths: Array, rng: Any = None
     ) -> tuple[Array, DecoderCache]:
-        """The readout's hidden layer (B, n, D): of the state, of what was seen, and of the character before."""
+        """The readout's hidden layer (B, n, D), from state, context and the character before."""
         x = embedding(written, p["target"])
         keep = dropout_mask(x, x.shape, self.dropout, rng)
         x = dropout(x, keep, self.dropout)
@@ -140,22 +133,18 @@ class RNNsearchNetwork(RNNsearchOptions, PairNetwork):
         return dmemory, {"decoder": decoder, "readout": readout, "target": target}
 
     def scores(self, p: Any, h: Array) -> Array:
-        """(B, n, V): a score for every symbol. Shapes: h (B, n, D)."""
         return dense(p["output"], h)[0]
 
     def alignment(self, cache: RNNsearchCache) -> list[Array]:
-        """The weights of one head in one layer."""
         return [cache.decoder.gru.weights[:, None]]
 
 
 @dataclass(eq=False, kw_only=True)
 class RNNsearch(RNNsearchOptions, PairModel):
-    """Learns from pairs of strings to write the second when it reads the first, looking at it before each character.
+    """Learns from pairs of strings to write the second from the first, attending to it before each character.
 
         model = RNNsearch(epochs=5).fit(TASKS["dates"]().generate().split())
         model.translate("3rd of May 1999")                  # "1999-05-03"
-
-    Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
     epochs: int = with_default(10, Settings, "epochs")
@@ -163,7 +152,3 @@ class RNNsearch(RNNsearchOptions, PairModel):
 
     name = "rnnsearch"
     Network = RNNsearchNetwork
-
-    def __post_init__(self) -> None:
-        RNNsearchOptions.__post_init__(self)
-        PairModel.__post_init__(self)

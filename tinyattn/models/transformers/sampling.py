@@ -31,9 +31,9 @@ class Sampling:
         among = p[order] / p[order].sum()
         before = np.cumsum(among) - among                  # what the likelier ones have together
         chosen = order[before < self.top_p]
-        found = np.zeros_like(p)
-        found[chosen] = p[chosen] / p[chosen].sum()
-        return found
+        kept = np.zeros_like(p)
+        kept[chosen] = p[chosen] / p[chosen].sum()
+        return kept
 
     def draw(self, scores: np.ndarray, rng: np.random.Generator) -> int:
         """A token's number. Shapes: scores (V,)."""

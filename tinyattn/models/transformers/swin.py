@@ -1,11 +1,9 @@
 """Swin: attention within windows that shift from block to block, on grids that become coarser (Liu et al. 2021).
 
-A patch looks at those of its window alone, so that the cost grows with the image and not with its square. Every second
-block has its windows shifted by half of one, so that neighbours across an edge meet. After each stage four neighbours
-become one token of twice the width, and a window spans twice as much of the image.
-
-Where this differs from the paper: two stages in place of four, narrower; and dropout in place of stochastic depth. As
-there, a window as large as the grid is not shifted.
+A patch looks at its window alone, so the cost is linear in the number of patches. Every second block shifts the windows
+by half a window, so that neighbours across an edge meet; a window as large as the grid is not shifted. After each stage
+four neighbours become one token of twice the width.
+Unlike the paper's, it has two narrower stages, not four, and dropout in place of stochastic depth.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from ...layers.block import Block, BlockCache
 from ...layers.mechanisms.grid_windows import GridWindows
 from ...layers.mixers import MultiHead
 from ...ops import dropout, dropout_backward, patchify, patchify_backward
-from ...options import check_options, option, with_default
+from ...options import option, with_default
 from ...training import Settings
 from .image_model import ImageCache, ImageModel, ImageNetwork
 
@@ -44,21 +42,18 @@ class SwinOptions:
     eps: float = option(1e-5, "added to what every norm divides by, before the root", above=0)
     dropout: float = option(0.1, "dropout rate", at_least=0, below=1)
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
 
 class SwinCache(NamedTuple):
     images: Array
     patches: Any                     # of the embedding of patches, the dense map's
     keep: Array | None               # (B, n, D): dropout on the input
-    stages: list[tuple[list[BlockCache], Any]]     # of each, its blocks' and what merged the patches before it
+    stages: list[tuple[list[BlockCache], Any]]     # of each stage's blocks, and of the merging before it
     norm: Any
 
 
 @dataclass(kw_only=True)
 class SwinNetwork(SwinOptions, ImageNetwork):
-    """The pure network: init, forward, loss, loss_backward. The mean of the last stage's tokens is read."""
+    """The pure network. The head reads the mean of the last stage's tokens."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,13 +70,12 @@ class SwinNetwork(SwinOptions, ImageNetwork):
 
     @cached_property
     def grids(self) -> list[tuple[int, int]]:
-        """Rows and columns of tokens, of each stage."""
+        """Rows and columns of tokens in each stage."""
         sides = [self.patch * 2**stage for stage in range(self.stages)]
         return [(self.height // side, self.width // side) for side in sides]
 
     @cached_property
     def blocks(self) -> list[list[Block]]:
-        """Of each stage, its blocks."""
         return [[self._block(stage, i % 2 == 1) for i in range(self.layers)] for stage in range(self.stages)]
 
     def _block(self, stage: int, shifted: bool) -> Block:
@@ -96,7 +90,6 @@ class SwinNetwork(SwinOptions, ImageNetwork):
         return LayerNorm(self.eps)
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Fresh parameters in float64."""
         p: dict[str, Any] = {"patches": dense_init(rng, self.patch**2 * self.channels, self.dim), "stages": []}
         for stage, blocks in enumerate(self.blocks):
             dim = self.dim * 2**stage
@@ -121,7 +114,6 @@ class SwinNetwork(SwinOptions, ImageNetwork):
         return x, SwinCache(images, patches, keep, stages, norm)
 
     def encode_backward(self, p: Any, dx: Array, cache: SwinCache) -> tuple[Array, dict[str, Any]]:
-        """The mirror of `encode`: -> dimages, grads of all but the heads."""
         grads: dict[str, Any] = {"stages": []}
         dx, grads["norm"] = self.norm.backward(p["norm"], dx, cache.norm)
         for stage in reversed(range(self.stages)):
@@ -155,9 +147,7 @@ class SwinNetwork(SwinOptions, ImageNetwork):
 
 @dataclass(eq=False, kw_only=True)
 class Swin(SwinOptions, ImageModel):
-    """Learns to classify images from images with labels; as `ViT`, with windows in the place of full attention.
-
-    Every option is checked when the object is made: ValueError names the value and what was expected.
+    """Learns to classify images from images with labels, as `ViT`, with windows instead of full attention.
     """
 
     epochs: int = with_default(15, Settings, "epochs")
@@ -165,10 +155,6 @@ class Swin(SwinOptions, ImageModel):
 
     name = "swin"
     Network = SwinNetwork
-
-    def __post_init__(self) -> None:
-        SwinOptions.__post_init__(self)
-        ImageModel.__post_init__(self)
 
     def smallest_shape(self) -> tuple[int, int, int]:
         side = self.patch * 2 ** (self.stages - 1)

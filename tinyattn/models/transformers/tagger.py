@@ -11,12 +11,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ...backend import get_xp
-from ...data import SequencePart, SequenceTask, TaskSampler, TextBatch, Vocabulary
-from ...ops import cross_entropy
+from ...data import SequencePart, SequenceTask, TaskSampler, Vocabulary
 from ...options import option, with_default
 from ...training import Settings
-from ..cross_entropy import Smoothed
+from ..cross_entropy import ClassNetwork, Smoothed
 from ..sequence_model import SequenceModel
 from .decoder import SMALL, DecoderNetwork, DecoderOptions
 
@@ -34,13 +32,7 @@ class TaggerNetwork(DecoderNetwork):
         p = super().init(rng)
         return p | {"tokens": p["tokens"] / SMALL}
 
-    def measure(self, p: Any, batch: TextBatch) -> dict[str, tuple[float, float]]:
-        """(sum, how many) of `accuracy`, right answers of those that are asked for, and of the loss."""
-        scores, targets, weight, _ = self.asked(p, batch)
-        xp = get_xp(scores)
-        total = float(xp.sum(weight))
-        right = float(xp.sum(weight * (xp.argmax(scores, axis=-1) == targets)))
-        return {"accuracy": (right, total), "loss": (float(cross_entropy(scores, targets, weight)) * total, total)}
+    measure = ClassNetwork.measure         # accuracy, too
 
 
 @dataclass(eq=False, kw_only=True)
@@ -49,8 +41,6 @@ class Tagger(DecoderOptions, Smoothed, SequenceModel):
 
         model = Tagger(mixer="mamba", position="none").fit(SEQUENCE_TASKS["recall"](pairs=4, length=32))
         model.evaluate(SEQUENCE_TASKS["recall"](pairs=4, length=64))       # {"accuracy": ..., "loss": ...}
-
-    Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
     context: int = option(64, "learned positions: the longest sequence", at_least=1, at_most=1_000_000)
@@ -71,24 +61,15 @@ class Tagger(DecoderOptions, Smoothed, SequenceModel):
     Network = TaggerNetwork
     Data = SequencePart
 
-    def __post_init__(self) -> None:
-        DecoderOptions.__post_init__(self)
-        SequenceModel.__post_init__(self)
-
     def fit(self, data: Any, **how: Any) -> Self:
         """As `SequenceModel.fit`, or learn a task, some of whose sequences are held out; `enough` may end it."""
         parts = data.generate().split() if isinstance(data, SequenceTask) else data
         return super().fit(parts, enough=self.enough, **how)
 
     def vocabularies_of(self, parts: list[SequencePart]) -> dict[str, Vocabulary]:
-        """The numbers of the task's tokens."""
         return {"tokens": Vocabulary(np.arange(parts[0].task.n_tokens), "token")}
 
-    def make_network(self, known: dict[str, Vocabulary]) -> TaggerNetwork:
-        return TaggerNetwork(n_tokens=len(known["tokens"]), **self.options_for(TaggerNetwork))
-
     def numbered(self, data: SequencePart, known: dict[str, Vocabulary]) -> SequencePart:
-        """Raises ValueError for a task with other tokens, and for sequences longer than learned positions go."""
         task, tokens = data.task, len(known["tokens"])
         if task.n_tokens != tokens:
             raise ValueError(f"task {task.name} has {task.n_tokens} different tokens, expected the model's {tokens}")

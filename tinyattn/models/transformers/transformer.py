@@ -1,13 +1,11 @@
 """The Transformer: reads a string, writes another (Vaswani et al. 2017).
 
-The encoder's tokens look at each other. The decoder writes a character at a time: its tokens look at those before them,
-and, in cross-attention, at what the encoder made of the source. In training all characters of the target are given, and
-each is predicted from those before it (teacher forcing), so a causal mask makes n problems of one pass.
+The encoder's tokens look at each other. The decoder writes a character at a time: its tokens look at those before them
+and, in cross-attention, at the encoder's output. In training each character of the target is predicted from those
+before it (teacher forcing), all in one pass, thanks to the causal mask.
 
-Where this differs from the paper: two layers in place of six, and 64 in place of 512, which is enough for short
-strings; norms stand before what they normalise, so that no warm-up is needed (`block_form="post"` is the paper's form);
-and it writes characters. Dropout is on the output of each sublayer and on the sums of embeddings and
-positions, as there.
+Differences from the paper: two layers in place of six, and 64 in place of 512, which is enough for short strings; norms
+before the sublayers, so that no warm-up is needed (`block_form="post"` is the paper's form); tokens are characters.
 """
 
 from __future__ import annotations
@@ -34,22 +32,14 @@ from ...layers import (
     Stack,
     dropout_mask,
 )
-from ...ops import (
-    Mask,
-    dropout,
-    dropout_backward,
-    embedding,
-    embedding_backward,
-    linear,
-    linear_backward,
-)
+from ...ops import Mask, dropout, dropout_backward, embedding, embedding_backward, linear, linear_backward
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...training import Settings
 from .pair_model import PairModel, PairNetwork, PairOptions
 
 
 class Tables(NamedTuple):
-    """The names of the tables of embeddings: one that is named twice is one table, read in both places."""
+    """The names of the tables of embeddings; equal names mean a shared table."""
 
     source: str
     target: str
@@ -91,11 +81,12 @@ class TransformerOptions(PartOptions, PairOptions):
         check_options(self)
         if self.last_norm is None:
             self.last_norm = not DECODER_FORMS[self.block_form].gives_normed
-        make_parts(self, **PARTS)     # what their options come to be stands in config.json
+        make_parts(self, **PARTS)     # sets their options, which config.json keeps
+        super().__post_init__()
 
 
 class StackCache(NamedTuple):
-    """What one half of the network remembers; `blocks[i].cross.weights` of the decoder is the alignment."""
+    """The cache of encoder or decoder; `blocks[i].cross.weights` of the decoder is the alignment."""
 
     ids: Array
     slots: Array
@@ -112,7 +103,7 @@ class TransformerCache(NamedTuple):
 
 @dataclass(kw_only=True)
 class TransformerNetwork(TransformerOptions, PairNetwork):
-    """The pure network: init, forward, backward; the loss is that of all models of pairs."""
+    """The pure network; the loss is `PairNetwork`'s."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -126,18 +117,17 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
 
     @property
     def tables(self) -> Tables:
-        """The names of the tables of embeddings."""
         return EMBEDDINGS[self.embeddings]
 
     @cached_property
     def encoder_block(self) -> Block:
-        """Self-attention both ways. Every block has the same parts, and parameters of its own."""
+        """Self-attention both ways."""
         heads = replace(self.decoder_block.mixer, position=self._position.both_ways())  # type: ignore[type-var]
         return Block(heads, self.block_form, self.decoder_block.norm, self.decoder_block.feed_forward, self.dropout)
 
     @cached_property
     def decoder_block(self) -> DecoderBlock:
-        """Causal self-attention, and cross-attention, in which nobody's place counts."""
+        """Causal self-attention, and cross-attention without positions."""
         norm = NORMS[self.norm](self.eps)
         feed_forward = FEED_FORWARDS[self.feed_forward](self.feed_forward_width * self.dim)
         heads = MultiHead(self.heads, position=self._position)
@@ -156,9 +146,9 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
         return make_parts(self, **PARTS)[0]
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Fresh parameters in float64. Embeddings have variance 1 / D, so that √D times them has variance 1.
+        """Fresh parameters in float64. Embeddings have variance 1 / D, and are multiplied by √D when read.
 
-        A table that only makes scores has variance 1 / D²: scores are near 0 at first, and the loss is near ln V.
+        A table for scores alone has variance 1 / D²: the first loss is near ln V.
         """
         sizes = {name: 1 + n for name, n in zip(self.tables[:2], (self.n_sources, self.n_targets), strict=True)}
         p: dict[str, Any] = {n: rng.standard_normal((V, self.dim)) / math.sqrt(self.dim) for n, V in sizes.items()}
@@ -174,13 +164,12 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
         return p
 
     def forward(self, p: Any, batch: PairBatch, rng: Any = None) -> tuple[Array, TransformerCache]:
-        """Scores (B, n, V) of what follows each written character: 0 ends, others are characters; and the cache."""
         memory, encoder = self.encode(p, batch.source, batch.lengths, rng)
         h, decoder = self.decode(p, batch.written, memory, batch.lengths, rng)
         return self.scores(p, h), TransformerCache(encoder, decoder, h)
 
     def backward(self, p: Any, dscores: Array, cache: TransformerCache) -> dict[str, Any]:
-        """The mirror of `forward`: -> grads shaped like p. A table that was read in several places has their sum."""
+        """-> grads shaped like p. A shared table gets the sum of its gradients."""
         dh, dW, _ = linear_backward(dscores, cache.h, p[self.tables.output].T)
         dtarget, dmemory, decoder = self.decode_backward(p, dh, cache.decoder)
         dsource, encoder = self.encode_backward(p, dmemory, cache.encoder)
@@ -190,7 +179,7 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
         return grads
 
     def encode(self, p: Any, source: Array, lengths: Array, rng: Any = None) -> tuple[Array, StackCache]:
-        """The memory (B, m, D): tokens of the source that have looked at each other, but at no padding."""
+        """The memory (B, m, D): the states of the source's tokens; padding is masked."""
         half, block, mask = p["encoder"], self.encoder_block, Mask(lengths=lengths)
         x, slots, keep = self._read(half, p[self.tables.source], source, rng)
         x, caches = self.encoder.forward(half["blocks"], x, mask=mask, slots=slots, rng=rng)
@@ -198,7 +187,7 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
         return x, StackCache(source, slots, keep, caches, norm)
 
     def encode_backward(self, p: Any, dmemory: Array, cache: StackCache) -> tuple[Array, dict[str, Any]]:
-        """-> the gradient of the source's table, and of all else in the encoder."""
+        """-> the gradient of the source's table, and those of the rest of the encoder."""
         half, block, dx = p["encoder"], self.encoder_block, dmemory
         grads: dict[str, Any] = {}
         if self.last_norm:
@@ -209,7 +198,7 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
     def decode(
         self, p: Any, written: Array, memory: Array, lengths: Array, rng: Any = None
     ) -> tuple[Array, StackCache]:
-        """h (B, n, D): what each position knows of the next character, from those before it and the memory."""
+        """h (B, n, D): the state that predicts the character after each written one."""
         half, block = p["decoder"], self.decoder_block
         masks: dict[str, Any] = {"mask": Mask(causal=True), "memory_mask": Mask(lengths=lengths)}
         x, slots, keep = self._read(half, p[self.tables.target], written, rng)
@@ -218,7 +207,7 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
         return x, StackCache(written, slots, keep, caches, norm)
 
     def decode_backward(self, p: Any, dh: Array, cache: StackCache) -> tuple[Array, Array, dict[str, Any]]:
-        """-> the gradient of the target's table, of the memory, summed over the blocks that read it, and all else's."""
+        """-> the gradients of the target's table, the memory (summed over blocks), and the rest of the decoder."""
         half, block, dx, dmemory = p["decoder"], self.decoder_block, dh, None
         grads: dict[str, Any] = {"blocks": []}
         if self.last_norm:
@@ -230,7 +219,7 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
         return self._read_backward(half, p[self.tables.target], dx, cache, grads), dmemory, grads
 
     def _read(self, half: Any, E: Array, ids: Array, rng: Any) -> tuple[Array, Array, Array | None]:
-        """x (B, n, D): √D times the embeddings, and positions, after dropout; the slots; what was kept."""
+        """x (B, n, D): √D times the embeddings, and positions, after dropout; the slots; the dropout mask."""
         xp = get_xp(E)
         slots = xp.broadcast_to(xp.arange(ids.shape[1]), ids.shape)
         x = self._position.add(half.get("positions"), embedding(ids, E) * math.sqrt(self.dim), slots)
@@ -245,22 +234,18 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
         return embedding_backward(dx * math.sqrt(self.dim), cache.ids, E)
 
     def scores(self, p: Any, h: Array) -> Array:
-        """(B, n, V): a score for every symbol, the product of a state with the symbol's row. Shapes: h (B, n, D)."""
         return linear(h, p[self.tables.output].T)
 
     def alignment(self, cache: Any) -> list[Array]:
-        """The weights of cross-attention."""
         return [block.cross.weights for block in cache.decoder.blocks]
 
 
 @dataclass(eq=False, kw_only=True)
 class Transformer(TransformerOptions, PairModel):
-    """Learns from pairs of strings to write the second when it reads the first.
+    """Learns from pairs of strings to write the second from the first.
 
         model = Transformer(epochs=20).fit(TASKS["dates"]().generate().split())
         model.translate("3rd of May 1999")                  # "1999-05-03"
-
-    Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
     epochs: int = with_default(15, Settings, "epochs")
@@ -269,12 +254,8 @@ class Transformer(TransformerOptions, PairModel):
     name = "transformer"
     Network = TransformerNetwork
 
-    def __post_init__(self) -> None:
-        TransformerOptions.__post_init__(self)
-        PairModel.__post_init__(self)
-
     def vocabularies_of(self, parts: list[Pairs]) -> dict[str, Vocabulary]:
-        """Of each side its own, or of both the same where they share a table."""
+        """A vocabulary a side, or one for both where they share a table."""
         known, tables = super().vocabularies_of(parts), EMBEDDINGS[self.embeddings]
         if tables.source != tables.target:
             return known

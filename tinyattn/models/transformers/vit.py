@@ -1,13 +1,10 @@
 """The Vision Transformer: an image is a sentence of patches (Dosovitskiy et al. 2021).
 
-The image is cut into patches, a linear map makes a token of each, and from there on it is the Transformer's encoder:
-every token may look at every other, so no mask is needed. Nothing says that neighbours belong together but the
-positions, which are learned. In the end it reads a token that stands for no patch (the class token), or
-the mean of all. A second such token, with a head of its own, can learn what a teacher says (Touvron et al. 2021, DeiT):
-hard distillation, where a teacher's answers are labels once more.
+A linear map turns each patch of the image into a token, and the Transformer's encoder reads them without a mask. Only
+the learned positions tell neighbours. The class is read from an additional token (the class token) or from the mean of
+all. A second such token and head can learn a teacher's answers as labels (hard distillation; Touvron et al. 2021, DeiT).
 
-Where this differs from the paper: three layers in place of twelve, and 64 in place of 768, which is enough for images
-of 16 x 16 pixels.
+Unlike the paper's, it has three layers, not twelve, and width 64, not 768: enough for images of 16 x 16 pixels.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ from .beit import BEiT
 from .image_model import ImageModel, ImageNetwork, measures
 from .patch_encoder import PatchEncoder, PatchOptions
 
-READOUTS = {"class": 1, "mean": 0}       # tokens that stand for no patch
+READOUTS = {"class": 1, "mean": 0}       # tokens beside the patches
 
 
 @dataclass(kw_only=True)
@@ -45,14 +42,14 @@ class ViTOptions(PatchOptions):
 class ViTNetwork(ViTOptions, PatchEncoder, ImageNetwork):
     """The pure network: init, forward, loss, loss_backward."""
 
-    start: Any = None                # parameters of BEiT's network that `init` begins with, if any
+    start: Any = None                # parameters of BEiT's network to begin with
 
     @property
     def read(self) -> int:
         return READOUTS[self.readout] + self.distil
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Fresh parameters in float64; all that BEiT has, too, from `start`, which has one token that is read."""
+        """Fresh parameters in float64; those that BEiT has, too, from `start`, which has one token beside patches."""
         p = self.init_encoder(rng) | {"heads": self.init_heads(self.dim)}
         if self.start is not None:
             begun = tree_map(lambda a: a.astype(np.float64), self.start)
@@ -70,8 +67,6 @@ class ViT(ViTOptions, ImageModel):
 
         model = ViT(epochs=20).fit(IMAGE_SETS["shapes"]().generate().split())
         model.classify(images)                               # array(["disc", "cross", ...])
-
-    Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
     epochs: int = with_default(20, Settings, "epochs")
@@ -89,7 +84,7 @@ class ViT(ViTOptions, ImageModel):
     def fit(self, data: Any, *, start: BEiT | None = None, **how: Any) -> Self:
         """Learn from images with labels, as `SequenceModel.fit`, from fresh parameters or from those of `start`.
 
-        Raises ValueError, before any work is done, where `start` is of other sizes, or of images of another shape.
+        Raises ValueError, before any work, for a `start` of other sizes or for images of another shape.
         """
         self._start = None if start is None else self._startable(start)
         try:
@@ -110,7 +105,7 @@ class ViT(ViTOptions, ImageModel):
         return start
 
     def fingerprint(self, parts: Any) -> str:
-        """Of the training data: the images, and the parameters that it starts from."""
+        """A digest of the images and of the parameters of `start`."""
         return super().fingerprint(parts) + ("" if self._start is None else self._start.digest())
 
     def make_network(self, known: dict[str, Any]) -> Any:
@@ -124,15 +119,14 @@ class ViT(ViTOptions, ImageModel):
         return network
 
     def vocabularies_of(self, parts: list[Images]) -> dict[str, Any]:
-        """Raises ValueError as its base does, and where a teacher's answers are to be learned and there are none."""
+        """As `ImageModel`'s. Also raises ValueError for `distil` without a teacher's answers."""
         if self.distil and parts[0].teacher is None:
-            found = "these images have none: expected `teacher` with them, or --teacher RUN"
-            raise ValueError(f"distil learns a teacher's answers, and {found}")
+            missing = "these images have none: expected `teacher` with them, or --teacher RUN"
+            raise ValueError(f"distil learns a teacher's answers, and {missing}")
         return super().vocabularies_of(parts)
 
     def numbered(self, data: Images, known: dict[str, Any]) -> NumberedImages:
-        """Raises ValueError for images of another size, and for an unknown class."""
-        found = super().numbered(data, known)
+        numbered = super().numbered(data, known)
         if not self.distil or data.teacher is None:
-            return found
-        return found._replace(taught=known["classes"].numbers(data.teacher.tolist()) - 1)
+            return numbered
+        return numbered._replace(taught=known["classes"].numbers(data.teacher.tolist()) - 1)
