@@ -59,7 +59,7 @@ def test_popularity_is_a_table(tmp_path, capsys):
     run, file = run_of(Popularity().fit([[1, 2], [2, 3], [2, 1]]), tmp_path / "run"), tmp_path / "items.csv"
     assert main(["export", str(run), str(file)]) == 0
     assert list(csv.reader(file.read_text().splitlines())) == [["item", "score"], ["2", "3"], ["1", "2"], ["3", "1"]]
-    said = "model popularity is no network that reads histories, and has no graph (.onnx); the same table serves all"
+    said = "popularity is not a neural network over histories, so it cannot be exported as .onnx; its scores do not"
     refuses(capsys, ["export", run, tmp_path / "model.onnx"], said)
     assert not (tmp_path / "model.onnx").exists()
 
@@ -67,7 +67,7 @@ def test_popularity_is_a_table(tmp_path, capsys):
 def test_what_a_model_does_not_have_is_refused(tmp_path, capsys):
     run = run_of(Markov().fit(Interactions.of([[1, 2], [2, 3]])), tmp_path / "run")
     refuses(capsys, ["export", run, tmp_path / "m.csv"], "model markov scores each history separately: it has no")
-    refuses(capsys, ["export", run, tmp_path / "m.onnx"], "model markov is no network that reads histories, and has no")
+    refuses(capsys, ["export", run, tmp_path / "m.onnx"], "model markov is not a neural network over histories")
     refuses(capsys, ["export", run, "m.onx"], "m.onx ends in '.onx', expected one of .safetensors, .onnx, .csv; did")
     refuses(capsys, ["export", run, tmp_path / "run"], "ends in '', expected one of")
     refuses(capsys, ["export", tmp_path / "none", "m.onnx"], "config.json: no such file")

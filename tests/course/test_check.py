@@ -732,7 +732,7 @@ def test_a_comparison_to_the_bit_is_told_of_rounding():
 def test_np_allclose_is_proposed_unless_the_comparison_is_to_the_bit():
     says = [find(name).grader(lambda attention: np.ones(2)).says for name in ("knows_the_scale", "nothing_leaks")]
     assert ["np.allclose" in one for one in says] == [True, False]
-    assert all(one.endswith("np.all or bool around it?") for one in says)
+    assert all(one.endswith("np.all or bool?") for one in says)
 
 
 def test_the_bug_is_handed_out_to_try_a_property_on():

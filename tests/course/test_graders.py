@@ -8,7 +8,7 @@ from tinyattn.check.zoo import ZOO
 from tinyattn.course.exercise import RIGHT, UNANSWERED, WRONG, Exercise, Grade, Verdict
 from tinyattn.course.graders import Checker, Function, Judge, Judged, Number, Pair, Property, function
 from tinyattn.course.graders import property as graders_property
-from tinyattn.course.graders.calling import Kindly, described, run_answer
+from tinyattn.course.graders.calling import TolerantCall, described, run_answer
 from tinyattn.course.graders.property import _rounded
 from tinyattn.course.graders.words import compared, in_lines
 
@@ -124,7 +124,8 @@ def test_a_judge_passes_what_is_given_and_its_reference_is_the_librarys():
     assert judge(lambda f, at, value: f(at) == value).outcome == RIGHT
     assert judge.reference() is judge.holds
     assert judge(lambda f, at, value: None).says.startswith("it always returns None")
-    assert judge(lambda f, at, value: 1).says == "it returns 1 (int), expected True or False. np.all or bool around it?"
+    expected = "expected True or False. Did you mean to wrap the result in np.all or bool?"
+    assert judge(lambda f, at, value: 1).says == f"it returns 1 (int), {expected}"
     assert judge(lambda f, at, value: np.bool_(f(at) == value)).outcome == RIGHT
     assert judge(3).says == "3 (int) is no answer here, expected a function"
 
@@ -192,13 +193,13 @@ def test_a_checker_has_errors_below_and_above_its_limits():
     assert len(inputs) == 6
     assert all(x.shape == (3, 4) for x in inputs)
     assert len({x.tobytes() for x in inputs}) == 3
-    assert of(1.1e-4, 1.1e-3).says == "it finds fault with a right backward."
+    assert of(1.1e-4, 1.1e-3).says == "it rejects a correct backward."
     wrong = of(0.9e-4, 0.9e-3)
-    assert (wrong.says, wrong.question, wrong.diagnosis) == ("it lets a wrong backward pass.", "Half of it?", "The 2.")
+    assert (wrong.says, wrong.question, wrong.diagnosis) == ("it accepts a wrong backward.", "Half of it?", "The 2.")
     assert "an error above 0.001" in wrong.lines[1]
     assert of(-1e-9, 1.0).says == "it returns a negative error."
-    assert of(np.nan, 1.0).says == "it finds fault with a right backward."
-    assert of(0.0, np.nan).says == "it lets a wrong backward pass."
+    assert of(np.nan, 1.0).says == "it rejects a correct backward."
+    assert of(0.0, np.nan).says == "it accepts a wrong backward."
     assert of(None, 1.0).says.startswith("it returned None")
     assert "expected the relative error, one number" in of(np.zeros(2), 1.0).says
     assert of(np.zeros((1, 1)), np.array([1.0])).outcome == RIGHT
@@ -233,27 +234,28 @@ def test_an_accepted_function_gets_copies_and_keeps_the_dtype():
             more[0][...] = 1
         return [1.5, 2.0]
 
-    kindly = Kindly(answer, 1, lambda x, more=None: x)
+    kindly = TolerantCall(answer, 1, lambda x, more=None: x)
     x, more = np.array([1.0, 2.0], "f4"), [np.zeros(2, "f4")]
     y = kindly.call(x, more=more)
     np.testing.assert_array_equal(x, [1, 2])
     np.testing.assert_array_equal(more[0], 0)
     assert (y.dtype, y.tolist()) == (np.float32, [1.5, 2.0])
     assert kindly.remarks == {"writes", "list"}
-    wide, narrow = Kindly(lambda x: x.astype(float), 1, lambda x: x), Kindly(lambda x: x.astype("f4"), 1, lambda x: x)
+    wide = TolerantCall(lambda x: x.astype(float), 1, lambda x: x)
+    narrow = TolerantCall(lambda x: x.astype("f4"), 1, lambda x: x)
     assert (wide.call(x).dtype, narrow.call(x.astype(float)).dtype) == (np.float32, np.float64)
     assert (wide.remarks, wide.narrow) == ({"dtype"}, "")
     assert (narrow.remarks, narrow.narrow) == (set(), "float64 in, float32 out")
-    whole = Kindly(lambda x: x * 1.0, 1, lambda x: x.astype(int))
+    whole = TolerantCall(lambda x: x * 1.0, 1, lambda x: x.astype(int))
     assert whole.call(x).dtype == int
     assert whole.remarks == {"floats"}
-    assert Kindly(lambda x: x + 0.5, 1, lambda x: x.astype(int)).call(x).tolist() == [1.5, 2.5]
-    truth = Kindly(lambda x: (x > 1).astype(int), 1, lambda x: x > 1)
+    assert TolerantCall(lambda x: x + 0.5, 1, lambda x: x.astype(int)).call(x).tolist() == [1.5, 2.5]
+    truth = TolerantCall(lambda x: (x > 1).astype(int), 1, lambda x: x > 1)
     assert (truth.call(x).tolist(), truth.remarks) == ([False, True], {"numbers"})
-    pair = Kindly(lambda x: np.stack([x, 2 * x]), 2, lambda x: (x, 2 * x))
+    pair = TolerantCall(lambda x: np.stack([x, 2 * x]), 2, lambda x: (x, 2 * x))
     assert [part.tolist() for part in pair.call(x)] == [[1, 2], [2, 4]]
-    assert Kindly(lambda x: (x,), 1, lambda x: x).call(x).tolist() == [1, 2]
-    assert Kindly(lambda x: None, 1, lambda x: x).call(x) is None
+    assert TolerantCall(lambda x: (x,), 1, lambda x: x).call(x).tolist() == [1, 2]
+    assert TolerantCall(lambda x: None, 1, lambda x: x).call(x) is None
 
 
 def test_an_answer_is_called_in_silence_and_its_errors_are_grades(capsys):
@@ -324,7 +326,7 @@ def test_a_checker_is_judged_by_the_worst_of_its_inputs(place):
         return 1.0 if (len(asked) - 1) % 3 == place else 0.0
 
     right, wrong = next(p for p in PAIRS if p.right), next(p for p in PAIRS if not p.right)
-    assert "finds fault with a right backward" in Checker((right,), on_one)(on_one).says
+    assert "rejects a correct backward" in Checker((right,), on_one)(on_one).says
     asked.clear()
     assert Checker((wrong,), on_one)(on_one).outcome == RIGHT
 

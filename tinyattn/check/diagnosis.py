@@ -1,8 +1,10 @@
 """Name a known bug: compare the implementation's results with those of every bug in the zoo, on the same inputs.
 
-Both are run on a fixed battery of cases. A bug is named if it reproduces the results on most of the wrong cases and
-breaks no right one. Single bugs are tried first, then pairs. If several bugs give the same results, all are named. Bugs
-whose errors are rounding or chance (`noisy`) are recognised by the set of properties that fail.
+Both are run on a fixed battery of cases. A bug is named if it gives the same results on at least half of the cases
+where the implementation is wrong (a pair of bugs: on all of them), contradicts it on at most a quarter, and is itself
+right wherever the implementation is right. Single bugs are tried first, then pairs. If several bugs match equally well,
+all are named. Bugs whose errors vary with rounding or random draws (`noisy`) are recognised by which properties fail
+and by the size of their errors.
 """
 
 from __future__ import annotations
@@ -29,15 +31,17 @@ from .trial import Trial
 from .zoo import ZOO, Bug
 
 FINGERPRINTS = Path(__file__).parent / "zoo" / "fingerprints.json"
-ENOUGH, SLACK = 0.5, 0.25  # shares of the wrong cases: at least so many must agree, at most so many may contradict
-DRAWN = 24  # random cases of a battery, besides the spec's special cases
+ENOUGH, SLACK = 0.5, 0.25  # shares of the wrong cases: at least ENOUGH must agree, at most SLACK may contradict
+DRAWN = 24  # number of random cases in a battery, besides the spec's special cases
 
 Observation = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The bugs that explain the results: an entry of `bugs` holds equivalent bugs, two entries are two bugs at once."""
+    """The bugs that explain the results. Each entry of `bugs` is a tuple of bugs that cannot be told apart; two entries
+    mean that both bugs are present.
+    """
 
     bugs: tuple[tuple[Bug, ...], ...] = ()
     how: str = ""  # "numbers" or "failures"
@@ -61,7 +65,8 @@ class Diagnosis:
                 lines.append("    (nothing that was tried tells these apart)")
             lines.append(f"hint: {equals[0].hint}")
         if self.how == "failures":
-            lines.append("    (known by what fails: its numbers are rounding, or chance)")
+            lines.append("    (recognised by which properties fail and by the size of its errors;")
+            lines.append("    its numbers vary with rounding or random draws)")
         return "\n".join(lines)
 
 
@@ -70,7 +75,8 @@ def diagnose(
 ) -> Diagnosis:
     """Name the bug of `op`, given its failed properties, in about `limit` seconds at most.
 
-    `shown` is the failure that the report shows: a bug is named only if it reproduces that.
+    `shown` is the failure in the report: a bug is named only if the zoo's version with it fails that property on that
+    case too (and, for a match by numbers, with the same wrong value).
     """
     if spec.name not in ZOO:
         return Diagnosis()
@@ -85,15 +91,15 @@ def diagnose(
         wrong = [i for i in cases if _compare(seen[i], truth[i], truth[i], aspect) != AGREE]
         if wrong:
             again = ((observe(op, i), seen[i]) for i in wrong[:3] for _ in range(4))
-            if aspect in (0, 1, 2) and any(_compare(now, before, before, aspect) != AGREE for now, before in again):
-                break  # chance may give the numbers of a bug
+            if aspect in _NUMBERS and any(_compare(now, before, before, aspect) != AGREE for now, before in again):
+                break  # equal calls differ: numbers that vary could match a bug's by accident
             by_numbers = _confirmed(shown, op, _matching(_Match(op, seen, truth, wrong, aspect), until))
             break
     return by_numbers or _confirmed(shown, op, _by_failures(op, set(failed), seen, truth))
 
 
 def _confirmed(shown: Trial | None, op: Subject, diagnosis: Diagnosis) -> Diagnosis:
-    """The diagnosis, if its bugs fail the shown property, with the same numbers on the shown case."""
+    """The diagnosis, with only the bugs that fail the shown property on the shown case as `_fails_alike` says."""
     if shown is None or not diagnosis:
         return diagnosis
     numbers = diagnosis.how == "numbers"
@@ -104,7 +110,7 @@ def _confirmed(shown: Trial | None, op: Subject, diagnosis: Diagnosis) -> Diagno
 
 
 def _fails_alike(shown: Trial, op: Subject, bugs: Iterable[str], numbers: bool) -> bool:
-    """Whether the zoo's implementation with these bugs fails on the shown case; with `numbers`, with the same ones."""
+    """Whether the zoo's version with these bugs fails on the shown case; if `numbers`, with the same wrong value."""
     mine = shown.violation
     try:
         with np.errstate(all="ignore"):
@@ -127,12 +133,12 @@ def _same_value(a: Any, b: Any) -> bool:
         x, y = (np.asarray(value, np.float32) for value in (a, b))
     except (TypeError, ValueError):
         return str(a) == str(b)
-    finite = [bool(np.all(np.isfinite(value))) for value in (x, y)]  # where code overflows depends on its form
-    return same_numbers(x, y) if all(finite) else not any(finite)
+    finite = [bool(np.all(np.isfinite(value))) for value in (x, y)]
+    return same_numbers(x, y) if all(finite) else not any(finite)  # equivalent formulas overflow at different entries
 
 
 def _case(op: Subject, i: int) -> dict[str, Any]:
-    """Case i of the battery, as `op` takes it."""
+    """Case i of the battery, adapted to the calls that `op` supports."""
     case = op.fit(battery(op.spec.name)[i])
     return case if op.offers(case) or not op.forms else with_batch(op.spec, case)
 
@@ -152,10 +158,11 @@ class _Match:
         return _compare(self.seen[i], _zoo_run(bugs, self.op, i), self.truth[i], aspect)
 
     def explained(self, *bugs: str, enough: float = ENOUGH) -> int:
-        """The number of wrong cases on which these bugs give the same; 0 if they do not explain the implementation.
+        """The number of wrong cases on which these bugs give the same result as the implementation, or 0.
 
-        They must agree on every right case, and on a share `enough` of the wrong ones. On a few wrong ones they may
-        contradict: at extremes, where two forms of one mistake give different numbers, or because of a second mistake.
+        0 unless they agree on every right case, and on a share `enough` of the wrong ones. On up to SLACK of the wrong
+        cases they may give different numbers: two ways of writing one mistake differ at extremes, or there is a second
+        mistake.
         """
         count = len(self.wrong)
         agreed = missed = contradicted = 0
@@ -170,7 +177,7 @@ class _Match:
             if count - missed < enough * count:
                 return 0  # whatever the remaining cases show
             if any(self.verdict(bugs, i, aspect) == CONTRADICT for aspect in range(self.aspect)):
-                return 0  # an earlier aspect would be wrong, too
+                return 0  # these bugs contradict the implementation in an earlier aspect
         return agreed
 
 
@@ -181,23 +188,23 @@ def _matching(match: _Match, until: float) -> Diagnosis:
     best = max(scores.values(), default=0)
     if best:
         return Diagnosis((_narrowed(match, [b for b in bugs if scores[b] == best]),), "numbers")
-    if match.aspect in (3, 4):
-        return Diagnosis()  # side effects are yes or no: some pair would explain any of them
+    if match.aspect not in _NUMBERS:
+        return Diagnosis()  # side effects are booleans: some pair always matches by accident
 
-    def alone(bug: Bug) -> int:
+    def agreements(bug: Bug) -> int:
         return sum(match.verdict([bug.name], i, match.aspect) == AGREE for i in match.wrong)
 
-    for pair in itertools.combinations([b for b in bugs if _moves(match, b)], 2):
+    for pair in itertools.combinations([b for b in bugs if _could_be_part(match, b)], 2):
         if time.monotonic() > until:
             break
         if match.explained(*(b.name for b in pair), enough=1):
-            first, second = sorted(pair, key=alone, reverse=True)
+            first, second = sorted(pair, key=agreements, reverse=True)
             return Diagnosis(((first,), (second,)), "numbers")
     return Diagnosis()
 
 
 def _narrowed(match: _Match, bugs: list[Bug]) -> tuple[Bug, ...]:
-    """Of bugs alike in this aspect, those that fit the later aspects of the same pass too, if any do."""
+    """Of equally good bugs, those that match later aspects of the same pass on every case; if none does, all."""
 
     def fits(name: str, aspect: int) -> bool:
         return all(match.verdict([name], i, aspect) == AGREE for i in match.seen)
@@ -207,14 +214,14 @@ def _narrowed(match: _Match, bugs: list[Bug]) -> tuple[Bug, ...]:
     return tuple(bugs)
 
 
-def _moves(match: _Match, bug: Bug) -> bool:
+def _could_be_part(match: _Match, bug: Bug) -> bool:
     """Whether the bug changes this aspect, and only on cases where the implementation is wrong."""
 
-    def moves(i: int) -> bool:
+    def changes(i: int) -> bool:
         truth = match.truth[i]
         return _compare(_zoo_run([bug.name], match.op, i), truth, truth, match.aspect) != AGREE
 
-    return not any(moves(i) for i in match.truth if i not in match.wrong) and any(map(moves, match.wrong))
+    return not any(changes(i) for i in match.truth if i not in match.wrong) and any(map(changes, match.wrong))
 
 
 def _by_failures(
@@ -228,13 +235,13 @@ def _by_failures(
     without_backward = f"{spec.function}_backward" in op.lacks
     tried = {p.name for p in properties_of(spec) if not (without_backward and p.stage == "gradients")}
     error = _largest_error(seen, truth)
-    fitting = []
+    matching = []
     for bug in ZOO[spec.name].BUGS:
         if bug.noisy and set(table.get(bug.name, ())) & tried == failed & tried:
             theirs = _largest_error({i: _zoo_run([bug.name], op, i) for i in seen}, truth)
             if error == theirs or (min(error, theirs) > 0 and max(error, theirs) < 30 * min(error, theirs)):
-                fitting.append(bug)
-    return Diagnosis((tuple(fitting),), "failures") if fitting else Diagnosis()
+                matching.append(bug)
+    return Diagnosis((tuple(matching),), "failures") if matching else Diagnosis()
 
 
 def _largest_error(seen: dict[int, Observation], truth: dict[int, Observation]) -> float:
@@ -246,7 +253,7 @@ def _largest_error(seen: dict[int, Observation], truth: dict[int, Observation]) 
 
 @functools.cache
 def battery(spec: str) -> tuple[dict[str, Any], ...]:
-    """The cases for comparison: special ones, then random ones of fixed seeds."""
+    """The cases for comparison: the spec's special ones, then random ones from fixed seeds."""
     known = SPECS[spec]
     special = known.special_cases()
     small = [known.case(CaseDrawer.seeded(seed, ((), (2,), (2, 3)))) for seed in range(DRAWN)]
@@ -254,7 +261,7 @@ def battery(spec: str) -> tuple[dict[str, Any], ...]:
 
 
 def observe(op: Subject, i: int) -> Observation:
-    """`observe_call`, or the spec's function for that, on case i; TooLongError is an observation, too."""
+    """The observation of `op` on case i, by the spec's `observe` or `observe_call`; a timeout is one, too."""
     try:
         with alarm(5.0):
             return (op.spec.observe or observe_call)(op, op.spec, _case(op, i))
@@ -262,30 +269,34 @@ def observe(op: Subject, i: int) -> Observation:
         return {"forward": "does not return"}
 
 
-ASPECTS = 5  # first output, further outputs, gradients, side effects, side effects of the backward
-_SAME_PASS = ((0, 1, 3), (0, 1, 3), (2, 4), (0, 1, 3), (2, 4))
-AGREE, APART, CONTRADICT = "agree", "apart", "contradict"
-_SAVED = {name for spec in SPECS.values() for name in spec.outputs[1:]}
-_BEGINNINGS = {"gradient ": 2, "gradient's error": 2, "gradient's": 4}  # of names, and their aspects
-_BEGINNINGS |= dict.fromkeys(("dtype of ", "own memory of ", "changed", "repeats"), 3)
+ASPECTS = 5
+_OUTPUT, _FURTHER, _GRADIENTS, _SIDE_EFFECTS, _BACKWARDS_SIDE_EFFECTS = range(ASPECTS)
+_NUMBERS = (_OUTPUT, _FURTHER, _GRADIENTS)
+_SAME_PASS = ((0, 1, 3), (0, 1, 3), (2, 4), (0, 1, 3), (2, 4))  # for each aspect, those seen in the same pass
+AGREE, INCOMPARABLE, CONTRADICT = "agree", "incomparable", "contradict"
+_FURTHER_OUTPUTS = {name for spec in SPECS.values() for name in spec.outputs[1:]}
+# prefix of an observation's name -> its aspect; others are outputs
+_ASPECT_OF_PREFIX = {"gradient ": _GRADIENTS, "gradient's error": _GRADIENTS, "gradient's": _BACKWARDS_SIDE_EFFECTS}
+_ASPECT_OF_PREFIX |= dict.fromkeys(("dtype of ", "own memory of ", "changed", "repeats"), _SIDE_EFFECTS)
 
 
 def _aspect(name: str) -> int:
-    return next((aspect for text, aspect in _BEGINNINGS.items() if name.startswith(text)), int(name in _SAVED))
+    outputs = _FURTHER if name in _FURTHER_OUTPUTS else _OUTPUT
+    return next((aspect for prefix, aspect in _ASPECT_OF_PREFIX.items() if name.startswith(prefix)), outputs)
 
 
 def _compare(a: Observation, b: Observation, truth: Observation, aspect: int) -> str:
-    """Compare two observations of one case: AGREE, CONTRADICT (other numbers) or APART (not comparable).
+    """Compare two observations of one case: AGREE, CONTRADICT (different numbers) or INCOMPARABLE.
 
-    Other numbers distinguish two bugs. An error or an overflow in only one of them does not: where a wrong computation
-    fails depends on its form. Two results of wrong shape agree, whatever the shapes.
+    Different numbers are evidence of different bugs. An error or overflow in only one is no evidence: two ways of
+    writing one bug may fail on different inputs. Two results of wrong shape agree, whatever the shapes.
     """
     one, two = ({n: x for n, x in seen.items() if _aspect(n) == aspect} for seen in (a, b))
     broken = [_broken(seen) for seen in (one, two)]
     if any(broken):
-        return AGREE if broken[0] == broken[1] else APART
+        return AGREE if broken[0] == broken[1] else INCOMPARABLE
     if aspect and ("forward" in a or "forward" in b):
-        return APART
+        return INCOMPARABLE
     for n in one.keys() & two.keys():
         x, y, right = one[n], two[n], truth.get(n)
         if isinstance(x, np.ndarray) and isinstance(y, np.ndarray) and isinstance(right, np.ndarray):
@@ -300,7 +311,7 @@ def _compare(a: Observation, b: Observation, truth: Observation, aspect: int) ->
 
 
 def _broken(seen: Observation) -> str:
-    """ "overflow", "raises", another error, or "" where all is finite numbers."""
+    """ "overflow", "raises", the text of a different error, or "" if all numbers are finite."""
     error = seen.get("forward") or seen.get("gradient's error")
     floats = (x for x in seen.values() if isinstance(x, np.ndarray) and x.dtype.kind == "f")
     return error or ("" if all(np.all(np.isfinite(x)) for x in floats) else "overflow")
@@ -316,14 +327,14 @@ def same_numbers(a: Any, b: Any) -> bool:
 
 
 def differing(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Where two arrays of numbers of one shape differ by more than rounding."""
+    """The entries where two arrays of numbers, of one shape, differ by more than rounding."""
     single = np.float32 in (a.dtype, b.dtype)
     x, y = a.astype(np.float64), b.astype(np.float64)
     finite = np.isfinite(x) & np.isfinite(y)
-    other = ~finite & ~((x == y) | (np.isnan(x) & np.isnan(y)))
+    different = ~finite & ~((x == y) | (np.isnan(x) & np.isnan(y)))
     x, y = np.where(finite, x, 0), np.where(finite, y, 0)
     tolerance = (3e-4 if single else 1e-8) * max(1.0, *(float(np.max(np.abs(z), initial=0)) for z in (x, y)))
-    return other | (np.abs(x - y) > tolerance)
+    return different | (np.abs(x - y) > tolerance)
 
 
 @functools.cache
@@ -331,15 +342,16 @@ def _zoo_subject(spec: str, bugs: frozenset[str]) -> Subject:
     return Subject(ZOO[spec].make(bugs), SPECS[spec])
 
 
-_RUNS: dict[Any, Observation] = {}  # of the zoo, on cases as a subject takes them
+# cached zoo observations, by bugs, case, and what the subject lacks, refuses or does by convention
+_ZOO_OBSERVATIONS: dict[Any, Observation] = {}
 
 
 def _zoo_run(bugs: Iterable[str], like: Subject, i: int) -> Observation:
-    """The observation of the zoo's implementation with these bugs on case i, as `like` takes it."""
+    """The observation of the zoo's version with these bugs, on case i as adapted to `like`."""
     spec, bugs = like.spec, frozenset(bugs)
     forms, conventions = (tuple(x.says for x in known) for known in (like.forms, like.conventions))
     key = spec.name, bugs, i, tuple(like.lacks), forms, conventions  # the case depends on these
-    if key not in _RUNS:
+    if key not in _ZOO_OBSERVATIONS:
         with np.errstate(all="ignore"):
-            _RUNS[key] = (spec.observe or observe_call)(_zoo_subject(spec.name, bugs), spec, _case(like, i))
-    return _RUNS[key]
+            _ZOO_OBSERVATIONS[key] = (spec.observe or observe_call)(_zoo_subject(spec.name, bugs), spec, _case(like, i))
+    return _ZOO_OBSERVATIONS[key]

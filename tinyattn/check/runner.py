@@ -38,17 +38,18 @@ def check_implementation(
     """Try every property of `spec` on `implementation`, in a child process.
 
     `implementation` is a module, an object with the spec's public names, one function, or the name of any of these:
-    "package.module", "path/to/file.py", either with ":object". Functions of torch and JAX are called with tensors and
-    arrays of theirs. `spec` is one of `SPECS`. Each property is tried on `examples` cases drawn by hypothesis from
-    `seed`; `time_limit` seconds are for all properties, `patience` for one case.
+    "package.module" or "path/to/file.py"; either may be followed by ":object". Functions of torch and JAX are called
+    with their tensors and arrays. `spec` is one of `SPECS`. Each property is tried on `examples` cases that hypothesis
+    draws from `seed`; `time_limit` is in seconds for all properties, `patience` for one case.
 
     A crash and an endless call are failures. A failed import, a function that raises on every call, and running out of
-    `time_limit` are the report's `problem` and no failure. On systems other than Linux the child process starts anew:
-    there an object that it cannot import is a problem, too, and a script must call this function under
-    `if __name__ == "__main__":`.
+    `time_limit` are the report's `problem` and no failure. Outside Linux the child process is spawned rather than
+    forked: it imports everything again, so an object that it cannot import is a problem, too, and a script must call
+    this function under `if __name__ == "__main__":`.
 
-    Forms of a call that it does not take are left out and reported, other conventions are adopted and reported, and
-    exact properties that hold to rounding are a note. With `strict` all of these are failures.
+    Ways of calling that it does not support (no batch axis, b=None, ...) are skipped and reported, different
+    conventions are adopted and reported, and exact properties that hold only up to rounding are a note. With `strict`
+    all of these are failures.
 
     Raises ValueError for an unknown spec or numbers out of range, ImportError where hypothesis is missing.
     """
@@ -63,14 +64,14 @@ def check_implementation(
     findings: dict[str, Finding] = {}
     extra: dict[str, Any] = {"problem": "", "again": "", "examples": examples, "seed": seed}
     if isinstance(implementation, str):
-        extra["again"] = _command(implementation, spec, examples, seed, time_limit, strict)
+        extra["again"] = _repeat_command(implementation, spec, examples, seed, time_limit, strict)
     total = len(properties_of(known))
     trying = ""
     try:
         sent = sendable(implementation)
     except CannotRunError as error:
         return Report(spec, title, (), **extra | {"problem": str(error)})
-    for what, value in _understood(in_child(_check_in_child, sent, spec, options, time_limit, limit=time_limit)):
+    for what, value in _validated(in_child(_check_in_child, sent, spec, options, time_limit, limit=time_limit)):
         if what == "trying":
             trying = value
             if progress is not None:
@@ -102,8 +103,8 @@ SENT: dict[Any, Any] = {
 }  # fmt: skip
 
 
-def _understood(sent: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
-    """The messages of a child up to one that no check sends: the code that is checked can write into the pipe, too."""
+def _validated(sent: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
+    """Pass on the child's messages; stop at a malformed one: the code under test could have written into the pipe."""
     for what, value in sent:
         if not isinstance(what, str) or what not in SENT or not isinstance(value, SENT[what]):
             yield "ended", WROTE
@@ -125,7 +126,7 @@ def check_in_process(
     """`check_implementation` in this process, for code that is trusted not to crash.
 
     Nothing is forked, so it works for functions of a notebook, on every system. Only `stages` are tried.
-    Raises CannotRunError if it cannot be called as the spec says, ImportError where hypothesis is missing.
+    Raises CannotRunError if the spec's calls all fail, ImportError where hypothesis is missing.
     """
     known = get_spec(spec) if isinstance(spec, str) else spec
     op = subject_of(implementation, known, patience)
@@ -141,7 +142,7 @@ def check_in_process(
     options = {"examples": examples, "seed": seed, "patience": patience, "strict": strict}
     _prepare(keep, op, options, time_limit)
     properties = [prop for prop in properties_of(op.spec) if prop.stage in set(stages)]
-    properties.sort(key=lambda prop: prop.leads == EMPTY_BATCHES)  # the empty batch last: the rarest of cases
+    properties.sort(key=lambda prop: prop.leads == EMPTY_BATCHES)  # empty batches last, as the rarest in use
     extra["last"] = _try_all(keep, op, properties, options, time_limit)
     return _report(known.name, _title(implementation), findings, len(properties), extra)
 
@@ -156,7 +157,7 @@ def _report(kind: str, title: str, findings: dict[str, Finding], total: int, ext
 def _check_in_child(
     send: Callable[[str, Any], None], target: Any, name: str, options: dict[str, Any], limit: float
 ) -> None:
-    """The child's work: import, detect forms and conventions, try, diagnose."""
+    """The child's work: import, detect unsupported calls and conventions, try, diagnose."""
     import hypothesis  # noqa: F401  before the implementation can shadow the module
 
     spec = get_spec(name)
@@ -173,7 +174,7 @@ def _check_in_child(
 
 
 def _prepare(send: Callable[[str, Any], None], op: Subject, options: dict[str, Any], limit: float) -> None:
-    """Send what `op` lacks, its forms and conventions. Raises CannotRunError if every call raises."""
+    """Send what `op` lacks or does not support, and its conventions. Raises CannotRunError if every call raises."""
     send("lacks", tuple(op.lacks))
     send("unused", tuple(op.unused))
     if options["strict"]:
@@ -184,7 +185,7 @@ def _prepare(send: Callable[[str, Any], None], op: Subject, options: dict[str, A
 
 
 def look_at(op: Subject, limit: float = 10.0, patience: float = 10.0) -> None:
-    """Detect the forms that `op` does not take and the conventions that it follows, and record them in `op`.
+    """Detect the calls that `op` does not support and the conventions that it follows, and record them in `op`.
 
     Raises CannotRunError if every call raises.
     """
@@ -197,7 +198,8 @@ def _try_all(
     send: Callable[[str, Any], None], op: Subject, properties: list[Property], options: dict[str, Any], limit: float
 ) -> dict[str, Any]:
     """Send "trying" before and a "finding" after each property; then the smallest "case" of the gravest failure, and
-    its "diagnosis". -> the arguments of the last call before that failure, which may not be picklable."""
+    its "diagnosis". -> the arguments of the last call before that failure, {} if nothing fails or two properties are
+    endless. They are returned rather than sent, since they may not be picklable."""
     failed: list[tuple[Trial, Finding]] = []
     budget = 0.6 * limit / max(len(properties), 1)
     send("total", len(properties))
@@ -209,15 +211,15 @@ def _try_all(
         if finding.outcome == "fails":
             failed.append((trial, finding))
         if sum(finding.endless for _, finding in failed) == 2:
-            return {}  # the others would take as long
+            return {}  # the rest would take as long
     if not failed:
         return {}
     first, finding = min(failed, key=lambda pair: by_gravity(pair[1]))
     exchanged = op.spec.common and not finding.endless and axes_exchanged(op, options["patience"])
     if not finding.endless:
-        again = trial_of(op, op.spec, first.prop, budget=0.2 * limit, **options)
-        if again.failed:
-            first, finding = again, again.finding()
+        shrunk = trial_of(op, op.spec, first.prop, budget=0.2 * limit, **options)
+        if shrunk.failed:
+            first, finding = shrunk, shrunk.finding()
         send("finding", replace(finding, hint=EXCHANGED) if exchanged else finding)
     send("place", op.place(backward=first.prop.stage == "gradients"))
     send("case", dict(first.case))
@@ -229,7 +231,7 @@ def _try_all(
     return first.last
 
 
-def _command(target: str, spec: str, examples: int, seed: int, time_limit: float, strict: bool) -> str:
+def _repeat_command(target: str, spec: str, examples: int, seed: int, time_limit: float, strict: bool) -> str:
     command = ["tinyattn", "check", target, "--as", spec, "--seed", str(seed), "--examples", str(examples)]
     command += ["--time-limit", f"{time_limit:g}"] if time_limit != TIME_LIMIT else []
     return shlex.join(command + ["--strict"] * strict)

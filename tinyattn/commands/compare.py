@@ -1,8 +1,9 @@
 """`tinyattn compare`: runs side by side, with intervals of their differences.
 
 Measure the models of several runs on the same data, and with --items or --user recommend by each of them. On generated
-data, too, the one test item of each user is ranked, where train and evaluate print expected values. Models of ratings
-are compared by the errors of their predictions; they and models that rank have no measure in common.
+data, train and evaluate print metrics expected under the known distribution (full ranking only); compare always ranks
+each user's one test item. Models that predict ratings are compared by their errors, and cannot be compared with models
+that rank items.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from .runs import describe_counts, listed, names_of, open_runs
 from .tables import Evaluation, print_history
 
 NOTES = """\
-Differences are to the first run. [low, high] is the 95 % percentile interval of a paired bootstrap: as many users as
-there are, drawn with replacement 2,000 times, the same for both runs. It says what other users might have shown, and
-nothing of other seeds.
+Differences are to the first run. [low, high] is the 95 % percentile interval of a paired bootstrap: 2,000 times, as
+many users as there are in the test set are drawn with replacement; both runs are measured on the same draw. It covers
+the choice of users, not the variation between training seeds.
 """
 
 
@@ -41,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
     if len(options.run_folders) < 2 or len({Path(f).resolve() for f in options.run_folders}) < len(options.run_folders):
         raise ValueError(f"compare takes two runs or more, each once; given: {', '.join(options.run_folders)}")
     if options.items is None and options.user is None and (options.k is not None or options.names is not None):
-        raise ValueError("-k and --names go with --items or --user, whose recommendations they are about")
+        raise ValueError("-k and --names need --items or --user: they only affect recommendations")
     if options.seed < 0:
         raise ValueError(f"--seed is {options.seed}, expected at least 0")
     models, source, data, split = open_runs(options.run_folders, options.device)
@@ -49,9 +50,9 @@ def run(options: argparse.Namespace) -> None:
     measure.fill_options(options, models[0].name)
     names = names_of(options, models[0])
     history, best = _recommended(options, models, data)            # errors come before the models are measured
-    on = Evaluation(options, source, None, split, measure.prepare(split, options))
+    evaluation = Evaluation(options, source, None, split, measure.prepare(split, options))
     print(f"{len(models)} runs on {source.title}: {describe_counts(data, split)}")
-    measure.compare(options.run_folders, models, on)
+    measure.compare(options.run_folders, models, evaluation)
     print(f"\n{NOTES}{measure.notes}", end="")
     if best:
         print()

@@ -1,8 +1,8 @@
 """A network as an ONNX graph: recorded, written, and compared with the library.
 
-The network is run twice, on three histories and on five. A size that is 3 in one record and 5 in the other is the
-number of histories, which the graph reads from its input. Any other difference means that the number of histories
-changes the computation, which is refused.
+The network is run twice, on three histories and on five. A size that is a multiple of 3 in one record and the same
+multiple of 5 in the other becomes that multiple of the number of histories, which the graph reads from its input; a
+constant repeated for each history is expanded. Any other difference is refused.
 """
 
 from __future__ import annotations
@@ -25,22 +25,23 @@ from .values import Graph, Node, NoGraphError, Sizes, Value
 from .weights import about
 
 OPSET, IR = 18, 9                    # of 2022 and 2023: runtimes since then read them
-ALIKE = 1e-5                         # tolerance of scores, relative to the largest of their row
+ALIKE = 1e-5                         # tolerance of scores, relative to max(1, the row's largest absolute score)
 MOST_BYTES = 2**31 - 2**20           # protobuf holds less than 2 GiB
-TRIALS = (3, 5)                      # numbers of histories of the two records
+TRIALS = (3, 5)                      # how many histories each of the two runs has
 
 
 def onnx_graph(model: Any) -> bytes:
     """`ids` (histories, maxlen), and `users` (histories,) if used -> `scores` (histories, n_items + 1).
 
     `ids` are item numbers, 1, 2, 3, ..., oldest first, padded with 0 on the right; column i has the score of item i.
-    Seen items are scored, too. `about` is the file's metadata.
-    Raises ValueError for a model that is no network over histories, ImportError without the package onnx, NoGraphError
-    where the network cannot be recorded, and where the graph's scores differ from the library's.
+    Seen items are scored, too. The file's metadata are those of `weights.about`: the model, its options and ids.
+    Raises ValueError for a model that is not a neural network over histories, ImportError without the package onnx,
+    NoGraphError where the network cannot be recorded, or where the graph's scores differ from the library's.
     """
     if not isinstance(model, NeuralRecommender):
-        table = "; the same table serves all histories: .csv" if isinstance(model, Popularity) else ""
-        raise ValueError(f"model {model.name} is no network that reads histories, and has no graph (.onnx){table}")
+        table = "; its scores do not depend on the history: export it as .csv" if isinstance(model, Popularity) else ""
+        refused = f"model {model.name} is not a neural network over histories, so it cannot be exported as .onnx"
+        raise ValueError(refused + table)
     model.fitted()
     try:
         onnx = import_module("onnx")
@@ -102,8 +103,8 @@ class Writer:
         self.nodes: list[Any] = []
         self.constants: dict[Any, str] = {}
         self.initialisers: list[Any] = []
-        self.named: set[str] = set()         # inputs and parameters that are used
-        self.made: dict[Any, str] = {}       # names of sizes that depend on the number of histories
+        self.used_names: set[str] = set()         # of inputs and parameters
+        self.size_names: dict[Any, str] = {}      # of sizes that depend on the number of histories
 
     def write(self) -> Any:
         pairs = list(zip(self.first.nodes, self.second.nodes, strict=False))
@@ -125,9 +126,9 @@ class Writer:
         self.nodes.append(self.onnx.helper.make_node(operator, inputs, [output], **how))
 
     def input(self, a: Any, b: Any, computed: set[str]) -> str:
-        """The name of an input, which is a in one record and b in the other."""
+        """The name of an input whose value is `a` in the first record and `b` in the second."""
         if isinstance(a, str):
-            self.named |= {a} - computed
+            self.used_names |= {a} - computed
             return a
         if isinstance(a, Sizes):
             return self.sizes(a.numbers, b.numbers)
@@ -145,31 +146,31 @@ class Writer:
         """Sizes as a vector. Those that differ are multiples of the number of histories."""
         if a == b:
             return self.constant(np.array(a, dtype=np.int64))
-        if (a, b) not in self.made:
+        if (a, b) not in self.size_names:
             parts = [self.size(x, y) for x, y in zip(a, b, strict=True)]
-            self.made[a, b] = f"sizes{len(self.made)}"
-            self.add("Concat", parts, self.made[a, b], axis=0)
-        return self.made[a, b]
+            self.size_names[a, b] = f"sizes{len(self.size_names)}"
+            self.add("Concat", parts, self.size_names[a, b], axis=0)
+        return self.size_names[a, b]
 
     def size(self, a: int, b: int) -> str:
         if a == b:
             return self.constant(np.array([a]))
         times, left = divmod(a, TRIALS[0])
         if left or b != times * TRIALS[1]:
-            raise NoGraphError("a size depends on the number of histories, and is no multiple of it")
-        if "histories" not in self.made:
-            self.named.add("ids")
+            raise NoGraphError("a size depends on the number of histories, but is not a multiple of it")
+        if "histories" not in self.size_names:
+            self.used_names.add("ids")
             self.add("Shape", ["ids"], "histories", start=0, end=1)
-            self.made["histories"] = "histories"
+            self.size_names["histories"] = "histories"
         if times == 1:
             return "histories"
-        if times not in self.made:
-            self.made[times] = f"histories_by_{times}"
-            self.add("Mul", ["histories", self.constant(np.array([times]))], self.made[times])
-        return self.made[times]
+        if times not in self.size_names:
+            self.size_names[times] = f"histories_by_{times}"
+            self.add("Mul", ["histories", self.constant(np.array([times]))], self.size_names[times])
+        return self.size_names[times]
 
     def repeated(self, a: np.ndarray, b: np.ndarray) -> str:
-        """A constant that is the same for every history."""
+        """An array that is constant along each axis whose size depends on the number of histories: stored once."""
         once = tuple(slice(0, 1) if n != m else slice(None) for n, m in zip(a.shape, b.shape, strict=True))
         if not np.array_equal(a[once], b[once]) or any(np.any(x != x[once]) for x in (a, b)):
             raise NoGraphError("a constant depends on the number of histories")
@@ -181,8 +182,8 @@ class Writer:
         helper, model = self.onnx.helper, self.model
         whole, single = self.onnx.TensorProto.INT64, self.onnx.TensorProto.FLOAT
         inputs = {"ids": ["histories", model.maxlen], "users": ["histories"]}
-        used = [helper.make_tensor_value_info(n, whole, shape) for n, shape in inputs.items() if n in self.named]
-        parameters = [(name, x) for name, x in named(model.parameters).items() if name in self.named]
+        used = [helper.make_tensor_value_info(n, whole, shape) for n, shape in inputs.items() if n in self.used_names]
+        parameters = [(name, x) for name, x in named(model.parameters).items() if name in self.used_names]
         self.initialisers += [self.onnx.numpy_helper.from_array(x, name) for name, x in parameters]
         scores = helper.make_tensor_value_info("scores", single, ["histories", model.network.n_items + 1])
         graph = helper.make_graph(self.nodes, model.name, used, [scores], self.initialisers)
@@ -206,14 +207,14 @@ def _compare(file: Any, model: NeuralRecommender) -> None:
     with np.errstate(all="ignore"):
         (scores,) = graph.run(None, {n: x for n, x in (("ids", ids), ("users", users)) if n in graph.input_names})
     expected = model.score([row[row != 0] for row in ids], users)[:, 1:]
-    size = np.maximum(np.max(np.abs(expected), axis=1, keepdims=True), 1)
-    off = np.max(np.abs(scores[:, 1:] - expected) / size)
-    if not off <= ALIKE:
-        raise NoGraphError(f"its scores differ from the library's by {off:.2g} of the largest of a row")
+    scale = np.maximum(np.max(np.abs(expected), axis=1, keepdims=True), 1)
+    error = np.max(np.abs(scores[:, 1:] - expected) / scale)
+    if not error <= ALIKE:
+        raise NoGraphError(f"its scores differ from the library's by a relative {error:.2g} (allowed: {ALIKE:g})")
 
 
 def _gather_elements() -> type:
-    """The operator by NumPy; the package's accepts at most 64 rows."""
+    """GatherElements by NumPy: the package's own accepts at most 64 rows."""
 
     class GatherElements(import_module("onnx.reference.op_run").OpRun):  # type: ignore[misc]
         op_domain = ""

@@ -1,13 +1,13 @@
 """An array module that records every computation with it, as a graph of ONNX operators.
 
 A network computes with the module of its arrays (`get_xp`), so `Recorded` arrays record its graph: no layer depends on
-ONNX, and a new one is exported as soon as FUNCTIONS (functions.py) has the array functions that it calls. Each array
-also has its numbers, from NumPy: values that do not depend on the histories become constants, and code may not branch
-on those that do.
+ONNX, and a new layer can be exported as soon as FUNCTIONS (functions.py) has the array functions that it calls. Each
+array also has its NumPy values: those that do not depend on the histories become constants, and code may not branch on
+those that do.
 
-NumPy's arrays share memory, but values of a graph do not: `x[key]` is evaluated on access, and writes into it are
-writes into x. A loop over time writes row after row, so rows of the first axis are stored separately until all of x is
-read.
+A NumPy view shares memory with its base, but graph values are immutable. So x[key] keeps a reference to x: its value is
+looked up each time it is read, and a write into it is forwarded to x. A loop over time writes row after row, so rows of
+the first axis are stored separately until all of x is read.
 """
 
 from __future__ import annotations
@@ -22,35 +22,36 @@ from .functions import FUNCTIONS
 from .values import HERE, Content, NoGraphError, Value, apply, cast, get, put, reshape, transpose
 
 
-class Form(NamedTuple):
-    """Another form of an array in the same memory, as of `reshape`, and its inverse."""
+class ViewMap(NamedTuple):
+    """How a view's content is made from its base's (reshape, transpose), and back."""
 
-    there: Callable[[Content], Content]
-    back: Callable[[Content], Content]
+    forward: Callable[[Content], Content]
+    inverse: Callable[[Content], Content]
 
 
 class Recorded:
-    """An array: its numbers (`host`, of NumPy) and its `content`."""
+    """An array: its NumPy values for this run (`host`), and its `content`: a graph value or a constant."""
 
     __hash__ = None  # type: ignore[assignment]
-    __array_ufunc__ = None                                   # NumPy's operators leave the other side to this class
+    __array_ufunc__ = None                                   # ndarray + Recorded calls Recorded.__radd__
 
     def __init__(self, host: np.ndarray, content: Content | None = None, of: tuple[Recorded, Any] | None = None):
         self.host = host
         self._content: Content | None = host if content is None and of is None else content
-        self._of = of                                        # (x, key): this is x[key], or a Form of x
-        self._rows: dict[int, Content] = {}                  # rows of the first axis written since `_content` was made
+        self._of = of                                        # (x, key): this is x[key]; or (x, a ViewMap of x)
+        self._rows: dict[int, Content] = {}                  # rows of the first axis written since `_content`
         self._writes = 0                                     # number of writes, where `_of` is None
-        self._known: tuple[int, Content] | None = None       # the content written into a part, and `_writes` then
+        # (the base's `_writes` when a view was last written, the content written): valid while no one else writes
+        self._written: tuple[int, Content] | None = None
 
     @property
     def content(self) -> Content:
         """A value of the graph, or a constant."""
         if self._of is not None:
-            if self._known is not None and self._known[0] == self._memory._writes:
-                return self._known[1]
-            whole, key = self._of
-            return key.there(whole.content) if isinstance(key, Form) else whole.part(key)
+            if self._written is not None and self._written[0] == self._memory._writes:
+                return self._written[1]
+            base, key = self._of
+            return key.forward(base.content) if isinstance(key, ViewMap) else base.part(key)
         if self._rows:
             assert self._content is not None
             rows = [self._rows.get(i, None) for i in range(self.host.shape[0])]
@@ -63,7 +64,7 @@ class Recorded:
 
     @property
     def _memory(self) -> Recorded:
-        """The array whose part, or other form, this is."""
+        """The array whose memory this is, or is a view of."""
         return self if self._of is None else self._of[0]._memory
 
     def part(self, key: Any) -> Content:
@@ -76,20 +77,20 @@ class Recorded:
         return get(self._content, key) if row is None else get(row, rest)
 
     def write(self, key: Any, new: Content) -> None:
-        """self[key] = new for the content; NumPy writes the numbers."""
+        """Record self[key] = new in the content only; the caller then writes `host`."""
         if isinstance(new, Value) and self._content is self.host:
-            self._content = self.host.copy()                 # NumPy will write into the host
+            self._content = self.host.copy()                 # keep the old constant: the caller will overwrite host
         if self._of is not None:
-            (whole, mine), new = self._of, put(self.content, key, new)
-            whole.write(..., mine.back(new)) if isinstance(mine, Form) else whole.write(mine, new)
-            self._known = self._memory._writes, new
+            (base, place), new = self._of, put(self.content, key, new)
+            base.write(..., place.inverse(new)) if isinstance(place, ViewMap) else base.write(place, new)
+            self._written = self._memory._writes, new
             return
         self._writes += 1
         first, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
         if type(first) is int and not (isinstance(new, np.ndarray) and isinstance(self._content, np.ndarray)):
             self._rows[first % len(self.host)] = put(self.part(first), rest, new)
         elif isinstance(new, np.ndarray) and isinstance(self.content, np.ndarray):
-            self._content = self.host                        # NumPy will write into it
+            self._content = self.host                        # still a constant: host, which the caller will update
         else:
             self._content = put(self.content, key, new)
 
@@ -188,7 +189,7 @@ class Module:
         return Recorded(np.array(x, dtype=dtype))
 
     def empty(self, shape: Any, dtype: Any = float) -> Recorded:
-        return Recorded(np.zeros(shape, dtype))              # unread contents have to be equal in both records
+        return Recorded(np.zeros(shape, dtype))              # zeros: both runs (graphs.py) need equal constants
 
     def empty_like(self, x: Recorded, dtype: Any = None) -> Recorded:
         return self.empty(x.shape, dtype or x.dtype)
@@ -205,15 +206,15 @@ register(Recorded, module)
 
 
 def _call(name: str, numpy: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if name in SHARED_MEMORY_FORMS:
-        return SHARED_MEMORY_FORMS[name](*args, **kwargs)
+    if name in VIEWS:
+        return VIEWS[name](*args, **kwargs)
     if name == "copyto":
-        there, new = args
-        return there.assign(module.where(kwargs["where"], new, there) if kwargs else new)
+        target, new = args
+        return target.assign(module.where(kwargs["where"], new, target) if kwargs else new)
     out = kwargs.pop("out", None)
     host = numpy(*_each("host", args), **{key: _each("host", value) for key, value in kwargs.items()})
-    made_of = name not in ("zeros_like", "ones_like", "full_like") and any(not x.constant for x in _arrays(args))
-    if not made_of:
+    is_computed = name not in ("zeros_like", "ones_like", "full_like") and any(not x.constant for x in _arrays(args))
+    if not is_computed:
         result = [Recorded(h) for h in host] if isinstance(host, list | tuple) else Recorded(np.asarray(host))
     elif name not in FUNCTIONS:
         raise NoGraphError(f"calls {name}, which FUNCTIONS of {HERE.name}/functions.py does not know")
@@ -225,14 +226,14 @@ def _call(name: str, numpy: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def _reshaped(x: Recorded, shape: Any) -> Recorded:
-    host, before = x.host.reshape(shape), x.shape
-    return _in_form(x, host, lambda content: reshape(content, host.shape), lambda content: reshape(content, before))
+    host, old = x.host.reshape(shape), x.shape
+    return _view(x, host, lambda content: reshape(content, host.shape), lambda content: reshape(content, old))
 
 
 def _transposed(x: Recorded, axes: Any = None) -> Recorded:
     axes = tuple(range(x.ndim))[::-1] if axes is None else tuple(axes)
-    back = tuple(int(a) for a in np.argsort(axes))
-    return _in_form(x, x.host.transpose(axes), lambda content: transpose(content, axes), lambda c: transpose(c, back))
+    inverse = tuple(int(a) for a in np.argsort(axes))
+    return _view(x, x.host.transpose(axes), lambda content: transpose(content, axes), lambda c: transpose(c, inverse))
 
 
 def _swapped(x: Recorded, one: int, two: int) -> Recorded:
@@ -247,13 +248,13 @@ def _moved(x: Recorded, source: int, destination: int) -> Recorded:
     return _transposed(x, axes)
 
 
-def _in_form(x: Recorded, host: np.ndarray, there: Any, back: Any) -> Recorded:
-    """x in another form, which shares its memory unless NumPy had to copy."""
+def _view(x: Recorded, host: np.ndarray, forward: Any, inverse: Any) -> Recorded:
+    """A view of x by a ViewMap; where NumPy had to copy, a new array."""
     shared = np.shares_memory(host, x.host)
-    return Recorded(host, of=(x, Form(there, back))) if shared else Recorded(host, there(x.content))
+    return Recorded(host, of=(x, ViewMap(forward, inverse))) if shared else Recorded(host, forward(x.content))
 
 
-SHARED_MEMORY_FORMS: dict[str, Callable[..., Any]] = {
+VIEWS: dict[str, Callable[..., Any]] = {
     "reshape": _reshaped, "transpose": _transposed, "swapaxes": _swapped, "moveaxis": _moved,
 }  # fmt: skip
 
@@ -265,7 +266,7 @@ def _arrays(x: Any) -> list[Recorded]:
 
 
 def _each(attribute: str, x: Any) -> Any:
-    """x with `host` or `content` in place of every array in it."""
+    """x with every `Recorded` in it replaced by its `host` or `content`."""
     if isinstance(x, list | tuple):
         return type(x)(_each(attribute, part) for part in x)
     return getattr(x, attribute) if isinstance(x, Recorded) else x

@@ -1,9 +1,9 @@
-"""Blocks one after another: what comes out of one goes into the next, and its gradient comes back the same way.
+"""Blocks one after another: the output of one is the input of the next, and gradients flow back in reverse order.
 
     x_1 = block_0(x_0),  x_2 = block_1(x_1),  ...      forward: a list of caches, in this order
     dx_1 = block_1ᵀ(dx_2),  dx_0 = block_0ᵀ(dx_1)      backward: from the last block to the first
 
-Parameters are a list, of one tree for each block.
+Parameters are a list with one tree per block.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ class Stack:
         y, caches = stack.forward(p, x, mask=Mask(causal=True))
         dx, grads = stack.backward(p, dy, caches)
 
-    `before` is a linear map of what goes into each block that is its own transpose, such as one that sets padding to 0.
+    `before`, if given, is applied to the input of each block. It must be linear and symmetric (its own transpose), like
+    zeroing the padding, since `backward` applies it too.
     """
 
     blocks: Sequence[Any]
 
     def init(self, rng: np.random.Generator, dim: int) -> list[Any]:
-        """Parameters of width `dim`, of the first block first."""
+        """Parameters for width `dim`, in the order of the blocks."""
         return [block.init(rng, dim) for block in self.blocks]
 
     def forward(
@@ -59,7 +60,9 @@ class Stack:
         return dy, grads[::-1]
 
     def at(self, p: list[Any], x: Any, at: Array, *, before: Callable[[Any], Any] | None = None, **context: Any) -> Any:
-        """Row `at` (B,) of each sequence of `forward`, (B, 1, D), for inference: the last block computes nothing else.
+        """`forward`'s output at position at[b] of each sequence b, for inference. The last block computes only that.
+
+        Shapes: at (B,) -> (B, 1, D).
         """
         if not self.blocks:
             return gather_rows(x, at)
@@ -67,14 +70,14 @@ class Stack:
         return self.blocks[-1].forward(p[-1], before(x) if before else x, at=at, **context)[0]
 
     def extend(self, p: list[Any], x: Array, past: Past | None) -> tuple[Array, Past]:
-        """Causal `forward` of tokens that follow others, for inference: -> y, their cache.
+        """Causal `forward` of new tokens, for inference: -> y of the new tokens, and the cache of all tokens so far.
 
-        `past` is the cache of the tokens before, None at the beginning. Shapes: x (B, n, D) -> y (B, n, D).
-        Raises ValueError for a mixer that cannot go on.
+        `past` is the cache of all earlier tokens, or None. Shapes: x (B, n, D) -> y (B, n, D).
+        Raises ValueError for a mixer that has no cache to continue from.
         """
-        kept = [None] * len(self.blocks) if past is None else past.layers
-        layers = []
-        for block, weights, before in zip(self.blocks, p, kept, strict=True):
-            x, now = block.extend(weights, x, before)
-            layers.append(now)
-        return x, Past((0 if past is None else past.length) + x.shape[1], layers)
+        caches = [None] * len(self.blocks) if past is None else past.layers
+        extended = []
+        for block, weights, old in zip(self.blocks, p, caches, strict=True):
+            x, new = block.extend(weights, x, old)
+            extended.append(new)
+        return x, Past((0 if past is None else past.length) + x.shape[1], extended)

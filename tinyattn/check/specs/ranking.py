@@ -23,7 +23,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"scores": np.asarray(scores, draw.dtype), "target": int(draw.rng.integers(items)), "k": k}
 
 
-@states("exact", "a metric is one number, and the scores keep every bit", "shapes", hint="Sort a copy.")
+@states("exact", "a metric returns one number and does not change the scores passed in", "shapes", hint="Sort a copy.")
 def one_number(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     before = scores.copy()
     for name, metric in _metrics(op):
@@ -33,7 +33,7 @@ def one_number(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
         close(metric(scores, target, k), value, 0, f"an equal call's {name}")
 
 
-@states("rounding", "HR@k is 1 where the mean rank is within k, NDCG@k is 1 / log2(rank + 1) there, both 0 elsewhere",
+@states("rounding", "HR@k is 1 where the target's rank (the mean of its possible ranks under ties) is at most k, NDCG@k is 1 / log2(rank + 1) there, both 0 elsewhere",
         "oracle", hint="Write down the rank of the target by hand: how many score higher, how many the same?")
 def oracle(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     for name, metric in _metrics(op):
@@ -54,7 +54,7 @@ def cut(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
         close(outside, 0.0, 0, f"{name} at rank k + 1")
 
 
-@states("exact", "at k = 1 the two are the same, and a larger k never lowers them", hint="1 / log2(1 + 1) = 1.")
+@states("exact", "HR@1 equals NDCG@1, and a larger k lowers neither", hint="1 / log2(1 + 1) = 1.")
 def at_one(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     both = dict(_metrics(op))
     if len(both) == 2 and not _on_the_edge(scores, target, 1):
@@ -63,7 +63,7 @@ def at_one(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
         demand(metric(scores, target, k + 1) >= metric(scores, target, k) - 1e-12, f"{name} falls as k grows")
 
 
-@states("rounding", "equal scores are worth no more than chance: the mean rank, (V + 1) / 2",
+@states("rounding", "if all V scores are equal, the target's rank is the mean one, (V + 1) / 2",
         hint="Score everything 0: how large is your HR@10?")
 def constant_scores(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     for items in (3, 21, 41):
@@ -88,7 +88,7 @@ def order_only(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
         close(metric(2 * whole + 3, target, k), metric(whole, target, k), 1e-12, name)
 
 
-@states("rounding", "k may exceed the number of items: then HR@k is 1", "extremes", hint="Is there a slice of length k?")
+@states("rounding", "k may exceed the number of items: then HR@k is 1", "extremes", hint="Does your code take k items, or assume that there are k?")
 def large_k(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     for name, metric in _metrics(op):
         expected = 1.0 if name == "hit_rate" else 1 / math.log2(oracles.rank(scores, target) + 1)
@@ -112,7 +112,7 @@ def nearly_tied(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
         close(metric(near, target, k), getattr(oracles, name)(near, target, k), 1e-9, name)
 
 
-@states("exact", "among 300 items every rank counts", "extremes", hint="Is the ranking cut off somewhere?", once=True)
+@states("exact", "with 300 items, ranks up to 300 are right: the ranking is not truncated", "extremes", hint="Is the ranking cut off somewhere?", once=True)
 def many_items(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     ladder = np.arange(300.0, 0, -1)
     for name, metric in _metrics(op):
@@ -125,8 +125,8 @@ def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     """Both metrics, also for large k, with items left out, and with equal scores."""
     scores, target, k = case["scores"], case["target"], case["k"]
     longer = np.concatenate([scores, np.full(2, -np.inf, scores.dtype)])
-    tries = {"": (scores, target, k), "at 1": (scores, target, 1), "beyond": (scores, target, 1000),
-             "left out": (longer, target, k), "alike": (np.zeros(7, scores.dtype), target % 7, 4)}  # fmt: skip
+    tries = {"": (scores, target, k), "at 1": (scores, target, 1), "large k": (scores, target, 1000),
+             "left out": (longer, target, k), "all equal": (np.zeros(7, scores.dtype), target % 7, 4)}  # fmt: skip
     seen: dict[str, Any] = {}
     for name, metric in _metrics(op):
         for what, (s, t, at) in tries.items():
@@ -134,7 +134,7 @@ def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
             try:
                 seen[f"{name} {what}"] = np.array(metric(passed, t, at))
             except Violation:
-                seen[f"{name} {what}"] = np.array(np.nan)                # counts as an infinity
+                seen[f"{name} {what}"] = np.array(np.nan)                # the call failed; NaN makes the diagnosis treat this as an overflow
             seen[f"{name} {what}: changed"] = not np.array_equal(passed, s)
     return seen
 
@@ -153,18 +153,18 @@ def _metrics(op: Subject) -> list[tuple[str, Any]]:
 
 
 def _of_one(metric: Any) -> Any:
-    """Call with one user's scores; if that fails, with a batch of two: another user first."""
+    """Call with one user's scores. If that raises or does not give one number, call with a batch of two whose second user is this one."""
 
     def value(scores: np.ndarray, target: int, k: int) -> float:
         try:
             result = metric(scores, target, k)
             if np.size(result) == 1:
                 return float(np.reshape(result, -1)[0])
-        except Violation as alone:
+        except Violation as single_call_error:
             try:
                 return batch(scores, target, k)
             except Violation:
-                raise alone from None
+                raise single_call_error from None
         return batch(scores, target, k)
 
     def batch(scores: np.ndarray, target: int, k: int) -> float:

@@ -17,7 +17,7 @@ BUGS = [
     Bug("off_by_one_k", "k is off by one, up or down", "Which rank is the last to count?", also=("off_by_one_k_down",)),
     Bug("natural_log", "the logarithm is natural, and not normalised", "Compute NDCG at rank 1."),
     Bug("log10", "the logarithm is decimal, and not normalised", "Compute NDCG at rank 1."),
-    Bug("k_beyond", "it raises, or is 0, for large k", "Is there a slice of length k?", also=("k_beyond_zero",)),
+    Bug("k_beyond", "it raises, or is 0, for large k", "Does your code take k items, or assume that there are k?", also=("k_beyond_zero",)),
     Bug("log_of_k", "NDCG divides by log2(k + 1), not log2(rank + 1)", "Does NDCG know where the hit was?"),
     Bug("ndcg_of_k", "NDCG is normalised by the ideal gain of k items", "How many relevant items are there?"),
     Bug("reciprocal", "NDCG is 1 / rank", "Compute NDCG at rank 2."),

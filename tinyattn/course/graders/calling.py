@@ -23,13 +23,13 @@ RAISES = (
 )
 RETURNED_NONE = "it returned None. Is the `return` missing?"
 
-# Common wrong answers: (answer, question) or (answer, question, diagnosis); in a chapter a dict of answers, to which
-# `Prose.exercises` attaches the strings.
-Tempting = Any
+# Common wrong answers: (answer, question) or (answer, question, diagnosis). A chapter writes a dict, name -> wrong
+# answer; `Prose.exercises` turns it into these tuples with the texts from the chapter's TOML file.
+WrongAnswers = Any
 
 
 def run_answer(answer: Callable[..., Any], *args: Any) -> Any:
-    """`answer(*args)`; or a `Grade`, where it is not written yet, raises, or does not return in PATIENCE seconds.
+    """`answer(*args)`, or a `Grade` if it is not written yet, raises, or does not return in PATIENCE seconds.
 
     An AssertionError is passed on: a property may raise it on purpose.
     """
@@ -47,7 +47,7 @@ def run_answer(answer: Callable[..., Any], *args: Any) -> Any:
 
 
 def ask_property(answer: Callable[..., Any], *args: Any, advice: str = "np.all or bool") -> tuple[Any, str]:
-    """-> True, False, None where it returned nothing, or a `Grade`; and the message of its AssertionError, if any."""
+    """-> True, False, None if it returned nothing, or a `Grade`; and the message of its AssertionError, if any."""
     try:
         result = run_answer(answer, *args)
     except AssertionError as error:
@@ -56,7 +56,8 @@ def ask_property(answer: Callable[..., Any], *args: Any, advice: str = "np.all o
         return bool(result), ""
     if result is None or isinstance(result, Grade):
         return result, ""
-    return Grade(WRONG, f"it returns {described(result)}, expected True or False. {advice} around it?"), ""
+    question = f"Did you mean to wrap the result in {advice}?"
+    return Grade(WRONG, f"it returns {described(result)}, expected True or False. {question}"), ""
 
 
 def as_truth(answer: Callable[..., Any]) -> Callable[..., Any]:
@@ -82,13 +83,13 @@ def silenced() -> Iterator[None]:
         yield
 
 
-class Kindly:
-    """An answer, called with copies; its results become arrays in the dtype of its arguments.
+class TolerantCall:
+    """An answer, called with copies of its arguments; its results become arrays.
 
-    Results may be packed in one array of all of them, or in a tuple of the only one; the `reference` tells how many
-    axes a result has, and whether it is of integers or booleans. `remarks` are deviations from a library's style:
-    "writes" into its arguments, returns a "list", a wider "dtype", "floats" for integers, or "numbers" for booleans.
-    `narrow` names a loss of digits: "float64 in, float32 out".
+    Results may come stacked in one array, and a single result may come in a 1-tuple. Floats are cast to the dtype of
+    the first float argument; results that the reference gives as integers or booleans become that. `remarks` are
+    deviations from a library's style: "writes" into its arguments, returns a "list", a wider "dtype", "floats" for
+    integers, or "numbers" for booleans. `narrow` names a loss of digits: "float64 in, float32 out".
     """
 
     def __init__(self, answer: Callable[..., Any], returns: int, reference: Callable[..., Any]):
@@ -98,9 +99,9 @@ class Kindly:
 
         @functools.wraps(answer)
         def call(*args: Any, **kwargs: Any) -> Any:
-            copies, named = _copied(list(args)), {name: _copied(x) for name, x in kwargs.items()}
-            result = answer(*copies, **named)
-            before, after = (*args, *kwargs.values()), (*copies, *named.values())
+            copies, keywords = _copied(list(args)), {name: _copied(x) for name, x in kwargs.items()}
+            result = answer(*copies, **keywords)
+            before, after = (*args, *kwargs.values()), (*copies, *keywords.values())
             if any(_changed(x, y) for x, y in zip(before, after, strict=True)):
                 self.remarks.add("writes")
             dtypes = [x.dtype for x in before if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
@@ -115,7 +116,7 @@ class Kindly:
         self.call = call
 
     def _unpacked(self, result: Any, expected: Callable[[], np.ndarray | None]) -> Any:
-        """The results of one array of all of them, and the only result of a tuple; anything else as it is."""
+        """Unpack stacked results into a tuple, and a 1-tuple into its element; return anything else unchanged."""
         if self.returns > 1:
             stacked = isinstance(result, np.ndarray) and result.ndim and len(result) == self.returns
             first = expected() if stacked else None
@@ -126,7 +127,7 @@ class Kindly:
         return result if first is not None and first.ndim == np.ndim(result[0]) + 1 else result[0]
 
     def _expected(self, args: tuple[Any, ...], kwargs: dict[str, Any], i: int = 0) -> np.ndarray | None:
-        """Result i of the reference; None where it does not take the arguments of the answer."""
+        """Result i of the reference; None if the reference fails on the answer's arguments."""
         try:
             results = self.reference(*args, **kwargs)
             return np.asarray(results[i] if self.returns > 1 else results)
@@ -134,15 +135,15 @@ class Kindly:
             return None
 
     def _array(self, x: Any, dtype: np.dtype | None, expected: Callable[[], np.ndarray | None]) -> Any:
-        """A result as an array: of integers or booleans where the reference's is, else of `dtype`."""
+        """A result as an array: of integers or booleans if the reference's is, else of `dtype`."""
         if isinstance(x, list | tuple):
             try:
-                made = np.array(x)
+                array = np.array(x)
             except ValueError:  # rows of different lengths
                 return x
-            if made.dtype.kind in "biuf":
+            if array.dtype.kind in "biuf":
                 self.remarks.add("list")
-                x = made if made.dtype.kind != "f" or dtype is None else made.astype(dtype)
+                x = array if array.dtype.kind != "f" or dtype is None else array.astype(dtype)
         if not isinstance(x, np.ndarray | np.number | int | float) or isinstance(x, bool):
             return x
         y = np.asarray(x)
@@ -168,7 +169,7 @@ class Kindly:
 
 
 def _are_whole(x: np.ndarray) -> bool:
-    """Whether integers can hold the numbers."""
+    """Whether integers can hold all numbers of x exactly."""
     return x.dtype.kind in "iu" or (x.dtype.kind == "f" and bool(np.all((x == np.round(x)) & (np.abs(x) < 2.0**53))))
 
 
@@ -185,7 +186,7 @@ def _changed(before: Any, after: Any) -> bool:
 
 
 def described(x: Any) -> str:
-    """A value in place of an answer, in a few words."""
+    """A short description of an unexpected value, for messages."""
     if callable(x):
         return f"the function `{getattr(x, '__name__', type(x).__name__)}`"
     if isinstance(x, np.ndarray):
@@ -195,5 +196,5 @@ def described(x: Any) -> str:
 
 
 def no_function(answer: Any) -> Grade:
-    """The grade of what cannot be called."""
+    """The grade for an answer that cannot be called."""
     return Grade(WRONG, f"{described(answer)} is no answer here, expected a function")

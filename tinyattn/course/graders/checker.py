@@ -1,4 +1,4 @@
-"""Grades a checker of gradients: does it pass right backwards, and catch wrong ones?"""
+"""Grades a checker of gradients: does it accept correct backward functions and reject wrong ones?"""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 from ..exercise import RIGHT, WRONG, Grade
 from .calling import RETURNED_NONE, described, no_function, run_answer
 
-INPUTS = 3              # for each pair: an error may be small in one direction by chance
-SIGN = ("An error is a size. What becomes of the sign in |a - b|?", "Compare |a - b|, not a - b.")
+INPUTS = 3              # for each pair: along one random direction a wrong backward's error may be small
+SIGN = ("An error is a magnitude. What does |a - b| do to the sign?", "Compare |a - b|, not a - b.")
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A forward and a backward, right or wrong; the hints for a checker that misjudges it."""
+    """A forward and its backward, correct or wrong; the hints for a checker that misjudges it."""
 
     says: str
     f: Callable[[Any], Any]
@@ -31,10 +31,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class Checker:
-    """Grades a checker of gradients: `answer(f, f_backward, x) -> error`, small where a pair is right, else large.
+    """Grades a checker of gradients: `answer(f, f_backward, x) -> error`, small if the backward is correct.
 
-    A right backward's error is below `small`, a wrong one's above `large` on one of a few inputs. `checker` is the
-    library's.
+    A correct backward's error must be below `small` on each of INPUTS inputs, a wrong one's above `large` on at least
+    one. `checker` is a correct checker, handed out until the reader's is accepted.
     """
 
     pairs: tuple[Pair, ...]
@@ -70,7 +70,7 @@ class Checker:
                 if number.dtype.kind not in "iuf" or number.size != 1:
                     return Grade(WRONG, f"it returns {described(error)}, expected the relative error, one number.")
                 errors.append(float(number.reshape(())))
-                if errors[-1] < 0:  # before the largest error hides it
+                if errors[-1] < 0:  # checked here, as max(errors) below would hide a negative one
                     lines = (f"  f(x) = {pair.says}", f"  got       {errors[-1]:.3g}")
                     return Grade(WRONG, "it returns a negative error.", lines, *SIGN)
             worst = next((error for error in errors if math.isnan(error)), max(errors))
@@ -78,10 +78,11 @@ class Checker:
                 return self._misjudged(pair, worst)
         right = sum(pair.right for pair in self.pairs)
         wrong = len(self.pairs) - right
-        return Grade(RIGHT, f"right. It passes {right} right backwards, and catches {wrong} wrong ones.")
+        says = f"right. It accepts all {right} correct backward functions and rejects all {wrong} wrong ones."
+        return Grade(RIGHT, says)
 
     def _misjudged(self, pair: Pair, worst: float) -> Grade:
-        says = "it finds fault with a right backward." if pair.right else "it lets a wrong backward pass."
+        says = "it rejects a correct backward." if pair.right else "it accepts a wrong backward."
         bound = f"below {self.small:g}" if pair.right else f"above {self.large:g}"
         lines = (f"  f(x) = {pair.says}", f"  expected  an error {bound}", f"  got       {worst:.3g}")
         return Grade(WRONG, says, lines, pair.question, pair.diagnosis)

@@ -26,7 +26,7 @@ from ...check.subject import CannotRunError, Subject, TooLongError
 from ...check.trial import Finding
 from ..exercise import RIGHT, WRONG, Grade
 from . import calling
-from .calling import RETURNED_NONE, UNWRITTEN, Kindly, Tempting, no_function, run_answer, silenced
+from .calling import RETURNED_NONE, UNWRITTEN, TolerantCall, WrongAnswers, no_function, run_answer, silenced
 from .words import begun, compared, in_lines, in_words_of
 
 EXAMPLES = 15           # cases a property: enough to kill every bug of the zoo, in a second or two
@@ -81,11 +81,11 @@ class Function:
     part: str = "forward"
     forward: Callable[..., Any] | None = None
     takes: tuple[str, ...] = ()
-    tempting: Tempting = ()
+    tempting: WrongAnswers = ()
     conventions: bool = True
     names: tuple[tuple[str, str], ...] = ()
     also: Callable[[Callable[..., Any]], str] | None = None
-    lacking: Tempting = ()
+    lacking: WrongAnswers = ()
 
     asks = "a function"
 
@@ -118,9 +118,9 @@ class Function:
         """An accepted answer for further use: it gets copies, and returns arrays in the dtype of its arguments."""
         return self._kind(answer).call
 
-    def _kind(self, answer: Callable[..., Any]) -> Kindly:
+    def _kind(self, answer: Callable[..., Any]) -> TolerantCall:
         returns = len(self.known.wrt if self.part == "backward" else self.known.outputs)
-        return Kindly(answer, returns, self.reference())
+        return TolerantCall(answer, returns, self.reference())
 
     def __call__(self, answer: Any) -> Grade:
         if not callable(answer):
@@ -197,7 +197,7 @@ class _Tried:
 
     grader: Function
     answer: Callable[..., Any]
-    kind: Kindly
+    kind: TolerantCall
     op: Subject
     report: Report
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..exercise import RIGHT, WRONG, Grade
-from .calling import Tempting, described
+from .calling import WrongAnswers, described
 
 TINY = 1e-9             # measured in place of 0 on paper
 
@@ -28,7 +28,7 @@ class Number:
 
     compute: Callable[[], Any]
     tolerance: float = 0.0
-    tempting: Tempting = ()
+    tempting: WrongAnswers = ()
     computed: str = "The library computes {}."
     exactly: bool = False
 

@@ -1,4 +1,4 @@
-"""Associative recall: each key of a sequence has a value; where the key is repeated, the answer is its value.
+"""Associative recall: each key of a sequence has a value; where a key is repeated, the answer is its value.
 
 The task is Graves et al.'s (2014, section 4.3); with many queries in one sequence it is multi-query associative recall
 (Arora et al. 2023). A state of fixed size has to hold all pairs; attention looks them up among past tokens.
@@ -19,13 +19,13 @@ from .sequence_task import Drawn, SequenceTask
 class Recall(SequenceTask):
     """Pairs of a key and its value, then keys alone: in a 1 b 2 b a b, the answers at the last three are 2 1 2.
 
-    Tokens are numbered keys first, then values. A sequence has `pairs` different keys, with random values and in random
-    order after the pairs.
+    Token numbers are keys first, then values. A sequence has `pairs` different keys, each with a random value; every
+    later token is one of these keys, drawn with replacement.
     """
 
     pairs: int = option(8, "pairs of a key and a value in a sequence", at_least=1)
-    keys: int = option(32, "different keys", at_least=1)
-    values: int = option(32, "different values", at_least=2)
+    keys: int = option(32, "keys to draw from", at_least=1)
+    values: int = option(32, "values to draw from", at_least=2)
 
     name = "recall"
     title = "recall: which value belongs to this key?"
@@ -33,7 +33,7 @@ class Recall(SequenceTask):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.pairs > self.keys:
-            raise ValueError(f"pairs is {self.pairs} and keys {self.keys}, expected pairs <= keys: keys differ")
+            raise ValueError(f"pairs is {self.pairs} and keys {self.keys}, expected pairs <= keys: all keys differ")
         if self.length <= 2 * self.pairs:
             raise ValueError(f"length is {self.length} and pairs {self.pairs}, expected length > 2 pairs")
 
@@ -47,7 +47,7 @@ class Recall(SequenceTask):
 
     @property
     def bits(self) -> float:
-        """The keys of the sequence, and the value of each."""
+        """To remember: which keys occur, and the value of each."""
         return math.log2(math.comb(self.keys, self.pairs)) + self.pairs * math.log2(self.values)
 
     def draw(self, rng: np.random.Generator, rows: int) -> Drawn:
