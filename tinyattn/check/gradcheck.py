@@ -1,7 +1,7 @@
 """Gradient checks: central differences in float64 against random cotangents.
 
-The loss is <u, output> with a random cotangent u for every output, so that no gradient can hide behind a sum. Every
-entry of every input is moved both ways (for whole models a random choice of entries). The adjoint test
+The loss is <u, output> with a random cotangent u for every output: under a plain sum, errors that cancel would pass.
+Every entry of every input is moved both ways (of a whole model's parameters, only some entries). The adjoint test
 <J v, u> = <v, Jᵀ u> then moves each input as a whole along one random direction v.
 
 Three functions share one comparison:
@@ -39,9 +39,9 @@ from .binding import (
     unnamed,
 )
 
-FLOAT32_TOLERANCE = 1e-3  # a float32 backward's allowed error, relative to the largest gradient: more is not rounding
-WRITTEN = "(written)"  # the entry of arguments that a forward or a backward wrote into
-SMALLEST = 1e-12  # step or tolerance: below it only rounding is measured, and anything would agree
+FLOAT32_TOLERANCE = 1e-3  # error allowed to a float32 backward as rounding, relative to its largest gradient
+WRITTEN = "(written)"  # name of the entry for arguments that a forward or a backward wrote into
+SMALLEST = 1e-12  # least step and tolerance: below it only rounding is measured, and any gradient would agree
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ class Entry:
     """The worst entry of one argument's gradient."""
 
     name: str
-    error: float  # |derived - measured| / (the largest of either in this argument + the noise of differences)
+    error: float  # |derived - measured| / (the largest |derived| or |measured| of this argument + noise)
     index: tuple[int, ...] = ()
     derived: float = 0.0  # by the backward
     measured: float = 0.0  # by central differences
-    adjoint: float = 0.0  # the error along one random direction, relative as `error`
+    adjoint: float = 0.0  # the error along one random direction v, relative to Σ |derived · v| + noise
     float32_error: float = 0.0  # the float32 backward's distance from the float64 one, relative to the largest gradient
-    problem: str = ""  # in place of numbers: wrong shape, missing, not finite
+    problem: str = ""  # why there are no numbers: wrong shape, missing, not finite
 
     def __str__(self) -> str:
         if self.problem:
@@ -70,7 +70,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class GradReport:
-    """One `Entry` an argument; true where all errors are within `tolerance`, and float32's within FLOAT32_TOLERANCE."""
+    """One `Entry` per argument; true if all errors are within `tolerance`, and float32's within FLOAT32_TOLERANCE."""
 
     entries: tuple[Entry, ...]
     tolerance: float
@@ -108,16 +108,15 @@ def gradcheck(
 ) -> GradReport:
     """Compare an op's backward with central differences of its forward.
 
-    Arguments are float64 arrays (and masks, ids, numbers), bound to `forward`'s names. `backward` takes first `d` +
-    the name of an output (`upstream_names`), then inputs and outputs of the forward by name; an unknown name takes
-    the forward's next output. The gradients that it returns belong, in order, to the arguments named in `wrt`: by
-    default all float arrays but those called targets or weights. A missing gradient, or one too many, is reported;
-    for an argument that was None, None or any gradient may be returned.
+    Arguments are float64 arrays (and masks, ids, numbers), bound to `forward`'s names. `backward`'s first parameters
+    are upstream gradients, `d` + an output's name (`upstream_names`); the rest are inputs and outputs of the forward.
+    A parameter with an unknown name takes the forward's next output. The returned gradients belong, in order, to the
+    arguments named in `wrt`: by default all float arrays except targets and weights. A missing gradient, or one too
+    many, is reported; for an argument that was None, None or any gradient may be returned.
 
-    `step` is relative to max(1, |entry|). At a kink (ReLU at 0) any slope between those of its two sides is right.
-    The backward is also run on float32 inputs and compared with its float64 result, since differences of float32
-    outputs are too coarse for this step: float32 arguments raise TypeError. Forward and backward get copies; writing
-    into an argument changes no other result, and is reported.
+    `step` is relative to max(1, |entry|). At a kink (ReLU at 0) any slope between the left and the right one agrees.
+    Float32 arguments raise TypeError, since their differences are too coarse; the backward's result on float32 copies
+    is compared with its float64 result instead. Writing into an argument is reported, and changes no other result.
 
     Raises TypeError for a forward whose arguments have no names or whose output is no array of real numbers, and
     ValueError for a step or tolerance outside of 1e-12 to 1 and for a `wrt` that names no float64 array.
@@ -128,19 +127,19 @@ def gradcheck(
         if inputs.pop(name):
             raise TypeError(f"gradcheck: {name_of(forward)} takes *{name}, expected arguments that have names")
     wrt = (wrt,) if isinstance(wrt, str) else wrt
-    arrays = _differentiated(inputs, wrt)
+    arrays = _arrays_to_check(inputs, wrt)
     rng = np.random.default_rng(seed)
     watch = _Watch()
 
     def run() -> Any:
-        lent = _copied(inputs)
-        return _copied(watch.call("forward", lambda: call(forward, lent), lent))
+        copies = _copied(inputs)
+        return _copied(watch.call("forward", lambda: call(forward, copies), copies))
 
     arguments, upstream = backward_arguments(forward, backward, inputs, run(), rng)
-    lent = _copied(arguments)
-    returned = _copied(watch.call("backward", lambda: call(backward, lent), lent))
+    copies = _copied(arguments)
+    returned = _copied(watch.call("backward", lambda: call(backward, copies), copies))
     if is_list_of_numbers(returned) and any(x.shape for x in arrays.values()):
-        returned = (returned,)  # one gradient, which `_problem` reports as a list
+        returned = (returned,)  # one gradient, given as a list: `_problem` reports it
     gradients = name_gradients(inputs, returned, wrt)
     surplus = gradients.pop(SURPLUS, 0)
 
@@ -149,16 +148,16 @@ def gradcheck(
 
     size = float(sum(np.sum(np.abs(term)) for term in terms()))
     differences = _Differences(lambda: float(sum(map(np.sum, terms()))), rng, step, tolerance, size)
-    narrow = _float32_gradients(forward, backward, inputs, upstream, wrt)
-    report = differences.compare(arrays, gradients, narrow)
+    float32 = _float32_gradients(forward, backward, inputs, upstream, wrt)
+    report = differences.compare(arrays, gradients, float32)
     if surplus:
         extra = Entry("(surplus)", np.inf, problem=f"{surplus} more gradients were returned than arguments can have")
         report = GradReport((*report.entries, extra), tolerance)
     return watch.added_to(report)
 
 
-def _differentiated(inputs: dict[str, Any], wrt: tuple[str, ...] | None) -> dict[str, np.ndarray]:
-    """The arrays to differentiate by. Raises TypeError for float32, ValueError for a `wrt` that names no such array."""
+def _arrays_to_check(inputs: dict[str, Any], wrt: tuple[str, ...] | None) -> dict[str, np.ndarray]:
+    """The arrays to differentiate by. Raises TypeError for float32, ValueError for a `wrt` with a wrong name."""
     floats = {name: x for name, x in inputs.items() if is_float_array(x)}
     for name, x in floats.items():
         if x.dtype != np.float64:
@@ -181,7 +180,7 @@ def _refuse_settings(step: Any, tolerance: Any, entries: Any = None) -> None:
 
 
 def _copied(x: Any) -> Any:
-    """The arrays of x in new memory, also in dicts, lists, tuples and dataclasses; anything else is shared."""
+    """x with its arrays copied, also those in dicts, lists, tuples and dataclasses; anything else is shared."""
     if isinstance(x, np.ndarray):
         return np.array(x)
     if isinstance(x, tuple):
@@ -195,7 +194,7 @@ def _copied(x: Any) -> Any:
     if values := _fields(x):
         new = copy.copy(x)
         for name, part in values.items():
-            object.__setattr__(new, name, _copied(part))  # it may be frozen
+            object.__setattr__(new, name, _copied(part))  # the dataclass may be frozen
         return new
     return x
 
@@ -223,12 +222,12 @@ class _Watch:
 
     written: dict[str, list[str]] = field(default_factory=dict)
 
-    def call(self, who: str, function: Callable[[], Any], lent: dict[str, Any]) -> Any:
-        """The result of `function()`, which is called `who` and reads the copies `lent`."""
-        before = {name: [(x, x.tobytes()) for x in _arrays_in(part)] for name, part in lent.items()}
+    def call(self, who: str, function: Callable[[], Any], copies: dict[str, Any]) -> Any:
+        """The result of `function()`. Notes under `who` which of the arguments `copies` it wrote into."""
+        before = {name: [(x, x.tobytes()) for x in _arrays_in(part)] for name, part in copies.items()}
         returned = function()
         for name, kept in before.items():
-            after = list(_arrays_in(lent[name]))  # others, where a list or dict was given another array
+            after = list(_arrays_in(copies[name]))  # different arrays, if one was replaced in a list or dict
             same = len(after) == len(kept) and all(x is y for (x, _), y in zip(kept, after, strict=True))
             if not same or any(x.tobytes() != was for x, was in kept):
                 names = self.written.setdefault(who, [])
@@ -236,9 +235,9 @@ class _Watch:
         return returned
 
     def added_to(self, report: GradReport) -> GradReport:
-        """The report with the arguments that were written into: the layer below, or a second call, may read them."""
-        says = "the {} writes into {}, which it was given: expected work on a copy"
-        entries = [Entry(WRITTEN, np.inf, problem=says.format(who, ", ".join(n))) for who, n in self.written.items()]
+        """The report, with an entry for each function that wrote into arguments, which may be read again elsewhere."""
+        message = "the {} writes into {}, which it was given: expected work on a copy"
+        entries = [Entry(WRITTEN, np.inf, problem=message.format(who, ", ".join(n))) for who, n in self.written.items()]
         return GradReport((*report.entries, *entries), report.tolerance)
 
 
@@ -253,9 +252,9 @@ def gradcheck_layer(
     tolerance: float = 1e-6,
     **options: Any,
 ) -> GradReport:
-    """Compare a layer's backward, gradients of its parameters too, with central differences.
+    """Compare a layer's backward, including gradients of its parameters, with central differences.
 
-    `forward(p, *inputs, **options) -> y, cache` and `backward(p, dy, cache) -> one gradient an input, grads`.
+    `forward(p, *inputs, **options) -> y, cache` and `backward(p, dy, cache) -> one gradient per input, grads`.
     With `key`, dropout is on and draws the same mask at every call. Writing into an argument is reported, as by
     `gradcheck`. Raises TypeError for float32.
     """
@@ -263,27 +262,27 @@ def gradcheck_layer(
     _refuse_float32("p", [leaf for _, leaf in leaves(p)])
     _refuse_float32("inputs", inputs)
     names = [f"input {i}" for i in range(len(inputs))]
-    mine = _copied({"p": p, **dict(zip(names, inputs, strict=True)), "options": options})
+    point = _copied({"p": p, **dict(zip(names, inputs, strict=True)), "options": options})
     watch = _Watch()
 
     def run() -> tuple[Any, Any, dict[str, Any]]:
-        lent = _copied(mine)
+        copies = _copied(point)
         rng = {} if key is None else {"rng": np.random.default_rng(key)}
-        xs = [lent[name] for name in names]
-        y, cache = watch.call("forward", lambda: forward(lent["p"], *xs, **lent["options"], **rng), lent)
-        return _copied(real_output(forward, y)), cache, lent
+        xs = [copies[name] for name in names]
+        y, cache = watch.call("forward", lambda: forward(copies["p"], *xs, **copies["options"], **rng), copies)
+        return _copied(real_output(forward, y)), cache, copies
 
-    y, cache, lent = run()
+    y, cache, copies = run()
     rng = np.random.default_rng(seed)
     dy = cotangent(rng, y)
     size = float(np.sum(np.abs(dy * y)))
-    lent["dy"] = _copied(dy)  # the cache holds the other arrays of `lent`
-    returned = _copied(watch.call("backward", lambda: backward(lent["p"], lent["dy"], cache), lent))
+    copies["dy"] = _copied(dy)  # dy is watched, too; the cache refers to the forward's copies
+    returned = _copied(watch.call("backward", lambda: backward(copies["p"], copies["dy"], cache), copies))
     if not isinstance(returned, tuple | list):
         expected = f"{len(inputs) + 1} values: a gradient for each input, and those of the parameters"
         raise TypeError(f"gradcheck: {name_of(backward)} returned {type(returned).__name__}, expected {expected}")
     *dxs, grads = returned
-    arrays = {name: mine[name] for name in names} | dict(leaves(mine["p"]))
+    arrays = {name: point[name] for name in names} | dict(leaves(point["p"]))
     gradients = {f"input {i}": dx for i, dx in enumerate(dxs)} | dict(leaves(grads))
     differences = _Differences(lambda: float(np.sum(dy * run()[0])), rng, step, tolerance, size)
     return watch.added_to(differences.compare(arrays, gradients))
@@ -300,31 +299,31 @@ def gradcheck_model(
     tolerance: float = 1e-6,
     entries: int | None = 12,
 ) -> GradReport:
-    """Compare `model.loss_backward` with central differences of `model.loss`, at `entries` places a parameter.
+    """Compare `model.loss_backward` with central differences of `model.loss`, at `entries` places of each parameter.
 
-    Half of the places are where the derived gradient is largest; half are drawn at random, to find entries without
-    the gradient that they should have. `entries=None` checks all; 0 only moves each parameter along one random
-    direction. Writing into p or the batch is reported, as by `gradcheck`. Raises TypeError for float32.
+    Half of the places are where the derived gradient is largest; half are drawn at random, to find missing
+    gradients. `entries=None` checks all entries; 0 only moves each parameter along one random direction. Writing into p
+    or the batch is reported, as by `gradcheck`. Raises TypeError for float32.
     """
     _refuse_settings(step, tolerance, entries)
     _refuse_float32("p", [leaf for _, leaf in leaves(p)])
-    mine = _copied({"p": p, "batch": batch})
+    point = _copied({"p": p, "batch": batch})
     watch = _Watch()
 
     def run() -> tuple[float, Any, dict[str, Any]]:
-        lent = _copied(mine)
+        copies = _copied(point)
         rng = None if key is None else np.random.default_rng(key)
-        value, cache = watch.call("loss", lambda: model.loss(lent["p"], lent["batch"], rng), lent)
+        value, cache = watch.call("loss", lambda: model.loss(copies["p"], copies["batch"], rng), copies)
         if np.shape(value):
             raise TypeError(f"gradcheck: loss returned an array {np.shape(value)}, expected a number")
-        return float(real_output(model.loss, value)), cache, lent
+        return float(real_output(model.loss, value)), cache, copies
 
-    value, cache, lent = run()
-    gradients = tree_map(np.zeros_like, mine["p"])
-    add_to(gradients, watch.call("backward", lambda: model.loss_backward(lent["p"], 1.0, cache), lent))
+    value, cache, copies = run()
+    gradients = tree_map(np.zeros_like, point["p"])
+    add_to(gradients, watch.call("backward", lambda: model.loss_backward(copies["p"], 1.0, cache), copies))
     rng = np.random.default_rng(seed)
     differences = _Differences(lambda: run()[0], rng, step, tolerance, abs(value), entries)
-    return watch.added_to(differences.compare(dict(leaves(mine["p"])), dict(leaves(gradients))))
+    return watch.added_to(differences.compare(dict(leaves(point["p"])), dict(leaves(gradients))))
 
 
 def _refuse_float32(name: str, arrays: Iterable[Any]) -> None:
@@ -336,10 +335,10 @@ def _refuse_float32(name: str, arrays: Iterable[Any]) -> None:
 
 @dataclass(frozen=True)
 class _Differences:
-    """Central differences of `loss`, which reads the arrays that are moved in place; `size` is the sum of its |terms|.
+    """Central differences of `loss`, whose arrays are moved in place; `size` is the sum of the loss's |terms|.
 
-    Rounding leaves an error of about 1e-16 · size in the loss, and so 1e-16 · size / step in a difference. The
-    smallest gradient that can be checked is that divided by the tolerance: `floor`.
+    Rounding leaves an error of about 4e-16 · size / step in a difference. Divided by the tolerance, that is `floor`: a
+    gradient much smaller cannot be checked.
     """
 
     loss: Callable[[], float]
@@ -356,7 +355,7 @@ class _Differences:
     def compare(
         self, arrays: dict[str, Any], gradients: dict[str, Any], float32: dict[str, Any] | None = None
     ) -> GradReport:
-        """Compare each array's gradient, and where there are any, the `float32` ones with it."""
+        """Compare each array's gradient with differences, and its `float32` gradient, if any, with that."""
         compared = []
         for name, x in arrays.items():
             g = gradients.get(name)
@@ -365,21 +364,21 @@ class _Differences:
                 compared.append(Entry(name, np.inf, problem=problem))
             elif x.size:
                 worst = self.worst_entry(name, x, np.asarray(g))
-                adjoint, single = self.adjoint_error(x, np.asarray(g)), self.float32_error((float32 or {}).get(name), g)
-                compared.append(replace(worst, adjoint=adjoint, float32_error=single))
+                adjoint, narrow = self.adjoint_error(x, np.asarray(g)), self.float32_error((float32 or {}).get(name), g)
+                compared.append(replace(worst, adjoint=adjoint, float32_error=narrow))
         return GradReport(tuple(compared), self.tolerance)
 
-    def float32_error(self, narrow: Any, g: Any) -> float:
-        """The float32 gradient's distance from `g`, relative to the largest gradient or to float32's noise."""
-        if narrow is None or np.shape(narrow) != np.shape(g):
+    def float32_error(self, g32: Any, g: Any) -> float:
+        """The largest |g32 - g|, relative to the largest |g| plus float32's noise."""
+        if g32 is None or np.shape(g32) != np.shape(g):
             return 0.0
         noise = float(np.finfo(np.float32).eps) * self.size / FLOAT32_TOLERANCE
         largest = (float(np.max(np.abs(g))) + noise) or 1.0
-        error = float(np.max(np.abs(np.asarray(narrow, np.float64) - g))) / largest
+        error = float(np.max(np.abs(np.asarray(g32, np.float64) - g))) / largest
         return error if np.isfinite(error) else np.inf
 
     def worst_entry(self, name: str, x: Array, g: Array) -> Entry:
-        """The entry of the gradient that is furthest from its difference."""
+        """The entry whose gradient is furthest from its central difference."""
         places = _places(self.rng, g, self.entries)
         if not places:
             return Entry(name, 0.0)
@@ -394,8 +393,8 @@ class _Differences:
         measured = np.array(slopes)
         scale = max(np.max(np.abs(measured)), largest) + self.floor
         errors = np.abs(derived - measured) / scale if scale else np.zeros(len(places))
-        at = int(np.argmax(errors))
-        return Entry(name, float(errors[at]), places[at], float(derived[at]), float(measured[at]))
+        i = int(np.argmax(errors))
+        return Entry(name, float(errors[i]), places[i], float(derived[i]), float(measured[i]))
 
     def adjoint_error(self, x: Array, g: Array) -> float:
         """|<J v, u> - <v, Jᵀ u>| for a random v, relative to the sum of |terms| of the second."""
@@ -406,26 +405,26 @@ class _Differences:
         return abs(derived - self.slope(x, v, h, derived, self.tolerance * scale)) / scale if scale else 0.0
 
     def slope(self, x: Array, direction: Array, h: float, derived: float, slack: float) -> float:
-        """The loss's slope along a direction. At a kink, that between the slopes of both sides nearest to `derived`."""
+        """The loss's slope along a direction; at a kink, the number between its sides' slopes nearest to `derived`."""
 
-        def at(t: float) -> float:
+        def loss_at(t: float) -> float:
             before = x.copy()
             np.add(x, t * direction, out=x)
             value = self.loss()
             x[...] = before
             return value
 
-        above, below = at(h), at(-h)
+        above, below = loss_at(h), loss_at(-h)
         measured = (above - below) / (2 * h)
         if abs(derived - measured) <= slack:
             return measured
-        here = at(0)
-        wide = abs((above - here) - (here - below)) / h
-        sides = (at(h / 4) - here) * 4 / h, (here - at(-h / 4)) * 4 / h
-        near = abs(sides[0] - sides[1])
-        if near > wide / 2 and near > slack:  # the two slopes do not converge: a kink
+        here = loss_at(0)
+        gap = abs((above - here) - (here - below)) / h
+        sides = (loss_at(h / 4) - here) * 4 / h, (here - loss_at(-h / 4)) * 4 / h
+        near_gap = abs(sides[0] - sides[1])
+        if near_gap > gap / 2 and near_gap > slack:  # the slopes of the two sides do not converge: a kink
             return float(np.clip(derived, min(sides), max(sides)))
-        if wide > 8 * near:  # a kink beside the point, within the step
+        if gap > 8 * near_gap:  # a kink beside the point: between h / 4 and h from it
             return (sides[0] + sides[1]) / 2
         return measured
 
@@ -450,20 +449,20 @@ def _float32_gradients(
     upstream: list[Any],
     wrt: tuple[str, ...] | None,
 ) -> dict[str, Any]:
-    """The gradients for float32 inputs and the same cotangents; empty if the functions refuse float32."""
-    narrow = {n: x.astype(np.float32) if is_float_array(x) else _copied(x) for n, x in inputs.items()}
+    """The gradients of float32 copies with the same cotangents; empty if the functions refuse float32."""
+    narrowed = {n: x.astype(np.float32) if is_float_array(x) else _copied(x) for n, x in inputs.items()}
     try:
-        outputs = _copied(call(forward, _copied(narrow)))
-        arguments, drawn = backward_arguments(forward, backward, narrow, outputs, np.random.default_rng(0))
+        outputs = _copied(call(forward, _copied(narrowed)))
+        arguments, drawn = backward_arguments(forward, backward, narrowed, outputs, np.random.default_rng(0))
         names = list(arguments)[: len(drawn)]
         arguments |= {n: u.astype(np.float32) if np.shape(u) else u for n, u in zip(names, upstream, strict=True)}
-        return _copied(name_gradients(narrow, call(backward, arguments), wrt))
+        return _copied(name_gradients(narrowed, call(backward, arguments), wrt))
     except (TypeError, ValueError):
         return {}
 
 
 def _places(rng: np.random.Generator, g: Array, entries: int | None) -> list[tuple[int, ...]]:
-    """Indices to check: all, or half of them where g is largest and half at random."""
+    """Indices to check: all, or `entries` of them, half where |g| is largest and half at random."""
     flat = np.arange(g.size)
     if entries is not None and entries < g.size:
         largest = np.argsort(-np.abs(g), axis=None)[: entries // 2]
