@@ -61,8 +61,8 @@ class BlockLayout:
             for name, x, size in (("query", of.queries, self.n), ("key", of.keys, self.m)):
                 wrong = x[(x < -1) | (x >= size)]
                 if wrong.size:
-                    beyond = f"{name} {wrong[0]} is beyond the {size} there are"
-                    raise ValueError(f"BlockLayout: {beyond}; an empty place is -1")
+                    said = f"{name} {wrong[0]} is beyond the {size} there are"
+                    raise ValueError(f"BlockLayout: {said}; an empty place is -1")
             ordered = np.sort(of.keys, axis=1)
             twice = ordered[:, 1:][(ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)]
             if twice.size:
@@ -108,5 +108,5 @@ def dense_weights(weights: tuple[Array, ...], layout: BlockLayout) -> Array:
 
 def _positions(groups: tuple[Blocks, ...]) -> np.ndarray:
     """Every query that stands in a block."""
-    queries = [of.queries[of.queries >= 0] for of in groups]
-    return np.concatenate([np.zeros(0, int), *queries])
+    found = [of.queries[of.queries >= 0] for of in groups]
+    return np.concatenate([np.zeros(0, int), *found])
