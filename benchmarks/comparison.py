@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks.counting import chain, counted, counting, kept
 from benchmarks.machine import RESULTS, ROOT, describe, read_no_arguments, write_pages, write_result
-from tinyattn.fast.tiles import FlashCache
+from tinyattn.fast.tiles import FlashCache, FusedCache
 from tinyattn.layers import MECHANISMS, MIXERS, Mixer, MultiHead
 from tinyattn.layers.mechanisms.full import Full
 from tinyattn.layers.mechanisms.linear import Linear, LinearCache
@@ -78,7 +78,8 @@ class Kept(Full):
     """Full attention whose weights are kept for the backward, however long a sequence is."""
 
     def forward(self, p: Any, q: Any, k: Any, v: Any, mask: Mask, *_: Any) -> Any:
-        return fused_attention(q, k, v, mask)
+        out, cache = fused_attention(q, k, v, mask)
+        return out, FusedCache(*cache)
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def _blocks(mixer: Any, n: int, d: int) -> int:
 
 def _longformer(mixer: Any, n: int, d: int) -> int:
     (pattern,) = mixer.mechanism.patterns(False, 1)
-    further = mixer.mechanism.second_rows(n, Mask()) * len(mixer.mechanism.second_projections) * d * d
+    further = n * len(mixer.mechanism.init_projections(np.random.default_rng(0), d, d, False)) * d * d
     return _blocks(mixer, n, d) + 2 * pattern.of_globals(n).pairs * d + further
 
 

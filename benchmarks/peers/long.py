@@ -38,8 +38,8 @@ class Ours:
         heads, width = self.q.shape[1], self.q.shape[-1]
         self.p = self.mechanism.init(np.random.default_rng(0), heads, width)
         n, rng = self.q.shape[-2], np.random.default_rng(1)
-        rows = (1, heads, self.mechanism.second_rows(n, CAUSAL), width)
-        names = self.mechanism.second_projections
+        names = self.mechanism.init_projections(rng, 1, 1, False)
+        rows = (1, heads, min(getattr(self.mechanism, "global_tokens", 0), n), width)
         self.terms = {name: rng.standard_normal(rows).astype(self.q.dtype) for name in names}
 
     def step(self) -> tuple[Any, ...]:

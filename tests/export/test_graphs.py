@@ -139,7 +139,7 @@ def test_a_graph_that_gives_other_scores_is_refused(monkeypatch):
 def test_a_model_whose_scores_are_nan_has_no_graph():
     model = untrained(SASRec)
     model.parameters["norm"]["gamma"][...] = np.nan
-    with pytest.raises(NoGraphError, match=r"its scores differ from the library's by a relative nan"):
+    with pytest.raises(NoGraphError, match="nan"):
         onnx_graph(model)
 
 

@@ -118,7 +118,7 @@ def normed_map(norm: Any, p: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def items(network: Any, p: Any) -> Any:
     """`SASRecNetwork.extending`."""
-    if not network.is_plain:
+    if not network.is_plain or not is_numpy(get_xp(p["items"])):
         return NotImplemented
     scale = math.sqrt(network.dim) if network.emb_scale else 1.0
     return _with_one_token(network, p, lambda item, length: p["items"][item] * scale, lambda h: h)
@@ -126,6 +126,8 @@ def items(network: Any, p: Any) -> Any:
 
 def text(network: Any, p: Any) -> Any:
     """`DecoderNetwork.extending`."""
+    if not is_numpy(get_xp(p["tokens"])):
+        return NotImplemented
     nothing = np.zeros((1, network.context, network.dim), p["tokens"].dtype)
     (places,) = network.scheme.add(p.get("positions"), nothing, np.arange(network.context)[None])
     return _with_one_token(network, p, lambda token, n: p["tokens"][token] + places[n], p[network.scored].dot)
@@ -139,7 +141,7 @@ def _with_one_token(
     `read(id, length)` gives the input of the first block, (D,), of a token that follows `length` others; `answer(h)`
     the result for the state h (D,).
     """
-    if not p["blocks"] or not OneToken.suits(network.block) or not is_numpy(get_xp(p["norm"]["gamma"])):
+    if not p["blocks"] or not OneToken.suits(network.block):
         return NotImplemented
     one = OneToken(network.block, p["blocks"], p["norm"])
 

@@ -89,7 +89,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         return Sampler(*self.sampling(data))
 
     def sampling(self, data: Interactions) -> tuple[Any, ...]:
-        """The arguments of a `Sampler`. Raises ValueError for an option that exceeds all histories, such as a window."""
+        """The arguments of a `Sampler`. Raises ValueError for an option, such as a window, above all histories."""
         self._idle_options(data)
         drawn = (self.n_negatives or 0, self.in_batch or 0.0, self.popularity_power or 0.0)
         return data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives, *drawn
@@ -108,7 +108,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
             at_most, why = f"at most {longest}", "the longest history that is learned from has so many items"
             if size > self.maxlen:
                 at_most, why = f"at most maxlen {self.maxlen}", "no history is longer"
-            if size != default:
+            if self.get_params()[name] != default:
                 raise ValueError(f"{name} is {size}, expected {at_most}: {why}")
             return f"{name} is {size}, of which {at_most} are used: {why}"
         return ""

@@ -39,8 +39,8 @@ class Mask:
         for name, kinds, expected in (("lengths", "iu", "integers (B,)"), ("allowed", "b", "a boolean array")):
             x = getattr(self, name)
             if x is not None and (getattr(x, "dtype", None) is None or x.dtype.kind not in kinds):
-                kind = x.dtype if hasattr(x, "dtype") else type(x).__name__
-                raise TypeError(f"{name} is {kind}, expected {expected}")
+                found = x.dtype if hasattr(x, "dtype") else type(x).__name__
+                raise TypeError(f"{name} is {found}, expected {expected}")
 
     @property
     def only_causal(self) -> bool:
@@ -134,10 +134,10 @@ class Mask:
                 parts.append(key < query + self.window)
         if real is not None:
             parts.append(real[..., None, :])
-        joined = None
+        found = None
         for part in parts:
-            joined = part if joined is None else joined & part
-        return joined
+            found = part if found is None else found & part
+        return found
 
 
 def as_mask(mask: Mask | Array | None) -> Mask:

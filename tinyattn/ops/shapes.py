@@ -51,9 +51,9 @@ def _check(spec: str, arrays: dict[str, Array]) -> None:
             raise ValueError(_mismatch(name, shape, has_lead, axes, lead, sizes))
         if has_lead and lead is None:
             lead = shape[:split]
-        named = list(zip(axes, shape[split:], strict=True))
-        wanted = dict(reversed(named)) | sizes                # of each letter, the first size
-        if (has_lead and shape[:split] != lead) or any(wanted[a] != size for a, size in named):
+        own = list(zip(axes, shape[split:], strict=True))
+        wanted = dict(reversed(own)) | sizes                # of each letter, the first size
+        if (has_lead and shape[:split] != lead) or any(wanted[a] != size for a, size in own):
             raise ValueError(_mismatch(name, shape, has_lead, axes, lead, sizes))
         sizes = wanted
         if integers:
@@ -199,5 +199,5 @@ def _mismatch(
     known = [f"{axis} = {sizes[axis]}" for axis in axes if axis in sizes]
     if has_lead and lead is not None:
         known.insert(0, f"... = {lead}")
-    known_sizes = f" with {', '.join(known)}" if known else ""
-    return f"{_caller()}: {name} has shape {tuple(shape)}, expected ({expected}){known_sizes}"
+    given = f" with {', '.join(known)}" if known else ""
+    return f"{_caller()}: {name} has shape {tuple(shape)}, expected ({expected}){given}"

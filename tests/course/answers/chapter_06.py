@@ -413,8 +413,8 @@ WRONG = {
     )),
     "my_multi_head": (
         *(_in_the_zoo(name) for name in BUGS),
-        _elsewhere("split_no_T", "loops"), _elsewhere("merge_no_T", "inplace"), _elsewhere("scale_dmodel", "einsum"),
-        _elsewhere("kv_swapped", "einsum"), (merged_by_a_reshape, "merge_no_T"),
+        *(_elsewhere(name, "loops") for name in ("split_no_T", "merge_no_T", "scale_dmodel")),
+        _elsewhere("kv_swapped", "loops"), (merged_by_a_reshape, "merge_no_T"),
     ),
     "from_heads_backward": tuple((answer, "") for answer in MERGED),
     "joins_its_heads": tuple((answer, "") for answer in (

@@ -19,3 +19,5 @@ MECHANISMS: dict[str, type[Mechanism]] = {
     "linear": Linear,
     "performer": Performer,
 }
+
+__all__ = ["MECHANISMS", "Mechanism", "Refined", "refined", *(kind.__name__ for kind in MECHANISMS.values())]

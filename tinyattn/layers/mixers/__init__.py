@@ -18,3 +18,8 @@ MIXERS: dict[str, type[Mixer]] = {
     "rwkv": RWKV,
     "mamba": Mamba,
 }
+
+__all__ = [
+    "MIXERS", "Mixer", "multi_head_attention", "multi_head_attention_backward", "multi_head_init",
+    *(kind.__name__ for kind in MIXERS.values()),
+]

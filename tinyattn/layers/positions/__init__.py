@@ -20,3 +20,5 @@ POSITIONS: dict[str, type[Position]] = {
     "shaw": Shaw,
     "xl": XL,
 }
+
+__all__ = ["POSITIONS", "Position", *(kind.__name__ for kind in POSITIONS.values())]

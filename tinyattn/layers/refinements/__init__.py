@@ -18,3 +18,5 @@ REFINEMENTS: dict[str, type[Refinement]] = {
     "value-literal": ValueLiteral,
     "stoc": Stoc,
 }
+
+__all__ = ["REFINEMENTS", "Refinement", "pairs_allowed", *(kind.__name__ for kind in REFINEMENTS.values())]

@@ -31,8 +31,8 @@ class Blocks:
     @property
     def looks(self) -> np.ndarray:
         """(z, a, b): the pairs whose query and key are both real (not -1) and that `allowed` permits."""
-        real = (self.queries >= 0)[:, :, None] & (self.keys >= 0)[:, None, :]
-        return real if self.allowed is None else real & self.allowed
+        there = (self.queries >= 0)[:, :, None] & (self.keys >= 0)[:, None, :]
+        return there if self.allowed is None else there & self.allowed
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,31 +50,31 @@ class BlockLayout:
     groups: tuple[Blocks, ...]
 
     def __post_init__(self) -> None:
-        for group in self.groups:
-            sizes = {"queries": group.queries.shape, "keys": group.keys.shape}
-            if len(group.queries.shape) != 2 or len(group.keys.shape) != 2 or len(group.queries) != len(group.keys):
+        for of in self.groups:
+            sizes = {"queries": of.queries.shape, "keys": of.keys.shape}
+            if len(of.queries.shape) != 2 or len(of.keys.shape) != 2 or len(of.queries) != len(of.keys):
                 raise ValueError(f"BlockLayout: queries and keys are (z, a) and (z, b), not {sizes}")
-            shape = (*group.queries.shape, group.keys.shape[1])
-            if group.allowed is not None and (group.allowed.dtype != bool or group.allowed.shape != shape):
-                was = f"{group.allowed.dtype} {group.allowed.shape}"
+            shape = (*of.queries.shape, of.keys.shape[1])
+            if of.allowed is not None and (of.allowed.dtype != bool or of.allowed.shape != shape):
+                was = f"{of.allowed.dtype} {of.allowed.shape}"
                 raise ValueError(f"BlockLayout: allowed is {was}, expected bool {shape}")
-            for name, x, size in (("query", group.queries, self.n), ("key", group.keys, self.m)):
+            for name, x, size in (("query", of.queries, self.n), ("key", of.keys, self.m)):
                 wrong = x[(x < -1) | (x >= size)]
                 if wrong.size:
                     expected = f"expected 0 <= {name} < {size}, or -1 for an empty place"
                     raise ValueError(f"BlockLayout: {name} {wrong[0]} is out of range: {expected}")
-            ordered = np.sort(group.keys, axis=1)
+            ordered = np.sort(of.keys, axis=1)
             twice = ordered[:, 1:][(ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)]
             if twice.size:
                 raise ValueError(f"BlockLayout: key {twice[0]} stands twice in a block, and would count twice")
-        count = np.bincount(_placed_queries(self.groups), minlength=self.n)
+        count = np.bincount(_positions(self.groups), minlength=self.n)
         if np.any(count > 1):
             raise ValueError(f"BlockLayout: query {int(np.argmax(count > 1))} stands in more than one block")
 
     @property
     def pairs(self) -> int:
         """Scores computed, and kept for the backward, per head: empty and hidden places of blocks included."""
-        return sum(int(group.queries.size * group.keys.shape[1]) for group in self.groups)
+        return sum(int(of.queries.size * of.keys.shape[1]) for of in self.groups)
 
     @property
     def mask(self) -> np.ndarray:
@@ -86,13 +86,13 @@ class BlockLayout:
 
         `self.pairs` where the pair is hidden or in no block. Shapes: -> (n, m) integers.
         """
-        indices, first = np.full((self.n, self.m), self.pairs), 0
-        for group in self.groups:
-            z, i, j = np.nonzero(group.looks)
-            _, a, b = group.looks.shape
-            indices[group.queries[z, i], group.keys[z, j]] = first + (z * a + i) * b + j
-            first += group.looks.size
-        return indices
+        found, first = np.full((self.n, self.m), self.pairs), 0
+        for of in self.groups:
+            z, i, j = np.nonzero(of.looks)
+            _, a, b = of.looks.shape
+            found[of.queries[z, i], of.keys[z, j]] = first + (z * a + i) * b + j
+            first += of.looks.size
+        return found
 
 
 def dense_weights(weights: tuple[Array, ...], layout: BlockLayout) -> Array:
@@ -102,11 +102,11 @@ def dense_weights(weights: tuple[Array, ...], layout: BlockLayout) -> Array:
     """
     xp, lead = get_xp(*weights), weights[0].shape[:-3]
     flat = [w.reshape(*lead, math.prod(w.shape[-3:])) for w in weights]
-    flat.append(xp.zeros((*lead, 1), dtype=weights[0].dtype))                # for pairs that are hidden or in no block
+    flat.append(xp.zeros((*lead, 1), dtype=weights[0].dtype))                # pairs hidden or in no block
     return xp.take(xp.concatenate(flat, axis=-1), xp.asarray(layout.places()), axis=-1)
 
 
-def _placed_queries(groups: tuple[Blocks, ...]) -> np.ndarray:
+def _positions(groups: tuple[Blocks, ...]) -> np.ndarray:
     """The queries of all blocks, without empty places."""
-    queries = [group.queries[group.queries >= 0] for group in groups]
-    return np.concatenate([np.zeros(0, int), *queries])
+    found = [of.queries[of.queries >= 0] for of in groups]
+    return np.concatenate([np.zeros(0, int), *found])

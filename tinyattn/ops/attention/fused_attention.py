@@ -156,14 +156,14 @@ def _tiles(mask: Mask, shape: tuple[int, ...], like: Array) -> list[tuple[slice,
     if not mask.only_causal or not n * m:
         allowed = mask.array(n, m, like)
         return [(slice(0, n), slice(0, m), None if allowed is None else (slice(0, m), ~allowed))]
-    tiles = []
+    found = []
     for first in range(0, n, TILE):
         stop = min(first + TILE, n)
         last = min(stop, m)                                         # one past the last key that any of them may look at
         begin = first + 1                                           # and the first that not all may look at
         hidden = (slice(begin, last), _later(get_xp(like), stop - first, last - begin)) if begin < last else None
-        tiles.append((slice(first, stop), slice(0, last), hidden))
-    return tiles
+        found.append((slice(first, stop), slice(0, last), hidden))
+    return found
 
 
 @lru_cache(256)

@@ -225,9 +225,9 @@ def _columns(pattern: BigBird, count: int, xp: Any) -> list[Array]:
 @lru_cache(64)
 def _drawn(pattern: BigBird, count: int) -> np.ndarray:
     """What each of `count` blocks draws, -1 where there are too few: (count, R)."""
-    drawn = np.full((count, pattern.random), -1)
+    found = np.full((count, pattern.random), -1)
     for i in range(pattern.first + pattern.near, count):
         distant = i - pattern.near + 1 - pattern.first                       # blocks before, neither near nor global
         few = min(distant, pattern.random)
-        drawn[i, :few] = pattern.first + generator(0, Stream.BLOCKS, i).choice(distant, few, replace=False)
-    return drawn
+        found[i, :few] = pattern.first + generator(0, Stream.BLOCKS, i).choice(distant, few, replace=False)
+    return found

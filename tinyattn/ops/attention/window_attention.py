@@ -172,8 +172,8 @@ def _around_backward(g: Array, c: int) -> Array:
     width = g.shape[-2]
     if width == c:
         return g
-    total = g[..., c : 2 * c, :].copy()
-    total[..., :-1, :, :] += g[..., 1:, :c, :]
+    own = g[..., c : 2 * c, :].copy()
+    own[..., :-1, :, :] += g[..., 1:, :c, :]
     if width == 3 * c:
-        total[..., 1:, :, :] += g[..., :-1, 2 * c :, :]
-    return total
+        own[..., 1:, :, :] += g[..., :-1, 2 * c :, :]
+    return own

@@ -49,8 +49,8 @@ def distance_buckets(
     far = xp.maximum(back, 0) if causal else xp.abs(back)
     steps = xp.log(xp.maximum(far, exact) / exact) * ((side - exact) / math.log(furthest / exact))
     shared = xp.minimum(exact + (steps + 1e-9).astype(int), side - 1)
-    number = xp.where(far < exact, far, shared)
-    return number if causal else number + side * (back < 0)
+    found = xp.where(far < exact, far, shared)
+    return found if causal else found + side * (back < 0)
 
 
 def sides(buckets: int, furthest: int, causal: bool) -> tuple[int, int]:

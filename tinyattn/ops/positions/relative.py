@@ -86,11 +86,11 @@ def _by_distance(x: Array, rows: int) -> Array:
     moved[..., :m] = x
     flat[..., before : before + n * (before + m)] = moved.reshape(*lead, n * (before + m))
     whole = flat.reshape(*lead, n, before + 1 + m)                  # by distance, -before to m
-    folded = xp.zeros((*lead, n, rows), dtype=x.dtype)
-    folded[..., rows // 2 - left : rows // 2 + right + 1] = whole[..., before - left : before + right + 1]
-    folded[..., 0] += xp.sum(whole[..., : before - left], axis=-1)
-    folded[..., -1] += xp.sum(whole[..., before + right + 1 :], axis=-1)
-    return folded
+    found = xp.zeros((*lead, n, rows), dtype=x.dtype)
+    found[..., rows // 2 - left : rows // 2 + right + 1] = whole[..., before - left : before + right + 1]
+    found[..., 0] += xp.sum(whole[..., : before - left], axis=-1)
+    found[..., -1] += xp.sum(whole[..., before + right + 1 :], axis=-1)
+    return found
 
 
 def _reach(n: int, m: int, rows: int) -> tuple[int, int, int]:

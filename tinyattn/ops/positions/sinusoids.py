@@ -23,12 +23,12 @@ def sinusoids(slots: Array, dim: int, dtype: Any, base: float = 10000.0) -> Arra
     """
     expect("#...", slots=slots)
     angle, xp = angles("sinusoids", slots, dim, base), get_xp(slots)
-    features = xp.empty((*slots.shape, dim), dtype=dtype)
-    if features.dtype.char not in "fd":
-        raise TypeError(f"sinusoids: dtype is {features.dtype}, expected float32 or float64")
-    features[..., 0::2] = xp.sin(angle)
-    features[..., 1::2] = xp.cos(angle[..., : dim // 2])
-    return features
+    found = xp.empty((*slots.shape, dim), dtype=dtype)
+    if found.dtype.char not in "fd":
+        raise TypeError(f"sinusoids: dtype is {found.dtype}, expected float32 or float64")
+    found[..., 0::2] = xp.sin(angle)
+    found[..., 1::2] = xp.cos(angle[..., : dim // 2])
+    return found
 
 
 def angles(name: str, slots: Array, dim: int, base: float) -> Array:

@@ -123,8 +123,8 @@ def _of_chunks(steps: list[list[Array]]) -> tuple[Array, Array, Array, Array]:
 def _nothing(op: str, k: Array, mean0: Array | None, size0: Array | None) -> tuple[Array, Array]:
     """What stands before the first token, (N, 1, d): the mean of nothing is 0, and its size -inf."""
     if (mean0 is None) != (size0 is None):
-        missing, present = ("mean0", "size0") if mean0 is None else ("size0", "mean0")
-        raise ValueError(f"{op}: {present} is given and {missing} is not, expected both or neither")
+        missing, given = ("mean0", "size0") if mean0 is None else ("size0", "mean0")
+        raise ValueError(f"{op}: {given} is given and {missing} is not, expected both or neither")
     xp, shape = get_xp(k), (math.prod(k.shape[:-2]), 1, k.shape[-1])
     mean = xp.zeros(shape, dtype=k.dtype) if mean0 is None else mean0.reshape(shape)
     return mean, xp.full(shape, -math.inf, dtype=k.dtype) if size0 is None else size0.reshape(shape)
