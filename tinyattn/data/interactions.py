@@ -27,7 +27,7 @@ class Interactions:
     items: Vocabulary
     users: Vocabulary
     notes: dict[str, Any] = field(default_factory=dict)      # format, ties, k_core: for `report`, not data
-    times: np.ndarray | None = None      # (N,) time of each, if known; ascending within a user
+    times: np.ndarray | None = None      # (N,) times, if known; ascending within a user
     ratings: np.ndarray | None = None    # (N,) float64: the user's rating of the item, if requested
 
     @property
@@ -52,7 +52,7 @@ class Interactions:
 
     @property
     def rated(self) -> tuple[np.ndarray, np.ndarray]:
-        """The ratings and the times of data that has both."""
+        """(ratings, times) of data that has both."""
         assert self.ratings is not None
         assert self.times is not None
         return self.ratings, self.times
@@ -67,7 +67,7 @@ class Interactions:
         return np.diff(self.offsets)
 
     def k_core(self, k: int) -> Interactions:
-        """The k-core: users and items with k interactions among themselves. Raises ValueError if none, or k < 1."""
+        """The k-core: users and items with at least k interactions among them. ValueError if it is empty, or k < 1."""
         if k < 1:
             raise ValueError(f"k of the k-core is {k}, expected at least 1")
         owner, keep, left = self.owner, np.ones(len(self), dtype=bool), len(self) + 1
@@ -80,9 +80,9 @@ class Interactions:
         users, user = np.unique(owner[keep], return_inverse=True)
         items, item = np.unique(self.flat[keep], return_inverse=True)
         offsets = offsets_of(np.bincount(user, minlength=len(users)))
-        notes = {name: note for name, note in self.notes.items() if name != "ties"}      # its tie rate was of all users
+        notes = {name: note for name, note in self.notes.items() if name != "ties"}  # it counted all users
         notes |= {"k_core": k, "removed": len(self) - int(np.sum(keep))}
-        kept = self._of(keep) | {"flat": (item + 1).astype(np.int32)}
+        kept = self._rows(keep) | {"flat": (item + 1).astype(np.int32)}
         catalogue = Vocabulary(self.items.decode(items), "item")
         people = Vocabulary(self.users.decode(users + 1), "user")
         return Interactions(offsets=offsets, items=catalogue, users=people, notes=notes, **kept)
@@ -90,15 +90,16 @@ class Interactions:
     def newest(self, count: int) -> Interactions:
         """Only the newest `count` items of each user; the catalogue stays."""
         place = np.arange(len(self)) - np.repeat(self.offsets[1:], self.lengths)             # -1: a user's last item
-        return replace(self, **self._of(place >= -count), offsets=offsets_of(np.minimum(self.lengths, count)), notes={})
+        offsets = offsets_of(np.minimum(self.lengths, count))
+        return replace(self, **self._rows(place >= -count), offsets=offsets, notes={})
 
     def first_users(self, count: int) -> Interactions:
         """Only the first `count` users; the catalogue stays."""
         offsets = self.offsets[: count + 1]
         users = Vocabulary(self.users.ids[:count], "user")
-        return Interactions(offsets=offsets, items=self.items, users=users, **self._of(slice(offsets[-1])))
+        return Interactions(offsets=offsets, items=self.items, users=users, **self._rows(slice(offsets[-1])))
 
-    def _of(self, chosen: Any) -> dict[str, Any]:
+    def _rows(self, chosen: Any) -> dict[str, Any]:
         arrays = {name: getattr(self, name) for name in ("flat", "times", "ratings")}
         return {name: None if values is None else values[chosen] for name, values in arrays.items()}
 
@@ -124,7 +125,7 @@ class Interactions:
     def fingerprint(self, timed: bool = False) -> str:
         """A digest of sequences and ids, which does not depend on the file format.
 
-        Times count only by the order of each user's items, but whole if there are ratings, or if `timed`.
+        Times count only by the order of each user's items; if there are ratings, or if `timed`, by their values, too.
         """
         digest = hashlib.sha256()
         parts = [self.flat.astype(np.int64), self.offsets.astype(np.int64), self.items.ids, self.users.ids]
@@ -144,7 +145,7 @@ class Interactions:
         format: str = "columns",
         ratings: np.ndarray | None = None,
     ) -> Interactions:
-        """From columns with one interaction a row: ids as integers, strings or UTF-8 bytes.
+        """From columns with one interaction per row: ids as integers, strings or UTF-8 bytes.
 
         Each user's rows keep their order, or are sorted (stably) by `times`. `format` goes to `notes`.
         Raises ValueError for columns of different lengths, and for a time that is not finite.
@@ -152,7 +153,7 @@ class Interactions:
         columns = {"users": users, "items": items, "times": times, "ratings": ratings}
         rows = {what: len(column) for what, column in columns.items() if column is not None}
         if times is not None and times.dtype.kind == "f":
-            _finite(times)
+            _all_finite(times)
         if len(set(rows.values())) > 1:
             counts = ", ".join(f"{count:,} {what}" for what, count in rows.items())
             raise ValueError(f"columns of {counts}: expected as many of each")
@@ -167,7 +168,7 @@ class Interactions:
         format: str = "columns",
         ratings: np.ndarray | None = None,
     ) -> Interactions:
-        """`from_columns` of columns as their distinct ids, sorted, and each row's index into them."""
+        """As `from_columns`, with ids as a pair: the distinct ids, sorted, and each row's index into them."""
         (user_ids, user), (item_ids, item) = users, items
         order = _in_order(user, times)
         offsets = offsets_of(np.bincount(user, minlength=len(user_ids)))
@@ -183,12 +184,12 @@ class Interactions:
     def of(cls, data: Any) -> Interactions:
         """From sequences, an array or a DataFrame; `Interactions` are returned unchanged.
 
-        - a list of sequences of item ids, one a user, oldest first
-        - an array of two or three columns, one interaction a row: user, item and, in the third, time
-        - a DataFrame, or another object with `columns`: columns with usual names (user_id, item_id, rating, timestamp)
+        - a list of sequences of item ids, one per user, oldest first
+        - an array with one interaction per row and two or three columns: user, item and perhaps time
+        - a DataFrame, or a similar object with `columns`, of usual names (user_id, item_id, rating, timestamp)
 
-        Times are numbers, or `datetime64`, whose unit is kept, or dates as Python's objects or in ISO 8601, which
-        become seconds since 1970. Ratings are dropped unless all are finite numbers.
+        Times are numbers or `datetime64`, whose unit is kept. Python's dates and ISO 8601 texts become seconds since
+        1970. Ratings are dropped unless all are finite numbers.
         Raises ValueError, saying what was expected, for anything else.
         """
         if isinstance(data, Interactions):
@@ -223,9 +224,9 @@ class Interactions:
 
     @classmethod
     def from_sequences(cls, sequences: Iterable[Sequence[Any]]) -> Interactions:
-        """From one sequence of item ids a user, oldest first. Users are numbered 1, 2, 3, ...
+        """From one sequence of item ids per user, oldest first. Users are numbered 1, 2, 3, ...
 
-        Raises ValueError without any item, and where ids are neither integers nor strings.
+        Raises ValueError if there is no item, or unless ids are all integers or all strings.
         """
         expected = "expected a list of sequences, one a user, such as [[3, 5, 2], [5, 7]]"
         try:
@@ -252,7 +253,7 @@ class Interactions:
 
 
 def offsets_of(lengths: Any) -> np.ndarray:
-    """Where parts of these lengths, joined, begin, and where the last one ends: (n + 1,)."""
+    """Where sequences of these lengths begin when concatenated, and where the last one ends: (n + 1,)."""
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
@@ -265,19 +266,19 @@ def _numbered(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _in_order(user: np.ndarray, times: np.ndarray | None) -> np.ndarray:
-    """The order of the rows by user, then by time, stable."""
+    """The order that sorts the rows by user, then by time, stably."""
     if times is None:
         return np.argsort(user, kind="stable")
     if times.dtype.kind == "i" and len(times):
         first = int(np.min(times))
         span = int(np.max(times)) - first + 1
-        if (int(np.max(user)) + 1) * span < 2**63:              # one key for both: several times as fast
+        if (int(np.max(user)) + 1) * span < 2**63:              # one sort key for both: several times as fast
             return np.argsort(user * np.int64(span) + (times.astype(np.int64) - first), kind="stable")
     return np.lexsort((times, user))
 
 
 def _tie_rate(times: np.ndarray, flat: np.ndarray, offsets: np.ndarray) -> float:
-    """Of the users with two events or more, the share whose last two are different items at the same time."""
+    """The share of users with two or more interactions whose last two are different items at the same time."""
     ends = offsets[1:][np.diff(offsets) >= 2]
     tied = (times[ends - 1] == times[ends - 2]) & (flat[ends - 1] != flat[ends - 2])
     return float(np.mean(tied)) if len(ends) else 0.0
@@ -287,7 +288,7 @@ def _ids(column: np.ndarray, what: str) -> np.ndarray:
     """A column of ids as integers or strings. Whole floats become integers: an array with times may be of floats."""
     exact = 2 ** min(np.finfo(column.dtype).nmant + 1, 63) if column.dtype.kind == "f" else 0
     if exact and np.all(np.abs(column) < exact) and np.all(column == np.round(column)):
-        return column.astype(np.int64)             # from `exact` on, neighbouring integers are one float
+        return column.astype(np.int64)             # from `exact` on, several integers share a float
     if column.dtype.kind == "O":                   # from a DataFrame of several types
         if all(isinstance(i, str) for i in column.tolist()):
             _refuse_nul(column.tolist(), what)
@@ -300,32 +301,32 @@ def _ids(column: np.ndarray, what: str) -> np.ndarray:
 
 
 def _refuse_nul(ids: list[str], what: str) -> None:
-    """NumPy drops a NUL at the end of a string, which would merge two ids."""
-    for one in ids:
-        if "\0" in one:
-            raise ValueError(f"{what} id {one!r} has a NUL in it")
+    """Refuse ids with a NUL: NumPy drops one at the end of a string, which would merge two ids."""
+    for text in ids:
+        if "\0" in text:
+            raise ValueError(f"{what} id {text!r} has a NUL in it")
 
 
 def _numbers_or_none(ratings: np.ndarray | None) -> np.ndarray | None:
-    """A frame's ratings; None unless all are finite numbers: only models of ratings have to refuse those."""
+    """A frame's ratings, or None unless all are finite numbers: models that need ratings then refuse the data."""
     if ratings is None or ratings.dtype.kind not in "iuf" or not np.all(np.isfinite(ratings)):
         return None
     return ratings.astype(np.float64)
 
 
 def _refuse_masked(values: Any) -> None:
-    """NumPy would use the numbers below a mask."""
+    """Refuse masked values: NumPy would use the numbers under the mask."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(f"{np.ma.count_masked(values):,} of {values.size:,} values are masked, expected none")
 
 
 def _times(column: np.ndarray) -> np.ndarray:
-    """A column of times as int64 or float64. Raises ValueError, naming the row, for neither a number nor a date."""
+    """A column of numbers or dates as int64 or float64. Raises ValueError, naming the row, for anything else."""
     values = column.tolist() if column.dtype.kind in "OSU" else []
     if column.dtype.kind == "S":
         values = column.astype(str).tolist()
     if values and all(isinstance(v, str) for v in values):
-        return _of_texts(values)
+        return _parsed(values)
     dates = bool(values) and all(isinstance(v, date) for v in values)
     if dates:                                      # NumPy has no time zones
         zoned = [v.astimezone(UTC).replace(tzinfo=None) if getattr(v, "tzinfo", None) else v for v in values]
@@ -343,11 +344,11 @@ def _times(column: np.ndarray) -> np.ndarray:
     except (TypeError, ValueError, OverflowError):
         row = next((row for row, v in enumerate(values) if not isinstance(v, Real)), 0)
         raise ValueError(f"time {shortened(str(values[row]))!r} in row {row} is no number, nor are all dates") from None
-    return _finite(numbers)
+    return _all_finite(numbers)
 
 
-def _of_texts(texts: list[str]) -> np.ndarray:
-    """Times as text, as in a file."""
+def _parsed(texts: list[str]) -> np.ndarray:
+    """Times from texts, by the rules for files."""
     times = Times()
     try:
         times.add_strings([text.strip() for text in texts], range(len(texts)))
@@ -356,7 +357,7 @@ def _of_texts(texts: list[str]) -> np.ndarray:
     return times.values()
 
 
-def _finite(times: np.ndarray) -> np.ndarray:
+def _all_finite(times: np.ndarray) -> np.ndarray:
     if not np.all(np.isfinite(times)):
         row = int(np.argmin(np.isfinite(times)))
         raise ValueError(f"time {times[row]} in row {row} is not a finite number")

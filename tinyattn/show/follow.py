@@ -33,14 +33,14 @@ from .trace_table import aligned, norm_of
 class Stage(NamedTuple):
     """An intermediate on the path from w to the loss, with its gradient."""
 
-    step: int                  # of the trace, which computed the gradient
-    gradient: str              # its name in the backward: dout
-    name: str                  # its intermediate's name in the forward: out
+    step: int                  # the step of the trace that computed the gradient
+    gradient: str              # the gradient's name in the backward: dout
+    name: str                  # the intermediate's name in the forward: out
     backward: Call
     forward: Call
     shape: tuple[int, ...]
     norm: float                # of the gradient
-    moves: float               # norm of ∂X/∂w
+    moves: float               # norm of ∂X/∂w, for the intermediate X
     passes: float              # Σ gradient ⊙ ∂X/∂w
     line: str                  # the forward line that computed X
 
@@ -58,10 +58,10 @@ class Followed:
 
     def __init__(
         self, name: str, index: tuple[int, ...], h: float, traced: float, measured: float, slack: float, noise: float,
-        stages: list[Stage], moved: list[Moved], of: int, kink: tuple[float, float] | None,
+        stages: list[Stage], moved: list[Moved], total: int, kink: tuple[float, float] | None,
     ) -> None:  # fmt: skip
         self.name, self.index, self.h, self.traced, self.measured = name, index, h, traced, measured
-        self.stages, self.moved, self._of = stages, moved, of
+        self.stages, self.moved, self._total = stages, moved, total
         self.tiny = abs(traced) <= 100 * noise            # shares would be noise
         self.kink = kink                                  # slopes of the two sides, if `traced` lies between them
         self.agrees = kink is not None or abs(traced - measured) <= slack
@@ -69,7 +69,8 @@ class Followed:
     def _lines(self) -> tuple[str, list[tuple[str, ...]], list[str]]:
         what = f"{self.name}[{', '.join(map(str, self.index))}]"
         head = (
-            f"from the loss L back to w = {what}: {len(self.moved)} of {self._of} forward intermediates move with it\n"
+            f"from the loss L back to w = {what}: "
+            f"{len(self.moved)} of {self._total} forward intermediates move with it\n"
             "share: Σ dX ⊙ ∂X/∂w in parts of ∂L/∂w. 100 %: all that w does passes through X; else some goes round X"
             if not self.tiny
             else "∂L/∂w is 0, or as small as rounding: in place of shares stands Σ dX ⊙ ∂X/∂w itself"
@@ -121,12 +122,12 @@ class Followed:
 
 
 def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6) -> Followed:
-    """Follow one number of an input or parameter `name` of a trace with a backward. See `Followed`.
+    """Follow the number at `index` of an input or parameter `name`, in a trace with a backward. See `Followed`.
 
-    The nudge is h · max(1, |w|), both ways, always in float64.
+    w is nudged by h · max(1, |w|), up and down, always in float64.
     At a kink, such as ReLU's at 0, any slope between those of the two sides is right, as in `gradcheck`.
-    Raises ValueError without a backward, for an h that is not above 0, and where nudging changes which lines run;
-    KeyError and IndexError for a missing number.
+    Raises ValueError without a backward, for h <= 0, and where the nudge changes which lines run;
+    KeyError for an unknown name, IndexError for an index that is not one number's.
     """
     if trace.replay.backward is None:
         raise ValueError("follow needs the gradients: trace the forward with backward=True, or a function")
@@ -146,18 +147,18 @@ def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6)
         raise IndexError(f"{name} has shape {leaf.shape}, expected an index of one of its numbers, not {index}")
     index = tuple(i % size for i, size in zip(index, leaf.shape, strict=True))
     step = h * max(1.0, abs(float(w)))
-    weights = [widened(u) for u in cotangents]
-    recorded = trace.recorder
-    above, below = (_nudged(forward, inputs, name, index, by, weights, recorded) for by in (step, -step))
+    cotangents = [widened(u) for u in cotangents]
+    recorder = trace.recorder
+    above, below = (_nudged(forward, inputs, name, index, by, cotangents, recorder) for by in (step, -step))
     measured = (above.loss - below.loss) / (2 * step)
     traced = float(_entry_of(trace.gradients[name], index))
-    of_gradient = to_numpy(getattr(trace.gradients[name], "values", trace.gradients[name]))
+    gradient = to_numpy(getattr(trace.gradients[name], "values", trace.gradients[name]))
     noise = 4e-16 * above.size / step
-    tolerance = FLOAT32_TOLERANCE if of_gradient.dtype == np.float32 else 1e-6
-    slack = tolerance * max(abs(measured), float(np.max(np.abs(of_gradient), initial=0.0))) + noise
+    tolerance = FLOAT32_TOLERANCE if gradient.dtype == np.float32 else 1e-6
+    slack = tolerance * max(abs(measured), float(np.max(np.abs(gradient), initial=0.0))) + noise
     kink = None
     if abs(traced - measured) > slack:
-        here = _nudged(forward, inputs, name, index, 0.0, weights, recorded).loss
+        here = _nudged(forward, inputs, name, index, 0.0, cotangents, recorder).loss
         slopes = sorted([(here - below.loss) / step, (above.loss - here) / step])
         if slopes[0] - slack <= traced <= slopes[1] + slack:
             kink = slopes[0], slopes[1]
@@ -168,8 +169,8 @@ def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6)
             raise ValueError(f"nudging {name}{list(index)} changes which lines run: {entry.path} was not made")
         up, down = above.values[key], below.values[key]
         if entry.how != "allocated" and up.shape == down.shape and up.tobytes() != down.tobytes():
-            with np.errstate(invalid="ignore", over="ignore"):              # unfilled memory holds anything
-                rate = np.where(up == down, 0.0, (up - down) / (2 * step))       # -inf minus -inf: no change
+            with np.errstate(invalid="ignore", over="ignore"):              # np.empty's memory may hold anything
+                rate = np.where(up == down, 0.0, (up - down) / (2 * step))       # -inf - -inf counts as no change
             moved.append(Moved(entry, rate, int(np.count_nonzero(up != down))))
     moved.sort(key=lambda m: m.entry.number)
     stages = sorted(_stages(trace, above, below, step), key=lambda s: s.step)
@@ -186,16 +187,16 @@ class _Run(NamedTuple):
 
 
 def _nudged(
-    forward: Any, inputs: dict[str, Any], name: str, index: Any, by: float, weights: Any, recorded: Recorder
+    forward: Any, inputs: dict[str, Any], name: str, index: Any, by: float, cotangents: Any, recorder: Recorder
 ) -> _Run:
     inputs = copy.deepcopy(inputs)
     _leaf(inputs, name)[index] += by
     bound = inspect.signature(forward).bind_partial()
     bound.arguments.update(inputs)
-    returned, call = Recorder(8 * recorded.limit, recorded.engine).run(forward, bound.args, bound.kwargs)
+    returned, call = Recorder(8 * recorder.limit, recorder.engine).run(forward, bound.args, bound.kwargs)
     outputs = returned if type(returned) is tuple else (returned,)
-    terms = [to_numpy(u * out) for u, out in zip(weights, outputs, strict=False)]
-    loss, size = (float(sum(np.sum(f(term)) for term in terms)) for f in (np.asarray, np.abs))
+    terms = [to_numpy(u * out) for u, out in zip(cotangents, outputs, strict=False)]
+    loss, size = float(sum(map(np.sum, terms))), float(sum(np.sum(np.abs(term)) for term in terms))
     return _Run(loss, size, call, {key: entry.value for key, entry in _last(call).items()})
 
 
@@ -205,7 +206,7 @@ def _last(root: Call) -> dict[Any, Entry]:
 
 
 def _stages(trace: Any, above: _Run, below: _Run, step: float) -> Iterator[Stage]:
-    """From the loss back: each gradient in the backward whose forward intermediate depends on w."""
+    """Each gradient in the backward whose forward intermediate depends on w."""
     forward, backward = trace.roots
     ups, downs = ({c.path: c for c in run.call.calls()} for run in (above, below))
     seen = set()
@@ -226,10 +227,10 @@ def _stages(trace: Any, above: _Run, below: _Run, step: float) -> Iterator[Stage
                 continue
             seen.add(key)
             wide = gradient.astype(np.float64)
-            made = made_by(base, value)
-            at = next((e.number for e in backward.entries() if e.value is gradient), next(call.entries()).number)
-            yield Stage(at, f"d{name}", name, call, base, gradient.shape, norm_of(wide), norm_of(rate),
-                        float(np.sum(wide * rate)), made)  # fmt: skip
+            line = made_by(base, value)
+            number = next((e.number for e in backward.entries() if e.value is gradient), next(call.entries()).number)
+            yield Stage(number, f"d{name}", name, call, base, gradient.shape, norm_of(wide), norm_of(rate),
+                        float(np.sum(wide * rate)), line)  # fmt: skip
 
 
 def widened(tree: Any, same: dict[int, Any] | None = None) -> Any:
