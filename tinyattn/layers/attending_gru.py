@@ -51,7 +51,7 @@ class AttendingGRUCache(NamedTuple):
 class AttendingGRU:
     """h_t = GRU([x_t, c_t], h_{t-1}), c_t = Σ_j a_tj m_j, a_t the softmax of w · tanh(h_{t-1} W_q + m_j W_k) over j.
 
-    The first state is tanh(m_1 W_0). Steps cannot be taken side by side: what is looked at depends on the last state.
+    The first state is tanh(m_1 W_0). Steps run one after the other: the attention of each depends on the last state.
     """
 
     def init(self, rng: np.random.Generator, dim: int, memory_dim: int) -> dict[str, Any]:

@@ -23,7 +23,7 @@ class BidirectionalGRUCache(NamedTuple):
 class BidirectionalGRU:
     """y_j = [f_j, b_j]: what the tokens up to j say, and what those from j on say, as two GRUs read them.
 
-    Padding stands on the right, so the second reading begins at each sequence's own last token.
+    Padding stands on the right, so the second reading begins at each sequence's last token.
     """
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def pre_block(
     f, ffn = block.feed_forward.forward(p["feed_forward"], h)
     keep_2 = dropout_mask(x, x.shape, block.rate, rng)
     y = dropout(f, keep_2, block.rate)
-    y += x                                                   # in place: f is this function's own
+    y += x                                                   # in place: f was made above
     return y, BlockCache(norm_1, attention, keep_1, norm_2, ffn, keep_2)
 
 

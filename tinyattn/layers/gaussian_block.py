@@ -4,11 +4,11 @@
     A                minus the distances of queries and keys (`root`), or by default their squares, over √d:
                      `wasserstein_scores`; a refinement makes other scores of A
     out              softmax(A) averages means, and its squares average covariances: `gaussian_attention`
-    u = LN(x + dropout(out W)), y = LN(u + dropout(ffn(u)))      of means and of covariances, each with its own weights
+    u = LN(x + dropout(out W)), y = LN(u + dropout(ffn(u)))      of means and of covariances, with separate weights
 
 What comes out of the last line is the mean, and for the covariance what ELU + 1 is taken of. The standard deviation,
 its root, is what goes from block to block: distances need it, and a covariance is its square.
-The released code uses one LayerNorm for both streams after attention; here each has its own.
+The released code uses one LayerNorm for both streams after attention; here each has one.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Stack:
         y, caches = stack.forward(p, x, mask=Mask(causal=True))
         dx, grads = stack.backward(p, dy, caches)
 
-    `before` is a linear map of what goes into each block that is its own transpose, such as one that sets padding to 0.
+    `before` is a symmetric linear map of each block's input, such as one that sets padding to 0.
     """
 
     blocks: Sequence[Any]

@@ -89,7 +89,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         return Sampler(*self.sampling(data))
 
     def sampling(self, data: Interactions) -> tuple[Any, ...]:
-        """The arguments of a `Sampler`. Raises ValueError for an option that exceeds all histories, such as a window."""
+        """The arguments of a `Sampler`. Raises ValueError for an option, such as a window, beyond all histories."""
         self._idle_options(data)
         drawn = (self.n_negatives or 0, self.in_batch or 0.0, self.popularity_power or 0.0)
         return data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives, *drawn

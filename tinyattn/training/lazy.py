@@ -77,7 +77,7 @@ class LazyAdam:
         the product of 1 - lr λ over all missed steps, and wⱼ with that over the steps after j.
 
         The error is a millionth of the missed movement; two thousandths in the first hundred steps, where √v is at
-        eps or below. In float32 that is less than dense Adam's own rounding (tests/training/test_lazy.py).
+        eps or below. In float32 that is less than dense Adam's rounding (tests/training/test_lazy.py).
         """
         behind = ids[self.last[ids] < step]
         if not len(behind):

@@ -1,4 +1,4 @@
-"""Worker processes for training: slices side by side, each with its own interpreter lock.
+"""Worker processes for training: slices side by side, each with a separate interpreter lock.
 
 Threads share one lock, and a training step asks for it hundreds of times a slice, so they spend much of their time
 waiting for each other. Processes do not. Parameters, tasks and gradients pass through shared memory. Whichever process
@@ -225,7 +225,7 @@ class ProcessPool:
                 while coming > 0:
                     results = self._received(PATIENCE)
                     coming -= len(results)
-                    if not results:                    # neither does it answer where what is raised is no Ctrl-C
+                    if not results:                    # no answer: end the children
                         self._end(0)
                         break
 

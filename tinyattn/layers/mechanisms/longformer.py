@@ -1,4 +1,4 @@
-"""Longformer: a window, and global tokens with projections of their own (Beltagy et al. 2020, section 3.1)."""
+"""Longformer: a window, and global tokens with separate projections (Beltagy et al. 2020, section 3.1)."""
 
 from __future__ import annotations
 

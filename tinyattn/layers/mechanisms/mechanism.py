@@ -78,7 +78,7 @@ class Mechanism:
         raise NotImplementedError
 
     def as_full(self, mask: Mask, heads: int, queries: Array, m: int) -> Mask | None:
-        """The mask under which full attention gives the same, for these queries; None where there is none.
+        """The mask under which full attention gives the same, for these queries; None without such a mask.
 
         Shapes: queries, their positions: (1, n, 1) for all, (B, 1, 1, 1) for one a sequence; m keys.
         """

@@ -16,11 +16,10 @@ from ..rows import gather_rows
 class Mixer:
     """A new mixer is one file in this folder, a frozen dataclass of its options, and one line in MIXERS.
 
-    `takes_memory`: may it read keys and values from other tokens than its queries? `takes_dropout`: does it drop
-    anything of its own at `rate`? The forms of the block refuse a mixer that does not take what they give.
-    `has_weights`: does its cache say who looks at whom (`weights`)? `reads_all`: may a token be moved by one that its
-    mask hides? `needs_lengths`: does it need the lengths, though a causal mask hides padding? `keeps_tokens`:
-    does what `extend` keeps grow with the tokens, or is it a state of fixed size?
+    `takes_memory`: may keys and values come from other tokens than queries? `takes_dropout`: does it apply dropout at
+    `rate`? The forms of the block refuse a mixer that does not take their arguments. `has_weights`: does its cache have
+    attention `weights`? `reads_all`: may a token depend on one that its mask hides? `needs_lengths`: does it need the
+    lengths, though a causal mask hides padding? `keeps_tokens`: does the cache of `extend` grow with the tokens?
     """
 
     name: ClassVar[str]

@@ -1,7 +1,7 @@
 """Multi-head attention: several small attentions side by side (Vaswani et al. 2017, section 3.2.2).
 
-Heads of queries may share heads of keys and values: all of them one, which is multi-query attention (Shazeer 2019), or
-each group its own, which is grouped-query attention (Ainslie et al. 2023).
+Heads of queries may share a head of keys and values: all heads in multi-query attention (Shazeer 2019), each group of
+heads in grouped-query attention (Ainslie et al. 2023).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class MultiHeadCache(NamedTuple):
     value: DenseCache
     placed: Any                 # what the position scheme remembers
     attended: Any               # what the mechanism remembers
-    output: DenseCache | None   # None where there is no output projection
+    output: DenseCache | None   # None without an output projection
     heads: int
     kv_heads: int
     mechanism: Mechanism

@@ -35,7 +35,7 @@ def _decay(p: Any) -> Array:
 
 @dataclass(frozen=True)
 class RWKV(Recurrent):
-    """(σ(r) ⊙ wkv(k, v)) W_o, where k, v and r are projections of μ ⊙ x_t + (1 - μ) ⊙ x_{t-1}, each with its own μ.
+    """(σ(r) ⊙ wkv(k, v)) W_o, where k, v and r are projections of μ ⊙ x_t + (1 - μ) ⊙ x_{t-1}, each with a separate μ.
 
     This is RWKV-4's time mixing. Its channel mixing is what a feed-forward network is in a block; that of the block
     stands here, so that mixers can be compared.

@@ -26,7 +26,7 @@ class Learned(Position):
         if is_numpy(get_xp(slots)) and slots.size and slots.max() >= len(p):
             raise IndexError(f"slot {slots.max()} is beyond the table of learned positions: it has 0 to {len(p) - 1}")
         y = embedding(slots, p)
-        y += x                                      # in place: y is this function's own
+        y += x                                      # in place: y was made above
         return y
 
     @replaceable

@@ -20,7 +20,7 @@ from .position import Position
 class T5(Position):
     """score_ij = q_i · k_j / √d + T[bucket(i - j), head].
 
-    Each block has its own table (T5 shares one among all). `causal`: no buckets for keys after the query.
+    Each block has a table (T5 shares one among all). `causal`: no buckets for keys after the query.
     """
 
     buckets: int = option(32, "learned numbers: half of them are for one distance each, the others for ever wider "

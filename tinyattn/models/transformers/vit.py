@@ -2,7 +2,7 @@
 
 A linear map turns each patch of the image into a token, and the Transformer's encoder reads them without a mask. Only
 the learned positions tell neighbours. The class is read from an additional token (the class token) or from the mean of
-all. A second such token and head can learn a teacher's answers as labels (hard distillation; Touvron et al. 2021, DeiT).
+all. A second such token and head can learn a teacher's answers as labels (Touvron et al. 2021, DeiT).
 
 Unlike the paper's, it has three layers, not twelve, and width 64, not 768: enough for images of 16 x 16 pixels.
 """

@@ -27,7 +27,7 @@ def attention(
     s = (q * c) @ transpose_last(k)                     # (..., n, d) @ (..., d, m) -> (..., n, m)
     if bias is not None:
         expect_onto(s.shape, s.dtype, like=s, bias=bias)
-        s += bias                                       # in place: s is this function's own
+        s += bias                                       # in place: s was made above
     weights = softmax(s, mask)                          # (..., n, m)
     return dropout(weights, keep, rate) @ v, weights    # (..., n, m) @ (..., m, e) -> (..., n, e)
 

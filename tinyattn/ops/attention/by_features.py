@@ -5,9 +5,9 @@ key j, all positive, the brackets can be moved:
 
     out_i  =  Σ_j (a_i·b_j) v_j / Σ_j a_i·b_j  =  a_i S / a_i z,      S = Σ_j b_jᵀ v_j,  z = Σ_j b_jᵀ
 
-and S, as large as (features, e), is all that is to be known of the keys: time grows with n and not with n². Causal, S
-holds the keys up to i: a recurrent network whose state is S. Numerator and denominator come from one sum, of v with a
-column of ones beside it, and all there is to compute, forward and backward, is the `causal_sum`
+and S, of shape (features, e), summarises the keys: time grows with n and not with n². Causal, S holds the keys up to i:
+a recurrent network whose state is S. Numerator and denominator come from one sum, of v with a column of ones beside it.
+Forward and backward then only compute the `causal_sum`
 
     y_t = Σ_{s <= t} (a_t·b_s) c_s
 
@@ -17,7 +17,7 @@ size g, which never falls: key s is given as b_s = exp(-g_s) times its features,
 
     y_t = Σ_{s <= t} exp(g_s - g_t) (a_t·b_s) c_s
 
-in which no exponent is above 0. The quotient out does not know of g, and g_t may depend on whatever t may see.
+in which no exponent is above 0. The quotient out does not depend on g, so g_t may depend on all keys up to t.
 """
 
 from collections.abc import Callable

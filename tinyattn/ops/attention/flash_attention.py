@@ -35,9 +35,9 @@ def flash_attention(
 ) -> tuple[Array, Array]:  # fmt: skip
     """out = dropout(softmax(s, mask)) v, with s = c q kᵀ.
 
-    c is `scale`, by default 1 / √d. This is what `attention` gives, to rounding, for every tiling, and in memory that
-    grows with n + m. Any mask will do; an array of n m pairs is itself what is avoided here, and a `Mask` says as much
-    in a few numbers. Dropout comes from a `PairMask`, which is one integer.
+    c is `scale`, by default 1 / √d. To rounding it is `attention` for every tiling, in memory that grows with n + m.
+    Any mask is allowed, but an array has n m pairs, where a `Mask` has a few numbers. Dropout comes from a `PairMask`,
+    which is one integer.
 
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e), mask onto (..., n, m), `tile` queries by keys
     -> out (..., n, e), L (..., n, 1), the logarithm of Σ exp(c q kᵀ) over the keys that a query may look at.

@@ -37,7 +37,7 @@ def linear_attention_backward(
     a, b = query_features(q), key_features(k, keys)
     dq, dk, dv = attend_backward(dout, a, b, v, out, denominator, causal, form)
     dq *= _slope(a)                                          # a = φ(q)
-    dk *= _slope(b)                                          # b = φ(k), and 0 for what is no real key
+    dk *= _slope(b)                                          # b = φ(k), and 0 for padding
     return dq, dk, dv
 
 
@@ -59,12 +59,12 @@ def query_features(q: Array) -> Array:
 
 
 def _slope(features: Array) -> Array:
-    """φ' from φ: 1 where x > 0, exp(x) below, and 0 for what is no real key."""
+    """φ' from φ: 1 where x > 0, exp(x) below, and 0 for padding."""
     return get_xp(features).clip(features - FLOOR, 0, 1)
 
 
 def key_features(x: Array, keys: Array | None = None) -> Array:
-    """φ(x) = ELU(x) + 1: x + 1 above 0, exp(x) below; and 0 for what is no real key."""
+    """φ(x) = ELU(x) + 1: x + 1 above 0, exp(x) below; and 0 for padding."""
     xp = get_xp(x)
     features = xp.exp(xp.minimum(x, 0))
     features += xp.maximum(x, 0) + FLOOR

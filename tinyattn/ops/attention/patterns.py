@@ -113,7 +113,7 @@ class Residues(Pattern):
 class NearOrResidues(Residues):
     """|i - j| < ℓ or (i - j) mod ℓ = 0: both patterns of Child et al. for one head (section 5.1, "merged").
 
-    Neighbours look at other residues: no two queries share many keys, so each has a block of its own.
+    Neighbours look at other residues: no two queries share many keys, so each query has a separate block.
     """
 
     def pattern(self, i: Array, j: Array, n: int) -> Array:
@@ -224,7 +224,7 @@ def _columns(pattern: BigBird, count: int, xp: Any) -> list[Array]:
 
 @lru_cache(64)
 def _drawn(pattern: BigBird, count: int) -> np.ndarray:
-    """What each of `count` blocks draws, -1 where there are too few: (count, R)."""
+    """The random blocks of each of `count` blocks, -1 where there are too few: (count, R)."""
     drawn = np.full((count, pattern.random), -1)
     for i in range(pattern.first + pattern.near, count):
         distant = i - pattern.near + 1 - pattern.first                       # blocks before, neither near nor global
