@@ -59,13 +59,13 @@ class FossilNetwork(FossilOptions, UserTable, BiasedFactorNetwork):
 
 @dataclass(eq=False, kw_only=True)
 class Fossil(FossilOptions, FactorRecommender):
-    """What the items of the history say together, and the last ones once more, by weights that a user adds to.
+    """Item similarity to the history, and to the last items by weights of each user.
 
         model = Fossil(order=3).fit(sequences)
         ids, scores = model.recommend([12, 55, 3], k=10, users=["anna"])
 
-    `users` says who asks. Without it, or for a user of whom nothing was learned, the weights are those of everybody.
-    As in FISM here, the first sum goes over the items so far, where the paper has all of a user's other items.
+    Without `users`, or for an unknown user, the weights are the common ones. As in FISM here, the first sum goes over
+    the items so far, not over all of a user's other items.
     """
 
     name = "fossil"

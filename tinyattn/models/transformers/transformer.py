@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backend import Array, get_xp
-from ...data import PairBatch, Pairs, Vocabulary, characters
+from ...data import Pairs, Vocabulary, characters
 from ...layers import (
     DECODER_FORMS,
     FEED_FORWARDS,
@@ -35,7 +35,7 @@ from ...layers import (
 from ...ops import Mask, dropout, dropout_backward, embedding, embedding_backward, linear, linear_backward
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...training import Settings
-from .pair_model import PairModel, PairNetwork, PairOptions
+from .pair_model import PairCache, PairModel, PairNetwork, PairOptions
 
 
 class Tables(NamedTuple):
@@ -93,12 +93,6 @@ class StackCache(NamedTuple):
     keep: Array | None               # (B, n, D): dropout on the input
     blocks: list[BlockCache] | list[DecoderBlockCache]
     norm: Any                        # the norm's, or None without a last norm
-
-
-class TransformerCache(NamedTuple):
-    encoder: StackCache
-    decoder: StackCache
-    h: Array                         # (B, n, D): what the scores are made of
 
 
 @dataclass(kw_only=True)
@@ -163,12 +157,7 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
                 p[half]["norm"] = self.decoder_block.norm.init(self.dim)
         return p
 
-    def forward(self, p: Any, batch: PairBatch, rng: Any = None) -> tuple[Array, TransformerCache]:
-        memory, encoder = self.encode(p, batch.source, batch.lengths, rng)
-        h, decoder = self.decode(p, batch.written, memory, batch.lengths, rng)
-        return self.scores(p, h), TransformerCache(encoder, decoder, h)
-
-    def backward(self, p: Any, dscores: Array, cache: TransformerCache) -> dict[str, Any]:
+    def backward(self, p: Any, dscores: Array, cache: PairCache) -> dict[str, Any]:
         """-> grads shaped like p. A shared table gets the sum of its gradients."""
         dh, dW, _ = linear_backward(dscores, cache.h, p[self.tables.output].T)
         dtarget, dmemory, decoder = self.decode_backward(p, dh, cache.decoder)
