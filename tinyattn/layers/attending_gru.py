@@ -72,7 +72,7 @@ class AttendingGRU:
     ) -> tuple[Array, Array, AttendingGRUCache]:
         """-> states and what was seen at each step, and the cache. Of `memory` the first `lengths` tokens are seen.
 
-        Shapes: x (B, n, D), memory (B, m, M), lengths (B,), state (B, 1, D), where it goes on from, or None for the
+        Shapes: x (B, n, D), memory (B, m, M), lengths (B,), state (B, 1, D), the state before, or None for the
         first -> h (B, n, D), seen (B, n, M).
         """
         xp, m = get_xp(x), memory.shape[1]

@@ -42,7 +42,7 @@ class Activation(NamedTuple):
         return y
 
     def backward(self, dh: Array, u: Array) -> Array:
-        """Of the upstream gradient and what the forward took."""
+        """-> the gradient, by the upstream gradient and the forward's arguments."""
         du: Array = globals()[f"{self.op}_backward"](dh, u, *self.options)
         return du
 

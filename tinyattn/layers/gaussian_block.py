@@ -61,7 +61,7 @@ class GaussianCache(NamedTuple):
     k: tuple[Array, Array]          # (..., h, m, d) twice
     v: tuple[Array, Array]
     s: Array                        # (..., h, n, m): A, before the mask
-    refined: Any                    # of A, what the refinement remembers
+    refined: Any                    # of A, the refinement's cache
     weights: Array                  # (..., h, n, m): who looks at whom
     after: tuple[AfterCache, AfterCache]
     out: Array                      # (..., n, D): the deviation that comes out

@@ -1,4 +1,4 @@
-"""Tokens that follow others: each is computed once, and what later ones need of it is kept.
+"""Caches of past tokens: each token is computed once, and later ones read its cached state.
 
 For attention that is keys and values, the "KV cache" (what causal tokens have made of themselves does not change when
 others follow); for a recurrent mixer its state, for `lstmn` the states of all tokens.

@@ -20,7 +20,7 @@ class GrowingRows(NamedTuple):
     buffer: Array
     first: int
     stop: int
-    unclaimed: list[bool]            # empty once somebody has appended
+    unclaimed: list[bool]            # empty after the first `append`
 
     @classmethod
     def none(cls, like: Array) -> GrowingRows:

@@ -1,4 +1,4 @@
-"""Blocks one after another: what comes out of one goes into the next, and its gradient comes back the same way.
+"""Blocks one after another: the output of one is the input of the next, and gradients pass in reverse order.
 
     x_1 = block_0(x_0),  x_2 = block_1(x_1),  ...      forward: a list of caches, in this order
     dx_1 = block_1ᵀ(dx_2),  dx_0 = block_0ᵀ(dx_1)      backward: from the last block to the first
@@ -70,7 +70,7 @@ class Stack:
         """Causal `forward` of tokens that follow others, for inference: -> y, their cache.
 
         `past` is the cache of the tokens before, None at the beginning. Shapes: x (B, n, D) -> y (B, n, D).
-        Raises ValueError for a mixer that cannot go on.
+        Raises ValueError for a mixer without cache.
         """
         kept = [None] * len(self.blocks) if past is None else past.layers
         layers = []

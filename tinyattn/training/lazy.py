@@ -122,7 +122,7 @@ class LazyAdam:
 
 
 def lazy_tables(learner: Any, rows_read: dict[str, np.ndarray]) -> Any:
-    """`Learner.lazy_tables` on the host: tables much larger than what the first step reads of them."""
+    """`Learner.lazy_tables` on the host: tables much larger than the rows that the first step reads."""
     if not is_numpy(learner.xp) or not LazyAdam.suits(learner.beta2):
         return NotImplemented
     m, v = (dict(leaves(views(moment, learner.p))) for moment in learner.moments)

@@ -24,7 +24,7 @@ class ProjectionsCache(NamedTuple):
     rows: int                            # so many tokens, the first ones, are projected
     kv_heads: int
     projected: tuple[DenseCache, ...]
-    position: Any                        # the position scheme, and what it remembers
+    position: Any                        # the position scheme, and its cache
     placed: Any
 
 

@@ -28,12 +28,12 @@ class LSTMNPast(NamedTuple):
     h: Array                         # (B, m, D)
     c: Array                         # (B, m, D)
     keys: Array                      # (B, m, D): h W_h
-    read: Array                      # (B, 1, D): what the last token read
+    read: Array                      # (B, 1, D): the last token's reading
 
 
 class LSTMNCache(NamedTuple):
     x: Array
-    q: Array                         # (B, n, D): what a token and the last reading ask
+    q: Array                         # (B, n, D): the query, of a token and the last reading
     weights: Array                   # (B, n, n): row t over the states before t, 0 from t on
     read: Array                      # (B, n, D): h~
     cells: Array                     # (B, n, D): c~
@@ -87,7 +87,7 @@ class LSTMN(Recurrent):
     def run_backward(self, p: Any, dy: Array, cache: LSTMNCache) -> tuple[Array, dict[str, Any]]:
         """Through time, from the last token to the first.
 
-        All later tokens have read h_t and c_t, and have compared h_t's key k_t = h_t W_h with what they asked, so
+        All later tokens have read h_t and c_t, and have compared h_t's key k_t = h_t W_h with their queries, so
 
             dh_t = dy_t + Σ_{j > t} s_jt dh~_j + dk_t W_hᵀ         dc_t = Σ_{j > t} s_jt dc~_j
 

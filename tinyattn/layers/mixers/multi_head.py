@@ -45,15 +45,15 @@ class MultiHeadCache(NamedTuple):
     query: DenseCache
     key: DenseCache
     value: DenseCache
-    placed: Any                 # what the position scheme remembers
-    attended: Any               # what the mechanism remembers
+    placed: Any                 # the position scheme's cache
+    attended: Any               # the mechanism's cache
     output: DenseCache | None   # None without an output projection
     heads: int
     kv_heads: int
     mechanism: Mechanism
     position: Position
     own_memory: bool = False    # did tokens take from one another?
-    more: Any = None            # what the mechanism's further projections remember
+    more: Any = None            # the cache of the mechanism's further projections
 
     @property
     def weights(self) -> Array:
@@ -226,7 +226,7 @@ class MultiHead(Mixer):
         return (dx + dmemory, None, grads) if cache.own_memory else (dx, dmemory, grads)
 
     def extend(self, p: Any, x: Array, memory: Array | None, past: MultiHeadPast | None) -> tuple[Array, MultiHeadPast]:
-        """Keys and values of past tokens are kept, or what the mechanism makes of them: none is computed again."""
+        """The cache has keys and values of past tokens, or the mechanism's summary of them."""
         if not self.position.extends:
             raise ValueError(f"position {self.position.name} cannot go on from past tokens: it has no cache")
         memory, length = x if memory is None else memory, 0 if past is None else past.length

@@ -15,7 +15,7 @@ from .position import Position
 
 @dataclass(frozen=True)
 class Learned(Position):
-    """y = x + P[slots], with P (maxlen, D). A slot beyond the table is an IndexError; on a device nobody looks."""
+    """y = x + P[slots], with P (maxlen, D). A slot beyond the table is an IndexError; devices do not check."""
 
     name = "learned"
 

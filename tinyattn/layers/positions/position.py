@@ -46,33 +46,33 @@ class Position:
         return None
 
     def add(self, p: Any, x: Array, slots: Array) -> Array:
-        """Tokens that know their place. Shapes: x (B, n, D) -> y (B, n, D)."""
+        """Tokens with their positions added. Shapes: x (B, n, D) -> y (B, n, D)."""
         return x
 
     def add_backward(self, p: Any, dy: Array, slots: Array) -> Any:
-        """-> grads shaped like p. The gradient of x is dy itself: y = x + something that does not depend on x."""
+        """-> grads shaped like p. The gradient of x is dy, as y - x does not depend on x."""
         return None
 
     def refuse_width(self, width: int) -> None:
-        """Raise ValueError for heads of a width that the scheme cannot do with."""
+        """Raise ValueError for heads of a width that does not suit the scheme."""
 
     def init_heads(self, rng: np.random.Generator, heads: int, width: int) -> dict[str, Any]:
         """Parameters for `enter`, of one block."""
         return {}
 
     def enter(self, p: Any, q: Array, k: Array, slots: Array) -> tuple[Array, Array, dict[str, Array], Any]:
-        """-> q, k, what the mechanism is given by name, cache. Shapes: q, k (B, h, n, d)."""
+        """-> q, k, the mechanism's terms by name, cache. Shapes: q, k (B, h, n, d)."""
         return q, k, {}, None
 
     def turn(self, p: Any, x: Array, first: int) -> Array:
-        """What `enter` makes of queries or keys, of tokens that follow `first` others. Shapes: x (B, h or g, n, d).
+        """The queries or keys of `enter`, for tokens after `first` others. Shapes: x (B, h or g, n, d).
 
-        A scheme at the heads that has neither this nor `terms` cannot go on from past tokens.
+        A scheme at the heads that overrides neither this nor `terms` has no cache.
         """
         return x
 
     def terms(self, p: Any, q: Array, k: Array) -> dict[str, Array]:
-        """What `enter` gives by name, for queries of the last n of m tokens. Shapes: q (B, h, n, d), k (B, g, m, d)."""
+        """The terms of `enter`, for queries of the last n of m tokens. Shapes: q (B, h, n, d), k (B, g, m, d)."""
         return {}
 
     def enter_backward(

@@ -63,7 +63,7 @@ class MapsCache(NamedTuple):
     W: list[Array]                  # the maps as they meet the tokens
     A: Array                        # (B, h, n, n)
     scale: float | None             # c
-    saved: Any                      # what the op keeps for its backward
+    saved: Any                      # the op's, for its backward
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Maps(Refinement):
         return None
 
     def refine(self, A: Array, W: Any, allowed: Array | None, scale: float | None) -> tuple[Any, ...]:
-        """The op, of A and its maps. -> B and what it keeps."""
+        """The op, of A and its maps. -> B and the cache."""
         raise NotImplementedError
 
     def refine_backward(self, dB: Array, A: Array, W: Any, saved: Any, scale: float | None) -> tuple[Array, ...]:
@@ -138,7 +138,7 @@ class Maps(Refinement):
         raise NotImplementedError
 
     def met(self, W: Array, name: str, n: int) -> tuple[Any, ...]:
-        """Where this map meets n tokens: its last n rows, by lags the first; where columns are tokens, n columns."""
+        """The part of a map for n tokens: its last n rows, by lags the first; where columns are tokens, n columns."""
         rows, columns = (slice(size - n, None) for size in W.shape[-2:])
         rows = rows if self.rows_are_tokens() else slice(n)
         return (Ellipsis, rows, columns if name in self.over_tokens else slice(None))

@@ -105,7 +105,7 @@ class BERT4RecNetwork(BERT4RecOptions, NextItemNetwork):
         return get_xp(batch.ids).where(batch.ids > self.n_items, 0, batch.ids)
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, BERT4RecCache]:
-        """h (B, L, D + 1), or (B, M, D + 1) of the positions that the batch asks for; and the cache."""
+        """h (B, L, D + 1), or (B, M, D + 1) of the `asked` positions; and the cache."""
         x, norm = NORM.forward(p["norm"], self._read(p, batch))
         keep = dropout_mask(x, x.shape, self.dropout, rng)
         x = dropout(x, keep, self.dropout)

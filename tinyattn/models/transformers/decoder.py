@@ -88,7 +88,7 @@ class DecoderCache(NamedTuple):
     keep: Array | None               # (B, n, D): dropout on the input
     blocks: list[BlockCache]
     norm: Any
-    h: Array                         # (B, n, D): what the scores are made of
+    h: Array                         # (B, n, D): the input of the scores
 
 
 @dataclass(kw_only=True)

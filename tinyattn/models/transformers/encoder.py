@@ -68,9 +68,9 @@ class EncoderCache(NamedTuple):
     norm: Any                        # of the input
     keep: Array | None               # (B, n, D): dropout on the input
     blocks: list[BlockCache]
-    states: list[Array]              # (B, n, D): what the first block reads, then what each block gives
+    states: list[Array]              # (B, n, D): the input of the first block, then the output of each
     last_norm: Any                   # the norm's, or None without one
-    h: Array                         # (B, n, D): what the scores are made of
+    h: Array                         # (B, n, D): the input of the scores
 
 
 @dataclass(kw_only=True)

@@ -55,7 +55,7 @@ def beam_search(
 
 
 def _best(total: np.ndarray, beginnings: list[Hypothesis]) -> Hypothesis | None:
-    """The best continuation of the first beginning, or None; it is taken out of `total`."""
+    """The best continuation of the first beginning, or None; it is removed from `total`."""
     if not beginnings:
         return None
     row, symbol = np.unravel_index(np.argmax(total[: len(beginnings)]), (len(beginnings), total.shape[1]))

@@ -41,7 +41,7 @@ def attention_backward(
     p are the weights; dropout multiplies p in dv, and dp. dbias is summed over the axes that bias repeats.
     Shapes: as in `attention`, and dout like out -> dq, dk, dv, dbias like q, k, v, bias (or None).
 
-    Each line undoes one of the forward's, from the last to the first. No mask is needed: where nobody looked
+    Each line undoes one of the forward's, from the last to the first. No mask is needed: at hidden pairs
     the weight is 0, and softmax_backward gives 0 there. The constant c multiplied the scores, so it multiplies
     their gradients.
     """

@@ -34,7 +34,7 @@ Form = Callable[[Array, Array, Array, Array | None], Array]
 def causal_sum(a: Array, b: Array, c: Array, form: str = "chunked", g: Array | None = None) -> Array:
     """y_t = Σ_{s <= t} exp(g_s - g_t) (a_t·b_s) c_s, where g never falls; without g, y_t = Σ_{s <= t} (a_t·b_s) c_s.
 
-    In one of three forms that differ in what they put into brackets:
+    In one of three forms, which differ in the order of the products:
 
     "parallel"   (tril(a bᵀ)) c: all pairs at once, and n² numbers
     "recurrent"  S += b_tᵀ c_t, y_t = a_t S: token by token, as a network that is asked for the next one must
@@ -144,7 +144,7 @@ def _chunked(a: Array, b: Array, c: Array, g: Array | None) -> Array:
     a, b, c = (_in_chunks(x) for x in (a, b, c))                    # (..., chunks, 32, d or e)
     g = None if g is None else _in_chunks(g)
     y = _parallel(a, b, c, g)
-    b, c, end = b[..., :-1, :, :], c[..., :-1, :, :], None          # what later chunks see
+    b, c, end = b[..., :-1, :, :], c[..., :-1, :, :], None          # for later chunks
     if g is not None:
         end = g[..., :-1, -1:, :]
         b = b * _shrunk(g[..., :-1, :, :], end)                     # from each token to the end of its chunk

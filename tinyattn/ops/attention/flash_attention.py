@@ -66,10 +66,10 @@ def flash_attention(
             p = xp.exp(s, out=s)                                               # e^(s - m')
             l += row_sum(p)                                                    # what softmax divides by, undropped
             o += plan.dropped(p, at, some, seen) @ v[at][..., seen, :]
-        nobody = l == 0
-        l += nobody                                                            # where nothing is allowed out is 0
+        empty = l == 0
+        l += empty                                                            # where nothing is allowed out is 0
         o /= l
-        L[at][..., some, :] = xp.where(nobody, -math.inf, m + xp.log(l))
+        L[at][..., some, :] = xp.where(empty, -math.inf, m + xp.log(l))
     return out, L
 
 

@@ -15,7 +15,7 @@ def linear_attention(
 
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e), causal: m = n; `keys` (boolean, True = a real key, none of the
     padding) broadcasts to (..., m) -> out (..., n, e), denominator (..., n, 1), without a factor that all features of a
-    query share: where its entries are all negative, their largest is taken out.
+    query share: where its entries are all negative, their largest is subtracted.
     `form` says how causal sums are computed, see `causal_sum`; to rounding the result is the same. A query that may
     look at nothing gets zeros.
     Raises ValueError for shapes that do not fit and for an unknown form, TypeError for dtypes.

@@ -154,7 +154,7 @@ def whole(x: Array, n: int) -> Array:
 
 
 def _around(x: Array, width: int) -> Array:
-    """Each chunk with its neighbours, as many as `width` asks for: (..., chunks, c, d) -> (..., chunks, width, d)."""
+    """Each chunk with its neighbours, up to `width` rows: (..., chunks, c, d) -> (..., chunks, width, d)."""
     xp, c = get_xp(x), x.shape[-2]
     if width == c:
         return x
