@@ -25,8 +25,7 @@ SEES_TARGETS = (
 class SequenceOptions:
     """The options of every network that reads a history."""
 
-    maxlen: int = option(50, "newest items of a history that are looked at; older ones are dropped",
-                        at_least=1, at_most=1_000_000)  # fmt: skip
+    maxlen: int = option(50, "newest items of a history that are read", at_least=1, at_most=1_000_000)
     dim: int = option(50, "width of embeddings and states", at_least=1, at_most=100_000)
     dropout: float = option(0.2, "dropout rate (SASRec's paper has .5 for sparse data)", at_least=0, below=1)
 

@@ -188,9 +188,7 @@ class Rows(Maps):
         "d", "what a refinement divides by the root of: d, the width of a head, as printed, or n, the terms of the sum",
         choices=("d", "n"),
     )  # fmt: skip
-    refine_lags: bool = option(
-        False, "row k of a map is about the item k steps back, and not about the k-th place"
-    )
+    refine_lags: bool = option(False, "row k of a map is for the item k steps back, and not for place k")
 
     def scale(self, width: int) -> float | None:
         return 1 / math.sqrt(width) if self.refine_scale == "d" else None

@@ -17,7 +17,7 @@ from .fism import SimilarityOptions, prefix_sums, prefix_sums_backward
 
 @dataclass(kw_only=True)
 class FossilOptions(SimilarityOptions):
-    order: int = option(3, "last items that have a weight of their own", at_least=1, at_most=100_000)
+    order: int = option(3, "last items with a separate weight", at_least=1, at_most=100_000)
 
 
 @dataclass(kw_only=True)

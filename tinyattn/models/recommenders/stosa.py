@@ -251,9 +251,7 @@ class STOSA(STOSAOptions, NeuralRecommender):
     A score is a negative squared distance.
     """
 
-    loss: str = option(
-        "bpr", "bpr, here on distances and with a hinge, is the only one", choices=OBJECTIVES, group="training"
-    )
+    loss: str = option("bpr", "only bpr, on distances and with a hinge", choices=OBJECTIVES, group="training")
 
     name = "stosa"
     Network = STOSANetwork

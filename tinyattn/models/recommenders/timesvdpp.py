@@ -31,8 +31,8 @@ from ..trained import Trained
 AT_ONCE = 4096           # ratings that are predicted at once
 RATED = "rated."         # prefix of the fields of `Rated` in a file
 LARGEST = 1e9            # of ratings, and of days between them: squares do not overflow in float32
-WIDE = ("items", "users", "users_drift", "implicit")                     # tables of factors; the others are of biases
-DRIFTING = ("user_bias_drift", "item_bias_bins", "users_drift")         # tables that `time` adds
+_WIDE = ("items", "users", "users_drift", "implicit")                     # tables of factors; the others are of biases
+_DRIFTING = ("user_bias_drift", "item_bias_bins", "users_drift")         # tables that `time` adds
 
 
 @dataclass(kw_only=True)
@@ -40,8 +40,7 @@ class TimeSVDppOptions:
     dim: int = option(20, "width of the factors; 0 leaves biases alone", at_least=0, at_most=100_000)
     time: bool = option(True, "do biases and users' factors change with time?")
     implicit: bool = option(True, "do the items that a user has rated say something, whatever the ratings?")
-    bins: int = option(30, "periods of equal length, in each of which an item has a bias of its own",
-                      at_least=1, at_most=100_000)  # fmt: skip
+    bins: int = option(30, "periods of equal length; each has a bias for every item", at_least=1, at_most=100_000)
     beta: float = option(0.4, "exponent of the time between a rating and the mean of the user's", above=0, at_most=1)
     l2: float = option(0.1, "weight of the squared factors that a rating reads", at_least=0)
     l2_bias: float = option(0.005, "weight of the squared biases that a rating reads", at_least=0)
@@ -71,7 +70,7 @@ class TimeSVDppNetwork(TimeSVDppOptions):
         """Fresh parameters in float64: 0, but for q. An unknown user then adds nothing."""
         items, users = self.n_items + 1, self.n_users + 1
         rows = self._tables(users, items, items * self.bins, items)
-        p = {name: np.zeros((n, self.dim if name in WIDE else 1)) for name, n in rows.items()}
+        p = {name: np.zeros((n, self.dim if name in _WIDE else 1)) for name, n in rows.items()}
         if self.dim:
             p["items"][1:] = 0.1 * rng.standard_normal((items, self.dim))[1:]
         return p
@@ -84,7 +83,7 @@ class TimeSVDppNetwork(TimeSVDppOptions):
         """For each table the argument that its rows stand for."""
         tables = {"user_bias": users, "item_bias": items, "user_bias_drift": users, "item_bias_bins": bins}
         tables |= {"items": items, "users": users, "users_drift": users, "implicit": seen}
-        absent = (WIDE if not self.dim else ()) + (DRIFTING if not self.time else ())
+        absent = (_WIDE if not self.dim else ()) + (_DRIFTING if not self.time else ())
         absent += () if self.implicit else ("implicit",)
         return {name: x for name, x in tables.items() if name not in absent}
 
@@ -148,9 +147,9 @@ class TimeSVDppNetwork(TimeSVDppOptions):
         }
 
     def _l2(self, name: str) -> float:
-        if name in DRIFTING:
+        if name in _DRIFTING:
             return self.l2_time
-        return self.l2 if name in WIDE else self.l2_bias
+        return self.l2 if name in _WIDE else self.l2_bias
 
     def _weights(self, name: str, batch: RatingBatch) -> Array | None:
         """How many ratings read each row, if not one: y_j is read by every rating of its user."""

@@ -97,7 +97,6 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
     Network = BEiTNetwork
 
     def __post_init__(self) -> None:
-        BEiTOptions.__post_init__(self)
         Hiding.__post_init__(self)
         ImageReader.__post_init__(self)
 

@@ -25,8 +25,7 @@ from .search import beam_search
 
 @dataclass(kw_only=True)
 class PairOptions:
-    maxlen: int = option(64, "characters of the longest string, and the end of a written one",
-                        at_least=2, at_most=1_000_000)  # fmt: skip
+    maxlen: int = option(64, "characters of the longest string, with its end", at_least=2, at_most=1_000_000)
 
 
 class PairCache(NamedTuple):

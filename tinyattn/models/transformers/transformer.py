@@ -60,9 +60,7 @@ class TransformerOptions(PartOptions, PairOptions):
     dim: int = option(64, "width of embeddings and states (the paper: 512)", at_least=1, at_most=100_000)
     layers: int = option(2, "blocks of encoder and decoder each (the paper: 6)", at_least=1, at_most=1000)
     heads: int = option(4, "attention heads a block; must divide dim (the paper: 8)", at_least=1)
-    block_form: str = option(
-        "pre", "norms before each sublayer, or, as in the paper, after each residual (post)", choices=DECODER_FORMS
-    )
+    block_form: str = option("pre", "norms before sublayers (pre) or after residuals (post)", choices=DECODER_FORMS)
     position: str = option("sinusoidal", "how tokens know their place", choices=POSITIONS)
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("relu", "the feed-forward network: its activation, or SwiGLU", choices=FEED_FORWARDS)
@@ -71,9 +69,7 @@ class TransformerOptions(PartOptions, PairOptions):
         "separate", "one table for source, target and scores (shared); one for the source and one "
         "for the other two (target); or three", choices=EMBEDDINGS,
     )  # fmt: skip
-    last_norm: bool | None = option(
-        None, "a norm after the last block of encoder and decoder (default: in the pre form, which needs it)"
-    )
+    last_norm: bool | None = option(None, "norms after encoder and decoder (default: in the pre form)")
     eps: float = option(1e-5, "added to what every norm divides by, before the root", above=0)
     dropout: float = option(0.1, "dropout rate", at_least=0, below=1)
 
