@@ -165,11 +165,8 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
 
     def encode(self, p: Any, source: Array, lengths: Array, rng: Any = None) -> tuple[Array, StackCache]:
         """The memory (B, m, D): the states of the source's tokens; padding is masked."""
-        half, block, mask = p["encoder"], self.encoder_block, Mask(lengths=lengths)
-        x, slots, keep = self._read(half, p[self.tables.source], source, rng)
-        x, caches = self.encoder.forward(half["blocks"], x, mask=mask, slots=slots, rng=rng)
-        x, norm = block.norm.forward(half["norm"], x) if self.last_norm else (x, None)
-        return x, StackCache(source, slots, keep, caches, norm)
+        E, mask = p[self.tables.source], Mask(lengths=lengths)
+        return self._forward(p["encoder"], self.encoder, E, source, rng, mask=mask)
 
     def encode_backward(self, p: Any, dmemory: Array, cache: StackCache) -> tuple[Array, dict[str, Any]]:
         """-> the gradient of the source's table, and those of the rest of the encoder."""
@@ -184,12 +181,8 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
         self, p: Any, written: Array, memory: Array, lengths: Array, rng: Any = None
     ) -> tuple[Array, StackCache]:
         """h (B, n, D): the state that predicts the character after each written one."""
-        half, block = p["decoder"], self.decoder_block
-        masks: dict[str, Any] = {"mask": Mask(causal=True), "memory_mask": Mask(lengths=lengths)}
-        x, slots, keep = self._read(half, p[self.tables.target], written, rng)
-        x, caches = self.decoder.forward(half["blocks"], x, memory=memory, **masks, slots=slots, rng=rng)
-        x, norm = block.norm.forward(half["norm"], x) if self.last_norm else (x, None)
-        return x, StackCache(written, slots, keep, caches, norm)
+        E, masks = p[self.tables.target], {"mask": Mask(causal=True), "memory_mask": Mask(lengths=lengths)}
+        return self._forward(p["decoder"], self.decoder, E, written, rng, memory=memory, **masks)
 
     def decode_backward(self, p: Any, dh: Array, cache: StackCache) -> tuple[Array, Array, dict[str, Any]]:
         """-> the gradients of the target's table, the memory (summed over blocks), and the rest of the decoder."""
@@ -203,13 +196,17 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
             grads["blocks"].insert(0, g)
         return self._read_backward(half, p[self.tables.target], dx, cache, grads), dmemory, grads
 
-    def _read(self, half: Any, E: Array, ids: Array, rng: Any) -> tuple[Array, Array, Array | None]:
-        """x (B, n, D): √D times the embeddings, and positions, after dropout; the slots; the dropout mask."""
+    def _forward(
+        self, half: Any, stack: Stack, E: Array, ids: Array, rng: Any, **context: Any
+    ) -> tuple[Array, StackCache]:
+        """√D times the embeddings, and positions, after dropout, blocks and last norm: (B, n, D); and the cache."""
         xp = get_xp(E)
         slots = xp.broadcast_to(xp.arange(ids.shape[1]), ids.shape)
         x = self._position.add(half.get("positions"), embedding(ids, E) * math.sqrt(self.dim), slots)
         keep = dropout_mask(x, x.shape, self.dropout, rng)
-        return dropout(x, keep, self.dropout), slots, keep
+        x, caches = stack.forward(half["blocks"], dropout(x, keep, self.dropout), slots=slots, rng=rng, **context)
+        x, norm = self.decoder_block.norm.forward(half["norm"], x) if self.last_norm else (x, None)
+        return x, StackCache(ids, slots, keep, caches, norm)
 
     def _read_backward(self, half: Any, E: Array, dx: Array, cache: StackCache, grads: dict[str, Any]) -> Array:
         """-> the gradient of E; that of the positions is put into `grads`."""
