@@ -48,8 +48,8 @@ class LSTMN(Recurrent):
     """h_t, c_t = the step of `lstm` from h~_t = Σ_i s_ti h_i and c~_t = Σ_i s_ti c_i, over i < t.
 
     s_t is the softmax of v · tanh(h_i W_h + x_t W_x + h~_{t-1} W_r) over i: section 3.2, equations 4 to 9. The first
-    token finds no state, and reads zeros. In an LSTM all that is known of the past is in h_{t-1} and c_{t-1}; here each
-    state stays as it was, and is read when it is asked for. That takes time n² D, and n steps one after the other.
+    token reads zeros. An LSTM summarises the past in h_{t-1} and c_{t-1}; here every past state is kept, to be read.
+    That takes time n² D, and n steps one after the other.
     """
 
     name = "lstmn"
@@ -91,9 +91,9 @@ class LSTMN(Recurrent):
 
             dh_t = dy_t + Σ_{j > t} s_jt dh~_j + dk_t W_hᵀ         dc_t = Σ_{j > t} s_jt dc~_j
 
-        are complete when token t is reached. The LSTM's step makes dh~_t and dc~_t of them, and h~_t, which the next
-        token asks with, has dq_{t+1} W_rᵀ besides. The weight of state i has dh~_t · h_i + dc~_t · c_i: the softmax and
-        the scores hand it on to q_t and to the keys before t.
+        are complete when token t is reached. The LSTM's step turns them into dh~_t and dc~_t; h~_t is in the next
+        token's query, and gets dq_{t+1} W_rᵀ as well. The weight of state i gets dh~_t · h_i + dc~_t · c_i, which
+        softmax and scores pass to q_t and to the keys before t.
         """
         x, q, weights, read, cells, gates, h, c, keys = cache
         xp = get_xp(x)
