@@ -151,9 +151,7 @@ class Longformer(Patterned):
         gq, gk, gv = (terms[name] for name in PROJECTIONS)
         return n, layout.n, gq[..., : layout.n, :], gk[..., : layout.m, :], gv[..., : layout.m, :]
 
-    def backward(
-        self, p: Any, dout: Array, cache: Any
-    ) -> tuple[Array, Array, Array, dict[str, Array], dict[str, Any]]:
+    def backward(self, p: Any, dout: Array, cache: Any) -> tuple[Array, Array, Array, dict[str, Array], dict[str, Any]]:
         if not isinstance(cache, LongformerCache):
             return super().backward(p, dout, cache)
         dq, dk, dv = cache.near.backward(dout)                  # the global rows have looked at nothing there

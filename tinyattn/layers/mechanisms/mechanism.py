@@ -71,9 +71,7 @@ class Mechanism:
         """-> out, cache. `terms` come from the position scheme, `rate` and `rng` are for dropout of the weights."""
         raise NotImplementedError
 
-    def backward(
-        self, p: Any, dout: Array, cache: Any
-    ) -> tuple[Array, Array, Array, dict[str, Array], dict[str, Any]]:
+    def backward(self, p: Any, dout: Array, cache: Any) -> tuple[Array, Array, Array, dict[str, Array], dict[str, Any]]:
         """-> dq, dk, dv, the gradients of `terms`, grads shaped like p."""
         raise NotImplementedError
 
@@ -152,9 +150,7 @@ class Mechanism:
             raise ValueError(f"mechanism {self.name} does not take {IN_WORDS.get(name, name)}")
 
 
-def attention_in_groups(
-    k: Array, v: Array, q: Array, allowed: Array | None, bias: Array | None
-) -> tuple[Array, Array]:
+def attention_in_groups(k: Array, v: Array, q: Array, allowed: Array | None, bias: Array | None) -> tuple[Array, Array]:
     """`attention` of heads in groups that share keys and values, of which no copy is made.
 
     Shapes: k, v (B, g, m, d), q (B, g, r, n, d) -> out (B, g, r, n, d), weights (B, g, r, n, m).

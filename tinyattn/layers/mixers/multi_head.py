@@ -107,9 +107,7 @@ def multi_head_attention(
     )
 
 
-def multi_head_attention_backward(
-    p: Any, dy: Array, cache: MultiHeadCache
-) -> tuple[Array, Array, dict[str, Any]]:
+def multi_head_attention_backward(p: Any, dy: Array, cache: MultiHeadCache) -> tuple[Array, Array, dict[str, Any]]:
     """-> dx (..., n, D), dmemory (..., m, D), grads. Self-attention adds the two: x was read in both places."""
     grads: dict[str, Any] = {}
     if cache.output is not None:

@@ -25,9 +25,7 @@ class Hypothesis(NamedTuple):
         return self.symbols[-1:] == (0,)
 
 
-def beam_search(
-    log_probabilities: Callable[[np.ndarray], np.ndarray], beam: int, longest: int
-) -> list[Hypothesis]:
+def beam_search(log_probabilities: Callable[[np.ndarray], np.ndarray], beam: int, longest: int) -> list[Hypothesis]:
     """Whole strings, the likeliest first; with `beam` 1 that of greedy decoding.
 
     `log_probabilities` takes beginnings (k, t), each with a first 0, and gives (k, V). Place i of the beam continues a
