@@ -51,7 +51,7 @@ class AttendingGRUCache(NamedTuple):
 class AttendingGRU:
     """h_t = GRU([x_t, c_t], h_{t-1}), c_t = Σ_j a_tj m_j, a_t the softmax of w · tanh(h_{t-1} W_q + m_j W_k) over j.
 
-    The first state is tanh(m_1 W_0). Steps cannot be taken side by side: what is looked at depends on the last state.
+    The first state is tanh(m_1 W_0). Steps run one after the other: the attention of each depends on the last state.
     """
 
     def init(self, rng: np.random.Generator, dim: int, memory_dim: int) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class AttendingGRU:
     ) -> tuple[Array, Array, AttendingGRUCache]:
         """-> states and what was seen at each step, and the cache. Of `memory` the first `lengths` tokens are seen.
 
-        Shapes: x (B, n, D), memory (B, m, M), lengths (B,), state (B, 1, D), where it goes on from, or None for the
+        Shapes: x (B, n, D), memory (B, m, M), lengths (B,), state (B, 1, D), the state before, or None for the
         first -> h (B, n, D), seen (B, n, M).
         """
         xp, m = get_xp(x), memory.shape[1]

@@ -21,9 +21,9 @@ class BidirectionalGRUCache(NamedTuple):
 
 @dataclass(frozen=True)
 class BidirectionalGRU:
-    """y_j = [f_j, b_j]: what the tokens up to j say, and what those from j on say, as two GRUs read them.
+    """y_j = [f_j, b_j]: the states of two GRUs, of the tokens up to j, and of those from j on.
 
-    Padding stands on the right, so the second reading begins at each sequence's own last token.
+    Padding stands on the right, so the second reading begins at each sequence's last token.
     """
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:

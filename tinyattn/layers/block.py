@@ -4,8 +4,8 @@
     post      LN(x + dropout(f(x)))             the original Transformer (Vaswani et al. 2017)
     sasrec    q = LN(x); u = q + attention(q, x)    SASRec's released code: only queries are normalised, and
               h = LN(u); h + dropout(ffn(h))        the residual carries the normalised tokens
-    ligr      x + σ(x W + b) ⊙ dropout(f(LN(x)))    gates on what a sublayer adds (ligr.py has it)
-    plain     dropout(f(LN(x)))                 no residuals, to see what they are good for (plain.py)
+    ligr      x + σ(x W + b) ⊙ dropout(f(LN(x)))    gates on the sublayers (ligr.py)
+    plain     dropout(f(LN(x)))                 without residuals, for comparison (plain.py)
 
 `pre`, `post` and `plain` drop the output of each sublayer; `sasrec` drops attention weights and both feed-forward
 layers, `ligr` outputs and the feed-forward network's hidden units. All have the same parameters, so one set can be run
@@ -50,7 +50,7 @@ def pre_block(
     f, ffn = block.feed_forward.forward(p["feed_forward"], h)
     keep_2 = dropout_mask(x, x.shape, block.rate, rng)
     y = dropout(f, keep_2, block.rate)
-    y += x                                                   # in place: f is this function's own
+    y += x                                                   # in place: f was made above
     return y, BlockCache(norm_1, attention, keep_1, norm_2, ffn, keep_2)
 
 
@@ -217,7 +217,7 @@ class Block:
         """Causal `forward` of tokens that follow others, for inference: -> y, their cache.
 
         `past` is the cache of the tokens before, None at the beginning. Shapes: x (B, n, D) -> y (B, n, D).
-        Raises ValueError for a mixer that cannot go on.
+        Raises ValueError for a mixer without cache.
         """
         if not x.shape[-2]:
             return x, past                                       # no token follows

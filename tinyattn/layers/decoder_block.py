@@ -29,7 +29,7 @@ class DecoderBlockCache(NamedTuple):
 
     norm_1: Any
     attention: Any                   # the mixer's
-    keep_1: Array | None             # (..., n, D): dropout on what each of the three adds
+    keep_1: Array | None             # (..., n, D): dropout on each of the three sublayers' outputs
     norm_2: Any
     cross: Any                       # cross-attention's
     keep_2: Array | None

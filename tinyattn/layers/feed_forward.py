@@ -42,7 +42,7 @@ class Activation(NamedTuple):
         return y
 
     def backward(self, dh: Array, u: Array) -> Array:
-        """Of the upstream gradient and what the forward took."""
+        """-> the gradient, by the upstream gradient and the forward's arguments."""
         du: Array = globals()[f"{self.op}_backward"](dh, u, *self.options)
         return du
 
@@ -124,9 +124,7 @@ class FeedForward:
         """Parameters: inner {"W": (dim, hidden), "b": (hidden,)} and outer, back to dim."""
         return feed_forward_init(rng, dim, self.hidden or dim)
 
-    def forward(
-        self, p: Any, x: Array, *, rate: float = 0.0, rng: Any = None
-    ) -> tuple[Array, FeedForwardCache]:
+    def forward(self, p: Any, x: Array, *, rate: float = 0.0, rng: Any = None) -> tuple[Array, FeedForwardCache]:
         """As `feed_forward`. Shapes: x (..., dim) -> y (..., dim), cache."""
         return feed_forward(p, x, activation=self.activation, rate=rate, rng=rng)
 

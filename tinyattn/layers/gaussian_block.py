@@ -2,13 +2,13 @@
 
     q, k, v          of means: linear maps of the means; of covariances: ELU(linear) + 1 of the covariances
     A                minus the distances of queries and keys (`root`), or by default their squares, over √d:
-                     `wasserstein_scores`; a refinement makes other scores of A
+                     `wasserstein_scores`; a refinement may change A
     out              softmax(A) averages means, and its squares average covariances: `gaussian_attention`
-    u = LN(x + dropout(out W)), y = LN(u + dropout(ffn(u)))      of means and of covariances, each with its own weights
+    u = LN(x + dropout(out W)), y = LN(u + dropout(ffn(u)))      of means and of covariances, with separate weights
 
-What comes out of the last line is the mean, and for the covariance what ELU + 1 is taken of. The standard deviation,
-its root, is what goes from block to block: distances need it, and a covariance is its square.
-The released code uses one LayerNorm for both streams after attention; here each has its own.
+The last line gives the mean; ELU + 1 of it gives the covariance. Blocks pass on the standard deviation, its root, which
+distances need.
+The released code uses one LayerNorm for both streams after attention; here each has one.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class GaussianCache(NamedTuple):
     k: tuple[Array, Array]          # (..., h, m, d) twice
     v: tuple[Array, Array]
     s: Array                        # (..., h, n, m): A, before the mask
-    refined: Any                    # of A, what the refinement remembers
+    refined: Any                    # of A, the refinement's cache
     weights: Array                  # (..., h, n, m): who looks at whom
     after: tuple[AfterCache, AfterCache]
     out: Array                      # (..., n, D): the deviation that comes out

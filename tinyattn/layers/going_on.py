@@ -1,7 +1,7 @@
-"""Tokens that follow others: each is computed once, and what later ones need of it is kept.
+"""Caches of past tokens: each token is computed once, and later ones read its cached state.
 
-For attention that is keys and values, the "KV cache" (what causal tokens have made of themselves does not change when
-others follow); for a recurrent mixer its state, for `lstmn` the states of all tokens.
+Attention caches keys and values (with a causal mask, later tokens do not change them), a recurrent mixer its state, and
+`lstmn` the states of all tokens.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows that grow at their end: keys and values of past tokens, with room for those to come."""
+"""Rows that grow at their end: keys and values of past tokens, with room for later ones."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ from ..backend import Array, get_xp
 class GrowingRows(NamedTuple):
     """Rows `first` to `stop` of a buffer that has room behind them. Shapes: buffer (..., room, d).
 
-    `append` writes behind all rows that anybody sees, so what it was called of stays as it was. Only the first to
-    append to given rows may do that; who appends to them once more, as another continuation of the same text does, gets
-    a copy. A full buffer is copied into one twice as large, so that a row is copied about once on average, however many
-    are appended one at a time.
+    `append` writes behind existing rows, so older objects stay valid. Only the first `append` to an object shares the
+    buffer; a second one, as for another continuation of the same text, copies it. A full buffer is copied into one
+    twice as large: a row is copied about once on average.
     """
 
     buffer: Array
     first: int
     stop: int
-    unclaimed: list[bool]            # empty once somebody has appended
+    unclaimed: list[bool]            # empty after the first `append`
 
     @classmethod
     def none(cls, like: Array) -> GrowingRows:
-        """No rows yet, for such as `like` (..., n, d) has."""
+        """No rows, of the width and dtype of `like` (..., n, d)."""
         return cls(like[..., :0, :], 0, 0, [])
 
     @property
     def rows(self) -> Array:
-        """A view (..., n, d), only to be read."""
+        """A read-only view (..., n, d)."""
         return self.buffer[..., self.first : self.stop, :]
 
     @property
@@ -55,7 +54,7 @@ class GrowingRows(NamedTuple):
 
 
 def _claim(unclaimed: list[Any]) -> bool:
-    """May the caller write behind the rows? In one step, so that of two threads one may."""
+    """May the caller write behind the rows? Atomic, so that one of two threads may."""
     try:
         return bool(unclaimed.pop())
     except IndexError:

@@ -1,4 +1,4 @@
-"""The gated form of the block: what a sublayer adds to the tokens is let through by gates that read them.
+"""The gated form of the block: gates, which read the tokens, scale the outputs of sublayers.
 
 LiGR is that of Borisyuk et al. 2025 ("From Features to Transformers: Redefining Ranking for Scalable Impact", arXiv
 2502.03417), in the form that eSASRec has (Tikhonovich et al. 2025, arXiv 2508.06450).

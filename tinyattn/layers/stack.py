@@ -21,7 +21,7 @@ from .rows import gather_rows
 
 @dataclass(frozen=True)
 class Stack:
-    """Blocks, or other layers with their `init`, `forward` and `backward`, that share no parameters.
+    """Blocks, or other layers with `init`, `forward` and `backward`, with separate parameters.
 
         stack = Stack([Block(MultiHead(heads=2))] * 3)
         p = stack.init(rng, 64)

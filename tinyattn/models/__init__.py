@@ -58,31 +58,12 @@ BASELINES: dict[str, Callable[[], Recommender]] = {
 }
 
 MODELS: dict[str, type[Estimator]] = {
-    "sasrec": SASRec,
-    "gru4rec": GRU4Rec,
-    "narm": NARM,
-    "caser": Caser,
-    "bert4rec": BERT4Rec,
-    "stosa": STOSA,
-    "popularity": Popularity,
-    "markov": Markov,
-    "cosine": ItemCosine,
-    "ease": EASE,
-    "mf": MF,
-    "fism": FISM,
-    "fpmc": FPMC,
-    "fossil": Fossil,
-    "timesvdpp": TimeSVDpp,
-    "transformer": Transformer,
-    "rnnsearch": RNNsearch,
-    "decoder": Decoder,
-    "encoder": Encoder,
-    "tagger": Tagger,
-    "vit": ViT,
-    "swin": Swin,
-    "beit": BEiT,
-}
-Estimator.models = MODELS      # by their names `Estimator.load` knows them
+    kind.name: kind for kind in (
+        SASRec, GRU4Rec, NARM, Caser, BERT4Rec, STOSA, Popularity, Markov, ItemCosine, EASE, MF, FISM, FPMC, Fossil,
+        TimeSVDpp, Transformer, RNNsearch, Decoder, Encoder, Tagger, ViT, Swin, BEiT,
+    )
+}  # fmt: skip
+Estimator.models = MODELS      # for `Estimator.load`
 
 __all__ = [
     "BASELINES",

@@ -40,11 +40,9 @@ class Estimator:
 
         `type(model)(**model.get_params())` is this model before fit, as `clone` makes it. `deep` changes nothing.
         """
-        names = [declared.name for declared in options_of(self)]
-        values, options = self._arguments
-        arguments = dict(zip(names, values, strict=False)) | options
-        chosen = {o.name for o in options_of(self) if arguments.get(o.name, o.default) is None}
-        return {name: None if name in chosen else getattr(self, name) for name in names}
+        (values, options), defaults = self._arguments, {o.name: o.default for o in options_of(self)}
+        arguments = defaults | dict(zip(defaults, values, strict=False)) | options
+        return {name: None if arguments[name] is None else getattr(self, name) for name in defaults}
 
     def set_params(self, **params: Any) -> Self:
         """Set options, as in scikit-learn: -> the model itself.

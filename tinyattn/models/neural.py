@@ -150,9 +150,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         self.fitted()
         return self._lazy_scores(self.network, self.parameters, histories, users)
 
-    def _lazy_scores(
-        self, network: Any, p: Any, histories: list[np.ndarray], users: np.ndarray | None
-    ) -> LazyScores:
+    def _lazy_scores(self, network: Any, p: Any, histories: list[np.ndarray], users: np.ndarray | None) -> LazyScores:
         if not backend.is_numpy(backend.get_xp(p[network.scored])):
             return WholeRows(lambda *given: self._score(network, p, *given), histories, users, network.n_items)
         h, E = network.as_products(p, self._states(network, p, histories, users))

@@ -25,8 +25,7 @@ SEES_TARGETS = (
 class SequenceOptions:
     """The options of every network that reads a history."""
 
-    maxlen: int = option(50, "newest items of a history that are looked at; older ones are dropped",
-                        at_least=1, at_most=1_000_000)  # fmt: skip
+    maxlen: int = option(50, "newest items of a history that are read", at_least=1, at_most=1_000_000)
     dim: int = option(50, "width of embeddings and states", at_least=1, at_most=100_000)
     dropout: float = option(0.2, "dropout rate (SASRec's paper has .5 for sparse data)", at_least=0, below=1)
 
@@ -45,7 +44,7 @@ class NextItemNetwork(LossOptions):
     n_users: int = 0                # user numbers are 1..n_users, 0 is an unknown user
     objective: str = "bce"          # a key of `objectives`
 
-    objectives: ClassVar[dict[str, Objective]] = OBJECTIVES     # what it can be trained for
+    objectives: ClassVar[dict[str, Objective]] = OBJECTIVES     # its losses, by name
     scored: ClassVar[str] = "items"                     # the name of the table (n_items + 1, D) that makes the scores
     biased: ClassVar[bool] = False                      # is the last number of the rows of that table a bias?
     causal: ClassVar[bool] = True                       # does each position see no later one?
@@ -60,7 +59,7 @@ class NextItemNetwork(LossOptions):
             raise ValueError(f"objective is {self.objective!r}, expected one of {', '.join(self.objectives)}")
         check_options(self)
         (options,) = make_parts(self, objective=LOSS_OPTIONS)
-        self.loss_options: dict[str, Any] = vars(options)         # what the objective takes by name
+        self.loss_options: dict[str, Any] = vars(options)         # keywords of the objective
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """Fresh parameters in float64."""

@@ -248,8 +248,8 @@ class Drawn(Sampled):
     """Options of losses for which negatives may come from anywhere."""
 
     in_batch: float = option(
-        0.0, "the part of the negatives that is taken from what others of the batch had next, 0 to 1; the rest "
-        "come from the catalogue", at_least=0, at_most=1, group="training",
+        0.0, "share of the negatives that are next items of others in the batch, 0 to 1; the rest come from the "
+        "catalogue", at_least=0, at_most=1, group="training",
     )  # fmt: skip
     popularity_power: float = option(
         0.0, "from the catalogue items are drawn in proportion to popularity to this power, 0 to 1: 0 is uniform",
@@ -261,9 +261,7 @@ class Drawn(Sampled):
 class Regularised(Drawn):
     """Options of `bpr_max_of_sample`."""
 
-    regularisation: float = option(
-        1.0, "λ: how strongly scores of negatives are kept near 0", at_least=0, group="training"
-    )
+    regularisation: float = option(1.0, "λ: weight of the negatives' squared scores", at_least=0, group="training")
 
 
 class Objective(NamedTuple):

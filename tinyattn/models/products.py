@@ -1,8 +1,8 @@
 """Ranks for scores that are products of states and item embeddings: tile by tile, without whole rows.
 
-A tile, some users by some items, is computed and counted while it is in the processor's cache. The target's score comes
-first, so users are sorted by targets: the targets of neighbours then lie in one tile or a few. All compared scores come
-from the same product, as another could round differently and break ties of equal embeddings.
+A tile, some users by some items, is counted while it is in the processor's cache. Users are sorted by targets, so that
+the targets of neighbours lie in a few tiles. All compared scores come from the same product, as another could round
+differently and break ties of equal embeddings.
 """
 
 from __future__ import annotations

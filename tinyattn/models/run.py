@@ -62,9 +62,8 @@ class RunFolder:
     def _claim(self, config: dict[str, Any]) -> None:
         path = self.path / "config.json"
         if path.exists():
-            stored = self._config()
-            self._refuse_other(stored, config)
-            if stored == config:
+            self.refuse_other(config)
+            if self._config() == config:
                 return
         else:
             lost = next((name for name in self.PARTS if (self.path / name).exists()), None)
@@ -113,7 +112,20 @@ class RunFolder:
 
     def refuse_other(self, config: dict[str, Any]) -> None:
         """Raise FileError if the run has another model, other options, evaluation, or data (where `config` has any)."""
-        self._refuse_other(self._config(), config)
+        stored, models = self._config(), Estimator.models
+        if isinstance(stored.get("model"), str) and stored["model"] in models:
+            stored = stored | {"parameters": models[stored["model"]].identity_today(stored["parameters"])}
+        old, new = (
+            c["parameters"] | _evaluation(c) | {"model": c.get("model"), "ops": c.get("ops", "fast")}
+            for c in (stored, config)
+        )
+        first = ("model", "loss", "mechanism", "position")                  # other options depend on these
+        for name in [*first, *sorted((old.keys() | new.keys()) - set(first))]:
+            if old.get(name) != new.get(name):
+                was, now = _as_text(old.get(name)), _as_text(new.get(name))
+                raise FileError(f"{self.path} was made with --{name.replace('_', '-')} {was}, not {now}; {_REMEDY}")
+        if "data" in config and stored["data"].get("fingerprint") != config["data"]["fingerprint"]:
+            raise FileError(f"{self.path} was trained on other data; {_REMEDY}")
 
     def metrics(self, parts: Collection[str] = ()) -> dict[str, Any]:
         """The contents of metrics.json. FileError if tinyattn did not write it, or if it has none of `parts`."""
@@ -158,22 +170,6 @@ class RunFolder:
         if not isinstance(config, dict) or not all(isinstance(config.get(n), dict) for n in ("parameters", "data")):
             raise FileError(f"{self.path / 'config.json'} was not written by tinyattn")
         return config
-
-    def _refuse_other(self, stored: dict[str, Any], config: dict[str, Any]) -> None:
-        models = Estimator.models
-        if isinstance(stored.get("model"), str) and stored["model"] in models:
-            stored = stored | {"parameters": models[stored["model"]].identity_today(stored["parameters"])}
-        old, new = (
-            c["parameters"] | _evaluation(c) | {"model": c.get("model"), "ops": c.get("ops", "fast")}
-            for c in (stored, config)
-        )
-        first = ("model", "loss", "mechanism", "position")                  # other options depend on these
-        for name in [*first, *sorted((old.keys() | new.keys()) - set(first))]:
-            if old.get(name) != new.get(name):
-                was, now = _as_text(old.get(name)), _as_text(new.get(name))
-                raise FileError(f"{self.path} was made with --{name.replace('_', '-')} {was}, not {now}; {_REMEDY}")
-        if "data" in config and stored["data"].get("fingerprint") != config["data"]["fingerprint"]:
-            raise FileError(f"{self.path} was trained on other data; {_REMEDY}")
 
 
 def _evaluation(config: dict[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class Trained(Settings, Estimator):
     history: list[dict[str, Any]] = field(init=False, repr=False, default_factory=list)  # a dict an epoch, from fit
 
     def known_network(self) -> Any:
-        """The network for what the vocabularies hold, with this model's options."""
+        """The network of these vocabularies and options."""
         raise NotImplementedError
 
     def options_for(self, network: type) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Convolution of each channel on its own: a kernel a channel, and nothing is mixed between them."""
+"""Convolution of each channel alone: a kernel a channel, without mixing."""
 
 from __future__ import annotations
 

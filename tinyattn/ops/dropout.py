@@ -20,7 +20,7 @@ def dropout(x: Array, keep: Array | None, rate: float) -> Array:
     y *= 1 / (1 - float(rate))
     if y.shape != x.shape:
         return x * y
-    y *= x                                              # in place: y is this function's own
+    y *= x                                              # in place: y was made above
     return y
 
 

@@ -1,4 +1,4 @@
-"""Layer normalisation: each token is centred and scaled by its own mean and variance (Ba et al. 2016)."""
+"""Layer normalisation: each token is centred and scaled by its mean and variance (Ba et al. 2016)."""
 
 from ..backend import Array, get_xp
 from .shapes import column_sum, expect, row_sum
@@ -34,7 +34,7 @@ def layer_norm_backward(dy: Array, x_hat: Array, rstd: Array, gamma: Array) -> t
     Shapes: dy, x_hat (..., d), rstd (..., 1), gamma (d,) -> dx (..., d), dgamma (d,), dbeta (d,).
 
     Adding one number to all of x changes nothing, so the part of g along (1, .., 1), its mean, is taken out.
-    Multiplying x by a number changes (almost) nothing, so the part of g along x_hat is taken out. What is left is
+    Multiplying x by a number changes (almost) nothing, so the part of g along x_hat is taken out. The rest is
     multiplied by rstd, as x was. γ and β serve every token: their gradients are sums over all tokens.
     """
     expect("...d ...d ...r d", dy=dy, x_hat=x_hat, rstd=rstd, gamma=gamma)

@@ -13,7 +13,7 @@ def linear(x: Array, W: Array, b: Array | None = None) -> Array:
     expect("...i io o", x=x, W=W, b=b)
     y = rows(x) @ W                                     # (N, i) @ (i, o) -> (N, o): one matrix product, not N
     if b is not None:
-        y += b                                          # in place: y is this function's own
+        y += b                                          # in place: y was made above
     return y.reshape(*x.shape[:-1], W.shape[1])
 
 

@@ -194,7 +194,7 @@ def _log_sum_exp(xp: Any, x: Array) -> Array:
 def _weighted_mean(xp: Any, each: Array, weights: Array | None) -> Array:
     if weights is None:
         return xp.sum(each) / max(each.size, 1)
-    counted = xp.where(weights == 0, 0, each)           # what is taken out may be infinite, and 0 ∞ is no number
+    counted = xp.where(weights == 0, 0, each)           # a loss of weight 0 may be infinite, and 0 ∞ is NaN
     return xp.sum(counted * weights) / _total(weights)
 
 

@@ -50,7 +50,7 @@ class Mask:
     def array(self, n: int, m: int, like: Array) -> Array | None:
         """As one boolean array onto (..., n, m), in the module of `like`; None where every pair is allowed.
 
-        With `lengths` it has axes for sequences and heads: (B, 1, n, m), or (B, 1, 1, m) if they are all there is.
+        With `lengths` it has axes for sequences and heads: (B, 1, n, m), or (B, 1, 1, m) with `lengths` alone.
         """
         if self.only_causal:
             return get_xp(like).tri(n, m, dtype=bool)

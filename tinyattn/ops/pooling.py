@@ -9,7 +9,7 @@ from .shapes import expect
 def max_pool1d(x: Array, width: int) -> tuple[Array, Array]:
     """y_t = max_j x_{t + j}, with 0 <= j < width.
 
-    Each feature has a maximum of its own; windows overlap, and lie within the sequence. With `width` n it is the
+    Each feature has a separate maximum; windows overlap, and lie within the sequence. With `width` n it is the
     maximum over time of Collobert et al. (2011, section 3.3.2). Of equal numbers the first is the maximum.
 
     Shapes: x (..., n, d) -> y and winners (..., n - width + 1, d): the j of each maximum, in 8-bit integers where they

@@ -1,4 +1,4 @@
-"""Root-mean-square normalisation: each token is scaled by its own size, and not centred (Zhang & Sennrich 2019)."""
+"""Root-mean-square normalisation: each token is scaled by its size, and not centred (Zhang & Sennrich 2019)."""
 
 from ..backend import Array, get_xp
 from .shapes import column_sum, expect, row_sum

@@ -25,7 +25,7 @@ def root_elu_backward(dy: Array, y: Array) -> Array:
     """dx = dy ⊙ min(y, 1 / y) / 2.
 
     Left of 0 the derivative of exp(x / 2) is y / 2, with y below 1; right of it that of √(1 + x) is 1 / (2 y), with y
-    above 1. It is never more than a half, and at 0 both sides have that: there is no kink.
+    above 1. It is at most a half, at 0 from both sides: the function has no kink.
     Shapes: dy, y (...) -> dx (...).
     """
     expect("... ...", dy=dy, y=y)

@@ -1,4 +1,4 @@
-"""The sigmoid linear unit, also called Swish: a number times its own sigmoid (Elfwing, Uchibe & Doya 2018)."""
+"""The sigmoid linear unit, also called Swish: a number times its sigmoid (Elfwing, Uchibe & Doya 2018)."""
 
 from ..backend import Array
 from .shapes import expect

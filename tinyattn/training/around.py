@@ -25,7 +25,7 @@ LOOK_EVERY = 50          # on a device, losses are fetched and checked every so 
 
 
 class DivergedError(ArithmeticError):
-    """A number is no longer finite; the message names it, and the step."""
+    """A number is not finite; the message names it, and the step."""
 
 
 class InterruptedRunError(Exception):

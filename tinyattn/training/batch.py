@@ -24,7 +24,7 @@ class Batch(Protocol):
         """What the loss is a mean over: the sum of the weights."""
 
     def slices(self, tokens: int) -> list[Self]:
-        """The rows in slices of about `tokens` tokens, the same ones whoever works them off."""
+        """The rows in slices of about `tokens` tokens, independent of the workers."""
 
     def to(self, xp: Any) -> Self:
         """The batch in the array module `xp`, carried there in one transfer."""

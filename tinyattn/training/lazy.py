@@ -77,7 +77,7 @@ class LazyAdam:
         the product of 1 - lr λ over all missed steps, and wⱼ with that over the steps after j.
 
         The error is a millionth of the missed movement; two thousandths in the first hundred steps, where √v is at
-        eps or below. In float32 that is less than dense Adam's own rounding (tests/training/test_lazy.py).
+        eps or below. In float32 that is less than dense Adam's rounding (tests/training/test_lazy.py).
         """
         behind = ids[self.last[ids] < step]
         if not len(behind):
@@ -122,7 +122,7 @@ class LazyAdam:
 
 
 def lazy_tables(learner: Any, rows_read: dict[str, np.ndarray]) -> Any:
-    """`Learner.lazy_tables` on the host: tables much larger than what the first step reads of them."""
+    """`Learner.lazy_tables` on the host: tables much larger than the rows that the first step reads."""
     if not is_numpy(learner.xp) or not LazyAdam.suits(learner.beta2):
         return NotImplemented
     m, v = (dict(leaves(views(moment, learner.p))) for moment in learner.moments)

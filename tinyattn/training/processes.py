@@ -1,4 +1,4 @@
-"""Worker processes for training: slices side by side, each with its own interpreter lock.
+"""Worker processes for training: slices side by side, each with a separate interpreter lock.
 
 Threads share one lock, and a training step asks for it hundreds of times a slice, so they spend much of their time
 waiting for each other. Processes do not. Parameters, tasks and gradients pass through shared memory. Whichever process
@@ -128,7 +128,7 @@ class ProcessPool:
         self._work, self._slot_bytes = work, -(-max(result_bytes, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
         self._fork = fork and count > 1
         self._opened = ExitStack()                   # closes this process's descriptors, which ends the children
-        self._connections: list[Connection] = []     # to the children, as long as they are asked
+        self._connections: list[Connection] = []     # to the children
         self._processes: list[Any] = []
         self._round = 0
 
@@ -184,7 +184,7 @@ class ProcessPool:
         self._processes = []
 
     def map(self, tasks: Iterable[Any]) -> Iterator[Any]:
-        """work(task) of every task, in the order of the tasks. A result is valid until the next one is asked for."""
+        """work(task) of every task, in the order of the tasks. A result is valid until the next one."""
         if not self._connections:
             return self._threads.map(self._work, tasks)
         tasks = list(tasks)
@@ -224,7 +224,7 @@ class ProcessPool:
                 while coming > 0:
                     results = self._received(PATIENCE)
                     coming -= len(results)
-                    if not results:                    # neither does it answer where what is raised is no Ctrl-C
+                    if not results:                    # no answer: end the children
                         self._end(0)
                         break
 
@@ -265,7 +265,7 @@ class ProcessPool:
 
 
 def _close_inherited() -> None:
-    """In any other process that is forked: what it held open would keep the children from seeing the parent's end."""
+    """Close the pipes in any other forked process, which would hide the parent's end from the children."""
     if ProcessPool.forked is not None:
         ProcessPool.forked._opened.close()
 
@@ -308,7 +308,7 @@ def _aligned(size: int) -> int:
 
 
 def _or_killed(f: Callable[..., Any], *arguments: Any) -> Any:
-    """f(*arguments); WorkerKilledError where the other end of the connection is gone."""
+    """f(*arguments); WorkerKilledError if the other process has ended."""
     try:
         return f(*arguments)
     except (EOFError, OSError):

@@ -1,4 +1,4 @@
-"""Schedules: what the learning rate is multiplied with at each step. It grows over a warm-up, and `lr` is its peak.
+"""Schedules: factors of the learning rate at each step. It grows over a warm-up, and `lr` is its peak.
 
     rate(t) = lr · min(1, t / w) · schedule(max(t, w)),    t = 1 .. T
 
@@ -37,7 +37,7 @@ SCHEDULES = {"constant": constant, "linear": linear, "cosine": cosine, "noam": n
 
 
 def rate_factors(schedule: str, warmup: int, steps: int) -> np.ndarray:
-    """(steps + 1,): what the learning rate is multiplied with at each step, counted from 1; entry 0 is 0.
+    """(steps + 1,): the factor of the learning rate at each step, counted from 1; entry 0 is 0.
 
     A warm-up longer than the training is cut off: the rate then never reaches its peak.
     Raises ValueError for a schedule that is not in SCHEDULES.

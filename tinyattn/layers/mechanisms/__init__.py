@@ -1,4 +1,4 @@
-"""The mechanisms, by name: what happens between the heads' queries, keys and values and what they return."""
+"""The mechanisms, by name: from the heads' queries, keys and values to their outputs."""
 
 from .bigbird import BigBird
 from .full import Full

@@ -25,9 +25,7 @@ class BigBird(Patterned):
         1, "number of global blocks, the first ones: all look at them, and they at all (causal: both ways only back)",
         at_least=0,
     )
-    random_blocks: int = option(
-        1, "blocks that each block draws among those before it, once for all", at_least=0, at_most=100_000
-    )
+    random_blocks: int = option(1, "earlier blocks that each block draws, once for all", at_least=0, at_most=100_000)
 
     name = "bigbird"
 

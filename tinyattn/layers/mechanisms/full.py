@@ -54,9 +54,7 @@ class Full(Mechanism):
             out += relative_values(dropout(weights, keep, rate), a)
         return out, FullCache(q, k, v, weights, bias, keep, rate, a)
 
-    def backward(
-        self, p: Any, dout: Array, cache: Any
-    ) -> tuple[Array, Array, Array, dict[str, Array], dict[str, Any]]:
+    def backward(self, p: Any, dout: Array, cache: Any) -> tuple[Array, Array, Array, dict[str, Array], dict[str, Any]]:
         if not isinstance(cache, FullCache):                     # of a faster form
             return *cache.backward(dout), {}, {}
         q, k, v, weights, bias, keep, rate, a = cache

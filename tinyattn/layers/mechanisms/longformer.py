@@ -1,4 +1,4 @@
-"""Longformer: a window, and global tokens with projections of their own (Beltagy et al. 2020, section 3.1)."""
+"""Longformer: a window, and global tokens with separate projections (Beltagy et al. 2020, section 3.1)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ProjectionsCache(NamedTuple):
     rows: int                            # so many tokens, the first ones, are projected
     kv_heads: int
     projected: tuple[DenseCache, ...]
-    position: Any                        # the position scheme, and what it remembers
+    position: Any                        # the position scheme, and its cache
     placed: Any
 
 
@@ -151,9 +151,7 @@ class Longformer(Patterned):
         gq, gk, gv = (terms[name] for name in PROJECTIONS)
         return n, layout.n, gq[..., : layout.n, :], gk[..., : layout.m, :], gv[..., : layout.m, :]
 
-    def backward(
-        self, p: Any, dout: Array, cache: Any
-    ) -> tuple[Array, Array, Array, dict[str, Array], dict[str, Any]]:
+    def backward(self, p: Any, dout: Array, cache: Any) -> tuple[Array, Array, Array, dict[str, Array], dict[str, Any]]:
         if not isinstance(cache, LongformerCache):
             return super().backward(p, dout, cache)
         dq, dk, dv = cache.near.backward(dout)                  # the global rows have looked at nothing there

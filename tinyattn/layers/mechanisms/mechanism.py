@@ -1,4 +1,4 @@
-"""What a mechanism is: all that happens between the heads' queries, keys and values and what they return."""
+"""The base of mechanisms, from the heads' queries, keys and values to their outputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Attended(Protocol):
 
 
 class KeysValues(NamedTuple):
-    """Of past tokens that later ones may still look at. Shapes: (..., g, m, d), g heads of keys and values."""
+    """The cache of past tokens that later ones may look at. Shapes: (..., g, m, d), g heads of keys and values."""
 
     k: GrowingRows
     v: GrowingRows
@@ -32,21 +32,21 @@ class KeysValues(NamedTuple):
 class Mechanism:
     """A new mechanism is one file in this folder, a frozen dataclass of its options, and one line in MECHANISMS.
 
-    `takes` names what it can work with, beside q, k and v:
+    `takes` names its optional inputs, beside q, k and v:
 
         "causal", "window", "lengths", "allowed"    these fields of a `Mask`
         "dropout"                                   dropout of its weights
         "bias"                                      a bias of the scores, (h, n, m) or (..., h, n, m)
-        "relative_values"                           for every distance a value more, (2 K + 1, d); and whatever else a
-                                                    position scheme may give (`Position.gives`)
+        "relative_values"                           a further value for every distance, (2 K + 1, d); and other terms
+                                                    of position schemes (`Position.gives`)
 
     `has_scores`: are its weights those of full attention under the mask `as_full`, softmax(q kᵀ / √d + bias)? Then a
-    refinement may work on these scores (refined.py). `reads_all`: may a token be moved by one that its mask hides?
-    `needs_lengths`: does it need the lengths, though a causal mask hides padding? `linear_memory`: does what a
-    training step needs grow with n, and not faster? `sums_to_one`: do the weights of a query that may look at something
-    sum to 1? `looks_at_kept`: does the newest token look at all past tokens that `extend` keeps?
+    refinement may work on these scores (refined.py). `reads_all`: may a token depend on one that its mask hides?
+    `needs_lengths`: does it need the lengths, though a causal mask hides padding? `linear_memory`: does the memory of a
+    training step grow linearly with n? `sums_to_one`: do the weights of each query with allowed keys sum to 1?
+    `looks_at_kept`: does the newest token look at all past tokens that `extend` keeps?
 
-    What it does not take is refused by name. Shapes: q (..., h, n, d), k, v (..., h, m, d) -> out (..., h, n, d).
+    Other inputs are refused by name. Shapes: q (..., h, n, d), k, v (..., h, m, d) -> out (..., h, n, d).
     """
 
     name: ClassVar[str]
@@ -71,14 +71,12 @@ class Mechanism:
         """-> out, cache. `terms` come from the position scheme, `rate` and `rng` are for dropout of the weights."""
         raise NotImplementedError
 
-    def backward(
-        self, p: Any, dout: Array, cache: Any
-    ) -> tuple[Array, Array, Array, dict[str, Array], dict[str, Any]]:
+    def backward(self, p: Any, dout: Array, cache: Any) -> tuple[Array, Array, Array, dict[str, Array], dict[str, Any]]:
         """-> dq, dk, dv, the gradients of `terms`, grads shaped like p."""
         raise NotImplementedError
 
     def as_full(self, mask: Mask, heads: int, queries: Array, m: int) -> Mask | None:
-        """The mask under which full attention gives the same, for these queries; None where there is none.
+        """The mask under which full attention gives the same, for these queries; None without such a mask.
 
         Shapes: queries, their positions: (1, n, 1) for all, (B, 1, 1, 1) for one a sequence; m keys.
         """
@@ -86,7 +84,7 @@ class Mechanism:
 
     @property
     def extends(self) -> bool:
-        """May tokens follow others that are not given again? Here: where it says a mask, `as_full`."""
+        """Does it work with a cache of earlier tokens? By default with a mask `as_full`."""
         return type(self).as_full is not Mechanism.as_full
 
     keeps: int | None = None         # past tokens that `extend` keeps, the newest; None: all
@@ -94,12 +92,11 @@ class Mechanism:
     def extend(
         self, q: Array, k: Array, v: Array, past: Any, terms: Callable[[Array, Array], dict[str, Array]]
     ) -> tuple[Array, Any]:
-        """Causal attention of tokens that follow others, for inference: -> out, their KV cache.
+        """Causal attention of tokens that follow those of the cache `past`, for inference: -> out, the new cache.
 
-        `past` is the cache of the tokens before, or None; `terms(q, k)` is what the position scheme gives for the
-        queries of the last n of m tokens. This is right for every mechanism that is full attention under a mask
-        (`as_full`) that depends on places alone. Shapes: q (B, h, n, d), k, v (B, g, n, d) -> out (B, h, n, d).
-        Raises ValueError for a mechanism that cannot.
+        `terms(q, k)` are the position scheme's terms for the last n of m tokens. This default serves mechanisms that
+        are full attention under a mask (`as_full`) of places alone. Shapes: q (B, h, n, d), k, v (B, g, n, d) -> out
+        (B, h, n, d). Raises ValueError for a mechanism without cache.
         """
         if not self.extends:
             raise ValueError(f"mechanism {self.name} cannot go on from past tokens: it has no cache")
@@ -140,7 +137,7 @@ class Mechanism:
         return {}, None
 
     def project_backward(self, p: Any, dterms: dict[str, Array], cache: Any, dx: Array, dmemory: Array) -> Any:
-        """-> grads of the projections; what comes back to the tokens is added to dx and dmemory."""
+        """-> grads of the projections; the gradients of the tokens are added to dx and dmemory."""
         return {}
 
     def refuse_length(self, longest: int) -> None:
@@ -153,9 +150,7 @@ class Mechanism:
             raise ValueError(f"mechanism {self.name} does not take {IN_WORDS.get(name, name)}")
 
 
-def attention_in_groups(
-    k: Array, v: Array, q: Array, allowed: Array | None, bias: Array | None
-) -> tuple[Array, Array]:
+def attention_in_groups(k: Array, v: Array, q: Array, allowed: Array | None, bias: Array | None) -> tuple[Array, Array]:
     """`attention` of heads in groups that share keys and values, of which no copy is made.
 
     Shapes: k, v (B, g, m, d), q (B, g, r, n, d) -> out (B, g, r, n, d), weights (B, g, r, n, m).

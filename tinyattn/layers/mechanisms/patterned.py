@@ -14,7 +14,7 @@ from .full import Full, FullCache
 
 
 class Patterned(Full):
-    """A mechanism that says its `patterns`. Who looks at whom does not depend on what the tokens are."""
+    """A mechanism with fixed `patterns`, which depend on places alone."""
 
     looks_at_kept = False
     takes = frozenset({"causal", "lengths", "dropout"})

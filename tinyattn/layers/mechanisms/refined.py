@@ -33,9 +33,9 @@ class RefinedCache(NamedTuple):
 class Refined(Mechanism):
     """out = dropout(softmax(B, mask)) v, with B made of A = q kᵀ / √d + bias by the refinement.
 
-    `of` says which pairs have a score at all, and what else there is; all n² are computed, whatever it hides.
-    `longest`: tokens of the longest sequence, for which maps are made. Raises ValueError for a mechanism without
-    scores, and, when it is called, for longer sequences, and for keys that are not the queries' tokens in number.
+    `of` is the mechanism whose mask applies; all n² scores are computed. `longest`: tokens of the longest sequence, the
+    size of the maps. Raises ValueError for a mechanism without scores, and, when called, for longer sequences, and for
+    keys of another number than the queries.
     """
 
     of: Mechanism

@@ -1,4 +1,4 @@
-"""The mixers, by name: what stands in a block where attention stands."""
+"""The mixers, by name: attention, and the layers that replace it in a block."""
 
 from .gru import GRU
 from .lstm import LSTM

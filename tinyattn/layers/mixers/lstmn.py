@@ -28,12 +28,12 @@ class LSTMNPast(NamedTuple):
     h: Array                         # (B, m, D)
     c: Array                         # (B, m, D)
     keys: Array                      # (B, m, D): h W_h
-    read: Array                      # (B, 1, D): what the last token read
+    read: Array                      # (B, 1, D): the last token's reading
 
 
 class LSTMNCache(NamedTuple):
     x: Array
-    q: Array                         # (B, n, D): what a token and the last reading ask
+    q: Array                         # (B, n, D): the query, of a token and the last reading
     weights: Array                   # (B, n, n): row t over the states before t, 0 from t on
     read: Array                      # (B, n, D): h~
     cells: Array                     # (B, n, D): c~
@@ -48,8 +48,8 @@ class LSTMN(Recurrent):
     """h_t, c_t = the step of `lstm` from h~_t = Σ_i s_ti h_i and c~_t = Σ_i s_ti c_i, over i < t.
 
     s_t is the softmax of v · tanh(h_i W_h + x_t W_x + h~_{t-1} W_r) over i: section 3.2, equations 4 to 9. The first
-    token finds no state, and reads zeros. In an LSTM all that is known of the past is in h_{t-1} and c_{t-1}; here each
-    state stays as it was, and is read when it is asked for. That takes time n² D, and n steps one after the other.
+    token reads zeros. An LSTM summarises the past in h_{t-1} and c_{t-1}; here every past state is kept, to be read.
+    That takes time n² D, and n steps one after the other.
     """
 
     name = "lstmn"
@@ -87,13 +87,13 @@ class LSTMN(Recurrent):
     def run_backward(self, p: Any, dy: Array, cache: LSTMNCache) -> tuple[Array, dict[str, Any]]:
         """Through time, from the last token to the first.
 
-        All later tokens have read h_t and c_t, and have compared h_t's key k_t = h_t W_h with what they asked, so
+        All later tokens have read h_t and c_t, and have compared h_t's key k_t = h_t W_h with their queries, so
 
             dh_t = dy_t + Σ_{j > t} s_jt dh~_j + dk_t W_hᵀ         dc_t = Σ_{j > t} s_jt dc~_j
 
-        are complete when token t is reached. The LSTM's step makes dh~_t and dc~_t of them, and h~_t, which the next
-        token asks with, has dq_{t+1} W_rᵀ besides. The weight of state i has dh~_t · h_i + dc~_t · c_i: the softmax and
-        the scores hand it on to q_t and to the keys before t.
+        are complete when token t is reached. The LSTM's step turns them into dh~_t and dc~_t; h~_t is in the next
+        token's query, and gets dq_{t+1} W_rᵀ as well. The weight of state i gets dh~_t · h_i + dc~_t · c_i, which
+        softmax and scores pass to q_t and to the keys before t.
         """
         x, q, weights, read, cells, gates, h, c, keys = cache
         xp = get_xp(x)

@@ -1,4 +1,4 @@
-"""What a mixer is: what stands in a block where attention stands. It lets tokens take from one another."""
+"""The base of mixers: attention, and the layers that replace it. They pass information between tokens."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from ..rows import gather_rows
 class Mixer:
     """A new mixer is one file in this folder, a frozen dataclass of its options, and one line in MIXERS.
 
-    `takes_memory`: may it read keys and values from other tokens than its queries? `takes_dropout`: does it drop
-    anything of its own at `rate`? The forms of the block refuse a mixer that does not take what they give.
-    `has_weights`: does its cache say who looks at whom (`weights`)? `reads_all`: may a token be moved by one that its
-    mask hides? `needs_lengths`: does it need the lengths, though a causal mask hides padding? `keeps_tokens`:
-    does what `extend` keeps grow with the tokens, or is it a state of fixed size?
+    `takes_memory`: may keys and values come from other tokens than queries? `takes_dropout`: does it apply dropout at
+    `rate`? The forms of the block refuse a mixer that does not take their arguments. `has_weights`: does its cache have
+    attention `weights`? `reads_all`: may a token depend on one that its mask hides? `needs_lengths`: does it need the
+    lengths, though a causal mask hides padding? `keeps_tokens`: does the cache of `extend` grow with the tokens?
     """
 
     name: ClassVar[str]
@@ -37,7 +36,7 @@ class Mixer:
 
     @property
     def extends(self) -> bool:
-        """May tokens follow others that are not given again? Does it have an `extend`?"""
+        """Does it have an `extend`, which works with a cache of earlier tokens?"""
         return type(self).extend is not Mixer.extend
 
     def refuse_dim(self, dim: int) -> None:
@@ -58,14 +57,14 @@ class Mixer:
         rate: float = 0.0,
         rng: Any = None,
     ) -> tuple[Array, Any]:
-        """-> y, cache. Without `memory`, tokens take from one another.
+        """-> y, cache. Without `memory`, tokens read one another.
 
         Shapes: x (B, n, D), memory (B, m, D), slots (B, n), where tokens stand -> y (B, n, D).
         """
         raise NotImplementedError
 
     def backward(self, p: Any, dy: Array, cache: Any) -> tuple[Array, Array | None, dict[str, Any]]:
-        """-> dx, dmemory (None where there was none), grads shaped like p."""
+        """-> dx, dmemory (None without memory), grads shaped like p."""
         raise NotImplementedError
 
     @replaceable
@@ -81,17 +80,16 @@ class Mixer:
     ) -> Array:
         """Row `at` of each sequence of `forward`'s y, for inference. Shapes: at (B,) -> (B, 1, D).
 
-        All of y is computed here, and the row taken, which is right for every mixer.
+        This default computes all of y.
         """
         y, _ = self.forward(p, x, memory, mask=mask, slots=slots)
         return gather_rows(y, at)
 
     def extend(self, p: Any, x: Array, memory: Array | None, past: Any) -> tuple[Array, Any]:
-        """Causal `forward` of tokens that follow others, for inference: -> y, their cache.
+        """Causal `forward` of tokens that follow those of the cache `past`, for inference: -> y, the new cache.
 
-        `past` is what was kept of those before, None at the beginning: nothing writes into it. To rounding, y is the
-        last n rows of what `forward` makes of all tokens, however they come in pieces. Shapes: x, memory (B, n, D),
-        the same tokens -> y (B, n, D). Raises ValueError for a mixer that cannot.
+        `past` is None at the beginning, and is not changed. To rounding, y is the last n rows of `forward`'s for all
+        tokens. Shapes: x, memory (B, n, D), the same tokens -> y (B, n, D). Raises ValueError without `extend`.
         """
         raise ValueError(f"mixer {self.name} cannot go on from past tokens: it has no cache")
 

@@ -1,7 +1,7 @@
 """Multi-head attention: several small attentions side by side (Vaswani et al. 2017, section 3.2.2).
 
-Heads of queries may share heads of keys and values: all of them one, which is multi-query attention (Shazeer 2019), or
-each group its own, which is grouped-query attention (Ainslie et al. 2023).
+Heads of queries may share a head of keys and values: all heads in multi-query attention (Shazeer 2019), each group of
+heads in grouped-query attention (Ainslie et al. 2023).
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class MultiHeadCache(NamedTuple):
     query: DenseCache
     key: DenseCache
     value: DenseCache
-    placed: Any                 # what the position scheme remembers
-    attended: Any               # what the mechanism remembers
-    output: DenseCache | None   # None where there is no output projection
+    placed: Any                 # the position scheme's cache
+    attended: Any               # the mechanism's cache
+    output: DenseCache | None   # None without an output projection
     heads: int
     kv_heads: int
     mechanism: Mechanism
     position: Position
     own_memory: bool = False    # did tokens take from one another?
-    more: Any = None            # what the mechanism's further projections remember
+    more: Any = None            # the cache of the mechanism's further projections
 
     @property
     def weights(self) -> Array:
@@ -108,9 +108,7 @@ def multi_head_attention(
     )
 
 
-def multi_head_attention_backward(
-    p: Any, dy: Array, cache: MultiHeadCache
-) -> tuple[Array, Array, dict[str, Any]]:
+def multi_head_attention_backward(p: Any, dy: Array, cache: MultiHeadCache) -> tuple[Array, Array, dict[str, Any]]:
     """-> dx (..., n, D), dmemory (..., m, D), grads. Self-attention adds the two: x was read in both places."""
     grads: dict[str, Any] = {}
     if cache.output is not None:
@@ -227,7 +225,7 @@ class MultiHead(Mixer):
         return (dx + dmemory, None, grads) if cache.own_memory else (dx, dmemory, grads)
 
     def extend(self, p: Any, x: Array, memory: Array | None, past: MultiHeadPast | None) -> tuple[Array, MultiHeadPast]:
-        """Keys and values of past tokens are kept, or what the mechanism makes of them: none is computed again."""
+        """The cache has keys and values of past tokens, or the mechanism's summary of them."""
         if not self.position.extends:
             raise ValueError(f"position {self.position.name} cannot go on from past tokens: it has no cache")
         memory, length = x if memory is None else memory, 0 if past is None else past.length

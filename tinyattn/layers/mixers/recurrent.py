@@ -53,7 +53,7 @@ class Recurrent(Mixer):
 
 
 def uniform(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:
-    """(rows, columns) within ±1/√rows, so that a product with it is of the size of what is multiplied."""
+    """(rows, columns) within ±1/√rows, so that a product with it keeps the size of its input."""
     if rows < 1:
         raise ValueError(f"a map of tokens of width {rows}, expected a width of at least 1")
     limit = 1 / math.sqrt(rows)

@@ -35,10 +35,10 @@ def _decay(p: Any) -> Array:
 
 @dataclass(frozen=True)
 class RWKV(Recurrent):
-    """(σ(r) ⊙ wkv(k, v)) W_o, where k, v and r are projections of μ ⊙ x_t + (1 - μ) ⊙ x_{t-1}, each with its own μ.
+    """(σ(r) ⊙ wkv(k, v)) W_o, where k, v and r are projections of μ ⊙ x_t + (1 - μ) ⊙ x_{t-1}, each with a separate μ.
 
-    This is RWKV-4's time mixing. Its channel mixing is what a feed-forward network is in a block; that of the block
-    stands here, so that mixers can be compared.
+    This is RWKV-4's time mixing. Its channel mixing is replaced by the block's feed-forward network, so that mixers can
+    be compared.
     """
 
     name = "rwkv"
@@ -46,7 +46,7 @@ class RWKV(Recurrent):
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
         """Channels from slow to fast: log w from -5 to 3, μ from 0 to 1, u = log .3.
 
-        RWKV-4's code begins and ends there, too; it has bends in between that depend on the layer, and u in zigzag.
+        RWKV-4's code has the same ends, with curves between them that depend on the layer, and a zigzag in u.
         """
         place = np.arange(dim) / max(1, dim - 1)
         mixes = {f"mu_{name}": place.copy() for name in "kvr"}

@@ -15,7 +15,7 @@ from .position import Position
 
 @dataclass(frozen=True)
 class Learned(Position):
-    """y = x + P[slots], with P (maxlen, D). A slot beyond the table is an IndexError; on a device nobody looks."""
+    """y = x + P[slots], with P (maxlen, D). A slot beyond the table is an IndexError; devices do not check."""
 
     name = "learned"
 
@@ -26,7 +26,7 @@ class Learned(Position):
         if is_numpy(get_xp(slots)) and slots.size and slots.max() >= len(p):
             raise IndexError(f"slot {slots.max()} is beyond the table of learned positions: it has 0 to {len(p) - 1}")
         y = embedding(slots, p)
-        y += x                                      # in place: y is this function's own
+        y += x                                      # in place: y was made above
         return y
 
     @replaceable

@@ -13,22 +13,21 @@ from ...options import check_options
 class Position:
     """A new scheme is one file in this folder, a frozen dataclass of its options, and one line in POSITIONS.
 
-    It may act in two places, and each has its parameters. `slots` (B, n) says where each token stands, 0 to maxlen - 1.
+    It may act in two places, with parameters for each. `slots` (B, n) are the tokens' places, 0 to maxlen - 1.
 
-        at the tokens    once, before the first block, where a scheme has its own `add` (`at_tokens` is then
-                         True): learned embeddings, sinusoids
-        at the heads     in every block, where it has its own `enter` (`at_heads` is then True): it turns
-                         queries and keys (rotary embeddings), or gives the mechanism something to work with, under the
-                         names that `gives` lists: "bias", (h, n, n) or, made from queries and keys, (B, h, n, n), is
-                         added to its scores; "relative_values" to its values. A mechanism that does not take it
-                         refuses the scheme. What acts here alone depends on distances alone.
+        at the tokens    once, before the first block, if a scheme overrides `add` (`at_tokens` is then True): learned
+                         embeddings, sinusoids
+        at the heads     in every block, if it overrides `enter` (`at_heads` is then True): it turns queries and keys
+                         (rotary embeddings), or passes terms to the mechanism by the names in `gives`: "bias",
+                         (h, n, n) or (B, h, n, n), is added to scores, "relative_values" to values. A mechanism that
+                         does not take them refuses the scheme. Schemes that act here alone depend on distances alone.
     """
 
     name: ClassVar[str]
     at_tokens: ClassVar[bool] = False
     at_heads: ClassVar[bool] = False
     gives: ClassVar[frozenset[str]] = frozenset()
-    extends: ClassVar[bool] = True           # may tokens follow others that are not given again?
+    extends: ClassVar[bool] = True           # does it work with a cache of earlier tokens?
 
     def __init_subclass__(cls) -> None:
         cls.at_tokens = cls.add is not Position.add
@@ -39,7 +38,7 @@ class Position:
         check_options(self)
 
     def both_ways(self) -> Position:
-        """The scheme for tokens that look at later ones as well: its own, where that makes no difference."""
+        """The scheme for tokens that look at later ones as well; by default the same."""
         return self
 
     def init(self, rng: np.random.Generator, maxlen: int, dim: int) -> Any:
@@ -47,33 +46,33 @@ class Position:
         return None
 
     def add(self, p: Any, x: Array, slots: Array) -> Array:
-        """Tokens that know their place. Shapes: x (B, n, D) -> y (B, n, D)."""
+        """Tokens with their positions added. Shapes: x (B, n, D) -> y (B, n, D)."""
         return x
 
     def add_backward(self, p: Any, dy: Array, slots: Array) -> Any:
-        """-> grads shaped like p. The gradient of x is dy itself: y = x + something that does not depend on x."""
+        """-> grads shaped like p. The gradient of x is dy, as y - x does not depend on x."""
         return None
 
     def refuse_width(self, width: int) -> None:
-        """Raise ValueError for heads of a width that the scheme cannot do with."""
+        """Raise ValueError for heads of a width that does not suit the scheme."""
 
     def init_heads(self, rng: np.random.Generator, heads: int, width: int) -> dict[str, Any]:
         """Parameters for `enter`, of one block."""
         return {}
 
     def enter(self, p: Any, q: Array, k: Array, slots: Array) -> tuple[Array, Array, dict[str, Array], Any]:
-        """-> q, k, what the mechanism is given by name, cache. Shapes: q, k (B, h, n, d)."""
+        """-> q, k, the mechanism's terms by name, cache. Shapes: q, k (B, h, n, d)."""
         return q, k, {}, None
 
     def turn(self, p: Any, x: Array, first: int) -> Array:
-        """What `enter` makes of queries or keys, of tokens that follow `first` others. Shapes: x (B, h or g, n, d).
+        """The queries or keys of `enter`, for tokens after `first` others. Shapes: x (B, h or g, n, d).
 
-        A scheme at the heads that has neither this nor `terms` cannot go on from past tokens.
+        A scheme at the heads that overrides neither this nor `terms` has no cache.
         """
         return x
 
     def terms(self, p: Any, q: Array, k: Array) -> dict[str, Array]:
-        """What `enter` gives by name, for queries of the last n of m tokens. Shapes: q (B, h, n, d), k (B, g, m, d)."""
+        """The terms of `enter`, for queries of the last n of m tokens. Shapes: q (B, h, n, d), k (B, g, m, d)."""
         return {}
 
     def enter_backward(

@@ -20,9 +20,7 @@ class RoPE(Position):
     each sequence: one table serves all. Heads must have an even width.
     """
 
-    rope_base: float = option(
-        10000.0, "base of the angles: pairs of features turn by 1 radian a token down to about 1 / base", above=0
-    )
+    rope_base: float = option(10000.0, "base of the angles: from 1 radian a token down to about 1 / base", above=0)
 
     name = "rope"
 
@@ -30,9 +28,7 @@ class RoPE(Position):
         if width % 2:
             raise ValueError(f"position rope turns features in pairs: heads of width {width} do not go with it")
 
-    def enter(
-        self, p: Any, q: Array, k: Array, slots: Array
-    ) -> tuple[Array, Array, dict[str, Array], tuple[Any, Any]]:
+    def enter(self, p: Any, q: Array, k: Array, slots: Array) -> tuple[Array, Array, dict[str, Array], tuple[Any, Any]]:
         of_q, of_k = (_tables(get_xp(x), x.shape[-2], x.shape[-1], x.dtype, self.rope_base) for x in (q, k))
         return rotary(q, *of_q), rotary(k, *of_k), {}, (of_q, of_k)
 

@@ -22,7 +22,7 @@ class Sinusoidal(Position):
             return x + sinusoids(slots, x.shape[-1], x.dtype)
         rows = 1 << int(slots.max()).bit_length()               # a power of 2, so that few tables are made
         y = embedding(slots, _table(get_xp(x), rows, x.shape[-1], x.dtype))
-        y += x                                                  # in place: y is this function's own
+        y += x                                                  # in place: y was made above
         return y
 
 

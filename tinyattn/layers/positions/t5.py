@@ -20,12 +20,10 @@ from .position import Position
 class T5(Position):
     """score_ij = q_i · k_j / √d + T[bucket(i - j), head].
 
-    Each block has its own table (T5 shares one among all). `causal`: no buckets for keys after the query.
+    Each block has a table (T5 shares one among all). `causal`: no buckets for keys after the query.
     """
 
-    buckets: int = option(32, "learned numbers: half of them are for one distance each, the others for ever wider "
-                          "ranges of distances",
-                          at_least=2, at_most=100_000)  # fmt: skip
+    buckets: int = option(32, "buckets: half of one distance, half of widening ranges", at_least=2, at_most=100_000)
     furthest: int = option(128, "distances from here on share the last bucket", at_least=2)
     causal: bool = True
 

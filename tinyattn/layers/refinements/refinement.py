@@ -24,8 +24,8 @@ class Refinement:
     `refine` and `refine_backward` call an op. CONTRIBUTING.md says what else goes with it.
 
     It stands between a mechanism's scores and their softmax: A becomes B, and the weights are softmax(B, allowed).
-    `identity`: is B simply A? `reads_all`: do rows of B read rows of A that are not their past? Then a causal mask
-    does not hide what is later.
+    `identity`: is B simply A? `reads_all`: do rows of B read rows of A of later queries? Then a causal mask does not
+    hide later tokens.
     """
 
     name: ClassVar[str]
@@ -63,23 +63,21 @@ class MapsCache(NamedTuple):
     W: list[Array]                  # the maps as they meet the tokens
     A: Array                        # (B, h, n, n)
     scale: float | None             # c
-    saved: Any                      # what the op keeps for its backward
+    saved: Any                      # the op's, for its backward
 
 
 @dataclass(frozen=True)
 class Maps(Refinement):
-    """What all refinements of the paper share: maps W of n x n numbers, with n = maxlen, and what A is made of.
+    """The base of all refinements of the paper: maps W of n x n numbers, with n = maxlen.
 
-    The last column of A is the newest item, as where padding stands on the left (there M_value's softmax would count
-    padding, too), so W speaks about places counted from the end. Of a shorter sequence A is the lower right corner of
-    an n x n matrix of zeros, and W is cut to what meets it. In a batch, whose padding is on the right, each sequence
-    has rows of W of its own.
+    The last column of A is the newest item, as with padding on the left (where M_value's softmax would count padding),
+    so W is indexed from the end. For a shorter sequence A is the lower right corner of an n x n matrix of zeros, and
+    only the matching part of W is used. In a batch, whose padding is on the right, these parts differ by sequence.
 
-    A masked score cannot be -∞ here: it would be multiplied. It is 0, or A is what softmax makes of the scores, with
-    true zeros. A zero among scores says "as good as any other"; to M_stoc it is one row's likeness to another.
+    Masked scores are multiplied, so they cannot be -∞. They are 0, or A is softmax of the scores, with true zeros.
     Weights of n keys are about 1 / n: B is then small, and its softmax begins nearly uniform.
 
-    Maps begin as the identity and a tenth of what glorot would draw: rows of A are compared as they are, at first.
+    Maps begin as the identity plus a tenth of glorot's numbers.
     """
 
     refine_space: str = option(
@@ -132,7 +130,7 @@ class Maps(Refinement):
         return None
 
     def refine(self, A: Array, W: Any, allowed: Array | None, scale: float | None) -> tuple[Any, ...]:
-        """The op, of A and its maps. -> B and what it keeps."""
+        """The op, of A and its maps. -> B and the cache."""
         raise NotImplementedError
 
     def refine_backward(self, dB: Array, A: Array, W: Any, saved: Any, scale: float | None) -> tuple[Array, ...]:
@@ -140,7 +138,7 @@ class Maps(Refinement):
         raise NotImplementedError
 
     def met(self, W: Array, name: str, n: int) -> tuple[Any, ...]:
-        """Where this map meets n tokens: its last n rows, by lags the first; where columns are tokens, n columns."""
+        """The part of a map for n tokens: its last n rows, by lags the first; where columns are tokens, n columns."""
         rows, columns = (slice(size - n, None) for size in W.shape[-2:])
         rows = rows if self.rows_are_tokens() else slice(n)
         return (Ellipsis, rows, columns if name in self.over_tokens else slice(None))
@@ -190,9 +188,7 @@ class Rows(Maps):
         "d", "what a refinement divides by the root of: d, the width of a head, as printed, or n, the terms of the sum",
         choices=("d", "n"),
     )  # fmt: skip
-    refine_lags: bool = option(
-        False, "row k of a map is about the item k steps back, and not about the k-th place"
-    )
+    refine_lags: bool = option(False, "row k of a map is for the item k steps back, and not for place k")
 
     def scale(self, width: int) -> float | None:
         return 1 / math.sqrt(width) if self.refine_scale == "d" else None
@@ -206,9 +202,9 @@ class Rows(Maps):
 
 
 def _places(lengths: Array | None, n: int, size: int, xp: Any) -> Array | None:
-    """(B, size): the row of W, of `size` rows, that each place has; None where that is its own in all sequences.
+    """(B, size): the row of W, of `size` rows, for each place; None where that is place i for all sequences.
 
-    The last of n tokens meets the last row; of a sequence with less, its last token does, and padding what is left.
+    The last token of a sequence has the last row; padding has the first rows.
     """
     if lengths is None or (is_numpy(xp) and xp.all(lengths == n)):
         return None

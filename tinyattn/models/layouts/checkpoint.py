@@ -26,11 +26,11 @@ TEXT_LAYOUTS: dict[str, TextLayout] = {layout.name: layout for layout in (GPT2()
 
 
 class Checkpoint:
-    """A folder with config.json, weights and, most times, a tokenizer. All that can be refused is refused here.
+    """A folder with config.json, weights and, most times, a tokenizer; checked before any number is read.
 
-    Raises FileError for a folder that lacks a file, for a configuration that is not computed here, for a
-    parameter that is missing, misshapen, unknown or not of floating point, each by its name; DataError for a tokenizer
-    that cannot be used; ImportError where a package is missing. No number has been read then.
+    Raises FileError for a missing file, a configuration that is not computed here, and a parameter (named) that is
+    missing, misshapen, unknown or not of floating point; DataError for a tokenizer that cannot be used; ImportError for
+    a missing package.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -58,7 +58,7 @@ class Checkpoint:
         return self.model.learned_elsewhere(self.tokens, self._arrays())
 
     def describe(self) -> dict[str, Any]:
-        """Where the model is from, as JSON."""
+        """The source of the model, as JSON."""
         about = {"imported": str(self.folder.resolve()), "layout": self.layout.name}
         return about | {"fingerprint": self.weights.fingerprint()}
 
@@ -81,7 +81,7 @@ class Checkpoint:
         return TEXT_LAYOUTS[kind]
 
     def _checked(self, network: DecoderNetwork) -> list[Entry]:
-        """The entries, whose names and shapes are those of the files."""
+        """The layout's entries, checked against the files."""
         found, entries = self.weights.found, []
         for entry in self.layout.entries(network, self._at):             # no longer than the file has names
             if entry.theirs not in found:
@@ -118,10 +118,7 @@ class Checkpoint:
 
 
 def opened(path: str | Path, items: list[Any] | None = None, **options: Any) -> Checkpoint | RecommenderFile:
-    """What was trained elsewhere: a folder in one of TEXT_LAYOUTS, or a file in one of SASREC_LAYOUTS.
-
-    Raises as the two, and ValueError for options of a folder, whose config.json has them all.
-    """
+    """A folder in one of TEXT_LAYOUTS or a file in one of SASREC_LAYOUTS. ValueError for options of a folder."""
     if not Path(path).is_dir() and (options or items is not None or Path(path).is_file()):
         return RecommenderFile(path, items, **options)
     if options or items is not None:
@@ -137,7 +134,6 @@ def import_model(path: str | Path, items: list[Any] | None = None, **options: An
         print(model.generate("The cat", 20))
         model = import_model("sasrec.pth", heads=1, block_form="pre")        # of pmixer/SASRec.pytorch
 
-    Raises as `Checkpoint` or `RecommenderFile`, which explains `items` and `options`; FileError for numbers
-    that are not finite.
+    Raises as `Checkpoint` or `RecommenderFile`, which explains `items` and `options`; FileError for infinite numbers.
     """
     return opened(path, items, **options).load()

@@ -1,4 +1,4 @@
-"""The config.json that lies beside weights: each value is checked where it is asked for."""
+"""The config.json beside weights, whose values are checked when they are read."""
 
 from __future__ import annotations
 
@@ -27,43 +27,40 @@ class Config:
         return default if value is None else value
 
     def whole(self, name: str, default: int | None = None) -> int:
-        """A whole number, 1 or more, that an array could have as its size."""
+        """A whole number that could be the size of an array."""
         value = self._there(name, default)
-        if type(value) is not int or not 1 <= value < 2**63:
-            shown = shortened(repr(value))
-            raise FileError(f"{self.path} has {name} {shown}, expected a whole number, 1 or more and below 2**63")
-        return value
+        fits = type(value) is int and 1 <= value < 2**63
+        return self._checked(name, value, fits, "a whole number, 1 or more and below 2**63")
 
     def positive(self, name: str, default: float | None = None) -> float:
         """A number above 0."""
         value = self._there(name, default)
-        if type(value) not in (int, float) or not 0 < value <= sys.float_info.max:
-            raise FileError(f"{self.path} has {name} {shortened(repr(value))}, expected a positive number")
-        return float(value)
+        fits = type(value) in (int, float) and 0 < value <= sys.float_info.max
+        return float(self._checked(name, value, fits, "a positive number"))
 
     def flag(self, name: str, default: bool) -> bool:
         """True or False."""
         value = self.get(name, default)
-        if not isinstance(value, bool):
-            raise FileError(f"{self.path} has {name} {value!r}, expected true or false")
-        return value
+        return self._checked(name, value, isinstance(value, bool), "true or false")
 
     def one_of(self, name: str, known: Collection[str], default: str) -> str:
         """One of these strings."""
         value = self.get(name, default)
-        if not isinstance(value, str) or value not in known:
-            raise FileError(f"{self.path} has {name} {value!r}, expected {one_of(known, value)}")
-        return value
+        return self._checked(name, value, isinstance(value, str) and value in known, one_of(known, value))
 
     def refuse_other(self, name: str, only: Any) -> None:
         """Raise FileError for a value that is not computed here."""
         value = self.get(name, only)
-        if value != only:
-            raise FileError(f"{self.path} has {name} {value!r}, expected {only!r}: nothing else is computed here")
+        self._checked(name, value, value == only, f"{only!r}: nothing else is computed here")
 
     def table(self, name: str) -> Config:
         """A table in it, empty where it is missing."""
         return Config(self.path, self.get(name, {}))
+
+    def _checked(self, name: str, value: Any, fits: bool, expected: str) -> Any:
+        if not fits:
+            raise FileError(f"{self.path} has {name} {shortened(repr(value))}, expected {expected}")
+        return value
 
     def _there(self, name: str, default: Any) -> Any:
         value = self.get(name, default)

@@ -1,4 +1,4 @@
-"""What a layout says: which of our options a config.json comes to, and where each parameter goes."""
+"""The base of layouts of language models: from a config.json to options, from a file's parameters to a model's."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ HEAD = "lm_head.weight"
 
 
 class Entry(NamedTuple):
-    """A parameter in a file, and what it becomes here."""
+    """A parameter in a file, and the model's parameters that it becomes."""
 
     theirs: str
     shape: tuple[int, ...]
-    ours: tuple[str, ...]                # of several, each is an equal share of the last axis
+    ours: tuple[str, ...]                # equal shares of the last axis
     turn: Callable[[np.ndarray], np.ndarray] = np.asarray
 
     def parts(self, x: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-        """(our name, array) of each."""
         return zip(self.ours, np.split(self.turn(x), len(self.ours), axis=-1), strict=True)
 
 
@@ -42,14 +41,14 @@ class TextLayout:
     ignored: ClassVar[re.Pattern[str]]   # names that are no parameters: masks, constants
 
     def options(self, config: Config) -> dict[str, Any]:
-        """The options of the Decoder that computes this. Raises FileError, naming the value, where none does."""
+        """The options of the Decoder. Raises FileError (with the value) for a model that is not computed here."""
         raise NotImplementedError
 
     def entries(self, network: Any, at: str) -> Iterator[Entry]:
-        """Every parameter that a file must have, `at` being the prefix of its names."""
+        """Every parameter of a file; `at` is the prefix of its names."""
         raise NotImplementedError
 
     def output(self, network: Any) -> Iterator[Entry]:
-        """The table that makes the scores, where it is not that of the tokens."""
+        """The table of scores, if it is not that of the tokens."""
         if not network.tied:
             yield Entry(HEAD, (network.n_tokens, network.dim), ("output",))

@@ -1,8 +1,7 @@
 """LLaMA as Hugging Face's transformers saves it (Touvron et al. 2023).
 
-Its linear maps are y = x Wᵀ with W (out, in): they are transposed. Its rotary positions turn feature i of a head with
-feature i + d/2, ours, as the paper's, neighbours 2i and 2i + 1, by the same angle: so the columns that make queries and
-keys change places within each head, alike for both, and no score changes.
+Its linear maps are y = x Wᵀ with W (out, in). Its rotary positions turn feature i of a head with feature i + d/2, ours
+(as the paper's) 2i with 2i + 1, by the same angle: columns of queries and keys are permuted alike, so scores are equal.
 """
 
 from __future__ import annotations
@@ -71,17 +70,14 @@ class Llama(TextLayout):
 
 
 def neighbours(W: np.ndarray, heads: int) -> np.ndarray:
-    """Wᵀ, with columns i and i + d/2 of each head side by side, as 2i and 2i + 1; a vector is turned alike.
-
-    Shapes: (heads d, D) -> (D, heads d), or (heads d,) -> (heads d,).
-    """
+    """Wᵀ, columns i and i + d/2 of each head as 2i and 2i + 1. Shapes: (heads d, D) -> (D, heads d), or (heads d,)."""
     columns = W.T
     *rows, width = columns.shape
     return columns.reshape(*rows, heads, 2, width // heads // 2).swapaxes(-1, -2).reshape(columns.shape)
 
 
 def _rope_base(config: Config) -> float:
-    """Newer files have a table of what concerns rotary positions. Raises FileError for angles that are scaled."""
+    """The base of rotary positions, in newer files within a table. Raises FileError for scaled angles."""
     table = config.table("rope_parameters")
     for found in (table, config.table("rope_scaling")):
         kind = found.get("rope_type", found.get("type", "default"))

@@ -1,8 +1,8 @@
 """SASRec as pmixer/SASRec.pytorch saves it: the state dict of its class.
 
-Its code had three orders of norms, with the same names: the released TensorFlow code's until 2025 ("sasrec"), and since
-then, as `--norm_first` says, norms before the sublayers ("pre") or after the residuals ("post"). Padding stands before
-the items, and attention looks at it.
+Its code had three orders of norms under the same names: until 2025 the released TensorFlow code's ("sasrec"), then
+norms before the sublayers ("pre", `--norm_first`) or after the residuals ("post"). Attention looks at padding, which
+stands before the items.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Pmixer(SASRecLayout):
         yield Entry(POSITIONS, (-1, D), ())
 
     def finish(self, network: Any, arrays: dict[str, np.ndarray], found: StateDict) -> None:
-        """Where padding is a token like others, position 0 is its own: the two tables' rows 0 become one."""
+        """Position 0 is padding's: if padding is a token, rows 0 of both tables are added."""
         positions = found.read(POSITIONS)
         if network.padding != "blank":
             arrays["items"][0] += positions[0] / np.float32(math.sqrt(network.dim))

@@ -18,16 +18,16 @@ from .sasrec_layout import SASRecLayout
 from .state_dict import StateDict
 
 SASREC_LAYOUTS: dict[str, SASRecLayout] = {layout.name: layout for layout in (Pmixer(), RecTools())}
-STRANGER = 0             # the only user: a file of parameters knows of none
+STRANGER = 0             # the only user: such files have none
 
 
 class RecommenderFile:
-    """A state dict, in a layout of SASREC_LAYOUTS. All that can be refused is refused here.
+    """A state dict in a layout of SASREC_LAYOUTS, checked when it is opened.
 
-    `options` are those of SASRec that the file does not hold: `heads`, `block_form`, `maxlen`, `padding`. `items` are
-    the ids of items 1, 2, 3, ... of the file; without them, and where the file has none, these numbers are the ids.
-    Raises FileError for a file that cannot be read (`StateDict`), has names of no layout, lacks a parameter or has a
-    misshapen or unknown one, each by its name; ValueError for options and ids that cannot be.
+    `options` are SASRec's that the file lacks: `heads`, `block_form`, `maxlen`, `padding`. `items` are the ids of the
+    file's items 1, 2, 3, ...; by default the file's, or these numbers. Raises FileError for a file that cannot be read
+    (`StateDict`), fits no layout, or has a missing, misshapen or unknown parameter (named); ValueError for invalid
+    options and ids.
     """
 
     def __init__(self, path: str | Path, items: list[Any] | None = None, **options: Any) -> None:
@@ -57,7 +57,7 @@ class RecommenderFile:
         return self.model.learned_elsewhere(items, users, parameters)
 
     def describe(self) -> dict[str, Any]:
-        """Where the model is from, as JSON."""
+        """The source of the model, as JSON."""
         about = {"imported": str(self.state.path.resolve()), "layout": self.layout.name}
         return about | {"fingerprint": self.state.fingerprint()}
 
@@ -69,7 +69,7 @@ class RecommenderFile:
         return layout
 
     def _of_file(self) -> dict[str, Any]:
-        """What a checkpoint says of its model."""
+        """Options that a checkpoint holds."""
         config = self.state.about.get("model_config")
         return {"heads": config["n_heads"]} if isinstance(config, dict) and "n_heads" in config else {}
 
@@ -85,7 +85,7 @@ class RecommenderFile:
         return np.array([int(text) for text in texts]) if whole else np.array(texts)
 
     def _checked(self) -> list[Entry]:
-        """The entries, whose names and shapes are those of the file."""
+        """The layout's entries, checked against the file."""
         found, entries = self.state.found, list(self.layout.entries(self.network))
         for entry in entries:
             if entry.theirs not in found:

@@ -1,6 +1,6 @@
 """SASRec as RecTools saves it: a Lightning checkpoint of its SASRecModel, or the state dict in one.
 
-The block is that of SASRec's released code, with torch's attention. Padding is blank before every block, and attention
+The block is that of SASRec's released code, with torch's attention. Padding is 0 before every block, and attention
 looks at it, unless `use_key_padding_mask` hides it. Positions count from the newest item.
 """
 
@@ -18,14 +18,11 @@ from .state_dict import StateDict
 
 POSITIONS = "pos_encoding_layer.pos_emb.weight"
 BLOCKS = "transformer_layers.transformer_blocks"
-# what else a model's configuration may say, with the only value that is computed here
+# values of a configuration that are computed here
 ONLY = {"use_causal_attn": True, "transformer_layers_type": "SASRecTransformerLayers"}
 
 
 class RecTools(SASRecLayout):
-    """`item_model.item_net_blocks.0.ids_emb.weight`, `transformer_layers.transformer_blocks.0.q_layer_norm.weight`, ...
-    """
-
     name, items = "RecTools", "item_model.item_net_blocks.0.ids_emb.weight"
     first = BLOCKS + ".{}.q_layer_norm.weight"
     asked_for: ClassVar[dict[str, str]] = {"heads": "its n_heads, 4 unless it was given"}
@@ -64,12 +61,12 @@ class RecTools(SASRecLayout):
         yield from norm("transformer_layers.last_layernorm", "norm", D)
 
     def ids(self, found: StateDict) -> list[Any] | None:
-        """The first one is that of padding."""
+        """All but the first, which is padding's."""
         ids = found.about.get("item_external_ids")
         return None if ids is None else list(np.asarray(ids, dtype=object))[1:]
 
     def _config(self, found: StateDict) -> dict[str, Any]:
-        """The model's configuration, where a checkpoint has it. FileError for one not computed here."""
+        """The model's configuration, {} if the file has none. FileError for one that is not computed here."""
         config = found.about.get("model_config")
         if not isinstance(config, dict):
             return {}

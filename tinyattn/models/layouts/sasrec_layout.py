@@ -1,4 +1,4 @@
-"""What a layout of SASRec in other libraries says: which options compute it, and where each parameter goes."""
+"""The base of layouts of SASRec in other libraries: options, and the places of parameters."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ class SASRecLayout:
 
     name: ClassVar[str]                  # the library
     items: ClassVar[str]                 # the name of the table of items, row 0 of which is padding
-    first: ClassVar[str]                 # of a parameter that every block has, with {} for its number
-    asked_for: ClassVar[dict[str, str]]       # options that no file holds, and the message where one is missing
+    first: ClassVar[str]                 # the name of a parameter of each block, with {} for the block's number
+    asked_for: ClassVar[dict[str, str]]       # options that no file holds, and the message if one is missing
 
     def options(self, found: StateDict, options: dict[str, Any]) -> dict[str, Any]:
-        """The options of the SASRec that computes this. Raises FileError, naming what it is, where none does."""
+        """The options of the SASRec. Raises FileError for a model that is not computed here."""
         raise NotImplementedError
 
     def entries(self, network: Any) -> Iterator[Entry]:
-        """Every parameter that a file must have; `ours` is empty where `finish` makes something of it."""
+        """Every parameter of a file; `ours` is empty for those that `finish` converts."""
         raise NotImplementedError
 
     def finish(self, network: Any, arrays: dict[str, np.ndarray], found: StateDict) -> None:
-        """Parameters made of several, or of a part of one: written into `arrays`, by our names."""
+        """Write parameters made of several, or of a part of one, into `arrays`."""
 
     def ids(self, found: StateDict) -> list[Any] | None:
         """The ids of items 1, 2, 3, ..., where the file has them."""
         return None
 
     def shape(self, found: StateDict, name: str, axes: int) -> tuple[int, ...]:
-        """That of a parameter which has so many axes. Raises FileError where it is missing, or has others."""
+        """The shape of a parameter with so many axes. Raises FileError if it is missing, or has other axes."""
         if name not in found.found:
             raise FileError(f"{found.path} has no {name}, expected in {self.name}")
         shape = found.found[name].shape
@@ -60,7 +60,7 @@ def heads(theirs: str, ours: str, width: int) -> Iterator[Entry]:
 
 
 def linear(theirs: str, ours: str, width: int, kernel: tuple[int, ...] = ()) -> Iterator[Entry]:
-    """torch.nn.Linear, or with `kernel` (1,) a Conv1d of one token, which is the same map. As wide as it is long."""
+    """A square torch.nn.Linear, or with `kernel` (1,) a Conv1d of one token, which is the same map."""
     turn = np.transpose if not kernel else lambda W: W[..., 0].T
     yield Entry(f"{theirs}.weight", (width, width, *kernel), (f"{ours}.W",), turn)
     yield Entry(f"{theirs}.bias", (width,), (f"{ours}.b",))

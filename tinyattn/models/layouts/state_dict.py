@@ -1,7 +1,6 @@
 """Parameters in one file: a state dict of PyTorch, or safetensors.
 
-A state dict is a pickle, and a pickle may hold code. It is read by `torch.load(weights_only=True)`, which makes numbers
-and plain containers, and runs nothing.
+A state dict is a pickle, which may hold code. `torch.load(weights_only=True)` reads it without running any.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from ...files import FileError
 from .weights import as_float32, opened
 
 PICKLED = (".pt", ".pth", ".ckpt", ".bin")
-PREFIXES = ("module.", "torch_model.")       # what DataParallel and RecTools' Lightning module put before all names
+PREFIXES = ("module.", "torch_model.")       # of all names, by DataParallel and RecTools' Lightning module
 
 
 class StateDict:
-    """The parameters of a file by their names, in float32, and what else it says (`about`).
+    """The parameters of a file by name, in float32, and its hyper-parameters (`about`).
 
     Raises FileError for a file that is missing, damaged, of another kind, or wants to run code, and for numbers that
-    are not finite; ImportError where the package that reads it is missing.
+    are not finite; ImportError if the package that reads it is missing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -71,7 +70,7 @@ class StateDict:
             why = "wants to run code" if "GLOBAL" in what else "is a pickle that torch.save did not write"
             raise FileError(f"{self.path} {why}, and is not read: {what.strip()}") from None
         except (RuntimeError, EOFError, ValueError, KeyError) as error:
-            what = str(error).partition(".")[0] or "it ends too soon"         # torch goes on about its own internals
+            what = str(error).partition(".")[0] or "it ends too soon"         # torch adds its internals
             raise FileError(f"{self.path} is truncated, damaged or no state dict: {what}") from None
         if isinstance(whole, dict) and isinstance(whole.get("state_dict"), dict):
             about = whole.get("hyper_parameters")
@@ -82,7 +81,7 @@ class StateDict:
 
 
 def _arrays_of_numpy() -> list[Any]:
-    """What a pickle of an array calls: it makes arrays, and nothing else. RecTools keeps item ids in one."""
+    """The functions that a pickled array calls; they only make arrays. RecTools pickles item ids."""
     from numpy._core import multiarray
 
     reconstruct: Any = multiarray._reconstruct

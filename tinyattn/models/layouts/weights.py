@@ -1,7 +1,4 @@
-"""Parameters in safetensors files: their names, and one at a time their numbers.
-
-The format is a JSON header with names, number formats and shapes, then the numbers, and nothing that could be run.
-"""
+"""Parameters in safetensors files: a JSON header with names, formats and shapes, then the numbers, and no code."""
 
 from __future__ import annotations
 
@@ -28,10 +25,10 @@ class Stored(NamedTuple):
 
 
 class Weights:
-    """The parameters in a folder, in model.safetensors or the files that its index names. Only headers are read yet.
+    """The parameters in a folder, in model.safetensors or the files of its index. Only headers are read at first.
 
-    Raises FileError for a folder without them, and for files that are missing, damaged or do not agree with the index.
-    A folder that has only pickles is refused: reading one runs whatever code it holds.
+    Raises FileError for a folder without them, also one with pickles only, which may run code; and for files that are
+    missing, damaged or do not agree with the index.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -65,7 +62,7 @@ class Weights:
         return digest.hexdigest()[:16]
 
     def _index(self) -> dict[str, str]:
-        """The file of each parameter, by the index; empty where one file has all."""
+        """The file of each parameter, by the index; {} for a single file."""
         if (self.folder / ONE).exists():
             return {}
         path = self.folder / INDEX
@@ -91,7 +88,6 @@ def as_float32(x: np.ndarray, path: Path, name: str) -> np.ndarray:
 
 
 def _nothing(folder: Path) -> str:
-    """Why nothing can be read."""
     if not folder.is_dir():
         return f"{folder} is no folder, expected one with {ONE} and config.json"
     pickles = sorted(path.name for pattern in PICKLES for path in folder.glob(pattern))
@@ -104,7 +100,7 @@ def _nothing(folder: Path) -> str:
 
 
 def _header(path: Path) -> dict[str, Stored]:
-    """Every parameter of a file, whose numbers stay where they are."""
+    """Every parameter of a file, without its numbers."""
     stored = {}
     with opened(path) as file:
         for name in file.keys():         # no dict  # noqa: SIM118

@@ -46,8 +46,7 @@ LEARNED, NORM = POSITIONS["learned"](), LayerNorm()
 
 @dataclass(kw_only=True)
 class BERT4RecOptions(SequenceOptions):
-    maxlen: int = option(50, "newest items of a history that are looked at, with the [MASK] after them; older ones are "
-                        "dropped", at_least=2, at_most=1_000_000)  # fmt: skip
+    maxlen: int = option(50, "newest items of a history that are read, and [MASK]", at_least=2, at_most=1_000_000)
     dim: int = option(64, "width of embeddings and states", at_least=1, at_most=100_000)
     blocks: int = option(2, "number of blocks", at_least=1, at_most=1000)
     heads: int = option(2, "attention heads a block; must divide dim", at_least=1)
@@ -105,7 +104,7 @@ class BERT4RecNetwork(BERT4RecOptions, NextItemNetwork):
         return get_xp(batch.ids).where(batch.ids > self.n_items, 0, batch.ids)
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, BERT4RecCache]:
-        """h (B, L, D + 1), or (B, M, D + 1) of the positions that the batch asks for; and the cache."""
+        """h (B, L, D + 1), or (B, M, D + 1) of the `asked` positions; and the cache."""
         x, norm = NORM.forward(p["norm"], self._read(p, batch))
         keep = dropout_mask(x, x.shape, self.dropout, rng)
         x = dropout(x, keep, self.dropout)

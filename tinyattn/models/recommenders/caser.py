@@ -44,14 +44,10 @@ from .factors import UserTable
 class CaserOptions(SequenceOptions):
     """The paper's L is `window`, its T `targets`."""
 
-    window: int = option(
-        5, "L of the paper: last items that a state is made of", at_least=1, at_most=100_000, items=True
-    )
+    window: int = option(5, "L of the paper: last items that a state reads", at_least=1, at_most=100_000, items=True)
     nh: int = option(16, "horizontal filters of each height", at_least=1, at_most=100_000)
     nv: int = option(4, "vertical filters", at_least=1, at_most=100_000)
-    targets: int = option(
-        1, "T of the paper: next items that each position is trained on (the paper: 3)", at_least=1, at_most=1000
-    )
+    targets: int = option(1, "T of the paper (3): next items a position is trained on", at_least=1, at_most=1000)
 
 
 class HorizontalCache(NamedTuple):

@@ -1,4 +1,4 @@
-"""How many users have had two items both: what item cosine and EASE are made of."""
+"""The number of users who have two items both, for item cosine and EASE."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from ...data import Interactions, distinct
 
 
 def co_occurrence(train: Interactions) -> Iterator[np.ndarray]:
-    """For each item 0, 1, 2, ... its row of XᵀX, (n_items + 1,): how many users have had it and item j.
-
-    X is binary: a user has an item or not, however often. Entry i of row i is the number of item i's users.
-    """
+    """For each item 0, 1, 2, ... its row of XᵀX, (n_items + 1,), with binary X: how many users have it and item j."""
     size = train.n_items + 1
     owner = np.repeat(np.arange(train.n_users), train.lengths)
     pairs = distinct(owner * np.int64(size) + train.flat)     # each user's set of items

@@ -1,4 +1,4 @@
-"""Item-based neighbourhoods: items are near that the same users have had (Sarwar et al. 2001)."""
+"""Item-based neighbourhoods: items are near if the same users have them (Sarwar et al. 2001)."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from ..parameters import checked
 from ..recommender import Recommender
 from .co_occurrence import co_occurrence
 
-MATRICES = 3                  # G, a copy that is factorised, and its inverse: n x n numbers of 8 bytes each
-UNKNOWN = 8 << 30             # bytes of memory to count on where the system does not tell
+MATRICES = 3                  # G, its factorised copy, and its inverse: n x n numbers of 8 bytes each
+UNKNOWN = 8 << 30             # bytes of memory to assume if the system does not report it
 CONDITION = 1e10              # the largest over the smallest eigenvalue of G, at most: float64 then inverts it well
 
 
@@ -26,9 +26,8 @@ class EASE(Recommender):
 
         G = XᵀX + λ I,   P = G⁻¹,   B = I - P / diag(P), column j divided by P[j, j],
 
-    which minimises |X - X B|² + λ |B|² among all B with a zero diagonal (Steck 2019, equation 8).
-    Time grows with items³, memory with items²: `check_data` refuses a catalogue that does not fit into memory, and
-    `fit` a λ too small for G to be inverted.
+    which minimises |X - X B|² + λ |B|² among all B with a zero diagonal (Steck 2019, equation 8). Time grows with
+    items³, memory with items². Raises ValueError for a catalogue beyond memory, and a λ too small to invert G.
     """
 
     name = "ease"
@@ -80,7 +79,6 @@ class EASE(Recommender):
 
 
 def _memory() -> int:
-    """Bytes of memory that this machine has."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):              # systems other than Linux and macOS

@@ -1,7 +1,6 @@
-"""What the factorised recommenders have in common: an item's score is the dot product of two vectors.
+"""Base of the factorised recommenders: an item's score is the dot product of two vectors.
 
-What such a network reads of user and history is one vector a position, x (B, L, D); the table "output" has the vector
-that each item answers with. x is linear in each of the tables that it is read from.
+User and history give a vector a position, x (B, L, D), linear in each table; the table "output" has the items' vectors.
 """
 
 from __future__ import annotations
@@ -86,19 +85,19 @@ class BiasedFactorNetwork(FactorNetwork):
 
 @dataclass(kw_only=True)
 class UserTable(NextItemNetwork):
-    """What a network with a row for every user in p["users"] adds. Row 0, a user of whom nothing is known, stays 0."""
+    """Base of networks with a row for every user in p["users"]. Row 0, the unknown user, stays 0."""
 
     def init_users(self, dim: int) -> np.ndarray:
-        """(n_users + 1, dim) zeros: nothing is known of a user before something is learned."""
+        """(n_users + 1, dim) zeros."""
         return np.zeros((self.n_users + 1, dim))
 
     def user_rows(self, p: Any, batch: Batch, length: int) -> Array:
-        """(B, length, d): the user's row at every position, not to be written into."""
+        """(B, length, d): the user's row at every position, read-only."""
         rows = embedding(batch.users, p["users"])
         return get_xp(rows).broadcast_to(rows[:, None, :], (len(rows), length, rows.shape[1]))
 
     def user_rows_backward(self, p: Any, dy: Array, batch: Batch) -> Any:
-        """The gradient of p["users"]: a row was read at every position. -> Rows, or on a device the table."""
+        """The gradient of p["users"], summed over positions. -> Rows, or on a device the table."""
         return table_gradient(batch.users, get_xp(dy).sum(dy, axis=1), p["users"])
 
     def rows_read(self, batch: Batch) -> dict[str, Array]:

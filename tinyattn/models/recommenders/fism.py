@@ -55,13 +55,13 @@ def _shares(like: Array, alpha: float) -> Array:
 
 @dataclass(eq=False, kw_only=True)
 class FISM(SimilarityOptions, FactorRecommender):
-    """Item similarity of low rank, learned: an item's score is what the items of the history say of it together.
+    """Learned item similarity of low rank, summed over the items of the history.
 
         model = FISM(alpha=0.5).fit(sequences)
         ids, scores = model.recommend([12, 55, 3], k=10)
 
-    The paper sums over all of a user's other items and has a bias a user, which changes no ranking. Here, where what
-    comes next is asked for, the sum goes over the items so far, and nothing is known of users.
+    The paper sums over all of a user's other items; here, to predict the next item, over the items so far. The paper's
+    user biases, which change no ranking, are left out.
     """
 
     name = "fism"

@@ -17,7 +17,7 @@ from .fism import SimilarityOptions, prefix_sums, prefix_sums_backward
 
 @dataclass(kw_only=True)
 class FossilOptions(SimilarityOptions):
-    order: int = option(3, "last items that have a weight of their own", at_least=1, at_most=100_000)
+    order: int = option(3, "last items with a separate weight", at_least=1, at_most=100_000)
 
 
 @dataclass(kw_only=True)
@@ -59,13 +59,13 @@ class FossilNetwork(FossilOptions, UserTable, BiasedFactorNetwork):
 
 @dataclass(eq=False, kw_only=True)
 class Fossil(FossilOptions, FactorRecommender):
-    """What the items of the history say together, and the last ones once more, by weights that a user adds to.
+    """Item similarity to the history, and to the last items by weights of each user.
 
         model = Fossil(order=3).fit(sequences)
         ids, scores = model.recommend([12, 55, 3], k=10, users=["anna"])
 
-    `users` says who asks. Without it, or for a user of whom nothing was learned, the weights are those of everybody.
-    As in FISM here, the first sum goes over the items so far, where the paper has all of a user's other items.
+    Without `users`, or for an unknown user, the weights are the common ones. As in FISM here, the first sum goes over
+    the items so far, not over all of a user's other items.
     """
 
     name = "fossil"

@@ -31,19 +31,18 @@ class FPMCNetwork(UserTable, FactorNetwork):
         return get_xp(last).concatenate([user, last], axis=-1)
 
     def read_backward(self, p: Any, dx: Array, batch: Batch) -> tuple[Array, dict[str, Any]]:
-        """The mirror of `read`: what was put side by side is taken apart."""
         return dx[..., self.dim :], {"users": self.user_rows_backward(p, dx[..., : self.dim], batch)}
 
 
 @dataclass(eq=False, kw_only=True)
 class FPMC(SequenceOptions, FactorRecommender):
-    """What the user likes, and what follows the last item.
+    """The user's taste, and the followers of the last item.
 
         model = FPMC(dim=32).fit(sequences)
         ids, scores = model.recommend([12, 55, 3], k=10, users=["anna"])
 
-    `users` says who asks. Without it, or for a user of whom nothing was learned, it is the factorised Markov chain
-    alone. `dim` is the width of each of the two parts. The paper trains on baskets; here a basket is one item.
+    Without `users`, or for an unknown user, it is the factorised Markov chain alone. `dim` is the width of each of the
+    two parts. The paper trains on baskets; here a basket is one item.
     """
 
     name = "fpmc"

@@ -5,13 +5,11 @@ It has SASRec's batches and losses: the two differ only in the layer that mixes 
     GRU4Rec(loss="bpr-max", in_batch=1.0)                                # the other users' next items as negatives
     GRU4Rec(loss="sampled-softmax", in_batch=0.1, popularity_power=0.5)  # and further ones, by popularity
 
-The papers use session-parallel mini-batches: each of B lanes reads a history item by item and then starts the next one
-with its state reset; the other lanes' next items are negatives. Here a step reads B whole histories, up to `maxlen`
-items. The objective is the same: a state starts at 0 with its history, and targets compete with targets of other users,
-as often as these are popular. With cross-entropy over all items the sum of losses is equal
-(tests/models/test_gru4rec.py). Three things differ. Gradients reach `maxlen` items back, and one in the released code.
-A step's batch depends on the step alone, so that runs can be resumed and split among workers. Negatives come from all
-places of the other users' histories, serve all positions of a user, and exclude the user's items.
+The papers use session-parallel mini-batches: each of B lanes reads a history item by item, then the next one with its
+state reset; the other lanes' next items are negatives. Here a step reads B whole histories, up to `maxlen` items. With
+cross-entropy over all items the sum of losses is equal (tests/models/test_gru4rec.py). Three things differ: gradients
+reach `maxlen` items back, and one in the released code; a step's batch depends on the step alone, so that runs can be
+resumed and split; negatives come from all places of the other users' histories, and exclude the user's items.
 """
 
 from __future__ import annotations

@@ -19,9 +19,8 @@ from .co_occurrence import ranges
 class Followers(NamedTuple):
     """What followed each context of one length: context c was followed by items[begin[c]:begin[c + 1]].
 
-    A context of k items is its oldest item and the context of the k - 1 items after it, as one number: oldest item
-    times the number of shorter contexts, plus the place of the shorter one. Places, not the numbers themselves, go into
-    longer contexts: so no number exceeds items times interactions, whatever the order.
+    The number of a context of k items is its oldest item times the number of contexts of k - 1 items, plus the place of
+    the context of its other items. So no number exceeds items times interactions.
     """
 
     contexts: np.ndarray      # (C,) the contexts seen in training, ascending
@@ -31,9 +30,9 @@ class Followers(NamedTuple):
 
 
 class Followed(NamedTuple):
-    """What followed the last items of some groups of histories."""
+    """The followers of the last items of groups of histories."""
 
-    known: np.ndarray         # (G,) did anything follow these items in training?
+    known: np.ndarray         # (G,) are there any in training?
     keys: np.ndarray          # (N,) group * (n_items + 1) + follower, ascending
     counts: np.ndarray        # (N,)
 
@@ -42,9 +41,9 @@ class Followed(NamedTuple):
 class Markov(Recommender):
     """An item's score is how often it followed the history's last `order` items in training.
 
-    Ties are broken by the counts after the last `order` - 1 items, and so on down to popularity. Where nothing followed
-    the last `order` items in training, the scores are those of the next lower order. A score has 53 bits for all of
-    this: where the counts of many levels fill them, ties of the lowest levels stay.
+    Ties are broken by the counts after the last `order` - 1 items, and so on down to popularity. If the last `order`
+    items did not occur in training, the scores are the next lower order's. If counts of many levels fill the 53 bits of
+    a score, the lowest levels break no ties.
     """
 
     name = "markov"
@@ -67,7 +66,6 @@ class Markov(Recommender):
         self._keep(np.bincount(flat, minlength=size), tables)
 
     def _keep(self, popularity: np.ndarray, tables: list[Followers]) -> None:
-        """The counts of single items, and a table a level."""
         self._popularity, self._tables = popularity, tables
         self._ties = popularity / (np.max(popularity) + 1)                                # below 1, the smallest count
 
@@ -75,7 +73,7 @@ class Markov(Recommender):
         return self.lazy_scores(histories).whole()
 
     def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> SharedScores:
-        """All items score by popularity, but those that followed; each order divides what came before, to break ties.
+        """Items score by popularity, followers by counts; each order divides the scores of the lower ones.
 
             level 1    s = ties + counts_1            ties: popularity, below 1
             level l    s = s / (max(s) + 1) + counts_l, where the last l items are known
@@ -100,7 +98,7 @@ class Markov(Recommender):
         return SharedScores(self._ties, groups, keys, values, divisors)
 
     def _followers(self, newest: np.ndarray) -> list[Followed]:
-        """What followed the last items of each group, for one item, two, ... Shapes: newest (G, order), 0 = none."""
+        """The followers of each group's last item, last two items, ... Shapes: newest (G, order), 0 = none."""
         size, levels = len(self._popularity), []
         known, place, shorter = np.ones(len(newest), dtype=bool), np.zeros(len(newest), dtype=np.int64), 1
         for table, item in zip(self._tables, newest.T[::-1], strict=True):                  # newest first
@@ -148,7 +146,7 @@ def _followers(contexts: np.ndarray, pairs: np.ndarray, counts: np.ndarray, size
 
 
 def _from_keys(arrays: Mapping[str, np.ndarray], size: int) -> dict[str, np.ndarray]:
-    """The arrays of a file in which a pair is one number to the base `size`, of orders 1 and 2, as they are now."""
+    """The arrays of an older file, of order 1 or 2, whose pairs are numbers to the base `size`."""
     converted, known = {"popularity": arrays["popularity"]}, np.zeros(1, dtype=np.int64)
     for level in range(1, 3):
         if f"keys.{level}" in arrays:

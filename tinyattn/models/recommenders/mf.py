@@ -36,8 +36,8 @@ class MF(SequenceOptions, FactorRecommender):
         model = MF(dim=32).fit(sequences)
         ids, scores = model.recommend([12, 55, 3], k=10, users=["anna"])
 
-    It recommends by the user: `users` says who asks. Without it, or for a user of whom nothing was learned, all that
-    counts is the items' biases. `dropout` acts on the user's vector, in the place of the paper's L2 penalty.
+    It recommends by the user alone: without `users`, or for an unknown user, by the items' biases. `dropout` acts on
+    the user's vector, instead of the paper's L2 penalty.
     """
 
     name = "mf"

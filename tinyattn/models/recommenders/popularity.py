@@ -1,4 +1,4 @@
-"""Popularity: what everybody takes. Every table prints it, and on some data it is hard to beat."""
+"""Popularity, a baseline of every table."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ from .sasrec import SASRecOptions
 
 LEARNED, NORM = POSITIONS["learned"](), LayerNorm()
 MEAN, SPREAD = 0.01, 0.02          # of fresh weights, in the released code
-RefineOptions: Any = part_options(refine=REFINEMENTS)      # what a refinement declares
+RefineOptions: Any = part_options(refine=REFINEMENTS)      # options of all refinements
 
 
 @dataclass(kw_only=True)
@@ -109,7 +109,7 @@ def points(x: Array) -> Array:
 
 
 def points_backward(dy: Array, y: Array) -> Array:
-    """The mirror of `points`, of what it returned. Shapes: dy, y (..., 2 D) -> (..., 2 D)."""
+    """The mirror of `points`, by its output y. Shapes: dy, y (..., 2 D) -> (..., 2 D)."""
     d = dy.shape[-1] // 2
     return get_xp(dy).concatenate([dy[..., :d], root_elu_backward(dy[..., d:], y[..., d:])], axis=-1)
 
@@ -251,9 +251,7 @@ class STOSA(STOSAOptions, NeuralRecommender):
     A score is a negative squared distance.
     """
 
-    loss: str = option(
-        "bpr", "bpr, here on distances and with a hinge, is the only one", choices=OBJECTIVES, group="training"
-    )
+    loss: str = option("bpr", "only bpr, on distances and with a hinge", choices=OBJECTIVES, group="training")
 
     name = "stosa"
     Network = STOSANetwork

@@ -4,8 +4,7 @@
     dev_u(t) = sign(t - t̄_u) |t - t̄_u|^β
 
 t is in days, t̄_u the mean time of the user's ratings, N(u) the items that the user has rated, Bin(t) one of a few
-periods of equal length. Left out of the paper's final model: biases and user factors of single days, and the user's
-scale of ratings.
+periods of equal length. The paper's final model also has biases and user factors of single days, and the user's scale.
 Without time it is SVD++ (Koren 2008), without N(u) as well matrix factorisation, without factors as well two biases.
 """
 
@@ -30,8 +29,10 @@ from ..recommender import Recommender, cosines
 from ..trained import Trained
 
 AT_ONCE = 4096           # ratings that are predicted at once
-RATED = "rated."         # begins the names of what a file has of `Rated`
-LARGEST = 1e9            # of ratings, and of days between two of them: their squares are far from overflow in float32
+RATED = "rated."         # prefix of the fields of `Rated` in a file
+LARGEST = 1e9            # of ratings, and of days between them: squares do not overflow in float32
+_WIDE = ("items", "users", "users_drift", "implicit")                     # tables of factors; the others are of biases
+_DRIFTING = ("user_bias_drift", "item_bias_bins", "users_drift")         # tables that `time` adds
 
 
 @dataclass(kw_only=True)
@@ -39,8 +40,7 @@ class TimeSVDppOptions:
     dim: int = option(20, "width of the factors; 0 leaves biases alone", at_least=0, at_most=100_000)
     time: bool = option(True, "do biases and users' factors change with time?")
     implicit: bool = option(True, "do the items that a user has rated say something, whatever the ratings?")
-    bins: int = option(30, "periods of equal length, in each of which an item has a bias of its own",
-                      at_least=1, at_most=100_000)  # fmt: skip
+    bins: int = option(30, "periods of equal length; each has a bias for every item", at_least=1, at_most=100_000)
     beta: float = option(0.4, "exponent of the time between a rating and the mean of the user's", above=0, at_most=1)
     l2: float = option(0.1, "weight of the squared factors that a rating reads", at_least=0)
     l2_bias: float = option(0.005, "weight of the squared biases that a rating reads", at_least=0)
@@ -57,7 +57,7 @@ class TimeSVDppCache(NamedTuple):
 
 @dataclass(kw_only=True)
 class TimeSVDppNetwork(TimeSVDppOptions):
-    """The pure network: ratings in, predictions and gradients out. `mean` is μ."""
+    """The pure network. `mean` is μ."""
 
     n_items: int
     n_users: int
@@ -67,31 +67,25 @@ class TimeSVDppNetwork(TimeSVDppOptions):
         check_options(self)
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Fresh parameters in float64: 0, but for q. A user of whom nothing is learned then adds nothing."""
-        p = {"user_bias": np.zeros((self.n_users + 1, 1)), "item_bias": np.zeros((self.n_items + 1, 1))}
-        if self.time:
-            p["user_bias_drift"] = np.zeros((self.n_users + 1, 1))
-            p["item_bias_bins"] = np.zeros(((self.n_items + 1) * self.bins, 1))
+        """Fresh parameters in float64: 0, but for q. An unknown user then adds nothing."""
+        items, users = self.n_items + 1, self.n_users + 1
+        rows = self._tables(users, items, items * self.bins, items)
+        p = {name: np.zeros((n, self.dim if name in _WIDE else 1)) for name, n in rows.items()}
         if self.dim:
-            p["items"] = 0.1 * rng.standard_normal((self.n_items + 1, self.dim))
-            p["items"][0] = 0
-            p["users"] = np.zeros((self.n_users + 1, self.dim))
-            if self.time:
-                p["users_drift"] = np.zeros((self.n_users + 1, self.dim))
-            if self.implicit:
-                p["implicit"] = np.zeros((self.n_items + 1, self.dim))
+            p["items"][1:] = 0.1 * rng.standard_normal((items, self.dim))[1:]
         return p
 
     def rows_read(self, batch: RatingBatch) -> dict[str, Array]:
         """The rows of each table that `loss` reads: name -> ids."""
-        ids = {"user_bias": batch.users, "item_bias": batch.items}
-        if self.time:
-            ids |= {"user_bias_drift": batch.users, "item_bias_bins": batch.bins}
-        if self.dim:
-            ids |= {"items": batch.items, "users": batch.users}
-            ids |= {"users_drift": batch.users} if self.time else {}
-            ids |= {"implicit": batch.seen} if self.implicit else {}
-        return ids
+        return self._tables(batch.users, batch.items, batch.bins, batch.seen)
+
+    def _tables(self, users: Any, items: Any, bins: Any, seen: Any) -> dict[str, Any]:
+        """For each table the argument that its rows stand for."""
+        tables = {"user_bias": users, "item_bias": items, "user_bias_drift": users, "item_bias_bins": bins}
+        tables |= {"items": items, "users": users, "users_drift": users, "implicit": seen}
+        absent = (_WIDE if not self.dim else ()) + (_DRIFTING if not self.time else ())
+        absent += () if self.implicit else ("implicit",)
+        return {name: x for name, x in tables.items() if name not in absent}
 
     def forward(self, p: Any, batch: RatingBatch) -> tuple[Array, TimeSVDppCache]:
         """r̂ (B,), and the cache."""
@@ -153,12 +147,12 @@ class TimeSVDppNetwork(TimeSVDppOptions):
         }
 
     def _l2(self, name: str) -> float:
-        if name in ("user_bias_drift", "item_bias_bins", "users_drift"):
+        if name in _DRIFTING:
             return self.l2_time
-        return self.l2_bias if name in ("user_bias", "item_bias") else self.l2
+        return self.l2 if name in _WIDE else self.l2_bias
 
     def _weights(self, name: str, batch: RatingBatch) -> Array | None:
-        """By how many ratings each row was read, where that is not once: y_j, by every rating of its user."""
+        """How many ratings read each row, if not one: y_j is read by every rating of its user."""
         if name != "implicit":
             return None
         xp = get_xp(batch.place)
@@ -176,7 +170,7 @@ def _lengths(batch: RatingBatch) -> Array:
 
 
 def _owners(batch: RatingBatch) -> Array:
-    """(M,): which distinct user each entry of `seen` belongs to."""
+    """(M,): the distinct user of each entry of `seen`."""
     xp = get_xp(batch.begins)
     starts = xp.zeros(len(batch.seen), dtype=xp.int64)
     starts[batch.begins] = 1
@@ -192,8 +186,8 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
         model.evaluate(split)                               # {"rmse": .., "mae": ..}
         model.predict([196], [242], [881250949])            # user, item, time
 
-    To recommend is possible, by the rating expected at the newest time of training, and poor: the model learns from
-    items that people chose to rate, and never that most items are not chosen. Items with few, high ratings stand first.
+    Recommendations, by the rating at the newest time of training, are poor: the model learns from items that people
+    chose to rate, and never that most items are not chosen. Items with few, high ratings come first.
     """
 
     name = "timesvdpp"
@@ -243,10 +237,10 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
         self._train(self.network, sampler, validate if split else None, data.fingerprint(), **how)
 
     def predict(self, users: Any, items: Any, times: Any) -> np.ndarray:
-        """(B,): the rating that each user would give to the item at that time, cut to the range of training ratings.
+        """(B,): the predicted rating of each item by each user at each time, clipped to the range in training.
 
-        Ids of the data, and times in its unit, three sequences of one length. Raises ValueError for an unknown id, or
-        a time that is no finite number.
+        Takes ids, and times in the data's unit. Raises ValueError for an unknown id, a time that is not finite, and
+        sequences of different lengths.
         """
         vocabulary = self.fitted()
         when = np.asarray(times, dtype=np.float64)
@@ -261,9 +255,9 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
         return rating_errors(self.predictions(split, stage), getattr(split, stage).ratings)
 
     def predictions(self, split: RatingSplit, stage: str = "test") -> np.ndarray:
-        """(N,): r̂ of every rating of a part of the split, "valid" or "test", in its order; cut as by `predict`."""
+        """(N,): r̂ of every rating of a part of the split, "valid" or "test", in its order; clipped as by `predict`."""
         self.refuse_other_items(split.data)
-        numbers = self.users.numbers_or_zero(split.data.users.ids)       # the model's own, for other data
+        numbers = self.users.numbers_or_zero(split.data.users.ids)       # the model's
         return self._predict_all(self.parameters, getattr(split, stage), numbers)
 
     def _predict_all(self, p: Any, data: Interactions, numbers: np.ndarray) -> np.ndarray:
@@ -273,10 +267,10 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
 
     def _predict(self, p: Any, users: np.ndarray, items: np.ndarray, times: np.ndarray) -> np.ndarray:
         xp, predicted = backend.get_xp(p["item_bias"]), np.empty(len(users))
-        order = np.argsort(users, kind="stable")                 # a user's ratings together: N(u) is summed once
+        order = np.argsort(users, kind="stable")                 # by user: N(u) is summed once
         for rows in np.array_split(order, max(1, -(-len(order) // AT_ONCE))):
             batch = self.rated.batch(users[rows], items[rows], times[rows], **self._how())
-            with np.errstate(over="ignore", invalid="ignore"):   # NaN stays NaN, and the loop says at which step
+            with np.errstate(over="ignore", invalid="ignore"):   # the loop reports NaN
                 predicted[rows] = backend.to_numpy(self.network.forward(p, batch.to(xp))[0])
         _, least, most = self.rated.scale.tolist()
         return np.clip(predicted, least, most)
@@ -284,18 +278,18 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
         """(len(histories), n_items + 1): the rating of every item at the newest time of training; column 0 is -inf.
 
-        N(u) is the history given, so that an unknown user has factors, too. Scores are not cut to the range of training
-        ratings, as `predict` is: items at its ends would tie.
+        N(u) is the history, so that unknown users have factors, too. Unlike predictions, scores are not clipped, which
+        would tie items.
         """
         if not hasattr(self, "network"):
-            self.fitted()                                       # which says so
+            self.fitted()                                       # raises
         p, network, zeros = self.parameters, self.network, np.zeros(len(histories), dtype=np.int64)
         xp, newest = backend.get_xp(p["item_bias"]), np.full(len(histories), self.rated.span[1])
         batch = self.rated.batch(zeros if users is None else users, zeros, newest, **self._how())
         lengths = np.array([len(history) for history in histories], dtype=np.int64)
         seen = np.concatenate([*histories, zeros[:0]])
         batch = batch._replace(place=np.arange(len(histories)), begins=np.cumsum(lengths) - lengths, seen=seen).to(xp)
-        user_part, cache = network.forward(p, batch)                   # item 0 adds nothing: this is the user's part
+        user_part, cache = network.forward(p, batch)                   # item 0 adds nothing
         items = p["item_bias"][:, 0]
         if self.time:
             items = items + p["item_bias_bins"].reshape(-1, self.bins)[:, -1]
@@ -304,7 +298,7 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
         return backend.to_numpy(scores)
 
     def item_scores(self, item: int) -> np.ndarray:
-        """(n_items + 1,): the cosine of every q_i to this item's. Raises ValueError where there are biases alone."""
+        """(n_items + 1,): the cosine of every q_i to this item's. Raises ValueError for a model of biases alone."""
         if not self.dim:
             raise ValueError("a model of biases alone knows nothing of pairs of items: no item is near another")
         return cosines(backend.to_numpy(self.parameters["items"]), item)

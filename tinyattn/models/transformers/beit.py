@@ -4,10 +4,9 @@ It is BERT for images: some patches are replaced by one learned vector, and the 
 other patches. A patch's word is the nearest entry of a codebook. A classifier can begin with the encoder's parameters:
 `ViT.fit(images, start=beit)`.
 
-Differences from the paper: words are centres of k-means over single patches of the training images, not 8,192 words of
-a discrete variational autoencoder of 250 million images; no smaller first weights in deeper layers, stochastic depth or
-augmented images (section 2.5). Its classifier reads the mean of all patches (`--readout mean`), not the class token,
-which hidden patches do not train.
+Differences from the paper: words are centres of k-means over patches of the training images, not a discrete variational
+autoencoder's; no smaller first weights in deeper layers, stochastic depth or augmented images (section 2.5). Its
+classifier reads the mean of all patches (`--readout mean`), not the class token, which hidden patches do not train.
 """
 
 from __future__ import annotations
@@ -97,7 +96,6 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
     Network = BEiTNetwork
 
     def __post_init__(self) -> None:
-        BEiTOptions.__post_init__(self)
         Hiding.__post_init__(self)
         ImageReader.__post_init__(self)
 

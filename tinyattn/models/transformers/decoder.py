@@ -67,8 +67,7 @@ class DecoderOptions(PartOptions):
     position: str = option("learned", "how tokens know their place", choices=POSITIONS)
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("gelu-tanh", "the feed-forward network: an activation, or SwiGLU", choices=FEED_FORWARDS)
-    feed_forward_width: float = option(4.0, "its inner width, as a multiple of dim (LLaMA: 2.6875)",
-                                      at_least=1, at_most=1000)  # fmt: skip
+    feed_forward_width: float = option(4.0, "inner width, a multiple of dim (LLaMA: 2.6875)", at_least=1, at_most=1000)
     bias: bool = option(True, "biases in the projections of attention")
     tied: bool = option(True, "one table of embeddings for input and scores, or one for each")
     eps: float = option(1e-5, "added to what every norm divides by, before the root", above=0)
@@ -88,7 +87,7 @@ class DecoderCache(NamedTuple):
     keep: Array | None               # (B, n, D): dropout on the input
     blocks: list[BlockCache]
     norm: Any
-    h: Array                         # (B, n, D): what the scores are made of
+    h: Array                         # (B, n, D): the input of the scores
 
 
 @dataclass(kw_only=True)

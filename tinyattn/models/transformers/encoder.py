@@ -47,9 +47,7 @@ class EncoderOptions(PartOptions):
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("gelu", "the feed-forward network: an activation, or SwiGLU", choices=FEED_FORWARDS)
     feed_forward_width: int = option(4, "its inner width, as a multiple of dim", at_least=1, at_most=1000)
-    last_norm: bool | None = option(
-        None, "a norm after the last block (default: in the forms that need it, which are all but post)"
-    )
+    last_norm: bool | None = option(None, "a norm after the last block (default: in all forms but post)")
     eps: float = option(1e-5, "added to what every norm divides by, before the root (BERT: 1e-12)", above=0)
     dropout: float = option(0.0, "dropout rate (BERT: 0.1)", at_least=0, below=1)
 
@@ -68,9 +66,9 @@ class EncoderCache(NamedTuple):
     norm: Any                        # of the input
     keep: Array | None               # (B, n, D): dropout on the input
     blocks: list[BlockCache]
-    states: list[Array]              # (B, n, D): what the first block reads, then what each block gives
+    states: list[Array]              # (B, n, D): the input of the first block, then the output of each
     last_norm: Any                   # the norm's, or None without one
-    h: Array                         # (B, n, D): what the scores are made of
+    h: Array                         # (B, n, D): the input of the scores
 
 
 @dataclass(kw_only=True)

@@ -7,7 +7,7 @@ characters before; in training these are the target's (teacher forcing).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -25,20 +25,27 @@ from .search import beam_search
 
 @dataclass(kw_only=True)
 class PairOptions:
-    maxlen: int = option(64, "characters of the longest string, and the end of a written one",
-                        at_least=2, at_most=1_000_000)  # fmt: skip
+    maxlen: int = option(64, "characters of the longest string, with its end", at_least=2, at_most=1_000_000)
+
+
+class PairCache(NamedTuple):
+    encoder: Any
+    decoder: Any
+    h: Array                         # (B, n, D): the input of `scores`
 
 
 @dataclass(kw_only=True)
 class PairNetwork(ClassNetwork):
-    """Base of the networks. A subclass has init, and the methods that raise here. Symbol 0 begins and ends a target."""
+    """Base of the networks. A subclass has init, backward, and what raises here. Symbol 0 begins and ends targets."""
 
     n_sources: int                   # characters that are read, 1 to n_sources
     n_targets: int                   # characters that are written
 
-    def forward(self, p: Any, batch: PairBatch, rng: Any = None) -> tuple[Array, Any]:
-        """Scores (B, n, V) of what follows each written character: 0 ends, others are characters; and the cache."""
-        raise NotImplementedError
+    def forward(self, p: Any, batch: PairBatch, rng: Any = None) -> tuple[Array, PairCache]:
+        """Scores (B, n, V) of the symbol after each written character, of which 0 is the end; and the cache."""
+        memory, encoder = self.encode(p, batch.source, batch.lengths, rng)
+        h, decoder = self.decode(p, batch.written, memory, batch.lengths, rng)
+        return self.scores(p, h), PairCache(encoder, decoder, h)
 
     def encode(self, p: Any, source: Array, lengths: Array, rng: Any = None) -> tuple[Array, Any]:
         """The memory (B, m, M), and the cache. Shapes: source (B, m), lengths (B,)."""
@@ -53,7 +60,7 @@ class PairNetwork(ClassNetwork):
         raise NotImplementedError
 
     def alignment(self, cache: Any) -> list[Array]:
-        """Of each layer of the decoder, how it looked at the memory in `forward`: weights (B, heads, n, m)."""
+        """The weights of cross-attention in each layer of the decoder, (B, heads, n, m)."""
         raise NotImplementedError
 
     def asked(self, p: Any, batch: PairBatch, rng: Any = None) -> tuple[Array, Array, Array, Any]:

@@ -42,9 +42,6 @@ class PatchOptions:
     eps: float = option(1e-6, "added to what every norm divides by, before the root", above=0)
     dropout: float = option(0.1, "dropout rate", at_least=0, below=1)
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
 
 class PatchCache(NamedTuple):
     images: Array
@@ -64,7 +61,7 @@ class PatchEncoder(PatchOptions):
     channels: int
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check_options(self)
         self.block.mixer.refuse_dim(self.dim)
         for name in ("height", "width"):
             if getattr(self, name) % self.patch:

@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backend import Array, get_xp
-from ...data import PairBatch
 from ...layers import (
     AttendingGRU,
     AttendingGRUCache,
@@ -33,10 +32,11 @@ from ...layers import (
     dense_init,
     dropout_mask,
 )
+from ...layers.dense import DenseCache
 from ...ops import dropout, dropout_backward, embedding, embedding_backward
 from ...options import option, with_default
 from ...training import Settings
-from .pair_model import PairModel, PairNetwork, PairOptions
+from .pair_model import PairCache, PairModel, PairNetwork, PairOptions
 
 
 @dataclass(kw_only=True)
@@ -60,12 +60,6 @@ class DecoderCache(NamedTuple):
     keep_hidden: Array | None
 
 
-class RNNsearchCache(NamedTuple):
-    encoder: EncoderCache
-    decoder: DecoderCache
-    output: Any
-
-
 @dataclass(kw_only=True)
 class RNNsearchNetwork(RNNsearchOptions, PairNetwork):
     """The pure network; the loss is `PairNetwork`'s."""
@@ -82,14 +76,8 @@ class RNNsearchNetwork(RNNsearchOptions, PairNetwork):
             "output": {"W": rng.standard_normal((D, V)) / D, "b": np.zeros(V)},
         }
 
-    def forward(self, p: Any, batch: PairBatch, rng: Any = None) -> tuple[Array, RNNsearchCache]:
-        memory, encoder = self.encode(p, batch.source, batch.lengths, rng)
-        h, decoder = self.decode(p, batch.written, memory, batch.lengths, rng)
-        scores, output = dense(p["output"], h)
-        return scores, RNNsearchCache(encoder, decoder, output)
-
-    def backward(self, p: Any, dscores: Array, cache: RNNsearchCache) -> dict[str, Any]:
-        dh, output = dense_backward(p["output"], dscores, cache.output)
+    def backward(self, p: Any, dscores: Array, cache: PairCache) -> dict[str, Any]:
+        dh, output = dense_backward(p["output"], dscores, DenseCache(cache.h))
         dmemory, decoder = self.decode_backward(p, dh, cache.decoder)
         return {"output": output} | decoder | self.encode_backward(p, dmemory, cache.encoder)
 
@@ -135,7 +123,7 @@ class RNNsearchNetwork(RNNsearchOptions, PairNetwork):
     def scores(self, p: Any, h: Array) -> Array:
         return dense(p["output"], h)[0]
 
-    def alignment(self, cache: RNNsearchCache) -> list[Array]:
+    def alignment(self, cache: PairCache) -> list[Array]:
         return [cache.decoder.gru.weights[:, None]]
 
 

@@ -1,4 +1,4 @@
-"""How the next token is drawn: from the likeliest alone, or flatter or sharper than the model has it."""
+"""Sampling of the next token."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Sampling:
         check_options(self)
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """Of equally likely ones the first is taken as likelier. Shapes: scores (V,) -> (V,), float64."""
+        """Shapes: scores (V,) -> (V,), float64. Of equally likely tokens the first counts as likelier."""
         scores = scores.astype(np.float64)
-        with np.errstate(over="ignore"):                   # of a temperature near 0, to -inf: a probability of 0
+        with np.errstate(over="ignore"):                   # a temperature near 0 gives -inf, probability 0
             p = np.exp((scores - scores.max()) / self.temperature)
         order = np.argsort(-p, kind="stable")[: self.top_k]
         among = p[order] / p[order].sum()
-        before = np.cumsum(among) - among                  # what the likelier ones have together
+        before = np.cumsum(among) - among                  # the sum of the likelier ones
         chosen = order[before < self.top_p]
         kept = np.zeros_like(p)
         kept[chosen] = p[chosen] / p[chosen].sum()

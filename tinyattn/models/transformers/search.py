@@ -1,7 +1,7 @@
-"""Search for the likeliest string: greedy, or with a beam, of a model that says what may follow each beginning.
+"""Search for the likeliest string, greedily or with a beam.
 
-A string's score is its log-probability, the sum of log p(symbol | those before it) with the 0 that ends it. Nothing is
-added or divided for length: of two strings the model itself says which is likelier, and every further symbol costs.
+A string's score is its log-probability, the sum of log p(symbol | those before it) with the final 0, not normalised by
+length.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-BROADEST = 1000          # places of a beam: more of them take minutes a string, and find nothing better
+BROADEST = 1000          # the widest beam: wider ones take minutes a string, and find nothing better
 
 
 class Hypothesis(NamedTuple):
-    """A beginning, or, once the 0 that ends it is there, a whole string."""
+    """A beginning, or, with its final 0, a whole string."""
 
     symbols: tuple[int, ...]
     score: float
@@ -25,17 +25,14 @@ class Hypothesis(NamedTuple):
         return self.symbols[-1:] == (0,)
 
 
-def beam_search(
-    log_probabilities: Callable[[np.ndarray], np.ndarray], beam: int, longest: int
-) -> list[Hypothesis]:
-    """The whole strings that were found, the likeliest first; with `beam` 1 the one of greedy decoding.
+def beam_search(log_probabilities: Callable[[np.ndarray], np.ndarray], beam: int, longest: int) -> list[Hypothesis]:
+    """Whole strings, the likeliest first; with `beam` 1 that of greedy decoding.
 
-    `log_probabilities` takes beginnings (k, t), of which each starts with 0, and gives (k, V). Place i of the beam is
-    only ever filled with what follows a beginning in places 1 to i, the best that no earlier place has taken (Lemons,
-    Linares López, Holte & Ruml 2022). So a place does not depend on how many there are after it: place 1 is greedy
-    decoding, and a wider beam finds all that a narrower one finds, so its best never has a lower score. A string has at
-    most `longest` symbols with its end, which is forced there.
-    Raises ValueError for a beam below 1 or above BROADEST.
+    `log_probabilities` takes beginnings (k, t), each with a first 0, and gives (k, V). Place i of the beam continues a
+    beginning in places 1 to i, by the best continuation that no earlier place has taken (Lemons, Linares López, Holte &
+    Ruml 2022). So place 1 is greedy decoding, and a wider beam finds all strings of a narrower one, and never worse
+    ones. A string has at most `longest` symbols, the last of which is 0. Raises ValueError for a beam below 1 or above
+    BROADEST.
     """
     if not 1 <= beam <= BROADEST:
         raise ValueError(f"beam is {beam}, expected 1 to {BROADEST}")
@@ -44,7 +41,7 @@ def beam_search(
     for length in range(1, longest + 1):
         beginnings = [(place, h) for place, h in enumerate(places) if h is not None and not h.is_whole]
         best = max((h.score for h in found), default=-np.inf)
-        if all(h.score <= best for _, h in beginnings):                  # nothing that follows could be better
+        if all(h.score <= best for _, h in beginnings):                  # no continuation could be better
             break
         total = log_probabilities(np.array([(0, *h.symbols) for _, h in beginnings]))
         total += np.array([h.score for _, h in beginnings])[:, None]     # (k, V): of each beginning and symbol
@@ -56,7 +53,7 @@ def beam_search(
 
 
 def _best(total: np.ndarray, beginnings: list[Hypothesis]) -> Hypothesis | None:
-    """The best continuation of the first beginning, or None; it is taken out of `total`."""
+    """The best continuation of the first beginning, or None; it is removed from `total`."""
     if not beginnings:
         return None
     row, symbol = np.unravel_index(np.argmax(total[: len(beginnings)]), (len(beginnings), total.shape[1]))

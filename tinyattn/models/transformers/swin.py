@@ -27,15 +27,10 @@ from .image_model import ImageCache, ImageModel, ImageNetwork
 
 @dataclass(kw_only=True)
 class SwinOptions:
-    patch: int = option(2, "pixels of a patch's side (the paper: 4): it must divide the sides of the images",
-                        at_least=1, at_most=100_000)  # fmt: skip
-    dim: int = option(32, "width of tokens in the first stage, doubled in each further one (the paper: 96)",
-                      at_least=1, at_most=100_000)  # fmt: skip
-    heads: int = option(2, "attention heads a block of the first stage, doubled as dim is; must divide dim",
-                        at_least=1)  # fmt: skip
-    stages: int = option(
-        2, "stages, each on a grid of half as many rows and columns (the paper: 4)", at_least=1, at_most=10
-    )
+    patch: int = option(2, "side of a patch in pixels; divides those of images (paper: 4)", at_least=1, at_most=100_000)
+    dim: int = option(32, "width in the first stage, then doubled in each (the paper: 96)", at_least=1, at_most=100_000)
+    heads: int = option(2, "heads in the first stage, doubled in each further one; must divide dim", at_least=1)
+    stages: int = option(2, "stages; each halves rows and columns of the grid (the paper: 4)", at_least=1, at_most=10)
     layers: int = option(2, "blocks a stage; every second one has its windows shifted", at_least=1, at_most=1000)
     window: int = option(4, "patches of a window's side (the paper: 7): it must divide the grid of each stage; a grid "
                          "that is smaller is one window", at_least=1, at_most=100_000)  # fmt: skip

@@ -1,7 +1,7 @@
-"""The tagger: reads a sequence, and gives the answers that are asked for at some of its tokens.
+"""The tagger: reads a sequence, and answers at some of its tokens.
 
-Its network is the decoder's: causal blocks, whose mixer may be attention or a recurrence. What differs is what it
-learns from: tasks of sequences, drawn anew at every step, whose loss counts at the tokens that are asked about.
+Its network is the decoder's, whose mixer may be attention or a recurrence. It learns tasks of sequences, drawn anew at
+every step; the loss counts the answers.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class TaggerNetwork(DecoderNetwork):
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """As the decoder's, but embeddings have deviation 1.
 
-        A token that is never an answer gets no gradient from the scores that would let a small embedding grow: what
-        the blocks add would then hide which token stands there.
+        Tokens that are never answers get no gradient from scores, so small embeddings would stay small beside the
+        blocks' outputs.
         """
         p = super().init(rng)
         return p | {"tokens": p["tokens"] / SMALL}
@@ -62,7 +62,7 @@ class Tagger(DecoderOptions, Smoothed, SequenceModel):
     Data = SequencePart
 
     def fit(self, data: Any, **how: Any) -> Self:
-        """As `SequenceModel.fit`, or learn a task, some of whose sequences are held out; `enough` may end it."""
+        """As `SequenceModel.fit`, or learn a `SequenceTask`, with held-out sequences; `enough` may end it."""
         parts = data.generate().split() if isinstance(data, SequenceTask) else data
         return super().fit(parts, enough=self.enough, **how)
 
@@ -81,7 +81,6 @@ class Tagger(DecoderOptions, Smoothed, SequenceModel):
         return data
 
     def reads(self, length: int) -> bool:
-        """May sequences have so many tokens?"""
         return self.position != "learned" or length <= self.context
 
     def sampler(self, numbered: SequencePart) -> TaskSampler:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backend import Array, get_xp
-from ...data import PairBatch, Pairs, Vocabulary, characters
+from ...data import Pairs, Vocabulary, characters
 from ...layers import (
     DECODER_FORMS,
     FEED_FORWARDS,
@@ -35,7 +35,7 @@ from ...layers import (
 from ...ops import Mask, dropout, dropout_backward, embedding, embedding_backward, linear, linear_backward
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...training import Settings
-from .pair_model import PairModel, PairNetwork, PairOptions
+from .pair_model import PairCache, PairModel, PairNetwork, PairOptions
 
 
 class Tables(NamedTuple):
@@ -60,9 +60,7 @@ class TransformerOptions(PartOptions, PairOptions):
     dim: int = option(64, "width of embeddings and states (the paper: 512)", at_least=1, at_most=100_000)
     layers: int = option(2, "blocks of encoder and decoder each (the paper: 6)", at_least=1, at_most=1000)
     heads: int = option(4, "attention heads a block; must divide dim (the paper: 8)", at_least=1)
-    block_form: str = option(
-        "pre", "norms before each sublayer, or, as in the paper, after each residual (post)", choices=DECODER_FORMS
-    )
+    block_form: str = option("pre", "norms before sublayers (pre) or after residuals (post)", choices=DECODER_FORMS)
     position: str = option("sinusoidal", "how tokens know their place", choices=POSITIONS)
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("relu", "the feed-forward network: its activation, or SwiGLU", choices=FEED_FORWARDS)
@@ -71,9 +69,7 @@ class TransformerOptions(PartOptions, PairOptions):
         "separate", "one table for source, target and scores (shared); one for the source and one "
         "for the other two (target); or three", choices=EMBEDDINGS,
     )  # fmt: skip
-    last_norm: bool | None = option(
-        None, "a norm after the last block of encoder and decoder (default: in the pre form, which needs it)"
-    )
+    last_norm: bool | None = option(None, "norms after encoder and decoder (default: in the pre form)")
     eps: float = option(1e-5, "added to what every norm divides by, before the root", above=0)
     dropout: float = option(0.1, "dropout rate", at_least=0, below=1)
 
@@ -93,12 +89,6 @@ class StackCache(NamedTuple):
     keep: Array | None               # (B, n, D): dropout on the input
     blocks: list[BlockCache] | list[DecoderBlockCache]
     norm: Any                        # the norm's, or None without a last norm
-
-
-class TransformerCache(NamedTuple):
-    encoder: StackCache
-    decoder: StackCache
-    h: Array                         # (B, n, D): what the scores are made of
 
 
 @dataclass(kw_only=True)
@@ -163,12 +153,7 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
                 p[half]["norm"] = self.decoder_block.norm.init(self.dim)
         return p
 
-    def forward(self, p: Any, batch: PairBatch, rng: Any = None) -> tuple[Array, TransformerCache]:
-        memory, encoder = self.encode(p, batch.source, batch.lengths, rng)
-        h, decoder = self.decode(p, batch.written, memory, batch.lengths, rng)
-        return self.scores(p, h), TransformerCache(encoder, decoder, h)
-
-    def backward(self, p: Any, dscores: Array, cache: TransformerCache) -> dict[str, Any]:
+    def backward(self, p: Any, dscores: Array, cache: PairCache) -> dict[str, Any]:
         """-> grads shaped like p. A shared table gets the sum of its gradients."""
         dh, dW, _ = linear_backward(dscores, cache.h, p[self.tables.output].T)
         dtarget, dmemory, decoder = self.decode_backward(p, dh, cache.decoder)
@@ -180,11 +165,8 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
 
     def encode(self, p: Any, source: Array, lengths: Array, rng: Any = None) -> tuple[Array, StackCache]:
         """The memory (B, m, D): the states of the source's tokens; padding is masked."""
-        half, block, mask = p["encoder"], self.encoder_block, Mask(lengths=lengths)
-        x, slots, keep = self._read(half, p[self.tables.source], source, rng)
-        x, caches = self.encoder.forward(half["blocks"], x, mask=mask, slots=slots, rng=rng)
-        x, norm = block.norm.forward(half["norm"], x) if self.last_norm else (x, None)
-        return x, StackCache(source, slots, keep, caches, norm)
+        E, mask = p[self.tables.source], Mask(lengths=lengths)
+        return self._forward(p["encoder"], self.encoder, E, source, rng, mask=mask)
 
     def encode_backward(self, p: Any, dmemory: Array, cache: StackCache) -> tuple[Array, dict[str, Any]]:
         """-> the gradient of the source's table, and those of the rest of the encoder."""
@@ -199,12 +181,8 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
         self, p: Any, written: Array, memory: Array, lengths: Array, rng: Any = None
     ) -> tuple[Array, StackCache]:
         """h (B, n, D): the state that predicts the character after each written one."""
-        half, block = p["decoder"], self.decoder_block
-        masks: dict[str, Any] = {"mask": Mask(causal=True), "memory_mask": Mask(lengths=lengths)}
-        x, slots, keep = self._read(half, p[self.tables.target], written, rng)
-        x, caches = self.decoder.forward(half["blocks"], x, memory=memory, **masks, slots=slots, rng=rng)
-        x, norm = block.norm.forward(half["norm"], x) if self.last_norm else (x, None)
-        return x, StackCache(written, slots, keep, caches, norm)
+        E, masks = p[self.tables.target], {"mask": Mask(causal=True), "memory_mask": Mask(lengths=lengths)}
+        return self._forward(p["decoder"], self.decoder, E, written, rng, memory=memory, **masks)
 
     def decode_backward(self, p: Any, dh: Array, cache: StackCache) -> tuple[Array, Array, dict[str, Any]]:
         """-> the gradients of the target's table, the memory (summed over blocks), and the rest of the decoder."""
@@ -218,13 +196,17 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
             grads["blocks"].insert(0, g)
         return self._read_backward(half, p[self.tables.target], dx, cache, grads), dmemory, grads
 
-    def _read(self, half: Any, E: Array, ids: Array, rng: Any) -> tuple[Array, Array, Array | None]:
-        """x (B, n, D): √D times the embeddings, and positions, after dropout; the slots; the dropout mask."""
+    def _forward(
+        self, half: Any, stack: Stack, E: Array, ids: Array, rng: Any, **context: Any
+    ) -> tuple[Array, StackCache]:
+        """√D times the embeddings, and positions, after dropout, blocks and last norm: (B, n, D); and the cache."""
         xp = get_xp(E)
         slots = xp.broadcast_to(xp.arange(ids.shape[1]), ids.shape)
         x = self._position.add(half.get("positions"), embedding(ids, E) * math.sqrt(self.dim), slots)
         keep = dropout_mask(x, x.shape, self.dropout, rng)
-        return dropout(x, keep, self.dropout), slots, keep
+        x, caches = stack.forward(half["blocks"], dropout(x, keep, self.dropout), slots=slots, rng=rng, **context)
+        x, norm = self.decoder_block.norm.forward(half["norm"], x) if self.last_norm else (x, None)
+        return x, StackCache(ids, slots, keep, caches, norm)
 
     def _read_backward(self, half: Any, E: Array, dx: Array, cache: StackCache, grads: dict[str, Any]) -> Array:
         """-> the gradient of E; that of the positions is put into `grads`."""

@@ -2,7 +2,7 @@
 
 A linear map turns each patch of the image into a token, and the Transformer's encoder reads them without a mask. Only
 the learned positions tell neighbours. The class is read from an additional token (the class token) or from the mean of
-all. A second such token and head can learn a teacher's answers as labels (DeiT; Touvron et al. 2021).
+all. A second such token and head can learn a teacher's answers as labels (Touvron et al. 2021, DeiT).
 
 Unlike the paper's, it has three layers, not twelve, and width 64, not 768: enough for images of 16 x 16 pixels.
 """
@@ -16,7 +16,7 @@ import numpy as np
 
 from ...backend import to_numpy
 from ...data import Images, NumberedImages
-from ...options import option, options_of, with_default
+from ...options import check_options, option, options_of, with_default
 from ...training import Settings
 from ...tree import tree_map
 from .beit import BEiT
@@ -28,14 +28,14 @@ READOUTS = {"class": 1, "mean": 0}       # tokens beside the patches
 
 @dataclass(kw_only=True)
 class ViTOptions(PatchOptions):
-    readout: str = option("class", "what the class is read from: a token of its own, or the mean of all patches",
-                          choices=READOUTS)  # fmt: skip
+    readout: str = option("class", "read a token (class), or the mean of all patches", choices=READOUTS)
     distil: bool = option(False, "a second token and head that learn a teacher's answers (DeiT)")
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check_options(self)
         if self.distil and self.readout != "class":
             raise ValueError(f"distil is a second token beside the class token, and readout is {self.readout}")
+        super().__post_init__()  # type: ignore[misc]       # of a network or an estimator
 
 
 @dataclass(kw_only=True)
@@ -76,10 +76,6 @@ class ViT(ViTOptions, ImageModel):
     name = "vit"
     Network = ViTNetwork
     _start: Any = field(init=False, repr=False, default=None)       # BEiT, while it is fitted
-
-    def __post_init__(self) -> None:
-        ViTOptions.__post_init__(self)
-        ImageModel.__post_init__(self)
 
     def fit(self, data: Any, *, start: BEiT | None = None, **how: Any) -> Self:
         """Learn from images with labels, as `SequenceModel.fit`, from fresh parameters or from those of `start`.

@@ -14,8 +14,8 @@ def additive_attention(q: Array, k: Array, v: Array, w: Array, causal: bool = Tr
 
     The weights need not be positive, nor sum to 1. With q_t = A_1 h_t, k_j = A_2 h_j and values h_j this is the local
     encoder of NARM (Li et al. 2017, section 3.4). Bahdanau's attention (2015) has tanh for σ, and a softmax.
-    What is squashed would be an array (..., n, m, d); it is made for one query at a time, and in the backward again, so
-    that memory is that of the weights, (..., n, m). Time is n m d evaluations of σ, each way; causal: half of them.
+    The argument of σ, an array (..., n, m, d), is made for one query at a time, and again in the backward, so that
+    memory is that of the weights, (..., n, m). Time is n m d evaluations of σ, each way; causal: half of them.
     σ(u) = (1 + tanh(u / 2)) / 2, which overflows at neither end, so that weights are ½ Σ w and half an additive score.
 
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e), w (d,), causal: m = n -> out (..., n, e), weights (..., n, m).

@@ -13,9 +13,9 @@ def additive_scores(q: Array, k: Array, w: Array) -> Array:
     """s_ij = w · tanh(q_i + k_j).
 
     With q_i = h_i W and k_j = h_j U this is the alignment model of Bahdanau et al. (2015); a softmax of s and a product
-    with values follow. What is squashed would be an array (..., n, m, d); it is made for one query at a time, and in
-    the backward again, so that memory is that of the scores. Time is n m d evaluations of tanh, each way, where a dot
-    product has n m d products: what made later models multiply (Luong et al. 2015, Vaswani et al. 2017, section 3.2.1).
+    with values follow. The argument of tanh, an array (..., n, m, d), is made for one query at a time, and again
+    in the backward, so that memory is that of the scores. Time is n m d evaluations of tanh, each way, where a dot
+    product has n m d products; so later models multiply (Luong et al. 2015, Vaswani et al. 2017, section 3.2.1).
 
     Shapes: q (..., n, d), k (..., m, d), w (d,) -> s (..., n, m).
     Raises ValueError for shapes that do not fit, TypeError for dtypes other than float32 / float64.

@@ -27,7 +27,7 @@ def attention(
     s = (q * c) @ transpose_last(k)                     # (..., n, d) @ (..., d, m) -> (..., n, m)
     if bias is not None:
         expect_onto(s.shape, s.dtype, like=s, bias=bias)
-        s += bias                                       # in place: s is this function's own
+        s += bias                                       # in place: s was made above
     weights = softmax(s, mask)                          # (..., n, m)
     return dropout(weights, keep, rate) @ v, weights    # (..., n, m) @ (..., m, e) -> (..., n, e)
 
@@ -41,7 +41,7 @@ def attention_backward(
     p are the weights; dropout multiplies p in dv, and dp. dbias is summed over the axes that bias repeats.
     Shapes: as in `attention`, and dout like out -> dq, dk, dv, dbias like q, k, v, bias (or None).
 
-    Each line undoes one of the forward's, from the last to the first. No mask is needed: where nobody looked
+    Each line undoes one of the forward's, from the last to the first. No mask is needed: at hidden pairs
     the weight is 0, and softmax_backward gives 0 there. The constant c multiplied the scores, so it multiplies
     their gradients.
     """

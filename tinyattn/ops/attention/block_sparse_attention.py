@@ -82,7 +82,7 @@ def block_sparse_attention_backward(
 
 
 class _Group(NamedTuple):
-    """A group of blocks in the module of the arrays; an empty place, -1, reads the last row, and nobody looks at it."""
+    """A group of blocks in the module of the arrays; an empty place, -1, reads the last row, and is hidden."""
 
     queries: Array              # (z, a)
     keys: Array                 # (z, b)
@@ -90,7 +90,7 @@ class _Group(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What a layout asks for. Rows are numbered through all blocks of all groups."""
+    """The index arrays of a layout. Rows are numbered through all blocks of all groups."""
 
     groups: list[_Group]
     of_queries: Array           # (n,): the row in which each query stands; one beyond the last where it stands in none

@@ -5,9 +5,9 @@ key j, all positive, the brackets can be moved:
 
     out_i  =  Σ_j (a_i·b_j) v_j / Σ_j a_i·b_j  =  a_i S / a_i z,      S = Σ_j b_jᵀ v_j,  z = Σ_j b_jᵀ
 
-and S, as large as (features, e), is all that is to be known of the keys: time grows with n and not with n². Causal, S
-holds the keys up to i: a recurrent network whose state is S. Numerator and denominator come from one sum, of v with a
-column of ones beside it, and all there is to compute, forward and backward, is the `causal_sum`
+and S, of shape (features, e), summarises the keys: time grows with n and not with n². Causal, S holds the keys up to i:
+a recurrent network whose state is S. Numerator and denominator come from one sum, of v with a column of ones beside it.
+Forward and backward then only compute the `causal_sum`
 
     y_t = Σ_{s <= t} (a_t·b_s) c_s
 
@@ -17,7 +17,7 @@ size g, which never falls: key s is given as b_s = exp(-g_s) times its features,
 
     y_t = Σ_{s <= t} exp(g_s - g_t) (a_t·b_s) c_s
 
-in which no exponent is above 0. The quotient out does not know of g, and g_t may depend on whatever t may see.
+in which no exponent is above 0. The quotient out does not depend on g, so g_t may depend on all keys up to t.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ Form = Callable[[Array, Array, Array, Array | None], Array]
 def causal_sum(a: Array, b: Array, c: Array, form: str = "chunked", g: Array | None = None) -> Array:
     """y_t = Σ_{s <= t} exp(g_s - g_t) (a_t·b_s) c_s, where g never falls; without g, y_t = Σ_{s <= t} (a_t·b_s) c_s.
 
-    In one of three forms that differ in what they put into brackets:
+    In one of three forms, which differ in the order of the products:
 
     "parallel"   (tril(a bᵀ)) c: all pairs at once, and n² numbers
     "recurrent"  S += b_tᵀ c_t, y_t = a_t S: token by token, as a network that is asked for the next one must
@@ -144,7 +144,7 @@ def _chunked(a: Array, b: Array, c: Array, g: Array | None) -> Array:
     a, b, c = (_in_chunks(x) for x in (a, b, c))                    # (..., chunks, 32, d or e)
     g = None if g is None else _in_chunks(g)
     y = _parallel(a, b, c, g)
-    b, c, end = b[..., :-1, :, :], c[..., :-1, :, :], None          # what later chunks see
+    b, c, end = b[..., :-1, :, :], c[..., :-1, :, :], None          # for later chunks
     if g is not None:
         end = g[..., :-1, -1:, :]
         b = b * _shrunk(g[..., :-1, :, :], end)                     # from each token to the end of its chunk

@@ -2,9 +2,8 @@
 
 A K × K convolution adds up linear maps of K² neighbours. A head of attention with a quadratic relative bias looks at
 one of them, so K² heads, whose values are the tokens and whose output projection is the kernel, are that convolution
-as α grows. What is left of the error falls like e^(-α), the weight of the four tokens around the one that is meant.
-At the edges it stays: where a neighbour is missing, convolution takes a zero, and weights that sum to 1 take the
-nearest token.
+as α grows. The error falls like e^(-α), the weight of the four tokens around the neighbour. At the edges it stays: for
+a missing neighbour convolution takes a zero, and weights that sum to 1 take the nearest token.
 """
 
 from ...backend import Array, get_xp

@@ -35,9 +35,9 @@ def flash_attention(
 ) -> tuple[Array, Array]:  # fmt: skip
     """out = dropout(softmax(s, mask)) v, with s = c q kᵀ.
 
-    c is `scale`, by default 1 / √d. This is what `attention` gives, to rounding, for every tiling, and in memory that
-    grows with n + m. Any mask will do; an array of n m pairs is itself what is avoided here, and a `Mask` says as much
-    in a few numbers. Dropout comes from a `PairMask`, which is one integer.
+    c is `scale`, by default 1 / √d. To rounding it is `attention` for every tiling, in memory that grows with n + m.
+    Any mask is allowed, but an array has n m pairs, where a `Mask` has a few numbers. Dropout comes from a `PairMask`,
+    which is one integer.
 
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e), mask onto (..., n, m), `tile` queries by keys
     -> out (..., n, e), L (..., n, 1), the logarithm of Σ exp(c q kᵀ) over the keys that a query may look at.
@@ -66,10 +66,10 @@ def flash_attention(
             p = xp.exp(s, out=s)                                               # e^(s - m')
             l += row_sum(p)                                                    # what softmax divides by, undropped
             o += plan.dropped(p, at, some, seen) @ v[at][..., seen, :]
-        nobody = l == 0
-        l += nobody                                                            # where nothing is allowed out is 0
+        empty = l == 0
+        l += empty                                                            # where nothing is allowed out is 0
         o /= l
-        L[at][..., some, :] = xp.where(nobody, -math.inf, m + xp.log(l))
+        L[at][..., some, :] = xp.where(empty, -math.inf, m + xp.log(l))
     return out, L
 
 

@@ -1,4 +1,4 @@
-"""`attention` once more, arranged for a CPU: the same numbers to rounding, with fewer passes over the scores.
+"""`attention`, arranged for a CPU: the same numbers to rounding, with fewer passes over the scores.
 
 Between the two matrix products, `attention` goes over all (n, m) scores many times. Here it is twice in the forward and
 once in the backward, by three moves:
@@ -28,7 +28,7 @@ from ..shapes import expect, expect_mask, row_sum, transpose_last
 from .attention import attention, attention_backward
 
 TILE = 64
-LARGEST = math.exp(50)     # of a sum of exponentials: times what comes after, it stays far inside float32
+LARGEST = math.exp(50)     # of a sum of exponentials: later products stay far inside float32
 
 
 class AttentionCache(NamedTuple):
@@ -144,7 +144,7 @@ def fused_attention_backward(
         else:
             dk[..., seen, :] += transpose_last(ds) @ cq[..., some, :]
             dv[..., seen, :] += transpose_last(p) @ g[..., some, :]
-    dk[..., written:, :] = dv[..., written:, :] = 0                 # nobody looked at these
+    dk[..., written:, :] = dv[..., written:, :] = 0                 # hidden from all queries
     if scale != 1:
         dq *= scale
     return dq, dk, dv

@@ -15,7 +15,7 @@ def linear_attention(
 
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e), causal: m = n; `keys` (boolean, True = a real key, none of the
     padding) broadcasts to (..., m) -> out (..., n, e), denominator (..., n, 1), without a factor that all features of a
-    query share: where its entries are all negative, their largest is taken out.
+    query share: where its entries are all negative, their largest is subtracted.
     `form` says how causal sums are computed, see `causal_sum`; to rounding the result is the same. A query that may
     look at nothing gets zeros.
     Raises ValueError for shapes that do not fit and for an unknown form, TypeError for dtypes.
@@ -37,7 +37,7 @@ def linear_attention_backward(
     a, b = query_features(q), key_features(k, keys)
     dq, dk, dv = attend_backward(dout, a, b, v, out, denominator, causal, form)
     dq *= _slope(a)                                          # a = φ(q)
-    dk *= _slope(b)                                          # b = φ(k), and 0 for what is no real key
+    dk *= _slope(b)                                          # b = φ(k), and 0 for padding
     return dq, dk, dv
 
 
@@ -59,12 +59,12 @@ def query_features(q: Array) -> Array:
 
 
 def _slope(features: Array) -> Array:
-    """φ' from φ: 1 where x > 0, exp(x) below, and 0 for what is no real key."""
+    """φ' from φ: 1 where x > 0, exp(x) below, and 0 for padding."""
     return get_xp(features).clip(features - FLOOR, 0, 1)
 
 
 def key_features(x: Array, keys: Array | None = None) -> Array:
-    """φ(x) = ELU(x) + 1: x + 1 above 0, exp(x) below; and 0 for what is no real key."""
+    """φ(x) = ELU(x) + 1: x + 1 above 0, exp(x) below; and 0 for padding."""
     xp = get_xp(x)
     features = xp.exp(xp.minimum(x, 0))
     features += xp.maximum(x, 0) + FLOOR

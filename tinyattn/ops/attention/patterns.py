@@ -2,7 +2,7 @@
 
 `sees` is the definition, and `layout` lists the blocks that `block_sparse_attention` computes. A pattern is counted
 from the first token, and does not depend on how many tokens there are: who looks at whom stays as it is when others
-follow, or padding. Where `causal` is True nobody looks ahead, not even tokens that would otherwise look at all.
+follow, or padding. Where `causal` is True no query looks ahead, not even those that otherwise look at all.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Residues(Pattern):
 class NearOrResidues(Residues):
     """|i - j| < ℓ or (i - j) mod ℓ = 0: both patterns of Child et al. for one head (section 5.1, "merged").
 
-    Neighbours look at other residues: no two queries share many keys, so each has a block of its own.
+    Neighbours look at other residues: no two queries share many keys, so each query has a separate block.
     """
 
     def pattern(self, i: Array, j: Array, n: int) -> Array:
@@ -148,7 +148,7 @@ class NearAndGlobal(Near):
         return [self.group(near.queries, np.concatenate([shared, near.keys], axis=1), n)]
 
     def of_globals(self, n: int) -> BlockLayout:
-        """The first G queries of n tokens and what they look at: one block, for G queries and as many keys or n."""
+        """The first G queries of n tokens and their keys: one block, of G queries and as many keys or n."""
         return _of_globals(self, n)
 
 

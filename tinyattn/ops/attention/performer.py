@@ -140,7 +140,7 @@ def _query_features(q: Array, W: Array) -> Array:
 
 
 def _key_features(k: Array, W: Array, causal: bool, keys: Array | None) -> tuple[Array, Array, Array]:
-    """b_s = exp(-g_s) φ(k_s) + FLOOR, the running size g and exp(-g_s) φ(k_s) alone; 0 for what is no real key.
+    """b_s = exp(-g_s) φ(k_s) + FLOOR, the running size g and exp(-g_s) φ(k_s) alone; 0 for padding.
 
     Not causal, g is the largest exponent of all real keys.
     """

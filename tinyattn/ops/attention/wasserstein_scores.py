@@ -43,7 +43,7 @@ def wasserstein_scores_backward(
     """dμ_i = 2 Σ_j g_ij (μ_i - μ'_j), and dμ'_j = 2 Σ_i g_ij (μ'_j - μ_i), with g_ij = -ds_ij / √d.
 
     Shapes: as in `wasserstein_scores`, and ds like s -> dq_mean, dq_dev, dk_mean, dk_dev like the arguments.
-    g is the gradient of the squared distance, whose own gradient by a is 2 (a - b), and by b the opposite; deviations
+    g is the gradient by the squared distance, whose gradient by a is 2 (a - b), and by b the opposite; deviations
     have the same lines. The sums are g 1 and g b. With `root`, s = -√(D / d) has the derivative 1 / (2 d s) by D, and g
     is 0 where the distance is 0, at the tip of a cone.
     """

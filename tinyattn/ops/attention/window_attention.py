@@ -3,9 +3,9 @@
 Full attention compares n queries with n keys. If a query may look back at no more than W tokens, all but n W of these
 pairs are masked, and need not be computed. The tokens are cut into chunks of c >= W - 1:
 
-    queries of a chunk      its own keys, and those of the chunk before (not causal: and of the chunk after)
+    queries of a chunk      the keys of this chunk and of the one before (not causal: and of the one after)
 
-so that whatever a query may look at is among 2 c (3 c) keys, and each chunk is an ordinary `attention` with a mask.
+so that all keys of a query are among 2 c (3 c) ones, and each chunk is an ordinary `attention` with a mask.
 That is n / c products of c queries with 2 c keys: time and memory grow with n W and not with n².
 """
 
@@ -55,8 +55,8 @@ def window_attention_backward(
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Gradients of `window_attention`. Shapes: as there, and dout like out -> dq, dk, dv like q, k, v.
 
-    `attention_backward` on the same chunks. The queries of two (three) chunks have looked at a key, those of its own
-    chunk and of its neighbours, and what comes back from each is added. No mask is needed: hidden keys have weight 0.
+    `attention_backward` on the same chunks. The queries of two (three) chunks have looked at a key, so its gradients
+    from each of these are added. No mask is needed: hidden keys have weight 0.
     """
     expect("...ne ...nd ...nd ...ne ...zcw", dout=dout, q=q, k=k, v=v, weights=weights)
     n = q.shape[-2]
@@ -154,7 +154,7 @@ def whole(x: Array, n: int) -> Array:
 
 
 def _around(x: Array, width: int) -> Array:
-    """Each chunk with its neighbours, as many as `width` asks for: (..., chunks, c, d) -> (..., chunks, width, d)."""
+    """Each chunk with its neighbours, up to `width` rows: (..., chunks, c, d) -> (..., chunks, width, d)."""
     xp, c = get_xp(x), x.shape[-2]
     if width == c:
         return x
@@ -167,7 +167,7 @@ def _around(x: Array, width: int) -> Array:
 def _around_backward(g: Array, c: int) -> Array:
     """A row's gradient is the sum of those of its copies: (..., chunks, width, d) -> (..., chunks, c, d).
 
-    The chunk after had this one's rows in front of its own, the chunk before (where not causal) had them behind.
+    The next chunk has this one's rows before its rows, the previous chunk (not causal) has them after its rows.
     """
     width = g.shape[-2]
     if width == c:

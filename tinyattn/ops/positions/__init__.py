@@ -1,1 +1,1 @@
-"""How attention comes to know order: a file an idea. What adds or turns vectors, and what is added to scores."""
+"""Positions: vectors that are added or turned, and terms of scores; a file an idea."""

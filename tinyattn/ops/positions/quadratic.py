@@ -17,7 +17,7 @@ def quadratic_bias(
     constants. A term that is the same for all keys, |Δ_h|², is kept.)
 
     Shapes: a grid of height · width = n tokens -> (heads, n, n), in the module and dtype of the array `like`.
-    Raises ValueError where there is no shift, and for an α that is negative or not finite.
+    Raises ValueError without shifts, and for an α that is negative or not finite.
     """
     if not len(shifts):
         raise ValueError("quadratic_bias: there are no shifts, expected one for each head")

@@ -94,7 +94,7 @@ def _by_distance(x: Array, rows: int) -> Array:
 
 
 def _reach(n: int, m: int, rows: int) -> tuple[int, int, int]:
-    """How far before a query the first key stands; how many distances before and after have a vector of their own."""
+    """The largest distance before a query; how many distances before and after have separate vectors."""
     before = max(n - 1, 0)
     return before, min(rows // 2, before), min(rows // 2, m)
 

@@ -28,7 +28,7 @@ from ..shapes import expect
 def associative_scan(a: Array, b: Array, h0: Array | None = None, form: str = "tree") -> Array:
     """h_t = a_t ⊙ h_{t-1} + b_t.
 
-    Every channel on its own; h0 is the state before the first token. `form` says how the brackets are set,
+    Each channel is independent; h0 is the state before the first token. `form` sets the order of the products,
     "sequential", "chunked", "doubling" or "tree": to rounding the result is the same. Where |a| > 1, forms that
     multiply decays first may overflow sooner.
 

@@ -15,8 +15,8 @@ def gru(
         n_t = tanh(x_t W_n + b_n + r_t ⊙ (h_{t-1} U_n + c_n))   the candidate
 
     W, U, b and c hold those of r, z and n side by side. In Cho's original r acts before the product, (r ⊙ h) U_n; after
-    it, as in PyTorch and here, all three products of h are one. All products of x are one as well, made beforehand: in
-    the loop over time there is only what must wait for the state.
+    it, as in PyTorch and here, all three products of h are one. All products of x are one as well, made beforehand: the
+    loop over time computes only what depends on the state.
 
     Shapes: x (..., n, i), W (i, 3 H), U (H, 3 H), b and c (3 H,), h0 (..., H) or None for zeros
     -> h (..., n, H), gates (..., n, 3 H): r, z and n, recalled (..., n, H): h_{t-1} U_n + c_n.
@@ -63,7 +63,7 @@ def gru_backward(
         du_r = du_n ⊙ recalled r (1 - r)
 
     Each is g times a number that is known before g is, so these are computed for all times at once. Along time, from
-    the last token to the first, there is g_{t-1} = dh_{t-1} + g_t ⊙ z_t + [du_r, du_z, r ⊙ du_n] Uᵀ, and all other
+    the last token to the first, g_{t-1} = dh_{t-1} + g_t ⊙ z_t + [du_r, du_z, r ⊙ du_n] Uᵀ, and all other
     gradients are products over all tokens of all times, after that.
     """
     expect("...nh ...ni io ho ...nh ...no ...nh ...h",

@@ -15,7 +15,7 @@ def lstm(
     The cell c keeps, and h is what it shows.
 
         i_t, f_t, o_t = σ(x_t W + h_{t-1} U + b)                the input, forget and output gates
-        g_t = tanh(x_t W + h_{t-1} U + b)                       the candidate, with its own columns
+        g_t = tanh(x_t W + h_{t-1} U + b)                       the candidate, with separate columns
 
     W, U and b hold those of i, f, o and g side by side. Without those of f nothing is forgotten, c_t = c_{t-1} +
     i_t ⊙ g_t: the form of 1997, whose cell passes its gradient on unchanged. The forget gate is Gers, Schmidhuber &

@@ -48,7 +48,7 @@ def scan_matrix(delta: Array, A: Array, B: Array, C: Array, D: Array, exact: boo
         length = xp.where(A == 0, length, xp.expm1(z) / xp.where(A == 0, 1, A))
     written = length * B[..., None]
     M = xp.zeros((*lead, d, n, n), dtype=delta.dtype)
-    left = xp.zeros((*lead, n, N, d), dtype=delta.dtype)        # what is left of each token in the state
+    left = xp.zeros((*lead, n, N, d), dtype=delta.dtype)        # each token's remainder in the state
     for t in range(n):
         left *= decay[..., t, None, :, :]
         left[..., t, :, :] = written[..., t, :, :]

@@ -1,4 +1,4 @@
-"""A state space that the tokens steer: what is kept, written and read is chosen by each token (Gu & Dao 2023)."""
+"""A selective state space: each token chooses its decay, input and output (Gu & Dao 2023)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ...backend import Array, get_xp, is_numpy
 from ..shapes import column_sum, expect
 from .time import spans, steps_first, steps_last
 
-ON_HOST = (1 << 14, 1 << 19)       # numbers a step, and a piece: what is gone over several times stays in cache
-ON_DEVICE = (1 << 17, 1 << 30)     # where every call is a launch, and nothing stays
+ON_HOST = (1 << 14, 1 << 19)       # numbers a step, and a piece, which stays in cache
+ON_DEVICE = (1 << 17, 1 << 30)     # every call is a launch, and nothing stays in cache
 NEAR = 0.1              # below it, φ' by its series, of eleven terms: exact to rounding in float64
 
 
@@ -42,9 +42,9 @@ def selective_scan(
     h' = A h + B x, with x held for a time Δ, has this decay exactly, and φ(Δ A) ⊙ B_tᵀ (Δ_t ⊙ x_t) as its input, with
     φ(z) = (exp(z) - 1) / z: `exact`, the paper's equation 4. The paper's code has 1 for φ, as here without `exact`.
 
-    A long sequence goes in pieces, and a piece as chunks side by side: each chunk's last state is found from a state of
-    zeros; these are chained; then each chunk runs from the state that it really begins with. What is not a recurrence
-    is computed of a whole piece at once. All states are kept, and their decays: 2 n N d numbers.
+    A long sequence goes in pieces, and a piece as chunks side by side: each chunk's last state is computed from a state
+    of zeros; these are chained; then each chunk runs from its true first state. Everything but the recurrence is
+    computed for a whole piece at once. All states are kept, and their decays: 2 n N d numbers.
 
     Shapes: x and delta (..., n, d), A (N, d), B and C (..., n, N), D (d,), h0 (..., N, d) or None for zeros
     -> y (..., n, d), states: `ScanStates`.

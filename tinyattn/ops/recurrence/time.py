@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ...backend import Array, get_xp
 
-SHORTEST = 8            # tokens a chunk at least: of shorter ones, what is handed from chunk to chunk would cost more
+SHORTEST = 8            # tokens a chunk at least: passing states between shorter chunks would cost more
 
 
 def time_first(x: Array) -> Array:
@@ -24,9 +24,9 @@ def time_last(x: Array, lead: list[int]) -> Array:
 def spans(n: int, width: int, wide: int, most: int | None = None) -> Iterator[tuple[slice, int, int, int]]:
     """Cut n tokens into spans of pieces of chunks: -> tokens of the span, pieces, chunks a piece, tokens a chunk.
 
-    A loop over time pays for every step, however little it has to do: the `width` numbers of a token. So chunks go side
-    by side, as many as make up to `wide` numbers a step. A piece has up to `most` numbers, so that it stays in cache
-    while it is gone over several times; without `most`, a span is one piece. What is left over is one more span.
+    A step of a loop over time has a fixed cost, however small its `width` numbers. So chunks go side by side, up to
+    `wide` numbers a step. A piece has up to `most` numbers, so that it stays in cache over several passes; without
+    `most`, a span is one piece. The remaining tokens are one more span.
     """
     begin = 0
     while begin < n:

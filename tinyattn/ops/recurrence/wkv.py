@@ -16,7 +16,7 @@ def wkv(
 ) -> tuple[Array, Array, Array]:
     """y_t = Σ_s p_ts v_s, with p_ts = exp(l_ts) / Σ_r exp(l_tr), l_tt = k_t + u and l_ts = k_s - (t - 1 - s) w.
 
-    Over all s <= t, every channel on its own. A logit loses w with every token that goes by; u is added to that of the
+    Over all s <= t, in each channel. A logit loses w with every later token; u is added to the logit of the
     token itself. As a recurrence, with the mean m of all values so far and the logarithm z of the sum of their weights:
 
         y_t = m_{t-1} + ρ_t (v_t - m_{t-1})        ρ_t = σ(k_t + u - z_{t-1})
@@ -121,7 +121,7 @@ def _of_chunks(steps: list[list[Array]]) -> tuple[Array, Array, Array, Array]:
 
 
 def _nothing(op: str, k: Array, mean0: Array | None, size0: Array | None) -> tuple[Array, Array]:
-    """What stands before the first token, (N, 1, d): the mean of nothing is 0, and its size -inf."""
+    """Mean and size before the first token, (N, 1, d): by default 0 and -inf."""
     if (mean0 is None) != (size0 is None):
         missing, given = ("mean0", "size0") if mean0 is None else ("size0", "mean0")
         raise ValueError(f"{op}: {given} is given and {missing} is not, expected both or neither")
