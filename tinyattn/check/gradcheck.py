@@ -393,8 +393,8 @@ class _Differences:
         measured = np.array(slopes)
         scale = max(np.max(np.abs(measured)), largest) + self.floor
         errors = np.abs(derived - measured) / scale if scale else np.zeros(len(places))
-        i = int(np.argmax(errors))
-        return Entry(name, float(errors[i]), places[i], float(derived[i]), float(measured[i]))
+        worst = int(np.argmax(errors))
+        return Entry(name, float(errors[worst]), places[worst], float(derived[worst]), float(measured[worst]))
 
     def adjoint_error(self, x: Array, g: Array) -> float:
         """|<J v, u> - <v, Jᵀ u>| for a random v, relative to the sum of |terms| of the second."""
