@@ -272,7 +272,8 @@ def observe(op: Subject, i: int) -> Observation:
 ASPECTS = 5
 _OUTPUT, _FURTHER, _GRADIENTS, _SIDE_EFFECTS, _BACKWARDS_SIDE_EFFECTS = range(ASPECTS)
 _NUMBERS = (_OUTPUT, _FURTHER, _GRADIENTS)
-_SAME_PASS = ((0, 1, 3), (0, 1, 3), (2, 4), (0, 1, 3), (2, 4))  # for each aspect, those seen in the same pass
+# for each aspect, the aspects seen in the same pass: 0, 1, 3 forward; 2, 4 backward
+_SAME_PASS = ((0, 1, 3), (0, 1, 3), (2, 4), (0, 1, 3), (2, 4))
 AGREE, INCOMPARABLE, CONTRADICT = "agree", "incomparable", "contradict"
 _FURTHER_OUTPUTS = {name for spec in SPECS.values() for name in spec.outputs[1:]}
 # prefix of an observation's name -> its aspect; others are outputs

@@ -33,7 +33,8 @@ class Recall(SequenceTask):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.pairs > self.keys:
-            raise ValueError(f"pairs is {self.pairs} and keys {self.keys}, expected pairs <= keys: all keys differ")
+            expected = "expected pairs <= keys, as the keys of a sequence are all different"
+            raise ValueError(f"pairs is {self.pairs} and keys {self.keys}, {expected}")
         if self.length <= 2 * self.pairs:
             raise ValueError(f"length is {self.length} and pairs {self.pairs}, expected length > 2 pairs")
 
