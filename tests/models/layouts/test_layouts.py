@@ -128,6 +128,9 @@ def test_a_text_ends_with_the_token_that_says_so(tmp_path):
         assert model.generate("1", 6, 5) == f" {first} {second} {third}"
         model.save(tmp_path / "m.npz")
         assert Decoder.load(tmp_path / "m.npz").generate("1", 6, 5) == f" {first} {second} {third}"
+    size = GPT_2["vocab_size"]
+    (folder / "config.json").write_text(json.dumps(GPT_2 | {"eos_token_id": [0, size - 1, size, -1, True, None]}))
+    assert sorted(import_model(folder).tokens.ends) == [0, size - 1]
 
 
 def gpt_2_module(torch, config):

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from tinyattn.cli import main
 from tinyattn.files import FileError
 from tinyattn.models import import_model
 from tinyattn.models.layouts.recommender_file import RecommenderFile
+from tinyattn.models.layouts.rectools import RecTools
 
 HISTORIES = [np.array(h) for h in ([4], [1, 2, 3], [9, 9, 1, 5, 2, 6], [1, 2, 3, 4, 5, 6, 7, 8, 9])]
 
@@ -60,6 +62,21 @@ def test_a_position_of_padding_that_is_not_0_is_added_to_it(tmp_path):
     weights["pos_emb.weight"][0] = 0.5
     model = import_model(write(tmp_path / "m.safetensors", weights), heads=H, block_form="sasrec", padding="tokens")
     agrees(model, lambda history: pmixer(weights, "sasrec", history))
+
+
+def test_of_positions_a_shorter_model_takes_the_first(tmp_path):
+    """They count from the newest item: row 1 of the file, after padding's, is the newest's."""
+    weights = pmixer_weights()
+    file = write(tmp_path / "m.safetensors", weights)
+    for maxlen in (N, 3):
+        model = import_model(file, heads=H, block_form="pre", maxlen=maxlen)
+        np.testing.assert_array_equal(model.parameters["positions"], weights["pos_emb.weight"][1 : maxlen + 1])
+
+
+def test_ids_of_rectools_follow_that_of_padding():
+    found = SimpleNamespace(about={"item_external_ids": np.array(["PAD", "a", "b"], dtype=object)})
+    assert RecTools().ids(found) == ["a", "b"]
+    assert RecTools().ids(SimpleNamespace(about={})) is None
 
 
 @pytest.mark.parametrize("mask", [False, True])
