@@ -56,8 +56,11 @@ def test_the_readable_form_computes_where_it_is_wanted_or_where_the_faster_one_d
         assert chosen(3) == 6
         with readable(False):
             assert chosen(3) == 6
+        with readable():
+            assert is_readable()
+        assert chosen(3) == 6                                # the outer choice holds again
     assert not is_readable()
-    assert calls == ["faster", "faster", "readable", "readable", "faster"]
+    assert calls == ["faster", "faster", "readable", "readable", "faster", "readable"]
     assert chosen.__wrapped__ is double
 
 

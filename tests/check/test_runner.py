@@ -297,12 +297,13 @@ def test_all_kinds_have_to_hold(right, code, monkeypatch, capsys):
 
 
 def test_the_summary_of_a_zoo_counts_what_late_stages_alone_have_killed():
-    late, early = "gradients_of_nothing", "oracle"
-    assert {p.name: p.stage for p in properties_of(SPECS["relu"])}[late] == "gradients"
-    bugs = {"a": [late], "b": [early], "c": [late, early], "d": []}
+    late, early, plain = "gradients_of_nothing", "oracle", "two_halves"
+    stages = {p.name: p.stage for p in properties_of(SPECS["relu"])}
+    assert (stages[late], stages[plain]) == ("gradients", "properties")
+    bugs = {"a": [late], "b": [early], "c": [late, early], "d": [], "e": [plain, late]}
     found = {bug: {"killed by": killers, "convention": False} for bug, killers in bugs.items()}
     (row,) = summary({"relu": {"bugs": found, "sound": []}})
-    assert (row["bugs"], row["killed"], row["survivors"]) == (4, 3, ["d"])
+    assert (row["bugs"], row["killed"], row["survivors"]) == (5, 4, ["d"])
     assert (row["by gradients or extremes alone"], row["by one property alone"]) == (1, 2)
 
 

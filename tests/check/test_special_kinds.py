@@ -9,6 +9,9 @@ import pytest
 from tests.check.breaking import broken, failing
 from tinyattn import ops
 from tinyattn.check import adapters, oracles
+from tinyattn.check.observing import observe_call
+from tinyattn.check.specs import SPECS
+from tinyattn.check.subject import Subject
 
 # ranking
 
@@ -369,6 +372,19 @@ def test_a_window_that_is_one_token_too_wide_reaches_too_far():
         return right(**case | {"window": case["window"] + 1})
 
     assert "reach" in failing(broken("window_attention", wide), "window_attention", seeds=20)
+
+
+def test_a_backward_that_writes_into_its_inputs_is_observed_to_do_so():
+    def writes(right, **arguments):
+        dx = right(**arguments)
+        arguments["dy"] *= 2
+        return dx
+
+    case = {"x": np.array([[-1.0, 2.0], [3.0, -4.0]])}
+    spec = SPECS["relu"]
+    made = spec.ours(), broken("relu", backward=writes)
+    right, wrong = (observe_call(Subject(one, spec), spec, case) for one in made)
+    assert right["gradient's changes"] != wrong["gradient's changes"]
 
 
 @pytest.mark.parametrize("side", [-1, 1])

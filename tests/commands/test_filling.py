@@ -104,3 +104,4 @@ def test_a_probe_is_measured_on_sentences_that_it_was_not_fitted_on(finished, mo
         assert seed == 7
         assert 2 * len(wanted) < len(labels) * 1.4           # half as many sentences
         assert not np.array_equal(train[: len(test)], test)
+        assert not np.array_equal(labels[: len(wanted)], wanted)         # another text, not the first half of this one

@@ -101,6 +101,7 @@ def test_compare_prints_metrics_intervals_and_lists(runs, data, names, capsys):
     ask = ["compare", *folders, "--items", "s1e1", "-k", "2", "--names", str(names)]
     assert main(ask) == 0
     printed = capsys.readouterr().out
+    refuses(capsys, ["compare", *folders, "--items", "s1e1", "-k", "0"], "k is 0, expected 1 to")
     split = leave_one_out(read(data))
     models = [Recommender.load(f"{folder}/model.npz") for folder in folders]
     gains = [ndcg(target_ranks(model.score, split)["full"], 10) for model in models]

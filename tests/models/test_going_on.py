@@ -169,6 +169,15 @@ def test_what_is_kept_is_as_large_as_the_formula_says():
     assert kept(20, mixer="lstmn") == layers * (3 * 20 + 1) * 12 * 8       # states, cells, keys; what was read last
 
 
+@pytest.mark.parametrize("kernel", [1, 2])
+def test_mamba_keeps_as_many_tokens_as_its_convolution_sees_before_one(kernel):
+    network, p = make(mixer="mamba", kernel=kernel)
+    ids = np.random.default_rng(0).integers(0, 7, (2, 9))
+    found, past = in_pieces(network, p, ids, range(1, 9))
+    np.testing.assert_allclose(found, network.forward(p, ids)[0], rtol=0, atol=1e-11)
+    assert all(layer[0].shape[1] == kernel - 1 for layer in past.layers)
+
+
 @pytest.mark.parametrize("mechanism", CANNOT)
 def test_what_cannot_go_on_says_so(mechanism):
     network, p = make(mechanism=mechanism)
