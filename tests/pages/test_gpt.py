@@ -89,7 +89,7 @@ def test_what_it_writes_is_drawn_from_the_newest_characters(p, rng):
 
 def test_it_trains_on_a_file_and_writes_on(tmp_path):
     path = tmp_path / "small.txt"
-    path.write_text("abcd " * 200)
+    path.write_text("abcd " * 300)
     done = run(page, "STEPS", 100, str(path))
     assert (done.returncode, done.stderr) == (0, "")
     step, test, text = done.stdout.splitlines()
@@ -100,7 +100,7 @@ def test_it_trains_on_a_file_and_writes_on(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(None, "No such file"), (b"ab", "a text of 2 characters, expected 704"), (b"\xff" * 999, "can't decode")],
+    [(None, "No such file"), (b"ab", "a text of 2 characters, expected 1408"), (b"\xff" * 1999, "can't decode")],
 )
 def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_2(tmp_path, content, message):
     refuses(page, "STEPS", tmp_path / "small.txt", content, message)

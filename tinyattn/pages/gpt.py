@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-CONTEXT, D, H, BLOCKS, EPS = 64, 64, 4, 2, 1e-5
-BATCH, STEPS, LR, BETA1, BETA2 = 16, 1500, 3e-3, 0.9, 0.98
+CONTEXT, D, H, BLOCKS, EPS = 128, 64, 4, 2, 1e-5
+BATCH, STEPS, LR, BETA1, BETA2 = 8, 3500, 3e-3, 0.9, 0.98
 RULES = {  # what each word in capitals becomes, and how often; a verb agrees with a noun that may stand far before it
     "SENTENCE": {"ONE DOES. ": 1, "MANY DO. ": 1}, "OTHER": {"the NOUN": 1, "the NOUNs": 1},
     "ONE": {"the NOUN": 4, "a NOUN": 2, "the NOUN that SEES OTHER": 1, "every NOUN near OTHER": 1},
