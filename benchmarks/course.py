@@ -144,7 +144,7 @@ def page(result: dict[str, Any]) -> str:
             len(told["named wrongly"]), told["own question"],
         )  # fmt: skip
         lines.append(f"| `{name}` | " + " | ".join(map(str, counted)) + " |")
-    lines += ["", f"Made by `python benchmarks/course.py` on {made_on(row['machine'] for row in rows)}.", ""]
+    lines += ["", f"Made by `python benchmarks/course.py` on {made_on(*(row['machine'] for row in rows))}.", ""]
     return "\n".join(lines)
 
 

@@ -24,7 +24,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse
-from benchmarks.machine import RESULTS, SPEED, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, SPEED, describe, made_on, write_pages, write_result
 from benchmarks.peers import THREADS
 from benchmarks.peers.child import TOLERANCE, write
 from benchmarks.peers.ours import reference
@@ -105,8 +105,7 @@ def verdict(row: dict[str, Any]) -> str:
 def _remarks(row: dict[str, Any]) -> list[str]:
     machine = row["machine"]
     lines = [
-        f"{row['rounds']} rounds of {STEPS} steps. {machine['cores']} cores, Python {machine['python']}, NumPy "
-        f"{machine['numpy']}, commit {machine['commit']}, {machine['date']}; OPENBLAS_CORETYPE was "
+        f"{row['rounds']} rounds of {STEPS} steps. {made_on(machine)}; OPENBLAS_CORETYPE was "
         f"{row['OPENBLAS_CORETYPE'] or 'not set'} and is not set for any contender.",
         "",
     ]

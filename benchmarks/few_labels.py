@@ -23,7 +23,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import tell
-from benchmarks.machine import RESULTS, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, describe, made_on, write_pages, write_result
 from tinyattn.data import IMAGE_SETS
 from tinyattn.experiments.tables import cell, heading
 from tinyattn.models import BEiT, ViT
@@ -69,8 +69,7 @@ def page(result: dict[str, Any]) -> str:
         f"labels; it predicts the right visual word for {words} of the hidden patches of the tested images, where the "
         f"commonest word would be right for {blind}. All options but epochs and warm-up are the defaults.",
         "",
-        f"{machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, NumPy {machine['numpy']}, commit "
-        f"{machine['commit']}, {machine['date']}. Made by `python benchmarks/few_labels.py`.",
+        f"{made_on(machine)}. Made by `python benchmarks/few_labels.py`.",
         "",
     ])  # fmt: skip
 

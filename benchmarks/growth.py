@@ -35,7 +35,7 @@ import numpy as np
 from benchmarks.children import check, environment, in_rounds, refuse, tell
 from benchmarks.comparison import exponent
 from benchmarks.counting import counted, counting, kept
-from benchmarks.machine import RESULTS, ROOT, describe, refuse_other_code, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, describe, made_on, refuse_other_code, write_pages, write_result
 from benchmarks.peers import CONTENDERS, THREADS, installed
 from benchmarks.peers.child import write
 from benchmarks.peers.ours import reference
@@ -206,9 +206,7 @@ def _made(found: dict[str, Any]) -> str:
     missing = "".join(f" {name}: not installed here." for name in options["missing"])
     return (
         f"What is not varied: {base}; two blocks, one head, dropout .2, BCE with one negative. Medians of "
-        f"{options['rounds']} rounds of {PASS} steps, {THREADS} threads. {machine['cores']} cores of {machine['cpu']}, "
-        f"Python {machine['python']}, NumPy {machine['numpy']}, {machine['system']}, commit {machine['commit']}, "
-        f"{machine['date']}.{missing}"
+        f"{options['rounds']} rounds of {PASS} steps, {THREADS} threads. {made_on(machine)}.{missing}"
     )
 
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks import one_more
 from benchmarks.children import check, in_rounds, refuse, tell
-from benchmarks.machine import RESULTS, SPEED, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, SPEED, describe, made_on, write_pages, write_result
 from benchmarks.peers import THREADS
 from benchmarks.peers.answering import write
 from benchmarks.peers.child import TOLERANCE
@@ -113,8 +113,7 @@ def page(result: dict[str, Any]) -> str:
         "# From a history to its ten best", "",
         f"{network['n_items']:,} items, n {network['maxlen']}, d {network['dim']}, {network['blocks']} blocks.",
         "", table(result), "", HOW.strip(), "",
-        f"{options['rounds']} rounds. {machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, "
-        f"NumPy {machine['numpy']}, commit {machine['commit']}, {machine['date']}; OPENBLAS_CORETYPE was "
+        f"{options['rounds']} rounds. {made_on(machine)}; OPENBLAS_CORETYPE was "
         f"{result['OPENBLAS_CORETYPE'] or 'not set'} and is not set for any contender.", "",
     ]  # fmt: skip
     last = list(result["cases"].values())[-1]["contenders"]

@@ -61,15 +61,13 @@ def describe_code(*paths: str) -> dict[str, Any]:
     return describe() | {"commit": commit + _changed(*paths)}
 
 
-def made_on(machines: Iterable[dict[str, Any]]) -> str:
-    """All of what the parts of a result ran on: parts that are measured again have a machine and a commit of their own.
-    """
-    said = (
-        f"{m['cores']} cores of {m['cpu']}, Python {m['python']}, NumPy {m['numpy']}, {m['system']}, commit "
-        f"{m['commit']}, {m['date']}"
+def made_on(*machines: dict[str, Any]) -> str:
+    """The machines, versions and commits that the parts of a result were measured with, each once."""
+    each = (
+        f"{m['cores']} cores of {m['cpu']}, Python {m['python']}, NumPy {m['numpy']}, commit {m['commit']}, {m['date']}"
         for m in machines
     )
-    return "; ".join(dict.fromkeys(said))
+    return "; ".join(dict.fromkeys(each))
 
 
 def refuse_other_code(known: Iterable[dict[str, Any]], what: str) -> None:

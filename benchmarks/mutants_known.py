@@ -221,7 +221,7 @@ def rooms_part(rooms: dict[str, Any]) -> list[str]:
     if refuted:
         lines += ["### Said to be equivalent in the rest, and killed", "", *(f"- `{m}`" for m in refuted), ""]
     lines += ["### Equivalent in the rest, and why", "", *by_reason(equivalent, reasons)]
-    made = made_on(room["machine"] for room in rooms.values())
+    made = made_on(*(room["machine"] for room in rooms.values()))
     seeds = " and ".join(dict.fromkeys(str(room["seed"]) for room in rooms.values()))
     return [*lines, f"The rest: made by `python benchmarks/mutants.py --rooms`, seed {seeds}, on {made}.", ""]
 

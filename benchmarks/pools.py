@@ -24,7 +24,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse
-from benchmarks.machine import RESULTS, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, describe, made_on, write_pages, write_result
 from benchmarks.peers import THREADS
 from benchmarks.training_step import CONFIGURATIONS, SEED, STEPS, Configuration, folder_of, given
 from tinyattn.models import SASRecNetwork
@@ -79,8 +79,7 @@ def _cells(row: dict[str, Any]) -> Iterator[list[str]]:
 def _remark(name: str, row: dict[str, Any]) -> str:
     machine = row["machine"]
     return (
-        f"- {name}: {MEASURED[name].title}; {row['rounds']} rounds of {STEPS} steps. {machine['cores']} cores, Python "
-        f"{machine['python']}, NumPy {machine['numpy']}, commit {machine['commit']}, {machine['date']}."
+        f"- {name}: {MEASURED[name].title}; {row['rounds']} rounds of {STEPS} steps. {made_on(machine)}."
     )
 
 

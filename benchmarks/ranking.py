@@ -27,7 +27,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse, tell
-from benchmarks.machine import RESULTS, SPEED, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, SPEED, describe, made_on, write_pages, write_result
 from benchmarks.peers import THREADS, large
 from benchmarks.peers.child import TOLERANCE
 from benchmarks.peers.scoring import CHECKED, write
@@ -112,8 +112,7 @@ def large_table(result: dict[str, Any]) -> list[str]:
     lines = [
         "",
         f"All metrics of {result['users']:,} users over {result['items']:,} items, generated; d 50; "
-        f"{result['rounds']} rounds; {machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, NumPy "
-        f"{machine['numpy']}, commit {machine['commit']}, {machine['date']}:",
+        f"{result['rounds']} rounds; {made_on(machine)}:",
         "",
         "| | s | times the product | (10th to 90th percentile) | peak MB |",
         "|---|---|---|---|---|",
@@ -164,8 +163,7 @@ def page(result: dict[str, Any]) -> str:
     contenders, machine, options = result["contenders"], result["machine"], result["options"]
     lines = ["# Full ranking, beside PyTorch", "", table(result), "", HOW.strip(), ""]
     lines += [
-        f"{options['rounds']} rounds, lengths {options['lengths']}. {machine['cores']} cores of {machine['cpu']}, "
-        f"Python {machine['python']}, NumPy {machine['numpy']}, commit {machine['commit']}, {machine['date']}; "
+        f"{options['rounds']} rounds, lengths {options['lengths']}. {made_on(machine)}; "
         f"OPENBLAS_CORETYPE was {result['OPENBLAS_CORETYPE'] or 'not set'} and is not set for any contender.",
         "",
     ]

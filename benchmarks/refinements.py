@@ -28,7 +28,7 @@ import numpy as np
 
 from benchmarks.children import tell
 from benchmarks.counting import counted, counting
-from benchmarks.machine import RESULTS, clean_environment, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, clean_environment, describe, made_on, write_pages, write_result
 from benchmarks.peers.ours import TinyAttn
 from benchmarks.training_step import BEAUTY, ML_1M, SEED, Configuration, given
 from tinyattn.data import Batch
@@ -199,8 +199,7 @@ def page(result: dict[str, Any]) -> str:
         "and takes a history, however short, as an n x n matrix; the causal form makes a softmax for every token. The "
         "host's attention forms no n x n matrix where it can do without; a refined one has to.",
         "",
-        f"{machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, NumPy {machine['numpy']}, commit "
-        f"{machine['commit']}, {machine['date']}. Made by `python benchmarks/refinements.py`.",
+        f"{made_on(machine)}. Made by `python benchmarks/refinements.py`.",
         "",
     ])  # fmt: skip
 

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, describe, made_on, write_pages, write_result
 
 RESULT, PAGE = RESULTS / "release.json", RESULTS / "release.md"
 PASS, FAIL, NOT_RUN = "pass", "FAIL", "not run"
@@ -363,8 +363,7 @@ def page(result: dict[str, Any]) -> str:
     lines += [f"- `{beginning}`: {reason}" for beginning, reason in REASONS.items()]
     lines += [
         "",
-        f"{machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, commit {machine['commit']}, "
-        f"{machine['date']}. Made by `python benchmarks/release.py`.",
+        f"{made_on(machine)}. Made by `python benchmarks/release.py`.",
     ]
     return "\n".join(lines) + "\n"
 

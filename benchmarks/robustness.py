@@ -481,7 +481,7 @@ def page(result: dict[str, Any]) -> str:
     minutes = sum(row["seconds"] for row in result["kinds"].values()) / 60
     return "\n".join([
         *lines,
-        f"Seed {result['seed']}; {minutes:.0f} minutes on {made_on(machines)}. Moments of kills are drawn as parts of "
+        f"Seed {result['seed']}; {minutes:.0f} minutes on {made_on(*machines)}. Moments of kills are drawn as parts of "
         "the time that an undisturbed run takes. The strategies that break files stand in tests/data/broken_files.py "
         "and tests/models/broken_runs.py; `pytest -m slow` searches further with them.",
         "",

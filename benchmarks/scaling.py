@@ -28,7 +28,7 @@ if __package__ is None:
 
 import numpy as np
 
-from benchmarks.machine import RESULTS, ROOT, clean_environment, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, clean_environment, describe, made_on, write_pages, write_result
 from benchmarks.training_step import CONFIGURATIONS, STEPS, interactions
 from tinyattn.data import Sampler, leave_one_out
 from tinyattn.models import SASRec
@@ -178,8 +178,7 @@ def tables(result: dict[str, Any]) -> str:
         lines += [*_paper(found, latency, bandwidth), ""]
         machine, rounds = found["machine"], found["options"]["rounds"]
         lines.append(
-            f"Medians of {rounds} rounds of two epochs of {STEPS} steps, {machine['cores']} cores, Python "
-            f"{machine['python']}, NumPy {machine['numpy']}, {machine['date']}, commit {machine['commit']}."
+            f"Medians of {rounds} rounds of two epochs of {STEPS} steps, {made_on(machine)}."
         )
     return "\n".join(lines)
 

@@ -27,7 +27,7 @@ if __package__ is None:
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.machine import RESULTS, clean_environment, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, clean_environment, describe, made_on, write_pages, write_result
 from tinyattn import ops
 from tinyattn.training.workers import keep_freed_memory
 
@@ -202,8 +202,7 @@ def page(result: dict[str, Any]) -> str:
         machine = found["machine"]
         rounds = len(next(iter(found["seconds"].values()))["tinyattn"])
         lines += [f"## {cpu}", "", *_table(found["seconds"]), "", verdict(found["seconds"]), "",
-                  f"{rounds} rounds. {machine['cores']} cores, Python {machine['python']}, NumPy {machine['numpy']}, "
-                  f"commit {machine['commit']}, {machine['date']}.", ""]  # fmt: skip
+                  f"{rounds} rounds. {made_on(machine)}.", ""]  # fmt: skip
     return "\n".join([*lines,
         "## How", "",
         f"Forward and backward of one sequence of {N:,} tokens, d {D}, {STATE} states a channel in `selective_scan`, "

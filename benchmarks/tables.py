@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import RESULTS, ROOT, clean_environment, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, clean_environment, describe, made_on, write_pages, write_result
 from tinyattn.data import Split, leave_one_out, read
 from tinyattn.evaluation import draw_candidates, evaluate
 from tinyattn.experiments.tables import cell
@@ -152,8 +152,7 @@ def page(table: Table, result: dict[str, Any]) -> str:
     """The Markdown page, from the results file alone."""
     data = result["data"]
     runs = [run for done in result.get("runs", {}).values() for run in done.values()]
-    made_on = [result["machine"], *(run["machine"] for run in runs if "machine" in run)]
-    machines = "; ".join(dict.fromkeys(map(_machine, made_on)))
+    machines = made_on(result["machine"], *(run["machine"] for run in runs if "machine" in run))
     more, none = list(table.more), " |" * len(table.more)
     lines = [
         f"# {table.heading}",
@@ -184,13 +183,6 @@ def page(table: Table, result: dict[str, Any]) -> str:
         "",
     ]
     return "\n".join(lines)
-
-
-def _machine(machine: dict[str, Any]) -> str:
-    return (
-        f"{machine['cores']} cores of {machine['cpu']}, NumPy {machine['numpy']}, Python {machine['python']}, "
-        f"{machine['date']}"
-    )
 
 
 def summary(table: Table, result: dict[str, Any]) -> str:

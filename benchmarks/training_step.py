@@ -37,7 +37,7 @@ import numpy as np
 
 from benchmarks import against
 from benchmarks.children import check, in_rounds, refuse, tell
-from benchmarks.machine import README, RESULTS, SPEED, describe, write_pages, write_result
+from benchmarks.machine import README, RESULTS, SPEED, describe, made_on, write_pages, write_result
 from benchmarks.peers import CONTENDERS, THREADS, installed
 from benchmarks.peers.child import TOLERANCE, write
 from benchmarks.peers.ours import reference
@@ -260,8 +260,7 @@ def _remarks(row: dict[str, Any]) -> list[str]:
     machine, options, contenders = row["machine"], row["options"], row["contenders"]
     lines = [
         f"{row['tokens']:,.0f} real tokens a step, {row['padded']:,.0f} with padding; lengths {options['lengths']}; "
-        f"{options['rounds']} rounds of {STEPS} steps. {machine['cores']} cores of {machine['cpu']}, Python "
-        f"{machine['python']}, NumPy {machine['numpy']}, commit {machine['commit']}, {machine['date']}; "
+        f"{options['rounds']} rounds of {STEPS} steps. {made_on(machine)}; "
         f"OPENBLAS_CORETYPE was {row['OPENBLAS_CORETYPE'] or 'not set'} and is not set for any contender.",
         "",
     ]

@@ -112,7 +112,7 @@ before. ViT would have to learn it: its blocks are local where their numbers are
 {distances(result["rows"])}
 
 `python benchmarks/transformers.py`,
-{made_on(row["machine"] for row in result["rows"])}
+{made_on(*(row["machine"] for row in result["rows"]))}
 """
 
 

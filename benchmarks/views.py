@@ -29,7 +29,7 @@ if __package__ is None:
 
 import numpy as np
 
-from benchmarks.machine import RESULTS, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, describe, made_on, write_pages, write_result
 from tinyattn.data import SeriesWorld
 from tinyattn.models import SASRec
 from tinyattn.ops import attention
@@ -174,7 +174,7 @@ def page(found: dict[str, Any]) -> str:
         "times make what later ones look up: weights and gradients are computed in the page, from queries, keys, "
         "values and saved gradients, when they are first asked for.",
         "",
-        f"{machine['cores']} cores of {machine['cpu']}, {machine['date']}. Made by `python benchmarks/views.py`.",
+        f"{made_on(machine)}. Made by `python benchmarks/views.py`.",
     ]
     return "\n".join(lines) + "\n"
 

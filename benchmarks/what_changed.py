@@ -33,7 +33,7 @@ from benchmarks import comparison, decoder_step
 from benchmarks.children import Child, check, refuse, side_by_side, tell
 from benchmarks.comparison import KERNEL, Convolution, parameters
 from benchmarks.distances import beginning, constant, distances
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, describe, made_on, write_pages, write_result
 from benchmarks.peers import installed
 from benchmarks.peers.child import write
 from benchmarks.peers.ours import reference
@@ -429,8 +429,7 @@ def page(result: dict[str, Any]) -> str:
 
 def _made(machine: dict[str, Any]) -> str:
     return (
-        f"{machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, NumPy {machine['numpy']}, commit "
-        f"{machine['commit']}, {machine['date']}."
+        f"{made_on(machine)}."
     )
 
 

@@ -299,7 +299,7 @@ def page(result: dict[str, Any]) -> str:
         lines += _fair_lines(result["fair"])
     lines += [
         "Made by `python benchmarks/zoo.py`, `--naming`, `--sound` and `--fair` on "
-        f"{made_on(part['machine'] for part in result.values())}.",
+        f"{made_on(*(part['machine'] for part in result.values()))}.",
         "",
     ]
     return "\n".join(lines)
