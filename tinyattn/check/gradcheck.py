@@ -221,9 +221,16 @@ class _Watch:
     """The names of the arguments that each function wrote into."""
 
     written: dict[str, list[str]] = field(default_factory=dict)
+    called: set[str] = field(default_factory=set)
 
     def call(self, who: str, function: Callable[[], Any], copies: dict[str, Any]) -> Any:
-        """The result of `function()`. Notes under `who` which of the arguments `copies` it wrote into."""
+        """The result of `function()`. Notes under `who` which of the arguments `copies` its first call wrote into.
+
+        Later calls, one or two for each entry, are not watched: each works on copies that nobody reads again.
+        """
+        if who in self.called:
+            return function()
+        self.called.add(who)
         before = {name: [(x, x.tobytes()) for x in _arrays_in(part)] for name, part in copies.items()}
         returned = function()
         for name, kept in before.items():
