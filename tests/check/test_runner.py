@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import sys
 import textwrap
 import time
 from types import SimpleNamespace
@@ -138,11 +139,12 @@ def test_wrong_questions_are_refused(arguments, says, capsys):
         assert says in capsys.readouterr().err
 
 
-def test_a_missing_hypothesis_is_said_in_a_line(monkeypatch, capsys):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert cli.main(["check", "tinyattn.ops", "--as", "softmax"]) == 2
-    assert capsys.readouterr().err == "tinyattn: drawing cases needs hypothesis: pip install 'tinyattn[check]'\n"
-    assert cli.main(["check", "--list"]) == 0  # what needs no cases needs no hypothesis
+def test_without_hypothesis_bugs_are_found_and_shown_as_drawn(monkeypatch, write):
+    monkeypatch.setitem(sys.modules, "hypothesis", None)  # an import of it raises ImportError
+    assert check_implementation("tinyattn.ops", "softmax")
+    wrong = write("import numpy as np\ndef softmax(s, mask=None):\n    return np.exp(s) + 1")
+    first = next(finding for finding in check_implementation(wrong, "softmax").findings if finding.outcome == "fails")
+    assert first.counterexample
 
 
 def test_an_endless_loop_ends(write):

@@ -1,13 +1,13 @@
 """Random cases for properties: sizes, masks, dtypes and entries.
 
-All randomness comes from one function that chooses from a sequence. hypothesis provides one, and shrinks failing cases
-towards the front of every sequence; a seeded NumPy generator gives the same cases on every machine.
+All randomness comes from one function that chooses from a sequence. A seeded NumPy generator gives the same cases on
+every machine. Where one fails, hypothesis draws others, and shrinks them towards the front of every sequence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -41,9 +41,11 @@ class CaseDrawer:
         self.rng = np.random.default_rng(choose(range(2**16)))
 
     @classmethod
-    def seeded(cls, seed: int, leads: tuple[tuple[int, ...], ...] = LEADS, wide: bool = False) -> CaseDrawer:
-        """The same case for the same seed on every machine."""
-        rng = np.random.default_rng([seed, 7])
+    def seeded(
+        cls, seed: int | tuple[int, ...], leads: tuple[tuple[int, ...], ...] = LEADS, wide: bool = False
+    ) -> CaseDrawer:
+        """The same case for the same seed, or seeds, on every machine."""
+        rng = np.random.default_rng([*seed, 7] if isinstance(seed, tuple) else [seed, 7])
         return cls(lambda options: options[int(rng.integers(len(options)))], leads, wide)
 
     def size(self, low: int = 1, high: int = 7) -> int:
@@ -112,6 +114,16 @@ def long_cases(case: Callable[[CaseDrawer], dict[str, Any]], count: int = 4) -> 
         yield drawn
 
 
+@lru_cache(maxsize=32)
+def seeded_cases(
+    case: Callable[[CaseDrawer], dict[str, Any]], count: int, seed: int, leads: tuple[tuple[int, ...], ...], wide: bool
+) -> tuple[dict[str, Any], ...]:
+    """`count` cases: the simplest one, and random ones. They are drawn once for all properties: copy before a call."""
+    simplest = CaseDrawer(lambda options: options[0], leads, wide)
+    others = (CaseDrawer.seeded((seed, i), leads, wide) for i in range(1, count))
+    return tuple(case(draw) for draw in (simplest, *others))
+
+
 def copied(case: dict[str, Any]) -> dict[str, Any]:
     return {name: x.copy() if isinstance(x, np.ndarray) else x for name, x in case.items()}
 
@@ -119,11 +131,8 @@ def copied(case: dict[str, Any]) -> dict[str, Any]:
 def strategy(
     case: Callable[[CaseDrawer], dict[str, Any]], leads: tuple[tuple[int, ...], ...] = LEADS, wide: bool = False
 ) -> Any:
-    """A hypothesis strategy that draws cases. Raises ImportError without hypothesis."""
-    try:
-        from hypothesis import strategies as st
-    except ImportError:
-        raise ImportError("drawing cases needs hypothesis: pip install 'tinyattn[check]'") from None
+    """A hypothesis strategy that draws cases."""
+    from hypothesis import strategies as st
 
     @st.composite
     def cases(draw: Any) -> dict[str, Any]:

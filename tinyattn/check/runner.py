@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -39,8 +38,9 @@ def check_implementation(
 
     `implementation` is a module, an object with the spec's public names, one function, or the name of any of these:
     "package.module" or "path/to/file.py"; either may be followed by ":object". Functions of torch and JAX are called
-    with their tensors and arrays. `spec` is one of `SPECS`. Each property is tried on `examples` cases that hypothesis
-    draws from `seed`; `time_limit` is in seconds for all properties, `patience` for one case.
+    with their tensors and arrays. `spec` is one of `SPECS`. Each property is tried on `examples` cases drawn
+    from `seed`; hypothesis, where it is installed, makes the one that is shown smaller. `time_limit` is in seconds for
+    all properties, `patience` for one case.
 
     A crash and an endless call are failures. A failed import, a function that raises on every call, and running out of
     `time_limit` are the report's `problem` and no failure. Outside Linux the child process is spawned rather than
@@ -51,14 +51,12 @@ def check_implementation(
     conventions are adopted and reported, and exact properties that hold only up to rounding are a note. With `strict`
     all of these are failures.
 
-    Raises ValueError for an unknown spec or numbers out of range, ImportError where hypothesis is missing.
+    Raises ValueError for an unknown spec or numbers out of range.
     """
     known = get_spec(spec)
     for name, value in (("examples", examples), ("time_limit", time_limit), ("patience", patience)):
         if not 0 < value < 1e7:
             raise ValueError(f"{name} is {value}, expected more than 0, and less than ten million")
-    if importlib.util.find_spec("hypothesis") is None:
-        raise ImportError("drawing cases needs hypothesis: pip install 'tinyattn[check]'")
     title = implementation if isinstance(implementation, str) else _title(implementation)
     options = {"examples": examples, "seed": seed, "patience": patience, "strict": strict}
     findings: dict[str, Finding] = {}
@@ -126,7 +124,7 @@ def check_in_process(
     """`check_implementation` in this process, for code that is trusted not to crash.
 
     Nothing is forked, so it works for functions of a notebook, on every system. Only `stages` are tried.
-    Raises CannotRunError if the spec's calls all fail, ImportError where hypothesis is missing.
+    Raises CannotRunError if the spec's calls all fail.
     """
     known = get_spec(spec) if isinstance(spec, str) else spec
     op = subject_of(implementation, known, patience)
@@ -158,8 +156,8 @@ def _check_in_child(
     send: Callable[[str, Any], None], target: Any, name: str, options: dict[str, Any], limit: float
 ) -> None:
     """The child's work: import, detect unsupported calls and conventions, try, diagnose."""
-    import hypothesis  # noqa: F401  before the implementation can shadow the module
-
+    with contextlib.suppress(ImportError):
+        import hypothesis  # noqa: F401  before the implementation can shadow the module
     spec = get_spec(name)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)  # the threads of the parent did not survive the fork

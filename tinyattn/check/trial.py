@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from .cases import copied, long_cases, strategy
+from .cases import copied, long_cases, seeded_cases, strategy
 from .isolation import alarm
 from .property import Property, RoundingViolation, Violation
 from .specs import Spec
@@ -43,7 +44,7 @@ class Finding:
 
 
 def try_property(op: Subject, spec: Spec, prop: Property, **options: Any) -> Finding:
-    """Try a property on many cases drawn by hypothesis: the finding of `trial_of`."""
+    """Try a property on many cases: the finding of `trial_of`."""
     return trial_of(op, spec, prop, **options).finding()
 
 
@@ -61,32 +62,52 @@ def trial_of(
 ) -> Trial:
     """Try a property on `examples` cases, in `budget` seconds, each call in `patience` seconds.
 
-    With `strict`, an exact property that holds to rounding only fails. Raises CannotRunError, ImportError without
-    hypothesis.
+    With `shrink`, hypothesis, where it is installed, makes a case that fails smaller. With `strict`, an exact property
+    that holds to rounding only fails. Raises CannotRunError.
     """
-    cases = strategy(spec.case, prop.leads, prop.wide)  # raises ImportError without hypothesis
-    import hypothesis
-    from hypothesis import HealthCheck, Phase
-
-    trial = Trial(op, prop, time.monotonic() + budget, patience, strict)
-
-    def tried(case: dict[str, Any]) -> None:
-        trial(case)
-
-    phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
-    holds = hypothesis.settings(
-        max_examples=prop.at_most(examples), phases=phases, deadline=None, database=None,
-        report_multiple_bugs=False, suppress_health_check=list(HealthCheck), verbosity=hypothesis.Verbosity.quiet,
-    )(hypothesis.seed(seed)(hypothesis.given(cases)(tried)))  # fmt: skip
+    until = time.monotonic() + budget
+    trial = Trial(op, prop, until, patience, strict)
     try:
-        holds()
+        for case in seeded_cases(spec.case, prop.at_most(examples), seed, prop.leads, prop.wide):
+            trial(copied(case))
         for case in long_cases(spec.case, examples) if prop.wide else ():
             trial.long(case)
     except Violation:
         trial.failed = True
+        trial.flaky = trial.too_long is None and not _fails_again(trial)
+    if shrink and trial.failed and trial.too_long is None and not prop.once and find_spec("hypothesis"):
+        smaller = Trial(op, prop, until, patience, strict)
+        _search(smaller, strategy(spec.case, prop.leads, prop.wide), prop.at_most(examples), seed)
+        trial = smaller if smaller.failed else trial
+    return trial
+
+
+def _fails_again(trial: Trial) -> bool:
+    try:
+        trial(copied(trial.case))
+    except Violation:
+        return True
+    return False
+
+
+def _search(trial: Trial, cases: Any, examples: int, seed: int) -> None:
+    """Let hypothesis draw `cases`, and make the first one that fails smaller."""
+    import hypothesis
+    from hypothesis import HealthCheck, Phase
+
+    def tried(case: dict[str, Any]) -> None:
+        trial(case)
+
+    holds = hypothesis.settings(
+        max_examples=examples, phases=(Phase.generate, Phase.shrink), deadline=None, database=None,
+        report_multiple_bugs=False, suppress_health_check=list(HealthCheck), verbosity=hypothesis.Verbosity.quiet,
+    )(hypothesis.seed(seed)(hypothesis.given(cases)(tried)))  # fmt: skip
+    try:
+        holds()
+    except Violation:
+        trial.failed = True
     except hypothesis.errors.HypothesisException:  # the same call fails only sometimes
         trial.failed = trial.flaky = True
-    return trial
 
 
 class Trial:

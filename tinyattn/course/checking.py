@@ -23,8 +23,7 @@ def check(name: str, answer: Any = ..., *, hint: int = 0) -> Verdict:
     reason. `...` is no answer yet. Functions are tried in this process on small random inputs, for a second or two.
     `yours(name)` returns a right answer, further down and in later chapters.
 
-    Raises ValueError for an unknown name, listing the near ones, and for another hint than 0 to 3; ImportError
-    without hypothesis, which draws the inputs.
+    Raises ValueError for an unknown name, listing the near ones, and for a hint other than 0 to 3.
     """
     exercise = find(name)
     if isinstance(hint, bool) or hint not in HINTS:
