@@ -5,7 +5,6 @@ Models from elsewhere need it (`import-model`). Padding is made of row 0 of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -59,11 +58,9 @@ class PortedNetwork(SASRecNetwork):
     def _last(self, batch: Batch) -> Array:
         return batch.slots[:, -1]
 
-    def _mask(self, batch: Batch) -> Mask:
-        return Mask(causal=True)
-
-    def before(self, batch: Batch) -> Callable[[Array], Array] | None:
-        return partial(_hide, batch) if self.padding == "blank" else None
+    def _context(self, batch: Batch) -> dict[str, Any]:
+        before = partial(_hide, batch) if self.padding == "blank" else None
+        return {"mask": Mask(causal=True), "slots": batch.slots, "before": before}
 
     def _read(self, p: Any, batch: Batch) -> Array:
         return get_xp(batch.ids).where(batch.ids[..., None] != 0, super()._read(p, batch), self._items(p, batch.ids))

@@ -44,7 +44,7 @@ from ...ops.shapes import row_sum, rows
 from ...options import make_parts, option, part_options, with_default
 from ...tree import leaves
 from ..neural import NeuralRecommender
-from ..next_item import SEES_TARGETS, NextItemNetwork, SequenceOptions, last_position
+from ..next_item import NextItemNetwork, SequenceOptions, last_position
 from ..objectives import OBJECTIVES, Objective, ScoredRows
 from .sasrec import SASRecOptions
 
@@ -162,10 +162,6 @@ class STOSANetwork(STOSAOptions, NextItemNetwork):
     def causal(self) -> bool:  # type: ignore[override]
         """No, where a refinement reads all rows of scores."""
         return not self.block.refinement.reads_all
-
-    @property
-    def sees_targets(self) -> str:  # type: ignore[override]
-        return "" if self.causal else SEES_TARGETS.format(refine=self.refine)
 
     def _mask(self, batch: Batch) -> Mask:
         """Causal, which hides the padding after a history, too; with its lengths for a refinement."""

@@ -48,7 +48,7 @@ class EncoderOptions(PartOptions):
     feed_forward: str = option("gelu", "the feed-forward network: an activation, or SwiGLU", choices=FEED_FORWARDS)
     feed_forward_width: int = option(4, "its inner width, as a multiple of dim", at_least=1, at_most=1000)
     last_norm: bool | None = option(None, "a norm after the last block (default: in all forms but post)")
-    eps: float = option(1e-5, "added to what every norm divides by, before the root (BERT: 1e-12)", above=0)
+    eps: float = option(1e-5, "added under the root of every norm (BERT: 1e-12)", above=0)
     dropout: float = option(0.0, "dropout rate (BERT: 0.1)", at_least=0, below=1)
 
     def __post_init__(self) -> None:

@@ -39,7 +39,7 @@ class PatchOptions:
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("gelu", "the feed-forward network: its activation, or SwiGLU", choices=FEED_FORWARDS)
     feed_forward_width: int = option(4, "its inner width, as a multiple of dim", at_least=1, at_most=1000)
-    eps: float = option(1e-6, "added to what every norm divides by, before the root", above=0)
+    eps: float = option(1e-6, "added under the root of every norm", above=0)
     dropout: float = option(0.1, "dropout rate", at_least=0, below=1)
 
 

@@ -34,7 +34,7 @@ class SwinOptions:
     layers: int = option(2, "blocks a stage; every second one has its windows shifted", at_least=1, at_most=1000)
     window: int = option(4, "patches of a window's side (the paper: 7): it must divide the grid of each stage; a grid "
                          "that is smaller is one window", at_least=1, at_most=100_000)  # fmt: skip
-    eps: float = option(1e-5, "added to what every norm divides by, before the root", above=0)
+    eps: float = option(1e-5, "added under the root of every norm", above=0)
     dropout: float = option(0.1, "dropout rate", at_least=0, below=1)
 
 
