@@ -31,8 +31,8 @@ class OneBlock:
 def with_parts(mixer: Mixer, owner: Any, position: Position, **parts: Any) -> Mixer:
     """The mixer; attention gets the heads of the model `owner`, `position`, and `parts`, fields of MultiHead.
 
-    Raises ValueError for heads that do not divide dim; with another mixer for options of attention that are not at
-    their default, and for a position scheme that acts at heads.
+    Raises ValueError for heads that do not divide dim. For other mixers it raises ValueError for options of attention
+    that are not at their default, and for a position scheme that acts at heads.
     """
     if isinstance(mixer, MultiHead):
         heads = replace(mixer, heads=owner.heads, kv_heads=owner.kv_heads, position=position, **parts)

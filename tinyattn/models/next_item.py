@@ -33,7 +33,7 @@ class NextItemNetwork(LossOptions):
 
     A subclass has options, `init`, `forward`, `backward` and `last_state`. An item's score is the dot product of the
     state and the item's row of the table `scored`, p["items"] if input and output are tied. A bias is the last number
-    of an item's row; the last number of each state is then 1. Other scores that can be written as products override
+    of an item's row; the last number of each state is then 1. Networks with other scores that are products override
     `as_products` and `score_gradient`. Raises ValueError for invalid options.
     """
 
@@ -44,8 +44,8 @@ class NextItemNetwork(LossOptions):
     objectives: ClassVar[dict[str, Objective]] = OBJECTIVES     # its losses, by name
     scored: ClassVar[str] = "items"                     # the name of the table (n_items + 1, D) that makes the scores
     biased: ClassVar[bool] = False                      # is the last number of the rows of that table a bias?
-    causal: ClassVar[bool] = True                       # does each position see no later one?
-    attends: ClassVar[bool] = False                     # does it have `attention(cache)`, (B, h, L, L) a layer?
+    causal: ClassVar[bool] = True                       # is no later position seen?
+    attends: ClassVar[bool] = False                     # has it `attention(cache)`, (B, h, L, L) a layer?
     weights_are: ClassVar[str] = ""                     # a remark on `weights` that are no shares of items
 
     def __post_init__(self) -> None:

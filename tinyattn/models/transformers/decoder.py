@@ -47,12 +47,12 @@ from .text_network import TextNetwork
 PARTS: dict[str, Any] = {"mechanism": MECHANISMS, "position": POSITIONS, "mixer": MIXERS}
 PartOptions: Any = part_options(**PARTS)
 SMALL = 0.02             # the standard deviation of fresh embeddings, as in GPT-2
-LONGEST = 10**6          # tokens a call of `generate`, some minutes of work
+LONGEST = 10**6          # most tokens of one `generate`: some minutes of work
 
 
 @dataclass(kw_only=True)
 class DecoderOptions(PartOptions):
-    context: int = option(64, "tokens that are looked back at, the newest among them", at_least=1, at_most=1_000_000)
+    context: int = option(64, "tokens that a prediction can read, the newest included", at_least=1, at_most=1_000_000)
     dim: int = option(64, "width of embeddings and states (GPT-2: 768)", at_least=1, at_most=100_000)
     layers: int = option(2, "blocks (GPT-2: 12)", at_least=1, at_most=1000)
     mixer: str = option("attention", "how a token reads earlier ones: attention, or a recurrence", choices=MIXERS)

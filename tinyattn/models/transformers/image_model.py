@@ -44,7 +44,7 @@ class ImageNetwork(ClassNetwork):
 
     @property
     def read(self) -> int:
-        """The number of heads that read a token each, the first ones; 0: one head reads the mean of all tokens."""
+        """The number of heads, which read one of the first tokens each; 0: one head reads the mean of all tokens."""
         return 0
 
     def encode(self, p: Any, images: Array, rng: Any = None) -> tuple[Array, Any]:
