@@ -236,6 +236,7 @@ def test_scores_are_dot_products_of_the_last_position_with_the_item_table(form, 
         ({"blocks": -1}, "blocks is -1"),
         ({"block_form": "sandwich"}, "block_form is 'sandwich', expected one of pre, post, sasrec, ligr, plain"),
         ({"objective": "mse"}, "objective is 'mse'"),
+        ({"n_items": 0}, "n_items is 0, expected at least 1"),
     ],
 )
 def test_what_is_refused(options, message):

@@ -4,6 +4,7 @@ Nothing here is taken from tinyattn: names, shapes and equations are GPT-2's and
 """
 
 import json
+import math
 
 import numpy as np
 
@@ -107,7 +108,8 @@ def gpt_2(config, weights, ids):
     def gelu_new(x):
         return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
-    f = gelu_new if config["activation_function"] == "gelu_new" else lambda x: np.maximum(x, 0)
+    f = {"gelu_new": gelu_new, "gelu_pytorch_tanh": gelu_new, "relu": lambda x: np.maximum(x, 0),
+         "gelu": lambda x: x * (1 + np.vectorize(math.erf)(x / 2**0.5)) / 2}[config["activation_function"]]  # fmt: skip
     x = t["wte.weight"][ids] + t["wpe.weight"][: len(ids)]
     for i in range(config["n_layer"]):
         q, k, v = np.split(conv1d(norm(x, f"h.{i}.ln_1"), f"h.{i}.attn.c_attn"), 3, axis=-1)

@@ -166,10 +166,11 @@ def test_blanks_are_filled_from_both_sides(learned):
     assert (text, p > 0.9) == ("cdefabc", True)
     assert learned.fill("ab__ef", 1)[0][0] == "abcdef"
     assert learned.fill("ab?def", 1, blank="?")[0][0] == "abcdef"
+    assert learned.fill("abcdefabcde_", 1)[0][0] == "abcdef" * 2       # as many as the context
 
 
 def test_all_ways_to_fill_blanks_have_probability_1_together(learned):
-    found = learned.fill("ab_de_a", 36)
+    found = learned.fill("ab_de_a", 1000)
     assert len({text for text, _ in found}) == 36
     assert sum(p for _, p in found) == pytest.approx(1, abs=1e-5)
     assert [p for _, p in found] == sorted((p for _, p in found), reverse=True)
@@ -204,7 +205,8 @@ def test_what_cannot_be_filled_or_made_is_refused_and_named(learned):
         ({"text": ""}, "the text is empty: expected at least one character"),
         ({"text": "abcdefa_bcdef"}, "the text has 13 tokens, expected 12 at most: that is the context"),
         ({"text": "a_", "k": 0}, "k is 0, expected 1 to 1000"),
-        ({"text": "a_", "k": 10**9}, "k is 1000000000, expected 1 to 1000"),
+        ({"text": "a_", "k": 1001}, "k is 1001, expected 1 to 1000"),
+        ({"text": "a_", "blank": ""}, "blank is '', expected one character"),
         ({"text": "a__", "blank": "__"}, "blank is '__', expected one character"),
     ):
         with pytest.raises(ValueError, match=says):

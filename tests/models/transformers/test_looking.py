@@ -80,16 +80,18 @@ def test_the_jacobian_is_that_of_differences(cls, options):
         step[0, row, column] = 1e-6
         up, down = (network.encode(model.parameters, x + h)[0][0, network.read + 1] for h in (step, -step))
         assert field[row, column] == pytest.approx(np.linalg.norm(up - down) / 2e-6, rel=1e-5)
-    with pytest.raises(ValueError, match="token is 4, expected 0 to 3: there are 4 patches in the last block"):
-        receptive_field(model, images.images[0], token=4)
+    for token in (4, -1):
+        with pytest.raises(ValueError, match=f"token is {token}, expected 0 to 3: there are 4 patches in the last"):
+            receptive_field(model, images.images[0], token=token)
 
 
 def test_swins_first_stage_sees_its_windows_alone_and_a_vit_everything():
     rng = np.random.default_rng(0)
-    images = Images(rng.random((6, 4, 4)), np.arange(6) % 2)
+    images = Images(rng.random((6, 4, 8)), np.arange(6) % 2)
     small = {"patch": 1, "dim": 4, "heads": 2, "epochs": 1, "workers": 1}
-    for layers, wanted in ((1, np.kron([[0, 0], [0, 1]], np.ones((2, 2)))), (2, np.ones((4, 4)))):
+    for layers, windows in ((1, [[0, 0, 0, 0], [0, 0, 1, 0]]), (2, [[0, 1, 1, 0]] * 2)):       # of the middle patch
         model = Swin(**small, stages=1, window=2, layers=layers).fit(images, progress=False)
+        wanted = np.kron(windows, np.ones((2, 2)))
         np.testing.assert_array_equal(receptive_field(model, images.images[0]) > 0, wanted)
     assert (receptive_field(ViT(**small, layers=1).fit(images, progress=False), images.images[0]) > 0).all()
 
