@@ -176,32 +176,6 @@ def test_the_losses_start_where_chance_is():
         np.testing.assert_allclose(network.loss(p, batch_of(data, network))[0], expected, atol=1e-12)
 
 
-def test_bpr_is_the_probability_that_the_target_beats_the_negative():
-    """The loss written out: each score by itself, then their difference."""
-    data = uneven()
-    network, p = make(data, objective="bpr")
-    batch = batch_of(data, network)
-    h, _ = network.forward(p, batch)
-    each = []
-    for b, t in np.argwhere(batch.targets):
-        target, negative = (p["items"][ids[b, t]] @ h[b, t] for ids in (batch.targets, batch.negatives))
-        each.append(math.log(1 + math.exp(negative - target)))
-    np.testing.assert_allclose(network.loss(p, batch)[0], sum(each) / len(each), atol=1e-12)
-
-
-def test_cross_entropy_ranks_items_and_not_padding():
-    """The loss is that of a softmax over items 1.., written out."""
-    data = uneven()
-    network, p = make(data, objective="ce")
-    batch = batch_of(data, network)
-    h, _ = network.forward(p, batch)
-    total = 0.0
-    for b, t in np.argwhere(batch.targets):
-        scores = p["items"][1:] @ h[b, t]
-        total += math.log(np.exp(scores).sum()) - scores[batch.targets[b, t] - 1]
-    np.testing.assert_allclose(network.loss(p, batch)[0], total / np.count_nonzero(batch.targets), atol=1e-12)
-
-
 def test_explicit_users_are_added_to_the_last_representation():
     data = uneven()
     network, p = make(data, FULL)
