@@ -138,6 +138,7 @@ def test_agreement_is_spearmans():
 
 def test_what_explain_refuses():
     model = Markov().fit(TINY.generate())
+    assert explain(model, HISTORY[:2]).history.tolist() == HISTORY[:2]
     for call, message in (
         (lambda: explain(model, ["s1e1"]), "the model looks at 1 of the history.s items, expected at least 2"),
         (lambda: explain(model, ["s1e1", "s9e9"]), "unknown item id s9e9"),

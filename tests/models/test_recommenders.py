@@ -154,6 +154,10 @@ def test_what_ease_refuses(monkeypatch):
         EASE(l2=-1.0)
     with pytest.raises(ValueError, match=r"l2 is 1e-30, expected at least 1\.2e-09 with this data"):
         EASE(l2=1e-30).fit([["a", "b", "c", "d"]] * 3)
+    monkeypatch.setattr(ease.os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 3}.__getitem__)
+    assert ease._memory() == 3 * 4096
+    monkeypatch.delattr(ease.os, "sysconf")                          # as on Windows
+    assert ease._memory() == 2**33
     monkeypatch.setattr(ease, "_memory", lambda: 8 * ease.MATRICES * 10**2)
     EASE().check_data(Interactions.from_sequences([np.arange(1, 11)]))
     with pytest.raises(ValueError, match=r"ease needs 3 matrices .* for 11 items, expected at most 10 items"):
