@@ -84,7 +84,7 @@ def test_what_is_refused(options, says):
 def test_a_window_that_no_history_fills_is_refused_and_of_the_default_it_is_said(capsys, tmp_path):
     """When it learns: a model of such a window scores as it should, and its file opens."""
     data, how = uneven(longest=4), {"dim": 4, "epochs": 1, "workers": 1, "loss": "ce"}
-    short = how | {"maxlen": 6}                                       # a window as long as this is no longer than it
+    short = how | {"maxlen": 6}                                       # as long as the window
     for model in (Caser(window=6, nh=1, nv=1, **short), SASRec(mechanism="window", window=6, **short)):
         with pytest.raises(ValueError, match="window is 6, expected at most 4: the longest history that is learned"):
             model.check_data(data)

@@ -160,7 +160,7 @@ def test_only_the_newest_maxlen_items_count():
 def test_the_losses_start_where_chance_is():
     """With all item embeddings 0 every score is 0: two coins for bce, one for bpr, ln(candidates) for cross-entropy.
 
-    gBCE's scores are held against odds of 1 to 3 negatives: every candidate is the target with probability 1/4.
+    gBCE subtracts the log odds of 3 negatives to 1 target: every candidate is the target with probability 1/4.
     """
     data, beta = uneven(), lambda alpha: 1 - 0.75 * (1 - alpha)
     for loss, expected in (

@@ -47,7 +47,7 @@ def test_only_some_items_may_be_given():
 
 
 def test_users_of_another_split_are_found_by_their_ids():
-    """And those whom the model does not know are strangers."""
+    """Users that the model does not know count as unknown."""
     rng = np.random.default_rng(0)
     rows = [(u, i) for u in range(40) for i in rng.choice(12, 6, replace=False).tolist()]
     whole = Interactions.of(np.array(rows))

@@ -1,4 +1,4 @@
-"""What every model in transformers/ gets from its base: training that resumes and spreads, files, refusals."""
+"""What every model in transformers/ gets from its base: training that resumes and uses workers, files, refusals."""
 
 import numpy as np
 import pytest

@@ -44,8 +44,8 @@ class NextItemNetwork(LossOptions):
     objectives: ClassVar[dict[str, Objective]] = OBJECTIVES     # its losses, by name
     scored: ClassVar[str] = "items"                     # the name of the table (n_items + 1, D) that makes the scores
     biased: ClassVar[bool] = False                      # is the last number of the rows of that table a bias?
-    causal: ClassVar[bool] = True                       # is no later position seen?
-    attends: ClassVar[bool] = False                     # has it `attention(cache)`, (B, h, L, L) a layer?
+    causal: ClassVar[bool] = True                       # does each position see only itself and earlier ones?
+    attends: ClassVar[bool] = False                     # does it have `attention(cache)`, (B, h, L, L) a layer?
     weights_are: ClassVar[str] = ""                     # a remark on `weights` that are no shares of items
 
     def __post_init__(self) -> None:

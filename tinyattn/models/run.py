@@ -173,7 +173,7 @@ class RunFolder:
 
 
 def _evaluation(config: dict[str, Any]) -> dict[str, Any]:
-    """The evaluation of a run. Older versions had one split, and runs of these do not name it."""
+    """The evaluation of a run. Runs of older versions, which had one split, do not name it."""
     evaluation = config.get("evaluation")
     return {"split": "leave-one-out"} | (evaluation if isinstance(evaluation, dict) else {})
 

@@ -66,7 +66,7 @@ def prefixed(weights, prefix):
 
 def write(folder, config, weights, shards=1):
     """A folder as transformers saves it, in one file or in several with an index. -> the folder."""
-    from safetensors.numpy import save_file  # which writes what lies in memory, whatever the strides: so, contiguous
+    from safetensors.numpy import save_file  # it ignores strides, so arrays must be contiguous
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config))
@@ -82,7 +82,7 @@ def write(folder, config, weights, shards=1):
 
 
 def looked(q, k, v, heads, shared):
-    """Causal attention, head by head; `shared` heads of queries in a row read one of keys and values."""
+    """Causal attention, head by head; each head of keys and values serves `shared` heads of queries."""
     n, d = len(q), q.shape[1] // heads
     out = np.zeros_like(q)
     for i in range(heads):

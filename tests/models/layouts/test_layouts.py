@@ -1,4 +1,4 @@
-"""Weights from elsewhere, by name: the logits are those that their own model gives."""
+"""Imported weights: the logits are those of the original model."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Recommenders that others trained give their scores here; what cannot be mapped is named."""
+"""Recommenders that were trained elsewhere give the same scores here; what cannot be mapped is named."""
 
 import os
 import pickle
@@ -60,7 +60,7 @@ def test_the_scores_of_pmixers_first_code_which_is_known_by_its_positions(tmp_pa
 
 
 def test_a_position_of_padding_that_is_not_0_is_added_to_it(tmp_path):
-    """As in a file of which it is said that padding is a token."""
+    """With padding="tokens", though the position is like one of the first code."""
     weights = pmixer_weights()
     weights["pos_emb.weight"][0] = 0.5
     model = import_model(write(tmp_path / "m.safetensors", weights), heads=H, block_form="sasrec", padding="tokens")

@@ -1,4 +1,4 @@
-"""What a folder of weights may not be: each is named, and nothing is unpacked before."""
+"""Folders of weights that are refused: the message names the cause, and nothing is unpacked before."""
 
 import json
 import pickle

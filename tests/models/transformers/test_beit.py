@@ -42,7 +42,7 @@ def test_it_starts_at_ln_v_and_learns_one_batch_by_heart():
     loss, _ = network.loss(network.init(generator(0, Stream.INIT)), sampler().whole())
     assert float(loss) == pytest.approx(math.log(5), rel=1e-12)
     _, history = train(network, sampler(8), Settings(epochs=300, lr=0.01), workers=1, progress=False)
-    assert history[-1]["loss"] < 0.5  # images differ in what is hidden of them at each step
+    assert history[-1]["loss"] < 0.5  # each step hides other patches
 
 
 def test_what_is_hidden_is_not_seen_and_what_is_seen_is_not_asked():
@@ -67,8 +67,8 @@ def test_what_is_hidden_is_not_seen_and_what_is_seen_is_not_asked():
 @pytest.mark.parametrize(("grid", "hidden", "block"), [((14, 14), 0.4, 16), ((4, 4), 0.4, 2), ((1, 7), 0.3, 1),
                                                        ((3, 5), 1.0, 4), ((2, 2), 0.01, 3)])  # fmt: skip
 def test_hidden_blocks_reach_their_share_and_hang_together(grid, hidden, block):
-    """The share at least; at the paper's size not many more; of a hidden patch's neighbours more are hidden than of
-    any patch."""
+    """At least the share is hidden, at the paper's size not many more; neighbours of a hidden patch are hidden more
+    often than other patches."""
     rng, n = np.random.default_rng(0), grid[0] * grid[1]
     drawn = np.stack([Hiding(hidden=hidden, block=block).draw(rng, grid) for _ in range(300)])
     counts = drawn.sum(axis=1)
@@ -83,7 +83,7 @@ def test_hidden_blocks_reach_their_share_and_hang_together(grid, hidden, block):
 
 @pytest.mark.host
 def test_words_are_the_means_of_what_is_nearest_to_them():
-    """Of planted clusters k-means finds the centres; each word is the mean of its patches, and each is used."""
+    """k-means finds the centres of planted clusters; each word is the mean of its patches, and each is used."""
     rng = np.random.default_rng(0)
     planted = 10 * rng.standard_normal((6, 4))
     patches = (planted[rng.integers(6, size=900)] + 0.1 * rng.standard_normal((900, 4))).astype(np.float32)

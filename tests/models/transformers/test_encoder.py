@@ -177,15 +177,6 @@ def test_all_ways_to_fill_blanks_have_probability_1_together(learned):
     assert learned.fill("ab_de_a", 3) == found[:3]
 
 
-def test_a_blank_has_the_probability_that_forward_gives(learned):
-    ids = learned.tokens.encode("cdeaabc")
-    ids[3] = len(learned.tokens)
-    scores, _ = learned.network.forward(learned.parameters, ids[None])
-    p = np.exp(scores[0, 3]) / np.exp(scores[0, 3]).sum()
-    for text, found in learned.fill("cde_abc", 6):
-        assert found == pytest.approx(p[learned.tokens.encode(text)[3]], rel=1e-4)
-
-
 def test_states_are_those_of_windows_side_by_side(learned):
     text = "abcdef" * 4
     states = learned.states(text)

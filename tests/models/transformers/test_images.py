@@ -90,18 +90,6 @@ def test_without_positions_the_order_of_patches_makes_no_difference():
     np.testing.assert_allclose(network.forward(p, other)[0], network.forward(p, images)[0], rtol=0, atol=1e-12)
 
 
-def test_with_a_teacher_the_loss_is_half_of_each_heads():
-    """The first head is asked for the labels, the second for the teacher's answers; both are asked what is seen."""
-    network, p = make("distil")
-    batch = batch_of()
-    scores, _ = network.forward(p, batch.images)
-    log_p = scores - np.log(np.exp(scores).sum(axis=-1, keepdims=True))
-    rows = np.arange(4)
-    wanted = -(log_p[rows, 0, batch.labels].mean() + log_p[rows, 1, batch.taught].mean()) / 2
-    assert float(network.loss(p, batch)[0]) == pytest.approx(wanted, rel=1e-12)
-    np.testing.assert_allclose(network.probabilities(p, batch.images), np.exp(log_p).mean(axis=1), rtol=1e-12)
-
-
 def test_torchs_vision_transformer_gives_the_same_scores_and_gradients():
     torch = pytest.importorskip("torch")
     network, p = make("class")

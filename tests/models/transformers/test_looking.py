@@ -31,7 +31,7 @@ def test_attention_rolled_out():
 
 
 def test_how_far_heads_look():
-    """Of 2 x 3 patches of 4 pixels: nowhere, one patch to the side, everywhere alike; the class token is left out."""
+    """2 x 3 patches of 4 pixels: heads look nowhere else, a patch aside, everywhere. The class token is left out."""
     aside = np.eye(6)[[1, 0, 1, 4, 3, 4]]
     heads = np.zeros((1, 3, 7, 7))
     heads[0, :, 1:, 1:] = np.eye(6), aside, np.full((6, 6), 1 / 6)
@@ -45,7 +45,7 @@ def test_how_far_heads_look():
 
 
 def test_how_far_the_heads_of_a_model_look():
-    """Queries and biases of 0: all is looked at alike, by ViT in the image, by Swin in a window; its grids differ."""
+    """With queries and biases of 0 attention is uniform, in ViT's image or Swin's window; Swin's two grids differ."""
     rng = np.random.default_rng(0)
     images = Images(rng.random((6, 4, 4)), np.arange(6) % 2)
     small = {"patch": 1, "dim": 4, "heads": 2, "epochs": 1, "workers": 1}

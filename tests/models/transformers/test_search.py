@@ -11,7 +11,7 @@ SYMBOLS, LONGEST = 4, 4
 
 
 def language(seed):
-    """log p(symbol | beginning), random and fixed: a table that is filled as it is asked."""
+    """log p(symbol | beginning), random and fixed: a table that is filled on demand."""
     table = {}
 
     def log_probabilities(beginnings):

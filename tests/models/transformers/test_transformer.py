@@ -202,7 +202,7 @@ def leaf_at(tree, place):
 
 
 def torch_names(p):
-    """{torch's name of a parameter: where ours stand that it holds, one below another}."""
+    """{torch's name of a parameter: the places in our tree that it stacks}."""
     found = {}
     parts = {"encoder": {"self_attn": "attention", "norm1": "norm_1", "norm2": "norm_2"},
              "decoder": {"self_attn": "attention", "multihead_attn": "cross", "norm1": "norm_1", "norm2": "norm_2",

@@ -76,8 +76,9 @@ class STOSAOptions(RefineOptions, SequenceOptions):
 
 
 def distances(h: Array, E: Array, batch: Batch, *, pvn_weight: float) -> tuple[Any, Any]:
-    """-log σ(d⁻ - d⁺) + λ max(d⁺ - d, 0), mean over real positions; d± = W² of state and item, d that of both items.
+    """-log σ(d⁻ - d⁺) + λ max(d⁺ - d, 0), mean over real positions.
 
+    d⁺ and d⁻ are W² from the state to target and negative, and d is W² between these two items.
     Shapes: h (B, L, 2 D) points, E (n_items + 1, 2 D) rows [m, z].
     """
     xp = get_xp(h)
@@ -164,7 +165,7 @@ class STOSANetwork(STOSAOptions, NextItemNetwork):
         return not self.block.refinement.reads_all
 
     def _mask(self, batch: Batch) -> Mask:
-        """Causal, which hides the padding after a history, too; with its lengths for a refinement."""
+        """Causal, which also hides the padding after a history; with lengths if scores are refined."""
         with_lengths = not self.block.refinement.identity
         return Mask(causal=True, lengths=last_position(batch) + 1 if with_lengths else None)
 

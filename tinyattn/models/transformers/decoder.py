@@ -157,7 +157,7 @@ class DecoderNetwork(DecoderOptions, OneBlock, TextNetwork):
         return grads
 
     def extend(self, p: Any, ids: Array, past: Past | None = None) -> tuple[Array, Past]:
-        """Scores (B, n, V) of the token after each of these, which follow the tokens of `past`; and the new cache.
+        """Scores (B, n, V) of the token after each of `ids`, which follow the tokens of `past`; and the new cache.
 
         `past` is the cache of the tokens before, None at the beginning, and is not changed. To rounding, the scores are
         the last rows of `forward`'s for all tokens. Shapes: ids (B, n); with those before at most `context` tokens.

@@ -148,7 +148,7 @@ class ImageReader(Smoothed, SequenceModel):
         return [backend.to_numpy(weights) for weights in network.attention(cache)]
 
     def standardised(self, images: Any) -> np.ndarray:
-        """(N, height, width, channels): images as the network reads them, from `Images` or an array for these.
+        """(N, height, width, channels): images as the network reads them, from `Images` or an array.
 
         Raises ValueError for images of another size than the training images.
         """

@@ -26,7 +26,7 @@ class Hypothesis(NamedTuple):
 
 
 def beam_search(log_probabilities: Callable[[np.ndarray], np.ndarray], beam: int, longest: int) -> list[Hypothesis]:
-    """Whole strings, the likeliest first; with `beam` 1 that of greedy decoding.
+    """Whole strings, the likeliest first; with `beam` 1 only that of greedy decoding.
 
     `log_probabilities` takes beginnings (k, t), each with a first 0, and gives (k, V). Place i of the beam continues a
     beginning in places 1 to i, by the best continuation that no earlier place has taken (Lemons, Linares López, Holte &
