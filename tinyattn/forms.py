@@ -34,7 +34,7 @@ FASTER = {
     "layers.rows.table_gradient": "fast.tables.sum_rows",
     "layers.positions.learned.Learned.add_backward": "fast.tables.learned_backward",
     "models.neural.NeuralRecommender._states": "fast.one_history.states",
-    "models.recommenders.sasrec.SASRecNetwork.extending": "fast.one_token.items",
+    "models.next_item.NextItemNetwork.extending": "fast.one_token.items",
     "models.transformers.decoder.DecoderNetwork.extending": "fast.one_token.text",
     "training.learner.Learner.lazy_tables": "training.lazy.lazy_tables",
 }

@@ -2,8 +2,8 @@
 
 A file is changed byte by byte (`damaged`), an archive of arrays member by member (`rearranged`), JSON value by value
 (`odd_json`, and `odd_head` for the JSON inside of an archive). `Run` asks a run for what it knows: with a changed file
-it has to answer as before, or to refuse in one line, with exit code 2. Where other JSON says something else that is
-whole, as another learning rate, another answer is no failure.
+it has to answer as before, or to refuse in one line, with exit code 2. Where the changed JSON is
+still valid, such as another learning rate, another answer is no failure.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def normal(deviation, mean=0.0):
 
 
 def expected(name, a):
-    """Of what most layers have; None for a name that says nothing."""
+    """What most layers draw parameters of this name from; None for other names."""
     last = name.split(".")[-1]
     if last == "gamma":
         return ONES
@@ -55,7 +55,7 @@ def could_be(a, what):
 
 
 def refuse_equal(p):
-    """No two arrays of drawn numbers are one, whatever their scale, nor two rows, and none is in the tree twice."""
+    """No array is in the tree twice, no two are multiples of each other, and none ends with two equal rows."""
     drawn = [(name, a) for name, a in leaves(p) if a.size > 1 and np.ptp(a) > 0]
     seen = {}
     for name, a in leaves(p):

@@ -1,4 +1,4 @@
-"""Two position schemes for tests, of the kinds that act on heads: the seam must hold what is to come."""
+"""Two position schemes for tests, which act at the heads as later ones may."""
 
 from dataclasses import dataclass
 

@@ -39,7 +39,7 @@ DATA = {
 
 
 def make(name: str, **more: Any) -> Any:
-    """A model with those of the small options, and of `more`, that it has."""
+    """A model with the small options and `more`, as far as it has them."""
     given = SEQUENCE if name in SEQUENCE_MODELS else RECOMMENDER
     known = {o.name for o in options_of(MODELS[name])}
     return MODELS[name](**{key: value for key, value in (given | more).items() if key in known})

@@ -1,4 +1,4 @@
-"""BERT4Rec: no hidden item leaks, both sides are seen, and [MASK] after the history is what is asked."""
+"""BERT4Rec: no hidden item leaks, both sides are seen, and a [MASK] after the history predicts what follows."""
 
 import numpy as np
 import pytest
@@ -28,12 +28,12 @@ def test_of_items_drawn_independently_it_learns_their_frequency_and_nothing_more
     batch = ClozeSampler(fresh, 9, 3000, 1, False, rho=0.3, mask_last=0.1).batch(0)
     loss = model.network.loss(model.parameters, batch)[0]
     assert entropy - 0.03 < loss < entropy + 0.06 < np.log(6)
-    assert model.history[-1]["loss"] > entropy - 0.1  # in training, neither
+    assert model.history[-1]["loss"] > entropy - 0.1  # nor is the loss in training
 
 
 @pytest.mark.host
 def test_it_begins_with_weights_that_are_drawn_and_a_vector_for_each_item():
-    """No weights of BERT's could take their place: it is words that have vectors there."""
+    """BERT's weights could not be used: it has vectors for words, not for items."""
     network, p = make(uneven(items=12))
     other = flatten(network.init(generator(1, Stream.INIT)), np.float64)[1]
     assert len(p["items"]) == 13  # and padding

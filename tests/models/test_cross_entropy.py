@@ -1,4 +1,4 @@
-"""Label smoothing is an option of every model that chooses among classes, and of what it learns from alone."""
+"""Every model that chooses among classes has label smoothing, in its training loss alone."""
 
 import numpy as np
 import pytest

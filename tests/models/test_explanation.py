@@ -1,4 +1,4 @@
-"""Which earlier items made a recommendation: each way of asking against what defines it."""
+"""Which earlier items made a recommendation: each method against its definition."""
 
 import numpy as np
 import pytest
@@ -95,7 +95,7 @@ def test_only_the_newest_items_are_looked_at_and_no_older_one_moves_in():
     found = explain(model, HISTORY, "s4e1")
     assert found.history.tolist() == HISTORY[1:]
     np.testing.assert_array_equal(found.effects["left out"], explain(model, HISTORY[1:], "s4e1").effects["left out"])
-    # what is recommended is not what was had before
+    # items that drop out of maxlen are not recommended either
     assert explain(model, TINY.generate().items.ids[:-1].tolist()).item == TINY.generate().items.ids[-1]
 
 
@@ -138,6 +138,7 @@ def test_agreement_is_spearmans():
 
 def test_what_explain_refuses():
     model = Markov().fit(TINY.generate())
+    assert explain(model, HISTORY[:2]).history.tolist() == HISTORY[:2]
     for call, message in (
         (lambda: explain(model, ["s1e1"]), "the model looks at 1 of the history.s items, expected at least 2"),
         (lambda: explain(model, ["s1e1", "s9e9"]), "unknown item id s9e9"),

@@ -1,4 +1,4 @@
-"""Tokens that follow others: computed once, with what was kept of those before, they are what they would be with all.
+"""Tokens after others: with the cache of the earlier tokens, scores are those of reading all tokens at once.
 
 A new mixer, mechanism, position scheme or form of the block is tested here by being there.
 """

@@ -13,7 +13,7 @@ WEIGHTS = "WUbc"
 
 
 def session_parallel(p, histories, lanes):
-    """Of each lane one event a step: -> the sum of the cross-entropies, and gradients with the state cut each step.
+    """One event a lane in each step: -> the sum of the cross-entropies, and gradients that stop at the step.
 
     A lane reads a history item by item; where it ends, the lane takes the next one, with its states at 0. The gradient
     of a step stops at the states that come in, as in the released code.

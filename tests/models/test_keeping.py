@@ -1,4 +1,4 @@
-"""Networks of recommenders whose items are kept: in any pieces they are what `forward` has, with every option."""
+"""Cached states of recommenders: read in any pieces, they are those of `forward`, with every option."""
 
 import itertools
 

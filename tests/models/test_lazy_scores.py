@@ -14,7 +14,7 @@ QUICK = {"maxlen": 6, "dim": 8, "epochs": 1, "workers": 1}
 
 
 def of_rows(scores, targets, rows, items):
-    """What `counts` has to say, from whole rows."""
+    """What `counts` must return, from whole rows."""
     own = scores[np.arange(len(targets)), targets]
     above, equal = (f(scores[:, 1:], own[:, None]).sum(axis=1) for f in (np.greater, np.equal))
     return own, above, equal, scores[rows, items]
@@ -151,7 +151,7 @@ def test_every_model_evaluates_as_its_scores_do(name):
 
 
 def masked(scores, histories, targets):
-    """As ranks were found before: what is no candidate scores -inf."""
+    """Scores by which plain ranks are right: items that are no candidates have -inf."""
     scores = scores.copy()
     for row, history, target in zip(scores, histories, targets, strict=True):
         own = row[target]

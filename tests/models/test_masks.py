@@ -1,4 +1,4 @@
-"""Dropout masks of every network: how many there are, of which rate, and that no two are one.
+"""Dropout masks of every network: their number, their rate, and that no two are equal.
 
 They are found in the cache of one forward, wherever it keeps them: a new model is tested here by being there.
 """

@@ -8,8 +8,9 @@ import pytest
 
 from tests.models.small import DATA, make
 from tinyattn.data import Images, Pairs, pair_batch
-from tinyattn.models import Transformer
+from tinyattn.models import Transformer, sequence_model
 from tinyattn.models.parameters import named
+from tinyattn.models.transformers import image_model
 from tinyattn.tree import flatten, tree_map
 
 NEAR = {"rel": 3e-5}
@@ -47,7 +48,8 @@ def tally(rows):
 
 
 @pytest.mark.parametrize("name", ["transformer", "rnnsearch"])
-def test_of_pairs_whole_strings_characters_and_the_loss_are_counted(name):
+def test_of_pairs_whole_strings_characters_and_the_loss_are_counted(name, monkeypatch):
+    monkeypatch.setattr(sequence_model, "SLICE_TOKENS", 5)              # several slices, of other sizes
     model, test = of_small(name)
     rows, exact = [], []
     for source, target in zip(test.sources, test.targets, strict=True):
@@ -93,7 +95,8 @@ def test_the_strings_that_a_wide_beam_finds_are_the_likeliest_of_all():
 
 @pytest.mark.parametrize(("name", "options"), [("vit", {}), ("vit", {"distil": True}), ("vit", {"readout": "mean"}),
                                                ("swin", {})], ids=str)  # fmt: skip
-def test_of_images_classes_are_counted_and_two_heads_have_the_mean_of_their_probabilities(name, options):
+def test_of_images_classes_are_counted_and_two_heads_have_the_mean_of_their_probabilities(name, options, monkeypatch):
+    monkeypatch.setattr(image_model, "AT_ONCE", 2)
     parts = DATA["images"]
     model = make(name, dropout=0.0, **options)
     taught = Images(parts.train.images, parts.train.labels, teacher=parts.train.labels)

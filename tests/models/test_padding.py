@@ -15,7 +15,7 @@ CASES = [(padding, form) for padding in ("blank", "tokens") for form in BLOCK_FO
 
 
 def made(padding, form="pre", **options):
-    """A network, and parameters far from their start, that of padding too."""
+    """A network, and parameters far from their initial values, padding's included."""
     options = {"maxlen": 6, "dim": 8, "heads": 2, "eps": 1e-3, "dropout": 0.0, **options}
     network = NETWORKS[padding](n_items=DATA.n_items, padding=padding, block_form=form, objective="ce", **options)
     rng = np.random.default_rng(0)
@@ -62,7 +62,7 @@ def test_the_last_state_is_that_of_forward_however_a_batch_is_cut(padding, form)
 
 @pytest.mark.parametrize("padding", ["blank", "tokens"])
 def test_padding_is_a_token_before_the_items(padding):
-    """Held against a history that has padding as items of its own, without positions."""
+    """Compared with a history in which padding is an item, without positions."""
     network, p = made(padding, position="none", blocks=1)
     history, n = np.array([3, 4]), network.maxlen
     other = SASRecNetwork(n_items=DATA.n_items + 1, maxlen=n, dim=8, heads=2, eps=1e-3, position="none", blocks=1)

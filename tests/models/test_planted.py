@@ -49,7 +49,7 @@ def split_and_optimum(name):
 
 
 def share(name, model):
-    """Of the optimum, what a model has after training; both as expectations under the truth."""
+    """The share of the optimum that a model reaches in training; both are expectations under the truth."""
     split, best = split_and_optimum(name)
     model.fit(split.train, **({"progress": False} if hasattr(model, "epochs") else {}))
     return model.evaluate(split, ks=(1, 3), truth=WORLDS[name].next_item)[METRIC[name]] / best

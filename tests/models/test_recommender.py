@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from tinyattn.models import (
     SASRec,
     TimeSVDpp,
 )
+from tinyattn.models.parameters import checked_cuts
 from tinyattn.options import options_of
 
 SEQUENCES = [["a", "b", "c"], ["b", "c", "d"], ["c", "d", "a", "e"], ["a", "b"]]
@@ -45,7 +47,7 @@ def test_only_some_items_may_be_given():
 
 
 def test_users_of_another_split_are_found_by_their_ids():
-    """And those whom the model does not know are strangers."""
+    """Users that the model does not know count as unknown."""
     rng = np.random.default_rng(0)
     rows = [(u, i) for u in range(40) for i in rng.choice(12, 6, replace=False).tolist()]
     whole = Interactions.of(np.array(rows))
@@ -118,7 +120,9 @@ def test_every_array_of_a_file_is_checked(name, tmp_path):
         found = arrays[array]
         damaged = [found[:-1], found[None], found.astype(np.complex64)]
         if array.startswith(("items", "neighbours", "begin", "rated.offsets", "rated.seen")):
-            damaged.append(found - 1000)                              # they say where something stands
+            damaged += [found - 1000, found + 1000]                   # they say where something stands
+        if array.startswith("contexts"):
+            damaged += [found[::-1], np.full_like(found, found[0])]   # they ascend
         for other in damaged:
             write_arrays(path, "model", meta, arrays | {array: other})
             with pytest.raises(FileError, match=f"not a whole {name} model"):
@@ -127,6 +131,16 @@ def test_every_array_of_a_file_is_checked(name, tmp_path):
         write_arrays(path, "model", meta, arrays | {further: np.zeros(3, np.float32)})
         with pytest.raises(FileError, match=f"{further}"):
             Recommender.load(path)
+
+
+@pytest.mark.parametrize(("cuts", "right"), [
+    ([0, 3, 5], True), ([0, 0, 5], True), ([0, 5, 5], True), ([1, 3, 5], False), ([0, 3, 4], False), ([0, 3, 6], False),
+    ([0, 6, 5], False), ([0, 5], False), ([0, 2, 3, 5], False),
+])  # fmt: skip
+def test_cuts_go_from_0_to_the_end_and_never_back(cuts, right):
+    arrays = {"begin": np.array(cuts)}
+    with nullcontext() if right else pytest.raises(ValueError, match="begin "):
+        assert checked_cuts(arrays, "begin", 2, 5).tolist() == cuts
 
 
 def clone(estimator):

@@ -154,6 +154,10 @@ def test_what_ease_refuses(monkeypatch):
         EASE(l2=-1.0)
     with pytest.raises(ValueError, match=r"l2 is 1e-30, expected at least 1\.2e-09 with this data"):
         EASE(l2=1e-30).fit([["a", "b", "c", "d"]] * 3)
+    monkeypatch.setattr(ease.os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 3}.__getitem__)
+    assert ease._memory() == 3 * 4096
+    monkeypatch.delattr(ease.os, "sysconf")                          # as on Windows
+    assert ease._memory() == 2**33
     monkeypatch.setattr(ease, "_memory", lambda: 8 * ease.MATRICES * 10**2)
     EASE().check_data(Interactions.from_sequences([np.arange(1, 11)]))
     with pytest.raises(ValueError, match=r"ease needs 3 matrices .* for 11 items, expected at most 10 items"):
@@ -243,6 +247,11 @@ def test_a_file_of_another_kind_or_with_parts_missing_is_refused(tmp_path):
     model.save(tmp_path / "m.npz")
     with pytest.raises(FileError, match="is of model sasrec, expected markov"):
         Markov.load(tmp_path / "m.npz")
+    with pytest.raises(TypeError, match="load got worker, expected device or workers"):
+        Recommender.load(tmp_path / "m.npz", worker=2)
+    for asked, message in ((["zz"], "unknown item id zz"), (["a"], "unknown user id 9")):
+        with pytest.raises(ValueError, match=message):
+            Recommender.load(tmp_path / "m.npz").recommend(asked, 1, users=[9])
     meta, arrays = read_arrays(tmp_path / "m.npz", "model")
     arrays = dict(arrays)
     damages = {
@@ -250,6 +259,10 @@ def test_a_file_of_another_kind_or_with_parts_missing_is_refused(tmp_path):
         "expected .* float32": arrays | {"parameters.positions": arrays["parameters.positions"][:2]},
         "finite": arrays | {"parameters.positions": np.full_like(arrays["parameters.positions"], np.nan)},
         "vocabulary.items": {n: a for n, a in arrays.items() if n != "vocabulary.items"},
+        "vocabulary.items is no sorted": arrays | {"vocabulary.items": np.array(["a", "b", "c", "d", "d"])},
+        "items is no sorted list": arrays | {"vocabulary.items": np.arange(5.0)},
+        "is no sorted list": arrays | {"vocabulary.items": np.array([["a", "b", "c", "d", "e"]])},
+        "no sorted list": arrays | {"vocabulary.users": np.zeros(0, int)},
         "parameters.more is not a parameter": arrays | {"parameters.more": np.zeros(3, np.float32)},
     }
     for message, damaged in damages.items():
@@ -281,6 +294,10 @@ def test_what_recommend_refuses():
         (lambda: model.recommend(None), "sequences is None, expected a list"),
         (lambda: model.recommend("ab"), "sequences is 'ab', expected a list"),
         (lambda: model.recommend({"a", "b"}), "sequences is {.*}, expected a list"),
+        (lambda: model.recommend({"a": 1}), "sequences is {.*}, expected a list"),
+        (lambda: model.recommend(b"ab"), "sequences is b'ab', expected a list"),
+        (lambda: model.recommend(["a"], k=2, exclude="bc"), "exclude is 'bc', expected several ids, as a list"),
+        (lambda: model.recommend(["a"], k=2, only=b"bc"), "only is b'bc', expected several ids, as a list"),
         (lambda: model.recommend([["a"], 2]), "2 is no list of item ids"),
         (lambda: model.recommend(["a"], k=2, exclude=5), "5 is no list of item ids"),
         (lambda: model.recommend(["a"], k=2, only=5), "5 is no list of item ids"),
@@ -290,6 +307,8 @@ def test_what_recommend_refuses():
         (lambda: model.session(5), "history is 5, expected a list"),
         (lambda: model.similar("a", k=2.0), r"k is 2\.0, expected 1 to 4, the number of other items"),
         (lambda: model.similar("a", k=True), "k is True, expected 1 to 4"),
+        (lambda: model.similar("a", k=5), "k is 5, expected 1 to 4, the number of other items"),
+        (lambda: model.attention([]), "the history is empty: expected at least one item id"),
         (lambda: Popularity().fit([[1, 2]]).recommend([np.inf]), "unknown item id inf"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -445,8 +464,9 @@ def test_who_asks_matters_where_something_was_learned_of_them(name):
     np.testing.assert_array_equal(new, unknown)  # one item, nothing to learn from
     if name == "mf":
         np.testing.assert_array_equal(unknown, model.parameters["output"][1:, -1])  # the biases alone
-    with pytest.raises(ValueError, match="user numbers 0 to 4, expected 0 to 3"):
-        model.score([np.array([1])] * 2, np.array([0, 4]))
+    for least, most in ((0, 4), (-1, 3)):
+        with pytest.raises(ValueError, match=f"user numbers {least} to {most}, expected 0 to 3"):
+            model.score([np.array([1])] * 2, np.array([least, most]))
 
 
 def test_only_losses_that_need_negatives_draw_them(monkeypatch):

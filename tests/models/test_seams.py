@@ -1,5 +1,5 @@
 """Every mechanism, position scheme, mixer, block form, norm and feed-forward network there is, together, and every
-model's network: what each must hold to whatever it meets.
+model's network: what holds for all combinations.
 
 A new entry of one of the tables is tested here by being there.
 """
@@ -103,7 +103,7 @@ def everywhere(device, monkeypatch):
 
 
 def estimator(case, **more):
-    """A small one, with those of the options that it has."""
+    """A small model, with the options that it has."""
     cls = MODELS[case[0]]
     has = {f.name for f in fields(cls)}
     return cls(**{name: value for name, value in (FEW | more).items() if name in has})
@@ -123,7 +123,7 @@ def make(case, dropout=0.3, dtype=np.float64, **more):
 
 
 def sampler(case, size):
-    """Its own batches, of so many users."""
+    """Batches of `size` users, of the model's own sampler."""
     return estimator(case, batch_size=size).sampler(DATA) if len(case) == 1 else Sampler(DATA, 6, size, 0, True)
 
 

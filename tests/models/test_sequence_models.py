@@ -1,11 +1,11 @@
-"""What every model in transformers/ gets from its base: training that resumes and spreads, files, refusals."""
+"""What every model in transformers/ gets from its base: training that resumes and uses workers, files, refusals."""
 
 import numpy as np
 import pytest
 
 from tests.models.small import DATA, SEQUENCE_MODELS, make
 from tinyattn.backend import to_numpy
-from tinyattn.data import Parts
+from tinyattn.data import Images, Pairs, Parts, Text
 from tinyattn.files import FileError
 from tinyattn.models import MODELS, Estimator, Popularity, Recommender, SequenceModel
 from tinyattn.tree import leaves
@@ -70,6 +70,19 @@ def test_saved_and_loaded_it_is_the_same(whole, tmp_path):
         make(whole.name).save(tmp_path / "n.npz")
     with pytest.raises(ValueError, match="has not learned anything yet"):
         make(whole.name).evaluate(DATA[whole.table].test)
+
+
+def test_characters_and_classes_of_every_part_are_known():
+    pairs = [Pairs.of([(text, text[::-1])]) for text in ("aba", "ca", "bd")]
+    model = make("transformer", epochs=1).fit(Parts(*pairs), progress=False)
+    assert ["".join(v.ids) for v in (model.sources, model.targets)] == ["abcd"] * 2
+    for name in ("decoder", "encoder"):
+        known = make(name).vocabularies_of([Text.of(text) for text in ("aba", "ca", "bd")])
+        assert "".join(known["tokens"].ids) == "abcd"
+    images = [Images(np.zeros((1, 8, 8)), np.array([label])) for label in ("disc", "cross", 3)]
+    assert make("vit").vocabularies_of(images[:2])["classes"].ids.tolist() == ["cross", "disc"]
+    with pytest.raises(ValueError, match="some parts have labels that are integers, others strings"):
+        make("vit").vocabularies_of(images)
 
 
 def test_a_recommender_is_none_of_them(tmp_path):

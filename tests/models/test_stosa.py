@@ -20,7 +20,7 @@ MODES = [{}, {"root": True}, {"mean_passthrough": True}]
 
 
 def make(**options):
-    """A small network in float64, whose parameters all have a say."""
+    """A small network in float64, whose parameters all matter."""
     given = {"n_items": DATA.n_items, "maxlen": 6, "dim": 8, "heads": 2, "blocks": 2, "dropout": 0.3} | options
     network, rng = STOSANetwork(**given), np.random.default_rng(1)
     p = tree_map(lambda a: a + 0.3 * rng.standard_normal(a.shape), network.init(generator(0, Stream.INIT)))

@@ -199,7 +199,7 @@ def test_what_it_refuses(tmp_path):
     with pytest.raises(ValueError, match=r"day is 1e-300, and the times span 5: expected at most 1e.09 days"):
         TimeSVDpp(**SMALL, day=1e-300).fit(rated, progress=False)
     with pytest.raises(ValueError, match=r"the largest rating is 5e.300, expected at most 1e.09"):
-        TimeSVDpp(**SMALL).fit(Frame(columns | {"rating": np.arange(6) * 1e300}), progress=False)
+        TimeSVDpp(**SMALL).fit(Frame(columns | {"rating": np.arange(6) * -1e300}), progress=False)
     model = TimeSVDpp(**SMALL).fit(Frame(columns | {"rating": np.arange(6.0)}), progress=False)
     for asked, message in (
         (([9], [1], [0]), "unknown user id 9"),

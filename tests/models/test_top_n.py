@@ -1,4 +1,4 @@
-"""The best items: a loop over all of a row's scores; and which rows of a table a loss reads."""
+"""The best items against a loop over a row's scores, and the rows of tables that a loss reads."""
 
 from functools import cache
 

@@ -117,7 +117,7 @@ def normed_map(norm: Any, p: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def items(network: Any, p: Any) -> Any:
-    """`SASRecNetwork.extending`."""
+    """`NextItemNetwork.extending` of a plain SASRec."""
     if not network.is_plain or not is_numpy(get_xp(p["items"])):
         return NotImplemented
     scale = math.sqrt(network.dim) if network.emb_scale else 1.0

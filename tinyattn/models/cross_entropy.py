@@ -1,4 +1,4 @@
-"""The loss of models that choose among classes, be they items, tokens, characters or labels: cross-entropy."""
+"""Cross-entropy, the loss of models that choose among classes: items, tokens, characters or labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Smoothed:
     """The option of the loss. Losses that `measure` reports are never smoothed."""
 
     label_smoothing: float = option(
-        0.0, "the part of the target's probability that is spread over all classes (Vaswani et al. 2017: 0.1)",
+        0.0, "the share of the target's probability that is spread over all classes (Vaswani et al. 2017: 0.1)",
         at_least=0, below=1, group="training",
     )  # fmt: skip
 
@@ -52,7 +52,7 @@ class ClassNetwork(Smoothed):
         raise NotImplementedError
 
     def measure(self, p: Any, batch: Any) -> dict[str, tuple[float, float]]:
-        """(sum, how many) of `accuracy`, targets whose scores are highest, and of the loss, which is not smoothed."""
+        """(sum, how many) of `accuracy`, targets that score highest, and of the loss without smoothing."""
         scores, targets, weight, _ = self.asked(p, batch)
         xp = get_xp(scores)
         total = float(xp.sum(weight))

@@ -39,12 +39,12 @@ def explain(model: Recommender, sequence: Any, item: Any = None, user: Any = Non
     """Which items of a history make the score s of `item`, by default of the best recommendation?
 
         left out    s(history) - s(history without the j-th item)
-        gradient    x_j · ∂s/∂x_j, with x_j the embedding of the j-th item: of neural models that read one
-        attention   the weights of the last position, mean over blocks and heads: of SASRec, STOSA, BERT4Rec
+        gradient    x_j · ∂s/∂x_j, with x_j the embedding of the j-th item: for neural models that read one
+        attention   the weights of the last position, mean over blocks and heads: for SASRec, STOSA, BERT4Rec
                     and NARM, whose weights are no shares
 
-    The first holds for every model. The second estimates to first order the loss of score when the embedding becomes 0
-    (gradient times input; Simonyan, Vedaldi & Zisserman 2013 have the gradient alone), by the network's `backward`.
+    The first holds for every model. The second estimates to first order how far the score falls when the embedding
+    becomes 0 (gradient times input; Simonyan, Vedaldi & Zisserman 2013 have the gradient alone).
     Only the newest items that the model reads count, and no older item replaces one that is left out. Raises ValueError
     for an unknown id (named), and for a history of fewer than two items.
     """
@@ -121,7 +121,7 @@ def _of_items(values: np.ndarray, ids: np.ndarray, n_items: int, n: int) -> np.n
 
 
 def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
-    """ρ = corr(rank(a), rank(b)), equal values having the mean of their ranks (Spearman 1904).
+    """ρ = corr(rank(a), rank(b)); equal values have the mean of their ranks (Spearman 1904).
 
     Shapes: a, b (n,). NaN where all values of one are equal.
     """

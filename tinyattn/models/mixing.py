@@ -1,22 +1,38 @@
-"""The mixer of a model with the option `mixer`."""
+"""The parts of SASRec's and the decoder's blocks, which options choose."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 from ..layers import Mixer, MultiHead, Position
-from ..options import options_of
+from ..options import make_parts, options_of
 
 # options that change attention and nothing else; tests/models/test_mixing.py checks the list
 OF_ATTENTION = {"heads", "kv_heads", "mechanism", "refine", "bias", "qkv_bias", "output_projection"}
 
 
+class OneBlock:
+    """Base of networks that repeat one block, whose parts options choose in `tables`, a position scheme second."""
+
+    tables: ClassVar[dict[str, Any]]
+
+    @cached_property
+    def _parts(self) -> list[Any]:
+        return make_parts(self, **self.tables)
+
+    @property
+    def scheme(self) -> Position:
+        scheme: Position = self._parts[1]
+        return scheme
+
+
 def with_parts(mixer: Mixer, owner: Any, position: Position, **parts: Any) -> Mixer:
     """The mixer; attention gets the heads of the model `owner`, `position`, and `parts`, fields of MultiHead.
 
-    Raises ValueError for heads that do not divide dim; with another mixer for options of attention that are not at
-    their default, and for a position scheme that acts at heads.
+    Raises ValueError for heads that do not divide dim. For other mixers it raises ValueError for options of attention
+    that are not at their default, and for a position scheme that acts at heads.
     """
     if isinstance(mixer, MultiHead):
         heads = replace(mixer, heads=owner.heads, kv_heads=owner.kv_heads, position=position, **parts)

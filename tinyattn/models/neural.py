@@ -95,10 +95,10 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         return data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives, *drawn
 
     def _idle_options(self, data: Interactions) -> str:
-        """A warning if an option's default counts more items than any history has, else "".
+        """A warning if an option, by default, counts more items than any history has, else "".
 
-        Raises ValueError for another value than the default. Only learning is refused, not making such a model: its
-        scores are right, and its files load.
+        Raises ValueError if it was set to such a value. Only learning is refused, not making the model: its scores are
+        right, and its files load.
         """
         longest = int(np.max(data.lengths, initial=0))
         for name, default in ((o.name, o.default) for o in options_of(self) if o.option.items):
@@ -199,7 +199,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         """Attention weights: -> item ids (n,), weights (blocks, heads, n, n), for the newest `maxlen` items.
 
         Row i, column j: the weight of position j <= i for position i. Raises ValueError for an unknown item id, an
-        empty history, weights that are NaN, and models without such attention, also bert4rec and narm (see `explain`).
+        empty history, weights that are NaN, and models without such attention, like bert4rec and narm (see `explain`).
         """
         vocabulary = self.fitted()
         history = vocabulary.numbers(in_order(sequence, "sequence"))[-self.maxlen :]

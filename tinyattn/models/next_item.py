@@ -11,14 +11,11 @@ import numpy as np
 
 from ..backend import Array, get_xp
 from ..data import Batch
+from ..forms import replaceable
 from ..layers import Past, glorot
 from ..layers.rows import table_gradient
 from ..options import check_options, make_parts, option
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions, Objective
-
-SEES_TARGETS = (
-    "with refine {refine} a position sees the items that it is to predict: the loss does not say how well it does"
-)
 
 
 @dataclass(kw_only=True)
@@ -36,7 +33,7 @@ class NextItemNetwork(LossOptions):
 
     A subclass has options, `init`, `forward`, `backward` and `last_state`. An item's score is the dot product of the
     state and the item's row of the table `scored`, p["items"] if input and output are tied. A bias is the last number
-    of an item's row; the last number of each state is then 1. Other scores that can be written as products override
+    of an item's row; the last number of each state is then 1. Networks with other scores that are products override
     `as_products` and `score_gradient`. Raises ValueError for invalid options.
     """
 
@@ -47,8 +44,7 @@ class NextItemNetwork(LossOptions):
     objectives: ClassVar[dict[str, Objective]] = OBJECTIVES     # its losses, by name
     scored: ClassVar[str] = "items"                     # the name of the table (n_items + 1, D) that makes the scores
     biased: ClassVar[bool] = False                      # is the last number of the rows of that table a bias?
-    causal: ClassVar[bool] = True                       # does each position see no later one?
-    sees_targets: ClassVar[str] = ""                    # a warning, if a position sees the item that it is to predict
+    causal: ClassVar[bool] = True                       # does each position see only itself and earlier ones?
     attends: ClassVar[bool] = False                     # does it have `attention(cache)`, (B, h, L, L) a layer?
     weights_are: ClassVar[str] = ""                     # a remark on `weights` that are no shares of items
 
@@ -87,6 +83,14 @@ class NextItemNetwork(LossOptions):
         raise NotImplementedError
 
     @property
+    def sees_targets(self) -> str:
+        """A warning if a position sees the item that it predicts; "" if not."""
+        if self.causal or not hasattr(self, "refine"):
+            return ""
+        cause = f"with refine {self.refine} a position sees the items that it is to predict"
+        return f"{cause}: the loss does not say how well it does"
+
+    @property
     def is_plain(self) -> bool:
         """Do the blocks read items and positions only, and does only a norm follow them?"""
         return False
@@ -104,6 +108,7 @@ class NextItemNetwork(LossOptions):
         """
         raise NotImplementedError
 
+    @replaceable
     def extending(self, p: Any) -> Callable[..., tuple[Array, Past]]:
         """`extend` with these parameters, which must not change meanwhile."""
         return partial(self.extend, p)

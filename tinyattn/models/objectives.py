@@ -144,7 +144,7 @@ def _sampled_scores_backward(dz: Array, h: Array, E: Array, batch: Batch, read: 
 def gbce(
     h: Array, E: Array, batch: Batch, *, n_negatives: int, calibration: float, base_rate: bool = True
 ) -> tuple[Any, Any]:
-    """-β log σ(h·E[target] - b) - Σ log(1 - σ(h·E[negative] - b)) over the k negatives of the row, a mean of positions.
+    """-β log σ(h·E[target] - b) - Σ log(1 - σ(h·E[negative] - b)) over the row's k negatives, mean over positions.
 
     β = α (t (1 - 1/α) + 1/α) = 1 - t (1 - α), with α = min(1, k / (items - 1)) the sampled share of negatives and
     t = `calibration`. At t = 0 and b = 0 it is `bce` with k negatives; t = 1 removes the upward shift of scores that
@@ -238,14 +238,14 @@ class Calibrated(Sampled):
         group="training",
     )  # fmt: skip
     base_rate: bool = option(
-        True, "take log k, k = n_negatives, off every score: the log odds of a negative; without it, as published, "
-        "training spends its first epochs on lowering all scores", group="training",
+        True, "subtract log n_negatives, the log odds of a negative, from every score; without it, as published, the "
+        "first epochs of training mostly lower all scores", group="training",
     )  # fmt: skip
 
 
 @dataclass(kw_only=True)
 class Drawn(Sampled):
-    """Options of losses for which negatives may come from anywhere."""
+    """Options of losses whose negatives may also come from the batch, or by popularity."""
 
     in_batch: float = option(
         0.0, "share of the negatives that are next items of others in the batch, 0 to 1; the rest come from the "

@@ -58,7 +58,7 @@ def _room(network: Any, device: str, most: int | None) -> Any:
 
 
 class _Shapes:
-    """In the place of a generator: gives ones, and raises beyond twice `most` bytes.
+    """Stands in for a generator: gives ones, and raises beyond twice `most` bytes.
 
     Twice, as a network may draw an array of a table's size before the table.
     """
@@ -94,7 +94,7 @@ def checked(
 
 
 def checked_cuts(arrays: Mapping[str, np.ndarray], name: str, count: int, length: int) -> np.ndarray:
-    """The array `name`, (count + 1,): the begins of `count` adjacent pieces of 0:length, and length. As `checked`."""
+    """The array `name` (count + 1,): the starts of `count` adjacent pieces of 0:length, and length. As `checked`."""
     cuts = checked(arrays, name, (count + 1,), np.int64, length)
     if cuts[0] != 0 or cuts[-1] != length or np.any(cuts[1:] < cuts[:-1]):
         raise ValueError(f"{name} does not cut 0 to {length} into {count} pieces")

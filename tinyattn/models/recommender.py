@@ -69,8 +69,8 @@ class Recommender(Estimator):
     ) -> tuple[np.ndarray, np.ndarray]:
         """The k best next items, best first: -> ids, scores; (k,) for one sequence of item ids, (B, k) for many.
 
-        The sequences may be new. Excluded are the items of the sequence, unless `repeats`, those in `exclude`, and all
-        but those in `only`. `users`, an id a sequence, None if unknown, matters to models with user embeddings only.
+        The sequences may be new. Their items are no candidates, unless `repeats`; nor are items in `exclude` or, if
+        `only` is given, outside it. `users`, an id a sequence or None, matter only to models with user embeddings.
         Raises ValueError for an unknown id (named), an empty sequence, more or fewer users than sequences, or fewer
         than k candidates.
         """

@@ -21,7 +21,7 @@ _REMEDY = "choose another --out or remove it"
 class RunFolder:
     """config.json first, then checkpoint.npz and training.csv as training goes, model.npz and metrics.json last.
 
-    A run has finished when both of these are there and no checkpoint is. Every file is written whole or not at all.
+    A run has finished when the last two are there and no checkpoint is. Every file is written whole or not at all.
     """
 
     PARTS = ("config.json", "model.npz", "metrics.json", "checkpoint.npz", "training.csv")
@@ -37,8 +37,8 @@ class RunFolder:
         """Lock the folder for this configuration until the block ends; a finished run is left unchanged.
 
         If the block fails before anything was learned, its files are removed, so that another attempt can begin. Raises
-        FileError, with nothing changed, if another process works in the folder, if it belongs to another configuration
-        or other data, has a part of a run and no config.json, or cannot be written to.
+        FileError, with nothing changed, if the folder is in use by another process, belongs to another configuration or
+        other data, has some files of a run but no config.json, or cannot be written to.
         """
         if self.finished:                            # also on a read-only disk
             self.refuse_other(config)
@@ -173,7 +173,7 @@ class RunFolder:
 
 
 def _evaluation(config: dict[str, Any]) -> dict[str, Any]:
-    """The evaluation of a run. Older versions had one split, and runs of these do not name it."""
+    """The evaluation of a run. Runs of older versions, which had one split, do not name it."""
     evaluation = config.get("evaluation")
     return {"split": "leave-one-out"} | (evaluation if isinstance(evaluation, dict) else {})
 

@@ -48,11 +48,11 @@ class SequenceModel(Trained):
         return {f"n_{what}": len(known[what]) for what in self.vocabularies}
 
     def make_network(self, known: dict[str, Any]) -> Any:
-        """The network for what these vocabularies hold, with this model's options."""
+        """The network for these vocabularies, with this model's options."""
         return self.Network(**self.sizes(known), **self.options_for(self.Network))
 
     def numbered(self, data: Any, known: dict[str, Vocabulary]) -> Any:
-        """The data in numbers. Raises ValueError, with its name, for anything that the model cannot read."""
+        """The data in numbers. Raises ValueError, which names it, for anything that the model cannot read."""
         raise NotImplementedError
 
     def sampler(self, numbered: Any) -> Any:
@@ -60,9 +60,9 @@ class SequenceModel(Trained):
         raise NotImplementedError
 
     def fit(self, data: Any, **how: Any) -> Self:
-        """Learn from `Parts`, of which the second chooses the epoch, or from whatever `Data.of` takes.
+        """Learn from `Parts`, whose validation part chooses the epoch, or from whatever `Data.of` takes.
 
-        The vocabulary is that of all parts. `how` is as in `tinyattn.training.train`. Raises ValueError for data that
+        The vocabulary covers all parts. `how` is as in `tinyattn.training.train`. Raises ValueError for data that
         cannot be learned from, before any work.
         """
         parts = data if isinstance(data, Parts) else Parts(self.Data.of(data))

@@ -4,6 +4,7 @@ Nothing here is taken from tinyattn: names, shapes and equations are GPT-2's and
 """
 
 import json
+import math
 
 import numpy as np
 
@@ -65,7 +66,7 @@ def prefixed(weights, prefix):
 
 def write(folder, config, weights, shards=1):
     """A folder as transformers saves it, in one file or in several with an index. -> the folder."""
-    from safetensors.numpy import save_file  # which writes what lies in memory, whatever the strides: so, contiguous
+    from safetensors.numpy import save_file  # it ignores strides, so arrays must be contiguous
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config))
@@ -81,7 +82,7 @@ def write(folder, config, weights, shards=1):
 
 
 def looked(q, k, v, heads, shared):
-    """Causal attention, head by head; `shared` heads of queries in a row read one of keys and values."""
+    """Causal attention, head by head; each head of keys and values serves `shared` heads of queries."""
     n, d = len(q), q.shape[1] // heads
     out = np.zeros_like(q)
     for i in range(heads):
@@ -107,7 +108,8 @@ def gpt_2(config, weights, ids):
     def gelu_new(x):
         return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
-    f = gelu_new if config["activation_function"] == "gelu_new" else lambda x: np.maximum(x, 0)
+    f = {"gelu_new": gelu_new, "gelu_pytorch_tanh": gelu_new, "relu": lambda x: np.maximum(x, 0),
+         "gelu": lambda x: x * (1 + np.vectorize(math.erf)(x / 2**0.5)) / 2}[config["activation_function"]]  # fmt: skip
     x = t["wte.weight"][ids] + t["wpe.weight"][: len(ids)]
     for i in range(config["n_layer"]):
         q, k, v = np.split(conv1d(norm(x, f"h.{i}.ln_1"), f"h.{i}.attn.c_attn"), 3, axis=-1)

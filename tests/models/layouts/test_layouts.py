@@ -1,4 +1,4 @@
-"""Weights from elsewhere, by name: the logits are those that their own model gives."""
+"""Imported weights: the logits are those of the original model."""
 
 import json
 
@@ -21,6 +21,7 @@ from tests.models.layouts.elsewhere import (
     write,
 )
 from tinyattn.models import TEXT_LAYOUTS, Decoder, import_model
+from tinyattn.models.layouts.config import Config
 from tinyattn.tree import tree_map
 
 pytest.importorskip("safetensors", reason="weights of others are read with the package safetensors")
@@ -29,7 +30,7 @@ CLOSE = {"rtol": 0, "atol": 1e-10}
 VARIANTS = {
     "gpt2": GPT_2,
     "gpt2-own-scores": GPT_2 | {"tie_word_embeddings": False, "n_inner": 40, "layer_norm_epsilon": 1e-3},
-    "gpt2-relu": GPT_2 | {"activation_function": "relu"},
+    **{f"gpt2-{name}": GPT_2 | {"activation_function": name} for name in ("relu", "gelu", "gelu_pytorch_tanh")},
     "llama": LLAMA,
     "llama-tied": LLAMA | {"tie_word_embeddings": True, "num_key_value_heads": H},
     "llama-biased": LLAMA | {"attention_bias": True, "num_key_value_heads": 1, "rms_norm_eps": 1e-2},
@@ -85,6 +86,17 @@ def test_other_formats_become_float32(form, tmp_path):
     model = import_model(write(tmp_path, LLAMA, stored))
     assert model.parameters["tokens"].dtype == np.float32
     agrees(model, LLAMA, stored)
+
+
+def test_what_a_configuration_leaves_out_has_the_default_of_transformers(tmp_path):
+    sizes = {"context": 12, "dim": 16, "layers": 2, "heads": 4}
+    gpt_2 = {"n_positions": 12, "n_embd": 16, "n_layer": 2, "n_head": 4}
+    llama = {"max_position_embeddings": 12, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4,
+             "intermediate_size": 40}  # fmt: skip
+    found = [TEXT_LAYOUTS[name].options(Config(tmp_path, c)) for name, c in (("gpt2", gpt_2), ("llama", llama))]
+    assert found[0] == sizes | {"feed_forward": "gelu-tanh", "feed_forward_width": 4, "eps": 1e-5, "tied": True}
+    assert found[1] == sizes | {"kv_heads": 4, "position": "rope", "rope_base": 10000, "norm": "rms", "eps": 1e-6,
+                                "feed_forward": "swiglu", "feed_forward_width": 2.5, "bias": False, "tied": False}
 
 
 def test_newer_files_have_a_table_of_what_concerns_rotary_positions(tmp_path):

@@ -1,7 +1,9 @@
-"""Recommenders that others trained give their scores here; what cannot be mapped is named."""
+"""Recommenders that were trained elsewhere give the same scores here; what cannot be mapped is named."""
 
 import os
 import pickle
+import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,6 +27,7 @@ from tinyattn.files import FileError
 from tinyattn.models import import_model
 from tinyattn.models.layouts.recommender_file import RecommenderFile
 from tinyattn.models.layouts.rectools import RecTools
+from tinyattn.models.layouts.state_dict import StateDict
 
 HISTORIES = [np.array(h) for h in ([4], [1, 2, 3], [9, 9, 1, 5, 2, 6], [1, 2, 3, 4, 5, 6, 7, 8, 9])]
 
@@ -57,7 +60,7 @@ def test_the_scores_of_pmixers_first_code_which_is_known_by_its_positions(tmp_pa
 
 
 def test_a_position_of_padding_that_is_not_0_is_added_to_it(tmp_path):
-    """As in a file of which it is said that padding is a token."""
+    """With padding="tokens", though the position is like one of the first code."""
     weights = pmixer_weights()
     weights["pos_emb.weight"][0] = 0.5
     model = import_model(write(tmp_path / "m.safetensors", weights), heads=H, block_form="sasrec", padding="tokens")
@@ -79,11 +82,63 @@ def test_ids_of_rectools_follow_that_of_padding():
     assert RecTools().ids(SimpleNamespace(about={})) is None
 
 
+def test_the_configuration_in_a_checkpoint_of_rectools_decides():
+    def options(config, without="none", **given):
+        found = {name: array for name, array in rectools_weights().items() if without not in name}
+        return RecTools().options(SimpleNamespace(found=found, about={"model_config": config}, path="m.ckpt"), given)
+
+    assert options({}) == options(None) == {
+        "dim": D, "blocks": 2, "block_form": "sasrec", "emb_scale": False, "qkv_bias": True, "output_projection": True,
+        "eps": 1e-5, "last_eps": 1e-8, "padding": "blank", "maxlen": N,
+    }  # fmt: skip
+    for config, name, value in (
+        ({"pos_encoding_kwargs": {"use_scale_factor": True}}, "emb_scale", True), ({"n_heads": 4}, "heads", 4),
+        ({"use_key_padding_mask": True}, "padding", "hidden"), ({"use_causal_attn": True}, "padding", "blank"),
+        ({"transformer_layers_type": "rectools.SASRecTransformerLayers"}, "maxlen", N),
+    ):  # fmt: skip
+        assert options(config)[name] == value
+    found = options({"session_max_len": 5}, without="pos_emb")
+    assert (found["position"], found["maxlen"], options({}, "pos_emb", maxlen=7)["maxlen"]) == ("none", 5, 7)
+    for config, without, says in (
+        ({"use_causal_attn": False}, "none", "has use_causal_attn False, expected True"),
+        ({"transformer_layers_type": "a.Other"}, "none", "has transformer_layers_type 'a.Other', expected 'SASRecTr"),
+        ({"similarity_module_kwargs": {"distance": "cosine"}}, "none", "has distance 'cosine', expected 'dot'"),
+        ({}, "pos_emb", "has no pos_encoding_layer.pos_emb.weight: say maxlen, its session_max_len"),
+    ):
+        with pytest.raises(FileError, match=says):
+            options(config, without)
+
+
+Tensor = type("Tensor", (SimpleNamespace,), {"detach": lambda self: self, "to": lambda self, dtype: self})
+
+
+def test_a_state_dict_as_pytorch_would_give_it(monkeypatch, tmp_path):
+    file, a = tmp_path / "m.ckpt", Tensor(numpy=lambda: np.ones(2, np.float32))
+    file.write_bytes(b"1")
+    loaded = {"torch_model.a": a, "torch_model.b": a}
+    torch = SimpleNamespace(Tensor=Tensor, float32=None, serialization=SimpleNamespace(safe_globals=nullcontext))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    for whole, about in ((loaded, {}), ({"state_dict": loaded, "hyper_parameters": {"x": 1}}, {"x": 1})):
+        torch.load = lambda path, map_location, weights_only, whole=whole: whole if weights_only else None
+        state = StateDict(file)
+        assert (state.about, list(state.found), state.read("b").tolist()) == (about, ["a", "b"], [1, 1])
+    for whole in ({}, {"a": 1}, {"a": a, "b": 1}, {"state_dict": []}):
+        torch.load = lambda path, whole=whole, **how: whole
+        with pytest.raises(FileError, match="holds a dict, expected a state dict: names and tensors"):
+            StateDict(file)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r"m.ckpt needs PyTorch \(pip install torch\)"):
+        StateDict(file)
+    with pytest.raises(FileError, match=r"m.t is neither .safetensors nor one of \.pt, \.pth, \.ckpt, \.bin"):
+        StateDict(file.rename(tmp_path / "m.t"))
+
+
 @pytest.mark.parametrize("mask", [False, True])
 def test_the_scores_of_rectools(mask, tmp_path):
     weights = rectools_weights()
-    options = {"padding": "hidden"} if mask else {}
-    model = import_model(write(tmp_path / "m.safetensors", weights), heads=H, **options)
+    options, prefix = ({"padding": "hidden"}, "module.") if mask else ({}, "")
+    file = write(tmp_path / "m.safetensors", {prefix + name: array for name, array in weights.items()})
+    model = import_model(file, heads=H, **options)
     agrees(model, lambda history: rectools(weights, history, mask))
 
 
@@ -189,6 +244,8 @@ def test_what_the_file_does_not_tell_is_asked_for(tmp_path, capsys):
     refuses(capsys, ["import-model", file, "--out", tmp_path / "run", "--heads", H], "0.layer_norm_1.weight: of Rec")
     assert RECTOOLS_ITEMS in moved
     refuses(capsys, ["import-model", tmp_path, "--out", tmp_path / "run", "--heads", H], "heads are for a file")
+    with pytest.raises(ValueError, match="tells what it is; ids of items are for a file"):
+        import_model(tmp_path, ["a"])
     refuses(capsys, ["import-model", tmp_path / "m.t", "--out", tmp_path / "run", "--heads", H], "m.t: no such file")
 
 
@@ -209,10 +266,14 @@ def test_a_run_that_recommend_asks(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("items", "ids"),
-    [(["10", "9"], [10, 9]), (["007", "7"], ["007", "7"]), (["1", "٣"], ["1", "٣"]), ([3, "x"], ["3", "x"])],
-)
+    [(["10", "9"], [10, 9]), (["007", "7"], ["007", "7"]), (["1", "٣"], ["1", "٣"]), ([3, "x"], ["3", "x"]),
+     (["9" * 18, "2"], [10**18 - 1, 2]), (["9" * 19, "2"], ["9" * 19, "2"])],
+)  # fmt: skip
 def test_only_numbers_as_they_are_written_are_ids_of_numbers(items, ids):
     """007 and 7 are two items."""
     file = RecommenderFile.__new__(RecommenderFile)
     file.count = 2
     assert file._ids(items).tolist() == ids
+    file.state = SimpleNamespace(path="m")
+    with pytest.raises(ValueError, match="2 ids, 1 of them different, expected 2 different ones: m has so many items"):
+        file._ids([items[0]] * 2)

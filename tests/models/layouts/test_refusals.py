@@ -1,4 +1,4 @@
-"""What a folder of weights may not be: each is named, and nothing is unpacked before."""
+"""Folders of weights that are refused: the message names the cause, and nothing is unpacked before."""
 
 import json
 import pickle
@@ -28,6 +28,7 @@ CONFIGURATIONS = [
     (GPT_2, {"n_layer": "2"}, "has n_layer '2', expected a whole number, 1 or more"),
     (GPT_2, {"vocab_size": 0}, "has vocab_size 0, expected a whole number, 1 or more"),
     (GPT_2, {"n_inner": 10**400}, "0000..., expected a whole number, 1 or more and below 2**63"),
+    (GPT_2, {"n_inner": 2**63}, "has n_inner 9223372036854775808, expected a whole number"),
     (GPT_2, {"layer_norm_epsilon": 10**400}, "0000..., expected a positive number"),
     (GPT_2, {"vocab_size": None}, "config.json has no vocab_size"),
     (GPT_2, {"layer_norm_epsilon": 0}, "has layer_norm_epsilon 0, expected a positive number"),
@@ -132,6 +133,12 @@ def test_an_index_that_leaves_its_folder_or_does_not_agree_with_its_files(tmp_pa
     path = folder / "model.safetensors.index.json"
     right = json.loads(path.read_text())
     first, second = sorted(set(right["weight_map"].values()))
+    other, whole = write(tmp_path / "other", GPT_2, weights_of(GPT_2, 1), shards=2), Checkpoint(folder).describe()
+    for file in (first, second):                     # the digest is of both
+        kept = (folder / file).read_bytes()
+        (folder / file).write_bytes((other / file).read_bytes())
+        assert Checkpoint(folder).describe()["fingerprint"] != whole["fingerprint"]
+        (folder / file).write_bytes(kept)
     for change, says in (
         ({"wte.weight": "../other.safetensors"}, "names the file '../other.safetensors', expected one of its own"),
         ({"wte.weight": ".."}, "names the file '..', expected one of its own folder"),

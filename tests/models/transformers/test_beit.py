@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from tinyattn.check import gradcheck_model
-from tinyattn.data import IMAGE_SETS, HiddenSampler, Hiding, Images, WordedImages, learn_words, nearest_words
+from tinyattn.data import IMAGE_SETS, HiddenSampler, Hiding, Images, Parts, WordedImages, learn_words, nearest_words
 from tinyattn.files import FileError
 from tinyattn.models import BEiT, BEiTNetwork, ViT
+from tinyattn.models.transformers import beit
 from tinyattn.ops import patchify
 from tinyattn.random import Stream, generator
 from tinyattn.training import Settings, train
@@ -41,7 +42,7 @@ def test_it_starts_at_ln_v_and_learns_one_batch_by_heart():
     loss, _ = network.loss(network.init(generator(0, Stream.INIT)), sampler().whole())
     assert float(loss) == pytest.approx(math.log(5), rel=1e-12)
     _, history = train(network, sampler(8), Settings(epochs=300, lr=0.01), workers=1, progress=False)
-    assert history[-1]["loss"] < 0.5  # images differ in what is hidden of them at each step
+    assert history[-1]["loss"] < 0.5  # each step hides other patches
 
 
 def test_what_is_hidden_is_not_seen_and_what_is_seen_is_not_asked():
@@ -66,8 +67,8 @@ def test_what_is_hidden_is_not_seen_and_what_is_seen_is_not_asked():
 @pytest.mark.parametrize(("grid", "hidden", "block"), [((14, 14), 0.4, 16), ((4, 4), 0.4, 2), ((1, 7), 0.3, 1),
                                                        ((3, 5), 1.0, 4), ((2, 2), 0.01, 3)])  # fmt: skip
 def test_hidden_blocks_reach_their_share_and_hang_together(grid, hidden, block):
-    """The share at least; at the paper's size not many more; of a hidden patch's neighbours more are hidden than of
-    any patch."""
+    """At least the share is hidden, at the paper's size not many more; neighbours of a hidden patch are hidden more
+    often than other patches."""
     rng, n = np.random.default_rng(0), grid[0] * grid[1]
     drawn = np.stack([Hiding(hidden=hidden, block=block).draw(rng, grid) for _ in range(300)])
     counts = drawn.sum(axis=1)
@@ -82,7 +83,7 @@ def test_hidden_blocks_reach_their_share_and_hang_together(grid, hidden, block):
 
 @pytest.mark.host
 def test_words_are_the_means_of_what_is_nearest_to_them():
-    """Of planted clusters k-means finds the centres; each word is the mean of its patches, and each is used."""
+    """k-means finds the centres of planted clusters; each word is the mean of its patches, and each is used."""
     rng = np.random.default_rng(0)
     planted = 10 * rng.standard_normal((6, 4))
     patches = (planted[rng.integers(6, size=900)] + 0.1 * rng.standard_normal((900, 4))).astype(np.float32)
@@ -107,7 +108,8 @@ def learned(shapes):
     return model.fit(shapes.split(), progress=False)
 
 
-def test_it_names_hidden_patches_better_than_who_knows_their_shares(learned, shapes, tmp_path):
+def test_it_names_hidden_patches_better_than_who_knows_their_shares(learned, shapes, tmp_path, monkeypatch):
+    monkeypatch.setattr(beit, "AT_ONCE", 30)
     asked = learned.asked(shapes[:100])
     share = np.bincount(asked.words[asked.hidden]).max() / asked.hidden.sum()
     assert learned.evaluate(shapes[:100])["accuracy"] > share + 0.1
@@ -130,8 +132,9 @@ def test_labels_are_not_read(shapes):
     pixels = shapes.images[:60]
     given = [pixels, Images(pixels), Images(pixels, np.arange(60)), Images(np.float32(1e37) * pixels)]
     models = [BEiT(**small).fit(images, progress=False) for images in given]
-    for model in models[1:3]:
+    for model, images in zip(models[1:3], given[1:3], strict=True):
         assert model.digest() == models[0].digest()
+        assert model.fingerprint(Parts(images)) == model.fingerprint(Parts(given[1]))
     assert models[3].evaluate(given[3])["loss"] == pytest.approx(models[0].evaluate(pixels)["loss"], rel=1e-4)
 
 
@@ -168,14 +171,16 @@ def test_what_is_refused(learned, shapes, tmp_path):
         BEiT(patch=3).fit(shapes, progress=False)
     with pytest.raises(ValueError, match=r"words is 100, expected at most 1, as many as there are different patches$"):
         BEiT(words=100).fit(np.ones((5, 8, 8)), progress=False)
+    assert BEiT(block=16).make_network({"shape": (16, 16, 1)})
     with pytest.raises(ValueError, match="block is 17, expected at most the patches of an image, 16"):
         BEiT(block=17).fit(shapes, progress=False)
     with pytest.raises(ValueError, match="start is 'runs/x', expected a BEiT that has learned"):
         ViT().fit(shapes, start="runs/x")
     with pytest.raises(ValueError, match="these images have no labels: expected an integer or a string for each"):
         ViT().fit(shapes.images, progress=False)
-    with pytest.raises(ValueError, match="words are -1 to 0, expected 0 to 23"):
-        learned.painted(shapes[:1], np.ones((1, 16), bool), -np.eye(16, dtype=int)[:1])
+    for word in (-1, 24):
+        with pytest.raises(ValueError, match=f"words are {min(0, word)} to {max(0, word)}, expected 0 to 23"):
+            learned.painted(shapes[:1], np.ones((1, 16), bool), word * np.eye(16, dtype=int)[:1])
     with pytest.raises(ValueError, match=r"images are 8 x 8 x 1 .*, expected 16 x 16 x 1 as in"):
         learned.evaluate((np.ones((5, 8, 8)), np.arange(5)))
     with pytest.raises(ValueError, match="dim is 64, expected 16, as of the model that this one starts from"):
@@ -190,9 +195,10 @@ def test_what_is_refused(learned, shapes, tmp_path):
     with pytest.raises(ValueError, match=r"words is \(1, 16\) float64, expected \(1, 16\) integers"):
         learned.painted(shapes[:1], np.ones((1, 16), bool), np.zeros((1, 16)))
     other = BEiT.load(_saved(learned, tmp_path))
-    other.codebook = np.full_like(other.codebook, np.nan)
-    with pytest.raises(FileError, match=r"codebook is .* float32, expected .* float32, and finite"):
-        BEiT.load(_saved(other, tmp_path))
+    for damaged in (np.full_like(other.codebook, np.nan), other.codebook[:-1], other.codebook.astype(float)):
+        other.codebook = damaged
+        with pytest.raises(FileError, match=r"codebook is .* float.*, expected \(24, 16\) float32, and finite"):
+            BEiT.load(_saved(other, tmp_path))
     checkpoint = tmp_path / "c.npz"
     first = ViT(dim=16, layers=2, epochs=2, workers=1)
     with pytest.raises(KeyboardInterrupt):

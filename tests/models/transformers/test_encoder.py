@@ -166,23 +166,15 @@ def test_blanks_are_filled_from_both_sides(learned):
     assert (text, p > 0.9) == ("cdefabc", True)
     assert learned.fill("ab__ef", 1)[0][0] == "abcdef"
     assert learned.fill("ab?def", 1, blank="?")[0][0] == "abcdef"
+    assert learned.fill("abcdefabcde_", 1)[0][0] == "abcdef" * 2       # as many as the context
 
 
 def test_all_ways_to_fill_blanks_have_probability_1_together(learned):
-    found = learned.fill("ab_de_a", 36)
+    found = learned.fill("ab_de_a", 1000)
     assert len({text for text, _ in found}) == 36
     assert sum(p for _, p in found) == pytest.approx(1, abs=1e-5)
     assert [p for _, p in found] == sorted((p for _, p in found), reverse=True)
     assert learned.fill("ab_de_a", 3) == found[:3]
-
-
-def test_a_blank_has_the_probability_that_forward_gives(learned):
-    ids = learned.tokens.encode("cdeaabc")
-    ids[3] = len(learned.tokens)
-    scores, _ = learned.network.forward(learned.parameters, ids[None])
-    p = np.exp(scores[0, 3]) / np.exp(scores[0, 3]).sum()
-    for text, found in learned.fill("cde_abc", 6):
-        assert found == pytest.approx(p[learned.tokens.encode(text)[3]], rel=1e-4)
 
 
 def test_states_are_those_of_windows_side_by_side(learned):
@@ -204,7 +196,8 @@ def test_what_cannot_be_filled_or_made_is_refused_and_named(learned):
         ({"text": ""}, "the text is empty: expected at least one character"),
         ({"text": "abcdefa_bcdef"}, "the text has 13 tokens, expected 12 at most: that is the context"),
         ({"text": "a_", "k": 0}, "k is 0, expected 1 to 1000"),
-        ({"text": "a_", "k": 10**9}, "k is 1000000000, expected 1 to 1000"),
+        ({"text": "a_", "k": 1001}, "k is 1001, expected 1 to 1000"),
+        ({"text": "a_", "blank": ""}, "blank is '', expected one character"),
         ({"text": "a__", "blank": "__"}, "blank is '__', expected one character"),
     ):
         with pytest.raises(ValueError, match=says):
@@ -230,12 +223,6 @@ def test_positions_may_be_most_of_a_saved_model(tmp_path):
     model = Encoder(**few).fit("ab" * 500, progress=False)
     model.save(tmp_path / "m.npz")
     assert Encoder.load(tmp_path / "m.npz").fill("a_", 1) == model.fill("a_", 1)
-
-
-def test_saved_and_loaded_it_fills_the_same(learned, tmp_path):
-    learned.save(tmp_path / "m.npz")
-    loaded = Encoder.load(tmp_path / "m.npz")
-    assert loaded.fill("ab_de_a", 3) == learned.fill("ab_de_a", 3)
 
 
 @pytest.mark.slow(seconds=40)

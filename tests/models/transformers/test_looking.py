@@ -31,7 +31,7 @@ def test_attention_rolled_out():
 
 
 def test_how_far_heads_look():
-    """Of 2 x 3 patches of 4 pixels: nowhere, one patch to the side, everywhere alike; the class token is left out."""
+    """2 x 3 patches of 4 pixels: heads look nowhere else, a patch aside, everywhere. The class token is left out."""
     aside = np.eye(6)[[1, 0, 1, 4, 3, 4]]
     heads = np.zeros((1, 3, 7, 7))
     heads[0, :, 1:, 1:] = np.eye(6), aside, np.full((6, 6), 1 / 6)
@@ -45,7 +45,7 @@ def test_how_far_heads_look():
 
 
 def test_how_far_the_heads_of_a_model_look():
-    """Queries and biases of 0: all is looked at alike, by ViT in the image, by Swin in a window; its grids differ."""
+    """With queries and biases of 0 attention is uniform, in ViT's image or Swin's window; Swin's two grids differ."""
     rng = np.random.default_rng(0)
     images = Images(rng.random((6, 4, 4)), np.arange(6) % 2)
     small = {"patch": 1, "dim": 4, "heads": 2, "epochs": 1, "workers": 1}
@@ -80,16 +80,18 @@ def test_the_jacobian_is_that_of_differences(cls, options):
         step[0, row, column] = 1e-6
         up, down = (network.encode(model.parameters, x + h)[0][0, network.read + 1] for h in (step, -step))
         assert field[row, column] == pytest.approx(np.linalg.norm(up - down) / 2e-6, rel=1e-5)
-    with pytest.raises(ValueError, match="token is 4, expected 0 to 3: there are 4 patches in the last block"):
-        receptive_field(model, images.images[0], token=4)
+    for token in (4, -1):
+        with pytest.raises(ValueError, match=f"token is {token}, expected 0 to 3: there are 4 patches in the last"):
+            receptive_field(model, images.images[0], token=token)
 
 
 def test_swins_first_stage_sees_its_windows_alone_and_a_vit_everything():
     rng = np.random.default_rng(0)
-    images = Images(rng.random((6, 4, 4)), np.arange(6) % 2)
+    images = Images(rng.random((6, 4, 8)), np.arange(6) % 2)
     small = {"patch": 1, "dim": 4, "heads": 2, "epochs": 1, "workers": 1}
-    for layers, wanted in ((1, np.kron([[0, 0], [0, 1]], np.ones((2, 2)))), (2, np.ones((4, 4)))):
+    for layers, windows in ((1, [[0, 0, 0, 0], [0, 0, 1, 0]]), (2, [[0, 1, 1, 0]] * 2)):       # of the middle patch
         model = Swin(**small, stages=1, window=2, layers=layers).fit(images, progress=False)
+        wanted = np.kron(windows, np.ones((2, 2)))
         np.testing.assert_array_equal(receptive_field(model, images.images[0]) > 0, wanted)
     assert (receptive_field(ViT(**small, layers=1).fit(images, progress=False), images.images[0]) > 0).all()
 

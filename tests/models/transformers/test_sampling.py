@@ -1,4 +1,4 @@
-"""How a token is drawn: against a plain loop over the sorted probabilities, in which nothing is computed at once."""
+"""How a token is drawn: against a plain loop over the sorted probabilities."""
 
 import math
 
@@ -97,6 +97,6 @@ def test_by_default_all_tokens_are_drawn_from_as_the_model_has_them():
 
 
 def test_of_hundreds_of_equally_likely_tokens_the_first_are_kept_too():
-    """Sorting that keeps no order shows with many of them only."""
+    """An unstable sort shows only with many tokens."""
     scores = np.tile([0.0, 1.0], 300)
     assert np.flatnonzero(Sampling(top_k=3).probabilities(scores)).tolist() == [1, 3, 5]

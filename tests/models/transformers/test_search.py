@@ -11,7 +11,7 @@ SYMBOLS, LONGEST = 4, 4
 
 
 def language(seed):
-    """log p(symbol | beginning), random and fixed: a table that is filled as it is asked."""
+    """log p(symbol | beginning), random and fixed: a table that is filled on demand."""
     table = {}
 
     def log_probabilities(beginnings):
@@ -63,6 +63,7 @@ def test_with_enough_places_it_finds_the_best_of_all():
 def test_what_it_writes_ends():
     found = beam_search(lambda beginnings: np.log(np.full((len(beginnings), 2), [1e-9, 1.0])), 1, 5)
     assert found[0].symbols == (1, 1, 1, 1, 0)
-    for beam in (0, 10**9, 10**30):
+    assert len(beam_search(language(0), 1000, 2)) == SYMBOLS
+    for beam in (0, 1001, 10**30):
         with pytest.raises(ValueError, match=f"beam is {beam}, expected 1 to 1000"):
             beam_search(language(0), beam, LONGEST)

@@ -1,4 +1,4 @@
-"""The tagger: what counts of its loss, what it is measured by, when it ends, what it refuses."""
+"""The tagger: its loss, its metrics, when training ends, what it refuses."""
 
 from dataclasses import replace
 

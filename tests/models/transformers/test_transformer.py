@@ -8,7 +8,7 @@ import pytest
 from tests.covering import covering
 from tests.devices import On
 from tinyattn.check import gradcheck_model
-from tinyattn.data import characters, numbers_of, pair_batch
+from tinyattn.data import Pairs, characters, numbers_of, pair_batch
 from tinyattn.layers import DECODER_FORMS, FEED_FORWARDS, NORMS, POSITIONS
 from tinyattn.models import Transformer, TransformerNetwork
 from tinyattn.models.transformers.transformer import EMBEDDINGS
@@ -202,7 +202,7 @@ def leaf_at(tree, place):
 
 
 def torch_names(p):
-    """{torch's name of a parameter: where ours stand that it holds, one below another}."""
+    """{torch's name of a parameter: the places in our tree that it stacks}."""
     found = {}
     parts = {"encoder": {"self_attn": "attention", "norm1": "norm_1", "norm2": "norm_2"},
              "decoder": {"self_attn": "attention", "multihead_attn": "cross", "norm1": "norm_1", "norm2": "norm_2",
@@ -230,6 +230,15 @@ def torch_names(p):
 def test_heads_that_do_not_divide_the_width_are_refused():
     with pytest.raises(ValueError, match="dim 10 is not divisible by heads 4"):
         Transformer(dim=10)
+
+
+def test_tables_that_are_shared_are_for_one_vocabulary():
+    parts = [Pairs.of([("ab", "cb")]), Pairs.of([("a", "d")])]
+    for embeddings, sides in (("shared", ["abcd"] * 2), ("target", ["ab", "bcd"]), ("separate", ["ab", "bcd"])):
+        known = Transformer(embeddings=embeddings).vocabularies_of(parts)
+        assert ["".join(known[side].ids) for side in ("sources", "targets")] == sides
+    with pytest.raises(ValueError, match="shared is for one vocabulary, and 3 characters are read, 5 written"):
+        TransformerNetwork(**SIZES | {"n_sources": 3}, embeddings="shared")
 
 
 def test_characters_have_numbers():

@@ -26,9 +26,9 @@ TEXT_LAYOUTS: dict[str, TextLayout] = {layout.name: layout for layout in (GPT2()
 
 
 class Checkpoint:
-    """A folder with config.json, weights and, most times, a tokenizer; checked before any number is read.
+    """A folder with config.json, weights and usually a tokenizer; checked before any number is read.
 
-    Raises FileError for a missing file, a configuration that is not computed here, and a parameter (named) that is
+    Raises FileError for a missing file, a configuration that is not supported, and a parameter (named) that is
     missing, misshapen, unknown or not of floating point; DataError for a tokenizer that cannot be used; ImportError for
     a missing package.
     """
@@ -118,7 +118,7 @@ class Checkpoint:
 
 
 def opened(path: str | Path, items: list[Any] | None = None, **options: Any) -> Checkpoint | RecommenderFile:
-    """A folder in one of TEXT_LAYOUTS or a file in one of SASREC_LAYOUTS. ValueError for options of a folder."""
+    """A folder in one of TEXT_LAYOUTS or a file in one of SASREC_LAYOUTS. ValueError for a folder with options."""
     if not Path(path).is_dir() and (options or items is not None or Path(path).is_file()):
         return RecommenderFile(path, items, **options)
     if options or items is not None:

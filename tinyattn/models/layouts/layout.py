@@ -35,7 +35,7 @@ class TextLayout:
     """Base of the layouts of language models: a new one is a file with a subclass, and a line in TEXT_LAYOUTS."""
 
     name: ClassVar[str]                  # config.json's model_type
-    prefix: ClassVar[str]                # stands before most names where the file has the scores' table too
+    prefix: ClassVar[str]                # of most names, in files that also hold the scores' table
     embeddings: ClassVar[str]            # the name of the table of tokens
     typical: ClassVar[str]               # a name that no other layout has
     ignored: ClassVar[re.Pattern[str]]   # names that are no parameters: masks, constants

@@ -1,7 +1,7 @@
 """LLaMA as Hugging Face's transformers saves it (Touvron et al. 2023).
 
-Its linear maps are y = x Wᵀ with W (out, in). Its rotary positions turn feature i of a head with feature i + d/2, ours
-(as the paper's) 2i with 2i + 1, by the same angle: columns of queries and keys are permuted alike, so scores are equal.
+Its linear maps are y = x Wᵀ with W (out, in). Its rotary positions pair feature i of a head with feature i + d/2; ours,
+like the paper's, pair 2i with 2i + 1. Columns of queries and keys are permuted alike, so scores are equal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Llama(TextLayout):
 
     name, prefix, embeddings = "llama", "model.", "embed_tokens.weight"
     typical = "layers.0.self_attn.q_proj.weight"
-    ignored = re.compile(r"layers\.\d+\.self_attn\.rotary_emb\.inv_freq")    # which older files hold: constants
+    ignored = re.compile(r"layers\.\d+\.self_attn\.rotary_emb\.inv_freq")    # constants in older files
 
     def options(self, config: Config) -> dict[str, Any]:
         dim, heads = config.whole("hidden_size"), config.whole("num_attention_heads")

@@ -24,9 +24,9 @@ STRANGER = 0             # the only user: such files have none
 class RecommenderFile:
     """A state dict in a layout of SASREC_LAYOUTS, checked when it is opened.
 
-    `options` are SASRec's that the file lacks: `heads`, `block_form`, `maxlen`, `padding`. `items` are the ids of the
-    file's items 1, 2, 3, ...; by default the file's, or these numbers. Raises FileError for a file that cannot be read
-    (`StateDict`), fits no layout, or has a missing, misshapen or unknown parameter (named); ValueError for invalid
+    `options` are options of SASRec that the file lacks: `heads`, `block_form`, `maxlen`, `padding`. `items` are the ids
+    of items 1, 2, 3, ...; by default those in the file, or these numbers. Raises FileError for a file that cannot be
+    read (`StateDict`), fits no layout, or has a missing, misshapen or unknown parameter (named); ValueError for invalid
     options and ids.
     """
 

@@ -16,7 +16,7 @@ class SASRecLayout:
     """Base: a new one is a file with a subclass, and a line in SASREC_LAYOUTS."""
 
     name: ClassVar[str]                  # the library
-    items: ClassVar[str]                 # the name of the table of items, row 0 of which is padding
+    items: ClassVar[str]                 # the name of the table of items, whose row 0 is padding
     first: ClassVar[str]                 # the name of a parameter of each block, with {} for the block's number
     asked_for: ClassVar[dict[str, str]]       # options that no file holds, and the message if one is missing
 

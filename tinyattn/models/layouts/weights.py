@@ -27,7 +27,7 @@ class Stored(NamedTuple):
 class Weights:
     """The parameters in a folder, in model.safetensors or the files of its index. Only headers are read at first.
 
-    Raises FileError for a folder without them, also one with pickles only, which may run code; and for files that are
+    Raises FileError for a folder without them, even if it has pickles, which may run code; and for files that are
     missing, damaged or do not agree with the index.
     """
 
@@ -79,7 +79,7 @@ class Weights:
 
 
 def as_float32(x: np.ndarray, path: Path, name: str) -> np.ndarray:
-    """A parameter in float32. Raises FileError for a number that is not finite in that."""
+    """A parameter in float32. Raises FileError for numbers that are not finite in float32."""
     with np.errstate(over="ignore"):
         x = x.astype(np.float32, copy=False)
     if not np.all(np.isfinite(x)):
@@ -94,7 +94,7 @@ def _nothing(folder: Path) -> str:
     if pickles:
         return (
             f"{folder} has no {ONE}, and {pickles[0]} is not read: reading a pickle runs whatever code is in it; "
-            "who trusts it can save it as safetensors, which holds numbers only"
+            "if you trust it, save it as safetensors, which holds numbers only"
         )
     return f"{folder} has no {ONE} and no {INDEX}"
 

@@ -4,7 +4,7 @@ Some items of a history are replaced by [MASK], and the network predicts them fr
 task. To recommend, [MASK] is appended to the history; `maxlen` counts it.
 
 Blocks are post-LN, with an exact GELU and a feed-forward network four times as wide. A hidden item's state goes through
-one more layer, GELU and LayerNorm. An item's score is the product of that with its embedding, and a bias.
+one more layer, GELU and LayerNorm. An item's score is the result's dot product with its embedding, plus a bias.
 
 Differences from the released code: hidden items are drawn anew at every step; positions count from the end; attention
 weights are not dropped; only the newest `maxlen` items of a history are read, without a sliding window; and the
@@ -70,8 +70,8 @@ class HeadCache(NamedTuple):
 class BERT4RecNetwork(BERT4RecOptions, NextItemNetwork):
     """The pure network: items and positions, LayerNorm, dropout, blocks, head.
 
-    A row of "items" is an embedding of D numbers, and the item's bias. [MASK], id n_items + 1, is no item: its
-    embedding is "mask", which no score is made with.
+    A row of "items" is an embedding of D numbers and the item's bias. [MASK], id n_items + 1, is no item: its
+    embedding is "mask", and it gets no score.
     """
 
     causal, biased = False, True
@@ -100,7 +100,7 @@ class BERT4RecNetwork(BERT4RecOptions, NextItemNetwork):
         }
 
     def item_rows(self, batch: Batch) -> Array:
-        """(B, L): the rows of p["items"] that are read for batch.ids: 0, which is nothing, for [MASK]."""
+        """(B, L): the rows of p["items"] that are read for batch.ids; for [MASK] row 0, padding's."""
         return get_xp(batch.ids).where(batch.ids > self.n_items, 0, batch.ids)
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, BERT4RecCache]:
@@ -197,7 +197,7 @@ class BERT4Rec(BERT4RecOptions, NeuralRecommender):
         at_most=1, group="training",
     )  # fmt: skip
     loss: str = option(
-        "ce", "cross-entropy over all items (ce, the paper), or another of sasrec's losses, at the hidden items",
+        "ce", "loss at the hidden items: cross-entropy over all items (ce, the paper's) or another of sasrec's losses",
         choices=OBJECTIVES, group="training",
     )  # fmt: skip
 

@@ -2,10 +2,10 @@
 
     E_t                  the embeddings of the L items that end at t, (L, d); places before the first item are 0
     vertical filters     nv weighted sums over the L rows: (nv, d)
-    horizontal filters   nh of each height 1 to L, as wide as E; ReLU, and the maximum over the places that a filter
-                         can take in the L rows: (L nh,)
+    horizontal filters   nh of each height 1 to L, as wide as E; ReLU, and the maximum over all places in the L rows:
+                         (L nh,)
     z_t                  ReLU of a linear map of all of these: (d,)
-    score of item i      [z_t; user] · w_i + b_i, with a table that is not the items' embeddings
+    score of item i      [z_t; user] · w_i + b_i, from a second table of items
 
 These are the paper's sections 3.2 and 3.3. Neighbouring windows share most of their rows, so each filter is applied to
 the whole history once, and the maximum is over a window of its results. Every position is trained on up to T items that
@@ -51,7 +51,7 @@ class CaserOptions(SequenceOptions):
 
 
 class HorizontalCache(NamedTuple):
-    """What the filters of one height remember."""
+    """The cache of the filters of one height."""
 
     responses: Array                # (B, L - 1 + places, nh), before the maximum
     winners: Array                  # (B, L, nh)
@@ -87,7 +87,7 @@ class CaserNetwork(CaserOptions, UserTable):
         }
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, CaserCache]:
-        """h (B, L, 2 d + 1), and the cache. A window ends at its position, so it never reaches the padding behind."""
+        """h (B, L, 2 d + 1), and the cache. A window ends at its position, before any padding."""
         x = embedding(batch.ids, p["items"])
         xp, (B, n, d) = get_xp(x), x.shape
         x = xp.concatenate([xp.zeros((B, self.window - 1, d), dtype=x.dtype), x], axis=1)

@@ -1,4 +1,4 @@
-"""The number of users who have two items both, for item cosine and EASE."""
+"""How many users have both of two items, for item cosine and EASE."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...data import Interactions, distinct
 
 
 def co_occurrence(train: Interactions) -> Iterator[np.ndarray]:
-    """For each item 0, 1, 2, ... its row of XᵀX, (n_items + 1,), with binary X: how many users have it and item j."""
+    """The rows of XᵀX for items 0, 1, 2, ...: in row i (n_items + 1,), entry j is how many users have items i and j."""
     size = train.n_items + 1
     owner = np.repeat(np.arange(train.n_users), train.lengths)
     pairs = distinct(owner * np.int64(size) + train.flat)     # each user's set of items

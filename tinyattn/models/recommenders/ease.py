@@ -17,22 +17,22 @@ from .co_occurrence import co_occurrence
 
 MATRICES = 3                  # G, its factorised copy, and its inverse: n x n numbers of 8 bytes each
 UNKNOWN = 8 << 30             # bytes of memory to assume if the system does not report it
-CONDITION = 1e10              # the largest over the smallest eigenvalue of G, at most: float64 then inverts it well
+CONDITION = 1e10              # the largest condition number of G: float64 inverts such a matrix well
 
 
 @dataclass(eq=False)
 class EASE(Recommender):
-    """scores = x B with the x (items,) of 0 and 1 of the history's items, and with the training users' rows of X
+    """scores = x B: x (items,) is 1 at the history's items, else 0; X has such a row for each training user.
 
-        G = XᵀX + λ I,   P = G⁻¹,   B = I - P / diag(P), column j divided by P[j, j],
+        G = XᵀX + λ I,   P = G⁻¹,   B = I - P / diag(P), column j divided by P[j, j]
 
-    which minimises |X - X B|² + λ |B|² among all B with a zero diagonal (Steck 2019, equation 8). Time grows with
-    items³, memory with items². Raises ValueError for a catalogue beyond memory, and a λ too small to invert G.
+    B minimises |X - X B|² + λ |B|² among all B with a zero diagonal (Steck 2019, equation 8). Time grows with items³,
+    memory with items². Raises ValueError for a catalogue too large for memory, and for a λ too small to invert G.
     """
 
     name = "ease"
 
-    l2: float = option(500.0, "λ: the larger, the smaller the weights between items; more for more data", above=0)
+    l2: float = option(500.0, "λ: a larger one makes weights between items smaller; more data needs more", above=0)
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -1,4 +1,4 @@
-"""Fossil: item similarity and a Markov chain of several orders, with weights of each user (He & McAuley 2016)."""
+"""Fossil: item similarity and a Markov chain of several orders, with weights for each user (He & McAuley 2016)."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ class FossilNetwork(FossilOptions, UserTable, BiasedFactorNetwork):
 
 @dataclass(eq=False, kw_only=True)
 class Fossil(FossilOptions, FactorRecommender):
-    """Item similarity to the history, and to the last items by weights of each user.
+    """Item similarity to the history, and to the last items with weights for each user.
 
         model = Fossil(order=3).fit(sequences)
         ids, scores = model.recommend([12, 55, 3], k=10, users=["anna"])
 
-    Without `users`, or for an unknown user, the weights are the common ones. As in FISM here, the first sum goes over
-    the items so far, not over all of a user's other items.
+    Without `users`, or for an unknown user, the common weights alone count. As in FISM here, the first sum is over the
+    items so far, not over all of a user's other items.
     """
 
     name = "fossil"

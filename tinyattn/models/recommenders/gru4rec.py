@@ -3,7 +3,7 @@
 It has SASRec's batches and losses: the two differ only in the layer that mixes tokens. The papers train by these:
 
     GRU4Rec(loss="bpr-max", in_batch=1.0)                                # the other users' next items as negatives
-    GRU4Rec(loss="sampled-softmax", in_batch=0.1, popularity_power=0.5)  # and further ones, by popularity
+    GRU4Rec(loss="sampled-softmax", in_batch=0.1, popularity_power=0.5)  # and others, by popularity
 
 The papers use session-parallel mini-batches: each of B lanes reads a history item by item, then the next one with its
 state reset; the other lanes' next items are negatives. Here a step reads B whole histories, up to `maxlen` items. With
@@ -75,7 +75,7 @@ class GRU4RecNetwork(GRU4RecOptions, NextItemNetwork):
     extends = True
 
     def extend(self, p: Any, ids: Array, past: Past | None = None) -> tuple[Array, Past]:
-        """The cache is a state a layer, for any number of items."""
+        """The cache is one state a layer, however many items were read."""
         x, states = embedding(ids, p["items"]), []
         for i, weights in enumerate(p["layers"]):
             x, state = GRU().extend(weights, x, None, None if past is None else past.layers[i])

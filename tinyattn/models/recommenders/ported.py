@@ -1,11 +1,10 @@
-"""SASRec as ports of its code to PyTorch compute it: attention looks at the padding before a history, too.
+"""SASRec as ports of its code to PyTorch compute it: attention sees the padding before a history, too.
 
-Models from elsewhere need it (`import-model`). Padding is made of row 0 of the items, at no position.
+Imported models need it (`import-model`). Padding tokens are row 0 of the items, without a position.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,9 +17,9 @@ from .sasrec import NETWORKS, NetworkCache, SASRecNetwork
 
 @dataclass(kw_only=True)
 class PortedNetwork(SASRecNetwork):
-    """`SASRecNetwork` of histories that are filled up to `maxlen`: slot j of a batch is token j.
+    """`SASRecNetwork` of histories that are padded to `maxlen`: token j is at slot j.
 
-    `padding` is "blank", zeros before every block, or "tokens", tokens like others.
+    `padding` is "blank" (zeros before every block) or "tokens" (tokens like others).
     """
 
     paddings = ("blank", "tokens")
@@ -39,7 +38,7 @@ class PortedNetwork(SASRecNetwork):
         return super().last_state(p, self._filled(batch))
 
     def attention(self, cache: NetworkCache) -> list[Array]:
-        """Who looked at whom in each block, (B, h, L, L) each: without padding, so that rows sum to less than 1."""
+        """The weights of each block, (B, h, L, L), without those of padding: rows may sum to less than 1."""
         back, take = cache.batch.slots, get_xp(cache.batch.slots).take_along_axis
         weights = (take(w, back[:, None, :, None], axis=2) for w in super().attention(cache))
         return [take(w, back[:, None, None, :], axis=3) for w in weights]
@@ -59,11 +58,9 @@ class PortedNetwork(SASRecNetwork):
     def _last(self, batch: Batch) -> Array:
         return batch.slots[:, -1]
 
-    def _mask(self, batch: Batch) -> Mask:
-        return Mask(causal=True)
-
-    def before(self, batch: Batch) -> Callable[[Array], Array] | None:
-        return partial(_hide, batch) if self.padding == "blank" else None
+    def _context(self, batch: Batch) -> dict[str, Any]:
+        before = partial(_hide, batch) if self.padding == "blank" else None
+        return {"mask": Mask(causal=True), "slots": batch.slots, "before": before}
 
     def _read(self, p: Any, batch: Batch) -> Array:
         return get_xp(batch.ids).where(batch.ids[..., None] != 0, super()._read(p, batch), self._items(p, batch.ids))
@@ -82,12 +79,12 @@ class PortedNetwork(SASRecNetwork):
 
 
 def _hide(batch: Batch, x: Array) -> Array:
-    """Tokens of items as they are, and 0 at padding. Shapes: x (B, maxlen, D)."""
+    """x with zeros at padding. Shapes: x (B, maxlen, D)."""
     return x * (batch.ids != 0)[..., None].astype(x.dtype)
 
 
 def _at_slots(x: Array, batch: Batch) -> Array:
-    """The rows of the batch as it came. Shapes: x (B, maxlen, D) -> (B, L, D)."""
+    """The rows at the batch's slots: `_filled` undone. Shapes: x (B, maxlen, D) -> (B, L, D)."""
     return get_xp(x).take_along_axis(x, batch.slots[..., None], axis=1)
 
 

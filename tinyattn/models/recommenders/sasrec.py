@@ -1,122 +1,95 @@
 """SASRec: self-attentive sequential recommendation (Kang & McAuley 2018).
 
-A history of items goes through causal Transformer blocks; at each position the result is compared with every
-item's embedding, and the next item should score highest.
+A history of items goes through causal Transformer blocks. The state at each position is compared with every item's
+embedding, and the next item should score highest.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ...backend import Array, get_xp
 from ...data import Batch
-from ...forms import replaceable
-from ...layers import (
-    BLOCK_FORMS,
-    FEED_FORWARDS,
-    MECHANISMS,
-    MIXERS,
-    NORMS,
-    POSITIONS,
-    REFINEMENTS,
-    Block,
-    BlockCache,
-    Norm,
-    Past,
-    Position,
-    Stack,
-    dropout_mask,
-)
-from ...layers.block import ABOUT_BLOCK_FORMS
+from ...layers import FEED_FORWARDS, MECHANISMS, MIXERS, NORMS, POSITIONS, REFINEMENTS, Norm, Past, Stack, dropout_mask
+from ...layers.block import ABOUT_BLOCK_FORMS, BLOCK_FORMS, Block, BlockCache
 from ...layers.mechanisms import refined
 from ...layers.rows import table_gradient
 from ...ops import Mask, dropout, dropout_backward, embedding
 from ...options import make_parts, option, part_options
-from ..mixing import with_parts
+from ..mixing import OneBlock, with_parts
 from ..neural import NeuralRecommender
-from ..next_item import SEES_TARGETS, NextItemNetwork, SequenceOptions, last_position
+from ..next_item import NextItemNetwork, SequenceOptions, last_position
 
-PARTS: dict[str, Any] = {
-    "mechanism": MECHANISMS, "position": POSITIONS, "refine": REFINEMENTS, "mixer": MIXERS,
-}  # fmt: skip
+PARTS: dict[str, Any] = {"mechanism": MECHANISMS, "position": POSITIONS, "refine": REFINEMENTS, "mixer": MIXERS}
 PADDINGS = ("hidden", "blank", "tokens")
-PartOptions: Any = part_options(**PARTS)      # what an entry of these tables declares, `window` say
+PartOptions: Any = part_options(**PARTS)      # the options of these tables' entries, such as `window`
 
 
 @dataclass(kw_only=True)
 class SASRecOptions(PartOptions, SequenceOptions):
-    """The paper's form is the default. Where its released code differs, an option says so."""
+    """By default the paper's model; `block_form="sasrec"` is its released code's."""
 
     blocks: int = option(2, "number of blocks", at_least=0, at_most=1000)
-    mixer: str = option(
-        "attention", "what lets an item take from those before it: attention, or a network with a state", choices=MIXERS
-    )  # fmt: skip
+    mixer: str = option("attention", "how an item reads earlier ones: attention, or a recurrence", choices=MIXERS)
     heads: int = option(1, "attention heads a block; must divide dim", at_least=1)
     kv_heads: int | None = option(
-        None, "heads of keys and values, which the attention heads share: 1 is multi-query, another divisor of heads "
-        "grouped-query attention (default: as many as heads)", at_least=1,
+        None, "heads of keys and values, which attention heads share: 1 is multi-query attention, a larger divisor of "
+        "heads grouped-query attention (default: as many as heads)", at_least=1,
     )  # fmt: skip
     block_form: str = option("pre", ABOUT_BLOCK_FORMS, choices=BLOCK_FORMS)
     mechanism: str = option("full", "what attention computes", choices=MECHANISMS)
     refine: str = option(
-        "none", "transforms the scores before their softmax (AWRSR); value-literal, as the paper prints it, sees "
-        "the items to come while it trains: to teach, and not to use", choices=REFINEMENTS,
+        "none", "transforms the scores before their softmax (AWRSR); value-literal, the paper's printed equation, sees "
+        "later items in training: only for teaching", choices=REFINEMENTS,
     )  # fmt: skip
     position: str = option("learned", "how tokens know their place", choices=POSITIONS)
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("relu", "the feed-forward network: its activation, or SwiGLU", choices=FEED_FORWARDS)
     feed_forward_width: int | None = option(
-        None, "its inner width, as a multiple of dim (default: 1, the paper's; of SwiGLU, two thirds)",
-        at_least=1, at_most=1000,
-    )  # fmt: skip
-    emb_scale: bool | None = option(
-        None, "multiply item embeddings by the root of dim (default: in the original code's form)"
+        None, "its inner width, as a multiple of dim (default: 1; for SwiGLU two thirds)", at_least=1, at_most=1000
     )
-    qkv_bias: bool | None = option(
-        None, "biases in query, key and value projections (default: in the original code's form)"
-    )
+    emb_scale: bool | None = option(None, "multiply item embeddings by the root of dim (default: in form sasrec)")
+    qkv_bias: bool | None = option(None, "biases in query, key and value projections (default: in form sasrec)")
     output_projection: bool = option(False, "a projection after the heads are joined, as in the Transformer")
-    last_norm: bool = option(True, "a norm after the last block (the original code; pre-LN needs it)")
-    tied: bool = option(True, "one table of item embeddings, for input and for scores; or one for each")
-    user_embedding: bool = option(False, "add an embedding of the user; paper, section III-D")
-    eps: float = option(1e-8, "added to what every norm divides by, before the root (the original code's)", above=0)
-    last_eps: float | None = option(None, "that of the norm after the last block (default: eps)", above=0)
+    last_norm: bool = option(True, "a norm after the last block (the released code; pre-LN needs it)")
+    tied: bool = option(True, "one table of item embeddings for input and scores, or one for each")
+    user_embedding: bool = option(False, "add an embedding of the user (paper, section III-D)")
+    eps: float = option(1e-8, "added under the root of every norm (the released code's)", above=0)
+    last_eps: float | None = option(None, "eps of the norm after the last block (default: eps)", above=0)
     padding: str = option(
-        "hidden", "how a short history is filled up to maxlen, before its first item: hidden from attention; or, as in "
-        "ports of the code to PyTorch, seen by it: as zeros before every block (blank), or as tokens like others",
-        choices=PADDINGS,
+        "hidden", "padding before a history's first item: hidden from attention, or, as in PyTorch ports, seen by it, "
+        "as zeros before every block (blank) or as tokens like others (tokens)", choices=PADDINGS,
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Unless they are set, these options are those of the released code in its form."""
-        released = self.block_form == "sasrec"
+        released = self.block_form == "sasrec"                        # emb_scale and qkv_bias default to this
         self.emb_scale = released if self.emb_scale is None else self.emb_scale
-        if self.qkv_bias is None and self.mixer == "attention":       # of another mixer it stays unset
+        if self.qkv_bias is None and self.mixer == "attention":       # other mixers leave it unset
             self.qkv_bias = released
         super().__post_init__()
-        make_parts(self, **PARTS)     # what their options come to be stands in config.json
+        make_parts(self, **PARTS)     # sets their options, which config.json keeps
 
 
 class NetworkCache(NamedTuple):
-    """What one forward remembers; `cache.blocks[i].attention.weights` shows who looks at whom."""
+    """What `forward` saves; `cache.blocks[i].attention.weights` are the attention weights of block i."""
 
     batch: Batch
     keep: Array | None              # (B, L, D): dropout on the input
     blocks: list[BlockCache]
-    norm: Any                       # the norm's, or None without a last norm
+    norm: Any                       # of the last norm; None without one
 
 
 @dataclass(kw_only=True)
-class SASRecNetwork(SASRecOptions, NextItemNetwork):
+class SASRecNetwork(SASRecOptions, OneBlock, NextItemNetwork):
     """The pure network: init, forward, loss, loss_backward, score. No state; parameters come and go as trees."""
 
-    paddings: ClassVar[tuple[str, ...]] = ("hidden",)           # those that it computes
+    tables = PARTS
+    paddings: ClassVar[tuple[str, ...]] = ("hidden",)           # the values of `padding` that this class computes
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -125,7 +98,7 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         self._parts[0].refuse_length(self.maxlen)
         if not (self.blocks or self._parts[2].identity):
             raise ValueError(f"refine is {self.refine}, of scores of attention, and with blocks 0 there are none")
-        self.block                   # making the parts checks them  # noqa: B018
+        self.block                   # made here, so that its parts are checked  # noqa: B018
 
     @property
     def scored(self) -> str:  # type: ignore[override]
@@ -133,12 +106,8 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         return "items" if self.tied else "output"
 
     @cached_property
-    def _parts(self) -> list[Any]:
-        return make_parts(self, **PARTS)
-
-    @cached_property
     def block(self) -> Block:
-        """Every block has the same parts, and parameters of its own."""
+        """The form of every block; each has its own parameters."""
         mechanism, position, refinement, mixer = self._parts
         mixer = with_parts(
             mixer, self, position, mechanism=refined(mechanism, refinement, self.maxlen), bias=self.qkv_bias,
@@ -154,18 +123,8 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
 
     @property
     def causal(self) -> bool:  # type: ignore[override]
-        """No, where a refinement reads all rows of scores."""
+        """Not where a refinement reads all rows of scores."""
         return not self.block.mixer.reads_all
-
-    @property
-    def sees_targets(self) -> str:  # type: ignore[override]
-        return "" if self.causal else SEES_TARGETS.format(refine=self.refine)
-
-    @property
-    def scheme(self) -> Position:
-        """The position scheme."""
-        scheme: Position = self._parts[1]
-        return scheme
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """Fresh parameters in float64: glorot-uniform weights and embeddings, zero biases; items row 0 is 0."""
@@ -183,37 +142,28 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         return p
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, NetworkCache]:
-        """h (B, L, D): what each position knows of the future from its past; and the cache.
-
-        Padding stands on the right, where the causal mask keeps every real position from seeing it.
-        """
+        """h (B, L, D), the state of each position, and the cache. The causal mask hides padding, on the right."""
         x = self._read(p, batch)
         keep = dropout_mask(x, x.shape, self.dropout, rng)
         x = dropout(x, keep, self.dropout)
         x, caches = self.stack.forward(p["blocks"], x, rng=rng, **self._context(batch))
-        last = None
-        if self.last_norm:
-            x, last = self.norm_after.forward(p["norm"], x)
-        if self.user_embedding:
-            x = x + embedding(batch.users, p["users"])[:, None, :]
-        return x, NetworkCache(batch, keep, caches, last)
+        h, norm = self._finished(p, x, batch)
+        return h, NetworkCache(batch, keep, caches, norm)
+
+    def _finished(self, p: Any, x: Array, batch: Batch) -> tuple[Array, Any]:
+        """The blocks' output after the last norm and with the user's embedding, where they exist; the norm's cache."""
+        h, norm = self.norm_after.forward(p["norm"], x) if self.last_norm else (x, None)
+        return h + embedding(batch.users, p["users"])[:, None, :] if self.user_embedding else h, norm
 
     def _context(self, batch: Batch) -> dict[str, Any]:
-        """The arguments of all blocks."""
-        return {"mask": self._mask(batch), "slots": batch.slots, "before": self.before(batch)}
-
-    def before(self, batch: Batch) -> Callable[[Array], Array] | None:
-        """A map of the tokens before each block, or None."""
-        return None
+        """The arguments of all blocks: slots, and a causal mask, with lengths if the mixer needs them."""
+        lengths = last_position(batch) + 1 if self.block.mixer.needs_lengths else None
+        return {"mask": Mask(causal=True, lengths=lengths), "slots": batch.slots}
 
     @cached_property
     def norm_after(self) -> Norm:
         """The norm after the last block."""
         return NORMS[self.norm](self.last_eps or self.eps)
-
-    def _mask(self, batch: Batch) -> Mask:
-        """Causal, which hides the padding after a history, too; with its lengths where the mixer needs them."""
-        return Mask(causal=True, lengths=last_position(batch) + 1 if self.block.mixer.needs_lengths else None)
 
     def _last(self, batch: Batch) -> Array:
         """(B,): the place of each history's last item."""
@@ -224,51 +174,41 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         return self.scheme.add(p.get("positions"), self._items(p, batch.ids), batch.slots)
 
     def _read_backward(self, p: Any, dx: Array, batch: Batch) -> tuple[Array, dict[str, Any]]:
-        """-> the gradient of the items as read, and that of the positions, if they learn."""
+        """-> the gradient of the item embeddings, and that of the positions if they are learned."""
         grads = {"positions": self.scheme.add_backward(p["positions"], dx, batch.slots)} if "positions" in p else {}
         return dx * math.sqrt(self.dim) if self.emb_scale else dx, grads
 
     def _items(self, p: Any, ids: Array) -> Array:
-        """(B, L, D): items as they are read, wherever they stand."""
+        """(B, L, D): item embeddings, scaled if the options say so, without positions."""
         x = embedding(ids, p["items"])
         if self.emb_scale:
             x *= math.sqrt(self.dim)
         return x
 
     def backward(self, p: Any, dh: Array, cache: NetworkCache) -> tuple[Array, dict[str, Any]]:
-        """The mirror of `forward`: -> dx (B, L, D), the gradient of the item embeddings as read, and grads.
-
-        `grads` lacks "items": the loss reads the same table again, and sums both readings once.
-        """
+        """-> dx (B, L, D), the gradient of the item embeddings read, and grads without "items", which the loss adds."""
         grads: dict[str, Any] = {}
         if self.user_embedding:
             grads["users"] = table_gradient(cache.batch.users, get_xp(dh).sum(dh, axis=1), p["users"])
         if self.last_norm:
             dh, grads["norm"] = self.norm_after.backward(p["norm"], dh, cache.norm)
-        before = self.before(cache.batch)
+        before = self._context(cache.batch).get("before")
         dh, grads["blocks"] = self.stack.backward(p["blocks"], dh, cache.blocks, before=before)
         dx, placed = self._read_backward(p, dropout_backward(dh, cache.keep, self.dropout), cache.batch)
         return dx, grads | placed
 
     def rows_read(self, batch: Batch) -> dict[str, Array]:
-        """The rows of large tables that `loss` reads, and so all that have a gradient: dotted name -> ids."""
         return super().rows_read(batch) | ({"users": batch.users} if self.user_embedding else {})
 
     def last_state(self, p: Any, batch: Batch) -> Array:
         """(B, D): what `forward` gives for the last position of each history, and nothing else."""
-        h = self.stack.at(p["blocks"], self._read(p, batch), self._last(batch), **self._context(batch))
-        if self.last_norm:
-            h, _ = self.norm_after.forward(p["norm"], h)
-        if self.user_embedding:
-            h = h + embedding(batch.users, p["users"])[:, None, :]
-        return h[:, 0]
+        x = self.stack.at(p["blocks"], self._read(p, batch), self._last(batch), **self._context(batch))
+        return self._finished(p, x, batch)[0][:, 0]
 
     @property
     def extends(self) -> bool:
-        """Where positions act at the heads, or are none: then distances, or the order, matter, and stay.
-
-        Learned positions and sinusoids are added to the items and count from the newest (`Batch.slots`): with every new
-        item all others stand somewhere else, and no state of theirs is what it was.
+        """Not where positions are added to items: they count from the newest (`Batch.slots`), so that a new item moves
+        all others and changes their states. Positions that act at the heads are distances, which stay.
         """
         return not self.scheme.at_tokens and self.block.mixer.extends and not self.user_embedding
 
@@ -276,17 +216,12 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         x, kept = self.stack.extend(p["blocks"], self._items(p, ids), past)
         return self.norm_after.forward(p["norm"], x)[0] if self.last_norm else x, kept
 
-    @replaceable
-    def extending(self, p: Any) -> Callable[..., tuple[Array, Past]]:
-        return partial(self.extend, p)
-
     @property
     def is_plain(self) -> bool:
         return self.last_norm and self.norm_after == self.block.norm and not self.user_embedding
 
     @property
     def weights_are(self) -> str:  # type: ignore[override]
-        """A remark on weights that are no shares."""
         mechanism = getattr(self.block.mixer, "mechanism", None)
         if mechanism is None or mechanism.sums_to_one:
             return ""
@@ -294,24 +229,22 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
 
     @property
     def attends(self) -> bool:  # type: ignore[override]
-        """Not without blocks, nor with another mixer."""
+        """Not without blocks, nor with a mixer other than attention."""
         return self.blocks > 0 and self.block.mixer.has_weights
 
     def attention(self, cache: NetworkCache) -> list[Array]:
-        """Who looked at whom in each block, (B, h, L, L) each."""
+        """The weights of each block, (B, h, L, L): row i is what position i looks at."""
         return [block.attention.weights for block in cache.blocks]
 
 
 @dataclass(eq=False, kw_only=True)
 class SASRec(SASRecOptions, NeuralRecommender):
-    """A causal Transformer over a user's history, as the paper has it unless an option says otherwise.
+    """A causal Transformer over a user's history, by default the paper's.
 
         model = SASRec(epochs=20).fit(sequences)
         ids, scores = model.recommend([12, 55, 3], k=10)
 
-    `block_form="sasrec"` is the released code's model: its block, and unless they are set, its scaled embeddings
-    and its biases too. Every option is checked when the object is made: ValueError names the value and what
-    was expected.
+    `block_form="sasrec"` is the released code's model: `emb_scale` and `qkv_bias` are then True unless they are set.
     """
 
     name = "sasrec"

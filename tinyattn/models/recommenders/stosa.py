@@ -11,8 +11,8 @@ between two points [mean, deviation].
 In the released code a misspelt name discards the mean that a layer computes, so that the prediction reads the mean of
 the last item's embedding; the published numbers come from that. `mean_passthrough` reproduces it. Other differences:
 each stream has separate LayerNorms; positions count from the end, and padding is on the right. Attention weights are
-not dropped, as in the authors' setting. Weights and embeddings begin as there, normal around MEAN: distances are small,
-and attention begins uniform. (With Glorot's, a refinement of the distances begins with one weight of 1.)
+not dropped, as in the authors' setting. Weights and embeddings are drawn as in the code, normal around MEAN: distances
+are small, and attention begins uniform. (With Glorot's, a refinement of the distances begins with one weight of 1.)
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from ...ops.shapes import row_sum, rows
 from ...options import make_parts, option, part_options, with_default
 from ...tree import leaves
 from ..neural import NeuralRecommender
-from ..next_item import SEES_TARGETS, NextItemNetwork, SequenceOptions, last_position
+from ..next_item import NextItemNetwork, SequenceOptions, last_position
 from ..objectives import OBJECTIVES, Objective, ScoredRows
 from .sasrec import SASRecOptions
 
@@ -62,8 +62,8 @@ class STOSAOptions(RefineOptions, SequenceOptions):
     dropout: float = option(0.3, "dropout rate", at_least=0, below=1)
     blocks: int = option(1, "number of blocks", at_least=1, at_most=1000)
     heads: int = option(4, "attention heads a block; must divide dim", at_least=1)
-    root: bool = option(False, "attention by the distance, as the paper prints it, and not by its square")
-    mean_passthrough: bool = option(False, "do as the released code: means leave each block as they came in")
+    root: bool = option(False, "attend by the distance, as the paper prints it, not by its square")
+    mean_passthrough: bool = option(False, "as in the released code, means pass through each block unchanged")
     refine: str = with_default("none", SASRecOptions, "refine")
     pvn_weight: float = option(
         0.005, "λ: how strongly the target's distance is kept below the one from target to negative", at_least=0,
@@ -72,12 +72,13 @@ class STOSAOptions(RefineOptions, SequenceOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        make_parts(self, refine=REFINEMENTS)     # what their options come to be stands in config.json
+        make_parts(self, refine=REFINEMENTS)     # sets their options, which config.json keeps
 
 
 def distances(h: Array, E: Array, batch: Batch, *, pvn_weight: float) -> tuple[Any, Any]:
-    """-log σ(d⁻ - d⁺) + λ max(d⁺ - d, 0), mean over real positions; d = W², and d without a sign that of the two items.
+    """-log σ(d⁻ - d⁺) + λ max(d⁺ - d, 0), mean over real positions.
 
+    d⁺ and d⁻ are W² from the state to target and negative, and d is W² between these two items.
     Shapes: h (B, L, 2 D) points, E (n_items + 1, 2 D) rows [m, z].
     """
     xp = get_xp(h)
@@ -115,7 +116,7 @@ def points_backward(dy: Array, y: Array) -> Array:
 
 
 def fresh(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Numbers as the released code begins with."""
+    """Initial numbers as in the released code."""
     return MEAN + SPREAD * rng.standard_normal(shape)
 
 
@@ -160,15 +161,11 @@ class STOSANetwork(STOSAOptions, NextItemNetwork):
 
     @property
     def causal(self) -> bool:  # type: ignore[override]
-        """No, where a refinement reads all rows of scores."""
+        """Not where a refinement reads all rows of scores."""
         return not self.block.refinement.reads_all
 
-    @property
-    def sees_targets(self) -> str:  # type: ignore[override]
-        return "" if self.causal else SEES_TARGETS.format(refine=self.refine)
-
     def _mask(self, batch: Batch) -> Mask:
-        """Causal, which hides the padding after a history, too; with its lengths for a refinement."""
+        """Causal, which also hides the padding after a history; with lengths if scores are refined."""
         with_lengths = not self.block.refinement.identity
         return Mask(causal=True, lengths=last_position(batch) + 1 if with_lengths else None)
 
@@ -237,7 +234,7 @@ class STOSANetwork(STOSAOptions, NextItemNetwork):
         return 2 * (points(p["items"][item]) - h)
 
     def attention(self, cache: STOSACache) -> list[Array]:
-        """Who looked at whom in each block, (B, h, L, L) each."""
+        """The weights of each block, (B, h, L, L): row i is what position i looks at."""
         return [block.weights for block in cache.blocks]
 
 

@@ -39,12 +39,12 @@ _DRIFTING = ("user_bias_drift", "item_bias_bins", "users_drift")         # table
 class TimeSVDppOptions:
     dim: int = option(20, "width of the factors; 0 leaves biases alone", at_least=0, at_most=100_000)
     time: bool = option(True, "do biases and users' factors change with time?")
-    implicit: bool = option(True, "do the items that a user has rated say something, whatever the ratings?")
+    implicit: bool = option(True, "learn from which items a user has rated, whatever the ratings?")
     bins: int = option(30, "periods of equal length; each has a bias for every item", at_least=1, at_most=100_000)
     beta: float = option(0.4, "exponent of the time between a rating and the mean of the user's", above=0, at_most=1)
     l2: float = option(0.1, "weight of the squared factors that a rating reads", at_least=0)
     l2_bias: float = option(0.005, "weight of the squared biases that a rating reads", at_least=0)
-    l2_time: float = option(20.0, "weight of the squares of what changes with time", at_least=0)
+    l2_time: float = option(20.0, "weight of the squared parameters that change with time", at_least=0)
 
 
 class TimeSVDppCache(NamedTuple):
@@ -80,7 +80,7 @@ class TimeSVDppNetwork(TimeSVDppOptions):
         return self._tables(batch.users, batch.items, batch.bins, batch.seen)
 
     def _tables(self, users: Any, items: Any, bins: Any, seen: Any) -> dict[str, Any]:
-        """For each table the argument that its rows stand for."""
+        """Table -> the argument whose entries are its rows, for each table that the options need."""
         tables = {"user_bias": users, "item_bias": items, "user_bias_drift": users, "item_bias_bins": bins}
         tables |= {"items": items, "users": users, "users_drift": users, "implicit": seen}
         absent = (_WIDE if not self.dim else ()) + (_DRIFTING if not self.time else ())

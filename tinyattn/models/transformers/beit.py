@@ -5,8 +5,8 @@ other patches. A patch's word is the nearest entry of a codebook. A classifier c
 `ViT.fit(images, start=beit)`.
 
 Differences from the paper: words are centres of k-means over patches of the training images, not a discrete variational
-autoencoder's; no smaller first weights in deeper layers, stochastic depth or augmented images (section 2.5). Its
-classifier reads the mean of all patches (`--readout mean`), not the class token, which hidden patches do not train.
+autoencoder's; there are no smaller initial weights in deeper layers, stochastic depth or augmented images (section
+2.5). Its classifier reads the mean of all patches (`--readout mean`), not the class token, which BEiT does not train.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
     def guessed(self, images: Any, hidden: np.ndarray) -> np.ndarray:
         """(N, n): the likeliest word of each patch. Shapes: hidden (N, n) bool.
 
-        Raises ValueError as `standardised`, and for another shape or type of `hidden`.
+        Raises ValueError as `standardised`, and for a wrong shape or dtype of `hidden`.
         """
         network, pixels = self.fitted(), self.standardised(images)
         xp, hidden = self._module(self.parameters), self._each("hidden", hidden, pixels, "b")

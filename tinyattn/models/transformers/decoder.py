@@ -30,7 +30,6 @@ from ...layers import (
     Block,
     BlockCache,
     Past,
-    Position,
     Stack,
     dropout_mask,
 )
@@ -40,7 +39,7 @@ from ...options import check_options, make_parts, option, part_options, with_def
 from ...random import Stream, generator
 from ...training import Settings
 from ..cross_entropy import Smoothed
-from ..mixing import with_parts
+from ..mixing import OneBlock, with_parts
 from ..sequence_model import SequenceModel
 from .sampling import Sampling
 from .text_network import TextNetwork
@@ -48,19 +47,19 @@ from .text_network import TextNetwork
 PARTS: dict[str, Any] = {"mechanism": MECHANISMS, "position": POSITIONS, "mixer": MIXERS}
 PartOptions: Any = part_options(**PARTS)
 SMALL = 0.02             # the standard deviation of fresh embeddings, as in GPT-2
-LONGEST = 10**6          # tokens a call of `generate`, some minutes of work
+LONGEST = 10**6          # most tokens of one `generate`: some minutes of work
 
 
 @dataclass(kw_only=True)
 class DecoderOptions(PartOptions):
-    context: int = option(64, "tokens that are looked back at, the newest among them", at_least=1, at_most=1_000_000)
+    context: int = option(64, "tokens that a prediction can read, the newest included", at_least=1, at_most=1_000_000)
     dim: int = option(64, "width of embeddings and states (GPT-2: 768)", at_least=1, at_most=100_000)
     layers: int = option(2, "blocks (GPT-2: 12)", at_least=1, at_most=1000)
-    mixer: str = option("attention", "what lets tokens take from those before them", choices=MIXERS)
+    mixer: str = option("attention", "how a token reads earlier ones: attention, or a recurrence", choices=MIXERS)
     heads: int = option(4, "attention heads a block; must divide dim (GPT-2: 12)", at_least=1)
     kv_heads: int | None = option(
-        None, "heads of keys and values, which the attention heads share: 1 is multi-query, another divisor of heads "
-        "grouped-query attention (default: as many as heads)", at_least=1,
+        None, "heads of keys and values, which attention heads share: 1 is multi-query attention, a larger divisor of "
+        "heads grouped-query attention (default: as many as heads)", at_least=1,
     )  # fmt: skip
     block_form: str = option("pre", ABOUT_BLOCK_FORMS, choices=BLOCK_FORMS)
     mechanism: str = option("full", "what attention computes", choices=MECHANISMS)
@@ -70,7 +69,7 @@ class DecoderOptions(PartOptions):
     feed_forward_width: float = option(4.0, "inner width, a multiple of dim (LLaMA: 2.6875)", at_least=1, at_most=1000)
     bias: bool = option(True, "biases in the projections of attention")
     tied: bool = option(True, "one table of embeddings for input and scores, or one for each")
-    eps: float = option(1e-5, "added to what every norm divides by, before the root", above=0)
+    eps: float = option(1e-5, "added under the root of every norm", above=0)
     dropout: float = option(0.0, "dropout rate (GPT-2: 0.1)", at_least=0, below=1)
 
     def __post_init__(self) -> None:
@@ -91,15 +90,16 @@ class DecoderCache(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class DecoderNetwork(DecoderOptions, TextNetwork):
+class DecoderNetwork(DecoderOptions, OneBlock, TextNetwork):
     """The pure network: init, forward, loss, loss_backward."""
 
+    tables = PARTS
     n_tokens: int                    # they are 0 to n_tokens - 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._parts[0].refuse_length(self.context)
-        self.block                   # making the parts checks them  # noqa: B018
+        self.block                   # made here, so that its parts are checked  # noqa: B018
 
     @property
     def inner(self) -> int:
@@ -108,10 +108,6 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
     @property
     def scored(self) -> str:
         return "tokens" if self.tied else "output"
-
-    @cached_property
-    def _parts(self) -> list[Any]:
-        return make_parts(self, **PARTS)
 
     @cached_property
     def block(self) -> Block:
@@ -130,7 +126,7 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
         p: dict[str, Any] = {"tokens": SMALL * rng.standard_normal((self.n_tokens, self.dim))}
         if not self.tied:
             p["output"] = SMALL * rng.standard_normal((self.n_tokens, self.dim))
-        positions = self._parts[1].init(rng, self.context, self.dim)
+        positions = self.scheme.init(rng, self.context, self.dim)
         if positions is not None:
             p["positions"] = positions
         p["blocks"] = self.stack.init(rng, self.dim)
@@ -161,7 +157,7 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
         return grads
 
     def extend(self, p: Any, ids: Array, past: Past | None = None) -> tuple[Array, Past]:
-        """Scores (B, n, V) of the token after each of these, which follow the tokens of `past`; and the new cache.
+        """Scores (B, n, V) of the token after each of `ids`, which follow the tokens of `past`; and the new cache.
 
         `past` is the cache of the tokens before, None at the beginning, and is not changed. To rounding, the scores are
         the last rows of `forward`'s for all tokens. Shapes: ids (B, n); with those before at most `context` tokens.
@@ -176,11 +172,6 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
     def extending(self, p: Any) -> Callable[..., tuple[Array, Past]]:
         """`extend` with these parameters, which must not change meanwhile."""
         return partial(self.extend, p)
-
-    @property
-    def scheme(self) -> Position:
-        scheme: Position = self._parts[1]
-        return scheme
 
     def _read(self, p: Any, ids: Array, first: int) -> Array:
         """(B, n, D): the first block's input, before dropout, of tokens that follow `first` others."""

@@ -1,11 +1,11 @@
-"""The encoder: reads a text with hidden tokens and predicts these (BERT; Devlin et al. 2019).
+"""The encoder: reads a text with hidden tokens and predicts them (BERT; Devlin et al. 2019).
 
 Every token looks at all others, before and after it, so only hidden tokens can be predicted. Blocks are BERT's, with a
 norm after each residual and the exact GELU; the sum of embeddings and positions is normed before the first block.
 
 Differences from BERT: tokens are characters, so a blank is one character; windows of the text are read in order,
 without pairs of sentences and their task; scores are products of states and embeddings, and a bias, without BERT's
-further dense layer, GELU and norm; attention weights are not dropped.
+additional dense layer, GELU and norm; attention weights are not dropped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PARTS: dict[str, Any] = {"position": POSITIONS}
 PartOptions: Any = part_options(**PARTS)
 SMALL = 0.02             # the standard deviation of fresh embeddings, as in BERT
 BEAM = 32                # the smallest beam of `fill`
-MOST = 1000              # ways to fill blanks: each is read again for every further blank
+MOST = 1000              # most fillings of `fill`: each is read again for every blank
 
 
 @dataclass(kw_only=True)
@@ -48,14 +48,14 @@ class EncoderOptions(PartOptions):
     feed_forward: str = option("gelu", "the feed-forward network: an activation, or SwiGLU", choices=FEED_FORWARDS)
     feed_forward_width: int = option(4, "its inner width, as a multiple of dim", at_least=1, at_most=1000)
     last_norm: bool | None = option(None, "a norm after the last block (default: in all forms but post)")
-    eps: float = option(1e-5, "added to what every norm divides by, before the root (BERT: 1e-12)", above=0)
+    eps: float = option(1e-5, "added under the root of every norm (BERT: 1e-12)", above=0)
     dropout: float = option(0.0, "dropout rate (BERT: 0.1)", at_least=0, below=1)
 
     def __post_init__(self) -> None:
         check_options(self)
         if self.last_norm is None:
             self.last_norm = not BLOCK_FORMS[self.block_form].gives_normed
-        make_parts(self, **PARTS)     # what their options come to be stands in config.json
+        make_parts(self, **PARTS)     # sets their options, which config.json keeps
 
 
 class EncoderCache(NamedTuple):
@@ -229,7 +229,7 @@ class Encoder(EncoderOptions, Masking, Smoothed, SequenceModel):
         return list(zip(texts, np.exp(scores[:k]).tolist(), strict=True))
 
     def _blanks(self, text: str, blank: str) -> tuple[np.ndarray, np.ndarray]:
-        """The tokens of a text, with [MASK] at the blanks; and the places of these."""
+        """The tokens of a text, with [MASK] at the blanks; and the places of the blanks."""
         if len(blank) != 1:
             raise ValueError(f"blank is {blank!r}, expected one character")
         places = np.flatnonzero(np.array(list(text)) == blank)

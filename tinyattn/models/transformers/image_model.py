@@ -44,7 +44,7 @@ class ImageNetwork(ClassNetwork):
 
     @property
     def read(self) -> int:
-        """The number of heads that read a token each, the first ones; 0: one head reads the mean of all tokens."""
+        """The number of heads, which read one of the first tokens each; 0: one head reads the mean of all tokens."""
         return 0
 
     def encode(self, p: Any, images: Array, rng: Any = None) -> tuple[Array, Any]:
@@ -148,7 +148,7 @@ class ImageReader(Smoothed, SequenceModel):
         return [backend.to_numpy(weights) for weights in network.attention(cache)]
 
     def standardised(self, images: Any) -> np.ndarray:
-        """(N, height, width, channels): images as the network reads them, from `Images` or an array for these.
+        """(N, height, width, channels): images as the network reads them, from `Images` or an array.
 
         Raises ValueError for images of another size than the training images.
         """

@@ -50,8 +50,8 @@ def uniform_distance(patches: int, height: int, width: int) -> float:
 def distances_by_head(model: ImageModel, images: Any) -> dict[str, dict[str, float]]:
     """{"block 1": {"head 1": .., "mean": .., "alike": ..}}: `attention_distance` of a model, in pixels, block by block.
 
-    "alike" is `uniform_distance`; a block whose mean is well below it looks near. `images` as `ImageModel.attention`
-    takes them; raises ValueError as it does.
+    "alike" is `uniform_distance`; a block whose mean is well below it looks near. `images` and errors are those of
+    `ImageModel.attention`.
     """
     weights, read, (height, width, _) = model.attention(images), model.network.read, model.shape
     table = {}
@@ -94,9 +94,9 @@ def receptive_field(model: ImageModel, image: Any, token: int | None = None) -> 
 
 
 def convolution_field(height: int, width: int, layers: int, kernel: int = 3) -> np.ndarray:
-    """∂ y / ∂ pixel, with y the middle of `layers` convolutions whose kernels are means: (height, width), of sum <= 1.
+    """∂ y / ∂ pixel (height, width), of sum <= 1, for the middle output y of `layers` convolutions with mean kernels.
 
-    Each layer reaches (kernel - 1) / 2 pixels further; most of the gradient is near the middle (Luo et al. 2016).
+    Each layer adds (kernel - 1) / 2 pixels on all sides; most of the gradient is near the middle (Luo et al. 2016).
     """
     W = np.full((kernel, kernel, 1, 1), 1 / kernel**2)
     dx = np.zeros((height, width, 1))

@@ -36,13 +36,13 @@ class PairCache(NamedTuple):
 
 @dataclass(kw_only=True)
 class PairNetwork(ClassNetwork):
-    """Base of the networks. A subclass has init, backward, and what raises here. Symbol 0 begins and ends targets."""
+    """Base of the networks. A subclass has init, backward and what raises here. Symbol 0 begins and ends targets."""
 
     n_sources: int                   # characters that are read, 1 to n_sources
     n_targets: int                   # characters that are written
 
     def forward(self, p: Any, batch: PairBatch, rng: Any = None) -> tuple[Array, PairCache]:
-        """Scores (B, n, V) of the symbol after each written character, of which 0 is the end; and the cache."""
+        """Scores (B, n, V) of the symbol after each written character, where 0 is the end; and the cache."""
         memory, encoder = self.encode(p, batch.source, batch.lengths, rng)
         h, decoder = self.decode(p, batch.written, memory, batch.lengths, rng)
         return self.scores(p, h), PairCache(encoder, decoder, h)

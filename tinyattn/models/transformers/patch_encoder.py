@@ -29,7 +29,7 @@ SMALL = 0.02             # the standard deviation of fresh positions and tokens,
 
 @dataclass(kw_only=True)
 class PatchOptions:
-    """The sizes in brackets are ViT's (Dosovitskiy et al. 2021), of the base model."""
+    """The sizes in brackets are those of ViT's base model (Dosovitskiy et al. 2021)."""
 
     patch: int = option(4, "pixels of a patch's side (the paper: 16): it must divide the sides of the images",
                         at_least=1, at_most=100_000)  # fmt: skip
@@ -39,7 +39,7 @@ class PatchOptions:
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("gelu", "the feed-forward network: its activation, or SwiGLU", choices=FEED_FORWARDS)
     feed_forward_width: int = option(4, "its inner width, as a multiple of dim", at_least=1, at_most=1000)
-    eps: float = option(1e-6, "added to what every norm divides by, before the root", above=0)
+    eps: float = option(1e-6, "added under the root of every norm", above=0)
     dropout: float = option(0.1, "dropout rate", at_least=0, below=1)
 
 
@@ -103,7 +103,7 @@ class PatchEncoder(PatchOptions):
         }
 
     def encode(self, p: Any, images: Array, rng: Any = None, hidden: Array | None = None) -> tuple[Array, PatchCache]:
-        """Tokens (B, read + n, D): `read` further ones, then the n patches row by row; and the cache.
+        """Tokens (B, read + n, D): `read` learned ones, then the n patches row by row; and the cache.
 
         p["mask"] replaces hidden patches. Shapes: images (B, height, width, C), hidden (B, n) or None.
         """
@@ -128,7 +128,7 @@ class PatchEncoder(PatchOptions):
         dx, grads["blocks"] = self.stack.backward(p["blocks"], dx, cache.blocks)
         dx = dropout_backward(dx, cache.keep, self.dropout)
         grads["positions"] = xp.sum(dx, axis=0)                                    # added to every image
-        grads["tokens"] = grads["positions"][: self.read].copy()                   # the same of every image, too
+        grads["tokens"] = grads["positions"][: self.read].copy()                   # shared by all images, too
         dpatches = dx[:, self.read :]
         if cache.hidden is not None:
             hidden = cache.hidden[..., None]

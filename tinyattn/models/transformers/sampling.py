@@ -11,7 +11,7 @@ from ...options import check_options, option
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """p ∝ exp(scores / temperature) among those that top_k and top_p leave. Raises ValueError for what cannot be."""
+    """p ∝ exp(scores / temperature) over tokens that top_k and top_p keep. Raises ValueError for invalid options."""
 
     temperature: float = option(1.0, "scores are divided by it: near 0 only the likeliest is drawn", above=0)
     top_k: int | None = option(None, "only the N likeliest are drawn from; 1 is greedy (default: all)", at_least=1)

@@ -1,7 +1,7 @@
 """Search for the likeliest string, greedily or with a beam.
 
-A string's score is its log-probability, the sum of log p(symbol | those before it) with the final 0, not normalised by
-length.
+A string's score is its log-probability: the sum of log p(symbol | earlier symbols), the final 0 included, not
+normalised by length.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Hypothesis(NamedTuple):
 
 
 def beam_search(log_probabilities: Callable[[np.ndarray], np.ndarray], beam: int, longest: int) -> list[Hypothesis]:
-    """Whole strings, the likeliest first; with `beam` 1 that of greedy decoding.
+    """Whole strings, the likeliest first; with `beam` 1 only that of greedy decoding.
 
     `log_probabilities` takes beginnings (k, t), each with a first 0, and gives (k, V). Place i of the beam continues a
     beginning in places 1 to i, by the best continuation that no earlier place has taken (Lemons, Linares López, Holte &
-    Ruml 2022). So place 1 is greedy decoding, and a wider beam finds all strings of a narrower one, and never worse
-    ones. A string has at most `longest` symbols, the last of which is 0. Raises ValueError for a beam below 1 or above
+    Ruml 2022). So place 1 is greedy decoding, and a wider beam finds all strings of a narrower one: its best is never
+    worse. A string has at most `longest` symbols, the last of which is 0. Raises ValueError for a beam below 1 or above
     BROADEST.
     """
     if not 1 <= beam <= BROADEST:

@@ -70,7 +70,7 @@ class TransformerOptions(PartOptions, PairOptions):
         "for the other two (target); or three", choices=EMBEDDINGS,
     )  # fmt: skip
     last_norm: bool | None = option(None, "norms after encoder and decoder (default: in the pre form)")
-    eps: float = option(1e-5, "added to what every norm divides by, before the root", above=0)
+    eps: float = option(1e-5, "added under the root of every norm", above=0)
     dropout: float = option(0.1, "dropout rate", at_least=0, below=1)
 
     def __post_init__(self) -> None:

@@ -1,8 +1,8 @@
 """The Vision Transformer: an image is a sentence of patches (Dosovitskiy et al. 2021).
 
 A linear map turns each patch of the image into a token, and the Transformer's encoder reads them without a mask. Only
-the learned positions tell neighbours. The class is read from an additional token (the class token) or from the mean of
-all. A second such token and head can learn a teacher's answers as labels (Touvron et al. 2021, DeiT).
+the learned positions tell which patches are neighbours. The class is read from one more token (the class token) or from
+the mean of all. A second such token and head can learn a teacher's answers as labels (Touvron et al. 2021, DeiT).
 
 Unlike the paper's, it has three layers, not twelve, and width 64, not 768: enough for images of 16 x 16 pixels.
 """
@@ -49,7 +49,7 @@ class ViTNetwork(ViTOptions, PatchEncoder, ImageNetwork):
         return READOUTS[self.readout] + self.distil
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Fresh parameters in float64; those that BEiT has, too, from `start`, which has one token beside patches."""
+        """Fresh parameters in float64; BEiT's parts come from `start`, which has one token beside the patches."""
         p = self.init_encoder(rng) | {"heads": self.init_heads(self.dim)}
         if self.start is not None:
             begun = tree_map(lambda a: a.astype(np.float64), self.start)
