@@ -1,11 +1,14 @@
 """Pictures show the numbers they are given, in the place they belong, whatever the labels hold."""
 
+import re
+
 import numpy as np
 import pytest
 
 from tinyattn.ops import softmax
 from tinyattn.show import (
     animate,
+    animation,
     attention_map,
     distance_plot,
     field_map,
@@ -44,8 +47,9 @@ def test_one_map_and_cross_attention():
     assert [ax.get_title(loc="left") for ax in named.axes if ax.images] == ["softmax", "linear"]
     with pytest.raises(ValueError, match="1 names, expected 2, one a map"):
         attention_map(np.full((2, 3, 3), 0.2), names=["softmax"])
-    with pytest.raises(ValueError, match=r"weights have shape \(3,\)"):
-        attention_map(np.ones(3))
+    for shape in ((3,), (1, 1, 1, 2, 2)):
+        with pytest.raises(ValueError, match=rf"weights have shape {re.escape(str(shape))}, expected"):
+            attention_map(np.ones(shape))
     with pytest.raises(ValueError, match="2 labels, expected 3, one a key"):
         attention_map(np.eye(3), ["a", "b"])
 
@@ -110,8 +114,15 @@ def test_animations_have_a_picture_a_step_and_a_token(tmp_path, monkeypatch):
     weights = np.full((1, 2, 3, 3), 1 / 3)
     frames = (looking_picture(weights, ["a", "b", "c"], i) for i in range(3))
     assert animate(frames, tmp_path / "looks.gif").exists()
-    with pytest.raises(ValueError, match="steps 0-99 are not there"):
-        t.gif(tmp_path / "x.gif", steps=(0, 99))
+    for steps in ((0, len(t)), (2, 1), (-1, 1)):
+        says = f"steps {steps[0]}-{steps[1]} are not there: the trace has steps 0-{len(t) - 1}"
+        with pytest.raises(ValueError, match=says):
+            t.gif(tmp_path / "x.gif", steps=steps)
+    monkeypatch.setattr(animation, "MOST", 2)
+    few = [looking_picture(weights, ["a", "b", "c"], i) for i in range(3)]
+    assert animate(few[:2], tmp_path / "few.gif").exists()
+    with pytest.raises(ValueError, match="there are more than 2 pictures"):
+        animate(few, tmp_path / "x.gif")
     with pytest.raises(ValueError, match="there are no pictures"):
         animate([], tmp_path / "x.gif")
     with pytest.raises(ValueError, match="seconds is 0"):

@@ -158,8 +158,10 @@ def test_only_as_many_numbers_are_followed_as_asked() -> None:
 def test_part_of_a_trace_and_one_that_is_too_large() -> None:
     found = player(attended(), steps=(5, 7), follow=0)
     assert [s["name"] for s in found.data["steps"]] == ["s", "s", "row_max"]
-    with pytest.raises(ValueError, match=r"steps 5-99 are not there: the trace has steps 0-14"):
-        player(attended(), steps=(5, 99))
+    assert len(player(attended(), steps=(14, 14), follow=0).data["steps"]) == 1
+    for steps in ((5, 15), (6, 5), (-1, 3)):
+        with pytest.raises(ValueError, match=f"steps {steps[0]}-{steps[1]} are not there: the trace has steps 0-14"):
+            player(attended(), steps=steps)
     x = np.zeros((300, 400))
     with pytest.raises(ValueError, match=r"have [\d,]+ numbers, and a page holds 300,000 .*: steps 0-\d would fit"):
         player(trace(layer_norm, x, np.ones(400), np.zeros(400)))
