@@ -137,7 +137,7 @@ def _before(first: tuple[Array, Array], mean: Array, size: Array) -> list[Array]
 
 
 def _mixed(mean: Array, size: Array, value: Array, logit: Array) -> Array:
-    """The mean of all values, `size` the logarithm of their weights' sum, and of one more with this logit."""
+    """The mean with one more value of this logit; `size` is the logarithm of the sum of weights so far."""
     return mean + _sigma(logit - size) * (value - mean)
 
 
