@@ -452,8 +452,8 @@ def test_more_than_the_limit_is_refused_with_the_place():
         (lambda: trace(softmax, X)["wieghts"], KeyError, "nothing was called 'wieghts'"),
         (lambda: trace(attention, Q, K, V)["wieghts"], KeyError, "near it: weights"),
         (lambda: trace(attention, Q, K, V)["zzz"], KeyError, "; there are q, k, v, c, s, row_max, p, denominator, ..."),
-        (lambda: trace(softmax, X)[6], IndexError, "there is no step 6: there are 0 to 5"),
-        (lambda: trace(softmax, X)[-7], IndexError, "there is no step -7: there are 0 to 5"),
+        (lambda: trace(softmax, X)[7], IndexError, "there is no step 7: there are 0 to 6"),
+        (lambda: trace(softmax, X)[-8], IndexError, "there is no step -8: there are 0 to 6"),
         (lambda: trace(softmax, X)[1.5], TypeError, "a step is 1.5, expected its number or a name"),
         (lambda: trace(softmax, X).picture(None), TypeError, "a step is None, expected its number or a name"),
         (lambda: trace(attention, Q, K, V).table(call="softmx"), KeyError, "near it: softmax"),
@@ -798,6 +798,7 @@ def test_step_by_step():
     assert t.back().entry.number == 1
     assert t.back(9).entry.number == 0
     assert t.step(99).entry.number == len(t) - 1
+    assert t.entry(-len(t)).number == 0
     at = t.at("weights")
     lines = str(at).splitlines()
     source = "tinyattn/ops/attention/attention.py"
