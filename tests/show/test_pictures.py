@@ -19,6 +19,7 @@ from tinyattn.show import (
     trace_result,
 )
 from tinyattn.show.memory import blank_memory
+from tinyattn.show.style import picture_format
 
 
 def images(made):
@@ -56,6 +57,10 @@ def test_one_map_and_cross_attention():
 
 def test_without_a_suffix_a_picture_is_a_png(tmp_path):
     assert save(attention_map(np.eye(2)), tmp_path / "a").read_bytes().startswith(b"\x89PNG")
+    assert picture_format("a.b/c.SVG") == "svg"
+    with pytest.raises(ValueError, match=r"a.xyz ends in .xyz, expected a format of pictures: .*pdf, .*svg"):
+        save(attention_map(np.eye(2)), tmp_path / "a.xyz")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_memory_is_blank_until_the_last_of_several_traces_ends():

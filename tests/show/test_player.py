@@ -156,7 +156,8 @@ def test_only_as_many_numbers_are_followed_as_asked() -> None:
 
 
 def test_part_of_a_trace_and_one_that_is_too_large() -> None:
-    found = player(attended(), steps=(5, 7), follow=0)
+    found = player(attended(), steps=(5, 7), follow=0, title="part")
+    assert attended().player((5, 7), 0, "part").data == found.data
     assert [s["name"] for s in found.data["steps"]] == ["s", "s", "row_max"]
     assert len(player(attended(), steps=(14, 14), follow=0).data["steps"]) == 1
     for steps in ((5, 15), (6, 5), (-1, 3)):

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from tinyattn.show import trace
+from tinyattn.show.follow import _entry_of
 from tinyattn.show.records import is_array
-from tinyattn.show.sources import dotted
+from tinyattn.show.sources import _statements, dotted
 from tinyattn.show.trace_table import described, origin
+from tinyattn.tree import Rows
 
 
 def outer(p, x):
@@ -172,6 +174,9 @@ def test_a_step_shows_its_line_between_three_more_and_its_numbers():
     assert [(mark, n) for mark, n, _ in shown] == [(" ", 0), (" ", 1), (">", 2), (" ", 3), (" ", 4), (" ", 5)]
     assert shown[2][2] == '    first = helper(x @ p["W"] + p["b"])'
     assert lines[7:] == ["first (1, 2) float64   4 … 8   norm 8.944", "[[4. 8.]]"]
+    shown = {n: str(trace(few, np.full(n, 1 / 3)).at(1)).splitlines() for n in (200, 201)}
+    assert shown[201][-1] == "[1.3333 1.3333 1.3333 ... 1.3333 1.3333 1.3333]"
+    assert "\n".join(shown[200]).count("1.3333") == 200
     deep = str(t.at("helper#2.passed.out")).splitlines()
     assert deep[0] == f"step 10 of 12: outer > helper#2 > passed   {HERE}:{FIRST + 15}"
     assert [line[8:] for line in deep[1:4]] == [
@@ -300,6 +305,34 @@ def test_a_backward_that_is_off_by_little_is_seen_in_float64():
 )
 def test_what_is_read_is_called_by_the_way_to_it(text, name):
     assert dotted(ast.parse(text, mode="eval").body) == name
+
+
+@pytest.mark.parametrize(
+    ("line", "targets", "writes", "renames"),
+    [
+        ("a, *b = c", "a b", False, True),
+        ("a = b = -c[0]", "a b", False, True),
+        ("a: int = f(c)", "a", False, False),
+        ("a: int", "", False, False),
+        ("a[0] = f(c)", "a", True, False),
+        ("a.b = f(c)", "a", False, False),
+        ("a += c", "a", True, False),
+        ("for a in b:\n    pass", "a", False, True),
+        ("with b as (a, c):\n    pass", "a c", False, True),
+        ("if (a := f(b)):\n    c = 1", "a", False, False),
+        ("a = 1; b = f(a)", "a b", False, False),
+        ("a = lambda: (b := 1)", "a", False, False),
+    ],
+)
+def test_what_a_line_assigns_and_how(line, targets, writes, renames):
+    found = _statements(line.splitlines(keepends=True))[1]
+    assert found[2:5] == (tuple(targets.split()), writes, renames)
+    assert (found.first, found.last) == (1, 1)  # of what has a body, its header alone
+
+
+def test_a_row_that_was_not_read_has_no_gradient():
+    gradient = Rows(np.array([2, 5]), np.array([[1.0, 2.0], [3.0, 4.0]]))
+    assert [_entry_of(gradient, index) for index in ((2, 0), (5, 1), (3, 1))] == [1, 4, 0]
 
 
 def test_only_numbers_are_arrays():

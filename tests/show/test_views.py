@@ -133,6 +133,7 @@ def test_pages_of_the_player_have_calls_functions_and_what_each_line_read():
     t = trace(scaled, x)
     data = player(t, follow=0, title="mine").data
     assert (data["title"], data["said"], data["first"]) == ("mine", "5 steps", 0)
+    assert not any(step["adds"] for step in data["steps"])  # gradients alone meet
     assert data["forward_end"] == 4
     outer, called = data["calls"]
     assert (outer["label"], outer["parent"], outer["steps"]) == ("scaled", None, [0, 4])
