@@ -148,6 +148,8 @@ def test_a_vector_is_bars_from_0():
     assert title(ax) == "b  (4,)"
     assert ax.get_xticks().tolist() == [0, 1, 2, 3]
     assert array_map(np.ones(20)).axes[0].get_xticks().tolist() == [0, 3, 6, 9, 12, 15, 18]
+    with pytest.raises(ValueError, match=r"the array has shape \(0, 2\)"):
+        array_map(np.zeros((0, 2)))
 
 
 # ---- attention
