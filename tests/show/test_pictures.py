@@ -72,6 +72,11 @@ def test_memory_is_blank_until_the_last_of_several_traces_ends():
         assert np.isnan(np.empty(2, dtype=complex)).all()
         assert np.empty(2, dtype=int).tolist() == [0, 0]
         assert np.empty(2, dtype=bool).tolist() == [False, False]
+        for _ in range(2):                                                 # the second has memory that the first filled
+            used = np.empty(100, np.uint8)
+            assert not used.any()
+            used[:] = 7
+            del used
         assert np.empty(1, dtype=object).tolist() == [None]
     assert np.empty is plain
 

@@ -99,6 +99,9 @@ def test_calls_below_the_depth_are_folded_to_their_first_step_and_how_many():
         "3+ helper#1(s) -> returned 3 steps", *TABLE[10:13], "9+ helper#2(s) -> returned 2 steps", *TABLE[17:],
         "+ folded: .table(depth=1) opens one level more, .table(call=NAME) one call",
     ]  # fmt: skip
+    wide = trace(lambda p: p["W"] + 1, {"W": np.zeros((20, 60)), "b": np.zeros(3)})
+    assert "p: 2 arrays, 1,203 numbers, come in (to step 1)" in str(wide)
+    assert "<b>p</b> comes in: 2 arrays, 1,203 numbers" in wide._repr_html_()
     one = relative(t.table(depth=1))
     assert one[8] == "5+ passed(s) -> out 1 step"
     assert one[-1] == "+ folded: .table(depth=2) opens one level more, .table(call=NAME) one call"
