@@ -10,7 +10,6 @@ from tinyattn.show import (
     animate,
     animation,
     attention_map,
-    distance_plot,
     field_map,
     looking_picture,
     rollout_map,
@@ -95,9 +94,6 @@ def test_pictures_of_images_show_their_numbers(rng):
     field = np.array([[0.0, 1.0], [2.0, 4.0]])
     (found,) = (image.get_array() for image in images(field_map({"a": field})))
     np.testing.assert_array_equal(found.filled(-1), [[-1, 0.25], [0.5, 1]])
-    (ax,) = distance_plot(np.array([[1.0, 2.0], [3.0, np.nan]]), 2.5).axes
-    heads = [line.get_ydata() for line in ax.lines]
-    assert [heads[0].tolist(), heads[2].tolist(), list(heads[3])] == [[1, 3], [1.5, 3], [2.5, 2.5]]
 
 
 def test_text_stays_text_in_svg_and_pdf(tmp_path):
