@@ -451,7 +451,7 @@ def test_more_than_the_limit_is_refused_with_the_place():
         (lambda: trace(softmax, X, backward=helper), TypeError, "helper takes no gradient"),
         (lambda: trace(softmax, X)["wieghts"], KeyError, "nothing was called 'wieghts'"),
         (lambda: trace(attention, Q, K, V)["wieghts"], KeyError, "near it: weights"),
-        (lambda: trace(attention, Q, K, V)["zzz"], KeyError, "; there are q, k, v, c, s, row_max, p, denominator, ..."),
+        (lambda: trace(attention, Q, K, V)["zzz"], KeyError, r"; there are q, k, v, c, s, .*, denominator, \.\.\.$"),
         (lambda: trace(softmax, X)[7], IndexError, "there is no step 7: there are 0 to 6"),
         (lambda: trace(softmax, X)[-8], IndexError, "there is no step -8: there are 0 to 6"),
         (lambda: trace(softmax, X)[1.5], TypeError, "a step is 1.5, expected its number or a name"),

@@ -164,7 +164,7 @@ def test_pages_of_the_player_have_calls_functions_and_what_each_line_read():
 
 def test_rates_on_the_page_are_derivatives_and_kept_to_the_steps_that_are_shown():
     """room = x², a = 3 room, y = a + x: exact, as every step is of the second degree."""
-    x = np.array([0.5, -2.0])
+    x = np.array([0.51234, -2.0])
     t = trace(scaled, x, backward=lambda dy, x: dy * (6 * x + 1), dy=np.array([1.0, 10.0]))
     at = {e.path: e.number for e in t.entries[:5]}
     reach = player(t).data["reach"]
@@ -342,6 +342,8 @@ def test_a_model_that_reads_both_ways_says_that_nothing_is_masked_and_is_asked_b
     assert long["runs"][0]["tokens"] == [*history(model, 12)[3:], "[MASK]"]
     assert run["mask"] == "Nothing is masked: every token may look at every other."
     assert all(o["says"].startswith("the score of ") for o in run["outputs"])  # no next tokens: no loss
+    with pytest.raises(ValueError, match="padding is 4, expected 0 to 3"):
+        visualise(model, ids, padding=4)
     padded = visualise(model, ids, padding=2).data["runs"][0]
     assert padded["mask"].startswith("Hatched, or grey, is masked: padding, at which nobody looks.")
     causal = visualise(trained(), ids, padding=2).data["runs"][0]
