@@ -88,8 +88,8 @@ def text(result: dict[str, Any]) -> str:
     seconds = [run["seconds"] for run in runs]
     lines += [
         "",
-        "Of the gap between a Markov chain and the best ranking there is, SASRec closes "
-        f"(over {len(runs)} seeds) {told}. A run took {min(seconds):.0f} to {max(seconds):.0f} s on {machine['cores']} "
+        "SASRec closes most of the gap between a Markov chain and the optimum: "
+        f"{told} (over {len(runs)} seeds). A run took {min(seconds):.0f} to {max(seconds):.0f} s on {machine['cores']} "
         f"cores of {machine['cpu']} (NumPy {machine['numpy']}, Python {machine['python']}, {machine['date']}). "
         "Figures: [benchmarks/results/default_world.json](benchmarks/results/default_world.json).",
     ]

@@ -111,7 +111,7 @@ def test_an_exercise_says_when_it_is_done(chromium: Any, tmp_path: Any) -> None:
         ({"hide": ["keys"]}, "hide has 'keys', expected some of scale, heads, mask, backward"),
         ({"mask": np.ones((2, 2))}, "mask has dtype float64, expected bool"),
         ({"scale": math.nan}, "scale is nan"),
-        ({"goal": Goal("x", 2, 0)}, "is for tokens 0 to 1"),
+        ({"goal": Goal("x", 2, 0)}, "expected tokens 0 to 1"),
     ],
 )
 def test_refusals(given: dict[str, Any], says: str) -> None:

@@ -58,7 +58,7 @@ def title(ax):
 
 
 def test_cells_show_their_numbers_by_row_and_column():
-    x = np.array([[1.5, -2.0, 3.25], [0.0, 5.0, np.nan]])
+    x = np.array([[1.5, -2.0, 3.25], [-0.0, 5.0, np.nan]])
     made = array_map(x, "scores")
     (ax,) = maps(made)
     image = ax.images[0]
@@ -148,6 +148,8 @@ def test_a_vector_is_bars_from_0():
     assert title(ax) == "b  (4,)"
     assert ax.get_xticks().tolist() == [0, 1, 2, 3]
     assert array_map(np.ones(20)).axes[0].get_xticks().tolist() == [0, 3, 6, 9, 12, 15, 18]
+    with pytest.raises(ValueError, match=r"the array has shape \(0, 2\)"):
+        array_map(np.zeros((0, 2)))
 
 
 # ---- attention
@@ -220,11 +222,11 @@ def test_what_one_token_looks_at_is_its_row_in_every_head():
 
 
 def test_of_training_the_best_epoch_is_marked_and_named():
-    rows = [(1, 3.0, None), (2, 2.0, 0.2), (3, 1.5, 0.5), (4, 1.0, 0.4)]
+    rows = [(1, 3.0, None), (2, 2.0, 0.0), (3, 1.5, 0.5), (4, 1.0, 0.4)]
     history = [{"epoch": e, "loss": loss, "valid": v} for e, loss, v in rows]
     left, right = training_curves(history, "run", "bits", "HR@5", "held out").axes
     assert points(left.lines[0]) == [[1, 3], [2, 2], [3, 1.5], [4, 1]]
-    assert points(right.lines[0]) == [[2, 0.2], [3, 0.5], [4, 0.4]]
+    assert points(right.lines[0]) == [[2, 0.0], [3, 0.5], [4, 0.4]]
     assert points(right.lines[1]) == [[3, 0.5]]
     assert right.lines[1].get_marker() == "o"
     assert (right.texts[0].get_text(), right.texts[0].xy) == ("best: epoch 3", (3, 0.5))
@@ -289,6 +291,10 @@ def test_curves_of_an_experiment_have_one_style_a_name_in_all_panels():
     assert {(ax.get_xlabel(), ax.get_ylabel()) for ax in made.axes[:3]} == {("epoch", "loss")}
     alone = draw_picture(Curves("alt", "x", "y", {"p": panels["p"]}, "the target"))
     assert (len(alone.axes), legend(alone)) == (1, ["one", "two"])
+    many = draw_picture(Curves("alt", "x", "y", {"p": {str(i): ([1], [1.0]) for i in range(11)}})).axes[0].lines
+    styles = [(line.get_color(), line.get_linestyle()) for line in many]
+    assert len(set(styles)) == 10  # the eleventh has the first one's style
+    assert styles[10] == styles[0]
 
 
 def test_dots_of_an_experiment_are_its_seeds_with_a_mark_at_their_mean():
@@ -325,6 +331,7 @@ def test_maps_of_an_experiment_count_positions_from_the_last_and_have_a_scale_a_
                                     "STOSA": {"host": large}}))  # fmt: skip
     first, second, third = maps(made)
     assert [title(ax) for ax in (first, second, third)] == ["host", "refined", "host"]
+    assert [ax.get_visible() for ax in made.axes[:4]] == [True, True, True, False]  # the second row has one map
     assert first.images[0].get_array().tolist() == [[0.1, None], [0.2, 0.3]]  # above the diagonal: masked
     assert third.images[0].get_array().tolist() == [[1, None, None], [0.25, 0.75, None], [0.5, 0, 0.5]]
     assert [ax.images[0].norm.vmax for ax in (first, second, third)] == [0.4, 0.4, 1.0]

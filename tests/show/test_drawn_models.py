@@ -1,5 +1,6 @@
 """Pictures of models at work, and of steps that follow one another: they draw what the model, or the trace, has."""
 
+import linecache
 from types import SimpleNamespace
 
 import numpy as np
@@ -132,7 +133,7 @@ def test_pictures_of_a_run_are_of_its_metrics_its_history_and_one_user(monkeypat
     for name in ("metric_bars", "training_curves", "attention_map"):
         monkeypatch.setattr(curves, name, lambda *given, name=name: asked.setdefault(name, given))
     monkeypatch.setattr(curves, "save", lambda picture, path: asked.setdefault("saved", []).append(path.name))
-    sequences = [[f"i{i:02}" for i in range(n)] for n in (3, 25, 18, 60)]
+    sequences = [[f"i{i:02}" for i in range(n)] for n in (2, 3, 25, 18, 60)]  # two are too few to be evaluated
     split = leave_one_out(Interactions.from_sequences(sequences))
 
     def attention(ids):
@@ -143,14 +144,14 @@ def test_pictures_of_a_run_are_of_its_metrics_its_history_and_one_user(monkeypat
     assert asked["metric_bars"] == ({"model": {}}, ("hr@5", "ndcg@5", "mrr"), "sasrec", "run")
     assert asked["training_curves"] == ([{"epoch": 1}], "run")
     weights, ids, said = asked["attention_map"]
-    assert ids == sequences[2][:-1][::-1]  # all before the test item, as the model names them
+    assert ids == sequences[3][:-1][::-1]  # all before the test item, as the model names them
     assert weights.shape[-1] == 17
-    assert said == "run: who looks at whom, user 3"
+    assert said == "run: who looks at whom, user 4"
     assert asked["saved"] == ["metrics.png", "training.png", "attention.png"]
     asked.clear()
-    long = leave_one_out(Interactions.from_sequences(sequences[1:2]))
+    long = leave_one_out(Interactions.from_sequences(sequences[2:3]))
     draw_run(tmp_path, SimpleNamespace(name="x", attends=True, attention=attention), long, {}, (10,), "run")
-    assert asked["attention_map"][1] == sequences[1][4:24][::-1]
+    assert asked["attention_map"][1] == sequences[2][4:24][::-1]
     assert asked["saved"] == ["metrics.png", "attention.png"]
     asked.clear()
     draw_run(tmp_path, SimpleNamespace(name="x", history=[]), long, {}, (10,), "run")
@@ -191,6 +192,16 @@ def test_a_step_shows_its_statement_among_its_neighbours_and_its_array():
     assert title(right) == "y (1, 2, 3)"
     short = step_picture(trace(softmax, np.array([1.0, 2.0])).entry("p"), 9).axes[1]
     assert short.images[0].get_array().shape == (1, 2)
+
+
+def test_a_step_shows_seven_lines_before_and_after_and_seventy_characters_of_each():
+    code, scope = "def long(x):\n" + 20 * f"    x = x + 1  # {80 * '-'}\n" + "    return x\n", {}
+    linecache.cache["long.py"] = len(code), None, code.splitlines(keepends=True), "long.py"
+    exec(compile(code, "long.py", "exec"), scope)
+    t = trace(scope["long"], np.zeros(2))
+    said = [text.get_text() for text in step_picture(t.entry(10), len(t)).axes[0].texts]
+    assert [int(text[:4]) for text in said] == list(range(4, 19))  # around line 11
+    assert {len(text) for text in said} == {6 + 70}
 
 
 def test_frames_follow_in_order_each_as_long_as_asked_and_go_round_for_ever(tmp_path):

@@ -1,13 +1,15 @@
 """Pictures show the numbers they are given, in the place they belong, whatever the labels hold."""
 
+import re
+
 import numpy as np
 import pytest
 
 from tinyattn.ops import softmax
 from tinyattn.show import (
     animate,
+    animation,
     attention_map,
-    distance_plot,
     field_map,
     looking_picture,
     rollout_map,
@@ -16,6 +18,7 @@ from tinyattn.show import (
     trace_result,
 )
 from tinyattn.show.memory import blank_memory
+from tinyattn.show.style import picture_format
 
 
 def images(made):
@@ -44,14 +47,19 @@ def test_one_map_and_cross_attention():
     assert [ax.get_title(loc="left") for ax in named.axes if ax.images] == ["softmax", "linear"]
     with pytest.raises(ValueError, match="1 names, expected 2, one a map"):
         attention_map(np.full((2, 3, 3), 0.2), names=["softmax"])
-    with pytest.raises(ValueError, match=r"weights have shape \(3,\)"):
-        attention_map(np.ones(3))
+    for shape in ((3,), (1, 1, 1, 2, 2)):
+        with pytest.raises(ValueError, match=rf"weights have shape {re.escape(str(shape))}, expected"):
+            attention_map(np.ones(shape))
     with pytest.raises(ValueError, match="2 labels, expected 3, one a key"):
         attention_map(np.eye(3), ["a", "b"])
 
 
 def test_without_a_suffix_a_picture_is_a_png(tmp_path):
     assert save(attention_map(np.eye(2)), tmp_path / "a").read_bytes().startswith(b"\x89PNG")
+    assert picture_format("a.b/c.SVG") == "svg"
+    with pytest.raises(ValueError, match=r"a.xyz ends in .xyz, expected a format of pictures: .*pdf, .*svg"):
+        save(attention_map(np.eye(2)), tmp_path / "a.xyz")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_memory_is_blank_until_the_last_of_several_traces_ends():
@@ -63,6 +71,11 @@ def test_memory_is_blank_until_the_last_of_several_traces_ends():
         assert np.isnan(np.empty(2, dtype=complex)).all()
         assert np.empty(2, dtype=int).tolist() == [0, 0]
         assert np.empty(2, dtype=bool).tolist() == [False, False]
+        for _ in range(2):                                                 # the second has memory that the first filled
+            used = np.empty(100, np.uint8)
+            assert not used.any()
+            used[:] = 7
+            del used
         assert np.empty(1, dtype=object).tolist() == [None]
     assert np.empty is plain
 
@@ -81,9 +94,6 @@ def test_pictures_of_images_show_their_numbers(rng):
     field = np.array([[0.0, 1.0], [2.0, 4.0]])
     (found,) = (image.get_array() for image in images(field_map({"a": field})))
     np.testing.assert_array_equal(found.filled(-1), [[-1, 0.25], [0.5, 1]])
-    (ax,) = distance_plot(np.array([[1.0, 2.0], [3.0, np.nan]]), 2.5).axes
-    heads = [line.get_ydata() for line in ax.lines]
-    assert [heads[0].tolist(), heads[2].tolist(), list(heads[3])] == [[1, 3], [1.5, 3], [2.5, 2.5]]
 
 
 def test_text_stays_text_in_svg_and_pdf(tmp_path):
@@ -110,8 +120,15 @@ def test_animations_have_a_picture_a_step_and_a_token(tmp_path, monkeypatch):
     weights = np.full((1, 2, 3, 3), 1 / 3)
     frames = (looking_picture(weights, ["a", "b", "c"], i) for i in range(3))
     assert animate(frames, tmp_path / "looks.gif").exists()
-    with pytest.raises(ValueError, match="steps 0-99 are not there"):
-        t.gif(tmp_path / "x.gif", steps=(0, 99))
+    for steps in ((0, len(t)), (2, 1), (-1, 1)):
+        says = f"steps {steps[0]}-{steps[1]} are not there: the trace has steps 0-{len(t) - 1}"
+        with pytest.raises(ValueError, match=says):
+            t.gif(tmp_path / "x.gif", steps=steps)
+    monkeypatch.setattr(animation, "MOST", 2)
+    few = [looking_picture(weights, ["a", "b", "c"], i) for i in range(3)]
+    assert animate(few[:2], tmp_path / "few.gif").exists()
+    with pytest.raises(ValueError, match="there are more than 2 pictures"):
+        animate(few, tmp_path / "x.gif")
     with pytest.raises(ValueError, match="there are no pictures"):
         animate([], tmp_path / "x.gif")
     with pytest.raises(ValueError, match="seconds is 0"):

@@ -156,10 +156,13 @@ def test_only_as_many_numbers_are_followed_as_asked() -> None:
 
 
 def test_part_of_a_trace_and_one_that_is_too_large() -> None:
-    found = player(attended(), steps=(5, 7), follow=0)
+    found = player(attended(), steps=(5, 7), follow=0, title="part")
+    assert attended().player((5, 7), 0, "part").data == found.data
     assert [s["name"] for s in found.data["steps"]] == ["s", "s", "row_max"]
-    with pytest.raises(ValueError, match=r"steps 5-99 are not there: the trace has steps 0-14"):
-        player(attended(), steps=(5, 99))
+    assert len(player(attended(), steps=(14, 14), follow=0).data["steps"]) == 1
+    for steps in ((5, 15), (6, 5), (-1, 3)):
+        with pytest.raises(ValueError, match=f"steps {steps[0]}-{steps[1]} are not there: the trace has steps 0-14"):
+            player(attended(), steps=steps)
     x = np.zeros((300, 400))
     with pytest.raises(ValueError, match=r"have [\d,]+ numbers, and a page holds 300,000 .*: steps 0-\d would fit"):
         player(trace(layer_norm, x, np.ones(400), np.zeros(400)))
@@ -185,13 +188,15 @@ def test_a_page_names_no_other_and_allows_its_own_script_only(tmp_path: Any) -> 
 
 
 def test_in_a_notebook_it_is_a_frame_that_may_only_run_scripts() -> None:
-    html = player(attended(), follow=0)._repr_html_()
+    view = player(attended(), follow=0)
+    html = view._repr_html_()
     assert 'sandbox="allow-scripts allow-downloads"' in html
     assert html.count("<iframe") == 1
-    assert "As a table" in html
+    assert html.endswith(f"<summary>As a table</summary>{view.table}</details>")
+    assert f"<noscript>{view.table}</noscript>" in view.html()
     srcdoc = re.search(r"srcdoc='([^']*)'></iframe>", html)
     assert srcdoc is not None                                # the page is full of apostrophes, and none of them ends it
-    assert unescape(srcdoc[1]).rstrip().endswith("</html>")
+    assert unescape(srcdoc[1]) == view._page("This frame needs scripts; the table below it does not.")
 
 
 # ---- in a browser

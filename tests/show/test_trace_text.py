@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from tinyattn.show import trace
+from tinyattn.show.follow import _entry_of
 from tinyattn.show.records import is_array
-from tinyattn.show.sources import dotted
+from tinyattn.show.sources import _statements, dotted
 from tinyattn.show.trace_table import described, origin
+from tinyattn.tree import Rows
 
 
 def outer(p, x):
@@ -97,6 +99,9 @@ def test_calls_below_the_depth_are_folded_to_their_first_step_and_how_many():
         "3+ helper#1(s) -> returned 3 steps", *TABLE[10:13], "9+ helper#2(s) -> returned 2 steps", *TABLE[17:],
         "+ folded: .table(depth=1) opens one level more, .table(call=NAME) one call",
     ]  # fmt: skip
+    wide = trace(lambda p: p["W"] + 1, {"W": np.zeros((20, 60)), "b": np.zeros(3)})
+    assert "p: 2 arrays, 1,203 numbers, come in (to step 1)" in str(wide)
+    assert "<b>p</b> comes in: 2 arrays, 1,203 numbers" in wide._repr_html_()
     one = relative(t.table(depth=1))
     assert one[8] == "5+ passed(s) -> out 1 step"
     assert one[-1] == "+ folded: .table(depth=2) opens one level more, .table(call=NAME) one call"
@@ -107,6 +112,7 @@ def test_calls_below_the_depth_are_folded_to_their_first_step_and_how_many():
     narrow = t.table(width=40).splitlines()
     assert max(map(len, narrow)) == 40
     assert narrow[4] == str(t).splitlines()[4][:39] + "…"
+    assert t.table(width=max(map(len, str(t).splitlines()))) == str(t)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +153,7 @@ def test_where_a_value_comes_from_is_its_line_or_why_it_has_none():
 def many(x, times):
     for _ in range(times):
         x = few(x)
-    return x
+    return x + 0
 
 
 def few(x):
@@ -156,7 +162,7 @@ def few(x):
 
 
 def test_as_many_levels_are_shown_as_fit_sixty_lines():
-    """Three lines a call, and two for what is around them."""
+    """Three lines a call, and three for what is around them: 19 calls just fit."""
     for times, folded in ((19, 0), (20, 20)):
         text = str(trace(many, np.zeros(2), times))
         assert len(re.findall(r"^ *\d+\+ ", text, re.MULTILINE)) == folded
@@ -171,6 +177,9 @@ def test_a_step_shows_its_line_between_three_more_and_its_numbers():
     assert [(mark, n) for mark, n, _ in shown] == [(" ", 0), (" ", 1), (">", 2), (" ", 3), (" ", 4), (" ", 5)]
     assert shown[2][2] == '    first = helper(x @ p["W"] + p["b"])'
     assert lines[7:] == ["first (1, 2) float64   4 … 8   norm 8.944", "[[4. 8.]]"]
+    shown = {n: str(trace(few, np.full(n, 1 / 3)).at(1)).splitlines() for n in (200, 201)}
+    assert shown[201][-1] == "[1.3333 1.3333 1.3333 ... 1.3333 1.3333 1.3333]"
+    assert "\n".join(shown[200]).count("1.3333") == 200
     deep = str(t.at("helper#2.passed.out")).splitlines()
     assert deep[0] == f"step 10 of 12: outer > helper#2 > passed   {HERE}:{FIRST + 15}"
     assert [line[8:] for line in deep[1:4]] == [
@@ -179,7 +188,7 @@ def test_a_step_shows_its_line_between_three_more_and_its_numbers():
     assert deep[4] == "out (1, 2) float64   8 … 16   norm 17.89"  # the next function's lines are left out
     assert "p.W (2, 2) float64   -1 … 2   norm 2.5   came in" in str(t.at(0))
     assert "y (1, 2) float64   2 … 4   norm 4.472   was returned" in str(t.at(-1))
-    assert "room (2,) float64   allocated" in str(t.at(7))
+    assert str(t.at(7)).endswith("room (2,) float64   allocated\nnot yet filled: it holds what the memory held")
     assert t.at("first").picture()._suptitle.get_text() == "first, step 6  (1, 2)"
     assert t.at(8).picture("mine").axes[0].get_title(loc="left") == "mine  (2,)"
     html = t.at("first")._repr_html_()
@@ -299,6 +308,34 @@ def test_a_backward_that_is_off_by_little_is_seen_in_float64():
 )
 def test_what_is_read_is_called_by_the_way_to_it(text, name):
     assert dotted(ast.parse(text, mode="eval").body) == name
+
+
+@pytest.mark.parametrize(
+    ("line", "targets", "writes", "renames"),
+    [
+        ("a, *b = c", "a b", False, True),
+        ("a = b = -c[0]", "a b", False, True),
+        ("a: int = f(c)", "a", False, False),
+        ("a: int", "", False, False),
+        ("a[0] = f(c)", "a", True, False),
+        ("a.b = f(c)", "a", False, False),
+        ("a += c", "a", True, False),
+        ("for a in b:\n    pass", "a", False, True),
+        ("with b as (a, c):\n    pass", "a c", False, True),
+        ("if (a := f(b)):\n    c = 1", "a", False, False),
+        ("a = 1; b = f(a)", "a b", False, False),
+        ("a = lambda: (b := 1)", "a", False, False),
+    ],
+)
+def test_what_a_line_assigns_and_how(line, targets, writes, renames):
+    found = _statements(line.splitlines(keepends=True))[1]
+    assert found[2:5] == (tuple(targets.split()), writes, renames)
+    assert (found.first, found.last) == (1, 1)  # of what has a body, its header alone
+
+
+def test_a_row_that_was_not_read_has_no_gradient():
+    gradient = Rows(np.array([2, 5]), np.array([[1.0, 2.0], [3.0, 4.0]]))
+    assert [_entry_of(gradient, index) for index in ((2, 0), (5, 1), (3, 1))] == [1, 4, 0]
 
 
 def test_only_numbers_are_arrays():

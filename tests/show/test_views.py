@@ -22,7 +22,7 @@ from tinyattn.show.views import Goal, bench, player, visualise, visualise_text
 from tinyattn.show.views.influence import Influence
 from tinyattn.show.views.player import _sparse
 from tinyattn.show.views.view import as_table, numbers
-from tinyattn.show.views.visualiser import _asked
+from tinyattn.show.views.visualiser import _asked, _short
 
 players = importlib.import_module("tinyattn.show.views.player")  # the function has its module's name
 
@@ -82,8 +82,13 @@ def test_the_bench_has_what_is_given_and_draws_the_rest_from_its_seed():
     assert len(bench(list("abcdefghijkl"), dim=12).data["q"]) == 144  # as much as there may be
     assert bench(["a"], goal=Goal("", 0, 0, 1.0)).data["goal"]["least"] == 1
     for more, says in (({"tokens": range(13)}, "there are 13 tokens"), ({"dim": 13}, "D is 13"),
-                       ({"goal": Goal("", 0, 1)}, "is for tokens 0 to 0"), ({"heads": 0}, "heads 0"),
-                       ({"goal": Goal("", 0, 0, 0.0)}, "a weight above 0")):  # fmt: skip
+                       ({"dim": 0}, "D is 0"), ({"v": np.ones((1, 13)), "q": np.ones((1, 4))}, "D is 4, E is 13"),
+                       ({"goal": Goal("", 0, 1)}, "expected tokens 0 to 0"), ({"heads": 0}, "heads 0"),
+                       ({"goal": Goal("", -1, 0)}, "expected tokens 0 to 0"), ({"scale": np.inf}, "scale is inf"),
+                       ({"goal": Goal("", 0, -1)}, "expected tokens 0 to 0"),
+                       ({"mask": np.ones((1, 2), bool)}, r"mask has shape \(1, 2\), expected \(1, 1\)"),
+                       ({"goal": Goal("", 0, 0, 0.0)}, "a weight above 0"),
+                       ({"goal": Goal("", 0, 0, 1.1)}, "a weight above 0 and up to 1")):  # fmt: skip
         with pytest.raises(ValueError, match=says):
             bench(**{"tokens": ["a"], **more})
 
@@ -128,6 +133,7 @@ def test_pages_of_the_player_have_calls_functions_and_what_each_line_read():
     t = trace(scaled, x)
     data = player(t, follow=0, title="mine").data
     assert (data["title"], data["said"], data["first"]) == ("mine", "5 steps", 0)
+    assert not any(step["adds"] for step in data["steps"])  # gradients alone meet
     assert data["forward_end"] == 4
     outer, called = data["calls"]
     assert (outer["label"], outer["parent"], outer["steps"]) == ("scaled", None, [0, 4])
@@ -158,7 +164,7 @@ def test_pages_of_the_player_have_calls_functions_and_what_each_line_read():
 
 def test_rates_on_the_page_are_derivatives_and_kept_to_the_steps_that_are_shown():
     """room = x², a = 3 room, y = a + x: exact, as every step is of the second degree."""
-    x = np.array([0.5, -2.0])
+    x = np.array([0.51234, -2.0])
     t = trace(scaled, x, backward=lambda dy, x: dy * (6 * x + 1), dy=np.array([1.0, 10.0]))
     at = {e.path: e.number for e in t.entries[:5]}
     reach = player(t).data["reach"]
@@ -331,8 +337,13 @@ def test_a_model_that_reads_both_ways_says_that_nothing_is_masked_and_is_asked_b
     ids = history(model)
     (run,) = visualise(model, ids).data["runs"]
     assert run["tokens"] == [*ids, "[MASK]"]
+    long = visualise(model, history(model, 12)).data  # one of ten places is [MASK]'s
+    assert long["note"] == "It looks at the newest 9 of the 12 items of the history."
+    assert long["runs"][0]["tokens"] == [*history(model, 12)[3:], "[MASK]"]
     assert run["mask"] == "Nothing is masked: every token may look at every other."
     assert all(o["says"].startswith("the score of ") for o in run["outputs"])  # no next tokens: no loss
+    with pytest.raises(ValueError, match="padding is 4, expected 0 to 3"):
+        visualise(model, ids, padding=4)
     padded = visualise(model, ids, padding=2).data["runs"][0]
     assert padded["mask"].startswith("Hatched, or grey, is masked: padding, at which nobody looks.")
     causal = visualise(trained(), ids, padding=2).data["runs"][0]
@@ -349,6 +360,7 @@ def test_two_models_are_asked_for_the_same_items_and_named():
     assert mine["outputs"][0]["value"] != theirs["outputs"][0]["value"]
     assert mine["tokens"][0] == f"<{ids[0]}>" + 52 * "x" + "…"
     assert len(mine["tokens"][0]) == 60
+    assert _short(60 * "x") == 60 * "x"
     assert list(tables_of(view.table)) == ["first: weights of the last token", "sasrec: weights of the last token"]
     everything = leave_one_out(WORLD.generate()).data.items.ids.tolist()
     all_had = _asked(model, everything)  # then items may come again

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import time
@@ -162,13 +163,19 @@ def test_a_large_one_is_below_five_megabytes() -> None:
     assert len(view.html()) < 5_000_000
 
 
-def test_the_text_form_learns_and_says_so() -> None:
+def test_the_text_form_learns_and_says_so(monkeypatch: Any) -> None:
     view = visualise_text("The cat sat on the mat")
     assert "has just learned this one sentence" in view.data["note"]
     best = view.data["runs"][0]["outputs"]
     assert best[-1]["value"] < 0.1                                         # nats a word
-    with pytest.raises(ValueError, match="the text has 1 words, expected 2 to 64"):
-        visualise_text("word")
+    for text in ("word", 65 * "a "):
+        with pytest.raises(ValueError, match=f"the text has {len(text.split())} words, expected 2 to 64"):
+            visualise_text(text)
+    visualisers = importlib.import_module("tinyattn.show.views.visualiser")
+    monkeypatch.setattr(visualisers, "STEPS", 1)
+    assert len(visualise_text(32 * "a b ").data["runs"][0]["tokens"]) == 64
+    monkeypatch.setattr(visualisers, "LONGEST", 4)
+    assert visualise(trained(), history(trained())).data["note"].startswith("It looks at the newest 4 of the 6 items")
 
 
 def test_refusals() -> None:
@@ -188,7 +195,7 @@ def test_refusals() -> None:
         visualise(model, history(model, 8), against=trained(maxlen=5))
     with pytest.raises(ValueError, match="no blocks of queries, keys and values"):
         Watched(object())
-    with pytest.raises(ValueError, match="longformer gives something else than weights times values"):
+    with pytest.raises(ValueError, match="longformer does not give weights times values"):
         visualise(trained(mechanism="longformer", window=3), history(model))
     for padding in (-1, 5):
         with pytest.raises(ValueError, match=f"padding is {padding}, expected 0 to 4"):

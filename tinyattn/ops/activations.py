@@ -10,7 +10,7 @@ _SQRT_HALF = math.sqrt(0.5)
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 _INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
 _CUBIC = 0.044715
-_TILE = 65536            # numbers that the host works off at once
+_TILE = 65536            # numbers that the host processes at once
 
 
 def relu(x: Array) -> Array:
@@ -93,8 +93,8 @@ def _phi(x: Array) -> Array:
 
 
 def _in_tiles(f: Callable[..., Array], *arrays: Array) -> Array:
-    """f of arrays of one shape, number by number. On the host in tiles: it takes many steps (`erf` a hundred), each as
-    long as its numbers come from a core's cache."""
+    """f of arrays of one shape, elementwise. The host works in tiles: f takes many steps (`erf` a hundred), and each is
+    fast while its numbers stay in a core's cache."""
     xp, x = get_xp(*arrays), arrays[0]
     if not is_numpy(xp) or x.size <= _TILE:
         return f(*arrays)
@@ -150,7 +150,7 @@ def erf(x: Array) -> Array:
 
 
 def _ratio(x: Array, coefficients: tuple[tuple[float, ...], tuple[float, ...]]) -> Array:
-    """A quotient of two polynomials in x, whose coefficients are given."""
+    """A quotient of two polynomials in x with these coefficients."""
     top, bottom = coefficients
     p, q = top[0] * x, x
     for a, b in zip(top[1:-1], bottom[:-1], strict=True):

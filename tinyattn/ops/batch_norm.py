@@ -14,7 +14,7 @@ def batch_norm(
     """y = x_hat ⊙ γ + β, with x_hat = (x - mean) ⊙ inv_std and inv_std = 1 / √(var + eps).
 
     Mean and (biased) variance of each feature are over all rows of x: over every axis but the last. So each row sees
-    all others, where LayerNorm's tokens do not see one another. This is algorithm 1 of Ioffe & Szegedy 2015. If `mean`
+    all others; LayerNorm's tokens do not see one another. This is algorithm 1 of Ioffe & Szegedy 2015. If `mean`
     and `var` are given, as from running statistics in evaluation, they are constants, and each row is mapped alone. The
     library keeps no running statistics. Without any rows, mean and variance count as 0.
     Shapes: x (..., d), gamma, beta, mean and var (d,) -> y (..., d), x_hat (..., d), inv_std (d,).
@@ -42,10 +42,10 @@ def batch_norm_backward(
 
     Means are over rows. This is LayerNorm's backward for columns instead of rows. Adding one number to a column of x
     changes nothing, so the part of dy along (1, .., 1), its mean, is taken out. Multiplying the column by a number
-    changes (almost) nothing, so the part along x_hat is taken out. γ is one number for the whole column, so it stands
-    before everything, and the two means are dβ and dγ divided by the number of rows. Ioffe & Szegedy (section 3) come
-    to the same by way of the gradients of variance and mean. Pass the `mean` that the forward was given, if any: then
-    mean and variance do not move with x, and dx = γ ⊙ inv_std ⊙ dy.
+    changes (almost) nothing, so the part along x_hat is taken out. γ is one number for the whole column, so it
+    factors out, and the two means are dβ and dγ divided by the number of rows. Ioffe & Szegedy (section 3) derive the
+    same through the gradients of variance and mean. If the forward was given a `mean`, pass it here, too: then mean
+    and variance do not move with x, and dx = γ ⊙ inv_std ⊙ dy.
     """
     expect("...d ...d d d d", dy=dy, x_hat=x_hat, inv_std=inv_std, gamma=gamma, mean=mean)
     dgamma = column_sum(dy * x_hat)                                     # y = x_hat ⊙ γ + β
@@ -61,5 +61,5 @@ def batch_norm_backward(
 
 
 def _rows(x: Array) -> int:
-    """How many rows the statistics are over; 1 where there are none, and every sum is 0."""
+    """The number of rows that the statistics are over; 1 where there are none, as every sum is then 0."""
     return max(math.prod(x.shape[:-1]), 1)

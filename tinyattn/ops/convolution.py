@@ -1,13 +1,13 @@
 """Convolution: every token is a sum of linear maps of its neighbours, one map for each place in the kernel.
 
-Tokens are rows, in a sequence (`conv1d`) or a grid (`conv2d`), and nothing, that is 0, stands beyond an end. As in all
-libraries of neural networks the kernel is not flipped: W_0 belongs to the neighbour that stands first. `dilation` δ
-leaves gaps of δ - 1 between the tokens that are looked at, so that a kernel of K reaches over (K - 1) δ + 1; layers
-whose dilation doubles see exponentially far (Yu & Koltun 2016; causal: van den Oord et al. 2016, WaveNet, section 2.1).
+Tokens are rows, in a sequence (`conv1d`) or a grid (`conv2d`), with zeros beyond either end. As in all libraries
+of neural networks the kernel is not flipped: W_0 belongs to the first neighbour. `dilation` δ leaves gaps of δ - 1
+between the tokens that are read, so that a kernel of K spans (K - 1) δ + 1 tokens; layers whose dilation doubles see
+exponentially far (Yu & Koltun 2016; causal: van den Oord et al. 2016, WaveNet, section 2.1).
 
     "valid"    the kernel stays within: (K - 1) δ tokens fewer come out
-    "same"     as many come out as go in: half of (K - 1) δ zeros before, and the other half (no fewer) after
-    "causal"   the same, with all zeros before: no token sees a later one, and W_{K-1} is of the token itself
+    "same"     as many come out as go in: half of (K - 1) δ zeros before, rounded down, and the rest after
+    "causal"   the same, with all zeros before: no token sees a later one, and W_{K-1} belongs to the token itself
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def conv1d_backward(dy: Array, x: Array, W: Array, dilation: int = 1, padding: s
     Shapes: dy like y, x (..., n, i), W (K, i, o) -> dx like x, dW like W.
 
     y is a sum of linear maps of shifted x, so its backward is that of `linear` for each, shifted back: token s went
-    into y_t as x_{t + j δ - p} where t = s - j δ + p. Padding received a gradient, too, and it is dropped.
+    into y_t as x_{t + j δ - p} where t = s - j δ + p. The gradient of the padding is dropped.
     """
     expect("...mo ...ni kio", dy=dy, x=x, W=W)
     return _convolve_backward(dy, x, W, dilation, _padding("conv1d_backward", x, W, dilation, padding, dy))
@@ -68,7 +68,7 @@ def conv2d_backward(dy: Array, x: Array, W: Array, dilation: int = 1, padding: s
 def _padding(
     op: str, x: Array, W: Array, dilation: int, padding: str, dy: Array | None = None
 ) -> list[tuple[int, int]]:
-    """How many zeros stand before and after, for each axis of the kernel; refuses a dy that is unlike y."""
+    """The zeros before and after, for each axis of the kernel. Raises ValueError for a dy unlike y, too."""
     known = ("valid", "same", "causal") if W.ndim == 3 else ("valid", "same")
     if padding not in known:
         raise ValueError(f"{op}: padding is {padding!r}, expected one of {', '.join(known)}")
@@ -124,7 +124,7 @@ def _places(padded: Array, W: Array, dilation: int) -> Iterator[tuple[Any, Any]]
 
 
 def _padded(x: Array, padding: list[tuple[int, int]]) -> Array:
-    """x with so many zeros before and after, along its axes but the last."""
+    """x with these numbers of zeros before and after, along the kernel's axes."""
     xp = get_xp(x)
     for axis, (before, after) in zip(range(-1 - len(padding), -1), padding, strict=True):
         parts = []

@@ -10,8 +10,8 @@ from .shapes import column_sum, expect, rows
 def embedding(ids: Array, E: Array) -> Array:
     """y = E[ids]. Shapes: ids (...) of any integer dtype, E (V, d) -> y (..., d).
 
-    Ids are 0..V-1, which is checked where batches are made, not here: NumPy refuses an id beyond the table, but counts
-    negative ones from its end.
+    Ids must be 0..V-1. This is checked where batches are made, not here: NumPy refuses an id beyond the table, but
+    counts negative ones from its end.
     Raises IndexError for an id beyond the table, TypeError for ids that are no integers.
     """
     expect("#... vd", ids=ids, E=E)
@@ -21,7 +21,7 @@ def embedding(ids: Array, E: Array) -> Array:
 def embedding_backward(dy: Array, ids: Array, E: Array) -> Array:
     """Row v of dE is the sum of dy over every place where id v was read; rows never read are 0.
 
-    Assigning, or adding in one indexed `+=`, would keep only one of several readings of an id.
+    Assigning, or one indexed `+=`, would keep only one of the gradients of an id that was read several times.
     Shapes: dy (..., d), ids (...), E (V, d) -> dE (V, d).
     """
     expect("...d #... vd", dy=dy, ids=ids, E=E)
@@ -39,7 +39,7 @@ def sum_rows(ids: Array, values: Array, E: Array) -> Rows | Array:
     Shapes: ids (...), values (..., d), E (V, d) -> on the host `Rows`, the ids that were read and the sum of each; on a
     device the whole dE (V, d), since Python would have to wait for the device to learn how many ids there are.
     The host repeats a sum to the bit. A device adds in an order that differs from run to run; it does so in float64,
-    and in float32 little is left of the difference.
+    and little of the difference is left in float32.
     """
     expect("#... ...d vd", ids=ids, values=values, E=E)
     xp = get_xp(E)
@@ -55,7 +55,7 @@ def _by_rounds(ids: Array, values: Array, height: int, xp: Any) -> Rows:
 
     Sorting brings equal ids together: a run for each id. Runs are then ordered by their length, the longest first.
     A run of more than 16 rows is summed at once, as a product with ones. All shorter runs are summed side by side, in
-    rounds: round r adds the r-th row of every run that has so many. Those are the first ones, as they are the longest,
+    rounds: round r adds the r-th row of every run that is long enough. These runs come first, as they are the longest,
     and no two of them have the same id, so that one indexed `+=` loses nothing.
     """
     if not len(ids):

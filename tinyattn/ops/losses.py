@@ -1,7 +1,7 @@
 """Losses: weighted means over positions, Σ wᵢ lossᵢ / Σ wᵢ.
 
 Weight 0 takes a position out; if all weights are 0, so are loss and gradient. Where a batch is computed in slices, each
-is given its share of the batch's weight as `dloss`: then the gradients of the slices add up to that of the batch.
+gets its share of the batch's weight as `dloss`, so that the gradients of the slices add up to that of the batch.
 """
 
 from typing import Any
@@ -17,8 +17,8 @@ def cross_entropy(logits: Array, targets: Array, weights: Array | None = None) -
 
     Shapes: logits (..., V), targets (...) integers in 0..V-1, weights (...) or None for all 1.
     Logits of ±1e4 are exact: log Σ exp is taken around the row's largest logit.
-    Targets are 0..V-1, also where the weight is 0, which is checked where batches are made, not here: NumPy refuses a
-    target beyond the logits, but counts negative ones from their end.
+    Targets must be 0..V-1, even where the weight is 0. This is checked where batches are made, not here: NumPy refuses
+    a target beyond the logits, but counts negative ones from their end.
     Raises ValueError for shapes that do not fit, IndexError for a target of V or more, TypeError for dtypes.
     """
     expect("...v #... ...", logits=logits, targets=targets, weights=weights)
@@ -48,7 +48,7 @@ def smoothed_cross_entropy(
     """The weighted mean of -Σⱼ qⱼ log softmax(logits)ⱼ, with q = (1 - ε) onehot(target) + ε / V: label smoothing.
 
     ε = `smoothing` of the probability is spread over all V classes, the target among them (Szegedy et al. 2016, section
-    7). As log Σ exp z - (1 - ε) z[target] - ε mean(z), which sums nothing but logits. Its least value is the entropy of
+    7). Computed as log Σ exp z - (1 - ε) z[target] - ε mean(z), from logits alone. Its least value is the entropy of
     q, which is not 0. With ε = 0 it is `cross_entropy`.
     Shapes: logits (..., V), targets (...) integers in 0..V-1, weights (...) or None for all 1 -> a scalar in nats.
     Raises ValueError for shapes that do not fit and ε outside of 0..1, IndexError for a target of V or more, TypeError
@@ -86,7 +86,7 @@ def smoothed_cross_entropy_backward(
 def bce_with_logits(z: Array, targets: Array, weights: Array | None = None) -> Array:
     """The weighted mean of -t log σ(z) - (1 - t) log(1 - σ(z)), a scalar in nats.
 
-    As max(z, 0) - z t + log(1 + exp(-|z|)), which neither overflows nor takes the log of 0.
+    Computed as max(z, 0) - z t + log(1 + exp(-|z|)), which neither overflows nor takes the log of 0.
     Shapes: z (...), targets (...) in 0..1 of z's dtype, weights (...) or None for all 1.
     Raises ValueError for shapes that do not fit, TypeError for dtypes.
     """
@@ -110,8 +110,8 @@ def bpr_max(
 ) -> Array:
     """The weighted mean of -log Σⱼ sⱼ σ(r⁺ - rⱼ) + λ Σⱼ sⱼ rⱼ², with s = softmax(r).
 
-    r⁺ is the score of what should win, r are the scores of negatives, and s says which of them are near winning: the
-    target has to beat those, and λ = `regularisation` keeps them near 0 (Hidasi & Karatzoglou 2018).
+    r⁺ is the target's score, r are those of the negatives, and s gives most weight to the negatives with high scores:
+    the target has to beat these, and λ = `regularisation` keeps their scores near 0 (Hidasi & Karatzoglou 2018).
     log Σ sσ is log Σ exp a - log Σ exp r, with a = r + log σ(r⁺ - r): no product of two small numbers is ever formed,
     and no constant has to keep the logarithm from 0. With one negative and λ = 0 it is BPR.
     Shapes: positive (...), negatives (..., k), weights (...) or None for all 1 -> a scalar in nats.
@@ -150,9 +150,9 @@ def distance_bpr(
 ) -> Array:
     """The weighted mean of -log σ(d⁻ - d⁺) + λ max(d⁺ - d, 0), a scalar in nats.
 
-    d⁺ and d⁻ are the distances of the prediction and the target, and of the prediction and the negative, d = `between`
-    that of target and negative; λ = `pvn_weight`. BPR asks for d⁺ < d⁻ alone; the hinge also for d⁺ < d, so that target
-    and negative do not come to lie together while both are far (Fan et al. 2022, STOSA).
+    d⁺ is the distance from the prediction to the target, d⁻ that to the negative, and d = `between` that between the
+    two; λ = `pvn_weight`. BPR asks only for d⁺ < d⁻; the hinge asks for d⁺ < d, too, so that target and negative do
+    not move together while both are far (Fan et al. 2022, STOSA).
     Shapes: positive, negative, between (...), weights (...) or None for all 1.
     Raises ValueError for shapes that do not fit, TypeError for dtypes.
     """

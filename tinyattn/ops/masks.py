@@ -1,4 +1,4 @@
-"""Who may look at whom: as a boolean array, True = may look, or as a `Mask`, which knows what it is."""
+"""Who may look at whom: as a boolean array, True = may look, or as a `Mask`, whose fields say what it is."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def causal_mask(n: int, like: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Mask:
-    """Which keys a query may look at: those that all of these allow. `Mask()` allows all.
+    """Which keys a query may look at: those that every field allows. `Mask()` allows all.
 
     An attention that makes no score matrix reads what it needs from the fields; others ask for the `array`.
     Shapes: lengths (B,), allowed onto (..., n, m). Raises ValueError for a window that is not a whole number of at
@@ -57,7 +57,7 @@ class Mask:
         return self._rows(get_xp(like).arange(n)[:, None], m, self.allowed, like)
 
     def keys(self, m: int, like: Array) -> Array | None:
-        """Which keys are no padding, by the lengths alone: (B, 1, m), for all heads alike; None where all are."""
+        """Which keys are not padding, by the lengths alone: (B, 1, m), for all heads; None without lengths."""
         if self.lengths is None:
             return None
         xp = get_xp(like)
@@ -76,7 +76,7 @@ class Mask:
         return self._rows(at[:, None, None, None], n, allowed, like)
 
     def rows(self, queries: Array, m: int, like: Array) -> Array | None:
-        """What some queries, alike in all sequences, may look at. Shapes: queries (1, n, 1), their places -> onto
+        """What some queries, the same in all sequences, may look at. Shapes: queries (1, n, 1), their places -> onto
         (..., n, m), or None."""
         return self._rows(queries, m, self.allowed, like)
 
@@ -92,9 +92,9 @@ class Mask:
     def tile(
         self, queries: slice, keys: slice, shape: tuple[int, ...], like: Array, at: tuple[int, ...] = ()
     ) -> Array | bool:
-        """The part of these queries and keys of a mask onto `shape`; True or False where all are known to be alike.
+        """These queries and keys of a mask onto `shape`; True or False where all entries are known to be so.
 
-        `at` picks one of what the leading axes hold: a sequence and a head.
+        `at` picks one entry of the leading axes: a sequence and a head.
         Shapes: shape (..., n, m) -> (queries, keys), or with the leading axes.
         """
         xp = get_xp(like)

@@ -2,9 +2,9 @@
 
     LN(x) W + b  =  (x_hat ⊙ γ + β) W + b  =  x_hat (γ ⊙ W) + (β W + b)
 
-γ scales the rows of W, and β only moves the bias, so both are worked into the (i, o) weights, of which there are few,
-and never touch the (N, i) tokens, of which there are many. Several maps of the same x, as queries, keys and values
-are, become one product when their weights stand side by side in W. tests/ops holds it to `linear(layer_norm(x))`.
+γ scales the rows of W, and β only moves the bias, so both are worked into the few (i, o) weights, and never touch the
+many (N, i) tokens. Several maps of the same x, such as queries, keys and values, become one product when their
+weights stand side by side in W. Tests compare it with `linear(layer_norm(x))`.
 """
 
 from ..backend import Array

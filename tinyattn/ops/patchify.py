@@ -1,7 +1,7 @@
 """Patches of images as tokens: what a Vision Transformer reads in the place of words (Dosovitskiy et al. 2021, 3.1).
 
-A linear map of patches is a convolution whose kernel is as large as a patch and moves on by as much, so that no two
-places overlap: `patchify(x, P) @ W.reshape(P * P * C, D)` is, at every P-th row and column, `conv2d(x, W, "valid")`.
+A linear map of patches is a convolution whose kernel and stride are as large as a patch, so that no two places
+overlap: `patchify(x, P) @ W.reshape(P * P * C, D)` is, at every P-th row and column, `conv2d(x, W, "valid")`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pooling: of neighbouring tokens the largest number, feature by feature."""
+"""Pooling: the largest number among neighbouring tokens, feature by feature."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def max_pool1d(x: Array, width: int) -> tuple[Array, Array]:
 def max_pool1d_backward(dy: Array, x: Array, winners: Array, width: int) -> Array:
     """dx_s = Σ_j dy_{s - j} over the windows that position s won.
 
-    A maximum is one of the numbers it was taken of, and moves as that one does; the others receive nothing.
+    A maximum is one of the numbers in its window, and moves as this one does; the others receive nothing.
     Shapes: dy and winners (..., n - width + 1, d), x (..., n, d) -> dx like x.
     """
     expect("...md ...nd #...md", dy=dy, x=x, winners=winners)

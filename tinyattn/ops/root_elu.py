@@ -10,8 +10,8 @@ def root_elu(x: Array) -> Array:
     """y = √(ELU(x) + 1).
 
     That is exp(x / 2) left of 0 and √(1 + x) right of it. STOSA's covariances are ELU(x) + 1, which is positive; the
-    distance between two distributions is of their roots. Taken one after the other, ELU(x) + 1 is 0 in float32 from
-    x = -17.4 down, and the root has no gradient there, or an infinite one; exp(x / 2) has both.
+    distance between two distributions needs their roots. If ELU(x) + 1 is computed first, it is 0 in float32 from
+    x = -17.4 down, where the root has no gradient, or an infinite one; exp(x / 2) keeps value and gradient.
     Shapes: x (...) -> y (...). Raises TypeError for dtypes other than float32 / float64.
     """
     expect("...", x=x)

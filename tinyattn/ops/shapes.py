@@ -1,4 +1,4 @@
-"""Shapes at the door, and the few small moves that ops share."""
+"""Checks of shapes, and the few small operations that ops share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..backend import Array, get_xp, is_numpy
 
 
 def expect(spec: str, **arrays: Array) -> None:
-    """Check shapes and dtypes of arguments in one line; None is passed over.
+    """Check shapes and dtypes of arguments in one line; None is skipped.
 
     `spec` has one word an argument, in order. A letter is an axis, and the same letter is the same size
     everywhere; a leading `...` is any number of leading axes, the same ones everywhere. A word that starts
@@ -76,9 +76,9 @@ def _expect_one_module(*arrays: Array) -> None:
 
 
 def expect_onto(shape: tuple[int, ...], dtype: Any, like: Array | None = None, **arrays: Array | None) -> None:
-    """Check that each argument broadcasts to `shape` without enlarging it, and has this dtype; None is passed over.
+    """Check that each argument broadcasts to `shape` without enlarging it, and has this dtype; None is skipped.
 
-    With the array `like`, that it belongs to the same module, too.
+    With an array `like`, also check that each belongs to the same module.
     """
     for name, x in arrays.items():
         if x is None:
@@ -98,7 +98,7 @@ def expect_onto(shape: tuple[int, ...], dtype: Any, like: Array | None = None, *
 
 
 def expect_given(**arrays: Array | None) -> None:
-    """Raise TypeError, naming the argument, for one that is None: the others pass it over."""
+    """Raise TypeError, naming the argument, for one that is None: the other checks skip it."""
     for name, x in arrays.items():
         if x is None:
             raise TypeError(f"{_caller()}: {name} is None, expected an array")
@@ -117,7 +117,7 @@ def expect_mask(shape: tuple[int, ...], mask: Any, like: Array | None = None) ->
 def expect_not_negative(**arrays: Array) -> None:
     """Raise ValueError, naming the argument and its smallest entry, if one is below 0: it should be a spread.
 
-    0 is taken: it is that of a point. On a device nobody looks: to know would mean waiting for it.
+    0, the spread of a point, is allowed. A device is not checked: to know would mean waiting for it.
     """
     for name, x in arrays.items():
         xp = get_xp(x)

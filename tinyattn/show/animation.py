@@ -21,7 +21,7 @@ MOST = 400               # pictures
 
 @in_style
 def animate(pictures: Iterable[Any], path: str | Path, seconds: float = 1.0) -> Path:
-    """Write matplotlib figures of one size as a GIF that repeats, `seconds` each. -> path.
+    """Write matplotlib figures of one size as a repeating GIF, each for `seconds`. -> path.
 
     Raises ValueError for no pictures, for more than 400, and for seconds that are not above 0.
     """
@@ -35,7 +35,7 @@ def animate(pictures: Iterable[Any], path: str | Path, seconds: float = 1.0) -> 
         picture = Image.fromarray(np.asarray(fig.canvas.buffer_rgba()))
         frames.append(picture.convert("P", palette=Image.Palette.ADAPTIVE))
         if len(frames) > MOST:
-            raise ValueError(f"there are more than {MOST} pictures: give a part of them")
+            raise ValueError(f"there are more than {MOST} pictures: pass fewer")
     if not frames:
         raise ValueError("there are no pictures")
     path, content, milliseconds = Path(path), io.BytesIO(), round(1000 * seconds)

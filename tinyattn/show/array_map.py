@@ -10,15 +10,15 @@ from .style import BLUE, HEAT, figure, in_style
 
 SIGNED = "PuOr_r"        # orange above zero, violet below, white at zero
 MOST = 12                # small maps along an axis
-NUMBERS = 8              # most rows and columns whose cells show numbers
+NUMBERS = 8              # cells show numbers up to this many rows and columns
 
 
 @in_style
 def array_map(x: np.ndarray, title: str = "") -> Any:
-    """-> matplotlib figure. Shapes: x (d,) bars; (n, m) a heat map; (h, n, m) h of them; (..., h, n, m) rows of them.
+    """-> matplotlib figure. Shapes: x (d,) bars; (n, m) a heat map; (h, n, m) h heat maps; (..., h, n, m) rows of h.
 
     All maps share a colour scale: from 0 if nothing is negative, else symmetric around 0, which is white. Entries that
-    are not finite stay blank. At most twelve small maps an axis are drawn, with a note in the title.
+    are not finite stay blank. Of more than twelve small maps along an axis twelve are drawn, and the title says so.
     Raises ValueError for a single number, and for an empty array.
     """
     x = np.asarray(x)

@@ -13,13 +13,13 @@ from .style import HEAT, figure, in_style
 def attention_map(
     weights: np.ndarray, labels: Any = None, title: str = "", queries: Any = None, names: Any = None
 ) -> Any:
-    """A heat map a layer and head: rows are queries, columns keys. -> matplotlib figure.
+    """A heat map for each layer and head: rows are queries, columns keys. -> matplotlib figure.
 
     Shapes: weights (layers, heads, n, m), or without the first axes; m `labels` name the keys and, if n = m, the
-    queries, unless there are n `queries`. Colour is by the root of the weight, up to the largest below 1, so that small
-    weights are visible beside a query with a single key; 0, as under a mask, stays blank. `names` are titles of the
-    maps in place of layers and heads.
-    Raises ValueError for another number of axes, labels, queries or names.
+    queries, unless there are n `queries`. Colour goes with the root of the weight, up to the largest weight below 1, so
+    that small weights stay visible beside a weight of 1. Weights of 0, as under a mask, stay blank. `names` are titles
+    of the maps in place of layers and heads.
+    Raises ValueError for a wrong number of axes, labels, queries or names.
     """
     from matplotlib.colors import PowerNorm
 
@@ -39,7 +39,7 @@ def attention_map(
     if len(titles) != layers * heads:
         raise ValueError(f"{len(titles)} names, expected {layers * heads}, one a map")
     side = min(max(0.26 * m, 2.4), 7.0)
-    below_one = weights[weights < 0.999]                       # a query with a single key would set the scale
+    below_one = weights[weights < 0.999]                       # a 1, as of a query with one key, would set it
     brightest = float(np.max(below_one, initial=1e-3))
     rows, columns = (layers, heads) if heads > 1 else (1, layers)            # one head a layer: layers side by side
     fig, axes = figure(rows, columns, size=(columns * (side + 1.3), rows * (side + 0.7)), squeeze=False)
@@ -58,7 +58,7 @@ def attention_map(
 
 
 def alignment_map(weights: np.ndarray, source: str, target: str, title: str = "") -> Any:
-    """The weights on the source's characters of each written character, and of the end. -> figure.
+    """Attention from each target character, and from the end, to the source's characters. -> figure.
 
     Shapes: weights (layers, heads, n + 1, m), with m characters in the source and n in the target.
     """

@@ -43,7 +43,7 @@ def training_curves(
 def metric_bars(
     rows: dict[str, dict[str, float]], names: tuple[str, ...], model: str = "model", title: str = ""
 ) -> Any:
-    """One group of bars a metric, one labelled bar a row; `model` is the label of row "model". -> matplotlib figure."""
+    """Bars for each metric, one for each row; `model` is the label of row "model". -> matplotlib figure."""
     colours = {"popularity": "#c7c7c7", "markov": GREY, "model": BLUE, "optimum": GREEN}
     highest = max(row[name] for row in rows.values() for name in names) or 1.0
     fig, axes = figure(1, len(names), size=(2.9 * len(names), 3.0), squeeze=False)
@@ -61,7 +61,7 @@ def metric_bars(
 
 @in_style
 def sweep_dots(groups: dict[str, list[Any]], column: tuple[str, str]) -> Any:
-    """A line for each group of runs: a dot for `metrics[column]` of each, a bar at the mean. -> matplotlib figure."""
+    """A line for each group of runs: dots at each run's `metrics[column]`, a bar at the mean. -> matplotlib figure."""
     fig, ax = figure(size=(6.4, 1.0 + 0.32 * len(groups)))
     for place, runs in enumerate(groups.values()):
         values = [run.metrics[column] for run in runs if column in run.metrics]

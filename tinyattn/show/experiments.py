@@ -101,6 +101,8 @@ def _maps(picture: Maps) -> Any:
             ax.set_xticklabels([f"-{n}", "-1"])
             ax.set_yticklabels([f"-{n}", "-1"])
             ax.set_xlabel("attended position", fontsize=8)
+        for ax in of_row[len(row) :]:
+            ax.set_visible(False)
         of_row[0].set_ylabel(f"{title}\nattending position", fontsize=8)
         fig.colorbar(image, ax=list(of_row), fraction=0.03, pad=0.02).set_label("weight, √ scale", fontsize=8)
     return fig

@@ -73,7 +73,7 @@ class Followed:
             f"{len(self.moved)} of {self._total} forward intermediates move with it\n"
             "share: Σ dX ⊙ ∂X/∂w in parts of ∂L/∂w. 100 %: all that w does passes through X; else some goes round X"
             if not self.tiny
-            else "∂L/∂w is 0, or as small as rounding: in place of shares stands Σ dX ⊙ ∂X/∂w itself"
+            else "∂L/∂w is 0, or as small as rounding: the column has Σ dX ⊙ ∂X/∂w itself, and no shares"
         )
         rows: list[tuple[str, ...]] = [
             ("step", "gradient dX", "shape", "norm dX", "norm ∂X/∂w", "share", "the line that made X, or read it")
@@ -127,7 +127,7 @@ def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6)
     w is nudged by h · max(1, |w|), up and down, always in float64.
     At a kink, such as ReLU's at 0, any slope between those of the two sides is right, as in `gradcheck`.
     Raises ValueError without a backward, for h <= 0, and where the nudge changes which lines run;
-    KeyError for an unknown name, IndexError for an index that is not one number's.
+    KeyError for an unknown name, IndexError for an index that does not select one number.
     """
     if trace.replay.backward is None:
         raise ValueError("follow needs the gradients: trace the forward with backward=True, or a function")

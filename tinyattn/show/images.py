@@ -41,7 +41,7 @@ def rollout_map(images: np.ndarray, rolled: np.ndarray, labels: Any, title: str 
 
 @in_style
 def distance_plot(distances: np.ndarray, uniform: float, title: str = "") -> Any:
-    """The mean attention distance of each head, by block, and `uniform`, that of equal weights. -> figure.
+    """The mean attention distance of each head, by block, and `uniform`, the distance for equal weights. -> figure.
 
     Shapes: distances (blocks, heads), NaN for missing heads; uniform in pixels.
     """
@@ -69,7 +69,7 @@ def field_map(fields: dict[str, np.ndarray], title: str = "") -> Any:
 
 @in_style
 def hidden_map(model: BEiT, images: Images, title: str = "") -> Any:
-    """Images, with patches hidden, with these replaced by their words, and by the predicted words. -> figure."""
+    """Rows: images, with patches hidden, with their visual words there, with predicted words there. -> figure."""
     asked = model.asked(images)
     shown = {
         "image": asked.images,
@@ -88,7 +88,7 @@ def hidden_map(model: BEiT, images: Images, title: str = "") -> Any:
 
 
 def _rollout(model: ImageModel, images: Images, title: str) -> Any:
-    """For the first images, the weights of the class token on the patches, or the mean of all tokens'."""
+    """For the first images, rolled-out attention to patches: the class token's, or the mean over all tokens."""
     some, read = images[:8], model.network.read
     rolled = rollout(model.attention(some))
     row = rolled[:, 0, read:] if read else rolled.mean(axis=1)

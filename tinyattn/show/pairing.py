@@ -11,7 +11,7 @@ from .records import Call, Entry
 
 
 def forward_of(call: Call, forward: Call) -> Call | None:
-    """The forward call of this backward call: of the same name, with the most arrays in common."""
+    """The forward call that this backward call undoes: of the same name, with the most arrays in common."""
     if call.name.endswith(".backward"):
         plain = call.name.removesuffix("backward") + "forward"
     elif call.name.endswith("_backward"):

@@ -1,8 +1,8 @@
 """Record what each line of a function, and of the functions it calls, computes.
 
 `sys.settrace` makes Python call the recorder before each line, when the line before it has finished. The recorder keeps
-the values of the names it assigned, and every array whose bytes changed, which was written in place. The recorded code
-is not modified; memory that it allocates holds NaN until it is filled.
+the values of the names that the finished line assigned, and arrays whose bytes changed: these were written in place.
+The recorded code is not modified; memory that it allocates holds NaN until it is filled.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NOT_SHOWN = [LIBRARY / name for name in _HELPERS]
 _PASSES_ON = [LIBRARY / name for name in ("layers", "models", "ops/masks.py")]      # their callers name the results
 _OF_THE_ENGINE = LIBRARY / "random.py"              # listed with engine=True only, as are private functions
 _GENERATOR = 0x20 | 0x80 | 0x200                    # code flags: generator, coroutine, asynchronous generator
-STEPS = 100_000                                     # bound for endless loops
+STEPS = 100_000                                     # a limit, so that endless loops end
 _READABLE_NAMES = {place: name.rpartition(".")[2] for name, place in FASTER.items()}
 _READABLE_NAMES |= {f"{place}_backward": "backward" for place, name in _READABLE_NAMES.items() if name == "forward"}
 
@@ -48,7 +48,7 @@ class _Watched:
     line: int
     before: dict[str, tuple[Any, Any]]             # name -> object, digest of its bytes, before the line
     raising: bool = False
-    undo: dict[str, Any] | None = None             # of a faster form, which may not suit: the recorder before it
+    undo: dict[str, Any] | None = None             # the recorder before a faster form, which may decline
 
 
 class Recorder:
@@ -74,7 +74,7 @@ class Recorder:
         if other is not None:
             raise RuntimeError(
                 f"trace: {getattr(other, '__module__', None) or type(other).__module__} is tracing this thread "
-                "(a debugger, or coverage): Python has room for one; run this without it"
+                "(a debugger, or coverage): Python allows one at a time; run this without it"
             )
         plain = _plain(function)
         self._globals, self._root_code, self._root, self._stack = plain.__globals__, plain.__code__, None, []
@@ -222,7 +222,7 @@ class Recorder:
         call.result_names = tuple(names)
 
     def _implied(self, call: Call, name: str, value: Any, line: int, text: str) -> None:
-        """Record a value that follows from a cache, as attention weights that no line computes, once."""
+        """Record once a value that follows from a cache, such as attention weights that no line computes."""
         copy = self._copy(value)[0]
         inner = next((e for e in call.entries() if e.name == name and e.value is copy), None)
         if inner is None:
@@ -254,7 +254,7 @@ class Recorder:
             self._seen.setdefault(id(value), (value, None))
 
     def _handed_on(self, call: Call, name: str, value: Any) -> bool:
-        """Is this value already listed under the same name, in this call or, unless this is the root, elsewhere?"""
+        """Is this value already listed under the same name, in this call or, unless it is the root, in any call?"""
         entry = self._listed.get(id(value))
         return entry is not None and entry.name == name and (entry.call is call or call.parent is not None)
 
@@ -303,13 +303,13 @@ def _implies_weights(value: Any) -> bool:
 
 
 def _readable_name(frame: FrameType) -> str:
-    """The readable form's name, of the frame of a faster one; of any other ""."""
+    """The name of the readable form whose faster form this frame runs, or ""."""
     module = frame.f_globals.get("__name__", "")
     return _READABLE_NAMES.get(f"{module.removeprefix('tinyattn.')}.{frame.f_code.co_name}", "")
 
 
 def _called(frame: FrameType) -> str:
-    """The function's name, of a method with its class: "LayerNorm.forward"; the readable form's of a faster one."""
+    """The function's name, with a method's class: "LayerNorm.forward"; for a faster form, its readable form's name."""
     owner, name = frame.f_locals.get("self"), frame.f_code.co_name
     if _readable_name(frame):
         name, owner = _readable_name(frame), frame.f_locals.get(frame.f_code.co_varnames[0])

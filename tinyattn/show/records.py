@@ -44,7 +44,7 @@ class Call:
     inputs: dict[str, np.ndarray] = field(default_factory=dict)    # every array passed in, by dotted name
     outputs: dict[str, np.ndarray] = field(default_factory=dict)   # every array returned
     renamed: dict[str, np.ndarray] = field(default_factory=dict)   # other names of values listed elsewhere
-    listed: dict[str, Entry] = field(default_factory=dict)         # the entry of such a name
+    listed: dict[str, Entry] = field(default_factory=dict)         # their entries, by that other name
     results: list[np.ndarray | None] = field(default_factory=list) # returned, in order; None for no array
     signature: str = ""
     result_names: tuple[str, ...] = ()

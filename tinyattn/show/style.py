@@ -13,7 +13,7 @@ from typing import Any
 from ..files import write_atomically
 
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#6b6b6b"     # Okabe & Ito's
-HEAT = "cividis"                                                            # of uniform lightness, for the colour-blind
+HEAT = "cividis"                                                            # perceptually uniform, for the colour-blind
 
 _STYLE: dict[Any, Any] = {
     "figure.dpi": 120,
@@ -60,7 +60,7 @@ def in_style(draw: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def picture_format(path: str | Path) -> str:
-    """The format of pictures that a path's suffix names, png without one. Raises ValueError for an unknown one."""
+    """The picture format that a path's suffix names, or png without one. Raises ValueError for an unknown one."""
     from matplotlib.backend_bases import FigureCanvasBase
 
     known, suffix = FigureCanvasBase.filetypes, Path(path).suffix[1:].lower() or "png"
@@ -71,7 +71,7 @@ def picture_format(path: str | Path) -> str:
 
 @in_style
 def save(fig: Any, path: str | Path) -> Path:
-    """Write the figure to `path`, whole or not at all. -> path. Raises as `picture_format`, and OSError."""
+    """Write the figure to `path`, whole or not at all. -> path. Raises ValueError for an unknown suffix, OSError."""
     path, content = Path(path), io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)             # missing glyphs are drawn as boxes

@@ -22,7 +22,7 @@ _STYLE = """
 @media print { .tinyattn-trace details:not([open]) > summary::after { content: " (folded)"; } }
 """
 # All columns but the name's have a fixed width, so that they line up at every depth of calls. The widths are for a font
-# of 12 px, so tables inherit that size: JupyterLab sets another.
+# of 12 px, so tables inherit it: JupyterLab would set its own.
 _WIDTHS = ("42px", "", "95px", "58px", "150px", "62px", "40px", "420px")
 _COLUMNS = "".join(["<colgroup>", *(f'<col style="width: {w}">' if w else "<col>" for w in _WIDTHS), "</colgroup>"])
 

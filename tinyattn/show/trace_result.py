@@ -59,7 +59,7 @@ class Trace:
     def entry(self, which: int | str) -> Entry:
         """An entry by its step, or by name: "weights", or with calls in front, "softmax.p", "Block.forward#2.weights".
 
-        The name of a call includes its inner calls, and selects the latest value. Raises IndexError for a missing step,
+        A name in a call is its latest value there, or in calls within. Raises IndexError for a missing step,
         KeyError for an unknown name, with close ones, and for an ambiguous one, with unique names; TypeError otherwise.
         """
         if isinstance(which, str):
@@ -90,7 +90,7 @@ class Trace:
         return Step(self.entries[self._cursor], len(self.entries))
 
     def step(self, n: int = 1) -> Step:
-        """n steps on, at most to the last."""
+        """n steps forward, at most to the last."""
         return self.at(min(max(self._cursor + n, 0), len(self.entries) - 1))
 
     def back(self, n: int = 1) -> Step:
@@ -119,7 +119,7 @@ class Trace:
         return animate((step_picture(e, len(self)) for e in self.entries[first : last + 1]), path, seconds)
 
     def table(self, depth: int | None = None, call: str = "", width: int = 120) -> str:
-        """For a terminal: a line an entry, calls as a tree, folded below `depth`. Raises KeyError for no such call."""
+        """For a terminal: a line for each entry, calls folded below `depth`. Raises KeyError for an unknown call."""
         return table(self._called(call) if call else self.roots, self.header(), depth, width)
 
     def __str__(self) -> str:
@@ -202,7 +202,7 @@ class Match(NamedTuple):
 
 
 class UnknownNameError(KeyError):
-    """A name of no value, or of several; a KeyError whose message is printed without quotes."""
+    """A name that stands for no value, or for several; a KeyError whose message is printed without quotes."""
 
     def __init__(self, says: str, lines: Sequence[str] = ()) -> None:
         super().__init__("\n".join([says, *(f"    {line}" for line in lines)]))
@@ -221,9 +221,9 @@ def _origin(match: Match) -> tuple[str, str]:
 
 
 def _is_called(call: Call, local: str, name: str) -> bool:
-    """Is `name` the local name, or that after some of the calls around it, outermost first, with or without their #2?
+    """Is `name` the local name, or this after some of the enclosing calls, outermost first, with or without #2?
 
-    Calls may be skipped: "Block.forward#2.weights" is made several calls further in.
+    Calls may be skipped: "Block.forward#2.weights" is made several calls deeper.
     """
     if not f".{name}".endswith(f".{local}"):
         return False

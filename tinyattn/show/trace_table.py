@@ -1,4 +1,4 @@
-"""A trace in a terminal: a line an entry, calls as a tree."""
+"""A trace in a terminal: a line for each entry, calls as a tree."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ def additive_scores(q: Array, k: Array, w: Array) -> Array:
 def additive_scores_backward(ds: Array, q: Array, k: Array, w: Array) -> tuple[Array, Array, Array]:
     """dq_i = Σ_j du_ij, and dk_j = Σ_i du_ij, with du_ij = ds_ij w ⊙ (1 - t_ij²), and t_ij = tanh(q_i + k_j).
 
-    Shapes: as in `additive_scores`, and ds like s -> dq, dk, dw = Σ_ij ds_ij t_ij. The sum q_i + k_j, inside of tanh,
-    hands its gradient to both of its parts.
+    Shapes: as in `additive_scores`, and ds like s -> dq, dk, dw = Σ_ij ds_ij t_ij. The sum q_i + k_j inside tanh
+    passes its gradient to both of its terms.
     """
     expect("...nm ...nd ...md d", ds=ds, q=q, k=k, w=w)
     xp, (n, d), m = get_xp(ds), q.shape[-2:], k.shape[-2]

@@ -32,7 +32,7 @@ def block_sparse_attention(
 
     c is `scale`, by default 1 / √d, and looks_z are the pairs of block z that may look.
     Row for row it is `attention` under `layout.mask`, and computes `layout.pairs` scores in the place of n m.
-    Shapes: q (..., n, d), k (..., m, d), v (..., m, e); `keys` (boolean, True = a real key, none of the padding)
+    Shapes: q (..., n, d), k (..., m, d), v (..., m, e); `keys` (boolean, True = a real key, not padding)
     broadcasts to (..., m); `bias`, for a layout of one group, to (..., z, a, b)
     -> out (..., n, e), weights, for each group (..., z, a, b), before dropout. `dense_weights` makes them (..., n, m).
     `keep` says what dropout keeps: of each pair the same as `keep_mask` of all pairs, made for the blocks alone.
@@ -65,7 +65,7 @@ def block_sparse_attention_backward(
 
     Gradients of `block_sparse_attention`. Shapes: as there, and dout like out -> dq, dk, dv, dbias (or None).
     `attention_backward` on the same blocks. dq is put back as out was; a key has been read by all blocks that have it,
-    and what comes back from them is added. No mask is needed: hidden keys have weight 0, and so have empty places.
+    and their gradients are added. No mask is needed: hidden keys have weight 0, and so have empty places.
     """
     expect("...ne ...nd ...md ...me", dout=dout, q=q, k=k, v=v)
     _expect_layout(layout, q, k, bias)

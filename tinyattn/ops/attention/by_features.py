@@ -11,7 +11,7 @@ Forward and backward then only compute the `causal_sum`
 
     y_t = Σ_{s <= t} (a_t·b_s) c_s
 
-Which features there are makes the form: `linear_attention` has ELU(x) + 1, `performer_attention` random ones whose
+The features make the form: `linear_attention` has ELU(x) + 1, `performer_attention` random ones whose
 product is exp(q_i·k_j / √d) on average. These may be too large or too small for a float; so a sum may have a running
 size g, which never falls: key s is given as b_s = exp(-g_s) times its features, and y_t as exp(-g_t) times the sum,
 
@@ -174,7 +174,7 @@ FORMS: dict[str, Form] = {"parallel": _parallel, "recurrent": _recurrent, "chunk
 
 
 def _in_chunks(x: Array) -> Array:
-    """(..., n, d) -> (..., chunks, 32, d), the last one filled up with zeros, which add nothing."""
+    """(..., n, d) -> (..., chunks, 32, d), the last one padded with zeros, which add nothing."""
     xp, (*lead, n, d) = get_xp(x), x.shape
     missing = -n % CHUNK
     if missing:

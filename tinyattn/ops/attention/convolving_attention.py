@@ -15,7 +15,7 @@ from .attention import attention
 def convolving_attention(x: Array, W: Array, alpha: float) -> tuple[Array, Array]:
     """y = Σ_h softmax(-α |δ - Δ_h|²) x W_h, over the K² places Δ_h of the kernel; inside, `conv2d(x, W)` as α grows.
 
-    Queries and keys are 0: only places matter. To be looked at, and not to be fast: there are n² weights a head.
+    Queries and keys are 0: only places matter. For inspection, not for speed: each head has n² weights.
     Shapes: x (..., h, w, i), W (K, K, i, o), n = h w -> y (..., h, w, o), weights (..., K², n, n).
     Raises ValueError for shapes that do not fit, an even K, and an α that is negative or infinite; TypeError for
     dtypes.

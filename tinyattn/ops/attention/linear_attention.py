@@ -13,7 +13,7 @@ def linear_attention(
 ) -> tuple[Array, Array]:
     """out_i = Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j) over keys j <= i (not causal: over all), φ(x) = ELU(x) + 1.
 
-    Shapes: q (..., n, d), k (..., m, d), v (..., m, e), causal: m = n; `keys` (boolean, True = a real key, none of the
+    Shapes: q (..., n, d), k (..., m, d), v (..., m, e), causal: m = n; `keys` (boolean, True = a real key, not
     padding) broadcasts to (..., m) -> out (..., n, e), denominator (..., n, 1), without a factor that all features of a
     query share: where its entries are all negative, their largest is subtracted.
     `form` says how causal sums are computed, see `causal_sum`; to rounding the result is the same. A query that may
@@ -53,7 +53,7 @@ def linear_weights(q: Array, k: Array, causal: bool = True, keys: Array | None =
 
 
 def query_features(q: Array) -> Array:
-    """φ(q). Of a query whose entries are all negative, φ is divided by its largest: out stays, and is not 0 / 0."""
+    """φ(q). Of a query whose entries are all negative, φ is divided by its largest: out stays the same, not 0 / 0."""
     xp = get_xp(q)
     return key_features(q - xp.minimum(xp.max(q, axis=-1, keepdims=True), 0)) if q.size else key_features(q)
 

@@ -1,7 +1,7 @@
 """Performer: softmax attention by random features, in time that grows with n (Choromanski et al. 2021, FAVOR+).
 
-`by_features` replaces exp(q·k / √d) by a product of features. Which features have that very product? None that are
-finite, but random ones have it on average (lemma 1 there): for w drawn from a standard normal distribution,
+`by_features` replaces exp(q·k / √d) by a product of features. No finite features have exactly that product, but
+random ones have it on average (lemma 1 there): for w drawn from a standard normal distribution,
 E exp(w·z) = exp(|z|²/2), and with z = q̂ + k̂, q̂ = q d^(-1/4), completing the square,
 
     E[ exp(w·q̂ - |q̂|²/2) exp(w·k̂ - |k̂|²/2) ]  =  exp(|q̂ + k̂|²/2 - |q̂|²/2 - |k̂|²/2)  =  exp(q̂·k̂)  =  exp(q·k / √d)
@@ -11,13 +11,13 @@ exp(q·k / √d). The kernel is unbiased, and its error falls with 1 / √m; row
 smaller still (section 2.4 there). Attention is a quotient of two such sums and hence not unbiased: its bias falls with
 1 / m, its error with 1 / √m. Large q and k need many features: the variance grows with exp(|q̂ + k̂|²).
 
-What keeps exp within floats must not show. Of a query anything may be subtracted, -|q̂|²/2 as well, since it is in
-numerator and denominator: here its largest exponent. A number that is subtracted of a key makes this key weigh less;
-it has to be the same for all keys that a query sees, and may not depend on keys that it does not see, later ones or
+What keeps exp within floats must not change the result. Any number, -|q̂|²/2 too, may be subtracted from a query's
+exponents, as it cancels in the quotient: here the largest of them. A number subtracted from a key's exponents makes
+this key weigh less; so it must be the same for all keys that a query sees, and independent of later keys and of
 padding. (The authors' code takes the largest exponent of all keys, in causal attention too: then a later token moves
 earlier outputs, and may make them 0 / 0.) A bound that knows no key, k̂·w - |k̂|²/2 <= |w|²/2, keeps exp from overflow
 and lets all features of a long key vanish. So it is the running size g of `by_features`: the largest exponent of the
-real keys up to s is subtracted of key s, the sums carry g_t, and shrink by exp(g_{t-1} - g_t) when it grows.
+real keys up to s is subtracted from key s, the sums carry g_t, and shrink by exp(g_{t-1} - g_t) when it grows.
 """
 
 import math
@@ -36,12 +36,12 @@ def performer_attention(
 
     Over keys j <= i, and, not causal, over all. In the mean over W the products are exp(q_i·k_j / √d). W, from
     `orthogonal_features`, takes no gradient.
-    Features of keys are nowhere less than 1e-30 of the largest so far. Where all that a query looks for is less than
-    that (with entries up to 10 it never was, with entries up to 30 it is at times), it takes the mean of the keys with
-    the largest ones, and no 0 / 0.
+    Features of keys are nowhere less than 1e-30 of the largest so far. Where all products of a query are less than
+    that (with entries up to 10 they never were, with entries up to 30 they are at times), it takes the mean of the keys
+    with the largest features, not 0 / 0.
 
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e), W (features, d), causal: m = n; `keys` (boolean, True = a real
-    key, none of the padding) broadcasts to (..., m) -> out (..., n, e), denominator (..., n, 1), of which a factor is
+    key, not padding) broadcasts to (..., m) -> out (..., n, e), denominator (..., n, 1), of which a factor is
     left out. `form` says how causal sums are computed, see `causal_sum`. A query that may look at nothing gets zeros.
     Raises ValueError for shapes that do not fit, W without rows and an unknown form, TypeError for dtypes.
     """

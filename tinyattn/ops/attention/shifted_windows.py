@@ -1,7 +1,7 @@
 """Windows of an image, and the same windows shifted, so that neighbours across an edge meet (Liu et al. 2021, 3.2).
 
-Tokens are the pixels of an image, row by row. A grid of w x w windows is laid over it, and whoever shares a window
-looks at each other. In the next block the grid is shifted by s pixels down and right, and pixels of four windows meet
+Tokens are the pixels of an image, row by row. A grid of w x w windows is laid over it, and pixels that share a window
+look at each other. In the next block the grid is shifted by s pixels down and right, and pixels of four windows meet
 in one. At the borders shifted windows are cut off. The image is rolled by s, so that all are whole again, and what has
 come together from opposite borders is kept apart by a mask. Rolling is a gather here, undone as every layout is.
 """

@@ -28,7 +28,7 @@ def window_attention(
     A window of W is the query itself and the W - 1 before it; not causal: the W - 1 on either side as well.
     One of n or more is full attention (causal or not).
 
-    Shapes: q and k (..., n, d), v (..., n, e); `keys` (boolean, True = a real key, none of the padding) broadcasts to
+    Shapes: q and k (..., n, d), v (..., n, e); `keys` (boolean, True = a real key, not padding) broadcasts to
     (..., n); `keep` (boolean, from `keep_mask`) is (..., n, S), an entry for each query and distance: causal, S =
     min(W, n), entry r is the key r tokens before; not causal, S = 2 min(W, n) - 1, entry 2 r is the key r before, and
     2 r - 1 the key r after. S is not checked. -> out (..., n, e), weights (..., chunks, c, width) as `window_shape`

@@ -1,1 +1,1 @@
-"""Positions: vectors that are added or turned, and terms of scores; a file an idea."""
+"""Positions: vectors that are added or turned, and terms of scores; one idea a file."""

@@ -8,8 +8,8 @@ def alibi(n: int, m: int, heads: int, like: Array) -> Array:
     """bias_kij = -2^(-8k / h) |i - j|, for heads k = 1, ..., h.
 
     Constants, added to the scores of query i and key j: nothing is learned, and sequences may become longer than any
-    that was trained on. The slopes fall from head to head by the same factor, to 1/256 in the last. (For h that is no
-    power of 2 the authors' code takes other slopes between these; the rule of the paper needs none.)
+    that was trained on. The slopes fall from head to head by the same factor, to 1/256 in the last. (Where h is
+    not a power of 2, the authors' code takes other slopes between these; the paper's rule needs none.)
 
     Shapes: n queries, m keys -> (h, n, m), in the module and dtype of the array `like`.
     Raises ValueError for heads below 1, TypeError for a dtype other than float32 / float64.

@@ -4,12 +4,12 @@ Pair by pair that is a vector each, n m d numbers. But there are 2 K + 1 vectors
 them once, and the results, one a distance, are moved to where their pairs stand (the skew of Huang et al. 2018,
 section 3.4.1):
 
-    by distance    -2 -1  0  1  2        by key     0  1  2        row i of the left, moved by i: of rows that are one
-    query 0         .  .  a  b  c                   a  b  c        number shorter, laid one after the other, the same
-    query 1         .  d  e  f  .                   d  e  f        numbers stand in columns
+    by distance    -2 -1  0  1  2        by key     0  1  2        row i is moved left by i: the flat array,
+    query 0         .  .  a  b  c                   a  b  c        cut into rows that are one number shorter,
+    query 1         .  d  e  f  .                   d  e  f        has each key in one column
     query 2         g  h  i  .  .                   g  h  i
 
-The two ops are each other's mirror: what one gathers by distance the other's gradient spreads.
+The two ops mirror each other: what one gathers by distance, the gradient of the other spreads.
 """
 
 from ...backend import Array, get_xp

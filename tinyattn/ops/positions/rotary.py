@@ -21,7 +21,7 @@ def rotary(x: Array, cos: Array, sin: Array) -> Array:
     c and s are `cos` and `sin` of every token's angles, from `rotary_tables`. Pairs are neighbours, as in the paper.
 
     Shapes: x (..., n, d), cos and sin onto (..., n, d/2) -> y like x. A table of one token is for all
-    tokens; one of another number than x has is refused.
+    tokens; else it has as many tokens as x.
     Raises ValueError for an odd d and for shapes that do not fit, TypeError for dtypes.
     """
     expect("...nd", x=x)
@@ -43,8 +43,8 @@ def rotary_backward(dy: Array, cos: Array, sin: Array) -> Array:
 def rotary_tables(slots: Array, d: int, dtype: Any, base: float = 10000.0) -> tuple[Array, Array]:
     """c_i = cos(p ω_i), s_i = sin(p ω_i), with ω_i = base^(-2i / d).
 
-    Angles in float64, then cast: far from the start a float32 angle is of no use. Sequences that go on from a cache, or
-    stand elsewhere, have slots that begin elsewhere; equal distances score alike wherever they are.
+    Angles in float64, then cast: far from the start a float32 angle is of no use. Sequences that continue from a
+    cache have slots that do not begin at 0; equal distances score alike wherever they are.
     Shapes: slots (...) of any integer dtype, d the width of a head -> cos and sin (..., d/2) in `dtype`.
     Raises ValueError for an odd d and a base that is not positive, TypeError for slots that are no integers.
     """

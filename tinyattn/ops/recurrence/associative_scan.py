@@ -81,7 +81,7 @@ def _sequential(a: Array, b: Array) -> Array:
 
 
 def _chunked(a: Array, b: Array) -> Array:
-    """√n chunks side by side, from a state of 0, and `left`, what each leaves of a 1; then one after the other."""
+    """√n chunks side by side, each from a state of 0, with `left`, the product of its a; then these are chained."""
     xp, (*lead, n, d) = get_xp(b), b.shape
     length = math.isqrt(n)
     chunks = n // length

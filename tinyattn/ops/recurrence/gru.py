@@ -14,9 +14,9 @@ def gru(
         z_t = σ(x_t W_z + b_z + h_{t-1} U_z + c_z)              the update gate
         n_t = tanh(x_t W_n + b_n + r_t ⊙ (h_{t-1} U_n + c_n))   the candidate
 
-    W, U, b and c hold those of r, z and n side by side. In Cho's original r acts before the product, (r ⊙ h) U_n; after
-    it, as in PyTorch and here, all three products of h are one. All products of x are one as well, made beforehand: the
-    loop over time computes only what depends on the state.
+    W, U, b and c hold the columns of r, z and n side by side. In Cho's original r acts before the product, (r ⊙ h) U_n;
+    after it, as in PyTorch and here, all three products of h are one. All products of x are one as well, made
+    beforehand: the loop over time computes only what depends on the state.
 
     Shapes: x (..., n, i), W (i, 3 H), U (H, 3 H), b and c (3 H,), h0 (..., H) or None for zeros
     -> h (..., n, H), gates (..., n, 3 H): r, z and n, recalled (..., n, H): h_{t-1} U_n + c_n.
@@ -55,8 +55,8 @@ def gru_backward(
     """Gradients of `gru`, through time. Shapes: as there, and dh like h -> dx, dW, dU, db, dc, dh0 (None where h0 is).
 
     Let g be all that comes back to h_t, from the loss and from the state after it. The forward's last line gives
-    dz = g ⊙ (h_{t-1} - n) and dn = g ⊙ (1 - z). With σ' = σ (1 - σ) and tanh' = 1 - tanh², what stands inside of the
-    three functions has the gradients
+    dz = g ⊙ (h_{t-1} - n) and dn = g ⊙ (1 - z). With σ' = σ (1 - σ) and tanh' = 1 - tanh², the arguments u of the
+    three functions have the gradients
 
         du_n = g ⊙ (1 - z) (1 - n²)
         du_z = g ⊙ (h_{t-1} - n) z (1 - z)

@@ -17,7 +17,7 @@ def lstm(
         i_t, f_t, o_t = σ(x_t W + h_{t-1} U + b)                the input, forget and output gates
         g_t = tanh(x_t W + h_{t-1} U + b)                       the candidate, with separate columns
 
-    W, U and b hold those of i, f, o and g side by side. Without those of f nothing is forgotten, c_t = c_{t-1} +
+    W, U and b hold the columns of i, f, o and g side by side. Without f nothing is forgotten, c_t = c_{t-1} +
     i_t ⊙ g_t: the form of 1997, whose cell passes its gradient on unchanged. The forget gate is Gers, Schmidhuber &
     Cummins (2000).
 
@@ -59,7 +59,7 @@ def lstm_backward(
     Shapes: as in `lstm`, dh like h, and dc like c, None where nothing else reads the cells
     -> dx, dW, dU, db, dh0, dc0 (None where h0 and c0 are).
     s_t is all that comes back to h_t = o ⊙ tanh(c), and k_t to c_t. The cell hands its gradient on by f alone, without
-    a matrix: with f near 1 it neither vanishes nor explodes. What stands inside of the four functions, u, receives
+    a matrix: with f near 1 it neither vanishes nor explodes. The arguments u of the four functions receive
 
         du_i = k ⊙ g i (1 - i)         du_f = k ⊙ c_{t-1} f (1 - f)
         du_g = k ⊙ i (1 - g²)          du_o = s ⊙ tanh(c) o (1 - o)

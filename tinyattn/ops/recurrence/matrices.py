@@ -1,6 +1,6 @@
-"""The matrices of recurrences, to be looked at: y = M x without a state, and with n² numbers a channel.
+"""The matrices of recurrences, for inspection: y = M x without a state, and with n² numbers a channel.
 
-A recurrence that is linear in its values is a lower triangular matrix of tokens by tokens, which nobody makes: entry
+A recurrence that is linear in its values is a lower triangular matrix of tokens by tokens, which is not formed: entry
 (t, j) says how much of token j output t holds. `wkv_weights` and `scan_matrix` make it, beside attention's weights and
 those of `linear_weights`.
 """

@@ -69,8 +69,8 @@ def wkv_backward(
         Z_{t-1} = (1 - γ_t) Z_t - b_t - a_t
         du = Σ_t a_t        dw = Σ_t b_t - (1 - γ_t) Z_t
 
-    Both are linear in M and Z, so that chunks can go side by side: each finds what it makes of nothing, and what of
-    an M and a Z of 1; then they are chained, and go once more with what really comes from the right.
+    Both are linear in M and Z, so that chunks can go side by side: each computes what it makes of M = Z = 0, and how
+    this changes with M and Z; then they are chained, and run again with the gradients that come from the right.
     """
     expect("...nd ...nd ...nd d d ...nd ...nd ...d ...d",
            dy=dy, k=k, v=v, w=w, u=u, mean=mean, size=size, mean0=mean0, size0=size0)  # fmt: skip
@@ -137,7 +137,7 @@ def _before(first: tuple[Array, Array], mean: Array, size: Array) -> list[Array]
 
 
 def _mixed(mean: Array, size: Array, value: Array, logit: Array) -> Array:
-    """The mean with one more value, whose logit stands beside the size of what there was."""
+    """The mean with one more value of this logit; `size` is the logarithm of the sum of weights so far."""
     return mean + _sigma(logit - size) * (value - mean)
 
 

@@ -11,8 +11,8 @@ def refine_add(
     """B = (c X Yᵀ + A) / 2, with X = A W_Q, Y = A W_K and c = `scale`, by default 1 / √r.
 
     A residual around `refine_simp`, halved: where W is 0, that is softmax(A / 2) and not the model without it. The
-    paper writes W_K for the first and W_Q for the second factor here, which only gives the two each other's name. By
-    `lags` the rows are read for X and Y alone.
+    paper writes W_K for the first and W_Q for the second factor here, which only swaps their names. With
+    `lags` the rows are read by lag for X and Y alone.
     Shapes: A (..., n, n), W_Q and W_K onto (..., n, r) -> B (..., n, n), X, Y (..., n, r). Raises what `refine_simp`
     raises.
     """

@@ -13,8 +13,8 @@ def refine_simp(
     """B = c X Yᵀ, with X = A W_Q, Y = A W_K and c = `scale`, by default 1 / √r.
 
     Row k of the scores A says how query k sees the tokens; b_kt says how alike two rows are, after a map each. The
-    paper prints (A_k : W)ᵀ (A_t : W), which is no number for rows; this is the product of the shapes that it means,
-    and it divides by the root of the attention's d, where the sum has r terms. With `lags` the rows of A are read by
+    paper prints (A_k : W)ᵀ (A_t : W), which is not a number for rows; here is the product whose shapes fit. The paper
+    divides by the root of the attention's d, though the sum has r terms. With `lags` the rows of A are read by
     the lag, Ã_kr = A_{k,k-r}, so that W knows no place in the sequence.
 
     Entry (k, t) reads the rows k and t of A and no other: where row i of A has zeros for tokens after i, or lags are

@@ -12,8 +12,8 @@ def refine_value_literal(
 
     The columns of A are taken as items, and W mixes its rows: the convention of SAGAN (Zhang et al. 2019), in which
     the softmax runs over the items that are looked at. The paper names no axis and no scale; this is the reading that
-    fits. Z, and the sum in Xᵀ Y, run over all rows of A, so that each entry of B knows of every token: **no mask of A
-    or of B can take that back**. It is here to be caught. `refine_value` sums over the past alone.
+    fits. Z, and the sum in Xᵀ Y, run over all rows of A, so that each entry of B depends on every token: **no mask of A
+    or of B can undo that**. It is here to be caught. `refine_value` sums over the past alone.
     Shapes: A (..., n, n), W_Q, W_K, W_V onto it -> B, X, Y, Z, S (..., n, n); row t of S has the weights that the
     items have for item t. Raises ValueError for shapes that do not fit, TypeError for dtypes.
     """

@@ -44,10 +44,10 @@ def bench(
 
     out = softmax(scale q kᵀ, mask) v in each head, and dq, dk, dv for dout. Missing arrays are drawn from `seed`,
     rounded to tenths, with `dim` numbers a token; `scale` is 1 / √(D / heads) by default. `hide` removes some of
-    "scale", "heads", "mask", "backward" from the page. With a goal it is an exercise: the page shows success.
+    "scale", "heads", "mask", "backward" from the page. With a goal the page is an exercise, and says when it is done.
     Shapes: q, k (n, D), v, dout (n, E) for n tokens, mask (n, n), True = may look.
     Raises ValueError for other shapes, more than 12 tokens or numbers a token, heads that do not divide D and E,
-    numbers that are not finite, and a goal without such tokens.
+    numbers that are not finite, and a goal for missing tokens.
     """
     n = len(tokens)
     if not 1 <= n <= MOST:
@@ -73,7 +73,7 @@ def bench(
     if allowed.dtype != bool:
         raise ValueError(f"mask has dtype {allowed.dtype}, expected bool: True = may look")
     if goal is not None and not (0 <= goal.row < n and 0 <= goal.column < n and 0 < goal.least <= 1):
-        raise ValueError(f"{goal} is for tokens 0 to {n - 1}, and a weight above 0 and up to 1")
+        raise ValueError(f"{goal}: expected tokens 0 to {n - 1}, and a weight above 0 and up to 1")
     scale = 1 / math.sqrt(D / heads) if scale is None else float(scale)
     if not math.isfinite(scale):
         raise ValueError(f"scale is {scale}, expected a finite number")

@@ -1,8 +1,8 @@
 """The player: a trace on a page, one step at a time, forward and then backward.
 
-Every step has its source line within the function, and the values it read and made. A gradient has its value, and the
-forward lines that read that value, which the backward line undoes. A sum of gradients has its terms. `Influence` has
-the dependencies between numbers.
+Every step has its source line within the function, and the values it read and made. A gradient has the value it
+belongs to, and the forward lines that read this value: the backward line undoes them. A sum of gradients has its terms.
+`Influence` has the dependencies between numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .influence import Influence
 from .view import View, numbers
 
 MOST = 300_000           # numbers on a page: some 3 MB
-STEPS = 5_000            # steps on a page, whose list is drawn whole
+STEPS = 5_000            # steps on a page, all of them in its list
 WORK = 12_000            # steps run to follow numbers, two runs of the trace for each number
 ALGEBRA = (ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Name, ast.Attribute, ast.Constant, ast.Load)
 NOISE = 1e-7             # of the largest rate, or of 1: smaller difference quotients are rounding errors
@@ -32,8 +32,8 @@ NOISE = 1e-7             # of the largest rate, or of 1: smaller difference quot
 def player(trace: Any, steps: tuple[int, int] | None = None, follow: int | None = None, title: str = "") -> View:
     """A page that steps through a trace, or from the first to the last of `steps`.
 
-    `follow` is the number of numbers that can be followed, whole arrays in order, with two runs of the trace each. By
-    default it takes some seconds.
+    At most `follow` numbers can be followed: whole arrays, in order. Each takes two runs of the trace; by default all
+    together take some seconds.
     Raises ValueError for missing steps, and for more than `MOST` numbers or `STEPS` steps, naming those that would fit.
     """
     first, last = _range(trace, steps)

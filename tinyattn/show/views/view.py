@@ -99,7 +99,7 @@ def numbers(x: np.ndarray, digits: int = 6) -> list[Any]:
 @cache
 def _part(name: str) -> str:
     text = (HERE / name).read_text(encoding="utf-8")
-    assert "</" not in text or name == "view.css", name          # nothing ends the element
+    assert "</" not in text or name == "view.css", name          # no closing tag ends the element
     return text
 
 

@@ -43,7 +43,7 @@ class Query:
     table: Any                           # (V, D): scores are h tableᵀ; None where `forward` returns scores
     follows: np.ndarray                  # (real - 1,) the symbol after each token but the last; empty: no loss
     names: list[str]                     # (V,): of the symbols
-    ids: list[Any]                       # (V,): of the symbols, in any model
+    ids: list[Any]                       # (V,): of the symbols, alike in every model
     first: int                           # symbols below this are special, such as padding
     left_out: np.ndarray                 # symbols that are not recommended
     cut: str = ""                        # a note for a sequence that was cut
@@ -79,18 +79,18 @@ class Query:
 def visualise(
     model: Any, sequence: Any, *, against: Any = None, names: Any = None, titles: Sequence[str] = (), padding: int = 0
 ) -> View:
-    """A page about the attention of `model`, and of the model `against`, if any, for one history, or for a prompt.
+    """A page about the attention of `model`, and of the model `against`, if any, for one history or prompt.
 
-    `model` is a recommender of equal blocks with attention, as SASRec, or a `Decoder`. `names` maps an id to a name.
+    `model` is a recommender of equal blocks with attention, such as SASRec, or a `Decoder`. `names` maps ids to names.
     `padding` positions follow the history, as in a batch with longer ones, to show their mask.
     Raises ValueError for a model without attention, an unknown item (named), an empty history, too much padding, and
-    two models of different tokens.
+    two models that look at different tokens.
     """
     models = [model] if against is None else [model, against]
     titles = [*titles, *(m.name for m in models[len(titles) :])]
     queries = [_asked(m, sequence, names, title, padding) for m, title in zip(models, titles, strict=True)]
     if any(query.tokens != queries[0].tokens for query in queries):
-        raise ValueError("the two models look at different tokens of this history: give one that both can take whole")
+        raise ValueError("the two models look at different tokens of this history: give a history that fits both")
     best = [queries[0].ids[symbol] for symbol in queries[0].best()]          # the same symbols for both
     runs = [_run(query, [query.ids.index(symbol) for symbol in best if symbol in query.ids]) for query in queries]
     return _page(queries, runs, "Who looks at whom", " ".join(dict.fromkeys(query.cut for query in queries)).strip())

@@ -96,7 +96,7 @@ class Watched:
         )  # fmt: skip
         if float(np.max(np.abs(layer.out(layer.weights) - out[0]), initial=0.0)) > CLOSE:
             raise ValueError(
-                f"mechanism {self._mechanism.name} gives something else than weights times values, so gradients by its "
+                f"mechanism {self._mechanism.name} does not give weights times values, so gradients by its "
                 "weights cannot be shown; tinyattn show without --html draws the weights"
             )
         self.layer_of[id(cache)] = cache, layer
