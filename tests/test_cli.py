@@ -452,7 +452,7 @@ def test_killed_at_any_moment_it_resumes_to_the_same_bits(data, tmp_path):
         assert not (cut / "metrics.json").exists()
     assert any(progress)
     done = subprocess.run(command(data, cut), check=True, capture_output=True, text=True, timeout=120)
-    assert "going on from" in done.stdout
+    assert "resuming from" in done.stdout
     for name in ("model.npz", "metrics.json"):
         assert (cut / name).read_bytes() == (whole / name).read_bytes()
     assert sorted(p.name for p in cut.iterdir() if not p.name.startswith(".")) == sorted(

@@ -64,7 +64,7 @@ def print_table(metrics: dict[str, Any], model: Any, expected: bool) -> None:
 
 
 def print_means(heading: str, metrics: dict[str, Any], of: str, model: Any) -> None:
-    """A line a row of `metrics`, {row: {of: {metric: value}}}, below a heading."""
+    """Print a heading, and a line for each row of `metrics`, {row: {of: {metric: value}}}."""
     rows = {model.name if row == "model" else row: values[of] for row, values in metrics.items()}
     _print_rows(f"\n{heading}", rows)
     print()
@@ -79,14 +79,14 @@ def _print_rows(heading: str, rows: dict[str, dict[str, float]], gap: int = 2, d
 
 
 def print_distances(distances: dict[str, dict[str, float]]) -> None:
-    """Print what `distances_by_head` returns, a line a block."""
+    """Print the result of `distances_by_head`, a line for each block."""
     heading = "how far heads look, in pixels, their mean, and that of a head that looks at all patches alike"
     _print_rows(heading, distances, digits=2)                # blocks may differ in heads
     print()
 
 
 def print_items(ids: np.ndarray, scores: np.ndarray, names: ItemNames) -> None:
-    """A line an item: place, id, score, and the name where it has one."""
+    """Print a line for each item: place, id, score, and the name where it has one."""
     labels = [quoted(item) for item in ids]
     width = max(map(len, labels))
     for place, (item, label, score) in enumerate(zip(ids, labels, scores, strict=True), start=1):
@@ -94,5 +94,5 @@ def print_items(ids: np.ndarray, scores: np.ndarray, names: ItemNames) -> None:
 
 
 def print_history(history: list[Any], names: ItemNames) -> None:
-    """The newest five items of a history, as a heading."""
+    """Print the newest five items of a history, as a heading."""
     print(f"after {'..., ' if len(history) > 5 else ''}{', '.join(map(names.label, history[-5:]))}:")
