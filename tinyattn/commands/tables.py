@@ -59,7 +59,7 @@ def print_table(metrics: dict[str, Any], model: Any, expected: bool) -> None:
     for protocol in [name for name in metrics["model"] if name in TITLES]:
         under = ", expected under the world's true distribution" if expected and protocol == "full" else ""
         rows = {title: metrics[row][protocol] for row, title in titles.items()}
-        _print_rows(f"\n{TITLES[protocol]}{under}", rows, gap=0)
+        _print_rows(f"\n{TITLES[protocol]}{under}", rows)
     print()
 
 
@@ -70,8 +70,8 @@ def print_means(heading: str, metrics: dict[str, Any], of: str, model: Any) -> N
     print()
 
 
-def _print_rows(heading: str, rows: dict[str, dict[str, float]], gap: int = 2, digits: int = 4) -> None:
-    widths = {name: max(10, len(name) + gap) for name in max(rows.values(), key=len)}
+def _print_rows(heading: str, rows: dict[str, dict[str, float]], digits: int = 4) -> None:
+    widths = {name: max(10, len(name) + 2) for name in max(rows.values(), key=len)}
     print(f"{heading}\n{'':12}" + "".join(f"{name.upper():>{width}}" for name, width in widths.items()))
     for title, values in rows.items():
         cells = (f"{values[name]:.{digits}f}" if name in values else "" for name in widths)
