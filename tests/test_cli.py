@@ -679,18 +679,9 @@ def test_odd_files_that_can_be_read_are(text, tmp_path):
 
 
 def test_help_reads_well(capsys):
-    for arguments in (
-        ["--help"],
-        ["train", "--help"],
-        ["evaluate", "--help"],
-        ["recommend", "--help"],
-        ["show", "--help"],
-        ["similar", "--help"],
-        ["compare", "--help"],
-        ["explain", "--help"],
-    ):
+    for command in ("", "train", "evaluate", "recommend", "show", "similar", "compare", "explain"):
         with pytest.raises(SystemExit) as stop:
-            main(arguments)
+            main([*command.split(), "--help"])
         assert stop.value.code == 0
         text = capsys.readouterr().out
         assert "usage: tinyattn" in text

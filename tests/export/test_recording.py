@@ -53,7 +53,7 @@ def backwards(x):
 def from_the_end(x):
     y = x.copy()
     y[-1] = x[0] * 2
-    y[:, -2] = y[:, 0]
+    y[:, -1] = y[:, 0]
     y[::-2, 1:] = y[-1, 0] - x[::-2, 1:]
     return y
 
