@@ -139,8 +139,8 @@ def test_evaluate_prints_the_same_table(finished, capsys):
     metrics = json.loads((finished / "metrics.json").read_text())
     for value in metrics["model"]["full"].values():
         assert f"{value:.4f}" in printed
-    assert main(["evaluate", str(finished), "--at", "1,5"]) == 0
-    assert "NDCG@5" in capsys.readouterr().out
+    assert main(["evaluate", str(finished), "--at", "5,1000000000"]) == 0
+    assert "    NDCG@5  HR@1000000000  " in capsys.readouterr().out
 
 
 def test_validation_on_a_sample_is_said_and_part_of_the_run(data, tmp_path, capsys):
@@ -182,6 +182,10 @@ def test_show_writes_a_picture(finished, tmp_path, capsys):
     assert main(["show", str(finished), "--items", "s1e1,s1e2,s2e1", "--out", str(path)]) == 0
     assert capsys.readouterr().out.strip() == str(path)
     assert path.read_bytes().startswith(b"\x89PNG")
+    assert main(["show", str(finished), "--items", "s1e1,s2e1"]) == 0
+    default = finished / "figures" / "attention-s2e1.png"
+    assert capsys.readouterr().out.strip() == str(default)
+    default.unlink()
 
 
 def test_the_default_world_has_an_optimum(tmp_path, capsys):
@@ -219,6 +223,7 @@ def test_refusals_before_anything_is_written(data, tmp_path, capsys):
         (["--dim", "many"], "invalid int value", "many"),
         (["--at", "0"], "0"),
         (["--at", "1" + 400 * "0"], "is no list of cut-offs such as 5,10, each once, at most 1,000,000,000"),
+        (["--at", "1000000001"], "'1000000001' is no list of cut-offs"),
         (["--model", "oracle"], f"model is 'oracle', expected one of {', '.join(MODELS)}"),
         (["--model", "gru4re", "--dim", "4"], "did you mean gru4rec?"),
         (["--model", "gru4rec", "--heads", "2"], "--heads is no option of model gru4rec, but of sasrec"),
@@ -347,10 +352,11 @@ def test_items_that_come_back_are_said_to(tmp_path, capsys):
     assert said.count("markov ") == 2                        # the model is not its own baseline: heading, row
 
 
-def test_a_preset_is_its_options_and_a_flag_replaces_one(data, tmp_path, capsys):
-    out = tmp_path / "run"
+def test_a_preset_is_its_options_and_a_flag_replaces_one(data, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out = tmp_path / "runs" / "esasrec-tiny"                 # the default
     said = ["--preset", "esasrec", "--maxlen", "6", "--dim", "8", "--loss", "ce", "--epochs", "1"]
-    assert main(["train", str(data), *said, "--out", str(out)]) == 0
+    assert main(["train", str(data), *said]) == 0
     chosen = json.loads((out / "config.json").read_text())["parameters"]
     assert chosen == chosen | PRESETS["esasrec"].options | {"maxlen": 6, "dim": 8, "loss": "ce", "epochs": 1}
     assert "n_negatives" not in chosen
@@ -404,12 +410,13 @@ def test_damaged_runs_are_refused(finished, tmp_path, capsys):
     "said", [["evaluate"], ["recommend", "--items", "s1e1"], ["explain", "--user", "1"], ["show", "--user", "1"]]
 )
 def test_how_data_is_read_goes_with_data(said, finished, capsys):
-    told = "--columns, --k-core: for DATA, which is missing"
-    flags = ["--k-core", "5000", "--columns", "user;item"]
+    told = "--format, --columns, --k-core: for DATA, which is missing"
+    flags = ["--k-core", "5000", "--columns", "user;item", "--format", "pairs"]
     assert refuses(capsys, [said[0], finished, *said[1:], *flags], told) == ""
 
 
-def test_what_recommend_refuses(finished, capsys):
+def test_what_recommend_refuses(finished, data, capsys):
+    refuses(capsys, ["recommend", finished, data, "--items", "s1e1"], f"DATA ({data}) goes with --user; a history")
     for extra, part in ((["--items", "s1e1,s9e9"], "unknown item id s9e9"), (["--user", "99"], "unknown user id 99"),
                         (["--items", ","], "history is empty"), (["--items", "s1e1", "-k", "17"], "k is 17"),
                         ([], "required"), (["--items", "s1e1", "--user", "1"], "not allowed")):  # fmt: skip
@@ -452,7 +459,7 @@ def test_killed_at_any_moment_it_resumes_to_the_same_bits(data, tmp_path):
         assert not (cut / "metrics.json").exists()
     assert any(progress)
     done = subprocess.run(command(data, cut), check=True, capture_output=True, text=True, timeout=120)
-    assert "going on from" in done.stdout
+    assert "resuming from" in done.stdout
     for name in ("model.npz", "metrics.json"):
         assert (cut / name).read_bytes() == (whole / name).read_bytes()
     assert sorted(p.name for p in cut.iterdir() if not p.name.startswith(".")) == sorted(
@@ -505,7 +512,8 @@ def test_protocols_baselines_and_candidates_that_others_can_use(data, finished, 
     refuses(capsys, [*train, "--protocols", "full"], "made with --protocols full,uni100, not full")
     refuses(capsys, ["evaluate", finished, "--negatives", folder], "--negatives", "--protocols full takes none")
     refuses(capsys, ["evaluate", finished, *how[:-1], data], f"--negatives {data} is a file, expected a folder")
-    refuses(capsys, ["evaluate", finished, "--protocols", "uni50"], "is no list of full, uni100, pop100")
+    for named in ("uni50", "full,full"):
+        refuses(capsys, ["evaluate", finished, "--protocols", named], f"'{named}' is no list of full, uni100, pop100")
     refuses(capsys, ["evaluate", finished, "--protocols", "pop100"], "items left to draw from")
     (folder / "uni100.txt").write_text("\n".join(lines[1:]))
     refuses(capsys, ["evaluate", finished, *how], "has no candidates for user 1")
@@ -671,18 +679,9 @@ def test_odd_files_that_can_be_read_are(text, tmp_path):
 
 
 def test_help_reads_well(capsys):
-    for arguments in (
-        ["--help"],
-        ["train", "--help"],
-        ["evaluate", "--help"],
-        ["recommend", "--help"],
-        ["show", "--help"],
-        ["similar", "--help"],
-        ["compare", "--help"],
-        ["explain", "--help"],
-    ):
+    for command in ("", "train", "evaluate", "recommend", "show", "similar", "compare", "explain"):
         with pytest.raises(SystemExit) as stop:
-            main(arguments)
+            main([*command.split(), "--help"])
         assert stop.value.code == 0
         text = capsys.readouterr().out
         assert "usage: tinyattn" in text

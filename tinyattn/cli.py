@@ -43,8 +43,8 @@ def parser(arguments: list[str]) -> Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run one command. -> exit code: 0 done, 2 an error (one line on standard error), 130 interrupted.
 
-    1 where standard output was closed, where `check` finds a failure, and where `collect` finds failed runs. Of the
-    processes of mpiexec only rank 0 prints; an error on any rank ends all of them, and is printed once.
+    Exit code 1: standard output was closed, `check` found a failure, or `collect` found failed runs. Under mpiexec only
+    rank 0 prints; an error on any rank ends all ranks, and is printed once.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     arguments = arguments or ["--help"]
@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run_rank(arguments: list[str], number: int) -> tuple[int, str]:
-    """-> exit code, and for a rank other than 0 its last line of standard error."""
+    """-> exit code, and the last line of standard error ("" for rank 0)."""
     errors = io.StringIO()
     try:
         if number == 0:

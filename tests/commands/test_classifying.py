@@ -1,13 +1,18 @@
 """train --model vit and swin, and classify, as people type them."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tests.helpers import refuses
 from tinyattn.cli import main
-from tinyattn.models import ImageModel
+from tinyattn.commands import classify
+from tinyattn.commands.measures import MEASURES
+from tinyattn.commands.measures import images as of_images
+from tinyattn.data import ImageSource, tenths
+from tinyattn.models import ImageModel, distances_by_head
 
 SMALL = ["--dim", "8", "--heads", "2", "--layers", "2", "--epochs", "2", "--workers", "1", "--patch", "2"]
 
@@ -41,7 +46,7 @@ def test_train_writes_a_whole_run_and_prints_its_table(finished, images, capsys)
     assert "is complete" in said
 
 
-def test_classify_names_classes_of_a_file_and_of_its_own_images(finished, images, capsys):
+def test_classify_names_classes_of_a_file_and_of_its_own_images(finished, images, capsys, monkeypatch):
     assert main(["classify", str(finished), str(images)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 60
@@ -49,12 +54,24 @@ def test_classify_names_classes_of_a_file_and_of_its_own_images(finished, images
         place, found, probability = line.split()
         assert (int(place), found in ("across", "down")) == (number, True)
         assert 0.5 <= float(probability) <= 1
-    assert main(["classify", str(finished)]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 6
+    tested = tenths(60, "images")[2]
+    for shown in (10, 4):
+        monkeypatch.setattr(classify, "SHOWN", shown)
+        assert main(["classify", str(finished)]) == 0
+        found = [line.split()[1:] for line in capsys.readouterr().out.splitlines()]
+        assert found == [lines[i].split()[1:] for i in tested[:shown]]
+
+
+def test_distances_are_those_of_the_first_test_images(finished, images, monkeypatch):
+    monkeypatch.setattr(of_images, "LOOKED_AT", 2)
+    model, test = ImageModel.load(finished / "model.npz"), ImageSource.of(str(images)).load()[:5]
+    rows = MEASURES["images"].rows(model, SimpleNamespace(split=SimpleNamespace(test=test)))
+    assert rows == {"model": {"test": model.evaluate(test)} | distances_by_head(model, test[:2])}
 
 
 def test_a_picture_that_cannot_be_is_refused_before_anything_is_printed(finished, tmp_path, capsys):
     out = refuses(capsys, ["classify", finished, "--picture", tmp_path / "x.xyz"], "x.xyz ends in .xyz, expected a")
+    out += refuses(capsys, ["classify", finished, "--of", "field"], "--of field is for --picture FILE, which is not")
     if finished.name == "swin":
         out += refuses(capsys, ["classify", finished, "--picture", tmp_path / "x.png"], "")
     assert not out

@@ -56,9 +56,9 @@ def test_what_a_run_learned_from_is_not_replaced(tmp_path, capsys):
 
 
 def test_popularity_is_a_table(tmp_path, capsys):
-    run, file = run_of(Popularity().fit([[1, 2], [2, 3], [2, 1]]), tmp_path / "run"), tmp_path / "items.csv"
+    run, file = run_of(Popularity().fit([[1, 2], [2, 3], [2, 1], [3]]), tmp_path / "run"), tmp_path / "items.csv"
     assert main(["export", str(run), str(file)]) == 0
-    assert list(csv.reader(file.read_text().splitlines())) == [["item", "score"], ["2", "3"], ["1", "2"], ["3", "1"]]
+    assert list(csv.reader(file.read_text().splitlines())) == [["item", "score"], ["2", "3"], ["1", "2"], ["3", "2"]]
     said = "popularity is not a neural network over histories, so it cannot be exported as .onnx; its scores do not"
     refuses(capsys, ["export", run, tmp_path / "model.onnx"], said)
     assert not (tmp_path / "model.onnx").exists()

@@ -8,8 +8,9 @@ import pytest
 from tests.helpers import refuses
 from tinyattn.cli import main
 from tinyattn.commands import probe
-from tinyattn.data import Grammar
+from tinyattn.data import Grammar, GrammarChain
 from tinyattn.evaluation import linear_probe
+from tinyattn.models import Encoder
 
 SMALL = ["--model", "encoder", "--dim", "16", "--heads", "2", "--layers", "1", "--context", "24", "--epochs", "3",
          "--workers", "1", "--batch-size", "8"]  # fmt: skip
@@ -31,6 +32,9 @@ def test_train_writes_a_whole_run_and_the_grammars_own_loss_stands_beside_it(fin
     rows = json.loads((finished / "metrics.json").read_text())
     assert list(rows) == ["model", "grammar"]
     assert 0 < rows["grammar"]["test"]["nats"] < 0.3 < rows["model"]["test"]["nats"] < 3
+    model, test = Encoder.load(finished / "model.npz"), Grammar(sentences=150).generate().split().test
+    best = GrammarChain.of_rules().loss(model.asked(test), model.tokens.strings, model.masking)
+    assert rows["grammar"]["test"]["nats"] == pytest.approx(best)
 
 
 def test_a_text_of_ones_own_has_no_such_row(tmp_path, capsys):

@@ -6,7 +6,8 @@ import pytest
 
 from tests.helpers import refuses
 from tinyattn.cli import main
-from tinyattn.data import Text
+from tinyattn.data import Text, TextSource
+from tinyattn.models import Decoder
 
 SMALL = ["--model", "decoder", "--dim", "8", "--heads", "2", "--layers", "1", "--context", "12", "--epochs", "2",
          "--workers", "1", "--batch-size", "4"]  # fmt: skip
@@ -30,6 +31,9 @@ def test_train_writes_a_whole_run_and_prints_its_table(finished, text, capsys):
     assert (finished / "training.csv").read_text().startswith("epoch,loss,valid_-loss,")
     assert (finished / "figures" / "training.png").exists()
     (row,) = json.loads((finished / "metrics.json").read_text()).values()
+    measured = Decoder.load(finished / "model.npz").evaluate(TextSource.of(str(text)).load().split().test)
+    assert row["test"] == {"nats": pytest.approx(measured["per_character"])}
+    assert measured["per_character"] < measured["loss"]      # a token may have several characters
     assert main(["train", *SMALL, "--text", str(text), "--merges", "4", "--out", str(finished)]) == 0
     said = capsys.readouterr().out
     assert "28 characters are tested" in said

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,15 +10,19 @@ import pytest
 from tests.export.networks import untrained
 from tests.helpers import refuses
 from tinyattn.cli import main
-from tinyattn.data import by_time, leave_one_out, read
-from tinyattn.evaluation import best_items, ndcg, overlap, paired_difference, target_ranks
-from tinyattn.models import Recommender, RunFolder, SASRec
+from tinyattn.commands import compare
+from tinyattn.commands.measures import MEASURES
+from tinyattn.commands.tables import print_history, print_table
+from tinyattn.data import Interactions, ItemNames, by_time, leave_one_out, read
+from tinyattn.evaluation import best_items, draw_candidates, ndcg, overlap, paired_difference, target_ranks
+from tinyattn.models import Markov, Recommender, RunFolder, SASRec
 
 
 def test_metrics_of_every_user_have_the_tables_means(data, runs, tmp_path, capsys):
     out = tmp_path / "new" / "users.csv"
     ask = ["evaluate", str(runs["sasrec"]), "--per-user", str(out), "--at", "1,10"]
     refuses(capsys, ["evaluate", runs["sasrec"], "--per-user", tmp_path], "is a directory")
+    refuses(capsys, ["evaluate", runs["sasrec"], "--per-user", "/dev/null"], "is a device")
     own = runs["sasrec"] / "model.npz"
     refuses(capsys, ["evaluate", runs["sasrec"], "--per-user", own], "model.npz is a part of the run in that folder")
     refuses(capsys, ["evaluate", runs["sasrec"], "--per-user", data], f"{data} is the file {data}, which is read")
@@ -75,6 +80,36 @@ def test_ranks_are_those_of_the_users_themselves(tmp_path, capsys):
     assert len(ranks) > 2
     anybody = model.score([model.items.numbers(rows[4][:-1])] * 2, np.array([4, 2]))
     assert not np.allclose(anybody[0, 1:], anybody[1, 1:])
+    alone, theirs = (model.recommend([rows[4]], 7, users=users)[0][0].tolist() for users in (None, [4]))
+    history, (best,) = compare._recommended(SimpleNamespace(user="4", items=None, k=7), [model], read(data))
+    assert history == rows[4]
+    assert best.tolist() == theirs != alone
+    assert main(["explain", str(tmp_path / "run"), str(data), "--user", "4"]) == 0
+    assert capsys.readouterr().out.startswith(f"what made {theirs[0]}:")
+    assert theirs[0] != alone[0]
+
+
+@pytest.mark.parametrize("length", [5, 6])
+def test_a_heading_has_the_five_newest_items_of_a_history(length, capsys):
+    print_history([f"i{n}" for n in range(1, length + 1)], ItemNames())
+    assert capsys.readouterr().out == {5: "after i1, i2, i3, i4, i5:\n", 6: "after ..., i2, i3, i4, i5, i6:\n"}[length]
+
+
+def test_of_a_world_full_ranking_alone_is_expected_and_a_model_beside_its_name_is_this_one(capsys):
+    both = {row: {p: {"mrr": value} for p in ("full", "uni100")} for row, value in (("markov", 0.5), ("model", 0.25))}
+    print_table(both, Markov(order=2), True)
+    full, sampled = capsys.readouterr().out.split("among 100 items")
+    assert "that the user has not had, expected under the world's true distribution\n" in full
+    assert "expected" not in sampled
+    for table in (full, sampled):
+        assert "\nmarkov          0.5000\nthis markov     0.2500\n" in table
+
+
+@pytest.mark.parametrize("items", [100, 101])
+def test_up_to_100_items_draws_of_100_are_noted(items, capsys):
+    split = leave_one_out(Interactions.of([[*range(1, 5)], [*range(4, items + 1)]]))
+    MEASURES["ranking"].prepare(split, SimpleNamespace(protocols=["uni100"], negatives=None))
+    assert ("note: uni100 draws 100 of 100 items" in capsys.readouterr().err) == (items == 100)
 
 
 def test_candidates_are_kept_and_are_those_of_the_run(data, tmp_path, capsys):
@@ -131,6 +166,13 @@ def test_compare_for_a_user_and_for_nobody(runs, data, capsys):
     assert main([*ask, "--user", "5", "-k", "1"]) == 0
     last = [line.split()[1] for line in data.read_text().splitlines() if line.startswith("5 ")][-1]
     assert f"{last}:\n" in capsys.readouterr().out
+    assert main([*ask, "--items", "s1e1", "--protocols", "full,uni100"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[-1].split()[0] == "10"                        # recommendations, by default
+    split, model = leave_one_out(read(data)), Recommender.load(runs["markov"] / "model.npz")
+    ranks = target_ranks(model, split, "test", {"uni100": draw_candidates(split, "uni100")})
+    found = [line.split()[2] for line in out if line.startswith("MRR") and ask[1] in line]
+    assert found == [f"{np.mean(1 / ranks[protocol]):.4f}" for protocol in ("full", "uni100")]
 
 
 def test_what_compare_refuses(runs, data, tmp_path, capsys):

@@ -42,7 +42,8 @@ def test_a_run_says_whose_code_each_op_was(data, tmp_path, capsys):
     assert main([*words, str(tmp_path / "slow"), "--ops", "readable"]) == 0
     assert "ops: the library's readable forms\n" in capsys.readouterr().out
     assert main([*words, str(tmp_path / "own"), "--ops", TEXTBOOK, "--unchecked"]) == 0
-    out = capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert "softmax" not in err
     assert f"  softmax_backward          {TEXTBOOK}:15\n" in out
     assert "  all others                the library's readable forms\n" in out
 
@@ -90,16 +91,16 @@ def test_trace_runs_the_readers_softmax_inside_of_the_librarys_attention(tmp_pat
 def test_reproduce_hands_the_functions_to_its_processes(tmp_path, monkeypatch):
     mine, begun = written(tmp_path, SOFTMAX + BACKWARD), []
 
-    def carry_out(experiment, data, out, *, begin, **_):
-        begun.append((out.name, begin))
+    def carry_out(experiment, data, out, *, jobs, begin, **_):
+        begun.append((out.name, experiment.seeds, jobs, begin))
         raise ZeroDivisionError
 
     monkeypatch.setattr(reproduce, "carry_out", carry_out)
-    for words in ([], ["--ops", mine, "--unchecked"]):
+    for words in (["--quick"], ["--quick", "--ops", mine, "--unchecked"], ["--seeds", "3", "--jobs", "5"]):
         with pytest.raises(ZeroDivisionError):
-            main(["reproduce", "planted", "--quick", *words])
-    assert [name for name, _ in begun] == ["planted-quick", "planted-quick-mine"]
-    begun[1][1]()                                            # as a process of its own does first
+            main(["reproduce", "planted", *words])
+    assert [what[:3] for what in begun] == [("planted-quick", 1, 2), ("planted-quick-mine", 1, 2), ("planted", 3, 5)]
+    begun[1][-1]()                                           # as a process of its own does first
     try:
         assert is_readable()
         assert sys.modules["tinyattn.ops.attention.attention"].softmax is not softmax

@@ -4,12 +4,19 @@ import csv
 import re
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from tests.commands.test_exporting import run_of
+from tests.export.networks import untrained
 from tests.helpers import refuses
 from tinyattn.cli import main, parser
-from tinyattn.models import MODELS, Recommender, RunFolder, explain
+from tinyattn.commands.recommend import _note_short_lists
+from tinyattn.commands.runs import k_of
+from tinyattn.models import MODELS, Popularity, Recommender, RunFolder, SASRec, explain
+from tinyattn.tree import leaves
 
 
 def test_names_stand_wherever_items_do_and_unknown_ones_are_counted(runs, names, tmp_path, capsys):
@@ -34,7 +41,7 @@ def test_names_of_nothing_known_and_broken_ones_are_refused(runs, tmp_path, caps
     ask = ["recommend", runs["markov"], "--items", "s1e1", "--names"]
     refuses(capsys, [*ask, tmp_path / "none"], "none: no such file")
     for text, part in (
-        ("7\tSeven\n", "names no item of the run"),
+        ("7\tSeven\n", "names no item of the run, whose ids are s1e1, s1e2, s1e3, ..."),
         ("s1e1\n", "line 1 has no second column"),
         ("s1e1\tA\ns1e2\n", "line 2 is 's1e2'"),
     ):
@@ -61,6 +68,22 @@ def test_only_listed_items_are_given(runs, tmp_path, capsys):
     refuses(capsys, ["recommend", runs["sasrec"], "--items", "s1e1", "--only", some], "no items are left when seen")
     some.write_text("\n")
     refuses(capsys, ["recommend", runs["sasrec"], "--items", "s1e1", "--only", some], "some.txt: no ids")
+
+
+@pytest.mark.parametrize(("left", "note"), [(10, ""), (9, "9 items are"), (1, "1 item is")])
+def test_of_fewer_than_ten_items_all_are_given_and_that_is_noted(left, note, capsys):
+    model = Popularity().fit([[*range(left + 2)]])
+    assert k_of(SimpleNamespace(k=None), model, [0, 1, 1], None) == left
+    assert capsys.readouterr().err == (f"note: {note} left, fewer than 10\n" if note else "")
+
+
+@pytest.mark.parametrize(("most", "k", "note"), [
+    ([1, 0, 1], 1, "1 of 3 users get no item"), ([2, 1, 1], 2, "2 of 3 users get fewer than 2 items"), ([2, 2], 2, ""),
+])  # fmt: skip
+def test_short_lists_are_counted(most, k, note, capsys):
+    _note_short_lists(np.array(most), k)
+    why = ": no more are left when seen ones are taken out\n"
+    assert capsys.readouterr().err == (f"note: {note}{why}" if note else "")
 
 
 def test_what_similar_refuses(runs, capsys):
@@ -213,6 +236,16 @@ def test_explain_for_a_user_and_of_models_without_gradients(runs, capsys):
     refuses(capsys, ["explain", runs["markov"], "--items", everything], "the history has every item, and nothing is")
 
 
+def test_where_no_item_makes_a_difference_nothing_agrees(tmp_path, capsys):
+    model = untrained(SASRec)
+    for _, leaf in leaves(model.parameters):
+        leaf[...] = 0
+    assert main(["explain", str(run_of(model, tmp_path / "run")), "--items", "10,20,30"]) == 0
+    out = capsys.readouterr().out
+    assert out.count(": none: one of them finds no difference\n") == 3
+    assert "no item changes the score: without any of them it is the same\n" in out
+
+
 def test_explain_says_what_narms_weights_are(data, tmp_path, capsys):
     run = tmp_path / "run"
     assert main(["train", str(data), "--model", "narm", "--dim", "4", "--epochs", "1", "--out", str(run)]) == 0
@@ -240,8 +273,12 @@ def test_who_had_an_item_many_times_has_as_many_left_as_who_had_it_once(tmp_path
     path.write_text("".join(f"{user} {item}\n" for user, item in rows))
     assert main(["train", str(path), "--model", "markov", "--out", str(run)]) == 0
     monkeypatch.setattr("tinyattn.commands.recommend.SCORES_AT_ONCE", at_once)
-    assert main(["recommend", str(run), "--users", "all", "-k", "3", "--out", str(out)]) == 0
-    written = [line.split(",")[:3] for line in out.read_text().splitlines()[1:]]
+    capsys.readouterr()
+    assert main(["recommend", str(run), "--users", "all", "--out", str(out)]) == 0
+    assert capsys.readouterr().out == f"3 users, at most 5 items each: {out}\n"       # of ten, there are five
+    heading, *lines = out.read_text().splitlines()
+    assert heading == "user,rank,item,score"
+    written = [line.split(",")[:3] for line in lines]
     assert sorted(item for user, _, item in written if user == "1") == ["c", "d", "e"]
     assert [item for user, _, item in written if user == "2"] == ["e"]
     assert [item for user, _, item in written if user == "3"] == ["a"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from tinyattn.cli import main
@@ -28,16 +26,19 @@ def test_a_page_of_a_sentence_needs_no_run(tmp_path, capsys):
     assert "has just learned this one sentence" in out.read_text(encoding="utf-8")
 
 
-def test_an_animation(runs, tmp_path):
+def test_an_animation(runs, tmp_path, monkeypatch, capsys):
     out = tmp_path / "looks.gif"
+    monkeypatch.setattr("tinyattn.show.animation.MOST", 3)
     assert main(["show", str(runs["sasrec"]), *ITEMS, "--gif", str(out)]) == 0
     assert out.read_bytes()[:4] == b"GIF8"
+    assert main(["show", str(runs["sasrec"]), "--items", "s1e1,s1e2,s2e1,s3e1", "--gif", str(out)]) == 2
+    assert "--gif is a picture for each item, at most 3, and there are 4" in capsys.readouterr().err
 
 
 def test_a_history_longer_than_the_model_is_cut_and_that_is_said(runs, tmp_path, capsys):
     given = ["--items", ",".join(["s1e1"] * 300), "--out", str(tmp_path / "looks.svg")]
     assert main(["show", str(runs["sasrec"]), *given]) == 0
-    assert re.search(r"note: the model looks at the newest \d+ of the 300 items", capsys.readouterr().err)
+    assert "note: the model looks at the newest 6 of the 300 items" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("name", "form"), [("stosa", "out x.png"), ("stosa", "gif x.gif"), ("sasrec", "html x.html")])
@@ -63,6 +64,7 @@ def test_a_model_whose_weights_are_nan_is_refused_before_a_picture(name, form, d
     [
         (["SASREC", *ITEMS, "--against", "SASREC"], "--against is for a page: give --html FILE, too"),
         (["--text", "a b"], "--text is for a page: give --html FILE, too"),
+        (["SASREC", "--prompt", "a"], "--prompt is for a page: give --html FILE, too"),
         (["SASREC", "--text", "a b", "--html", "x.html"], "--text takes the place of a run"),
         (["SASREC", *ITEMS, "--padding", "2"], "--padding is for a page: give --html FILE, too"),
         (["--text", "a b", "--padding", "2", "--html", "x.html"], "--padding 2 is for a history, and --text has none"),

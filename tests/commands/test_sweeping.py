@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers import refuses
 from tinyattn.cli import main
-from tinyattn.commands import collect
+from tinyattn.commands import collect, sweep
 from tinyattn.commands.collect import Found
 from tinyattn.commands.sweep import config_of
 from tinyattn.files import alone_in, write_json
@@ -24,12 +24,13 @@ def grid(folder, text):
 
 def test_a_command_a_line_that_train_takes(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = grid(tmp_path, 'data = "my data.csv"\ndim = [8, 16]\nseed = [0, 1]\nuser-embedding = true\nat = "5,10"\n')
+    text = 'data = "my data.csv"\ndim = [8, 16]\nseed = [0, 1]\nuser-embedding = true\nlast_norm = false\nat = "5,10"\n'
+    path = grid(tmp_path, text)
     assert main(["sweep", str(path), "--out", "swept"]) == 0
     assert "swept/commands.txt: 4 commands" in capsys.readouterr().out
     lines = (tmp_path / "swept" / "commands.txt").read_text().splitlines()
-    words = ["tinyattn", "train", "my data.csv", "--dim=8", "--seed=1", "--user-embedding", "--at=5,10"]
-    assert shlex.split(lines[1]) == [*words, "--out=swept/dim=8,seed=1", "2>", "swept/dim=8,seed=1.log"]
+    words = ["--dim=8", "--seed=1", "--user-embedding", "--no-last-norm", "--at=5,10", "--out=swept/dim=8,seed=1"]
+    assert shlex.split(lines[1]) == ["tinyattn", "train", "my data.csv", *words, "2>", "swept/dim=8,seed=1.log"]
     assert len({shlex.split(line)[-1] for line in lines}) == 4
 
 
@@ -113,6 +114,17 @@ def test_a_bad_grid_is_refused_and_nothing_written(name, tmp_path, capsys):
     assert not (tmp_path / "swept").exists()
 
 
+def test_a_grid_of_too_many_runs_or_too_long_names_is_refused(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sweep, "MOST", 2)
+    monkeypatch.setattr(sweep, "LONGEST", len("dim=8"))
+    asked = ["sweep", tmp_path / "grid.toml", "--out", tmp_path / "swept"]
+    for dims, said in (([2, 4, 8], "has more than 2 runs"), ([8, 16], "folder name of 6 letters, expected at most 5")):
+        grid(tmp_path, f"dim = {dims}")
+        refuses(capsys, asked, said)
+    grid(tmp_path, "dim = [4, 8]")
+    assert main([str(a) for a in asked]) == 0
+
+
 def test_a_value_of_another_type_is_refused(tmp_path, capsys):
     refuses(capsys, ["sweep", grid(tmp_path, 'dim = "wide"'), "--out", tmp_path / "swept"], "--dim", "'wide'")
     refuses(capsys, ["sweep", grid(tmp_path, 'at = "5,5"'), "--out", tmp_path / "swept"], "--at", "'5,5'")
@@ -154,10 +166,16 @@ def test_a_table_of_what_has_finished_and_what_failed_by_name(tmp_path, capsys):
         (out / f"dim={dim},seed={seed}.log").write_text("")
     (out / "dim=32,seed=1.log").write_text("a warning\ntinyattn: not enough memory for this size\n")
     (out / "dim=32,seed=0.log").write_text("RuntimeWarning: overflow\n  x * y\n")     # it may still be at work
+    (out / "dim=16,seed=1.log").write_text("Traceback (most recent call last):\nKeyError: 5\n\n")
     capsys.readouterr()
     assert main(["collect", str(out)]) == 1
     printed = capsys.readouterr().out
-    assert "6 runs: 3 have finished, 1 failed, 2 are to come" in printed
+    assert "6 runs: 3 have finished, 2 failed, 1 are to come" in printed
+    assert "- dim=16,seed=1 failed: KeyError: 5" in printed
+    page = (out / "README.md").read_text()
+    assert page.startswith("# swept\n\n6 runs: ")
+    assert "\n![every run's metric](runs.png)\n" in page
+    assert "runs.png" not in printed
     assert "- dim=32,seed=1 failed: tinyattn: not enough memory for this size" in printed
     (out / "dim=16,seed=0" / "metrics.json").write_text("[]")
     assert main(["collect", str(out)]) == 1
@@ -214,7 +232,22 @@ def test_a_bar_in_a_value_ends_no_cell():
     assert collect._table([Found({"data": "a|b"}, {("test", "nats"): 1.0})])[-1].startswith(r"| data a\|b | 1 |")
 
 
-@pytest.mark.parametrize(("metric", "first"), [("ndcg@10", "b"), ("nats", "a"), ("rmse", "a")])
+def test_runs_that_differ_in_their_seed_alone_are_a_row():
+    runs = [Found({"seed": seed}, {("test", "nats"): value}) for seed, value in ((0, 1.0), (1, 2.0))]
+    assert collect._table(runs)[-1] == "| all | 2 | 1.5000 ± 0.7071 |"
+
+
+def test_the_same_data_split_in_two_ways_is_not_other_data(tmp_path):
+    out, splits = tmp_path / "swept", ("leave-one-out", "time")
+    assert main(["sweep", str(grid(tmp_path, f'data = "d.txt"\nsplit = {list(splits)}')), "--out", str(out)]) == 0
+    for split in splits:
+        finished(out / f"split={split}", 0.1, fingerprint=split, data="d.txt", split=split)
+    assert main(["collect", str(out)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("metric", "first"), [("ndcg@10", "b"), ("nats", "a"), ("rmse", "a"), ("mae", "a"), ("loss", "a")]
+)
 def test_the_best_row_is_the_first_and_of_losses_the_least(metric, first):
     runs = [Found({"name": name}, {("test", metric): value}) for name, value in (("a", 1.0), ("b", 2.0))]
     assert collect._table(runs)[2].startswith(f"| name {first} |")

@@ -6,6 +6,8 @@ import pytest
 
 from tests.helpers import refuses
 from tinyattn.cli import main
+from tinyattn.data import SequenceTaskSource
+from tinyattn.models import Tagger
 
 SMALL = ["--dim", "8", "--layers", "1", "--epochs", "2", "--workers", "1", "--task", "count"]
 
@@ -22,7 +24,10 @@ def test_train_writes_a_whole_run_and_evaluate_measures_it_again(finished, capsy
     assert [p.name for p in (finished / "figures").iterdir()] == ["training.png"]
     table = json.loads((finished / "metrics.json").read_text())
     assert set(table) == {"model", "longer"}
-    assert table["model"]["test"].keys() == {"accuracy", "loss"}
+    model = Tagger.load(finished / "model.npz")
+    for row, length in (("model", 6), ("longer", 12)):
+        task = SequenceTaskSource.of("count", length=length).load().split().test.task
+        assert table[row]["test"] == pytest.approx(model.evaluate(task))
     assert json.loads((finished / "config.json").read_text())["data"]["task"]["length"] == 6
     assert main(["evaluate", str(finished)]) == 0
     said = capsys.readouterr().out

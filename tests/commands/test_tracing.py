@@ -51,6 +51,7 @@ def test_a_page(mine: str, tmp_path: Path, capsys: Any) -> None:
         (["--as", "linear"], "`linear` takes 1 argument, expected 2: x, W"),
         (["--as", "softmax", "--seed", "-1"], "--seed is -1, expected at least 0"),
         (["--as", "softmax", "--steps", "1-3"], "--steps is for a page or an animation: give --html OUT or --gif"),
+        (["--as", "softmax", "--follow", "3"], "--follow is for a page: give --html OUT, too"),
         (["--as", "softmax", "--html", "mine.py/x.html"], "cannot be written"),
         (["--as", "softmax", "--html", "mine.py"], "which is read: expected another one to write to"),
         (["--as", "softmax", "--gif", "x.png"], "--gif x.png is an animation, expected a name that ends in .gif"),
@@ -66,7 +67,7 @@ def test_refusals(mine: str, tmp_path: Path, monkeypatch: Any, capsys: Any, more
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ("return 1 / 0", "own.py:2 raised ZeroDivisionError: division by zero"),
+        ("g = lambda: 1 / 0\n    return g()", "own.py:2 raised ZeroDivisionError: division by zero"),
         ("raise KeyError('x')", "own.py:2 raised KeyError: 'x'"),
         ("return f(s)", "raised RecursionError: maximum recursion depth"),
         ("return s.reshape(7)", "own.py:2 raised ValueError: cannot reshape"),
@@ -99,7 +100,11 @@ def test_what_is_too_large_is_refused_before_the_work(tmp_path: Path, monkeypatc
     assert not list(tmp_path.glob("out.*"))
 
 
-def test_steps_that_are_no_pair(mine: str, capsys: Any) -> None:
+@pytest.mark.parametrize(
+    ("flag", "says"),
+    [("--steps", "'-1' is no pair of steps, expected A-B as in 0-40"), ("--follow", "'-1' is not a whole number, 0")],
+)
+def test_steps_that_are_no_pair_and_a_count_that_is_none(mine: str, capsys: Any, flag: str, says: str) -> None:
     with pytest.raises(SystemExit):
-        main(["trace", f"{mine}:my_softmax", "--as", "softmax", "--html", "x.html", "--steps", "x"])
-    assert "'x' is no pair of steps, expected A-B as in 0-40" in capsys.readouterr().err
+        main(["trace", f"{mine}:my_softmax", "--as", "softmax", "--html", "x.html", f"{flag}=-1"])
+    assert says in capsys.readouterr().err

@@ -254,8 +254,8 @@ def test_a_folder_takes_one_process_at_a_time_and_has_to_be_one(tmp_path, monkey
 
 def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path, monkeypatch):
     run_here(monkeypatch)
-    wrong = Row("heads that do not divide", "series", "sasrec", TRAINED | {"heads": 3}, seeds=1)
-    said, broken = [], replace(SMALL, rows={"wrong": wrong, "popularity": SMALL.rows["popularity"]})
+    wrong, other = (Row("heads do not divide", "series", "sasrec", TRAINED | {"heads": h}, seeds=1) for h in (3, 5))
+    said, broken = [], replace(SMALL, rows={"wrong": wrong, "popularity": SMALL.rows["popularity"], "other": other})
     with pytest.raises(ValueError, match="not divisible by heads 3"):
         carry_out(broken, None, tmp_path, say=said.append)
     assert any(line.startswith("wrong, seed 0: failed: ") and "heads 3" in line for line in said)
@@ -304,6 +304,16 @@ def test_of_damaged_starts_nothing_is_trained_and_of_no_checkpoint_they_say_noth
     (work / "starts.json").write_text(json.dumps([MACHINE | {"device": "GPU"}]))
     carry_out(only, None, tmp_path)
     assert "before" not in results_of(only, tmp_path)["sasrec"][0]
+
+
+def test_a_machine_is_listed_once_whatever_the_date_and_without_a_checkpoint_alone(tmp_path):
+    here, gpu = MACHINE | {"date": "2026-02-02"}, MACHINE | {"device": "GPU"}
+    for checkpoint, expected in ((False, [here]), (True, [gpu, here])):
+        (tmp_path / "starts.json").write_text(json.dumps([MACHINE, gpu]))
+        if checkpoint:
+            (tmp_path / "checkpoint.npz").touch()
+        assert running_module._starts(tmp_path, here) == expected
+        assert json.loads((tmp_path / "starts.json").read_text()) == expected
 
 
 def test_a_kill_after_the_file_was_written_leaves_no_checkpoint(finished, tmp_path):
@@ -444,9 +454,9 @@ def test_rows_on_data_that_an_experiment_lacks_are_refused():
     [
         (["plante"], "experiment is 'plante', expected one of .*; did you mean planted"),
         (["planted", "--jobs", "0"], "--jobs is 0, expected 1 to 1000"),
-        (["planted", "--seeds", "1000000000"], "--seeds is 1000000000, expected 1 to 1000"),
+        (["planted", "--seeds", "1001"], "--seeds is 1001, expected 1 to 1000"),
         (["planted", "--out", ""], "--out is empty, expected a folder"),
-        (["planted", "--page", "--out", "nowhere"], "--page makes the page of runs, and nowhere is no folder"),
+        (["planted", "--page", "--jobs", "1000", "--out", "nowhere"], "--page makes the page of runs, and nowhere is "),
         (["planted", "--quick", "--seeds", "2"], "--seeds goes without --quick: a quick look has one seed"),
         (["planted", "--data", "nowhere"], "--data is nowhere, expected a folder"),
         (["density"], r"experiment density is on ml-1m\.txt\.gz: give its folder with --data DIR"),

@@ -26,7 +26,7 @@ ONLY = replace(SMALL, rows={"popularity": SMALL.rows["popularity"]}, per_user=Tr
 def test_a_run_writes_what_its_model_is_measured_to_have(tmp_path, monkeypatch):
     run_here(monkeypatch)
     said = []
-    carry_out(ONLY, None, tmp_path, say=said.append)
+    carry_out(ONLY, tmp_path, tmp_path, say=said.append)
     found = json.loads((tmp_path / "popularity-seed0.json").read_text())
     model = MODELS["popularity"]().fit(SPLIT)
     measured = evaluate(model, SPLIT, "test", (3,), TINY.next_item, {"uni100": draw_candidates(SPLIT, "uni100")})
@@ -46,7 +46,7 @@ def test_a_run_writes_what_its_model_is_measured_to_have(tmp_path, monkeypatch):
     assert found["settings"] == model.identity()
     assert "named" not in found
     assert said == [
-        "left out: absent, as there is no absent.txt.gz without --data DIR",
+        f"left out: absent, as there is no absent.txt.gz in {tmp_path}",
         "small: 1 runs, 0 of them done; the others take about 0 minutes",
     ]
     assert running.K == 10

@@ -50,7 +50,18 @@ def backwards(x):
     return x[::-1, ::-1] + x[-1, None]
 
 
-@pytest.mark.parametrize("f", [parts, nested, other_form, row_by_row, added_axes, backwards], ids=lambda f: f.__name__)
+def from_the_end(x):
+    y = x.copy()
+    y[-1] = x[0] * 2
+    y[:, -1] = y[:, 0]
+    y[::-2, 1:] = y[-1, 0] - x[::-2, 1:]
+    return y
+
+
+FORMS = [parts, nested, other_form, row_by_row, added_axes, backwards, from_the_end]
+
+
+@pytest.mark.parametrize("f", FORMS, ids=lambda f: f.__name__)
 def test_a_graph_computes_what_numpy_did(f):
     """With other numbers than those that it was recorded with."""
     onnx = pytest.importorskip("onnx", reason="a graph is computed with the package onnx")

@@ -14,11 +14,11 @@ from ..models import BASELINES
 from ..options import Declared, as_text, one_of, options_of
 from ..terminal import one_line, shortened
 
-MOST = 10**9                                     # of a cut-off: no data has so many items
+MOST = 10**9                                     # the largest cut-off: no data has so many items
 
 
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser with errors of one line."""
+    """An ArgumentParser whose errors are one line."""
 
     def __init__(self, *args: Any, **how: Any) -> None:
         super().__init__(*args, **how)
@@ -26,13 +26,13 @@ class Parser(argparse.ArgumentParser):
         self.short = set[str]()
 
     def shorten(self, short: Collection[str]) -> None:
-        """Let --help show these arguments alone, and --help-all all."""
+        """Let --help show only these arguments, and --help-all show all."""
         self.short = {*short, "help_all"}
         text = "show every option"
         self.add_argument("--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help=text)
 
     def print_below(self, text: str) -> None:
-        """Print this text, with its line ends, below the help."""
+        """Print this text below the help, with its line breaks."""
         self.epilog, self.formatter_class = text, argparse.RawDescriptionHelpFormatter
 
     def format_help(self) -> str:
@@ -67,7 +67,7 @@ class _HelpAll(argparse.Action):
 
 
 def add_options(command: Any, cls: type) -> None:
-    """The options of a dataclass as flags, under the headings that they name; an omitted flag sets no attribute."""
+    """Add the options of a dataclass as flags, under the options' headings; an omitted flag sets no attribute."""
     groups: dict[str, Any] = {}
     for declared in options_of(cls):
         heading = declared.option.group
@@ -77,7 +77,7 @@ def add_options(command: Any, cls: type) -> None:
 
 
 def add_option(group: Any, declared: Declared) -> None:
-    """One flag: --name, or --name and --no-name for a switch."""
+    """Add one flag: --name, or --name and --no-name for a switch."""
     option, how = declared.option, dict[str, Any]()
     text = option.help.replace("%", "%%")
     text += "" if declared.default is None else f" (default: {as_text(declared.default)})"
@@ -96,7 +96,7 @@ def add_data(command: Any, text: str = "default: the data the run was trained on
     command.add_argument("data", nargs="?", metavar="DATA", help=text)
     group = command.add_argument_group("reading DATA")
     group.add_argument("--format", choices=FORMATS, metavar="NAME", help="its format, where the first lines mislead")
-    text = "columns of another table: user;item;-;time, or by header user=NAME,item=NAME,time=NAME; also rating"
+    text = "the columns of any other table: user;item;-;time, or by header user=NAME,item=NAME,time=NAME; also rating"
     group.add_argument("--columns", metavar="SPEC", help=text)
     group.add_argument("--k-core", type=int, metavar="K", help="only users and items with at least K interactions")
 
@@ -107,7 +107,7 @@ def reading_given(options: argparse.Namespace) -> str:
 
 
 def add_world(command: Any) -> None:
-    text = f"a generated world in the place of DATA, of {', '.join(WORLDS)} (default, without DATA: series)"
+    text = f"a generated world instead of DATA, one of {', '.join(WORLDS)} (default, without DATA: series)"
     command.add_argument("--world", metavar="NAME", help=text)
 
 
@@ -122,9 +122,9 @@ def add_device(command: Any) -> None:
 
 
 def add_history(command: Any, required: bool = True) -> Any:
-    """-> the group of mutually exclusive flags, for further ones."""
+    """-> the group of mutually exclusive flags, to which a command may add."""
     which = command.add_mutually_exclusive_group(required=required)
-    which.add_argument("--items", metavar="ID,ID,...", help="a history, oldest item first, in the data's ids")
+    which.add_argument("--items", metavar="ID,ID,...", help="a history: ids of the data's items, oldest first")
     which.add_argument("--user", metavar="U", help="the whole history of a user of the data")
     return which
 
@@ -136,23 +136,23 @@ def add_names(command: Any) -> None:
 
 def add_candidates(command: Any) -> None:
     command.add_argument("-k", "--k", type=int, metavar="K", help="how many (default: 10, or all if fewer are left)")
-    command.add_argument("--only", metavar="FILE", help="recommend these items alone, an id a line")
+    command.add_argument("--only", metavar="FILE", help="recommend only the items of this file, one id per line")
 
 
-# Defaults of an evaluation of ranked items. The parser sets none, so that these flags are errors for other models.
+# Defaults of an evaluation of ranked items. The parser does not set them: for other models these flags are errors.
 RANKING: dict[str, Any] = {
     "at": (10,), "protocols": ["full"], "negatives": None, "baselines": ["popularity", "markov"],
 }  # fmt: skip
 
 
 def add_protocols(command: Any) -> Any:
-    """-> the group of flags, for further ones of an evaluation."""
+    """-> the group of flags, to which a command may add."""
     group = command.add_argument_group("evaluation")
     text = "cut-offs of HR and NDCG (default: 10)"
     group.add_argument("--at", type=_cutoffs, default=argparse.SUPPRESS, metavar="K,K", help=text)
     text = f"of {', '.join(PROTOCOLS)} (default: full)"
     group.add_argument("--protocols", type=_names(PROTOCOLS), default=argparse.SUPPRESS, metavar="P,P", help=text)
-    text = "a folder to read the candidates of sampled protocols from, or to write them to where it has none"
+    text = "the folder of the candidates of sampled protocols: read, or, where missing, drawn and written"
     group.add_argument("--negatives", default=argparse.SUPPRESS, metavar="DIR", help=text)
     return group
 
@@ -177,7 +177,7 @@ def _cutoffs(text: str) -> tuple[int, ...]:
 
 
 def _names(known: Collection[str]) -> Callable[[str], list[str]]:
-    """A type for argparse: a list of known names with commas between."""
+    """A type for argparse: known names, separated by commas."""
 
     def convert(text: str) -> list[str]:
         names = [name.strip() for name in text.split(",") if name.strip()]

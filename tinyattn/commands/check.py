@@ -1,7 +1,7 @@
 """`tinyattn check`: is this attention right? (or softmax, LayerNorm, a causal model, ...).
 
-Test an implementation against every known property of its kind, and name its bug, in a separate process. Missing forms
-are not tested, and other conventions are no failures; both are listed. Functions of torch and JAX are called with
+In a separate process, test an implementation against every known property of its kind, and name its bug. Missing forms
+are not tested, and other conventions are not failures; both are listed. Functions of torch and JAX are called with
 arrays of their library. Exit code: 0 all hold, 1 something fails, 2 it could not be run.
 """
 
@@ -15,18 +15,18 @@ from typing import Any
 def add(command: Any, arguments: list[str]) -> None:
     text = "package.module or path/to/file.py, with :OBJECT or without, that has the library's public names"
     command.add_argument("target", nargs="?", metavar="MODULE[:OBJECT]", help=text)
-    command.add_argument("--as", dest="kind", metavar="KIND", help="its kind, one of those that --list names")
-    command.add_argument("--examples", type=int, default=50, metavar="N", help="cases a property (default: 50)")
+    command.add_argument("--as", dest="kind", metavar="KIND", help="its kind: one that --list names")
+    command.add_argument("--examples", type=int, default=50, metavar="N", help="cases per property (default: 50)")
     command.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the cases (default: 0)")
     command.add_argument("--time-limit", type=float, default=900.0, metavar="S", help="in seconds (default: 900)")
     command.add_argument("--json", action="store_true", help="print JSON")
-    command.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page that needs nothing else")
+    command.add_argument("--html", type=Path, metavar="FILE", help="write the report as a self-contained page")
     command.add_argument("--junit", type=Path, metavar="FILE", help="write the report as JUnit's XML, for CI")
-    text = "failures, too: forms not offered, other conventions, rounding where a property is exact"
+    text = "also count as failures: missing forms, other conventions, rounding where a property is exact"
     command.add_argument("--strict", action="store_true", help=text)
     group = command.add_argument_group("instead of checking").add_mutually_exclusive_group()
     group.add_argument("--list", action="store_true", help="every property of every kind, or of --as")
-    group.add_argument("--contract", metavar="KIND", help="what an implementation of a kind is held to, in sentences")
+    group.add_argument("--contract", metavar="KIND", help="what an implementation of a kind must do, in sentences")
     group.add_argument("--self", action="store_true", help="check this library, every kind or --as")
     group.add_argument("--zoo", action="store_true", help="test the suite on the known bugs of every kind, or of --as")
 

@@ -1,6 +1,6 @@
-"""`tinyattn classify`: what a vision transformer sees on images.
+"""`tinyattn classify`: classify images by a vision transformer.
 
-Name the likeliest class of each image of IMAGES, or of some that RUN was tested on, and how likely it is.
+Print the likeliest class of each image, and its probability: of IMAGES, or of some images that RUN was tested on.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def add(command: Any, arguments: list[str]) -> None:
     add_run(command)
     text = "a NumPy .npz file with the array images (N, height, width[, channels])"
     command.add_argument("images", metavar="IMAGES", nargs="?", help=text)
-    command.add_argument("--picture", metavar="FILE", help="a picture to write, of what --of says")
+    command.add_argument("--picture", metavar="FILE", help="a picture to write; --of says which")
     text = "; ".join(f"{name}: {about}" for name, about in PICTURES.items())
     command.add_argument("--of", choices=PICTURES, default="rollout", help=f"{text} (default: rollout)")
 

@@ -1,7 +1,7 @@
 """`tinyattn collect`: the table and the picture of a sweep.
 
-Write README.md, runs.csv and runs.png into DIR, of the runs that have finished, and name those that failed. The exit
-code is 1 where one did.
+Write README.md, runs.csv and runs.png of the finished runs into DIR, and name the runs that failed. The exit code is 1
+if any failed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .runs import drawing, refuse_another_page, write_csv
 from .sweep import config_of, runs_of
 
 OURS = " have finished, "         # every page of a sweep contains it
-SEED = "seed"                    # runs that differ in this option alone share a row
+SEED = "seed"                    # runs that differ only in this option share a row
 
 
 class Found(NamedTuple):
@@ -89,7 +89,7 @@ def _run(
         lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     except OSError:
         lines = []
-    ended = lines and (lines[-1].startswith("tinyattn") or "Error" in lines[-1])        # the last line is no warning
+    ended = lines and (lines[-1].startswith("tinyattn") or "Error" in lines[-1])        # not a warning
     return Found(options, None, lines[-1] if ended else "")
 
 
@@ -98,7 +98,7 @@ def _columns(runs: list[Found]) -> list[tuple[str, str]]:
 
 
 def _groups(runs: list[Found]) -> dict[str, list[Found]]:
-    """Runs that differ in their seed alone, by the options that they share."""
+    """Runs that differ only in their seed, by the options that they share."""
     groups: dict[str, list[Found]] = {}
     for run in runs:
         shared = ", ".join(f"{name} {value}" for name, value in run.options.items() if name != SEED and value != "")

@@ -1,9 +1,9 @@
 """`tinyattn compare`: runs side by side, with intervals of their differences.
 
-Measure the models of several runs on the same data, and with --items or --user recommend by each of them. On generated
-data, train and evaluate print metrics expected under the known distribution (full ranking only); compare always ranks
-each user's one test item. Models that predict ratings are compared by their errors, and cannot be compared with models
-that rank items.
+Measure several runs on the same data; with --items or --user also print what each recommends. On generated data, train
+and evaluate print metrics expected under the known distribution (full ranking only); compare always ranks each user's
+one test item. Models that predict ratings are compared by their errors, and cannot be compared with models that rank
+items.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def compare_ratings(folders: Sequence[str], models: Sequence[Any], on: Evaluatio
 def _print_metric(
     name: str, folders: Sequence[str], values: Sequence[float], differences: Sequence[Difference]
 ) -> None:
-    """A line a run: its value, and after the first its difference to that."""
+    """Print a line for each run: its value, and its difference to the first."""
     width = max(map(len, folders))
     intervals = ["", *(f"  {d.mean:+.4f} [{d.low:+.4f}, {d.high:+.4f}]" for d in differences)]
     for folder, value, difference in zip(folders, values, intervals, strict=True):

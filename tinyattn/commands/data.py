@@ -15,7 +15,7 @@ from .arguments import add_data, add_world, source_of
 def add(command: Any, arguments: list[str]) -> None:
     examples = "".join(f"  {name:15} {form.example}\n" for name, form in FORMATS.items())
     command.print_below(f"formats, known by the first lines:\n{examples}")
-    add_data(command, "a file, .gz as well; without one, a generated world is described")
+    add_data(command, "a file, also .gz; without it, --world is described")
     add_world(command)
 
 

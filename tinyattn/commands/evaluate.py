@@ -1,7 +1,7 @@
 """`tinyattn evaluate`: measure a trained model again.
 
-Print the table of the run in RUN, on its data or on DATA: interactions with the same items, or, where its model is no
-recommender, a file of pairs, a text or images, all of which are then tested.
+Print the table of RUN, on its own data or on DATA. For a recommender, DATA has interactions with the same items; for
+other models it is a file of pairs, a text or images, and all of it is tested.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def add(command: Any, arguments: list[str]) -> None:
     add_ops(command)
     add_data(command)
     add_evaluation(command)
-    text = "a CSV file to write, with the rank, HR and NDCG of every user's test item, a line a user and protocol"
+    text = "a CSV file to write: rank, HR and NDCG of every user's test item, one line per user and protocol"
     command.add_argument("--per-user", metavar="FILE", help=text)
 
 
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _write_users(model: Any, on: Evaluation) -> None:
-    """A line a user and protocol; users in the data's order."""
+    """Write a line for each protocol and user; users in the data's order."""
     split, ks = on.split, on.options.at
     ranks = target_ranks(model, split, "test", on.prepared, model.users.numbers_or_zero(split.data.users.ids))
     ids = split.data.users.ids[split.evaluated].tolist()

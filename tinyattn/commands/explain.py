@@ -1,7 +1,7 @@
-"""`tinyattn explain`: which earlier items made a recommendation.
+"""`tinyattn explain`: which earlier items led to a recommendation.
 
-Say which items of a history made the best recommendation, or the item --for: by leaving each of them out, by gradient,
-and by attention, where the model has these.
+Print how much each item of a history adds to the score of the best recommendation, or of the item --for: by leaving it
+out, and, where the model has them, by gradient and by attention.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`tinyattn export`: a run's model for use elsewhere.
 
-Write the model of RUN to FILE, in the form that its ending names: .safetensors has the numbers, .onnx a graph from
-padded histories to scores, for models that are networks over histories, and .csv the table of popularity. docs/serve.md
-shows programs that use them.
+Write the model of RUN to FILE, whose ending names the form: .safetensors has the parameters; .onnx, for networks over
+histories, a graph from padded histories to scores; .csv, for popularity, its table. docs/serve.md shows programs that
+use them.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ from .measures import open_kind
 
 def add(command: Any, arguments: list[str]) -> None:
     add_run(command)
-    command.add_argument("text", metavar="TEXT", help='a text with a blank a missing character, as "the ___ sleeps."')
-    command.add_argument("-k", "--k", type=int, default=5, metavar="N", help="how many ways are written (default: 5)")
-    command.add_argument("--blank", default="_", metavar="C", help="the sign of a missing character (default: _)")
+    command.add_argument("text", metavar="TEXT", help='a text with a blank per missing character, as "the ___ sleeps."')
+    command.add_argument("-k", "--k", type=int, default=5, metavar="N", help="how many ways to print (default: 5)")
+    command.add_argument("--blank", default="_", metavar="C", help="marks a missing character (default: _)")
 
 
 def run(options: argparse.Namespace) -> None:

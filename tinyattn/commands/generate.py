@@ -18,7 +18,7 @@ from .measures import open_kind
 def add(command: Any, arguments: list[str]) -> None:
     add_run(command)
     command.add_argument("--prompt", required=True, metavar="TEXT", help="the beginning of the text")
-    command.add_argument("--length", type=int, default=200, metavar="N", help="tokens that are written (default: 200)")
+    command.add_argument("--length", type=int, default=200, metavar="N", help="tokens to write (default: 200)")
     command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the draws (default: 0)")
     add_options(command, Sampling)
 

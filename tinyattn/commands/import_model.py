@@ -1,8 +1,8 @@
 """`tinyattn import-model`: a model trained elsewhere becomes a run.
 
 Read the weights at FROM, and write the folder RUN. FROM is a folder of a language model, as Hugging Face's transformers
-saves them, for `tinyattn generate RUN`: it has config.json, and model.safetensors or the files that
-model.safetensors.index.json names, in float64, 32, 16 or bfloat16; for prompts in words also tokenizer.json, or
+saves it, for `tinyattn generate RUN`. It has config.json, and model.safetensors or the files that
+model.safetensors.index.json names, in float64, 32, 16 or bfloat16. For prompts in words it also has tokenizer.json, or
 vocab.json and merges.txt. Or FROM is a file of a recommender, a state dict or safetensors, for
 `tinyattn recommend RUN --items ...`.
 """
@@ -31,7 +31,7 @@ def add(command: Any, arguments: list[str]) -> None:
     declared = {option.name: option for option in options_of(SASRec)}
     for name in NOT_IN_FILE:
         add_option(group, declared[name]._replace(default=None))
-    text = "the ids of its items 1, 2, 3, ..., one a line (default: those in the file, or these numbers)"
+    text = "the ids of items 1, 2, 3, ..., one per line (default: those in FROM, or else these numbers)"
     group.add_argument("--item-ids", metavar="FILE", help=text)
 
 

@@ -1,4 +1,4 @@
-"""`--ops`: whose functions compute: the faster forms, the readable forms, or the reader's."""
+"""`--ops` chooses the functions that compute: the faster forms, the readable forms, or the reader's."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ FAST, READABLE = "fast", "readable"
 
 
 def add_ops(command: Any, default: str = FAST) -> None:
-    text = f"whose ops compute: the library's faster forms ({FAST}) or readable forms ({READABLE}), those of FILE.py, "
-    text += f"if `tinyattn check` passes them, or of a course's folder `answers` (default: {default})"
+    text = f"the ops that compute: the library's faster forms ({FAST}), its readable forms ({READABLE}), those of "
+    text += f"FILE.py, if `tinyattn check` passes them, or of a course's folder `answers` (default: {default})"
     command.add_argument("--ops", default=default, metavar="OPS", help=text)
     command.add_argument("--unchecked", action="store_true", help="with --ops FILE.py: use its functions unchecked")
 
@@ -34,7 +34,7 @@ class Computing:
 
     @property
     def suffix(self) -> str:
-        """The suffix of a folder of results: those of other code go to another folder."""
+        """The suffix of a folder of results: each file of functions has its own folder."""
         return f"-{Path(self.ops).stem}" if self.substitutes else ""
 
     def identity(self) -> dict[str, Any]:

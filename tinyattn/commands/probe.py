@@ -1,7 +1,7 @@
 """`tinyattn probe`: how well each layer's states tell which part of the grammar wrote a character.
 
-Name the part of the generated grammar that wrote each character, from the states that the model of RUN has of it, by a
-linear map: fitted on sentences of one seed, measured on those of another.
+Predict which part of the generated grammar wrote each character, by a linear map of the states of RUN's model. The map
+is fitted on sentences of one seed, and measured on those of the next.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`tinyattn recommend`: the best next items for a history, or for many users.
 
-Recommend for a history that need not occur in any data, or for users of the run's data: a line an item, with its place,
-id and score. Scores are logits, counts or the like, by the model: they order the items of one list, and do not compare
-models.
+Recommend for a history that need not occur in any data, or for users of the run's data. Each line has an item's place,
+id and score. Depending on the model, scores are logits, counts or other numbers: they order the items of one list, and
+cannot be compared between models.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def add(command: Any, arguments: list[str]) -> None:
     add_run(command)
     add_ops(command)
     add_data(command)
-    text = "many users: all, or a file with an id a line; goes with --out"
+    text = "many users: all, or a file with one id per line; needs --out"
     add_history(command).add_argument("--users", metavar="all|FILE", help=text)
     add_candidates(command)
     add_names(command)
     text = "with --users: the CSV file to write, with columns user, rank, item, score, and with --names name; "
-    text += "ids and names are as in the data: a spreadsheet may run one that begins with =, +, - or @"
+    text += "ids and names are as in the data: a spreadsheet may execute one that begins with =, +, - or @"
     command.add_argument("--out", metavar="FILE", help=text)
 
 
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _write_many(options: argparse.Namespace) -> None:
-    """Write recommendations for many users, whose lists may be shorter than k; errors come before work."""
+    """Write recommendations for many users, whose lists may be shorter than k. Errors come before any work."""
     refuse_unwritable(options.out, read=[options.data, options.users, options.names, options.only])
     model, source, data, _ = open_run(options)
     refuse_unwritable(options.out, read=[source.path])                       # the training data

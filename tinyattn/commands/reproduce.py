@@ -1,7 +1,7 @@
 """`tinyattn reproduce`: repeat an experiment, and make its page.
 
-Carry out every run of the experiment NAME, and write its page. What has finished is not repeated; started again, an
-interrupted experiment goes on.
+Carry out every run of the experiment NAME, and write its page. Finished runs are not repeated: the same command resumes
+an interrupted experiment.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def add(command: Any, arguments: list[str]) -> None:
     add_device(command)
     add_ops(command)
     command.add_argument("--quick", action="store_true", help="little data and two epochs, to try it out")
-    command.add_argument("--page", action="store_true", help="only make the page, of the finished runs")
+    command.add_argument("--page", action="store_true", help="only make the page of the finished runs")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -27,7 +27,7 @@ DEFAULT_K = 10               # items of a list
 def open_run(
     options: argparse.Namespace, kind: type[Estimator] = Recommender
 ) -> tuple[Any, Any, Any, Truth | None]:
-    """The model of a finished run, of this kind; the source, data and truth of DATA, or else of its training."""
+    """The model of a finished run, of this kind, and the source, data and truth of DATA, or else of its training."""
     _refuse_reading_nothing(options)
     model, config = open_kind(options.run_folder, kind, options.device)
     if options.data is None:
@@ -84,7 +84,7 @@ def its_own_data(folder: str, model: Any, config: dict[str, Any]) -> tuple[Any, 
 
 
 def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None, Any]:
-    """The history that --items or --user names, in the data's ids; [user] if the model knows the user; the model."""
+    """The history of --items or --user, in the data's ids; [user], or None if unknown to the model; the model."""
     if options.items is not None:
         if options.data is not None:
             raise ValueError(f"DATA ({options.data}) goes with --user; a history given by --items needs none")
@@ -125,8 +125,7 @@ def names_of(options: argparse.Namespace, model: Recommender) -> ItemNames:
 
 
 def refuse_unwritable(out: str, flag: str = "--out", read: Iterable[str | Path | None] = ()) -> None:
-    """Raise ValueError where `out` cannot be written, is a directory or a device, is one of the files `read`, or is a
-    part of a run."""
+    """Raise ValueError where `out` cannot be written, is a directory or a device, is in `read`, or belongs to a run."""
     for path in read:
         if path is not None and is_same(path, out):
             raise ValueError(f"{flag} {out} is the file {path}, which is read: expected another one to write to")
@@ -146,14 +145,14 @@ def refuse_empty(out: str | None) -> None:
 
 
 def refuse_no_gif(out: str, read: Iterable[str | Path | None] = ()) -> None:
-    """`refuse_unwritable`, and raise ValueError for another ending than .gif."""
+    """`refuse_unwritable`; also raise ValueError for an ending other than .gif."""
     refuse_unwritable(out, "--gif", read)
     if Path(out).suffix.lower() != ".gif":
         raise ValueError(f"--gif {out} is an animation, expected a name that ends in .gif")
 
 
 def refuse_no_picture(out: str, flag: str, read: Iterable[str | Path | None] = ()) -> None:
-    """`refuse_unwritable`, and raise ValueError for an ending that is no format of pictures."""
+    """`refuse_unwritable`; also raise ValueError for an ending that is no format of pictures."""
     refuse_unwritable(out, flag, read)
     from ..show.style import picture_format
 
@@ -178,7 +177,7 @@ def drawing(what: str) -> Iterator[None]:
 
 
 def may_be_given(model: Recommender, only: Sequence[Any] | None) -> np.ndarray:
-    """The mask of items that may be recommended: (n_items + 1,), without padding; with `only`, these alone."""
+    """Which items may be recommended: a mask (n_items + 1,), False for padding; with `only`, True only for these."""
     vocabulary = model.fitted()
     may = np.full(len(vocabulary) + 1, only is None)
     if only is not None:

@@ -1,7 +1,7 @@
-"""`tinyattn show`: who looks at whom, as a picture or as a page to look into.
+"""`tinyattn show`: who looks at whom, as a picture or as an interactive page.
 
-Draw the attention weights for a history, by layer and head. With --html it is a page: scores, weights and gradients of
-every token, layer and head. With --text, in the place of a run, a tiny model learns the text on the spot.
+Draw the attention weights for a history, by layer and head. With --html, write a page with scores, weights and
+gradients of every token, layer and head. With --text instead of RUN, a tiny model learns the text on the spot.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def add(command: Any, arguments: list[str]) -> None:
     add_data(command)
     which = add_history(command)
     which.add_argument("--prompt", metavar="TEXT", help="what a run of model decoder reads (with --html)")
-    which.add_argument("--text", metavar="TEXT", help="in the place of RUN: a sentence of 2 to 64 words (with --html)")
+    which.add_argument("--text", metavar="TEXT", help="instead of RUN: a sentence of 2 to 64 words (with --html)")
     add_names(command)
     text = "the picture (default: RUN/figures/attention-LAST.png, after the last item)"
     output = command.add_mutually_exclusive_group()
     output.add_argument("--out", metavar="FILE", help=text)
     output.add_argument("--gif", metavar="FILE", help="write an animation, token by token, instead of the picture")
-    output.add_argument("--html", metavar="FILE", help="write a page to look into, instead of the picture")
+    output.add_argument("--html", metavar="FILE", help="write an interactive page, instead of the picture")
     command.add_argument("--padding", type=int, metavar="N", help="positions of padding to show (with --html)")
     command.add_argument("--against", metavar="RUN2", help="another run beside it, on the same history (with --html)")
 

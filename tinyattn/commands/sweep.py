@@ -1,12 +1,12 @@
 """`tinyattn sweep`: a grid of options as commands, a line each.
 
-Write DIR/commands.txt, a `tinyattn train` command a line, for xargs, GNU parallel or a job array. Each may be killed
-and started again: it goes on, and does nothing where it has finished. `tinyattn collect DIR` makes the table.
+Write DIR/commands.txt, one `tinyattn train` command per line, for xargs, GNU parallel or a job array. A command that
+was killed resumes when started again; one that has finished does nothing. `tinyattn collect DIR` makes the table.
 
-GRID.toml gives options of `tinyattn train` by their names: `dim = [32, 64]` is tried with each value, `epochs = 50` is
-the same for all. data = "FILE" is the DATA. Tables [[grid]] hold options that belong together: each is a separate grid,
-with the options above all tables. The commands expect the folder where sweep was called: `parallel < DIR/commands.txt`,
-or `sed -n ${N}p DIR/commands.txt | sh` for job N.
+GRID.toml has options of `tinyattn train` by name: `dim = [32, 64]` tries each value, `epochs = 50` is the same for all
+runs, data = "FILE" is DATA. Each table [[grid]] is a separate grid, to which the options above all tables are added.
+Run the commands in the folder where sweep was called: `parallel < DIR/commands.txt`, or
+`sed -n ${N}p DIR/commands.txt | sh` for job N.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .runs import refuse_empty
 COMMANDS_FILE, RUNS_FILE = "commands.txt", "sweep.json"
 OWN = ("model", "preset", "data")            # options of `train` itself; the others are of a model or its measure
 LONGEST = 200                                # letters of a folder's name
-MOST = 100_000                               # runs; a larger grid is a slip
+MOST = 100_000                               # runs; a larger grid is a mistake
 
 
 def add(command: Any, arguments: list[str]) -> None:
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
             raise ValueError(f"{options.grid} makes a folder name of {len(name)} letters, expected at most {LONGEST}")
         _check(point, options.grid)
     try:
-        with alone_in(out):                                  # the two files are of one grid
+        with alone_in(out):                                  # so that both files are of one grid
             if (out / COMMANDS_FILE).exists() and not (out / RUNS_FILE).exists():
                 raise FileError(f"{out} has a {COMMANDS_FILE} that is of no sweep: choose another --out or remove it")
             known = runs_of(out)[1] if (out / RUNS_FILE).exists() else {}

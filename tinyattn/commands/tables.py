@@ -59,19 +59,19 @@ def print_table(metrics: dict[str, Any], model: Any, expected: bool) -> None:
     for protocol in [name for name in metrics["model"] if name in TITLES]:
         under = ", expected under the world's true distribution" if expected and protocol == "full" else ""
         rows = {title: metrics[row][protocol] for row, title in titles.items()}
-        _print_rows(f"\n{TITLES[protocol]}{under}", rows, gap=0)
+        _print_rows(f"\n{TITLES[protocol]}{under}", rows)
     print()
 
 
 def print_means(heading: str, metrics: dict[str, Any], of: str, model: Any) -> None:
-    """A line a row of `metrics`, {row: {of: {metric: value}}}, below a heading."""
+    """Print a heading, and a line for each row of `metrics`, {row: {of: {metric: value}}}."""
     rows = {model.name if row == "model" else row: values[of] for row, values in metrics.items()}
     _print_rows(f"\n{heading}", rows)
     print()
 
 
-def _print_rows(heading: str, rows: dict[str, dict[str, float]], gap: int = 2, digits: int = 4) -> None:
-    widths = {name: max(10, len(name) + gap) for name in max(rows.values(), key=len)}
+def _print_rows(heading: str, rows: dict[str, dict[str, float]], digits: int = 4) -> None:
+    widths = {name: max(10, len(name) + 2) for name in max(rows.values(), key=len)}
     print(f"{heading}\n{'':12}" + "".join(f"{name.upper():>{width}}" for name, width in widths.items()))
     for title, values in rows.items():
         cells = (f"{values[name]:.{digits}f}" if name in values else "" for name in widths)
@@ -79,14 +79,14 @@ def _print_rows(heading: str, rows: dict[str, dict[str, float]], gap: int = 2, d
 
 
 def print_distances(distances: dict[str, dict[str, float]]) -> None:
-    """Print what `distances_by_head` returns, a line a block."""
+    """Print the result of `distances_by_head`, a line for each block."""
     heading = "how far heads look, in pixels, their mean, and that of a head that looks at all patches alike"
     _print_rows(heading, distances, digits=2)                # blocks may differ in heads
     print()
 
 
 def print_items(ids: np.ndarray, scores: np.ndarray, names: ItemNames) -> None:
-    """A line an item: place, id, score, and the name where it has one."""
+    """Print a line for each item: place, id, score, and the name where it has one."""
     labels = [quoted(item) for item in ids]
     width = max(map(len, labels))
     for place, (item, label, score) in enumerate(zip(ids, labels, scores, strict=True), start=1):
@@ -94,5 +94,5 @@ def print_items(ids: np.ndarray, scores: np.ndarray, names: ItemNames) -> None:
 
 
 def print_history(history: list[Any], names: ItemNames) -> None:
-    """The newest five items of a history, as a heading."""
+    """Print the newest five items of a history, as a heading."""
     print(f"after {'..., ' if len(history) > 5 else ''}{', '.join(map(names.label, history[-5:]))}:")

@@ -15,14 +15,14 @@ from typing import Any
 from .ops import FAST, READABLE, add_ops
 from .runs import refuse_no_gif, refuse_unwritable
 
-TRIED = 200          # cases, until the function accepts the form of one
-LIMIT = 60.0         # seconds of computing: cases are small, so a longer run does not end
+TRIED = 200          # cases to try until the function accepts one
+LIMIT = 60.0         # seconds; cases are small, so that a longer run would never end
 
 
 def add(command: Any, arguments: list[str]) -> None:
     text = "package.module or path/to/file.py, with :FUNCTION or without, that has the kind's public name"
     command.add_argument("target", metavar="FILE:FUNCTION", help=text)
-    command.add_argument("--as", dest="kind", metavar="KIND", required=True, help="what it is: see check --list")
+    command.add_argument("--as", dest="kind", metavar="KIND", required=True, help="its kind: see check --list")
     command.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the case (default: 0)")
     command.add_argument("--html", metavar="OUT", help="write a page that steps through it, instead of the table")
     command.add_argument("--gif", metavar="OUT", help="write an animated picture of the steps, instead of the table")

@@ -1,7 +1,6 @@
 """`tinyattn train`: train a model, print its table, write a folder.
 
-Train on DATA, or on generated data, and write the folder RUN. Killed and started again with the same arguments, it goes
-on where it was.
+Train on DATA, or on generated data, and write the folder RUN. If it was killed, the same command resumes it.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def add(command: Any, arguments: list[str]) -> None:
     command.add_argument("--out", metavar="RUN", help="the folder to write (default: runs/MODEL-DATA, or PRESET-DATA)")
     text = f"one of {', '.join(MODELS)} (default: {DEFAULT}, or the preset's)"
     command.add_argument("--model", default=name, metavar="NAME", help=text)
-    text = f"a model with a paper's options, any of which a flag replaces: {', '.join(PRESETS)}"
+    text = f"a model with a paper's options, which other flags override: {', '.join(PRESETS)}"
     command.add_argument("--preset", metavar="NAME", help=text)
     add_ops(command)
     add_options(command, MODELS[name])
@@ -148,7 +147,7 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
                 measure.print(folder.metrics(measure.parts), model, truth is not None)
             return
         if folder.checkpoint.exists():
-            print(f"going on from {folder.checkpoint}")
+            print(f"resuming from {folder.checkpoint}")
         if issubclass(type(model), Settings):
             write = partial(folder.write_history, criterion=model.criterion)
             model.fit(split, checkpoint=folder.checkpoint, on_epoch=write, **measure.fitting(options))

@@ -34,7 +34,7 @@ class Dataset:
     world: World | None = None
     newest: int | None = None
     split: str = "leave-one-out"        # a key of SPLITS
-    users: int | None = None            # the first so many alone, for a quick look
+    users: int | None = None            # only the first so many users, for a quick look
 
     def path(self, folder: Path | None) -> Path | None:
         """The file in `folder`, compressed or not; None where it is missing, and for a world."""
@@ -137,7 +137,7 @@ class Experiment:
         return [(key, self.first_seed + turn) for key, turn in turns]
 
     def quick(self) -> Experiment:
-        """The same in minutes, to try it out: little data, two epochs, one seed."""
+        """The same experiment in minutes, to try it out: little data, two epochs, one seed."""
 
         def shorter(row: Row) -> Row:
             few = {"epochs": QUICK_EPOCHS} if "epochs" in row.options else {}

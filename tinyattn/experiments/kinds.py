@@ -2,10 +2,10 @@
 
 The pilot, one seed each: attention with two blocks solves recall with eight pairs in 600 to 800 steps and induction in
 1,200; with one block it is at .29 of induction after 4,000. In recall Mamba is at .62 after 1,600 steps and RWKV at .45
-after 1,800, both rising; a GRU stays at .24 for 1,600, and at .6 of two pairs for 2,000, and copies .98 after 1,800.
-RNN, LSTM and GRU solve parity in 400 to 800, attention is at .65 after 1,200. Balance could be solved in the pilot by
-odd and even places, and was changed after its first seed. With the decoder's small embeddings attention stayed on the
-plateau of recall for 2,400 steps, for the reason in `TaggerNetwork.init`.
+after 1,800, both rising. A GRU is still at .24 after 1,600 steps, and with two pairs at .6 after 2,000; it copies .98
+after 1,800. RNN, LSTM and GRU solve parity in 400 to 800, attention is at .65 after 1,200. In the pilot, odd and even
+places gave balance away, and the task was changed after its first seed. With the decoder's small embeddings attention
+stayed on the plateau of recall for 2,400 steps; `TaggerNetwork.init` says why.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ are none; *size*: a state of fixed size cannot, once it has more to remember tha
 block.
 """
 WHY = """
-The theory, in italics. **Recall, induction, copying**: a state of fixed size holds so many pairs and no more, as each
+The theory, in italics. **Recall, induction, copying**: a state of fixed size holds a limited number of pairs, as each
 takes some bits (Arora et al. 2024; Jelassi et al. 2024): *size*, a limit where there is much to remember.
 {room}Attention keeps all tokens. It needs two blocks, as the answer stands beside the searched token, or as tokens have
 to be counted before the search: one block would have to grow with the number of tokens (of induction Sanford et al.
@@ -79,9 +79,9 @@ positions i / n it is, Chiang & Cholak 2022), nor by linear recurrences whose de
 Mamba's are (Sarrof et al. 2024). **Balance**: an LSTM's cell counts without bound, the states of RNN and GRU are
 bounded (Weiss et al. 2018); a mean over all tokens, such as attention's, is 0 where there are as many of both
 (Bhattamishra et al. 2020), and linear recurrences whose decay may be 1 count as well (Sarrof et al. 2024); here decays
-come near 1 and never reach it. Learned positions beyond the trained length are untrained. The theory is about some
-weights at every length, and not about training: a *yes* that was not solved was not found in these steps, a *no* that
-was solved was solved at this length.
+come near 1 and never reach it. Learned positions beyond the trained length are untrained. The theory says whether
+weights exist that solve a task at every length. It says nothing about training: where a *yes* was not solved, these
+steps did not find such weights; where a *no* was solved, it was solved at this length.
 """
 ROOM = """
 Here no task asks for more than {most:.0f} bits, and the smallest state, {kept} numbers in float32, has {bits:,}: what
@@ -90,14 +90,14 @@ these states do not solve, they have not learned.
 
 REMARKS = """
 **Longer sequences reverse the order.** At the training length, attention of two blocks with positions solves copying in
-all runs and induction in five of six; LSTM and GRU do not solve induction, and copy nearly. At eight times that length
-RWKV, Mamba, LSTM and GRU are ahead of all attention in induction, the GRU is in copying, and LSTM and Mamba are ahead
-there of all attention with two blocks: attention still has all tokens, and does not find them. In recall, where an
-answer stands beside its key, some attention has the highest mean; over seeds it is level with GRU and RWKV with two
-pairs, and with Mamba with eight. **A *yes* is no promise.** An LSTM counts without bound; in balance, at eight times
-the length, it is not ahead of the RNN, whose state is bounded. **Where the theory says *size* or *deeper*, that need
-not be why a model failed.** The RNN does not recall two pairs, for which it has room many times over; attention of two
-blocks recalls them without positions.
+all runs and induction in five of six; LSTM and GRU do not solve induction, and nearly solve copying. At eight times
+that length RWKV, Mamba, LSTM and GRU are ahead of all attention in induction. In copying, the GRU is ahead of all
+attention, LSTM and Mamba of all attention with two blocks: attention still has all tokens, and does not find them. In
+recall, where an answer stands beside its key, a form of attention has the highest mean; over seeds it is level with GRU
+and RWKV with two pairs, and with Mamba with eight. **A *yes* is no promise.** An LSTM counts without bound; in balance,
+at eight times the length, it is not ahead of the RNN, whose state is bounded. **Where the theory says *size* or
+*deeper*, that need not be why a model failed.** The RNN does not recall two pairs, for which it has room many times
+over; attention of two blocks recalls them without positions.
 """
 
 

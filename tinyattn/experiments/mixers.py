@@ -36,7 +36,7 @@ attention's. The 150 older items bring attention 2 %, and the others 9 to 12 %.
 
 **More than half of that is positions.** Attention with a learned bias by distance, in the place of 200 learned
 positions, gains 9 %: it is level with Mamba, and the LSTM and RWKV stay ahead of it. Size does not explain the rest:
-RWKV has fewer parameters in its blocks than the GRU and the LSTM, and is ahead of the one and level with the other.
+RWKV has fewer parameters in its blocks than the GRU and the LSTM, is ahead of the GRU, and level with the LSTM.
 
 **The comparison is of 40 epochs.** All runs but one were ended by that limit. SASRec of width 64 with this loss, on 50
 items and with a patience of 15, has .162 ([full ranking](../full/README.md)) where it has .151 here.

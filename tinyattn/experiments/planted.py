@@ -52,7 +52,7 @@ FITS = {
 }  # models whose assumption holds: they should win there, or tie
 TIE = 0.03                                        # the distance of a tie, as a share of the winner's NDCG@10
 
-# Further worlds, to find out why some models in FITS do not win
+# More worlds, to find out why some models in FITS do not win
 MORE_WORLDS: dict[str, tuple[str, World]] = {
     "short tastes": ("tastes, 8 to 14 items a person", TasteWorld(shortest=8, longest=14)),
     "long tastes": ("tastes, 30 to 50 items a person", TasteWorld(shortest=30, longest=50)),
@@ -179,8 +179,8 @@ EXPERIMENT = Experiment(
     title="Planted truth",
     question="""
 Worlds with a known next-item distribution, and so a known best ranking. NDCG@10 under full ranking, expected under the
-truth, and its share of the best. In bold stand the models whose assumption holds in a world: each should win there, or
-tie. A world has one structure and no other; in `no structure` all draw from one distribution, and whoever beats
+truth, and its share of the best. Models whose assumption holds in a world are in bold: each should win there, or tie. A
+world has one structure and no other; in `no structure` all users draw from one distribution, and a model that beats
 popularity there has seen the test items. Four seeds, as two left most models within two standard deviations of another;
 one in the second table.
 """,

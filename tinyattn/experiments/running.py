@@ -82,9 +82,9 @@ def carry_out(
     Rows whose data is not in `folder` are left out, with a message. Each run has one process and one thread, and trains
     on `device`. An interrupted run goes on from its checkpoint, here or on another machine; its file lists every
     machine and device. A failing run is reported; the others go on, and the first error is raised at the end.
-    Raises ValueError for an unusable device, and for any but the host where seconds are compared; WorkerKilledError
-    where a run is killed; FileError, before any run, without data for any row, for files that `results_of` refuses, and
-    where `out` cannot be written or is in use.
+    Raises ValueError for an unusable device, and where seconds are compared for any but the host; WorkerKilledError
+    where a run is killed. Raises FileError, before any run, without data for any row, for files that `results_of`
+    refuses, and where `out` cannot be written or is in use.
     """
     device_name(device)
     if experiment.alone and device != "cpu":
@@ -180,8 +180,8 @@ def _prepare(begin: Callable[[], None] | None) -> None:
 def _side_by_side(
     pool: ProcessPoolExecutor, jobs: int, tasks: Iterable[tuple[str, tuple[Any, ...]]]
 ) -> Iterator[tuple[str, Future[None]]]:
-    """Name and future of each task, (name, arguments of `_run`), as they end. The pool has at most `jobs` of them: it
-    would begin further ones after an interruption."""
+    """Name and future of each task, (name, arguments of `_run`), as they end. The pool has at most `jobs` of them:
+    after an interruption it would begin those that wait."""
     waiting: dict[Future[None], str] = {}
     coming = iter(tasks)
     while True:
@@ -232,7 +232,7 @@ def _run(
         model.fit(loaded.split, checkpoint=checkpoint, progress=False,
                   on_epoch=lambda history: paces.append(history[-1]["seconds"]))  # fmt: skip
         history = model.history
-        # another machine may have done a part of the first epoch
+        # another machine may have begun the first epoch here
         paces = paces[1:] if machines[1:] else [epoch["seconds"] for epoch in history]
     else:
         model.fit(loaded.split)

@@ -42,10 +42,10 @@ COMPARED: dict[str, tuple[str, str, dict[str, Any], tuple[float, ...], tuple[flo
                (0.7934, 0.5570, 0.7410, 0.5360), (3, 4)),
 }  # fmt: skip
 REMARKS = """
-MF comes nearer to its published rows when it is stopped after a few epochs: they look like rows that were not trained
-to the end. FPMC comes within the band on MovieLens with more dropout; on Games it stays behind, also with more
+MF comes nearer to its published rows when it is stopped after a few epochs: the published ones may not have been
+trained to the end. FPMC comes within the band on MovieLens with more dropout; on Games it stays behind, also with more
 patience, for an unknown reason. GRU4Rec's basic form is far above its published rows, though nothing was tuned for it
-here: the published one had other code, losses and lengths. Stopped early it comes near on MovieLens, and on Games not.
+here: the published one had other code, losses and lengths. Stopped early it comes near on MovieLens, but not on Games.
 GRU4Rec with BPR-max is below its published row with negatives from the batch alone, which are popular items, and above
 it with negatives from the whole catalogue, from which the protocol draws its 100 items uniformly. Caser comes nearer in
 NDCG@10 on MovieLens with wider windows and more dropout, and in both metrics with three targets a position, but not
@@ -128,7 +128,7 @@ EXPERIMENT = Experiment(
     title="Among 100 sampled items",
     question=f"""
 Each user's last item is ranked among 100 items drawn uniformly from those not in the user's training items, the
-protocol of Kang & McAuley (2018), whose numbers stand in italics; beside it full ranking, of which they published none.
+protocol of Kang & McAuley (2018), whose numbers are in italics; beside it full ranking, for which they published none.
 n 50 and d 50 for all except BERT4Rec (d 64), which is not run on Games (no published row, and slow). Validation chooses
 the epoch, with a patience of 15, on Games 8. Trained rows have four seeds, as two left many within two standard
 deviations of each other; BERT4Rec, half an hour a run, has two. A published number further away than {BAND}, the

@@ -68,10 +68,10 @@ EXPERIMENT = Experiment(
     title="What a split by time changes",
     question="""
 Leave-one-out tests on each user's last item, whenever that was: the model was trained on later interactions of other
-users. A split by time tests on the first item after one moment, with nine tenths of all interactions before it, and
-only users who were there before: nothing later is trained on, as in use. Full ranking, n 50, d 50; validation chooses
-the epoch, with a patience of 10. The two splits test other users on other items, so only the order of the models and
-their distances can be compared. Two seeds; four where two left models level.
+users. A split by time tests users on their first item after one moment, before which nine tenths of all interactions
+happened, and only users who were there before it: nothing later is trained on, as in practice. Full ranking, n 50, d
+50; validation chooses the epoch, with a patience of 10. The two splits test different users on different items, so only
+the order of the models and their distances can be compared. Two seeds; four where two left models level.
 """,
     datasets={
         f"{data}-{split}": replace(dataset, split=by)

@@ -121,7 +121,7 @@ def beyond(results: Results, keys: Sequence[str], titles: dict[str, str], first:
 def minutes(runs: Runs) -> str:
     """Minutes of training with one worker: the mean number of epochs at the pace of the quickest run.
 
-    Other load on a machine only slows a run. "seconds" count from a run's last start: they serve only without epochs.
+    Other load on a machine only slows a run. "seconds" count from a run's last start: they serve without epochs only.
     """
     if not all(run["epochs"] for run in runs):
         return f"{statistics.mean(run['seconds'] for run in runs) / 60:.1f}"
@@ -148,7 +148,7 @@ def epochs(runs: Runs) -> str:
 
 TRAINING: dict[str, Callable[[Runs], str]] = {"epochs": epochs, "minutes of training": minutes}
 MINUTES = """Minutes of training are the mean of the epochs times the seconds an epoch of a row's quickest run, on the
-host where there is one; of a row with one seed, whatever else the machine did is in them.""".replace("\n", " ")
+host where there is one; with one seed they include other load on the machine.""".replace("\n", " ")
 
 
 def made(results: Results) -> str:

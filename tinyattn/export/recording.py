@@ -1,9 +1,9 @@
-"""An array module that records every computation with it, as a graph of ONNX operators.
+"""An array module that records what is computed with it as a graph of ONNX operators.
 
 A network computes with the module of its arrays (`get_xp`), so `Recorded` arrays record its graph: no layer depends on
 ONNX, and a new layer can be exported as soon as FUNCTIONS (functions.py) has the array functions that it calls. Each
-array also has its NumPy values: those that do not depend on the histories become constants, and code may not branch on
-those that do.
+array also has its NumPy values. Values that do not depend on the histories become constants; code may not branch on the
+others.
 
 A NumPy view shares memory with its base, but graph values are immutable. So x[key] keeps a reference to x: its value is
 looked up each time it is read, and a write into it is forwarded to x. A loop over time writes row after row, so rows of

@@ -71,7 +71,7 @@ class Graph:
         return Value(self, self._known[key], shape, np.dtype(dtype))
 
 
-Content = Value | np.ndarray        # of an array: a value of the graph, or a constant
+Content = Value | np.ndarray        # an array's content: a value of the graph, or a constant
 
 
 def apply(operator: str, *inputs: Any, shape: tuple[int, ...], dtype: Any, **how: Any) -> Value:
@@ -125,7 +125,7 @@ def _is_whole(part: Any, size: int) -> bool:
 
 
 def get(x: Content, key: Any) -> Content:
-    """x[key] for numbers, slices, None and, on one axis, positions: a content of integers."""
+    """x[key] for numbers, slices, None and, on one axis, an array of positions (a content of integers)."""
     if isinstance(x, np.ndarray) and not has_places(key):
         return np.asarray(x[key])
     axes, at = _axes(key, len(x.shape)), 0

@@ -18,8 +18,7 @@ from ..models.parameters import PREFIX
 def about(model: Estimator) -> dict[str, str]:
     """The metadata of a file: the model, its options, and the ids of items, in order.
 
-    The item of number i, 1, 2, 3, ..., is entry i - 1 of `items`. Only for a model with a vector for each user are
-    there `users` as well.
+    The item of number i, 1, 2, 3, ..., is entry i - 1 of `items`. A model with a vector for each user has `users`, too.
     """
     named = [what for what in model.vocabularies if what == "items" or f"{PREFIX}{what}" in model.arrays()]
     metadata: dict[str, Any] = {"options": model.identity()}

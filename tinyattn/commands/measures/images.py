@@ -14,7 +14,7 @@ from ...models import BEiT, ImageModel, RunFolder, ViT, distances_by_head
 from ..tables import Evaluation, print_distances
 from .measure import InTenths, open_kind
 
-LOOKED_AT = 100          # images over which the distances of attention are means
+LOOKED_AT = 100          # images over which attention distances are averaged
 
 
 class OfImages(InTenths):
@@ -25,9 +25,9 @@ class OfImages(InTenths):
 
     def add_data(self, command: Any) -> None:
         group = add_images(command, "and labels (N,)")
-        text = "the run of a model of images, whose answers --distil learns (or an array `teacher` of FILE has them)"
+        text = "the run of an image model, whose answers --distil learns (or FILE has them in an array `teacher`)"
         group.add_argument("--teacher", metavar="RUN", help=text)
-        text = "the run of a beit, with whose encoder training begins (model vit)"
+        text = "the run of a beit, from whose encoder training starts (model vit)"
         group.add_argument("--start", metavar="RUN", help=text)
 
     def source(self, options: argparse.Namespace) -> ImageSource:
@@ -43,7 +43,7 @@ class OfImages(InTenths):
         return {} if options.start is None else {"start": self._start(options)}
 
     def settings(self, options: argparse.Namespace) -> dict[str, Any]:
-        """With the run of --start and a digest of its parameters: another model may replace it in that folder."""
+        """Includes the run of --start and a digest of its parameters: the folder may get another model."""
         if options.start is None:
             return super().settings(options)
         start = f"{Path(options.start).resolve()} (learned: {self._start(options).digest()})"
@@ -54,7 +54,7 @@ class OfImages(InTenths):
         return model
 
     def load(self, source: ImageSource) -> tuple[Images, Truth | None]:
-        """With the predictions of the source's teacher, where it has one."""
+        """The images, with the predictions of the source's teacher, where it has one."""
         if source.teacher is None:
             return source.load(), None
         teacher, _ = open_kind(source.teacher, ImageModel)
@@ -96,7 +96,7 @@ class OfHiddenPatches(InTenths):
         return replace(source.load(labelled=False), labels=None, teacher=None), None
 
     def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:
-        """With the baseline "blind", which predicts each word by its frequency."""
+        """Adds the baseline "blind", which predicts each word by its frequency."""
         asked = model.asked(on.split.test)                   # the patches that `evaluate` hides
         counts = np.bincount(asked.words[asked.hidden])
         share = counts[counts > 0] / np.sum(counts)

@@ -23,7 +23,7 @@ class Measure(Protocol):
     asked_by: str            # the command that queries its models, of COMMANDS; "" where only `evaluate` does
     sources: Any             # the class of its sources, which has `from_config`
     splits: Splits           # by the names that config.json uses
-    parts: Sequence[str]     # keys of its metrics: every run has one of them at least
+    parts: Sequence[str]     # keys of its metrics: every run has at least one of them
 
     def add_data(self, command: Any) -> None:
         """Add the flags that choose the data."""
@@ -49,7 +49,7 @@ class Measure(Protocol):
         return fingerprint
 
     def fitting(self, options: argparse.Namespace) -> dict[str, Any]:
-        """Further keyword arguments of `fit`."""
+        """Additional keyword arguments of `fit`."""
         return {}
 
     def named(self, options: argparse.Namespace) -> Any:
@@ -62,13 +62,13 @@ class Measure(Protocol):
         """Parts to train on (`train`), to validate on, and to test on (`tested`, in words)."""
 
     def split_again(self, data: Any, model: Any, name: str, is_its_own: bool) -> Any:
-        """Split data, the run's or other data, by `splits[name]`, to measure a trained model."""
+        """Split the run's data, or other data, by `splits[name]`, to measure a trained model."""
 
     def settings(self, options: argparse.Namespace) -> dict[str, Any]:
         """The options of the evaluation that config.json keeps."""
 
     def prepare(self, split: Any, options: argparse.Namespace) -> Any:
-        """The inputs of `rows` that may be refused: they are made before training."""
+        """The inputs of `rows` that may raise errors; they are made before training."""
         return None
 
     def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:

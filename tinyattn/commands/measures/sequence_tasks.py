@@ -31,7 +31,7 @@ class OfSequenceTasks(InTenths):
         raise ValueError(f"DATA is {options.data}, and model tagger is measured on its own task: expected none")
 
     def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:
-        """With a row for sequences twice as long, where the model has positions for them."""
+        """Adds a row for sequences twice as long, where the model has positions for them."""
         task = on.split.test.task
         longer = replace(task, length=2 * task.length)
         more = {"longer": {"test": model.evaluate(longer)}} if model.reads(longer.length) else {}

@@ -11,7 +11,7 @@ from .measure import InTenths
 
 
 class OfText(InTenths):
-    """The loss on unseen text, a character, each token being predicted from those before it."""
+    """The loss per character of unseen text; each token is predicted from those before it."""
 
     does, asked_by, sources = "continues texts", "generate", TextSource
     heading, loss_unit = "the loss on the tested text, a character", "nats a token"
@@ -36,7 +36,7 @@ class OfMaskedText(OfText):
     heading = "the loss on the test part, a character that is to be predicted"
 
     def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:
-        """With the loss of the grammar itself on the same tokens, where it is known: the best possible one."""
+        """Adds the loss of the grammar itself on the same tokens, where it is known: the best possible loss."""
         row = {"model": {"test": {"nats": model.evaluate(on.split.test)["loss"]}}}
         if on.source.entropy is None:
             return row

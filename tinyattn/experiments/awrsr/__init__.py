@@ -9,10 +9,10 @@ EXPERIMENT = Experiment(
     name="awrsr",
     title="Paying attention to attention",
     question="""
-AWRSR (Liu et al. 2024) makes new attention scores B of the scores A by maps that are learned with the model. Each
+AWRSR (Liu et al. 2024) computes new attention scores B from the scores A, by maps that are learned with the model. Each
 refinement stands beside its host, which is trained with the same settings; n 50, d 64. Full ranking, without items that
-the user has had. The paper's numbers stand in italics, one each; its Beauty is, by the counts that it prints, another
-version of that data. What the rows are, and the verdict on cost: [docs/awrsr.md](../../../../docs/awrsr.md).
+the user has had. The paper's numbers, one for each cell, are in italics; by the counts that it prints, its Beauty is a
+different version of the data. What the rows are, and the verdict on cost: [docs/awrsr.md](../../../../docs/awrsr.md).
 """,
     datasets=DATASETS,
     rows=rows_of_grid(),

@@ -6,12 +6,12 @@ A claim has a verdict once all of its rows have all their seeds:
 
 - **not replicated**: the interval lies outside the claim, where a gain of less than 1 % counts as none;
 - **replicated**: it lies inside the claim;
-- **undecided at this power**: neither. The verdict then names the seeds a row that would decide it in 8 of 10 cases if
-  nothing is gained: an interval that reaches LIKELY times as far as the least gain ends below that gain.
+- **undecided at this power**: neither. The verdict then names the number of seeds per row that would decide it in 8 of
+  10 cases if nothing is gained. With so many, the half-width of the interval is LIKELY times the least gain.
 
-Two claims have special rules. "M_simp is always at least as good": on average no loss of 1 % or more, and at most one
-of seven contrasts, four places and three depths, has an interval below 0: without any effect, two have in about 1 of
-100 cases. For epochs, the least gain is a twentieth.
+Two claims have special rules. "M_simp is always at least as good" is replicated if there is no loss of 1 % or more on
+average, and if at most one of seven contrasts (four places, three depths) has an interval below 0. Without any effect,
+two have one in about 1 of 100 cases. For epochs, the least gain is a twentieth.
 
 "Every refinement helps" is judged for each refinement by its mean gain over four places, two hosts on two data sets:
 twelve runs against twenty-four. It is replicated if M_simp, M_value and M_add gain, and not replicated if one does not.

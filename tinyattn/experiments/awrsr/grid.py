@@ -2,9 +2,9 @@
 
 Fixed before the first run, with the rules of the verdicts in claims.py. **Selection**: the epoch by validation;
 learning rate and dropout of each host by settings.py, on its plain form alone. **Budget**: a refinement has its host's
-settings, epochs and patience. **Power**: over seeds NDCG@5 has a standard deviation of about 3 %, measured on SASRec
-before, so that three seeds of a row and six of its host show a difference of 5 % (95 %), and the twelve runs of a
-refinement in its four places one of 2 %; paired differences of users cover users, and not seeds. The paper's gains are
+settings, epochs and patience. **Power**: over seeds NDCG@5 has a standard deviation of about 3 %, as SASRec had before
+the grid. Three seeds of a row and six of its host then show a difference of 5 % (95 %), and the twelve runs of a
+refinement in its four places one of 2 %. Paired differences of users cover users, and not seeds. The paper's gains are
 0 to 9 %, one number each. **Left out** for the budget: M_value and M_stoc at depth, lags on STOSA; STOSA at depth is in
 depth.py.
 

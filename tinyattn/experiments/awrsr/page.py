@@ -28,9 +28,9 @@ from .grid import (
 
 RULES = """The rules were written down before the first run (tinyattn/experiments/awrsr/claims.py): intervals of 95 %
 are over seeds, as a share of the host's NDCG@5. A gain is *not replicated* if its interval ends below 1 %, *replicated*
-if it ends at 1 % or above and begins above 0, and else *undecided*. Of epochs, 5 % fewer stand for 1 %; M_simp's claim
-has another rule. HR is Recall, as one item of each user is held out, and NDCG@1 is HR@1. Added later, and deciding
-nothing: the rows *by rows* and *with distances*, those with n 20 and d 128, and how the last column is computed."""
+if it ends at 1 % or above and begins above 0, and else *undecided*. For epochs, 5 % fewer take the place of 1 %;
+M_simp's claim has a rule of its own. HR is Recall, as one item of each user is held out, and NDCG@1 is HR@1. Added
+later, without a verdict: the rows *by rows* and *with distances*, those with n 20 and d 128, and the last column."""
 DIFFERENCE = ("difference", "95 % over users", "gain, % of the host's (95 % over seeds)", "published")
 BESIDE = """The difference in NDCG@5 from all runs of the host; of "other seeds", that of the second half of its runs
 from the first:"""

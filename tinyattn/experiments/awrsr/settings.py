@@ -28,7 +28,7 @@ def _table(results: Results, places: list[tuple[str, str, int]]) -> list[str]:
 
 def _page(experiment: Experiment, results: Results) -> str:
     chosen = {place: best(results, *place) for place in SETTINGS}
-    remark = "The grid has other settings yet."
+    remark = "The grid still has other settings."
     if chosen == SETTINGS:
         remark = "The best are the settings of [all rows](../awrsr/README.md)."
     elif None in chosen.values():
