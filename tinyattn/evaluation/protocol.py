@@ -215,7 +215,7 @@ def candidates_for(split: Split, protocols: Sequence[str], folder: str | None = 
 
 
 def save_candidates(path: Path, split: Split, candidates: np.ndarray) -> None:
-    """One line a user: the user, then candidates, in the data's ids. Raises ValueError for an id that cannot be read."""
+    """One line a user: the user, then candidates, in the data's ids. Raises ValueError for ids that cannot be read."""
     for ids in (split.data.users.ids, split.data.items.ids):
         odd = next((i for i in ids.tolist() if _NO_WORD.search(str(i))), None)
         if odd is not None:
