@@ -81,6 +81,7 @@ def test_measured_each_token_counts_once_with_half_a_window_before_it(n, context
     assert np.all(before >= np.minimum(context // 2, whole.targets[counted] - 1))
     parts = whole.slices(10)
     assert sum(part.total for part in parts) == n - 1
+    assert len(parts) == -(-whole.ids.size // 10)
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path):
