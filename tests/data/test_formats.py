@@ -193,6 +193,7 @@ def test_users_may_be_numbers_and_items_words(tmp_path):
     assert sequences(read(written(tmp_path, "ann x1\n"))) == {"ann": ["x1"]}
     assert sequences(read(written(tmp_path, "ann x\n1 2\nann y\n"))) == {"1": ["2"], "ann": ["x", "y"]}
     assert sequences(read(written(tmp_path, "#1 x\n#2 y\n"))) == {"#1": ["x"], "#2": ["y"]}
+    assert sequences(read(written(tmp_path, "a,2014-04-07,5,100\na,x,4,200\n"))) == {"a": ["2014-04-07", "x"]}
     assert sequences(read(written(tmp_path, "user item\nuser a\nb item\n"))) == {"b": ["item"], "user": ["a"]}
 
 
@@ -217,8 +218,8 @@ def test_ids_of_every_alphabet_are_kept(tmp_path):
         ("when;who;what\n" + "".join(f"{t};{u};{i}\n" for u, i, t in ROWS), "user=who,item=what,time=when"),
         ("client\tsku\tts\n" + "".join(f"{u}\t{i}\t{t}\n" for u, i, t in ROWS), "user=client,item=sku,time=ts"),
         ("".join(f"{u},{i}\n" for u, i in IN_ORDER), "user,item"),
-        ("".join(f"{t}::{u}::{i}\n" for u, i, t in ROWS), "time::user::item"),
-        ("".join(f"{t}  {u} {i}\n" for u, i, t in ROWS), "time user item"),
+        ("".join(f"a:b::{u}::{i}::{t}\n" for u, i, t in ROWS), "-::user::item::time"),
+        ("".join(f"{t}  {u}\t{i}\n" for u, i, t in ROWS), "time user item"),
         ("".join(f"{t}\t{u} \t{i}\n" for u, i, t in ROWS), "time\tuser\titem"),
     ],
 )

@@ -26,6 +26,7 @@ def test_whatever_the_text_its_tokens_joined_are_the_text(text):
 def test_what_has_no_number_is_refused():
     tokens = learned_tokens("ab", others=["c"])
     assert tokens.encode("cab").tolist() == [2, 0, 1]
+    assert tokens.reads == "text of the characters 'abc'"
     with pytest.raises(ValueError, match="character 'x' of the text is unknown: the known ones are 'abc'"):
         tokens.encode("abx")
     with pytest.raises(ValueError, match="the text is empty"):

@@ -194,16 +194,19 @@ def test_the_progress_bar_of_a_resumed_run_shows_steps_and_the_last_epoch(score,
     assert shown == [{"epoch": f"{i}", "loss": f"{row['loss']:.4f}"} | valid for i, row in enumerate(history, 1)]
 
 
-def test_a_device_looks_at_losses_every_few_steps_and_names_the_right_one(device, monkeypatch):
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_device_looks_at_losses_every_few_steps_and_at_the_end_and_names_the_right_one(
+    interrupted, device, monkeypatch
+):
     def burst(p, batch, rng):
-        value, cache = NETWORK.loss(p, batch, rng)
+        value, cache = (ctrl_c if interrupted else NETWORK.loss)(p, batch, rng)
         return value * np.nan, cache
 
     monkeypatch.setattr(around, "LOOK_EVERY", 2)
     network = Stops(4, burst)
     with pytest.raises(DivergedError, match=r"step 4 \(epoch 1\): loss nan"):
         train(network, Sampler(DATA, 6, 6, 0, True), Settings(epochs=1), workers=1, progress=False)
-    assert network.n == (0 if device == "cpu" else -2)  # looked at after steps 3 and 6
+    assert network.n == (0 if device == "cpu" or interrupted else -2)  # looked at after steps 3 and 6
 
 
 def test_early_stopping_keeps_the_best_epoch():
