@@ -107,13 +107,14 @@ def test_where_a_batch_has_nothing_new_for_a_user_the_catalogue_has():
             assert set(row) <= unseen_of(data, user)
 
 
-def test_negatives_by_popularity():
+@pytest.mark.parametrize("in_batch", [0.0, 0.5])
+def test_negatives_by_popularity(in_batch):
     """In proportion to counts to the power, over what the user never had; nobody's item counts as had once."""
     data = leave_one_out(Interactions.from_sequences([[1, 2], *[[3, 4, 3, 6]] * 8, [3, 5, 5, 5]])).train
     counts = {i: max(np.sum(data.flat == i), 1) for i in range(1, data.n_items + 1)}
     power = 0.5
-    drawn = [Sampler(data, 5, 10, 0, True, 200, popularity_power=power).batch(step) for step in range(30)]
-    row = np.concatenate([b.shared[b.users == 1].ravel() for b in drawn])
+    drawn = [Sampler(data, 5, 10, 0, True, 200, in_batch, popularity_power=power).batch(step) for step in range(30)]
+    row = np.concatenate([b.shared[b.users == 1, 0, : 200 - round(200 * in_batch)].ravel() for b in drawn])
     weights = {i: counts[i] ** power for i in unseen_of(data, 1)}
     assert set(row) == set(weights)
     for i, weight in weights.items():

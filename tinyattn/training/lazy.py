@@ -1,9 +1,9 @@
-"""Adam for a large table of which a step reads few rows: a row's missed updates are applied when it is next read.
+"""Adam for large tables whose rows are rarely read: a row's missed updates are applied when it is next read.
 
 Weight decay and a schedule of the learning rate are made up for, too.
 
 Adam updates every parameter at every step: without a gradient m and v decay, and the parameter keeps moving a little,
-for about a hundred steps. With 57,000 items, of which a batch reads a thousand, these updates take nearly all the time.
+for about a hundred steps. With 57,000 items and a thousand in a batch, these updates take nearly all the time.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from .learner import Learner
 
 @dataclass
 class State:
-    """The state of a run, all of which a checkpoint saves. Random generators are made from keys, so there are none."""
+    """The state of a run, which a checkpoint saves whole. It has no random generators: they are made from keys."""
 
     learner: Learner
     best: Any                         # the parameters with the best validation score so far
