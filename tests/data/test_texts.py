@@ -87,8 +87,8 @@ def test_measured_each_token_counts_once_with_half_a_window_before_it(n, context
 
 def test_a_file_that_is_no_text_is_named(tmp_path):
     path = tmp_path / "t.txt"
-    path.write_text("some text")
-    assert TextSource.of(str(path)).load() == Text("some text\n")
+    path.write_bytes(b"some \r\n text \r\n\n")
+    assert TextSource.of(str(path)).load() == Text("some \n text\n")
     assert TextSource.of(str(path)).entropy is None
     path.write_text("")
     for found, says in ((path, "empty"), (tmp_path / "none", "no such file"), (tmp_path, "a directory")):
