@@ -51,7 +51,7 @@ def test_with_a_tokenizer_prompts_are_words(tmp_path, capsys):
     folder = write(tmp_path / "there", LLAMA, weights_of(LLAMA))
     (folder / "tokenizer.json").write_text(tokenizer.to_str())
     assert main(["import-model", str(folder), "--out", str(tmp_path / "run")]) == 0
-    assert "a prompt is text, as the tokenizer reads it that came with the weights" in capsys.readouterr().out
+    assert "a prompt is text, for the tokenizer that came with the weights" in capsys.readouterr().out
     written = generated(capsys, tmp_path / "run", "the cat", "--length", "4", "--top-k", "1")
     bare = write(tmp_path / "bare", LLAMA, weights_of(LLAMA))
     assert main(["import-model", str(bare), "--out", str(tmp_path / "other")]) == 0

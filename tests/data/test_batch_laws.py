@@ -161,7 +161,7 @@ def test_a_batch_is_cut_without_losing_a_number():
     for part in cloze.slices(15):
         rows = part.users - 5
         most = min(int(lengths[rows].max()), 3)
-        assert part.ids.shape == (len(rows), lengths[rows].max())
+        assert part.ids.shape == part.slots.shape == (len(rows), lengths[rows].max())
         assert part.targets.shape == part.asked.shape == part.weight.shape == part.negatives.shape == (len(rows), most)
     doubled = batch.map(lambda x: x * 2)
     assert doubled.asked is None

@@ -98,6 +98,7 @@ JSON = '{{"user_id": {}, "item_id": {}, "timestamp": {}}}\n'
         ('""', "3", "the user is empty"),
         (r'"a\u0000"', "3", "user 'a.x00' has a line end or a NUL in it"),
         (r'"a\nb"', "3", "user 'a.nb' has a line end or a NUL in it"),
+        (r'"a\rb"', "3", "user 'a.rb' has a line end or a NUL in it"),
         (r'"\ud800"', "3", "user '.ud800' is not text"),
         ('"a"', "null", "timestamp is None, expected a number"),
         ('"a"', "NaN", "time 'nan' is not a finite number"),
@@ -122,10 +123,10 @@ def test_dates_of_iso_8601_are_seconds_since_1970(tmp_path):
     bads = ["2023-13-03", "2023-12", "now", "NaT", "2023-12-03T11:17:37+2:00", "7", "9999999-01-01"]
     bads += ["2023-12-03 103000", "2023-12-03T11:17:37ZZZ"]         # which NumPy takes, the first with a warning
     bads += ["2023-12-03 11:", "2023-12-03T11:17:37.", "2023-12-03 25:00", "2023-12-03T11:17+0x:00"]
-    zones = ["2023-12-03T13:17:37+02:00", "2023-12-03T05:47:37.0-0530"]
-    zones += ["2023-12-03 11:17+00:00", "2023-12-03T11:17:37Z"]
+    zones = ["2023-12-04T00:02:37+12:45", "2023-12-03T05:47:37.0-0530"]
+    zones += ["2023-12-03 11:17+00:00", "2023-12-03T11:17:37Z", "2023-12-03 13+02:00"]
     data = read(written(tmp_path, "user,item,time\n" + "".join(f"1,{i},{t}\n" for i, t in enumerate(zones))))
-    assert data.times.tolist() == [1701602220, *[1701602257] * 3]
+    assert data.times.tolist() == [1701601200, 1701602220, *[1701602257] * 3]
     for bad in bads:
         with pytest.raises(DataError, match=f"line 5: time {re.escape(repr(bad))} is not a date, as those above are"):
             read(written(tmp_path, f"{DATES}1,40,{bad}\n"))
@@ -144,11 +145,14 @@ def test_dates_of_iso_8601_are_seconds_since_1970(tmp_path):
 )
 def test_the_first_time_of_a_file_says_what_all_are(tmp_path, monkeypatch, first, other, expected):
     """Of the file, and not of each piece that is read at a time."""
-    path = written(tmp_path, "user,item,time\n" + f"1,2,{first}\n" * 9 + f"1,3,{other}\n" * 3)
-    for size in (1, 7, 64, 1 << 20):
-        monkeypatch.setattr(sys.modules["tinyattn.data.read"]._lines, "__defaults__", (size,))
-        with pytest.raises(DataError, match=f"line 11: time '{other}' is not {expected}"):
-            read(path)
+    above = "user,item,time\n" + f"1,2,{first}\n" * 9
+    objects = JSON.format(1, 2, f'"{first}"') * 10 + JSON.format(1, 3, f'"{other}"')
+    for text in (above + f"1,3,{other}\n" * 3, above + f'1,"3",{other}\n' * 3, objects):
+        path = written(tmp_path, text)
+        for size in (1, 7, 64, 1 << 20):
+            monkeypatch.setattr(sys.modules["tinyattn.data.read"]._lines, "__defaults__", (size,))
+            with pytest.raises(DataError, match=f"line 11: time '{other}' is not {expected}"):
+                read(path)
 
 
 def test_a_column_that_is_named_has_no_usual_name_besides(tmp_path):
@@ -186,10 +190,15 @@ def test_quotes_that_begin_far_down_change_nothing_above(tmp_path):
 
 def test_users_may_be_numbers_and_items_words(tmp_path):
     assert sequences(read(written(tmp_path, "userId,movieId\n1,movieId\n1,b\n"))) == {1: ["movieId", "b"]}
+    assert sequences(read(written(tmp_path, "ann x1\n"))) == {"ann": ["x1"]}
+    assert sequences(read(written(tmp_path, "ann x\n1 2\nann y\n"))) == {"1": ["2"], "ann": ["x", "y"]}
+    assert sequences(read(written(tmp_path, "#1 x\n#2 y\n"))) == {"#1": ["x"], "#2": ["y"]}
+    assert sequences(read(written(tmp_path, "a,2014-04-07,5,100\na,x,4,200\n"))) == {"a": ["2014-04-07", "x"]}
+    assert sequences(read(written(tmp_path, "user item\nuser a\nb item\n"))) == {"b": ["item"], "user": ["a"]}
 
 
 def test_blanks_beside_a_comma_belong_to_no_id(tmp_path):
-    assert sequences(read(written(tmp_path, "1, 2,5, 3\n 1,2 ,5,4\n"))) == {1: [2, 2]}
+    assert sequences(read(written(tmp_path, "1, 2,5, 3\n 1,\t2 ,5,4\n"))) == {1: [2, 2]}
 
 
 def test_fields_that_are_not_asked_for_may_be_empty(tmp_path):
@@ -209,6 +218,9 @@ def test_ids_of_every_alphabet_are_kept(tmp_path):
         ("when;who;what\n" + "".join(f"{t};{u};{i}\n" for u, i, t in ROWS), "user=who,item=what,time=when"),
         ("client\tsku\tts\n" + "".join(f"{u}\t{i}\t{t}\n" for u, i, t in ROWS), "user=client,item=sku,time=ts"),
         ("".join(f"{u},{i}\n" for u, i in IN_ORDER), "user,item"),
+        ("".join(f"a:b::{u}::{i}::{t}\n" for u, i, t in ROWS), "-::user::item::time"),
+        ("".join(f"{t}  {u}\t{i}\n" for u, i, t in ROWS), "time user item"),
+        ("".join(f"{t}\t{u} \t{i}\n" for u, i, t in ROWS), "time\tuser\titem"),
     ],
 )
 def test_columns_describe_any_other_table(tmp_path, text, columns):
@@ -288,6 +300,7 @@ def test_times_with_fractions_and_large_ones_are_not_rounded_together(tmp_path):
         ("customer,product,stars,time\n1,2,4,3\n", "line 1 is 'customer,product,stars,time', which seems"),
         ("user items\n1 2 3\n2 3 4 5\n", "line 1 is 'user items', which seems to be a header"),
         ("user_id product\nann x1\n", "which seems to be a header"),
+        ("who what when\nann x1 3\nbob x2 5\n", "line 1 is 'who what when', which seems to be a header"),
         ("#exported today\nann x1\n", "which seems to be a header: .*; a comment is not read"),
         ("user_id::item_id::rating::timestamp\n", "a header and no interactions"),
         ("user item time\n1 2 3\nuser item 5\n", "line 3: the header is repeated"),
@@ -316,6 +329,9 @@ def test_columns_of_known_tables_in_another_order_are_not_guessed(tmp_path, text
 def test_sequences_of_one_length_are_read_by_name(tmp_path):
     data = read(written(tmp_path, "1 10 11 12\n2 11 10 13\n"), "sequences")
     assert sequences(data) == {1: [10, 11, 12], 2: [11, 10, 13]}
+    with pytest.raises(DataError, match="looks like none of"):
+        read(tmp_path / "file")
+    assert read(written(tmp_path, "1 10 11 12 13\n2 11 10 13 12\n")).notes["format"] == "sequences"
 
 
 def test_objects_may_have_unusual_names_and_no_times(tmp_path):
@@ -334,9 +350,11 @@ def test_what_each_column_was_read_as_is_said(tmp_path):
     assert read(written(tmp_path, "user_id,item_id,when\n1,2,3\n")).notes["columns"] == told
     assert read(written(tmp_path, FILES["movielens-100k"])).notes["columns"] == "user, item, rating, time"
     assert read(written(tmp_path, FILES["sequences"])).notes["columns"] == "user, items"
+    assert read(written(tmp_path, FILES["pairs"])).notes["columns"] == "user, item"
 
 
-def test_a_users_second_line_deep_in_a_sequences_file_is_named(tmp_path):
+def test_a_users_second_line_deep_in_a_sequences_file_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules["tinyattn.data.read"]._lines, "__defaults__", (64,))
     rows = [f"{u} " + " ".join(str(i) for i in range(u % 5 + 2)) for u in range(200)]
     with pytest.raises(DataError, match="lines 51 and 201 are of the same user, 50"):
         read(written(tmp_path, "\n".join([*rows, "50 1 2"]) + "\n"))

@@ -75,10 +75,12 @@ def test_an_id_that_is_listed_again_counts_once_and_names_of_others_are_counted(
     assert read_ids(path) == ["7", "8"]
     path.write_text("7\tA\n8\tB\n9\tC\n")
     assert (read_names(path).unknown([7]), read_names(path).unknown([7, 8, 9, 10, 11])) == (2, 0)
+    path.write_text("7\tA\nitem\tB\n")  # a header is in line 1 alone
+    assert read_names(path).of("item") == "B"
 
 
 def test_of_several_separators_the_first_of_the_list_separates(tmp_path):
     path = tmp_path / "f"
-    for separator, name in (("::", "a\tb|c;d,e"), ("\t", "a|b;c,d"), ("|", "a;b,c"), (";", "a,b")):
+    for separator, name in (("::", "a\tb|c;d,e"), ("\t", '"a"|b;c,d'), ("|", "a;b,c"), (";", "a,b")):
         path.write_text(f"7{separator}{name}\n")
         assert read_names(path).of(7) == name

@@ -141,6 +141,7 @@ def test_parts_are_those_that_wrote_each_character():
         at = text.index(word)
         assert set(parts[at : at + len(word)]) == {part}
     assert len(parts) == len(text)
+    assert CHAIN.parts_of("the cat runs. " + 40 * text) == CHAIN.parts_of("the cat runs. ") + 40 * parts
     for wrong, says in (
         ("the cat", "does not end with a whole sentence"),
         ("", "does not end with a whole sentence"),

@@ -1,6 +1,7 @@
 """Ratings and times: read where they are asked for, and kept beside their items."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -119,8 +120,9 @@ def test_splits_refuse_what_they_cannot_split():
     data = drifting_ratings()
     with pytest.raises(ValueError, match="split is 'month', expected one of user, time, random"):
         split_ratings(data, "month")
-    with pytest.raises(ValueError, match="no ratings and no times"):
-        split_ratings(Interactions.of([[1, 2, 3]]))
     few = Interactions.from_columns(np.arange(3), np.arange(3), np.arange(3), ratings=np.ones(3))
-    with pytest.raises(ValueError, match="3 ratings are too few"):
-        split_ratings(few)
+    for lacking in (("ratings", "times"), ("ratings",), ("times",)):
+        with pytest.raises(ValueError, match=f"the data has no {' and no '.join(lacking)}, and this model"):
+            split_ratings(replace(few, **dict.fromkeys(lacking)))
+    with pytest.raises(ValueError, match="3 ratings are too few for a split into three parts with 20% to test on"):
+        split_ratings(few, share=0.2)

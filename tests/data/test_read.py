@@ -14,6 +14,7 @@ from tinyattn.data import (
     DataError,
     ImageSource,
     Interactions,
+    PairSource,
     Source,
     TextSource,
     read,
@@ -116,6 +117,10 @@ def test_the_same_data_has_the_same_fingerprint(tmp_path):
         (b"\x1f\x8bjunk", "not a whole gzip file"),
         (b"\xff\xfe\x00\x01 binary", "UTF-16, expected UTF-8 text"),
         (b"PK\x03\x04\x00", "a zip archive, expected UTF-8 text, or that gzipped"),
+        (b"BZh\x00", "compressed by bzip2, expected UTF-8"),
+        (b"\xfd7zXZ\x00", "compressed by xz, expected UTF-8"),
+        (b"PAR1\x00", "Parquet, expected UTF-8"),
+        (b"\xfe\xff\x00a", "UTF-16, expected UTF-8"),
         (b"\x7fELF\x00", "not text"),
         ("caf\xe9 1\n".encode("latin-1"), "not UTF-8 text: convert it first"),
         (b"1 2\n1 \x00\n", "not text"),
@@ -202,15 +207,28 @@ def test_a_text_may_be_one_line_of_any_length(tmp_path):
 @pytest.mark.parametrize("reader", [read_text, read_pairs, read_ids, read_names])
 def test_what_is_read_whole_has_a_limit(tmp_path, monkeypatch, reader):
     """A gzip file of a megabyte may hold a gigabyte of zeros and ones."""
-    monkeypatch.setattr(sys.modules["tinyattn.data.read"], "LONGEST_TEXT", 5_000_000)
-    (tmp_path / "bomb").write_bytes(gzip.compress(b"7\tab\n" * 1_000_001))
-    with pytest.raises(DataError, match="bomb: more than 5,000,000 bytes of text"):
+    (tmp_path / "bomb").write_bytes(gzip.compress(b"7\tab\n8\t" + b"x" * 1000 + b"\n"))
+    monkeypatch.setattr(sys.modules["tinyattn.data.read"], "LONGEST_TEXT", 1008)
+    reader(tmp_path / "bomb")
+    monkeypatch.setattr(sys.modules["tinyattn.data.read"], "LONGEST_TEXT", 1007)
+    with pytest.raises(DataError, match="bomb: more than 1,007 bytes of text"):
         reader(tmp_path / "bomb")
 
 
 def test_blanks_at_the_end_of_a_chunk_make_no_line(tmp_path):
     (tmp_path / "d.txt").write_text("1 10 \n" * 400_000)
     assert len(read(tmp_path / "d.txt")) == 400_000
+
+
+@pytest.mark.parametrize(
+    ("begin", "says"),
+    [("\r", " has a carriage return"), ("\ufeff", " begins with a byte order mark"), ("x ", ": 3 fields in 'x 1 3'")],
+)
+def test_lines_are_counted_over_all_pieces(tmp_path, monkeypatch, begin, says):
+    monkeypatch.setattr(sys.modules["tinyattn.data.read"]._lines, "__defaults__", (64,))
+    (tmp_path / "f").write_bytes(b"1 2\n" * 20_000 + f"{begin}1 3\n".encode())
+    with pytest.raises(DataError, match=f"line 20001{says}"):
+        read(tmp_path / "f")
 
 
 def test_a_missing_file_and_a_directory(tmp_path):
@@ -304,5 +322,18 @@ def test_a_source_reads_as_it_was_asked_and_is_named_by_its_file(tmp_path):
     assert (len(cored.load()[0]), cored.load()[0].notes["k_core"], cored.load()[1]) == (4, 2, None)
     assert Source.from_config(cored.describe()) == cored
     assert TextSource.of(str(tmp_path / ".txt")).name == "text"
+    assert {Source.of(f"ml.1m{end}").name for end in (".inter", ".csv.gz", ".json", ".dat", ".data")} == {"ml.1m"}
     taught = ImageSource(tmp_path / "a.npz", None, tmp_path / "run")
     assert ImageSource.from_config(taught.describe()).teacher == tmp_path / "run"
+
+
+@pytest.mark.parametrize(("kind", "name", "title"), [
+    (Source, "series", "the world series: people who watch several series at once"),
+    (PairSource, "dates", "the task dates: as people write them, and as ISO 8601 does"),
+    (TextSource, "grammar", "a generated grammar"), (ImageSource, "shapes", "drawn shapes"),
+])  # fmt: skip
+def test_a_source_is_a_generator_or_a_file_and_comes_back_from_its_description(kind, name, title, tmp_path):
+    made, file = kind.of(None), kind.of(str(tmp_path / "my-file.txt"))
+    assert (made.name, made.title, file.name, file.title) == (name, title, "my-file", str(tmp_path / "my-file.txt"))
+    for source in (made, file):
+        assert kind.from_config(source.describe()) == source

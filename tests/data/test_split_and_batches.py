@@ -107,13 +107,14 @@ def test_where_a_batch_has_nothing_new_for_a_user_the_catalogue_has():
             assert set(row) <= unseen_of(data, user)
 
 
-def test_negatives_by_popularity():
+@pytest.mark.parametrize("in_batch", [0.0, 0.5])
+def test_negatives_by_popularity(in_batch):
     """In proportion to counts to the power, over what the user never had; nobody's item counts as had once."""
     data = leave_one_out(Interactions.from_sequences([[1, 2], *[[3, 4, 3, 6]] * 8, [3, 5, 5, 5]])).train
     counts = {i: max(np.sum(data.flat == i), 1) for i in range(1, data.n_items + 1)}
     power = 0.5
-    drawn = [Sampler(data, 5, 10, 0, True, 200, popularity_power=power).batch(step) for step in range(30)]
-    row = np.concatenate([b.shared[b.users == 1].ravel() for b in drawn])
+    drawn = [Sampler(data, 5, 10, 0, True, 200, in_batch, popularity_power=power).batch(step) for step in range(30)]
+    row = np.concatenate([b.shared[b.users == 1, 0, : 200 - round(200 * in_batch)].ravel() for b in drawn])
     weights = {i: counts[i] ** power for i in unseen_of(data, 1)}
     assert set(row) == set(weights)
     for i, weight in weights.items():
@@ -123,15 +124,17 @@ def test_negatives_by_popularity():
 
 def test_a_batch_of_one_user_has_no_others_to_take_negatives_from():
     data = Interactions.from_sequences([[1, 2, 3], [2, 4, 5]])
-    for alone, size in ((data, 1), (Interactions.from_sequences([[1, 2, 3], [4]]), 8)):
-        with pytest.raises(ValueError, match=r"a batch of one user has no other users .* in_batch is 0.5, batch_size"):
+    for alone, size, n in ((data, 1, 2), (Interactions.from_sequences([[1, 2, 3], [4]]), 8, 1)):
+        says = f"a batch of one user has no other .* in_batch is 0.5, batch_size {size}, and {n} have two"
+        with pytest.raises(ValueError, match=says):
             Sampler(alone, 5, size, 0, True, 4, in_batch=0.5)
     Sampler(data, 5, 1, 0, True, 4)
+    Sampler(data, 5, 2, 0, True, 4, in_batch=0.5)
 
 
 def test_what_cannot_be_trained_on_is_said():
-    with pytest.raises(ValueError, match=r"user 2 has had all 3 items: .* ce where the model has it"):
-        Sampler(Interactions.from_sequences([[1, 2], [1, 2, 3]]), 5, 2, 0, negatives=True)
+    with pytest.raises(ValueError, match=r"user 3 has had all 3 items: .* ce where the model has it"):
+        Sampler(Interactions.from_sequences([[1], [1, 2], [1, 2, 3]]), 5, 2, 0, negatives=True)
     Sampler(Interactions.from_sequences([[1, 2], [1, 2, 3]]), 5, 2, 0, negatives=False)
     with pytest.raises(ValueError, match="no user has two training interactions"):
         Sampler(Interactions.from_sequences([[1], [2]]), 5, 2, 0, negatives=False)
@@ -143,8 +146,11 @@ def test_vocabulary():
     assert integers.decode(np.array([[1, 3]])).tolist() == [[3, 12]]
     assert integers.numbers([]).tolist() == []
     for bad in (8, "x", 2**70, 3.5, None, "1_2", "07", "٣"):
-        with pytest.raises(ValueError, match="unknown item id"):
+        with pytest.raises(ValueError, match=r"unknown item id .*: the 3 known ids are 3, 7, 12$"):
             integers.numbers([3, bad])
+    with pytest.raises(ValueError, match=r"the 1,000 known ids are 0, 1, 2, \.\.\.$"):
+        Vocabulary(np.arange(1000)).numbers([1000])
+    assert [Vocabulary(np.array([0])).numbers_or_zero(np.array([n]))[0] for n in (-1, 0, 1)] == [0, 1, 0]
     assert integers.numbers_or_zero(np.array(["12", "012", "x", "3"])).tolist() == [3, 0, 0, 1]
     assert Vocabulary(np.array(["12", "x"])).numbers_or_zero(np.array([3, 12])).tolist() == [0, 1]
     with pytest.raises(ValueError, match="unknown user id c: the 2 known ids are a, b"):

@@ -26,6 +26,7 @@ def test_whatever_the_text_its_tokens_joined_are_the_text(text):
 def test_what_has_no_number_is_refused():
     tokens = learned_tokens("ab", others=["c"])
     assert tokens.encode("cab").tolist() == [2, 0, 1]
+    assert tokens.reads == "text of the characters 'abc'"
     with pytest.raises(ValueError, match="character 'x' of the text is unknown: the known ones are 'abc'"):
         tokens.encode("abx")
     with pytest.raises(ValueError, match="the text is empty"):
@@ -81,12 +82,13 @@ def test_measured_each_token_counts_once_with_half_a_window_before_it(n, context
     assert np.all(before >= np.minimum(context // 2, whole.targets[counted] - 1))
     parts = whole.slices(10)
     assert sum(part.total for part in parts) == n - 1
+    assert len(parts) == -(-whole.ids.size // 10)
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path):
     path = tmp_path / "t.txt"
-    path.write_text("some text")
-    assert TextSource.of(str(path)).load() == Text("some text\n")
+    path.write_bytes(b"some \r\n text \r\n\n")
+    assert TextSource.of(str(path)).load() == Text("some \n text\n")
     assert TextSource.of(str(path)).entropy is None
     path.write_text("")
     for found, says in ((path, "empty"), (tmp_path / "none", "no such file"), (tmp_path, "a directory")):

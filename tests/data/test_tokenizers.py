@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -137,13 +138,16 @@ CATASTROPHIC = {"type": "Split", "pattern": {"Regex": "(a|aa)+$"}, "behavior": "
 VERSION = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None}
 
 
-def test_a_panic_of_the_package_is_a_refusal(package):
-    """It is a BaseException."""
+def test_a_panic_of_the_package_is_a_refusal_and_ctrl_c_is_not(package, monkeypatch):
+    """Both are BaseExceptions."""
     parts = {"pre_tokenizer": CATASTROPHIC, "post_processor": None, "decoder": None, "model": BPE}
     found = TokenizerFile(2, json.dumps(VERSION | parts))
     for text in ("a" * 42 + "b", "a\udcff"):
         with pytest.raises(ValueError, match=r"tokenizer\.json cannot read the text 'a"):
             found.encode(text)
+    monkeypatch.setattr(found, "_reader", Mock(encode=Mock(side_effect=KeyboardInterrupt)))
+    with pytest.raises(KeyboardInterrupt):
+        found.encode("a")
     with pytest.raises(ValueError, match="it describes no tokenizer: "):
         TokenizerFile(2, json.dumps({"model": BPE | {"vocab": {"a": 0, "b": 0}, "merges": [["a", "b"]]}}))
 

@@ -90,6 +90,7 @@ def test_a_source_comes_back_from_what_it_says_of_itself():
     ("make", "says"),
     [
         (lambda: ChainWorld(items=40, groups=50), "groups is 50, expected at most 40, the number of items"),
+        (lambda: ChainWorld(items=40, groups=9, followers=41), "followers is 41, expected at most 40, the number of"),
         (lambda: ChainWorld(order=0), "order is 0, expected 1 to 4"),
         (lambda: TasteWorld(drift=1.5), "drift is 1.5, expected 0"),
         (lambda: TasteWorld(items=20), "expected shortest <= longest < 20 .* longest 30"),

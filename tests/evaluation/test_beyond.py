@@ -144,3 +144,4 @@ def test_an_item_that_nobody_had_in_training_has_a_count_of_0():
     counts = popularity_of(split)
     assert len(counts) == split.data.n_items + 1
     assert counts.tolist()[-2:] == [0, 0]
+    assert novelty(np.array([[1, 2], [2, 0]]), np.array([0, 0, 8])) == 1.0  # bits: 3 of item 1, 0 of item 2

@@ -53,7 +53,7 @@ def test_candidates_travel_in_the_datas_own_ids(tmp_path):
         read_candidates(tmp_path / "c.txt", SPLIT)
 
 
-@pytest.mark.parametrize("odd", ["a b", "a\tb", "a,b", "#a"])
+@pytest.mark.parametrize("odd", ["a b", "a\tb", "a,b", "#a", "\ufeffa", "a\nb", "a\rb"])
 @pytest.mark.parametrize("which", ["users", "items"])
 def test_ids_that_would_not_be_read_again_are_not_written(tmp_path, which, odd):
     ids = getattr(SPLIT.data, which).ids.astype("U9")
@@ -62,6 +62,8 @@ def test_ids_that_would_not_be_read_again_are_not_written(tmp_path, which, odd):
     with pytest.raises(ValueError, match=re.escape(f"cannot hold the id {odd!r}")):
         save_candidates(tmp_path / "a.txt", split, draw_candidates(SPLIT, "uni100"))
     assert not list(tmp_path.iterdir())
+    ids[-1] = "zz#"
+    save_candidates(tmp_path / "a.txt", split, draw_candidates(SPLIT, "uni100"))
 
 
 def test_the_target_is_ranked_among_its_candidates_and_a_draw_of_itself_ties():

@@ -3,6 +3,7 @@
 import os
 import signal
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -59,6 +60,11 @@ class Stops:
         return NETWORK.loss(p, batch, rng)
 
 
+def ctrl_c(p, batch, rng):
+    os.kill(os.getpid(), signal.SIGINT)
+    return NETWORK.loss(p, batch, rng)
+
+
 def test_it_learns():
     _, history = run(Settings(epochs=30, patience=0, lr=0.01))
     assert history[-1]["loss"] < 0.7 * history[0]["loss"]
@@ -69,10 +75,6 @@ def test_it_learns():
 def test_interrupted_at_any_step_and_resumed_it_ends_with_the_same_bits(n, tmp_path, device):
     """Ctrl-C lets the step finish and saves; the next run goes on. 3 steps an epoch, so most cuts are mid-epoch."""
     whole, history = run(validate=spread)
-
-    def ctrl_c(p, batch, rng):
-        os.kill(os.getpid(), signal.SIGINT)
-        return NETWORK.loss(p, batch, rng)
 
     how = {"checkpoint": tmp_path / "c.npz", "validate": spread}
     with pytest.raises(InterruptedRunError, match=f"after step {n}"):
@@ -105,7 +107,8 @@ def test_a_step_that_is_not_finite_is_named_and_the_good_state_kept(part, tmp_pa
         batch, h, saved, remembered = cache
         return value, (batch, h * np.inf, saved, remembered)
 
-    with pytest.raises(DivergedError, match=r"step 5 \(epoch 2\).*smaller learning rate"):
+    number = "loss nan" if part == "loss" else "gradient norm (inf|nan)"
+    with pytest.raises(DivergedError, match=rf"step 5 \(epoch 2\): .*{number}.*; a smaller learning rate"):
         run(model=Stops(5, burst), checkpoint=tmp_path / "c.npz")
     assert (tmp_path / "c.npz").exists()
     resumed, _ = run(checkpoint=tmp_path / "c.npz")
@@ -132,20 +135,26 @@ def test_a_checkpoint_with_parts_missing_or_misshapen_is_refused(tmp_path):
         run(Settings(epochs=2, lr=1e38), checkpoint=path, identity={})
     meta, arrays = read_arrays(path, "checkpoint")
     arrays = dict(arrays)
-    scalars = meta["scalars"]
+    scalars, whole = meta["scalars"], dict.fromkeys(ROW, 1)
+
+    def after(step, *history):
+        return meta | {"scalars": scalars | {"step": step, "history": history}}, arrays
+
+    write_arrays(path, "checkpoint", *after(3, whole))
+    with pytest.raises(DivergedError):
+        run(Settings(epochs=2, lr=1e38), checkpoint=path, identity={})
     damages = [
         (meta, {n: a for n, a in arrays.items() if n != "m"}),
         (meta, arrays | {"vector": arrays["vector"][:-1]}),
         (meta, arrays | {"best": arrays["best"].astype(np.float64)}),
         (meta, arrays | {"v": np.full_like(arrays["v"], np.nan)}),
         (meta | {"scalars": scalars | {"step": "3"}}, arrays),
-        (meta | {"scalars": scalars | {"history": [1]}}, arrays),
-        (meta | {"scalars": scalars | {"history": [{"valid": None, "epoch": 1}]}}, arrays),
-        (meta | {"scalars": scalars | {"history": [dict.fromkeys(ROW, 1) | {"loss": "low"}]}}, arrays),
-        (meta | {"scalars": scalars | {"history": [dict.fromkeys(ROW, 10**400)]}}, arrays),
+        *(after(3, row) for row in (1, {"valid": None, "epoch": 1}, whole | {"loss": "low"}, whole | {"valid": "high"},
+                                    whole | {"seconds": True}, dict.fromkeys(ROW, 10**400))),
+        after(7, whole, whole),
         *((meta | {"scalars": scalars | {name: value}}, arrays) for name, value in (
             ("step", -1), ("step", 7), ("step", 10**30), ("step", 3), ("tokens", -5), ("tokens", 10**400),
-            ("best_epoch", -(10**30)), ("best_epoch", 1), ("seconds", -1.0),
+            ("best_epoch", -(10**30)), ("best_epoch", 1), ("seconds", -1.0), ("tokens", True), ("best_score", "high"),
         )),
         (meta, arrays | {"further": np.zeros(3)}),
         (meta | {"scalars": None}, arrays),
@@ -159,10 +168,6 @@ def test_a_checkpoint_with_parts_missing_or_misshapen_is_refused(tmp_path):
 def test_another_identity_or_a_damaged_checkpoint_is_refused(tmp_path):
     path = tmp_path / "c.npz"
 
-    def ctrl_c(p, batch, rng):
-        os.kill(os.getpid(), signal.SIGINT)
-        return NETWORK.loss(p, batch, rng)
-
     with pytest.raises(InterruptedRunError):
         run(model=Stops(2, ctrl_c), checkpoint=path, identity={"lr": 1})
     with pytest.raises(FileError, match="another configuration or other data"):
@@ -170,6 +175,38 @@ def test_another_identity_or_a_damaged_checkpoint_is_refused(tmp_path):
     path.write_bytes(path.read_bytes()[:500])
     with pytest.raises(FileError, match="not a tinyattn checkpoint"):
         run(checkpoint=path, identity={"lr": 1})
+
+
+@pytest.mark.parametrize("score", [None, 0.25])
+def test_the_progress_bar_of_a_resumed_run_shows_steps_and_the_last_epoch(score, tmp_path, monkeypatch):
+    bar, settings = MagicMock(), Settings(epochs=2, patience=0)
+    monkeypatch.setattr(around, "tqdm", bar)
+    how = {"checkpoint": tmp_path / "c.npz", "validate": None if score is None else lambda p: score}
+    with pytest.raises(InterruptedRunError):
+        run(settings, Stops(2, ctrl_c), **how)
+    assert bar.call_args.kwargs["disable"] is True
+    bar.reset_mock()
+    _, history = train(NETWORK, sampler(), settings, workers=1, **how)
+    assert bar.call_args.kwargs == {"total": 6, "initial": 2, "unit": "step", "disable": None, "leave": False}
+    assert bar.return_value.update.call_count == 4
+    valid = {} if score is None else {"valid": "0.2500"}
+    shown = [call.args[0] for call in bar.return_value.set_postfix.call_args_list]
+    assert shown == [{"epoch": f"{i}", "loss": f"{row['loss']:.4f}"} | valid for i, row in enumerate(history, 1)]
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_device_looks_at_losses_every_few_steps_and_at_the_end_and_names_the_right_one(
+    interrupted, device, monkeypatch
+):
+    def burst(p, batch, rng):
+        value, cache = (ctrl_c if interrupted else NETWORK.loss)(p, batch, rng)
+        return value * np.nan, cache
+
+    monkeypatch.setattr(around, "LOOK_EVERY", 2)
+    network = Stops(4, burst)
+    with pytest.raises(DivergedError, match=r"step 4 \(epoch 1\): loss nan"):
+        train(network, Sampler(DATA, 6, 6, 0, True), Settings(epochs=1), workers=1, progress=False)
+    assert network.n == (0 if device == "cpu" or interrupted else -2)  # looked at after steps 3 and 6
 
 
 def test_early_stopping_keeps_the_best_epoch():
@@ -279,7 +316,11 @@ def test_a_checkpoint_is_saved_again_once_fifty_times_as_long_has_gone_by(tmp_pa
     run(Settings(epochs=40, patience=0), checkpoint=tmp_path / "checkpoint.npz")
     gaps = np.diff([moment for _, moment in saved])
     assert len(saved) > 2
-    assert np.all((gaps > 100) & (gaps < 110))           # saving took two, at a look before and a look after
+    assert set(gaps) == {105.0}         # 2 for saving, 100 without, and up to 3 to the next look, as a step takes 3
+    _, history = run(Settings(epochs=2, patience=0), validate=lambda p: float(next(clock)))
+    assert [row["seconds"] for row in history] == [6.0, 6.0]    # a step looks when it begins, is computed and has ended
+    tokens = sum(sampler().batch(step).total for step in range(3, 6))
+    assert history[1]["tokens_per_second"] == tokens / 6
 
 
 def test_the_arrays_of_a_checkpoint_are_whole_where_other_ranks_need_them(tmp_path):

@@ -56,7 +56,8 @@ def test_results_come_in_order_from_all_processes_and_see_shared_memory():
 
 def test_more_tasks_than_a_pipe_holds_numbers():
     with ProcessPool(2, lambda i: i, result_bytes=0) as pool:
-        assert list(pool.map(range(20_000))) == list(range(20_000))
+        for n in (20_000, 20 * module.AT_ONCE + 1):
+            assert list(pool.map(range(n))) == list(range(n))
 
 
 def elsewhere(parent, f):

@@ -84,6 +84,11 @@ def test_any_number_of_workers_gives_the_same_bits():
     assert run(1) == run(2) == run(5)
 
 
+def test_without_a_count_there_is_a_thread_for_each_core(monkeypatch):
+    monkeypatch.setattr("tinyattn.training.workers.cores", lambda: 5)
+    assert (Workers().count, Workers(2).count) == (5, 2)
+
+
 def blas_threads():
     return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
 

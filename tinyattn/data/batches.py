@@ -18,8 +18,8 @@ from .slices import cut, rows_of_step, steps_of
 class Batch(NamedTuple):
     """Row b is one history, oldest item first, padded with 0 on the right.
 
-    `slots` index the learned positions; the last item always has maxlen - 1, as with padding on the left. The causal
-    mask hides padding on the right, so no padding mask is needed.
+    `slots` index the learned positions; the last item always has slot maxlen - 1, as with padding on the left.
+    The causal mask hides padding on the right, so no padding mask is needed.
     """
 
     ids: Array                # (B, L) item numbers, 0 = padding
@@ -27,7 +27,7 @@ class Batch(NamedTuple):
     users: Array              # (B,) user numbers, 0 = unknown
     targets: Array = None     # (B, L) the item that follows, 0 at padding
     negatives: Array = None   # (B, L) an item that the user never had in training, 0 at padding
-    shared: Array = None      # (B, 1, k) such items, the same ones at every position of the row
+    shared: Array = None      # (B, 1, k) such items, shared by all positions of the row
     weight: Array = None      # (B, L) 1.0 at real positions, 0.0 at padding
     asked: Array = None       # (B, M) positions to predict; `targets`, `negatives` and `weight` are then (B, M)
 
@@ -69,7 +69,7 @@ def pad(
     """A batch of the newest `maxlen` items of each history.
 
     Raises ValueError for an empty history, and for an item below 1, or above `n_items`, if given. A device would not
-    notice: a wrong id would read another row.
+    notice a wrong id, and would read a different row.
     """
     histories = [h[-maxlen:] for h in histories]
     lengths = np.array([len(h) for h in histories])
@@ -94,12 +94,12 @@ class Sampler:
 
     In an epoch each user comes once, in a new random order. At each position the target is the item that follows; the
     negative, if `negatives`, is uniform over the items that the user never had in training (Kang & McAuley 2018,
-    section III-E). `shared` negatives a user are drawn with replacement and used at all positions of the row: one for
-    each position would take longer to draw than the step, and scores of shared ones are a product of two matrices.
+    section III-E). `shared` negatives per user are drawn with replacement and used at all positions of the row. Drawing
+    one for each position would take longer than the step, and the scores of shared ones are a matrix product.
 
     The share `in_batch` of these is drawn from the batch's targets that the user has not had (Hidasi et al. 2016). If
     a user has had all targets of the batch, the whole catalogue is added to them. The rest come from the catalogue, in
-    proportion to popularity, at least 1, to the power `popularity_power` (Hidasi & Karatzoglou 2018).
+    proportion to max(popularity, 1) to the power `popularity_power` (Hidasi & Karatzoglou 2018).
     Raises ValueError where no user has two training items, where a user with negatives has had all items, and where a
     batch of a single user needs negatives from other users.
     """

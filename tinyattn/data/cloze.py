@@ -15,16 +15,16 @@ from .slices import rows_of_step
 class ClozeSampler(Sampler):
     """The batches of `Sampler` with hidden positions, whose id is n_items + 1, [MASK].
 
-    In a history of n items max(1, round(rho n)) random ones are hidden; in a share `mask_last` of the rows only the
-    last one, as in recommendation (Sun et al. 2019, section 3.6). They are drawn anew at every step; the released code
-    draws ten times, once for all epochs, and adds one row that hides the last. Raises ValueError as `Sampler` does.
+    In a history of n items max(1, round(rho n)) random ones are hidden. In a share `mask_last` of the rows only the
+    last one is, as in recommendation (Sun et al. 2019, section 3.6). Every step draws anew; the released code draws ten
+    times before training, and adds a row that hides the last item. Raises ValueError as `Sampler` does.
     """
 
     rho: float = field(kw_only=True)
     mask_last: float = field(kw_only=True)
 
     def batch(self, step: int) -> Batch:
-        """`asked` are the hidden positions, and others of weight 0 as padding."""
+        """`asked` are the hidden positions, padded with other positions of weight 0."""
         users = rows_of_step(self._users, self.steps, self.seed, step)
         inputs = pad([self.train.sequence(u)[-self.maxlen :] for u in users.tolist()], self.maxlen, users + 1)
         ids = inputs.ids

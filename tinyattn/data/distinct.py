@@ -1,4 +1,4 @@
-"""The distinct ones among many integers, and integers without a sign."""
+"""The distinct integers of a large array, and unsigned integers as signed ones."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Split large delimited text into columns, with NumPy instead of a loop over lines.
 
 A chunk of text becomes an array of bytes; a field lies between two separators. Eight bytes from any position are one
-64-bit word, so a short field is a few words: numbers are computed from words, and equal ids are detected by them.
+64-bit word, so a short field is a few words: numbers are computed from them, and ids are compared by them.
 benchmarks/results/reading.json has time and memory for ten million lines.
 """
 
@@ -42,7 +42,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 class Text(NamedTuple):
-    """A chunk of text between 0s: its bytes, and the little-endian word of eight bytes from each position on."""
+    """A chunk of text between 0s: its bytes, and for each position the little-endian word that begins there."""
 
     raw: np.ndarray
     words: np.ndarray
@@ -118,7 +118,7 @@ class Column:
     them. A chunk of numbers is kept as int64, or as float64 where there are fractions.
     """
 
-    dated = False         # its first field is a date, so all have to be
+    dated = False         # the first field is a date, so all must be
 
     def __init__(self, what: str, number: bool = False) -> None:
         self.what, self.number = what, number
@@ -201,7 +201,7 @@ class Times(Column):
         super().__init__("time", number=True)
 
     def _numbers(self, strings: np.ndarray, line_of: Callable[[int], int]) -> np.ndarray:
-        """Numbers or dates, as the file's first field is."""
+        """Numbers or dates, whichever the file's first field is."""
         above = any(len(part) for part in self._parts)
         self.dated = self.dated or (not above and _seconds(strings[:1]) is not None)
         values = _seconds(strings) if self.dated else _reals(strings)
@@ -220,7 +220,7 @@ def columns(
     """Fill the `wanted` columns, by position, of a table of `width` columns whose lines count from `first_line`.
 
     Each chunk ends at a line end. A separator that includes a blank is any run of its bytes. Otherwise it is one byte,
-    fields are stripped of blanks, and quotes are CSV's: from the first quote on, the module csv reads.
+    fields are stripped of blanks, and from the first quote on the module csv reads the rest.
     Raises DataError for a line with more or fewer fields, blank lines included, and for a field that a column rejects.
     """
     runs, line, rest = b" " in separator, first_line, iter(chunks)
@@ -324,7 +324,7 @@ def _seconds(strings: np.ndarray) -> np.ndarray | None:
 
 
 def _offsets(each: np.ndarray, length: np.ndarray) -> np.ndarray | None:
-    """The minutes of offsets such as +02:00 or -0530, which are cut off `each` and `length`; None if one is invalid."""
+    """The minutes of offsets such as +02:00 or -0530, which are removed from both arrays; None if one is invalid."""
     every, minutes = np.arange(len(each)), np.zeros(len(each), np.int64)
     for form in ("00:00", "0000"):
         size = len(form) + 1
@@ -399,8 +399,8 @@ def _eight_digits(words: np.ndarray, length: np.ndarray) -> np.ndarray | None:
 def _grouped(strings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """-> the distinct byte strings, in any order, and for each entry its index among them.
 
-    By a hash table: each slot keeps its last entry, and entries equal to that are its group. The few that share a slot
-    with another string are sorted.
+    By a hash table: each slot keeps its last entry, and the equal entries are its group. The few entries that share a
+    slot with a different string are sorted.
     """
     width = -(-strings.dtype.itemsize // 8)
     words = strings.astype(f"S{8 * width}", copy=False).view("<u8").reshape(len(strings), width)

@@ -148,11 +148,11 @@ class Format(NamedTuple):
 
     example: str
     sniff: Callable[[list[str]], Any]
-    by_name: Callable[[list[str]], Any] | None = None    # `sniff` where the format was named
+    by_name: Callable[[list[str]], Any] | None = None    # instead of `sniff`, for a format that was named
 
 
 def _sniff_header(*separators: str) -> Callable[[list[str]], Any]:
-    """A first line that names a column of users, split at the first of these separators in it; "" is blanks."""
+    """A header that names a column of users, split at the first of these separators in it; "" is blanks."""
 
     def sniff(head: list[str]) -> Any:
         for separator in separators:
@@ -178,7 +178,7 @@ def _sniff_fields(separator: str, width: int, time: int | None) -> Callable[[lis
 
 
 def _sniff_sequences(head: list[str]) -> Any:
-    """Lines of different lengths, each of another user; with a user twice, it is a ragged table."""
+    """Lines of different lengths, each of a different user; with a user twice, the file is a ragged table."""
     rows = [fields for line in head if (fields := fields_of(line, ""))]
     firsts = {row[0] for row in rows}
     lengths = {len(row) for row in rows}
@@ -216,7 +216,7 @@ FORMATS = {
 def detect(head: list[str], name: str | None = None) -> tuple[str, Any]:
     """-> the name and the reader of the format, which is `name` or is detected from the first lines.
 
-    Raises DataError where no format fits, where `name` does not, and where line 1 seems to be a header of other names.
+    Raises DataError where no format fits, where `name` does not, and where line 1 seems to be an unknown header.
     """
     for known, form in FORMATS.items():
         sniff = form.by_name or form.sniff if name == known else form.sniff
@@ -239,8 +239,8 @@ def _refused(head: list[str], why: str) -> DataError:
 
 
 def _refuse_header(head: list[str], reader: Any) -> None:
-    """Raise DataError where line 1 would be read as ids, but seems to be a header or a comment: by a usual name, by
-    words where all other lines have numbers, by the only word for a time, or by the only #."""
+    """Raise DataError where line 1 would be read as ids, but seems to be a header or a comment: it has a usual name,
+    words where all other lines have numbers, the only word for a time, or the only #."""
     if isinstance(reader, JsonLines) or (isinstance(reader, Delimited) and reader.header):
         return
     table = reader if isinstance(reader, Delimited) else Delimited(BLANKS, 2, 0, 1)

@@ -80,7 +80,7 @@ class Interactions:
         users, user = np.unique(owner[keep], return_inverse=True)
         items, item = np.unique(self.flat[keep], return_inverse=True)
         offsets = offsets_of(np.bincount(user, minlength=len(users)))
-        notes = {name: note for name, note in self.notes.items() if name != "ties"}  # it counted all users
+        notes = {name: note for name, note in self.notes.items() if name != "ties"}  # counted over all users
         notes |= {"k_core": k, "removed": len(self) - int(np.sum(keep))}
         kept = self._rows(keep) | {"flat": (item + 1).astype(np.int32)}
         catalogue = Vocabulary(self.items.decode(items), "item")
@@ -125,7 +125,7 @@ class Interactions:
     def fingerprint(self, timed: bool = False) -> str:
         """A digest of sequences and ids, which does not depend on the file format.
 
-        Times count only by the order of each user's items; if there are ratings, or if `timed`, by their values, too.
+        Times count only by the order of each user's items; with ratings, or with `timed`, their values count, too.
         """
         digest = hashlib.sha256()
         parts = [self.flat.astype(np.int64), self.offsets.astype(np.int64), self.items.ids, self.users.ids]

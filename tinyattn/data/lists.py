@@ -45,9 +45,9 @@ class ItemNames:
 def read_names(path: str | Path) -> ItemNames:
     """The names in a table whose first two columns are an item's id and its name; other columns are ignored.
 
-    The separator is the first of `::` (MovieLens' movies.dat), a TAB, `|`, `;` and a comma that is in line 1; the last
-    two follow the rules of CSV, with quotes. A first line whose id is a usual name of an item column (`ITEM_NAMES`) is
-    a header. Text that is not UTF-8 is read as latin-1, MovieLens' encoding.
+    The separator is the first of `::` (MovieLens' movies.dat), a TAB, `|`, `;` and a comma that line 1 contains. For
+    the last two the rules of CSV hold, with quotes. A first line whose id is a usual name of an item column
+    (`ITEM_NAMES`) is a header. Text that is not UTF-8 is read as latin-1, MovieLens' encoding.
     Raises DataError, naming file and line, for a missing or empty file, a line of one column, and an id with two names.
     """
     with naming(Path(path)):
@@ -91,4 +91,4 @@ def _lines(path: str | Path) -> list[str]:
         text = content.decode()
     except UnicodeDecodeError:
         text = content.decode("latin-1")
-    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")     # splitlines would cut at further characters
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")     # splitlines would cut at other characters, too

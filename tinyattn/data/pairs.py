@@ -40,7 +40,7 @@ class Pairs:
 
     @classmethod
     def of(cls, data: Any) -> Self:
-        """Pairs as they are, or (source, target) tuples."""
+        """Pairs from (source, target) tuples; `Pairs` are returned unchanged."""
         if isinstance(data, cls):
             return data
         pairs = list(data)
@@ -177,6 +177,6 @@ class PairSampler:
         return self.of(np.arange(len(self.pairs.sources)))
 
     def of(self, rows: np.ndarray) -> PairBatch:
-        """The batch of these pairs, counted from 0."""
+        """The batch of the pairs with these numbers, counted from 0."""
         sources, targets = ([strings[i] for i in rows.tolist()] for strings in self.pairs)
         return pair_batch(sources, targets, rows)

@@ -12,7 +12,7 @@ from ..random import Stream, generator
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of data of any kind with a length, and `what`, a plural noun for its rows. A part may be None."""
+    """The parts of data of any kind that has a length, and a plural noun for its rows, `what`. A part may be None."""
 
     train: Any
     valid: Any = None
@@ -25,9 +25,9 @@ class Parts:
 
 
 def tenths(n: int, what: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Numbers 0 to n - 1, of `what`, in three sorted parts, drawn by n alone; the last two hold a tenth each.
+    """The numbers 0 to n - 1 in three sorted parts, drawn by n alone; the last two hold a tenth each.
 
-    Shapes: -> (a,), (b,), (b,), with b at least 1. Raises ValueError for n below 3.
+    Shapes: -> (a,), (b,), (b,), with b at least 1. Raises ValueError, naming `what`, for n below 3.
     """
     if n < 3:
         raise ValueError(f"too few {what} ({n}), expected at least 3: to learn from, to validate on and to test on")

@@ -59,8 +59,8 @@ def lists(flat: np.ndarray, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndar
 class Rated:
     """The part of its training ratings that a model keeps beside its parameters.
 
-    Times are in the data's unit, of which a day has `day`. N(u), the items that user u has rated, has an item as often
-    as u rated it; for a user without ratings it holds 0, padding.
+    Times are in the data's unit. N(u), the items that user u has rated, has an item as often as u rated it; for a user
+    without ratings it holds 0, padding.
     """
 
     scale: np.ndarray         # (3,) mean, least and greatest rating
@@ -93,7 +93,7 @@ class Rated:
         beta: float,
         day: float,
     ) -> RatingBatch:
-        """A batch of ratings (B,), or for prediction without them; times outside the span are in the nearest bin."""
+        """A batch of (B,) ratings, absent in prediction. A day has `day` units; times outside the span are clipped."""
         distinct, place = np.unique(users, return_inverse=True)
         begins, seen = lists(self.seen, self.offsets[distinct], self.offsets[distinct + 1])
         away = (times - self.means[users]) / day
@@ -123,7 +123,7 @@ class RatingSampler:
         return self.of(rows_of_step(len(self.data), self.steps, self.seed, step))
 
     def of(self, rows: np.ndarray) -> RatingBatch:
-        """The batch of these ratings, counted from 0 in the order of the data."""
+        """The batch of the ratings with these numbers, counted from 0 in the order of the data."""
         ratings, times = self.data.rated
         users = np.searchsorted(self.data.offsets, rows, side="right")   # user numbers are counted from 1
         items = self.data.flat[rows].astype(np.int64)

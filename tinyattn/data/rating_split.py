@@ -89,7 +89,7 @@ def split_ratings(data: Interactions, by: str = "user", share: float = SHARE, se
 
 
 def refuse_unrated(data: Interactions) -> None:
-    """Raise ValueError for data without ratings or without times, saying how to give them."""
+    """Raise ValueError for data without ratings or without times; the message says how to provide them."""
     lacking = [what for what, column in (("ratings", data.ratings), ("times", data.times)) if column is None]
     if lacking:
         raise ValueError(

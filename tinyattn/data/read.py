@@ -93,7 +93,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def pieces(path: Path, size: int = _PIECE) -> Iterator[bytes]:
-    """The file's content, unzipped, without a byte order mark. Raises DataError if unreadable, or with a byte 0."""
+    """The file's content, unzipped, without a byte order mark. Raises DataError if it is unreadable or has a byte 0."""
     with open_regular(path) as file:
         try:
             zipped = file.read(2) == b"\x1f\x8b"

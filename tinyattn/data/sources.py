@@ -22,9 +22,9 @@ Truth = Callable[[list[np.ndarray]], np.ndarray]      # P(next item | history), 
 
 
 class AnySource:
-    """Base of the sources: frozen dataclasses with fields for a file's `path`, or None, and for a generator, or None.
+    """Base of the sources: frozen dataclasses with a file's `path`, or None, and a generator, or None.
 
-    Arguments of the class statement of a subclass become the class variables.
+    Arguments of a subclass's class statement become these class variables.
     """
 
     path: Path | None
@@ -33,7 +33,7 @@ class AnySource:
     table: ClassVar[Mapping[str, Any]]       # generators by name, the default first
     flags: ClassVar[tuple[str, str]]         # of the file, and of the generator's name
     noun: ClassVar[str] = ""                 # before the generator's title
-    nameless: ClassVar[str]                  # the name of a file without one
+    nameless: ClassVar[str]                  # the name for a file whose own is empty
 
     def __init_subclass__(cls, **settings: Any) -> None:
         for name, value in settings.items():
@@ -168,7 +168,7 @@ class TextSource(AnySource, made_as="grammar", nameless="text"):
 
     @property
     def entropy(self) -> float | None:
-        """In nats a character, where it is known."""
+        """The entropy in nats a character; None where it is unknown."""
         return Grammar().entropy if self.path is None else None
 
     def describe(self) -> dict[str, Any]:

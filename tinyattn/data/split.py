@@ -1,7 +1,7 @@
 """Splits: for each evaluated user one item is for testing, the one before it for validation, the others for training.
 
-    leave-one-out    the test item is the user's last (Kang & McAuley 2018); later items of others are trained on
-    time             the test item is the user's first after one moment for all; nothing later is trained on
+    leave-one-out    the test item is the user's last (Kang & McAuley 2018); training has later items of other users
+    time             the test item is the user's first after one moment for all; training has nothing later
 """
 
 from __future__ import annotations
@@ -75,8 +75,9 @@ def by_time(data: Interactions, share: float = 0.9) -> Split:
 
     Users with an interaction after T, and two or more up to T, are evaluated: the first one after T is the test item,
     the last one up to T the validation item. Everything else up to T, of all users, is for training; later items are
-    not used. Of the splits that Gusak et al. (2025, Time to Split) compare, this one has a global moment, the first
-    item as target and the last training item for validation; the share is theirs. No model knows items new after T.
+    not used. Of the splits that Gusak et al. (2025, Time to Split) compare, this is the one with a global moment, the
+    first item as target and the last training item for validation; the share is theirs. No model knows an item that
+    first occurs after T.
 
     Raises ValueError for data without times, and where no user has interactions on both sides.
     """

@@ -30,7 +30,7 @@ class Text:
 
     @classmethod
     def of(cls, data: Any) -> Self:
-        """A text, or a string."""
+        """A text from a string; a `Text` is returned unchanged."""
         return data if isinstance(data, cls) else cls(data)
 
     def __len__(self) -> int:
@@ -60,7 +60,7 @@ class TextBatch(NamedTuple):
 
     ids: Array                # (B, n) token numbers
     targets: Array            # (B, n)
-    weight: Array             # (B, n) 1.0, or 0.0 at targets that another window counts, or that nobody predicts
+    weight: Array             # (B, n) 1.0, or 0.0 at targets that count in another window or are not predicted
     rows: Array               # (B,) numbers of the rows, which select dropout masks
 
     @property
@@ -79,7 +79,7 @@ class TextSampler:
     """The training batches of a run, a function of the step: windows of at most `context` tokens.
 
     In each epoch adjacent windows begin at a random offset and come in a new order.
-    Raises ValueError for fewer than two tokens: the first needs a next one.
+    Raises ValueError for fewer than two tokens: a target follows another token.
     """
 
     tokens: np.ndarray
@@ -114,14 +114,14 @@ class TextSampler:
         return self._of(first + rows * self.width, rows)
 
     def whole(self) -> TextBatch:
-        """The whole text, each target with weight once and, where possible, at least half a window of context.
+        """The whole text: each target counts once, where possible with at least half a window of context.
 
-        Windows begin half a window apart; the first counts whole, the others by their second half.
+        Windows begin half a window apart; all targets of the first count, and of the others those of the second half.
         """
         return self._covering(len(self.tokens) - 1 - self.width, max(1, self.width // 2))
 
     def _covering(self, last: int, stride: int) -> TextBatch:
-        """Windows that begin at 0, `stride`, ... and at `last`; weights are 1 at targets that no earlier one has."""
+        """Windows that begin at 0, `stride`, ... and at `last`; weights are 1 at targets that no earlier window has."""
         begins = np.append(np.arange(0, last, stride), last)
         batch = self._of(begins, np.arange(len(begins)))
         counted = np.append(0, begins[:-1] + self.width)                 # an earlier window has targets before these

@@ -14,10 +14,10 @@ from .ranking import refuse_nan, top
 
 
 def best_items(score: Score, split: Split, k: int = 10, users: np.ndarray | None = None) -> np.ndarray:
-    """The k best next items of every evaluated user after all but the test item: (evaluated users, k) item numbers.
+    """The k best next items of every evaluated user, given all but the test item: (evaluated users, k) item numbers.
 
-    Items of the history are left out; 0 fills a list where fewer than k items are left. `score` is a function as in
-    `evaluate`, such as `model.score`; `users` are as there. Raises NaNScoreError for a NaN score.
+    Items of the history are left out; 0 fills a list where fewer than k items are left. `score`, such as
+    `model.score`, and `users` are as in `evaluate`. Raises NaNScoreError for a NaN score.
     """
     everyone, lists = split.evaluated, []
     for part in parts_of(len(everyone), max(1, SCORES_AT_ONCE // (split.data.n_items + 1))):
@@ -39,15 +39,15 @@ def popularity_of(split: Split) -> np.ndarray:
 
 
 def coverage(best: np.ndarray, n_items: int) -> float:
-    """|∪_u B_u| / n_items: the share of the catalogue that anybody is recommended. Shapes: best (B, k)."""
+    """|∪_u B_u| / n_items: the share of the catalogue that is recommended to anybody. Shapes: best (B, k)."""
     return len(np.unique(best[best > 0])) / n_items
 
 
 def novelty(best: np.ndarray, popularity: np.ndarray) -> float:
     """mean over all recommendations i of -log2 p_i, with p_i = max(c_i, 1) / Σⱼ cⱼ: bits of surprise at an item.
 
-    Shapes: best (B, k), popularity (n_items + 1,). High for rare items; one that training lacks counts once. The mean
-    self-information (Zhou et al. 2010, who divide by the number of users).
+    Shapes: best (B, k), popularity (n_items + 1,). High for rare items; an item that training lacks has count 1.
+    The mean self-information (Zhou et al. 2010, who divide by the number of users).
     """
     items = best[best > 0]
     return float(np.mean(np.log2(np.sum(popularity)) - np.log2(np.maximum(popularity[items], 1))))
@@ -56,7 +56,7 @@ def novelty(best: np.ndarray, popularity: np.ndarray) -> float:
 def popularity_lift(best: np.ndarray, histories: list[np.ndarray], popularity: np.ndarray) -> float:
     """Σ_u mean_{i in B_u} c_i / Σ_u mean_{i in H_u} c_i: the popularity of recommendations over that of histories.
 
-    Shapes: best (B, k), histories: B arrays of items (H_u), popularity (n_items + 1,). Above 1 the model has a bias to
+    Shapes: best (B, k), histories: B arrays of items (H_u), popularity (n_items + 1,). Above 1 the model favours
     popular items. The ratio of group average popularities (Abdollahpouri et al. 2019, who subtract 1). Users without
     recommendations are left out of both sums.
     """
@@ -69,8 +69,8 @@ def popularity_lift(best: np.ndarray, histories: list[np.ndarray], popularity: n
 def overlap(best: np.ndarray, other: np.ndarray) -> float:
     """mean_u |B_u ∩ B'_u| / max(|B_u|, |B'_u|): the share of recommendations that two models have in common.
 
-    Shapes: best, other (B, k), of the same users. 1: the same items, in any order. Users without recommendations of
-    both models are left out.
+    Shapes: best, other (B, k), of the same users. 1: the same items, in any order. Users for whom neither model
+    recommends anything are left out.
     """
     shares = []
     for mine, theirs in zip(best, other, strict=True):

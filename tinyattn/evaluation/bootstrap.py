@@ -26,8 +26,8 @@ def paired_difference(values: np.ndarray, others: np.ndarray, seed: int = 0) -> 
     """d = mean_u (values_u - others_u), and its 95 % percentile interval (Efron & Tibshirani 1993, chapter 13).
 
     Shapes: values, others (users,), a metric of each user under two models. All users are drawn anew with replacement,
-    2,000 times; the two values of a user are drawn together, so that their common part cancels. The interval covers
-    other users, and not other seeds. The same seed draws the same users.
+    2,000 times; the two values of a user are drawn together, so that their common part cancels. The interval is
+    about other users, not about other seeds. The same seed draws the same users.
     """
     differences = np.asarray(values, dtype=np.float64) - others
     return _bootstrap(lambda drawn: np.mean(differences[drawn], axis=1), len(differences), seed)

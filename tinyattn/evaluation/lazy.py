@@ -1,7 +1,7 @@
 """Lazy scores: the counts and single scores that ranks need, without whole rows of scores.
 
-A rank needs the numbers of items with a higher and with the same score as the target, and the scores of a few items: of
-the history, which are no candidates, and of drawn candidates.
+A rank needs two counts, of the items that score higher than the target and of those that tie with it, and the scores of
+a few items: those of the history, which are no candidates, and drawn candidates.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _divided(scores: np.ndarray, divisors: np.ndarray) -> np.ndarray:
 def _bisect(
     ordered: np.ndarray, begin: np.ndarray, end: np.ndarray, target: np.ndarray, divisors: np.ndarray = NONE
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The first places in each row's ascending range of `ordered` with a score of at least, and above, its target.
+    """The first places in each row's ascending range of `ordered` whose score reaches, and exceeds, its target.
 
     Shapes: begin, end, target (B,), divisors (d, B) of the scores of each row -> (B,), (B,).
     """

@@ -26,7 +26,7 @@ from .lazy import SCORES_AT_ONCE, LazyScores, Score, WholeRows
 from .ranking import all_ranks, metrics, ranks
 
 PROTOCOLS = ("full", "uni100", "pop100")
-_NO_WORD = re.compile(r"[ \t\r\n,]|^[#\ufeff]")         # ends a word in a line of candidates, or begins no line
+_NO_WORD = re.compile(r"[ \t\r\n,]|^[#\ufeff]")         # in an id that a line of candidates cannot hold
 USERS_AT_ONCE = 8192             # bounds the memory of histories, states and pairs
 
 
@@ -53,8 +53,8 @@ def evaluate(
     user's history are no candidates, except the target. `stage` is "valid" or "test". truth(histories) returns
     P(next | history), shaped like the scores: with it, the full metrics are expectations under P. `sampled` maps a
     protocol to every evaluated user's candidates without the target: (users, 100), from `draw_candidates`. `users`
-    (n_users,) are the model's numbers of the data's users, 0 for unknown ones, where they differ from the data's.
-    Raises NaNScoreError for a NaN score, ValueError for ks that are not whole numbers of 1 or more, and another stage.
+    (n_users,) are the model's numbers of the data's users, 0 for unknown ones; by default they are the data's.
+    Raises NaNScoreError for a NaN score, ValueError for another stage and for ks that are not whole numbers from 1 on.
     """
     if stage not in ("valid", "test"):
         raise ValueError(f"stage is {stage!r}, expected valid or test")
@@ -74,8 +74,8 @@ def target_ranks(
 ) -> dict[str, np.ndarray]:
     """The rank of every evaluated user's target: {"full": (evaluated users,), and one more for each of `sampled`}.
 
-    Arguments as in `evaluate`. Inside `tinyattn.ranks.mpi` processes share the users, and all return the whole. Raises
-    NaNScoreError for a NaN score.
+    Arguments as in `evaluate`. Inside `tinyattn.ranks.mpi` processes share the users, and each returns all ranks.
+    Raises NaNScoreError for a NaN score.
     """
     targets, everyone, candidates = getattr(split, stage), split.evaluated, sampled or {}
 
@@ -171,7 +171,7 @@ def full_ranking(
 def draw_candidates(split: Split, protocol: str, seed: int = 0, count: int = 100) -> np.ndarray:
     """The item numbers that each test target is ranked against, drawn by `seed`: (evaluated users, count).
 
-    `protocol` is "uni100" or "pop100". Raises ValueError for another, and for a user with too few items to draw from.
+    `protocol` is "uni100" or "pop100". Raises ValueError for others, and for a user with too few items to draw from.
     """
     if protocol not in PROTOCOLS[1:]:
         raise ValueError(f"protocol is {protocol!r}, expected one of {', '.join(PROTOCOLS[1:])}")
@@ -215,7 +215,7 @@ def candidates_for(split: Split, protocols: Sequence[str], folder: str | None = 
 
 
 def save_candidates(path: Path, split: Split, candidates: np.ndarray) -> None:
-    """One line a user: the user, then candidates, in the data's ids. Raises ValueError for an id that is misread."""
+    """One line a user: the user, then candidates, in the data's ids. Raises ValueError for ids that cannot be read."""
     for ids in (split.data.users.ids, split.data.items.ids):
         odd = next((i for i in ids.tolist() if _NO_WORD.search(str(i))), None)
         if odd is not None:

@@ -1,4 +1,4 @@
-"""Worker processes, Adam and the training loop. A model gives init, loss, loss_backward, maybe rows_read, undecayed."""
+"""The training loop, Adam and worker processes. `loop.py` says what they use of a model."""
 
 from .adam import Moments, adam
 from .adamw import adamw

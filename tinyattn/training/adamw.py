@@ -37,10 +37,10 @@ def adamw(
 def decay_of(model: Any, p: Any, weight_decay: float) -> np.ndarray:
     """(P,) float32: the weight decay of each parameter of the tree `p`, in its order.
 
-    Decided by shape: whatever has two axes or more and rows of more than one number decays, which are weight matrices
-    and tables of embeddings. Biases, also those in tables with one number a row, and gains of norms do not. A row of
-    padding is 0, and stays 0. A model whose tables hold biases among other numbers gives `undecayed(tree)`, the views
-    of a tree shaped like p that are left alone.
+    The shape decides: arrays with two axes or more and rows of more than one number decay, which are weight matrices
+    and tables of embeddings. Biases, even in tables with one number a row, and gains of norms do not. A row of padding
+    is 0, and stays 0. A model whose tables hold biases among other numbers has `undecayed(tree)`: the views of a tree
+    shaped like p that do not decay.
     """
     vector = np.full(sum(leaf.size for _, leaf in leaves(p)), weight_decay, np.float32)
     tree = views(vector, p)

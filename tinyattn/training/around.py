@@ -33,7 +33,7 @@ class InterruptedRunError(Exception):
 
 
 class Around:
-    """A context around the steps of a run of `last` steps; the loop says when a step begins, is computed and has ended.
+    """A context around the `last` steps of a run; the loop calls it when a step begins, is computed and has ended.
 
     Saving takes at most 2 % of the time.
     """
@@ -71,7 +71,7 @@ class Around:
         if backend.is_numpy(self.state.learner.xp) or saving or ends or here - self._unseen >= LOOK_EVERY:
             self._refuse_divergence(here)
             self._unseen = 0 if ends else here + 1
-        if saving:                                               # before the update: these gave a finite loss
+        if saving:                                         # before the update: these parameters gave a finite loss
             self._save()
 
     def count(self, batches: list[Batch]) -> None:
@@ -104,7 +104,7 @@ class Around:
         if self.state.here:                                      # the epoch's last step has been looked at
             self._refuse_divergence(self.state.here - 1)
         self._save()
-        self.job.wait()                                          # the first rank to end would end one that is saving
+        self.job.wait()                                          # the first rank to exit would end one that is saving
         raise InterruptedRunError(f"interrupted after step {self.state.step}")
 
     def _save(self) -> None:
@@ -134,7 +134,7 @@ def diverged(step: int, steps: int, what: str) -> DivergedError:
 
 
 def note_idle(state: State, first: list[Batch], progress: bool) -> None:
-    """Say where a step has less to share out than there are ranks."""
+    """Print a note where a step has fewer slices than there are ranks."""
     job, pieces = state.learner.ranks, len(state.learner.slices(first))
     if progress and not job.number and pieces < job.size:
         says = f"{pieces} of {job.size} ranks have work: a step is cut into {pieces} slices at most"

@@ -1,4 +1,4 @@
-"""What training knows of batches, whatever they hold: interactions, text, images."""
+"""The interface of batches, whatever they hold: interactions, text, images."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class Batch(Protocol):
 
     @property
     def rows(self) -> Array:
-        """(B,) integers: whose each row is. A row's dropout masks depend on it, however the batch is cut.
+        """(B,) integers: the user, text or image of each row. They select dropout masks, however the batch is cut.
 
-        Rows of the same number have the same masks, also in different batches of one step.
+        Rows with the same number have the same masks, even in different batches of one step.
         """
 
     @property
     def total(self) -> float:
-        """What the loss is a mean over: the sum of the weights."""
+        """The divisor of the mean loss: the sum of the weights."""
 
     def slices(self, tokens: int) -> list[Self]:
         """The rows in slices of about `tokens` tokens, independent of the workers."""
@@ -42,7 +42,7 @@ class Batches(Protocol):
 
 
 class Grouped(NamedTuple):
-    """Batches in groups of `accumulate`, one a step; the last group of an epoch has those that are left."""
+    """Batches in groups of `accumulate`, one a step; the last group of an epoch has the remaining ones."""
 
     batches: Batches
     accumulate: int

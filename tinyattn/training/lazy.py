@@ -1,9 +1,9 @@
-"""Adam for a large table of which a step reads few rows: a row's missed updates are applied when it is next read.
+"""Adam for large tables whose rows are rarely read: a row's missed updates are applied when it is next read.
 
 Weight decay and a schedule of the learning rate are made up for, too.
 
 Adam updates every parameter at every step: without a gradient m and v decay, and the parameter keeps moving a little,
-for about a hundred steps. With 57,000 items, of which a batch reads a thousand, these updates take nearly all the time.
+for about a hundred steps. With 57,000 items and a thousand in a batch, these updates take nearly all the time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .schedules import rate_at
 
 LAZY_FROM = 10       # tables with more than so many times the rows that a step reads get LazyAdam
 NODES = 8            # interpolation nodes among the missed steps
-STOPPED = 1e-7       # missed steps that move a row by less than this part of the first are ignored
+STOPPED = 1e-7       # missed steps that move a row by less than this fraction of the first are ignored
 
 
 class LazyAdam:
@@ -30,7 +30,7 @@ class LazyAdam:
 
     `last` (V,) is the step up to which each row is up to date, equal to dense Adam's. Steps are counted from 1.
     Use: `catch_up(ids, step - 1)` before rows are read, `update(ids, g, step)` after.
-    `factors` (T + 1,) is what lr is multiplied with at each step; the last one holds from there on, None is always 1.
+    `factors` (T + 1,) multiply lr, one for each step; the last one holds for all later steps. None is always 1.
     `weight_decay` is AdamW's, of the whole table.
     Raises ValueError for beta2 not well above beta1²: a row without gradients would then move for too long.
     """
@@ -73,8 +73,8 @@ class LazyAdam:
         with eⱼ = β₂^(-j/2) √(1 - β₂ᵗ) and wⱼ = β₁ʲ eⱼ / (1 - β₁ᵗ). The weights wⱼ are the same for all rows with the
         same `last`. The factor m / (√v + eps eⱼ) is smooth in j, so it is computed at eight Chebyshev nodes and
         interpolated. The sum over j is then a sum of eight terms, whose weights are the sums of wⱼ times the
-        Lagrange polynomials. A schedule multiplies wⱼ with its factor of step t. Weight decay multiplies the row with
-        the product of 1 - lr λ over all missed steps, and wⱼ with that over the steps after j.
+        Lagrange polynomials. A schedule multiplies wⱼ by its factor of step t. Weight decay multiplies the row by the
+        product of 1 - lr λ over all missed steps, and wⱼ by that over the steps after j.
 
         The error is a millionth of the missed movement; two thousandths in the first hundred steps, where √v is at
         eps or below. In float32 that is less than dense Adam's rounding (tests/training/test_lazy.py).
@@ -83,7 +83,7 @@ class LazyAdam:
         if not len(behind):
             return
         last = self.last[behind]
-        since, which = np.unique(last, return_inverse=True)              # rows of the same last share all but m and v
+        since, which = np.unique(last, return_inverse=True)              # rows with the same `last` share all but m, v
         missed = (step - since)[:, None]                                 # (U, 1)
         t = np.minimum(since[:, None] + self._j, len(self._scale) - 1)
         w = np.where(self._j <= missed, self._ratios * self._scale[t], 0.0)                          # (U, reach)

@@ -41,7 +41,7 @@ class Learner:
         self.vector, self.p = flatten(model.init(generator(settings.seed, Stream.INIT)), np.float32, self.xp)
         self._is_shared = False
         if backend.is_numpy(self.xp):
-            with suppress(OSError):                     # without, there are threads
+            with suppress(OSError):                     # without shared memory, there are threads
                 self.vector = shared(self.vector)       # child processes see every step's parameters
                 self.p = views(self.vector, self.p)
                 self._is_shared = True
@@ -68,7 +68,7 @@ class Learner:
 
     @replaceable
     def lazy_tables(self, rows_read: dict[str, np.ndarray]) -> dict[str, LazyAdam]:
-        """Tables that are updated by rows, given the rows that the first step reads. None: Adam updates all of them."""
+        """The tables that `LazyAdam` updates, given the rows that the first step reads. Here there are none."""
         return {}
 
     def _between(self, lazy: Mapping[str, Any]) -> list[slice]:
@@ -120,8 +120,8 @@ class Learner:
         """Compute the gradient of `batches` at the parameters of `step` steps; write loss and squared norm to `seen`.
 
         They are those of one batch with all rows: a batch counts by its weight. Slices are added in their order,
-        whichever is ready first. A device computes a batch in one piece. Ranks compute some of the slices each; all of
-        them have all batches, which are a function of the step.
+        whichever is ready first. A device computes a batch in one piece. Each rank computes some of the slices, and
+        has all batches, which are a function of the step.
         """
         self._begin(batches, step)
         slices = self.slices(batches)
@@ -140,7 +140,7 @@ class Learner:
         self._seen = seen
 
     def slices(self, batches: Sequence[Batch]) -> list[Batch]:
-        """The pieces that a step is worked off in: at least one a rank, as far as there are rows for that."""
+        """The slices of a step: at least one for each rank, as long as there are enough rows."""
         if not backend.is_numpy(self.xp):
             return list(batches)
         tokens, rows = SLICE_TOKENS, sum(len(batch.rows) for batch in batches)
@@ -151,7 +151,7 @@ class Learner:
             tokens //= 2
 
     def _sum_over_ranks(self, seen: np.ndarray) -> None:
-        """Add up gradient and loss of all ranks in one message; of lazy tables it has the rows that the step reads."""
+        """Add up gradient and loss of all ranks in one message, with the rows of lazy tables that the step reads."""
         pieces = self._gradients()
         message = np.concatenate([*(piece.reshape(-1) for piece in pieces), seen[:1].astype(self.gradient.dtype)])
         self.ranks.sum(message)

@@ -1,7 +1,7 @@
-"""The training loop: the gradient of a batch, a step against it, and at the end of an epoch a look at the score.
+"""The training loop: the gradient of a batch, a step against it, and validation at the end of an epoch.
 
-Of a model it uses `init(rng)`, `loss(p, batch, rng)`, `loss_backward(p, dloss, cache)` and, where they are there,
-`rows_read(batch)` and `undecayed(tree)`.
+A model has `init(rng)`, `loss(p, batch, rng)`, `loss_backward(p, dloss, cache)` and perhaps `rows_read(batch)` and
+`undecayed(tree)`.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def train(
     """Train `model` from `init`, or from `checkpoint` where that file exists. -> parameters, history.
 
     `validate(p)` is called after each epoch; higher is better. With it, the parameters of the best epoch are returned,
-    `patience` applies, and training ends at a score of `enough`; without it, the last ones are. The history has one
+    `patience` applies, and training ends at a score of `enough`; without it, the last epoch's are. The history has one
     dict an epoch: epoch, steps (so far), loss, valid (or None), gradient_norm (the mean over steps, before clipping),
     seconds (of its steps), tokens_per_second.
 
     A step is one update, from `accumulate` batches as from one batch with all their rows; the last step of an epoch has
-    the batches that are left. Schedules run over all steps of `epochs`, also where `patience` ends earlier.
+    the remaining batches. Schedules run over all steps of `epochs`, even where `patience` ends earlier.
 
     Checkpoints are saved right after loss and gradient were found finite, and on Ctrl-C; saving takes at most 2 % of
     the time. A run that was stopped and resumed ends with the same bits as one never stopped; on a device, with the
@@ -53,8 +53,8 @@ def train(
     transfer, and losses are fetched every fifty steps, at the end of an epoch and before saving.
 
     Inside `tinyattn.ranks.mpi` all ranks call it alike. Each computes some slices of every step, and rank 0 alone shows
-    progress, calls `on_epoch`, and reads and writes the checkpoint, which another number of ranks may go on from. The
-    numbers are those of one rank up to rounding. Raises RanksDifferError where ranks were given different things.
+    progress, calls `on_epoch`, and reads and writes the checkpoint, which a different number of ranks may resume. The
+    numbers are those of one rank up to rounding. Raises RanksDifferError where the ranks' arguments differ.
 
     Raises DivergedError where loss, gradient, validation score or parameters are not finite, InterruptedRunError on
     Ctrl-C, FileError for a checkpoint that is damaged, or of another identity.

@@ -1,16 +1,15 @@
-"""Worker processes for training: slices side by side, each with a separate interpreter lock.
+"""Worker processes for training: slices side by side, each process with a separate interpreter lock.
 
 Threads share one lock, and a training step asks for it hundreds of times a slice, so they spend much of their time
 waiting for each other. Processes do not. Parameters, tasks and gradients pass through shared memory. Whichever process
 is free takes the next task; the parent process works as well.
 
-Threads do the same work, to the same bits, where processes are not to be had: where forking is not safe, where another
+Threads do the same work, to the same bits, where processes cannot be used: where forking is not safe, where another
 pool of this process is open (its threads may be inside BLAS, whose locks a child would inherit taken), and where the
 system gives no memory, descriptors or processes.
 
 A standard pool would be less code: benchmarks/results/pools.md measures concurrent.futures and joblib's loky beside
-this one. With them a step of short slices takes a fifth or a quarter longer: more than the tenth that less code is
-worth.
+this one. With them a step of short slices takes a fifth or a quarter longer; less code would be worth a tenth.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ import numpy as np
 
 from .workers import OPEN, Workers, cores, keep_freed_memory
 
-SLOTS = 32           # results that can lie in shared memory at once; further ones travel through the pipe
+SLOTS = 32           # results that can lie in shared memory at once; others travel through the pipe
 AT_ONCE = 1024       # tasks of one round: their numbers have to fit into a pipe, which holds 64 kB
 MOST_WORKERS = 8     # unless more are asked for: a batch of training has about ten slices
 PATIENCE = 5.0       # seconds that children have to finish their tasks when the pool ends, or after an error
@@ -112,9 +111,9 @@ class ProcessPool:
 
     count=2 forks one child on entering; it sees a snapshot of `work` and of all that `work` refers to. Afterwards only
     `shared` arrays stay in sync. A result whose arrays take more than `result_bytes` is sent through a pipe, which is
-    slower. count=None means one process a core, at most eight. Threads do the work where processes are not to be had,
+    slower. count=None means one process a core, at most eight. Threads do the work where processes cannot be used,
     and with fork=False. Raises ValueError for a count below 1. An exception in a child is raised in the parent;
-    WorkerKilledError where a child was killed, for example by the system for want of memory. Ctrl-C kills the children.
+    WorkerKilledError where a child was killed, for example when memory ran out. Ctrl-C kills the children.
     """
 
     forked: ClassVar[ProcessPool | None] = None      # the pool of this process that has children: one at most

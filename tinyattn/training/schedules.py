@@ -49,5 +49,5 @@ def rate_factors(schedule: str, warmup: int, steps: int) -> np.ndarray:
 
 
 def rate_at(lr: float, factors: np.ndarray, step: int) -> float:
-    """The learning rate of a step; the last factor holds from there on."""
+    """The learning rate of a step; the last factor holds for all later steps."""
     return lr * float(factors[min(step, len(factors) - 1)])

@@ -21,7 +21,7 @@ class Settings:
     lr: float = option(1e-3, "learning rate of Adam", above=0, group="training")
     beta2: float = option(0.98, "second decay rate of Adam", at_least=0, below=1, group="training")
     schedule: str = option(
-        "constant", "how the learning rate goes on after the warm-up: in a line or half a cosine to 0 at the end "
+        "constant", "how the learning rate changes after the warm-up: in a line or half a cosine to 0 at the end "
         "of all epochs, or as 1 / √step (noam)", choices=SCHEDULES, group="training",
     )  # fmt: skip
     warmup: int = option(0, "steps over which the learning rate grows to its value", at_least=0, group="training")

@@ -1,4 +1,4 @@
-"""What a run has come to, and its checkpoint: to be saved whole, and restored only where it fits."""
+"""The state of a run, and its checkpoint, which is saved whole and restored only where it fits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .learner import Learner
 
 @dataclass
 class State:
-    """The state of a run, all of which a checkpoint saves. Random generators are made from keys, so there are none."""
+    """The state of a run, which a checkpoint saves whole. It has no random generators: they are made from keys."""
 
     learner: Learner
     best: Any                         # the parameters with the best validation score so far
@@ -39,7 +39,7 @@ class State:
 
     @classmethod
     def new(cls, learner: Learner, steps: int) -> State:
-        """That of a run that begins; an epoch has `steps` steps."""
+        """The state of a new run, whose epochs have `steps` steps."""
         return cls(learner, learner.vector.copy(), learner.xp.zeros((steps, 2)))
 
     @property
@@ -95,7 +95,7 @@ class State:
     ) -> None:
         """Read a checkpoint of a run of `last` steps.
 
-        Raises FileError where it is damaged, or of another configuration or other data.
+        Raises FileError where it is damaged, or belongs to a different configuration or different data.
         """
         meta, saved = self.learner.ranks.once(lambda: self._read(path))
         try:
@@ -142,7 +142,7 @@ class State:
 
 
 def _is_row(row: dict[str, Any]) -> bool:
-    """Is it one that `finish_epoch` writes?"""
+    """Is this a row that `finish_epoch` writes?"""
     numbers = [row[name] for name in ("epoch", "steps", "loss", "gradient_norm", "seconds", "tokens_per_second")]
     numbers += [] if row["valid"] is None else [row["valid"]]
     return all(type(number) in (int, float) and abs(number) < 1e300 for number in numbers)

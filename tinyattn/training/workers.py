@@ -23,7 +23,7 @@ def keep_freed_memory() -> None:
     """Tell glibc to keep memory that NumPy frees instead of returning it to the system.
 
     A training step frees and allocates the same few megabytes hundreds of times, and each new page costs a page
-    fault. The setting is the whole process's and changes no result. It does nothing on other systems than Linux.
+    fault. The setting is the whole process's and changes no result. Except on Linux it does nothing.
     """
     if sys.platform == "linux":
         try:
@@ -39,7 +39,7 @@ class OpenPools:
     """Counts the pools of this process that are open, and holds BLAS at one thread from the first to the last.
 
     The limit is the whole process's: a pool that set and restored it by itself would lift it for others in other
-    threads, or leave it behind. Whoever forks holds `lock` meanwhile, so that a child never inherits it taken.
+    threads, or leave it behind. `lock` is held during a fork, so that a child never inherits it taken.
     """
 
     def __init__(self) -> None:
@@ -92,12 +92,12 @@ class Workers:
         OPEN.leave()
 
     def map(self, f: Callable[[Any], Any], work: Iterable[Any]) -> Iterator[Any]:
-        """f of every piece of work, in the order given. Where the system starts no more threads, one does it all."""
+        """f of every piece of work, in order. Where the system starts no more threads, this thread does all of it."""
         if self._threads is None:
             return map(f, work)
         work = list(work)
         try:
-            contexts = [copy_context() for _ in work]            # which forms compute holds in threads, too
+            contexts = [copy_context() for _ in work]            # the choice of forms holds in threads, too
             return self._threads.map(lambda context, piece: context.run(f, piece), contexts, work)
         except RuntimeError:                         # "can't start new thread"; what f raises is raised later
             self._threads.shutdown(cancel_futures=True)

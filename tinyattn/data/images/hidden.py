@@ -31,7 +31,7 @@ class Hiding:
     def draw(self, rng: np.random.Generator, grid: tuple[int, int]) -> np.ndarray:
         """(rows columns,), True = hidden. Blocks are added until the share is reached (algorithm 1).
 
-        The logarithm of a block's height over its width is uniform, as in the released code; in the paper, the ratio.
+        The logarithm of a block's height over its width is uniform, as in the released code; in the paper the ratio is.
         """
         rows, columns = grid
         hidden = np.zeros(grid, dtype=bool)

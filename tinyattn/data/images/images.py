@@ -47,7 +47,7 @@ class Images:
 
     @classmethod
     def of(cls, data: Any) -> Self:
-        """Images, an array of them, or a pair (images, labels)."""
+        """Images from an array or a pair (images, labels); `Images` are returned unchanged."""
         if isinstance(data, np.ndarray):
             return cls(data)
         return data if isinstance(data, cls) else cls(*data)
@@ -178,7 +178,7 @@ class ImageSampler:
         return self.of(np.arange(len(self.data.images)))
 
     def of(self, rows: np.ndarray) -> ImageBatch:
-        """The batch of these images, counted from 0."""
+        """The batch of the images with these numbers, counted from 0."""
         weight, tokens = np.ones(len(rows), np.float32), np.full(len(rows), self.tokens)
         images, labels, taught = (x[rows] for x in self.data)
         return ImageBatch(images, labels, taught, weight, tokens, rows)

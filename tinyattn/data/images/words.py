@@ -14,7 +14,7 @@ def learn_words(patches: np.ndarray, n_words: int, rng: np.random.Generator) -> 
 
     Initial centres are patches, drawn in proportion to the squared distance to the nearest earlier one (k-means++;
     Arthur & Vassilvitskii 2007). A centre without patches stays.
-    Raises ValueError where the MOST drawn patches have fewer different ones than `n_words`.
+    Raises ValueError where the patches drawn, at most MOST, have fewer than `n_words` different ones.
     """
     some = patches[rng.permutation(len(patches))[:MOST]].astype(np.float64)
     centres = [some[rng.integers(len(some))]]

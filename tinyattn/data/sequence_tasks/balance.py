@@ -1,8 +1,8 @@
 """Balance: are there as many b as a? The language aⁿbⁿ (Weiss et al. 2018).
 
 It needs an unbounded count. An LSTM's cell can go up by one and down by one; the state of a GRU is a mean of its past
-and a value within ±1, and so bounded. Questions at the last two b alone would not need it: the last b is always at an
-odd position, so parity of the position would answer them at every length.
+and a value within ±1, and so bounded. Questions at the last two b alone would not need a count: the last b is always at
+an odd position, so the parity of the position would answer them at every length.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Balance(SequenceTask):
     def by_place(self) -> float:
         """The last b is at an odd position; the other one at an even position if the number of b after it is odd.
 
-        That number is one or two, equally often (one, if n is 2), or in the other half any up to n - 1.
+        In half of the sequences that number is one or two, equally often (one, if n is 2); else any up to n - 1.
         """
         sizes = np.arange(2, self.length // 2 + 1)
         near, any_ = np.where(sizes == 2, 1, 0.5), (sizes // 2) / (sizes - 1)

@@ -18,7 +18,7 @@ from .sequence_task import Drawn, SequenceTask
 
 @dataclass(frozen=True, kw_only=True)
 class Count(SequenceTask):
-    """The answer at every token is the number of ones up to it, modulo `modulus`: for 1 0 1 1 with 2, 1 1 0 1."""
+    """The answer at every token is the number of ones up to it, modulo `modulus`: 1 1 0 1 for 1 0 1 1 and modulus 2."""
 
     modulus: int = option(2, "k: the count is modulo k", at_least=2)
 

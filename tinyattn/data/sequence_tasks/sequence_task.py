@@ -81,7 +81,7 @@ class SequencePart:
 
     @classmethod
     def of(cls, data: SequencePart | SequenceTask) -> Self:
-        """A part, or a task, of which it is the test part. Raises ValueError for anything else."""
+        """A part, or the test part of a task. Raises ValueError for anything else."""
         if isinstance(data, SequenceTask):
             return cls(data)
         if not isinstance(data, cls):

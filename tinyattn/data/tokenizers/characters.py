@@ -42,7 +42,7 @@ class Tokens(Tokenizer):
         self._known: dict[str, list[int]] = {}               # tokens of words encoded before
 
     def _built(self, parts: list[Any]) -> list[Any]:
-        """The values of the characters, then of every merge, the sum of its two."""
+        """The values of the characters, then of every merge: the sum of its two tokens' values."""
         for a, b in self.merges.tolist():
             parts.append(parts[a] + parts[b])
         return parts

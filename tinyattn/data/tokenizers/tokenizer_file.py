@@ -49,7 +49,7 @@ class TokenizerFile(Tokenizer):
         there = [part for part in parts if part.exists()]
         if not whole.exists() and len(there) == 1:
             missing = next(part.name for part in parts if part not in there)
-            raise DataError(f"{there[0]} is there and no {missing}: a tokenizer takes both, and numbers need neither")
+            raise DataError(f"{there[0]} is there and no {missing}: the tokenizer needs both files")
         if not whole.exists() and not there:
             return None
         path = whole if whole.exists() else folder / VOCABULARY
@@ -60,10 +60,10 @@ class TokenizerFile(Tokenizer):
 
     @property
     def reads(self) -> str:
-        return "text, as the tokenizer reads it that came with the weights"
+        return "text, for the tokenizer that came with the weights"
 
     def encode(self, text: str) -> np.ndarray:
-        """The tokens include those that the tokenizer puts before every text: LLaMA's has one."""
+        """The first tokens are those that the tokenizer puts before every text: LLaMA's has one."""
         if not text:
             raise ValueError("the text is empty: expected at least one character")
         with _refusing(f"{FILE} cannot read the text {shortened(repr(text))}"):

@@ -1,4 +1,4 @@
-"""Chains: the next item depends on the last k items; earlier items only are not repeated."""
+"""Chains: the next item depends on the last k items; earlier ones are merely not repeated."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ChainWorld(World):
         return table
 
     def after(self, seen: np.ndarray) -> np.ndarray:
-        """A history shorter than k is followed by popularity."""
+        """After a history shorter than k, items are drawn by popularity."""
         if seen.shape[1] < self.order:
             return of_the_unseen(popularity(self.items), seen)
         context = np.zeros(len(seen), dtype=np.int64)

@@ -19,8 +19,8 @@ class TasteWorld(World):
         P(next | history) = Σ_z P(z | history) P(next | z) / P(not in history | z),   0 for items of the history
 
     which is a matrix of rank K apart from the exclusion of seen items. P(z | history) follows from Bayes' theorem, item
-    by item. With `drift` a taste changes into the next one, at each step with this probability, so that newer items are
-    more informative. With one taste no model can do better than popularity.
+    by item. At each step a taste changes into the next one with probability `drift`, so that newer items are more
+    informative. With one taste no model can do better than popularity.
     """
 
     items: int = option(120, "items", at_least=2)
