@@ -201,7 +201,7 @@ def test_the_forms_of_a_source(write):
         (SMALL.replace("    ### END SOLUTION", ""), "a solution has no end"),
         (SMALL.replace("### BEGIN SOLUTION\nscore", "score"), "line 9: solution marks do not pair up"),
         (SMALL.replace("### END SOLUTION\ncheck", "check"), "line 13: solution marks do not pair up"),
-        (SMALL.replace("other = 1", "print(1)"), "gives names their values and does nothing else"),
+        (SMALL.replace("other = 1", "print(1)"), "may only assign values to names"),
     ],
 )
 def test_marks_that_make_no_sense_are_refused(text, says, write):
