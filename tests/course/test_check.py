@@ -486,6 +486,19 @@ def test_none_in_place_of_a_truth():
     assert Function(spec)(lambda n: None if n == 2 else False).says == "it returned None; expected True or False."
 
 
+def test_the_repaired_model_must_stay_what_it_was():
+    assert find("repaired_model").grader.also(lambda x: x).startswith("nothing leaks any more, but something else")
+
+
+def test_extremes_are_cases_of_their_own():
+    spec = plain_spec("double", "y = 2 x", lambda draw: {"x": draw.array(3)}, lambda x: 2 * x, "y",
+                      extreme="y is right where x is large", extremes=[{"x": np.full(3, 500.0)}])  # fmt: skip
+    assert Function(spec)(lambda x: x + x).outcome == "right"
+    grade = Function(spec)(lambda x: 2 * np.minimum(x, 100))
+    assert grade.says == "right in ordinary cases, wrong in an extreme one."
+    assert "  it should hold that y is right where x is large" in grade.lines
+
+
 def test_what_only_a_last_step_makes_right_is_told_of_it():
     verdict = find("repaired_value").grader(nothing_masked)
     assert verdict.outcome == "wrong"

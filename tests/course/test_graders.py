@@ -60,6 +60,8 @@ def test_a_tempting_number_has_its_question_and_its_diagnosis_within_the_same_to
 
 
 def test_a_number_of_another_shape_or_kind_is_no_answer():
+    turned = Number(lambda: np.ones((2, 3)))(np.ones((3, 2)))
+    assert turned.says == "wrong shape: (3, 2), expected numbers of shape (2, 3)"
     number = Number(lambda: np.array([1.0, 2.0]))
     for answer, says in ((3.0, "one number, expected 2."), ([1.0, 2.0, 3.0], "3 numbers, expected 2."),
                          ("1", "'1' (str) is no answer here, expected 2 numbers"), (True, "True (bool) is no answer"),
@@ -167,6 +169,19 @@ def test_a_property_is_asked_five_times_of_what_is_right_and_of_the_bug(monkeypa
     assert grader(at_times).says == "it finds the bug in 9 of 10 runs only."
 
 
+def test_a_property_that_misses_another_bug_is_told_which():
+    hides, leaks = "mask_after_softmax", "off_by_one_peek"
+    q, k, v = np.random.default_rng(0).standard_normal((3, 4, 3))
+
+    def scaled(attention):
+        return np.allclose(attention(q, k, v)[0], ops.attention(q, k, v)[0])
+
+    grade = Property("attention", "no_scale", ("attention",), others=("scale_d", hides, leaks))(scaled)
+    assert grade.says == "it finds no_scale, as it should, but another bug passes it."
+    [bug] = (bug for bug in ZOO["attention"].BUGS if bug.name == hides)
+    assert (grade.lines, grade.question) == ((f"  it should be false, too, where {bug.says} ({hides})",), bug.hint)
+
+
 # checkers of gradients
 
 
@@ -256,6 +271,8 @@ def test_an_accepted_function_gets_copies_and_keeps_the_dtype():
     assert [part.tolist() for part in pair.call(x)] == [[1, 2], [2, 4]]
     assert TolerantCall(lambda x: (x,), 1, lambda x: x).call(x).tolist() == [1, 2]
     assert TolerantCall(lambda x: None, 1, lambda x: x).call(x) is None
+    longer = TolerantCall(lambda s: s.append(1) or 2.0, 1, lambda s: 2.0)
+    assert (longer.call([]), longer.remarks) == (2.0, {"writes"})
 
 
 def test_an_answer_is_called_in_silence_and_its_errors_are_grades(capsys):
@@ -346,6 +363,7 @@ def test_numbers_are_shown_with_six_digits_where_those_differ():
 def test_numpys_numbers_are_shown_as_numbers():
     given = {"x": np.float64(0.5), "y": [np.int64(2), 3.0], "z": np.array(7)}
     assert in_lines(given) == ["x = 0.5", "y = [2, 3.0]", "z = 7"]
+    assert [in_lines({"x": np.zeros(n)})[0][:3] for n in (60, 61)] == ["x =", "x: "]
 
 
 def test_only_floats_are_rounded():

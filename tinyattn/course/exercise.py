@@ -60,7 +60,7 @@ class Exercise:
         if self.sort not in SORTS:
             raise ValueError(f"{self.name}: sort is {self.sort!r}, expected one of {', '.join(SORTS)}")
         if self.difficulty not in (1, 2, 3) or self.minutes < 1:
-            raise ValueError(f"{self.name}: difficulty {self.difficulty}, {self.minutes} min, expected 1 to 3, at least 1")
+            raise ValueError(f"{self.name}: difficulty {self.difficulty}, {self.minutes} min, expected 1 to 3, >= 1")
         if not self.name.isidentifier():
             raise ValueError(f"{self.name!r} is no name that an answer could have")
 
