@@ -17,7 +17,7 @@ from tinyattn.check.zoo import ZOO
 from tinyattn.course import buggy, check, yours
 from tinyattn.course.checking import find
 from tinyattn.course.exercises.chapter_15 import GRU
-from tinyattn.course.graders import Function, Judge, Judged, Number, Property
+from tinyattn.course.graders import Function, Number, Property
 from tinyattn.course.graders.words import begun, compared, in_words_of
 from tinyattn.course.plain import plain_spec
 from tinyattn.course.session import recording
@@ -783,41 +783,6 @@ def test_a_property_may_have_to_be_true_of_another_bug():
     assert grade.says.startswith("it is also false where the mask is shifted")
     assert "    its last call" not in grade.lines[0]
     assert "its last call, of `attention`, was with" in "".join(grade.lines)
-
-
-# --- properties of listed functions -----------------------------------------------------------------------------
-
-
-ODD = Judge(
-    (Judged("the cube", lambda x: x**3), Judged("the square", lambda x: x**2, False, "And -1?", "Ask it of -1.")),
-    lambda f, x: f(-x) == -f(x),
-    given=(2.0,),
-)
-
-
-def asserts_odd(f, x):
-    assert f(-x) == -f(x)
-
-
-def test_a_property_of_listed_functions_is_true_of_the_right_ones_only():
-    for right in (ODD.reference(), asserts_odd, lambda f, x: np.isclose(f(-x), -f(x))):
-        grade = ODD(right)
-        assert grade.outcome == "right", grade
-        assert grade.says == "right. It is true of 1 that is right, and false of 1 that is wrong."
-        assert [ODD.kindly(right)(one.f, 2.0) for one in ODD.listed] == [True, False]
-    for wrong, says, lines in (
-        (lambda f, x: True, "it is true of what is wrong.", ("  the square",)),
-        (lambda f, x: f(x) > 10, "it is false of what is right.", ("  the cube",)),
-        (lambda f, x: None, "it always returns None, expected True or False. Is the `return` missing?", ()),
-        (lambda f, x: f(x), "it returns 8.0 (float), expected True or False.", ()),
-        (lambda f: True, "it raises TypeError", ()),
-        (3, "3 (int) is no answer here, expected a function", ()),
-    ):
-        grade = ODD(wrong)
-        assert (grade.outcome, grade.lines) == ("wrong", lines)
-        assert grade.says.startswith(says)
-    assert (ODD(lambda f, x: True).question, ODD(lambda f, x: True).diagnosis) == ("And -1?", "Ask it of -1.")
-    assert told("later_rows_move_nothing").startswith("· later_rows_move_nothing: not answered yet")
 
 
 # --- checkers -----------------------------------------------------------------------------------------------------
