@@ -1,12 +1,14 @@
 """Graders: what each just accepts, how often it asks, what it lends, and which question goes with which answer."""
 
+import time
+
 import numpy as np
 import pytest
 
 from tinyattn import ops
 from tinyattn.check.zoo import ZOO
 from tinyattn.course.exercise import RIGHT, UNANSWERED, WRONG, Exercise, Grade, Verdict
-from tinyattn.course.graders import Checker, Function, Judge, Judged, Number, Pair, Property, function
+from tinyattn.course.graders import Checker, Function, Judge, Judged, Number, Pair, Property, calling, function
 from tinyattn.course.graders import property as graders_property
 from tinyattn.course.graders.calling import TolerantCall, described, run_answer
 from tinyattn.course.graders.property import _rounded
@@ -26,6 +28,8 @@ def test_the_tolerance_of_an_array_is_relative_to_its_largest_entry():
     assert number([100.9, 0.1]).outcome == RIGHT
     assert number([100.0, 2.1]).outcome == WRONG
     assert "look again at entry [1]" in number([100.5, 9.0]).says
+    assert [Number(lambda n=n: np.arange(n))(np.arange(n)).says[28:] for n in (6, 7)] == [
+        "0, 1, 2, 3, 4 and 5.", "[0. 1. 2. 3. 4. 5. 6.]."]  # fmt: skip
     negative = Number(lambda: np.array([-100.0, 1.0]), tolerance=0.01)
     assert negative([-100.9, 1.9]).outcome == RIGHT
 
@@ -98,10 +102,10 @@ def is_double(f):
 
 def test_a_judge_asks_three_times_of_each_function():
     counted = Counted(lambda f, n: is_double(f))
-    grade = Judge(LISTED, is_double)(counted)
+    grade = Judge((*LISTED, LISTED[0]), is_double)(counted)
     assert grade.outcome == RIGHT
-    assert grade.says == "right. It is true of 1 that is right, and false of 1 that is wrong."
-    assert counted.asked == [double] * 3 + [triple] * 3
+    assert grade.says == "right. It is true of 2 that are right, and false of 1 that is wrong."
+    assert counted.asked == [double] * 3 + [triple] * 3 + [double] * 3
 
 
 @pytest.mark.parametrize("lucky", [1, 2, 3])
@@ -175,6 +179,12 @@ def test_a_property_that_misses_another_bug_is_told_which():
 
     grade = Property("attention", "no_scale", ("attention",), others=("scale_d", hides, leaks))(scaled)
     assert grade.says == "it finds no_scale, as it should, but another bug passes it."
+
+    def raises(attention):
+        return scaled(attention) or 1 / 0
+
+    grader = Property("attention", "no_scale", ("attention",))
+    assert grader(raises).says == "where the bug is, it raises ZeroDivisionError: division by zero"
     [bug] = (bug for bug in ZOO["attention"].BUGS if bug.name == hides)
     assert (grade.lines, grade.question) == ((f"  it should be false, too, where {bug.says} ({hides})",), bug.hint)
 
@@ -191,7 +201,7 @@ PAIRS = (Pair("x²", square, lambda dy, x: 2 * x * dy, question="What is (x²)'?
 
 
 def test_a_checker_has_errors_below_and_above_its_limits():
-    grader = Checker(PAIRS, lambda *a: 0.0)
+    grader = Checker((*PAIRS, PAIRS[0]), lambda *a: 0.0)
     inputs = []
 
     def of(right, wrong):
@@ -201,8 +211,9 @@ def test_a_checker_has_errors_below_and_above_its_limits():
 
         return grader(answer)
 
-    assert of(0.9e-4, 1.1e-3).outcome == RIGHT
-    assert len(inputs) == 6
+    says = "right. It accepts all 2 correct backward functions and rejects all 1 wrong ones."
+    assert (of(0.9e-4, 1.1e-3).outcome, of(0.9e-4, 1.1e-3).says) == (RIGHT, says)
+    assert len(inputs) == 2 * 9
     assert all(x.shape == (3, 4) for x in inputs)
     assert len({x.tobytes() for x in inputs}) == 3
     assert of(1.1e-4, 1.1e-3).says == "it rejects a correct backward."
@@ -272,7 +283,7 @@ def test_an_accepted_function_gets_copies_and_keeps_the_dtype():
     assert (longer.call([]), longer.remarks) == (2.0, {"writes"})
 
 
-def test_an_answer_is_called_in_silence_and_its_errors_are_grades(capsys):
+def test_an_answer_is_called_in_silence_and_its_errors_are_grades(capsys, monkeypatch):
     def prints(x):
         print("hello")
         return x / 0
@@ -280,6 +291,8 @@ def test_an_answer_is_called_in_silence_and_its_errors_are_grades(capsys):
     grade = run_answer(prints, 1)
     assert (grade.outcome, grade.says) == (WRONG, "it raises ZeroDivisionError: division by zero")
     assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr(calling, "PATIENCE", 0.05)
+    assert run_answer(lambda: time.sleep(60)).says == "it had not returned after 0.05 seconds."
     assert run_answer(lambda x: np.ones(2) / np.zeros(2), 1).tolist() == [np.inf, np.inf]
     with pytest.raises(AssertionError, match="mine"):
         run_answer(lambda: (_ for _ in ()).throw(AssertionError("mine")))

@@ -198,5 +198,6 @@ def test_tags_fold_code_and_outputs(tmp_path, tags, hidden):
     path = tmp_path / "02_small.py"
     path.write_text(f"# %% tags={tags}\nx = 1\n")
     assert set(notebook(Chapter(path)).cells[0].metadata.get("jupyter", {})) == hidden
-    unfolded = notebook(Chapter(path), folded=False).cells[0].metadata.get("jupyter", {})
-    assert set(unfolded) == hidden - {"outputs_hidden"}
+    [built] = build([Chapter(path)], tmp_path / "mine")
+    unfolded = json.loads(built.read_text())["cells"][0]["metadata"]
+    assert set(unfolded.get("jupyter", {})) == hidden - {"outputs_hidden"}
