@@ -141,14 +141,6 @@ def test_of_two_tempting_numbers_the_nearer_one_is_asked_about():
         assert question in text
 
 
-def test_a_number_may_be_asked_for_exactly():
-    grader = Number(lambda: -5, 0, exactly=True, computed="It is {}.")
-    assert grader(-5).says == grader(-5.0).says == "right. It is -5."
-    assert grader(-5.3).says == "-5.3 is no whole number."
-    assert grader(-4).says == "-4 is too large."
-    assert Number(lambda: 18874368, exactly=True)(18874367).says == "18,874,367 is too small."
-
-
 def test_a_number_that_is_not_whole_may_tempt():
     grader = Number(lambda: -5, exactly=True, tempting=((lambda: 1e-5, "That is h. Which k?"),))
     assert (grader(1e-5).says, grader(1e-5).question) == ("1e-05 is no whole number.", "That is h. Which k?")

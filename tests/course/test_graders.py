@@ -46,6 +46,8 @@ def test_exactly_is_without_any_tolerance():
     assert number(12.5).says == "12.5 is no whole number."
     assert Number(lambda: 12 + 1e-10, exactly=True)(12).outcome == RIGHT
     assert Number(lambda: 12.5, exactly=True)(12.5).outcome == RIGHT
+    assert Number(lambda: 18874368, exactly=True)(18874367).says == "18,874,367 is too small."
+    assert Number(lambda: -5, exactly=True, computed="It is {}.")(-5.0).says == "right. It is -5."
 
 
 def test_a_tempting_number_has_its_question_and_its_diagnosis_within_the_same_tolerance():
