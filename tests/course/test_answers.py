@@ -1,18 +1,65 @@
 """Right answers are accepted in every style; wrong ones are refused, and no bug is named that is not there.
 
-`python benchmarks/course.py` tries every answer; here one wrong answer in four has to do, a second or two each.
+`python benchmarks/course.py` tries every answer; here one wrong answer in four has to do, a second or two each. What is
+not slow compares answers with the library's on a few cases, without the properties.
 """
+
+from types import SimpleNamespace
 
 import pytest
 
 from tests.course.answers import found, title
+from tinyattn.check.cases import CaseDrawer
+from tinyattn.check.diagnosis import same_numbers
+from tinyattn.check.observing import observe_call
+from tinyattn.check.subject import Subject
 from tinyattn.course.checking import find
 from tinyattn.course.exercises import BY_CHAPTER, BY_NAME
-from tinyattn.course.graders import Number
+from tinyattn.course.graders import Function, Number, Property, function
 
 RIGHT, WRONG = found()
 TEMPTED = [e.name for n in (10, 11, 12, 13, 15, 17) for e in BY_CHAPTER[n] if getattr(e.grader, "tempting", ())]
 CODE = sorted(name for name, exercise in BY_NAME.items() if not isinstance(exercise.grader, Number))
+FUNCTIONS = [name for name in CODE if isinstance(find(name).grader, Function) and name != "repaired_model"]
+EXTREME = {"my_pair_loss_backward": 2, "my_cloze_backward": 1, "my_online_softmax": 1, "my_tile_gradients": 1}
+
+
+def gives_the_librarys(grader, answer, seed):
+    """Whether an answer's results, or gradients, are the library's for one case."""
+    spec = grader.known
+    forward = {spec.function: grader.forward or getattr(spec.ours(), spec.function)}
+    op, ours = (Subject(SimpleNamespace(**forward | {grader.function: grader.kindly(f)}), spec)
+                for f in (answer, grader.reference()))  # fmt: skip
+    case = op.fit(spec.case(CaseDrawer.seeded(seed)))
+    got, expected = (function._numbers(observe_call(one, spec, case)) for one in (op, ours))
+    return expected and got.keys() == expected.keys() and all(same_numbers(x, got[n]) for n, x in expected.items())
+
+
+@pytest.mark.parametrize("name", CODE)
+def test_a_right_answer_has_every_property_in_few_examples(name, monkeypatch):
+    monkeypatch.setattr(function, "EXAMPLES", 3)
+    grader = find(name).grader
+    others = [] if isinstance(grader, Function | Property) else [grader.reference()]
+    assert [grade for grade in map(grader, [RIGHT[name][1], *others]) if grade.outcome != "right"] == []
+
+
+@pytest.mark.parametrize("name", [name for name in CODE if not isinstance(find(name).grader, Function)])
+def test_properties_and_checkers_that_are_wrong_are_refused(name):
+    assert [title(answer) for answer, _ in WRONG[name][::2] if find(name).grader(answer).outcome != "wrong"] == []
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_right_answers_give_what_the_library_gives(name):
+    grader = find(name).grader
+    assert [title(f) for f in RIGHT[name] for seed in range(3) if not gives_the_librarys(grader, f, seed)] == []
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_mistake_that_is_listed_shows_in_some_case(name):
+    """All but those that only large logits show."""
+    grader = find(name).grader
+    unseen = [q for f, q, *_ in grader.tempting if all(gives_the_librarys(grader, f, seed) for seed in range(15))]
+    assert len(unseen) == EXTREME.get(name, 0), unseen
 
 
 def test_every_exercise_that_asks_for_code_has_answers():

@@ -1,12 +1,14 @@
 """Graders: what each just accepts, how often it asks, what it lends, and which question goes with which answer."""
 
+import time
+
 import numpy as np
 import pytest
 
 from tinyattn import ops
 from tinyattn.check.zoo import ZOO
 from tinyattn.course.exercise import RIGHT, UNANSWERED, WRONG, Exercise, Grade, Verdict
-from tinyattn.course.graders import Checker, Function, Judge, Judged, Number, Pair, Property, function
+from tinyattn.course.graders import Checker, Function, Judge, Judged, Number, Pair, Property, calling, function
 from tinyattn.course.graders import property as graders_property
 from tinyattn.course.graders.calling import TolerantCall, described, run_answer
 from tinyattn.course.graders.property import _rounded
@@ -26,6 +28,8 @@ def test_the_tolerance_of_an_array_is_relative_to_its_largest_entry():
     assert number([100.9, 0.1]).outcome == RIGHT
     assert number([100.0, 2.1]).outcome == WRONG
     assert "look again at entry [1]" in number([100.5, 9.0]).says
+    assert [Number(lambda n=n: np.arange(n))(np.arange(n)).says[28:] for n in (6, 7)] == [
+        "0, 1, 2, 3, 4 and 5.", "[0. 1. 2. 3. 4. 5. 6.]."]  # fmt: skip
     negative = Number(lambda: np.array([-100.0, 1.0]), tolerance=0.01)
     assert negative([-100.9, 1.9]).outcome == RIGHT
 
@@ -42,11 +46,8 @@ def test_exactly_is_without_any_tolerance():
     assert number(12.5).says == "12.5 is no whole number."
     assert Number(lambda: 12 + 1e-10, exactly=True)(12).outcome == RIGHT
     assert Number(lambda: 12.5, exactly=True)(12.5).outcome == RIGHT
-
-
-def test_too_large_and_too_small():
-    number = Number(lambda: 3.0)
-    assert [number(x).says for x in (4, 2)] == ["4 is too large.", "2 is too small."]
+    assert Number(lambda: 18874368, exactly=True)(18874367).says == "18,874,367 is too small."
+    assert Number(lambda: -5, exactly=True, computed="It is {}.")(-5.0).says == "right. It is -5."
 
 
 def test_a_tempting_number_has_its_question_and_its_diagnosis_within_the_same_tolerance():
@@ -60,6 +61,8 @@ def test_a_tempting_number_has_its_question_and_its_diagnosis_within_the_same_to
 
 
 def test_a_number_of_another_shape_or_kind_is_no_answer():
+    turned = Number(lambda: np.ones((2, 3)))(np.ones((3, 2)))
+    assert turned.says == "wrong shape: (3, 2), expected numbers of shape (2, 3)"
     number = Number(lambda: np.array([1.0, 2.0]))
     for answer, says in ((3.0, "one number, expected 2."), ([1.0, 2.0, 3.0], "3 numbers, expected 2."),
                          ("1", "'1' (str) is no answer here, expected 2 numbers"), (True, "True (bool) is no answer"),
@@ -101,10 +104,10 @@ def is_double(f):
 
 def test_a_judge_asks_three_times_of_each_function():
     counted = Counted(lambda f, n: is_double(f))
-    grade = Judge(LISTED, is_double)(counted)
+    grade = Judge((*LISTED, LISTED[0]), is_double)(counted)
     assert grade.outcome == RIGHT
-    assert grade.says == "right. It is true of 1 that is right, and false of 1 that is wrong."
-    assert counted.asked == [double] * 3 + [triple] * 3
+    assert grade.says == "right. It is true of 2 that are right, and false of 1 that is wrong."
+    assert counted.asked == [double] * 3 + [triple] * 3 + [double] * 3
 
 
 @pytest.mark.parametrize("lucky", [1, 2, 3])
@@ -132,6 +135,8 @@ def test_a_judge_passes_what_is_given_and_its_reference_is_the_librarys():
     def asserts(f, at, value):
         assert f(at) == value
 
+    assert judge(asserts).outcome == RIGHT
+    assert judge(lambda f: True).says.startswith("it raises TypeError")
     kindly = judge.kindly(asserts)
     assert (kindly(double, 2, 4), kindly(triple, 2, 4)) == (True, False)
     assert judge.kindly(lambda *a: 0)(double) is False
@@ -167,6 +172,25 @@ def test_a_property_is_asked_five_times_of_what_is_right_and_of_the_bug(monkeypa
     assert grader(at_times).says == "it finds the bug in 9 of 10 runs only."
 
 
+def test_a_property_that_misses_another_bug_is_told_which():
+    hides, leaks = "mask_after_softmax", "off_by_one_peek"
+    q, k, v = np.random.default_rng(0).standard_normal((3, 4, 3))
+
+    def scaled(attention):
+        return np.allclose(attention(q, k, v)[0], ops.attention(q, k, v)[0])
+
+    grade = Property("attention", "no_scale", ("attention",), others=("scale_d", hides, leaks))(scaled)
+    assert grade.says == "it finds no_scale, as it should, but another bug passes it."
+
+    def raises(attention):
+        return scaled(attention) or 1 / 0
+
+    grader = Property("attention", "no_scale", ("attention",))
+    assert grader(raises).says == "where the bug is, it raises ZeroDivisionError: division by zero"
+    [bug] = (bug for bug in ZOO["attention"].BUGS if bug.name == hides)
+    assert (grade.lines, grade.question) == ((f"  it should be false, too, where {bug.says} ({hides})",), bug.hint)
+
+
 # checkers of gradients
 
 
@@ -179,7 +203,7 @@ PAIRS = (Pair("x²", square, lambda dy, x: 2 * x * dy, question="What is (x²)'?
 
 
 def test_a_checker_has_errors_below_and_above_its_limits():
-    grader = Checker(PAIRS, lambda *a: 0.0)
+    grader = Checker((*PAIRS, PAIRS[0]), lambda *a: 0.0)
     inputs = []
 
     def of(right, wrong):
@@ -189,8 +213,9 @@ def test_a_checker_has_errors_below_and_above_its_limits():
 
         return grader(answer)
 
-    assert of(0.9e-4, 1.1e-3).outcome == RIGHT
-    assert len(inputs) == 6
+    says = "right. It accepts all 2 correct backward functions and rejects all 1 wrong ones."
+    assert (of(0.9e-4, 1.1e-3).outcome, of(0.9e-4, 1.1e-3).says) == (RIGHT, says)
+    assert len(inputs) == 2 * 9
     assert all(x.shape == (3, 4) for x in inputs)
     assert len({x.tobytes() for x in inputs}) == 3
     assert of(1.1e-4, 1.1e-3).says == "it rejects a correct backward."
@@ -256,9 +281,11 @@ def test_an_accepted_function_gets_copies_and_keeps_the_dtype():
     assert [part.tolist() for part in pair.call(x)] == [[1, 2], [2, 4]]
     assert TolerantCall(lambda x: (x,), 1, lambda x: x).call(x).tolist() == [1, 2]
     assert TolerantCall(lambda x: None, 1, lambda x: x).call(x) is None
+    longer = TolerantCall(lambda s: s.append(1) or 2.0, 1, lambda s: 2.0)
+    assert (longer.call([]), longer.remarks) == (2.0, {"writes"})
 
 
-def test_an_answer_is_called_in_silence_and_its_errors_are_grades(capsys):
+def test_an_answer_is_called_in_silence_and_its_errors_are_grades(capsys, monkeypatch):
     def prints(x):
         print("hello")
         return x / 0
@@ -266,6 +293,8 @@ def test_an_answer_is_called_in_silence_and_its_errors_are_grades(capsys):
     grade = run_answer(prints, 1)
     assert (grade.outcome, grade.says) == (WRONG, "it raises ZeroDivisionError: division by zero")
     assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr(calling, "PATIENCE", 0.05)
+    assert run_answer(lambda: time.sleep(60)).says == "it had not returned after 0.05 seconds."
     assert run_answer(lambda x: np.ones(2) / np.zeros(2), 1).tolist() == [np.inf, np.inf]
     with pytest.raises(AssertionError, match="mine"):
         run_answer(lambda: (_ for _ in ()).throw(AssertionError("mine")))
@@ -312,6 +341,7 @@ def test_a_right_answer_has_no_hints_and_is_true():
                                              ("name", "no name")])  # fmt: skip
 def test_an_exercise_that_says_nonsense_is_refused(name, value):
     given = {"name": "one", "sort": "write the op", "difficulty": 1, "minutes": 1}
+    Exercise(**given, task="", grader=None, hints=("", ""))
     with pytest.raises(ValueError, match=str(value)):
         Exercise(**given | {name: value}, task="", grader=None, hints=("", ""))
 
@@ -346,6 +376,7 @@ def test_numbers_are_shown_with_six_digits_where_those_differ():
 def test_numpys_numbers_are_shown_as_numbers():
     given = {"x": np.float64(0.5), "y": [np.int64(2), 3.0], "z": np.array(7)}
     assert in_lines(given) == ["x = 0.5", "y = [2, 3.0]", "z = 7"]
+    assert [in_lines({"x": np.zeros(n)})[0][:3] for n in (60, 61)] == ["x =", "x: "]
 
 
 def test_only_floats_are_rounded():

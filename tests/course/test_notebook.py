@@ -144,6 +144,8 @@ def test_arrays_with_names_and_shapes():
     text = str(show_arrays(q=np.array([[1.0, -0.001]]), weights=np.array([3])))
     assert text == "q        (1, 2)    [[1.00 0.00]]\nweights  (1,)      [3]"
     assert "0.001" in str(show_arrays(x=np.array([0.001]), decimals=3))
+    assert str(show_arrays(A=np.eye(2, 3))) == "A  (2, 3)    [[1.00 0.00 0.00]\n              [0.00 1.00 0.00]]"
+    assert ["..." in str(show_arrays(x=np.zeros(n))) for n in (60, 61)] == [False, True]
 
 
 def test_tables_are_rounded_and_aligned():
@@ -159,6 +161,11 @@ def test_tables_are_rounded_and_aligned():
     rows = [[True, np.nan], [np.False_, -np.inf]]
     assert str(table("right | loss", rows)).split("\n")[2:] == ["True    nan", "False   -inf"]
     assert str(table("a | b", [])) == "a   b\n─   ─"
+    rows = [["-1%", 123456.0, 1e-4], ["+20%", 1234567.0, -1.24e-5]]
+    assert str(table("up | large | small", rows, digits=2)).split("\n")[2:] == [
+        " -1%   123456.0    0.00010",
+        "+20%    1.2e+06   -1.2e-05",
+    ]
     with pytest.raises(ValueError, match="a row has 2 cells, expected 1: n"):
         table("n", [(1, 2)])
 
@@ -191,5 +198,6 @@ def test_tags_fold_code_and_outputs(tmp_path, tags, hidden):
     path = tmp_path / "02_small.py"
     path.write_text(f"# %% tags={tags}\nx = 1\n")
     assert set(notebook(Chapter(path)).cells[0].metadata.get("jupyter", {})) == hidden
-    unfolded = notebook(Chapter(path), folded=False).cells[0].metadata.get("jupyter", {})
-    assert set(unfolded) == hidden - {"outputs_hidden"}
+    [built] = build([Chapter(path)], tmp_path / "mine")
+    unfolded = json.loads(built.read_text())["cells"][0]["metadata"]
+    assert set(unfolded.get("jupyter", {})) == hidden - {"outputs_hidden"}

@@ -52,6 +52,7 @@ def test_functions_get_their_strings_and_exercises_their_graders(write):
         (SMALL, ("zero",), ("one",), r"\[one.mistakes\] has two, but the chapter has no function of that name"),
         (SMALL, ("zero", "two", "four"), ("one",), r"\[one.mistakes\] has no four, but the chapter has a function"),
         (SMALL.replace('["Is it 0?"]', '"Is it 0?"'), ("zero",), (), r"\[one.mistakes\] zero is 'Is it 0\?', expected"),
+        (SMALL.replace('["Is it 0?"]', '["Is it 0?", 0]'), ("zero",), (), r"zero is \['Is it 0\?', 0\], expected"),
         (SMALL, ("zero", "two"), (), r"\[one\] has no grader in the chapter"),
         (SMALL, ("zero", "two"), ("one", "another"), r"the chapter's grader of another has no \[another\]"),
         (SMALL.replace("why", "because"), ("zero", "two"), ("one",), r"\[one\] has because, .*; \[one\] has no why"),

@@ -18,7 +18,7 @@ from tinyattn.forms import is_readable
 from tinyattn.ops import attention_backward
 
 ANSWERS = ("my_softmax", "my_masked_softmax", "my_softmax_backward", "my_linear_backward", "my_attention_backward",
-           "my_layer_norm", "my_layer_norm_backward", "my_hit_rate")  # fmt: skip
+           "repaired_backward", "my_layer_norm", "my_layer_norm_backward", "my_hit_rate")  # fmt: skip
 
 
 IMPORTS = "import math\nimport numpy as np\nfrom tinyattn.ops import attention\n\n\n"

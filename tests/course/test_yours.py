@@ -10,7 +10,8 @@ import pytest
 
 from tinyattn import ops
 from tinyattn.course import check, session, yours
-from tinyattn.course.answers import prepare
+from tinyattn.course.answers import keep, prepare
+from tinyattn.course.checking import find
 from tinyattn.course.session import recording
 
 FIRST = '''
@@ -94,25 +95,32 @@ def test_nothing_is_written_where_no_folder_of_answers_is(tmp_path):
     assert run(SECOND, tmp_path).startswith("my_softmax_backward: the library's, until yours is accepted\n")
 
 
+THROUGH = "def through(f):\n    def my_softmax_backward(*args): return f(*args)\n    return my_softmax_backward\n"
+TWO = "again = summed\n\ndef summed(x):\n    return again(x)\n\ndef my_softmax_backward(dp, p):\n    again(dp)\n"
+
+
 @pytest.mark.parametrize(
-    "change",
+    ("old", "new", "why"),
     [
-        ("SCALE, PAIR = 1.0, (2, 3)", "SCALE, PAIR = np.ones(1), (2, 3)"),  # no source of an array
-        ("def my_softmax", "@(lambda f: lambda *args: f(*args))\ndef my_softmax"),
+        ("SCALE, PAIR = 1.0, (2, 3)", "SCALE, PAIR = np.ones(1), (2, 3)", "it uses `SCALE`, which is no function"),
+        ("def my_softmax", "@(lambda f: lambda *args: f(*args))\ndef my_softmax", "it is not written as a function"),
+        ("def my_softmax", f"{THROUGH}\n@through\ndef my_softmax", "`my_softmax_backward` is made by another function"),
+        ("def my_softmax_backward(dp, p):\n", TWO, "`summed` means two things in it"),
     ],
 )
-def test_what_has_no_source_is_right_and_not_kept(tmp_path, change):
+def test_what_has_no_source_is_right_and_not_kept(tmp_path, old, new, why):
     prepare(tmp_path)
     (tmp_path / "answers" / "my_softmax_backward.py").write_text("an earlier answer")
-    said = run(FIRST.replace(*change), tmp_path)
+    said = " ".join(run(FIRST.replace(old, new), tmp_path).split())
     assert "✓" in said
-    assert "It is kept in this process only: " in said
+    assert f"It is kept in this process only: {why}" in said
     assert [path.name for path in (tmp_path / "answers").iterdir()] == ["README.txt"]
 
 
 ODD = {
     "a default": ("SCALE, PAIR = 1.0", "AXIS = -1\nSCALE, PAIR = 1.0", "def summed(x):", "def summed(x, axis=AXIS):"),
     "an attribute's name": ("SCALE, PAIR", "sum = np.ones(1)\nSCALE, PAIR", "", ""),
+    "an annotation": ("SCALE, PAIR", "KIND = 3\nSCALE, PAIR", "def summed(x):", "def summed(x) -> KIND:"),
     "an alias": ("def my_soft", "again = summed\n\ndef my_soft", "return summed(", "return again("),
     "infinity": ("SCALE, PAIR = 1.0", "LOW = -np.inf\nSCALE, PAIR = 1.0", "0 * product", "max(LOW, 0) * product"),
 }
@@ -222,8 +230,21 @@ def test_in_one_process(capsys):
     assert len(yours("my_attention_backward")(out, np.ones((1, 2)), np.ones((3, 2)), np.ones((3, 1)), p)) == 3
 
 
+def test_checking_a_chapter_writes_no_answers(tmp_path):
+    prepare(tmp_path)
+    with contextlib.chdir(tmp_path), recording() as verdicts:
+        assert keep(find("my_softmax_backward"), in_place_and_as_lists) == ""
+        with recording() as inner:
+            assert yours("my_softmax_backward") is ops.softmax_backward
+            check("zero_query", 7)
+        assert yours("my_softmax_backward").__wrapped__ is in_place_and_as_lists
+        check("zero_query", 6)
+    assert [[bool(verdict) for verdict in some] for some in (verdicts, inner)] == [[False], [True]]
+    assert [path.name for path in (tmp_path / "answers").iterdir()] == ["README.txt"]
+
+
 def test_only_functions_can_be_used_further():
-    with pytest.raises(ValueError, match="score_std asks for a number, and only functions"):
+    with pytest.raises(ValueError, match="score_std asks for a number, and only functions can be used in later cells"):
         yours("score_std")
     with pytest.raises(ValueError, match="knows_the_scale asks for a property"):
         yours("knows_the_scale")

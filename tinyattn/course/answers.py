@@ -1,7 +1,7 @@
-"""The reader's accepted answers, kept for further use by `yours`.
+"""The reader's accepted answers, kept for `yours`.
 
 They are kept in the process that accepted them and, where `tinyattn course build` has made a folder `answers` beside
-the notebooks, in a file each for later chapters. A file holds the source of the answer and of everything it uses:
+the notebooks, each in a file for later chapters. A file holds the source of the answer and of everything it uses:
 imports, other functions of the notebook, plain numbers. It is read back and graded before it is written, so that a
 later notebook gets the function that was accepted.
 """
@@ -126,7 +126,7 @@ def read_answer(name: str, text: str) -> Callable[..., Any]:
 
 
 def _source(f: Any, done: dict[str, Any]) -> str:
-    """The source of a notebook's function, after that of everything it uses."""
+    """The source of a notebook's function, preceded by that of everything it uses."""
     if not isinstance(f, FunctionType) or f.__name__ == "<lambda>":
         raise _NotKeptError("it is not written as a function with `def`")
     if f.__closure__ or hasattr(f, "__wrapped__"):

@@ -179,7 +179,7 @@ def _stub(block: list[str], indent: str) -> Iterator[str]:
         return
     for node in ast.parse("\n".join(block)).body:
         if not isinstance(node, ast.Assign) or not all(isinstance(t, ast.Name) for t in node.targets):
-            raise ValueError("outside of a function, a solution gives names their values and does nothing else")
+            raise ValueError("outside of a function, a solution may only assign values to names")
         yield from (f"{ast.unparse(target)} = ...  # your turn" for target in node.targets)
 
 

@@ -23,7 +23,7 @@ def check(name: str, answer: Any = ..., *, hint: int = 0) -> Verdict:
     reason. `...` is no answer yet. Functions are tried in this process on small random inputs, for a second or two.
     `yours(name)` returns a right answer, further down and in later chapters.
 
-    Raises ValueError for an unknown name, listing the near ones, and for a hint other than 0 to 3.
+    Raises ValueError for an unknown name, listing similar ones, and for a hint other than 0 to 3.
     """
     exercise = find(name)
     if isinstance(hint, bool) or hint not in HINTS:
@@ -39,7 +39,7 @@ def check(name: str, answer: Any = ..., *, hint: int = 0) -> Verdict:
 
 
 def find(name: str) -> Exercise:
-    """The exercise of that name. Raises ValueError, listing near names, for an unknown one."""
+    """The exercise of that name. Raises ValueError, listing similar names, for an unknown one."""
     if not isinstance(name, str) or name not in BY_NAME:
         text = str(getattr(name, "__name__", name))                  # of a function passed in place of the name
         near = difflib.get_close_matches(text, BY_NAME, n=3, cutoff=0.5)
@@ -57,7 +57,7 @@ def yours(name: str) -> Any:
     """
     exercise = find(name)
     if not hasattr(exercise.grader, "reference"):
-        raise ValueError(f"{name} asks for {exercise.grader.asks}, and only functions can be used further")
+        raise ValueError(f"{name} asks for {exercise.grader.asks}, and only functions can be used in later cells")
     with using(name):
         return hand_back(exercise)
 
@@ -70,5 +70,5 @@ def buggy(name: str, bug: str = "") -> Any:
     """
     grader = find(name).grader
     if not hasattr(grader, "planted"):
-        raise ValueError(f"{name} asks for {grader.asks}: only the bugs that a property is to find are handed out")
+        raise ValueError(f"{name} asks for {grader.asks}: only an exercise that asks for a property has a bug")
     return grader.planted(bug)

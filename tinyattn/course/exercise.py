@@ -41,7 +41,7 @@ class Grade:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise: `grader(answer)`, with one of graders/, gives a `Grade`.
+    """One exercise; `grader` is one of graders/, and `grader(answer)` gives a `Grade`.
 
     `name` is also the answer's name in the chapter; `difficulty` is 1 to 3, `minutes` an estimate. `hints` are a
     leading question and nearly the solution; `why` is the reason for the solution, shown with it.
@@ -60,7 +60,7 @@ class Exercise:
         if self.sort not in SORTS:
             raise ValueError(f"{self.name}: sort is {self.sort!r}, expected one of {', '.join(SORTS)}")
         if self.difficulty not in (1, 2, 3) or self.minutes < 1:
-            raise ValueError(f"{self.name}: difficulty {self.difficulty}, {self.minutes} min, expected 1 to 3, 1 up")
+            raise ValueError(f"{self.name}: difficulty {self.difficulty}, {self.minutes} min, expected 1 to 3, >= 1")
         if not self.name.isidentifier():
             raise ValueError(f"{self.name!r} is no name that an answer could have")
 

@@ -28,8 +28,8 @@ FOLDED = {
 def notebook(chapter: Chapter, solutions: bool = False, folded: bool = True) -> Any:
     """The chapter as a notebook without outputs; cell ids are hashes of their text, the same for the same source.
 
-    Without `folded` outputs are not folded away: a reader who runs a cell should see them. Raises ImportError, with
-    advice, if jupytext is missing.
+    Without `folded` no output is folded away: a reader who runs a cell should see what it prints. Raises ImportError,
+    with advice, if jupytext is missing.
     """
     try:
         import jupytext

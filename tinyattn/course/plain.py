@@ -1,4 +1,4 @@
-"""Specs of exercises that ask for a function of no op, and functions with lines that wrong answers change."""
+"""Specs of exercises whose function is no op, and functions of which wrong answers change a line."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def plain_spec(
     name: str, says: str, case: Cases, ours: Callable[..., Any], *outputs: str,
     atol: float | Callable[[dict[str, Any]], float] = 1e-6, extreme: str = "", extremes: Iterable[dict[str, Any]] = (),
 ) -> Spec:  # fmt: skip
-    """A spec whose only property is that the answer gives what `ours` gives, with results of the names `outputs`.
+    """A spec whose only property is that the answer gives what `ours` gives; `outputs` names the results.
 
-    `atol` is the tolerance, or a function of the case that gives it. `extremes` are further cases, which must give the
-    same within 1e-6; `extreme` is the statement about them.
+    `atol` is the tolerance, or a function of the case that gives it. `extremes` are more cases, which must agree
+    within 1e-6; `extreme` is the statement about them.
     """
     spec = replace(op_spec(name, says, case, ours, *outputs), common=False, oracle=None)
     states = stating(name, spec.properties)
@@ -73,7 +73,7 @@ def plain_spec(
 
 
 def adjustable(f: Callable[..., Any]) -> Any:
-    """`f` with a method `but`: `f.but(line=...)` is `f` with one of its lines written otherwise.
+    """`f` with a method `but`: `f.but(line=...)` is `f` with one of its lines replaced.
 
     The lines are the keyword-only arguments of `f`, which are left out of its signature.
     """

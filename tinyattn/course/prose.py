@@ -1,8 +1,8 @@
 """The strings of a chapter's exercises: notebooks/exercises/NN.toml, beside the chapters.
 
-The file has a table for each exercise, in the chapter's order, with the fields of `Exercise` but name and grader.
-Tables below it, as [my_softmax.mistakes], have a list of strings for each function of the grader; several exercises
-share a table [mistakes] at the end.
+The file has a table for each exercise, in the chapter's order, with all fields of `Exercise` except name and grader.
+Its subtables, such as [my_softmax.mistakes], have a list of strings for each function of the grader. A table
+[mistakes] at the end is shared by several exercises.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FIELDS = {field.name for field in fields(Exercise)} - {"name", "grader"}
 class Prose:
     """The file of one chapter: `attach` adds its strings to functions, `exercises` makes exercises of graders.
 
-    Raises ValueError, with the line, where the file is no TOML.
+    Raises ValueError, with the line, where the file is not valid TOML.
     """
 
     def __init__(self, chapter: int):

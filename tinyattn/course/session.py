@@ -46,7 +46,7 @@ def recording() -> Iterator[list[Verdict]]:
 
 @contextlib.contextmanager
 def using(name: str) -> Iterator[None]:
-    """Marks a block that grades or reads an answer to `name`. Raises ValueError within such a block: it uses itself."""
+    """Marks a block that grades or reads an answer to `name`. Raises ValueError if nested for one name."""
     if name in _GRADED.get():
         raise ValueError(f"an answer to {name} cannot use yours({name!r}): it would be made of itself")
     before = _GRADED.set((*_GRADED.get(), name))

@@ -21,7 +21,7 @@ from .session import using
 
 @contextlib.contextmanager
 def your_ops() -> Iterator[None]:
-    """In the block models compute with your accepted answers, and else with the library's readable ops.
+    """In the block models compute with your accepted answers, and otherwise with the library's readable ops.
 
     Prints a line for each op that is yours.
     """

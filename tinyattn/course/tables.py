@@ -14,7 +14,7 @@ from ..pages import part
 
 @dataclass(frozen=True)
 class Text:
-    """Lines, which are also its str and repr."""
+    """Lines of text, which str and repr show."""
 
     lines: tuple[str, ...]
 

@@ -93,7 +93,7 @@ def _rest_is_kept(model: Any) -> str:
     h = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
     right = x + ops.attention(h @ W_q, h @ W_k, h @ W_v, ops.causal_mask(5, like=x))[0]
     return "" if np.allclose(model(x), right, atol=1e-4) else (
-        "nothing leaks any more, but the rest is not as it was: every token of h has mean 0 and variance 1, and the "
+        "nothing leaks any more, but something else has changed: every token of h has mean 0 and variance 1, and the "
         "output is x plus attention of h."
     )
 

@@ -115,7 +115,7 @@ class Function:
         return ours if len(places) == len(spec.wrt) else fewer
 
     def kindly(self, answer: Callable[..., Any]) -> Callable[..., Any]:
-        """An accepted answer for further use: it gets copies, and returns arrays in the dtype of its arguments."""
+        """An accepted answer for later cells: it gets copies, and returns arrays in the dtype of its arguments."""
         return self._kind(answer).call
 
     def _kind(self, answer: Callable[..., Any]) -> TolerantCall:

@@ -40,7 +40,7 @@ class Judge:
         return self.holds
 
     def kindly(self, answer: Callable[..., Any]) -> Callable[..., bool]:
-        """The answer for further use: it returns True or False."""
+        """The answer for later cells: it returns True or False."""
         holds = as_truth(answer)
         return lambda *args: bool(holds(*args))
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..exercise import RIGHT, WRONG, Grade
 from .calling import WrongAnswers, described
 
-TINY = 1e-9             # measured in place of 0 on paper
+TINY = 1e-9             # what rounding may leave of an exact 0
 
 
 @dataclass(frozen=True)

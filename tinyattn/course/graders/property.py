@@ -29,8 +29,8 @@ class Property:
     """Grades a property that the reader writes: true of every right implementation of `spec`, false of the zoo's `bug`.
 
     The answer is called with the functions named in `gives`, in this order. It returns whether the property holds; or
-    it asserts, and returns nothing. `others` are further bugs of the zoo that it must kill; `lives` are bugs that must
-    leave it true, as they break something else. `to_the_bit` is True where the chapter teaches equality.
+    it asserts, and returns nothing. `others` are more bugs of the zoo that it must find; of the bugs `lives`
+    it must stay true, as they break something else. `to_the_bit` is True where the chapter teaches exact equality.
     """
 
     spec: str
