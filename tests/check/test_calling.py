@@ -215,7 +215,7 @@ class Refusing:
     ("result", "says"),
     [
         (lambda s: None, "p is None, expected an array of numbers"),
-        (lambda s: Refusing(), "p is a Refusing, of which NumPy makes no array: no"),
+        (lambda s: Refusing(), "p is a Refusing, which NumPy cannot make an array: no"),
         (lambda s: {"p": s}, "p is a dict, expected an array"),
         (lambda s: "weights", "p is a str, expected an array"),
         (lambda s: s.astype(object), "p is an array of object, expected an array of numbers"),

@@ -140,7 +140,7 @@ def test_a_training_without_an_end_is_skipped():
 
     found = tried(endless, patience=0.05, budget=0.06, given={"once": True}).finding()
     assert (found.outcome, found.endless) == ("skipped", False)
-    assert "--time-limit gives it more" in found.message
+    assert "--time-limit allows more" in found.message
 
 
 @pytest.mark.parametrize("form", range(4), ids=["none", "left", "window", "random"])
