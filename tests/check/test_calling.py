@@ -1,4 +1,4 @@
-"""Implementations as people write them: other names, other ways to be called, other things returned."""
+"""Implementations as people write them: with other names, signatures and return values."""
 
 import signal
 import subprocess
@@ -191,7 +191,7 @@ def test_less_than_the_library_offers_is_enough():
 
 
 def test_probabilities_by_log_sum_exp_are_right():
-    """They round as the logits do, which at logits of 10,000 is a thousand times coarser, and no mistake."""
+    """They round as coarsely as logits of 10,000 do, which is no mistake."""
 
     def softmax(s, mask=None):
         allowed = np.broadcast_to(True if mask is None else mask, s.shape)
@@ -255,7 +255,7 @@ OTHERS = ("hypothesis.py", "numbers.py", "types.py")
     "name", ["random.py", "numpy.py", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
 )
 def test_a_file_may_have_the_name_of_a_module(tmp_path, name):
-    """In a process of its own: in this one the modules are imported already."""
+    """In a new process: in this one the modules are already imported."""
     (tmp_path / name).write_text("def softmax(s):\n    from tinyattn import ops\n    return ops.softmax(s)\n")
     command = [sys.executable, "-m", "tinyattn", "check", str(tmp_path / name), "--as", "softmax", "--examples", "2"]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -285,7 +285,7 @@ def test_our_own_time_limit_accuses_nobody(tmp_path):
 
 
 def test_slow_and_wrong_is_not_called_changeable():
-    """Time runs out while the counterexample is made smaller, and cases that failed are not tried again."""
+    """Time runs out while the counterexample is shrunk; cases that failed are not tried again."""
 
     def softmax(s, mask=None):
         time.sleep(0.01)

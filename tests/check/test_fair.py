@@ -1,4 +1,4 @@
-"""Right code that is written otherwise is not accused, and wrong code is told of its bug and of nothing else."""
+"""Right code written in other ways is not accused; wrong code is accused of its bug alone."""
 
 import json
 import os
@@ -250,7 +250,7 @@ def all_after(q, k, v, mask=None):
 
 
 def leaky(q, k, v, mask=None):
-    """Takes masks that are written out only; what is masked weighs exp(-30)."""
+    """It takes only masks of the full shape, and masked entries have a factor exp(-30)."""
     full = (*q.shape[:-1], k.shape[-2])
     if mask is not None and mask.shape != full:
         raise ValueError("write the mask out")
@@ -307,7 +307,7 @@ def test_under_no_grad_there_is_no_backward(torch):
 
 
 def test_wrong_numbers_come_before_the_contract():
-    """It widens float32, and its gradient is wrong: the gradient is the headline, and is named."""
+    """It widens float32, and its gradient is wrong: the report begins with the gradient, and names the bug."""
 
     def softmax(s, mask=None):
         return ops.softmax(s.astype(float), mask)
@@ -373,7 +373,7 @@ def test_one_nan_is_one_finding():
 
 
 def test_a_bug_is_named_only_if_it_explains_what_is_shown():
-    """cross-entropy that finds its target by value: not the bug that the numbers of other cases may look like."""
+    """Cross-entropy that finds its target by value; on other cases its numbers look like those of another bug."""
 
     def backward(dloss, logits, targets):
         p = ops.softmax(logits)
@@ -389,7 +389,7 @@ def test_a_bug_is_named_only_if_it_explains_what_is_shown():
 
 
 def test_chance_is_not_called_a_bug_that_it_looks_like_once():
-    """Dropout that draws in evaluation, too: if it keeps everything it is x / (1 - rate)."""
+    """Dropout that draws in evaluation, too; when its mask keeps everything, the result is x / (1 - rate)."""
     rng = np.random.default_rng(0)
 
     def dropout(x, keep, rate):

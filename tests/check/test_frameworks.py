@@ -53,7 +53,7 @@ def test_a_string_of_the_command_line_names_a_function_of_torch(torch):
 
 
 def test_a_mask_of_another_name_reaches_the_function_that_is_differentiated():
-    """As a framework would differentiate it: the function is called with the arguments of the forward."""
+    """A framework differentiates the function by calling it with the forward's arguments."""
 
     def attention(query, key, value, dropout_p=0.0, attn_mask=None):
         assert dropout_p == 0.0
@@ -91,7 +91,7 @@ def test_an_adapter_of_arrays_stays_one_where_torch_is_loaded(torch):
 
 
 class Dense:
-    """As numpy-ml and many a course have it: weights (outputs, inputs), gradients in a dictionary."""
+    """As in numpy-ml and many courses: weights (outputs, inputs), gradients in a dictionary."""
 
     def __init__(self, bias=True):
         self.parameters = {"W": None, "b": None}

@@ -107,7 +107,7 @@ def test_at_a_kink_any_slope_between_the_two_sides_is_right():
 
 
 def test_the_adjoint_test_sees_what_a_sample_of_entries_misses():
-    """Of a whole model a dozen entries a parameter are moved; along a random direction all of them are."""
+    """Only a dozen entries of each of a model's parameters are moved; a random direction moves all of them."""
 
     class Squares:
         def loss(self, p, batch, rng):
@@ -210,7 +210,7 @@ def test_inputs_keep_their_bits():
 
 
 def test_what_a_backward_writes_moves_no_number_and_is_said():
-    """It must not change what its gradient is compared with: the upstream gradient, an input, what was saved."""
+    """The gradient is compared with differences at the original arrays, whatever the backward writes."""
 
     def leaky(x):
         return np.where(x > 0, x, 0.1 * x)
@@ -290,7 +290,7 @@ def test_a_wrong_model_is_caught(leaf):
 
 
 def test_a_model_whose_backward_writes_into_its_parameters():
-    """With them in the loss, a wrong gradient would have been the difference of what it wrote."""
+    """The differences are taken at the parameters as they were before."""
 
     class Writing(SASRecNetwork):
         def loss_backward(self, p, dloss, cache):
@@ -309,7 +309,7 @@ def test_a_model_whose_backward_writes_into_its_parameters():
 
 
 def test_a_gradient_that_is_truly_zero_is_right_though_rounding_leaves_a_trace(rng):
-    """A shift of all of a row's scores, as by a bias of the keys: softmax does not see it."""
+    """A shift of all scores of a row, as by a bias on the keys, does not change softmax."""
 
     def shifted(x, c):
         return ops.softmax(x + c)
@@ -534,7 +534,7 @@ def test_arguments_by_position_alone_and_those_that_two_stars_take():
 
 
 def test_a_ufunc_is_checked_or_its_missing_names_are_said():
-    """Since NumPy 2.4 they say what their arguments are called."""
+    """Since NumPy 2.4 ufuncs have signatures."""
     try:
         inspect.signature(np.square)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Kinds without a zoo: mistakes that people make in them, and the property that sees each first."""
+"""Kinds without a zoo: common mistakes, and the first property that sees each."""
 
 from types import SimpleNamespace
 
@@ -123,7 +123,7 @@ def test_a_mask_in_place_of_lengths_and_a_model_without_steps():
 
 
 def test_a_causal_model_of_padded_sequences():
-    """Its last token moves its own output alone."""
+    """Its last token changes only the last output."""
     block = layers.Block(layers.MultiHead(2), form="post")
     p = block.init(np.random.default_rng(0), 6)
     causal = SimpleNamespace(

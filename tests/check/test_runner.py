@@ -58,7 +58,7 @@ def check(*arguments, capsys):
 
 
 def test_an_afternoons_attention_is_told_what_is_wrong(write, capsys):
-    """A bug and another convention, other argument names, no bias and no dropout."""
+    """It has a bug, a different convention and different argument names, and neither bias nor dropout."""
     code, out = check(write(STUDENT), "--as", "attention", "--examples", "20", capsys=capsys)
     assert code == 1
     assert "FAILS  attention computes what plain loops compute" in out
@@ -218,12 +218,12 @@ def test_list_and_contract(capsys):
 
 @pytest.mark.parametrize("kind", SPECS)
 def test_self_knows_where_the_librarys_own_is(kind, capsys):
-    """By the name that it prints, anybody can check it."""
+    """The place can be given to `tinyattn check`."""
     assert hasattr(load(ours(kind)), SPECS[kind].function)
 
 
 def test_self_and_zoo_are_commands(capsys, monkeypatch):
-    """On a small zoo: that the whole one is killed, test_specs.py says."""
+    """On a small zoo; test_specs.py tries the whole one."""
     monkeypatch.setattr(ZOO["relu"], "BUGS", ZOO["relu"].BUGS[:4])
     code, out = check("--self", "--as", "relu", "--examples", "3", capsys=capsys)
     assert code == 0
@@ -279,7 +279,7 @@ def test_a_test_of_pytest_tries_what_it_was_made_for(monkeypatch, strict):
 
 @pytest.mark.parametrize(("right", "code"), [((True, True), 0), ((True, False), 1), ((False, True), 1)])
 def test_all_kinds_have_to_hold(right, code, monkeypatch, capsys):
-    """`--self` with one kind that fails ends with 1, whichever it is."""
+    """`--self` exits with 1 if a kind fails, whichever it is."""
     kinds = {"relu": right[0], "gelu": right[1]}
     monkeypatch.setattr(command, "SPECS", {kind: SPECS[kind] for kind in kinds})
 
@@ -308,7 +308,7 @@ def test_the_summary_of_a_zoo_counts_what_late_stages_alone_have_killed():
 
 
 def test_remarks_are_of_what_holds():
-    """On how much a property was tried, where it holds; a failure is told once, as a failure."""
+    """How much a property was tried is a remark if it holds; a failure is reported only as a failure."""
     found = [
         Finding("a", "oracle", "", "exact", "holds", 1, message="on 3 cases"),
         Finding("b", "oracle", "", "exact", "fails", 1, message="off by 1"),

@@ -17,7 +17,7 @@ from tinyattn.check.subject import Subject
 
 
 def metrics(rank=oracles.rank, cuts=(0, 0), gain=lambda rank: 1 / math.log2(rank + 1)):
-    """Hit rate and NDCG by this rank, with cut-offs that are as much larger than k."""
+    """Hit rate and NDCG of this rank, with `cuts` added to k."""
 
     def hit_rate(scores, target, k):
         return float(rank(scores, target) < k + cuts[0] + 1)
@@ -57,7 +57,7 @@ def no_farther_than(most):
 
 
 def by_place(scores, target):
-    """Of equal scores the first stands first."""
+    """Of equal scores, the first item has the best rank."""
     return 1 + int(np.argmax(np.argsort(-scores, kind="stable") == target))
 
 
@@ -120,7 +120,7 @@ def test_metrics_that_write_return_two_numbers_or_go_by_the_size_of_scores_are_s
 
 
 class Padded(adapters.PaddedBlock):
-    """`change(y, x, real)` makes something else of its outputs."""
+    """Its outputs are `change(y, x, real)`."""
 
     def __init__(self, change):
         super().__init__()
@@ -141,7 +141,7 @@ def of_padding(size, least=0.0):
 
 
 def blind(b, back):
-    """The last real token of a sequence, or the one before it, moves no output of its own."""
+    """The last real token of a sequence, or the one before it, does not influence its output."""
 
     def change(y, x, real):
         y = y.copy()
@@ -187,7 +187,7 @@ def test_a_model_that_loses_a_place_does_not_keep_positions():
 
 
 class Causal:
-    """Running means of tokens, and something else made of them. At most `longest` positions."""
+    """Running means of tokens, changed by `change(y, x)`."""
 
     dim, maxlen = 3, 64
 
@@ -221,7 +221,7 @@ def large_others(y, x):
 
 
 def without(t, first=False):
-    """Output t does not depend on its own token, or on the first one."""
+    """Output t ignores its own token, or the first one."""
 
     def change(y, x):
         if x.shape[1] > t:
@@ -307,7 +307,7 @@ def test_a_model_of_noise_that_is_better_than_chance_is_seen():
 
 
 class Stepping(adapters.CachedAttention):
-    """`change(y, t)` makes something else of the outputs of step t."""
+    """The outputs of step t are `change(y, t, model)`."""
 
     maxlen = 40
 
@@ -346,7 +346,7 @@ def test_a_cached_model_that_is_wrong_in_one_way_is_seen(change, seen):
 
 
 def test_rounding_of_large_outputs_is_no_leak_of_the_length():
-    """What a prefix may differ by grows with the outputs."""
+    """The difference allowed to a prefix grows with the outputs."""
 
     def forward(x):
         seen = np.cumsum(x, axis=1) / np.arange(1, x.shape[1] + 1)[:, None]

@@ -1,4 +1,4 @@
-"""A reader's functions in the place of the library's: every op that was read is one that runs."""
+"""A reader's functions in place of the library's: the ops that are read are the ones that run."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -54,7 +54,7 @@ def sequences():
 
 
 def fitted(model=SASRec, inside=(), **options):
-    """A model after two steps of training with readable ops, inside of these contexts as well."""
+    """A model after two steps of training with readable ops, inside these contexts."""
     options = {"epochs": 1, "batch_size": 12, "dim": 8, "maxlen": 10, "workers": 1, "heads": 2} | options
     if model is not SASRec:
         del options["heads"]
@@ -80,7 +80,7 @@ def unchecked(tmp_path, text):
 
 @pytest.mark.parametrize("name", [f"{op}{part}" for op in OF_DEFAULT for part in ("", "_backward")])
 def test_training_computes_with_every_readable_op(name):
-    """With one that raises, training with readable ops raises: what is read is what runs."""
+    """If one of them raises, training with readable ops raises."""
 
     def raises(*_, **__):
         raise ZeroDivisionError(name)
@@ -136,7 +136,7 @@ def test_readable_and_fast_forms_give_the_same_numbers_to_rounding():
 
 
 def test_every_function_of_the_textbook_is_used():
-    """Their names, and where they are written."""
+    """Their names and places."""
     found = read_substitutes(TEXTBOOK, checked=False)
     expected = [name for name in OF_DEFAULT if name != "multi_head_attention"]
     assert sorted(s.name for s in found) == sorted(f"{n}{part}" for n in expected for part in ("", "_backward"))
@@ -281,7 +281,7 @@ def test_a_substitute_may_call_the_librarys_function(tmp_path):
 
 
 def test_ops_have_one_name_in_the_modules_that_compute():
-    """One that stood in a table, or as a default, would go on computing when a substitute has its place."""
+    """One in a table or a default argument would still be called when a substitute replaces it."""
     import gc
     from types import FrameType
 

@@ -1,4 +1,4 @@
-"""How a property is tried: on how many cases, which ones, and what is said of it; and the edges of tolerances."""
+"""How a property is tried: on how many cases, on which, with what outcome; and the edges of tolerances."""
 
 import time
 
@@ -133,7 +133,7 @@ def test_a_result_that_cannot_be_looked_at_fails():
 
 
 def test_a_training_without_an_end_is_skipped():
-    """Of any other property a call without an end fails: test_runner.py."""
+    """For any other property an endless call is a failure: test_runner.py."""
     def endless(op, x):
         while True:
             pass
@@ -202,7 +202,7 @@ def test_close_is_within_the_tolerance_and_not_beyond():
 
 @pytest.mark.parametrize("compare", [lambda a, b: close(a, b, 0), same_bits], ids=["close", "same_bits"])
 def test_a_few_units_in_the_last_place_are_rounding_and_more_are_not(compare):
-    """Of the size of the largest entry: FEW_ULP of them."""
+    """FEW_ULP units of the largest entry."""
     one = np.array([1.0, 0.25])
     compare(one, one.copy())
     for units, kind in ((1, RoundingViolation), (FEW_ULP, RoundingViolation), (FEW_ULP + 2, Violation)):
