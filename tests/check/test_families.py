@@ -28,7 +28,7 @@ def first(result, change):
 
 
 def seeing(argument, by, of, least=0.0):
-    """A thousandth of token `of` of an argument is added to output `by`: of the sum of its entries of size `least` or more."""
+    """A thousandth of the sum of token `of` is added to output `by`: of its entries of size `least` or more."""
 
     def change(right, **case):
         def leak(y):
