@@ -14,8 +14,9 @@ import pytest
 
 from tinyattn import ops
 from tinyattn.check import check_implementation, check_in_process
+from tinyattn.check.isolation import load
 from tinyattn.check.property import Violation
-from tinyattn.check.subject import called
+from tinyattn.check.subject import CannotRunError, called
 
 
 def check(spec, forward, backward=None, **options):
@@ -266,6 +267,15 @@ def test_it_may_import_what_lies_beside_it(tmp_path):
     (tmp_path / "helper_of_mine.py").write_text("from tinyattn.ops import softmax as right\n")
     (tmp_path / "mine.py").write_text("from helper_of_mine import right as softmax\n")
     assert check_implementation(str(tmp_path / "mine.py"), "softmax", examples=2)
+
+
+def test_an_object_inside_of_another_is_loaded_and_a_class_is_called(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("class Outer:\n    class Inner:\n        size = 3\n")
+    assert load(f"{path}:Outer.Inner").size == load(f"{path}:Outer.Inner.size") == 3
+    for target, says in ((f"{path}:Outer.Other", "has no `Other`; it has: Inner"), (f"{tmp_path}", "is a directory")):
+        with pytest.raises(CannotRunError, match=says):
+            load(target)
 
 
 def test_our_own_time_limit_accuses_nobody(tmp_path):

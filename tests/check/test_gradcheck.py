@@ -11,6 +11,7 @@ import pytest
 from tests.models.worlds import uneven
 from tinyattn import ops
 from tinyattn.check import gradcheck, gradcheck_layer, gradcheck_model
+from tinyattn.check.binding import named_results
 from tinyattn.data import Sampler
 from tinyattn.layers import dense, dense_backward, dense_init
 from tinyattn.models import SASRecNetwork
@@ -184,6 +185,20 @@ def test_what_was_saved_may_have_a_name_with_a_d_in_front():
     assert gradcheck(lambda x: (np.sin(x), np.cos(x)), lambda ds, dc, x: ds * np.cos(x) - dc * np.sin(x), np.ones(3))
 
 
+def test_the_names_of_results_are_those_of_the_last_return():
+    def forward(x):
+        def inner(a, b):
+            return a, b
+
+        if x is None:
+            return x
+        y, denom = inner(x, x)
+        return y, 2 * y, denom
+
+    assert named_results(forward) == ("y", "", "denom")
+    assert named_results(square) == named_results(np.sin) == ("",)
+
+
 def test_what_a_backward_takes_besides_stays_as_it_is():
     def backward(dy, x, into=None):
         assert into is None
@@ -250,8 +265,10 @@ def test_float32_is_refused_by_all_three():
     with pytest.raises(TypeError, match="x is float32, expected float64"):
         gradcheck(ops.linear, right, X.astype("f"), W, B)
     p = dense_init(generator(0, Stream.INIT), 4, 5)
-    with pytest.raises(TypeError, match="float32"):
-        gradcheck_layer(dense, dense_backward, p, X.astype("f"))
+    with pytest.raises(TypeError, match="an array of inputs is float32, expected float64"):
+        gradcheck_layer(dense, dense_backward, p, X, X.astype("f"))
+    with pytest.raises(TypeError, match="an array of p is float32"):
+        gradcheck_layer(dense, dense_backward, {"W": W, "b": B.astype("f")}, X)
     data = uneven()
     network = SASRecNetwork(n_items=data.n_items, maxlen=4, dim=4)
     _, single = flatten(network.init(generator(0, Stream.INIT)), np.float32)
@@ -462,8 +479,9 @@ def square_backward(dy, x):
 
 
 @pytest.mark.parametrize("name", ["step", "tolerance"])
-@pytest.mark.parametrize("value", [np.inf, np.nan, -1e-6, 0, 1e-20, True, "1e-6", None])
+@pytest.mark.parametrize("value", [np.inf, 1.001, np.nan, -1e-6, 0, 0.9e-12, True, "1e-6", None])
 def test_a_step_and_a_tolerance_are_numbers_above_0(name, value):
+    assert gradcheck(square, square_backward, np.ones(2), **{"step": 1, "tolerance": 1e-12, name: 1})
     says = re.escape(f"{name} is {value!r}, expected a number from 1e-12 to 1")
     for check in (
         lambda **how: gradcheck(square, square_backward, X, **how),

@@ -1,5 +1,6 @@
 """Kinds with properties of their own, each broken by one thing: ranking metrics, models of sequences."""
 
+import itertools
 import math
 from types import SimpleNamespace
 
@@ -374,17 +375,30 @@ def test_a_window_that_is_one_token_too_wide_reaches_too_far():
     assert "reach" in failing(broken("window_attention", wide), "window_attention", seeds=20)
 
 
-def test_a_backward_that_writes_into_its_inputs_is_observed_to_do_so():
-    def writes(right, **arguments):
-        dx = right(**arguments)
-        arguments["dy"] *= 2
-        return dx
+def test_a_call_and_its_backward_are_observed():
+    def observed(relu, **backward):
+        op = Subject(SimpleNamespace(relu=relu, **backward), SPECS["relu"])
+        seen = observe_call(op, SPECS["relu"], {"x": np.float32([-1, 2])})
+        numbers = {name: seen.pop(name) for name in ("y", "gradient x") if name in seen}
+        assert all(x.dtype == np.float32 for x in numbers.values())
+        return seen
 
-    case = {"x": np.array([[-1.0, 2.0], [3.0, -4.0]])}
-    spec = SPECS["relu"]
-    made = spec.ours(), broken("relu", backward=writes)
-    right, wrong = (observe_call(Subject(one, spec), spec, case) for one in made)
-    assert right["gradient's changes"] != wrong["gradient's changes"]
+    def writes(x, value=5):
+        x[0] = value
+        return x
+
+    plain = {"dtype of y": "float32", "own memory of y": True, "changed": False, "repeats": True}
+    calls = itertools.count()
+    assert observed(ops.relu) == plain
+    assert observed(writes) == plain | {"own memory of y": False, "changed": True}
+    assert observed(lambda x: x.astype(float) + next(calls)) == plain | {"dtype of y": "float64", "repeats": False}
+    assert observed(lambda x: 1 / 0) == {"forward": "overflow"}
+    assert observed(lambda x: x.nothing) == {"forward": "raises"}
+    assert observed(lambda x: None) == {"forward": "y is None, expected an array of numbers"}
+    both = plain | {"gradient's dtype x": "float32", "gradient's changes": False}
+    assert observed(ops.relu, relu_backward=ops.relu_backward) == both
+    assert observed(ops.relu, relu_backward=lambda dy, x: writes(dy)) == both | {"gradient's changes": True}
+    assert observed(ops.relu, relu_backward=lambda dy, x: 1 / 0) == plain | {"gradient's error": "overflow"}
 
 
 @pytest.mark.parametrize("side", [-1, 1])

@@ -180,6 +180,15 @@ def test_what_multi_head_attention_of_four_matrices_cannot_do_is_named(options, 
         fitted(inside=[unchecked(tmp_path, HEADS)], **options)
 
 
+def test_dropout_of_the_weights_is_named_where_it_drops(tmp_path):
+    p, x = {name: {"W": np.eye(4)} for name in ("query", "key", "value", "output")}, np.ones((2, 3, 4))
+    with unchecked(tmp_path, HEADS):
+        for rate, rng in ((0.0, np.random.default_rng(0)), (0.5, None)):
+            multi_head.multi_head_attention(p, x, x, heads=2, rate=rate, rng=rng)
+        with pytest.raises(SubstituteError, match="asks for dropout of the weights"):
+            multi_head.multi_head_attention(p, x, x, heads=2, rate=0.5, rng=np.random.default_rng(0))
+
+
 SOFTMAX = """
 def softmax(s, mask=None):
     s = s if mask is None else np.where(mask, s, -np.inf)
