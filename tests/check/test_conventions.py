@@ -174,7 +174,7 @@ def test_what_follows_a_convention_is_right_and_calls_that_it_decides_are_left_o
         fitted = op.fit(case)
         names = [name for name in case if name not in op.lacks or name in ("eps", "approximate")]
         assert bool(op.left_out(case)) == any(not np.array_equal(case[name], fitted[name]) for name in names)
-        assert op.offers(fitted)
+        op(**fitted)  # raises MissingError where it is not offered
     assert accused_by(op, op.spec, seeds=4, but=["evaluation", "evaluation_gradient"]) is None  # these hold to rounding
 
 

@@ -24,6 +24,8 @@ FINDINGS = (
     found("large", "extremes"),
     found("held", "shapes", "holds", note="1, and 2", message="on 3 cases"),
     found("left", "gradients", "skipped", message="no backward"),
+    found("empty", "shapes", message="no dx", gravity="contract"),
+    found("repeats", "shapes", "holds"),
 )  # fmt: skip
 REPORT = Report(
     "relu", "mine", FINDINGS, ("b",), not_offered=("x with 4 axes",), unused=("axis",), conventions=("it is odd",),
@@ -31,7 +33,7 @@ REPORT = Report(
 )  # fmt: skip
 TEXT = """\
 mine as relu
-  shapes      1 of 4 hold, 3 FAIL
+  shapes      2 of 6 hold, 4 FAIL
   oracle      0 of 2 hold, 2 FAIL
   properties  0 of 1 hold, 1 FAIL
   gradients   0 of 1 hold, 1 skipped
@@ -56,6 +58,7 @@ also fails: large
 leaks: causal
 contract: y is float64 (dtype, layout)
 contract: no y (own_memory)
+contract: no dx (empty)
 not run after that: 3 properties
 again: do it"""
 
@@ -70,22 +73,22 @@ def test_failures_are_ordered_and_grouped_by_gravity_and_cause():
     assert "\nThe numbers are right; the contract is not kept:\nFAILS" in str(kept)
     holds = Report("relu", "mine", (FINDINGS[7], FINDINGS[7], FINDINGS[8]))
     assert str(holds).endswith("all hold, in 3,600 tries")
-    assert (holds.verdict, Report("relu", "mine", FINDINGS[8:]).verdict) == ("right", "not run")
+    assert (holds.verdict, Report("relu", "mine", FINDINGS[8:9]).verdict) == ("right", "not run")
 
 
 def test_a_page_and_xml_have_every_property():
     text = page([REPORT])
     for part in ("<h1>mine as relu: wrong</h1>", "<h2>values is right: fails</h2>", "<pre>x = 3</pre>",
                  "<th>expected<td><code>1</code>\n<tr><th>got<td><code>2</code>", '<p class="hint">hint: Look.</p>',
-                 *(f"<p>{line}</p>" for line in TEXT.splitlines()[20:26]), "<li>differs by convention: it is odd<li>",
+                 *(f"<p>{line}</p>" for line in TEXT.splitlines()[20:27]), "<li>differs by convention: it is odd<li>",
                  "<p>9 examples a property, seed 5.</p>"):  # fmt: skip
         assert part in text
     rows = [f"<tr><td>{f.stage}<td>{f.property}<td>{f.outcome}<td>{f.statement}" for f in FINDINGS]
     assert [line for line in text.splitlines() if line.startswith("<tr><td>")] == rows
     first, second = ElementTree.fromstring(junit([REPORT, Report("gelu", "yours", (), problem="no file")]).encode())
-    assert first.attrib == {"name": "mine as relu", "tests": "9", "failures": "7", "skipped": "1", "errors": "0"}
+    assert first.attrib == {"name": "mine as relu", "tests": "11", "failures": "8", "skipped": "1", "errors": "0"}
     assert [case.get("classname") for case in first] == [f"relu.{f.stage}" for f in FINDINGS]
-    assert [part.get("type") for part in first.iter("failure")] == [f.gravity for f in FINDINGS[:7]]
+    assert [part.get("type") for part in first.iter("failure")] == [f.gravity for f in FINDINGS if f.outcome == "fails"]
     texts = [part.text for part in first.iter("failure")]
     assert texts[4].splitlines() == TEXT.splitlines()[12:20]
     assert "\na counterexample:\n    x = 5" in texts[5]
