@@ -187,13 +187,16 @@ def test_what_was_saved_may_have_a_name_with_a_d_in_front():
 
 def test_the_names_of_results_are_those_of_the_last_return():
     def forward(x):
+        if x is None:
+            return x
+        y, denom = x, x
+        if denom is not None:
+            return y, 2 * y, denom
+
         def inner(a, b):
             return a, b
 
-        if x is None:
-            return x
-        y, denom = inner(x, x)
-        return y, 2 * y, denom
+        raise ValueError(inner)
 
     assert named_results(forward) == ("y", "", "denom")
     assert named_results(square) == named_results(np.sin) == ("",)

@@ -33,7 +33,7 @@ def bind(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, An
 def call(f: Callable[..., Any], given: dict[str, Any]) -> Any:
     """Call f with arguments by name; positional-only ones by position.
 
-    Values equal to the defaults are not passed: ufuncs refuse some of their defaults.
+    Defaults are not passed: ufuncs refuse some of their own.
     """
     signature = signature_of(f)
     first = [name for name in _of_kind(signature, Parameter.POSITIONAL_ONLY) if name in given]
