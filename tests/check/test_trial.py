@@ -130,6 +130,9 @@ def test_a_result_that_cannot_be_looked_at_fails():
     found = tried(lambda op, x: {}["p"], examples=5).finding()
     assert (found.outcome, found.sort) == ("fails", "type")
     assert found.message == "its result cannot be used: KeyError: 'p'"
+    found = tried(lambda op, x: op(x), implementation=lambda x: x.nothing, examples=5).finding()
+    assert (found.sort, found.hint) == ("raised", "What does that line do with this input?")
+    assert found.cause == f"AttributeError {found.place}"
 
 
 def test_a_training_without_an_end_is_skipped():
