@@ -15,7 +15,7 @@ from tinyattn.check.subject import MissingError, Subject
 
 
 def broken(kind, forward=None, backward=None, **others):
-    """`forward(right, **case)` and `backward(right, **arguments)` call what is right, and make something else of it."""
+    """`forward(right, **case)` and `backward(right, **arguments)` call the right function, and change its result."""
     spec = SPECS[kind]
     ours = spec.ours()
     made = SimpleNamespace(**{name: getattr(ours, name) for name in spec.others if hasattr(ours, name)} | others)

@@ -34,7 +34,7 @@ def _with_backward(forward, differentiate, wrt):
 
 
 def torch_peer():
-    """torch.nn.functional and torch.nn, in float64 or float32 as they are given."""
+    """torch.nn.functional and torch.nn, in the dtype of their arguments."""
     import torch
     from torch.nn import functional as F
 

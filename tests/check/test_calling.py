@@ -1,4 +1,4 @@
-"""Implementations as people write them: other names, other ways to be called, other things returned."""
+"""Implementations as people write them: with other names, signatures and return values."""
 
 import signal
 import subprocess
@@ -14,8 +14,9 @@ import pytest
 
 from tinyattn import ops
 from tinyattn.check import check_implementation, check_in_process
+from tinyattn.check.isolation import load
 from tinyattn.check.property import Violation
-from tinyattn.check.subject import called
+from tinyattn.check.subject import CannotRunError, called
 
 
 def check(spec, forward, backward=None, **options):
@@ -191,7 +192,7 @@ def test_less_than_the_library_offers_is_enough():
 
 
 def test_probabilities_by_log_sum_exp_are_right():
-    """They round as the logits do, which at logits of 10,000 is a thousand times coarser, and no mistake."""
+    """They round as coarsely as logits of 10,000 do, which is no mistake."""
 
     def softmax(s, mask=None):
         allowed = np.broadcast_to(True if mask is None else mask, s.shape)
@@ -215,7 +216,7 @@ class Refusing:
     ("result", "says"),
     [
         (lambda s: None, "p is None, expected an array of numbers"),
-        (lambda s: Refusing(), "p is a Refusing, of which NumPy makes no array: no"),
+        (lambda s: Refusing(), "p is a Refusing, which NumPy cannot make an array: no"),
         (lambda s: {"p": s}, "p is a dict, expected an array"),
         (lambda s: "weights", "p is a str, expected an array"),
         (lambda s: s.astype(object), "p is an array of object, expected an array of numbers"),
@@ -255,7 +256,7 @@ OTHERS = ("hypothesis.py", "numbers.py", "types.py")
     "name", ["random.py", "numpy.py", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
 )
 def test_a_file_may_have_the_name_of_a_module(tmp_path, name):
-    """In a process of its own: in this one the modules are imported already."""
+    """In a new process: in this one the modules are already imported."""
     (tmp_path / name).write_text("def softmax(s):\n    from tinyattn import ops\n    return ops.softmax(s)\n")
     command = [sys.executable, "-m", "tinyattn", "check", str(tmp_path / name), "--as", "softmax", "--examples", "2"]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -266,6 +267,15 @@ def test_it_may_import_what_lies_beside_it(tmp_path):
     (tmp_path / "helper_of_mine.py").write_text("from tinyattn.ops import softmax as right\n")
     (tmp_path / "mine.py").write_text("from helper_of_mine import right as softmax\n")
     assert check_implementation(str(tmp_path / "mine.py"), "softmax", examples=2)
+
+
+def test_an_object_inside_of_another_is_loaded_and_a_class_is_called(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("class Outer:\n    class Inner:\n        size = 3\n")
+    assert load(f"{path}:Outer.Inner").size == load(f"{path}:Outer.Inner.size") == 3
+    for target, says in ((f"{path}:Outer.Other", "has no `Other`; it has: Inner"), (f"{tmp_path}", "is a directory")):
+        with pytest.raises(CannotRunError, match=says):
+            load(target)
 
 
 def test_our_own_time_limit_accuses_nobody(tmp_path):
@@ -285,7 +295,7 @@ def test_our_own_time_limit_accuses_nobody(tmp_path):
 
 
 def test_slow_and_wrong_is_not_called_changeable():
-    """Time runs out while the counterexample is made smaller, and cases that failed are not tried again."""
+    """Time runs out while the counterexample is shrunk; cases that failed are not tried again."""
 
     def softmax(s, mask=None):
         time.sleep(0.01)

@@ -39,7 +39,7 @@ def test_large_masks_hide_whole_blocks_from_rows_that_see_others(kind):
 
 
 def in_blocks(size, start, rescales):
-    """Attention in blocks of keys, whose largest score begins at `start`."""
+    """Attention in blocks of keys, with a running maximum that begins at `start`."""
 
     def attention(q, k, v, mask=None):
         s = q @ np.swapaxes(k, -1, -2) / q.dtype.type(np.sqrt(q.shape[-1]))

@@ -1,4 +1,4 @@
-"""Common properties: each is broken by an implementation made to break it, and by nothing else.
+"""Each common property fails for an implementation that was made to break it, and for no other.
 
 How small an error of numbers each sees is in test_sharpness.py.
 """
@@ -24,7 +24,7 @@ LAYOUTS = {
 
 
 def allowed(case):
-    """The rounding error that a sum of as many terms as the largest argument has may have: 30 u √n · largest²."""
+    """The rounding error allowed in a sum of n terms, n being the size of the largest argument: 30 u √n · largest²."""
     arrays = [x for x in case.values() if x is not None]
     unit = 1.1e-16 if arrays[0].dtype == np.float64 else 6e-8
     largest = max(1.0, *(float(np.max(np.abs(x), initial=0)) for x in arrays))
@@ -62,7 +62,7 @@ def moved(of, how, part=None):
 
 
 def counting(part=None):
-    """Every call's result is a few units in the last place from that of the one before."""
+    """Each result differs from the last call's by a few units in the last place."""
     calls = []
 
     def larger(x, case):
@@ -73,7 +73,7 @@ def counting(part=None):
 
 
 def buffered(part=None):
-    """Results of one shape stand in one buffer."""
+    """All results of one shape are in one buffer."""
     kept = {}
 
     def into(x, case):
@@ -85,7 +85,7 @@ def buffered(part=None):
 
 
 def memoised(right, **case):
-    """Remembers every call, and returns copies: no fault."""
+    """Caches every result, and returns copies, which is no fault."""
     key = right.__name__, *((x.tobytes(), x.shape, x.dtype.str) if x is not None else None for x in case.values())
     if key not in KEPT:
         KEPT[key] = right(**case)
@@ -110,7 +110,7 @@ def of_the_last_forward():
 
 
 def oddly(name, size, part=None):
-    """Off by `size` of what is allowed where an argument lies in memory as `name` says."""
+    """Off by `size` times the allowed error if an argument has the memory layout `name`."""
 
     def of(case):
         return any(LAYOUTS[name](x) for x in (case["x"], case["W"]))
@@ -188,7 +188,7 @@ def test_a_backward_of_the_last_forward_is_seen():
 
 @pytest.mark.parametrize("part", [lambda x: x, lambda x: x[::-1][::-1]], ids=["itself", "a view"])
 def test_memory_that_is_shared_with_an_argument_is_seen(part):
-    """Of positive numbers relu is what it was given; it may return a copy."""
+    """For positive numbers relu returns equal numbers, which must be a copy."""
     spec = SPECS["relu"]
     for of, name, seen in (("forward", "x", "own_memory"), ("backward", "dy", "backward_inputs_unchanged")):
         op = Subject(broken("relu", **{of: lambda right, name=name, **case: part(case[name])}), spec)

@@ -5,10 +5,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tests.helpers import accused_by
 from tinyattn import ops
-from tinyattn.check.conventions import CHOICES, choices_of, eps_outside, eps_outside_backward, find_conventions
+from tinyattn.check import adapters
+from tinyattn.check.cases import CaseDrawer
+from tinyattn.check.conventions import CHOICES, _logits, choices_of, eps_outside, eps_outside_backward, find_conventions
 from tinyattn.check.specs import SPECS
-from tinyattn.check.subject import Subject
+from tinyattn.check.subject import NotOfferedError, Subject
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -44,6 +47,16 @@ def relu_slopes(at_zero, above=1.0, below=0.0):
     return {"relu": ops.relu, "relu_backward": backward}
 
 
+def feed_forward_slopes(at_zero):
+    def backward(dy, x, W_1, b_1, W_2, b_2):
+        z = x @ W_1 + b_1
+        dz = (dy @ W_2.T * np.where(z == 0, at_zero, z > 0)).astype(dy.dtype)
+        x, z, rows, dy = (a.reshape(-1, a.shape[-1]) for a in (x, np.maximum(z, 0), dz, dy))
+        return dz @ W_1.T, x.T @ rows, rows.sum(0), z.T @ dy, dy.sum(0)
+
+    return {"feed_forward": adapters.feed_forward, "feed_forward_backward": backward}
+
+
 def scaled(in_evaluation, kept=1.0):
     def dropout(x, keep, rate):
         return x * x.dtype.type(in_evaluation(rate)) if keep is None else x * keep * x.dtype.type(kept)
@@ -51,11 +64,15 @@ def scaled(in_evaluation, kept=1.0):
     return dropout
 
 
+def unscaled_backward(dy, keep, rate):
+    return dy * dy.dtype.type(1 - rate) if keep is None else dy * keep
+
+
 def silent_rows(*rows, size=1.0):
     def backward(dy, ids, E):
         dE = ops.embedding_backward(dy, ids, E)
         dE = np.array(dE.dense() if hasattr(dE, "dense") else dE) * size
-        dE[list(rows)] = 0
+        dE[[row for row in rows if row < len(dE)]] = 0
         return dE
 
     return {"embedding": ops.embedding, "embedding_backward": backward}
@@ -88,7 +105,6 @@ ALONE = [
     ("softmax", filled(-1e4), [AVERAGE]),
     ("softmax", filled(-30.0), []),
     ("softmax", filled(-1000.0), []),
-    ("dropout", scaled(lambda rate: 1 - rate), [SCALES]),
     ("dropout", scaled(lambda rate: 1.0), []),
     ("dropout", scaled(lambda rate: 1 - rate / 2), []),
     ("dropout", scaled(lambda rate: 1 - rate, kept=1.1), []),
@@ -111,9 +127,14 @@ ALONE = [
     ("rms_norm", lambda x, gamma: ops.rms_norm(x, gamma, 1e-6)[0], ["eps is 1e-06, and cannot be given"]),
     ("rms_norm", lambda x, gamma: ops.rms_norm(x, gamma, 1e-5)[0], []),
     ("rms_norm", lambda x, gamma: ops.rms_norm(x, gamma, 5e-6)[0], []),
+    ("norm_linear", lambda x, gamma, beta, W, b=None: ops.norm_linear(x, gamma, beta, W, b, 1e-6)[0],
+     ["eps is 1e-06, and cannot be given"]),
+    ("attention", lambda q, k, v, mask=None: ops.softmax(
+        q @ np.swapaxes(k, -1, -2) / q.dtype.type(np.sqrt(q.shape[-1])) + (0 if mask is None else mask)) @ v, [ADDED]),
 ]  # fmt: skip
 KINK = "the gradient of relu at 0 is {}, not 0"
 NAMED = [
+    ("dropout", {"dropout": scaled(lambda rate: 1 - rate), "dropout_backward": unscaled_backward}, [SCALES]),
     ("relu", relu_slopes(1.0), [KINK.format(1)]),
     ("relu", relu_slopes(0.5), [KINK.format(0.5)]),
     ("relu", relu_slopes(0.0), []),
@@ -121,6 +142,10 @@ NAMED = [
     ("relu", relu_slopes(-0.5), []),
     ("relu", relu_slopes(1.0, above=2.0), []),
     ("relu", relu_slopes(1.0, below=0.1), []),
+    ("feed_forward", feed_forward_slopes(0.5), [KINK.format(0.5)]),
+    ("feed_forward", feed_forward_slopes(1.0), [KINK.format(1)]),
+    ("feed_forward", feed_forward_slopes(0.0), []),
+    ("feed_forward", feed_forward_slopes(1.5), []),
     ("embedding", silent_rows(0), ["row 0 is padding, and has no gradient"]),
     ("embedding", silent_rows(3), ["row 3 is padding, and has no gradient"]),
     ("embedding", silent_rows(0, 1), []),
@@ -137,6 +162,56 @@ def test_a_convention_is_recognised_and_what_is_nearly_one_is_not(kind, implemen
 @pytest.mark.parametrize(("kind", "functions", "says"), NAMED)
 def test_a_convention_of_gradients_is_recognised_and_what_is_nearly_one_is_not(kind, functions, says):
     assert followed(kind, **functions) == says
+
+
+@pytest.mark.parametrize(("kind", "implementation"), [(kind, f) for kind, f, says in ALONE + NAMED if says])
+def test_what_follows_a_convention_is_right_and_calls_that_it_decides_are_left_out(kind, implementation):
+    made = SimpleNamespace(**implementation) if isinstance(implementation, dict) else implementation
+    op = Subject(made, SPECS[kind])
+    find_conventions(op)
+    for seed in range(12):
+        case = op.spec.case(CaseDrawer.seeded(seed))
+        fitted = op.fit(case)
+        names = [name for name in case if name not in op.lacks or name in ("eps", "approximate")]
+        assert bool(op.left_out(case)) == any(not np.array_equal(case[name], fitted[name]) for name in names)
+        op(**fitted)  # raises MissingError where it is not offered
+    assert accused_by(op, op.spec, seeds=4, but=["evaluation", "evaluation_gradient"]) is None  # these hold to rounding
+
+
+ONES = {"x": np.ones((1, 3)), "W_1": 2 * np.ones((3, 2)), "W_2": np.ones((2, 2)), "b_2": np.zeros(2)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "functions", "same", "name", "decided", "other"),
+    [
+        ("relu", relu_slopes(1.0), {}, "x", [0.0, 1.0], [-1.0, 1.0]),
+        ("embedding", silent_rows(1), {"E": np.ones((3, 2))}, "ids", [2, 1], [2, 0]),
+        ("feed_forward", feed_forward_slopes(1.0), ONES, "b_1", [1.0, -6.0], [1.0, -5.0]),
+    ],
+)
+def test_gradients_that_a_convention_decides_are_left_out(kind, functions, same, name, decided, other):
+    op, ours = (Subject(made, SPECS[kind]) for made in (SimpleNamespace(**functions), SPECS[kind].ours()))
+    find_conventions(op)
+    case = same | {name: np.array(other)}
+    dy = np.ones_like(op(**case))
+    right = ours.gradients(case, dy)
+    for argument, g in op.gradients(case, dy).items():
+        np.testing.assert_array_equal(g, right[argument], argument)
+    with pytest.raises(NotOfferedError):
+        op.gradients(same | {name: np.array(decided)}, dy)
+
+
+def test_a_finite_fill_decides_calls_of_large_logits_too():
+    """Those of 5,000 or more, by a bound on the logits."""
+    for softmax, left_out in ((filled(-1e9), [False, True]), (filled(-np.inf), [False, False])):
+        op = Subject(softmax, SPECS["softmax"])
+        find_conventions(op)
+        cases = ({"s": np.array([[-size, 1.0]]), "mask": np.array([[True, False]])} for size in (4999.0, 5000.0))
+        assert [bool(op.left_out(case)) for case in cases] == left_out
+    assert _logits({"q": np.full((2, 4), -3.0), "k": np.full((5, 4), 2.0)}) == 3 * 2 * 2
+    layer = {"x": np.ones((1, 2)), "W_q": np.ones((2, 9)), "W_k": -np.ones((2, 9))}
+    assert _logits(layer) == 2 * 2 * 3
+    assert _logits(layer | {"memory": np.full((1, 2), 3.0)}) == 2 * 6 * 3
 
 
 def test_the_backward_of_eps_outside_is_the_derivative_of_its_forward():

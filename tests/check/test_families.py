@@ -1,4 +1,4 @@
-"""Properties that many kinds share are broken by the smallest thing that each forbids: one token that sees another."""
+"""Properties that many kinds share notice the smallest violation, such as one token that sees another."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def first(result, change):
 
 
 def seeing(argument, by, of, least=0.0):
-    """Output `by` has a thousandth of token `of` of an argument added: of the sum of its entries of at least a size."""
+    """A thousandth of the sum of token `of` is added to output `by`: of its entries of size `least` or more."""
 
     def change(right, **case):
         def leak(y):
@@ -95,7 +95,7 @@ def test_an_entry_that_sees_another_or_its_place_is_not_alone(kind):
 
 
 def masked_weights(change):
-    """softmax whose weights are changed where the mask forbids, and where a row may look at nothing."""
+    """softmax whose weights are replaced by `change(weights, allowed)`."""
 
     def forward(right, s, mask=None):
         p = right(s, mask)
@@ -113,7 +113,7 @@ def test_what_softmax_forbids_is_seen_however_small():
         assert failing(masked_weights(lambda p, a, size=size: np.where(a, p, size)), "softmax", 8, sums[:2]) == seen
 
     def negative(p, allowed):
-        """A row keeps its sum."""
+        """A weight is negative, and the sum of the row is the same."""
         moved = p.copy()
         moved[..., 0], moved[..., -1] = -1e-30, p[..., 0] + p[..., -1]
         return np.where(np.all(allowed, -1, keepdims=True) & (p.shape[-1] > 1), moved, p)
@@ -144,7 +144,7 @@ def drawing(draw):
 
 
 def rows_again(axis, chance):
-    """Of two neighbours along an axis the second is, with this chance, the first."""
+    """With this chance, an entry equals the one before it along an axis."""
 
     def draw(rng, shape, rate):
         keep, again = rng.random(shape) >= rate, rng.random(shape) < chance
@@ -160,12 +160,12 @@ def rows_again(axis, chance):
 
 
 def exactly(rng, shape, rate):
-    """As many in each row."""
+    """Every row drops equally many."""
     return np.argsort(rng.random(shape), axis=-1) >= round(rate * shape[-1])
 
 
 def as_many_in_all(rng, shape, rate):
-    """As many in a small mask, whichever they are."""
+    """A small mask drops a fixed number, at random places."""
     if np.prod(shape) > 100:
         return rng.random(shape) >= rate
     return (np.argsort(rng.random(int(np.prod(shape)))) >= rate * np.prod(shape)).reshape(shape)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tinyattn import ops
-from tinyattn.check import check_implementation, check_in_process, layer
+from tinyattn.check import check_implementation, check_in_process, frameworks, layer
 from tinyattn.check.frameworks import Lifted, subject_of
 from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import Subject
@@ -53,7 +53,7 @@ def test_a_string_of_the_command_line_names_a_function_of_torch(torch):
 
 
 def test_a_mask_of_another_name_reaches_the_function_that_is_differentiated():
-    """As a framework would differentiate it: the function is called with the arguments of the forward."""
+    """A framework differentiates the function by calling it with the forward's arguments."""
 
     def attention(query, key, value, dropout_p=0.0, attn_mask=None):
         assert dropout_p == 0.0
@@ -77,6 +77,54 @@ def test_a_mask_of_another_name_reaches_the_function_that_is_differentiated():
     assert "attention_backward" not in report.lacks
 
 
+class Tensor:
+    """A framework's array: no function of NumPy takes it."""
+
+    def __init__(self, x):
+        self.array = x
+
+
+class Made:
+    """A framework that differentiates softmax, unless a function is marked."""
+
+    name = "tinyattn"  # of a module that is loaded
+
+    @staticmethod
+    def lift(x):
+        return Tensor(x) if isinstance(x, np.ndarray) else x
+
+    @staticmethod
+    def lower(x):
+        return getattr(x, "array", x)
+
+    @classmethod
+    def differentiate(cls, f, wrt, given, dy):
+        y = f(**{name: cls.lift(x) for name, x in given.items()})
+        if isinstance(y, tuple):
+            raise RuntimeError("element 0 of tensors does not require grad")
+        return {"s": ops.softmax_backward(dy, y.array)}
+
+
+def test_a_function_of_tensors_is_lifted_and_differentiated_if_the_framework_can(monkeypatch):
+    monkeypatch.setattr(frameworks, "FRAMEWORKS", (Made,))
+
+    def softmax(s):
+        return Tensor(ops.softmax(s.array))
+
+    def by_hand(dp, p):
+        return Tensor(2 * ops.softmax_backward(dp.array, p.array))
+
+    case, dp = {"s": np.array([[1.0, 2.0, -1.0]])}, np.array([[1.0, 0.0, 3.0]])
+    p = ops.softmax(**case)
+    for implementation, factor in ((softmax, 1), (SimpleNamespace(softmax=softmax, softmax_backward=by_hand), 2)):
+        op = subject_of(implementation, SPECS["softmax"])
+        assert op.lacks == ["mask"]
+        np.testing.assert_array_equal(op(**case), p)
+        np.testing.assert_array_equal(op.gradients(case, dp)["s"], factor * ops.softmax_backward(dp, p))
+    assert subject_of(lambda s: (softmax(s), s), SPECS["softmax"]).lacks == ["mask", "softmax_backward"]
+    assert subject_of(ops, SPECS["softmax"]).forward is ops.softmax
+
+
 def test_functions_of_jax():
     jax = pytest.importorskip("jax")
     assert check_in_process(jax.nn.gelu, "gelu", examples=4)
@@ -91,7 +139,7 @@ def test_an_adapter_of_arrays_stays_one_where_torch_is_loaded(torch):
 
 
 class Dense:
-    """As numpy-ml and many a course have it: weights (outputs, inputs), gradients in a dictionary."""
+    """As in numpy-ml and many courses: weights (outputs, inputs), gradients in a dictionary."""
 
     def __init__(self, bias=True):
         self.parameters = {"W": None, "b": None}
@@ -135,17 +183,32 @@ def test_a_backward_that_returns_none_has_no_gradient_of_inputs():
     class Embedding:
         W = dW = None
 
-        def forward(self, ids):
+        def look_up(self, ids):
             self.ids = ids
             return self.W[ids]
 
-        def backward(self, dy):
+        def scatter(self, dy):
             self.dW = ops.embedding_backward(dy, self.ids, self.W)
 
-    mine = layer(Embedding, params={"E": "W"}, grads={"E": "dW"}, inputs=("ids",))
+    how = {"forward": "look_up", "backward": "scatter"}
+    mine = layer(Embedding, params={"E": "W"}, grads={"E": "dW"}, inputs=("ids",), **how)
     report = check_in_process(mine, "embedding", examples=5)
     assert report, report
     assert report.lacks == ()
+
+
+def test_a_class_may_have_several_inputs():
+    class Product:
+        def forward(self, x, W):
+            self.seen = x, W
+            return x @ W
+
+        def backward(self, dy):
+            return ops.linear_backward(dy, *self.seen)[:2]
+
+    mine, (x, W, dy) = layer(Product, inputs=("x", "W")), np.random.default_rng(0).standard_normal((3, 2, 2))
+    np.testing.assert_array_equal(mine(x, W), x @ W)
+    np.testing.assert_array_equal(mine.backward(dy, x, W), [dy @ W.T, x.T @ dy])
 
 
 def test_options_and_sizes_reach_the_one_who_makes_the_object():
@@ -212,6 +275,8 @@ def test_bad_adapters_are_refused_in_a_sentence():
         layer(3)
     with pytest.raises(TypeError, match="no path"):
         layer(Dense, params={"W": 1})
+    with pytest.raises(LookupError, match=r"the path 'weights' leads nowhere: a Dense has no 'weights'"):
+        layer(Dense, params={"W": "weights"})(np.ones((2, 3)), np.ones((3, 2)))
     mine = SimpleNamespace(linear=lambda x, W, b=None: [x.tolist()])
     report = check_implementation(mine, "linear", examples=2)
     assert "is a list, expected an array of numbers" in report.failures[0].message

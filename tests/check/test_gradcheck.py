@@ -11,6 +11,7 @@ import pytest
 from tests.models.worlds import uneven
 from tinyattn import ops
 from tinyattn.check import gradcheck, gradcheck_layer, gradcheck_model
+from tinyattn.check.binding import named_results
 from tinyattn.data import Sampler
 from tinyattn.layers import dense, dense_backward, dense_init
 from tinyattn.models import SASRecNetwork
@@ -107,7 +108,7 @@ def test_at_a_kink_any_slope_between_the_two_sides_is_right():
 
 
 def test_the_adjoint_test_sees_what_a_sample_of_entries_misses():
-    """Of a whole model a dozen entries a parameter are moved; along a random direction all of them are."""
+    """Only a dozen entries of each of a model's parameters are moved; a random direction moves all of them."""
 
     class Squares:
         def loss(self, p, batch, rng):
@@ -152,7 +153,7 @@ def test_arguments_are_bound_by_name_and_further_outputs_in_order():
     def asks_too_much(dy, x, a, b, c, d):
         return dy
 
-    with pytest.raises(TypeError, match="asks for c, d, which no forward output is"):
+    with pytest.raises(TypeError, match="asks for c, d, expected inputs and outputs of the forward"):
         gradcheck(forward, asks_too_much, np.ones(3))
 
 
@@ -184,6 +185,23 @@ def test_what_was_saved_may_have_a_name_with_a_d_in_front():
     assert gradcheck(lambda x: (np.sin(x), np.cos(x)), lambda ds, dc, x: ds * np.cos(x) - dc * np.sin(x), np.ones(3))
 
 
+def test_the_names_of_results_are_those_of_the_last_return():
+    def forward(x):
+        if x is None:
+            return x
+        y, denom = x, x
+        if denom is not None:
+            return y, 2 * y, denom
+
+        def inner(a, b):
+            return a, b
+
+        raise ValueError(inner)
+
+    assert named_results(forward) == ("y", "", "denom")
+    assert named_results(square) == named_results(np.sin) == ("",)
+
+
 def test_what_a_backward_takes_besides_stays_as_it_is():
     def backward(dy, x, into=None):
         assert into is None
@@ -210,7 +228,7 @@ def test_inputs_keep_their_bits():
 
 
 def test_what_a_backward_writes_moves_no_number_and_is_said():
-    """It must not change what its gradient is compared with: the upstream gradient, an input, what was saved."""
+    """The gradient is compared with differences at the original arrays, whatever the backward writes."""
 
     def leaky(x):
         return np.where(x > 0, x, 0.1 * x)
@@ -250,8 +268,10 @@ def test_float32_is_refused_by_all_three():
     with pytest.raises(TypeError, match="x is float32, expected float64"):
         gradcheck(ops.linear, right, X.astype("f"), W, B)
     p = dense_init(generator(0, Stream.INIT), 4, 5)
-    with pytest.raises(TypeError, match="float32"):
-        gradcheck_layer(dense, dense_backward, p, X.astype("f"))
+    with pytest.raises(TypeError, match="an array of inputs is float32, expected float64"):
+        gradcheck_layer(dense, dense_backward, p, X, X.astype("f"))
+    with pytest.raises(TypeError, match="an array of p is float32"):
+        gradcheck_layer(dense, dense_backward, {"W": W, "b": B.astype("f")}, X)
     data = uneven()
     network = SASRecNetwork(n_items=data.n_items, maxlen=4, dim=4)
     _, single = flatten(network.init(generator(0, Stream.INIT)), np.float32)
@@ -290,7 +310,7 @@ def test_a_wrong_model_is_caught(leaf):
 
 
 def test_a_model_whose_backward_writes_into_its_parameters():
-    """With them in the loss, a wrong gradient would have been the difference of what it wrote."""
+    """The differences are taken at the parameters as they were before."""
 
     class Writing(SASRecNetwork):
         def loss_backward(self, p, dloss, cache):
@@ -309,7 +329,7 @@ def test_a_model_whose_backward_writes_into_its_parameters():
 
 
 def test_a_gradient_that_is_truly_zero_is_right_though_rounding_leaves_a_trace(rng):
-    """A shift of all of a row's scores, as by a bias of the keys: softmax does not see it."""
+    """A shift of all scores of a row, as by a bias on the keys, does not change softmax."""
 
     def shifted(x, c):
         return ops.softmax(x + c)
@@ -462,8 +482,9 @@ def square_backward(dy, x):
 
 
 @pytest.mark.parametrize("name", ["step", "tolerance"])
-@pytest.mark.parametrize("value", [np.inf, np.nan, -1e-6, 0, 1e-20, True, "1e-6", None])
+@pytest.mark.parametrize("value", [np.inf, 1.001, np.nan, -1e-6, 0, 0.9e-12, True, "1e-6", None])
 def test_a_step_and_a_tolerance_are_numbers_above_0(name, value):
+    assert gradcheck(square, square_backward, np.ones(2), **{"step": 1, "tolerance": 1e-12, name: 1})
     says = re.escape(f"{name} is {value!r}, expected a number from 1e-12 to 1")
     for check in (
         lambda **how: gradcheck(square, square_backward, X, **how),
@@ -534,7 +555,7 @@ def test_arguments_by_position_alone_and_those_that_two_stars_take():
 
 
 def test_a_ufunc_is_checked_or_its_missing_names_are_said():
-    """Since NumPy 2.4 they say what their arguments are called."""
+    """Since NumPy 2.4 ufuncs have signatures."""
     try:
         inspect.signature(np.square)
     except ValueError:

@@ -1,4 +1,4 @@
-"""gradcheck at the edges of its tolerances: three times as much is named, a third passes."""
+"""gradcheck at its tolerances: an error of three times as much is reported, a third of it passes."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def product(x, w):
 
 
 def product_backward(factor, entry=(1, 2)):
-    """dw has one entry that is off by `factor` of its largest entry; in all entries alike where `entry` is None."""
+    """dw is off by `factor` of its largest entry: at `entry`, or everywhere if that is None."""
 
     def backward(dy, x, w):
         dw = x.T @ dy

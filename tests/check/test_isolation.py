@@ -1,4 +1,4 @@
-"""The checker's child process and its alarms, on this system and with what other systems lack switched off."""
+"""The checker's child process and its alarms, also without the features that other systems lack."""
 
 import gc
 import importlib.util
@@ -30,7 +30,7 @@ def spawn(monkeypatch):
 
 @pytest.fixture(params=["a signal", "no signal", "another thread"])
 def called(request, monkeypatch):
-    """Calls a function where alarms are signals, where there are none, and outside of the main thread."""
+    """Calls a function with alarms by signal, without signals, and outside the main thread."""
     if request.param == "no signal":
         monkeypatch.delattr(signal, "setitimer", raising=False)
     with ThreadPoolExecutor(1) as pool:
@@ -102,7 +102,7 @@ def test_what_it_starts_ends_with_it_in_whatever_session(ends, how):
 
 
 class Planted:
-    """Unpickled by anybody else, it ends the process."""
+    """Plain pickle would end the process when it loads this."""
 
     def __reduce__(self):
         return os._exit, (0,)

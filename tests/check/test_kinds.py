@@ -1,4 +1,4 @@
-"""Kinds without a zoo: mistakes that people make in them, and the property that sees each first."""
+"""Kinds without a zoo: common mistakes, and the first property that sees each."""
 
 from types import SimpleNamespace
 
@@ -122,8 +122,15 @@ def test_a_mask_in_place_of_lengths_and_a_model_without_steps():
     assert "it has no `step`" in report.problem
 
 
+def test_sasrec_gives_log_probabilities_of_every_next_token():
+    model, ids = adapters.SASRecTokens(), np.array([[0, 7, 3], [1, 1, 2]])
+    p = np.exp(model.log_probs(ids))
+    assert p.shape == (2, 3, 8)
+    np.testing.assert_allclose(np.sum(p, axis=-1), 1, rtol=1e-6)
+
+
 def test_a_causal_model_of_padded_sequences():
-    """Its last token moves its own output alone."""
+    """Its last token changes only the last output."""
     block = layers.Block(layers.MultiHead(2), form="post")
     p = block.init(np.random.default_rng(0), 6)
     causal = SimpleNamespace(

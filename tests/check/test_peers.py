@@ -1,4 +1,4 @@
-"""Held against the world: PyTorch where it is installed, HIPS autograd always. Both ways round."""
+"""This library and the checker, compared with PyTorch, where it is installed, and with HIPS autograd."""
 
 import importlib.util
 
@@ -23,7 +23,7 @@ HELD += [pytest.param(*torch.values, spec, marks=torch.marks, id=f"torch-{spec}"
 
 @pytest.mark.parametrize(("peer", "spec"), HELD)
 def test_our_numbers_and_gradients_are_theirs(peer, spec):
-    """To 1e-12 in float64, of the largest term, on forty numbered cases."""
+    """Within 1e-12 of the largest term in float64, on forty seeded cases."""
     known = SPECS[spec]
     theirs, ours = Subject(getattr(peers, peer)(), known), Subject(known.ours(), known)
     compared = 0

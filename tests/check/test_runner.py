@@ -15,10 +15,7 @@ from tinyattn import cli, ops
 from tinyattn.check import check_implementation, check_in_process, command, plugin, properties_for
 from tinyattn.check.command import ours
 from tinyattn.check.isolation import load
-from tinyattn.check.measure import summary
-from tinyattn.check.report import Report, remarks
 from tinyattn.check.specs import SPECS, properties_of
-from tinyattn.check.trial import Finding
 from tinyattn.check.zoo import ZOO
 
 STUDENT = """
@@ -59,7 +56,7 @@ def check(*arguments, capsys):
 
 
 def test_an_afternoons_attention_is_told_what_is_wrong(write, capsys):
-    """A bug and another convention, other argument names, no bias and no dropout."""
+    """It has a bug, a different convention and different argument names, and neither bias nor dropout."""
     code, out = check(write(STUDENT), "--as", "attention", "--examples", "20", capsys=capsys)
     assert code == 1
     assert "FAILS  attention computes what plain loops compute" in out
@@ -75,7 +72,7 @@ def test_an_afternoons_attention_is_told_what_is_wrong(write, capsys):
 
 def test_a_failing_report_ends_with_the_command_that_does_it_again(write, capsys):
     path = write("def softmax(s):\n    return s", "my file.py")
-    arguments = ["--as", "softmax", "--seed", "3", "--examples", "4"]
+    arguments = ["--as", "softmax", "--seed", "3", "--examples", "4", "--time-limit", "80"]
     code, out = check(path, *arguments, "--strict", capsys=capsys)
     assert code == 1
     again = out.splitlines()[-1]
@@ -131,6 +128,11 @@ def test_what_cannot_be_run_is_said_in_a_line(text, target, says, write, capsys)
         (["x.py", "--as", "nonsense"], "'nonsense' is no kind of implementation; known: adam, adamw, addi"),
         (["x.py"], "say what to check and as what"),
         (["x.py", "--as", "softmax", "--examples", "0"], "examples is 0, expected more than 0"),
+        (["x.py", "--as", "softmax", "--time-limit", "1e7"], "time_limit is 10000000.0, expected more than 0"),
+        (["x.py", "--list"], "--list takes no target: leave out x.py"),
+        (["--contract", "relu", "--as", "gelu"], "--contract relu and --as gelu ask for two kinds"),
+        (["--zoo", "--as", "silu"], "silu has no zoo; known: "),
+        (["--self", "--as", "nonsense"], "'nonsense' is no kind of implementation"),
     ],
 )
 def test_wrong_questions_are_refused(arguments, says, capsys):
@@ -151,8 +153,9 @@ def test_an_endless_loop_ends(write):
     endless = write("def softmax(s, mask=None):\n    while True: pass")
     report = check_implementation(endless, "softmax", patience=0.3, time_limit=60, strict=True)
     assert not report
-    assert "it had not returned after 0.3 seconds" in report.failures[0].message
-    assert report.not_run > 0
+    assert report.failures[0].message == "it had not returned after 0.3 seconds"
+    assert report.failures[0].hint == "Which loop does not end, and for which input?"
+    assert (len(report.findings), report.not_run) == (2, len(properties_of(SPECS["softmax"])) - 2)
 
 
 @pytest.mark.parametrize(("number", "name"), [(11, "SIGSEGV"), (15, "SIGTERM"), (40, "signal 40")])
@@ -188,7 +191,9 @@ def test_an_object_a_function_a_class_will_do():
         relu = staticmethod(ops.relu)
 
     for implementation in (ops, Mine(), ops.relu, "tinyattn.ops", "tinyattn.ops:relu"):
-        assert check_implementation(implementation, "relu", examples=1), implementation
+        tried = []
+        assert check_implementation(implementation, "relu", examples=1, progress=tried.append), implementation
+        assert tried == [prop.name for prop in properties_of(SPECS["relu"])]
 
 
 def test_a_result_that_changes_from_call_to_call_is_said_to(write):
@@ -212,6 +217,10 @@ def test_list_and_contract(capsys):
     for spec in SPECS.values():
         assert f"{spec.name}: {spec.says}" in out
     assert "adding one vector to all keys changes nothing" in out
+    code, out = check("--list", "--as", "relu", "--json", capsys=capsys)
+    prop = next(p for p in SPECS["relu"].properties if p.name == "gate")
+    told = {"name": "gate", "stage": "gradients", "held to": "exact", "statement": prop.statement, "hint": prop.hint}
+    assert [told] == [row for row in json.loads(out)["relu"] if row["name"] == "gate"]
     code, out = check("--contract", "layer_norm", capsys=capsys)
     assert code == 0
     assert "the biased variance" in out
@@ -220,12 +229,12 @@ def test_list_and_contract(capsys):
 
 @pytest.mark.parametrize("kind", SPECS)
 def test_self_knows_where_the_librarys_own_is(kind, capsys):
-    """By the name that it prints, anybody can check it."""
+    """The place can be given to `tinyattn check`."""
     assert hasattr(load(ours(kind)), SPECS[kind].function)
 
 
 def test_self_and_zoo_are_commands(capsys, monkeypatch):
-    """On a small zoo: that the whole one is killed, test_specs.py says."""
+    """On a small zoo; test_specs.py tries the whole one."""
     monkeypatch.setattr(ZOO["relu"], "BUGS", ZOO["relu"].BUGS[:4])
     code, out = check("--self", "--as", "relu", "--examples", "3", capsys=capsys)
     assert code == 0
@@ -275,46 +284,39 @@ def test_a_test_of_pytest_tries_what_it_was_made_for(monkeypatch, strict):
     )
     test = properties_for(ops, "relu", examples=7, seed=3, strict=strict)
     (mark,) = (mark for mark in test.pytestmark if mark.name == "parametrize")
+    assert mark.kwargs["ids"](mark.args[1][0]) == "shapes-shape_and_dtype"
     test(mark.args[1][0])
     assert asked == {"examples": 7, "seed": 3, "strict": strict}
+    monkeypatch.setattr(plugin, "try_property", lambda *_, **__: SimpleNamespace(outcome="skipped", message="no more"))
+    with pytest.raises(pytest.skip.Exception, match="no more"):
+        test(mark.args[1][0])
 
 
-@pytest.mark.parametrize(("right", "code"), [((True, True), 0), ((True, False), 1), ((False, True), 1)])
+@pytest.mark.parametrize(
+    ("right", "code"), [((1, 1), 0), ((1, 0), 1), ((0, 1), 1), ((0, "a crash"), 2), (("a crash", 1), 2)]
+)
 def test_all_kinds_have_to_hold(right, code, monkeypatch, capsys):
-    """`--self` with one kind that fails ends with 1, whichever it is."""
-    kinds = {"relu": right[0], "gelu": right[1]}
+    """`--self` exits with 1 if a kind fails, whichever it is, and with 2 if one could not be run."""
+    kinds, asked = dict(zip(("relu", "gelu"), right, strict=True)), []
     monkeypatch.setattr(command, "SPECS", {kind: SPECS[kind] for kind in kinds})
 
     class Report:
-        problem = ""
-
         def __init__(self, holds):
-            self.holds = holds
+            self.holds, self.problem = holds, holds if isinstance(holds, str) else ""
 
         def __bool__(self):
-            return self.holds
+            return self.holds == 1
 
-    monkeypatch.setattr(command, "check_implementation", lambda target, kind, **_: Report(kinds[kind]))
-    assert check("--self", capsys=capsys)[0] == code
+        def to_json(self):
+            return {"holds": self.holds, "names": {"b", "a"}}
 
-
-def test_the_summary_of_a_zoo_counts_what_late_stages_alone_have_killed():
-    late, early, plain = "gradients_of_nothing", "oracle", "two_halves"
-    stages = {p.name: p.stage for p in properties_of(SPECS["relu"])}
-    assert (stages[late], stages[plain]) == ("gradients", "properties")
-    bugs = {"a": [late], "b": [early], "c": [late, early], "d": [], "e": [plain, late]}
-    found = {bug: {"killed by": killers, "convention": False} for bug, killers in bugs.items()}
-    (row,) = summary({"relu": {"bugs": found, "sound": []}})
-    assert (row["bugs"], row["killed"], row["survivors"]) == (5, 4, ["d"])
-    assert (row["by gradients or extremes alone"], row["by one property alone"]) == (1, 2)
-
-
-def test_remarks_are_of_what_holds():
-    """On how much a property was tried, where it holds; a failure is told once, as a failure."""
-    found = [
-        Finding("a", "oracle", "", "exact", "holds", 1, message="on 3 cases"),
-        Finding("b", "oracle", "", "exact", "fails", 1, message="off by 1"),
-        Finding("c", "oracle", "", "exact", "skipped", 0, message="there is no backward"),
-    ]
-    report = Report("relu", "mine", tuple(found), examples=1, seed=0, lacks=(), diagnosis=None, problem="", again="")
-    assert list(remarks(report)) == ["a: on 3 cases"]
+    monkeypatch.setattr(
+        command, "check_implementation", lambda target, kind, **how: asked.append((target, how)) or Report(kinds[kind])
+    )
+    found, out = check("--self", "--json", capsys=capsys)
+    assert (found, json.loads(out)) == (code, [{"holds": holds, "names": ["a", "b"]} for holds in right])
+    assert [(target, how["strict"]) for target, how in asked] == [("tinyattn.ops", True)] * 2
+    _, out = check("x.py", "--as", "gelu", "--json", "--seed", "4", "--time-limit", "7", capsys=capsys)
+    assert json.loads(out)["holds"] == right[1]
+    asked[-1][1].pop("progress")
+    assert asked[-1] == ("x.py", {"examples": 50, "seed": 4, "time_limit": 7.0, "strict": False})

@@ -1,4 +1,4 @@
-"""Every property sees errors from a size on, and no smaller ones: that of its line in tests/sharpness.json."""
+"""Every property sees errors of the size in tests/sharpness.json or larger, and no smaller ones."""
 
 import json
 
@@ -13,7 +13,7 @@ KNOWN = json.loads(SHARPNESS.read_text())
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", SPECS)
 def test_a_property_sees_errors_as_small_as_it_did(kind):
-    """Twice the least that it saw, and not a quarter of that. `python -m tests.sharpness` measures again."""
+    """It sees twice that size, and not a quarter of it. `python -m tests.sharpness` measures again."""
     spec = SPECS[kind]
     known = {name: (n, moved) for moved, row in KNOWN[kind].items() for name, n in row.items()}
     assert sorted(known) == sorted(prop.name for prop in properties_of(spec))

@@ -1,5 +1,6 @@
 """Kinds with properties of their own, each broken by one thing: ranking metrics, models of sequences."""
 
+import itertools
 import math
 from types import SimpleNamespace
 
@@ -17,7 +18,7 @@ from tinyattn.check.subject import Subject
 
 
 def metrics(rank=oracles.rank, cuts=(0, 0), gain=lambda rank: 1 / math.log2(rank + 1)):
-    """Hit rate and NDCG by this rank, with cut-offs that are as much larger than k."""
+    """Hit rate and NDCG of this rank, with `cuts` added to k."""
 
     def hit_rate(scores, target, k):
         return float(rank(scores, target) < k + cuts[0] + 1)
@@ -57,7 +58,7 @@ def no_farther_than(most):
 
 
 def by_place(scores, target):
-    """Of equal scores the first stands first."""
+    """Of equal scores, the first item has the best rank."""
     return 1 + int(np.argmax(np.argsort(-scores, kind="stable") == target))
 
 
@@ -120,7 +121,7 @@ def test_metrics_that_write_return_two_numbers_or_go_by_the_size_of_scores_are_s
 
 
 class Padded(adapters.PaddedBlock):
-    """`change(y, x, real)` makes something else of its outputs."""
+    """Its outputs are `change(y, x, real)`."""
 
     def __init__(self, change):
         super().__init__()
@@ -141,7 +142,7 @@ def of_padding(size, least=0.0):
 
 
 def blind(b, back):
-    """The last real token of a sequence, or the one before it, moves no output of its own."""
+    """The last real token of a sequence, or the one before it, does not influence its output."""
 
     def change(y, x, real):
         y = y.copy()
@@ -187,7 +188,7 @@ def test_a_model_that_loses_a_place_does_not_keep_positions():
 
 
 class Causal:
-    """Running means of tokens, and something else made of them. At most `longest` positions."""
+    """Running means of tokens, changed by `change(y, x)`."""
 
     dim, maxlen = 3, 64
 
@@ -221,7 +222,7 @@ def large_others(y, x):
 
 
 def without(t, first=False):
-    """Output t does not depend on its own token, or on the first one."""
+    """Output t ignores its own token, or the first one."""
 
     def change(y, x):
         if x.shape[1] > t:
@@ -307,7 +308,7 @@ def test_a_model_of_noise_that_is_better_than_chance_is_seen():
 
 
 class Stepping(adapters.CachedAttention):
-    """`change(y, t)` makes something else of the outputs of step t."""
+    """The outputs of step t are `change(y, t, model)`."""
 
     maxlen = 40
 
@@ -346,7 +347,7 @@ def test_a_cached_model_that_is_wrong_in_one_way_is_seen(change, seen):
 
 
 def test_rounding_of_large_outputs_is_no_leak_of_the_length():
-    """What a prefix may differ by grows with the outputs."""
+    """The difference allowed to a prefix grows with the outputs."""
 
     def forward(x):
         seen = np.cumsum(x, axis=1) / np.arange(1, x.shape[1] + 1)[:, None]
@@ -374,17 +375,30 @@ def test_a_window_that_is_one_token_too_wide_reaches_too_far():
     assert "reach" in failing(broken("window_attention", wide), "window_attention", seeds=20)
 
 
-def test_a_backward_that_writes_into_its_inputs_is_observed_to_do_so():
-    def writes(right, **arguments):
-        dx = right(**arguments)
-        arguments["dy"] *= 2
-        return dx
+def test_a_call_and_its_backward_are_observed():
+    def observed(relu, **backward):
+        op = Subject(SimpleNamespace(relu=relu, **backward), SPECS["relu"])
+        seen = observe_call(op, SPECS["relu"], {"x": np.float32([-1, 2])})
+        numbers = {name: seen.pop(name) for name in ("y", "gradient x") if name in seen}
+        assert all(x.dtype == np.float32 for x in numbers.values())
+        return seen
 
-    case = {"x": np.array([[-1.0, 2.0], [3.0, -4.0]])}
-    spec = SPECS["relu"]
-    made = spec.ours(), broken("relu", backward=writes)
-    right, wrong = (observe_call(Subject(one, spec), spec, case) for one in made)
-    assert right["gradient's changes"] != wrong["gradient's changes"]
+    def writes(x, value=5):
+        x[0] = value
+        return x
+
+    plain = {"dtype of y": "float32", "own memory of y": True, "changed": False, "repeats": True}
+    calls = itertools.count()
+    assert observed(ops.relu) == plain
+    assert observed(writes) == plain | {"own memory of y": False, "changed": True}
+    assert observed(lambda x: x.astype(float) + next(calls)) == plain | {"dtype of y": "float64", "repeats": False}
+    assert observed(lambda x: 1 / 0) == {"forward": "overflow"}
+    assert observed(lambda x: x.nothing) == {"forward": "raises"}
+    assert observed(lambda x: None) == {"forward": "y is None, expected an array of numbers"}
+    both = plain | {"gradient's dtype x": "float32", "gradient's changes": False}
+    assert observed(ops.relu, relu_backward=ops.relu_backward) == both
+    assert observed(ops.relu, relu_backward=lambda dy, x: writes(dy)) == both | {"gradient's changes": True}
+    assert observed(ops.relu, relu_backward=lambda dy, x: 1 / 0) == plain | {"gradient's error": "overflow"}
 
 
 @pytest.mark.parametrize("side", [-1, 1])

@@ -34,7 +34,7 @@ def test_a_zoo_is_of_a_spec_and_variants_are_of_a_zoo():
 
 @pytest.mark.parametrize(("spec", "prop"), EVERY)
 def test_the_library_has_the_property(spec, prop):
-    """On half of the seeded cases that mutants are tried on (benchmarks/mutants.py): drawing them takes no time.
+    """On half of the seeded cases that mutants are tried on (benchmarks/mutants.py), which are drawn quickly.
 
     tests/test_pin.py holds what all cases are, tests/check/test_sharpness.py what errors a property sees in them.
     """

@@ -1,4 +1,4 @@
-"""A reader's functions in the place of the library's: every op that was read is one that runs."""
+"""A reader's functions in place of the library's: the ops that are read are the ones that run."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -54,7 +54,7 @@ def sequences():
 
 
 def fitted(model=SASRec, inside=(), **options):
-    """A model after two steps of training with readable ops, inside of these contexts as well."""
+    """A model after two steps of training with readable ops, inside these contexts."""
     options = {"epochs": 1, "batch_size": 12, "dim": 8, "maxlen": 10, "workers": 1, "heads": 2} | options
     if model is not SASRec:
         del options["heads"]
@@ -80,7 +80,7 @@ def unchecked(tmp_path, text):
 
 @pytest.mark.parametrize("name", [f"{op}{part}" for op in OF_DEFAULT for part in ("", "_backward")])
 def test_training_computes_with_every_readable_op(name):
-    """With one that raises, training with readable ops raises: what is read is what runs."""
+    """If one of them raises, training with readable ops raises."""
 
     def raises(*_, **__):
         raise ZeroDivisionError(name)
@@ -136,7 +136,7 @@ def test_readable_and_fast_forms_give_the_same_numbers_to_rounding():
 
 
 def test_every_function_of_the_textbook_is_used():
-    """Their names, and where they are written."""
+    """Their names and places."""
     found = read_substitutes(TEXTBOOK, checked=False)
     expected = [name for name in OF_DEFAULT if name != "multi_head_attention"]
     assert sorted(s.name for s in found) == sorted(f"{n}{part}" for n in expected for part in ("", "_backward"))
@@ -178,6 +178,15 @@ TAKES = "multi_head_attention takes x, W_q, W_k, W_v, W_o, heads, mask"
 def test_what_multi_head_attention_of_four_matrices_cannot_do_is_named(options, says, tmp_path):
     with pytest.raises(SubstituteError, match=rf"mine.py:4: {TAKES}, and this model asks for {says}"):
         fitted(inside=[unchecked(tmp_path, HEADS)], **options)
+
+
+def test_dropout_of_the_weights_is_named_where_it_drops(tmp_path):
+    p, x = {name: {"W": np.eye(4)} for name in ("query", "key", "value", "output")}, np.ones((2, 3, 4))
+    with unchecked(tmp_path, HEADS):
+        for rate, rng in ((0.0, np.random.default_rng(0)), (0.5, None)):
+            multi_head.multi_head_attention(p, x, x, heads=2, rate=rate, rng=rng)
+        with pytest.raises(SubstituteError, match="asks for dropout of the weights"):
+            multi_head.multi_head_attention(p, x, x, heads=2, rate=0.5, rng=np.random.default_rng(0))
 
 
 SOFTMAX = """
@@ -281,7 +290,7 @@ def test_a_substitute_may_call_the_librarys_function(tmp_path):
 
 
 def test_ops_have_one_name_in_the_modules_that_compute():
-    """One that stood in a table, or as a default, would go on computing when a substitute has its place."""
+    """One in a table or a default argument would still be called when a substitute replaces it."""
     import gc
     from types import FrameType
 

@@ -1,4 +1,4 @@
-"""How a property is tried: on how many cases, which ones, and what is said of it; and the edges of tolerances."""
+"""How a property is tried: on how many cases, on which, with what outcome; and the edges of tolerances."""
 
 import time
 
@@ -130,17 +130,20 @@ def test_a_result_that_cannot_be_looked_at_fails():
     found = tried(lambda op, x: {}["p"], examples=5).finding()
     assert (found.outcome, found.sort) == ("fails", "type")
     assert found.message == "its result cannot be used: KeyError: 'p'"
+    found = tried(lambda op, x: op(x), implementation=lambda x: x.nothing, examples=5).finding()
+    assert (found.sort, found.hint) == ("raised", "What does that line do with this input?")
+    assert found.cause == f"AttributeError {found.place}"
 
 
 def test_a_training_without_an_end_is_skipped():
-    """Of any other property a call without an end fails: test_runner.py."""
+    """For any other property an endless call is a failure: test_runner.py."""
     def endless(op, x):
         while True:
             pass
 
     found = tried(endless, patience=0.05, budget=0.06, given={"once": True}).finding()
     assert (found.outcome, found.endless) == ("skipped", False)
-    assert "--time-limit gives it more" in found.message
+    assert "--time-limit allows more" in found.message
 
 
 @pytest.mark.parametrize("form", range(4), ids=["none", "left", "window", "random"])
@@ -202,7 +205,7 @@ def test_close_is_within_the_tolerance_and_not_beyond():
 
 @pytest.mark.parametrize("compare", [lambda a, b: close(a, b, 0), same_bits], ids=["close", "same_bits"])
 def test_a_few_units_in_the_last_place_are_rounding_and_more_are_not(compare):
-    """Of the size of the largest entry: FEW_ULP of them."""
+    """FEW_ULP units of the largest entry."""
     one = np.array([1.0, 0.25])
     compare(one, one.copy())
     for units, kind in ((1, RoundingViolation), (FEW_ULP, RoundingViolation), (FEW_ULP + 2, Violation)):

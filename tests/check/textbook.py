@@ -1,4 +1,4 @@
-"""Ops of a default model as a textbook has them: what a reader's file for `--ops` looks like."""
+"""Ops of the default model as in a textbook: an example of a reader's file for `--ops`."""
 
 import numpy as np
 

@@ -4,7 +4,7 @@ gradcheck(forward, backward, *inputs)      is this backward the derivative of th
 check_implementation(mine, "attention")    every property of attention, and the name of the bug; in a child process
 check_in_process(mine, "attention")        the same without a child process, as in a notebook
 properties_for(mine, "attention")          the same as pytest tests, one per property
-layer(Class, params={...}, grads={...})    a class with forward and backward, as `check_implementation` takes it
+layer(Class, params={...}, grads={...})    adapts a class with forward and backward for `check_implementation`
 """
 
 from __future__ import annotations

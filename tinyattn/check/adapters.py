@@ -1,7 +1,7 @@
 """Adapters from this library's composites to the functions that `tinyattn check` calls.
 
 An adapter calls an implementation with a spec's arguments, and returns the spec's outputs and gradients. These are the
-adapters of the library's layers, optimiser, metrics and models; the layers' have the signatures of the oracles:
+adapters of the library's layers, optimiser, metrics and models. Those of layers have the signatures of the oracles:
 
     tinyattn check tinyattn.check.adapters --as multi_head_attention
     tinyattn check tinyattn.check.adapters:SASRecTokens --as causal_model
@@ -101,7 +101,7 @@ post_ln_block, post_ln_block_backward = _pair("post_ln_block", partial(_run_bloc
 
 
 def forward_of(heads: int, eps: float, form: str, p: Params, x: Array, mask: Any) -> tuple[Array, Any]:
-    """The block's readable form."""
+    """The forward of the block's readable form: y, cache."""
     with readable():
         return _block(heads, eps, form).forward(p, x, mask=mask)
 
@@ -149,7 +149,7 @@ def ndcg(scores: Array, target: int, k: int) -> float:
 
 
 class SASRecTokens:
-    """SASRec as a causal model of tokens 0..vocabulary - 1; before `fit`, with random parameters."""
+    """SASRec as a causal model of tokens 0..vocabulary - 1. Its parameters are random until `fit`."""
 
     vocabulary = 8
     maxlen = 32

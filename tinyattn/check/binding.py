@@ -20,7 +20,7 @@ SURPLUS = "(surplus)"
 
 
 def bind(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, Any]:
-    """All arguments of a call by name, also defaults, and those of a `**name`."""
+    """All arguments of a call by name, including defaults and those that a `**name` takes."""
     signature = signature_of(forward)
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
@@ -31,9 +31,9 @@ def bind(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, An
 
 
 def call(f: Callable[..., Any], given: dict[str, Any]) -> Any:
-    """f with arguments by name; those in front of a `/` by position.
+    """Call f with arguments by name; positional-only ones by position.
 
-    Default values are not passed: ufuncs refuse some of theirs.
+    Defaults are not passed: ufuncs refuse some of their own.
     """
     signature = signature_of(f)
     first = [name for name in _of_kind(signature, Parameter.POSITIONAL_ONLY) if name in given]
@@ -70,9 +70,9 @@ def backward_arguments(
     returned: Any,
     rng: np.random.Generator,
 ) -> tuple[dict[str, Any], list[Any]]:
-    """The arguments of `backward` after `forward` has `returned`. -> all by name, and the cotangents among them.
+    """The arguments of `backward` for what `forward` has `returned`. -> all of them by name, and the cotangents.
 
-    Raises TypeError for an argument that is neither an input nor an output, and for an output of no real numbers.
+    Raises TypeError for an argument that is neither an input nor an output, or an output that is not of real numbers.
     """
     if is_list_of_numbers(returned):
         raise TypeError(f"gradcheck: {name_of(forward)} returned a list of numbers, expected an array")
@@ -115,17 +115,18 @@ def asked_of(
     unknown = [name for name in wanted if name not in saved]
     missing = [name for name in unknown if signature[name].default is Parameter.empty]
     if missing:
-        raise TypeError(f"gradcheck: {name_of(backward)} asks for {', '.join(missing)}, which no forward output is")
+        expected = "inputs and outputs of the forward"
+        raise TypeError(f"gradcheck: {name_of(backward)} asks for {', '.join(missing)}, expected {expected}")
     others = [name for name in parameters if name not in upstream and name not in unknown]
     others += [name for name in inputs if name not in parameters] if takes_others else []
     return upstream, {n: inputs.get(n, saved.get(n)) for n in others}, outputs
 
 
 def upstream_names(parameters: list[str], inputs: Collection[str], results: Sequence[str] = ("",)) -> list[str]:
-    """The upstream gradients among a backward's parameters: the first ones, or those after `p`, with a d in front.
+    """The upstream gradients among a backward's parameters: the first ones, or those after `p`, that begin with d.
 
-    They belong to the first results, in order. After the first one the name must be d + the result's name, so that
-    `denom` in `return y, denom` is a saved array. `results` are these names; a result without one ("") fits any name.
+    They belong to the forward's first results, in order. From the second on, the name must be d + the result's name:
+    `denom`, after `return y, denom`, is a saved array. `results` are the results' names; "" fits any name.
     """
     upstream: list[str] = []
     for name in parameters[1:] if parameters[:1] == ["p"] and "p" in inputs else parameters:
@@ -164,7 +165,7 @@ def _nodes(node: ast.AST) -> Iterator[ast.AST]:
 def name_gradients(inputs: dict[str, Any], returned: Any, wrt: tuple[str, ...] | None = None) -> dict[str, Any]:
     """The gradients that a backward returned, by argument, in order; see `gradcheck`.
 
-    SURPLUS is the number of gradients beyond the number of arguments, if there are any.
+    If there are more gradients than arguments, the entry SURPLUS says how many more.
     """
     names = differentiable(inputs, wrt)
     gradients = [g for g in as_tuple(returned) if g is not None]
@@ -188,7 +189,7 @@ def is_float_array(x: Any) -> bool:
 
 
 def is_list_of_numbers(x: Any) -> bool:
-    """Whether it is a list of numbers, or of lists of them, in place of an array."""
+    """Whether x is a list of numbers, or of lists, where an array is expected."""
     return isinstance(x, list) and bool(x) and all(isinstance(part, Number | list) for part in x)
 
 

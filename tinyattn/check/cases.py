@@ -21,8 +21,8 @@ MASKS = ("random", "left", "window")  # forms of large masks
 class CaseDrawer:
     """Draws the parts of one case. Entries are small whole numbers, easy to read, or normally distributed.
 
-    With `wide`, sizes are 20 to 70. With `long`, there are about 300 tokens, and other sizes are small; `long` is the
-    form of the masks, one of MASKS, or "none", which leaves out optional arguments.
+    With `wide`, sizes are 20 to 70. With `long`, there are about 300 tokens, and other sizes are small. `long` is the
+    form of the masks, one of MASKS; "none" leaves out all optional arguments.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class CaseDrawer:
     def mask(self, *shape: int) -> np.ndarray:
         """True = may look; some rows are all True, and some all False.
 
-        Whole blocks of a large mask may be False: the first keys are padding, or a row sees only the keys just before.
+        Large masks may hide whole blocks: the first half of the keys ("left"), or all but the last 10 ("window").
         """
         form = self.long or (self.choose(MASKS) if self.wide else "random")
         if form in ("left", "window") and shape[-1] > 1:
@@ -104,7 +104,7 @@ def long_cases(case: Callable[[CaseDrawer], dict[str, Any]], count: int = 4) -> 
         rng = np.random.default_rng([seed, 11])
 
         def choose(options: Sequence[Any], rng: np.random.Generator = rng) -> Any:
-            shapes = isinstance(options[0], tuple)  # the first shape is that without broadcasting
+            shapes = isinstance(options[0], tuple)  # the first shape is the one without broadcasting
             return options[0 if shapes else int(rng.integers(len(options)))]
 
         draw = CaseDrawer(choose, ((),), long=form)

@@ -24,10 +24,10 @@ def layer(
 
     With `rows`, it takes matrices: the leading axes of the inputs are merged into one, and restored in the result.
 
-    `make` is the class, or a function that makes an object: it is called, by name, with those arguments of the spec
-    that its signature names (`heads`, `eps`, but also `x`, for its sizes). `params` has the path at which each of the
-    spec's parameters is set, `grads` the path of its gradient after the backward. The backward returns the gradients of
-    `inputs`, None where they have none. A path is a chain of names or dictionary keys; ".T" at its end transposes:
+    `make` is the class, or a function that makes an object. It gets, by name, the arguments of the spec that are in its
+    signature: `heads` or `eps`, and also `x`, for its sizes. `params` maps each of the spec's parameters to the path
+    where it is set, `grads` to the path of its gradient after the backward. The backward returns the gradients of
+    `inputs`, or None if they have none. A path is a chain of attributes and dictionary keys; a final ".T" transposes:
 
         linear = layer(Dense, params={"W": "weight.T", "b": "bias"}, grads={"W": "grads.weight.T", "b": "grads.bias"})
 

@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     others = [name for name in ("list", "contract", "self", "zoo") if getattr(options, name)]
     if others and options.target is not None:
-        raise ValueError(f"--{others[0]} checks nothing else: leave out {options.target}")
+        raise ValueError(f"--{others[0]} takes no target: leave out {options.target}")
     if options.kind is not None:
         get_spec(options.kind)
     chosen = [options.kind] if options.kind else list(SPECS)
@@ -56,7 +56,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.zoo:
         return _zoo(options, chosen)
     if not options.self and (options.target is None or options.kind is None):
-        raise ValueError(f"say what to check and as what: tinyattn check MODULE --as KIND, of {', '.join(SPECS)}")
+        raise ValueError(f"say what to check and as what: tinyattn check MODULE --as KIND; kinds: {', '.join(SPECS)}")
     targets = {name: ours(name) for name in chosen} if options.self else {options.kind: options.target}
     read = [] if options.target is None else [options.target, options.target.rpartition(":")[0]]  # FILE:OBJECT
     pages = [(path, text) for path, text in ((options.html, page), (options.junit, junit)) if path is not None]

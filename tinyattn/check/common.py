@@ -64,10 +64,10 @@ def _forward(states: Any, spec: Spec, f: str) -> None:
         before = copied(case)
         op.outputs_of_lent(**case)
         for name, x in _arrays(before).items():
-            untouched(case[name], x, f"the {name} that was given")
+            untouched(case[name], x, f"the argument {name}")
 
     @contract(
-        f"what {f} returns shares no memory with what it was given",
+        f"the results of {f} share no memory with its arguments",
         hint="A view into an input changes when the input does: return a new array.",
     )
     def own_memory(op: Subject, **case: Any) -> None:
@@ -100,7 +100,7 @@ def _forward(states: Any, spec: Spec, f: str) -> None:
                     close(y, x, tolerance(spec, case), f"with {layout} inputs, {name}")
 
     @contract(
-        f"of a batch of nothing {f} makes a result of size 0",
+        f"for an empty batch {f} returns a result of size 0",
         hint="Which line needs at least one entry: a reduction, a division by the batch size, a reshape with -1?",
         leads=EMPTY_BATCHES,
     )
@@ -137,15 +137,15 @@ def _backward(states: Any, spec: Spec, f: str) -> None:
             _like(g, case[name].shape, case[name].dtype, f"d{name}")
 
     @contract(
-        f"the backward of {f} leaves the bits of everything it is given, and shares no memory with it",
-        hint="dx -= ... on something you were given spoils it for the next layer, or for a second call.",
+        f"the backward of {f} leaves every bit of its arguments as it was, and shares no memory with them",
+        hint="dx -= ... on an argument spoils it for the next layer, or for a second call.",
     )
     def backward_inputs_unchanged(op: Subject, **case: Any) -> None:
         arguments = op.prepared(case, upstream(spec, case))
         kept = copied(arguments)
         returned = op.backward(arguments)
         for name, x in _arrays(kept).items():
-            untouched(arguments[name], x, f"the {name} that the backward was given")
+            untouched(arguments[name], x, f"the backward's argument {name}")
         gradients = op.name_gradients(case, returned)
         _demand_new_memory({f"d{name}": g for name, g in gradients.items()}, arguments)
 
@@ -166,7 +166,7 @@ def _backward(states: Any, spec: Spec, f: str) -> None:
             same_bits(again[name], g, f"the second call's d{name}")
 
     @contract(
-        f"the backward of {f} goes by what it is given, not by the last forward",
+        f"the backward of {f} depends on its arguments alone, not on the last forward",
         hint="Two layers share your function: whose forward does the backward remember?",
     )
     def no_memory_of_the_forward(op: Subject, **case: Any) -> None:
@@ -215,7 +215,7 @@ def _backward(states: Any, spec: Spec, f: str) -> None:
         _exact_gradients(op, spec, case)
 
     @rounded(
-        f"the backward of {f} is linear in the gradients it is given",
+        f"the backward of {f} is linear in its upstream gradients",
         hint="Every term of a gradient has the upstream gradient in it exactly once.",
     )
     def linear_in_upstream(op: Subject, **case: Any) -> None:
@@ -240,7 +240,7 @@ def _backward(states: Any, spec: Spec, f: str) -> None:
                 close(g, first[name], atol, f"with {layout} inputs, d{name}")
 
     @contract(
-        f"of a batch of nothing {f} has gradients of the right shapes, all 0 for what the batch shares",
+        f"for an empty batch the gradients of {f} have the right shapes, and are 0 where the batch shares an argument",
         hint="A sum over no entries is 0: which line divides by their number?",
         leads=EMPTY_BATCHES,
     )
@@ -291,7 +291,7 @@ def upstream(spec: Spec, case: dict[str, Any], seed: int = 0) -> tuple[Any, ...]
 
 
 def ours_of(spec: Spec, case: dict[str, Any]) -> tuple[Any, ...]:
-    """The outputs of the library's implementation, without what it returns for its backward alone."""
+    """The outputs of the library's implementation, without those that only its backward needs."""
     with np.errstate(all="ignore"):
         return _tuple(getattr(spec.ours(), spec.function)(**case))[: len(spec.outputs)]
 
@@ -337,7 +337,7 @@ def _directions(rng: np.random.Generator, g: np.ndarray) -> Iterator[tuple[str, 
 
 
 def _other(spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
-    """The case with other numbers in the differentiable arguments, above 0 as a spread must be."""
+    """The case with other numbers in the differentiable arguments: above 0, as a standard deviation must be."""
     changed = {n: np.asarray(np.cos(case[n]) + 1.5, case[n].dtype) for n in spec.wrt if case.get(n) is not None}
     return case | changed
 
@@ -373,7 +373,7 @@ def dtype_of(case: dict[str, Any]) -> Any:
 
 
 def _is_empty(spec: Spec, case: dict[str, Any]) -> bool:
-    """Whether the result has size 0. A loss of an empty batch is a number, and may be any."""
+    """Whether the result has size 0. The loss of an empty batch is a number of any value."""
     answer = ours_of(spec, case)[0]
     return bool(np.shape(answer)) and np.size(answer) == 0
 

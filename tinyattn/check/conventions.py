@@ -1,7 +1,7 @@
-"""Conventions: choices on which right code differs. The check detects and reports them, and adapts to them.
+"""Conventions: choices in which right code differs. The check detects and reports them, and adapts to them.
 
 A switch is one difference between an implementation and this library. It translates calls and results, so that
-everything else can be checked, and leaves out the calls that it decides. `tinyattn check --strict` allows none.
+everything else can be checked, and leaves out calls whose result depends on it. `tinyattn check --strict` allows none.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def find_conventions(op: Subject, patience: float = 10.0) -> list[Switch]:
 
 @dataclass(frozen=True)
 class FixedArgument(Switch):
-    """An argument that the implementation lacks, fixed at another value than the library's default."""
+    """An argument that the implementation lacks, fixed at a value other than the library's default."""
 
     name: str
     value: Any
@@ -87,7 +87,7 @@ class FixedArgument(Switch):
 
 @dataclass(frozen=True)
 class OtherGradient(Switch):
-    """Calls whose gradient is another where any entry of `where(case)` is True: that gradient is left out."""
+    """A gradient that differs where any entry of `where(case)` is True: such calls are left out."""
 
     where: Callable[[Case], Any]
 
@@ -116,7 +116,7 @@ MEANINGS = (
 
 
 def _mask(op: Subject) -> Switch | None:
-    """Another meaning of the mask that gives the library's results, where the library's meaning does not."""
+    """A different meaning of the mask, if it gives the library's results and the library's meaning does not."""
     if "mask" in op.lacks:
         return None
     cases = []
@@ -222,7 +222,7 @@ def _kink(op: Subject) -> Switch | None:
 
 
 def _inner_kink(op: Subject) -> Switch | None:
-    """Of a feed-forward network: one hidden unit, exactly at 0."""
+    """The slope of relu in a feed-forward network, from one hidden unit that is exactly 0."""
     one = np.ones((1, 1))
     case = {"x": one, "W_1": one, "b_1": -np.ones(1), "W_2": one, "b_2": np.zeros(1)}
     slope = float(np.ravel(op.gradients(case, one)["x"])[0])
@@ -288,7 +288,7 @@ def _fixed_eps(op: Subject) -> Switch | None:
 
 
 def _eps(op: Subject) -> Switch | None:
-    """The place of eps, and its value where no argument has it. Adding it outside the root changes the spec."""
+    """The place of eps, and its value where no argument has it. If eps is outside the root, `op.spec` is replaced."""
     x, ones, zeros = np.array([[0.011, 0.013, -0.02, 0.004]]), np.ones(4), np.zeros(4)
     fixed = "eps" in op.lacks
     for form, eps in itertools.product((oracles.layer_norm, eps_outside), (1e-5, *EPS) if fixed else (1e-3,)):
@@ -316,7 +316,7 @@ def eps_outside(x: Any, gamma: Any, beta: Any, eps: float = 1e-5) -> tuple[Any, 
 
 
 def eps_outside_backward(dy: Any, x: Any, gamma: Any, eps: float = 1e-5) -> tuple[Any, Any, Any]:
-    """dx = rstd (g - mean(g) - x_hat mean(g x_hat) / (rstd σ)), g = dy γ: of rstd = 1 / (σ + eps), σ moves with x."""
+    """dx = rstd (g - mean(g) - x_hat mean(g x_hat) / (rstd σ)), with g = dy γ and rstd = 1 / (σ + eps)."""
     _, x_hat, rstd = eps_outside(x, gamma, gamma, eps)
     sigma = 1 / rstd - x.dtype.type(eps)
     g = dy * gamma
@@ -340,7 +340,7 @@ _FINDERS: dict[str, Callable[[Subject], Switch | None]] = {
 
 
 def _drawn(op: Subject, wanted: Callable[[np.ndarray], bool]) -> Iterator[Case]:
-    """At most six cases that `op` takes, with a mask as wanted."""
+    """At most six cases that `op` takes, with a mask that is `wanted`."""
     drawn = (op.fit(op.spec.case(CaseDrawer.seeded(seed))) for seed in range(400))
     masked = (case for case in drawn if isinstance(case["mask"], np.ndarray) and wanted(case["mask"]))
     return itertools.islice(filter(op.offers, masked), 6)

@@ -62,7 +62,7 @@ class Diagnosis:
             lines.append("this is a known bug:" if i == 0 else "and, at the same time:")
             lines += [f"    {b.says} ({b.name})" for b in equals]
             if len(equals) > 1:
-                lines.append("    (nothing that was tried tells these apart)")
+                lines.append("    (no case that was tried tells these apart)")
             lines.append(f"hint: {equals[0].hint}")
         if self.how == "failures":
             lines.append("    (recognised by which properties fail and by the size of its errors;")
@@ -261,7 +261,7 @@ def battery(spec: str) -> tuple[dict[str, Any], ...]:
 
 
 def observe(op: Subject, i: int) -> Observation:
-    """The observation of `op` on case i, by the spec's `observe` or `observe_call`; a timeout is one, too."""
+    """The observation of `op` on case i, by the spec's `observe` or `observe_call`; a timeout is one of them."""
     try:
         with alarm(5.0):
             return (op.spec.observe or observe_call)(op, op.spec, _case(op, i))

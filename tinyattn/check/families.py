@@ -3,8 +3,8 @@
     states = SpecBuilder("rms_norm")
     normaliser(states)
 
-A family takes the decorator that `stating` made, and the differences between kinds: the arguments' names, `of`, which
-turns a drawn case into one that the property is about, `name`, where a kind has two properties of a family. Expected
+A family takes the decorator that `stating` made, and what differs between kinds: the names of arguments; `of`, which
+turns a drawn case into one that the property is about; `name`, for a kind with two properties of one family. Expected
 values come from the spec's oracle, tolerances from its `scale`.
 """
 
@@ -25,7 +25,7 @@ Case = dict[str, Any]
 def elementwise(states: Any, x: str = "x") -> None:
     """For a function of each entry of `x` alone."""
 
-    @states("rounding", "every entry is worked on alone, and all alike", hint="Which axis does your code know of?")
+    @states("rounding", "every entry is computed alone, by one rule", hint="Which axis does your code treat apart?")
     def entry_by_entry(op: Subject, **case: Any) -> None:
         turned = case[x].reshape(-1)[::-1].copy()
         y = op(**case | {x: turned})[::-1].reshape(case[x].shape)
@@ -40,7 +40,7 @@ def linear_in(
     @states(
         "rounding",
         says or f"the result is linear in {argument}",
-        hint=hint or f"Is anything added, or bent, or does what {argument} is multiplied by depend on it?",
+        hint=hint or f"Is anything added or clipped? Does the factor of {argument} depend on {argument}?",
         name=name or f"linear_in_{argument}",
     )
     def linear(op: Subject, **case: Any) -> None:
@@ -101,12 +101,12 @@ def causal(
 ) -> None:  # fmt: skip
     """For a function of sequences in which no output sees a later token; `moved` are the arguments with tokens.
 
-    `read` gives the part of the output that callers read, where that is not all of it.
+    `read` selects the part of the output that callers use, if they do not use all of it.
     """
 
     @states(
         "exact",
-        "without a look ahead, no later token moves an earlier output by a single bit",
+        "no later token changes a single bit of an earlier output",
         hint=hint or "mask[i, j] = may query i look at key j: rows are queries.",
         gravity="leak",
     )
@@ -123,9 +123,9 @@ def causal(
 
 
 def averages(states: Any, seen: Callable[[Case], np.ndarray], values: str = "v") -> None:
-    """For a function whose outputs are weighted means of values: those where `seen(case)`, (..., n, m), is True."""
+    """For a function whose outputs are weighted means of the values where `seen(case)`, (..., n, m), is True."""
 
-    @states("rounding", "equal values come out as they are where anything may be looked at, and as 0 elsewhere",
+    @states("rounding", "of equal values the mean is that value, and 0 for a query that may look at nothing",
             hint="The weights of a query sum to 1: divide by the sum of the same weights.")  # fmt: skip
     def constant_values(op: Subject, **case: Any) -> None:
         out = op(**case | {values: np.ones_like(case[values])})
@@ -136,7 +136,7 @@ def averages(states: Any, seen: Callable[[Case], np.ndarray], values: str = "v")
 
 
 def softmax_like(states: Any, allowed: Callable[[Case], np.ndarray], s: str = "s") -> None:
-    """For a function that makes weights of each row of `s`, of the entries where `allowed(case)` is True."""
+    """For a function that turns each row of `s` into weights of the entries where `allowed(case)` is True."""
 
     @states("rounding", "the weights of a row that may look at something sum to 1", hint="Sum a row of your weights.")
     def rows_sum_to_one(op: Subject, **case: Any) -> None:
@@ -167,7 +167,7 @@ def normaliser(states: Any, x: str = "x", eps: str = "eps", of: Callable[[Case],
         close(op(**case | {x: 4 * case[x], eps: 16 * case[eps]}), y, tolerance(op.spec, case), "y")
 
     @states("rounding", "tokens of size 1,000,000 and of size 1e-6 are normalised alike, but for eps", "extremes",
-            hint="Is eps added to the mean square, and is it the one that was given?")  # fmt: skip
+            hint="Is eps added to the mean square, and is it the argument's value?")  # fmt: skip
     def large_and_small(op: Subject, **case: Any) -> None:
         whole = np.round(8 * np.cos(np.arange(case[x].size))).reshape(case[x].shape)
         for size in (2.0**20, 2.0**-20):
@@ -178,7 +178,7 @@ def normaliser(states: Any, x: str = "x", eps: str = "eps", of: Callable[[Case],
 def random(states: Any, draw: Callable[..., np.ndarray], rate: str = "rate") -> None:
     """For a function that draws boolean masks; `draw(op, generator, shape, rate)` calls it."""
 
-    @states("exact", "equal generators draw equal masks, others others, and no two entries of a batch share theirs",
+    @states("exact", "equal generators draw equal masks, others different ones, and no two rows share a mask",
             hint="Compare the masks of two examples of one batch, and of two steps.")  # fmt: skip
     def masks_differ(op: Subject, **case: Any) -> None:
         masks = [np.asarray(draw(op, np.random.default_rng(seed), (3, 4, 60), case[rate])) for seed in (3, 3, 4)]

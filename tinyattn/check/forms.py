@@ -1,8 +1,8 @@
 """Forms of a call that an implementation does not take: detected once, reported once, and left out.
 
-The forward is called with a few cases of every form. A form is not offered if the forward raises on most cases of it
-and is right on none (with sizes that agree by chance it may return): x without a batch axis, b=None. Calls of other
-forms are checked; a call that raises without a form that explains it is a failure.
+The forward is called with a few cases of every form, such as x without a batch axis or b=None. A form is not offered if
+the forward raises on at least half of its cases and is right on none (it may return where sizes agree by chance). Calls
+of other forms are checked; a call that raises without a form that explains it is a failure.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BATCH = ("without a batch axis", "with one batch axis", "with two batch axes", 
 def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list[Form]:
     """The forms that `op` does not take. Raises CannotRunError if it takes none.
 
-    A call of `patience` seconds gives no forms; after `limit` seconds the calls made so far are evaluated.
+    If a call takes `patience` seconds, there are none; after `limit` seconds the calls made so far are evaluated.
     """
     if not op.spec.common:
         return []
@@ -84,7 +84,7 @@ def axes_exchanged(op: Subject, patience: float = 10.0) -> bool:
 
 
 def find_backward_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list[Form]:
-    """The form without a dropout mask, if the backward takes no such call, as in evaluation, and the forward does."""
+    """The form keep=None, as in evaluation, if the backward does not take it and the forward does."""
     if "keep" not in op.signature.parameters or "keep" in op.lacks or not op.spec.wrt:
         return []
     form = Form("the gradient for keep=None", partial(_is_none, "keep"))

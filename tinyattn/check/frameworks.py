@@ -106,14 +106,14 @@ def subject_of(implementation: Any, spec: Spec, patience: float = PATIENCE) -> S
 
 
 def _returns_arrays(op: Subject, patience: float) -> bool:
-    """Whether it takes arrays, and returns arrays: of some size, with a batch axis or without."""
+    """Whether it returns arrays for arrays, in the first of a few cases that does not raise."""
     if not op.spec.common:
         return not _is_module(op.implementation)
     for lead, seed in itertools.product(((2,), ()), range(4)):
         try:
             with alarm(patience):
                 y = op.outputs(**op.fit(op.spec.case(CaseDrawer.seeded(seed, (lead,)))))[0]
-            return isinstance(y, np.ndarray | np.generic | float | int)  # JAX takes arrays, and returns others
+            return isinstance(y, np.ndarray | np.generic | float | int)  # JAX returns arrays of its own
         except (Violation, MissingError):
             continue
         except TooLongError:
@@ -216,7 +216,7 @@ def _first(y: Any) -> Any:
 
 
 def _with_our_arguments(implementation: Any, spec: Spec) -> Any:
-    """A function of torch.nn.functional with the arguments of the library's; anything else as it is."""
+    """A function of torch.nn.functional, made to take this library's arguments; anything else unchanged."""
     import torch.nn.functional as F
 
     f = implementation

@@ -168,7 +168,7 @@ class _Unpickler(pickle.Unpickler):
         record = getattr(sys.modules.get(module), name, None) if module.startswith("tinyattn.") else None
         if isinstance(record, type) and (is_dataclass(record) or hasattr(record, "_fields")):
             return record
-        raise pickle.UnpicklingError(f"{module}.{name} is nothing that a child sends")
+        raise pickle.UnpicklingError(f"{module}.{name} is not something that a child sends")
 
 
 class _Reader(threading.Thread):

@@ -80,7 +80,7 @@ def table(measured: dict[str, Any]) -> list[str]:
 def catalogue(specs: Iterable[str] = ()) -> list[str]:
     """Every property, by spec and stage: its statement and its exactness."""
     lines = ["stages:"] + [f"  {name:11} {text}" for name, text in STAGES.items()]
-    lines += ["", "held to:"] + [f"  {name:11} {text}" for name, text in EXACTNESS.items()]
+    lines += ["", "exactness:"] + [f"  {name:11} {text}" for name, text in EXACTNESS.items()]
     for name in specs or SPECS:
         spec = SPECS[name]
         lines += ["", f"{name}: {spec.says}"]

@@ -37,7 +37,7 @@ GRAVITY = {
 LEADS = ((), (1,), (2,), (2, 3))  # leading axes of a case: batch, heads, ...
 EMPTY_BATCHES = ((0,), (2, 0))
 
-FEW_ULP = 16  # two ways of computing the same number may differ by so many units in the last place
+FEW_ULP = 16  # units in the last place by which two ways of computing the same number may differ
 
 
 class Violation(AssertionError):
@@ -146,7 +146,7 @@ def close(got: Any, expected: Any, atol: Any, what: str = "result") -> None:
 def same_bits(got: Any, expected: Any, what: str = "result", scale: float = 0.0) -> None:
     """Raise Violation if two results differ in any bit but the sign of a zero: 0 · v has the sign of v.
 
-    It is a RoundingViolation where they differ by no more than rounding: of numbers of their size, or of `scale`.
+    It is a RoundingViolation if they differ by no more than the rounding of numbers of their size, or of size `scale`.
     """
     violation = _difference(got, expected, what)
     if violation is None:
@@ -167,7 +167,7 @@ def untouched(now: Any, before: Any, what: str) -> None:
 
 
 def _difference(got: Any, expected: Any, what: str) -> tuple[str, Any, Any] | None:
-    """The first difference of two arrays, as a Violation says it; None if they are equal.
+    """The first difference of two arrays, as the arguments of a Violation; None if they are equal.
 
     Raises Violation if they cannot be compared.
     """

@@ -25,9 +25,9 @@ _HELD_TO = {
 class Report:
     """All findings, in order of trial; true if none fails and at least one holds. `kind` is the name of the spec.
 
-    No failures are: `lacks`, the names that the implementation does not have, `not_offered`, the forms of a call that
-    it does not take, `unused`, its optional arguments that were never passed, and `conventions` that differ from the
-    library's.
+    The following are no failures: `lacks`, the names that the implementation does not have; `not_offered`, the forms of
+    a call that it does not take; `unused`, its optional arguments that were never passed; `conventions` that differ
+    from the library's.
     """
 
     kind: str
@@ -83,7 +83,7 @@ class Report:
 
 
 def by_gravity(finding: Finding) -> int:
-    """A key that sorts the gravest failure first. A function that writes into others' arrays fails elsewhere, too."""
+    """A key that sorts the gravest failure first: those of MEMORY, since other properties may fail because of them."""
     if finding.property in MEMORY and finding.sort == "values":
         return -1
     return list(GRAVITY).index(finding.gravity)
@@ -145,7 +145,7 @@ def describe(first: Finding, diagnosis: Any = None, smallest: bool = True) -> It
 
 
 def also_fails(failures: list[Finding]) -> Iterator[str]:
-    """The failures after the first: those of its cause in one line, then by gravity; the contract one per line."""
+    """The failures after the first: those with its cause in one line, then by gravity; the contract one per line."""
     first, rest = failures[0], failures[1:]
     same = [f.property for f in rest if first.cause and f.cause == first.cause]
     rest = [f for f in rest if f.property not in same]
@@ -155,7 +155,7 @@ def also_fails(failures: list[Finding]) -> Iterator[str]:
         names = [f.property for f in rest if f.gravity == gravity]
         if names:
             yield f"{title}: {', '.join(names)}"
-    groups: dict[Any, list[Finding]] = {}  # by cause; those without one alone
+    groups: dict[Any, list[Finding]] = {}  # by cause; a finding without a cause is a group
     for f in rest:
         if f.gravity == "contract":
             groups.setdefault(f.cause or id(f), []).append(f)

@@ -71,9 +71,9 @@ def check_implementation(
         return Report(spec, title, (), **extra | {"problem": str(error)})
     for what, value in _validated(in_child(_check_in_child, sent, spec, options, time_limit, limit=time_limit)):
         if what == "trying":
-            trying = value
-            if progress is not None:
+            if progress is not None and value != trying:  # the first one is sent twice, around the preparations
                 progress(value)
+            trying = value
         elif what == "finding":
             findings[value.property] = value
             trying = ""

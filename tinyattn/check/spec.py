@@ -29,7 +29,7 @@ BACKWARD = (
 
 @dataclass(frozen=True)
 class Form:
-    """A form of a call, in words, and whether a call has it; `rewrite` makes the same call of another form."""
+    """A form of a call: its description, and whether a call has it. `rewrite` gives the call a different form."""
 
     says: str
     has: Callable[[dict[str, Any]], bool]
@@ -56,8 +56,8 @@ class Spec:
     implementation, whose signature is the spec's. `wrt` names the arguments that have gradients. `special_cases`
     distinguish bugs that random cases do not. `forms` are forms of a call that an implementation need not take, beyond
     those that every spec has (forms.py). `choices` names the CHOICES (conventions.py) that its arguments do not imply.
-    `but` is an exception for its gradients in the contract. `sums_rows` is True where the backward adds up rows that
-    were read several times, which a device does in any order. `observe` replaces `observe_call` for specs that are not
+    `but` is the contract's exception for its gradients. `sums_rows` is True where the backward adds up rows that were
+    read several times: a device does so in any order. `observe` replaces `observe_call` for specs that are not
     about results and gradients; `shown` turns a case into the one in a report. `common` is False where the common
     properties do not apply.
     """

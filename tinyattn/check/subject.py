@@ -1,7 +1,7 @@
 """An implementation, called with the signature of the library's function.
 
-Arguments are passed by name; required ones by position if the implementation names them otherwise; optional ones that
-it does not take are left out, and reported as left out.
+Arguments are passed by name; required ones by position if the implementation has other names for them. Optional ones
+that it does not take are left out, and reported as left out.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ class Subject:
     def outputs(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """All outputs, in the spec's order; those not returned are None.
 
-        It gets copies, so that writing into them changes no comparison. Specs without common properties pass the
-        arrays themselves: Adam's outputs are written into its arguments.
+        The implementation gets copies, so that writing into them changes no comparison. Specs without common properties
+        pass the arrays themselves: Adam's outputs are written into its arguments.
         """
         return self._run(dict(self.signature.bind(*args, **kwargs).arguments))[0]
 
@@ -137,7 +137,7 @@ class Subject:
         return self._run(dict(self.signature.bind(**case).arguments), lent=True)[0]
 
     def _run(self, given: dict[str, Any], lent: bool = False) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """-> the spec's outputs, and further results."""
+        """-> the spec's outputs, and any other results."""
         self.last = given
         positional, named = self.arguments(given if lent or not self.spec.common else copied(given))
         result = called(self.forward, self.spec.function, *positional, **named)
@@ -322,7 +322,7 @@ def _numeric(x: Any, name: str) -> None:
         try:
             np.asarray(x)
         except Exception as error:
-            says = f"{name} is a {type(x).__name__}, of which NumPy makes no array: {message_of(error)}"
+            says = f"{name} is a {type(x).__name__}, which NumPy cannot make an array: {message_of(error)}"
             raise Violation(says, sort="type") from None
         return
     kind = "None" if x is None else f"an array of {dtype}" if dtype is not None else f"a {type(x).__name__}"
@@ -368,10 +368,7 @@ def _plan(forward: Callable[..., Any], library: inspect.Signature, name: str) ->
 
 
 def _library_names(forward: Callable[..., Any], plan: dict[str, str]) -> dict[str, str]:
-    """The library's names of arguments by the implementation's, where these differ or are not used.
-
-    They are those passed by position, and those with a name of OTHER_NAMES.
-    """
+    """The library's name for each of the implementation's arguments that is passed by position or is in OTHER_NAMES."""
     theirs = _parameters(forward) or {}
     places = [n for n, p in theirs.items() if p.kind in _BY_POSITION]
     names = dict(zip(places, [n for n, how in plan.items() if how == "by position"], strict=False))

@@ -4,8 +4,8 @@
     with readable(), substituted(softmax):
         model.fit(data)
 
-A substitute is called with the library's arguments, by the names and conventions of its signature, as by `tinyattn
-check`. Every module that computes gets it; `tinyattn.ops` itself keeps the library's functions, so that a substitute
+A substitute is called with the library's arguments, under its own names and conventions, as by `tinyattn check`. Every
+module that computes gets it; `tinyattn.ops` itself keeps the library's functions, so that a substitute
 may call them.
 """
 
@@ -67,7 +67,7 @@ def replaceable() -> dict[str, Spec]:
 
 
 def read_substitutes(file: str, checked: bool = True) -> list[Substitute]:
-    """The functions of a file that have names of the library's; each with its backward.
+    """The functions of a file that are named like the library's, each with its backward.
 
     With `checked`, each pair is checked first, as by `tinyattn check FILE --as KIND`. Raises SubstituteError for a file
     that cannot be imported or has no such function. Raises it also for a function that has no backward or fails the
@@ -162,7 +162,7 @@ def backward_of(op: Subject) -> Callable[..., Any]:
 
 
 def _all_gradients(op: Subject, given: dict[str, Any], returned: Any) -> Any:
-    """The gradients in the library's order; None for an argument that is absent and that the substitute lacks."""
+    """The gradients in the library's order; None for an argument that was not passed."""
     wrt, parameters = op.spec.wrt, op.ours_backward.parameters
     case = {name: given.get(name) if name in parameters else 0.0 for name in wrt if name not in op.lacks}
     gradients = op.name_gradients(case, returned)
@@ -255,7 +255,7 @@ _WEIGHTS = {"query": "W_q", "key": "W_k", "value": "W_v", "output": "W_o"}
 
 @contextmanager
 def substituted(substitutes: Iterable[Substitute]) -> Iterator[None]:
-    """In the block every module that computes calls the substitutes, also in child processes forked there."""
+    """Within the block, every module that computes calls the substitutes; so do child processes forked there."""
     by_original = {id(s.original): s.function for s in substitutes}
     changed = []
     for name, module in list(sys.modules.items()):

@@ -151,7 +151,7 @@ class Trial:
             raise
         except TooLongError:
             if self.prop.once:  # a training may take longer than the limit
-                self.missing = "it had not ended in the time there was: --time-limit gives it more"
+                self.missing = "it did not end in time: --time-limit allows more"
                 return
             self.too_long = Violation(f"it had not returned after {self.patience:g} seconds", sort="endless")
             self._failed(self.too_long)
