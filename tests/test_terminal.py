@@ -1,5 +1,6 @@
 import errno
 import io
+import os
 import subprocess
 import sys
 
@@ -85,6 +86,15 @@ def test_standard_output_that_cannot_be_written_is_named(monkeypatch, capsys, da
     assert main(["data", data]) == 2
     err = capsys.readouterr().err
     assert err == "tinyattn: [Errno 28] No space left on device: 'standard output'\n"
+
+
+def test_what_nobody_reads_any_more_is_given_up_without_a_word(monkeypatch, capsys, data):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as out:                                    # closing it would write again, and fail
+        monkeypatch.setattr(sys, "stdout", out)
+        assert main(["data", data]) == 1
+    assert capsys.readouterr().err == ""
 
 
 def test_work_goes_on_where_standard_error_is_gone(monkeypatch):

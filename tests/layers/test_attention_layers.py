@@ -6,8 +6,18 @@ import pytest
 from tests.layers.forms import FORMS, block_of
 from tinyattn.check import oracles
 from tinyattn.fast.one_query import attention_of_one
-from tinyattn.layers import BLOCK_FORMS, multi_head_attention, multi_head_init
+from tinyattn.layers import (
+    BLOCK_FORMS,
+    MIXERS,
+    Block,
+    DecoderBlock,
+    MultiHead,
+    multi_head_attention,
+    multi_head_init,
+)
 from tinyattn.layers.heads import merge, split
+from tinyattn.layers.mechanisms.grid_windows import GridWindows
+from tinyattn.ops import Mask
 from tinyattn.tree import tree_map
 
 
@@ -75,8 +85,38 @@ def test_the_key_bias_is_a_dead_parameter(rng):
 
 
 def test_heads_must_divide_the_dimension(rng):
-    with pytest.raises(ValueError, match="dim 6 is not divisible by heads 4"):
-        multi_head_attention(multi_head_init(rng, 6), np.ones((2, 6)), np.ones((2, 6)), heads=4)
+    for heads in (4, 0, -3):
+        with pytest.raises(ValueError, match=f"dim 6 is not divisible by heads {heads}"):
+            multi_head_attention(multi_head_init(rng, 6), np.ones((2, 6)), np.ones((2, 6)), heads=heads)
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(("make", "says"), [
+    (lambda: MultiHead(0), "heads is 0, expected at least 1"),
+    (lambda: MultiHead(mechanism="full"), "mechanism is 'full', expected an object of class Mechanism"),
+    (lambda: MultiHead(position="rope"), "position is 'rope', expected an object of class Position"),
+    (lambda: Block(form="prae"), "form is 'prae', expected one of pre, post, sasrec, ligr, plain; did you mean pre"),
+    (lambda: DecoderBlock(form="past"), "form is 'past', expected one of pre, post; did you mean post"),
+    (lambda: DecoderBlock(cross=MIXERS["gru"]()), "cross is mixer gru, which has no keys that could come from a mem"),
+])  # fmt: skip
+def test_what_a_block_cannot_be_made_of_is_refused(make, says):
+    with pytest.raises((ValueError, TypeError), match=says):
+        make()
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(("mask", "terms", "dropout", "says"), [
+    (Mask(causal=True), {}, False, "a causal mask"), (Mask(window=2), {}, False, "a mask with a window"),
+    (Mask(lengths=np.array([0])), {}, False, "a mask with lengths"),
+    (Mask(allowed=np.zeros((4, 4), bool)), {}, False, "an array as its mask"),
+    (Mask(), {}, True, "dropout of its weights"), (Mask(), {"bias": 0}, False, "a bias of its scores"),
+    (Mask(), {"relative_values": 0}, False, "values that depend on the distance"),
+])  # fmt: skip
+def test_what_a_mechanism_does_not_take_is_refused_by_name(mask, terms, dropout, says):
+    windows = GridWindows(2, 2, 2)                            # it takes none of these
+    windows.refuse(Mask(), {}, False)
+    with pytest.raises(ValueError, match=f"mechanism windows does not take {says}$"):
+        windows.refuse(mask, terms, dropout)
 
 
 @pytest.mark.parametrize("bias", [True, False])
