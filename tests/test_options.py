@@ -12,7 +12,7 @@ from tinyattn.layers.mixers import MIXERS
 from tinyattn.layers.positions import POSITIONS
 from tinyattn.layers.refinements import REFINEMENTS
 from tinyattn.models import MODELS
-from tinyattn.options import check_options, make_parts, option, options_of, part_options, with_default
+from tinyattn.options import check_options, make_parts, one_of, option, options_of, part_options, with_default
 
 
 @dataclass(kw_only=True)
@@ -74,6 +74,12 @@ def test_options_are_read_off_the_fields():
 def test_what_cannot_be_is_refused_by_name(values, says):
     with pytest.raises(ValueError, match=says.replace("?", r"\?")):
         check_options(Model(**values))
+
+
+def test_the_closest_name_is_suggested_if_half_of_it_is_there():
+    assert one_of(["efgh", "abcd"], "abxy") == "one of efgh, abcd; did you mean abcd?"
+    assert one_of(["abcde"], "abxyz") == "one of abcde"
+    assert one_of({"yes": 1}, None) == "one of yes"
 
 
 def test_a_subclass_has_another_default_and_the_rest_as_it_was():

@@ -17,6 +17,7 @@ from tinyattn.ranks import (
     RanksDifferError,
     _part_of_cores,
     alone,
+    mpi,
     part_of,
     ranks,
     sharing,
@@ -134,3 +135,22 @@ def test_what_is_asked_of_mpi(monkeypatch):
     job.wait()
     job.abort(4)
     assert asked == [("in place", array, "sum"), 4]
+
+
+def test_what_fails_on_one_rank_of_mpi_ends_all_and_is_shown(monkeypatch, capsys):
+    ended = []
+
+    class Job(Ranks):
+        size, number = 2, 1
+        gather, abort = staticmethod(lambda value: [value] * 2), staticmethod(ended.append)
+
+    monkeypatch.setattr(ranks_module, "started", lambda: (2, 1))
+    monkeypatch.setattr(ranks_module, "MPIRanks", Job)
+    monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None, raising=False)
+    with mpi() as job:
+        assert (type(job), ranks()) == (Job, job)
+    assert not ended
+    with pytest.raises(KeyboardInterrupt), mpi():
+        raise KeyboardInterrupt
+    assert (ended, ranks().size) == ([1], 1)
+    assert capsys.readouterr().err.rstrip().endswith("KeyboardInterrupt")
