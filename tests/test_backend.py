@@ -9,30 +9,14 @@ import pytest
 from tinyattn import backend
 from tinyattn.backend import device_name, get_xp, module_for, register
 
-
-class CuPyArray:
-    pass
+CuPyArray, Sub = type("CuPyArray", (), {}), type("Sub", (np.ndarray,), {})
 
 
-class Sub(np.ndarray):
-    pass
-
-
-def cupy(count=1, error=""):
-    """A CuPy that finds so many devices, or fails to look."""
-    class CUDARuntimeError(RuntimeError):
-        pass
-
-    def look():
-        if error:
-            raise CUDARuntimeError(error)
-        return count
-
-    runtime = types.SimpleNamespace(getDeviceCount=look, CUDARuntimeError=CUDARuntimeError,
+def cupy(look):
+    """A CuPy that counts devices by `look`."""
+    runtime = types.SimpleNamespace(getDeviceCount=look, CUDARuntimeError=ZeroDivisionError,
                                     getDeviceProperties=lambda number: {"name": f"GPU {number}".encode()})  # fmt: skip
-    module = types.ModuleType("cupy")
-    module.ndarray, module.cuda = CuPyArray, types.SimpleNamespace(runtime=runtime)
-    return module
+    return types.SimpleNamespace(ndarray=CuPyArray, cuda=types.SimpleNamespace(runtime=runtime), __name__="cupy")
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +28,7 @@ def fresh(monkeypatch):
 
 
 def test_arrays_of_one_module_have_it_and_all_else_is_refused(monkeypatch):
-    found = cupy()
+    found = cupy(int)
     monkeypatch.setitem(sys.modules, "cupy", found)
     assert get_xp(None, np.ones(2), np.float32(1), np.ones(1).view(Sub)) is np
     assert get_xp(CuPyArray(), None) is found
@@ -71,8 +55,8 @@ def test_another_kind_of_array_is_known_from_the_moment_that_it_is_registered():
 def test_a_device_is_used_or_it_is_said_what_is_missing(monkeypatch, tmp_path):
     assert (module_for("cpu"), device_name("cpu")) == (np, "cpu")
     (tmp_path / "cupy.py").write_text("raise ImportError('no libcudart')")
-    for found, says in ((None, "gpu needs CuPy: pip install"), (cupy(0), r"no CUDA device \(none was found\)"),
-                        (cupy(2, "old driver"), r"no CUDA device \(old driver\)")):  # fmt: skip
+    for found, says in ((None, "gpu needs CuPy: pip install"), (cupy(lambda: 0), r"no CUDA device \(none was found\)"),
+                        (cupy(lambda: 1 / 0), r"no CUDA device \(division by zero\)")):  # fmt: skip
         monkeypatch.setitem(sys.modules, "cupy", found)
         with pytest.raises(ValueError, match=says):
             module_for("gpu")
@@ -82,6 +66,6 @@ def test_a_device_is_used_or_it_is_said_what_is_missing(monkeypatch, tmp_path):
         module_for("gpu")
     with pytest.raises(ValueError, match=r"device is 'tpu', expected one of cpu, gpu$"):
         device_name("tpu")
-    monkeypatch.setitem(sys.modules, "cupy", cupy(1))
+    monkeypatch.setitem(sys.modules, "cupy", cupy(lambda: 1))
     assert module_for("gpu") is sys.modules["cupy"] is get_xp(CuPyArray())
     assert device_name("gpu") == "GPU 0"

@@ -82,6 +82,8 @@ def test_every_launcher_is_known_and_both_its_names_are_needed(monkeypatch):
     for names in LAUNCHERS:
         for name in names:
             monkeypatch.delenv(name, raising=False)
+    with mpi() as job:
+        assert (job.size, started()) == (1, (1, 0))
     for size, number in LAUNCHERS:
         monkeypatch.setenv(size, "5")
         assert started() == (1, 0)
@@ -149,7 +151,6 @@ def test_what_fails_on_one_rank_of_mpi_ends_all_and_is_shown(monkeypatch, capsys
     monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None, raising=False)
     with mpi() as job:
         assert (type(job), ranks()) == (Job, job)
-    assert not ended
     with pytest.raises(KeyboardInterrupt), mpi():
         raise KeyboardInterrupt
     assert (ended, ranks().size) == ([1], 1)

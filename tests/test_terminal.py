@@ -20,11 +20,6 @@ def data(tmp_path):
     return str(path)
 
 
-def test_what_a_terminal_would_obey_is_shown():
-    assert visible("a\x1b[31m\x00\x9b\x7f\r\u202e\u2028b") == r"a\x1b[31m\x00\x9b\x7f\r\u202e\u2028b"
-    assert visible("Zoë, ł, ☃\tand\n") == "Zoë, ł, ☃\tand\n"
-
-
 def test_values_are_quoted_and_shortened_where_that_helps():
     assert [quoted(value) for value in (7, "a b", " a", "", "\x1b", "ł")] == ["7", "a b", "' a'", "''", r"'\x1b'", "ł"]
     assert shortened("x" * 60) == "x" * 60
