@@ -81,7 +81,8 @@ def test_what_a_mechanism_does_not_take_is_refused_by_name():
     for given, says in (
         ((Mask(causal=True), {}, False), "a causal mask"), ((Mask(window=2), {}, False), "a mask with a window"),
         ((Mask(lengths=lengths), {}, False), "a mask with lengths"), ((Mask(), {}, True), "dropout of its weights"),
-        ((Mask(allowed=array), {}, False), "an array as its mask"), ((Mask(), {"bias": 0}, False), "a bias of its scores"),
+        ((Mask(allowed=array), {}, False), "an array as its mask"),
+        ((Mask(), {"bias": 0}, False), "a bias of its scores"),
         ((Mask(), {"relative_values": 0}, False), "values that depend on the distance"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=f"mechanism windows does not take {says}$"):
