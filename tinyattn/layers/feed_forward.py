@@ -42,7 +42,7 @@ class Activation(NamedTuple):
         return y
 
     def backward(self, dh: Array, u: Array) -> Array:
-        """-> du, from the upstream gradient and the forward's arguments."""
+        """-> the gradient, by the upstream gradient and the forward's arguments."""
         du: Array = globals()[f"{self.op}_backward"](dh, u, *self.options)
         return du
 
