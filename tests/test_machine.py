@@ -51,9 +51,8 @@ def test_git_is_asked_in_the_folder_of_the_package_whatever_its_environment_says
     monkeypatch.setenv("KEPT", "yes")
     monkeypatch.setattr(machine.subprocess, "run", run)
     assert machine.commit.__wrapped__() == "abc+"
-    assert [words[:2] for words, _ in asked] == [["git", "log"], ["git", "status"]]
-    for words, how in asked:
-        assert words[-2:] == ["--", "."]
+    assert [" ".join(words) for words, _ in asked] == ["git log -1 --format=%h -- .", "git status --porcelain -- ."]
+    for _, how in asked:
         assert how["cwd"] == Path(machine.__file__).parent
         assert "GIT_DIR" not in how["env"]
         assert how["env"]["KEPT"] == "yes"

@@ -97,8 +97,8 @@ def test_parts_get_their_options_and_no_others():
     (part,) = make_parts(model, kind=TABLE)
     assert part == Wide(width=4)
     assert (model.width, model.depth) == (4, 0.5)  # what the part's own default is stands in the model from now on
-    with pytest.raises(ValueError, match=r"depth is 0\.5, an option of kind wide; kind is narrow"):
-        make_parts(Model(kind="narrow", depth=0.5), kind=TABLE)
+    with pytest.raises(ValueError, match=r"depth is 0\.0, an option of kind wide; kind is narrow"):
+        make_parts(Model(kind="narrow", depth=0.0), kind=TABLE)
     model = Model()
     make_parts(model, kind=TABLE)
     assert model.width is None

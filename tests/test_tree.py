@@ -10,6 +10,7 @@ TREE = {"a": np.ones((2, 3)), "b": [{"W": np.full(4, 2.0)}, {"W": np.full(1, 3.0
 
 def test_views_and_vector_are_the_same_memory():
     vector, p = flatten(TREE, np.float64)
+    assert vector.dtype == np.float64
     vector[6:10] = 7
     assert p["b"][0]["W"].tolist() == [7] * 4
     p["a"][0, 0] = -1
