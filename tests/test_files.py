@@ -117,19 +117,20 @@ def test_a_full_disk_names_the_file(tmp_path, monkeypatch, code):
 
 def test_a_file_that_somebody_reads_is_replaced_a_moment_later(tmp_path, monkeypatch):
     """Windows says PermissionError as long as it is open."""
-    replace, pauses = os.replace, []
+    replace, pauses, needed = os.replace, [], 10
     monkeypatch.setattr(files.time, "sleep", pauses.append)
 
     def busy(*paths):
-        if len(pauses) < 3:
+        if len(pauses) < needed:
             raise PermissionError(errno.EACCES, "Access is denied", *map(str, paths))
         replace(*paths)
 
     monkeypatch.setattr(os, "replace", busy)
     write_atomically(tmp_path / "f", b"new")
     assert (tmp_path / "f").read_bytes() == b"new"
-    monkeypatch.setattr(files.time, "sleep", lambda _: None)
+    assert pauses == [0.05] * 10                     # half a second
     pauses.clear()
+    needed = 11
     with pytest.raises(PermissionError, match=r"Access is denied: '.*/f'$"):
         write_atomically(tmp_path / "f", b"newer")
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("f", b"new")]
@@ -287,7 +288,31 @@ def test_what_nobody_asked_for_is_refused_unread(tmp_path):
     arrays.pop("a")
     with pytest.raises(FileError, match="has an array b, which no tinyattn model has"):
         arrays.refuse_unread()
-    assert list(arrays) == ["b"]
+    assert (list(arrays), len(arrays), arrays.pop("a", 7)) == (["b"], 1, 7)
+    assert arrays.pop("b", 7).tolist() == [0, 1, 2]
+    with pytest.raises(KeyError):
+        arrays.pop("b")
+
+
+def test_sizes_of_archives_and_names_that_are_there_twice(tmp_path):
+    np.savez(tmp_path / "a.npz", a=np.zeros(100), b=np.zeros(3, np.float32))
+    assert Arrays(tmp_path / "a.npz", "model").nbytes == (128 + 800) + (128 + 12)          # each after its header
+    np.savez_compressed(tmp_path / "b.npz", a=np.zeros(10**6))
+    assert Arrays(tmp_path / "b.npz", "model", 3).nbytes == 3 * (tmp_path / "b.npz").stat().st_size
+    with zipfile.ZipFile(tmp_path / "c.npz", "w") as archive:
+        for name in ("a", "a.npy"):
+            archive.writestr(name, b"")
+    with pytest.raises(FileError, match=r"c\.npz is not a model \(two of its arrays have one name\)"):
+        Arrays(tmp_path / "c.npz", "model")
+
+
+def test_one_file_by_two_paths_is_the_same_and_files_alike_are_not(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("alike")
+    (tmp_path / "link").symlink_to("a")
+    found = {other: files.is_same(tmp_path / "a", str(tmp_path / other)) for other in ("a", "link", "b", "none")}
+    assert found == {"a": True, "link": True, "b": False, "none": False}
+    assert not files.is_same(tmp_path / "none", tmp_path / "none")
 
 
 def test_a_pipe_is_no_archive(tmp_path):
@@ -298,7 +323,8 @@ def test_a_pipe_is_no_archive(tmp_path):
 
 def test_json(tmp_path):
     write_json(tmp_path / "a.json", {"x": [1, 2.5]})
-    assert read_json(tmp_path / "a.json") == {"x": [1, 2.5]} == json.loads((tmp_path / "a.json").read_text())
+    assert read_json(tmp_path / "a.json") == {"x": [1, 2.5]}
+    assert (tmp_path / "a.json").read_text() == '{\n "x": [1, 2.5]\n}\n'
     for text in ("{", "[" * 100_000, '{"a": {"b": 1, "c": 2, "b": 3}}', "1" * 5000):
         (tmp_path / "b.json").write_text(text)
         with pytest.raises(FileError, match="not readable JSON") as refused:
@@ -307,11 +333,17 @@ def test_json(tmp_path):
     (tmp_path / "b.json").write_text("{" + "".join(f'"{i}": 0, ' for i in range(200_000)) + '"199999": 0}')
     with pytest.raises(FileError, match="'199999' is twice in one object"):        # counting each took minutes
         read_json(tmp_path / "b.json")
-    with pytest.raises(FileError, match="no such file"):
-        read_json(tmp_path / "c.json")
+    for missing in ("c.json", "b.json/c.json"):
+        with pytest.raises(FileError, match=f"{missing}: no such file"):
+            read_json(tmp_path / missing)
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(tmp_path / "d.json", {"x": float("nan")})
     assert not (tmp_path / "d.json").exists()
+    rows = {"ö": {"n": [1, 2], "none": {}}, "rows": [{"x": 1}, {"x": None}], "20": [0] * 20, "21": [0] * 21}
+    assert files.json_text(rows).split("\n") == [
+        "{", ' "ö": {', '  "n": [1, 2],', '  "none": {}', " },", ' "rows": [', '  {"x": 1},', '  {"x": null}', " ],",
+        ' "20": [' + "0, " * 19 + "0],", ' "21": [' + "0," * 20 + "0]", "}",
+    ]  # fmt: skip
 
 
 def save_with_head(path, **head):

@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ def test_the_machine_is_described(monkeypatch):
     assert found["tinyattn"] == __version__
     assert found["cores"] == os.cpu_count()
     assert found["numpy"] == np.__version__
+    assert found["system"].split(" ") == [platform.system(), platform.machine()]
     assert found["python"] == ".".join(map(str, sys.version_info[:3]))
     for log, status, expected in (("abc", "", "abc"), ("abc", " M x", "abc+"), ("", "", ""), ("", "?? x", "")):
         monkeypatch.setattr(machine, "_git", lambda word, *_, log=log, status=status: log if word == "log" else status)
@@ -32,6 +34,10 @@ def test_the_machine_is_described(monkeypatch):
 
     monkeypatch.setattr(machine, "Path", CPUInfo)
     assert machine._cpu() == "Some CPU: 3 GHz"
+    monkeypatch.setattr(machine, "Path", lambda _: Path("no such file"))          # as where there is no /proc
+    for name, expected in (("M9", "M9"), ("", "unknown")):
+        monkeypatch.setattr(machine.platform, "processor", lambda name=name: name)
+        assert machine._cpu() == expected
 
 
 def test_git_is_asked_in_the_folder_of_the_package_whatever_its_environment_says(monkeypatch):
@@ -45,9 +51,8 @@ def test_git_is_asked_in_the_folder_of_the_package_whatever_its_environment_says
     monkeypatch.setenv("KEPT", "yes")
     monkeypatch.setattr(machine.subprocess, "run", run)
     assert machine.commit.__wrapped__() == "abc+"
-    assert [words[:2] for words, _ in asked] == [["git", "log"], ["git", "status"]]
-    for words, how in asked:
-        assert words[-2:] == ["--", "."]
+    assert [" ".join(words) for words, _ in asked] == ["git log -1 --format=%h -- .", "git status --porcelain -- ."]
+    for _, how in asked:
         assert how["cwd"] == Path(machine.__file__).parent
         assert "GIT_DIR" not in how["env"]
         assert how["env"]["KEPT"] == "yes"

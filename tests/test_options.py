@@ -12,7 +12,7 @@ from tinyattn.layers.mixers import MIXERS
 from tinyattn.layers.positions import POSITIONS
 from tinyattn.layers.refinements import REFINEMENTS
 from tinyattn.models import MODELS
-from tinyattn.options import check_options, make_parts, option, options_of, part_options, with_default
+from tinyattn.options import check_options, make_parts, one_of, option, options_of, part_options, with_default
 
 
 @dataclass(kw_only=True)
@@ -76,6 +76,12 @@ def test_what_cannot_be_is_refused_by_name(values, says):
         check_options(Model(**values))
 
 
+def test_the_closest_name_is_suggested_if_half_of_it_is_there():
+    assert one_of(["efgh", "abcd"], "abxy") == "one of efgh, abcd; did you mean abcd?"
+    assert one_of(["abcde"], "abxyz") == "one of abcde"
+    assert one_of({"yes": 1}, None) == "one of yes"
+
+
 def test_a_subclass_has_another_default_and_the_rest_as_it_was():
     @dataclass(kw_only=True)
     class Wider(Wide):
@@ -91,8 +97,8 @@ def test_parts_get_their_options_and_no_others():
     (part,) = make_parts(model, kind=TABLE)
     assert part == Wide(width=4)
     assert (model.width, model.depth) == (4, 0.5)  # what the part's own default is stands in the model from now on
-    with pytest.raises(ValueError, match=r"depth is 0\.5, an option of kind wide; kind is narrow"):
-        make_parts(Model(kind="narrow", depth=0.5), kind=TABLE)
+    with pytest.raises(ValueError, match=r"depth is 0\.0, an option of kind wide; kind is narrow"):
+        make_parts(Model(kind="narrow", depth=0.0), kind=TABLE)
     model = Model()
     make_parts(model, kind=TABLE)
     assert model.width is None

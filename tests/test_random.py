@@ -5,7 +5,7 @@ import pytest
 
 from tests.devices import DEVICES, MISSING, On
 from tinyattn.backend import to_numpy
-from tinyattn.random import MaskKeys, PairMask, Stream, generator, keep_mask, pair_mask
+from tinyattn.random import MaskKeys, PairMask, Stream, _threshold, generator, keep_mask, pair_mask
 
 
 @pytest.mark.parametrize("shape", [(6, 5), (6, 5, 8), (6, 5, 7, 8)])
@@ -102,6 +102,7 @@ def test_a_mask_is_a_hash_of_key_row_and_place(shape, rate, rows):
 def test_a_rate_is_exact_to_one_part_of_65536_and_below_one():
     draws = keep_mask(np.random.default_rng(0), 200_000, 0.3)
     assert abs(draws.mean() - 0.7) < 5 * np.sqrt(0.21 / 200_000)
+    assert [_threshold(rate) for rate in (0.0, 0.3, 0.5, 0.999999)] == [0, 19661, 32768, 65535]
     assert keep_mask(np.random.default_rng(0), (4, 50), 0.0).all()
     assert keep_mask(np.random.default_rng(0), 300_000, 0.999999).any()             # one in 65536 is kept, never none
     for rate in (1.0, -0.01, float("nan")):

@@ -20,7 +20,7 @@ from tinyattn import cli
 from tinyattn.data import Interactions, Sampler, leave_one_out
 from tinyattn.evaluation import NaNScoreError, evaluate, target_ranks
 from tinyattn.models import MODELS, SASRec, SASRecNetwork
-from tinyattn.ranks import Ranks, RanksDifferError, alone, mpi, part_of, ranks, started
+from tinyattn.ranks import Ranks, RanksDifferError, ranks
 from tinyattn.training import InterruptedRunError, Learner, Settings, around, train
 from tinyattn.tree import leaves
 
@@ -119,19 +119,10 @@ def test_more_ranks_than_rows_of_a_step_are_idle_which_is_said(capsys):
         np.testing.assert_allclose(bits, one, atol=2e-4)
 
 
-@pytest.mark.parametrize(
-    ("identities", "says"),
-    [
-        (({"model": {"lr": 0.1}}, {"model": {"lr": 0.2}}), "rank 1 has model.lr 0.2, and rank 0 has 0.1"),
-        (({"data": "a"}, {"data": "b"}), "rank 1 has data b, and rank 0 has a"),
-        (({"model": {"lr": 1}}, {"model": {"lr": 1, "x": 2}}), "rank 1 has model.x 2, and rank 0 has not given"),
-        (({"tinyattn": "0.2"}, {"tinyattn": "0.1"}), "rank 1 has tinyattn 0.1, and rank 0 has 0.2"),
-    ],
-)
-def test_ranks_that_disagree_are_refused_before_the_first_step(identities, says):
-    found = side_by_side(2, lambda rank: lazily(identity=identities[rank.number]))
+def test_ranks_that_disagree_are_refused_before_the_first_step():
+    found = side_by_side(2, lambda rank: lazily(identity={"model": {"lr": rank.number}, "tinyattn": "0.1"}))
     assert [type(error) for error in found] == [RanksDifferError] * 2
-    assert all(says in str(error) for error in found)
+    assert all("rank 1 has model.lr 1, and rank 0 has 0" in str(error) for error in found)
 
 
 def test_versions_are_compared(monkeypatch):
@@ -192,23 +183,6 @@ def test_what_one_rank_does_shares_nothing_out():
 
     assert side_by_side(2, once) == [(1, 0)] * 2
 
-    def inside(rank):
-        with alone():
-            return ranks().size, rank.size
-
-    assert side_by_side(2, inside) == [(1, 2)] * 2
-
-
-def test_tasks_go_to_the_rank_with_least_to_do():
-    assert side_by_side(2, lambda rank: rank.mine([5, 3, 3, 1])) == [[0, 3], [1, 2]]
-    assert side_by_side(3, lambda rank: rank.mine([1])) == [[0], [], []]
-    assert Ranks().mine([1, 9, 4]) == [0, 1, 2]
-
-
-def test_cores_are_divided():
-    assert [part_of([2, 3, 6, 7], i, 2) for i in (0, 1)] == [[2, 6], [3, 7]]
-    assert [part_of([2, 3], i, 3) for i in range(3)] == [[2], [3], [2]]
-
 
 @pytest.fixture
 def data(tmp_path):
@@ -256,19 +230,6 @@ def launched(monkeypatch):
     for names in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"):
         monkeypatch.delenv(names, raising=False)
     return as_rank
-
-
-def test_launchers_are_known_by_their_environment(launched, monkeypatch):
-    assert started() == (1, 0)
-    with mpi() as job:
-        assert job.size == 1
-    launched(1, 4)
-    assert started() == (4, 1)
-    launched(0)
-    monkeypatch.delenv("OMPI_COMM_WORLD_SIZE")
-    for name, value in {"PMI_SIZE": "3", "PMI_RANK": "2"}.items():
-        monkeypatch.setenv(name, value)
-    assert started() == (3, 2)
 
 
 @pytest.mark.parametrize("number", [0, 1])

@@ -17,6 +17,7 @@ from tinyattn.ranks import (
     RanksDifferError,
     _part_of_cores,
     alone,
+    mpi,
     part_of,
     ranks,
     sharing,
@@ -81,6 +82,8 @@ def test_every_launcher_is_known_and_both_its_names_are_needed(monkeypatch):
     for names in LAUNCHERS:
         for name in names:
             monkeypatch.delenv(name, raising=False)
+    with mpi() as job:
+        assert (job.size, started()) == (1, (1, 0))
     for size, number in LAUNCHERS:
         monkeypatch.setenv(size, "5")
         assert started() == (1, 0)
@@ -134,3 +137,21 @@ def test_what_is_asked_of_mpi(monkeypatch):
     job.wait()
     job.abort(4)
     assert asked == [("in place", array, "sum"), 4]
+
+
+def test_what_fails_on_one_rank_of_mpi_ends_all_and_is_shown(monkeypatch, capsys):
+    ended = []
+
+    class Job(Ranks):
+        size, number = 2, 1
+        gather, abort = staticmethod(lambda value: [value] * 2), staticmethod(ended.append)
+
+    monkeypatch.setattr(ranks_module, "started", lambda: (2, 1))
+    monkeypatch.setattr(ranks_module, "MPIRanks", Job)
+    monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None, raising=False)
+    with mpi() as job:
+        assert (type(job), ranks()) == (Job, job)
+    with pytest.raises(KeyboardInterrupt), mpi():
+        raise KeyboardInterrupt
+    assert (ended, ranks().size) == ([1], 1)
+    assert capsys.readouterr().err.rstrip().endswith("KeyboardInterrupt")

@@ -1,5 +1,6 @@
 import errno
 import io
+import os
 import subprocess
 import sys
 
@@ -17,11 +18,6 @@ def data(tmp_path):
     path = tmp_path / "pairs.txt"
     path.write_text("1 2\n1 3\n2 3\n")
     return str(path)
-
-
-def test_what_a_terminal_would_obey_is_shown():
-    assert visible("a\x1b[31m\x00\x9b\x7f\r\u202e\u2028b") == r"a\x1b[31m\x00\x9b\x7f\r\u202e\u2028b"
-    assert visible("Zoë, ł, ☃\tand\n") == "Zoë, ł, ☃\tand\n"
 
 
 def test_values_are_quoted_and_shortened_where_that_helps():
@@ -85,6 +81,15 @@ def test_standard_output_that_cannot_be_written_is_named(monkeypatch, capsys, da
     assert main(["data", data]) == 2
     err = capsys.readouterr().err
     assert err == "tinyattn: [Errno 28] No space left on device: 'standard output'\n"
+
+
+def test_what_nobody_reads_any_more_is_given_up_without_a_word(monkeypatch, capsys, data):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as out:                                    # closing it would write again, and fail
+        monkeypatch.setattr(sys, "stdout", out)
+        assert main(["data", data]) == 1
+    assert capsys.readouterr().err == ""
 
 
 def test_work_goes_on_where_standard_error_is_gone(monkeypatch):

@@ -5,7 +5,7 @@ import sys
 
 
 def run() -> int:
-    """`cli.main`, imported here so that a Ctrl-C while NumPy loads is no traceback either."""
+    """`cli.main`, imported here so that Ctrl-C prints no traceback even while NumPy loads."""
     try:
         from .terminal import open_standard_handles
 
@@ -16,7 +16,7 @@ def run() -> int:
     except KeyboardInterrupt:
         print("\ntinyattn: interrupted", file=sys.stderr)
         code = 130
-    signal.signal(signal.SIGINT, signal.SIG_IGN)     # nothing is left but the interpreter's own end
+    signal.signal(signal.SIGINT, signal.SIG_IGN)     # only the interpreter's shutdown is left
     return code
 
 

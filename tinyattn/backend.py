@@ -16,9 +16,9 @@ import numpy as np
 Array: TypeAlias = Any        # a NumPy or CuPy array; docstrings give its shape
 
 _MODULES: dict[type, Any] = {np.ndarray: np, np.generic: np}      # a NumPy scalar is an array without axes
-_TOGETHER: dict[tuple[type, ...], Any] = {}                       # what `get_xp` found, by the arrays' types
+_TOGETHER: dict[tuple[type, ...], Any] = {}                       # results of `get_xp`, by the types of the arrays
 _DEVICES: dict[str, Any] = {"cpu": np}
-DEVICES = ["cpu", "gpu"]                                          # the names that may be asked for
+DEVICES = ["cpu", "gpu"]                                          # the names that `--device` takes
 
 
 def register(array_type: type, module: Any, device: str | None = None) -> None:
@@ -48,8 +48,8 @@ def _module_of(x: Any) -> Any:
 def get_xp(*arrays: Any) -> Any:
     """The module (numpy, cupy, ...) that all the arrays belong to. None is ignored.
 
-    Raises TypeError for anything that is no array, and for arrays of two modules: a transfer between host and device
-    without being asked would be slow.
+    Raises TypeError for anything that is not an array, and for arrays of two modules: an implicit transfer between
+    host and device would be slow.
     """
     kinds = tuple(map(type, arrays))
     found = _TOGETHER.get(kinds)
@@ -83,7 +83,7 @@ def module_for(device: str) -> Any:
         import cupy
     except ModuleNotFoundError:
         raise ValueError("device gpu needs CuPy: pip install -e '.[gpu]' in the checkout, or use device cpu") from None
-    except ImportError as error:                                     # such as a CUDA library that is not there
+    except ImportError as error:                                     # such as a missing CUDA library
         raise ValueError(f"device gpu: CuPy is installed and cannot be imported: {error}") from None
     count, why = 0, "none was found"
     try:
@@ -97,13 +97,13 @@ def module_for(device: str) -> Any:
 
 
 def device_name(device: str) -> str:
-    """What a GPU is sold as; any other device by its own name. Raises ValueError as `module_for` does."""
+    """The product name of a GPU; for any other device, `device` itself. Raises ValueError as `module_for` does."""
     module = module_for(device)
     return module.cuda.runtime.getDeviceProperties(0)["name"].decode() if device == "gpu" else device
 
 
 def is_numpy(xp: Any) -> bool:
-    """Is `xp` NumPy? Otherwise arrays are on a device: to read a value, Python has to wait for it and fetch it."""
+    """Is `xp` NumPy? Otherwise arrays are on a device, and reading a value waits for the device."""
     return xp is np
 
 

@@ -44,8 +44,8 @@ class FileError(ValueError):
 def write_atomically(path: Path, content: bytes | memoryview) -> None:
     """Replace the content of `path`. A kill at any moment leaves the old content or the new one, whole.
 
-    The temporary file beside it has a random name, so that several may write; those of killed writers are removed.
-    Raises OSError, naming `path`, where it cannot be written.
+    The temporary file beside it has a random name, so that several processes may write. Files that killed writers left
+    are removed. Raises OSError, naming `path`, where it cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ def is_same(path: str | Path, other: str | Path) -> bool:
 
 
 def _temporary(folder: Path) -> tuple[Path, int]:
-    """A new file and its handle, locked, so that `_remove_leftovers` of other processes spares it."""
+    """A new file and its handle, locked so that `_remove_leftovers` of other processes spares it."""
     while True:
         path = folder / _TEMPORARY.format(secrets.token_hex(8))
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _PLAIN, 0o666)
@@ -102,14 +102,14 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def _lock(handle: int, path: Path) -> bool:
-    """Lock an open file or folder, or raise BlockingIOError. -> is it still the one at `path`?"""
+    """Lock an open file or folder, or raise BlockingIOError. -> does `path` still lead to it?"""
     if fcntl is None:
         return True
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise
-    except OSError:                                  # a disk without locks
+    except OSError:                                  # a file system without locks
         pass
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path))
@@ -158,14 +158,14 @@ def _line(value: Any) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """The value in a JSON file. Raises FileError where the file is missing, no JSON, or an object has a name twice."""
+    """The value in a JSON file. Raises FileError if it is missing or not JSON, or if an object repeats a name."""
     if path.exists() and not path.is_file():
         raise FileError(f"{path} is no regular file, expected JSON")
     try:
         return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_each_once)
     except (FileNotFoundError, NotADirectoryError):
         raise FileError(f"{path}: no such file") from None
-    except (OSError, ValueError, RecursionError) as error:       # among them numbers of more than 4,300 digits
+    except (OSError, ValueError, RecursionError) as error:       # such as integers of more than 4,300 digits
         raise FileError(f"{path} is not readable JSON: {error}") from None
 
 
@@ -179,7 +179,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def write_arrays(path: Path, kind: str, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Write a NumPy .npz archive of the arrays, and of `tinyattn`, a JSON text with kind, meta, format and version."""
+    """Write the arrays to a NumPy .npz archive, with an entry `tinyattn`: kind, format, version and meta as JSON."""
     about = {"kind": kind, "format": FORMAT, "tinyattn": __version__, "meta": meta}
     head = np.array(json.dumps(about, allow_nan=False))
     content = io.BytesIO()
@@ -190,9 +190,9 @@ def write_arrays(path: Path, kind: str, meta: dict[str, Any], arrays: dict[str, 
 class Arrays(Mapping[str, np.ndarray]):
     """The arrays of an .npz file, read on access. Nothing is ever executed.
 
-    Before an array is unpacked, its header and the archive's directory have to agree on its size, which may be at most
-    `times` that of the file. Raises FileError otherwise, for pickled content, and for a file that is missing, irregular
-    or damaged; `what` is the expected kind of file, for messages.
+    Before an array is unpacked, its header and the archive's directory must agree on its size, which may be at most
+    `times` the size of the file. Raises FileError otherwise, and for pickled content or a file that is missing,
+    irregular or damaged. `what` is the expected kind of file, for messages.
     """
 
     def __init__(self, path: Path, what: str, times: int = 1) -> None:
@@ -283,9 +283,9 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], Arrays]:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Lock a folder, which is created if missing. The lock ends with this process, however that ends.
+    """Lock a folder, which is created if missing. The lock ends with this process, even if it is killed.
 
-    Raises FileError where another process has the lock. On a disk without locks there is none.
+    Raises FileError where another process has the lock. On file systems without locks nothing is locked.
     """
     try:
         handle = _locked_on_windows(folder) if fcntl is None else _locked(folder)
@@ -295,7 +295,7 @@ def alone_in(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        if handle in _locks:                         # a child has closed it
+        if handle in _locks:                         # else this is a child, which has closed it
             _locks.remove(handle)
             os.close(handle)
 
@@ -339,7 +339,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def refuse_unknown_format(path: Path, head: dict[str, Any]) -> None:
-    """Raise FileError for a file whose `format` this version does not read; without a number it is 1."""
+    """Raise FileError for a file whose `format` this version does not read; a file without a number has format 1."""
     number = head.get("format", 1)
     if type(number) is not int or not 1 <= number <= FORMAT:
         writer = f"tinyattn {head['tinyattn']}" if "tinyattn" in head else "an unknown version of tinyattn"

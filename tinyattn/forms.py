@@ -1,14 +1,14 @@
 """Which of two equal forms computes: the readable one, which is the definition, or a faster one of `fast/`.
 
     with readable():
-        y, cache = block.forward(p, x)           layer_norm, linear, softmax one after the other, and no norm_linear
+        y, cache = block.forward(p, x)           calls layer_norm, linear and softmax, not norm_linear
 
-A readable form that has a faster one is marked `@replaceable`, and FASTER names the faster one. It takes the same
-arguments and computes the same numbers to rounding; where it does not suit the arguments, it returns NotImplemented,
-and the readable form computes. `replaceable` alone chooses: nothing else asks which form is wanted.
+A readable form with a faster one is marked `@replaceable`, and FASTER names the faster form. It takes the same
+arguments and computes the same numbers to rounding. For arguments that do not suit it, it returns NotImplemented, and
+the readable form computes. `replaceable` alone chooses: nothing else asks which form is wanted.
 
-The choice holds for what the calling thread runs inside of the `with`, and for forwards alone. What a faster forward
-remembers has a `backward`, and a layer's backward calls that, so a cache may cross the border of the `with`.
+The choice holds for forwards that the calling thread runs inside the `with`. The cache of a faster forward has a
+`backward`, which the layer's backward calls, so a backward may run inside or outside.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _READABLE: ContextVar[bool] = ContextVar("readable", default=False)
 
 @contextmanager
 def readable(wanted: bool = True) -> Iterator[None]:
-    """Inside of it the readable forms compute; with False the faster ones."""
+    """A context in which the readable forms compute; with False, the faster ones."""
     before = _READABLE.set(wanted)
     try:
         yield
@@ -58,7 +58,7 @@ def is_readable() -> bool:
 
 
 def replaceable(form: F) -> F:
-    """Mark a readable form that FASTER has an entry for: the faster form computes where it is wanted and suits."""
+    """Mark a readable form with an entry in FASTER: the faster form computes, where it is wanted and suits."""
     name = f"{form.__module__.partition('.')[2]}.{form.__qualname__}"
 
     @wraps(form)

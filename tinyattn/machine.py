@@ -29,7 +29,7 @@ def describe() -> dict[str, Any]:
 
 @cache
 def commit() -> str:
-    """The last commit of this package, with + for later changes; "" outside git. Call it early: both may change."""
+    """The last commit of this package, with "+" if files have changed since; "" outside git. Call it early."""
     last = _git("log", "-1", "--format=%h", "--", ".")
     return last + ("+" if last and _git("status", "--porcelain", "--", ".") else "")
 

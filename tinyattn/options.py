@@ -21,12 +21,12 @@ from numbers import Integral, Real
 from typing import Any
 
 _KEY = "option"
-_NUMBERS: dict[type, Any] = {int: Integral, float: Real}      # also NumPy's
+_NUMBERS: dict[type, Any] = {int: Integral, float: Real}      # including NumPy's
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option beside its name, type and default."""
+    """What an option declares beside its name, type and default."""
 
     help: str
     at_least: float | None = None
@@ -36,7 +36,7 @@ class Option:
     choices: Collection[str] | None = None       # the keys of a table of variants
     group: str = "model"                         # its heading in --help
     identity: bool = True                        # does it affect the learned parameters?
-    items: bool = False                          # does it count items of a history? More than the longest has are idle
+    items: bool = False                          # does it count items of a history? Values above the longest are alike
 
 
 def option(default: Any, help: str, **rest: Any) -> Any:
@@ -90,7 +90,7 @@ def _type(hint: Any) -> tuple[type, bool]:
 
 
 def check_options(owner: Any) -> None:
-    """Convert every option of `owner` to its declared type. Raises ValueError, with value and expectation."""
+    """Convert every option of `owner` to its declared type. Raises ValueError with the value and what was expected."""
     for declared in options_of(owner):
         value = getattr(owner, declared.name)
         if value is None and declared.optional:
@@ -181,9 +181,9 @@ def _bounds(option: Option) -> tuple[Any, ...]:
 
 
 def make_parts(owner: Any, **tables: Mapping[str, Any]) -> list[Any]:
-    """Make the entry of each table that `owner` chooses with its options, and set its unset options on `owner`.
+    """Make the entry of each table that `owner` chooses, and fill in the options that `owner` leaves unset.
 
-    Raises ValueError for an option that is set, but belongs to an entry that was not chosen.
+    Raises ValueError for an option that is set but belongs to an entry that was not chosen.
     """
     chosen = {by: table[getattr(owner, by)] for by, table in tables.items()}
     taken = {declared.name for cls in chosen.values() for declared in options_of(cls)}

@@ -28,11 +28,11 @@ POLL = 0.01          # seconds between two tests of a waiting rank
 
 
 class RanksDifferError(ValueError):
-    """Ranks were started with other options, data or versions; the message names the first difference."""
+    """Ranks were started with different options, data or versions; the message names the first difference."""
 
 
 class Ranks:
-    """A single rank. A job of several has a subclass with `gather`, `sum` and `wait`, on which the rest is built."""
+    """A single rank. For several, a subclass overrides `gather`, `sum` and `wait`; the rest is built on them."""
 
     size = 1             # of the job
     number = 0           # of this rank; only 0 writes files and prints
@@ -70,7 +70,7 @@ class Ranks:
     def map(
         self, f: Callable[[Any], Any], tasks: Sequence[Any], each: Callable[..., Iterable[Any]] = map
     ) -> list[Any]:
-        """f of every task, in order, on every rank, each its part by `each(f, part)`; an exception is raised on all."""
+        """f of every task, in order, on every rank; each runs `each(f, its tasks)`. An exception is raised on all."""
         mine = self.mine([1] * len(tasks))
         results: dict[int, Any] = {}
         for part in self._all(lambda: dict(zip(mine, each(f, [tasks[i] for i in mine]), strict=True))):
@@ -157,7 +157,7 @@ class MPIRanks(Ranks):
             from mpi4py import MPI
         except (ImportError, RuntimeError) as error:             # RuntimeError: no library of MPI
             raise ImportError(
-                f"mpiexec started {size} processes, which mpi4py joins, and it cannot be imported ({error}): "
+                f"mpiexec started {size} processes, and mpi4py, which joins them, cannot be imported ({error}): "
                 "pip install 'tinyattn[mpi]'"
             ) from None
         self._comm, self._mpi = MPI.COMM_WORLD, MPI

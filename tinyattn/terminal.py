@@ -10,7 +10,7 @@ from typing import Any
 
 OUTPUT = "standard output"       # its name in an OSError
 
-# control characters, and those that change the direction of writing or end a line, but newline and TAB
+# control characters, and others that change the direction of writing or end a line; newline and TAB are printed
 _CONTROLS = {*range(32), *range(127, 160), 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)}
 _ESCAPES = {code: repr(chr(code))[1:-1] for code in _CONTROLS - {ord("\n"), ord("\t")}}
 
@@ -27,12 +27,12 @@ def quoted(value: Any) -> str:
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """The text, cut to `most` characters that end in three points."""
+    """The text; if it has more than `most` characters, cut to `most`, of which three dots are the last."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def one_line(text: str) -> str:
-    """The text as `visible`, line ends too, cut to a thousand characters, to quote files and arguments in messages."""
+    """`visible` text with newlines escaped, cut to a thousand characters: to quote files and arguments in messages."""
     return shortened(visible(text).replace("\n", r"\n"), 1000)
 
 
@@ -68,7 +68,7 @@ def _naming_output() -> Iterator[None]:
 @contextmanager
 def any_terminal() -> Iterator[None]:
     """A context in which control characters, and those that the encoding of standard output lacks, are printed as
-    escapes. Streams may be closed or missing; errors of standard error, where progress bars are, are ignored."""
+    escapes. Streams may be closed or missing. Errors of standard error, where progress bars are, are ignored."""
     before = sys.stdout, sys.stderr
     with ExitStack() as stack:
         out, err = (stack.enter_context(open(os.devnull, "w")) if stream is None else stream for stream in before)

@@ -6,8 +6,10 @@ import pytest
 from tests.layers.forms import FORMS, block_of
 from tinyattn.check import oracles
 from tinyattn.fast.one_query import attention_of_one
-from tinyattn.layers import BLOCK_FORMS, multi_head_attention, multi_head_init
+from tinyattn.layers import BLOCK_FORMS, MIXERS, Block, DecoderBlock, MultiHead, multi_head_attention, multi_head_init
 from tinyattn.layers.heads import merge, split
+from tinyattn.layers.mechanisms.grid_windows import GridWindows
+from tinyattn.ops import Mask
 from tinyattn.tree import tree_map
 
 
@@ -41,28 +43,6 @@ def test_split_and_merge_are_inverse_and_head_i_owns_its_columns(rng):
     np.testing.assert_array_equal(split(x, 3)[:, 1], x[..., 2:4])
 
 
-def test_silencing_one_heads_values_moves_only_its_slice(rng):
-    p = multi_head_init(rng, 6, output=False)
-    x = rng.standard_normal((4, 6))
-    y, _ = multi_head_attention(p, x, x, heads=3)
-    p["value"]["W"][:, 2:4] = 0
-    without, _ = multi_head_attention(p, x, x, heads=3)
-    np.testing.assert_array_equal(without[:, [0, 1, 4, 5]], y[:, [0, 1, 4, 5]])
-    assert not np.allclose(without[:, 2:4], y[:, 2:4])
-
-
-def test_permuting_heads_with_their_rows_of_the_output_projection_changes_nothing(rng):
-    p = multi_head_init(rng, 6)
-    x = rng.standard_normal((4, 6))
-    order = np.array([4, 5, 0, 1, 2, 3])
-    moved = {n: {"W": p[n]["W"][:, order], "b": p[n]["b"][order]} for n in ("query", "key", "value")}
-    moved["output"] = {"W": p["output"]["W"][order], "b": p["output"]["b"]}
-    args = {"heads": 3, "mask": np.tri(4, dtype=bool)}
-    np.testing.assert_allclose(
-        multi_head_attention(moved, x, x, **args)[0], multi_head_attention(p, x, x, **args)[0], rtol=0, atol=1e-12
-    )
-
-
 def test_the_key_bias_is_a_dead_parameter(rng):
     from tinyattn.layers import multi_head_attention_backward
 
@@ -75,8 +55,38 @@ def test_the_key_bias_is_a_dead_parameter(rng):
 
 
 def test_heads_must_divide_the_dimension(rng):
-    with pytest.raises(ValueError, match="dim 6 is not divisible by heads 4"):
-        multi_head_attention(multi_head_init(rng, 6), np.ones((2, 6)), np.ones((2, 6)), heads=4)
+    for heads in (4, 0, -3):
+        with pytest.raises(ValueError, match=f"dim 6 is not divisible by heads {heads}"):
+            multi_head_attention(multi_head_init(rng, 6), np.ones((2, 6)), np.ones((2, 6)), heads=heads)
+
+
+@pytest.mark.host
+def test_what_a_block_cannot_be_made_of_is_refused():
+    for make, says in (
+        (lambda: MultiHead(0), "heads is 0, expected at least 1"),
+        (lambda: MultiHead(mechanism="full"), "mechanism is 'full', expected an object of class Mechanism"),
+        (lambda: MultiHead(position="rope"), "position is 'rope', expected an object of class Position"),
+        (lambda: Block(form="prae"), "form is 'prae', expected one of pre, post, sasrec, .*; did you mean pre"),
+        (lambda: DecoderBlock(form="past"), "form is 'past', expected one of pre, post; did you mean post"),
+        (lambda: DecoderBlock(cross=MIXERS["gru"]()), "cross is mixer gru, which has no keys that could come from"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=says):
+            make()
+
+
+@pytest.mark.host
+def test_what_a_mechanism_does_not_take_is_refused_by_name():
+    windows, lengths, array = GridWindows(2, 2, 2), np.array([0]), np.zeros((4, 4), bool)       # which takes nothing
+    windows.refuse(Mask(), {}, False)
+    for given, says in (
+        ((Mask(causal=True), {}, False), "a causal mask"), ((Mask(window=2), {}, False), "a mask with a window"),
+        ((Mask(lengths=lengths), {}, False), "a mask with lengths"), ((Mask(), {}, True), "dropout of its weights"),
+        ((Mask(allowed=array), {}, False), "an array as its mask"),
+        ((Mask(), {"bias": 0}, False), "a bias of its scores"),
+        ((Mask(), {"relative_values": 0}, False), "values that depend on the distance"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=f"mechanism windows does not take {says}$"):
+            windows.refuse(*given)
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -1,4 +1,4 @@
-"""The LSTM that reads its past states: plain loops, gradients, what it is if it reads the last state only."""
+"""The LSTM that reads its past states: plain loops, gradients, and what it keeps."""
 
 import math
 
@@ -7,7 +7,7 @@ import pytest
 
 from tinyattn.check import gradcheck_layer
 from tinyattn.layers import nbytes
-from tinyattn.layers.mixers import LSTM, LSTMN
+from tinyattn.layers.mixers import LSTMN
 from tinyattn.ops import Mask
 from tinyattn.tree import tree_map
 
@@ -56,40 +56,11 @@ def test_it_is_its_equations(given):
         np.testing.assert_allclose(cache.weights[i], weights, rtol=0, atol=1e-13)
 
 
-def test_a_token_looks_at_all_before_it_and_at_nothing_else(given):
-    p, x = given
-    weights = LSTMN().forward(p, x, mask=CAUSAL)[1].weights
-    assert weights.shape == (B, N, N)
-    np.testing.assert_array_equal(weights > 0, np.broadcast_to(np.tri(N, k=-1, dtype=bool), weights.shape))
-    np.testing.assert_allclose(weights[:, 1:].sum(axis=-1), 1, rtol=0, atol=1e-13)
-
-
 @pytest.mark.parametrize("n", [1, 2, N])
 def test_gradients(given, n):
     p, x = given
     lstmn = LSTMN()
     assert gradcheck_layer(lambda p, x: lstmn.forward(p, x, mask=CAUSAL), lstmn.run_backward, p, x[:, :n])
-
-
-def test_if_only_the_last_state_is_looked_at_it_is_the_lstm(given, rng):
-    """One unit counts tokens, and the score is what it shows, times 10⁵: the newest state has all of the weight."""
-    p, x = given
-    W, U, b = (p[name].reshape(-1, 4, D) for name in ("W", "U", "b"))
-    W[..., -1] = U[..., -1] = 0
-    b[0, :, -1] = 50, 50, 50, 0.2                               # i, f, o open; c grows by tanh(0.2)
-    p["Wh"][...] = p["Wx"][...] = p["Wr"][...] = 0
-    p["Wh"][-1, 0] = 1
-    p["v"][0] = 1e5
-    of_lstm = {name: p[name] for name in ("W", "U", "b")}
-    (y, cache), (other, known) = LSTMN().forward(p, x, mask=CAUSAL), LSTM().forward(of_lstm, x, mask=CAUSAL)
-    np.testing.assert_array_equal(cache.weights, np.broadcast_to(np.eye(N, k=-1), (B, N, N)))
-    np.testing.assert_allclose(y, other, rtol=0, atol=1e-13)
-    dy = rng.standard_normal(y.shape)
-    dx, grads = LSTMN().run_backward(p, dy, cache)
-    dother, others = LSTM().run_backward(of_lstm, dy, known)
-    np.testing.assert_allclose(dx, dother, rtol=0, atol=1e-12)
-    for name, g in others.items():
-        np.testing.assert_allclose(grads[name], g, rtol=0, atol=1e-12, err_msg=name)
 
 
 def test_what_is_kept_grows_with_the_tokens(given):

@@ -66,6 +66,12 @@ def test_what_cannot_be_is_refused(rng):
         POSITIONS["learned"]().add(np.zeros((6, 8)), x, slots)
 
 
+def test_only_t5_has_another_scheme_for_looking_both_ways():
+    t5 = POSITIONS["t5"](buckets=4, furthest=3)
+    assert t5.both_ways() == POSITIONS["t5"](buckets=4, furthest=3, causal=False) != t5
+    assert all((scheme := kind()).both_ways() is scheme for name, kind in POSITIONS.items() if name != "t5")
+
+
 def loops(name, p, q, k, v, causal):
     """Scores and outputs of one head, pair by pair, as the papers have them."""
     n, d = q.shape

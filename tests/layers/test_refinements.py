@@ -235,15 +235,6 @@ def test_places_are_counted_from_the_newest_token_wherever_padding_stands(name, 
         np.testing.assert_allclose(d, total[key], rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_fresh_map_is_nearly_the_identity(name, rng):
-    maps = REFINEMENTS[name]().init(rng, 2, 9)
-    for W in maps.values():
-        assert W.shape == (2, 9, 9)
-        assert 0 < np.max(np.abs(W - np.eye(9))) < 0.1
-        assert np.any(W[0] != W[1])
-
-
 @pytest.mark.host
 def test_what_is_refused():
     x = np.ones((1, 5, 6))

@@ -51,7 +51,7 @@ def test_longformer_is_two_attentions_under_their_masks(tokens, causal, rng):
 @pytest.mark.parametrize("mechanism", EVERY, ids=str)
 @pytest.mark.parametrize("heads", [1, 2, 3])
 def test_one_head_or_many_and_the_readable_form_drops_the_same(mechanism, heads, rng):
-    block = Block(MultiHead(heads, mechanism), rate=0.3)
+    block = Block(MultiHead(heads, mechanism), "sasrec", rate=0.3)  # the form that drops weights
     p, x = block.init(rng, 6), rng.standard_normal((2, 21, 6))
     for causal in (True, False):
         found = []
@@ -68,9 +68,9 @@ def test_one_head_or_many_and_the_readable_form_drops_the_same(mechanism, heads,
         np.testing.assert_allclose(row[:, 0], y[[0, 1], at], rtol=0, atol=1e-12)
 
 
-def reach(mechanism, layers, n, rng, causal=True, at=-1):
+def reach(mechanism, layers, n, rng, causal=True, at=-1, heads=2):
     """Which tokens move the output at one position, by its derivative."""
-    block, width = MultiHead(2, mechanism), 4
+    block, width = MultiHead(heads, mechanism), 4
     p, x = [block.init(rng, width) for _ in range(layers)], rng.standard_normal((1, n, width))
     caches = []
     for each in p:
@@ -92,6 +92,7 @@ def test_how_far_they_reach(rng):
     assert reach(Longformer(4, 2), 1, 30, rng, causal=False, at=1).tolist() == list(range(30))  # all of it
     assert reach(Longformer(4, 5), 2, 30, rng, at=3).tolist() == [0, 1, 2, 3]  # and nothing ahead
     assert len(reach(Strided(5), 1, 30, rng)) < 30
+    assert reach(Strided(5), 1, 30, rng, heads=1).tolist() == [4, 9, 14, 19, *range(24, 30)]  # near, or a multiple back
     assert reach(Strided(5), 2, 30, rng).tolist() == list(range(30))  # two hops
     assert reach(BigBird(4, 1, 1, 0), 1, 30, rng).tolist() == [0, 1, 2, 3, 28, 29]
 

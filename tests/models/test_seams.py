@@ -285,6 +285,7 @@ def mixers():
     found += [MultiHead(6, MECHANISMS[name](**OWN.get(name, {})), kv_heads=2) for name in MECHANISMS]
     found += [MultiHead(6, refined(Full(), kind(), 5), kv_heads=2) for kind in REFINEMENTS.values()]
     found.append(MultiHead(3, kv_heads=1, bias=False, output=False))
+    found += [MIXERS["mamba"](state=3, expand=1, kernel=2, exact_hold=True), MIXERS["lstm"](forget=False)]
     return found + [mixer() for name, mixer in MIXERS.items() if name != "attention"]
 
 

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import textwrap
+import types
 from pathlib import Path
 
 from tinyattn import pages
@@ -13,6 +15,12 @@ def run(page, constant, value, *arguments):
     code = Path(page.__file__).read_text().replace(f" {getattr(page, constant)}, ", f" {value}, ", 1)
     how = {"capture_output": True, "text": True, "timeout": 300, "env": os.environ | {"OPENBLAS_NUM_THREADS": "1"}}
     return subprocess.run([sys.executable, "-", *arguments], input=code, **how)
+
+
+def main_of(page, **instead):
+    """Run the program here, without a file, with other functions and constants."""
+    text = Path(page.__file__).read_text().partition('if __name__ == "__main__":\n')[2]
+    exec(textwrap.dedent(text), vars(page) | {"sys": types.SimpleNamespace(argv=["page"])} | instead)
 
 
 def refuses(page, constant, path, content, message):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.pages.programs import is_a_page, refuses, run
+from tests.pages.programs import is_a_page, main_of, refuses, run
 from tinyattn.data import Batch, Interactions, SeriesWorld, leave_one_out, pad
 from tinyattn.evaluation import full_ranking
 from tinyattn.models import SASRecNetwork
@@ -86,6 +86,15 @@ def test_batches_are_histories_as_the_library_pads_them(histories, rng):
         real = targets[row] > 0
         assert targets[row][real].tolist() == history[1:][-page.MAXLEN :]
         assert not set(negatives[row][real].tolist()) & set(history[-page.MAXLEN - 1 :])
+    assert set(np.unique(negatives).tolist()) == set(range(1, N + 1))
+
+
+def test_scores_are_the_librarys_but_for_items_of_the_history(p, histories):
+    found = page.score(p, histories)
+    for row, history in zip(found, histories, strict=True):
+        expected = NETWORK.score(as_library(p), pad([np.array(history)], page.MAXLEN))[0]
+        expected[history] = -np.inf
+        np.testing.assert_allclose(row, expected, rtol=0, atol=1e-12)
 
 
 def test_adam_is_the_librarys(p, rng):
@@ -126,7 +135,13 @@ def test_its_world_is_the_librarys(rng):
     """The same people in distribution: how long histories are, how often each item is had, what follows what."""
     mine, names = page.world(rng, users=1500)
     theirs = SeriesWorld(users=1500, seed=3).generate()
-    assert len(names) == 97
+    assert (len(names), names[:3], names[9], names[-1]) == (97, ["", "s1e1", "s1e2"], "s2e1", "s12e8")
+    watched = np.zeros((1500, 12, 31), int)
+    for user, history in enumerate(mine):
+        for n, item in enumerate(history):
+            assert watched[user, (item - 1) // 8, n] == (item - 1) % 8        # each series in its order
+            watched[user, (item - 1) // 8, n + 1 :] += 1
+    assert np.max(np.sum((watched > 0) & (watched < 8), axis=1)) == 4         # at once
     assert abs(np.mean([len(h) for h in mine]) - np.mean(theirs.lengths)) < 0.5
     assert {min(map(len, mine)), max(map(len, mine))} == {10, 30}
     share, other = (np.bincount(np.concatenate(x), minlength=97) / 1500 for x in (mine, [theirs.flat]))
@@ -134,6 +149,27 @@ def test_its_world_is_the_librarys(rng):
     went_on = [np.mean(np.concatenate([np.diff(h) == 1 for h in x])) for x in
                (mine, [theirs.sequence(u) for u in range(1500)])]  # fmt: skip
     assert went_on[0] == pytest.approx(went_on[1], abs=0.02)
+
+
+def test_it_learns_from_all_but_two_items_validates_on_one_and_tests_on_the_other(capsys):
+    histories = [[1, 2, 3, 4, 5], [2, 4, 1, 3], [5, 4, 3, 2, 1, 2]]
+    read, steps, measured = [], [], []
+    main_of(
+        page, EPOCHS=5, BATCH=1, world=lambda rng: (histories, ["", *"abcde"]),
+        batch=lambda some, n_items, rng: read.extend(some) or (n_items,),
+        loss_and_gradient=lambda p, n, rng: (n / 8, None),
+        adam=lambda p, grads, moments, step: steps.append(step),
+        measure=lambda p, *asked: measured.append(asked) or f"of {len(measured)}",
+        score=lambda p, some: np.array([[-np.inf, 3, 5, 4, 2, 1]] * len(some)),
+    )  # fmt: skip
+    train = [[1, 2, 3], [2, 4], [5, 4, 3, 2]]
+    assert sorted(read[:3]) == train
+    assert read[:3] != read[3:6] or read[:3] != read[6:9]       # in another order
+    assert steps == list(range(1, 16))
+    assert measured == [(train, [4, 1, 1]), ([h[:-1] for h in histories], [5, 3, 2])]
+    *table, after = capsys.readouterr().out.splitlines()
+    assert table == ["epoch   5   loss 0.6250   valid of 1", "test of 2"]
+    assert after.strip() == "after a b c d e comes b c a d e"
 
 
 def test_it_trains_on_a_file_and_prints_its_table(tmp_path):

@@ -1,8 +1,8 @@
-"""The pre-LN block with its norms worked into the products that read them (`norm_linear`): `pre_block`, sooner.
+"""The pre-LN block with its norms folded into the products that read them (`norm_linear`): a faster `pre_block`.
 
-LayerNorm is worked into full attention, where queries, keys and values come out of one product, and the queries scaled
-already; and into the feed-forward network where ReLU follows. What it gives, the gradients' names
-and the weights are those of `pre_block`, to rounding; tests/layers/test_fused_block.py holds it to that.
+LayerNorm is folded into the projections of full attention, where one product gives scaled queries, keys and values; and
+into the inner map of a feed-forward network with ReLU. Outputs, weights and gradients are those of `pre_block` to
+rounding; tests/fast/test_block.py compares them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ QKV = ("query", "key", "value")
 
 
 class FusedHeadsCache(NamedTuple):
-    """`cache.weights` is a picture waiting to be drawn, as in `MultiHeadCache`."""
+    """`cache.weights` as in `MultiHeadCache`."""
 
     attended: Any
     output: DenseCache | None        # None where there is no output projection
@@ -33,8 +33,7 @@ class FusedHeadsCache(NamedTuple):
 
 
 class FusedBlockCache(BlockCache):
-    """What `fused_pre_block` remembers; its feed-forward cache is the outer map's where the norm is in the inner one.
-    """
+    """What `fused_pre_block` remembers; `feed_forward` is the outer map's where the norm is in the inner one."""
 
     def backward(self, block: Any, p: Any, dy: Array) -> tuple[Array, dict[str, Any]]:
         return fused_pre_block_backward(block, p, dy, self)
@@ -44,7 +43,7 @@ def fused_pre_block(
     block: Any, p: Any, x: Array, *, rng: Any = None, mask: Mask | Array | None = None, slots: Array | None = None,
     at: Array | None = None,
 ) -> Any:  # fmt: skip
-    """`Block.forward` of a pre-LN block of LayerNorm, with a part that the norm can be worked into."""
+    """`Block.forward` of a pre-LN block of LayerNorm, with a sublayer that the norm can be folded into."""
     suits = at is None and block.form == "pre" and type(block.norm) is LayerNorm
     if not (suits and (block.mixer.is_plain or _is_relu(block))):
         return NotImplemented
@@ -54,7 +53,7 @@ def fused_pre_block(
     f, norm_2, ffn = _normed_feed_forward(block, p["norm_2"], p["feed_forward"], x)
     keep_2 = dropout_mask(x, x.shape, block.rate, rng)
     y = dropout(f, keep_2, block.rate)
-    y += x                                                   # in place: f is this function's own
+    y += x                                                   # in place: f was made above
     return y, FusedBlockCache(norm_1, attention, keep_1, norm_2, ffn, keep_2)
 
 
@@ -72,7 +71,7 @@ def fused_pre_block_backward(block: Any, p: Any, dy: Array, cache: FusedBlockCac
 def _normed_mixer(
     block: Any, norm: Any, p: Any, x: Array, mask: Mask | Array | None, slots: Array | None
 ) -> tuple[Array, Any, Any]:
-    """attention(LN(x)); the norm is worked into the projections of full attention."""
+    """attention(LN(x)); the norm is folded into the projections of full attention."""
     if not block.mixer.is_plain:
         h, normed = block.norm.forward(norm, x)
         a, attention = block.mixer.forward(p, h, mask=mask, slots=slots)
@@ -113,7 +112,7 @@ def _normed_mixer_backward(
 
 
 def _normed_feed_forward(block: Any, norm: Any, p: Any, x: Array) -> tuple[Array, Any, Any]:
-    """ffn(LN(x)); the norm is worked into the inner weights where ReLU follows, whose gradient needs no more than h."""
+    """ffn(LN(x)); the norm is folded into the inner weights if ReLU follows, whose gradient needs only h."""
     if not _is_relu(block):
         h, normed = block.norm.forward(norm, x)
         f, ffn = block.feed_forward.forward(p, h)
@@ -158,5 +157,5 @@ def _side_by_side(p: Any, heads: int) -> tuple[Array, Array | None]:
 
 
 def _scale(width: int, heads: int) -> float:
-    """1 / √d, by which attention multiplies its scores: here it is worked into W_q, which has fewer numbers."""
+    """1 / √d, the scale of the scores: here it is folded into W_q, which has fewer numbers."""
     return math.sqrt(heads / width)

@@ -1,4 +1,4 @@
-"""Attention under a pattern, of which only the pattern's blocks of pairs are computed."""
+"""Attention under a pattern: only the pattern's blocks of pairs are computed."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def heads_of(x: Array, r: int, layouts: list[BlockLayout]) -> Array:
 
 
 def dropped_of(pairs: PairMask | None, r: int, layouts: list[BlockLayout]) -> PairMask | None:
-    """Dropout of these heads: the same as among all heads."""
+    """The dropout of these heads, as the mask of all heads has it."""
     return None if pairs is None else pairs._replace(heads=(r, len(layouts)))
 
 

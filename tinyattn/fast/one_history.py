@@ -10,7 +10,7 @@ For one history, the overhead of NumPy's calls dominates, so this file makes few
                               that is the same for all keys j, which softmax does not see
     Σ_j w_j (x_hat_j W_v + b_v)  = (Σ_j w_j x_hat_j) W_v + b_v, as the weights sum to 1; both as in `attention_of_one`
 
-and in the last block only the last token asks. The definition is `SASRecNetwork.last_state`.
+In the last block only the last token has a query. The definition is `SASRecNetwork.last_state`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..backend import get_xp, is_numpy
 from ..layers import ACTIVATIONS
 from .one_token import normed_map
 
-MOST_ROWS = 400      # tokens times heads: with more, arithmetic takes longer than calls, and here is more of it
+MOST_ROWS = 400      # tokens times heads: with more, arithmetic takes longer than calls, and there is more of it here
 
 
 class Folded(NamedTuple):
@@ -33,12 +33,12 @@ class Folded(NamedTuple):
 
     A: np.ndarray     # (D, h D): W_q W_kᵀ / √d of each head
     a: np.ndarray     # (h D,)
-    C: np.ndarray     # (h D, D): W_v of each head and, if there is an output projection, that; centred, as is
-    c: np.ndarray     # (D,)
-    W: np.ndarray     # (D, H): the inner and
+    C: np.ndarray     # (h D, D): W_v of each head times the output projection, if there is one; centred
+    c: np.ndarray     # (D,), centred
+    W: np.ndarray     # (D, H): the inner weights of the feed-forward network
     b: np.ndarray     # (H,)
-    V: np.ndarray     # (H, D): the outer weights of the feed-forward network; centred, as is
-    v: np.ndarray     # (D,)
+    V: np.ndarray     # (H, D): its outer weights, centred
+    v: np.ndarray     # (D,), centred
 
 
 class OneHistory:
@@ -52,7 +52,7 @@ class OneHistory:
     def __init__(self, network: Any, p: Any) -> None:
         dim, dtype = network.dim, p["items"].dtype
         self._network, self._p = network, p
-        self._kept = list(_parts(p, but=("items", network.scored, "norm")))      # these are read where they lie
+        self._kept = list(_parts(p, but=("items", network.scored, "norm")))      # these are read at every call
         self._blocks = [_folded(weights, network.heads) for weights in p["blocks"]]
         slots, nothing = np.arange(network.maxlen)[None], np.zeros((1, network.maxlen, dim), dtype)
         self._positions = network.scheme.add(p.get("positions"), nothing, slots)[0]
@@ -63,7 +63,7 @@ class OneHistory:
         self._activation = ACTIVATIONS[network.block.feed_forward.activation].forward
 
     def is_of(self, network: Any, p: Any) -> bool:
-        """Was it made of this network, and of these parameters, unchanged?"""
+        """Was it made from this network, and from these parameters, unchanged?"""
         return network is self._network and p is self._p and all(
             node[key].tobytes() == kept if type(kept) is bytes else node[key] is kept for node, key, kept in self._kept
         )  # fmt: skip
@@ -81,7 +81,7 @@ class OneHistory:
         return self._normed(x[-1:])[0] * p["norm"]["gamma"] + p["norm"]["beta"]
 
     def _block(self, weights: Folded, x: np.ndarray, asking: int) -> np.ndarray:
-        """What it makes of the last m = `asking` tokens; `dot` begins sooner than @. Shapes: x (n, D) -> (m, D)."""
+        """The output for the last m = `asking` tokens. `dot` has less overhead than @. Shapes: x (n, D) -> (m, D)."""
         A, a, C, c, W, b, V, v = weights
         (n, dim), heads = x.shape, self._network.heads
         x_hat, x = self._normed(x), x[n - asking :]
@@ -115,14 +115,14 @@ def states(model: Any, network: Any, p: Any, histories: list[np.ndarray], users:
     """`NeuralRecommender._states` of one history, on the host."""
     if len(histories) != 1 or not network.is_plain or not is_numpy(get_xp(p[network.scored])):
         return NotImplemented
-    one = vars(network).get("_one_history")                      # kept at the network, from the first answer on
+    one = vars(network).get("_one_history")                      # kept by the network since the first answer
     if one is None or not one.is_of(network, p):
         if not OneHistory.suits(network):
             return NotImplemented
         one = network._one_history = OneHistory(network, p)
     history = histories[0][-network.maxlen :]
     if not 0 < len(history) <= one.longest or history.min() < 1 or history.max() > network.n_items:
-        return NotImplemented                                    # the long way refuses what is no item
+        return NotImplemented                                    # the readable form refuses what is no item
     with np.errstate(over="ignore", invalid="ignore"):           # as in `_states`
         return one.state(history)[None]
 
@@ -145,7 +145,7 @@ def _folded(p: Any, heads: int) -> Folded:
 
 
 def _parts(tree: Any, but: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any, Any]]:
-    """(node, key, what stands there) of the whole tree: a node, or the bytes of an array."""
+    """(node, key, value) of the whole tree; a value is a node, or the bytes of an array."""
     for key, branch in tree.items() if isinstance(tree, dict) else enumerate(tree):
         if key in but:
             continue

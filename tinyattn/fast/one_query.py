@@ -1,4 +1,4 @@
-"""Multi-head attention of one query a sequence, which needs no keys and values of the others. For inference."""
+"""Multi-head attention of one query per sequence, without computing keys and values. For inference."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def multi_head_at(
 def attention_of_one(
     p: Any, x: Array, memory: Array, *, heads: int, kv_heads: int | None = None, mask: Array | None = None
 ) -> Array:
-    """`multi_head_attention` of one query a sequence, without making the sequence's keys and values. For inference.
+    """`multi_head_attention` of one query per sequence, without computing keys and values. For inference.
 
-    A query compares itself with a key, and sums values: with one query, W_k and W_v can change sides.
+    W_k can multiply the query instead of the tokens, and W_v the weighted sum of the tokens:
 
         q · (W_kᵀ m + b_k)  =  (W_k q) · m + q · b_k            for every token m of the memory
         Σ w (W_vᵀ m + b_v)  =  W_vᵀ (Σ w m) + b_v Σ w
 
-    So W_k meets one query and W_v one sum, instead of n tokens each. q · b_k is the same for all tokens, and softmax
-    does not see it. Shapes: x (B, 1, D), memory (B, n, D), mask onto (B, heads, 1, n) -> y (B, 1, D).
+    So W_k multiplies one query and W_v one sum, instead of n tokens each. q · b_k is the same for all tokens, and
+    softmax does not see it. Shapes: x (B, 1, D), memory (B, n, D), mask onto (B, heads, 1, n) -> y (B, 1, D).
     """
 
     def of_heads(W: Array) -> Array:
-        """A head's columns of W_k, W_v or a bias: what it shares with others, once for each."""
+        """The columns of W_k, W_v or a bias for each head; shared ones are repeated."""
         return for_each_head(split(W, kv_heads or heads), heads)
 
     q, _ = dense(p["query"], x)

@@ -4,9 +4,9 @@ For one token, the overhead of NumPy's calls dominates, so this file makes few c
 
     LN(x) W + b = x_hat (γ ⊙ W) + (β W + b), as in `norm_linear`; queries, keys and values are one product
     x_hat = x / √(mean(x²) + eps) where x is centred. To centre a sum is to centre its terms: the token is centred once,
-    what blocks add comes out of centred weights, and what differs by a constant is the same to every norm
+    what blocks add comes out of centred weights, and no norm sees a constant that is added to x
 
-The newest token looks at all that is kept, so no mask is needed. The definition is `Stack.extend`.
+The newest token looks at all cached tokens, so no mask is needed. The definition is `Stack.extend`.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Folded(NamedTuple):
 
     qkv: np.ndarray       # (D, D + 2 g d): γ ⊙ W of queries / √d, keys and values, side by side
     qkv_b: np.ndarray     # (D + 2 g d,): β W + b
-    output: np.ndarray    # (D, D): the output projection, or the identity; centred, as is
-    output_b: np.ndarray  # (D,)
-    W: np.ndarray         # (D, H): γ ⊙ W of the inner weights, and
+    output: np.ndarray    # (D, D): the output projection, or the identity; centred
+    output_b: np.ndarray  # (D,), centred
+    W: np.ndarray         # (D, H): γ ⊙ W of the inner weights
     b: np.ndarray         # (H,)
-    V: np.ndarray         # (H, D): the outer weights; centred, as is
-    v: np.ndarray         # (D,)
+    V: np.ndarray         # (H, D): the outer weights, centred
+    v: np.ndarray         # (D,), centred
     position: Any         # the parameters of the position scheme
 
 
@@ -44,7 +44,7 @@ class OneToken:
 
     @staticmethod
     def suits(block: Any) -> bool:
-        """Are the norms LayerNorm before their parts, and may the last token look at all keys that are kept?"""
+        """Is it a pre-LN block with LayerNorm, whose last token looks at all cached keys?"""
         mixer = block.mixer
         parts = (LayerNorm, MultiHead, FeedForward)
         if block.form != "pre" or (type(block.norm), type(mixer), type(block.feed_forward)) != parts:

@@ -17,9 +17,9 @@ def learned_backward(position: Any, p: Array, dy: Array, slots: Array) -> Array:
 
 
 def sum_by_slot(slots: Array, dx: Array, E: Array) -> Array:
-    """`sum_rows` for positions, whose slots run on to the last: (B, L), (B, L, D), (maxlen, D) -> (maxlen, D).
+    """`sum_rows` for positions, whose slots ascend by one: (B, L), (B, L, D), (maxlen, D) -> (maxlen, D).
 
-    Histories of equal length stand at the same slots, so neighbours of equal length, as in a slice, are added as one.
+    Histories of equal length have the same slots, so neighbours of equal length, as in a slice, are summed together.
     """
     xp = get_xp(slots, dx, E)
     if not is_numpy(xp):

@@ -1,4 +1,4 @@
-"""Full attention in tiles: no array of n m numbers but the weights, and of long sequences not even these are kept."""
+"""Full attention in tiles: the weights are the only array of n m numbers, and long sequences do not keep them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..ops import (
 )
 from ..random import PairMask, pair_mask
 
-# From so many keys on weights are not kept but made again; benchmarks/results/long_attention.md says what that costs.
+# With this many keys or more, weights are recomputed, not kept; benchmarks/results/long_attention.md has the cost.
 LONG, LONG_WITH_DROPOUT = 2048, 512
 
 
@@ -56,7 +56,7 @@ class FlashCache(NamedTuple):
 def in_tiles(
     q: Array, k: Array, v: Array, mask: Mask | Array | None, keep: PairMask | None = None, scale: float | None = None
 ) -> tuple[Array, FusedCache | FlashCache]:
-    """`attention` without bias: of short sequences the weights are kept for the backward, of long ones made again."""
+    """`attention` without bias. Weights of short sequences are kept for the backward, those of long ones recomputed."""
     if keep is None and k.shape[-2] < LONG:
         out, cache = fused_attention(q, k, v, mask, scale)
         return out, FusedCache(*cache)
@@ -68,7 +68,7 @@ def in_tiles(
 def full_attention(
     mechanism: Any, p: Any, q: Array, k: Array, v: Array, mask: Mask, terms: dict[str, Array], rate: float, rng: Any
 ) -> Any:
-    """`Full.forward` without terms; with dropout, where sequences are long."""
+    """`Full.forward` without terms, and with dropout only for long sequences."""
     dropping = rng is not None and rate > 0
     if terms or (dropping and k.shape[-2] < LONG_WITH_DROPOUT):
         return NotImplemented

@@ -1,4 +1,4 @@
-"""A sliding window of which only the pairs within it are computed, in time and memory of n · window."""
+"""A sliding window: only the pairs within it are computed, in time and memory of n · window."""
 
 from __future__ import annotations
 

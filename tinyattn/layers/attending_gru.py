@@ -24,10 +24,10 @@ from .mixers.recurrent import uniform
 class StepCache(NamedTuple):
     """One step, with an axis n = 1 for its token."""
 
-    before: Array                    # (B, 1, H): the state that asks
+    before: Array                    # (B, 1, H): the state before the step
     q: Array
     weights: Array                   # (B, 1, m)
-    x: Array                         # (B, 1, D + M): the token, and what was seen
+    x: Array                         # (B, 1, D + M): the token, and the context c_t
     h: Array
     gates: Array
     recalled: Array
@@ -70,10 +70,10 @@ class AttendingGRU:
     def forward(
         self, p: Any, x: Array, memory: Array, lengths: Array, state: Array | None = None
     ) -> tuple[Array, Array, AttendingGRUCache]:
-        """-> states and what was seen at each step, and the cache. Of `memory` the first `lengths` tokens are seen.
+        """-> states h_t, contexts c_t, cache. Attention sees the first `lengths` tokens of `memory`.
 
-        Shapes: x (B, n, D), memory (B, m, M), lengths (B,), state (B, 1, D), the state before, or None for the
-        first -> h (B, n, D), seen (B, n, M).
+        Shapes: x (B, n, D), memory (B, m, M), lengths (B,), state (B, 1, D), the last state, or None to begin
+        -> h (B, n, D), seen (B, n, M).
         """
         xp, m = get_xp(x), memory.shape[1]
         real = xp.arange(m) < lengths[:, None, None]
@@ -96,7 +96,7 @@ class AttendingGRU:
     ) -> tuple[Array, Array, dict[str, Any]]:
         """-> dx, dmemory, grads. The mirror of `forward` from the first state on, through time.
 
-        The memory receives three gradients: as values at every step, as keys, and by its first token as a state.
+        The memory receives three gradients: as values at every step, as keys, and from the first state.
         """
         xp, (memory, keys, start, steps) = get_xp(dh), cache
         D = dh.shape[-1]
@@ -116,7 +116,7 @@ class AttendingGRU:
             dkeys += dk
             dstate, dWq, _ = linear_backward(dq, before, p["Wq"])
             assert dbefore is not None
-            back = dbefore[:, None] + dstate                                # the state went into both
+            back = dbefore[:, None] + dstate                                # the GRU and the query both read the state
             for name, g in zip(("W", "U", "b", "c", "Wq", "w"), (*of_gru, dWq, dw), strict=True):
                 grads[name] += g
         more, grads["Wk"], _ = linear_backward(dkeys, memory, p["Wk"])

@@ -21,7 +21,7 @@ class BidirectionalGRUCache(NamedTuple):
 
 @dataclass(frozen=True)
 class BidirectionalGRU:
-    """y_j = [f_j, b_j]: the states of two GRUs, of the tokens up to j, and of those from j on.
+    """y_j = [f_j, b_j]: the states of one GRU that has read up to token j, and of one that has read back to it.
 
     Padding stands on the right, so the second reading begins at each sequence's last token.
     """
@@ -31,14 +31,14 @@ class BidirectionalGRU:
         return {"forward": GRU().init(rng, dim), "backward": GRU().init(rng, dim)}
 
     def forward(self, p: Any, x: Array, lengths: Array) -> tuple[Array, BidirectionalGRUCache]:
-        """Of x the first `lengths` tokens are read. Shapes: x (B, m, D), lengths (B,) -> y (B, m, 2 D), cache."""
+        """Reads the first `lengths` tokens of x. Shapes: x (B, m, D), lengths (B,) -> y (B, m, 2 D), cache."""
         turn = turned(x, lengths)
         f, there = GRU().run(p["forward"], x)
         b, back = GRU().run(p["backward"], _rows(x, turn))
         return get_xp(x).concatenate([f, _rows(b, turn)], axis=-1), BidirectionalGRUCache(turn, there, back)
 
     def backward(self, p: Any, dy: Array, cache: BidirectionalGRUCache) -> tuple[Array, dict[str, Any]]:
-        """-> dx, grads. What was turned is turned back in the same way."""
+        """-> dx, grads. `turned` is its own inverse."""
         D = dy.shape[-1] // 2
         dx, grads = GRU().run_backward(p["forward"], dy[..., :D], cache.there)
         more, others = GRU().run_backward(p["backward"], _rows(dy[..., D:], cache.turn), cache.back)
@@ -46,9 +46,9 @@ class BidirectionalGRU:
 
 
 def turned(x: Array, lengths: Array) -> Array:
-    """(B, m): the order in which tokens are read backward, the last one first, and padding where it was.
+    """(B, m): indices that reverse each sequence and leave its padding in place.
 
-    Read twice in this order they are as before: with length 3 of 5 it is 2, 1, 0, 3, 4.
+    With length 3 of 5 they are 2, 1, 0, 3, 4.
     """
     xp = get_xp(x)
     at, last = xp.arange(x.shape[1]), lengths[:, None] - 1

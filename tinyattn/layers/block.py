@@ -9,8 +9,8 @@
 
 `pre`, `post` and `plain` drop the output of each sublayer; `sasrec` drops attention weights and both feed-forward
 layers, `ligr` outputs and the feed-forward network's hidden units. All have the same parameters, so one set can be run
-in all of them and compared; `ligr` has its gates besides. Each is written once: with `at`, for inference, the same
-lines compute one row of each sequence after the mixer.
+in all of them and compared; `ligr` adds those of its gates. With `at`, for inference, the same lines compute one row
+of each sequence after the mixer.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def sasrec_block(
     """q = LN(x), u = q + attention(q, x); h = LN(u), y = h + ffn(h). Shapes: x (..., n, D) -> y (..., n, D), cache."""
     q, norm_1 = block.norm.forward(p["norm_1"], x)
     a, attention = block.mixer.mix(p["attention"], q, x, at=at, rate=block.rate, rng=rng, **context)
-    u = gather_rows(q, at) + a                               # not x + a: the residual of the normed
+    u = gather_rows(q, at) + a                               # not x + a: the residual is normalised
 
     h, norm_2 = block.norm.forward(p["norm_2"], u)
     f, ffn = block.feed_forward.forward(p["feed_forward"], h, rate=block.rate, rng=rng)
@@ -129,7 +129,7 @@ class Form(NamedTuple):
 
     forward: Callable[..., Any]
     backward: Callable[..., Any]
-    about: str                       # what --help says of it
+    about: str                       # its words in --help
     gives_memory: bool = False       # do keys and values come from other tokens than queries?
     drops_weights: bool = False      # does the mixer get the dropout rate?
     gives_normed: bool = False       # is its output normalised, so that a stack needs no norm at its end?
@@ -157,8 +157,8 @@ class Block:
         y, cache = block.forward(p, x, mask=Mask(causal=True))
         dx, grads = block.backward(p, dy, cache)
 
-    `rate` is that of dropout, for as long as `forward` is given an `rng`. Raises ValueError for a form that is not
-    there, and for a mixer that does not go with the form.
+    `rate` is the dropout rate, used when `forward` is given an `rng`. Raises ValueError for an unknown form, and for a
+    mixer that does not suit the form.
     """
 
     mixer: Mixer = field(default=MultiHead())
@@ -214,9 +214,9 @@ class Block:
         return BLOCK_FORMS[self.form].forward(self, p, x, at=at, rng=rng, mask=mask, slots=slots)
 
     def extend(self, p: Any, x: Array, past: Any) -> tuple[Array, Any]:
-        """Causal `forward` of tokens that follow others, for inference: -> y, their cache.
+        """Causal `forward` of tokens that follow others, for inference: -> y, the cache of all.
 
-        `past` is the cache of the tokens before, None at the beginning. Shapes: x (B, n, D) -> y (B, n, D).
+        `past` is the cache of the earlier tokens, None at the beginning. Shapes: x (B, n, D) -> y (B, n, D).
         Raises ValueError for a mixer without cache.
         """
         if not x.shape[-2]:

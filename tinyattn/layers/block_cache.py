@@ -8,7 +8,7 @@ from ..backend import Array
 
 
 class BlockCache(NamedTuple):
-    """What one call remembers; with attention, `cache.attention.weights` is a picture waiting to be drawn."""
+    """What one call remembers. With attention, `cache.attention.weights` says which token looks at which."""
 
     norm_1: Any
     attention: Any                   # the mixer's

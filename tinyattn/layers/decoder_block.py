@@ -4,7 +4,7 @@
     pre       x + dropout(f(LN(x)))        GPT-2's order, in which deep stacks train without warm-up (Xiong et al. 2020)
 
 In cross-attention queries come from the tokens of the decoder, keys and values from the encoder's output, `memory`.
-Every block of a decoder reads the same memory, so its gradient is the sum of those that the blocks give back.
+Every block of a decoder reads the same memory, so its gradient is the sum of the gradients from all blocks.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class DecoderBlockCache(NamedTuple):
 def pre_decoder_block(
     block: DecoderBlock, p: Any, x: Array, memory: Array, mask: Mask, memory_mask: Mask, slots: Array | None, rng: Any
 ) -> tuple[Array, DecoderBlockCache]:
-    """x + f(LN(x)) three times; only queries of cross-attention are normalised here, the memory has been.
+    """x + f(LN(x)) three times. The memory comes normalised, so cross-attention normalises queries alone.
 
     Shapes: x (B, n, D), memory (B, m, D) -> y (B, n, D), cache.
     """
@@ -148,8 +148,8 @@ class DecoderBlock:
         y, cache = block.forward(p, x, memory, mask=Mask(causal=True), memory_mask=Mask(lengths=lengths))
         dx, dmemory, grads = block.backward(p, dy, cache)
 
-    `rate` is that of dropout, for as long as `forward` is given an `rng`. Raises ValueError for a form that is not
-    there, and for cross-attention by a mixer that has no keys.
+    `rate` is the dropout rate, used when `forward` is given an `rng`. Raises ValueError for an unknown form, and for
+    cross-attention by a mixer without keys.
     """
 
     mixer: Mixer = field(default=MultiHead())
@@ -182,7 +182,7 @@ class DecoderBlock:
         slots: Array | None = None,
         rng: Any = None,
     ) -> tuple[Array, DecoderBlockCache]:
-        """`mask` is on the tokens themselves, `memory_mask` on the memory: each a `Mask` and no array, or None for all.
+        """`mask` is for self-attention, `memory_mask` for the memory: each a `Mask`, not an array, or None for all.
 
         Shapes: x (B, n, D), memory (B, m, D), slots (B, n) or None -> y (B, n, D), cache.
         """

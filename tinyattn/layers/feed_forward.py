@@ -29,9 +29,9 @@ from .swiglu import SwiGLU
 
 
 class Activation(NamedTuple):
-    """A function of each hidden unit, an op by its name: a new one is a line in ACTIVATIONS.
+    """A function of each hidden unit: an op's name and options. A new one is a line in ACTIVATIONS.
 
-    The op is looked up when it is called, so that a substitute of it is called, too.
+    The op is looked up at every call, so that a substitute takes effect.
     """
 
     op: str
@@ -108,7 +108,7 @@ class PositionWise(Protocol):
 
 @dataclass(frozen=True)
 class FeedForward:
-    """`feed_forward` as a part of a block; `hidden` None is as wide as the tokens.
+    """`feed_forward` as a part of a block. With `hidden` None it is as wide as the tokens.
 
     Raises ValueError for an activation that is not in ACTIVATIONS.
     """

@@ -1,14 +1,13 @@
-"""A block of tokens that are distributions: each is a mean and a standard deviation a feature (Fan et al. 2022, STOSA).
+"""A block of tokens that are distributions: a mean and a standard deviation for each feature (Fan et al. 2022, STOSA).
 
     q, k, v          of means: linear maps of the means; of covariances: ELU(linear) + 1 of the covariances
-    A                minus the distances of queries and keys (`root`), or by default their squares, over √d:
+    A                minus squared distances of queries and keys over √d, or with `root` minus distances over √d:
                      `wasserstein_scores`; a refinement may change A
     out              softmax(A) averages means, and its squares average covariances: `gaussian_attention`
     u = LN(x + dropout(out W)), y = LN(u + dropout(ffn(u)))      of means and of covariances, with separate weights
 
-The last line gives the mean; ELU + 1 of it gives the covariance. Blocks pass on the standard deviation, its root, which
-distances need.
-The released code uses one LayerNorm for both streams after attention; here each has one.
+The covariance is ELU(y) + 1. A block returns its root, the standard deviation, which distances need.
+The released code uses one LayerNorm for both streams after attention; here each stream has one.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ Both = tuple[Array, Array]          # means and standard deviations, (..., n, D)
 
 
 class AfterCache(NamedTuple):
-    """What one stream remembers of what follows attention."""
+    """What one stream remembers of the layers after attention."""
 
     output: Any
     keep_1: Array | None            # (..., n, D)
@@ -55,7 +54,7 @@ class AfterCache(NamedTuple):
 
 
 class GaussianCache(NamedTuple):
-    dev: Array                      # (..., n, D), as it came in
+    dev: Array                      # (..., n, D), of the input
     projected: tuple[Any, Any]      # of means, of covariances
     q: tuple[Array, Array]          # (..., h, n, d): mean, deviation
     k: tuple[Array, Array]          # (..., h, m, d) twice
@@ -64,21 +63,21 @@ class GaussianCache(NamedTuple):
     refined: Any                    # of A, the refinement's cache
     weights: Array                  # (..., h, n, m): who looks at whom
     after: tuple[AfterCache, AfterCache]
-    out: Array                      # (..., n, D): the deviation that comes out
+    out: Array                      # (..., n, D): the deviation of the output
 
 
 @dataclass(frozen=True)
 class GaussianBlock:
-    """Wasserstein self-attention, and a feed-forward network four times as wide with ELU, of means and of covariances.
+    """Wasserstein self-attention, then a feed-forward network with ELU, four times as wide; of means and covariances.
 
         block = GaussianBlock(heads=4)
         p = block.init(rng, 64)
         (mean, dev), cache = block.forward(p, (mean, dev), mask=Mask(causal=True))
         (dmean, ddev), grads = block.backward(p, (dmean, ddev), cache)
 
-    `rate` is that of dropout, for as long as `forward` is given an `rng`. With `root` scores are distances, else their
-    squares. With `mean_passthrough` the mean comes out as it went in, whatever attention made of it: a defect of the
-    released code. What would have made it then has a gradient of 0.
+    `rate` is the dropout rate, used when `forward` is given an `rng`. With `root`, scores are minus distances, else
+    minus their squares. With `mean_passthrough` the output's mean is the input's, a defect of the released code: the
+    parameters that would compute the mean then have a gradient of 0.
     """
 
     heads: int = 1
@@ -86,7 +85,7 @@ class GaussianBlock:
     root: bool = False
     mean_passthrough: bool = False
     refinement: Refinement = field(default=NoRefinement())
-    longest: int = 0                # tokens of the longest sequence, for which a refinement has maps
+    longest: int = 0                # tokens of the longest sequence: the size of a refinement's maps
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
         """Parameters, of width `dim`: mean and cov, each query, key, value, output, norm_1, feed_forward, norm_2."""
@@ -100,11 +99,11 @@ class GaussianBlock:
     def forward(
         self, p: Any, x: Both, *, mask: Mask, rng: Any = None, at: Array | None = None
     ) -> tuple[Both, GaussianCache]:
-        """-> (mean, dev) of (..., n, D) each, as x is, and the cache.
+        """-> (mean, dev), (..., n, D) each like those of x, and the cache.
 
         With `at` (B,), for inference: row `at` of each sequence, (B, 1, D).
         """
-        if at is not None and not self.refinement.identity:                      # one row of scores is made of all
+        if at is not None and not self.refinement.identity:                      # a refined row reads all rows
             (mean, dev), cache = self.forward(p, x, mask=mask, rng=rng)
             return (gather_rows(mean, at), gather_rows(dev, at)), cache
         mean, dev = x
@@ -112,7 +111,7 @@ class GaussianBlock:
         (q_mean, k_mean, v_mean), of_means = _project(p["mean"], mean, self.heads, at)
         z, of_covs = _project(p["cov"], cov, self.heads, at)
         q_dev, k_dev, v_dev = (root_elu(x) for x in z)
-        s = wasserstein_scores(q_mean, q_dev, k_mean, k_dev, self.root)          # A: from here on logits like any
+        s = wasserstein_scores(q_mean, q_dev, k_mean, k_dev, self.root)          # A: logits
         allowed = pairs_allowed(mask, m, like=s) if at is None else mask.row(at, m, like=s)
         d = v_mean.shape[-1]
         B, refined = self.refinement.forward(p.get("refinement"), s, allowed, d, mask.lengths)
@@ -178,7 +177,7 @@ def feed_forward(dim: int) -> FeedForward:
 
 
 def _project(p: Any, x: Array, heads: int, at: Array | None) -> tuple[list[Array], list[Any]]:
-    """Queries, of the rows `at`, keys and values: x (..., m, D) -> (..., h, n or m, d) each, caches."""
+    """-> queries of the rows `at`, keys, values; caches. Shapes: x (..., m, D) -> (..., h, n or m, d) each."""
     made = [dense(p[name], rows) for name, rows in (("query", gather_rows(x, at)), ("key", x), ("value", x))]
     return [split(y, heads) for y, _ in made], [cache for _, cache in made]
 

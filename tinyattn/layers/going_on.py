@@ -16,7 +16,7 @@ from .mixers import Mixer, MultiHead
 
 @dataclass(frozen=True)
 class CachedMixer(Mixer):
-    """A mixer with its KV cache, in the mixer's place in a block: the block's cache holds the new one."""
+    """A mixer with its KV cache, to replace the mixer in a block; the block's cache then holds the new KV cache."""
 
     mixer: Mixer = field(default=MultiHead())
     past: Any = None
@@ -46,15 +46,14 @@ class CachedMixer(Mixer):
 
 
 class Past(NamedTuple):
-    """The KV cache of past tokens. `tinyattn.layers.nbytes` gives its size.
-    """
+    """The KV cache of past tokens. `tinyattn.layers.nbytes` gives its size."""
 
-    length: int                      # how many there were
-    layers: list[Any]                # of each block
+    length: int                      # how many tokens it has
+    layers: list[Any]                # the cache of each block
 
 
 def nbytes(kept: Any) -> int:
-    """Bytes of all arrays in nested tuples and lists; of rows that can grow, of those that are there."""
+    """Bytes of all arrays in nested tuples and lists; of `GrowingRows`, without the room behind the rows."""
     if isinstance(kept, tuple | list) and not hasattr(kept, "nbytes"):
         return sum(nbytes(part) for part in kept)
     return int(getattr(kept, "nbytes", 0))

@@ -33,7 +33,7 @@ class GrowingRows(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Of the rows; the buffer may be up to twice as large, or, of the `newest` rows, as large as it was."""
+        """Bytes of the rows. The buffer may be twice as large, or even larger after `newest`."""
         *lead, _, d = self.buffer.shape
         return math.prod(lead) * (self.stop - self.first) * d * int(self.buffer.dtype.itemsize)
 
@@ -49,12 +49,12 @@ class GrowingRows(NamedTuple):
         return GrowingRows(buffer, first, stop + n, [True])
 
     def newest(self, n: int | None) -> GrowingRows:
-        """The last n rows alone; None: all. The others go when the buffer is next copied."""
+        """The last n rows; None: all. The others are dropped when the buffer is next copied."""
         return self if n is None else self._replace(first=max(self.first, self.stop - n))
 
 
 def _claim(unclaimed: list[Any]) -> bool:
-    """May the caller write behind the rows? Atomic, so that one of two threads may."""
+    """May the caller write behind the rows? Atomic: of two threads only one may."""
     try:
         return bool(unclaimed.pop())
     except IndexError:

@@ -1,4 +1,4 @@
-"""Tokens as heads side by side, and back; heads that several share."""
+"""Tokens split into heads, and heads merged into tokens; heads of keys and values that several heads share."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def merge(x: Array) -> Array:
 
 
 def for_each_head(x: Array, heads: int) -> Array:
-    """Shared heads, once for each head that reads them: head i reads head i g // heads.
+    """Repeat shared heads for each head that reads them: head i reads shared head i g // heads.
 
-    It is a view, not a copy, where all read the same head, or each a different one.
+    The result is a view, not a copy, if g is 1 or `heads`.
     Shapes: (..., g, n, d) -> (..., heads, n, d). Raises ValueError where g does not divide heads.
     """
     *lead, g, n, d = x.shape
@@ -34,7 +34,7 @@ def for_each_head(x: Array, heads: int) -> Array:
 
 
 def in_groups(x: Array | None, heads: int, groups: int) -> Array | None:
-    """Something of each head, (..., heads, n, m), as (..., groups, heads / groups, n, m): a group shares its keys.
+    """An array of each head, (..., heads, n, m), as (..., groups, heads / groups, n, m): a group shares its keys.
 
     An array for all heads, (n, m) or (..., 1, n, m), broadcasts to either; None stays None.
     """
@@ -45,7 +45,7 @@ def in_groups(x: Array | None, heads: int, groups: int) -> Array | None:
 
 
 def sum_of_groups(dx: Array, groups: int) -> Array:
-    """The gradient of `for_each_head`: what several heads read receives the sum of theirs.
+    """The backward of `for_each_head`: a shared head receives the sum of its readers' gradients.
 
     Shapes: (..., heads, n, d) -> (..., groups, n, d).
     """

@@ -1,7 +1,7 @@
-"""The gated form of the block: gates, which read the tokens, scale the outputs of sublayers.
+"""The gated form of the block: gates computed from the tokens scale the outputs of sublayers.
 
-LiGR is that of Borisyuk et al. 2025 ("From Features to Transformers: Redefining Ranking for Scalable Impact", arXiv
-2502.03417), in the form that eSASRec has (Tikhonovich et al. 2025, arXiv 2508.06450).
+LiGR is by Borisyuk et al. 2025 ("From Features to Transformers: Redefining Ranking for Scalable Impact", arXiv
+2502.03417); this is its form in eSASRec (Tikhonovich et al. 2025, arXiv 2508.06450).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class LiGRCache(NamedTuple):
 
 class GatedCache(NamedTuple):
     keep: Array | None               # (..., n, D): dropout on the sublayer's output
-    f: Array                         # (..., n, D): that output, after dropout
+    f: Array                         # (..., n, D): the sublayer's output after dropout
     gate: Array                      # (..., n, D): σ(x W + b), 0..1
     dense: DenseCache
 
@@ -49,7 +49,7 @@ def gated(p: Any, x: Array, f: Array, rate: float, rng: Any) -> tuple[Array, Gat
 
 
 def gated_backward(p: Any, dy: Array, cache: GatedCache, rate: float) -> tuple[Array, Array, dict[str, Any]]:
-    """-> dx (..., n, D) by the residual and the gate, df, and grads. σ' = σ (1 - σ)."""
+    """-> dx (..., n, D) through the residual and the gate, df, and grads. σ' = σ (1 - σ)."""
     gate = cache.gate
     du = dy * cache.f * gate * (1 - gate)                    # gate = σ(u)
     dx, grads = dense_backward(p, du, cache.dense)           # u = x W + b
@@ -61,7 +61,7 @@ def ligr_block(
 ) -> tuple[Array, LiGRCache]:
     """x + σ(x W1 + b1) ⊙ dropout(attention(LN(x))), then x + σ(x W2 + b2) ⊙ dropout(ffn(LN(x))).
 
-    The gates read the tokens as they are, not normed; hidden units of the feed-forward network are dropped, too.
+    The gates read the tokens before the norm. Hidden units of the feed-forward network are dropped, too.
     Shapes: x (..., n, D) -> y (..., n, D), cache.
     """
     h, norm_1 = block.norm.forward(p["norm_1"], x)

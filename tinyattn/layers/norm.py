@@ -67,7 +67,7 @@ class LayerNorm:
         return norm_backward(p, dy, cache)
 
 
-NORMS: dict[str, Callable[[float], Norm]] = {        # of eps
+NORMS: dict[str, Callable[[float], Norm]] = {        # each takes eps
     "layer": LayerNorm,
     "rms": RMSNorm,
 }

@@ -1,6 +1,6 @@
-"""The form of the block without residuals: the sublayers alone, without the paths around them.
+"""The form of the block without residuals: the sublayers alone.
 
-It is here to be compared with `pre` (Kang & McAuley 2018, section IV-F, ablation "remove residual connections").
+It is for comparison with `pre` (Kang & McAuley 2018, section IV-F, ablation "remove residual connections").
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def plain_block(
 
 
 def plain_block_backward(block: Any, p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
-    """The mirror of `plain_block`: the one path passes every sublayer, and so does the gradient. -> dx, grads."""
+    """The mirror of `plain_block`: the only path, and so the gradient, passes every sublayer. -> dx, grads."""
     df = dropout_backward(dy, cache.keep_2, block.rate)
     dh, ffn = block.feed_forward.backward(p["feed_forward"], df, cache.feed_forward)
     du, norm_2 = block.norm.backward(p["norm_2"], dh, cache.norm_2)

@@ -1,4 +1,4 @@
-"""Rows: of sequences, of which inference needs only the last; and of tables, of which a batch reads few."""
+"""Single rows of sequences, for inference; and the rows of a table that a batch reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def gather_rows(x: Array, at: Array | None) -> Array:
 
 @replaceable
 def table_gradient(ids: Array, dy: Array, E: Array) -> Rows | Array:
-    """The gradient of a table that was read at `ids`: `embedding_backward`; faster, the rows alone that have one.
+    """The gradient of a table that was read at `ids`. The faster form returns only the rows that were read.
 
     Shapes: ids (...), dy (..., d), E (V, d) -> dE (V, d), or `Rows`.
     """

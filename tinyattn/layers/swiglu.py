@@ -1,4 +1,4 @@
-"""SwiGLU: a feed-forward network whose hidden units are let through by others (Shazeer 2020)."""
+"""SwiGLU: a feed-forward network with gated hidden units (Shazeer 2020)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SwiGLU:
     """y = dropout(silu(x W1) ⊙ (x W3)) W2, without biases.
 
     This is FFN_SwiGLU of Shazeer 2020, equation 6, with V as W3. `hidden` None is two thirds of the tokens' width,
-    rounded up: as the paper has it (section 2), three matrices then have as many numbers as the two of `FeedForward`.
+    rounded up: the three matrices then have as many numbers as the two of `FeedForward` (section 2).
     """
 
     hidden: int | None = None
@@ -53,7 +53,7 @@ class SwiGLU:
         return y, SwiGLUCache(gate, inner, a, s, b, keep, rate, outer)
 
     def backward(self, p: Any, dy: Array, cache: SwiGLUCache) -> tuple[Array, dict[str, Any]]:
-        """-> dx (..., dim), grads shaped like p. Of a product, each factor receives the gradient times the other."""
+        """-> dx (..., dim), grads shaped like p. Each factor of a product receives the gradient times the other."""
         dh, outer = dense_backward(p["outer"], dy, cache.outer)  # y = h W2
         dh = dropout_backward(dh, cache.keep, cache.rate)
         da = silu_backward(dh * cache.b, cache.a)                # h = silu(a) ⊙ b

@@ -24,7 +24,7 @@ RULES = {  # what each word in capitals becomes, and how often; a verb agrees wi
 
 
 def write(rng):
-    """-> a sentence, and -log of the probability of the choices that made it: in the mean, its entropy in nats."""
+    """-> a sentence, and minus the log-probability of its choices, in nats, whose mean is the entropy."""
     text, nats = "SENTENCE", 0.0
     while word := re.search("[A-Z]+", text):
         forms, weights = zip(*RULES[word[0]].items(), strict=True)
@@ -34,7 +34,7 @@ def write(rng):
 
 
 def init(rng, n_tokens):
-    """-> parameters by name; what a block has is stacked: p["Wq"][i] is block i's."""
+    """-> parameters by name; those of blocks are stacked: p["Wq"][i] is block i's."""
     shapes = {"Wq": (D, D), "Wk": (D, D), "Wv": (D, D), "Wo": (D, D), "W1": (D, 4 * D), "W2": (4 * D, D)}
     p = {name: rng.uniform(-1, 1, (BLOCKS, *shape)) * np.sqrt(6 / sum(shape)) for name, shape in shapes.items()}
     p |= {"b" + name[1:]: np.zeros((BLOCKS, shape[1])) for name, shape in shapes.items()}
@@ -69,7 +69,7 @@ def split(x):
 
 
 def merge(x):
-    """(B, H, L, D / H) -> (B, L, D), which undoes split; and each is the other's backward."""
+    """(B, H, L, D / H) -> (B, L, D), which undoes split; each is the other's backward."""
     return x.swapaxes(1, 2).reshape(len(x), x.shape[2], D)
 
 

@@ -42,7 +42,7 @@ def world(rng, users=3000, series=12, episodes=8):
 
 
 def pad(histories):
-    """-> ids, slots (B, L): items, then padding, and the place of each: the newest item is always in the last one."""
+    """-> ids, slots (B, L): items, then padding, and their places: the newest item's place is always the last."""
     length = max(map(len, histories))
     ids = np.array([h + [0] * (length - len(h)) for h in histories])
     first = MAXLEN - (ids > 0).sum(1, keepdims=True)
@@ -62,7 +62,7 @@ def batch(histories, n_items, rng):
 
 
 def init(rng, n):
-    """-> parameters by name; what a block has is stacked: p["Wq"][i] is block i's. Uniform: Glorot & Bengio 2010."""
+    """-> parameters by name; those of blocks are stacked: p["Wq"][i] is block i's. Uniform: Glorot & Bengio 2010."""
     shapes = {"items": (n + 1, D), "positions": (MAXLEN, D)} | {"W" + name: (BLOCKS, D, D) for name in "qkv12"}
     p = {name: rng.uniform(-1, 1, shape) * np.sqrt(6 / sum(shape[-2:])) for name, shape in shapes.items()}
     p |= {"gain": np.ones(D), "gain1": np.ones((BLOCKS, D)), "gain2": np.ones((BLOCKS, D)), "bias": np.zeros(D)}

@@ -13,8 +13,8 @@ from .patterned import Patterned
 class BigBird(Patterned):
     """Full attention under the mask of `ops.attention.patterns.BigBird`, in time and memory that grow with n.
 
-    Random blocks are drawn once for all: the same ones in every run, layer and head. Without a causal mask a pair of
-    blocks that one has drawn is looked at from either side, so that a pattern does not depend on what follows.
+    Random blocks are drawn once: they are the same in every run, layer and head. Without a causal mask both blocks of a
+    drawn pair look at each other, so that a pattern does not depend on later tokens.
     """
 
     block_size: int = option(16, "tokens a block; the last block of a sequence may have fewer", at_least=1)
@@ -22,7 +22,7 @@ class BigBird(Patterned):
         2, "blocks that a query looks at: its own and the N - 1 before it; not causal: N - 1 on either side", at_least=1
     )
     global_blocks: int = option(
-        1, "number of global blocks, the first ones: all look at them, and they at all (causal: both ways only back)",
+        1, "number of global blocks, the first ones: they and all others look at each other (causal: only back)",
         at_least=0,
     )
     random_blocks: int = option(1, "earlier blocks that each block draws, once for all", at_least=0, at_most=100_000)

@@ -31,12 +31,12 @@ class FullCache(NamedTuple):
     bias: Array | None = None     # (h, n, m), or (..., h, n, m)
     keep: Array | None = None     # (..., h, n, m): dropout of the weights
     rate: float = 0.0
-    a: Array | None = None        # (2 K + 1, d): a value more for every distance
+    a: Array | None = None        # (2 K + 1, d): a relative value for every distance
 
 
 @dataclass(frozen=True)
 class Full(Mechanism):
-    """out = dropout(softmax(q kᵀ / √d + bias, mask)) v; with relative values, v_j + a_{j-i} in the place of v_j."""
+    """out = dropout(softmax(q kᵀ / √d + bias, mask)) v; with relative values, v_j + a_{j-i} replaces v_j."""
 
     name = "full"
     has_scores = True
@@ -68,7 +68,7 @@ class Full(Mechanism):
 
 
 def weigh(weights: Array, v: Array, keep: Array | None, rate: float, a: Array | None) -> Array:
-    """out = dropout(weights) v; with relative values a, v_j + a_{j-i} in the place of v_j."""
+    """out = dropout(weights) v; with relative values a, v_j + a_{j-i} replaces v_j."""
     dropped = dropout(weights, keep, rate)
     out = dropped @ v
     if a is not None:
@@ -79,7 +79,7 @@ def weigh(weights: Array, v: Array, keep: Array | None, rate: float, a: Array | 
 def weigh_backward(
     dout: Array, weights: Array, v: Array, keep: Array | None, rate: float, a: Array | None
 ) -> tuple[Array, Array, Array | None]:
-    """-> dweights, dv, da (None without a): where out has two terms, the weights get gradients of both."""
+    """-> dweights, dv, da (None without a). With a, the weights get gradients from both terms of out."""
     dropped, da = dropout(weights, keep, rate), None
     dp, dv = dout @ transpose_last(v), transpose_last(dropped) @ dout            # out = dropped @ v
     if a is not None:

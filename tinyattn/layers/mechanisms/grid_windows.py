@@ -1,6 +1,6 @@
 """Attention within windows of a grid, and within shifted ones (Liu et al. 2021, Swin, section 3.2).
 
-It is no entry of MECHANISMS: those are for sequences of any length, and this one knows its grid.
+It is not in MECHANISMS, whose entries take sequences of any length: its grid is fixed.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class GridWindowsCache(NamedTuple):
 
 @dataclass(frozen=True)
 class GridWindows(Mechanism):
-    """score_ij = q_i · k_j / √d + T[place of i - place of j, head], where i and j share a window; else nothing.
+    """score_ij = q_i · k_j / √d + T[place of i - place of j, head], if i and j share a window; other pairs are masked.
 
-    Full attention under a mask and a bias is the definition, and what `readable()` computes; windows alone are faster.
+    The readable form is full attention under a mask and a bias; the faster one computes the windows alone.
     T has a number for every distance in two dimensions and every head. Tokens are the places of a grid, row by row.
     Raises ValueError for a window that does not divide the grid, and a shift that is not in 0 to window - 1.
     """
@@ -88,14 +88,14 @@ class GridWindows(Mechanism):
         return dq, dk, dv, {}, {"table": bucket_bias_backward(dbias[:, 0], p["table"], index)}
 
     def dense(self, bias: Array) -> tuple[Array, Array]:
-        """The mask (n, n) and the bias (h, n, n) of the definition, which is 0 where the mask hides a pair."""
+        """The mask (n, n) and the bias (h, n, n) of the readable form; the bias is 0 where the mask hides a pair."""
         xp, (of,) = get_xp(bias), self.layout.groups
         dense = xp.zeros((len(bias), self.layout.n, self.layout.n), dtype=bias.dtype)
         dense[:, of.queries[:, :, None], of.keys[:, None, :]] = bias
         return xp.asarray(self.layout.mask), dense
 
     def _cut(self, weights: Array) -> tuple[Array, ...]:
-        """The weights of each window, of those of all pairs: (..., h, n, n) -> (..., h, windows, w², w²)."""
+        """The weights within each window. Shapes: (..., h, n, n) -> (..., h, windows, w², w²)."""
         (of,) = self.layout.groups
         return (weights[..., of.queries[:, :, None], of.keys[:, None, :]],)
 

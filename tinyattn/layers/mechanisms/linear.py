@@ -1,4 +1,4 @@
-"""Linear attention: features of queries and keys in softmax's place (Katharopoulos et al. 2020)."""
+"""Linear attention: features of queries and keys replace softmax (Katharopoulos et al. 2020)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LinearCache(NamedTuple):
 
     @property
     def weights(self) -> Array:
-        """(..., h, n, m): those that it implies, and never computes."""
+        """(..., h, n, m): implied by the features, and computed only here."""
         return linear_weights(self.q, self.k, self.causal, self.keys)
 
 

@@ -21,7 +21,7 @@ PROJECTIONS = ("global_query", "global_key", "global_value")
 
 
 class ProjectionsCache(NamedTuple):
-    rows: int                            # so many tokens, the first ones, are projected
+    rows: int                            # how many tokens are projected, from the first
     kv_heads: int
     projected: tuple[DenseCache, ...]
     position: Any                        # the position scheme, and its cache
@@ -44,9 +44,9 @@ class Part(NamedTuple):
 
 
 class LongformerCache(NamedTuple):
-    near: Any                            # a `Part` of all queries; the global ones look at nothing here
-    of_globals: Any                      # and one of the global queries
-    rows: int                            # so many tokens have second projections
+    near: Any                            # a `Part` of all queries, with zeros for the global ones
+    of_globals: Any                      # a `Part` of the global queries
+    rows: int                            # how many tokens have second projections
 
     @property
     def weights(self) -> Array:
@@ -59,13 +59,13 @@ class LongformerCache(NamedTuple):
 
 @dataclass(frozen=True)
 class Longformer(Patterned):
-    """Tokens look at those near them and at the first G; these look at all, by other projections.
+    """Tokens look at near ones and at the first G; these look at all, by separate projections.
 
         out_i = attention(q_i, k, v)  of near and global tokens    for i >= G
         out_i = attention(q'_i, k', v')  of all tokens             for i < G
 
-    q', k' and v' are made by W'_q, W'_k and W'_v. With a causal mask nobody looks ahead, and global tokens do not,
-    either: they see the global tokens before them.
+    q', k' and v' are projections by W'_q, W'_k and W'_v. With a causal mask no token looks ahead, so global tokens look
+    at global tokens alone.
     """
 
     window: int = option(
@@ -73,13 +73,13 @@ class Longformer(Patterned):
         at_least=1, at_most=100_000, items=True,
     )  # fmt: skip
     global_tokens: int = option(
-        1, "number of global tokens, the first of each sequence, with projections of their own: all look at them, and "
-        "they at all (causal: both ways only back)",
+        1, "number of global tokens, the first of each sequence, with separate projections: they and all others look "
+        "at each other (causal: only back)",
         at_least=0,
     )  # fmt: skip
 
     name = "longformer"
-    has_scores = False               # of two kinds, by two sets of projections
+    has_scores = False               # they are of two kinds, by two sets of projections
 
     def init_projections(self, rng: np.random.Generator, dim: int, kv_dim: int, bias: bool) -> dict[str, Any]:
         if not self.global_tokens:
@@ -98,7 +98,7 @@ class Longformer(Patterned):
         made, caches = zip(*(dense(p[name], y) for name, y in zip(PROJECTIONS, tokens, strict=True)), strict=True)
         q, k, v = (for_each_head(split(y, h), heads) for y, h in zip(made, of, strict=True))
         slots = None if slots is None else slots[..., :rows]
-        q, k, _, placed = position.enter(p.get("position"), q, k, slots)     # the terms, it has given before
+        q, k, _, placed = position.enter(p.get("position"), q, k, slots)     # its terms were given before
         cache = ProjectionsCache(rows, kv_heads, caches, position, placed)
         return dict(zip(PROJECTIONS, (q, k, v), strict=True)), cache
 
@@ -154,7 +154,7 @@ class Longformer(Patterned):
     def backward(self, p: Any, dout: Array, cache: Any) -> tuple[Array, Array, Array, dict[str, Array], dict[str, Any]]:
         if not isinstance(cache, LongformerCache):
             return super().backward(p, dout, cache)
-        dq, dk, dv = cache.near.backward(dout)                  # the global rows have looked at nothing there
+        dq, dk, dv = cache.near.backward(dout)                  # the global rows are 0 there
         first = cache.of_globals.q.shape[-2]
         gradients = cache.of_globals.backward(dout[..., :first, :])
         terms = {name: _longer(d, cache.rows) for name, d in zip(PROJECTIONS, gradients, strict=True)}
@@ -174,6 +174,6 @@ def _attended(q: Array, k: Array, v: Array, allowed: Array, keep: Array | None, 
 
 
 def _longer(x: Array, rows: int) -> Array:
-    """With zeros for rows that were not read. Shapes: (..., some, d) -> (..., rows, d)."""
+    """x with zeros for the rows that were not read. Shapes: (..., some, d) -> (..., rows, d)."""
     xp, (*lead, n, d) = get_xp(x), x.shape
     return x if n == rows else xp.concatenate([x, xp.zeros((*lead, rows - n, d), dtype=x.dtype)], axis=-2)

@@ -37,12 +37,12 @@ class Mechanism:
         "causal", "window", "lengths", "allowed"    these fields of a `Mask`
         "dropout"                                   dropout of its weights
         "bias"                                      a bias of the scores, (h, n, m) or (..., h, n, m)
-        "relative_values"                           a further value for every distance, (2 K + 1, d); and other terms
+        "relative_values"                           a value added for every distance, (2 K + 1, d); and other terms
                                                     of position schemes (`Position.gives`)
 
     `has_scores`: are its weights those of full attention under the mask `as_full`, softmax(q kᵀ / √d + bias)? Then a
     refinement may work on these scores (refined.py). `reads_all`: may a token depend on one that its mask hides?
-    `needs_lengths`: does it need the lengths, though a causal mask hides padding? `linear_memory`: does the memory of a
+    `needs_lengths`: does it need the lengths even under a causal mask? `linear_memory`: does the memory of a
     training step grow linearly with n? `sums_to_one`: do the weights of each query with allowed keys sum to 1?
     `looks_at_kept`: does the newest token look at all past tokens that `extend` keeps?
 
@@ -76,9 +76,9 @@ class Mechanism:
         raise NotImplementedError
 
     def as_full(self, mask: Mask, heads: int, queries: Array, m: int) -> Mask | None:
-        """The mask under which full attention gives the same, for these queries; None without such a mask.
+        """The mask under which full attention of these queries gives the same; None without such a mask.
 
-        Shapes: queries, their positions: (1, n, 1) for all, (B, 1, 1, 1) for one a sequence; m keys.
+        Shapes: queries, their positions: (1, n, 1) for all, (B, 1, 1, 1) for one per sequence; m keys.
         """
         return None
 
@@ -95,8 +95,8 @@ class Mechanism:
         """Causal attention of tokens that follow those of the cache `past`, for inference: -> out, the new cache.
 
         `terms(q, k)` are the position scheme's terms for the last n of m tokens. This default serves mechanisms that
-        are full attention under a mask (`as_full`) of places alone. Shapes: q (B, h, n, d), k, v (B, g, n, d) -> out
-        (B, h, n, d). Raises ValueError for a mechanism without cache.
+        are full attention under a mask (`as_full`) that depends on places alone. Shapes: q (B, h, n, d), k, v (B, g,
+        n, d) -> out (B, h, n, d). Raises ValueError for a mechanism without cache.
         """
         if not self.extends:
             raise ValueError(f"mechanism {self.name} cannot go on from past tokens: it has no cache")
@@ -141,7 +141,7 @@ class Mechanism:
         return {}
 
     def refuse_length(self, longest: int) -> None:
-        """Raise ValueError where the options make no sense for sequences of at most so many tokens."""
+        """Raise ValueError for options that make no sense for sequences of at most `longest` tokens."""
 
     def refuse(self, mask: Mask, terms: dict[str, Array], dropout: bool) -> None:
         """Raise ValueError for what this mechanism does not take."""
@@ -151,7 +151,7 @@ class Mechanism:
 
 
 def attention_in_groups(k: Array, v: Array, q: Array, allowed: Array | None, bias: Array | None) -> tuple[Array, Array]:
-    """`attention` of heads in groups that share keys and values, of which no copy is made.
+    """`attention` of heads in groups that share keys and values, without copies of these.
 
     Shapes: k, v (B, g, m, d), q (B, g, r, n, d) -> out (B, g, r, n, d), weights (B, g, r, n, m).
     """

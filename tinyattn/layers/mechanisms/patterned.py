@@ -20,11 +20,11 @@ class Patterned(Full):
     takes = frozenset({"causal", "lengths", "dropout"})
 
     def patterns(self, causal: bool, heads: int) -> list[Pattern]:
-        """One for all heads, or some that heads take in turn: head i the i-th, and after the last the first again."""
+        """One pattern for all heads, or several: head i takes number i modulo their number."""
         raise NotImplementedError
 
     def heads_and_tokens(self, q: Array, k: Array) -> tuple[int, int]:
-        """-> heads, n. Raises ValueError where queries and keys are not as many: patterns are of one sequence."""
+        """-> heads, n. Raises ValueError unless queries and keys are as many: patterns are of one sequence."""
         heads, n = q.shape[-3:-1]
         if k.shape[-2] != n:
             raise ValueError(f"mechanism {self.name} has {n} queries and {k.shape[-2]} keys, expected as many of each")

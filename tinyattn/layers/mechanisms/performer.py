@@ -25,7 +25,7 @@ class PerformerCache(NamedTuple):
 
     @property
     def weights(self) -> Array:
-        """(..., h, n, m): those that it implies, and never computes."""
+        """(..., h, n, m): implied by the features, and computed only here."""
         return performer_weights(self.q, self.k, self.W, self.causal, self.keys)
 
 
@@ -33,8 +33,8 @@ class PerformerCache(NamedTuple):
 class Performer(Mechanism):
     """out_i = Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j), φ(x) = exp(W x̂ - |x̂|²/2) / √m: softmax attention, roughly.
 
-    W is no parameter: it is drawn from a key of its shape alone, so that it is the same in all heads and blocks of a
-    model, in every run and on every device, whatever the run's seed, and is not saved.
+    W is not a parameter and is not saved. It is drawn from a key made of its shape alone, so that it is the same in all
+    heads and blocks, in every run, with every seed and on every device.
     """
 
     features: int = option(

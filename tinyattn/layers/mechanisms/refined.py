@@ -26,16 +26,16 @@ class RefinedCache(NamedTuple):
     weights: Array              # (..., h, n, n): softmax(B), before dropout
     keep: Array | None
     rate: float
-    a: Array | None             # (2 K + 1, d): a value more for every distance
+    a: Array | None             # (2 K + 1, d): a relative value for every distance
 
 
 @dataclass(frozen=True)
 class Refined(Mechanism):
-    """out = dropout(softmax(B, mask)) v, with B made of A = q kᵀ / √d + bias by the refinement.
+    """out = dropout(softmax(B, mask)) v, where the refinement computes B from A = q kᵀ / √d + bias.
 
     `of` is the mechanism whose mask applies; all n² scores are computed. `longest`: tokens of the longest sequence, the
-    size of the maps. Raises ValueError for a mechanism without scores, and, when called, for longer sequences, and for
-    keys of another number than the queries.
+    size of the maps. Raises ValueError for a mechanism without scores; and, when called, for longer sequences and for
+    more or fewer keys than queries.
     """
 
     of: Mechanism

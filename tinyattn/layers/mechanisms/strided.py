@@ -13,8 +13,8 @@ from .patterned import Patterned
 class Strided(Patterned):
     """Even heads look at the last ℓ tokens, odd ones at those a multiple of ℓ tokens back.
 
-    In two blocks, or with the heads of two, everything reaches everything. ℓ near the root of n makes the work grow
-    with n √n. A single head looks at both: it computes no more scores, but its queries share no blocks, and it is slow.
+    Through two blocks, every token reaches all that the mask allows. With ℓ near √n, the work grows with n √n. A single
+    head looks at both: it computes no more scores, but its queries share no blocks, so it is slow.
     """
 
     stride: int = option(

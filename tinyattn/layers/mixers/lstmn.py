@@ -28,12 +28,12 @@ class LSTMNPast(NamedTuple):
     h: Array                         # (B, m, D)
     c: Array                         # (B, m, D)
     keys: Array                      # (B, m, D): h W_h
-    read: Array                      # (B, 1, D): the last token's reading
+    read: Array                      # (B, 1, D): h~ of the last token
 
 
 class LSTMNCache(NamedTuple):
     x: Array
-    q: Array                         # (B, n, D): the query, of a token and the last reading
+    q: Array                         # (B, n, D): the query, of a token and the last h~
     weights: Array                   # (B, n, n): row t over the states before t, 0 from t on
     read: Array                      # (B, n, D): h~
     cells: Array                     # (B, n, D): c~
@@ -49,7 +49,7 @@ class LSTMN(Recurrent):
 
     s_t is the softmax of v · tanh(h_i W_h + x_t W_x + h~_{t-1} W_r) over i: section 3.2, equations 4 to 9. The first
     token reads zeros. An LSTM summarises the past in h_{t-1} and c_{t-1}; here every past state is kept, to be read.
-    That takes time n² D, and n steps one after the other.
+    That takes time n² D, in n steps one after the other.
     """
 
     name = "lstmn"

@@ -29,13 +29,13 @@ FASTEST = 60            # log -A
 
 class MambaCache(NamedTuple):
     x: Array
-    wide: Array                      # the convolution's input, with the tokens before
-    gate: Array                      # inside of SiLU
-    convolved: Array                 # inside of SiLU
-    read: Array                      # SiLU of it: the scan's input
-    short: Array                     # the projection of low rank, which Δ is made of
+    wide: Array                      # the convolution's input, after kernel - 1 earlier rows
+    gate: Array                      # before SiLU
+    convolved: Array                 # before SiLU
+    read: Array                      # SiLU of `convolved`: the scan's input
+    short: Array                     # the projection of low rank, from which Δ is computed
     delta: Array
-    raw: Array                       # inside of softplus
+    raw: Array                       # before softplus
     B: Array
     C: Array
     y: Array
@@ -43,7 +43,7 @@ class MambaCache(NamedTuple):
 
 
 def _rates(p: Any) -> Array:
-    """A = -exp(log A), and no more than FASTEST of it: nothing is left of a state long before, and A stays finite."""
+    """A = -exp(log A), with log A at most FASTEST: A stays finite, and far below it nothing is left of a state."""
     xp = get_xp(p["log_A"])
     return -xp.exp(xp.minimum(p["log_A"], FASTEST))
 
@@ -52,8 +52,8 @@ def _rates(p: Any) -> Array:
 class Mamba(Recurrent):
     """(y ⊙ SiLU(z)) W_out, with [a, z] = x W_in, u = SiLU(conv(a) + b_conv) and y the selective scan of u.
 
-    Δ = softplus(u W_x W_Δ + b_Δ), the first of the two projections having D / 16 columns, rounded up; B and C are the
-    other columns of u W_x (Gu & Dao 2023, section 3.4).
+    Δ = softplus(r W_Δ + b_Δ), where r is the first D / 16 columns, rounded up, of u W_x; B and C are the others (Gu &
+    Dao 2023, section 3.4).
     """
 
     state: int = option(16, "N: numbers that each channel remembers", at_least=1, at_most=100_000)
@@ -64,7 +64,7 @@ class Mamba(Recurrent):
     name = "mamba"
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
-        """As the paper's code: A = -1 .. -N in each channel, D = 1, and b_Δ such that Δ begins between .001 and .1."""
+        """As in the paper's code: in each channel A = -1 .. -N, D = 1, and b_Δ lets Δ begin between .001 and .1."""
         wide, rank = self.expand * dim, self._rank(dim)
         first = np.exp(rng.uniform(math.log(1e-3), math.log(1e-1), wide))
         return {
@@ -113,7 +113,7 @@ class Mamba(Recurrent):
         more, dW_x, _ = linear_backward(xp.concatenate([dshort, dB, dC], axis=-1), read, p["W_x"])
         dconvolved = silu_backward(dread + more, convolved)
         dwide, dconv = depthwise_conv1d_backward(dconvolved, wide, p["conv"])
-        dcoming = dwide[:, self.kernel - 1 :]                   # what stood before is no token
+        dcoming = dwide[:, self.kernel - 1 :]                   # the earlier rows are not of x
         dx, dW_in, _ = linear_backward(
             xp.concatenate([dcoming, silu_backward(dgated * y, gate)], axis=-1), x, p["W_in"]
         )

@@ -19,14 +19,14 @@ class Mixer:
     `takes_memory`: may keys and values come from other tokens than queries? `takes_dropout`: does it apply dropout at
     `rate`? The forms of the block refuse a mixer that does not take their arguments. `has_weights`: does its cache have
     attention `weights`? `reads_all`: may a token depend on one that its mask hides? `needs_lengths`: does it need the
-    lengths, though a causal mask hides padding? `keeps_tokens`: does the cache of `extend` grow with the tokens?
+    lengths even under a causal mask? `keeps_tokens`: does the cache of `extend` grow with the tokens?
     """
 
     name: ClassVar[str]
     takes_memory: ClassVar[bool] = False
     takes_dropout: bool = False
     has_weights: ClassVar[bool] = False
-    is_plain: bool = False           # is it full attention, with as many heads of keys as of queries, and no more?
+    is_plain: bool = False           # is it full attention, with as many heads of keys as of queries?
     reads_all: bool = False
     needs_lengths: bool = False
     keeps_tokens: ClassVar[bool] = False
@@ -40,7 +40,7 @@ class Mixer:
         return type(self).extend is not Mixer.extend
 
     def refuse_dim(self, dim: int) -> None:
-        """Raise ValueError for tokens of a width that it cannot take."""
+        """Raise ValueError for a width of tokens that it cannot take."""
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
         """Parameters for tokens of this width."""
@@ -89,7 +89,7 @@ class Mixer:
         """Causal `forward` of tokens that follow those of the cache `past`, for inference: -> y, the new cache.
 
         `past` is None at the beginning, and is not changed. To rounding, y is the last n rows of `forward`'s for all
-        tokens. Shapes: x, memory (B, n, D), the same tokens -> y (B, n, D). Raises ValueError without `extend`.
+        tokens. Shapes: x, memory (B, n, D), the same tokens -> y (B, n, D). Raises ValueError if there is no cache.
         """
         raise ValueError(f"mixer {self.name} cannot go on from past tokens: it has no cache")
 

@@ -37,7 +37,7 @@ def multi_head_init(
 class MultiHeadPast(NamedTuple):
     """The KV cache of past tokens."""
 
-    length: int                 # how many there were
+    length: int                 # how many tokens
     kept: Any                   # the mechanism's
 
 
@@ -52,8 +52,8 @@ class MultiHeadCache(NamedTuple):
     kv_heads: int
     mechanism: Mechanism
     position: Position
-    own_memory: bool = False    # did tokens take from one another?
-    more: Any = None            # the cache of the mechanism's further projections
+    own_memory: bool = False    # is it self-attention?
+    more: Any = None            # the cache of the mechanism's additional projections
 
     @property
     def weights(self) -> Array:
@@ -78,11 +78,11 @@ def multi_head_attention(
     """Queries from x, keys and values from memory; self-attention is `memory = x`.
 
     y = concat_h(attention(x Wq_h, memory Wk_h, memory Wv_h)) Wo. The output projection is left out where `p`
-    has none, as in SASRec. Dropout falls on the attention weights. Another `mechanism` may stand in attention's place,
-    and a `position` scheme may act on the heads of tokens that stand at `slots`. With `kv_heads` below `heads`, a head
-    of keys and values serves heads / kv_heads of queries in a row, and W_k and W_v are (D, kv_heads D / heads).
+    has none, as in SASRec. Dropout falls on the attention weights. `mechanism` may replace full attention, and a
+    `position` scheme may act on the heads of tokens at `slots`. With `kv_heads` below `heads`, a head of keys and
+    values serves heads / kv_heads consecutive heads of queries, and W_k and W_v are (D, kv_heads D / heads).
 
-    Shapes: x (..., n, D), memory (..., m, D); a mask that is an array broadcasts to (..., heads, n, m), so one of each
+    Shapes: x (..., n, D), memory (..., m, D); a mask that is an array broadcasts to (..., heads, n, m), so one for each
     sequence is (B, 1, n, m) -> y (..., n, D), cache.
     Raises ValueError where heads does not divide D, where kv_heads does not divide heads, and for what the mechanism
     does not take.
@@ -132,7 +132,7 @@ class MultiHead(Mixer):
     """`multi_head_attention` of any mechanism and position scheme, as a part of a block.
 
     Raises ValueError for heads below 1, for kv_heads that do not divide them, and where the mechanism does not take
-    what the position scheme gives; TypeError for a mechanism or position that is none, such as its name.
+    what the position scheme gives; TypeError for a mechanism or position that is not an object, such as its name.
     """
 
     heads: int = 1
@@ -140,7 +140,7 @@ class MultiHead(Mixer):
     position: Position = field(default=NO_POSITION)
     bias: bool = True            # of the query, key and value projections, and of the output projection
     output: bool = True          # is there an output projection?
-    kv_heads: int | None = None  # heads of keys and values: as many as `heads`, or fewer, which heads of queries share
+    kv_heads: int | None = None  # heads of keys and values: as many as `heads`, or fewer, shared
 
     name = "attention"
     keeps_tokens = True          # some mechanisms keep fewer, or a sum
@@ -150,7 +150,7 @@ class MultiHead(Mixer):
     def __post_init__(self) -> None:
         for what, part, kind in (("mechanism", self.mechanism, Mechanism), ("position", self.position, Position)):
             if not isinstance(part, kind):
-                raise TypeError(f"{what} is {part!r}, expected a {kind.__name__}, such as an entry of its table, made")
+                raise TypeError(f"{what} is {part!r}, expected an object of class {kind.__name__}")
         if self.heads < 1:
             raise ValueError(f"heads is {self.heads}, expected at least 1")
         if self.groups < 1 or self.heads % self.groups:

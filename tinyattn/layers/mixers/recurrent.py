@@ -1,4 +1,4 @@
-"""What recurrent mixers share: a token takes from those before it through their states, and from nothing else."""
+"""What recurrent mixers share: a token reads earlier tokens through the state alone."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .mixer import Mixer
 
 
 class Recurrent(Mixer):
-    """Causal by its nature: no other mask makes sense. A subclass has `run` and `run_backward`.
+    """Causal by nature: no other mask makes sense. A subclass has `run` and `run_backward`.
 
-    `forward` raises ValueError for any mask but `Mask(causal=True)`, None too, for a memory, and for a rate above 0.
+    `forward` raises ValueError for any mask but `Mask(causal=True)`, even None, for a memory, and for a rate above 0.
     """
 
     def run(self, p: Any, x: Array) -> tuple[Array, Any]:

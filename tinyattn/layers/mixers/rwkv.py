@@ -12,7 +12,7 @@ from ...backend import Array, get_xp
 from ...ops import linear, linear_backward, sigmoid, wkv, wkv_backward
 from .recurrent import Recurrent, uniform
 
-FASTEST = 60            # log w: with exp(-e^60) a token forgets all, as with e^5
+FASTEST = 60            # log w: with a decay of exp(-e^60) nothing is left, as with exp(-e^5)
 
 
 class RWKVCache(NamedTuple):
@@ -28,7 +28,7 @@ class RWKVCache(NamedTuple):
 
 
 def _decay(p: Any) -> Array:
-    """w = exp(log w), and no more than FASTEST of it: nothing is left of a state long before, and w stays finite."""
+    """w = exp(log w), with log w at most FASTEST: w stays finite, and far below it nothing is left of a state."""
     xp = get_xp(p["log_w"])
     return xp.exp(xp.minimum(p["log_w"], FASTEST))
 

@@ -16,8 +16,8 @@ from .position import Position
 class RoPE(Position):
     """score_ij = (R_i q_i) · (R_j k_j) / √d.
 
-    Only the distance of two tokens matters, so that counting may begin anywhere, and it begins with the first token of
-    each sequence: one table serves all. Heads must have an even width.
+    Only the distance of two tokens matters, so positions are counted from the first token of each sequence, and one
+    table serves all. Heads must have an even width.
     """
 
     rope_base: float = option(10000.0, "base of the angles: from 1 radian a token down to about 1 / base", above=0)
@@ -26,14 +26,14 @@ class RoPE(Position):
 
     def refuse_width(self, width: int) -> None:
         if width % 2:
-            raise ValueError(f"position rope turns features in pairs: heads of width {width} do not go with it")
+            raise ValueError(f"position rope turns features in pairs: heads of width {width}, expected an even width")
 
     def enter(self, p: Any, q: Array, k: Array, slots: Array) -> tuple[Array, Array, dict[str, Array], tuple[Any, Any]]:
         of_q, of_k = (_tables(get_xp(x), x.shape[-2], x.shape[-1], x.dtype, self.rope_base) for x in (q, k))
         return rotary(q, *of_q), rotary(k, *of_k), {}, (of_q, of_k)
 
     def turn(self, p: Any, x: Array, first: int) -> Array:
-        """As `rotary` does, in few calls: a pair of features is a complex number, and a turn a product with another."""
+        """As `rotary`, in few calls: a pair of features is a complex number, and a rotation is a product."""
         xp, stop = get_xp(x), first + x.shape[-2]
         rows = 1 << stop.bit_length()                           # a power of 2, so that few tables are made
         turns = _turns(xp, rows, x.shape[-1], x.dtype, self.rope_base)[first:stop]

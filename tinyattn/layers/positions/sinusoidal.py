@@ -13,7 +13,7 @@ from .position import Position
 
 @dataclass(frozen=True)
 class Sinusoidal(Position):
-    """y = x + PE[slots]: nothing is learned, and any slot has its place."""
+    """y = x + PE[slots]: nothing is learned, and any slot has an encoding."""
 
     name = "sinusoidal"
 

@@ -28,8 +28,8 @@ class XLCache(NamedTuple):
 class XL(Position):
     """score_ij = (q_i · k_j + q_i · r_{i-j} + u · k_j + v · r_{i-j}) / √d, with r = R W_R.
 
-    What a query asks of a key's content and of its distance, and what every query does: u and v are a vector a head.
-    The first term is the mechanism's, the others are a bias.
+    The terms compare content and distance, first with the query, then with u and v: a vector for each head, the same
+    for all queries. The mechanism computes the first term; the others are a bias.
     """
 
     name = "xl"
@@ -45,7 +45,7 @@ class XL(Position):
         r = linear(R, p["W"]).reshape(-1, h, d).swapaxes(0, 1)
         q_v = q + p["v"][:, None, :]
         bias = relative_scores(q_v, r, m)                                # (q + v) · r
-        bias += p["u"][:, None, :] @ transpose_last(k)                   # u · k: (..., h, 1, m), alike for all queries
+        bias += p["u"][:, None, :] @ transpose_last(k)                   # u · k: (..., h, 1, m), for all queries
         bias *= 1 / math.sqrt(d)
         return q, k, {"bias": bias}, XLCache(q_v, k, R, r)
 
@@ -62,7 +62,7 @@ class XL(Position):
         q_v, k, R, r = cache
         xp, (h, d) = get_xp(dq), p["u"].shape
         ds = dterms["bias"] * (1 / math.sqrt(d))
-        by_key = xp.sum(ds, axis=-2, keepdims=True)                      # (..., h, 1, m): u · k was met by all queries
+        by_key = xp.sum(ds, axis=-2, keepdims=True)                      # (..., h, 1, m): all queries share u · k
         dk_more = transpose_last(by_key) * p["u"][:, None, :]
         du = unbroadcast(by_key @ k, (h, 1, d)).reshape(h, d)
         dq_v, dr = relative_scores_backward(ds, q_v, r)

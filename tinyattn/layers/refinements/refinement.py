@@ -1,4 +1,4 @@
-"""What a refinement is: it makes other scores of an attention's scores, before the softmax (Liu et al. 2024, AWRSR)."""
+"""The bases of refinements, which transform attention scores before the softmax (Liu et al. 2024, AWRSR)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ...ops.shapes import unbroadcast
 from ...options import check_options, option
 from ..dense import glorot
 
-NOISE = 0.1                # of a new map, beside the identity, in what glorot would draw
+NOISE = 0.1                # a new map is the identity and this times glorot's numbers
 
 
 class Refinement:
     """A new refinement is one file in this folder, a frozen dataclass of its options, and one line in REFINEMENTS.
 
-    It is a subclass of `Rows` or of `Maps`, below, which write `forward` and `backward`: it names its `maps`, and its
-    `refine` and `refine_backward` call an op. CONTRIBUTING.md says what else goes with it.
+    It is a subclass of `Rows` or of `Maps`, below, which have `forward` and `backward`: it names its `maps`, and its
+    `refine` and `refine_backward` call an op. CONTRIBUTING.md says what else a new one needs.
 
     It stands between a mechanism's scores and their softmax: A becomes B, and the weights are softmax(B, allowed).
     `identity`: is B simply A? `reads_all`: do rows of B read rows of A of later queries? Then a causal mask does not
@@ -36,7 +36,7 @@ class Refinement:
         check_options(self)
 
     def refuse(self, causal: bool) -> None:
-        """Raise ValueError where it makes no sense under such a mask."""
+        """Raise ValueError if it makes no sense under such a mask."""
 
     def init(self, rng: np.random.Generator, heads: int, longest: int) -> dict[str, Any]:
         """Parameters of one block, for sequences of at most `longest` tokens."""
@@ -58,9 +58,9 @@ class Refinement:
 
 class MapsCache(NamedTuple):
     allowed: Array | None
-    weights: Array | None           # (B, h, n, n): A, where it is weights
-    turned: Array | None            # (B, m): the place of each row of W, where sequences differ in length
-    W: list[Array]                  # the maps as they meet the tokens
+    weights: Array | None           # (B, h, n, n): A, if it is weights
+    turned: Array | None            # (B, m): from `_places`, if sequences differ in length
+    W: list[Array]                  # the maps, their rows in the order of places
     A: Array                        # (B, h, n, n)
     scale: float | None             # c
     saved: Any                      # the op's, for its backward
@@ -87,7 +87,7 @@ class Maps(Refinement):
     refine_shared: bool = option(False, "the maps of a refinement are the same for all heads of a block")
 
     maps: ClassVar[tuple[str, ...]]
-    over_tokens: ClassVar[tuple[str, ...]] = ()      # those of them whose columns, too, stand for tokens
+    over_tokens: ClassVar[tuple[str, ...]] = ()      # the maps whose columns stand for tokens, too
 
     def init(self, rng: np.random.Generator, heads: int, longest: int) -> dict[str, Any]:
         drawn = range(1 if self.refine_shared else heads)
@@ -119,18 +119,18 @@ class Maps(Refinement):
         for name, d in zip(self.maps, dmaps, strict=True):
             grads[name] = xp.zeros_like(p[name])
             d = self._turned_back(name, d, back)
-            met = self.met(p[name], name, n)                       # the rest of W has met nothing
+            met = self.met(p[name], name, n)                       # the rest of W was not used
             grads[name][met] = d if back is None else unbroadcast(d, grads[name][met].shape)
         if cache.weights is not None:
             return softmax_backward(dA, cache.weights), grads
         return dA if cache.allowed is None else xp.where(cache.allowed, dA, 0), grads
 
     def scale(self, width: int) -> float | None:
-        """The constant c of the op; None for the one that it has by default."""
+        """The constant c of the op; None for its default."""
         return None
 
     def refine(self, A: Array, W: Any, allowed: Array | None, scale: float | None) -> tuple[Any, ...]:
-        """The op, of A and its maps. -> B and the cache."""
+        """Call the op. -> B and its cache."""
         raise NotImplementedError
 
     def refine_backward(self, dB: Array, A: Array, W: Any, saved: Any, scale: float | None) -> tuple[Array, ...]:
@@ -138,7 +138,7 @@ class Maps(Refinement):
         raise NotImplementedError
 
     def met(self, W: Array, name: str, n: int) -> tuple[Any, ...]:
-        """The part of a map for n tokens: its last n rows, by lags the first; where columns are tokens, n columns."""
+        """The part of a map for n tokens: its last n rows (by lags the first), and n columns if they are tokens."""
         rows, columns = (slice(size - n, None) for size in W.shape[-2:])
         rows = rows if self.rows_are_tokens() else slice(n)
         return (Ellipsis, rows, columns if name in self.over_tokens else slice(None))
@@ -151,11 +151,11 @@ class Maps(Refinement):
             )
 
     def rows_are_tokens(self) -> bool:
-        """Or are they lags?"""
+        """Do rows of the maps stand for tokens, or else for lags?"""
         return True
 
     def _turned(self, name: str, W: Array, places: Array | None) -> Array:
-        """W[:, places], a sequence each, and columns likewise where they are tokens, too.
+        """W[:, places] for each sequence, and columns likewise if they are tokens.
 
         Shapes: W (h, m, r), places (B, m) -> (B, h, m, r).
         """
@@ -182,10 +182,10 @@ class Maps(Refinement):
 
 @dataclass(frozen=True)
 class Rows(Maps):
-    """Refinements in which rows of A are compared with rows: with a scale, and readable by the lag."""
+    """Refinements that compare rows of A with each other: they have a scale, and maps may be indexed by lag."""
 
     refine_scale: str = option(
-        "d", "what a refinement divides by the root of: d, the width of a head, as printed, or n, the terms of the sum",
+        "d", "divide by the root of d, the width of a head, as printed, or of n, the terms of the sum",
         choices=("d", "n"),
     )  # fmt: skip
     refine_lags: bool = option(False, "row k of a map is for the item k steps back, and not for place k")
@@ -212,6 +212,6 @@ def _places(lengths: Array | None, n: int, size: int, xp: Any) -> Array | None:
 
 
 def pairs_allowed(mask: Mask, n: int, like: Array) -> Array | None:
-    """Onto (B, h, n, n), True = may look. A token that is padding looks at nothing either: its row of A is 0."""
+    """Onto (B, h, n, n), True = may look. A padding token looks at nothing either: its row of A is 0."""
     allowed, real = mask.array(n, n, like=like), mask.keys(n, like=like)
     return allowed if real is None or allowed is None else allowed & real[..., None]

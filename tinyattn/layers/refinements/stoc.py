@@ -14,7 +14,7 @@ from .refinement import Rows
 class Stoc(Rows):
     """b_kt = -W²(row k, row t) / √d, with means A W_μ and covariances ELU(A W_Σ) + 1.
 
-    The paper has it on STOSA. A row is nearest to itself, whatever is learned: the diagonal of B is the largest.
+    The paper uses it with STOSA. A row is nearest to itself, whatever is learned: the diagonal of B is the largest.
     """
 
     name = "stoc"

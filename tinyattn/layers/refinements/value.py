@@ -1,4 +1,4 @@
-"""M_value without its leak: equation 3 of Liu et al. 2024 for each row anew, of that row and those before it."""
+"""M_value without its leak: equation 3 of Liu et al. 2024, for each row from that row and earlier ones."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from .refinement import Maps
 class ValueLiteral(Maps):
     """B = Z softmax(Xᵀ Y)ᵀ, with X = W_Q A, Y and Z alike: every row of B is made of all rows of A.
 
-    A is here the whole n x n matrix, n = maxlen, with zeros where a history has no item.
+    Here A is the whole n x n matrix, n = maxlen, with zeros where a history has no item.
     """
 
     name = "value-literal"
