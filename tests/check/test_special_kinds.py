@@ -364,14 +364,22 @@ def test_a_gradient_of_negatives_at_a_position_of_weight_0_is_seen_though_it_sum
             negatives[..., 1] -= 1e-12 * (arguments["weights"] == 0)
         return positive, negatives
 
-    assert "gradients_sum_to_zero" in failing(broken("bpr_max", backward=change), "bpr_max", seeds=40)
+    assert failing(broken("bpr_max", backward=change), "bpr_max", 40, ["gradients_sum_to_zero"])
 
 
-def test_a_window_that_is_one_token_too_wide_reaches_too_far():
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize(("before", "after"), [(1, 0), (0, 1), (0, 0)])
+def test_a_window_that_is_one_token_too_wide_reaches_too_far(causal, before, after):
     def wide(right, **case):
-        return right(**case | {"window": case["window"] + 1})
+        if case["causal"] != causal:
+            return right(**case)
+        q, k, v, window, keys = (case[name] for name in ("q", "k", "v", "window", "keys"))
+        back = np.arange(q.shape[-2])[:, None] - np.arange(q.shape[-2])
+        mask = (back < window + before) & (back > -after - (1 if causal else window))
+        return ops.attention(q, k, v, mask if keys is None else mask & keys[..., None, :], scale=case["scale"])
 
-    assert "reach" in failing(broken("window_attention", wide), "window_attention", seeds=20)
+    found = failing(broken("window_attention", wide), "window_attention", 20, ["reach", "wide_open"])
+    assert found == {name for name, seen in (("reach", before or after), ("wide_open", after and causal)) if seen}
 
 
 def test_a_backward_that_writes_into_its_inputs_is_observed_to_do_so():

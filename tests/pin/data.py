@@ -114,7 +114,7 @@ def cases_of(name: str) -> dict[str, Any]:
 def total(case: dict[str, Any]) -> dict[str, float]:
     """A number for each argument that is an array or a number: the sum with weights that tell its places apart."""
     numbers = {name: np.asarray(x) for name, x in case.items() if isinstance(x, np.ndarray | int | float)}
-    sums = {name: np.nan_to_num(x.astype(float), posinf=9, neginf=-9).ravel() for name, x in numbers.items()}
+    sums = {name: np.nan_to_num(x.astype(float), nan=5, posinf=9, neginf=-9).ravel() for name, x in numbers.items()}
     return {name: round(float(np.sum(x * np.cos(np.arange(x.size)))), 6) for name, x in sums.items()}
 
 

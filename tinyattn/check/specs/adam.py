@@ -81,7 +81,7 @@ def first_step(op: Subject, **case: Any) -> None:
 
 
 @states("rounding", "a constant gradient moves every entry by lr at every step",
-        hint="At step t both means are too small by 1 - βᵗ: use the right t, for both of them.")
+        hint="At step t both means are too small by a factor of 1 - βᵗ. Is t right in both corrections?")
 def constant_gradient(op: Subject, **case: Any) -> None:
     run = _fresh(case, np.full_like(case["vector"], 0.5))
     for step in range(1, 6):
@@ -91,7 +91,7 @@ def constant_gradient(op: Subject, **case: Any) -> None:
         close((run["vector"] - before).astype(float), np.full(len(before), -case["lr"]), atol, f"step {step}")
 
 
-@states("rounding", "multiplying all gradients and eps by one number changes no step",
+@states("rounding", "multiplying all gradients and eps by a constant changes no step",
         hint="m and √v have the gradient's unit, and so must what is added to √v.")
 def scale_free(op: Subject, **case: Any) -> None:
     steps = []
@@ -135,14 +135,14 @@ def tiny_gradient(op: Subject, **case: Any) -> None:
         close(stepped / case["lr"], np.full(len(stepped), expected / case["lr"]), 1e-9, "the step / lr")
 
 
-@states("rounding", "after 3,000 and after 100,000 steps a step still agrees with plain loops", "extremes",
+@states("rounding", "steps 3,000 and 100,000 agree with plain loops", "extremes",
         hint="βᵗ tends to 0, slowly for β = 0.999, and is never cut off.")
 def late(op: Subject, **case: Any) -> None:
     for step in (3_000, 100_000):
         agrees_with_loops(op, oracles.adam, case | {"step": step}, size=1)
 
 
-@states("rounding", "all of 300 entries are updated", "extremes", hint="Which entries does the loop reach?", once=True)
+@states("rounding", "all 300 entries of a vector are updated", "extremes", hint="Which entries does the loop reach?", once=True)
 def long_vector(op: Subject, **case: Any) -> None:
     rng = np.random.default_rng(0)
     m, v = rng.standard_normal(300), rng.random(300) + 0.1
@@ -200,7 +200,7 @@ SPEC = states.spec(
     "m = β₁ m + (1 - β₁) g, v = β₂ v + (1 - β₂) g², vector -= lr · m̂ / (√v̂ + eps), m̂ = m / (1 - β₁ᵗ), v̂ = v / (1 - β₂ᵗ)",
     "adam(vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8): one step, counted from 1, written "
     "into vector (P,) and moments = (m, v), which can also be reached as moments.m and moments.v",
-    "the gradient keeps every bit, and nothing is remembered but in the moments",
+    "the gradient keeps every bit, and nothing is remembered outside the moments",
     "float32 or float64, all arrays of a call alike",
     "an error of 1e-8 in float64 is an error",
     case=case,
