@@ -5,9 +5,9 @@ other arguments. sharpness.json says of each property which of the two it looks 
 where it is null, errors of numbers are not what the property looks at. `tests/check/test_sharpness.py` holds every
 property to its n, so that a tolerance that becomes ten times as wide, or as narrow, is noticed.
 
-"calls" has the same of a spec's own properties, for errors in one call alone: a list for each call that the property
-makes on the richest of some seeded cases, in it for each part of the result n for its first entry and for its last.
-So a clause that is dropped, or asked of one size, of one gradient or of the first tokens only, is noticed as well.
+"calls" has the same of a spec's own properties, for an error in one call alone: a list for each call that the property
+makes on the richest of some seeded cases, with n for the first, the second and the last entry of each part of the
+result. So a clause that is dropped, or asked of one size, one gradient or the first tokens only, is noticed as well.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Moved:
             arrays = [x for x in given if isinstance(x, np.ndarray)]
             parts = result if isinstance(result, tuple) else arrays if result is None else [result]
             moved = [self.off(name, len(self.parts), part, x, seed) for part, x in enumerate(parts)]
-            self.parts.append(min(len(parts), most))
+            self.parts.append(len(parts) if result is None else min(len(parts), most))
             if isinstance(result, tuple):
                 return type(result)(*moved) if hasattr(result, "_fields") else tuple(moved)
             for x, other in zip(arrays, moved, strict=True) if result is None else ():
@@ -111,11 +111,11 @@ def richest(spec: Spec) -> dict[str, Any]:
 def seen_once(spec: Spec, prop: Property, case: dict[str, Any], at: int = -1, place: int = 0, size: float = 0.0) -> Any:
     """-> whether the property fails where one entry of call `at` is off by `size`, and the parts of the calls so far.
 
-    `place` 2 i is the first entry of part i, 2 i + 1 its last.
+    `place` 3 i is the first entry of part i, 3 i + 1 its second, 3 i + 2 its last.
     """
 
     def off(name: str, call: int, part: int, x: Any, seed: int) -> Any:
-        return _off(x, size, -(place % 2)) if (call, part) == (at, place // 2) else x
+        return _off(x, size, (0, 1, -1)[place % 3]) if (call, part) == (at, place // 3) else x
 
     moved = Moved(spec, off)
     op = Subject(moved, spec)
@@ -146,7 +146,7 @@ def by_call(spec: Spec, prop: Property, case: dict[str, Any]) -> Ns:
         n = least(seen)
         return n if n is not None and seen(n + 1) and seen(n + 2) else None
 
-    return [[of(call, place) for place in range(2 * parts[call])] for call in tried(len(parts))]
+    return [[of(call, place) for place in range(3 * parts[call])] for call in tried(len(parts))]
 
 
 def least(seen: Callable[[int], bool]) -> int | None:

@@ -34,7 +34,7 @@ def test_a_property_looks_at_each_of_its_calls_as_closely_as_it_did(kind):
     for prop in of_calls(spec):
         known, parts = KNOWN[kind]["calls"][prop.name], seen_once(spec, prop, case)[1]
         calls = tried(len(parts))
-        assert [2 * parts[call] for call in calls] == [len(row) for row in known], f"{prop.name} makes other calls"
+        assert [3 * parts[call] for call in calls] == [len(row) for row in known], f"{prop.name} makes other calls"
         for call, row in zip(calls, known, strict=True):
             blind = [place for place, n in enumerate(row)
                      if n is not None and not seen_once(spec, prop, case, call, place, 2.0 ** (n + 1))[0]]  # fmt: skip

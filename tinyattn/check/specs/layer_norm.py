@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..families import normaliser, tokens_apart
-from ..property import close, demand, largest, rounding
+from ..property import close, largest, rounding
 from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("layer_norm")
@@ -85,7 +85,6 @@ def shift(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: 
 @states("rounding", "a token of equal numbers is finite, and is β", "extremes", hint="Feed a constant row.")
 def constant_token(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
     y = op(np.full_like(x, 2.0), gamma, beta, eps)
-    demand(np.all(np.isfinite(y)), "y is not finite")
     close(y, np.broadcast_to(beta, x.shape), rounding(x.dtype, 1, 2 * 300 * largest(gamma, beta)), "y")
 
 
