@@ -1,4 +1,4 @@
-"""What the checker asks of each kind, and what it observes of each bug of a zoo."""
+"""What the checker asks of each kind, on which cases, and what it observes of each bug of a zoo."""
 
 from __future__ import annotations
 
@@ -26,10 +26,19 @@ def asked(properties: list[Property]) -> dict[str, str]:
     return {p.name: f"{p.stage} {p.exactness} {p.gravity} {p.at_most(50)}{leads[p.name]}" for p in properties}
 
 
+def drawn(name: str) -> dict[str, float]:
+    """For each argument a number of what forty seeded cases have for it."""
+    sums: dict[str, float] = {}
+    for seed in range(40):
+        for argument, x in total(SPECS[name].case(CaseDrawer.seeded(seed))).items():
+            sums[argument] = sums.get(argument, 0.0) + (seed + 1) * x
+    return sums
+
+
 def bugs(kind: str) -> dict[str, float]:
     """A number for each switch of a zoo, and for none: what is observed on drawn and on written cases."""
     spec, zoo = SPECS[kind], ZOO[kind]
-    drawn = [richest(spec), *(spec.case(CaseDrawer.seeded(seed, ((2,),))) for seed in range(3))]
+    cases = [richest(spec), *(spec.case(CaseDrawer.seeded(seed, ((2,),))) for seed in range(3)), *spec.special_cases()]
     names = [(), *((name,) for bug in zoo.BUGS if not bug.noisy for name in (bug.name, *bug.also))]
 
     def observed(case: dict[str, Any], names: tuple[str, ...]) -> float:
@@ -40,12 +49,12 @@ def bugs(kind: str) -> dict[str, float]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the bugs' own
-        cases = list(enumerate([*drawn, *spec.special_cases()], start=1))
-        return {"".join(one): sum(i * observed(case, one) for i, case in cases) for one in names}
+        return {"".join(one): sum(i * observed(case, one) for i, case in enumerate(cases, start=1)) for one in names}
 
 
 CASES: dict[str, Callable[[], Any]] = {
     f"{name} properties": partial(asked, spec.properties) for name, spec in SPECS.items()
 }
 CASES |= {"common properties": partial(asked, common_properties(SPECS["linear"]))}
+CASES |= {f"{name} cases": partial(drawn, name) for name in SPECS}
 CASES |= {f"{kind} bugs": partial(bugs, kind) for kind in ZOO}
