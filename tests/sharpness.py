@@ -31,7 +31,6 @@ from tinyattn.files import write_atomically
 
 SHARPNESS = Path(__file__).parent / "sharpness.json"
 LEAST, MOST = -52, 8
-Ns = list[list[int | None]]
 
 
 class Moved:
@@ -99,7 +98,7 @@ def notices(spec: Spec, prop: Property, size: float, backward: bool, seeds: int 
 
 
 def richest(spec: Spec) -> dict[str, Any]:
-    """Of forty seeded cases one in float64 with most arguments, and of these the largest."""
+    """Of forty seeded cases in float64 the largest of those with the most arrays."""
 
     def rank(case: dict[str, Any]) -> tuple[int, ...]:
         arrays = [x for x in case.values() if isinstance(x, np.ndarray)]
@@ -136,7 +135,8 @@ def of_calls(spec: Spec) -> list[Property]:
     return [prop for prop in spec.properties if prop.exactness != "statistical"]
 
 
-def by_call(spec: Spec, prop: Property, case: dict[str, Any]) -> Ns:
+def by_call(spec: Spec, prop: Property, case: dict[str, Any]) -> list[list[int | None]]:
+    """-> for each call that is moved, the n of its places."""
     _, parts = seen_once(spec, prop, case)
 
     def of(call: int, place: int) -> int | None:

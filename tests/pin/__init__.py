@@ -31,7 +31,7 @@ GROUPS: dict[str, tuple[dict[str, Callable[[], Any]], float, float]] = {
     "training": (training.CASES, 2e-4, 1e-6),
     "answers": (answers.CASES, 2e-4, 1e-5),
     "data": (data.CASES, 1e-9, 0.0),
-    "checks": (checks.CASES, 1e-7, 1e-6),
+    "checks": (checks.CASES, 1e-5, 1e-4),
     "pictures": (pictures.CASES, 2e-4, 1e-5),
     "tables": (tables.CASES, 0.0, 0.0),
     "defaults": (defaults.CASES, 0.0, 0.0),

@@ -15,6 +15,7 @@ from tinyattn.check.cases import CaseDrawer, copied
 from tinyattn.check.common import common_properties
 from tinyattn.check.observing import observe_call
 from tinyattn.check.property import LEADS, Property
+from tinyattn.check.spec import Spec
 from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import Subject
 from tinyattn.check.zoo import ZOO
@@ -26,12 +27,13 @@ def asked(properties: list[Property]) -> dict[str, str]:
     return {p.name: f"{p.stage} {p.exactness} {p.gravity} {p.at_most(50)}{leads[p.name]}" for p in properties}
 
 
-def drawn(name: str) -> dict[str, float]:
-    """For each argument a number of what forty seeded cases have for it."""
+def cases_of(spec: Spec) -> dict[str, float]:
+    """A number for each argument: what drawn cases, the last of them wide, and written ones have for it."""
     sums: dict[str, float] = {}
-    for seed in range(40):
-        for argument, x in total(SPECS[name].case(CaseDrawer.seeded(seed))).items():
-            sums[argument] = sums.get(argument, 0.0) + (seed + 1) * x
+    drawn = [spec.case(CaseDrawer.seeded(seed, wide=seed > 38)) for seed in range(40)]
+    for i, case in enumerate(drawn + spec.special_cases(), start=1):
+        for argument, x in total(case).items():
+            sums[argument] = sums.get(argument, 0.0) + i * x
     return sums
 
 
@@ -57,5 +59,5 @@ CASES: dict[str, Callable[[], Any]] = {
     f"{name} properties": partial(asked, spec.properties) for name, spec in SPECS.items()
 }
 CASES |= {"common properties": partial(asked, common_properties(SPECS["linear"]))}
-CASES |= {f"{name} cases": partial(drawn, name) for name in SPECS}
+CASES |= {f"{name} cases": partial(cases_of, spec) for name, spec in SPECS.items()}
 CASES |= {f"{kind} bugs": partial(bugs, kind) for kind in ZOO}

@@ -141,7 +141,7 @@ def late(op: Subject, **case: Any) -> None:
         agrees_with_loops(op, oracles.adam, case | {"step": step}, size=1)
 
 
-@states("rounding", "all 300 entries of a vector are updated", "extremes", hint="Which entries does the loop reach?", once=True)
+@states("rounding", "all of 300 entries are updated", "extremes", hint="Which entries does the loop reach?", once=True)
 def long_vector(op: Subject, **case: Any) -> None:
     rng = np.random.default_rng(0)
     m, v = rng.standard_normal(300), rng.random(300) + 0.1

@@ -33,7 +33,7 @@ def oracle(op: Subject, **case: Any) -> None:
     agrees_with_loops(op, oracles.adamw, case, size=4)
 
 
-@states("rounding", "if all gradients are 0, a step multiplies every entry by 1 - lr λ, and the moments stay 0", hint=HINT)
+@states("rounding", "if all gradients are 0, a step multiplies entries by 1 - lr λ, and moments stay 0", hint=HINT)
 def decay_alone(op: Subject, **case: Any) -> None:
     zeros = Moments(np.zeros_like(case["vector"]), np.zeros_like(case["vector"]))
     stepped = after_step(op, case | {"gradient": np.zeros_like(case["vector"]), "moments": zeros})

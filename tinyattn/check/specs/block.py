@@ -70,7 +70,8 @@ def in_sequence(op: Subject, **case: Any) -> None:
     close(op(**without(case, "W_o") | {"x": first}), op(**case), 10 * _tolerance(case), "y")
 
 
-@states("rounding", "for tokens of equal numbers, results and gradients are finite", "extremes", hint="Feed a constant row.")
+@states("rounding", "tokens of equal numbers have finite results and gradients", "extremes",
+        hint="Feed a constant row.")
 def constant_tokens(op: Subject, **case: Any) -> None:
     case |= {"x": np.ones_like(case["x"])}
     demand(np.all(np.isfinite(op(**case))), "an output is not finite")

@@ -43,7 +43,7 @@ def steps_are_the_whole(op: Subject, x: np.ndarray) -> None:
     close(_steps(op, x), y, _atol(y), "y of the steps")
 
 
-@states("rounding", "the same holds for long sequences: of `maxlen` tokens, at most 256, or of 40", "extremes", once=True,
+@states("rounding", "the same holds for long sequences: `maxlen` tokens, 256 at most, or 40", "extremes", once=True,
         hint="Does the cache have an end, or a window?")
 def long_sequences(op: Subject, x: np.ndarray) -> None:
     length = tried_length(op, "long_sequences")
@@ -52,7 +52,7 @@ def long_sequences(op: Subject, x: np.ndarray) -> None:
     close(_steps(op, x), y, _atol(y), "y of the steps")
 
 
-@states("exact", "without a cache it starts afresh, whatever sequence came before", hint="Is anything kept outside the cache?")
+@states("exact", "without a cache it starts afresh, whatever came before", hint="Is anything kept outside the cache?")
 def begins_anew(op: Subject, x: np.ndarray) -> None:
     first = _steps(op, input_of(op, x))
     _steps(op, input_of(op, x * 3 + 1))

@@ -99,7 +99,7 @@ def prefix(op: Subject, x: np.ndarray) -> None:
         close(forward_of(op, x[:, :t]), y[:, :t], rounding(y.dtype, y.size, scale), f"of a prefix of length {t}, y")
 
 
-@states("exact", "it is causal over long sequences too: of `maxlen` positions, at most 256, or of 40", "extremes", once=True,
+@states("exact", "it is causal over long sequences: `maxlen` positions, 256 at most, or 40", "extremes", once=True,
         hint="Is there a window, a block or a cache with an end?", gravity="leak")
 def long_sequences(op: Subject, x: np.ndarray) -> None:
     length = tried_length(op, "long_sequences")

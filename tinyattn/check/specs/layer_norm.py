@@ -50,7 +50,8 @@ def variance_one(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray
     close(np.mean(y * y, axis=-1), variance / (variance + eps), 10 * _tolerance(x, eps), "the mean square of token ")
 
 
-@states("rounding", "y is x_hat ⊙ γ + β, β where γ = 0, and x_hat where γ = 1, β = 0", hint="Which comes first, gain or shift?")
+@states("rounding", "y is x_hat ⊙ γ + β, β where γ = 0, and x_hat where γ = 1, β = 0",
+        hint="Which comes first, gain or shift?")
 def gain_and_shift(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
     close(op(x, np.zeros_like(gamma), beta, eps), np.broadcast_to(beta, x.shape), 0, "with γ = 0, y")
     expected = _plain(op, x, eps) * gamma + beta

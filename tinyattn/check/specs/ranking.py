@@ -33,7 +33,7 @@ def one_number(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
         close(metric(scores, target, k), value, 0, f"an equal call's {name}")
 
 
-@states("rounding", "HR@k is 1 and NDCG@k is 1 / log2(rank + 1) where the target's rank, under ties the mean one, is at most k; elsewhere both are 0",
+@states("rounding", "HR@k is 1 and NDCG@k is 1 / log2(rank + 1) for ranks up to k, both are 0 beyond; ties have the mean rank",
         "oracle", hint="Write down the rank of the target by hand: how many score higher, how many the same?")
 def oracle(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     for name, metric in _metrics(op):

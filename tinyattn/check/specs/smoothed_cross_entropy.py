@@ -34,7 +34,7 @@ def uniform(op: Subject, smoothing: float = 0.1, **case: Any) -> None:
     close(loss, math.log(case["logits"].shape[-1]), rounding(case["logits"].dtype, case["logits"].size, 10.0), "the loss")
 
 
-@states("rounding", "with ε = 1 the loss does not depend on the target", hint="ε is spread over all classes, also the target.")
+@states("rounding", "with ε = 1 the target does not matter", hint="ε is spread over all classes, also the target.")
 def all_smoothing(op: Subject, smoothing: float = 0.1, **case: Any) -> None:
     other = case | {"targets": (case["targets"] + 1) % case["logits"].shape[-1]}
     expected = op(**case, smoothing=1.0)
