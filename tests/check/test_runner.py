@@ -209,7 +209,7 @@ def test_list_and_contract(capsys):
     assert code == 0
     for spec in SPECS.values():
         assert f"{spec.name}: {spec.says}" in out
-    assert "adding one vector to all keys changes nothing" in out
+    assert "adding the same vector to all keys changes nothing" in out
     code, out = check("--contract", "layer_norm", capsys=capsys)
     assert code == 0
     assert "the biased variance" in out

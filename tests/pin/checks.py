@@ -27,14 +27,14 @@ def asked(properties: list[Property]) -> dict[str, str]:
     return {p.name: f"{p.stage} {p.exactness} {p.gravity} {p.at_most(50)}{leads[p.name]}" for p in properties}
 
 
-def cases_of(spec: Spec) -> dict[str, float]:
-    """A number for each argument: what drawn cases, the last of them wide, and written ones have for it."""
+def cases_of(spec: Spec) -> dict[str, str]:
+    """Twelve digits for each argument: what drawn cases, the last of them wide, and written ones have for it."""
     sums: dict[str, float] = {}
     drawn = [spec.case(CaseDrawer.seeded(seed, wide=seed > 38)) for seed in range(40)]
     for i, case in enumerate(drawn + spec.special_cases(), start=1):
         for argument, x in total(case).items():
             sums[argument] = sums.get(argument, 0.0) + i * x
-    return sums
+    return {argument: f"{x:.12g}" for argument, x in sums.items()}
 
 
 def bugs(kind: str) -> dict[str, float]:
