@@ -160,7 +160,9 @@ def rows_again(axis, chance):
 
 
 def exactly(rng, shape, rate):
-    """Every row drops equally many."""
+    """Of a large mask, every row drops equally many."""
+    if np.prod(shape) < 100:
+        return rng.random(shape) >= rate
     return np.argsort(rng.random(shape), axis=-1) >= round(rate * shape[-1])
 
 
@@ -206,3 +208,60 @@ MASKS = {
 def test_a_mask_that_is_drawn_otherwise_is_seen(draw, seen):
     names = ["masks_differ", "independent", "rate_of_mask"]
     assert failing(drawing(draw), "dropout", 3, names) == seen
+
+
+# clauses of properties: what breaks one keeps the others
+
+
+def of_first(how):
+    """The first result is changed: `how(y, case)`."""
+    return lambda right, **case: first(right(**case), lambda y: how(y, case))
+
+
+def of_part(part, how):
+    """A gradient is changed: `how(gradient)`."""
+    return lambda right, **case: tuple(how(g) if i == part else g for i, g in enumerate(right(**case)))
+
+
+def at_weight_0(d, case):
+    if case.get("weights") is None:
+        return d
+    return d + np.asarray(1e-30 * (case["weights"] == 0)[(..., *[None] * (d.ndim - case["weights"].ndim))], d.dtype)
+
+
+def at_two_masked(ds, case):
+    """Where two weights of a row are 0, their logits have gradients that sum to 0."""
+    none = case["p"] == 0
+    signs = np.where(np.sum(none, axis=-1, keepdims=True) == 2, none * (-1.0) ** np.cumsum(none, axis=-1), 0)
+    return ds + np.asarray(1e-30 * signs, ds.dtype)
+
+
+def above(x, case=None):
+    return x + np.triu(np.ones_like(x), 1)
+
+
+CLAUSES = {
+    "relu below 0": ("relu", "two_halves", of_first(lambda y, case: np.minimum(case["x"], 0)), None),
+    "half of all weights": ("softmax", "far_below", of_first(lambda p, case: p / 2), None),
+    "a masked logit's gradient": ("softmax", "gradient_rows_sum_to_zero", None, of_first(at_two_masked)),
+    "a gradient at weight 0 of bce": ("bce", "gradient_form", None, of_first(at_weight_0)),
+    "a gradient at weight 0 of ce": ("cross_entropy", "gradient_rows", None, of_first(at_weight_0)),
+    "three gradients": ("attention", "four_gradients", None, lambda right, **case: right(**case)[:3]),
+    "a gradient of no bias": ("attention", "four_gradients", None, lambda right, **case: (*right(**case)[:3], 0.0)),
+    "NaN for dv": ("attention", "nothing_to_pass_on", None, of_part(2, lambda dv: dv * np.nan)),
+    "NaN for dx": ("block", "constant_tokens", None, of_part(0, lambda dx: dx * np.nan)),
+    "half a state": ("lstm", "kept", of_first(lambda h, case: h / 2), None),
+    "a hidden variance": ("gaussian_attention", "hidden", of_first(lambda y, case: y + case["v_cov"][..., -1:, :1]),
+                          None),
+    "v is not written": ("adam", "in_place", lambda right, moments, **case: right(
+        **case, moments=type(moments)(moments.m, moments.v.copy())), None),
+    "twice a norm": ("post_ln_block", "normed", of_first(lambda y, case: 2 * y), None),
+    "twice a convolution": ("conv2d", "rows_and_columns", of_first(lambda y, case: 2 * y), None),
+    "above B's diagonal": ("refine_value", "triangles", of_first(above), None),
+    "above dW_V's diagonal": ("refine_value", "triangles", None, of_part(3, above)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "name", "forward", "backward"), CLAUSES.values(), ids=CLAUSES)
+def test_each_clause_of_a_property_is_asked(kind, name, forward, backward):
+    assert failing(broken(kind, forward, backward), kind, 20, [name])

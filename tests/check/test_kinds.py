@@ -120,6 +120,8 @@ def test_a_mask_in_place_of_lengths_and_a_model_without_steps():
     assert check_implementation(masked, "padding_invariance", examples=5)
     report = check_implementation(SimpleNamespace(dim=8, forward=lambda x: x), "cached_model", examples=3)
     assert "it has no `step`" in report.problem
+    one = Subject(SimpleNamespace(dim=8, forward=lambda x: x, step=lambda x, cache=None: x), SPECS["cached_model"])
+    assert "step did not return two things, y and the cache" in accused_by(one, SPECS["cached_model"], seeds=1)
 
 
 def test_sasrec_gives_log_probabilities_of_every_next_token():

@@ -216,7 +216,7 @@ def test_list_and_contract(capsys):
     assert code == 0
     for spec in SPECS.values():
         assert f"{spec.name}: {spec.says}" in out
-    assert "adding one vector to all keys changes nothing" in out
+    assert "adding the same vector to all keys changes nothing" in out
     code, out = check("--list", "--as", "relu", "--json", capsys=capsys)
     prop = next(p for p in SPECS["relu"].properties if p.name == "gate")
     told = {"name": "gate", "stage": "gradients", "held to": "exact", "statement": prop.statement, "hint": prop.hint}

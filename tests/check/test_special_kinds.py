@@ -97,10 +97,14 @@ def test_a_metric_that_is_wrong_in_one_way_is_seen(implementation, seen):
 def test_metrics_that_write_return_two_numbers_or_go_by_the_size_of_scores_are_seen():
     right = metrics()
 
-    def sorts(scores, target, k):
-        value = right.hit_rate(scores, target, k)
-        scores.sort()
-        return value
+    def lowers(scores, target, k):
+        scores -= 1
+        return right.hit_rate(scores, target, k)
+
+    def lowers_a_batch(scores, targets, k):
+        values = [right.hit_rate(*one, k) for one in zip(scores, targets, strict=True)]
+        scores -= 1
+        return np.array(values)
 
     def by_size(scores, target, k):
         return right.hit_rate(np.where(scores > 9, 9, scores), target, k)
@@ -111,7 +115,8 @@ def test_metrics_that_write_return_two_numbers_or_go_by_the_size_of_scores_are_s
     def not_beyond(scores, target, k):
         return right.hit_rate(scores, target, k) * (k < 500)
 
-    for hit_rate, seen in ((sorts, "one_number"), (by_size, "order_only"), (falls, "at_one"), (not_beyond, "large_k")):
+    for hit_rate, seen in ((lowers, "one_number"), (lowers_a_batch, "one_number"), (by_size, "order_only"),
+                           (falls, "at_one"), (not_beyond, "large_k")):  # fmt: skip
         assert seen in failing(SimpleNamespace(hit_rate=hit_rate, ndcg=right.ndcg), "ranking", 15), seen
     twice = SimpleNamespace(hit_rate=lambda s, t, k: np.full(2, right.hit_rate(s, t, k)), ndcg=right.ndcg)
     assert "one_number" in failing(twice, "ranking", 15)
@@ -154,6 +159,11 @@ def blind(b, back):
     return change
 
 
+def others_but_the_last(x, real):
+    inner = real & np.roll(real, -1, axis=1) & (np.arange(x.shape[1]) < x.shape[1] - 1)
+    return np.sum(np.where(inner[..., None], x, 0), axis=1, keepdims=True)
+
+
 def nan_where(mask):
     return lambda y, x, real: np.where(mask(real)[..., None], np.nan, y)
 
@@ -163,6 +173,7 @@ PADDED = {
     "sees padding a little": (of_padding(1e-14), {"padding_is_silent"}),
     "sees large padding": (of_padding(1e-9, least=10), {"padding_is_silent"}),
     "sees padding": (of_padding(1e-3), {"padding_is_silent", "as_if_alone"}),
+    "the last token is read by no other": (lambda y, x, real: x + others_but_the_last(x, real), {"real_tokens_count"}),
     "goes by the longest": (lambda y, x, real: y * (1 + 1e-4 * x.shape[1]), {"as_if_alone"}),
     "counts from the end": (lambda y, x, real: y + 1e-3 * np.arange(x.shape[1])[::-1, None], {"as_if_alone"}),
     "does not read the last token of the first sequence": (blind(0, 1), {"real_tokens_count", "as_if_alone"}),
@@ -226,10 +237,15 @@ def without(t, first=False):
 
     def change(y, x):
         if x.shape[1] > t:
-            y[:, t] = x[:, 1 if first else 0]
+            y[:, t] = x[:, t if first else 0]
         return y
 
     return change
+
+
+def last_but_one(y, x):
+    y[:, -2] += 1e-3 * (x.shape[1] > 2)
+    return y
 
 
 CAUSAL = {
@@ -241,6 +257,9 @@ CAUSAL = {
     "sees the other entries": (of_others, {"entries_apart", "causal", "prefix", "long_sequences"}),
     "sees how large the others are": (large_others, {"entries_apart", "causal"}),
     "goes by the length": (lambda y, x: y * (1 + 1e-4 * x.shape[1]), {"prefix"}),
+    "the last but one is another": (last_but_one, {"prefix"}),
+    "NaN in a corner": (lambda y, x: np.where(np.arange(x.shape[1])[:, None] == 4, np.nan, y),
+                        {"positions_kept", "prefix", "sees_itself_and_the_past"}),
     "the second does not see itself": (without(1), {"sees_itself_and_the_past", "long_sequences"}),
     "the sixth does not see the first": (without(5, first=True), {"sees_itself_and_the_past"}),
     "position 31 sees 32": (leak(31, 32), {"long_sequences"}),
@@ -288,20 +307,21 @@ def test_a_model_of_noise_that_is_better_than_chance_is_seen():
     class Noise(Causal):
         dim, vocabulary, maxlen = None, 8, 16
 
-        def __init__(self, chance):
+        def __init__(self, chance, share=1):
             super().__init__(lambda y, x: y)
-            self.chance = chance
+            self.chance, self.share, self.fitted = chance, share, False
 
         def fit(self, tokens):
-            assert tokens.shape == (256, 16)
+            self.fitted = tokens.shape == (256, 16)
 
         def log_probs(self, x):
             p = np.full((*x.shape, 8), (1 - self.chance) / 8)
             np.put_along_axis(p[:, :-1], x[:, 1:, None], self.chance + (1 - self.chance) / 8, axis=-1)
-            return np.log(p)
+            assert self.fitted
+            return np.log(self.share * p)
 
-    for chance, seen in ((0.0, set()), (0.01, {"noise_stays_noise"}), (0.3, {"noise_stays_noise"})):
-        assert failing(Noise(chance), "causal_model", 1, ["noise_stays_noise"]) == seen
+    for noise, seen in ((Noise(0.0), False), (Noise(0.01), True), (Noise(0.3), True), (Noise(0.0, share=0.9), True)):
+        assert bool(failing(noise, "causal_model", 1, ["noise_stays_noise"])) == seen
 
 
 # models with a cache
@@ -346,6 +366,14 @@ def test_a_cached_model_that_is_wrong_in_one_way_is_seen(change, seen):
     assert failing(Stepping(change), "cached_model", 6) == seen
 
 
+def test_steps_that_go_by_the_sequence_before_do_not_begin_anew():
+    def change(y, t, model):
+        model.begun = [*getattr(model, "begun", []), float(y[0, 0])] if t == 0 else model.begun
+        return y + len({*model.begun} - {model.begun[-1]})
+
+    assert failing(Stepping(change), "cached_model", 1, ["begins_anew"])
+
+
 def test_rounding_of_large_outputs_is_no_leak_of_the_length():
     """The difference allowed to a prefix grows with the outputs."""
 
@@ -365,14 +393,22 @@ def test_a_gradient_of_negatives_at_a_position_of_weight_0_is_seen_though_it_sum
             negatives[..., 1] -= 1e-12 * (arguments["weights"] == 0)
         return positive, negatives
 
-    assert "gradients_sum_to_zero" in failing(broken("bpr_max", backward=change), "bpr_max", seeds=40)
+    assert failing(broken("bpr_max", backward=change), "bpr_max", 40, ["gradients_sum_to_zero"])
 
 
-def test_a_window_that_is_one_token_too_wide_reaches_too_far():
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize(("before", "after"), [(1, 0), (0, 1), (0, 0)])
+def test_a_window_that_is_one_token_too_wide_reaches_too_far(causal, before, after):
     def wide(right, **case):
-        return right(**case | {"window": case["window"] + 1})
+        if case["causal"] != causal:
+            return right(**case)
+        q, k, v, window, keys = (case[name] for name in ("q", "k", "v", "window", "keys"))
+        back = np.arange(q.shape[-2])[:, None] - np.arange(q.shape[-2])
+        mask = (back < window + before) & (back > -after - (1 if causal else window))
+        return ops.attention(q, k, v, mask if keys is None else mask & keys[..., None, :], scale=case["scale"])
 
-    assert "reach" in failing(broken("window_attention", wide), "window_attention", seeds=20)
+    found = failing(broken("window_attention", wide), "window_attention", 20, ["reach", "wide_open"])
+    assert found == {name for name, seen in (("reach", before or after), ("wide_open", after and causal)) if seen}
 
 
 def test_a_call_and_its_backward_are_observed():

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from notebooks.build import same_text
-from tests.pin import answers, data, defaults, networks, pictures, tables, training
+from tests.pin import answers, checks, data, defaults, networks, pictures, tables, training
 
 FOLDER = Path(__file__).parent
 # name -> its cases, and how far a number may lie from the pinned one: as a share of it, and whatever its size. Float64
@@ -31,6 +31,7 @@ GROUPS: dict[str, tuple[dict[str, Callable[[], Any]], float, float]] = {
     "training": (training.CASES, 2e-4, 1e-6),
     "answers": (answers.CASES, 2e-4, 1e-5),
     "data": (data.CASES, 1e-9, 0.0),
+    "checks": (checks.CASES, 1e-5, 1e-4),
     "pictures": (pictures.CASES, 2e-4, 1e-5),
     "tables": (tables.CASES, 0.0, 0.0),
     "defaults": (defaults.CASES, 0.0, 0.0),

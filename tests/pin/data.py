@@ -14,8 +14,6 @@ import numpy as np
 from tests.data.test_formats import FILES
 from tests.models.worlds import TINY, drifting_ratings, uneven
 from tests.pin.networks import base_of, network_and_batches
-from tinyattn.check.cases import CaseDrawer
-from tinyattn.check.specs import SPECS
 from tinyattn.data import (
     IMAGE_SETS,
     SEQUENCE_TASKS,
@@ -104,17 +102,10 @@ def cut_down(k: int) -> dict[str, Any]:
     return table(uneven(users=12, items=6).k_core(k))
 
 
-def cases_of(name: str) -> dict[str, Any]:
-    """What an implementation of a kind is tried on: two drawn cases, and those that are written down."""
-    spec = SPECS[name]
-    found = [spec.case(CaseDrawer.seeded(seed, ((2,),), wide)) for seed, wide in ((0, False), (1, True))]
-    return {"drawn": [total(case) for case in found], "written": [total(case) for case in spec.special_cases()]}
-
-
 def total(case: dict[str, Any]) -> dict[str, float]:
     """A number for each argument that is an array or a number: the sum with weights that tell its places apart."""
     numbers = {name: np.asarray(x) for name, x in case.items() if isinstance(x, np.ndarray | int | float)}
-    sums = {name: np.nan_to_num(x.astype(float), posinf=9, neginf=-9).ravel() for name, x in numbers.items()}
+    sums = {name: np.nan_to_num(x.astype(float), nan=5, posinf=9, neginf=-9).ravel() for name, x in numbers.items()}
     return {name: round(float(np.sum(x * np.cos(np.arange(x.size)))), 6) for name, x in sums.items()}
 
 
@@ -148,7 +139,6 @@ CASES |= {f"file {name} with ratings": partial(read_file, name, FILES[name], rat
 CASES |= {f"batches {name}": partial(batches_of, name)
           for name in ("sasrec", "bert4rec", "caser", "timesvdpp", "transformer", "decoder", "encoder", "tagger", "vit",
                        "beit")}  # fmt: skip
-CASES |= {f"cases {name}": partial(cases_of, name) for name in SPECS}
 CASES |= {
     f"batches sasrec {options}": partial(batches_of, "sasrec", **options)
     for options in ({"loss": "ce"}, {"loss": "bpr-max", "n_negatives": 6, "in_batch": 0.5},

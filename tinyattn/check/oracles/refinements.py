@@ -75,7 +75,7 @@ def _read(A: Array, lags: bool) -> Array:
 
 
 def _product(A: Array, W: Array) -> Array:
-    """A W for every leading axis; W is broadcast along those that it lacks."""
+    """A W for all leading axes; W is broadcast along the axes that it lacks."""
     W = np.broadcast_to(W, (*A.shape[:-2], *W.shape[-2:]))
     y = np.zeros((*A.shape[:-1], W.shape[-1]))
     for *lead, k, r in np.ndindex(y.shape):

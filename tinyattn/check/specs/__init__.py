@@ -18,7 +18,7 @@ SPECS = _load()
 
 
 def properties_of(spec: Spec) -> list[Property]:
-    """All properties of a spec by stage, the order in which they are tried."""
+    """All properties of a spec, in the order in which they are tried: by stage."""
     every = (common_properties(spec) if spec.common else []) + spec.properties
     return sorted(every, key=lambda p: list(STAGES).index(p.stage))
 

@@ -25,7 +25,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     mask = draw.mask(*draw.choose(shapes)) if draw.flag() else None
     bias = draw.array(*draw.choose(shapes)) if draw.flag() else None
     rate = draw.choose((0.0, 0.5, 0.25))
-    drops = rate or draw.choose((0.0, 0.3))                              # keep drops weights at rate 0 too
+    drops = rate or draw.choose((0.0, 0.3))                              # at rate 0, keep still drops weights
     keep = draw.rng.random(draw.choose(((*lead, n, m), (n, m)))) >= drops if drops else None
     scale = draw.choose((None, None, 0.7, 0.0))
     return {"q": q, "k": k, "v": v, "mask": mask, "bias": bias, "keep": keep, "rate": rate, "scale": scale}
@@ -66,7 +66,7 @@ def hull(op: Subject, **case: Any) -> None:
     demand(np.all(out <= high + slack), "an output is above every allowed value")
 
 
-@states("rounding", "the weights returned are those before dropout, and sum to 1 for a query that may look",
+@states("rounding", "the returned weights are those before dropout; they sum to 1 where a query may look at anything",
         hint="Return the softmax itself; only its product with the values sees the dropout.")
 def weights_before_dropout(op: Subject, **case: Any) -> None:
     weights = op.outputs(**case)[1]
@@ -76,7 +76,7 @@ def weights_before_dropout(op: Subject, **case: Any) -> None:
     close(np.sum(weights, axis=-1), expected.astype(float), _tolerance(case, 1), "the sum of weights of query ")
 
 
-@states("rounding", "keep drops weights at rate 0 too", hint="Does the rate do more than set the divisor?")
+@states("rounding", "at rate 0, keep still drops weights", hint="Does the rate do more than set the divisor?")
 def keep_at_rate_0(op: Subject, **case: Any) -> None:
     keep = (np.arange(case["q"].shape[-2])[:, None] + np.arange(case["k"].shape[-2])) % 2 == 0
     case = _arguments(**_plain(case), keep=keep)
@@ -92,7 +92,7 @@ def zero_queries(op: Subject, **case: Any) -> None:
     close(op(**case), mean, _tolerance(case), "out")
 
 
-@states("rounding", "a mask of any shape gives the outputs of the mask broadcast in full",
+@states("rounding", "a mask of any shape gives the same outputs as when broadcast to (..., n, m)",
         hint="Which axes does a mask of shape (m,), (1, m) or (n, 1) stand for?")
 def mask_shapes(op: Subject, **case: Any) -> None:
     n, m = case["k"].shape[-2], case["k"].shape[-2]
@@ -139,7 +139,7 @@ def duplicated_keys(op: Subject, **case: Any) -> None:
     close(op(**twice), op(**case), _tolerance(case), "out")
 
 
-@states("rounding", "adding one vector to all keys changes nothing: a key bias is a dead parameter",
+@states("rounding", "adding the same vector to all keys changes nothing: a key bias is a dead parameter",
         hint="It adds q·b to a whole row of scores, and softmax does not see that.")
 def key_shift(op: Subject, **case: Any) -> None:
     case = _plain(case)
@@ -195,7 +195,7 @@ def masked_gradient(op: Subject, **case: Any) -> None:
     demand(np.all(gradients["v"][..., -1, :] == 0), "a masked value has a gradient")
 
 
-@states("rounding", "the gradients of all keys together vanish: a vector added to every key changes nothing",
+@states("rounding", "the gradients of the keys sum to 0: adding the same vector to all keys changes nothing",
         "gradients", hint="Logits of a row compete: each row of ds sums to 0. Does yours?")
 def key_gradients_cancel(op: Subject, **case: Any) -> None:
     case = _plain(case)
@@ -249,7 +249,7 @@ def large_scores(op: Subject, **case: Any) -> None:
     q, k = (rng.integers(-3, 4, (*case["q"].shape[:-2], case[name].shape[-2], 4)) * 16.0 for name in "qk")
     q[..., 0, :] *= 16                                                  # whole numbers: scores are exact
     large = _arguments(q=q.astype(dtype), k=k.astype(dtype), v=case["v"], mask=case["mask"])
-    scores = largest(q @ np.swapaxes(k, -1, -2))                        # exp(s - log Σ exp(s)) rounds as they do
+    scores = largest(q @ np.swapaxes(k, -1, -2))                        # exp(s - log Σ exp(s)) has their rounding error
     close(op(**large), oracles.attention(**widened(large))[0], _tolerance(case, scores), "out")
 
 

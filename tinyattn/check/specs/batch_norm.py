@@ -43,7 +43,7 @@ def features_apart(op: Subject, **case: Any) -> None:
     same_bits(moved[..., :1], op(**case)[..., :1], "the first feature's result", largest(moved))
 
 
-@states("rounding", "with its mean and variance passed in, a batch gets the same result, and so does a row alone",
+@states("rounding", "a batch has the same result when its mean and variance are passed in, and so has each row alone",
         hint="Are mean and var used as passed in, with nothing computed from the batch?")  # fmt: skip
 def given_statistics(op: Subject, **case: Any) -> None:
     rows = case["x"].reshape(-1, case["x"].shape[-1]).astype(float)
@@ -54,7 +54,7 @@ def given_statistics(op: Subject, **case: Any) -> None:
     close(op(**fixed | {"x": fixed["x"][:1]}), y[:1], atol, "alone, the result of row ")
 
 
-@states("rounding", "adding one number to a feature changes nothing, also where the number is large", "extremes",
+@states("rounding", "adding a number to a feature, even a large one, changes nothing", "extremes",
         hint="Add 10,000 to the input in float32: E[x²] - mean² loses every digit, a second pass does not.")
 def shift(op: Subject, **case: Any) -> None:
     case, n = of_the_batch(case), max(case["x"].size // case["x"].shape[-1], 1)
@@ -66,7 +66,7 @@ def shift(op: Subject, **case: Any) -> None:
     close(op(**near | {"x": near["x"] + case["x"].dtype.type(far)}), op(**near), atol, "y")
 
 
-@states("rounding", "dx sums to 0 over rows, and along x_hat to γ inv_std³ eps Σ dy ⊙ x_hat", "gradients",
+@states("rounding", "dx sums to 0 over rows, and dx ⊙ x_hat to γ inv_std³ eps Σ dy ⊙ x_hat", "gradients",
         hint="Shifting a feature changes nothing, so its dx sums to 0; scaling it changes almost nothing.")
 def gradient_directions(op: Subject, **case: Any) -> None:
     case = of_the_batch(case)

@@ -36,7 +36,7 @@ def difference(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndar
     close(got, -np.sum(w * z) / np.sum(w), _tolerance(z), "the difference")
 
 
-@states("rounding", "multiplying all weights by one number changes nothing, and positions of weight 0 do not count",
+@states("rounding", "multiplying all weights by a constant changes nothing, and positions of weight 0 do not count",
         hint="The loss is Σ w loss / Σ w: what do you divide by?")
 def weights_are_shares(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     w = np.ones(z.shape, z.dtype) if weights is None else weights

@@ -70,9 +70,13 @@ def in_sequence(op: Subject, **case: Any) -> None:
     close(op(**without(case, "W_o") | {"x": first}), op(**case), 10 * _tolerance(case), "y")
 
 
-@states("rounding", "a token of equal numbers is finite, forward and backward", "extremes", hint="Feed a constant row.")
+@states("rounding", "tokens of equal numbers have finite results and gradients", "extremes",
+        hint="Feed a constant row.")
 def constant_tokens(op: Subject, **case: Any) -> None:
-    demand(np.all(np.isfinite(op(**case | {"x": np.ones_like(case["x"])}))), "an output is not finite")
+    case |= {"x": np.ones_like(case["x"])}
+    demand(np.all(np.isfinite(op(**case))), "an output is not finite")
+    if "block_backward" not in op.lacks:
+        demand(all(np.all(np.isfinite(g)) for g in op.gradients(case, case["x"]).values()), "a gradient is not finite")
 
 
 def scale(case: dict[str, Any]) -> float:

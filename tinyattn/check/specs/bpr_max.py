@@ -42,7 +42,7 @@ def one_negative(op: Subject, positive: Any, negatives: Any, weights: Any, regul
     close(op(positive, negatives[..., :1], weights, 0.0), expected, _tolerance(positive, negatives, 1), "the loss")
 
 
-@states("rounding", "without regularisation, adding one number to all scores of a position changes nothing",
+@states("rounding", "without regularisation, adding a constant to all scores of a position changes nothing",
         hint="Only differences of scores are compared; softmax does not see a shift either.")
 def shift(op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0) -> None:
     moved = op(positive + positive.dtype.type(4), negatives + negatives.dtype.type(4), weights, 0.0)
@@ -66,7 +66,7 @@ def regularised(op: Subject, positive: Any, negatives: Any, weights: Any, regula
     close(got, expected, _tolerance(positive, negatives), "the difference")
 
 
-@states("rounding", "multiplying all weights by one number changes nothing, and positions of weight 0 do not count",
+@states("rounding", "multiplying all weights by a constant changes nothing, and positions of weight 0 do not count",
         hint="The loss is Σ w loss / Σ w: what do you divide by?")
 def weights_are_shares(op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0) -> None:
     w = np.ones(positive.shape, positive.dtype) if weights is None else weights

@@ -38,10 +38,10 @@ class SpecBuilder:
     def spec(
         self, says: str, *clauses: str, function: str = "", outputs: tuple[str, ...] = ("y",), **fields: Any
     ) -> Spec:
-        """The Spec: its equation, the clauses of its contract, and further fields of `Spec`.
+        """The Spec of this equation, with the clauses of its contract and other fields of `Spec`.
 
         By default the function has the spec's name, the library's is in `ops` or else in `adapters`, and its oracle
-        in `oracles`; a spec without the common properties has no oracle.
+        is in `oracles`. A spec without the common properties has no oracle.
         """
         function = function or self.name
         library = ops if function in ops.__all__ else adapters

@@ -1,4 +1,4 @@
-"""A model of sequences with a cache: token by token it gives what it gives for the whole sequence."""
+"""A model of sequences with a cache: step by step it gives the outputs of the whole sequence."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def _step(op: Subject, x: np.ndarray, cache: Any) -> tuple[np.ndarray, Any]:
 
 
 def _steps(op: Subject, x: np.ndarray) -> np.ndarray:
-    """Token by token, from no cache -> y like that of forward."""
+    """One step for each token, beginning without a cache. -> y, of the shape that forward returns."""
     cache, rows = None, []
     for t in range(x.shape[1]):
         y, cache = _step(op, x[:, t].copy(), cache)
@@ -35,16 +35,15 @@ def _atol(y: np.ndarray) -> float:
     return rounding(y.dtype, y.size, 1e4 * max(1.0, float(np.max(np.abs(y)))))
 
 
-@states("rounding", "token by token gives what forward gives for the whole sequence",
+@states("rounding", "one step for each token gives what forward gives for the whole sequence",
         hint="What does token t need of the tokens before it, and which position has it?")
 def steps_are_the_whole(op: Subject, x: np.ndarray) -> None:
     x = input_of(op, x)
     y = forward_of(op, x)
-    demand(np.all(np.isfinite(y)), "an output is not finite")
     close(_steps(op, x), y, _atol(y), "y of the steps")
 
 
-@states("rounding", "it holds for long sequences too: `maxlen` tokens, 256 at most, or 40", "extremes", once=True,
+@states("rounding", "the same holds for long sequences: `maxlen` tokens, 256 at most, or 40", "extremes", once=True,
         hint="Does the cache have an end, or a window?")
 def long_sequences(op: Subject, x: np.ndarray) -> None:
     length = tried_length(op, "long_sequences")
@@ -70,7 +69,7 @@ def taking_turns(op: Subject, x: np.ndarray) -> None:
             close(y, expected[i][:, t], _atol(expected[i]), f"sequence {i}, y of token {t}: entry ")
 
 
-@states("rounding", "an entry of the batch has the outputs that it has alone", hint="Which cache axis is the batch?")
+@states("rounding", "an entry of the batch has the same outputs alone", hint="Which cache axis is the batch?")
 def entries_apart(op: Subject, x: np.ndarray) -> None:
     x = input_of(op, x)
     y = _steps(op, x)
@@ -78,10 +77,10 @@ def entries_apart(op: Subject, x: np.ndarray) -> None:
 
 
 SPEC = states.spec(
-    "step(x[:, t], cache) -> y[:, t], cache, one token after the other, gives y = forward(x)",
+    "step(x[:, t], cache) -> y[:, t], cache, one token after another, gives y = forward(x)",
     "forward(x) -> y: x (B, T, D) float64, or tokens (B, T) where it says its `vocabulary`; y (B, T, ...)",
     "step(x, cache) -> y, cache: the next token of each sequence, x (B, D) or (B,), y (B, ...); cache None starts afresh, and "
-    "the cache of one step is passed to the next as it is",
+    "the cache of one step is passed to the next unchanged",
     case=causal_model.case,
     function="forward",
     ours=adapters.CachedAttention,

@@ -99,7 +99,7 @@ def prefix(op: Subject, x: np.ndarray) -> None:
         close(forward_of(op, x[:, :t]), y[:, :t], rounding(y.dtype, y.size, scale), f"of a prefix of length {t}, y")
 
 
-@states("exact", "it is causal over long sequences too: `maxlen` positions, 256 at most, or 40", "extremes", once=True,
+@states("exact", "it is causal over long sequences: `maxlen` positions, 256 at most, or 40", "extremes", once=True,
         hint="Is there a window, a block or a cache with an end?", gravity="leak")
 def long_sequences(op: Subject, x: np.ndarray) -> None:
     length = tried_length(op, "long_sequences")
@@ -201,7 +201,7 @@ def array_of(y: Any) -> np.ndarray:
 def input_of(
     op: Subject, numbers: np.ndarray, forward: Callable[[Subject, np.ndarray], np.ndarray] = forward_of
 ) -> np.ndarray:
-    """Tokens for a model with a `vocabulary`, vectors for one with a width (`dim`), else the first that runs."""
+    """Tokens for a model with a `vocabulary`, vectors for one with a width (`dim`), else the first input that runs."""
     vocabulary = getattr(op.implementation, "vocabulary", None) or op.remembered.get("vocabulary")
     width = getattr(op.implementation, "dim", None) or op.remembered.get("width")
     if vocabulary or width:
@@ -236,7 +236,7 @@ def _changed(op: Subject, x: np.ndarray, t: int, all_after: bool = False, size: 
 
 
 def differs(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether a and b differ in every entry of the batch."""
+    """Whether a and b differ in each entry of the batch."""
     return bool(np.all(np.max(np.abs(a - b).reshape(len(a), -1), axis=1) > 1e-9))
 
 

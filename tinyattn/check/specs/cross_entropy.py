@@ -34,7 +34,7 @@ def uniform(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.nd
     close(loss, math.log(logits.shape[-1]), rounding(logits.dtype, logits.size, 10.0), "the loss")
 
 
-@states("rounding", "adding one number to a whole row of logits changes nothing", hint="softmax does not see it.")
+@states("rounding", "adding a constant to a row of logits changes nothing", hint="softmax does not see it.")
 def shift(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     moved = logits + logits.dtype.type(4)
     close(op(moved, targets, weights), op(logits, targets, weights), tolerance_of(logits), "the loss")
@@ -56,7 +56,7 @@ def ignored_positions(op: Subject, logits: np.ndarray, targets: np.ndarray, weig
     close(op(*more), op(logits, targets, w), tolerance_of(logits), "the loss")
 
 
-@states("rounding", "multiplying all weights by one number changes nothing, loss or gradient", hint=HINT_MEAN)
+@states("rounding", "multiplying all weights by a constant changes nothing", hint=HINT_MEAN)
 def weights_are_shares(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     w = _ones(targets, logits) if weights is None else weights
     for size in (4, 1 / 64):
@@ -73,7 +73,7 @@ def gradient_rows(op: Subject, logits: np.ndarray, targets: np.ndarray, weights:
         demand(np.all(d[weights == 0] == 0), "a position of weight 0 has a gradient")
 
 
-@states("rounding", "a batch is the mean of its halves, each by its share of the weight; gradients too", "gradients",
+@states("rounding", "a batch has the gradients of its halves, each with its share of the weight as dloss", "gradients",
         hint="dloss multiplies the whole gradient, once.")
 def shares(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     z = logits.reshape(-1, logits.shape[-1])

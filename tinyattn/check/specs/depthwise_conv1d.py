@@ -20,7 +20,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": draw.array(*draw.lead, draw.tokens() + K - 1, d), "W": draw.array(K, d)}
 
 
-@states("rounding", "a channel alone has the outputs that it has among others", gravity="leak",
+@states("rounding", "a channel alone has the same outputs as among others", gravity="leak",
         hint="Is the product with the kernel entry by entry?")
 def channels_apart(op: Subject, **case: Any) -> None:
     y = op(**case)

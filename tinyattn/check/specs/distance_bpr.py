@@ -39,7 +39,7 @@ def hinge(op: Subject, **case: Any) -> None:
     close(added, 3 * np.sum(w * over) / np.sum(w), 4 * tolerance(op.spec, case), "the difference")
 
 
-@states("rounding", "multiplying all weights by one number changes nothing, and positions of weight 0 do not count",
+@states("rounding", "multiplying all weights by a constant changes nothing, and positions of weight 0 do not count",
         hint="The loss is Σ w l / Σ w: what do you divide by?")  # fmt: skip
 def weights_are_shares(op: Subject, **case: Any) -> None:
     w = np.ones_like(case["positive"]) if case["weights"] is None else case["weights"]
@@ -50,7 +50,7 @@ def weights_are_shares(op: Subject, **case: Any) -> None:
 
 
 @states("rounding", "a position's gradients sum to 0; dd is never positive, and is 0 with λ = 0", "gradients",
-        hint="One number added to all three distances changes nothing.")  # fmt: skip
+        hint="Adding a constant to all three distances changes nothing.")  # fmt: skip
 def gradients_sum_to_zero(op: Subject, **case: Any) -> None:
     d = op.gradients(case, 1.0)
     total = d["positive"] + d["negative"] + d["between"]

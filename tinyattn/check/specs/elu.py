@@ -6,7 +6,7 @@ import numpy as np
 
 from ..common import tolerance
 from ..families import elementwise
-from ..property import close, demand, largest, rounding
+from ..property import close, largest, rounding
 from . import relu
 from .builder import CaseDrawer, SpecBuilder, Subject
 
@@ -49,9 +49,7 @@ def near_zero(op: Subject, x: np.ndarray, alpha: float) -> None:
         hint="exp of a large x overflows, even where its result is not used.")
 def far_out(op: Subject, x: np.ndarray, alpha: float) -> None:
     far = np.array([30.0, 2.0**100, -1e4, -(2.0**100)], x.dtype)
-    y = op(far, alpha)
-    demand(np.all(np.isfinite(y)), "a value is not finite")
-    close(y, [*far[:2], -alpha, -alpha], 0, "y")
+    close(op(far, alpha), [*far[:2], -alpha, -alpha], 0, "y")
     if "elu_backward" not in op.lacks:
         close(op.gradients(op.fit({"x": far, "alpha": alpha}), np.ones_like(far))["x"], [1, 1, 0, 0], 0, "dx")
 

@@ -51,7 +51,7 @@ def tilings(op: Subject, **case: Any) -> None:
 
 
 @states("rounding", "scores of any size are safe, growing or falling from key to key", "extremes",
-        hint="Which maximum was subtracted from the scores of the tiles before?")
+        hint="Which maximum was subtracted from the scores of earlier tiles?")
 def far_scores(op: Subject, **case: Any) -> None:
     m = case["k"].shape[-2]
     for steps in (np.linspace(-90, 90, m), np.linspace(90, -90, m), np.full(m, -120.0)):
@@ -63,7 +63,7 @@ def far_scores(op: Subject, **case: Any) -> None:
 
 
 @states("rounding", "dropout seeded by one integer equals dropout by the whole mask, and so do its gradients",
-        hint="l sums weights before dropout, and v is multiplied by P M. Does the backward make the same M?")
+        hint="l sums weights before dropout, and v is multiplied by P M. Does the backward draw the same M?")
 def dropout(op: Subject, **case: Any) -> None:
     if "keep" in op.lacks:
         raise MissingError("flash_attention takes no `keep`")

@@ -68,7 +68,7 @@ def shared_gradients(op: Subject, **case: Any) -> None:
 SPEC = states.spec(
     "y = concat_h(attention(x W_q,h, x W_k,g, x W_v,g)) W_o, with g = h // (heads / kv_heads)",
     "grouped_query_attention(x, W_q, W_k, W_v, W_o, heads, kv_heads, mask=None) -> y: x (..., n, D), W_q and W_o (D, D), "
-    "W_k and W_v (D, kv_heads D / heads); heads in a row share keys and values, kv_heads divides heads",
+    "W_k and W_v (D, kv_heads D / heads); successive heads share keys and values, kv_heads divides heads",
     "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets zeros",
     case=case,
     wrt=("x", "W_q", "W_k", "W_v", "W_o"),

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..families import normaliser, tokens_apart
-from ..property import close, demand, largest, rounding
+from ..property import close, largest, rounding
 from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("layer_norm")
@@ -50,14 +50,15 @@ def variance_one(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray
     close(np.mean(y * y, axis=-1), variance / (variance + eps), 10 * _tolerance(x, eps), "the mean square of token ")
 
 
-@states("rounding", "y is x_hat ⊙ γ + β, β where γ = 0, and x_hat where γ = 1, β = 0", hint="First gain, or shift?")
+@states("rounding", "y is x_hat ⊙ γ + β, β where γ = 0, and x_hat where γ = 1, β = 0",
+        hint="Which comes first, gain or shift?")
 def gain_and_shift(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
     close(op(x, np.zeros_like(gamma), beta, eps), np.broadcast_to(beta, x.shape), 0, "with γ = 0, y")
     expected = _plain(op, x, eps) * gamma + beta
     close(op(x, gamma, beta, eps), expected, _tolerance(x, eps) * largest(gamma, beta), "y")
 
 
-@states("rounding", "dx sums to 0, and along x_hat to rstd³ eps Σ g x_hat", "gradients",
+@states("rounding", "dx sums to 0, and dx ⊙ x_hat to rstd³ eps Σ g x_hat", "gradients",
         hint="Shifting x changes nothing, so dx must sum to 0; scaling x changes almost nothing, so dx·x_hat is almost 0.")
 def gradient_directions(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
     x_hat, rstd = _exact(x, eps)
@@ -69,7 +70,7 @@ def gradient_directions(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.
     close(np.sum(dx * x_hat, axis=-1), along, atol, "dx along x_hat of token ")
 
 
-@states("rounding", "adding one number to a token changes nothing, also where the number is large", "extremes",
+@states("rounding", "adding a number to a token, even a large one, changes nothing", "extremes",
         hint="Add 10,000 to the input in float32: E[x²] - mean² loses every digit, a second pass does not.")
 def shift(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
     """With whole numbers whose mean is whole, so that float32 is exact too."""
@@ -85,7 +86,6 @@ def shift(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: 
 @states("rounding", "a token of equal numbers is finite, and is β", "extremes", hint="Feed a constant row.")
 def constant_token(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
     y = op(np.full_like(x, 2.0), gamma, beta, eps)
-    demand(np.all(np.isfinite(y)), "y is not finite")
     close(y, np.broadcast_to(beta, x.shape), rounding(x.dtype, 1, 2 * 300 * largest(gamma, beta)), "y")
 
 

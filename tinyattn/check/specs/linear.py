@@ -48,5 +48,5 @@ SPEC = states.spec(
     "linear(x, W, b=None): tokens are rows, x (..., i), W (i, o), b (o,)",
     case=case,
     wrt=("x", "W", "b"),
-    but=" (but db, which may always be returned)",
+    but=" (db may be returned even so)",
 )

@@ -41,7 +41,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 def equal_forms(states: SpecBuilder, every: tuple[str, ...], hint: str, atol: Callable[[Spec, Case], float]) -> None:
-    """The property that an op gives the same result for each value of its argument `form`."""
+    """State that an op gives the same result for each value of its argument `form`."""
 
     @states("rounding", f"its forms, {', '.join(every)}, are equal", hint=hint)
     def forms(op: Subject, **case: Any) -> None:

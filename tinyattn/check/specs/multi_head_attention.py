@@ -98,7 +98,6 @@ def large_scores(op: Subject, **case: Any) -> None:
     sharp = case | {"W_q": 1024 * np.eye(D).astype(dtype), "W_k": 16 * turned.astype(dtype), "x": np.round(case["x"])}
     expected = oracles.multi_head_attention(**widened(sharp))
     close(op(**sharp), expected, rounding(dtype, D, 1e5 * largest(sharp["x"]) ** 3), "y")
-    demand(np.all(np.isfinite(op(**sharp))), "an output is not finite")
 
 
 def scale(case: dict[str, Any]) -> float:

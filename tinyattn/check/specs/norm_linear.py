@@ -24,7 +24,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {**normed, "W": W, "b": draw.array(W.shape[1]) if draw.flag() else None, "eps": eps}
 
 
-@states("rounding", "adding one number to a token changes nothing, also where the number is large", "extremes",
+@states("rounding", "adding a number to a token, even a large one, changes nothing", "extremes",
         hint="With γ ⊙ W in place of W, is x still centred first, in a separate pass?")
 def shift(op: Subject, **case: Any) -> None:
     """With whole numbers, so that float32 is exact too."""

@@ -53,7 +53,7 @@ def padding_is_silent(op: Subject, x: np.ndarray, lengths: np.ndarray) -> None:
         same_bits(moved[real], y[real], "with other padding, a real token's output: entry ")
 
 
-@states("rounding", "a sequence among longer ones has the outputs that it has alone, without padding",
+@states("rounding", "a padded sequence has the same outputs as alone, without padding",
         hint="Are positions counted from the end, or means taken over the longest sequence's length?")
 def as_if_alone(op: Subject, x: np.ndarray, lengths: np.ndarray) -> None:
     tokens = _input(op, x)
@@ -64,7 +64,7 @@ def as_if_alone(op: Subject, x: np.ndarray, lengths: np.ndarray) -> None:
         close(alone[0], y[b, :length], rounding(y.dtype, y.size, scale), f"sequence {b} alone: y")
 
 
-@states("exact", "the last real token moves its output, and all outputs if the token before it moves all",
+@states("exact", "the last real token moves its own output, and every output if the token before it moves every output",
         hint="Is the last real token taken for padding?")
 def real_tokens_count(op: Subject, x: np.ndarray, lengths: np.ndarray) -> None:
     tokens, other = _input(op, x), _input(op, x + 1)
@@ -84,7 +84,7 @@ def real_tokens_count(op: Subject, x: np.ndarray, lengths: np.ndarray) -> None:
 SPEC = states.spec(
     "y[b, :lengths[b]] depends on x[b, :lengths[b]] alone",
     "forward(x, lengths) -> y, or forward(x, mask), mask boolean (B, T), True = real: x (B, T, D) float64, or tokens (B, T) "
-    "where it says its `vocabulary`; sequences begin at position 0; y (B, T, ...), not looked at in the padding",
+    "where it says its `vocabulary`; sequences begin at position 0; y (B, T, ...), ignored in the padding",
     case=case,
     function="forward",
     ours=adapters.PaddedBlock,

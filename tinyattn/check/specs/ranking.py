@@ -33,7 +33,7 @@ def one_number(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
         close(metric(scores, target, k), value, 0, f"an equal call's {name}")
 
 
-@states("rounding", "HR@k is 1 where the target's rank (the mean of its possible ranks under ties) is at most k, NDCG@k is 1 / log2(rank + 1) there, both 0 elsewhere",
+@states("rounding", "HR@k is 1 and NDCG@k is 1 / log2(rank + 1) for ranks up to k, both are 0 beyond; ties have the mean rank",
         "oracle", hint="Write down the rank of the target by hand: how many score higher, how many the same?")
 def oracle(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     for name, metric in _metrics(op):
@@ -182,7 +182,7 @@ def _of_one(metric: Any) -> Any:
 SPEC = states.spec(
     "rank = 1 + #greater + #equal others / 2; HR@k = [rank within k], NDCG@k = HR@k / log2(rank + 1)",
     "hit_rate(scores, target, k) and ndcg(scores, target, k) -> a number: scores (V,) of one user, higher is better, target "
-    "the index of the one relevant item, k at least 1. A batch (B, V), (B,) -> (B,) will do as well",
+    "the index of the one relevant item, k at least 1. A function of a batch, (B, V), (B,) -> (B,), is accepted too",
     "the mean rank on ties; k may exceed the number of items; -inf is the score of an item left out",
     "a rank between k and k + 1 may count as within k or not",
     function="hit_rate",

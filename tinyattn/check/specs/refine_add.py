@@ -17,7 +17,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return drawn(draw, "W_Q", "W_K")
 
 
-@states("rounding", "where a map is 0, B is half of A", hint="B is the mean of two, and not their sum.")
+@states("rounding", "where a map is 0, B is half of A", hint="B is a mean of two terms, not their sum.")
 def half(op: Subject, **case: Any) -> None:
     close(op(**case | {"W_K": np.zeros_like(case["W_K"])}), case["A"] / 2, tolerance(op.spec, case), "B")
 
@@ -25,7 +25,7 @@ def half(op: Subject, **case: Any) -> None:
 SPEC = states.spec(
     "B = (c X Yᵀ + A) / 2, X = A W_Q, Y = A W_K, c = scale or 1 / √r",
     "refine_add(A, W_Q, W_K, scale=None, lags=False) -> B first: A and B (..., n, n), W_Q and W_K onto (..., n, r)",
-    "lags: Ã in the place of A in X and Y, with Ã_kr = A_{k,k-r}, 0 for r > k",
+    "lags: Ã in place of A in X and Y, with Ã_kr = A_{k,k-r}, 0 for r > k",
     case=case,
     outputs=("B",),
     wrt=("A", "W_Q", "W_K"),

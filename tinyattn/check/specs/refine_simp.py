@@ -28,7 +28,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 def compares_rows(states: Any, *maps: str) -> None:
-    """Properties of a refinement that compares rows of A, and may read them by the lag."""
+    """State the properties of a refinement that compares rows of A, and may read them by the lag."""
     causal(states, "A", of=lambda case: case | {"A": np.tril(case["A"])}, read=np.tril,
            hint="Entry (k, t) depends on the rows k and t of A.")  # fmt: skip
 
@@ -60,7 +60,7 @@ SPEC = states.spec(
     "B = c X Yᵀ, X = A W_Q, Y = A W_K, c = scale or 1 / √r",
     "refine_simp(A, W_Q, W_K, scale=None, lags=False) -> B first: A (..., n, m), W_Q and W_K onto (..., m, r), "
     "B (..., n, n)",
-    "lags: n = m, and Ã in the place of A, with Ã_kr = A_{k,k-r}, 0 for r > k",
+    "lags: n = m, and Ã in place of A, with Ã_kr = A_{k,k-r}, 0 for r > k",
     case=case,
     outputs=("B",),
     wrt=("A", "W_Q", "W_K"),

@@ -49,7 +49,7 @@ SPEC = states.spec(
     "b_kt = -c (|μ_k - μ_t|² + |σ_k - σ_t|²), μ = A W_mu, σ = √(ELU(A W_sigma) + 1), c = scale or 1 / √r",
     "refine_stoc(A, W_mu, W_sigma, scale=None, lags=False) -> B first: A (..., n, m), W_mu and W_sigma onto "
     "(..., m, r), B (..., n, n)",
-    "lags: n = m, and Ã in the place of A, with Ã_kr = A_{k,k-r}, 0 for r > k",
+    "lags: n = m, and Ã in place of A, with Ã_kr = A_{k,k-r}, 0 for r > k",
     case=case,
     outputs=("B",),
     wrt=("A", "W_mu", "W_sigma"),

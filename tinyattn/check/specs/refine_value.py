@@ -22,8 +22,8 @@ def last_row(op: Subject, **case: Any) -> None:
     close(op(**case)[..., -1, :], ops.refine_value_literal(**lower)[0][..., -1, :], tolerance(op.spec, case), "b_n")
 
 
-@states("exact", "above all diagonals results and gradients are 0, and no number is read",
-        hint="Later tokens, later rows: where do all the triangles end?")  # fmt: skip
+@states("exact", "above their diagonals, arguments are not read, and results and gradients are 0",
+        hint="Which products and sums still include later tokens or rows?")  # fmt: skip
 def triangles(op: Subject, **case: Any) -> None:
     B = op(**case)
     demand(np.all(np.triu(B, 1) == 0), "B has numbers above its diagonal")

@@ -30,8 +30,8 @@ SPEC = states.spec(
     "B = softmax(c X Yᵀ, mask) Z, X = A W_Q, Y = A W_K, Z = A W_V, c = scale or 1 / √r",
     "refine_value_rows(A, W_Q, W_K, W_V, mask=None, scale=None, lags=False) -> B first: A and B (..., n, n), W_Q and "
     "W_K onto (..., n, r), W_V onto (..., n, n), mask onto A, True = may look",
-    "lags: Ã in the place of A, with Ã_kr = A_{k,k-r}, 0 for r > k; of the mean, too, column r is the lag r, and B has "
-    "columns again",
+    "lags: Ã in place of A, with Ã_kr = A_{k,k-r}, 0 for r > k; column r of the mean is lag r too, "
+    "and B has columns again",
     case=case,
     outputs=("B",),
     wrt=("A", "W_Q", "W_K", "W_V"),

@@ -21,7 +21,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {name: x for name, x in layer_norm.case(draw).items() if name != "beta"}
 
 
-@states("rounding", "along x_hat the gradient is r³ eps Σ g ⊙ x_hat", "gradients",
+@states("rounding", "dx ⊙ x_hat sums to r³ eps Σ g ⊙ x_hat", "gradients",
         hint="Scaling x changes almost nothing, so dx · x_hat is almost 0. Is a mean subtracted?")
 def gradient_along_x_hat(op: Subject, **case: Any) -> None:
     _, x_hat, r = oracles.rms_norm(case["x"].astype(float), case["gamma"], case["eps"])

@@ -7,7 +7,7 @@ import numpy as np
 from .. import oracles
 from ..common import tolerance
 from ..families import elementwise
-from ..property import close, demand
+from ..property import close
 from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("root_elu")
@@ -49,7 +49,6 @@ def far_out(op: Subject, x: np.ndarray) -> None:
     close(op(far), [2.0**50, 0], 2.0**28, "y")
     if "root_elu_backward" not in op.lacks:
         dx = op.gradients(op.fit({"x": far}), np.ones_like(far))["x"]
-        demand(np.all(np.isfinite(dx)), "a gradient is not finite")
         close(dx, [2.0**-51, 0], 2.0**-73, "dx")
 
 

@@ -23,7 +23,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": x, "delta": delta, "A": A, "B": B, "C": C, "D": draw.array(d), "h0": h0, "exact": draw.flag()}
 
 
-@states("rounding", "a token with Δ = 0 reads the state and leaves it unchanged", "extremes",
+@states("rounding", "a token with Δ = 0 reads the state and does not change it", "extremes",
         hint="How large are decay and input at Δ = 0?")
 def no_time(op: Subject, **case: Any) -> None:
     if case["h0"] is None:

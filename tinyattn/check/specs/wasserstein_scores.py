@@ -33,8 +33,8 @@ def _keys_equal_queries(case: Case) -> Case:
     return case | {f"k_{of}": case[f"q_{of}"].copy() for of in ("mean", "dev")}
 
 
-@states("rounding", "moving all means by one vector changes no distance, far from 0 too",
-        hint="|a|² - 2 a · b + |b|² of large a and b has few digits left: take both from the first key.")  # fmt: skip
+@states("rounding", "moving all means by the same vector changes no distance, even far from 0",
+        hint="|a|² - 2 a · b + |b|² of large a and b has few digits left: subtract one key first.")  # fmt: skip
 def moved(op: Subject, **case: Any) -> None:
     whole = case | {name: np.round(8 * case[name]) / 8 for name in ("q_mean", "k_mean")}     # moved without rounding
     far = {name: whole[name] + whole[name].dtype.type(4096) for name in ("q_mean", "k_mean")}

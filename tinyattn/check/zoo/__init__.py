@@ -1,6 +1,6 @@
-"""The bug zoo: for every spec, one implementation with a switch for every known bug. No bugs, and it is right.
+"""The bug zoo: implementations with a switch for every known bug, right where no switch is on.
 
-One file a spec, with `BUGS` and `make(bugs) -> implementation`; switches can be thrown together.
+One file a spec, with `BUGS` and `make(bugs) -> implementation`; switches can be combined.
 """
 
 import importlib

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Bug:
     """`noisy`: its numbers are rounding or chance, so it is recognised by the properties that fail, not by its results.
 
-    `convention`: it is another choice and no mistake, which the suite must accept.
+    `convention`: it is a different choice, not a mistake, and the suite must accept it.
     """
 
     name: str
@@ -15,4 +15,4 @@ class Bug:
     hint: str
     noisy: bool = False
     convention: bool = False
-    also: tuple[str, ...] = ()           # switches for other forms of the same mistake
+    also: tuple[str, ...] = ()           # switches for other ways of making the same mistake
