@@ -1,10 +1,10 @@
-"""What does a classifier of few labels gain from images without any? A ViT from scratch, and one that starts from BEiT.
+"""What does a classifier with few labelled images gain from unlabelled ones? A ViT from scratch, and one from BEiT.
 
     python benchmarks/few_labels.py [--seeds 3]
 
-Drawn shapes, from 4,000 of which BEiT (Bao et al. 2022) learns without their labels; a ViT then learns from 20 to 500
-others with theirs, and is tested on 1,000 that nobody has seen. A ViT from scratch sees its labelled images as often as
-the one that starts from BEiT, and in a further row ten times as often, about as many images as both of them together.
+BEiT (Bao et al. 2022) learns from 4,000 drawn shapes without labels; a ViT then learns from 20, 100 or 500 others with
+labels, and is tested on 1,000 new ones. A ViT from scratch sees its labelled images as often as the one from BEiT, or,
+in a row for itself, ten times as often: about as many images as BEiT and its ViT see together.
 Writes benchmarks/results/few_labels.json, after each seed, and few_labels.md.
 """
 
@@ -36,7 +36,7 @@ ROWS = {"scratch": "from scratch", "longer": "from scratch, ten times as long", 
 
 
 def measure(seed: int) -> dict[str, Any]:
-    """Accuracies of one seed: of the images, and of all that is trained on them."""
+    """Accuracies for one seed, which draws the images and all that is trained on them."""
     images = IMAGE_SETS["shapes"](images=UNLABELLED + max(LABELS) + TESTED, seed=seed).generate()
     beit = BEiT(seed=seed, workers=1).fit(images[:UNLABELLED], progress=False)
     tested, found = images[-TESTED:], {}

@@ -1,11 +1,10 @@
-"""What does refining attention scores cost? A training step of each refinement beside its host's, in the same rounds.
+"""What does refining attention scores cost? A training step with each refinement, beside one without.
 
     python benchmarks/refinements.py [--rounds 11]
 
-Beside time and memory stands what is counted, and the formulas of AWRSR's cost: the paper (Liu et al. 2024, section
-3.5) has n² numbers and n³ multiply-adds more, and says that attention's own term dominates. Histories are full, so that
-n is the length of every one, or as long as Beauty's and MovieLens' are. Writes benchmarks/results/refinements.json and
-.md.
+Beside time and memory stand counted multiply-adds and AWRSR's formulas: by the paper (Liu et al. 2024, section 3.5)
+refining adds n² numbers and n³ multiply-adds, and attention's term dominates. Histories are either all of length n, or
+as long as those of Beauty and MovieLens. Writes benchmarks/results/refinements.json and .md.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ SHAPES = {  # n, d, heads
     "sasrec": ((20, 128, 1), (50, 64, 1), (100, 64, 1), (200, 64, 1), (100, 64, 4)),
     "stosa": ((50, 64, 4), (100, 64, 4)),
 }
-OURS = {"sasrec": (50, 64, 1), "stosa": (50, 64, 4)}  # the experiment's, with histories as long as those of its data
+OURS = {"sasrec": (50, 64, 1), "stosa": (50, 64, 4)}  # shapes of `tinyattn reproduce awrsr`, at its data's lengths
 LENGTHS = {"full": None, "MovieLens 1M": ML_1M, "Beauty": BEAUTY}
 CASES = [(host, "full", shape) for host, shapes in SHAPES.items() for shape in shapes]
 CASES += [(host, lengths, OURS[host]) for host in OURS for lengths in ("MovieLens 1M", "Beauty")]
@@ -53,7 +52,7 @@ MEASURED = FORMS | {
     "literal": (" + M_value, as printed", {"refine": "value-literal"}),
     "layer": (" of two blocks", {"blocks": 2}),
 }
-NEGLIGIBLE = 0.1  # of a step's time: what is less is called so
+NEGLIGIBLE = 0.1  # share of a step's time: less is called negligible
 
 
 def network_of(host: str, form: str, shape: tuple[int, int, int]) -> Any:
@@ -68,7 +67,7 @@ def network_of(host: str, form: str, shape: tuple[int, int, int]) -> Any:
 def formula(host: str, form: str, shape: tuple[int, int, int]) -> float:
     """Multiply-adds of a refinement over those of the attention that it refines: projections, scores and averages.
 
-    STOSA has two streams, and distances of points of twice the width.
+    STOSA's attention takes twice as many: it has two streams, means and covariances.
     """
     (n, d, heads), streams = shape, 2 if host == "stosa" else 1
     return PRINTED[form] * heads * n**3 / (streams * (4 * n * d * d + 2 * n * n * d))
@@ -93,7 +92,7 @@ def peak(trainer: TinyAttn) -> int:
 
 
 def measure(host: str, lengths: str, shape: tuple[int, int, int], rounds: int) -> dict[str, Any]:
-    """Of each form: seconds of every round, in which forms take turns, peak, multiply-adds, parameters."""
+    """For each form: seconds per round (forms take turns), peak, multiply-adds, parameters."""
     trainers: dict[str, TinyAttn] = {}
     batch = BATCH if LENGTHS[lengths] else FULL_BATCH
     found: dict[str, Any] = {}
@@ -120,7 +119,7 @@ def measure(host: str, lengths: str, shape: tuple[int, int, int], rounds: int) -
 
 
 def slower(forms: dict[str, Any], form: str) -> float:
-    """How many times as long as its host's a step takes: the median over rounds."""
+    """A step's time divided by its host's: the median over rounds."""
     pairs = zip(forms[form]["seconds"], forms["none"]["seconds"], strict=True)
     return statistics.median(a / b for a, b in pairs)
 
@@ -155,9 +154,9 @@ def table(result: dict[str, Any]) -> list[str]:
 
 
 def verdict(result: dict[str, Any]) -> Verdict:
-    """Is the cost negligible? What the paper prints, at every size that is measured: by time, as the step is called.
+    """Is the cost negligible? Judged by a step's time, at every measured size, for the forms that the paper prints.
 
-    M_value's causal form, which the tables have, is ours and stands beside.
+    M_value's causal form, used in the experiment's tables, is ours: it is reported, not judged.
     """
     groups: dict[str, dict[str, list[float]]] = {}
     for case in result["cases"]:
@@ -193,11 +192,11 @@ def page(result: dict[str, Any]) -> str:
         f"A training step of {FULL_BATCH} full histories, or of {BATCH} with lengths drawn like those of a data set, "
         f"{ITEMS:,} items, one block, dropout .2, one worker; medians of {result['rounds']} rounds, in which all forms "
         "of a host take turns. MB: the most that a step holds beside parameters, gradients and moments. Multiply-adds "
-        "are those of the whole step, counted, as a multiple of the host's; the formula, for full histories, is the "
-        "refinement's own c h n³ over the 4 n d² + 2 n² d of the attention that it refines (twice that for STOSA's two "
-        "streams), with c = 3 for M_simp and M_add, 4 for M_stoc and 5 for M_value as printed, which sees later tokens "
-        "and takes a history, however short, as an n x n matrix; the causal form makes a softmax for every token. The "
-        "host's attention forms no n x n matrix where it can do without; a refined one has to.",
+        "are those of the whole step, counted, as a multiple of the host's. The formula, for full histories, is the "
+        "refinement's c h n³ over its attention's 4 n d² + 2 n² d (h heads; twice that for STOSA's two streams). c is "
+        "3 for M_simp and M_add, 4 for M_stoc, 5 for M_value as printed. That one sees later tokens and makes every "
+        "history an n x n matrix; its causal form makes a softmax for every token. Unrefined attention forms no n x n "
+        "matrix where it can do without; refined attention has to.",
         "",
         f"{made_on(machine)}. Made by `python benchmarks/refinements.py`.",
         "",

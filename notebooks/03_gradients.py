@@ -158,7 +158,7 @@ check("gradient_of_a_weight", gradient_of_a_weight)
 # %% [markdown]
 # ### Exercise `my_linear_backward` (derive the backward, ★★☆, 10 min)
 #
-# Move $\delta W$ and $\delta b$ to the right of $\langle\,,\rangle$, and write all three gradients. There may be more axes before
+# Get $\delta W$ and $\delta b$ alone, right of the comma, and write all three gradients. There may be more axes before
 # the last, as in (batch, tokens, i): $W$ and $b$ serve every token of every sequence.
 
 
@@ -329,8 +329,8 @@ show_arrays(p=p, dp=dp, ds=ds, sum_of_row=ds.sum(axis=-1, keepdims=True))
 # A rule stands behind it: **in a direction in which the output does not change, the gradient is 0.** It catches bugs without any
 # calculus.
 #
-# Step through it: right and left arrows go forward, then backward. Choose a number of `s`: what moves with it is marked, and its gradient
-# stands beside a nudge.
+# Step through it: right and left arrows go forward, then backward. Choose an entry of `s`: what moves with it is marked, and its gradient
+# is shown beside a central difference.
 
 # %%
 trace(softmax, s[:2], backward=softmax_backward, dp=dp[:2]).player(
@@ -414,7 +414,7 @@ with style():
     ax.text(1e-13, 3e-8, r"$\propto \varepsilon / h$", color=GREY, fontsize=12)
     ax.set(xscale="log", yscale="log", ylim=(1e-14, 3))
     ax.set_xlabel("step $h$", fontsize=12)
-    ax.set_title("error of a finite difference, as a part of the largest gradient", fontsize=12)
+    ax.set_title("error of a finite difference / largest entry of the gradient", fontsize=12)
     ax.tick_params(labelsize=11)
     ax.legend(loc="lower left", fontsize=11)
 show_figure(
@@ -509,7 +509,7 @@ def not_fooled_by_ones(linear, linear_backward):
     x, W, b = rng.standard_normal((2, 5, 4)), rng.standard_normal((4, 3)), rng.standard_normal(3)
     u = rng.standard_normal((2, 5, 3))
     dx, dW, db = linear_backward(u, x, W)
-    # y is linear in each of its arguments, so <u, δy> = <d, δ> holds for large moves as well: no h is needed
+    # y is linear in each of its arguments, so <u, δy> = <gradient, move> holds for large moves, too: no h is needed
     move_x, move_W, move_b = (rng.standard_normal(a.shape) for a in (x, W, b))
     return all(
         np.allclose((u * (moved - linear(x, W, b))).sum(), (gradient * move).sum())

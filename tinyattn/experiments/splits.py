@@ -23,18 +23,18 @@ MODELS: dict[str, tuple[str, str, dict[str, Any], float]] = {
     "bce": ("SASRec, BCE", "sasrec", TRAINED, 1),
     "ce": ("SASRec, cross-entropy", "sasrec", TRAINED | {"loss": "ce"}, 16),
 }
-# Level with another model after two seeds
+# Tied with another model after two seeds
 CLOSE = {("ml-100k", key) for key in MODELS} | {("beauty", "fpmc"), ("beauty", "bce")}
 
 REMARKS = """
 ## What it changes
 
 A split by time tests fewer users, those with an item after its moment: 89 of MovieLens 100K. With 89, one user more or
-less is .011 of HR@10, so most of those differences are chance.
+less is .011 of HR@10, so most differences there are chance.
 
 On Beauty all models lose. The Markov chain loses the largest share, nearly two thirds of its NDCG@10: from second place
 it falls behind EASE and item cosine, to where FPMC is. Under leave-one-out it counts transitions of the very months
-that it is tested on; how much of the loss that explains, this table does not show. SASRec with cross-entropy stays
+that it is tested on; this table does not show how much of the loss comes from that. SASRec with cross-entropy stays
 first, hardly ahead of EASE, where leave-one-out has it far ahead. A model chosen by leave-one-out alone, and used from
 a date on, is likely worse than expected, and should be compared with EASE.
 """
@@ -68,10 +68,10 @@ EXPERIMENT = Experiment(
     title="What a split by time changes",
     question="""
 Leave-one-out tests on each user's last item, whenever that was: the model was trained on later interactions of other
-users. A split by time tests users on their first item after one moment, before which nine tenths of all interactions
-happened, and only users who were there before it: nothing later is trained on, as in practice. Full ranking, n 50, d
-50; validation chooses the epoch, with a patience of 10. The two splits test different users on different items, so only
-the order of the models and their distances can be compared. Two seeds; four where two left models level.
+users. A split by time picks one moment, after nine tenths of all interactions, and tests users seen before it on their
+first item after it. Nothing later is trained on, as in practice. Full ranking, n 50, d 50; validation chooses the
+epoch, with a patience of 10. The two splits test different users on different items, so only the order of the models
+and their distances can be compared. Two seeds; four where models were tied after two.
 """,
     datasets={
         f"{data}-{split}": replace(dataset, split=by)

@@ -41,7 +41,7 @@ class Stack:
     def forward(
         self, p: list[Any], x: Any, *, before: Callable[[Any], Any] | None = None, **context: Any
     ) -> tuple[Any, list[Any]]:
-        """-> y (..., n, D), the cache of each block. `context` goes to all of them: `mask`, `slots`, `rng`."""
+        """-> y (..., n, D), the cache of each block. `context` goes to every block: `mask`, `slots`, `rng`."""
         caches = []
         for block, weights in zip(self.blocks, p, strict=True):
             x, cache = block.forward(weights, before(x) if before else x, **context)
@@ -73,7 +73,7 @@ class Stack:
         """Causal `forward` of new tokens, for inference: -> y of the new tokens, and the cache of all tokens so far.
 
         `past` is the cache of all earlier tokens, or None. Shapes: x (B, n, D) -> y (B, n, D).
-        Raises ValueError for a mixer that has no cache to continue from.
+        Raises ValueError for a kind of mixer that keeps no cache.
         """
         caches = [None] * len(self.blocks) if past is None else past.layers
         extended = []

@@ -33,8 +33,8 @@ def norm_linear_backward(
     """Gradients of `norm_linear`. Shapes: dy (..., o) -> dx (..., i), dgamma, dbeta (i,), dW (i, o), db (o,).
 
     With V = γ ⊙ W and c = β W + b the forward is y = x_hat V + c: a linear map, whose gradients dV = x_hatᵀ dy and
-    dc = 1ᵀ dy are then shared out between γ, W, β and b. `layer_norm_backward` takes out of dx_hat = dy Vᵀ its
-    mean over each token. That mean is dy times the mean row of V, so it is taken out of V instead.
+    dc = 1ᵀ dy are then shared out between γ, W, β and b. `layer_norm_backward` subtracts from dx_hat = dy Vᵀ
+    its mean over each token. That mean is dy times the mean of V over its rows, so here V loses that mean instead.
     """
     expect("...o ...i ...r i i io", dy=dy, x_hat=x_hat, rstd=rstd, gamma=gamma, beta=beta, W=W)
     n_in, d, x = W.shape[0], rows(dy), rows(x_hat)

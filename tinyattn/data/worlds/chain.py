@@ -1,4 +1,4 @@
-"""Chains: the next item depends on the last k items; earlier ones are merely not repeated."""
+"""Chains: the next item depends on the last k items; earlier ones only rule themselves out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ChainWorld(World):
     """
 
     items: int = option(60, "items", at_least=2)
-    order: int = option(1, "k: the last items that matter", at_least=1, at_most=4)
+    order: int = option(1, "k: how many of the last items matter", at_least=1, at_most=4)
     groups: int = option(60, "g: groups of items", at_least=1)
     followers: int = option(4, "items that often follow the same groups", at_least=1)
     noise: float = option(0.2, "the share of items drawn by popularity", at_least=0, at_most=1)
