@@ -324,6 +324,18 @@ def test_a_model_of_noise_that_is_better_than_chance_is_seen():
         assert bool(failing(noise, "causal_model", 1, ["noise_stays_noise"])) == seen
 
 
+# optimisers
+
+
+def test_an_adam_whose_bias_correction_ends_early_is_seen():
+    """1 - βᵗ is taken for 1 from some step on; the properties of early steps cannot see it."""
+
+    def cut_off(right, step, beta1=0.9, beta2=0.98, **rest):
+        return right(step=step if step < 2_000 else 10**9, beta1=beta1, beta2=beta2, **rest)
+
+    assert failing(broken("adam", cut_off), "adam", 20) == {"late"}
+
+
 # models with a cache
 
 

@@ -23,7 +23,7 @@ from tinyattn.check.property import (
 )
 from tinyattn.check.spec import Spec
 from tinyattn.check.specs import SPECS, properties_of
-from tinyattn.check.subject import MissingError, Subject
+from tinyattn.check.subject import MissingError, NotOfferedError, Subject
 from tinyattn.check.trial import show_case, show_value, trial_of, try_property
 
 EPS = np.finfo(float).eps
@@ -96,6 +96,12 @@ def test_what_is_not_offered_or_missing_or_out_of_time_does_not_hold():
 
     missing = tried(needs_more, examples=9)
     assert (missing.tries, missing.finding().outcome, missing.finding().message) == (1, "skipped", "there is no `more`")
+
+    def of_another_form(op, x):
+        raise NotOfferedError("x with a batch axis")
+
+    refused = tried(of_another_form, examples=9)
+    assert (refused.tries, refused.finding().outcome, refused.finding().message) == (0, "skipped", "x with a batch axis")
     late = tried(holds, budget=-1.0)
     assert (late.finding().outcome, late.finding().message) == ("skipped", "there was no time left")
     slow = tried(lambda op, x: time.sleep(0.02), budget=0.1, examples=50)

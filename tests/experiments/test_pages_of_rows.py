@@ -145,6 +145,8 @@ def test_the_page_of_planted_truth_has_shares_of_the_best_and_names_who_is_behin
     behind = "In bold, and more than 3% behind the model that is best in their world: in the last item FPMC (4%)."
     assert behind in page
     assert "| Markov, order 1 | the last item, 12,000 people | 0.4704 (81.1%) | *0.5800* |" in page
+    ahead = PLANTED.page(PLANTED, planted_runs(lambda key: {"iid-narm": 0.5}.get(key, 0.47)))
+    assert "best in their world: in no structure popularity (6%)." in ahead  # behind a model that is not in bold
     fine = PLANTED.page(PLANTED, planted_runs(lambda key: 0.47))
     assert "best in their world: none." in fine
     results["series-narm"] = []

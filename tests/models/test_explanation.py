@@ -6,7 +6,7 @@ import pytest
 from tests.models.worlds import TINY
 from tinyattn.data import pad
 from tinyattn.models import MODELS, NARM, BERT4Rec, Explanation, Markov, NeuralRecommender, Popularity, SASRec, explain
-from tinyattn.models.explanation import gradient_times_input, left_out, rank_correlation
+from tinyattn.models.explanation import attention_of_the_last, gradient_times_input, left_out, rank_correlation
 from tinyattn.ops import gru, sigmoid
 from tinyattn.tree import flatten
 
@@ -40,6 +40,14 @@ def test_the_gradient_is_that_of_the_score(name):
             scores.append(model.score([history])[0, item])
         model.parameters["items"][number] = row
         np.testing.assert_allclose(found[j], (scores[0] - scores[1]) / (2 * step), rtol=1e-4, atol=1e-8)
+
+
+def test_the_catalogues_first_and_last_items_have_effects_like_others():
+    model = fitted()
+    history = np.array([1, model.network.n_items, 2])
+    for effects in (gradient_times_input(model, history, 3, NOBODY), attention_of_the_last(model, history, NOBODY)):
+        assert effects.shape == (3,)
+        assert np.all(effects != 0)
 
 
 def test_the_released_forms_scaled_embeddings_and_users_of_their_own():
