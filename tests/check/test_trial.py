@@ -101,7 +101,8 @@ def test_what_is_not_offered_or_missing_or_out_of_time_does_not_hold():
         raise NotOfferedError("x with a batch axis")
 
     refused = tried(of_another_form, examples=9)
-    assert (refused.tries, refused.finding().outcome, refused.finding().message) == (0, "skipped", "x with a batch axis")
+    assert (refused.tries, refused.finding().outcome) == (0, "skipped")
+    assert refused.finding().message == "x with a batch axis"
     late = tried(holds, budget=-1.0)
     assert (late.finding().outcome, late.finding().message) == ("skipped", "there was no time left")
     slow = tried(lambda op, x: time.sleep(0.02), budget=0.1, examples=50)

@@ -741,7 +741,7 @@ def test_what_runs_again_has_the_arguments_and_draws_of_the_trace(backward):
     rng = np.random.default_rng(0)
     t = trace(noisy_forward, np.ones(3), rng, backward=(lambda dy: dy) if backward else None)
     np.testing.assert_array_equal(t.replay.args[0], np.ones(3))
-    assert t.replay.args[1].bit_generator.state == np.random.default_rng(0).bit_generator.state != rng.bit_generator.state
+    assert t.replay.args[1].bit_generator.state == np.random.default_rng(0).bit_generator.state
 
 
 def test_a_nudge_that_changes_which_lines_run_is_refused():
