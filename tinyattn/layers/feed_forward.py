@@ -42,7 +42,7 @@ class Activation(NamedTuple):
         return y
 
     def backward(self, dh: Array, u: Array) -> Array:
-        """-> the gradient, by the upstream gradient and the forward's arguments."""
+        """-> du, the gradient of the forward's argument."""
         du: Array = globals()[f"{self.op}_backward"](dh, u, *self.options)
         return du
 

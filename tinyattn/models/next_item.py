@@ -126,7 +126,7 @@ class NextItemNetwork(LossOptions):
         return batch.ids
 
     def rows_read(self, batch: Batch) -> dict[str, Array]:
-        """The rows of large tables that `loss` reads, which alone have gradients: dotted name -> ids."""
+        """The rows of large tables that `loss` reads, the only ones with gradients: dotted name -> ids."""
         xp = get_xp(batch.ids)
         if not self.objectives[self.objective].negatives:                     # every item is scored
             return {} if self.scored == "items" else {"items": self.item_rows(batch).reshape(-1)}
@@ -141,7 +141,7 @@ class NextItemNetwork(LossOptions):
         return [p[self.scored][:, -1]] if self.biased else []
 
     def align_with_targets(self, h: Array, batch: Batch) -> tuple[Array, Batch]:
-        """States and batch, brought to one target a state."""
+        """States and batch, brought to one target per state."""
         return h, batch
 
     def align_with_targets_backward(self, dh: Array) -> Array:
