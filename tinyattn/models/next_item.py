@@ -68,7 +68,7 @@ class NextItemNetwork(LossOptions):
         return table
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, Any]:
-        """h (B, L, D), the state of each position, and the cache; of a batch with `asked` positions h (B, M, D)."""
+        """h (B, L, D), the state of each position, and the cache; for a batch with `asked` positions h (B, M, D)."""
         raise NotImplementedError
 
     def backward(self, p: Any, dh: Array, cache: Any) -> tuple[Array, dict[str, Any]]:
@@ -103,8 +103,8 @@ class NextItemNetwork(LossOptions):
     def extend(self, p: Any, ids: Array, past: Past | None = None) -> tuple[Array, Past]:
         """h (B, n, D) of items that follow those of `past`, as `forward` gives it, and the new cache.
 
-        `past` is None at the beginning, and is not changed. Only where `extends` is true. Shapes: ids (B, n), with
-        those before at most `maxlen` items, no padding.
+        `past` is None at the beginning, and is not changed. Only where `extends` is true. Shapes: ids (B, n), no
+        padding; with the earlier items at most `maxlen`.
         """
         raise NotImplementedError
 

@@ -103,7 +103,7 @@ class RunFolder:
         return measured
 
     def data(self) -> tuple[str, str]:
-        """The source of the run's data, as one text, and their fingerprint. Raises FileError if it is missing."""
+        """The source of the run's data, as one text, and their fingerprint. Raises FileError without a fingerprint."""
         data = dict(self._config()["data"])
         fingerprint = data.pop("fingerprint", None)
         if not isinstance(fingerprint, str):

@@ -5,7 +5,7 @@
 
 t is in days, t̄_u the mean time of the user's ratings, N(u) the items that the user has rated, Bin(t) one of a few
 periods of equal length. The paper's final model also has biases and user factors of single days, and the user's scale.
-Without time it is SVD++ (Koren 2008), without N(u) as well matrix factorisation, without factors as well two biases.
+Without time it is SVD++ (Koren 2008); without N(u), too, matrix factorisation; without factors, too, two biases.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ class DecoderNetwork(DecoderOptions, OneBlock, TextNetwork):
         """Scores (B, n, V) of the token after each of `ids`, which follow the tokens of `past`; and the new cache.
 
         `past` is the cache of the tokens before, None at the beginning, and is not changed. To rounding, the scores are
-        the last rows of `forward`'s for all tokens. Shapes: ids (B, n); with those before at most `context` tokens.
+        the last rows of `forward`'s for all tokens. Shapes: ids (B, n); with earlier tokens at most `context`.
         Raises ValueError for a mixer, mechanism or position scheme that cannot extend a cache.
         """
         x = self._read(p, ids, 0 if past is None else past.length)

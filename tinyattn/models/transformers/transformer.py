@@ -199,7 +199,7 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
     def _forward(
         self, half: Any, stack: Stack, E: Array, ids: Array, rng: Any, **context: Any
     ) -> tuple[Array, StackCache]:
-        """√D times the embeddings, and positions, after dropout, blocks and last norm: (B, n, D); and the cache."""
+        """√D times the embeddings, plus positions, after dropout, blocks and last norm: (B, n, D); and the cache."""
         xp = get_xp(E)
         slots = xp.broadcast_to(xp.arange(ids.shape[1]), ids.shape)
         x = self._position.add(half.get("positions"), embedding(ids, E) * math.sqrt(self.dim), slots)

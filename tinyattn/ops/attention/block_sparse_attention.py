@@ -64,7 +64,7 @@ def block_sparse_attention_backward(
     """dq_z = c ds_z k_z, dk_j = Σ dk_zj over blocks with key j, and dv_j = Σ dv_zj over blocks with key j.
 
     Gradients of `block_sparse_attention`. Shapes: as there, and dout like out -> dq, dk, dv, dbias (or None).
-    `attention_backward` does the blocks. dq is put back as out was; a key has been read by all blocks that have it,
+    Each block runs `attention_backward`. dq is put back as out was; a key has been read by all blocks that have it,
     and their gradients are added. No mask is needed: hidden keys have weight 0, and so have empty places.
     """
     expect("...ne ...nd ...md ...me", dout=dout, q=q, k=k, v=v)

@@ -55,7 +55,7 @@ def window_attention_backward(
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Gradients of `window_attention`. Shapes: as there, and dout like out -> dq, dk, dv like q, k, v.
 
-    `attention_backward` does the chunks. The queries of two (three) chunks have looked at a key, so its gradients
+    Each chunk runs `attention_backward`. The queries of two (three) chunks have looked at a key, so its gradients
     from each of these are added. No mask is needed: hidden keys have weight 0.
     """
     expect("...ne ...nd ...nd ...ne ...zcw", dout=dout, q=q, k=k, v=v, weights=weights)
