@@ -1,7 +1,7 @@
 """Which array module do these arrays belong to? The only file that imports CuPy.
 
 An op asks `xp = get_xp(x, ...)` and writes `xp.exp(x)`; the same line then runs on the CPU or on the GPU, depending
-on the arrays. No switch is global.
+on the arrays. There is no global switch.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ class FileError(ValueError):
 def write_atomically(path: Path, content: bytes | memoryview) -> None:
     """Replace the content of `path`. A kill at any moment leaves the old content or the new one, whole.
 
-    The temporary file beside it has a random name, so that several processes may write. Files that killed writers left
-    are removed. Raises OSError, naming `path`, where it cannot be written.
+    The temporary file beside it has a random name, so that several processes may write. Files left by killed
+    writers are removed. Raises OSError, naming `path`, where it cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -214,7 +214,7 @@ class Arrays(Mapping[str, np.ndarray]):
         info = self._members[name]
         self._unread.discard(name)
         with self._refusing(), self._archive.open(info) as file, warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)         # of headers that Python 2 wrote
+            warnings.simplefilter("ignore", UserWarning)         # it warns of Python 2's headers
             version = np.lib.format.read_magic(file)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, _, dtype = read(file)

@@ -1,4 +1,4 @@
-"""The machine and the versions of a measurement."""
+"""The machine and versions that a measurement ran on."""
 
 from __future__ import annotations
 

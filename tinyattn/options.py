@@ -36,7 +36,7 @@ class Option:
     choices: Collection[str] | None = None       # the keys of a table of variants
     group: str = "model"                         # its heading in --help
     identity: bool = True                        # does it affect the learned parameters?
-    items: bool = False                          # does it count items of a history? Values above the longest are alike
+    items: bool = False                          # does it count items of a history? Above the longest, values act alike
 
 
 def option(default: Any, help: str, **rest: Any) -> Any:
@@ -148,7 +148,7 @@ def one_of(known: Iterable[str], given: Any) -> str:
 def part_options(**tables: Mapping[str, Any]) -> Any:
     """A dataclass with every option that an entry of these tables declares, for a model's options to inherit.
 
-    `tables` are named as the model's options that choose among them: `part_options(mechanism=MECHANISMS)`. Each option
+    A table has the name of the model's option that chooses from it: `part_options(mechanism=MECHANISMS)`. Each option
     is None until it is set; then `make_parts` passes it to the part that declares it.
     """
     fields: dict[str, tuple[str, Any, Any]] = {}

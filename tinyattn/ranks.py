@@ -70,7 +70,7 @@ class Ranks:
     def map(
         self, f: Callable[[Any], Any], tasks: Sequence[Any], each: Callable[..., Iterable[Any]] = map
     ) -> list[Any]:
-        """f of every task, in order, on every rank; each runs `each(f, its tasks)`. An exception is raised on all."""
+        """The results of f for all tasks, in order; a rank runs `each(f, its tasks)`. An exception is raised on all."""
         mine = self.mine([1] * len(tasks))
         results: dict[int, Any] = {}
         for part in self._all(lambda: dict(zip(mine, each(f, [tasks[i] for i in mine]), strict=True))):
@@ -97,7 +97,7 @@ class Ranks:
         return [value for value, _ in gathered]
 
     def agree(self, values: dict[str, Any]) -> None:
-        """Raise RanksDifferError, on every rank, where the values of one differ from those of rank 0."""
+        """Raise RanksDifferError, on every rank, where any rank's values differ from those of rank 0."""
         first, *others = [dict(_dotted(values)) for values in self.gather(values)]
         for number, other in enumerate(others, start=1):
             for name in [*first, *other]:
@@ -149,7 +149,7 @@ def started() -> tuple[int, int]:
 
 
 class MPIRanks(Ranks):
-    """The processes of MPI's world communicator. Raises ImportError without mpi4py, RuntimeError if its MPI differs."""
+    """The processes of MPI's world communicator. Raises ImportError without mpi4py, RuntimeError for another MPI."""
 
     def __init__(self) -> None:
         size, _ = started()
@@ -212,7 +212,7 @@ def mpi() -> Iterator[Ranks]:
 
 @contextmanager
 def _part_of_cores(job: Ranks) -> Iterator[None]:
-    """Bind this process, and its children, to its part of the cores that several ranks of a machine may use."""
+    """Bind this process, and its children, to its part of the cores that ranks on one machine share."""
     if not hasattr(os, "sched_setaffinity"):         # only Linux has it
         yield
         return

@@ -124,7 +124,7 @@ def test_a_vit_begins_with_all_of_beit_but_for_what_beit_has_not(options):
     assert model._startable(beit) is beit
     for name, other in (("patch", 2), ("dim", 64), ("layers", 2), ("heads", 2), ("norm", "rms"), ("eps", 1e-3),
                         ("feed_forward", "relu"), ("feed_forward_width", 3)):  # fmt: skip
-        with pytest.raises(ValueError, match=f"{name} is {other}, expected .*, as of the model that this one starts"):
+        with pytest.raises(ValueError, match=f"{name} is {other}, expected .*, as in the model that this one starts"):
             ViT(**sizes | options | {name: other})._startable(beit)
     assert ViT(**sizes | options, dropout=0.5)._startable(beit) is beit
     network = model.Network(n_classes=3, height=8, width=8, channels=1, **model.options_for(model.Network))

@@ -354,7 +354,7 @@ def test_pairs_that_make_no_sense_are_refused_by_both_names():
         ({"mechanism": "linear", "position": "distances"}, "position distances gives a bias, and mechanism linear"),
         ({"mechanism": "performer", "position": "t5"}, "position t5 gives a bias, and mechanism performer"),
         ({"mechanism": "performer", "features": 0}, "features is 0, expected 1 to 1"),
-        ({"refine": "simp", "blocks": 0}, "refine is simp, of scores of attention, and with blocks 0 there are none"),
+        ({"refine": "simp", "blocks": 0}, "refine is simp, which refines attention scores, and blocks 0 has none"),
         ({"mechanism": "linear", "block_form": "sasrec"}, "form sasrec drops attention weights, and mechanism linear"),
         ({"mechanism": "full", "window": 3}, "an option of mechanism window or longformer; mechanism is full"),
         ({"mechanism": "windo"}, "mechanism is 'windo', expected one of full, window, .*; did you mean window?"),

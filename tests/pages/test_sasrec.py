@@ -188,9 +188,9 @@ def test_it_trains_on_a_file_and_prints_its_table(tmp_path):
     ("content", "message"),
     [
         (None, "No such file"),
-        (b"", "nobody has four"),
+        (b"", "nobody has four items"),
         (b"u1\n", "expected a line `user item`"),
-        (b"u1 a\nu1 b\nu1 c\n", "nobody has four"),
+        (b"u1 a\nu1 b\nu1 c\n", "nobody has four items"),
         (b"\xff\xfe", "can't decode"),
     ],
 )

@@ -166,7 +166,7 @@ def test_ticks_of_attention_are_keys_below_and_queries_from_the_top():
     (plain,) = maps(attention_map(weights))
     assert ticks(plain.xaxis) == {0: "1", 1: "2", 2: "3"}
     assert ticks(plain.yaxis) == {0: "1", 1: "2"}
-    with pytest.raises(ValueError, match="1 names of queries, expected 2, one a query"):
+    with pytest.raises(ValueError, match="1 names of queries, expected 2, one per query"):
         attention_map(weights, queries=["x"])
 
 

@@ -45,12 +45,12 @@ def test_one_map_and_cross_attention():
     assert images(attention_map(np.full((2, 2, 5), 0.2)))[1].get_array().shape == (2, 5)
     named = attention_map(np.full((2, 3, 3), 0.2), names=["softmax", "linear"])
     assert [ax.get_title(loc="left") for ax in named.axes if ax.images] == ["softmax", "linear"]
-    with pytest.raises(ValueError, match="1 names, expected 2, one a map"):
+    with pytest.raises(ValueError, match="1 names, expected 2, one per map"):
         attention_map(np.full((2, 3, 3), 0.2), names=["softmax"])
     for shape in ((3,), (1, 1, 1, 2, 2)):
         with pytest.raises(ValueError, match=rf"weights have shape {re.escape(str(shape))}, expected"):
             attention_map(np.ones(shape))
-    with pytest.raises(ValueError, match="2 labels, expected 3, one a key"):
+    with pytest.raises(ValueError, match="2 labels, expected 3, one per key"):
         attention_map(np.eye(3), ["a", "b"])
 
 

@@ -33,7 +33,7 @@ class FusedHeadsCache(NamedTuple):
 
 
 class FusedBlockCache(BlockCache):
-    """What `fused_pre_block` remembers; `feed_forward` is the outer map's where the norm is in the inner one."""
+    """What `fused_pre_block` remembers; where the norm is in the inner map, `feed_forward` is the outer map's."""
 
     def backward(self, block: Any, p: Any, dy: Array) -> tuple[Array, dict[str, Any]]:
         return fused_pre_block_backward(block, p, dy, self)

@@ -24,7 +24,7 @@ class BlocksCache(NamedTuple):
     q: Array
     k: Array
     v: Array
-    layouts: list[BlockLayout]           # one for all heads, or some that heads take in turn
+    layouts: list[BlockLayout]           # one for all heads, or several: head i has number i % len
     blocks: list[tuple[Array, ...]]      # the weights of each layout, as `block_sparse_attention` returns them
     keep: PairMask | None                # dropout of the weights
 
@@ -48,7 +48,7 @@ class BlocksCache(NamedTuple):
 def in_blocks(
     q: Array, k: Array, v: Array, layouts: list[BlockLayout], real: Array | None, pairs: PairMask | None
 ) -> tuple[Array, BlocksCache]:
-    """Attention of heads that take these layouts in turn. `real`: which keys are no padding; `pairs`: dropout."""
+    """Attention in which head i has layout i % len(layouts). `real`: which keys are no padding; `pairs`: dropout."""
     outs, blocks = [], []
     for r, layout in enumerate(layouts):
         q_r, k_r, v_r = (heads_of(x, r, layouts) for x in (q, k, v))
@@ -102,7 +102,7 @@ def heads_of(x: Array, r: int, layouts: list[BlockLayout]) -> Array:
 
 
 def dropped_of(pairs: PairMask | None, r: int, layouts: list[BlockLayout]) -> PairMask | None:
-    """The dropout of these heads, as the mask of all heads has it."""
+    """The dropout mask of these heads: a part of the mask of all heads."""
     return None if pairs is None else pairs._replace(heads=(r, len(layouts)))
 
 

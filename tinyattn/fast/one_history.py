@@ -6,8 +6,8 @@ For one history, the overhead of NumPy's calls dominates, so this file makes few
                               terms: embeddings are centred once, what blocks add comes out of centred weights
     LN(x) W + b               = x_hat (γ ⊙ W) + (β W + b), as in `norm_linear`
     (x_hat_i W_q + b_q) · (x_hat_j W_k + b_k) / √d
-                              = (x_hat_i A + a) · x_hat_j, with A = W_q W_kᵀ / √d and a = b_q W_kᵀ / √d, and a number
-                              that is the same for all keys j, which softmax does not see
+                              = (x_hat_i A + a) · x_hat_j, with A = W_q W_kᵀ / √d and a = b_q W_kᵀ / √d, plus a number
+                              that is the same for all keys j: softmax does not see it
     Σ_j w_j (x_hat_j W_v + b_v)  = (Σ_j w_j x_hat_j) W_v + b_v, as the weights sum to 1; both as in `attention_of_one`
 
 In the last block only the last token has a query. The definition is `SASRecNetwork.last_state`.
@@ -25,7 +25,7 @@ from ..backend import get_xp, is_numpy
 from ..layers import ACTIVATIONS
 from .one_token import normed_map
 
-MOST_ROWS = 400      # tokens times heads: with more, arithmetic takes longer than calls, and there is more of it here
+MOST_ROWS = 400      # tokens times heads: beyond it arithmetic outweighs calls, and this form does more arithmetic
 
 
 class Folded(NamedTuple):
@@ -46,7 +46,7 @@ class OneHistory:
 
     @staticmethod
     def suits(network: Any) -> bool:
-        """Do norms alone read the tokens, and is the rest what `Folded` can hold?"""
+        """Are its blocks plain and pre-LN, so that only norms read the tokens, and `Folded` can hold the rest?"""
         return network.is_plain and network.block.form == "pre" and network.block.is_plain
 
     def __init__(self, network: Any, p: Any) -> None:

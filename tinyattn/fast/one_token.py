@@ -52,7 +52,7 @@ class OneToken:
         return mixer.mechanism.looks_at_kept and type(mixer.position).terms is Position.terms
 
     def __init__(self, block: Any, weights: list[Any], norm: Any) -> None:
-        """`weights` are those of each block, `norm` those of the norm after the last."""
+        """`weights` are the parameters of each block, `norm` those of the norm after the last block."""
         self._block, self._norm = block, norm
         self._blocks = [_folded(p, block.mixer) for p in weights]
         self._activation = ACTIVATIONS[block.feed_forward.activation].forward
@@ -112,7 +112,7 @@ def _folded(p: Any, mixer: MultiHead) -> Folded:
 
 
 def normed_map(norm: Any, p: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The map of LN(x) as one of x_hat: its weights γ ⊙ W and biases β W + b."""
+    """The linear map of LN(x) as a map of x_hat: its weights γ ⊙ W and biases β W + b."""
     return norm["gamma"][:, None] * p["W"], norm["beta"] @ p["W"] + p.get("b", 0)
 
 
@@ -138,8 +138,8 @@ def _with_one_token(
 ) -> Any:
     """`network.extend` with parameters that do not change; one token of one sequence takes the faster way.
 
-    `read(id, length)` gives the input of the first block, (D,), of a token that follows `length` others; `answer(h)`
-    the result for the state h (D,).
+    `read(id, length)` gives the input of the first block, (D,), for a token that follows `length` others; `answer(h)`
+    gives the result for the state h (D,).
     """
     if not p["blocks"] or not OneToken.suits(network.block):
         return NotImplemented

@@ -8,8 +8,8 @@
     plain     dropout(f(LN(x)))                 without residuals, for comparison (plain.py)
 
 `pre`, `post` and `plain` drop the output of each sublayer; `sasrec` drops attention weights and both feed-forward
-layers, `ligr` outputs and the feed-forward network's hidden units. All have the same parameters, so one set can be run
-in all of them and compared; `ligr` adds those of its gates. With `at`, for inference, the same lines compute one row
+layers, `ligr` outputs and the feed-forward network's hidden units. All have the same parameters, so that one
+set can run in all forms; `ligr` adds those of its gates. With `at`, for inference, the same lines compute one row
 of each sequence after the mixer.
 """
 
@@ -181,7 +181,7 @@ class Block:
 
     @property
     def is_plain(self) -> bool:
-        """Is it full attention and two layers for each token, each behind a LayerNorm, and nothing else?"""
+        """Is it full attention and the feed-forward network, each behind a LayerNorm, and nothing else?"""
         return type(self.norm) is LayerNorm and type(self.feed_forward) is FeedForward and self.mixer.is_plain
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ class BlockCache(NamedTuple):
     """What one call remembers. With attention, `cache.attention.weights` says which token looks at which."""
 
     norm_1: Any
-    attention: Any                   # the mixer's
+    attention: Any                   # the mixer's cache
     keep_1: Array | None             # (..., n, D): dropout on the mixer's output
     norm_2: Any
     feed_forward: Any

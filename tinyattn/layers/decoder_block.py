@@ -28,10 +28,10 @@ class DecoderBlockCache(NamedTuple):
     """What one call remembers; `cache.cross.weights` says which source tokens each target token looks at."""
 
     norm_1: Any
-    attention: Any                   # the mixer's
+    attention: Any                   # the mixer's cache
     keep_1: Array | None             # (..., n, D): dropout on each of the three sublayers' outputs
     norm_2: Any
-    cross: Any                       # cross-attention's
+    cross: Any                       # cross-attention's cache
     keep_2: Array | None
     norm_3: Any
     feed_forward: Any

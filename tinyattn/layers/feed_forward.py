@@ -42,7 +42,7 @@ class Activation(NamedTuple):
         return y
 
     def backward(self, dh: Array, u: Array) -> Array:
-        """-> the gradient, by the upstream gradient and the forward's arguments."""
+        """The gradient of u, from that of the forward's result."""
         du: Array = globals()[f"{self.op}_backward"](dh, u, *self.options)
         return du
 

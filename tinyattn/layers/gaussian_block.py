@@ -68,7 +68,7 @@ class GaussianCache(NamedTuple):
 
 @dataclass(frozen=True)
 class GaussianBlock:
-    """Wasserstein self-attention, then a feed-forward network with ELU, four times as wide; of means and covariances.
+    """Means and covariances: Wasserstein self-attention, then a feed-forward network with ELU, four times as wide.
 
         block = GaussianBlock(heads=4)
         p = block.init(rng, 64)

@@ -48,12 +48,12 @@ class CachedMixer(Mixer):
 class Past(NamedTuple):
     """The KV cache of past tokens. `tinyattn.layers.nbytes` gives its size."""
 
-    length: int                      # how many tokens it has
+    length: int                      # how many past tokens
     layers: list[Any]                # the cache of each block
 
 
 def nbytes(kept: Any) -> int:
-    """Bytes of all arrays in nested tuples and lists; of `GrowingRows`, without the room behind the rows."""
+    """Bytes of all arrays in nested tuples and lists; the room behind `GrowingRows` is not counted."""
     if isinstance(kept, tuple | list) and not hasattr(kept, "nbytes"):
         return sum(nbytes(part) for part in kept)
     return int(getattr(kept, "nbytes", 0))

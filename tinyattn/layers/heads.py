@@ -36,7 +36,7 @@ def for_each_head(x: Array, heads: int) -> Array:
 def in_groups(x: Array | None, heads: int, groups: int) -> Array | None:
     """An array of each head, (..., heads, n, m), as (..., groups, heads / groups, n, m): a group shares its keys.
 
-    An array for all heads, (n, m) or (..., 1, n, m), broadcasts to either; None stays None.
+    An array for all heads, (n, m) or (..., 1, n, m), still broadcasts; None stays None.
     """
     if x is None or x.ndim < 3:
         return x

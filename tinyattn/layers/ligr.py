@@ -21,7 +21,7 @@ class LiGRCache(NamedTuple):
     """What one call remembers, as `BlockCache`, and the gates."""
 
     norm_1: Any
-    attention: Any                   # the mixer's
+    attention: Any                   # the mixer's cache
     gated_1: GatedCache
     norm_2: Any
     feed_forward: Any

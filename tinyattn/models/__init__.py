@@ -49,7 +49,7 @@ from .transformers.tagger import Tagger, TaggerNetwork
 from .transformers.transformer import Transformer, TransformerNetwork
 from .transformers.vit import ViT, ViTNetwork
 
-# They learn no parameters. Every table prints some of them, and on some data they win.
+# Models without learned parameters. Every table prints some of them, and on some data they win.
 BASELINES: dict[str, Callable[[], Recommender]] = {
     "popularity": Popularity,
     "cosine": ItemCosine,

@@ -23,7 +23,7 @@ class Smoothed:
 def smoothed_loss(logits: Array, targets: Array, weights: Array, label_smoothing: float) -> tuple[Array, Any]:
     """The weighted mean in nats, and the cache. Shapes: logits (..., V), targets and weights (...)."""
     inputs = logits, targets, weights
-    if not label_smoothing:                  # the plain op reads the logits once less
+    if not label_smoothing:                  # the plain op reads the logits fewer times
         return cross_entropy(*inputs), (cross_entropy_backward, inputs)
     smoothed = *inputs, label_smoothing
     return smoothed_cross_entropy(*smoothed), (smoothed_cross_entropy_backward, smoothed)

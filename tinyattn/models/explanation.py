@@ -41,7 +41,7 @@ def explain(model: Recommender, sequence: Any, item: Any = None, user: Any = Non
         left out    s(history) - s(history without the j-th item)
         gradient    x_j · ∂s/∂x_j, with x_j the embedding of the j-th item: for neural models that read one
         attention   the weights of the last position, mean over blocks and heads: for SASRec, STOSA, BERT4Rec
-                    and NARM, whose weights are no shares
+                    and NARM (whose weights are no shares)
 
     The first holds for every model. The second estimates to first order how far the score falls when the embedding
     becomes 0 (gradient times input; Simonyan, Vedaldi & Zisserman 2013 have the gradient alone).

@@ -14,7 +14,7 @@ OF_ATTENTION = {"heads", "kv_heads", "mechanism", "refine", "bias", "qkv_bias", 
 
 
 class OneBlock:
-    """Base of networks that repeat one block, whose parts options choose in `tables`, a position scheme second."""
+    """Base of networks that repeat one block: options choose its parts in `tables`; the second is of positions."""
 
     tables: ClassVar[dict[str, Any]]
 

@@ -30,11 +30,11 @@ from .trained import Trained
 
 @dataclass(eq=False, kw_only=True)
 class NeuralRecommender(LossOptions, Trained, Recommender):
-    """Base of the estimators. A subclass has options, shared with its network, a `name`, and that `Network`."""
+    """Base of the estimators. A subclass has a `name`, options, and a `Network` that shares the options."""
 
     loss: str = option(
-        "bce", "one negative a position (bce, bpr), all items (ce), many negatives (gbce of gSASRec, sampled-softmax, "
-        "bpr-max of GRU4Rec)",
+        "bce", "one negative per position (bce, bpr), all items (ce), many negatives (gbce of gSASRec, "
+        "sampled-softmax, bpr-max of GRU4Rec)",
         choices=OBJECTIVES, group="training",
     )  # fmt: skip
     batch_size: int = option(

@@ -68,7 +68,7 @@ class NextItemNetwork(LossOptions):
         return table
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, Any]:
-        """h (B, L, D), the state of each position, and the cache; of a batch with `asked` positions h (B, M, D)."""
+        """h (B, L, D), the state of each position, and the cache; for a batch with `asked` positions h (B, M, D)."""
         raise NotImplementedError
 
     def backward(self, p: Any, dh: Array, cache: Any) -> tuple[Array, dict[str, Any]]:
@@ -103,8 +103,8 @@ class NextItemNetwork(LossOptions):
     def extend(self, p: Any, ids: Array, past: Past | None = None) -> tuple[Array, Past]:
         """h (B, n, D) of items that follow those of `past`, as `forward` gives it, and the new cache.
 
-        `past` is None at the beginning, and is not changed. Only where `extends` is true. Shapes: ids (B, n), with
-        those before at most `maxlen` items, no padding.
+        `past` is None at the beginning, and is not changed. Only where `extends` is true. Shapes: ids (B, n), no
+        padding; with the earlier items at most `maxlen`.
         """
         raise NotImplementedError
 
@@ -126,7 +126,7 @@ class NextItemNetwork(LossOptions):
         return batch.ids
 
     def rows_read(self, batch: Batch) -> dict[str, Array]:
-        """The rows of large tables that `loss` reads, which alone have gradients: dotted name -> ids."""
+        """The rows of large tables that `loss` reads, the only ones with gradients: dotted name -> ids."""
         xp = get_xp(batch.ids)
         if not self.objectives[self.objective].negatives:                     # every item is scored
             return {} if self.scored == "items" else {"items": self.item_rows(batch).reshape(-1)}
@@ -141,7 +141,7 @@ class NextItemNetwork(LossOptions):
         return [p[self.scored][:, -1]] if self.biased else []
 
     def align_with_targets(self, h: Array, batch: Batch) -> tuple[Array, Batch]:
-        """States and batch, brought to one target a state."""
+        """States and batch, brought to one target per state."""
         return h, batch
 
     def align_with_targets_backward(self, dh: Array) -> Array:

@@ -123,7 +123,7 @@ def ce_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> t
 def _sampled_scores(h: Array, E: Array, batch: Batch) -> tuple[Array, tuple[Array, Array]]:
     """z (B, L, 1 + k): h·E[target], then h·E[negative] for the row's k negatives; and the embeddings read.
 
-    It is a product of (L, D) and (D, k) a row, without an array (B, L, k, D).
+    For each row it is a product of (L, D) and (D, k), without an array (B, L, k, D).
     """
     e, others = embedding(batch.targets, E), embedding(batch.shared[:, 0], E)            # (B, L, D), (B, k, D)
     z = get_xp(h).concatenate([row_sum(h * e), h @ others.swapaxes(1, 2)], axis=-1)
@@ -252,7 +252,7 @@ class Drawn(Sampled):
         "catalogue", at_least=0, at_most=1, group="training",
     )  # fmt: skip
     popularity_power: float = option(
-        0.0, "from the catalogue items are drawn in proportion to popularity to this power, 0 to 1: 0 is uniform",
+        0.0, "items of the catalogue are drawn in proportion to popularity to this power, 0 to 1: 0 is uniform",
         at_least=0, at_most=1, group="training",         # a much larger power would draw the first item alone
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ from ..evaluation import LazyScores, NaNScoreError
 from ..evaluation.lazy import Counts
 from ..training import Workers
 
-USERS = 256              # a tile, about
+USERS = 256              # per tile, about
 TILE = 1 << 18           # scores a tile: 1 MB of float32. BLAS may round small products differently
 KEPT = 4                 # tiles that are not computed twice
 

@@ -21,7 +21,7 @@ _REMEDY = "choose another --out or remove it"
 class RunFolder:
     """config.json first, then checkpoint.npz and training.csv as training goes, model.npz and metrics.json last.
 
-    A run has finished when the last two are there and no checkpoint is. Every file is written whole or not at all.
+    A run has finished when the last two exist and the checkpoint does not. Every file is written whole or not at all.
     """
 
     PARTS = ("config.json", "model.npz", "metrics.json", "checkpoint.npz", "training.csv")
@@ -103,7 +103,7 @@ class RunFolder:
         return measured
 
     def data(self) -> tuple[str, str]:
-        """The source of the run's data, as one text, and their fingerprint. Raises FileError if it is missing."""
+        """The source of the run's data, as one text, and their fingerprint. Raises FileError without a fingerprint."""
         data = dict(self._config()["data"])
         fingerprint = data.pop("fingerprint", None)
         if not isinstance(fingerprint, str):

@@ -1,4 +1,4 @@
-"""Convolution of each channel alone: a kernel a channel, without mixing."""
+"""Convolution of each channel alone: one kernel per channel, without mixing."""
 
 from __future__ import annotations
 

@@ -150,9 +150,9 @@ def distance_bpr(
 ) -> Array:
     """The weighted mean of -log σ(d⁻ - d⁺) + λ max(d⁺ - d, 0), a scalar in nats.
 
-    d⁺ is the distance from the prediction to the target, d⁻ that to the negative, and d = `between` that between the
-    two; λ = `pvn_weight`. BPR asks only for d⁺ < d⁻; the hinge asks for d⁺ < d, too, so that target and negative do
-    not move together while both are far (Fan et al. 2022, STOSA).
+    d⁺ and d⁻ are the distances from the prediction to target and negative, and d = `between` that from target to
+    negative; λ = `pvn_weight`. BPR asks only for d⁺ < d⁻; the hinge asks for d⁺ < d, too, so that target and negative
+    do not move together while both are far (Fan et al. 2022, STOSA).
     Shapes: positive, negative, between (...), weights (...) or None for all 1.
     Raises ValueError for shapes that do not fit, TypeError for dtypes.
     """

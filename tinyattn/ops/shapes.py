@@ -13,9 +13,9 @@ from ..backend import Array, get_xp, is_numpy
 def expect(spec: str, **arrays: Array) -> None:
     """Check shapes and dtypes of arguments in one line; None is skipped.
 
-    `spec` has one word an argument, in order. A letter is an axis, and the same letter is the same size
+    `spec` has one word per argument, in order. A letter is an axis, and the same letter is the same size
     everywhere; a leading `...` is any number of leading axes, the same ones everywhere. A word that starts
-    with `#` is for integer ids; all others must be float32 or float64, and all of the same.
+    with `#` is for integer ids; the others must be all float32 or all float64.
 
         expect("...nd ...md ...me", q=q, k=k, v=v)
 
@@ -144,7 +144,7 @@ def rows(x: Array) -> Array:
 def row_sum(x: Array, weights: Array | None = None) -> Array:
     """Sums over the last axis, weighted by (d,): (..., d) -> (..., 1).
 
-    On the host as the product x 1, which BLAS does faster than `sum`.
+    On the host it is the product x 1, which BLAS does faster than `sum`.
     """
     xp = get_xp(x, weights)
     if weights is None:
@@ -155,7 +155,7 @@ def row_sum(x: Array, weights: Array | None = None) -> Array:
 
 
 def column_sum(x: Array) -> Array:
-    """Sums over all axes but the last: (..., d) -> (d,). On the host as the product 1ᵀ x, for the same reason."""
+    """Sums over all axes but the last: (..., d) -> (d,). On the host it is 1ᵀ x, for the same reason."""
     x, xp = rows(x), get_xp(x)
     return _ones(xp, x.shape[0], x.dtype) @ x if is_numpy(xp) else xp.sum(x, axis=0)
 

@@ -1,4 +1,4 @@
-"""Complete algorithms, a file each, of NumPy alone: nothing here is imported by the library, nor imports it."""
+"""Complete algorithms in NumPy alone, one per file: nothing here is imported by the library, nor imports it."""
 
 from __future__ import annotations
 

@@ -15,13 +15,13 @@ BATCH, EPOCHS, LR, BETA1, BETA2 = 128, 80, 1e-3, 0.9, 0.98
 
 
 def read(path):
-    """-> histories of four items or more, as lists of item numbers, and the names of the numbers."""
+    """-> histories of four items or more, as lists of item numbers, and the items' names by number."""
     histories, numbers = {}, {"": 0}
     with open(path, encoding="utf-8") as file:
         for user, item, *_ in map(str.split, filter(str.strip, file)):
             histories.setdefault(user, []).append(numbers.setdefault(item, len(numbers)))
     if not any(len(h) > 3 for h in histories.values()):
-        raise ValueError("nobody has four: two to learn from, one to validate on, one to test on")
+        raise ValueError("nobody has four items: two to learn from, one to validate on, one to test on")
     return [h for h in histories.values() if len(h) > 3], list(numbers)
 
 

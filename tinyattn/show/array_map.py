@@ -18,7 +18,7 @@ def array_map(x: np.ndarray, title: str = "") -> Any:
     """-> matplotlib figure. Shapes: x (d,) bars; (n, m) a heat map; (h, n, m) h heat maps; (..., h, n, m) rows of h.
 
     All maps share a colour scale: from 0 if nothing is negative, else symmetric around 0, which is white. Entries that
-    are not finite stay blank. Of more than twelve small maps along an axis twelve are drawn, and the title says so.
+    are not finite stay blank. Along an axis at most twelve small maps are drawn; if it has more, the title says so.
     Raises ValueError for a single number, and for an empty array.
     """
     x = np.asarray(x)

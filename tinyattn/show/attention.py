@@ -30,16 +30,16 @@ def attention_map(
     layers, heads, n, m = weights.shape
     keys = [str(i) for i in (range(1, m + 1) if labels is None else labels)]
     if len(keys) != m:
-        raise ValueError(f"{len(keys)} labels, expected {m}, one a key")
+        raise ValueError(f"{len(keys)} labels, expected {m}, one per key")
     rows_named = queries if queries is not None else keys if n == m else range(1, n + 1)
     query_names = [str(i) for i in rows_named]
     if len(query_names) != n:
-        raise ValueError(f"{len(query_names)} names of queries, expected {n}, one a query")
+        raise ValueError(f"{len(query_names)} names of queries, expected {n}, one per query")
     titles = [f"layer {i + 1}, head {j + 1}" for i, j in np.ndindex(layers, heads)] if names is None else list(names)
     if len(titles) != layers * heads:
-        raise ValueError(f"{len(titles)} names, expected {layers * heads}, one a map")
+        raise ValueError(f"{len(titles)} names, expected {layers * heads}, one per map")
     side = min(max(0.26 * m, 2.4), 7.0)
-    below_one = weights[weights < 0.999]                       # a 1, as of a query with one key, would set it
+    below_one = weights[weights < 0.999]                       # a 1, as of a query with one key, would be brightest
     brightest = float(np.max(below_one, initial=1e-3))
     rows, columns = (layers, heads) if heads > 1 else (1, layers)            # one head a layer: layers side by side
     fig, axes = figure(rows, columns, size=(columns * (side + 1.3), rows * (side + 0.7)), squeeze=False)

@@ -69,7 +69,7 @@ def field_map(fields: dict[str, np.ndarray], title: str = "") -> Any:
 
 @in_style
 def hidden_map(model: BEiT, images: Images, title: str = "") -> Any:
-    """Rows: images, with patches hidden, with their visual words there, with predicted words there. -> figure."""
+    """Rows: images; with hidden patches; with the patches' words in their places; with predicted words. -> figure."""
     asked = model.asked(images)
     shown = {
         "image": asked.images,
@@ -103,7 +103,7 @@ def _distances(model: ImageModel, images: Images, title: str) -> Any:
 
 
 def _field(model: ImageModel, images: Images, title: str) -> Any:
-    """For the first image, and for as many convolutions as the model has blocks."""
+    """Receptive fields in the first image, and of as many convolutions as the model has blocks."""
     layers, (height, width, _) = len(model.attention(images[:1])), model.shape
     fields = {
         f"a patch after {layers} blocks": receptive_field(model, images.images[0]),

@@ -221,7 +221,7 @@ def _origin(match: Match) -> tuple[str, str]:
 
 
 def _is_called(call: Call, local: str, name: str) -> bool:
-    """Is `name` the local name, or this after some of the enclosing calls, outermost first, with or without #2?
+    """Is `name` the local name, perhaps after some enclosing calls, outermost first, with or without #2?
 
     Calls may be skipped: "Block.forward#2.weights" is made several calls deeper.
     """

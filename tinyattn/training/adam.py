@@ -28,7 +28,7 @@ def adam(
 ) -> None:
     """One step: vector -= lr m̂ / (√v̂ + eps), with m̂ = m / (1 - β₁ᵗ) and v̂ = v / (1 - β₂ᵗ), t = `step` from 1 on.
 
-    Before that, m = β₁ m + (1 - β₁) g and v = β₂ v + (1 - β₂) g². Both `vector` and `moments` are updated in place.
+    First, m = β₁ m + (1 - β₁) g and v = β₂ v + (1 - β₂) g². Both `vector` and `moments` are updated in place.
     Shapes: vector, gradient, m, v (P,). m and v start at 0, so at first they are too small by the factor 1 - βᵗ;
     divided by it, the first step is lr · sign(g), for any |g| well above eps. SASRec uses beta2 = 0.98.
     """

@@ -33,7 +33,7 @@ class InterruptedRunError(Exception):
 
 
 class Around:
-    """A context around the `last` steps of a run; the loop calls it when a step begins, is computed and has ended.
+    """A context around a run of `last` steps; the loop calls it when a step begins, is computed and has ended.
 
     Saving takes at most 2 % of the time.
     """
@@ -82,7 +82,7 @@ class Around:
     def finish_epoch(
         self, validate: Callable[[Any], float] | None, on_epoch: Callable[[list[dict[str, Any]]], None] | None
     ) -> None:
-        """The epoch has ended: validate, and tell `on_epoch`. Ranks compare their parameters first."""
+        """The epoch has ended: validate, and call `on_epoch`. Ranks compare their parameters first."""
         state, learner = self.state, self.state.learner
         learner.flush(state.step)
         if self.job.size > 1:

@@ -35,21 +35,21 @@ class Batches(Protocol):
 
     @property
     def steps(self) -> int:
-        """Batches an epoch."""
+        """Batches per epoch."""
 
     def batch(self, step: int) -> Any:
         """The `Batch` of `step`, counted from 0 over all epochs."""
 
 
 class Grouped(NamedTuple):
-    """Batches in groups of `accumulate`, one a step; the last group of an epoch has the remaining ones."""
+    """Batches in groups of `accumulate`, a group for each step; the last group of an epoch has the remaining ones."""
 
     batches: Batches
     accumulate: int
 
     @property
     def steps(self) -> int:
-        """Groups an epoch."""
+        """Groups per epoch."""
         return -(-self.batches.steps // self.accumulate)
 
     def batch(self, step: int) -> list[Any]:

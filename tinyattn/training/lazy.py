@@ -20,7 +20,7 @@ from .adam import Moments, adam
 from .adamw import adamw
 from .schedules import rate_at
 
-LAZY_FROM = 10       # tables with more than so many times the rows that a step reads get LazyAdam
+LAZY_FROM = 10       # tables of more than this many times the rows that a step reads get LazyAdam
 NODES = 8            # interpolation nodes among the missed steps
 STOPPED = 1e-7       # missed steps that move a row by less than this fraction of the first are ignored
 
@@ -30,7 +30,7 @@ class LazyAdam:
 
     `last` (V,) is the step up to which each row is up to date, equal to dense Adam's. Steps are counted from 1.
     Use: `catch_up(ids, step - 1)` before rows are read, `update(ids, g, step)` after.
-    `factors` (T + 1,) multiply lr, one for each step; the last one holds for all later steps. None is always 1.
+    `factors` (T + 1,) multiply lr, one for each step; the last one holds for all later steps. None: always 1.
     `weight_decay` is AdamW's, of the whole table.
     Raises ValueError for beta2 not well above beta1²: a row without gradients would then move for too long.
     """

@@ -27,7 +27,7 @@ class Learner:
     """The parameters of `model`, their gradient and the optimiser's state during training.
 
     A model may have `rows_read(batch)`: a dict from the dotted names of tables to the ids of the rows that the batch
-    reads. On the host, tables much larger than that are updated by `LazyAdam`: a row is up to date whenever it is read.
+    reads. On the host, tables of far more rows are updated by `LazyAdam`: a row is up to date whenever it is read.
     It may have `undecayed(tree)`: see `decay_of`.
     """
 
@@ -94,7 +94,7 @@ class Learner:
     def convert_checkpoint(self, arrays: Mapping[str, np.ndarray], step: int) -> dict[str, np.ndarray]:
         """The arrays of a checkpoint saved after `step` steps, with lazy tables as this learner has them.
 
-        The learner that saved them may have had others: on a device no table is lazy. Raises KeyError or ValueError
+        The learner that saved them may have had other lazy tables: a device has none. Raises KeyError or ValueError
         where arrays are missing or misshapen.
         """
         saved = dict(arrays)
@@ -117,9 +117,9 @@ class Learner:
         return ProcessPool(count, self._work, self.vector.nbytes + (1 << 20), fork=self._is_shared)
 
     def differentiate(self, batches: Sequence[Batch], step: int, seen: Any, pool: ProcessPool) -> None:
-        """Compute the gradient of `batches` at the parameters of `step` steps; write loss and squared norm to `seen`.
+        """Compute the gradient of `batches` after `step` steps; write loss and squared norm to `seen`.
 
-        They are those of one batch with all rows: a batch counts by its weight. Slices are added in their order,
+        All three are as for one batch with all rows: a batch counts by its weight. Slices are added in their order,
         whichever is ready first. A device computes a batch in one piece. Each rank computes some of the slices, and
         has all batches, which are a function of the step.
         """

@@ -37,8 +37,8 @@ def train(
     """Train `model` from `init`, or from `checkpoint` where that file exists. -> parameters, history.
 
     `validate(p)` is called after each epoch; higher is better. With it, the parameters of the best epoch are returned,
-    `patience` applies, and training ends at a score of `enough`; without it, the last epoch's are. The history has one
-    dict an epoch: epoch, steps (so far), loss, valid (or None), gradient_norm (the mean over steps, before clipping),
+    `patience` applies, and training ends at a score of `enough`; without it, those of the last epoch. The history has a
+    dict per epoch: epoch, steps (so far), loss, valid (or None), gradient_norm (the mean over steps, before clipping),
     seconds (of its steps), tokens_per_second.
 
     A step is one update, from `accumulate` batches as from one batch with all their rows; the last step of an epoch has

@@ -5,11 +5,11 @@ waiting for each other. Processes do not. Parameters, tasks and gradients pass t
 is free takes the next task; the parent process works as well.
 
 Threads do the same work, to the same bits, where processes cannot be used: where forking is not safe, where another
-pool of this process is open (its threads may be inside BLAS, whose locks a child would inherit taken), and where the
+pool of this process is open (its threads may be inside BLAS: a child would inherit locked locks), and where the
 system gives no memory, descriptors or processes.
 
 A standard pool would be less code: benchmarks/results/pools.md measures concurrent.futures and joblib's loky beside
-this one. With them a step of short slices takes a fifth or a quarter longer; less code would be worth a tenth.
+this one. With them a step of short slices takes a fifth or a quarter longer; for less code, a tenth would be fine.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class ProcessPool:
     def _end(self, patience: float) -> None:
         """Close all descriptors, and kill children that have not ended after `patience` seconds."""
         self._connections = []
-        with OPEN.lock:                              # no fork in between, whose child would close others' descriptors
+        with OPEN.lock:                              # no fork in between: its child would close others' descriptors
             self._opened.close()
             if ProcessPool.forked is self:
                 ProcessPool.forked = None
@@ -264,7 +264,7 @@ class ProcessPool:
 
 
 def _close_inherited() -> None:
-    """Close the pipes in any other forked process, which would hide the parent's end from the children."""
+    """In any other forked process, close the pipes: they would hide from children that the parent has ended."""
     if ProcessPool.forked is not None:
         ProcessPool.forked._opened.close()
 

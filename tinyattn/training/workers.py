@@ -39,7 +39,7 @@ class OpenPools:
     """Counts the pools of this process that are open, and holds BLAS at one thread from the first to the last.
 
     The limit is the whole process's: a pool that set and restored it by itself would lift it for others in other
-    threads, or leave it behind. `lock` is held during a fork, so that a child never inherits it taken.
+    threads, or leave it behind. `lock` is held during a fork, so that no child inherits it locked.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Workers:
     """A context: `with Workers(2) as pool: ... pool.map(f, slices)`. NumPy releases the interpreter lock."""
 
     def __init__(self, count: int | None = None) -> None:
-        """`count` None is one a core. Raises ValueError for a count below 1."""
+        """`count` None: a thread for each core. Raises ValueError for a count below 1."""
         if count is not None and count < 1:
             raise ValueError(f"workers is {count}, expected at least 1")
         self.count = count or cores()

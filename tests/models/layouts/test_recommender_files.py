@@ -209,7 +209,7 @@ CHANGES = {
     ),
     "unknown": (
         lambda w: w.update({"time_emb.weight": np.zeros((2, 2), dtype=np.float32)}),
-        "has time_emb.weight, which no SASRec of pmixer/SASRec.pytorch has that is mapped here",
+        "has time_emb.weight, which no mapped SASRec of pmixer/SASRec.pytorch has",
     ),
     "not finite": (lambda w: w["item_emb.weight"].fill(np.nan), "item_emb.weight has numbers that are not finite"),
     "no positions": (lambda w: w.pop("pos_emb.weight"), "has no pos_emb.weight, expected in pmixer"),

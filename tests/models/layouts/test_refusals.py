@@ -140,9 +140,9 @@ def test_an_index_that_leaves_its_folder_or_does_not_agree_with_its_files(tmp_pa
         assert Checkpoint(folder).describe()["fingerprint"] != whole["fingerprint"]
         (folder / file).write_bytes(kept)
     for change, says in (
-        ({"wte.weight": "../other.safetensors"}, "names the file '../other.safetensors', expected one of its own"),
-        ({"wte.weight": ".."}, "names the file '..', expected one of its own folder"),
-        ({"wte.weight": 3}, "names the file 3, expected one of its own folder"),
+        ({"wte.weight": "../other.safetensors"}, "names the file '../other.safetensors', expected one in the same"),
+        ({"wte.weight": ".."}, "names the file '..', expected one in the same folder"),
+        ({"wte.weight": 3}, "names the file 3, expected one in the same folder"),
         ({"wte.weight": "model-3.safetensors"}, "model-3.safetensors: no such file"),
         ({"wte.weight": second}, f"says that wte.weight is in {second}, and it is not"),
         ({"other": first}, f"says that other is in {first}, and it is not"),

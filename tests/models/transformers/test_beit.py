@@ -183,14 +183,14 @@ def test_what_is_refused(learned, shapes, tmp_path):
             learned.painted(shapes[:1], np.ones((1, 16), bool), word * np.eye(16, dtype=int)[:1])
     with pytest.raises(ValueError, match=r"images are 8 x 8 x 1 .*, expected 16 x 16 x 1 as in"):
         learned.evaluate((np.ones((5, 8, 8)), np.arange(5)))
-    with pytest.raises(ValueError, match="dim is 64, expected 16, as of the model that this one starts from"):
+    with pytest.raises(ValueError, match="dim is 64, expected 16, as in the model that this one starts from"):
         ViT().fit(shapes, start=learned)
     with pytest.raises(ValueError, match=r"images are 8 x 8 x 1 .*, expected 16 x 16 x 1, as for the model"):
         ViT(dim=16, layers=2).fit((np.ones((5, 8, 8)), np.arange(5)), start=learned)
     with pytest.raises(ValueError, match="call fit first"):
         ViT().fit(shapes, start=BEiT())
     for hidden in (np.zeros((2, 16), bool), np.zeros((1, 15), bool), np.zeros((1, 16))):
-        with pytest.raises(ValueError, match=r"hidden is .* expected \(1, 16\) bool: one a patch, row by row"):
+        with pytest.raises(ValueError, match=r"hidden is .* expected \(1, 16\) bool: one per patch, row by row"):
             learned.guessed(shapes[:1], hidden)
     with pytest.raises(ValueError, match=r"words is \(1, 16\) float64, expected \(1, 16\) integers"):
         learned.painted(shapes[:1], np.ones((1, 16), bool), np.zeros((1, 16)))

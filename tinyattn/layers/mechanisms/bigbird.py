@@ -17,7 +17,7 @@ class BigBird(Patterned):
     drawn pair look at each other, so that a pattern does not depend on later tokens.
     """
 
-    block_size: int = option(16, "tokens a block; the last block of a sequence may have fewer", at_least=1)
+    block_size: int = option(16, "tokens per block; the last block of a sequence may have fewer", at_least=1)
     window_blocks: int = option(
         2, "blocks that a query looks at: its own and the N - 1 before it; not causal: N - 1 on either side", at_least=1
     )
@@ -25,7 +25,7 @@ class BigBird(Patterned):
         1, "number of global blocks, the first ones: they and all others look at each other (causal: only back)",
         at_least=0,
     )
-    random_blocks: int = option(1, "earlier blocks that each block draws, once for all", at_least=0, at_most=100_000)
+    random_blocks: int = option(1, "earlier blocks that each block draws, always the same", at_least=0, at_most=100_000)
 
     name = "bigbird"
 

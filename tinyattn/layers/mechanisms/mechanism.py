@@ -87,7 +87,7 @@ class Mechanism:
         """Does it work with a cache of earlier tokens? By default with a mask `as_full`."""
         return type(self).as_full is not Mechanism.as_full
 
-    keeps: int | None = None         # past tokens that `extend` keeps, the newest; None: all
+    keeps: int | None = None         # how many newest past tokens `extend` keeps; None: all
 
     def extend(
         self, q: Array, k: Array, v: Array, past: Any, terms: Callable[[Array, Array], dict[str, Array]]
@@ -126,14 +126,14 @@ class Mechanism:
         return out
 
     def init_projections(self, rng: np.random.Generator, dim: int, kv_dim: int, bias: bool) -> dict[str, Any]:
-        """Parameters of projections of the same tokens beside those of queries, keys and values, by name."""
+        """Parameters of further projections, beside queries, keys and values, by name."""
         return {}
 
     def project(
         self, p: Any, x: Array, memory: Array, mask: Mask, heads: int, kv_heads: int, position: Any,
         slots: Array | None,
     ) -> tuple[dict[str, Array], Any]:  # fmt: skip
-        """Heads by these projections, which `forward` gets among the terms, by name; and a cache."""
+        """-> the heads of these projections by name, which `forward` gets among its terms; and a cache."""
         return {}, None
 
     def project_backward(self, p: Any, dterms: dict[str, Array], cache: Any, dx: Array, dmemory: Array) -> Any:

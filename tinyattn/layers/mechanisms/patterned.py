@@ -20,11 +20,11 @@ class Patterned(Full):
     takes = frozenset({"causal", "lengths", "dropout"})
 
     def patterns(self, causal: bool, heads: int) -> list[Pattern]:
-        """One pattern for all heads, or several: head i takes number i modulo their number."""
+        """One pattern for all heads, or several: head i takes pattern i % (how many there are)."""
         raise NotImplementedError
 
     def heads_and_tokens(self, q: Array, k: Array) -> tuple[int, int]:
-        """-> heads, n. Raises ValueError unless queries and keys are as many: patterns are of one sequence."""
+        """-> heads, n. Raises ValueError unless there are as many queries as keys: patterns are of one sequence."""
         heads, n = q.shape[-3:-1]
         if k.shape[-2] != n:
             raise ValueError(f"mechanism {self.name} has {n} queries and {k.shape[-2]} keys, expected as many of each")

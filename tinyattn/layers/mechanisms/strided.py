@@ -11,10 +11,10 @@ from .patterned import Patterned
 
 @dataclass(frozen=True)
 class Strided(Patterned):
-    """Even heads look at the last ℓ tokens, odd ones at those a multiple of ℓ tokens back.
+    """Even heads look at the last ℓ tokens, odd heads at tokens a multiple of ℓ back.
 
     Through two blocks, every token reaches all that the mask allows. With ℓ near √n, the work grows with n √n. A single
-    head looks at both: it computes no more scores, but its queries share no blocks, so it is slow.
+    head looks at both. It computes no extra scores, but its queries share no blocks, so it is slow.
     """
 
     stride: int = option(

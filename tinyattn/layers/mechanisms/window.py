@@ -48,6 +48,6 @@ class Window(Full):
 
 
 def _by_pairs(keep: Array | None, n: int, causal: bool) -> Array | None:
-    """The entries by query and distance as one for each query and key: (..., n, W) -> (..., n, n)."""
+    """Entries by query and distance, moved to query and key: (..., n, W) -> (..., n, n)."""
     c = max(n, 1)                                               # one chunk, which has no neighbours
     return None if keep is None else whole(laid_out(keep, c, c, causal), n)

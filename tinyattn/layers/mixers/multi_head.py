@@ -38,7 +38,7 @@ class MultiHeadPast(NamedTuple):
     """The KV cache of past tokens."""
 
     length: int                 # how many tokens
-    kept: Any                   # the mechanism's
+    kept: Any                   # the mechanism's cache
 
 
 class MultiHeadCache(NamedTuple):
@@ -167,7 +167,7 @@ class MultiHead(Mixer):
 
     @property
     def is_plain(self) -> bool:  # type: ignore[override]
-        """Is it full attention, with a head of keys and values for each of queries and no positions there?"""
+        """Is it full attention, with a head of keys and values for each head of queries, and no positions there?"""
         return type(self.mechanism) is Full and not self.position.at_heads and self.groups == self.heads
 
     @property

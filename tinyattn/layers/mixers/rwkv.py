@@ -28,7 +28,7 @@ class RWKVCache(NamedTuple):
 
 
 def _decay(p: Any) -> Array:
-    """w = exp(log w), with log w at most FASTEST: w stays finite, and far below it nothing is left of a state."""
+    """w = exp(log w), with log w at most FASTEST: w stays finite, and a state is forgotten far below that."""
     xp = get_xp(p["log_w"])
     return xp.exp(xp.minimum(p["log_w"], FASTEST))
 

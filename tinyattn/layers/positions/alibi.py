@@ -1,4 +1,4 @@
-"""ALiBi: distant keys count less, by a slope a head (Press et al. 2022)."""
+"""ALiBi: distant keys count less, by a slope per head (Press et al. 2022)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learned positions: one embedding a slot, added to the token (Kang & McAuley 2018, section III-A)."""
+"""Learned positions: one embedding per slot, added to the token (Kang & McAuley 2018, section III-A)."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Position:
         at the heads     in every block, if it overrides `enter` (`at_heads` is then True): it turns queries and keys
                          (rotary embeddings), or passes terms to the mechanism by the names in `gives`: "bias",
                          (h, n, n) or (B, h, n, n), is added to scores, "relative_values" to values. A mechanism that
-                         does not take them refuses the scheme. Schemes that act here alone depend on distances alone.
+                         does not take them refuses the scheme. Schemes that act only here depend only on distances.
     """
 
     name: ClassVar[str]

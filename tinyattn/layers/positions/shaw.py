@@ -19,7 +19,7 @@ from .position import Position
 class Shaw(Position):
     """score_ij = q_i · (k_j + a_r) / √d, and out_i = Σ_j weights_ij (v_j + b_r), with r = clip(j - i, -K, K).
 
-    All heads share the vectors a and b. Those of a are a bias of the scores; the mechanism adds those of b.
+    All heads share the vectors a and b. The vectors a make a bias of the scores; the mechanism adds the vectors b.
     """
 
     clip: int = option(16, "K: distances beyond it share a vector", at_least=0, at_most=100_000)

@@ -1,4 +1,4 @@
-"""T5's biases: a learned number for every bucket of distances and head (Raffel et al. 2020, section 2.1)."""
+"""T5's biases: a learned number for every head and bucket of distances (Raffel et al. 2020, section 2.1)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class T5(Position):
     Each block has a table (T5 shares one among all). `causal`: no buckets for keys after the query.
     """
 
-    buckets: int = option(32, "buckets: half of one distance, half of widening ranges", at_least=2, at_most=100_000)
+    buckets: int = option(32, "buckets: half for one distance each, half for ranges", at_least=2, at_most=100_000)
     furthest: int = option(128, "distances from here on share the last bucket", at_least=2)
     causal: bool = True
 

@@ -14,7 +14,7 @@ from ...ops.shapes import unbroadcast
 from ...options import check_options, option
 from ..dense import glorot
 
-NOISE = 0.1                # a new map is the identity and this times glorot's numbers
+NOISE = 0.1                # a new map is the identity plus this times glorot's numbers
 
 
 class Refinement:
@@ -63,7 +63,7 @@ class MapsCache(NamedTuple):
     W: list[Array]                  # the maps, their rows in the order of places
     A: Array                        # (B, h, n, n)
     scale: float | None             # c
-    saved: Any                      # the op's, for its backward
+    saved: Any                      # what the op saves for its backward
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Maps(Refinement):
             )
 
     def rows_are_tokens(self) -> bool:
-        """Do rows of the maps stand for tokens, or else for lags?"""
+        """Do rows of the maps stand for tokens? If not, for lags."""
         return True
 
     def _turned(self, name: str, W: Array, places: Array | None) -> Array:
@@ -185,7 +185,7 @@ class Rows(Maps):
     """Refinements that compare rows of A with each other: they have a scale, and maps may be indexed by lag."""
 
     refine_scale: str = option(
-        "d", "divide by the root of d, the width of a head, as printed, or of n, the terms of the sum",
+        "d", "divide by the root of d, a head's width (as printed), or of n, the number of terms in the sum",
         choices=("d", "n"),
     )  # fmt: skip
     refine_lags: bool = option(False, "row k of a map is for the item k steps back, and not for place k")
@@ -202,7 +202,7 @@ class Rows(Maps):
 
 
 def _places(lengths: Array | None, n: int, size: int, xp: Any) -> Array | None:
-    """(B, size): the row of W, of `size` rows, for each place; None where that is place i for all sequences.
+    """(B, size): for each place its row of W, which has `size` rows; None where place i has row i in all sequences.
 
     The last token of a sequence has the last row; padding has the first rows.
     """

@@ -83,7 +83,7 @@ class Checkpoint:
     def _checked(self, network: DecoderNetwork) -> list[Entry]:
         """The layout's entries, checked against the files."""
         found, entries = self.weights.found, []
-        for entry in self.layout.entries(network, self._at):             # no longer than the file has names
+        for entry in self.layout.entries(network, self._at):             # ends at the first missing name
             if entry.theirs not in found:
                 missing = f"{self.folder} has no {entry.theirs}"
                 raise FileError(f"{missing}, expected in {self.layout.name} by its config.json")

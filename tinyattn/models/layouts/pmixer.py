@@ -37,7 +37,7 @@ class Pmixer(SASRecLayout):
             raise FileError(f"block_form is {options['block_form']!r}, expected {expected}")
         longest, padding = self.shape(found, POSITIONS, 2)[0], options.get("padding", "tokens")
         if "padding" not in options and options["block_form"] == "sasrec" and np.any(found.read(POSITIONS)[0]):
-            padding = "blank"                                # of its first code: row 0 was learned
+            padding = "blank"                                # as in its first code: row 0 was learned
         longest -= padding != "blank"
         maxlen = options.get("maxlen", longest)
         if maxlen > longest:

@@ -96,6 +96,6 @@ class RecommenderFile:
                 raise FileError(f"{self.state.path}: {entry.theirs} is {tuple(shape)}, expected {expected}")
         unknown = found.keys() - {entry.theirs for entry in entries}
         if unknown:
-            unmapped = f"which no SASRec of {self.layout.name} has that is mapped here"
+            unmapped = f"which no mapped SASRec of {self.layout.name} has"
             raise FileError(f"{self.state.path} has {min(unknown)}, {unmapped}")
         return entries

@@ -74,7 +74,7 @@ class Weights:
             raise FileError(f"{path} has no weight_map: which parameter is in which file")
         for name in names.values():
             if not isinstance(name, str) or name in ("", ".", "..") or Path(name).name != name:
-                raise FileError(f"{path} names the file {name!r}, expected one of its own folder")
+                raise FileError(f"{path} names the file {name!r}, expected one in the same folder")
         return names
 
 

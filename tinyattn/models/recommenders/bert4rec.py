@@ -49,7 +49,7 @@ class BERT4RecOptions(SequenceOptions):
     maxlen: int = option(50, "newest items of a history that are read, and [MASK]", at_least=2, at_most=1_000_000)
     dim: int = option(64, "width of embeddings and states", at_least=1, at_most=100_000)
     blocks: int = option(2, "number of blocks", at_least=1, at_most=1000)
-    heads: int = option(2, "attention heads a block; must divide dim", at_least=1)
+    heads: int = option(2, "attention heads per block; must divide dim", at_least=1)
 
 
 class BERT4RecCache(NamedTuple):

@@ -1,6 +1,6 @@
 """Base of the factorised recommenders: an item's score is the dot product of two vectors.
 
-User and history give x (B, L, D), a vector a position, linear in each table; the table "output" has the items' vectors.
+User and history give x (B, L, D), one for each position, linear in each table; table "output" has the items' vectors.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ It has SASRec's batches and losses: the two differ only in the layer that mixes 
 
 The papers use session-parallel mini-batches: each of B lanes reads a history item by item, then the next one with its
 state reset; the other lanes' next items are negatives. Here a step reads B whole histories, up to `maxlen` items. With
-cross-entropy over all items the sum of losses is equal (tests/models/test_gru4rec.py). Three things differ: gradients
+cross-entropy over all items losses sum to the same (tests/models/test_gru4rec.py). Three things differ: gradients
 reach `maxlen` items back, and one in the released code; a step's batch depends on the step alone, so that runs can be
 resumed and split; negatives come from all places of the other users' histories, and exclude the user's items.
 """

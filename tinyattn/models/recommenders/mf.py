@@ -31,7 +31,7 @@ class MFNetwork(UserTable, BiasedFactorNetwork):
 
 @dataclass(eq=False, kw_only=True)
 class MF(SequenceOptions, FactorRecommender):
-    """Users and items as vectors: an item's score is the dot product of both, and the item's bias.
+    """Users and items as vectors: an item's score is the dot product of both, plus the item's bias.
 
         model = MF(dim=32).fit(sequences)
         ids, scores = model.recommend([12, 55, 3], k=10, users=["anna"])

@@ -44,8 +44,8 @@ class NARMNetwork(SequenceOptions, NextItemNetwork):
     """The pure network: embedding, dropout, GRU, [state; attention over states], dropout, the bilinear decoder."""
 
     weights_are = (
-        "no shares: no softmax makes them, so they may be below 0 and need not sum to 1. Each is that of the state "
-        "after the item, which has read all items before it, too"
+        "no shares: no softmax makes them, so they may be below 0 and need not sum to 1. Each is for the state "
+        "after the item, and that state has read all earlier items, too"
     )
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class NARMNetwork(SequenceOptions, NextItemNetwork):
         return dropout_backward(dx, cache.keep, self.dropout), grads
 
     def weights(self, cache: NARMCache) -> list[Array]:
-        """The a_tj: of the states after each item, below 0 where v is, and with any sum."""
+        """The a_tj, weights of the states after each item: they may be below 0, and have any sum."""
         return [cache.weights[:, None]]
 
     def last_state(self, p: Any, batch: Batch) -> Array:

@@ -36,7 +36,7 @@ class SASRecOptions(PartOptions, SequenceOptions):
 
     blocks: int = option(2, "number of blocks", at_least=0, at_most=1000)
     mixer: str = option("attention", "how an item reads earlier ones: attention, or a recurrence", choices=MIXERS)
-    heads: int = option(1, "attention heads a block; must divide dim", at_least=1)
+    heads: int = option(1, "attention heads per block; must divide dim", at_least=1)
     kv_heads: int | None = option(
         None, "heads of keys and values, which attention heads share: 1 is multi-query attention, a larger divisor of "
         "heads grouped-query attention (default: as many as heads)", at_least=1,
@@ -53,8 +53,8 @@ class SASRecOptions(PartOptions, SequenceOptions):
     feed_forward_width: int | None = option(
         None, "its inner width, as a multiple of dim (default: 1; for SwiGLU two thirds)", at_least=1, at_most=1000
     )
-    emb_scale: bool | None = option(None, "multiply item embeddings by the root of dim (default: in form sasrec)")
-    qkv_bias: bool | None = option(None, "biases in query, key and value projections (default: in form sasrec)")
+    emb_scale: bool | None = option(None, "multiply item embeddings by the root of dim (default: only in form sasrec)")
+    qkv_bias: bool | None = option(None, "biases in query, key and value projections (default: only in form sasrec)")
     output_projection: bool = option(False, "a projection after the heads are joined, as in the Transformer")
     last_norm: bool = option(True, "a norm after the last block (the released code; pre-LN needs it)")
     tied: bool = option(True, "one table of item embeddings for input and scores, or one for each")
@@ -97,7 +97,7 @@ class SASRecNetwork(SASRecOptions, OneBlock, NextItemNetwork):
             raise ValueError(f"padding is {self.padding!r}, expected {' or '.join(self.paddings)} in this class")
         self._parts[0].refuse_length(self.maxlen)
         if not (self.blocks or self._parts[2].identity):
-            raise ValueError(f"refine is {self.refine}, of scores of attention, and with blocks 0 there are none")
+            raise ValueError(f"refine is {self.refine}, which refines attention scores, and blocks 0 has none")
         self.block                   # made here, so that its parts are checked  # noqa: B018
 
     @property

@@ -12,7 +12,7 @@ In the released code a misspelt name discards the mean that a layer computes, so
 the last item's embedding; the published numbers come from that. `mean_passthrough` reproduces it. Other differences:
 each stream has separate LayerNorms; positions count from the end, and padding is on the right. Attention weights are
 not dropped, as in the authors' setting. Weights and embeddings are drawn as in the code, normal around MEAN: distances
-are small, and attention begins uniform. (With Glorot's, a refinement of the distances begins with one weight of 1.)
+are small, and attention begins uniform. (With Glorot's, refined attention begins with one weight of 1.)
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class STOSAOptions(RefineOptions, SequenceOptions):
     dim: int = option(64, "width of means, and of covariances", at_least=1, at_most=100_000)
     dropout: float = option(0.3, "dropout rate", at_least=0, below=1)
     blocks: int = option(1, "number of blocks", at_least=1, at_most=1000)
-    heads: int = option(4, "attention heads a block; must divide dim", at_least=1)
+    heads: int = option(4, "attention heads per block; must divide dim", at_least=1)
     root: bool = option(False, "attend by the distance, as the paper prints it, not by its square")
     mean_passthrough: bool = option(False, "as in the released code, means pass through each block unchanged")
     refine: str = with_default("none", SASRecOptions, "refine")

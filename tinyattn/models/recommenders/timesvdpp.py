@@ -5,7 +5,7 @@
 
 t is in days, t̄_u the mean time of the user's ratings, N(u) the items that the user has rated, Bin(t) one of a few
 periods of equal length. The paper's final model also has biases and user factors of single days, and the user's scale.
-Without time it is SVD++ (Koren 2008), without N(u) as well matrix factorisation, without factors as well two biases.
+Without time it is SVD++ (Koren 2008); without N(u), too, matrix factorisation; without factors, too, two biases.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _DRIFTING = ("user_bias_drift", "item_bias_bins", "users_drift")         # table
 
 @dataclass(kw_only=True)
 class TimeSVDppOptions:
-    dim: int = option(20, "width of the factors; 0 leaves biases alone", at_least=0, at_most=100_000)
+    dim: int = option(20, "width of the factors; 0: only biases", at_least=0, at_most=100_000)
     time: bool = option(True, "do biases and users' factors change with time?")
     implicit: bool = option(True, "learn from which items a user has rated, whatever the ratings?")
     bins: int = option(30, "periods of equal length; each has a bias for every item", at_least=1, at_most=100_000)
-    beta: float = option(0.4, "exponent of the time between a rating and the mean of the user's", above=0, at_most=1)
+    beta: float = option(0.4, "exponent of the time between a rating and the user's mean time", above=0, at_most=1)
     l2: float = option(0.1, "weight of the squared factors that a rating reads", at_least=0)
     l2_bias: float = option(0.005, "weight of the squared biases that a rating reads", at_least=0)
     l2_time: float = option(20.0, "weight of the squared parameters that change with time", at_least=0)
@@ -261,7 +261,7 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
         return self._predict_all(self.parameters, getattr(split, stage), numbers)
 
     def _predict_all(self, p: Any, data: Interactions, numbers: np.ndarray) -> np.ndarray:
-        """(N,): r̂ of every rating; `numbers` (n_users,) are the model's for the data's users."""
+        """(N,): r̂ of every rating; `numbers` (n_users,) are the model's numbers of the data's users."""
         assert data.times is not None
         return self._predict(p, np.repeat(numbers, data.lengths), data.flat.astype(np.int64), data.times)
 

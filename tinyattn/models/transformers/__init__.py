@@ -1,1 +1,1 @@
-"""Models that are no recommenders: a network and its options, a file each."""
+"""Models that are no recommenders: a network and its options, in a file for each."""

@@ -179,12 +179,12 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
             raise ValueError(f"codebook is {actual}, expected {wanted} float32, and finite")
 
     def _each(self, name: str, values: Any, images: np.ndarray, kinds: str) -> np.ndarray:
-        """`values`, one a patch. Raises ValueError for another shape or kind of dtype."""
+        """`values`, one per patch. Raises ValueError for another shape or kind of dtype."""
         array, (rows, columns) = np.asarray(values), self.network.grid
         if array.shape != (len(images), rows * columns) or array.dtype.kind not in kinds:
             wanted = "bool" if kinds == "b" else "integers"
             raise ValueError(f"{name} is {array.shape} {array.dtype}, expected ({len(images)}, {rows * columns}) "
-                             f"{wanted}: one a patch, row by row")  # fmt: skip
+                             f"{wanted}: one per patch, row by row")  # fmt: skip
         return array
 
     def _patches(self, images: np.ndarray) -> np.ndarray:

@@ -56,7 +56,7 @@ class DecoderOptions(PartOptions):
     dim: int = option(64, "width of embeddings and states (GPT-2: 768)", at_least=1, at_most=100_000)
     layers: int = option(2, "blocks (GPT-2: 12)", at_least=1, at_most=1000)
     mixer: str = option("attention", "how a token reads earlier ones: attention, or a recurrence", choices=MIXERS)
-    heads: int = option(4, "attention heads a block; must divide dim (GPT-2: 12)", at_least=1)
+    heads: int = option(4, "attention heads per block; must divide dim (GPT-2: 12)", at_least=1)
     kv_heads: int | None = option(
         None, "heads of keys and values, which attention heads share: 1 is multi-query attention, a larger divisor of "
         "heads grouped-query attention (default: as many as heads)", at_least=1,
@@ -160,7 +160,7 @@ class DecoderNetwork(DecoderOptions, OneBlock, TextNetwork):
         """Scores (B, n, V) of the token after each of `ids`, which follow the tokens of `past`; and the new cache.
 
         `past` is the cache of the tokens before, None at the beginning, and is not changed. To rounding, the scores are
-        the last rows of `forward`'s for all tokens. Shapes: ids (B, n); with those before at most `context` tokens.
+        the last rows of `forward`'s for all tokens. Shapes: ids (B, n); with earlier tokens at most `context`.
         Raises ValueError for a mixer, mechanism or position scheme that cannot extend a cache.
         """
         x = self._read(p, ids, 0 if past is None else past.length)

@@ -4,7 +4,7 @@ Every token looks at all others, before and after it, so only hidden tokens can 
 norm after each residual and the exact GELU; the sum of embeddings and positions is normed before the first block.
 
 Differences from BERT: tokens are characters, so a blank is one character; windows of the text are read in order,
-without pairs of sentences and their task; scores are products of states and embeddings, and a bias, without BERT's
+without pairs of sentences and their task; scores are products of states and embeddings, plus a bias, without BERT's
 additional dense layer, GELU and norm; attention weights are not dropped.
 """
 
@@ -41,7 +41,7 @@ class EncoderOptions(PartOptions):
     context: int = option(64, "tokens that are looked at together (BERT: 512)", at_least=1, at_most=1_000_000)
     dim: int = option(64, "width of embeddings and states (BERT: 768)", at_least=1, at_most=100_000)
     layers: int = option(2, "blocks (BERT: 12)", at_least=1, at_most=1000)
-    heads: int = option(4, "attention heads a block; must divide dim (BERT: 12)", at_least=1)
+    heads: int = option(4, "attention heads per block; must divide dim (BERT: 12)", at_least=1)
     block_form: str = option("post", ABOUT_BLOCK_FORMS, choices=BLOCK_FORMS)
     position: str = option("learned", "how tokens know their place", choices=POSITIONS)
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)

@@ -102,7 +102,7 @@ class ImageNetwork(ClassNetwork):
         return get_xp(scores).mean(softmax(scores), axis=1)
 
     def measure(self, p: Any, batch: ImageBatch) -> dict[str, tuple[float, float]]:
-        """(sum, how many) of `accuracy`, images whose likeliest class is their label, and of its negative log."""
+        """(sum, how many) of `accuracy`, images whose likeliest class is their label, and of -log p(label)."""
         p_classes = self.probabilities(p, batch.images)
         xp, n = get_xp(p_classes), len(batch.labels)
         right = xp.sum(xp.argmax(p_classes, axis=-1) == batch.labels)

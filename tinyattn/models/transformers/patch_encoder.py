@@ -35,7 +35,7 @@ class PatchOptions:
                         at_least=1, at_most=100_000)  # fmt: skip
     dim: int = option(64, "width of tokens (the paper: 768)", at_least=1, at_most=100_000)
     layers: int = option(3, "blocks (the paper: 12)", at_least=1, at_most=1000)
-    heads: int = option(4, "attention heads a block; must divide dim (the paper: 12)", at_least=1)
+    heads: int = option(4, "attention heads per block; must divide dim (the paper: 12)", at_least=1)
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("gelu", "the feed-forward network: its activation, or SwiGLU", choices=FEED_FORWARDS)
     feed_forward_width: int = option(4, "its inner width, as a multiple of dim", at_least=1, at_most=1000)

@@ -129,7 +129,7 @@ class RNNsearchNetwork(RNNsearchOptions, PairNetwork):
 
 @dataclass(eq=False, kw_only=True)
 class RNNsearch(RNNsearchOptions, PairModel):
-    """Learns from pairs of strings to write the second from the first, attending to it before each character.
+    """Learns from pairs of strings to write the second from the first, which it attends to before each character.
 
         model = RNNsearch(epochs=5).fit(TASKS["dates"]().generate().split())
         model.translate("3rd of May 1999")                  # "1999-05-03"

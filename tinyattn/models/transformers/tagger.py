@@ -43,7 +43,7 @@ class Tagger(DecoderOptions, Smoothed, SequenceModel):
         model.evaluate(SEQUENCE_TASKS["recall"](pairs=4, length=64))       # {"accuracy": ..., "loss": ...}
     """
 
-    context: int = option(64, "learned positions: the longest sequence", at_least=1, at_most=1_000_000)
+    context: int = option(64, "length of the longest sequence, for learned positions", at_least=1, at_most=1_000_000)
     tied: bool = with_default(False, DecoderOptions, "tied")
     enough: float | None = option(
         None, "stop at this accuracy on the validation sequences (default: never)", above=0, at_most=1, group="training"

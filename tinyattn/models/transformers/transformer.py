@@ -59,7 +59,7 @@ PartOptions: Any = part_options(**PARTS)
 class TransformerOptions(PartOptions, PairOptions):
     dim: int = option(64, "width of embeddings and states (the paper: 512)", at_least=1, at_most=100_000)
     layers: int = option(2, "blocks of encoder and decoder each (the paper: 6)", at_least=1, at_most=1000)
-    heads: int = option(4, "attention heads a block; must divide dim (the paper: 8)", at_least=1)
+    heads: int = option(4, "attention heads per block; must divide dim (the paper: 8)", at_least=1)
     block_form: str = option("pre", "norms before sublayers (pre) or after residuals (post)", choices=DECODER_FORMS)
     position: str = option("sinusoidal", "how tokens know their place", choices=POSITIONS)
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
@@ -199,7 +199,7 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
     def _forward(
         self, half: Any, stack: Stack, E: Array, ids: Array, rng: Any, **context: Any
     ) -> tuple[Array, StackCache]:
-        """√D times the embeddings, and positions, after dropout, blocks and last norm: (B, n, D); and the cache."""
+        """√D times the embeddings, plus positions, after dropout, blocks and last norm: (B, n, D); and the cache."""
         xp = get_xp(E)
         slots = xp.broadcast_to(xp.arange(ids.shape[1]), ids.shape)
         x = self._position.add(half.get("positions"), embedding(ids, E) * math.sqrt(self.dim), slots)
@@ -237,7 +237,7 @@ class Transformer(TransformerOptions, PairModel):
     Network = TransformerNetwork
 
     def vocabularies_of(self, parts: list[Pairs]) -> dict[str, Vocabulary]:
-        """A vocabulary a side, or one for both where they share a table."""
+        """One vocabulary for each side, or for both where they share a table."""
         known, tables = super().vocabularies_of(parts), EMBEDDINGS[self.embeddings]
         if tables.source != tables.target:
             return known

@@ -97,7 +97,7 @@ class ViT(ViTOptions, ImageModel):
         for o in options_of(PatchOptions):
             mine, theirs = getattr(self, o.name), getattr(start, o.name)
             if mine != theirs and o.name != "dropout":
-                raise ValueError(f"{o.name} is {mine}, expected {theirs}, as of the model that this one starts from")
+                raise ValueError(f"{o.name} is {mine}, expected {theirs}, as in the model that this one starts from")
         return start
 
     def fingerprint(self, parts: Any) -> str:

@@ -41,7 +41,7 @@ def additive_attention_backward(
     Shapes: as in `additive_attention`, and dout like out -> dq, dk, dv, dw like q, k, v, w.
     out = weights v gives dv and the gradient of the weights, a_ij. Let t = tanh((q_i + k_j) / 2), so that
     σ = (1 + t) / 2 and σ' = σ (1 - σ) = (1 - t²) / 4. Then w receives Σ da_ij (1 + t) / 2, and the sum q_i + k_j
-    da_ij w ⊙ (1 - t²) / 4, which goes to both of its parts.
+    receives da_ij w ⊙ (1 - t²) / 4, as do both of its terms.
     """
     expect("...ne ...nd ...md ...me d ...nm", dout=dout, q=q, k=k, v=v, w=w, weights=weights)
     xp, (n, d), m = get_xp(dout), q.shape[-2:], k.shape[-2]

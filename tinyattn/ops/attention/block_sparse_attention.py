@@ -5,7 +5,7 @@ Each block is an ordinary `attention` of the rows that it gathers:
     out[queries of z] = attention(q[queries of z], k[keys of z], v[keys of z], allowed of z)
 
 Blocks of one size are one call, as if they were sequences of a batch. A query stands in one block, so results are put
-back by reading: row i of `out` is wherever query i stood. A key stands in several, so its gradient is a sum: keys that
+back by reading row i of `out` from where query i stood. A key stands in several, so its gradient is a sum: keys that
 stand in equally many blocks are summed side by side, which no order of threads can change.
 (Child et al. 2019, section 5; Zaheer et al. 2020, appendix D.)
 """
@@ -35,7 +35,7 @@ def block_sparse_attention(
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e); `keys` (boolean, True = a real key, not padding)
     broadcasts to (..., m); `bias`, for a layout of one group, to (..., z, a, b)
     -> out (..., n, e), weights, for each group (..., z, a, b), before dropout. `dense_weights` makes them (..., n, m).
-    `keep` says what dropout keeps: of each pair the same as `keep_mask` of all pairs, made for the blocks alone.
+    `keep` says what dropout keeps: the same pairs as `keep_mask` of all pairs, made for the blocks alone.
     A query that stands in no block, or may look at nothing, gets zeros.
     Raises ValueError for a layout of other sizes, a bias where the layout has several groups, and shapes that do not
     fit; TypeError for dtypes.
@@ -64,7 +64,7 @@ def block_sparse_attention_backward(
     """dq_z = c ds_z k_z, dk_j = Σ dk_zj over blocks with key j, and dv_j = Σ dv_zj over blocks with key j.
 
     Gradients of `block_sparse_attention`. Shapes: as there, and dout like out -> dq, dk, dv, dbias (or None).
-    `attention_backward` on the same blocks. dq is put back as out was; a key has been read by all blocks that have it,
+    Each block runs `attention_backward`. dq is put back as out was; a key has been read by all blocks that have it,
     and their gradients are added. No mask is needed: hidden keys have weight 0, and so have empty places.
     """
     expect("...ne ...nd ...md ...me", dout=dout, q=q, k=k, v=v)

@@ -11,7 +11,7 @@ Forward and backward then only compute the `causal_sum`
 
     y_t = Σ_{s <= t} (a_t·b_s) c_s
 
-The features make the form: `linear_attention` has ELU(x) + 1, `performer_attention` random ones whose
+The features differ: `linear_attention` has ELU(x) + 1, `performer_attention` random ones whose
 product is exp(q_i·k_j / √d) on average. These may be too large or too small for a float; so a sum may have a running
 size g, which never falls: key s is given as b_s = exp(-g_s) times its features, and y_t as exp(-g_t) times the sum,
 
@@ -37,7 +37,7 @@ def causal_sum(a: Array, b: Array, c: Array, form: str = "chunked", g: Array | N
     In one of three forms, which differ in the order of the products:
 
     "parallel"   (tril(a bᵀ)) c: all pairs at once, and n² numbers
-    "recurrent"  S += b_tᵀ c_t, y_t = a_t S: token by token, as a network that is asked for the next one must
+    "recurrent"  S += b_tᵀ c_t, y_t = a_t S: token by token, as in generating text
     "chunked"    parallel within chunks of 32, and with the S of all chunks before: no n², and few steps
 
     With g, S is made exp(g_{t-1} - g_t) times as large before anything is added.
@@ -117,7 +117,7 @@ def _products(a: Array, b: Array, g: Array | None) -> Array:
 
 
 def _shrunk(before: Array, after: Array) -> Array:
-    """exp(g_s - g_t): by how much a sum at s shrinks until t. Where t is the earlier, 1 and no overflow."""
+    """exp(g_s - g_t): by how much a sum at s shrinks until t. Where t is before s it is 1: no overflow."""
     xp = get_xp(before)
     return xp.exp(xp.minimum(before - after, 0))
 

@@ -60,7 +60,7 @@ def fused_attention(
 ) -> tuple[Array, AttentionCache]:
     """out = softmax(c q kᵀ, mask) v, with c = `scale`, by default 1 / √d.
 
-    A `Mask` that is only causal is worked off in tiles, any other in one piece.
+    Under a `Mask` that is only causal it works in tiles, under any other in one piece.
     Shapes: as in `attention` -> out (..., n, e), AttentionCache. Raises what `attention` raises.
     """
     expect("...nd ...md ...me", q=q, k=k, v=v)

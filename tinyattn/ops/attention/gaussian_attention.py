@@ -33,8 +33,8 @@ def gaussian_attention_backward(
     """dp = dmean v_meanᵀ + 2 p ⊙ (dcov v_covᵀ), with dout = [dmean, dcov].
 
     Shapes: as in `gaussian_attention`, and dout like out -> ds, dv_mean, dv_cov like s, v_mean, v_cov.
-    mean = p v_mean gives dv_mean = pᵀ dmean; cov = (p ⊙ p) v_cov gives dv_cov = (p ⊙ p)ᵀ dcov, and p, which stands in
-    it twice, the second term. No mask is needed: at hidden pairs p is 0, and so is ds.
+    mean = p v_mean gives dv_mean = pᵀ dmean, and cov = (p ⊙ p) v_cov gives dv_cov = (p ⊙ p)ᵀ dcov. p stands twice in
+    cov: hence the 2 in dp. No mask is needed: at hidden pairs p is 0, and so is ds.
     """
     expect("...no ...me ...mf ...nm", dout=dout, v_mean=v_mean, v_cov=v_cov, weights=weights)
     e = v_mean.shape[-1]

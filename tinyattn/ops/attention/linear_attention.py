@@ -31,7 +31,7 @@ def linear_attention_backward(
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Gradients of `linear_attention`. Shapes: as there, and dout like out -> dq, dk, dv like q, k, v.
 
-    `attend_backward` has those of the features, and φ' is 1 where φ > 1, and φ itself, the exponential, below.
+    `attend_backward` has those of the features; φ' is 1 where φ > 1, and elsewhere φ itself, the exponential.
     """
     expect("...ne ...nd ...md ...me ...ne ...no", dout=dout, q=q, k=k, v=v, out=out, denominator=denominator)
     a, b = query_features(q), key_features(k, keys)

@@ -1,8 +1,8 @@
 """Patterns of sparse attention: for each a line that says who looks at whom, and the blocks that hold it.
 
 `sees` is the definition, and `layout` lists the blocks that `block_sparse_attention` computes. A pattern is counted
-from the first token, and does not depend on how many tokens there are: who looks at whom stays as it is when others
-follow, or padding. Where `causal` is True no query looks ahead, not even those that otherwise look at all.
+from the first token, and does not depend on how many tokens there are: who looks at whom stays the same when
+more tokens, or padding, follow. Where `causal` is True no query looks ahead, not even those that otherwise look at all.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Near(Pattern):
         return [self._chunks(0, n)]
 
     def _chunks(self, first: int, n: int) -> Blocks:
-        """Queries from `first` on, in chunks, with all keys of theirs from `first` on."""
+        """Queries from `first` on, in chunks, with all of their keys from `first` on."""
         c = max(min(n - first, max(self.window, CHUNK)), 1)
         starts = np.arange(first, n, c)[:, None]
         around = self.window - 1 if len(starts) > 1 else 0                   # a single chunk has no neighbours
@@ -113,7 +113,7 @@ class Residues(Pattern):
 class NearOrResidues(Residues):
     """|i - j| < ℓ or (i - j) mod ℓ = 0: both patterns of Child et al. for one head (section 5.1, "merged").
 
-    Neighbours look at other residues: no two queries share many keys, so each query has a separate block.
+    Neighbours look at different residues: no two queries share many keys, so each query has a separate block.
     """
 
     def pattern(self, i: Array, j: Array, n: int) -> Array:
@@ -148,7 +148,7 @@ class NearAndGlobal(Near):
         return [self.group(near.queries, np.concatenate([shared, near.keys], axis=1), n)]
 
     def of_globals(self, n: int) -> BlockLayout:
-        """The first G queries of n tokens and their keys: one block, of G queries and as many keys or n."""
+        """The first G queries of n tokens and their keys: one block, of G queries and G keys (causal) or n."""
         return _of_globals(self, n)
 
 

@@ -16,7 +16,7 @@ exponents, as it cancels in the quotient: here the largest of them. A number sub
 this key weigh less; so it must be the same for all keys that a query sees, and independent of later keys and of
 padding. (The authors' code takes the largest exponent of all keys, in causal attention too: then a later token moves
 earlier outputs, and may make them 0 / 0.) A bound that knows no key, k̂·w - |k̂|²/2 <= |w|²/2, keeps exp from overflow
-and lets all features of a long key vanish. So it is the running size g of `by_features`: the largest exponent of the
+but lets all features of a long key vanish. So it is the running size g of `by_features`: the largest exponent of the
 real keys up to s is subtracted from key s, the sums carry g_t, and shrink by exp(g_{t-1} - g_t) when it grows.
 """
 
@@ -34,7 +34,7 @@ def performer_attention(
     """out_i = Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j), with φ(x) = exp(W x_hat - |x_hat|²/2) / √m and
     x_hat = x / √(√d).
 
-    Over keys j <= i, and, not causal, over all. In the mean over W the products are exp(q_i·k_j / √d). W, from
+    Sums are over keys j <= i (not causal: over all). In the mean over W the products are exp(q_i·k_j / √d). W, from
     `orthogonal_features`, takes no gradient.
     Features of keys are nowhere less than 1e-30 of the largest so far. Where all products of a query are less than
     that (with entries up to 10 they never were, with entries up to 30 they are at times), it takes the mean of the keys
@@ -60,8 +60,8 @@ def performer_attention_backward(
     Shapes: as in `performer_attention`, and dout like out -> dq, dk, dv like q, k, v.
 
     With a = φ(q), b = φ(k), `attend_backward` has da, db and dv. Feature r of k̂ = k_hat moves by b_r (w_r - k̂) · δ
-    when k̂ moves by δ, so with u = db ⊙ b, dk̂ = Σ_r u_r (w_r - k̂) = u W - (Σ u) k̂, and dk = d^(-1/4) dk̂. Of a query
-    the last term is 0: all its features times any number leave out as it is, so Σ da ⊙ a = 0. For the same reason
+    when k̂ moves by δ, so with u = db ⊙ b, dk̂ = Σ_r u_r (w_r - k̂) = u W - (Σ u) k̂, dk = d^(-1/4) dk̂. For a query
+    the last term is 0: a common factor of its features does not change `out`, so Σ da ⊙ a = 0. For the same reason
     nothing comes back through g.
     """
     expect("...ne ...nd ...md ...me fd ...ne ...no", dout=dout, q=q, k=k, v=v, W=W, out=out, denominator=denominator)

@@ -25,8 +25,8 @@ def window_attention(
 ) -> tuple[Array, Array]:  # fmt: skip
     """`attention` under the mask 0 <= i - j < W for query i and key j, with W = `window`; not causal: |i - j| < W.
 
-    A window of W is the query itself and the W - 1 before it; not causal: the W - 1 on either side as well.
-    One of n or more is full attention (causal or not).
+    A window of W is the query itself and the W - 1 before it; not causal: the W - 1 after it as well.
+    A window of n or more is full attention (causal or not).
 
     Shapes: q and k (..., n, d), v (..., n, e); `keys` (boolean, True = a real key, not padding) broadcasts to
     (..., n); `keep` (boolean, from `keep_mask`) is (..., n, S), an entry for each query and distance: causal, S =
@@ -55,7 +55,7 @@ def window_attention_backward(
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Gradients of `window_attention`. Shapes: as there, and dout like out -> dq, dk, dv like q, k, v.
 
-    `attention_backward` on the same chunks. The queries of two (three) chunks have looked at a key, so its gradients
+    Each chunk runs `attention_backward`. The queries of two (three) chunks have looked at a key, so its gradients
     from each of these are added. No mask is needed: hidden keys have weight 0.
     """
     expect("...ne ...nd ...nd ...ne ...zcw", dout=dout, q=q, k=k, v=v, weights=weights)
@@ -101,14 +101,14 @@ def distance_slots(n: int, window: int, causal: bool = True) -> int:
     """How many entries a query has in the `keep` of `window_attention`, one for each distance of a key.
 
     Entry r is the key r tokens before; not causal: entry 2 r the key r before, 2 r - 1 the key r after. What a query
-    drops then depends on it and on the distance, and not on how many tokens there are beside.
+    drops then depends on the query and the distance, not on how many tokens there are.
     """
     window = min(int(window), max(n, 1))
     return window if causal else 2 * window - 1
 
 
 def laid_out(keep: Array | None, c: int, width: int, causal: bool) -> Array | None:
-    """A mask by query and distance as one of the weights: (..., n, W) -> (..., chunks, c, width)."""
+    """A mask by query and distance, laid out as the weights are: (..., n, W) -> (..., chunks, c, width)."""
     if keep is None:
         return None
     xp, back = get_xp(keep), _back(c, width, keep)

@@ -1,1 +1,1 @@
-"""Positions: vectors that are added or turned, and terms of scores; one idea a file."""
+"""Positions: vectors that are added or turned, and terms of scores; one idea per file."""

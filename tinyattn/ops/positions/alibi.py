@@ -1,4 +1,4 @@
-"""ALiBi, attention with linear biases: distant keys count less, by a slope a head (Press et al. 2022, section 3)."""
+"""ALiBi, attention with linear biases: distant keys count less, by a slope per head (Press et al. 2022, section 3)."""
 
 from ...backend import Array, get_xp
 from ..shapes import expect

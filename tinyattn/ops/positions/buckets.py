@@ -23,7 +23,7 @@ def bucket_bias(table: Array, buckets: Array) -> Array:
 def bucket_bias_backward(dbias: Array, table: Array, buckets: Array) -> Array:
     """dT_rk = Σ dbias_kij over pairs of bucket r.
 
-    The sum over all pairs that read the number. A table that several blocks share gets the sum of theirs.
+    It is the sum over all pairs that read the number. A table that several blocks share gets the sum of theirs.
     Shapes: dbias (h, n, m), table (R, h), buckets (n, m) -> dtable like table.
     """
     expect("hnm rh #nm", dbias=dbias, table=table, buckets=buckets)
@@ -54,7 +54,7 @@ def distance_buckets(
 
 
 def sides(buckets: int, furthest: int, causal: bool) -> tuple[int, int]:
-    """How many buckets a side has, and how many of them are for one distance. Raises what `distance_buckets` raises."""
+    """How many buckets a side has, and how many of them hold one distance. Raises what `distance_buckets` raises."""
     least = 2 if causal else 4
     if buckets < least:
         raise ValueError(f"distance_buckets: buckets is {buckets}, expected at least {least}")

@@ -1,7 +1,7 @@
-"""A vector for every distance, met by queries or taken with values (Shaw et al. 2018, equations 3 and 4).
+"""A vector for every distance, multiplied by queries or added to values (Shaw et al. 2018, equations 3 and 4).
 
-Pair by pair that is a vector each, n m d numbers. But there are 2 K + 1 vectors only, so every query meets each of
-them once, and the results, one a distance, are moved to where their pairs stand (the skew of Huang et al. 2018,
+A vector for each pair would be n m d numbers. But there are 2 K + 1 vectors only, so every query meets each of
+them once, and the results, one per distance, are moved to where their pairs stand (the skew of Huang et al. 2018,
 section 3.4.1):
 
     by distance    -2 -1  0  1  2        by key     0  1  2        row i is moved left by i: the flat array,

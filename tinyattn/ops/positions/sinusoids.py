@@ -1,7 +1,7 @@
 """Sinusoidal positions: a clock with a hand for every pair of features (Vaswani et al. 2017, section 3.5).
 
-The hand i of a token at slot p stands at the angle p ω_i, with speeds ω_i = base^(-2i / D) from one radian a token down
-to one in `base`. Its sine and cosine are two features. A step of δ turns hand i by δ ω_i, for every p:
+Hand i of a token at slot p stands at the angle p ω_i, with speeds ω_i = base^(-2i / D) from one radian a token down to
+about one in `base` tokens. Its sine and cosine are two features. A step of δ turns hand i by δ ω_i, for every p:
 
     PE(p + δ) = R(δ) PE(p), with R(δ) a rotation of each pair;   so   PE(p) · PE(r) depends on p - r alone
 """

@@ -5,7 +5,7 @@ One token is a map of the state, h -> a h + b. Two in a row are a map of the sam
     (a, b) ∘ (a', b') = (a a', a' b + b')        first a and b, then a' and b'
 
 and ∘ is associative: what n tokens do may be computed from left to right, in chunks, or in a tree (Gu & Dao 2023,
-section 3.3.2). Of n tokens, n a power of 4, a step being one combination after those that it needs:
+section 3.3.2). For n tokens, n a power of 4; a step is all combinations that need only earlier steps:
 
     form          steps             combinations
     sequential    n - 1             n - 1

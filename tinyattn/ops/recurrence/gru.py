@@ -62,7 +62,7 @@ def gru_backward(
         du_z = g ⊙ (h_{t-1} - n) z (1 - z)
         du_r = du_n ⊙ recalled r (1 - r)
 
-    Each is g times a number that is known before g is, so these are computed for all times at once. Along time, from
+    Each is g times a number known before g is; these numbers are computed for all times at once. Along time, from
     the last token to the first, g_{t-1} = dh_{t-1} + g_t ⊙ z_t + [du_r, du_z, r ⊙ du_n] Uᵀ, and all other
     gradients are products over all tokens of all times, after that.
     """

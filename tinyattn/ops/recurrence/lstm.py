@@ -1,4 +1,4 @@
-"""Long short-term memory: a second state, to which is added what a gate lets in (Hochreiter & Schmidhuber 1997)."""
+"""Long short-term memory: a second state, which adds up what a gate lets in (Hochreiter & Schmidhuber 1997)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def lstm(
         g_t = tanh(x_t W + h_{t-1} U + b)                       the candidate, with separate columns
 
     W, U and b hold the columns of i, f, o and g side by side. Without f nothing is forgotten, c_t = c_{t-1} +
-    i_t ⊙ g_t: the form of 1997, whose cell passes its gradient on unchanged. The forget gate is Gers, Schmidhuber &
-    Cummins (2000).
+    i_t ⊙ g_t: the form of 1997, whose cell passes its gradient on unchanged. The forget gate is by Gers, Schmidhuber
+    & Cummins (2000).
 
     Shapes: x (..., n, i), W (i, 4 H), U (H, 4 H), b (4 H,), or 3 H without forget gate, h0 and c0 (..., H) or None
     for zeros -> h (..., n, H), c (..., n, H), gates (..., n, 4 H or 3 H): i, f, o and g.
@@ -64,7 +64,7 @@ def lstm_backward(
         du_i = k ⊙ g i (1 - i)         du_f = k ⊙ c_{t-1} f (1 - f)
         du_g = k ⊙ i (1 - g²)          du_o = s ⊙ tanh(c) o (1 - o)
 
-    Each is k_t or s_t times numbers that are known before: these are computed for all times at once.
+    Each is k_t or s_t times numbers that are known before: these numbers are computed for all times at once.
     """
     expect("...nh ...ni io ho ...nh ...nh ...no ...h ...h ...nh",
            dh=dh, x=x, W=W, U=U, h=h, c=c, gates=gates, h0=h0, c0=c0, dc=dc)  # fmt: skip

@@ -1,7 +1,7 @@
-"""The matrices of recurrences, for inspection: y = M x without a state, and with n² numbers a channel.
+"""The matrices of recurrences, for inspection: y = M x without a state, and with n² numbers per channel.
 
 A recurrence that is linear in its values is a lower triangular matrix of tokens by tokens, which is not formed: entry
-(t, j) says how much of token j output t holds. `wkv_weights` and `scan_matrix` make it, beside attention's weights and
+(t, j) says how much output t holds of token j. `wkv_weights` and `scan_matrix` make it, beside attention's weights and
 those of `linear_weights`.
 """
 
@@ -15,7 +15,7 @@ def wkv_weights(k: Array, w: Array, u: Array) -> Array:
     """p_ts = exp(l_ts) / Σ_r exp(l_tr), l_tt = k_t + u and l_ts = k_s - (t - 1 - s) w.
 
     The weights of `wkv`, channel by channel: y_t = Σ_s p_ts v_s over s <= t. Its rows sum to 1, and only differences
-    of keys count: all k + 800 are safe.
+    of keys count: adding 800 to all k is safe.
     Shapes: k (..., n, d), w (d,) >= 0, u (d,) -> p (..., d, n, n).
     Raises ValueError for shapes that do not fit, TypeError for dtypes other than float32 / float64.
     Source: Peng et al. (2023), equation 16.

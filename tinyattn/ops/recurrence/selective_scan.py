@@ -16,7 +16,7 @@ NEAR = 0.1              # below it, φ' by its series, of eleven terms: exact to
 
 
 class ScanStates(NamedTuple):
-    """All states of a scan, and exp(Δ A): of each piece (tokens a chunk, chunks, sequences, N, d)."""
+    """All states of a scan, and exp(Δ A): for each piece (tokens a chunk, chunks, sequences, N, d)."""
 
     pieces: list[Array]
     decays: list[Array]

@@ -22,7 +22,7 @@ def time_last(x: Array, lead: list[int]) -> Array:
 
 
 def spans(n: int, width: int, wide: int, most: int | None = None) -> Iterator[tuple[slice, int, int, int]]:
-    """Cut n tokens into spans of pieces of chunks: -> tokens of the span, pieces, chunks a piece, tokens a chunk.
+    """Cut n tokens into spans of pieces of chunks: -> tokens of the span, pieces, chunks per piece, tokens per chunk.
 
     A step of a loop over time has a fixed cost, however small its `width` numbers. So chunks go side by side, up to
     `wide` numbers a step. A piece has up to `most` numbers, so that it stays in cache over several passes; without

@@ -24,7 +24,7 @@ def wkv(
         z_t = log(exp(z_{t-1} - w) + exp(k_t))     nothing so far: m = 0, z = -inf
 
     The paper carries numerator and denominator, with a common exponent beside them. A mean is of the size of its
-    values, so that nothing overflows here: all k + 800 makes all z + 800, and nothing else. A long sequence goes as
+    values, so that nothing overflows here: adding 800 to all k adds 800 to all z, no more. A long sequence goes as
     chunks side by side, each as if it were the first; then what came before is mixed in by the same rule.
 
     Shapes: k and v (..., n, d), w (d,) >= 0, u (d,), mean0 and size0 (..., d), m and z of what came before, or None
@@ -62,7 +62,7 @@ def wkv_backward(
     """dk_t = a_t + b_t + γ_t Z_t, and dv_t = ρ_t dy_t + γ_t M_t.
 
     Shapes: as in `wkv`, and dy like y -> dk, dv, dw, du, dmean0, dsize0 (None where mean0 and size0 are).
-    M_t and Z_t are the gradients of m_t and z_t. With e_t = v_t - m_{t-1}, the two σ receive inside of them
+    M_t and Z_t are the gradients of m_t and z_t. With e_t = v_t - m_{t-1}, the arguments of the two σ receive
     a_t = dy_t e_t ρ_t (1 - ρ_t) and b_t = M_t e_t γ_t (1 - γ_t):
 
         M_{t-1} = (1 - γ_t) M_t + (1 - ρ_t) dy_t

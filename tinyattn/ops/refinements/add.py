@@ -10,7 +10,7 @@ def refine_add(
 ) -> tuple[Array, Array, Array]:
     """B = (c X Yᵀ + A) / 2, with X = A W_Q, Y = A W_K and c = `scale`, by default 1 / √r.
 
-    A residual around `refine_simp`, halved: where W is 0, that is softmax(A / 2) and not the model without it. The
+    A residual around `refine_simp`, halved: where W is 0 the weights are softmax(A / 2), not softmax(A). The
     paper writes W_K for the first and W_Q for the second factor here, which only swaps their names. With
     `lags` the rows are read by lag for X and Y alone.
     Shapes: A (..., n, n), W_Q and W_K onto (..., n, r) -> B (..., n, n), X, Y (..., n, r). Raises what `refine_simp`
@@ -29,7 +29,7 @@ def refine_add(
 def refine_add_backward(
     dB: Array, A: Array, W_Q: Array, W_K: Array, X: Array, Y: Array, scale: float | None = None, lags: bool = False
 ) -> tuple[Array, Array, Array]:
-    """dA = dB / 2 + what `refine_simp_backward` makes of dB / 2, which dW_Q and dW_K are made of, too.
+    """dA = dB / 2 + what `refine_simp_backward` makes of dB / 2; it gives dW_Q and dW_K, too.
 
     Shapes: as in `refine_add`, dB like B -> dA, dW_Q, dW_K like A, W_Q, W_K.
     """

@@ -6,7 +6,7 @@ from ...backend import Array, get_xp
 def by_lag(A: Array, lags: bool) -> Array:
     """Ã_kr = A_{k,k-r} for r = 0 to k, and 0 for the rest, which would be later tokens; A itself without `lags`.
 
-    The first k + 1 entries of row k are reversed. Twice gives them back, and the Jacobian, which moves or drops
+    The first k + 1 entries of row k are reversed. A second time restores them, and the Jacobian, which moves or drops
     entries, is symmetric: backward is the same function. Shapes: A (..., n, n) -> (..., n, n).
     """
     if not lags:

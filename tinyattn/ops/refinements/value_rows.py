@@ -13,8 +13,8 @@ def refine_value_rows(
 ) -> tuple[Array, Array, Array, Array, Array]:  # fmt: skip
     """B = softmax(c X Yᵀ, mask) Z, with X = A W_Q, Y = A W_K, Z = A W_V and c = `scale`, by default 1 / √r.
 
-    Rows take from rows, each a mean of what the mask lets it see, where equation 3 as printed has columns that take
-    from columns (`refine_value_literal`): under a causal mask nothing later is read. With `lags` the rows of A are
+    Rows take from rows, each a mean of what the mask lets it see; in equation 3 as printed columns take from
+    columns (`refine_value_literal`). Under a causal mask nothing later is read. With `lags` the rows of A are
     read by the lag, Ã_kr = A_{k,k-r}, and so are those of the mean: column t of B is the lag k - t there.
     Shapes: A (..., n, n), W_Q and W_K onto (..., n, r), W_V onto (..., n, n), mask onto (..., n, n), True = may look
     -> B (..., n, n), X, Y (..., n, r), Z, weights (..., n, n). Raises what `attention` raises.

@@ -1,7 +1,7 @@
 """Dependencies between numbers of a trace: every number is nudged in turn, and all that follows is run again.
 
-A nudge changes the array after the line that computed the number. Later values are compared, by central differences,
-for h above and h below. So intermediates of a forward or a backward can be followed, not only arguments, and nothing
+A nudge changes the array after the line that computed the number. Later values, for a nudge up by h and one down, give
+central differences. So intermediates of a forward or a backward can be followed, not only arguments, and nothing
 depends on the backward that is being examined.
 """
 
