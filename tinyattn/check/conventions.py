@@ -36,6 +36,7 @@ CHOICES = {
     "inner kink": "the gradient of relu at 0 may be any from 0 to 1",
     "scale": "dropout may scale by 1 - rate in evaluation, not by 1 / (1 - rate) in training",
     "tanh": "without `approximate` it may compute the tanh form",
+    "causal": "without `causal` it may look at all keys, or at earlier ones alone",
     "padding": "one row may be padding, and have no gradient",
     "eps outside": "eps may be added to the standard deviation; without `eps` it may be any from 1e-12 to 1e-3",
     "eps": "without `eps` it may be any from 1e-12 to 1e-3",
@@ -51,6 +52,7 @@ def _names(spec: Any) -> list[str]:
     """The conventions that the function's arguments imply, and those that the spec names."""
     arguments = inspect.signature(getattr(spec.ours(), spec.function)).parameters if spec.common else {}
     names = ["mask", "dead rows"] * ("mask" in arguments) + [*spec.choices] + ["tanh"] * ("approximate" in arguments)
+    names += ["causal"] * ("causal" in arguments)
     return names + ["eps"] * ("eps" in arguments and "eps outside" not in names)
 
 
@@ -244,6 +246,23 @@ def _tanh_form(op: Subject) -> Switch | None:
     return None
 
 
+def _direction(op: Subject) -> Switch | None:
+    """Whether an implementation without an argument `causal` does what the library does for the other value of it."""
+    default = op.causal
+    if default is None:
+        return None
+    drawn = (op.spec.case(CaseDrawer.seeded(seed, ((2,),))) for seed in range(200))
+    square = (op.fit(case) for case in drawn if case["causal"] and case["q"].shape[-2] > 1)  # as many keys as queries
+    cases = list(itertools.islice(square, 4))
+    if any(_agrees(op, case | {"causal": default}) for case in cases):
+        return None
+    op.causal = not default
+    if all(_agrees(op, case | {"causal": not default}) for case in cases):
+        return Switch("it looks at all keys" if default else "it looks at earlier keys alone")
+    op.causal = default
+    return None
+
+
 def _padding_row(op: Subject) -> Switch | None:
     E = np.arange(12.0).reshape(4, 3) + 1
     dE = op.gradients({"ids": np.arange(4), "E": E}, np.ones((4, 3)))["E"]
@@ -333,6 +352,7 @@ _FINDERS: dict[str, Callable[[Subject], Switch | None]] = {
     "inner kink": _inner_kink,
     "scale": _scaled_in_evaluation,
     "tanh": _tanh_form,
+    "causal": _direction,
     "padding": _padding_row,
     "eps outside": _eps,
     "eps": _fixed_eps,

@@ -55,7 +55,8 @@ class Spec:
     `function` and `others` are the public names. `oracle` is the forward in plain loops, `ours` returns the library's
     implementation, whose signature is the spec's. `wrt` names the arguments that have gradients. `special_cases`
     distinguish bugs that random cases do not. `forms` are forms of a call that an implementation need not take, beyond
-    those that every spec has (forms.py). `choices` names the CHOICES (conventions.py) that its arguments do not imply.
+    those that every spec has (forms.py). `together` names optional arguments that are passed together or not at all.
+    `choices` names the CHOICES (conventions.py) that its arguments do not imply.
     `but` is the contract's exception for its gradients. `sums_rows` is True where the backward adds up rows that were
     read several times: a device does so in any order. `observe` replaces `observe_call` for specs that are not
     about results and gradients; `shown` turns a case into the one in a report. `common` is False where the common
@@ -76,6 +77,7 @@ class Spec:
     common: bool = True
     forms: tuple[Form, ...] = ()
     choices: tuple[str, ...] = ()
+    together: tuple[str, ...] = ()
     but: str = ""
     sums_rows: bool = False
     scale: Callable[[dict[str, Any]], float] = field(default=lambda case: _square(case))

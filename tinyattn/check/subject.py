@@ -81,7 +81,11 @@ class Subject:
         passed = {*self.library_names, *(n for n, how in self._passing.items() if how == "by name")}
         parameters = _parameters(forward) or {}
         self.unused = [n for n, p in parameters.items() if p.default is not _EMPTY and n not in passed]
+        if any(self._passing.get(n) == "left out" for n in spec.together):
+            self._passing |= dict.fromkeys(spec.together, "left out")
         self.lacks = [n for n, how in self._passing.items() if how == "left out"]
+        # without an argument `causal`, whether it looks at earlier keys alone: as by default (see conventions.py)
+        self.causal = self.signature.parameters["causal"].default if "causal" in self.lacks else None
         self._backward = None
         if spec.wrt:
             self.ours_backward = inspect.signature(getattr(ours, f"{spec.function}_backward"))
@@ -107,7 +111,7 @@ class Subject:
     def fit(self, case: dict[str, Any]) -> dict[str, Any]:
         """The case with defaults for the arguments in `lacks`, and without anything that a convention decides."""
         parameters = self.signature.parameters
-        case = {n: parameters[n].default if n in self.lacks else x for n, x in case.items()}
+        case = {n: parameters[n].default if n in self.lacks and n != "causal" else x for n, x in case.items()}
         for switch in self.conventions:
             case = switch.avoid(case)
         return case
@@ -118,6 +122,8 @@ class Subject:
 
     def left_out(self, given: dict[str, Any]) -> str:
         """The call's form that the implementation does not take, or the convention that decides the call; or ""."""
+        if self.causal is not None and given.get("causal", self.signature.parameters["causal"].default) != self.causal:
+            return f"causal={not self.causal}"  # as many keys as queries, or not: no other value will do
         every: list[Form | Switch] = [*(form for form in self.forms if form.rewrite is None), *self.conventions]
         return next((form.says for form in every if form.has(given)), "")
 
@@ -172,7 +178,7 @@ class Subject:
                 positional.append(x)
             elif how == "by name":
                 named[self._their_names.get(name, name)] = x
-            elif not _same(x, self.signature.parameters[name].default):
+            elif name != "causal" and not _same(x, self.signature.parameters[name].default):
                 raise MissingError(f"{self.spec.function} takes no `{name}`")
         return positional, named
 
@@ -251,8 +257,8 @@ class Subject:
         self.last = takes
         positional, named = [], dict(takes)
         for n, p in (_parameters(self._backward) or {}).items():
-            if p.kind is inspect.Parameter.VAR_POSITIONAL:  # behind a decorator: in the library's order
-                positional, named = list(takes.values()), {}
+            if p.kind is inspect.Parameter.VAR_POSITIONAL:  # behind a decorator: what it has, in the library's order
+                positional, named = [x for name, x in takes.items() if name not in self.lacks], {}
             if p.kind not in _BY_POSITION or n not in named:
                 break
             positional.append(named.pop(n))

@@ -101,6 +101,7 @@ SPEC = states.spec(
     case=case,
     outputs=("y", "x_hat", "inv_std"),
     wrt=("x", "gamma", "beta"),
+    together=("mean", "var"),
     scale=scale,
     special_cases=special_cases,
 )

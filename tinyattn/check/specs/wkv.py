@@ -55,6 +55,7 @@ SPEC = states.spec(
     "wkv(k, v, w, u, mean0=None, size0=None) -> y first: k and v (..., n, d), w (d,) >= 0, u (d,), y (..., n, d)",
     "mean0 and size0 (..., d) or None: the mean of the past, and the logarithm of its weight, at the first token",
     case=case,
+    together=("mean0", "size0"),
     wrt=("k", "v", "w", "u", "mean0", "size0"),
     scale=lambda case: 10 * largest(*(x for x in case.values() if x is not None)) ** 2,
 )
