@@ -126,7 +126,7 @@ def test_what_is_asked_after_the_first_runs(rng):
     assert "M_simp +4.7%, below +4.9%" in told
     assert "M_value, causal +5.1%, above -5.1%" in told
     assert "\n- 63 of 66 runs reach 80%" in told
-    assert "\n- Cut as they are judged, 3 of 30 gradient norms of SASRec rise by more than 10% over" in told
+    assert "\n- Cut as for the verdict, 3 of 30 gradient norms of SASRec rise by more than 10% over" in told
     assert re.search(r"place by place: SASRec on MovieLens 1M \+\d\d\d%.*, STOSA on MovieLens 1M \+[45]\d%", told)
     assert re.search(r"without M_stoc \+\d+% .*; M_simp alone \+\d+% .*; M_add alone \+\d+% .*, not replicated\.", told)
 

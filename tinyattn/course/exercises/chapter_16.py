@@ -312,7 +312,7 @@ TOKENS_OF_LINEAR = 256         # fewer than Python's limit of recursion
 
 def _keeps_no_square(answer: Any) -> str:
     """A complaint if an answer with right numbers makes an array of all pairs of tokens, else ""."""
-    x = np.full((TOKENS_OF_LINEAR, 1), 0.5)      # for whole numbers the grader calls the library, which makes it
+    x = np.full((TOKENS_OF_LINEAR, 1), 0.5)      # no whole numbers: for these the grader calls the library
     tracemalloc.start()
     try:
         answer(x, x, x)
