@@ -229,7 +229,7 @@ def detect(head: list[str], name: str | None = None) -> tuple[str, Any]:
         raise _refused(head, f": that is not {name}, which looks like: {FORMATS[name].example}")
     if not set(head[0].strip()) & set(" \t;|,:"):
         raise _refused(head, ": one column, expected a user and an item at least")
-    example = "such as user,item,time for commas and no header, - for one that is not read"
+    example = "such as user,item,time for commas and no header, - for a column that is not read"
     known = ", ".join(FORMATS)
     raise _refused(head, f", which looks like none of {known}; --columns says which its columns are, {example}")
 

@@ -94,8 +94,8 @@ near to the best as any.
 **Losses.** SASRec with BCE (one negative) is ahead of SASRec with cross-entropy over all items, by more than the spread
 over seeds in tastes, in tastes that drift and with the last two items; so is GRU4Rec where tastes drift. Cross-entropy
 also has to learn that seen items do not come again, which the ranking rules out anyway. A test of this explanation:
-with sampled softmax, a cross-entropy whose negatives are never seen items, SASRec ties with its form with BCE, or is
-ahead. NARM and BERT4Rec have cross-entropy over all items here; their other limits are unknown. BERT4Rec hardly lacks
+with sampled softmax, a cross-entropy whose negatives are never seen items, SASRec is as good as with BCE, or
+better. NARM and BERT4Rec have cross-entropy over all items here; their other limits are unknown. BERT4Rec hardly lacks
 epochs: allowed 600, it stops before 300, and gains at most half a percent of the best. On real data, with thousands of
 items, cross-entropy over all of them is ahead of BCE ([full ranking](../full/README.md)).
 

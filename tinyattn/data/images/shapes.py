@@ -39,7 +39,7 @@ class Shapes:
         rng = generator(self.seed, Stream.IMAGES)
         shape = rng.integers(len(SHAPES), size=self.images)
         radius = rng.uniform(0.2, 0.45, self.images) * self.size
-        centre = radius + rng.uniform(size=(2, self.images)) * (self.size - 2 * radius)     # all of it is inside
+        centre = radius + rng.uniform(size=(2, self.images)) * (self.size - 2 * radius)     # the whole shape is inside
         grey = rng.uniform(0.5, 1, self.images) * rng.choice([-1, 1], self.images)
         place = np.arange(self.size) + 0.5
         y, x = ((place - c[:, None]) / radius[:, None] for c in centre)                     # (N, size) each
