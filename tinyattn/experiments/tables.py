@@ -175,7 +175,7 @@ def to_come(experiment: Experiment, results: Results) -> str:
     n, quick = sum(left.values()), " --quick" if experiment.is_quick else ""
     runs, them = ("1 run of the grid is", "it") if n == 1 else (f"{n} runs of the grid are", "them")
     command = f"`tinyattn reproduce {experiment.name}{files}{quick} --out OUT`"
-    return f"{runs} to come, about {max(hours, 0.1):.1f} hours of one core: {command} goes on with {them}. "
+    return f"{runs} to come, about {max(hours, 0.1):.1f} hours of one core: {command} runs {them}. "
 
 
 def _minutes(row: Row, runs: Runs) -> float:

@@ -320,8 +320,8 @@ def _keeps_no_square(answer: Any) -> str:
     finally:
         tracemalloc.stop()
     return "" if most < x.size**2 * x.itemsize // 2 else (
-        f"the numbers are right, but of {x.size} tokens it makes an array of {x.size} by {x.size}: {most / 1e6:.1f} MB "
-        "at its height. Go from token to token, with the two sums as a state."
+        f"the numbers are right, but for {x.size} tokens it makes an array of {x.size} by {x.size}: "
+        f"{most / 1e6:.1f} MB at its height. Go from token to token, with the two sums as a state."
     )
 
 

@@ -152,7 +152,7 @@ class Function:
                 return Grade(WRONG, "it cannot be called.", (f"  {in_words_of(answer, spec.function, says)}",))
         missing = next((name for name in self.takes if name in report.lacks), "")
         if missing:
-            return Grade(WRONG, f"it takes no `{missing}`: further down it is passed by that name.")
+            return Grade(WRONG, f"it takes no `{missing}`, which later cells pass by that name.")
         tried = _Tried(self, answer, kind, op, report)
         return tried.right() if report.verdict in ("right", "contract") else tried.wrong()
 

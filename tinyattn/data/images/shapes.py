@@ -25,7 +25,7 @@ class Shapes:
 
     images: int = option(16000, "number of images", at_least=3)
     size: int = option(16, "pixels of a side", at_least=8)
-    noise: float = option(0.15, "standard deviation of the noise of each pixel; shapes differ from 0 by 0.5 to 1",
+    noise: float = option(0.15, "standard deviation of each pixel's noise; the ground is 0, shapes are ±0.5 to ±1",
                           at_least=0)  # fmt: skip
     seed: int = option(0, "of the random numbers", at_least=0)
 
