@@ -125,7 +125,7 @@ show_figure(
 #
 # <details><summary>Answer</summary>
 #
-# $d\mathit{out}$, $dp$ and $ds$: those below it on its path. $dv$ and $dk$ are not on that path.
+# $d\mathit{out}$, $dp$ and $ds$: those below it on its path. $dv$ and $dk$ lie beside that path, not on it.
 #
 # </details>
 #

@@ -111,7 +111,7 @@ def test_rows_of_other_commits_or_options_are_left_out(capsys):
     assert against.kept({"A": row}, now) == {"A": row}
     assert against.kept({"A": row}, now | {"theirs": "012"}) == {}
     assert against.kept({"A": row}, now | {"options": row["options"] | {"rounds": 30}}) == {}
-    assert "another: theirs" in capsys.readouterr().err
+    assert "different: theirs" in capsys.readouterr().err
 
 
 def test_work_of_a_commit_without_given_is_the_same(tmp_path, monkeypatch):
