@@ -61,7 +61,7 @@ SIZES = ((128, 50), (512, 256))  # users and width
 STEPS = {f"SASRec, a training step of {users} users, width {width}": (users, width) for users, width in SIZES}
 TIMES_CPU = 4.0  # the error allowed on a device, in errors of NumPy's float32
 CASES = 24  # of each spec
-LOSS_RTOL = 1e-3  # a small model's loss on a device against the host's: Adam makes steps of mere rounding
+LOSS_RTOL = 1e-3  # a small model's loss on a device against the host's: Adam turns rounding into steps
 B, N, D, V = 32, 50, 64, 3000  # batch, positions, width, items: about SASRec's
 
 
@@ -282,8 +282,7 @@ def models(device: str) -> list[dict[str, Any]]:
 
 
 def clock(on: On) -> Callable[[Callable[[], Any]], dict[str, float]]:
-    """-> what a call costs: the median of 20 by events, so that only the device counts; on the double, how many calls
-    it makes."""
+    """-> what a call costs: the median of 20 by events, so that only the device counts; on the double, its calls."""
     if on.device == "gpu":
         from cupyx.profiler import benchmark
 

@@ -251,8 +251,7 @@ def follow(step: Step, programs: Path, folder: Path, wheel: Path, whole: bool) -
 
 
 def pythons(more: list[str]) -> dict[str, str]:
-    """Version -> program: those that the workflow names and that start here, and `more`. Missing Pythons are left
-    out."""
+    """Version -> program: those that the workflow names and that start here, and `more`. Missing ones are left out."""
     named = re.findall(r'"(3\.\d+)"', (ROOT / ".github/workflows/check.yml").read_text())
     found = {}
     for program in [*(f"python{version}" for version in named), *more]:

@@ -235,7 +235,7 @@ rounds. Rates are for float32, into existing arrays, with BLAS at one thread; "t
 two processes that do the same at the same time. A copy counts what is read and what is written.
 
 For the profile all public functions of tinyattn/ops, and a few of other packages, are timed by a clock. A function's
-own time is what it took, less what timed functions took that it called; helpers such as `row_sum` are counted with
+own time is what it took, less what timed functions that it called took; helpers such as `row_sum` are counted with
 whoever called them. With the clock the step takes {slowed:.1f} ms instead of {bare:.1f}; what the clock costs is
 measured on a function that does nothing, and subtracted call by call: {total:.1f} ms are left. "Between ops" is all the
 rest of the step. A floor is what the matrix products (or exp) of these lines take by themselves, at the rates above.

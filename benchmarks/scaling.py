@@ -50,8 +50,7 @@ def allreduce_seconds(ranks: int, size: float, latency: float, bandwidth: float)
 
 
 def fitted(points: dict[str, float]) -> tuple[float, float]:
-    """(latency, bandwidth) of two ranks: the smallest message gives the first, those of LONG bytes or more the
-    second."""
+    """(latency, bandwidth) of two ranks: the smallest message gives the first, long ones the second."""
     latency = points[str(min(map(int, points)))] / 2
     rates = [int(size) / (seconds - 2 * latency) for size, seconds in points.items() if int(size) >= LONG]
     return latency, float(np.median(rates))

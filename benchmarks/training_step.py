@@ -232,10 +232,9 @@ def page(result: dict[str, Any]) -> str:
     lines = ["# A training step, beside PyTorch and JAX", ""]
     for key, row in result.items():
         lines += [f"## {key}: {row['title']}", "", *_table(row), "", *_remarks(row), ""]
-    lines += ["## Goals", "", "Three levels: must, good and moonshot. *Reached* is the time or memory of the best of "
-              "those in column *of*, as a multiple of tinyattn's; torch-mha and torch-sdpa are PyTorch with "
-              "nn.MultiheadAttention and scaled_dot_product_attention, torch-buckets is PyTorch in slices by "
-              "length:", ""]  # fmt: skip
+    lines += ["## Goals", "", "Three levels: must, good and moonshot. *Reached* is the best time or memory of "
+              "those under *of*, over tinyattn's; torch-mha and torch-sdpa are PyTorch with nn.MultiheadAttention and "
+              "scaled_dot_product_attention, torch-buckets is PyTorch in slices by length:", ""]  # fmt: skip
     lines += ["| | of | must | good | moonshot | reached | |", "|---|---|---|---|---|---|---|"]
     lines += [_goal(goal, reached(goal, result)) for goal in GOALS]
     return "\n".join([*lines, "", HOW.strip(), ""])
