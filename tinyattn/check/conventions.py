@@ -31,11 +31,11 @@ LARGE = 5000.0  # logits beyond it may lie below a finite fill
 # permitted differences, for `tinyattn check --contract`
 CHOICES = {
     "mask": "masks may mean the opposite, True = may not look, or be added to the logits, as 0 and -inf",
-    "dead rows": "a query that may look at nothing may get NaN, or an average, as a finite fill has it",
+    "dead rows": "a query that may look at nothing may get NaN, or an average, as from a finite fill",
     "kink": "the gradient of relu at 0 may be any from 0 to 1",
     "inner kink": "the gradient of relu at 0 may be any from 0 to 1",
     "scale": "dropout may scale by 1 - rate in evaluation, not by 1 / (1 - rate) in training",
-    "tanh": "without `approximate` it may compute the tanh form",
+    "tanh": "without an argument `approximate`, GELU may be the tanh form",
     "padding": "one row may be padding, and have no gradient",
     "eps outside": "eps may be added to the standard deviation; without `eps` it may be any from 1e-12 to 1e-3",
     "eps": "without `eps` it may be any from 1e-12 to 1e-3",
@@ -288,7 +288,7 @@ def _fixed_eps(op: Subject) -> Switch | None:
 
 
 def _eps(op: Subject) -> Switch | None:
-    """The place of eps, and its value where no argument has it. If eps is outside the root, `op.spec` is replaced."""
+    """The place of eps, and its value where it is no argument. If eps is outside the root, `op.spec` is replaced."""
     x, ones, zeros = np.array([[0.011, 0.013, -0.02, 0.004]]), np.ones(4), np.zeros(4)
     fixed = "eps" in op.lacks
     for form, eps in itertools.product((oracles.layer_norm, eps_outside), (1e-5, *EPS) if fixed else (1e-3,)):
