@@ -412,7 +412,7 @@ class _Differences:
         return abs(derived - self.slope(x, v, h, derived, self.tolerance * scale)) / scale if scale else 0.0
 
     def slope(self, x: Array, direction: Array, h: float, derived: float, slack: float) -> float:
-        """The loss's slope along a direction; at a kink, the number between the sides' slopes that is nearest `derived`."""
+        """The loss's slope along a direction; at a kink, the number nearest to `derived` between its sides' slopes."""
 
         def loss_at(t: float) -> float:
             before = x.copy()

@@ -145,7 +145,7 @@ def describe(first: Finding, diagnosis: Any = None, smallest: bool = True) -> It
 
 
 def also_fails(failures: list[Finding]) -> Iterator[str]:
-    """The failures after the first: those of its cause in one line, the rest by gravity; breaches of contract a line each."""
+    """The failures after the first: one line for those of its cause, then by gravity; for the contract a line each."""
     first, rest = failures[0], failures[1:]
     same = [f.property for f in rest if first.cause and f.cause == first.cause]
     rest = [f for f in rest if f.property not in same]
