@@ -31,11 +31,11 @@ LARGE = 5000.0  # logits beyond it may lie below a finite fill
 # permitted differences, for `tinyattn check --contract`
 CHOICES = {
     "mask": "masks may mean the opposite, True = may not look, or be added to the logits, as 0 and -inf",
-    "dead rows": "a query that may look at nothing may get NaN, or an average, as from a finite fill",
+    "dead rows": "a query that may look at nothing may get NaN, or an average, as a finite fill has it",
     "kink": "the gradient of relu at 0 may be any from 0 to 1",
     "inner kink": "the gradient of relu at 0 may be any from 0 to 1",
     "scale": "dropout may scale by 1 - rate in evaluation, not by 1 / (1 - rate) in training",
-    "tanh": "without an argument `approximate`, GELU may be the tanh form",
+    "tanh": "without `approximate` it may compute the tanh form",
     "padding": "one row may be padding, and have no gradient",
     "eps outside": "eps may be added to the standard deviation; without `eps` it may be any from 1e-12 to 1e-3",
     "eps": "without `eps` it may be any from 1e-12 to 1e-3",

@@ -24,7 +24,7 @@ STAGES = {
 EXACTNESS = {
     "exact": "to the last bit",
     "rounding": "30 u √length · the largest term, u = 1.1e-16 in float64 and 6e-8 in float32; gradients 10 times that",
-    "approximate": "up to a difference that the statement explains",
+    "approximate": "up to a reason that the statement gives",
     "statistical": "five standard deviations, over draws of a fixed seed",
 }
 

@@ -19,9 +19,9 @@ from .runs import its_own_data, refuse_no_picture
 from .tables import print_distances
 
 PICTURES = {
-    "rollout": "how much of each patch reaches the token that is read out",
-    "distances": "how far the heads of each block look; the numbers are printed, too",
-    "field": "what a patch of the last block depends on, compared with convolutions",
+    "rollout": "how much of each patch has come to the token that is read",
+    "distances": "how far the heads of each block look, in numbers as well",
+    "field": "what a patch of the last block depends on, beside convolutions",
 }
 SHOWN = 10               # test images, without IMAGES
 
