@@ -457,7 +457,7 @@ def test_rows_on_data_that_an_experiment_lacks_are_refused():
         (["planted", "--seeds", "1001"], "--seeds is 1001, expected 1 to 1000"),
         (["planted", "--out", ""], "--out is empty, expected a folder"),
         (["planted", "--page", "--jobs", "1000", "--out", "nowhere"], "--page makes the page of runs, and nowhere is "),
-        (["planted", "--quick", "--seeds", "2"], "--seeds goes without --quick: a quick look has one seed"),
+        (["planted", "--quick", "--seeds", "2"], "--seeds cannot be given with --quick: a quick look has one seed"),
         (["planted", "--data", "nowhere"], "--data is nowhere, expected a folder"),
         (["density"], r"experiment density is on ml-1m\.txt\.gz: give its folder with --data DIR"),
         (["splits", "--data", "tests"], r"on beauty-5core-time\.txt\.gz, ml-100k\.\S+: tests has none of them"),
