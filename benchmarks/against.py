@@ -30,10 +30,10 @@ ROUNDS = 15
 SITTING = 3  # rounds that one pair of processes trains; then both are started anew
 SEED = 0  # of the order in which the two are asked
 SURE = 0.95
-SLOWER = 1.03  # at most so many times as long, and
-LARGER = 1.01  # so many times the memory: below, or where some pair of processes needed less, it is not called more
-NEAR = 1e-6  # of each norm in float64, and
-TINY = 1e-9  # of the largest, for gradients that are zero but for rounding
+SLOWER = 1.03  # the most that our time may be, over theirs
+LARGER = 1.01  # the same of memory, which counts as larger only if its whole interval is above 1 as well
+NEAR = 1e-6  # relative difference allowed in a norm in float64
+TINY = 1e-9  # the same over the largest norm, for gradients that are zero but for rounding
 SIDES = ("ours", "theirs")
 
 
@@ -47,7 +47,7 @@ class Side:
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def work(self, wanted: str, folder: Path, data: Path | None) -> dict[str, Any]:
-        """Fill the folder by this checkout's own code: -> what that says of it (benchmarks/peers/work.py)."""
+        """Fill the folder with this checkout's code; -> what that prints (benchmarks/peers/work.py)."""
         file = Path(__file__).parent / "peers" / "work.py"
         words = [str(self.root), wanted, str(folder), *([] if data is None else [str(data.resolve())])]
         made = subprocess.run(
@@ -96,7 +96,7 @@ def both(commit: str) -> Iterator[tuple[Side, Side]]:
 
 
 def difference(ours: dict[str, Any], theirs: dict[str, Any]) -> str | None:
-    """What the two were given differently, in words; None where it is the same work."""
+    """How the work of the two differs, in words; None where it is the same."""
     if len(ours["losses"]) != len(theirs["losses"]):
         return f"{len(ours['losses'])} batches here, {len(theirs['losses'])} there"
     for what in ("dropout", "threads"):
@@ -115,13 +115,13 @@ def difference(ours: dict[str, Any], theirs: dict[str, Any]) -> str | None:
 
 
 def measure(sides: tuple[Side, Side], wanted: str, rounds: int, data: Path | None) -> dict[str, Any]:
-    """What both took: {"ours": .., "theirs": ..}; ends where they were not given the same work, or do another."""
+    """What both took: {"ours": .., "theirs": ..}; ends where their work differs."""
     with tempfile.TemporaryDirectory() as place:
         folders = {side.name: Path(place) / side.name for side in sides}
         work = {side.name: side.work(wanted, folders[side.name], data) for side in sides}
         other = difference(work["ours"], work["theirs"])
         if other is not None:
-            raise SystemExit(f"not measured: {sides[0].commit} and {sides[1].commit} have other work to do: {other}")
+            raise SystemExit(f"not measured: {sides[0].commit} and {sides[1].commit} do different work: {other}")
         checked = {}
         for side in sides:
             with side.child(folders[side.name]) as child:
@@ -146,11 +146,11 @@ def measure(sides: tuple[Side, Side], wanted: str, rounds: int, data: Path | Non
 
 
 def interval(values: list[float], sure: float = SURE) -> tuple[float, float, float]:
-    """Around the median, of the sign test: low, high, and how sure that is.
+    """The sign test's interval around the median: low, high, and how sure it is.
 
-    The median of what was drawn from lies between the k-th smallest and the k-th largest value unless fewer than k lie
-    on one side of it, and that, whatever the distribution, is a matter of tossing coins. Fewer than six values do not
-    reach 95 %: then it is all of their range, and less sure.
+    A distribution's median lies between the k-th smallest and the k-th largest value unless fewer than k values lie on
+    one side of it: that is as likely as fewer than k heads, or tails, in n tosses of a coin. Fewer than six values do
+    not reach 95 %: then the interval is their whole range, and less sure.
     """
     n, ordered = len(values), sorted(values)
     k, outside = 1, 2 * 0.5**n  # P(fewer than k heads of n) + P(fewer than k tails)
@@ -168,8 +168,8 @@ def ratios(row: dict[str, Any], what: str = "seconds") -> list[float]:
 def judged(row: dict[str, Any]) -> dict[str, Any]:
     """Medians of ratios with their intervals; does "at most 3 % slower, memory not above" hold, and surely?
 
-    Time goes by the median; it is sure where the interval lies on one side of 3 %. Memory is above where the median
-    and the whole interval say so: processes of one commit differ, too.
+    Time is judged by its median; it is sure where the interval lies on one side of 3 %. Memory is above where the
+    median and the whole interval say so: processes of one commit differ, too.
     """
     time, peak = ratios(row), ratios(row, "peak")
     (low, high, sure), memory = interval(time), interval(peak)
@@ -237,15 +237,15 @@ HOW = f"""
 
 Each commit runs its own code, benchmarks included, and makes its own batches and weights from the same seeds. Before
 anything is measured, the losses of all batches and the norms of all gradients in float64, without dropout, have to
-agree to {NEAR:g}, and what each commit gives in float32 with its own float64. Then both train on the same batches in
+agree to {NEAR:g}, and each commit's float32 results with its own float64 ones. Then both train on the same batches in
 processes of their own, one after the other and in random order each round; after {SITTING} rounds both processes are
 started anew. Ratios of times are taken within a round, those of peak memory (the process and its workers) between
 processes that ran side by side. Shown are medians, with the interval of the sign test around them: at least
-{100 * SURE:.0f} % sure from six values on, of fewer the whole range.
+{100 * SURE:.0f} % sure from six values on; with fewer, the whole range.
 
-The verdict goes by the median of time, and says so where the interval reaches to the other side of {SLOWER:g}. Memory
+The verdict follows the median of time, and says so where the interval reaches to the other side of {SLOWER:g}. Memory
 counts as above where its median is more than {100 * (LARGER - 1):.0f} % above and its whole interval above 1: two
-processes of one commit do not take the same, either. "+" after a commit: files of the library or of the benchmarks
+processes of one commit differ, too. "+" after a commit: files of the library or of the benchmarks
 differed from it.
 
 Made by `python benchmarks/training_step.py --against COMMIT`.
@@ -262,7 +262,7 @@ def kept(result: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
             *(what for what in ("rounds", "sitting", "seed") if row["options"][what] != now["options"][what]),
         ]
         if differs:
-            tell(f"{key}: what was measured before is left out; another: {', '.join(differs)}")
+            tell(f"{key}: earlier measurements are left out; different: {', '.join(differs)}")
         else:
             found[key] = row
     return found

@@ -30,7 +30,7 @@ BESIDE = ("popularity", "markov", "sasrec-ce", "stosa-released")
 
 
 def table(results: Results) -> list[str]:
-    """NDCG@5 of all rows with one layer, and what of it is the refinement's, on both data sets."""
+    """NDCG@5 of all rows with one layer, and the gains of refinements, on both data sets."""
     shown = "gain, % of the host's"
     lines = heading([column for data in DATASETS.values() for column in (data.title, shown, "published")])
     for key in BESIDE:

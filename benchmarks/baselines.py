@@ -2,7 +2,7 @@
 
     python benchmarks/baselines.py --data DIR
 
-The protocol is right if counting baselines come out to the digit: full metrics to four, uni100, which draws, to .01.
+The protocol is right if counting baselines agree: full metrics to four digits, uni100, which is sampled, to .01.
 Writes benchmarks/results/baselines.json and .md. The data is not part of this project.
 """
 

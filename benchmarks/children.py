@@ -25,7 +25,7 @@ PAUSE = 0.1  # seconds before a contender runs: threads of the one before may sp
 
 
 def environment(root: Path, **settings: str) -> dict[str, str]:
-    """A clean one, in which modules come from this checkout: an editable install may lie elsewhere."""
+    """A clean environment, in which modules come from this checkout: an editable install may lie elsewhere."""
     clean = clean_environment()
     paths = os.pathsep.join(filter(None, [str(root), clean.get("PYTHONPATH")]))
     return clean | {"PYTHONPATH": paths} | settings
@@ -93,7 +93,7 @@ def in_rounds(names: list[str], folder: Path, rounds: int, seed: int, module: st
 
 
 def side_by_side(start: Mapping[str, Callable[[], Child]], rounds: int, seed: int) -> dict[str, Any]:
-    """`in_rounds` for children that are started in any way, by the names that they are to go by."""
+    """`in_rounds` for children that are started in any way, by name."""
     order, names = random.Random(seed), list(start)
     with ExitStack() as stack:
         children = {name: stack.enter_context(start[name]()) for name in names}

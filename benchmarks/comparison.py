@@ -102,7 +102,7 @@ class RecurrentLinear(Linear):
 
 @dataclass(frozen=True)
 class Said:
-    """What there is to say of a layer beside its counts. `own` gives the multiply-adds of (mixer, n, d), exactly."""
+    """What a layer's row says beside its counts. `own` gives the multiply-adds of (mixer, n, d), exactly."""
 
     sources: str
     formula: str = ""
@@ -146,7 +146,7 @@ SAID[DILATED] = SAID["convolution"]
 
 @dataclass(frozen=True)
 class Layer:
-    """A row: a mixer, or for every depth one of its own. `causal`: it goes from the first token to the last only."""
+    """A row: one mixer, or one for each depth. `causal`: it goes from the first token to the last only."""
 
     name: str
     at: Callable[[int], Mixer]
@@ -162,7 +162,7 @@ class Layer:
 
     @property
     def options(self) -> str:
-        """Those of a mechanism, of a mixer, that are the same at every depth."""
+        """A mechanism's or mixer's options, as far as they are the same at every depth."""
         parts: list[Any] = [getattr(self.at(depth), "mechanism", self.at(depth)) for depth in (0, 1)]
         first, second = parts
         given = [(field.name, getattr(first, field.name)) for field in fields(first)]
@@ -195,7 +195,7 @@ def parameters(mixer: Mixer, d: int) -> int:
 
 
 def cost(mixer: Mixer, n: int, d: int, causal: bool) -> dict[str, int]:
-    """Of one forward of one sequence in float32: products, other entries, the chain of calls, numbers kept."""
+    """Counts of one forward of one sequence in float32: products, other entries, the chain of calls, numbers kept."""
     rng = np.random.default_rng(0)
     p = counted(tree_map(lambda w: w.astype(np.float32), mixer.init(rng, d)))
     x = counted(rng.standard_normal((1, n, d), dtype=np.float32))
@@ -219,7 +219,7 @@ def support(mixer: Mixer, n: int, d: int, causal: bool) -> np.ndarray:
 
 
 def state_step(n: int, d: int) -> np.ndarray:
-    """As `support`, of one step of a GRU: what state t depends on of token t and of state t - 1."""
+    """As `support`, for one step of a GRU: does state t depend on token t, and on state t - 1?"""
     rng = np.random.default_rng(0)
     x, h0, dh = rng.standard_normal((1, d)), rng.standard_normal(d), rng.standard_normal((1, d))
     W, U, b, c = (rng.standard_normal(shape) for shape in ((d, 3 * d), (d, 3 * d), 3 * d, 3 * d))
@@ -228,7 +228,7 @@ def state_step(n: int, d: int) -> np.ndarray:
 
 
 def hops(supports: Iterable[np.ndarray], goal: np.ndarray) -> int | None:
-    """How many of the supports, one on top of the other, connect all pairs of the goal; None: no more ever will.
+    """How many layers with these supports connect all pairs of the goal; None: no number of them does.
 
     Layers stand in residual blocks, so a token always reaches itself.
     """
@@ -243,7 +243,7 @@ def hops(supports: Iterable[np.ndarray], goal: np.ndarray) -> int | None:
 
 
 def path(layer: Layer, n: int, d: int) -> tuple[int, int | None]:
-    """The receptive field of one layer, and how many connect every pair; of a GRU, how many steps of its state."""
+    """The receptive field of one layer, and how many layers connect every pair; for a GRU, steps of its state."""
     goal = np.tri(n, dtype=bool) if layer.causal else np.ones((n, n), dtype=bool)
     first = support(layer.mixer, n, d, layer.causal)
     field = int(first.sum(axis=1).max())
@@ -362,13 +362,13 @@ as n < d, and recurrence where n > d. (It is often told the other way round: [er
 
 ## How
 
-Arrays that count (`benchmarks/counting.py`) go through the library's layers, which take the way that they take on the
-host. What they compute can be more than what a formula asks for: a window of w keys on either side is computed in
+Arrays that count (`benchmarks/counting.py`) go through the library's layers, which run as they do on plain arrays.
+What they compute can be more than what a formula asks for: a window of w keys on either side is computed in
 chunks of c queries and 3 c keys; causal full attention in tiles of 64 queries, each with the keys that its last query
-may see. `sources` is what the tables of encyclopedias and surveys say. They leave out constants and what they hold to
-be constant: the window, the global and the random keys (w, g, r) of sparse attention, the number m of Performer's
-features, which is d only where m = d is taken. The formulas are exact, and a test holds the counts to them: `pairs` are
-those of the blocks that a sparse layout lists. A stride that stays as it is leaves strided attention n²; with a
+may see. `sources` is what the tables of encyclopedias and surveys say. They leave out constants and what they take
+to be constant: the window, the global and the random keys (w, g, r) of sparse attention, the number m of Performer's
+features, which is d only by choice. The formulas are exact, and a test compares the counts with them: `pairs` are
+those in the blocks that a sparse layout lists. A stride that stays as it is leaves strided attention n²; with a
 stride of √n it is n √n.
 
 Other entries are those that exponentials, sums, comparisons and the like read or give, one call after the other. Kept

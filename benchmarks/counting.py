@@ -4,10 +4,10 @@
         y, cache = mixer.forward(counted(p), counted(x))
     counts.products, counts.entries, chain(y), kept(cache)
 
-`Counted` is an array of NumPy's, so that the library takes the way that it takes on the host; every result that depends
-on one is one. A product of matrices counts its multiply-adds. What else computes, and a product with a vector, which is
-how the library sums rows, counts the entries that go in or come out, whichever are more. What only moves or reshapes
-counts nothing, nor do integers and masks: which pairs there are is no part of what is computed with them.
+`Counted` is an array of NumPy's, so the library runs as on plain arrays; every result that depends on a `Counted` is
+one. A product of matrices counts its multiply-adds. Any other computation, and a product with a vector (the library
+sums rows that way), counts the entries that go in or come out, whichever are more. Moving and reshaping count nothing,
+nor do integers and masks: choosing pairs is not computing with them.
 
 Each buffer knows how many calls had to wait for one another before it was complete: an upper bound of the sequential
 steps, because a buffer that is written in parts is read as a whole.
@@ -27,7 +27,7 @@ import numpy as np
 
 from tinyattn.tree import leaves
 
-# They make arrays from none, or of the class ndarray whatever they are given.
+# They make arrays from nothing, or plain ndarrays of whatever they are given.
 MAKE = ("arange", "array", "asarray", "ascontiguousarray", "empty", "eye", "full", "ones", "tri", "zeros")
 PRODUCTS = (np.matmul, np.dot, np.inner, np.vdot, np.tensordot, np.einsum)
 COMPUTE = ("cumsum", "cumprod", "sum", "prod", "max", "min", "amax", "amin", "mean", "std", "var", "clip", "where",
@@ -106,7 +106,7 @@ def _write(target: Any, inputs: Any) -> None:
 
 
 def _result(result: Any, inputs: Any, how: dict[str, Any], steps: int) -> Any:
-    """The result as what it depends on makes it: an `out` that was given, a view that waits with its buffer, or new."""
+    """The result, counted: the `out` that was given, a view, which shares its buffer's `after`, or a new array."""
     after = _waited(inputs) + steps
     out = how.get("out")
     out = out[0] if isinstance(out, tuple) else out
@@ -179,7 +179,7 @@ def counting() -> Iterator[Counts]:
 
 @contextmanager
 def makers(make: Callable[[Any], Any]) -> Iterator[None]:
-    """A block in which NumPy's functions that make arrays are `make` of what they are."""
+    """A block in which each of NumPy's functions f that make arrays is replaced by `make(f)`."""
     made = {name: getattr(np, name) for name in MAKE}
     _forget()
     try:

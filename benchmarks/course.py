@@ -1,7 +1,7 @@
 """How long is each chapter, and are its exercises fair? Right answers in many styles, and wrong ones, are graded.
 
     python benchmarks/course.py              all chapters
-    python benchmarks/course.py 3 4          these, the others as they were measured before
+    python benchmarks/course.py 3 4          these; the others keep their earlier results
 
 Writes benchmarks/results/course.json and course.md. The answers are those of tests/course/answers/: at least five right
 ones in different styles and ten wrong ones for each exercise that asks for code.
@@ -37,8 +37,8 @@ from tinyattn.course.exercises import BY_NAME
 RESULT, PAGE = RESULTS / "course.json", RESULTS / "course.md"
 JUDGED = (
     "Each chapter but 17 and 18 was worked through once by a reviewer in the role of a newcomer, who answered every "
-    "exercise in several ways (2026-11-22). For somebody who meets all of it for the first time they expect more than "
-    "is computed: 20 to 25 minutes for 00, 100 to 120 for 01, 75 to 90 for 02, 110 to 130 for 03, 80 to 95 for 04, "
+    "exercise in several ways (2026-11-22). These reviewers expect a newcomer to take longer than is computed: "
+    "20 to 25 minutes for 00, 100 to 120 for 01, 75 to 90 for 02, 110 to 130 for 03, 80 to 95 for 04, "
     "100 to 115 for 07, 115 to 135 for 16, and about ten more for each of the others. The chapters 00 to 06, 08 and 09 "
     "were shortened after that, and 15 was rewritten."
 )
@@ -130,9 +130,9 @@ def page(result: dict[str, Any]) -> str:
         "",
         f"Of {counts.get('right', 0)} right answers in different styles, {counts.get('right ones refused', 0)} are "
         f"refused. Of {counts.get('wrong', 0)} wrong ones, {counts.get('wrong ones accepted', 0)} are accepted. "
-        f"{counts.get('in the zoo', 0)} of these have a bug of the zoo: {counts.get('named rightly', 0)} are named, "
+        f"{counts.get('in the zoo', 0)} wrong ones have a bug of the zoo: {counts.get('named rightly', 0)} are named, "
         f"{counts.get('named wrongly', 0)} are named wrongly; {counts.get('own question', 0)} of the wrong ones get a "
-        "question of their own, the others that of the exercise.",
+        "question of their own, the others the exercise's.",
         "",
         "| exercise | right | accepted | wrong | refused | in the zoo | named | named wrongly | own question |",
         "|---|---|---|---|---|---|---|---|---|",

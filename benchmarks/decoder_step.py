@@ -36,7 +36,7 @@ RESULT, PAGE = RESULTS / "decoder_step.json", RESULTS / "decoder_step.md"
 CONTENDERS = {"tinyattn": "numpy", "torch-sdpa": "torch", "torch-compile": "torch"}  # name: the package it needs
 NETWORK = DecoderNetwork(n_tokens=96, context=256, dim=128, layers=4, heads=4)
 BATCH, STEPS, ROUNDS, SEED = 32, 4, 9, 0
-GOAL = {"must": 1.0, "good": 1.5, "moonshot": 3.0}  # times tinyattn's time that torch-sdpa takes
+GOAL = {"must": 1.0, "good": 1.5, "moonshot": 3.0}  # torch-sdpa's time over tinyattn's
 
 
 def draw(network: DecoderNetwork, batch: int, steps: int = STEPS) -> list[TextBatch]:
@@ -94,7 +94,7 @@ def summary(result: dict[str, Any]) -> str:
 
 def verdict(row: dict[str, Any]) -> str:
     levels = ", ".join(f"{name} {least:g}" for name, least in GOAL.items())
-    goal = f"Goal, times tinyattn's time that eager PyTorch takes: {levels}."
+    goal = f"Goal, eager PyTorch's time over tinyattn's: {levels}."
     if "torch-sdpa" not in row["contenders"]:
         return f"{goal} Not measured."
     value = float(np.median(ratios(row, "torch-sdpa")))
@@ -120,10 +120,10 @@ def _remarks(row: dict[str, Any]) -> list[str]:
 HOW = f"""
 Every contender has a process of its own and {THREADS} threads, or workers, the same initial weights and the same
 batches. In each round all are asked, one after the other and in random order, to train on the {STEPS} batches once.
-Times are medians over rounds, ratios are taken within a round. Drawing batches is in nobody's time, cutting them into
-slices is in that of tinyattn. Memory is the most that the process and its workers ever held.
+Times are medians over rounds, ratios are taken within a round. Drawing batches is not timed; cutting them into
+slices is, for tinyattn. Memory is the most that the process and its workers ever held.
 torch-sdpa is eager: one matrix for queries, keys and values, scaled_dot_product_attention, nn.GELU's tanh form, the
-table of embeddings for the scores as well, fused Adam. torch-compile is the same model, compiled.
+table of embeddings also for the scores, fused Adam. torch-compile is the same model, compiled.
 Before that each contender gave the loss and all gradients of the library in float64 to {TOLERANCE:g} of a parameter's
 largest gradient.
 """

@@ -5,12 +5,12 @@
         y, _ = mixer.forward(constant(p), x, mask=Mask(causal=True))
     nearest_of(y[0, -1])
 
-Every entry says how many operations one of the entries that began with 0 is away. What an operation makes is one
-farther than the nearest entry that it reads, or, with `nearest=False`, than the farthest. An operation is a call of
-NumPy, and an entry of its result reads those that the call reads for it: all of a row and a column in a product of
-matrices, all that are added in a sum, one of each array elsewhere. What only moves or reshapes is none. An entry that
-depends on no beginning, such as a parameter or a zero, is infinitely far. There are no numbers here, so that code that
-asks `if` of one cannot run; what is chosen by `where` depends on the condition and on both choices.
+Every entry says how many operations lie between it and an entry that began with 0. An entry that an operation makes is
+one farther than the nearest entry that it reads, or, with `nearest=False`, than the farthest. An operation is a call of
+NumPy, and an entry of its result reads a whole row and column in a product of matrices, all that are added in a sum,
+and elsewhere one entry of each array. Moving and reshaping are no operations. An entry that depends on no beginning,
+such as a parameter or a zero, is infinitely far. There are no numbers here, so that code that asks `if` of one cannot
+run; what is chosen by `where` depends on the condition and on both choices.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PICK: list[tuple[np.ufunc, float]] = []  # the extreme that is looked for, and 
 
 
 class Distance(np.ndarray):
-    """An array of distances. Entries of it are such arrays, too: a plain number could not be told from a constant."""
+    """An array of distances. Its entries are such arrays, too: a plain number could not be told from a constant."""
 
     def __getitem__(self, key: Any) -> Any:
         return np.asanyarray(self.view(np.ndarray)[key]).view(Distance)
@@ -93,7 +93,7 @@ _full = np.full  # as it is outside of a block
 
 
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Of a row and a column that are multiplied, the extreme."""
+    """The extreme over each row and column that are multiplied."""
     pick, none = _PICK[-1]
     rows = pick.reduce(a, axis=-1, keepdims=a.ndim > 1, initial=none)
     columns = pick.reduce(b, axis=-2 if b.ndim > 1 else -1, keepdims=b.ndim > 1 and a.ndim > 1, initial=none)
@@ -103,7 +103,7 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _einsum(subscripts: str, *arrays: Any) -> np.ndarray:
-    """Of all entries that are multiplied and added, the extreme."""
+    """The extreme over all entries that are multiplied and added."""
     pick, none = _PICK[-1]
     given, made = subscripts.split("->")
     letters = made + "".join(sorted(set(given) - set(made) - {","}))
@@ -143,7 +143,7 @@ def source(shape: tuple[int, ...]) -> Distance:
 
 
 def beginning(shape: tuple[int, ...], at: Any = ...) -> Distance:
-    """Numbers that depend on nothing, but those `at` which distances begin."""
+    """Numbers that depend on nothing; distances begin `at` some of them."""
     x = source(shape)
     x.view(np.ndarray)[at] = 0
     return x

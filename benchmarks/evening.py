@@ -70,7 +70,7 @@ def table(parts: dict[str, tuple[str, ...]]) -> list[str]:
 
 
 class _SeenError(BaseException):
-    """Training has come where it was to come, and need not go on."""
+    """Training has reached the function that was looked for, and can stop."""
 
 
 def calls() -> list[str]:
@@ -105,7 +105,7 @@ def pages() -> dict[Path, str]:
     text = [
         f"## The page: {page} lines", "",
         "[tinyattn/pages/sasrec.py](../tinyattn/pages/sasrec.py) is all of it, from a file of interactions to ten "
-        "items. `tinyattn page sasrec > sasrec.py` hands it out.", "",
+        "items. `tinyattn page sasrec > sasrec.py` writes a copy.", "",
         "## Down: what the page spells out, as ops", "", *table(DOWN), "",
         "## Up: the page as a library", "", *table(UP), "",
         f"## From the command to `softmax_backward`: {len(steps)} calls", "",

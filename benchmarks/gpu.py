@@ -3,12 +3,12 @@
     python benchmarks/gpu.py                     on a CUDA device, with CuPy
     python benchmarks/gpu.py --device strict     on the strict double: that the script works, before a device is at hand
 
-(1) CuPy does what each rule of the strict double says; (2) what SASRec is made of, at its own sizes, and every op of
-`tinyattn check`, on cases that its spec draws, forward and backward, is as close to float64 NumPy as four times NumPy's
-own float32; (3) is each the same to the bit when repeated? (4) the default world, trained to the host's metrics, and
-every other model, trained small to the host's losses; (5) times by events, beside PyTorch where it is installed; of the
-double, which has no times worth telling, the calls; (6) every test that runs on a device but the slow ones, those of
-all layers among them. (On the double these run with all others.) Under ten minutes; each part is written as it comes.
+(1) CuPy does what each rule of the strict double says; (2) SASRec's parts, at its own sizes, and every op of `tinyattn
+check`, on cases that its spec draws, forward and backward: is the error against float64 NumPy at most four times that
+of NumPy's float32? (3) is each the same to the bit when repeated? (4) the default world, trained to the host's metrics,
+and every other model, trained small to the host's losses; (5) times by events, beside PyTorch where it is installed;
+for the double, whose times mean nothing, numbers of calls; (6) every test that runs on a device, except slow ones. (On
+the double these run with all others.) Under ten minutes; each part is written as it comes.
 
 Writes the device's part of benchmarks/results/gpu.json, README's line "GPU last verified", and the table of times in
 docs/gpu.md. Exit code 1 where anything of (1), (2), (4) or (6) does not hold.
@@ -61,8 +61,8 @@ SIZES = ((128, 50), (512, 256))  # users and width
 STEPS = {f"SASRec, a training step of {users} users, width {width}": (users, width) for users, width in SIZES}
 TIMES_CPU = 4.0  # the error allowed on a device, in errors of NumPy's float32
 CASES = 24  # of each spec
-LOSS_RTOL = 1e-3  # of a small model's loss on a device, of the host's; Adam makes a step of a gradient's rounding
-B, N, D, V = 32, 50, 64, 3000  # batch, positions, width, items: of SASRec's order
+LOSS_RTOL = 1e-3  # a small model's loss on a device against the host's: Adam turns rounding into steps
+B, N, D, V = 32, 50, 64, 3000  # batch, positions, width, items: about SASRec's
 
 
 # --- (2), (3) -------------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def cast(x: Any, dtype: Any) -> Any:
 def error(found: list[np.ndarray], exact: list[np.ndarray]) -> float:
     """The largest difference, each array's in units of its own largest number.
 
-    What is 0 but for rounding, as the gradient of a key's bias, has no size of its own: it is told in units of the
+    What is 0 but for rounding, as the gradient of a key's bias, has no size of its own: its error is in units of the
     largest number of the whole result.
     """
     sizes = [float(np.max(np.abs(e), initial=0)) for e in exact]
@@ -211,7 +211,7 @@ def compare(on: On) -> list[dict[str, Any]]:
 
 
 def row(name: str, cases: list[tuple[Any, Any, list[Any]]]) -> dict[str, Any]:
-    """Of results in float64, in float32 on the host, and three of a device in float32: the worst case's errors."""
+    """The worst case's errors, from results in float64, in float32 on the host, and three in float32 on a device."""
     here = there = 0.0
     bitwise = agreeing = True
     for exact, single, repeats in cases:
@@ -269,7 +269,7 @@ def default_world(device: str, epochs: int) -> dict[str, Any]:
 
 
 def models(device: str) -> list[dict[str, Any]]:
-    """Every model that is trained, small, for two epochs: is an epoch's loss there the host's?"""
+    """Every model that is trained, small, for two epochs: do its losses there agree with the host's?"""
     rows = []
     for name in tqdm(small.TRAINED, desc="models", unit="model"):
         here, there = (
@@ -282,7 +282,7 @@ def models(device: str) -> list[dict[str, Any]]:
 
 
 def clock(on: On) -> Callable[[Callable[[], Any]], dict[str, float]]:
-    """-> what a call costs: the median of 20 by events, so that only the device counts; of the double, its calls."""
+    """-> what a call costs: the median of 20 by events, so that only the device counts; on the double, its calls."""
     if on.device == "gpu":
         from cupyx.profiler import benchmark
 
@@ -324,7 +324,7 @@ def times(on: On) -> list[dict[str, Any]]:
     for name, (f, args) in tqdm(subjects().items(), desc="times", unit="op"):
         there = [on.there(cast(a, np.float32)) for a in args]
         rows.append({"name": name, **measure(lambda f=f, there=there: f(*there))})
-    steps = list(STEPS.items())[: None if on.device == "gpu" else 1]  # of whatever size, it makes as many calls
+    steps = list(STEPS.items())[: None if on.device == "gpu" else 1]  # a step of any size makes as many calls
     return [*rows, *({"name": name, **measure(training_step(on, *size))} for name, size in steps)]
 
 
@@ -497,7 +497,7 @@ def main() -> int:
     parser.add_argument("--device", choices=("gpu", "strict"), default="gpu")
     parser.add_argument("--epochs", type=int, help="of the default world (default: 100, on the double 10)")
     parser.add_argument("--commit", help="which commit this is, where the files came without their history")
-    parser.add_argument("--replace", action="store_true", help="the part of another GPU that the results have")
+    parser.add_argument("--replace", action="store_true", help="replace the results of another GPU")
     options = parser.parse_args()
     if options.epochs is not None and options.epochs < 1:
         parser.error(f"--epochs is {options.epochs}, expected at least 1")

@@ -101,7 +101,7 @@ def counted_step(network: SASRecNetwork, weights: Any, batch: Batch) -> dict[str
 
 
 def import_seconds(module: str) -> list[float]:
-    """How much longer than one that imports nothing a fresh process takes; the first, cold one is left out."""
+    """How much longer a fresh process takes with the import than without; the first, cold one is left out."""
 
     def took(code: str) -> float:
         began = time.perf_counter()
@@ -218,8 +218,8 @@ they compute was first compared with the library's (benchmarks/training_step.py 
 process, with its workers, ever held, less what it held after its imports. Exponents are those of the {FITTED} largest
 sizes. `counted` beside time is the exponent of a step's multiply-adds, beside memory that of the numbers that a slice
 keeps for its backward: tinyattn cuts a batch into slices of about {SLICE_TOKENS:,} tokens, so that what it keeps does
-not grow with the batch, while parameters, gradients and Adam's moments, which are memory and are not kept by a slice,
-grow with the items. Where time grows by less than what is counted, calls still cost more than what they compute.
+not grow with the batch, while parameters, gradients and Adam's moments, which are memory but not kept by a slice, grow
+with the items. Where time grows by less than what is counted, calls still cost more than what they compute.
 
 Made by `python benchmarks/growth.py`.
 """

@@ -2,7 +2,7 @@
 
     python benchmarks/inference.py [--rounds 15] [--contenders tinyattn,torch-sdpa] [--only answers,one-more]
 
-answers: one history of 5, 20, 50, 200 items, ten at once, and 6,040 users, of 3,416 items: the sizes of ML-1M, on
+answers: one history of 5, 20, 50 or 200 items, ten at once, and 6,040 users, over 3,416 items: the sizes of ML-1M, on
 histories that are drawn. one-more: a token of a text, an item of a history, with and without a cache, by all contenders
 of benchmarks/one_more.py. Every contender must first give the library's answers in float64. Writes
 benchmarks/results/inference.json and .md.
@@ -130,13 +130,13 @@ HOW = f"""
 In brackets: times tinyattn's, medians of ratios within a round. Every contender has a process of its own and
 {THREADS} threads, and gave for {CHECKED} histories of full length the ten best scores that the library gives in
 float64, to {TOLERANCE:g} of the largest. In each round all answer the same question for about .2 s, one after the
-other and in random order; a time is the median of a round's calls. The time goes from a list of numbers to ten
-numbers and their scores: padding, leaving out the history's own items and choosing the ten are in it. tinyattn is
+other and in random order; a time is the median of a round's calls. The time runs from a list of items to the ten
+best and their scores: it includes padding, leaving out the history's own items and choosing the ten. tinyattn is
 `SASRec.recommend` of the default form, pre-LN blocks with full attention, which has a form of its own for one
-history; other forms and models answer one history the way of a batch. torch-released has the form of
+history; other forms and models answer one history like a batch. torch-released has the form of
 pmixer/SASRec.pytorch: every history padded to the full length, nn.MultiheadAttention, all positions. torch-sdpa is
 eager with scaled_dot_product_attention, a batch as wide as its longest history, the last norm and the product with
-the item table at the last position only. Both are in inference mode, sort histories by length and work them off in
+the item table at the last position only. Both are in inference mode, sort histories by length and score them in
 batches of 128.
 """
 

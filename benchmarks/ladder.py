@@ -5,7 +5,7 @@
 Batches, weights and DIR are those of benchmarks/training_step.py; the rungs are in benchmarks/peers/rungs.py. `ladder`
 among --rungs stands for all steps of the ladder. Every rung must first give the library's loss and gradients: a choice
 that makes it fast changes no result. Writes benchmarks/results/ladder.json after every few rungs, and ladder.md at the
-end; what is there, measured with this library and these rungs on this machine, is not measured again without --again.
+end; what was measured with this library and these rungs on this machine is measured again only with --again.
 """
 
 from __future__ import annotations
@@ -135,10 +135,10 @@ def _remark(key: str, row: dict[str, Any]) -> str:
 
 LADDER = """
 From what a textbook would do to the library as it is, one choice more a line. Gain: how many times as fast as the line
-before, a ratio of two medians, each of ratios to the library as it is in the same rounds. The textbook's way is the
-same network with the same layers: one process takes the whole batch, as wide as its longest history, through the
-readable `attention`, sums with `np.sum`, draws masks with `rng.random`, adds up embedding gradients with `np.add.at`,
-and Adam moves every row.
+before. The time of each line is divided by that of the library as it is, in the same rounds; the gain is the ratio of
+two medians of these. The textbook's way is the same network with the same layers: one process takes the whole batch, as
+wide as its longest history, through the readable `attention`, sums with `np.sum`, draws masks with `rng.random`, adds
+up embedding gradients with `np.add.at`, and Adam moves every row.
 """
 TAKEN_AWAY = """
 The library with all its choices but one: its time over that of the library as it is, in the same rounds (10 to 90 % of
@@ -146,7 +146,7 @@ rounds). Below 1: it would be faster without. What a choice is worth depends on 
 here need not agree.
 """
 HOW = f"""
-Each is the library, in a process of its own, with the functions of a choice replaced by their plain counterparts
+Each rung is the library, in a process of its own, with the functions of a choice replaced by their plain counterparts
 (benchmarks/peers/rungs.py). A replacement that reaches nothing, or is never called, is an error. Each gave, without
 dropout, the library's loss and all gradients in float64 to {TOLERANCE:g} of a parameter's largest. Up to {TOGETHER} of
 them and the library as it is train on the same {STEPS} batches, one after the other and in random order each round,
@@ -171,7 +171,7 @@ def main() -> None:
         metavar="NAME,NAME",
         help=f"{ALL_STEPS}, and {', '.join(RUNGS)}",
     )
-    parser.add_argument("--again", action="store_true", help="measure what has been measured, too")
+    parser.add_argument("--again", action="store_true", help="measure again what has been measured")
     asked = parser.parse_args()
     for words, known in ((asked.config, SHOWN), (asked.rungs, [ALL_STEPS, *RUNGS])):
         unknown = [name for name in words.split(",") if name not in known]

@@ -3,7 +3,7 @@
     python benchmarks/long_attention.py [--rounds 5] [--sizes 512,...,16384] [--contenders full,flash,...] [--quick]
 
 Causal, d 64. Each contender runs in a process of its own for every n, one after the other, in a new order each round;
-what it computes is held to a reference in float64 before. One head for all of them; more heads for flash and torch's.
+its results are first compared with float64. One head for all of them; more heads for flash and torch's.
 
 Writes benchmarks/results/long_attention.json, which keeps what was measured on each make of CPU, long_attention.md, and
 figures/long_attention.png. With --quick, two small sizes and two rounds, it writes nothing.
@@ -42,7 +42,7 @@ UP_TO = {
     "torch-math": 16_384,
     "torch-window": 16_384,
 }  # they hold n² numbers, or n² / 8
-SQUARED = ("full", "tiles", "flash", "torch-math", "torch-flash", "torch-window", "strided")  # a stride that stays
+SQUARED = ("full", "tiles", "flash", "torch-math", "torch-flash", "torch-window", "strided")  # its stride is fixed
 FITTED = 3  # largest sizes, which an exponent is fitted to
 
 
@@ -166,10 +166,10 @@ HOW = f"""
 ## How
 
 A contender is a process of its own for every n; they take turns, in a new order each round, and a ratio is the median
-of those within a round. What each computes at n {CHECKED} was first compared with float64: a form that is full
-attention under some mask to full attention under that mask. Memory is the most that a process ever held, less what it
-held when it had its inputs. The library leaves threads to BLAS, which has {THREADS}, as torch has; its process keeps
-freed memory (mallopt), as it does in training, where torch has an allocator of its own. The window is of
+of those within a round. What each computes at n {CHECKED} was first compared with float64: a form that equals full
+attention under some mask, with full attention under that mask. Memory is the most that a process ever held, less what
+it held when it had its inputs. The library leaves threads to BLAS, which has {THREADS}, like torch; the library's
+process keeps freed memory (mallopt), as it does in training, where torch has an allocator of its own. The window is of
 {WINDOW} keys, other mechanisms have their options' defaults. torch computes a window under a mask that is an array,
 which holds n² entries; its flex_attention needs a compiler, and is left out. torch's flash cuts the backward's work by
 heads only. A single head of `strided` looks near and far at once: that is its slow form, in which queries share no

@@ -18,12 +18,12 @@ README, SPEED = ROOT / "README.md", ROOT / "docs" / "speed.md"  # pages with par
 
 
 def read_no_arguments(doc: str | None) -> None:
-    """For a script that takes none: --help prints `doc`, and anything else is refused before a page is written."""
+    """For a script without options: --help prints `doc`, and anything else is refused before a page is written."""
     argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
 
 
 def write_result(path: Path, result: Any) -> None:
-    """As JSON, whole or not at all: some are written again and again while they are measured."""
+    """Write it as JSON, whole or not at all: some results are written again and again while they are measured."""
     write_atomically(path, (json_text(result) + "\n").encode())
 
 
@@ -34,7 +34,7 @@ def write_pages(script: str, pages: dict[Path, str]) -> None:
 
 
 def filled(script: str, page: Path, text: str) -> str:
-    """What that page is to be: a page of results is `text`, any other has it between its two marks of that script."""
+    """What the page has to be: a page of results is `text`; any other has `text` between the script's two marks."""
     if RESULTS in page.parents:
         return text
     name = Path(script).stem
@@ -56,7 +56,7 @@ def describe() -> dict[str, Any]:
 
 
 def describe_code(*paths: str) -> dict[str, Any]:
-    """`describe`, with the last commit that changed these paths for the commit; with "+", they have changed since."""
+    """`describe`, but its commit is the last that changed these paths; with "+", they have changed since."""
     commit = _git("log", "-1", "--format=%h", "--", *paths) or "unknown"
     return describe() | {"commit": commit + _changed(*paths)}
 
@@ -71,7 +71,7 @@ def made_on(*machines: dict[str, Any]) -> str:
 
 
 def refuse_other_code(known: Iterable[dict[str, Any]], what: str) -> None:
-    """End where a part alone is to be measured, and the others, which stay, are of another commit on this processor."""
+    """End where only a part is to be measured, and the parts that stay are of another commit on this processor."""
     now = describe()
     others = {m["commit"] for m in known if m["cpu"] == now["cpu"]} - {now["commit"]}
     if others:

@@ -7,9 +7,9 @@
     python benchmarks/mutants.py --rooms         a sample of every folder outside of ops
 
 A mutant (benchmarks/mutation.py has the rules) is tried on what reaches the lines that it changes: the properties of
-its op's spec, on seeded cases, then those of others and tests. The first that fails has killed it. What survives is
-equivalent, and benchmarks/mutants_equivalent.toml says why, or the suite has a hole, and the exit code is 1; of a
-room's sample, where less than nine in ten are killed.
+its op's spec, on seeded cases, then other specs' properties, and tests. The first that fails has killed it. A survivor
+is equivalent, and benchmarks/mutants_equivalent.toml says why, or the suite has a hole, and the exit code is 1; for a
+room's sample it is 1 where less than nine in ten are killed.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ REACH = ROOT / "build" / "mutants_reach.json"
 RESULT, PAGE = RESULTS / "mutants.json", RESULTS / "mutants.md"
 TESTS = ("tests/ops", "tests/layers", "tests/test_devices.py", "tests/models/test_network.py")
 SEEDS = 15  # cases a property, as many as the default test run draws
-BUDGET = 30.0  # seconds of checks, as they take on the library while it is traced, that a mutant is tried on
-PATIENCE = 5.0  # seconds that a check may take beyond ten times as long as on the library
+BUDGET = 30.0  # seconds of checks that a mutant is tried on, as timed on the library while it is traced
+PATIENCE = 5.0  # seconds that a check may take beyond ten times its time on the library
 MEMORY = 4 << 30  # bytes that a mutant may ask for
 
 
@@ -152,7 +152,7 @@ def earlier() -> dict[str, Any]:
 
 
 def known_reasons() -> dict[str, str]:
-    """Why mutants are equivalent. Raises ValueError for one that there is not."""
+    """Why mutants are equivalent. Raises ValueError for a mutant that does not exist."""
     names = {mutant.split(": ")[0] for mutant in read_equivalent(EQUIVALENT)}
     return read_equivalent(EQUIVALENT, keys_in(names))
 
@@ -221,7 +221,7 @@ def with_checks(use: Callable[[list[Check]], None]) -> None:
 def measured(checks: list[Check], jobs: int) -> list[Check]:
     """Run every check on the library as it is, and note which lines of the ops it reaches and how long it takes.
 
-    What is known of checks and of a library that are as they were is read from the file REACH.
+    For checks and a library that have not changed this is read from the file REACH.
     """
     library = hash_of([path for path in OPS.parent.rglob("*.py") if "check" not in path.parts])
     known = json.loads(REACH.read_text()) if REACH.exists() else {}
@@ -267,12 +267,12 @@ def forget() -> None:
 # --- one mutant ---------------------------------------------------------------------------------------------
 
 
-Job = Callable[[Callable[[Any], None]], None]  # it is given a function that tells the parent something
+Job = Callable[[Callable[[Any], None]], None]  # it gets a function that sends a message to the parent
 _jobs: list[Job] = []  # a fork inherits what cannot be pickled
 
 
 def each_in_a_child(jobs: list[Job], processes: int, unit: str) -> Iterator[dict[str, Any]]:
-    """What each job has told last, in order; with {"signal": number} where that ended it."""
+    """The last message of each job, in order; with {"signal": number} where a signal ended it."""
     _jobs[:] = jobs
     with multiprocessing.get_context("fork").Pool(processes) as pool:
         yield from tqdm(pool.imap(in_child, range(len(jobs))), total=len(jobs), unit=unit)

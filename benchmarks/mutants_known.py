@@ -88,8 +88,8 @@ def by_op(mutants: list[Mutant]) -> list[tuple[str, list[Mutant]]]:
 
 
 def still_known(result: dict[str, Any], every: dict[str, list[Mutant]], reasons: dict[str, str]) -> dict[str, Any]:
-    """What earlier runs have found of sources that are as they were; of survivors that are not equivalent, if no check
-    has changed since.
+    """What earlier runs have found for unchanged sources; for survivors that are not equivalent, if no check has
+    changed since.
     """
     found, checks = {}, hash_of_checks()
     for name, row in result.get("files", {}).items():
@@ -123,7 +123,7 @@ def keys_in(names: Iterable[str]) -> set[str]:
 
 
 def rows_of(result: dict[str, Any], reasons: dict[str, str]) -> list[dict[str, Any]]:
-    """Of each op: how many mutants, what has killed how many, and which are equivalent, survive or are refuted."""
+    """For each op: how many mutants, what has killed how many, and which are equivalent, survive or are refuted."""
     rows = []
     for name, of_file in result["files"].items():
         for op, found in of_file["killed by"].items():
@@ -200,12 +200,12 @@ def rooms_part(rooms: dict[str, Any]) -> list[str]:
     lines = [
         f"## The rest of the package: {sum(c['killed'] for c in counts.values())} of {tried} killed",
         "",
-        "Of every room a sample that a seed draws, each mutant as likely as any other. A mutant is tried in a copy of "
+        "A seed draws a sample of every room, each mutant as likely as any other. A mutant is tried in a copy of "
         "the project, in a process of its own, on the default tests: those of its room in files that reach its lines, "
         "for a minute of computing at most, then those of other rooms that reach them, for half a minute. Where none "
-        "does, it is tried on those of its room that reach its file, and is called not reached if it survives; what "
-        "runs while `trace` runs a function is not seen. Types, texts and errors are not changed, nor `strict=` and "
-        "`repr=`; the zoo of `check`, which is wrong on purpose, has no mutants.",
+        "reaches them, it is tried on those of its room that reach its file, and is called not reached if it survives; "
+        "what runs while `trace` runs a function is not seen. Types, texts and errors are not changed, nor `strict=` "
+        "and `repr=`; the zoo of `check`, which is wrong on purpose, has no mutants.",
         "",
         "| room | mutants | sampled | killed | equivalent | survive | not reached | killed of those not equivalent |",
         "|---|---|---|---|---|---|---|---|",

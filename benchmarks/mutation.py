@@ -82,7 +82,7 @@ def _is_negative_number(node: Any) -> bool:
 
 
 def _condition(node: ast.AST) -> Iterator[ast.AST]:
-    """What is asked where no comparison is: `if causal` becomes `if not causal`, `while` likewise."""
+    """A condition that is no comparison is negated: `if causal` becomes `if not causal`, `while` likewise."""
     if isinstance(node, ast.If | ast.While) and isinstance(node.test, ast.Name | ast.Attribute | ast.Call):
         changed = copy.copy(node)
         changed.test = ast.UnaryOp(ast.Not(), node.test)
@@ -182,7 +182,7 @@ class Mutant:
         return (getattr(parent, name) if i is None else getattr(parent, name)[i]).lineno
 
     def source(self, text: str) -> str:
-        """The changed file, all else of it, comments and lines, as it is in `text`."""
+        """The changed file; all else, comments and lines too, is as in `text`."""
         parent, name, i = self.slot
         old, new = getattr(parent, name) if i is None else getattr(parent, name)[i], self.new
         if isinstance(old, ast.If | ast.While):  # the test alone has changed
@@ -247,8 +247,8 @@ def _left_alone(node: ast.AST) -> bool:
 
 
 def _lines(statement: Any, tree: ast.Module, called: set[int]) -> range:
-    """The lines of which one runs where the change matters: the statement's or its head's; of a default all of the
-    function, and of what is computed when the file is imported all. `called` are the ids of nodes within functions.
+    """The lines of which one runs where the change matters: the statement's or its head's; for a default all of the
+    function; for what is computed when the file is imported all lines. `called` are the ids of nodes within functions.
     """
     if id(statement) not in called:
         return range(1, tree.body[-1].end_lineno + 1)

@@ -134,13 +134,13 @@ In brackets: times tinyattn's with its cache, medians of ratios within a round. 
 form, {TEXT["n_tokens"]} tokens, d {TEXT["dim"]}, {TEXT["layers"]} layers, {TEXT["heads"]} heads, with as much context
 as the case names; a step ends with the scores of all tokens. With a window a token costs the same however many there
 were, and with a recurrent mixer both time and what is kept stay as they are (PyTorch is not measured there). What is
-kept are keys and values, or states, of all layers, in float32. The history's is SASRec with rotary positions, or none
-with a recurrent mixer, {HISTORY["n_items"]:,} items, d {HISTORY["dim"]}, {HISTORY["blocks"]} blocks; a step is
+kept are keys and values, or states, of all layers, in float32. The history's model is SASRec with rotary positions, or
+none with a recurrent mixer, {HISTORY["n_items"]:,} items, d {HISTORY["dim"]}, {HISTORY["blocks"]} blocks; a step is
 `session.add(item).best(10)`, and ends with the ten best items that are not in the history. (With learned positions,
 which count from the newest item, nothing can be kept: there a session reads all again, which takes as long as the table
-above says.) Of what keeps something the last {ADDED[True]} tokens are timed, one by one, and of "all again" the
-last {ADDED[False]}, which take longest. PyTorch is eager, in inference mode, with
-scaled_dot_product_attention, and keys and values in buffers made once; "all again" reads all tokens for each, and
-scores the last (tinyattn scores all tokens of a text). {THREADS} threads each. Before that, each gave after the last
-token what the library gives in float64, to {TOLERANCE:g} of the largest; off by {{off:.0e}} at most.
+above says.) With a cache the last {ADDED[True]} tokens are timed, one by one; of "all again" the last {ADDED[False]},
+which take longest. PyTorch is eager, in inference mode, with scaled_dot_product_attention, and keys and values in
+buffers made once; "all again" reads all tokens for each, and scores the last (tinyattn scores all tokens of a text).
+{THREADS} threads each. Before that, each gave after the last token what the library gives in float64, to {TOLERANCE:g}
+of the largest; off by {{off:.0e}} at most.
 """

@@ -2,7 +2,7 @@
 
     python benchmarks/options.py
 
-It asks the models' declarations, and trains nothing.
+It reads the models' declarations, and trains nothing.
 """
 
 from __future__ import annotations

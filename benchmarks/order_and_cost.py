@@ -5,7 +5,7 @@
 
 DIR holds ml-1m.txt.gz, one `user item` a line (the form of SASRec's authors). The data is not part of this project.
 The grid was written down before the first run: 60 epochs each, one seed, and three seeds of full attention with learned
-positions, so that a difference can be held against that of another seed.
+positions, so that a difference can be compared with one between seeds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def row(title: str, seeds: int = 1, **arguments: Any) -> Configuration:
 
 
 def seconds(result: dict[str, Any], key: str) -> str:
-    """Of an epoch, and beside the first row's: medians over rounds."""
+    """Seconds of an epoch, and their ratio to the first row's: medians over rounds."""
     steps = result.get("seconds", {}).get("steps", {})
     if key not in steps:
         return ""
@@ -73,8 +73,8 @@ TABLE = Table(
     },
     published=[],
     remarks="""
-Every row is SASRec in its pre-LN form, d 50, two blocks, one head, BCE with one negative; mechanisms stand with learned
-positions, schemes with full attention. Seconds are those of an epoch's training steps on two workers, timed side by
+Every row is SASRec in its pre-LN form, d 50, two blocks, one head, BCE with one negative; mechanisms have learned
+positions, position schemes full attention. Seconds are those of an epoch's training steps on two workers, timed side by
 side (`--seconds`), with their ratio to the first row's in brackets. A difference that is not larger than that between
 two seeds of the first row says nothing. Sinusoids are added as they are, with entries of about .7 beside item
 embeddings that begin far smaller; Kang & McAuley (2018, section III.A) found fixed positions worse, too.

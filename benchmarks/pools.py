@@ -100,8 +100,8 @@ Histories are drawn as for [training_step.md](training_step.md) without its data
 Every pool trains in a process of its own, on the same batches from the same weights. In each round all are asked, one
 after the other and in random order, to train on the {STEPS} batches once. Times are medians over rounds, ratios are
 taken within a round. To start is everything from making the pool to the first gradient. The library's pool forks one
-worker, and the parent computes as well; the others have {THREADS} workers, concurrent.futures forked ones, which are
-told to end with their parent: by themselves those of both outlive a parent that is killed.
+worker, and the parent computes as well; the others have {THREADS} workers, which
+concurrent.futures forks. They are made to end with their parent: by themselves they outlive one that is killed.
 Before that each gave the gradients of the library in float64, and after it all had the same parameters, bit by bit.
 """
 

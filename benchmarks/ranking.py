@@ -46,7 +46,7 @@ LARGE = {
     "popularity": "popularity",
     "markov": "Markov",
 }
-LARGE_GOAL = 2  # times the matrix product alone, at most, less what the states take
+LARGE_GOAL = 2  # from states to ranks, at most so many times the matrix product alone
 GOAL = {"must": 3, "good": 6, "moonshot": 10}  # times as fast as torch-padded
 
 
@@ -196,8 +196,8 @@ a round. tinyattn is `SASRec.score` as evaluation calls it: cutting histories in
 padding them is in its time, and the last block is computed at the last position only. torch-padded is eager with
 scaled_dot_product_attention, in inference mode, every history padded to the full length, the last norm and the product
 with the item table at the last position only; torch-buckets is the same with users sorted by length and each batch as
-wide as its longest. Their batches are made beforehand, of the size that a trial finds fastest. In the first table ranks
-and metrics are in nobody's time; in the second they are what is measured.
+wide as its longest. Their batches are made beforehand, of the size that a trial finds fastest. The first table's times
+are without ranks and metrics; the second's include them.
 """
 
 

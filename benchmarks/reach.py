@@ -1,8 +1,8 @@
 """A plugin of pytest, for benchmarks/mutants.py: which lines of the package each test reaches, and who kills a mutant.
 
 With REACH=FOLDER each process of a test run leaves there what its tests have reached (coverage.py's data, a context a
-test), also in children that they forked, and how long each took. With MUTANT=FILE the tests that are listed there run
-in that order, each for at most as long as it says, and the file has the name of the last one that began.
+test), also in children that they forked, and how long each took. With MUTANT=FILE the tests that FILE lists run
+in its order, each for at most the time listed, and FILE gets the name of the last one that began.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Traced:
         self.give_way()
 
     def give_way(self) -> None:
-        """`trace` refuses to run beside another tracer: it sees none, and where it ends, coverage's goes on."""
+        """`trace` refuses to run beside another tracer: hide coverage's from it, and restart that one afterwards."""
         ours, gettrace, settrace = sys.gettrace(), sys.gettrace, sys.settrace
         sys.gettrace = lambda: None if gettrace() is ours else gettrace()
         sys.settrace = lambda function: settrace(ours if function is None else function)
@@ -78,7 +78,7 @@ class Ordered:
 
 
 class Counted:
-    """Of the process that hands the tests out: how many there are."""
+    """In the process that distributes the tests: how many there are."""
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         (Path(os.environ["REACH"]) / "collected").write_text(str(session.testscollected))

@@ -4,7 +4,7 @@
 
 Each reading is a process of its own; time is the processor's, the median of the rounds, and memory the most that a
 process took, in the worst round. With --against another commit's library reads the same files in the same rounds, in a
-new order in each, and must make the same of them.
+new order in each, and must read the same from them.
 
 Writes benchmarks/results/reading.json, which keeps what was measured on each make of CPU.
 """
@@ -73,7 +73,7 @@ def once(side: Side, path: Path) -> dict[str, Any]:
 
 
 def measured(sides: tuple[Side, ...], path: Path, rounds: int) -> dict[str, Any]:
-    """Of each side, under its name, the median time and the most memory. Ends where two read different things."""
+    """For each side, under its name, the median time and the most memory. Ends where two read different things."""
     found: dict[str, list[dict[str, Any]]] = {side.name: [] for side in sides}
     for _ in range(rounds):
         for side in random.sample(sides, len(sides)):

@@ -251,7 +251,7 @@ def follow(step: Step, programs: Path, folder: Path, wheel: Path, whole: bool) -
 
 
 def pythons(more: list[str]) -> dict[str, str]:
-    """Version -> program: those that the workflow names and that start here, and `more`. Missing ones are not in it."""
+    """Version -> program: those that the workflow names and that start here, and `more`. Missing ones are left out."""
     named = re.findall(r'"(3\.\d+)"', (ROOT / ".github/workflows/check.yml").read_text())
     found = {}
     for program in [*(f"python{version}" for version in named), *more]:
@@ -321,7 +321,7 @@ def twine(folder: Path) -> str:
 
 
 def description(folder: Path) -> str:
-    """What an index shows of README has no link to a file that is not beside it."""
+    """README, as a package index shows it, has no link to a file of the checkout."""
     [wheel] = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]

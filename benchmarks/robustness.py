@@ -99,7 +99,7 @@ class Fork:
                 sys.stdout.flush()
                 sys.stderr.flush()
                 os._exit(code)
-        with contextlib.suppress(OSError):  # it has done so, or has ended
+        with contextlib.suppress(OSError):  # the child has done so itself, or has ended
             os.setpgid(self.number, self.number)
 
     def ended(self, seconds: float = PATIENCE) -> bool:
@@ -126,7 +126,7 @@ class Fork:
         return self.log.read_text(errors="replace")[-2000:]
 
     def survivors(self) -> str:
-        """What of its group still lives some seconds after its end; they are killed."""
+        """Processes of its group that live some seconds after its end; they are killed."""
         until = time.monotonic() + 10
         with contextlib.suppress(ChildProcessError):
             while time.monotonic() < until:
@@ -168,7 +168,7 @@ def kills(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
 
 
 def _killed(command: list[str], out: Path, whole: Path, how: str, seconds: float, rng: random.Random) -> str:
-    """Kill it once, at a moment at which it lives, and let the same command end."""
+    """Kill it once while it runs, and let the same command end."""
     while True:
         training, moment = Fork(command, out.with_name("log")), rng.uniform(0, seconds)
         if not training.ended(moment):
@@ -385,7 +385,7 @@ def learners(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
         yield guarded(told, lambda p=path, q=pids: _checked(p, q))
 
 
-# signals that stop a process or do nothing to it (two of them as Python asks for that), and two of the C library's own
+# signals that stop a process or do nothing to it (two because Python ignores them), and two of the C library's own
 QUIET = {signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH, signal.SIGSTOP, signal.SIGTSTP,
          signal.SIGTTIN, signal.SIGTTOU, signal.SIGPIPE, signal.SIGXFSZ, 32, 33}  # fmt: skip
 
@@ -441,7 +441,7 @@ KINDS = {
                   "undisturbed run, nothing else is left, no process survives", 105, kills),
     "Ctrl-C": Kind("Ctrl-C at a random moment of a command, while NumPy is imported as well: no traceback", 30,
                    ctrl_c),
-    "races": Kind("two trainings begun together on one folder: the run of one, whole; the other is told so in a line",
+    "races": Kind("two trainings begun together on one folder: the run of one, whole; the other says so in one line",
                   201, races),
     "flips of a model": Kind("bytes of model.npz flipped, cut out, put in: the same answer or one line",
                              2000, run_files(("model.npz",), lambda _, content: damaged(content))),
@@ -514,7 +514,7 @@ def pages() -> dict[Path, str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(KINDS), metavar="KIND,KIND", help=f"of {', '.join(KINDS)}")
-    parser.add_argument("--share", type=float, default=1.0, help="of the tries; below 1 nothing is written")
+    parser.add_argument("--share", type=float, default=1.0, help="share of the tries; below 1 nothing is written")
     asked = parser.parse_args()
     names = asked.only.split(",")
     if unknown := set(names) - KINDS.keys():
@@ -522,7 +522,7 @@ def main() -> int:
     if not 0 < asked.share <= 1:
         parser.error(f"--share is {asked.share}, expected above 0 and at most 1")
     ctypes.CDLL(None).prctl(SUBREAPER, 1)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what runs in the background ignore it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes background processes ignore it
     show.draw_run = lambda *_: None
     tqdm.monitor_interval = 0  # its thread might hold a lock while this process forks
     known = json.loads(RESULT.read_text()) if RESULT.exists() else {"kinds": {}}

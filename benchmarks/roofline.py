@@ -168,8 +168,8 @@ def tables(result: dict[str, Any]) -> str:
     lines += ["", "### A training step on one core", ""]
     lines += [
         f"{CONFIGURATION}: {result['title']}. One batch, {result['tokens']:,.0f} tokens in {len(slices)} slices: "
-        f"{step:.1f} ms, forward, backward and Adam. The table has a clock around each op, whose measured cost is "
-        "subtracted; so its sum differs a little. *Floor* is what products, or exp, take alone at the speeds above.",
+        f"{step:.1f} ms, forward, backward and Adam. For the table a clock times each op; the clock's measured cost "
+        "is subtracted, so the sum differs a little. *Floor* is what products, or exp, take alone at the speeds above.",
         "",
         "![Where the time goes](../figures/profile.png)",
         "",
@@ -231,12 +231,12 @@ def _digits(x: float) -> str:
 
 HOW = """
 Everything is measured by one process, in rounds of roof and profile one after the other; figures are medians over
-rounds. Rates are of float32, into arrays that are there already, with BLAS at one thread; "two at once" is the sum of
+rounds. Rates are for float32, into existing arrays, with BLAS at one thread; "two at once" is the sum of
 two processes that do the same at the same time. A copy counts what is read and what is written.
 
-For the profile all public functions of tinyattn/ops, and a few of other floors, are put behind a clock. What a function
-took, less what functions behind the clock took that it called, is its own time; helpers such as `row_sum` are counted
-with whoever called them. With the clock the step takes {slowed:.1f} ms instead of {bare:.1f}; what the clock costs is
+For the profile all public functions of tinyattn/ops, and a few of other packages, are timed by a clock. A function's
+own time is what it took, less what timed functions that it called took; helpers such as `row_sum` are counted with
+whoever called them. With the clock the step takes {slowed:.1f} ms instead of {bare:.1f}; what the clock costs is
 measured on a function that does nothing, and subtracted call by call: {total:.1f} ms are left. "Between ops" is all the
 rest of the step. A floor is what the matrix products (or exp) of these lines take by themselves, at the rates above.
 """

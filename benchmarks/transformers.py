@@ -1,4 +1,4 @@
-"""Does each model that is no recommender come to its goal, from one command, by its defaults?
+"""Does each model that is no recommender reach its goal, by one command with default options?
 
     python benchmarks/transformers.py [--only MODEL]
 
@@ -38,7 +38,7 @@ DATA = {
 class Goal:
     says: str                # what is measured, on the test part
     bound: float
-    least: bool              # is more better?
+    least: bool              # is a larger value better?
 
     def met(self, value: float) -> bool:
         return value >= self.bound if self.least else value <= self.bound
@@ -56,7 +56,7 @@ GOALS = {                    # by the model, or else by the first metric of its 
 
 
 def measure(model: str, flags: tuple[str, ...]) -> dict[str, Any]:
-    """Train one. The loss of a text is counted from that of the row beside the model's, which nothing can be below."""
+    """Train one. The loss of a text is given less the lowest possible one, the row beside the model's."""
     with tempfile.TemporaryDirectory() as folder:
         run, begin = Path(folder) / "run", time.perf_counter()
         command = [sys.executable, "-m", "tinyattn", "train", "--model", model, *flags, "--out", str(run)]
@@ -97,14 +97,14 @@ def distances(rows: list[dict[str, Any]]) -> str:
 def page(result: dict[str, Any]) -> str:
     return f"""# Models that are no recommenders: their goals, by one command each
 
-Each is trained by its defaults on what comes with it, in a process of its own, and measured on a tenth of the data
-that it has not seen. Seconds are those of the whole command: drawing the data, training, measuring, pictures.
+Each is trained with its defaults on the data that comes with it, in a process of its own, and measured on a tenth of
+the data that it has not seen. Seconds are those of the whole command: drawing the data, training, measuring, pictures.
 
 {table(result["rows"])}
 
 ## Are lower layers local?
 
-The mean distance between a patch and those it looks at, of all heads of a block, as a share of that of a head that
+The mean distance between a patch and those it looks at, over all heads of a block, divided by that of a head that
 looks at all patches alike: 1 is no preference, less is near (Dosovitskiy et al. 2021, figure 7). Windows make Swin's
 blocks local where they are smaller than the grid; a stage has two blocks, and its grid half as many rows as the one
 before. ViT would have to learn it: its blocks are local where their numbers are well below 1.

@@ -3,10 +3,10 @@
     python benchmarks/views.py [--times 30]
 
 The visualiser shows 200 positions, 4 heads and 4 layers of a SASRec that was trained on the generated world; the player
-a trace of self-attention; the bench 6 tokens, and 12, the most it takes. Everything is done `--times` times. What takes
-long is done a share a frame, so what counts is the longest of the handlers and frames that follow: the processor time
-of the page's own thread, as Chromium's trace has it, in which other processes do not count, and layout and paint only
-where the script asks for them. Needs chromium, chromium-driver and selenium (`pip install -e ".[browser]"`). Writes
+a trace of self-attention; the bench 6 tokens, and 12, the most it takes. Everything is done `--times` times. Long
+work is spread over frames, so what counts is the longest of the handlers and frames that follow: the processor time of
+the page's own thread, by Chromium's trace. Other processes do not count, and layout and paint only where the script
+asks for them. Needs chromium, chromium-driver and selenium (`pip install -e ".[browser]"`). Writes
 benchmarks/results/views.json and .md.
 """
 
@@ -169,9 +169,9 @@ def page(found: dict[str, Any]) -> str:
         "",
         f"Each {found['times']} times, in headless Chromium {found['chromium']}. The longest script, a handler or its "
         "share of one frame, is processor time of the page's thread: the median and the worst of all times. "
-        f"The goals are {GOAL_MS} ms a frame and {GOAL_BYTES / 1e6:.0f} MB a page. What takes longer is done a share a "
-        "frame: all is drawn after the time of the last column, on the clock and with layout and paint. The first "
-        "times make what later ones look up: weights and gradients are computed in the page, from queries, keys, "
+        f"The goals are {GOAL_MS} ms a frame and {GOAL_BYTES / 1e6:.0f} MB a page. Longer work is spread over "
+        "frames: all is drawn after the time of the last column, on the clock and with layout and paint. The first "
+        "tries compute what later ones look up: weights and gradients are computed in the page, from queries, keys, "
         "values and saved gradients, when they are first asked for.",
         "",
         f"{made_on(machine)}. Made by `python benchmarks/views.py`.",

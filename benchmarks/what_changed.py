@@ -133,8 +133,8 @@ BACKWARDS = 8  # sequences of a batch: every row of a Jacobian is a backward of 
 def jacobian(kind: Kind, n: int, dim: int, seed: int) -> np.ndarray:
     """‖∂ y_n / ∂ x_t‖ / √D for every t, of standard normal tokens: the root of the sum of all squares. -> (n,).
 
-    That is how long a gradient at the last output is when it comes to x_t, over its length there, as a root mean square
-    over all its directions: 1 for a mixer that copies x_t.
+    That is the length at x_t of a gradient that comes from the last output, over its length there, as a root mean
+    square over all directions: 1 for a mixer that copies x_t.
     """
     rng = np.random.default_rng([seed, n])
     p, x = kind.init(rng, dim), rng.standard_normal((1, n, dim))
@@ -149,7 +149,7 @@ def jacobian(kind: Kind, n: int, dim: int, seed: int) -> np.ndarray:
 
 
 def gradients(sizes: Sizes) -> dict[str, Any]:
-    """Of every kind, and begun otherwise: norms by token, a list for each seed."""
+    """For every kind, and other beginnings: norms by token, a list for each seed."""
     kinds = KINDS | BEGUN
     return {name: [digits(jacobian(kind, sizes.steps, sizes.dim, seed)) for seed in range(sizes.seeds)]
             for name, kind in kinds.items()}  # fmt: skip
@@ -161,7 +161,7 @@ def digits(values: np.ndarray) -> list[float]:
 
 
 def fields(sizes: Sizes) -> dict[str, Any]:
-    """Of every kind and n: the share of the squared Jacobian within w tokens, the w that holds 90 %, what is not 0."""
+    """For every kind and n: the share of the squared Jacobian within w tokens, the w that holds 90 %, what is not 0."""
     found: dict[str, Any] = {}
     for name, kind in (KINDS | NEAR).items():
         for n in sizes.fields:
@@ -212,7 +212,7 @@ FORMS = {
 
 
 def stack(form: str, norm: Any, depth: int, sizes: Sizes, seed: int) -> dict[str, list[float]]:
-    """Of every block from the first to the last: norms of the gradient by what goes in, and by its parameters.
+    """For every block from the first to the last: norms of the gradient by its input, and by its parameters.
 
     The gradient that comes from above, behind one more norm where a form does not end in one, is standard normal.
     """
@@ -294,7 +294,7 @@ def ways() -> list[Way]:
 
 
 def operations(way: Way, n: int, dim: int, nearest: bool, at: Any) -> int:
-    """Of one layer: operations from inputs `at` to the last output, on the shortest or on the longest way there is."""
+    """For one layer: operations from inputs `at` to the last output, on the shortest or on the longest way there is."""
     mixer = way.at(0)
     p = mixer.init(np.random.default_rng(0), dim)
     with distances(nearest), readable():
@@ -334,7 +334,7 @@ BESIDE = ("attention", "rnn", "lstm", "gru")  # what PyTorch has as well
 
 
 def network_of(name: str, n: int, dim: int = D) -> DecoderNetwork:
-    """A decoder with that mixer; its feed-forward network is as wide as makes a block as large as attention's.
+    """A decoder with that mixer; the width of its feed-forward network makes a block as large as attention's.
 
     Attention's is four times as wide as a token. A unit more is 2 dim + 1 parameters.
     """
@@ -465,8 +465,8 @@ range.
 What is measured is initialisation. The recurrent matrices of RNN, LSTM and GRU are uniform in ±1/√D, whose products
 shrink; the forget gate of the LSTM begins with a bias of 1, so that it keeps about .73 of a cell a step, and the one
 without a forget gate keeps all; RWKV's channels decay by exp(-w) a token with w from .0067 to 20; Mamba's Δ begins
-between .001 and .1, and its states decay by exp(-Δ), ..., exp(-16 Δ). The rows below the kinds change this one thing
-and nothing else. Training moves all of it: none of these rows says what a trained network remembers.
+between .001 and .1, and its states decay by exp(-Δ), ..., exp(-16 Δ). The rows below the kinds change this
+initial value and nothing else. Training moves all of it: none of these rows says what a trained network remembers.
 """
 
 
@@ -513,8 +513,8 @@ way to the last output, from any token: so many calls wait for one another, howe
 often a step calls NumPy depends on how it is written (here a sigmoid takes four calls): compare how columns grow with
 n rather than their sizes.
 
-A layer that does not reach the first token stands as a stack of as many as do, counted from the gradients of its
-backward ([comparison](comparison.md)), and the shortest way goes as far as it can in each. RWKV and Mamba compute
+A layer that does not reach the first token is shown as a stack of as many as reach it, counted from the gradients of
+its backward ([comparison](comparison.md)), and the shortest way goes as far as it can in each. RWKV and Mamba compute
 chunks of a sequence side by side, then a chain of chunks: they wait for the length of a chunk and for the number of
 chunks. Joined by doubling, a linear recurrence needs log₂ n rounds.
 """
@@ -532,8 +532,8 @@ def _fields(found: dict[str, Any]) -> list[str]:
 
 
 FIELDS_HOW = """
-Tokens by which the last output has a Jacobian that is not 0 in float64, and how many of the last tokens hold 90 % of
-the sum of all its squares: median over seeds, and the range. The mixers are those of the gradients above, alone, and
+How many tokens the last output depends on (its Jacobian is not 0 in float64), and how many of the last tokens hold 90 %
+of the sum of all its squares: median over seeds, and the range. The mixers are those of the gradients above, alone, and
 fresh; what is not 0 need not matter.
 """
 
@@ -562,10 +562,10 @@ def _steps(found: dict[str, Any]) -> list[str]:
 
 
 STEPS_HOW = f"""
-Decoders of D = {D}, {LAYERS} blocks and a vocabulary of {TOKENS} that differ in their mixer alone; the feed-forward
-network is as wide as makes a block as large as attention's, so that D is equal and the number of parameters nearly. A
+Decoders of D = {D}, {LAYERS} blocks and a vocabulary of {TOKENS} that differ in their mixer alone; the width of the
+feed-forward network makes a block as large as attention's, so that D is equal and the number of parameters nearly. A
 step is forward, backward and Adam on {Sizes().a_step:,} tokens, in texts of n: the longer they are, the fewer go side
-by side. In brackets, how many times as many steps as attention of the same library makes in the same round. All
+by side. In brackets: steps over those of attention, in the same library and round. All
 contenders of an n take turns in a random order, each in a process of its own, after each gave the library's loss and
 gradients in float64 at a small size. With one thread a contender is timed by the CPU clock of its process, which does
 not count what others on the machine take; with more, by the wall clock, and tinyattn has a worker a thread. PyTorch's

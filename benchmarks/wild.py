@@ -372,8 +372,8 @@ def page(result: dict[str, Any], before: dict[str, Any]) -> str:
         'The counterexample is the smallest that the checker found. "Off" is the largest error in float64, relative '
         "to the largest entry or to 1: of that counterexample, against plain loops and their differences; and of "
         "twenty other inputs, against those formulas. Minor: right to a few digits, or a variant that somebody might "
-        "choose. Nothing is off there where the property goes on from the "
-        "arguments shown: it leaves the mask away, or raises a logit.",
+        "choose. Nothing is off there where the property then changes the "
+        "arguments shown: it removes the mask, or raises a logit.",
         "",
         "| repository | kind | where, and what | counterexample | off there | off elsewhere | verdict, and name |",
         "|---" * 7 + "|",

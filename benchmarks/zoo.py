@@ -315,9 +315,9 @@ def _naming_lines(found: dict[str, Any]) -> list[str]:
         f"({100 * right / known:.0f} %)",
         "",
         "Bugs planted by somebody else in implementations written differently (loops, einsum, in place), in "
-        "`tests/check/variants/`. Known ones are in the zoo; of each it is asked whether it is named, alone or among "
-        f"equals. {wrong} were given a wrong name. Of {unknown} bugs that the zoo does not have under that name, "
-        f"{strange} were given one: mostly the same mistake under another name; benchmarks/results/zoo.json lists all.",
+        "`tests/check/variants/`. Known ones are in the zoo; naming one among equals counts as right. "
+        f"{wrong} were given a wrong name. Of {unknown} bugs that the zoo does not have under that name, "
+        f"{strange} were named: mostly the same mistake under another name; benchmarks/results/zoo.json lists all.",
         "",
         "| kind | planted | killed | known | named | wrong name | no name |",
         "|---|---|---|---|---|---|---|",

@@ -7,7 +7,7 @@
 #
 # You could try each one: nudge it, run the network again, and see whether the loss falls. With a million weights that takes
 # two million runs. A forward and a backward pass find the same million numbers for the price of about three runs. In this chapter you derive
-# it for the two operations that attention is made of, the matrix product and softmax. In chapter 04 you put them together.
+# the backward of the two operations inside attention, the matrix product and softmax. In chapter 04 you put them together.
 #
 # **You need**: matrix products, the derivative of a function of one number, and softmax from [chapter 01](01_soft_lookup.ipynb).
 #

@@ -125,7 +125,7 @@ show_figure(
 #
 # <details><summary>Answer</summary>
 #
-# $d\mathit{out}$, $dp$ and $ds$: those below it on its path. $dv$ is not on it, and $dk$ lies beside it.
+# $d\mathit{out}$, $dp$ and $ds$: those below it on its path. $dv$ and $dk$ lie beside that path, not on it.
 #
 # </details>
 #
@@ -565,7 +565,7 @@ check("key_bias_gradient", key_bias_gradient)
 # %% [markdown]
 # ## Where the output does not change
 #
-# In a direction in which the output does not change, the gradient is 0. Chapter 03 said so of adding a number to a row of logits, and you
+# In a direction in which the output does not change, the gradient is 0. Chapter 03 showed it for adding a number to a row of logits, and you
 # have just met another such direction. Attention has more, and each of them makes a test.
 #
 # ### Exercise `same_for_keys_and_queries` (write the property that kills this bug, ★★★, 10 min)

@@ -251,7 +251,7 @@ show_figure(
 # $$\text{bucket} = \min\!\Big(16 + \Big\lfloor 16\, \frac{\ln((i - j) / 16)}{\ln(128 / 16)} \Big\rfloor,\; 31\Big), \qquad i - j \ge 16 .$$
 #
 # - **Shaw** ([Shaw et al. 2018](https://arxiv.org/abs/1803.02155)) learns a *vector* for each distance, so that the query has a say: $q_i \cdot (k_j + a_c) /
-#   \sqrt d$, where $c$ is $j - i$ clipped to $-K \dots K$. The values have theirs, too: $v_j + b_c$.
+#   \sqrt d$, where $c$ is $j - i$ clipped to $-K \dots K$. The values get vectors, too: $v_j + b_c$.
 # - **Transformer-XL** ([Dai et al. 2019](https://arxiv.org/abs/1901.02860)) makes such vectors from the sinusoids of the distance,
 #   $PE_{i-j}\, W_R$ with a learned matrix $W_R$, and has two learned vectors $u$ and $w$ for all queries: $\big((q_i + u) \cdot k_j + (q_i + w) \cdot
 #   (PE_{i-j}\, W_R)\big) / \sqrt d$.
@@ -617,7 +617,7 @@ for scheme in ("none", "learned", "sinusoids", "ALiBi", "T5", "RoPE"):
 table("scheme | right at length 12, as trained | at 24 | at 48", rows)
 
 # %% [markdown]
-# Where does it come from? These are the logits that one trained model of each gives to a key at each distance, averaged over all pairs of symbols:
+# Why do schemes differ so? These are the logits that one trained model of each gives to a key at each distance, averaged over all pairs of symbols:
 
 # %% tags=["hide-input"]
 FAR = 48

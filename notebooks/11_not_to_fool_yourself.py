@@ -110,7 +110,7 @@ def compared(ways):
 compared((sorted_first, sorted_last, counted))
 
 # %% [markdown]
-# The model that knows nothing is perfect, or hopeless, by the column in which the answer stands. Counting what is above is no better: nothing is
+# The model that knows nothing is perfect, or hopeless, depending on the column of the answer. Counting what is above is no better: nothing is
 # above. Nobody writes a collapsed model on purpose. But a ReLU that gives 0 for every input, a sigmoid, half precision or an early epoch makes ties, and the
 # metric rewards them.
 #
@@ -352,8 +352,8 @@ show_figure(
 # %% [markdown]
 # Among 100, rank 30 has nearly the credit of rank 2, and nobody scrolls to rank 30. The counts have more people up to the step at 10, popularity more under the whole curve. That is the finding of
 # [Krichene and Rendle (2020)](https://doi.org/10.1145/3394486.3403226): sampled metrics can put models in another order, however many people are measured.
-# The .79 and the .21 of the beginning are SASRec's, among 100 and among all. A first-order Markov chain has .64 there, and .21: far behind by one protocol,
-# level by the other.
+# The .79 and the .21 of the beginning are SASRec's, among 100 and among all. A first-order Markov chain has .64 among 100, .21 among all: far behind by
+# one protocol, equal by the other.
 #
 # ## Five: another seed
 #
@@ -491,7 +491,7 @@ print(f"better than the mean seed, on other people:     {np.mean(fresh):.3f}")
 #
 # | what is often said | what the cells above show |
 # |---|---|
-# | a metric is a metric | a model that scores all items alike has 1 or 0, by the column of the answer |
+# | a metric is a metric | a model that scores all items alike has 1 or 0, depending on the answer's column |
 # | a leak is found by reading the code | by a number above the optimum, in a world where nothing can be learned |
 # | among 100 the numbers are higher, but the order is the same | two honest models change places |
 # | the interval leaves out 0, so the method is better | so do some intervals of a method against itself |

@@ -2,7 +2,7 @@
 # # 13 · Paying attention to attention
 #
 # A token's row of attention scores says how it sees all others. Those are numbers about the token, like any features. **Could such rows be
-# compared in their turn, as the tokens were?**
+# compared with each other, as the tokens were?**
 #
 # [Liu et al. (2024)](https://doi.org/10.1145/3640457.3688164) do that in a recommender, AWRSR, and print gains of 2 to 8 % in NDCG@5 over SASRec. No code
 # was released, and the formulas leave masks, padding and even shapes open. So this is a chapter on reading: what has to be settled before such a method
@@ -75,7 +75,7 @@ show_arrays(B=B, p=softmax(B, past))
 
 # %% [markdown]
 # $b_{32} = (2 \cdot 2 + 0 \cdot 1 + 1 \cdot 0) / 2 = 2$: *chase* rises from .09 to .33. $A$ asks whether $t$ is what $k$ looks for; **$B$ asks whether $k$ and $t$ look for the same**.
-# The largest is $b_{33}$: a row is like itself, and long rows win. It is for the maps to weigh that. $b_{kt} = A_k M A_t^\top$ with
+# The largest is $b_{33}$: a row is like itself, and long rows win. The maps have to weigh that. $b_{kt} = A_k M A_t^\top$ with
 # $M = W_Q W_K^\top$, where $M_{ij}$ says what it is worth that $k$ looks at place $i$ and $t$ at place $j$.
 #
 # Entries above the diagonal are there, too: $b_{12}$ is made of row 2. So $B$ is masked again before its softmax.
@@ -408,7 +408,7 @@ table("outputs move by | 2 places | 5 places", rows)
 #
 # ## What seeds alone do
 #
-# Now the table. The paper trains each model once, as far as it says, and prints gains over the host, such as +7.26 %. How does such a table look if the refinements do *nothing at all*?
+# Now the table. The paper trains each model once, as far as it says, and prints gains over the unrefined host, such as +7.26 %. How does such a table look if the refinements do *nothing at all*?
 #
 # ### Exercise `all_better_by_chance` (predict the number, ★★☆, 5 min)
 #
@@ -469,7 +469,7 @@ show_figure(
 )
 
 # %% [markdown]
-# Seeds of a small world, of course. But SASRec on MovieLens has an NDCG@10 of .108 ± .004 over three seeds ([measured](../benchmarks/results/ml-1m.md)): no less. The paper's $p < 0.01$ does not say
+# Seeds of a small world, of course. But SASRec on MovieLens has an NDCG@10 of .108 ± .004 over three seeds ([measured](../benchmarks/results/ml-1m.md)): no less spread. The paper's $p < 0.01$ does not say
 # over what; if over people, it says nothing about seeds.
 #
 # How large must a gain be, then? Let $\bar x$ and $\bar y$ be the means of $m$ runs each, and $s$ the standard deviation over seeds. The 95 % interval of the difference is
@@ -502,7 +502,7 @@ table("seeds of each | smallest gain, s = 3 %", rows)
 # %% [markdown]
 # A true gain of just that size is found in half of all experiments only. Look at the right half of the picture once more.
 #
-# So a table wants one row more: the host against *itself*, with three other seeds.
+# So a table needs one row more: the host against *itself*, with three other seeds.
 
 
 # %%

@@ -399,7 +399,7 @@ trace(rnn, *three, backward=True).player(
 # Let $U$ be $g$ times a rotation (an orthogonal matrix), which makes every vector $g$ times as long. Slopes are at most 1, and so
 # $\lVert \partial h_n / \partial x_1 \rVert \le \lVert W \rVert\, g^{\,n-1}$, where $\lVert \cdot \rVert$ is the most by which a matrix can lengthen a vector.
 # Measure it with your own backward: $d$ copies of the
-# sequence, each with a $dh$ that is 1 in one entry of the last state. Printed is $\lVert \cdot \rVert_F / \sqrt d$, where $\lVert \cdot \rVert_F$ is the root of the sum of all squares: a layer which only copies $x_1$ has 1.
+# sequence, each with a $dh$ that is 1 in one entry of the last state. We print $\lVert \cdot \rVert_F / \sqrt d$, where $\lVert \cdot \rVert_F$ is the root of the sum of all squares: a layer which only copies $x_1$ has 1.
 
 
 # %% tags=["hide-input"]

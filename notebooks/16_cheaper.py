@@ -5,7 +5,7 @@
 # take 40 GB of float32, for one head of one layer. **Which of the n² weights can be left out?**
 #
 # There are three kinds of answers. *None, but they need not be kept* (tiles). *Those of most pairs, chosen beforehand* (windows and blocks).
-# *All of them, if a product will do for the exponential* (kernels). This chapter counts what each costs, and measures what each can no longer see.
+# *All of them, if a product stands in for the exponential* (kernels). This chapter counts what each costs, and measures what each can no longer see.
 #
 # **You need**: attention and its backward (chapters [01](01_soft_lookup.ipynb) and [04](04_attention_backward.ipynb)), masks
 # ([chapter 05](05_masks.ipynb)), and the mean of a random number.

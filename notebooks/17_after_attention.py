@@ -381,7 +381,7 @@ print("by Fourier transforms:", np.allclose(y, np.fft.irfft(spectra)[:n]))
 #
 # $$h(\Delta) = e^{\Delta A}\, h(0) + \frac{e^{\Delta A} - 1}{A}\, B\,x .$$
 #
-# For small $\Delta A$ the fraction is nearly $\Delta$, which is one step of Euler's method for the input. (The decay stays $e^{\Delta A}$; Euler's would be $1 + \Delta A$.) So ZOH and Euler differ in how the input is written alone. The paper's equation 4 has the fraction (ZOH); its code has $\Delta$ (Euler), as the library does without `exact=True`.
+# For small $\Delta A$ the fraction is nearly $\Delta$, which is one step of Euler's method for the input. (The decay stays $e^{\Delta A}$; Euler's would be $1 + \Delta A$.) ZOH and Euler differ only in how the input is written. The paper's equation 4 has the fraction (ZOH); its code has $\Delta$ (Euler), as the library does without `exact=True`.
 #
 # ### Exercise `held_state` (predict the number, ★★☆, 4 min)
 #
@@ -572,7 +572,7 @@ show_figure(
 )
 
 # %% [markdown]
-# Both hold; the circles are $n = d^2 / (2 \ln n)$. As for the vector, what can be found again is a share of the numbers that there are. *A larger state forgets later, and that is all.* Softmax attention looks up sharply (chapters 15 and 16), and
+# Both estimates hold; the circles are $n = d^2 / (2 \ln n)$. As for the vector, what can be found again is a share of the numbers that there are. *A larger state forgets later, and that is all.* Softmax attention looks up sharply (chapters 15 and 16), and
 # stores $2nd$ numbers for that. ([Schlag et al., 2021](https://arxiv.org/abs/2102.11174), call $S$ *fast weights*, and write by the *delta rule*: $\beta_t (v_t - k_t S_{t-1})$ in place of $v_t$, so that what the key finds there is corrected.)
 #
 # What do decay and selection buy? Of 256 tokens 32 matter, in random places, and $d = 64$. We ask for these 32, for the newest and for the oldest of them. **Predict** the order of the last column.
@@ -615,8 +615,8 @@ table("error | the newest | the oldest | all 32", rows)
 # |---|---|
 # | linear attention forgets nothing | nothing decays; a token's weight falls as $1/n$, and recall fails as $\sqrt{n/d}$ |
 # | a state has room for any length | it can read any length; of $n = d^2 / (2 \ln n)$ random pairs half are found again |
-# | recurrences cannot look up by content | they can, by $q_t S_t$; the others are in the way |
-# | Mamba holds its input exactly (its equation 4) | its code writes $\Delta$ where that has $1 - e^{-\Delta}$: with $\Delta = 10$, ten times as much |
+# | recurrences cannot look up by content | they can, by $q_t S_t$; other pairs are in the way |
+# | Mamba holds its input exactly (its equation 4) | its code writes $\Delta$ in place of $1 - e^{-\Delta}$: with $\Delta = 10$, ten times as much |
 #
 # ## In five lines
 #

@@ -111,7 +111,7 @@ def test_rows_of_other_commits_or_options_are_left_out(capsys):
     assert against.kept({"A": row}, now) == {"A": row}
     assert against.kept({"A": row}, now | {"theirs": "012"}) == {}
     assert against.kept({"A": row}, now | {"options": row["options"] | {"rounds": 30}}) == {}
-    assert "another: theirs" in capsys.readouterr().err
+    assert "different: theirs" in capsys.readouterr().err
 
 
 def test_work_of_a_commit_without_given_is_the_same(tmp_path, monkeypatch):
@@ -173,5 +173,5 @@ def test_both_checkouts_train_on_their_own_code(tmp_path):
 def test_nothing_is_measured_where_the_work_differs(monkeypatch):
     monkeypatch.setattr(against.Side, "work", lambda side, *_: report(losses=[float(side.name == "ours")]))
     sides = against.Side("ours", ROOT, "abc"), against.Side("theirs", ROOT, "def")
-    with pytest.raises(SystemExit, match="abc and def have other work to do: the loss of batch 0 is 1 here, 0 there"):
+    with pytest.raises(SystemExit, match="abc and def do different work: the loss of batch 0 is 1 here, 0 there"):
         against.measure(sides, "A", 1, None)

@@ -345,7 +345,7 @@ def test_items_that_come_back_are_said_to(tmp_path, capsys):
     rows = [(user, item) for user in range(30) for item in [*"abcdefghijkl", *("a" if user else "ll")]]
     path.write_text("user,item\n" + "".join(f"u{user},{item}\n" for user, item in rows))
     assert main(["data", str(path)]) == 0
-    assert "31 of an item that the user had before, 2 of them of the last one" in capsys.readouterr().out
+    assert "31 of an item that the user had before, 2 of them of the last item" in capsys.readouterr().out
     assert main(["train", str(path), "--model", "markov", "--out", str(tmp_path / "run")]) == 0
     said = capsys.readouterr().out
     assert "30 users (30 of them on an item that they had before) are tested" in said
@@ -599,7 +599,7 @@ def test_a_folder_that_is_not_a_run_of_ours_is_refused(finished, data, tmp_path,
     config = json.loads((copied / "config.json").read_text())
     for broken in ({}, {"path": 3}, {"world": 3}, {"fingerprint": 1}):
         (copied / "config.json").write_text(json.dumps(config | {"data": broken}))
-        refuses(capsys, ["evaluate", copied], "does not say what data it is about")
+        refuses(capsys, ["evaluate", copied], "does not say which data the run was")
     (copied / "config.json").write_text(json.dumps(config | {"evaluation": {"split": ["time"]}}))
     refuses(capsys, ["evaluate", copied], "config.json does not say how the run is measured")
     (copied / "config.json").write_text(json.dumps(config | {"data": config["data"] | {"reading": [1]}}))

@@ -68,4 +68,4 @@ def test_the_pages_say_what_the_results_say():
     assert "| every refinement helps | **replicated** |" in everything
     assert "| SASRec, other seeds beside the first | 0.0500 ±" in everything
     assert "`tinyattn reproduce awrsr " not in everything
-    assert "no verdict follows it:" in everything
+    assert "Added after the first runs, without a verdict:" in everything

@@ -1,4 +1,4 @@
-"""The contenders of benchmarks/training_step.py, each written as one who knows its library would.
+"""The contenders of benchmarks/training_step.py, each written as an expert of its library would write it.
 
 A contender is made of `(network, weights, batches)`, the library's configuration, its initial parameters as a tree of
 float32, and its right-padded batches. It offers `step(i)`, one training step on batch i; `finish()`, which returns when

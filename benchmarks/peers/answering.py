@@ -1,7 +1,7 @@
 """The ten best next items of histories, in one process: `python -m benchmarks.peers.answering NAME FOLDER`.
 
 A contender is made of (network, weights). `answer(histories)` gives, for lists of item numbers, the ten best items
-that are not among them and their scores, (B, 10) each: all that lies between the list and the answer is in its time.
+that are not among them and their scores, (B, 10) each: all that lies between the list and the answer is timed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tinyattn.data import Vocabulary
 from tinyattn.models import SASRec, SASRecNetwork
 from tinyattn.tree import tree_map
 
-SECONDS = 0.2  # of calls in a round, about; at least one, at most
+SECONDS = 0.2  # of calls in a round, about; at least one call, at most
 CALLS = 200
 
 
@@ -66,7 +66,7 @@ class Answerer(child.Child):
 def write(
     folder: Path, network: SASRecNetwork, weights: Any, histories: list[np.ndarray], checked: list[np.ndarray]
 ) -> None:
-    """All that children need; the answers to the histories `checked` are held to those in float64."""
+    """All that children need; the answers to the histories `checked` are compared with float64's."""
     scores = reference(network, tree_map(lambda w: w.astype(np.float64), weights), checked)
     scores[:, 0] = -np.inf
     for row, history in zip(scores, checked, strict=True):

@@ -1,9 +1,8 @@
 """One contender in a process of its own: `python -m benchmarks.peers.child NAME FOLDER`, asked in words, answers JSON.
 
-    check       loss and gradients of batch 0 without dropout, held to the reference: what is farthest off, and how far
-    prepare     make the contender and train two passes over the batches; whatever compiles does so here
-    run         train one pass: seconds a step
-    finish      peak memory, thread pools, and what there is to know about the contender
+    check       loss and gradients of batch 0 without dropout, compared with the reference: what is farthest off, and
+    how far prepare     make the contender and train two passes over the batches; whatever compiles does so here run
+    train one pass: seconds a step finish      peak memory, thread pools, and what there is to know about the contender
 
 FOLDER holds what `write` wrote. Every answer says how long the process waited to be asked, and its CPU time meanwhile.
 """
@@ -30,8 +29,8 @@ from tinyattn.data import Batch
 from tinyattn.models import SASRecNetwork
 
 WARM_UP = 2  # passes
-TOLERANCE = 1e-4  # of a parameter's largest gradient, or of
-SMALL = 1e-5  # where all of them are smaller
+TOLERANCE = 1e-4  # of a parameter's largest gradient, or of SMALL
+SMALL = 1e-5  # where all gradients of the parameter are smaller
 
 
 def write(folder: Path, network: SASRecNetwork, weights: Any, batches: list[Batch], reference: Any) -> None:
@@ -89,7 +88,7 @@ class Child:
 
 
 def compare(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Which array is farthest off, in parts of its largest entry, and is that near enough?"""
+    """Which array is farthest off, relative to its largest entry, and is that near enough?"""
     off = {}
     for name, array in found.items():
         largest = max(float(np.max(np.abs(expected[name]))), SMALL)

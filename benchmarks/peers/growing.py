@@ -1,8 +1,8 @@
 """One more token of a text, or item of a history, in one process: `python -m benchmarks.peers.growing NAME FOLDER`.
 
 A contender is made of (network, weights). `begin(numbers)` reads what there is; `add(number)` reads one more, and gives
-what follows: of a DecoderNetwork the scores of all tokens, of a SASRecNetwork those of the ten best items that are not
-in the history. Only `add` is timed.
+what follows: for a DecoderNetwork the scores of all tokens, for a SASRecNetwork those of the ten best items that are
+not in the history. Only `add` is timed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tinyattn.data import Vocabulary
 from tinyattn.models import DecoderNetwork, SASRec, SASRecNetwork
 from tinyattn.tree import tree_map
 
-ADDED = {True: 32, False: 2}  # tokens a `begin`, for who keeps something and who does not: the first ones are slower
-SECONDS = 0.1  # of them in a round, about; of one `begin` at least
+ADDED = {True: 32, False: 2}  # tokens after each `begin`, with a cache and without: the first ones are slower
+SECONDS = 0.1  # of these tokens in a round, about; at least those of one `begin`
 
 
 class Text:

@@ -3,8 +3,8 @@
     product       the matrix product of states and items alone, tile by tile, by as many threads: nothing is counted
     states        SASRec's states alone, one a user: nothing is compared with them
     tinyattn      SASRec.evaluate: states, product, ranks, metrics
-    popularity    the same of a model that scores all users alike
-    markov        the same of one that does so but for a few items
+    popularity    the same for a model that scores all users alike
+    markov        the same for one that does so except for a few items
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tinyattn.models import Markov, Popularity, SASRec, SASRecNetwork
 from tinyattn.models.products import TILE, USERS, pieces
 from tinyattn.training import Workers
 
-CHECKED = 40  # users whose metrics are held to those from whole rows of scores
+CHECKED = 40  # users whose metrics are compared with those from whole rows of scores
 
 
 class Evaluated:

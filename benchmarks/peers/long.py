@@ -1,8 +1,8 @@
 """One attention over a long sequence, in one process: `python -m benchmarks.peers.long NAME FOLDER`.
 
 A contender is made of q, k, v and dout, (1, heads, n, d) in float32; `step()` computes out and the gradients of q, k
-and v under a causal mask, and `gradients()` gives the four by name. What is no full attention names in `SEEN` the mask
-under which it is; where there is none, its reference is the library's own op in float64.
+and v under a causal mask, and `gradients()` gives the four by name. Its reference in float64 is full
+attention under the mask that gives the same; where there is no such mask, the library's own op.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def write(folder: Path, heads: int, n: int, d: int) -> None:
 
 
 def reference(mechanism: str, inputs: list[np.ndarray]) -> dict[str, np.ndarray]:
-    """The mechanism in float64: where full attention under a mask gives the same, by that."""
+    """The mechanism in float64: computed by full attention, where some mask gives the same."""
     wide = [x.astype(np.float64) for x in inputs]
     contender = Ours(mechanism, wide)
     q, k, v, dout = wide

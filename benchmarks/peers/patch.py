@@ -1,8 +1,8 @@
-"""Put something else in the place of a name of the library, everywhere, and never for nothing.
+"""Replace a name of the library everywhere, and fail where the replacement changes nothing.
 
 Ops are imported by name into layers and models, so a name that is replaced where it was defined lives on in a dozen
 modules. `Patch` finds every one of them. It raises LookupError where a name is not there or means what it meant before,
-and `refuse_unused` raises it for what was put in place and never came to be called.
+and `refuse_unused` raises it for a replacement that was never called.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Patch:
             raise LookupError(f"never called: {', '.join(unused)}; what was put in its place changes nothing")
 
     def stop_counting(self) -> None:
-        """Leave the new functions themselves in place: from here on nothing is in anybody's time."""
+        """Leave the new functions themselves in place: from here on nothing is timed."""
         self._everywhere(self._counted)
         self._counted = []
 

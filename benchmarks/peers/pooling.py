@@ -1,6 +1,6 @@
 """The library's training step on other pools of processes: `python -m benchmarks.peers.pooling NAME FOLDER`.
 
-Slices, their results and the order in which they are added are the library's, so all pools give the same bits. Those of
+Slices, their results and the order in which they are added are the library's, so all pools give the same bits. Pools of
 other libraries compute on workers alone: parameters and gradients lie in `multiprocessing.shared_memory`, a task and
 what is left of its result travel as the executor sends them. It is asked as benchmarks/peers/child.py is.
 """
@@ -143,7 +143,7 @@ def work(task: Any, slot: tuple[int, int]) -> Any:
 
 
 class Pooled(child.Child):
-    """All pools have the same bits when they are done: what they learned is said, in nobody's time."""
+    """All pools have the same bits when they are done: what they learned is reported, untimed."""
 
     def finish(self) -> dict[str, Any]:
         learned = self.contender.learner.vector.tobytes()

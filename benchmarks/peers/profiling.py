@@ -99,7 +99,7 @@ def roof_of_this_process() -> dict[str, tuple[float, Callable[[], Any]]]:
 
 
 class Clock:
-    """Self times: what a function took, less what timed functions took that it called, less the timing itself."""
+    """Self times: what a function took, less what timed functions that it called took, less the timing."""
 
     def __init__(self) -> None:
         self.own: dict[str, float] = defaultdict(float)
@@ -134,7 +134,7 @@ class Clock:
 
     @staticmethod
     def _cost() -> tuple[float, float]:
-        """Seconds that timing a call adds to the function itself, and to who calls it: of one that does nothing."""
+        """Seconds that timing a call adds to the function itself, and to its caller, if it does nothing."""
 
         def nothing(x: Any, y: Any = None) -> None:
             pass

@@ -1,7 +1,7 @@
 """Scores of every item for every user, in one process: `python -m benchmarks.peers.scoring NAME FOLDER`.
 
 A contender is made of (network, weights, histories). `all_scores()` yields the scores of some users after another,
-(users, items + 1), in an order of its own; `order` says whose they are. What it yields is its own to write over.
+(users, items + 1), in an order of its own; `order` says whose they are. It may overwrite what it has yielded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tinyattn.evaluation.lazy import SCORES_AT_ONCE
 from tinyattn.models import SASRec, SASRecNetwork
 from tinyattn.tree import tree_map
 
-CHECKED = 200  # users whose scores are held to the reference
+CHECKED = 200  # users whose scores are compared with the reference
 WARM_UP = 1
 
 
@@ -34,7 +34,7 @@ def reference(network: SASRecNetwork, weights: Any, histories: list[np.ndarray])
 
 
 class TinyAttn:
-    """SASRec.score, asked for as many users at once as evaluation asks; padding and sorting are in its time."""
+    """SASRec.score, asked for as many users at once as evaluation asks; padding and sorting are timed."""
 
     def __init__(self, network: SASRecNetwork, weights: Any, histories: list[np.ndarray]) -> None:
         self.model = SASRec(maxlen=network.maxlen, dim=network.dim, blocks=network.blocks, heads=network.heads,

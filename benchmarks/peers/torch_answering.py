@@ -2,7 +2,7 @@
 
 The first has that code's structure (nn.MultiheadAttention with sequences first, biases and weights returned,
 convolutions of width 1 as the feed-forward network, every history padded on the left to the full length), its norms
-before the sublayers. It is kinder in one thing: the item table is read where it lies, and not gathered.
+before the sublayers. It differs in one thing: the item table is read where it lies, and not gathered.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A causal transformer in PyTorch, eager: GPT as it is trained and as it writes on, and SASRec with rotary positions.
+"""A causal transformer in PyTorch, eager: GPT as it is trained and as it generates, and SASRec with rotary positions.
 
 Pre-LN blocks, one matrix for queries, keys and values, scaled_dot_product_attention, and in generation keys and values
 in buffers that are made once, as long as the context (inference_mode; a step writes a row and reads a view).

@@ -1,6 +1,6 @@
 """Full ranking in PyTorch: fused attention, inference mode, and the last norm and the item table at one position only.
 
-Batches are padded and, where they are to be, sorted beforehand: that is in nobody's time.
+Batches are padded, and sorted where that is asked for, beforehand: that is not timed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a checkout trains on, made by its own code: `python -P work.py ROOT CONFIGURATION FOLDER [DATA]`.
 
-This file runs beside any checkout, whose modules PYTHONPATH names: of what it meets there it knows the names of
-benchmarks.training_step only, and no object of it goes elsewhere. FOLDER then holds what `python -m
+This file runs beside any checkout, whose modules PYTHONPATH names: it uses only names of
+benchmarks.training_step there, and passes no object of theirs on. FOLDER then holds what `python -m
 benchmarks.peers.child tinyattn FOLDER` wants there. Printed, as JSON: losses and gradients' norms in float64, which say
 in plain numbers what the work is. CONFIGURATION is a key of CONFIGURATIONS, or MODULE:NAME of another one.
 """

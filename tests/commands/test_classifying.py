@@ -104,7 +104,7 @@ def test_what_asks_recommenders_names_the_command_for_images(finished, capsys):
         ["compare", finished, finished / "other"], ["translate", finished, "abc"],
         ["generate", finished, "--prompt", "a"],
     ):  # fmt: skip
-        says = f"is of model {finished.name}, which classifies images: `tinyattn classify` asks it, and `tinyattn eval"
+        says = f"is of model {finished.name}, which classifies images: `tinyattn classify` queries it, and `tinyattn ev"
         assert refuses(capsys, asked, says) == ""
 
 

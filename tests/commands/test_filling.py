@@ -90,7 +90,7 @@ def test_what_cannot_be_filled_or_probed_is_refused(finished, tmp_path, capsys):
     refuses(capsys, [*fill, "the cat _" * 3], "the text has 27 tokens, expected 24 at most: that is the context")
     refuses(capsys, [*fill, "_", "--k", "0"], "k is 0, expected 1 to 1000")
     refuses(capsys, [*fill, "_", "--blank", ""], "blank is '', expected one character")
-    refuses(capsys, ["generate", finished, "--prompt", "t"], "encoder, which fills gaps in texts: `tinyattn fill` asks")
+    refuses(capsys, ["generate", finished, "--prompt", "t"], "encoder, which fills gaps in texts: `tinyattn fill` quer")
     refuses(capsys, ["probe", finished, "--sentences", "1"], "--sentences is 1, expected at least 2")
     refuses(capsys, ["probe", finished, "--seed", "-1"], "seed is -1, expected at least 0")
     train = ["train", *SMALL, "--out", tmp_path / "no"]

@@ -54,7 +54,7 @@ def test_evaluate_measures_its_own_text_and_that_of_a_file(finished, text, capsy
         said = capsys.readouterr().out
         assert f"{tested} characters are tested" in said
         assert (f"{nats:.4f}" in said) == (not data)
-    refuses(capsys, ["recommend", finished, "--items", "a"], "which continues texts: `tinyattn generate` asks")
+    refuses(capsys, ["recommend", finished, "--items", "a"], "which continues texts: `tinyattn generate` queri")
 
 
 def test_generate_writes_on_where_the_prompt_ends(finished, capsys):
@@ -81,7 +81,7 @@ def test_what_cannot_be_generated_or_trained_on_is_refused(finished, text, tmp_p
     refuses(capsys, [*generate, "t", "--top-k", "0"], "top_k is 0, expected at least 1")
     refuses(capsys, [*generate, "t", "--length", "0"], "length is 0, expected 1 to 1000000")
     refuses(capsys, [*generate, "t", "--seed", "-1"], "--seed is -1, expected at least 0")
-    refuses(capsys, ["translate", finished, "t"], "decoder, which continues texts: `tinyattn generate` asks")
+    refuses(capsys, ["translate", finished, "t"], "decoder, which continues texts: `tinyattn generate` queri")
     short = tmp_path / "short.txt"
     short.write_text("abc")
     train = ["train", *SMALL, "--out", tmp_path / "no", "--text"]

@@ -84,7 +84,7 @@ def test_another_encoder_in_the_same_folder_is_another_start(images, tmp_path, c
 
 
 def test_what_is_refused(finished, images, tmp_path, capsys):
-    says = "is of model beit, which names hidden patches of images, for a vit to start from: `tinyattn evaluate` meas"
+    says = "is of model beit, which predicts hidden patches of images, so that a vit can start from it: `tinyattn evalu"
     refuses(capsys, ["classify", str(finished)], says)
     train = ["train", "--model", "beit", "--out", str(tmp_path / "run"), "--images", str(images / "plain.npz")]
     refuses(capsys, [*train, "--teacher", "x"], "--teacher")

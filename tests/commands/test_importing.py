@@ -39,7 +39,7 @@ def test_an_imported_model_writes_what_its_own_would(kind, tmp_path, capsys):
     assert f"{out} has this model already" in capsys.readouterr().out
     (tmp_path / "text.txt").write_text("1 2 3 " * 9)
     assert main(["evaluate", str(out), str(tmp_path / "text.txt")]) == 0
-    refuses(capsys, ["evaluate", out], "does not say what data it is about; name DATA")
+    refuses(capsys, ["evaluate", out], "does not say which data the run was trained on; name DATA")
 
 
 def test_with_a_tokenizer_prompts_are_words(tmp_path, capsys):
@@ -78,4 +78,4 @@ def test_a_run_of_another_model_is_not_written_over(tmp_path, capsys):
     other = write(tmp_path / "other", GPT_2, weights_of(GPT_2, seed=1))
     refuses(capsys, ["import-model", other, "--out", out], "was trained on other data; choose another --out")
     assert (config, model) == ((out / "config.json").read_bytes(), (out / "model.npz").read_bytes())
-    refuses(capsys, ["evaluate", out], "does not say what data it is about; name DATA")
+    refuses(capsys, ["evaluate", out], "does not say which data the run was trained on; name DATA")

@@ -185,8 +185,8 @@ def test_what_compare_refuses(runs, data, tmp_path, capsys):
     refuses(capsys, ["compare", two[0]], "takes two runs or more")
     refuses(capsys, ["compare", two[0], two[0]], "each once")
     refuses(capsys, ["compare", two[0], two[0] / "."  / ".." / two[0].name], "each once")
-    refuses(capsys, ["compare", *two, "-k", "3"], "need --items or --user")
-    refuses(capsys, ["compare", *two, "--names", "x"], "need --items or --user")
+    refuses(capsys, ["compare", *two, "-k", "3"], "expected --items or --user, too")
+    refuses(capsys, ["compare", *two, "--names", "x"], "expected --items or --user, too")
     refuses(capsys, ["compare", two[0], tmp_path / "none"], "no such file")
     assert refuses(capsys, ["compare", *two, "--items", "s9e9"], "unknown item id s9e9") == ""
     assert refuses(capsys, ["compare", *two, "--user", "99"], "unknown user id 99") == ""

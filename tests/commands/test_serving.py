@@ -227,7 +227,7 @@ def test_explain_for_a_user_and_of_models_without_gradients(runs, capsys):
     assert "left out: how much" in legend
     assert not [word for word in ("gradient", "ttention", "agreement") if word in legend]  # what is not shown
     assert main(["explain", str(runs["popularity"]), "--user", "5"]) == 0
-    assert "no item changes the score: without any of them it is the same" in capsys.readouterr().out
+    assert "no item changes the score: leaving out any of them has no effect" in capsys.readouterr().out
     refuses(capsys, ["explain", runs["markov"], "--items", "s1e1"], "expected at least 2")
     refuses(capsys, ["explain", runs["markov"], "--items", "s1e1,s1e2", "--for", "s9e9"], "unknown item id s9e9")
     refuses(capsys, ["explain", runs["markov"]], "required")
@@ -243,7 +243,7 @@ def test_where_no_item_makes_a_difference_nothing_agrees(tmp_path, capsys):
     assert main(["explain", str(run_of(model, tmp_path / "run")), "--items", "10,20,30"]) == 0
     out = capsys.readouterr().out
     assert out.count(": none: one of them finds no difference\n") == 3
-    assert "no item changes the score: without any of them it is the same\n" in out
+    assert "no item changes the score: leaving out any of them has no effect\n" in out
 
 
 def test_explain_says_what_narms_weights_are(data, tmp_path, capsys):

@@ -32,7 +32,7 @@ def test_an_animation(runs, tmp_path, monkeypatch, capsys):
     assert main(["show", str(runs["sasrec"]), *ITEMS, "--gif", str(out)]) == 0
     assert out.read_bytes()[:4] == b"GIF8"
     assert main(["show", str(runs["sasrec"]), "--items", "s1e1,s1e2,s2e1,s3e1", "--gif", str(out)]) == 2
-    assert "--gif is a picture for each item, at most 3, and there are 4" in capsys.readouterr().err
+    assert "--gif has a picture for each item, at most 3, and there are 4 items" in capsys.readouterr().err
 
 
 def test_a_history_longer_than_the_model_is_cut_and_that_is_said(runs, tmp_path, capsys):

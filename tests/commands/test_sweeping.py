@@ -142,7 +142,7 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path, capsys):
     refuses(capsys, ["collect", tmp_path], "sweep.json: no such file")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "commands.txt").write_text("mine")
-    refuses(capsys, ["sweep", tmp_path / "grid.toml", "--out", tmp_path / "mine"], "has a commands.txt that is of no")
+    refuses(capsys, ["sweep", tmp_path / "grid.toml", "--out", tmp_path / "mine"], "has a commands.txt that no sweep")
     out = tmp_path / "other"
     assert main(["sweep", str(grid(tmp_path, "dim = 8")), "--out", str(out)]) == 0
     (out / "README.md").mkdir()

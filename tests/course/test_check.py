@@ -648,7 +648,7 @@ def test_a_property_that_compares_with_other_peoples_rows_is_refused(monkeypatch
 def test_what_an_answer_must_take():
     grader = Function("softmax", takes=("mask",))
     assert grader(ops.softmax).outcome == "right"
-    assert grader(lambda s: ops.softmax(s)).says == "it takes no `mask`: further down it is passed by that name."
+    assert grader(lambda s: ops.softmax(s)).says == "it takes no `mask`, which later cells pass by that name."
 
 
 def bug(spec, name):

@@ -116,7 +116,7 @@ def test_the_same_data_has_the_same_fingerprint(tmp_path):
         (gzip.compress(TEXT.encode(), mtime=0)[:-9], "not a whole gzip file"),
         (b"\x1f\x8bjunk", "not a whole gzip file"),
         (b"\xff\xfe\x00\x01 binary", "UTF-16, expected UTF-8 text"),
-        (b"PK\x03\x04\x00", "a zip archive, expected UTF-8 text, or that gzipped"),
+        (b"PK\x03\x04\x00", "a zip archive, expected UTF-8 text, gzipped or not"),
         (b"BZh\x00", "compressed by bzip2, expected UTF-8"),
         (b"\xfd7zXZ\x00", "compressed by xz, expected UTF-8"),
         (b"PAR1\x00", "Parquet, expected UTF-8"),

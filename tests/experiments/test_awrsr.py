@@ -122,11 +122,11 @@ def test_what_is_asked_after_the_first_runs(rng):
     assert re.search(r"\n\| STOSA on MovieLens 1M \| -\d\.\d% \| -\d\.\d%, 30 epochs \| 60 \| 5\d \|", told)
     assert "is 0.2% for hosts (4 rows), 0.2% for refinements (14 rows)" in told
     assert re.search(r"M_value, causal -[45]\.\d% .*: not replicated", told)
-    assert "whose causal form is ours: replicated." in told
+    assert "as M_value's causal form is ours: replicated." in told
     assert "M_simp +4.7%, below +4.9%" in told
     assert "M_value, causal +5.1%, above -5.1%" in told
     assert "\n- 63 of 66 runs reach 80%" in told
-    assert "\n- Cut as they are judged, 3 of 30 gradient norms of SASRec rise by more than 10% over" in told
+    assert "\n- Cut as for the verdict, 3 of 30 gradient norms of SASRec rise by more than 10% over" in told
     assert re.search(r"place by place: SASRec on MovieLens 1M \+\d\d\d%.*, STOSA on MovieLens 1M \+[45]\d%", told)
     assert re.search(r"without M_stoc \+\d+% .*; M_simp alone \+\d+% .*; M_add alone \+\d+% .*, not replicated\.", told)
 

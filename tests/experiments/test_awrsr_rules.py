@@ -195,7 +195,7 @@ def test_the_spread_over_seeds_is_pooled_over_rows_by_their_degrees_of_freedom()
     results = {"ml-1m-sasrec-none": runs(0.9, 1.1), "beauty-stosa-none": runs(1.0, 2.0, 3.0),
                "beauty-stosa-add": runs(1)}  # fmt: skip
     of_rows = math.sqrt((0.02 / 1**2 + 2 * 1 / 2**2) / 3)
-    said = "As a share of its mean, NDCG@5's standard deviation over seeds is"
+    said = "The standard deviation of NDCG@5 over seeds, in % of the mean, is"
     assert spread(results) == f"{said} {of_rows:.1%} for hosts (2 rows)."
     one = spread({"ml-1m-sasrec-add": runs(0.9, 1.1)})
     assert one.endswith("is 14.1% for refinements (1 row).")

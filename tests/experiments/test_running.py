@@ -134,7 +134,7 @@ def test_on_another_device_the_same_comes_out_and_the_page_says_where(finished, 
     assert minutes(theirs["sasrec"]).endswith(", strict")
     mixed = [*theirs["sasrec"], ours["sasrec"][0] | {"epoch_seconds": 120.0}]
     assert minutes(mixed) == "4.0"                       # two epochs at the pace of the host
-    with pytest.raises(ValueError, match="compares seconds of the host: device is strict, expected cpu"):
+    with pytest.raises(ValueError, match="compares seconds of the CPU: device is strict, expected cpu"):
         carry_out(replace(SMALL, alone=True), None, tmp_path / "none", device="strict")
     with pytest.raises(ValueError, match="device is 'tpu'"):
         carry_out(SMALL, None, tmp_path / "none", device="tpu")
@@ -430,7 +430,7 @@ def test_rows_that_their_seeds_do_not_tell_apart_are_named():
     results = {"a": runs(0.10, 0.12), "b": runs(0.13, 0.131), "c": runs(0.2, 0.2), "d": runs(0.11), "e": runs(),
                "f": runs(0.133), "g": runs(0.133)}  # fmt: skip
     (said,) = level(small, results, list("abcdefg"), ("full", "ndcg@10"))
-    lie = "Level, as they lie within two standard deviations in full NDCG@10"
+    lie = "Tied, as they lie within two standard deviations in full NDCG@10"
     assert said == f"{lie}: *a* with *b*; *a* with *f*; *a* with *g*."
     assert level(small, {"a": runs(0.10, 0.11), "b": runs(0.13, 0.131)}, ["a", "b"], ("full", "ndcg@10")) == []
 
@@ -438,7 +438,7 @@ def test_rows_that_their_seeds_do_not_tell_apart_are_named():
 def test_runs_to_come_take_the_remarks_off_the_page():
     density, told = EXPERIMENTS["density"], "The runs agree"
     whole = {key: [RUN] * len([1 for name, _ in density.runs() if name == key]) for key in density.rows}
-    assert remarks(density, whole, told) == ["Of the runs in `benchmarks/results/reproduce/density`:", "", told]
+    assert remarks(density, whole, told) == ["About the runs in `benchmarks/results/reproduce/density`:", "", told]
     assert not remarks(density, whole | {"all-markov": []}, told)
     assert not remarks(density, whole | {"all-sasrec": [RUN]}, told)
     assert not remarks(density.quick(), whole, told)
@@ -457,7 +457,7 @@ def test_rows_on_data_that_an_experiment_lacks_are_refused():
         (["planted", "--seeds", "1001"], "--seeds is 1001, expected 1 to 1000"),
         (["planted", "--out", ""], "--out is empty, expected a folder"),
         (["planted", "--page", "--jobs", "1000", "--out", "nowhere"], "--page makes the page of runs, and nowhere is "),
-        (["planted", "--quick", "--seeds", "2"], "--seeds goes without --quick: a quick look has one seed"),
+        (["planted", "--quick", "--seeds", "2"], "--seeds cannot be given with --quick: a quick look has one seed"),
         (["planted", "--data", "nowhere"], "--data is nowhere, expected a folder"),
         (["density"], r"experiment density is on ml-1m\.txt\.gz: give its folder with --data DIR"),
         (["splits", "--data", "tests"], r"on beauty-5core-time\.txt\.gz, ml-100k\.\S+: tests has none of them"),

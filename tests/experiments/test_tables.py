@@ -142,7 +142,7 @@ def test_runs_to_come_take_as_long_as_their_likes():
     """A run of SASRec took 2 epochs of 900 seconds; of GRU4Rec 12 minutes are expected."""
     results = {"popularity": [run(took=0, pace=None)], "sasrec": [run(took=2, pace=900.0)], "gru4rec": []}
     assert missing(SMALL, results) == {"sasrec": 1, "gru4rec": 2}
-    command = "`tinyattn reproduce small --out OUT` goes on with"
+    command = "`tinyattn reproduce small --out OUT` runs"
     assert to_come(SMALL, results) == f"3 runs of the grid are to come, about 0.9 hours of one core: {command} them. "
     results["gru4rec"] = [run()] * 2
     assert to_come(SMALL, results) == f"1 run of the grid is to come, about 0.5 hours of one core: {command} it. "

@@ -1,7 +1,7 @@
 """Adapters from this library's composites to the functions that `tinyattn check` calls.
 
 An adapter calls an implementation with a spec's arguments, and returns the spec's outputs and gradients. These are the
-adapters of the library's layers, optimiser, metrics and models. Those of layers have the signatures of the oracles:
+adapters of the library's layers, optimiser, metrics and models. Layer adapters have the oracles' signatures. To check:
 
     tinyattn check tinyattn.check.adapters --as multi_head_attention
     tinyattn check tinyattn.check.adapters:SASRecTokens --as causal_model

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-CONSTANTS = ("targets", "weights")  # float arrays that losses take and have no gradient
+CONSTANTS = ("targets", "weights")  # float arrays that losses take, and that have no gradient
 SURPLUS = "(surplus)"
 
 
@@ -106,7 +106,7 @@ def asked_of(
     floats = sum(isinstance(y, float) or getattr(getattr(y, "dtype", None), "kind", "") == "f" for y in outputs)
     upstream = upstream_names(parameters, inputs, results)[: max(floats, 1)]
     if not upstream:
-        expected = "its first argument, or the one after p, is d + an output's name"
+        expected = "its first argument, or the one after p, should be d + an output's name"
         raise TypeError(f"gradcheck: {name_of(backward)} takes no gradient: {expected}")
     wanted = [name for name in parameters if name not in inputs and name not in upstream]
     names = [name.removeprefix("d") for name in upstream]

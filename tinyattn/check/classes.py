@@ -22,7 +22,7 @@ def layer(
 ) -> Layer:
     """A class with `forward(*inputs)` and `backward(dy)` as an implementation that `tinyattn check` can call.
 
-    With `rows`, it takes matrices: the leading axes of the inputs are merged into one, and restored in the result.
+    With `rows`, the class takes matrices: leading axes of the inputs are merged into one, and restored in the result.
 
     `make` is the class, or a function that makes an object. It gets, by name, the arguments of the spec that are in its
     signature: `heads` or `eps`, and also `x`, for its sizes. `params` maps each of the spec's parameters to the path

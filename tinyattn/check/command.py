@@ -28,7 +28,7 @@ def ours(name: str) -> str:
 
 
 def run(options: argparse.Namespace) -> int:
-    """-> exit code: 0 all hold, 1 something fails, 2 could not run. Raises ValueError for contradictory options."""
+    """-> exit code: 0 all properties hold, 1 one fails, 2 not run. Raises ValueError for contradictory options."""
     try:
         return _run(options)
     except CheckerFailedError as error:
@@ -90,7 +90,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _can_be_written(path: Path) -> bool:
-    """Whether it is a regular file, or a new one in a folder that can be written to."""
+    """Whether the path is a regular file, or a new one in a folder that can be written to."""
     folder = path.parent
     while not folder.exists():
         folder = folder.parent

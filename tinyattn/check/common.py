@@ -49,7 +49,7 @@ def _forward(states: Any, spec: Spec, f: str) -> None:
 
     @exact(
         f"{f} returns arrays of the right shape in the inputs' dtype",
-        hint="Print .shape and .dtype of the result: a NumPy float64 scalar, for one, widens a float32 array.",
+        hint="Print .shape and .dtype of the result: a NumPy float64 scalar, for example, widens a float32 array.",
     )
     def shape_and_dtype(op: Subject, **case: Any) -> None:
         for name, x, y in zip(spec.outputs, op.outputs(**case), ours_of(spec, case), strict=True):
@@ -284,7 +284,7 @@ def _extremes(states: Any, spec: Spec, f: str) -> None:
 
 
 def upstream(spec: Spec, case: dict[str, Any], seed: int = 0) -> tuple[Any, ...]:
-    """A random upstream gradient of the first output: its shape, the inputs' dtype; a float for a loss."""
+    """A random upstream gradient of the first output, in its shape and the inputs' dtype; a float for a loss."""
     rng = np.random.default_rng(seed)
     shape = np.shape(ours_of(spec, case)[0])
     return (np.asarray(rng.standard_normal(shape), dtype_of(case)) if shape else float(rng.standard_normal()),)
@@ -373,7 +373,7 @@ def dtype_of(case: dict[str, Any]) -> Any:
 
 
 def _is_empty(spec: Spec, case: dict[str, Any]) -> bool:
-    """Whether the result has size 0. The loss of an empty batch is a number of any value."""
+    """Whether the result has size 0. The loss of an empty batch may be any number."""
     answer = ours_of(spec, case)[0]
     return bool(np.shape(answer)) and np.size(answer) == 0
 
@@ -397,7 +397,7 @@ def widened(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def _layouts(case: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The same entries in other memory, by the layout's name."""
+    """The same entries in other memory layouts, each with its name."""
     by_columns = partial(np.array, order="F")
     for name, rearranged in (("Fortran order", by_columns), ("strided", _strided), ("read-only", _read_only)):
         yield name, case | {n: rearranged(x) for n, x in _arrays(case).items()}

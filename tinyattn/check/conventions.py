@@ -307,7 +307,7 @@ def _fixed_eps(op: Subject) -> Switch | None:
 
 
 def _eps(op: Subject) -> Switch | None:
-    """The place of eps, and its value where no argument has it. If eps is outside the root, `op.spec` is replaced."""
+    """The place of eps, and its value where it is no argument. If eps is outside the root, `op.spec` is replaced."""
     x, ones, zeros = np.array([[0.011, 0.013, -0.02, 0.004]]), np.ones(4), np.zeros(4)
     fixed = "eps" in op.lacks
     for form, eps in itertools.product((oracles.layer_norm, eps_outside), (1e-5, *EPS) if fixed else (1e-3,)):

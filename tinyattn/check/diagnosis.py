@@ -154,15 +154,15 @@ class _Match:
     aspect: int
 
     def verdict(self, bugs: Iterable[str], i: int, aspect: int) -> str:
-        """`_compare` the implementation with the zoo's of these bugs, on case i."""
+        """`_compare` the implementation with the zoo's version with these bugs, on case i."""
         return _compare(self.seen[i], _zoo_run(bugs, self.op, i), self.truth[i], aspect)
 
     def explained(self, *bugs: str, enough: float = ENOUGH) -> int:
         """The number of wrong cases on which these bugs give the same result as the implementation, or 0.
 
-        0 unless they agree on every right case, and on a share `enough` of the wrong ones. On up to SLACK of the wrong
-        cases they may give different numbers: two ways of writing one mistake differ at extremes, or there is a second
-        mistake.
+        It is 0 unless they agree on every right case, and on a share `enough` of the wrong ones. On up to SLACK of the
+        wrong cases they may give different numbers: two ways of writing one mistake differ at extremes, or there is a
+        second mistake.
         """
         count = len(self.wrong)
         agreed = missed = contradicted = 0
@@ -261,7 +261,7 @@ def battery(spec: str) -> tuple[dict[str, Any], ...]:
 
 
 def observe(op: Subject, i: int) -> Observation:
-    """The observation of `op` on case i, by the spec's `observe` or `observe_call`; a timeout is one of them."""
+    """The observation of `op` on case i, by the spec's `observe` or `observe_call`; a timeout counts as one."""
     try:
         with alarm(5.0):
             return (op.spec.observe or observe_call)(op, op.spec, _case(op, i))

@@ -25,7 +25,7 @@ Case = dict[str, Any]
 def elementwise(states: Any, x: str = "x") -> None:
     """For a function of each entry of `x` alone."""
 
-    @states("rounding", "every entry is computed alone, by one rule", hint="Which axis does your code treat apart?")
+    @states("rounding", "every entry is computed alone, by one rule", hint="Is some axis treated differently?")
     def entry_by_entry(op: Subject, **case: Any) -> None:
         turned = case[x].reshape(-1)[::-1].copy()
         y = op(**case | {x: turned})[::-1].reshape(case[x].shape)
@@ -74,7 +74,7 @@ def tokens_apart(states: Any, x: str = "x", name: str = "tokens_apart") -> None:
 
 
 def batch_apart(states: Any, x: str = "x") -> None:
-    """For a function of sequences (..., n, d) in which tokens of one may see each other."""
+    """For a function of sequences (..., n, d) in which tokens of one sequence may see each other."""
 
     @states(
         "exact",
@@ -125,7 +125,7 @@ def causal(
 def averages(states: Any, seen: Callable[[Case], np.ndarray], values: str = "v") -> None:
     """For a function whose outputs are weighted means of the values where `seen(case)`, (..., n, m), is True."""
 
-    @states("rounding", "of equal values the mean is that value, and 0 for a query that may look at nothing",
+    @states("rounding", "the mean of equal values is that value, and is 0 for a query that may look at nothing",
             hint="The weights of a query sum to 1: divide by the sum of the same weights.")  # fmt: skip
     def constant_values(op: Subject, **case: Any) -> None:
         out = op(**case | {values: np.ones_like(case[values])})

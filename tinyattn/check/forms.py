@@ -29,7 +29,7 @@ _BATCH = ("without a batch axis", "with one batch axis", "with two batch axes", 
 def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list[Form]:
     """The forms that `op` does not take. Raises CannotRunError if it takes none.
 
-    If a call takes `patience` seconds, there are none; after `limit` seconds the calls made so far are evaluated.
+    If a call takes `patience` seconds, the list is empty; after `limit` seconds the calls made so far are evaluated.
     """
     if not op.spec.common:
         return []
@@ -64,7 +64,7 @@ EXCHANGED = "axes 1 and 2 are exchanged: it is right for (batch, n, heads, d). A
 
 
 def axes_exchanged(op: Subject, patience: float = 10.0) -> bool:
-    """Whether it is right where axes 1 and 2 of q, k, v and of its result are exchanged."""
+    """Whether `op` is right where axes 1 and 2 of q, k, v and of its result are exchanged."""
     needed = [n for n, p in op.signature.parameters.items() if p.default is p.empty]
     if not {"q", "k", "v"} <= set(needed):
         return False

@@ -1,5 +1,5 @@
-"""Functions of torch and JAX as implementations: arrays go in and come out, and where they have no backward, the
-framework differentiates. Neither is imported unless the implementation has imported it."""
+"""Functions of torch and JAX as implementations: arrays go in and come out, and where a function has no backward, the
+framework differentiates it. Neither framework is imported unless the implementation has imported it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .subject import OTHER_NAMES, MissingError, Subject, TooLongError, backward_
 
 
 class Torch:
-    """Conversion to and from tensors of torch, and its differentiation."""
+    """Conversion to and from tensors of torch, and differentiation by torch."""
 
     name = "torch"
 
@@ -53,7 +53,7 @@ class Torch:
 
 
 class Jax:
-    """Conversion to and from arrays of JAX, and its differentiation."""
+    """Conversion to and from arrays of JAX, and differentiation by JAX."""
 
     name = "jax"
 

@@ -2,7 +2,7 @@
 
 The loss is <u, output> with a random cotangent u for every output: under a plain sum, errors that cancel would pass.
 Every entry of every input is moved both ways (of a whole model's parameters, only some entries). The adjoint test
-<J v, u> = <v, Jᵀ u> then moves each input as a whole along one random direction v.
+<J v, u> = <v, Jᵀ u> then moves each input as a whole along one random direction v; J is the Jacobian.
 
 Three functions share one comparison:
 
@@ -345,7 +345,7 @@ class _Differences:
     """Central differences of `loss`, whose arrays are moved in place; `size` is the sum of the loss's |terms|.
 
     Rounding leaves an error of about 4e-16 · size / step in a difference. Divided by the tolerance, that is `floor`: a
-    gradient much smaller cannot be checked.
+    much smaller gradient cannot be checked.
     """
 
     loss: Callable[[], float]
@@ -362,7 +362,7 @@ class _Differences:
     def compare(
         self, arrays: dict[str, Any], gradients: dict[str, Any], float32: dict[str, Any] | None = None
     ) -> GradReport:
-        """Compare each array's gradient with differences, and its `float32` gradient, if any, with that."""
+        """Compare each array's gradient with differences, and with its `float32` gradient, if there is one."""
         compared = []
         for name, x in arrays.items():
             g = gradients.get(name)
@@ -412,7 +412,7 @@ class _Differences:
         return abs(derived - self.slope(x, v, h, derived, self.tolerance * scale)) / scale if scale else 0.0
 
     def slope(self, x: Array, direction: Array, h: float, derived: float, slack: float) -> float:
-        """The loss's slope along a direction; at a kink, the number between its sides' slopes nearest to `derived`."""
+        """The loss's slope along a direction; at a kink, the number nearest to `derived` between its sides' slopes."""
 
         def loss_at(t: float) -> float:
             before = x.copy()

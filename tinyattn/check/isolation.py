@@ -27,7 +27,7 @@ from typing import Any
 from .subject import CannotRunError, TooLongError, message_of
 
 START = "fork" if sys.platform == "linux" else "spawn"  # elsewhere, a child forked after BLAS was used may crash
-WAITING = 10  # the limit by the clock, in multiples of that of computing: a call may wait for a core
+WAITING = 10  # the limit by the clock, in multiples of the limit of computing: a call may wait for a core
 AGAIN = 0.5  # seconds to the next alarm: an exception raised in a callback of the garbage collector is lost
 
 
@@ -172,7 +172,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 class _Reader(threading.Thread):
-    """Reads a child's messages in a thread, so that the checker does not wait for an announced message."""
+    """Reads a child's messages in a thread, so that the checker waits for no announced message that fails to come."""
 
     def __init__(self, connection: Any) -> None:
         super().__init__(daemon=True)
@@ -264,7 +264,7 @@ def sendable(implementation: Any) -> Any:
 def _place_of(module: Any) -> str | None:
     """The name or the file from which `load` gets a module in another process, or None."""
     file, (top, *inside) = getattr(module, "__file__", None), module.__name__.split(".")
-    specs = (finder.find_spec(top, None) for finder in sys.meta_path)  # importlib's asks the loaded modules first
+    specs = (finder.find_spec(top, None) for finder in sys.meta_path)  # importlib.util.find_spec asks sys.modules first
     spec = next((spec for spec in specs if spec is not None), None)
     return module.__name__ if spec is not None and (inside or spec.origin == file) else file
 
@@ -296,7 +296,7 @@ def _supervised(pipe: Any, work: Callable[..., None], args: tuple[Any, ...]) -> 
 
 
 def _end_descendants() -> None:
-    """Kill and wait for this process's descendants: children of a killed child become its children."""
+    """Kill and wait for this process's descendants: a killed child's children become this process's."""
     with contextlib.suppress(OSError):  # no children, or no list of them
         while True:
             for child in Path("/proc/thread-self/children").read_text().split():

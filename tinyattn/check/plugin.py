@@ -27,8 +27,8 @@ def properties_for(
     """A parametrised pytest test: one case per property of `spec`, named after it; properties that do not apply skip.
 
     `implementation` is as in `check_implementation`: a module, an object, a function, or the name of one. It runs in
-    the test's process. Forms of a call that are not offered, other conventions and rounding are failures with `strict`
-    only. Raises ValueError for an unknown spec, CannotRunError if its function is missing, ImportError without
+    the test's process. Forms of a call that are not offered, other conventions and rounding are failures only with
+    `strict`. Raises ValueError for an unknown spec, CannotRunError if its function is missing, ImportError without
     pytest.
     """
     import pytest

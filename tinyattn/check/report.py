@@ -54,7 +54,7 @@ class Report:
 
     @property
     def notes(self) -> list[Finding]:
-        """Exact properties that hold to rounding only."""
+        """Exact properties that hold only up to rounding."""
         return [f for f in self.findings if f.note]
 
     @property
@@ -145,7 +145,7 @@ def describe(first: Finding, diagnosis: Any = None, smallest: bool = True) -> It
 
 
 def also_fails(failures: list[Finding]) -> Iterator[str]:
-    """The failures after the first: those with its cause in one line, then by gravity; the contract one per line."""
+    """The failures after the first: one line for those of its cause, then by gravity; for the contract a line each."""
     first, rest = failures[0], failures[1:]
     same = [f.property for f in rest if first.cause and f.cause == first.cause]
     rest = [f for f in rest if f.property not in same]
@@ -173,7 +173,7 @@ def problem_line(report: Report) -> str:
 
 
 def junit(reports: Iterable[Report]) -> str:
-    """The reports as JUnit's XML: a suite a report, a case a property."""
+    """The reports as JUnit's XML: a suite per report, a case per property."""
     suites = ElementTree.Element("testsuites")
     for report in reports:
         suite = ElementTree.SubElement(suites, "testsuite", name=_xml(f"{report.implementation} as {report.kind}"))

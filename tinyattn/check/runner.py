@@ -39,7 +39,7 @@ def check_implementation(
     `implementation` is a module, an object with the spec's public names, one function, or the name of any of these:
     "package.module" or "path/to/file.py"; either may be followed by ":object". Functions of torch and JAX are called
     with their tensors and arrays. `spec` is one of `SPECS`. Each property is tried on `examples` cases drawn
-    from `seed`; hypothesis, where it is installed, makes the one that is shown smaller. `time_limit` is in seconds for
+    from `seed`; hypothesis, where it is installed, shrinks the case that is shown. `time_limit` is in seconds for
     all properties, `patience` for one case.
 
     A crash and an endless call are failures. A failed import, a function that raises on every call, and running out of
@@ -47,9 +47,9 @@ def check_implementation(
     forked: it imports everything again, so an object that it cannot import is a problem, too, and a script must call
     this function under `if __name__ == "__main__":`.
 
-    Ways of calling that it does not support (no batch axis, b=None, ...) are skipped and reported, different
-    conventions are adopted and reported, and exact properties that hold only up to rounding are a note. With `strict`
-    all of these are failures.
+    Ways of calling that the implementation does not support (no batch axis, b=None, ...) are skipped and reported,
+    different conventions are adopted and reported, and exact properties that hold only up to rounding are a note. With
+    `strict` all of these are failures.
 
     Raises ValueError for an unknown spec or numbers out of range.
     """

@@ -58,7 +58,7 @@ class Spec:
     those that every spec has (forms.py). `together` names optional arguments that are passed together or not at all.
     `choices` names the CHOICES (conventions.py) that its arguments do not imply.
     `but` is the contract's exception for its gradients. `sums_rows` is True where the backward adds up rows that were
-    read several times: a device does so in any order. `observe` replaces `observe_call` for specs that are not
+    read several times: a GPU does so in any order. `observe` replaces `observe_call` for specs that are not
     about results and gradients; `shown` turns a case into the one in a report. `common` is False where the common
     properties do not apply.
     """

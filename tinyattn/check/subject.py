@@ -341,7 +341,7 @@ def _is_cache(x: Any) -> bool:
 
 
 def _parameters(f: Any) -> Mapping[str, inspect.Parameter] | None:
-    """The parameters by name; None of a function built in C, which has no signature."""
+    """The parameters by name; None for a function built in C, which has no signature."""
     try:
         return inspect.signature(f).parameters
     except (TypeError, ValueError):

@@ -15,11 +15,11 @@ class Switch:
     says: str
 
     def has(self, given: Case) -> bool:
-        """Whether the result of this call depends on the convention: then it is left out."""
+        """Whether the result of this call depends on the convention: then the call is left out."""
         return False
 
     def has_gradient(self, case: Case) -> bool:
-        """Whether the gradient of this call depends on the convention: then that is left out."""
+        """Whether the gradient of this call depends on the convention: then the gradient is left out."""
         return False
 
     def avoid(self, case: Case) -> Case:

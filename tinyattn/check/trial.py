@@ -20,8 +20,8 @@ from .subject import CannotRunError, MissingError, NotOfferedError, Subject, Too
 class Finding:
     """The outcome of one property: "holds", "fails" or "skipped". Values and counterexample are text.
 
-    `gravity` is that of a failure, `cause` is equal for failures of one cause, and `note` is set for an exact property
-    that holds to rounding only. The message of a property that holds says on which cases it was tried.
+    `gravity` says how grave a failure is, `cause` is equal for failures of one cause, and `note` is set for an exact
+    property that holds only up to rounding. The message of a property that holds says on which cases it was tried.
     """
 
     property: str
@@ -62,8 +62,8 @@ def trial_of(
 ) -> Trial:
     """Try a property on `examples` cases, in `budget` seconds, each call in `patience` seconds.
 
-    With `shrink`, hypothesis, where it is installed, makes a case that fails smaller. With `strict`, an exact property
-    that holds to rounding only fails. Raises CannotRunError.
+    With `shrink`, hypothesis, where it is installed, shrinks a failing case. With `strict`, an exact property that
+    holds only up to rounding fails. Raises CannotRunError.
     """
     until = time.monotonic() + budget
     trial = Trial(op, prop, until, patience, strict)
@@ -91,7 +91,7 @@ def _fails_again(trial: Trial) -> bool:
 
 
 def _search(trial: Trial, cases: Any, examples: int, seed: int) -> None:
-    """Let hypothesis draw `cases`, and make the first one that fails smaller."""
+    """Let hypothesis draw `cases`, and shrink the first one that fails."""
     import hypothesis
     from hypothesis import HealthCheck, Phase
 
@@ -150,7 +150,7 @@ class Trial:
         except CannotRunError:
             raise
         except TooLongError:
-            if self.prop.once:  # a training may take longer than the limit
+            if self.prop.once:  # a training run may take longer than the limit
                 self.missing = "it did not end in time: --time-limit allows more"
                 return
             self.too_long = Violation(f"it had not returned after {self.patience:g} seconds", sort="endless")

@@ -95,8 +95,8 @@ READING = ("format", "columns", "k_core")        # flags that say how a file of 
 def add_data(command: Any, text: str = "default: the data the run was trained on") -> None:
     command.add_argument("data", nargs="?", metavar="DATA", help=text)
     group = command.add_argument_group("reading DATA")
-    group.add_argument("--format", choices=FORMATS, metavar="NAME", help="its format, where the first lines mislead")
-    text = "the columns of any other table: user;item;-;time, or by header user=NAME,item=NAME,time=NAME; also rating"
+    group.add_argument("--format", choices=FORMATS, metavar="NAME", help="the format, if the first lines mislead")
+    text = "the columns of any other format: user;item;-;time, or by header user=NAME,item=NAME,time=NAME; also rating"
     group.add_argument("--columns", metavar="SPEC", help=text)
     group.add_argument("--k-core", type=int, metavar="K", help="only users and items with at least K interactions")
 
@@ -135,7 +135,7 @@ def add_names(command: Any) -> None:
 
 
 def add_candidates(command: Any) -> None:
-    command.add_argument("-k", "--k", type=int, metavar="K", help="how many (default: 10, or all if fewer are left)")
+    command.add_argument("-k", "--k", type=int, metavar="K", help="how many items (default: 10, or all if fewer)")
     command.add_argument("--only", metavar="FILE", help="recommend only the items of this file, one id per line")
 
 
@@ -150,9 +150,9 @@ def add_protocols(command: Any) -> Any:
     group = command.add_argument_group("evaluation")
     text = "cut-offs of HR and NDCG (default: 10)"
     group.add_argument("--at", type=_cutoffs, default=argparse.SUPPRESS, metavar="K,K", help=text)
-    text = f"of {', '.join(PROTOCOLS)} (default: full)"
+    text = f"any of {', '.join(PROTOCOLS)} (default: full)"
     group.add_argument("--protocols", type=_names(PROTOCOLS), default=argparse.SUPPRESS, metavar="P,P", help=text)
-    text = "the folder of the candidates of sampled protocols: read, or, where missing, drawn and written"
+    text = "the folder of candidates for sampled protocols; a missing file is drawn and written"
     group.add_argument("--negatives", default=argparse.SUPPRESS, metavar="DIR", help=text)
     return group
 
@@ -160,7 +160,7 @@ def add_protocols(command: Any) -> Any:
 def add_evaluation(command: Any) -> Any:
     """-> the group of flags, as `add_protocols`."""
     group = add_protocols(command)
-    text = f"rows beside the model, of {', '.join(BASELINES)} (default: popularity,markov)"
+    text = f"baselines in the table, any of {', '.join(BASELINES)} (default: popularity,markov)"
     group.add_argument("--baselines", type=_names(BASELINES), default=argparse.SUPPRESS, metavar="B,B", help=text)
     return group
 

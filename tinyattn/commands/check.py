@@ -2,7 +2,7 @@
 
 In a separate process, test an implementation against every known property of its kind, and name its bug. Missing forms
 are not tested, and other conventions are not failures; both are listed. Functions of torch and JAX are called with
-arrays of their library. Exit code: 0 all hold, 1 something fails, 2 it could not be run.
+arrays of their library. Exit code: 0 all properties hold, 1 something fails, 2 it could not be run.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def add(command: Any, arguments: list[str]) -> None:
     text = "also count as failures: missing forms, other conventions, rounding where a property is exact"
     command.add_argument("--strict", action="store_true", help=text)
     group = command.add_argument_group("instead of checking").add_mutually_exclusive_group()
-    group.add_argument("--list", action="store_true", help="every property of every kind, or of --as")
+    group.add_argument("--list", action="store_true", help="list the properties of every kind, or of --as KIND")
     group.add_argument("--contract", metavar="KIND", help="what an implementation of a kind must do, in sentences")
-    group.add_argument("--self", action="store_true", help="check this library, every kind or --as")
-    group.add_argument("--zoo", action="store_true", help="test the suite on the known bugs of every kind, or of --as")
+    group.add_argument("--self", action="store_true", help="check this library: every kind, or --as KIND")
+    group.add_argument("--zoo", action="store_true", help="test the suite on the bugs of every kind, or of --as KIND")
 
 
 def run(options: argparse.Namespace) -> int:

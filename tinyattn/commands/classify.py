@@ -1,6 +1,6 @@
 """`tinyattn classify`: classify images by a vision transformer.
 
-Print the likeliest class of each image, and its probability: of IMAGES, or of some images that RUN was tested on.
+For each image of IMAGES, or for some images that RUN was tested on, print the likeliest class and its probability.
 """
 
 from __future__ import annotations

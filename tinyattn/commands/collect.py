@@ -98,7 +98,7 @@ def _columns(runs: list[Found]) -> list[tuple[str, str]]:
 
 
 def _groups(runs: list[Found]) -> dict[str, list[Found]]:
-    """Runs that differ only in their seed, by the options that they share."""
+    """The runs, grouped by all options but the seed."""
     groups: dict[str, list[Found]] = {}
     for run in runs:
         shared = ", ".join(f"{name} {value}" for name, value in run.options.items() if name != SEED and value != "")
@@ -113,7 +113,7 @@ def _table(runs: list[Found]) -> list[str]:
     groups, is_loss = _groups(runs), columns[0][1] in ("loss", "nats", "rmse", "mae")
     for shared in sorted(groups, key=lambda x: _mean(groups[x], columns[0]), reverse=not is_loss):
         cells = [cell([run.metrics[c] for run in groups[shared] if run.metrics and c in run.metrics]) for c in columns]
-        shown = shared.replace("|", r"\|")                     # a path may contain it, and it would end the cell
+        shown = shared.replace("|", r"\|")                     # a path may contain |, which would end the cell
         lines.append(f"| {shown} | {len(groups[shared])} | {' | '.join(cells)} |")
     return lines
 

@@ -1,9 +1,9 @@
 """`tinyattn compare`: runs side by side, with intervals of their differences.
 
-Measure several runs on the same data; with --items or --user also print what each recommends. On generated data, train
-and evaluate print metrics expected under the known distribution (full ranking only); compare always ranks each user's
-one test item. Models that predict ratings are compared by their errors, and cannot be compared with models that rank
-items.
+Measure several runs on the same data; with --items or --user also print what each recommends. On generated data, the
+commands train and evaluate print metrics expected under the known distribution (full ranking only); compare always
+ranks each user's one test item. Models that predict ratings are compared by their errors, and cannot be compared with
+models that rank items.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
     if len(options.run_folders) < 2 or len({Path(f).resolve() for f in options.run_folders}) < len(options.run_folders):
         raise ValueError(f"compare takes two runs or more, each once; given: {', '.join(options.run_folders)}")
     if options.items is None and options.user is None and (options.k is not None or options.names is not None):
-        raise ValueError("-k and --names need --items or --user: they only affect recommendations")
+        raise ValueError("-k and --names only affect recommendations: expected --items or --user, too")
     if options.seed < 0:
         raise ValueError(f"--seed is {options.seed}, expected at least 0")
     models, source, data, split = open_runs(options.run_folders, options.device)

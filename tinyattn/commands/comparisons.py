@@ -32,7 +32,7 @@ of the training interactions. popularity: the mean popularity of recommended ite
 overlap: the share of a user's {K} best that the first run has, too.
 """
 RATING_NOTES = """\
-A user is drawn with all of the ratings that are predicted, and every rating counts the same.
+The bootstrap draws a user with all test ratings of that user; every rating counts the same.
 """
 
 

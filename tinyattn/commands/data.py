@@ -15,7 +15,7 @@ from .arguments import add_data, add_world, source_of
 def add(command: Any, arguments: list[str]) -> None:
     examples = "".join(f"  {name:15} {form.example}\n" for name, form in FORMATS.items())
     command.print_below(f"formats, known by the first lines:\n{examples}")
-    add_data(command, "a file, also .gz; without it, --world is described")
+    add_data(command, "a file, also .gz; or give --world instead")
     add_world(command)
 
 
@@ -30,6 +30,6 @@ def run(options: argparse.Namespace) -> None:
         shown = value if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
         print(f"{name.replace('_', ' '):24}{shown:>14}")
     if repeats:
-        print(f"{'repeats':24}{repeats:>14,} of an item that the user had before, {last:,} of them of the last one")
+        print(f"{'repeats':24}{repeats:>14,} of an item that the user had before, {last:,} of them of the last item")
     if ties is not None:
         print(f"{'last two events tie':24}{ties:>14.1%} of users: chance decides which of them is the test item")

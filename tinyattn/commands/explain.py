@@ -1,7 +1,7 @@
 """`tinyattn explain`: which earlier items led to a recommendation.
 
-Print how much each item of a history adds to the score of the best recommendation, or of the item --for: by leaving it
-out, and, where the model has them, by gradient and by attention.
+Print how much each item of a history adds to the score of the best recommendation, or of the item --for. It is
+measured by leaving the history's item out, and, where the model has them, by gradient and by attention.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
         shown = f"{agreement:+.2f}" if agreement == agreement else "none: one of them finds no difference"
         print(f"agreement of {one} and {other}: {shown}")
     if not effects[LEFT_OUT].any():
-        print("no item changes the score: without any of them it is the same")
+        print("no item changes the score: leaving out any of them has no effect")
     remark = model.network.weights_are if isinstance(model, NeuralRecommender) else ""      # "" for shares of items
     about = textwrap.fill(f"In model {model.name} the weights are {remark}.", 118) + "\n" if remark else ""
     notes = NOTES | {ATTENTION: NOTES[ATTENTION] + about}

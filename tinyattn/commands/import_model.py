@@ -31,7 +31,7 @@ def add(command: Any, arguments: list[str]) -> None:
     declared = {option.name: option for option in options_of(SASRec)}
     for name in NOT_IN_FILE:
         add_option(group, declared[name]._replace(default=None))
-    text = "the ids of items 1, 2, 3, ..., one per line (default: those in FROM, or else these numbers)"
+    text = "the ids of items 1, 2, 3, ..., one per line (default: the ids in FROM, or else 1, 2, 3, ...)"
     group.add_argument("--item-ids", metavar="FILE", help=text)
 
 

@@ -18,8 +18,8 @@ FAST, READABLE = "fast", "readable"
 
 
 def add_ops(command: Any, default: str = FAST) -> None:
-    text = f"the ops that compute: the library's faster forms ({FAST}), its readable forms ({READABLE}), those of "
-    text += f"FILE.py, if `tinyattn check` passes them, or of a course's folder `answers` (default: {default})"
+    text = f"the ops that compute: the library's faster forms ({FAST}), its readable forms ({READABLE}), functions "
+    text += f"of FILE.py, if `tinyattn check` passes them, or of a course's folder `answers` (default: {default})"
     command.add_argument("--ops", default=default, metavar="OPS", help=text)
     command.add_argument("--unchecked", action="store_true", help="with --ops FILE.py: use its functions unchecked")
 
@@ -52,7 +52,7 @@ class Computing:
             return ["ops: the library's readable forms"]
         rows = [(s.name, s.origin) for s in self.substitutes] + [("all others", "the library's readable forms")]
         width = max(len(name) for name, _ in rows)
-        return ["ops, whose code each is:", *(f"  {name:{width}}  {whose}" for name, whose in rows), *self.notes]
+        return ["ops, and whose code each is:", *(f"  {name:{width}}  {whose}" for name, whose in rows), *self.notes]
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -92,7 +92,7 @@ def computing(ops: str, unchecked: bool = False, device: str = "cpu") -> Computi
 
 
 def begin(ops: str, unchecked: bool) -> None:
-    """Compute by `ops` for the rest of this process; the parent process has checked its code."""
+    """Compute by `ops` for the rest of this process; the parent process has checked the code."""
     _for_good.enter_context(computing(ops, unchecked or ops not in (FAST, READABLE)).active())
 
 

@@ -38,4 +38,4 @@ def run(options: argparse.Namespace) -> None:
     for layer, (train, test) in enumerate(zip(model.states(fitted), model.states(tested), strict=True)):
         probed = linear_probe(train, labels, test, wanted, options.seed)
         rows[f"block {layer}" if layer else "embedding"] = {"test": probed._asdict()}
-    print_means(f"the part of the grammar of {len(wanted):,} characters, named from their states", rows, "test", model)
+    print_means(f"the part of the grammar of {len(wanted):,} characters, predicted from states", rows, "test", model)

@@ -43,7 +43,7 @@ def add(command: Any, arguments: list[str]) -> None:
     add_history(command).add_argument("--users", metavar="all|FILE", help=text)
     add_candidates(command)
     add_names(command)
-    text = "with --users: the CSV file to write, with columns user, rank, item, score, and with --names name; "
+    text = "with --users: the CSV file to write, with columns user, rank, item, score, and, with --names, name; "
     text += "ids and names are as in the data: a spreadsheet may execute one that begins with =, +, - or @"
     command.add_argument("--out", metavar="FILE", help=text)
 
@@ -115,7 +115,7 @@ def _write_many(options: argparse.Namespace) -> None:
 
 
 def _note_short_lists(most: np.ndarray, k: int) -> None:
-    """Print how many users have fewer than k items; `most` has each user's number."""
+    """Print how many users have fewer than k items; `most` has the length of each user's list."""
     fewer, none = int(np.sum(most < k)), int(np.sum(most == 0))
     if fewer:
         of_them = f", {none:,} of them none" if none else ""

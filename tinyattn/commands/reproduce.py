@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
             raise ValueError(f"--{name} is {getattr(options, name)}, expected 1 to {MOST}")
     refuse_empty(options.out)
     if options.quick and options.seeds is not None:
-        raise ValueError("--seeds goes without --quick: a quick look has one seed")
+        raise ValueError("--seeds cannot be given with --quick: a quick look has one seed")
     if options.data is not None and not options.data.is_dir():
         raise ValueError(f"--data is {options.data}, expected a folder")
     experiment = EXPERIMENTS[options.name]

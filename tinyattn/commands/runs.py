@@ -27,7 +27,7 @@ DEFAULT_K = 10               # items of a list
 def open_run(
     options: argparse.Namespace, kind: type[Estimator] = Recommender
 ) -> tuple[Any, Any, Any, Truth | None]:
-    """The model of a finished run, of this kind, and the source, data and truth of DATA, or else of its training."""
+    """A finished run's model, of this kind; and the source, data and truth of DATA, or else of its training."""
     _refuse_reading_nothing(options)
     model, config = open_kind(options.run_folder, kind, options.device)
     if options.data is None:
@@ -38,7 +38,7 @@ def open_run(
 
 
 def open_runs(folders: Sequence[str], device: str) -> tuple[list[Any], Any, Interactions, Any]:
-    """The models of several finished runs, the source and data that all were trained on, and its split.
+    """The models of several finished runs, the source and data that all were trained on, and the split.
 
     Raises FileError for a run that has not finished, ValueError for one of another kind, other data or another split.
     """
@@ -73,7 +73,7 @@ def its_own_data(folder: str, model: Any, config: dict[str, Any]) -> tuple[Any, 
         source = measure.sources.from_config(config["data"])
         trained_on = config["data"]["fingerprint"]
     except (KeyError, TypeError, AttributeError, ValueError):
-        raise ValueError(f"{folder}/config.json does not say what data it is about; name DATA") from None
+        raise ValueError(f"{folder}/config.json does not say which data the run was trained on; name DATA") from None
     try:
         data, truth = measure.load(source)
     except DataError as error:

@@ -30,7 +30,7 @@ def add(command: Any, arguments: list[str]) -> None:
     output.add_argument("--gif", metavar="FILE", help="write an animation, token by token, instead of the picture")
     output.add_argument("--html", metavar="FILE", help="write an interactive page, instead of the picture")
     command.add_argument("--padding", type=int, metavar="N", help="positions of padding to show (with --html)")
-    command.add_argument("--against", metavar="RUN2", help="another run beside it, on the same history (with --html)")
+    command.add_argument("--against", metavar="RUN2", help="a run to show beside RUN, on that history (with --html)")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
     labels = [names.short(item) for item in ids]
     if options.gif is not None:
         if len(labels) > MOST:
-            raise ValueError(f"--gif is a picture for each item, at most {MOST}, and there are {len(labels)}")
+            raise ValueError(f"--gif has a picture for each item, at most {MOST}, and there are {len(labels)} items")
         frames = (pictures.looking_picture(weights, labels, i) for i in range(len(labels)))
         print(pictures.animate(frames, options.gif))
         return

@@ -1,7 +1,7 @@
 """`tinyattn similar`: the items nearest to an item.
 
 Print the items nearest to an item: by the cosine of their embeddings; for STOSA by minus the squared distance of their
-distributions; for a model without embeddings by its score after that item alone. Popularity has no notion of nearness,
+distributions; for a model without embeddings by the scores after that item alone. Popularity has no notion of nearness,
 and is refused.
 """
 

@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     try:
         with alone_in(out):                                  # so that both files are of one grid
             if (out / COMMANDS_FILE).exists() and not (out / RUNS_FILE).exists():
-                raise FileError(f"{out} has a {COMMANDS_FILE} that is of no sweep: choose another --out or remove it")
+                raise FileError(f"{out} has a {COMMANDS_FILE} that no sweep wrote: choose another --out or remove it")
             known = runs_of(out)[1] if (out / RUNS_FILE).exists() else {}
             _rename(out, named, known)
             _refuse_other_runs(out, named, known)

@@ -34,7 +34,7 @@ class Evaluation(NamedTuple):
 def metric_rows(model: Any, on: Evaluation) -> dict[str, Any]:
     """{row: {protocol: {metric: value}}} of the model, of each of `options.baselines`, and of the world's optimum."""
     split, options, world = on.split, on.options, on.source.world
-    users = model.users.numbers_or_zero(split.data.users.ids)  # the model's numbers for them
+    users = model.users.numbers_or_zero(split.data.users.ids)  # the model's numbers for the users
 
     def measured(score: Any, users: np.ndarray | None = None) -> dict[str, Any]:
         metrics = evaluate(score, split, "test", options.at, on.truth, on.prepared, users)

@@ -27,7 +27,7 @@ def add(command: Any, arguments: list[str]) -> None:
     command.add_argument("--html", metavar="OUT", help="write a page that steps through it, instead of the table")
     command.add_argument("--gif", metavar="OUT", help="write an animated picture of the steps, instead of the table")
     command.add_argument("--steps", type=_steps, metavar="A-B", help="only these steps (with --html or --gif)")
-    text = "how many numbers can be followed on the page, at two runs each (with --html; default: by their cost)"
+    text = "how many numbers can be followed on the page, at two runs each (with --html; default: by the cost of a run)"
     command.add_argument("--follow", type=_count, metavar="N", help=text)
     add_ops(command, READABLE)
 
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _raised(error: Exception, forward: Any) -> str:
-    """The line of the function's file that raised the error, and its type; "" where the call itself raised it."""
+    """The line of the function's file that raised the error, and the error type; "" where the call itself raised it."""
     file = inspect.getsourcefile(inspect.unwrap(forward)) if inspect.isroutine(inspect.unwrap(forward)) else None
     lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
     return f"{file}:{lines[-1]} raised {type(error).__name__}" if lines else ""

@@ -1,6 +1,6 @@
 """`tinyattn train`: train a model, print its table, write a folder.
 
-Train on DATA, or on generated data, and write the folder RUN. If it was killed, the same command resumes it.
+Train on DATA, or on generated data, and write the folder RUN. The same command resumes a run that was killed.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
         "tinyattn": __version__,
     } | computing.identity()
     model.check_data(split.train)                        # raises for data that it cannot be trained on
-    job.agree({"tinyattn": __version__} | config)        # the version first: another one may have other options
+    job.agree({"tinyattn": __version__} | config)        # the version first: another version may have other options
     prepared = job.once(lambda: measure.prepare(split, options))
     with ExitStack() as stack:
         job.once(lambda: bool(stack.enter_context(folder.claimed(config))))

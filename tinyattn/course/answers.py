@@ -1,9 +1,9 @@
 """The reader's accepted answers, kept for `yours`.
 
-They are kept in the process that accepted them and, where `tinyattn course build` has made a folder `answers` beside
-the notebooks, each in a file for later chapters. A file holds the source of the answer and of everything it uses:
-imports, other functions of the notebook, plain numbers. It is read back and graded before it is written, so that a
-later notebook gets the function that was accepted.
+They are kept in the process that accepted them. Where `tinyattn course build` has made a folder `answers` beside the
+notebooks, each answer also has a file there, for later chapters. A file holds the source of the answer and of all that
+it uses: imports, other functions of the notebook, plain numbers. This source is executed and graded before the file is
+written, so that a later notebook gets the function that was accepted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .exercise import RIGHT, Exercise
 from .session import accepted, is_recorded, using
 
 FOLDER, MARK = "answers", "README.txt"
-EXPLAINED = """Right answers of the course's exercises, one a file, as `check` accepted them.
+EXPLAINED = """Right answers of the course's exercises, a file for each, as `check` accepted them.
 
 Later chapters use them: yours("my_softmax") reads my_softmax.py here. Delete a file, and in notebooks that are started
 afterwards the library's own function takes its place.
@@ -55,7 +55,7 @@ def keep(exercise: Exercise, answer: Any) -> str:
             if exercise.grader(again).outcome != RIGHT:
                 raise _NotKeptError("its source, read back, is another function")
         write_atomically(Path(FOLDER) / f"{exercise.name}.py", text.encode())
-        accepted()[exercise.name] = again  # a copy: the notebook may redefine what it uses
+        accepted()[exercise.name] = again  # a copy: the notebook may redefine what the answer uses
         return ""
     except _NotKeptError as error:
         why = str(error)
@@ -93,7 +93,7 @@ def find_answer(exercise: Exercise) -> tuple[Any, str]:
 
 
 def expect_room(folder: Path) -> None:
-    """Raises ValueError if something other than a folder of answers stands in its place beside the notebooks."""
+    """Raises ValueError if the path of the folder of answers, beside the notebooks, is taken by something else."""
     made = folder / FOLDER
     in_the_way = made.is_symlink() or made.exists()
     if (in_the_way and not made.is_dir()) or (made / MARK).is_dir():

@@ -29,7 +29,7 @@ from .session import recording
 from .sources import folder
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
-# Careful reading of technical prose, a line of code, a formula on paper, a written prediction.
+# The pace of careful reading; the time for a line of code, a formula on paper, a written prediction.
 WORDS_A_MINUTE, SECONDS_A_LINE, SECONDS_A_FORMULA, SECONDS_A_PREDICTION = 150, 7, 25, 90
 
 

@@ -1,4 +1,4 @@
-"""`check` grades an answer, offline; `yours` returns an accepted one; `buggy` the bug that a property must find."""
+"""`check` grades an answer, offline; `yours` returns an accepted one, `buggy` a function with a bug to find."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def yours(name: str) -> Any:
     """The reader's accepted answer to the exercise `name`, or else the library's function; prints which.
 
     The answer is called with copies of its arguments, and its results are arrays in their dtype. Raises ValueError for
-    an unknown exercise, one that asks for no function, or one whose answer is being graded or read: it would be made
-    of itself.
+    an unknown exercise, one that asks for no function, or one whose answer is being graded or read: that answer
+    would be made of itself.
     """
     exercise = find(name)
     if not hasattr(exercise.grader, "reference"):

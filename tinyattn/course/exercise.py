@@ -26,7 +26,7 @@ class Grade:
 
     `says` is a sentence, `lines` are the counterexample, expected and got. `question` and `diagnosis` are shown on
     request. `named` are the zoo's names of the bug, `note` is a remark on a right answer, and `kept` is the reason why
-    a later notebook cannot use it.
+    a later notebook cannot use the answer.
     """
 
     outcome: str
@@ -44,7 +44,7 @@ class Exercise:
     """One exercise; `grader` is one of graders/, and `grader(answer)` gives a `Grade`.
 
     `name` is also the answer's name in the chapter; `difficulty` is 1 to 3, `minutes` an estimate. `hints` are a
-    leading question and nearly the solution; `why` is the reason for the solution, shown with it.
+    leading question and a diagnosis close to the solution; `why` is the reason for the solution, shown with it.
     """
 
     name: str

@@ -25,10 +25,10 @@ class Picture:
 
 
 def show_figure(fig: Any, name: str, alt: str) -> Picture:
-    """Draw `fig`, a matplotlib figure, as a PNG. `name` is that of its file in figures/, `alt` describes it in words.
+    """Draw `fig`, a matplotlib figure, as a PNG. `name` names its file in figures/, `alt` describes it in words.
 
     The PNG holds neither date nor version, so the same figure has the same bytes. `notebooks/build.py` extracts the
-    files of figures/ from the notebook. Raises ValueError unless `name` is of letters, digits and hyphens.
+    files of figures/ from the notebook. Raises ValueError unless `name` has only letters, digits and hyphens.
     """
     if not name.replace("-", "").replace("_", "").isalnum():
         raise ValueError(f"a picture's name is {name!r}, expected letters, digits and hyphens")

@@ -51,7 +51,7 @@ def notebook(chapter: Chapter, solutions: bool = False, folded: bool = True) -> 
 
 
 def text_of(made: Any) -> str:
-    """The notebook as its file holds it."""
+    """The text of the notebook's file."""
     import nbformat
 
     nbformat.validate(made)
@@ -61,8 +61,8 @@ def text_of(made: Any) -> str:
 def build(chapters: list[Chapter], to: Path, solutions: bool = False) -> list[Path]:
     """Write each chapter's notebook into the folder `to`, and a folder for accepted answers. -> the notebooks.
 
-    Links out of the folder of chapters become text. Raises ValueError, before any write, if a file exists, which may
-    hold answers; FileError if another process is at work in the folder. Each file is written whole or not at all.
+    Links out of the folder of chapters become text. Raises ValueError, before any write, if a file exists, as it
+    may hold answers; FileError if another process is at work in the folder. Each file is written whole or not at all.
     """
     if to.exists() and not to.is_dir():
         raise ValueError(f"{to} is a file, expected a folder")
@@ -85,7 +85,7 @@ def _refuse_existing(paths: Iterable[Path]) -> None:
 
 
 def _apart(made: Any) -> Any:
-    """The notebook outside the repository, with `zoo (docs/zoo.md)` for the link `[zoo](../docs/zoo.md)`."""
+    """The notebook for other folders: the link `[zoo](../docs/zoo.md)` becomes `zoo (docs/zoo.md)`."""
     for cell in made.cells:
         if cell.cell_type == "markdown":
             cell.source = re.sub(r"\[([^\]]+)\]\(\.\./([^)]+)\)", r"\1 (\2)", cell.source)

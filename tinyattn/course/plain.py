@@ -1,4 +1,4 @@
-"""Specs of exercises whose function is no op, and functions of which wrong answers change a line."""
+"""Specs of exercises whose function is no op, and functions that wrong answers copy but for one line."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def plain_spec(
         expected = ours(**case)
         both = op.outputs(**case), expected if len(outputs) > 1 else (expected,)
         for output, got, x in zip(outputs, *both, strict=True):
-            if np.any(np.isinf(x)) and np.shape(got) == np.shape(x):             # -∞ less -∞ is NaN
+            if np.any(np.isinf(x)) and np.shape(got) == np.shape(x):             # -∞ - (-∞) is NaN
                 got, x = (np.where(got == x, 0, one) for one in (got, x))
             close(got, x, atol, output)
 

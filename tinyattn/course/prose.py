@@ -54,7 +54,7 @@ class Prose:
     def exercises(self, /, **graders: Any) -> tuple[Exercise, ...]:
         """The exercises in the file's order, each with the grader of its name.
 
-        A grader's `tempting` functions may be a dict: they get their strings of [NAME.mistakes]. Raises ValueError
+        A grader's `tempting` functions may be a dict: their strings come from [NAME.mistakes]. Raises ValueError
         where an exercise has no grader or a grader no exercise, where an exercise has other fields than `Exercise`, and
         where the file has strings for a function that the chapter lacks.
         """

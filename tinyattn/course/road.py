@@ -98,7 +98,7 @@ def road_map(here: int | None = None) -> Any:
 
 
 def _draw_stop(ax: Any, x: int, y: float, number: int, name: str, colour: str, exists: bool) -> None:
-    """Draw a chapter, as a filled circle, or an empty one if it is future; with a line from the one before."""
+    """Draw a chapter as a circle, filled unless it is future, and a line from the chapter before."""
     from ..show.style import GREY
 
     if x:

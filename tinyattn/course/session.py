@@ -28,7 +28,7 @@ def record(verdict: Verdict) -> None:
 
 
 def is_recorded() -> bool:
-    """Whether verdicts are being recorded: a chapter is checked, without a reader."""
+    """Whether verdicts are being recorded, which means that a chapter runs without a reader."""
     return _RECORD.get() is not None
 
 

@@ -97,11 +97,11 @@ class Sampler:
     section III-E). `shared` negatives per user are drawn with replacement and used at all positions of the row. Drawing
     one for each position would take longer than the step, and the scores of shared ones are a matrix product.
 
-    The share `in_batch` of these is drawn from the batch's targets that the user has not had (Hidasi et al. 2016). If
-    a user has had all targets of the batch, the whole catalogue is added to them. The rest come from the catalogue, in
-    proportion to max(popularity, 1) to the power `popularity_power` (Hidasi & Karatzoglou 2018).
-    Raises ValueError where no user has two training items, where a user with negatives has had all items, and where a
-    batch of a single user needs negatives from other users.
+    The share `in_batch` of these is drawn from the batch's targets that the user has not had (Hidasi et al. 2016). If a
+    user has had all targets of the batch, the whole catalogue is added to them. The other negatives come from the
+    catalogue, in proportion to max(popularity, 1) to the power `popularity_power` (Hidasi & Karatzoglou 2018). Raises
+    ValueError where no user has two training items, where a user with negatives has had all items, and where a batch of
+    a single user needs negatives from other users.
     """
 
     train: Interactions

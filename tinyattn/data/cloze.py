@@ -16,8 +16,8 @@ class ClozeSampler(Sampler):
     """The batches of `Sampler` with hidden positions, whose id is n_items + 1, [MASK].
 
     In a history of n items max(1, round(rho n)) random ones are hidden. In a share `mask_last` of the rows only the
-    last one is, as in recommendation (Sun et al. 2019, section 3.6). Every step draws anew; the released code draws ten
-    times before training, and adds a row that hides the last item. Raises ValueError as `Sampler` does.
+    last one is hidden, as in recommendation (Sun et al. 2019, section 3.6). Every step draws anew; the released code
+    draws ten times before training, and adds a row that hides the last item. Raises ValueError as `Sampler` does.
     """
 
     rho: float = field(kw_only=True)

@@ -384,8 +384,8 @@ def lines_in(chunk: bytes) -> int:
 def _eight_digits(words: np.ndarray, length: np.ndarray) -> np.ndarray | None:
     """The number in the last `length` bytes of each word, as int64; None where a byte is no digit.
 
-    Pairs of digits become numbers below 100, pairs of those numbers below 10,000, then below 10^8, in parallel within
-    the word: D. Lemire, "Quickly parsing eight digits", 2018.
+    Pairs of digits become numbers below 100, pairs of these become numbers below 10,000, and pairs of these the result,
+    in parallel within the word: D. Lemire, "Quickly parsing eight digits", 2018.
     """
     unused = 64 - 8 * length.astype(np.uint64)
     digit = (words ^ 0x3030303030303030) >> unused << unused

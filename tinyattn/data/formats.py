@@ -229,9 +229,9 @@ def detect(head: list[str], name: str | None = None) -> tuple[str, Any]:
         raise _refused(head, f": that is not {name}, which looks like: {FORMATS[name].example}")
     if not set(head[0].strip()) & set(" \t;|,:"):
         raise _refused(head, ": one column, expected a user and an item at least")
-    example = "such as user,item,time for commas and no header, - for one that is not read"
+    example = "such as user,item,time for commas and no header, - for a column that is not read"
     known = ", ".join(FORMATS)
-    raise _refused(head, f", which looks like none of {known}; --columns says which its columns are, {example}")
+    raise _refused(head, f", which looks like none of {known}; --columns says what its columns are, {example}")
 
 
 def _refused(head: list[str], why: str) -> DataError:
@@ -256,7 +256,7 @@ def _refuse_header(head: list[str], reader: Any) -> None:
     timeless = len(times) > 1 and times[0].isidentifier() and not any(map(str.isidentifier, times[1:]))
     comment = head[0].startswith("#") and not any(line.startswith("#") for line in head[1:])
     if usual or words or timeless or comment:
-        which = "--columns user=NAME,item=NAME says which of its columns are which; a comment is not read"
+        which = "--columns user=NAME,item=NAME says what its columns are; a comment is not read"
         raise _refused(head, f", which seems to be a header: {which}")
 
 

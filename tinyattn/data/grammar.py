@@ -33,8 +33,8 @@ PART = re.compile(r"\{(\w+)\}")
 class Grammar:
     """Independent sentences, each with a unique derivation, that end with ". ".
 
-    So the entropy of a sentence is that of its derivation, and the entropy a character is that of a sentence divided by
-    its mean length.
+    So the entropy of a sentence is that of its derivation, and the entropy per character is that of a sentence divided
+    by its mean length.
     """
 
     sentences: int = option(12000, "number of sentences", at_least=1, at_most=1_000_000)
@@ -63,7 +63,7 @@ class Grammar:
 
     @cached_property
     def entropy(self) -> float:
-        """In nats a character: H(sentence) / E(characters of a sentence)."""
+        """In nats per character: H(sentence) / E(characters of a sentence)."""
         nats, characters = self._expected("sentence")
         return nats / characters
 

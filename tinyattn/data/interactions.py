@@ -343,7 +343,7 @@ def _times(column: np.ndarray) -> np.ndarray:
         numbers = column.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         row = next((row for row, v in enumerate(values) if not isinstance(v, Real)), 0)
-        raise ValueError(f"time {shortened(str(values[row]))!r} in row {row} is no number, nor are all dates") from None
+        raise ValueError(f"time {shortened(str(values[row]))!r} in row {row} is no number, not all are dates") from None
     return _all_finite(numbers)
 
 

@@ -20,13 +20,13 @@ class Masking:
     """
 
     chosen: float = option(
-        0.15, "share of the tokens to predict (Devlin et al.: .15)", above=0, at_most=1, group="training"
+        0.15, "share of tokens chosen for prediction (Devlin et al.: .15)", above=0, at_most=1, group="training"
     )
     hidden: float = option(
-        0.8, "share of these that [MASK] replaces (Devlin et al.: .8)", at_least=0, at_most=1, group="training"
+        0.8, "share of chosen tokens that [MASK] replaces (Devlin et al.: .8)", at_least=0, at_most=1, group="training"
     )
     swapped: float = option(
-        0.1, "share of these that a random token replaces (Devlin et al.: .1); the others stay",
+        0.1, "share of chosen tokens that a random one replaces (Devlin et al.: .1); the others stay",
         at_least=0, at_most=1, group="training",
     )  # fmt: skip
 

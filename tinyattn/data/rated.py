@@ -18,7 +18,7 @@ class RatingBatch(NamedTuple):
     users: Array              # (B,) user numbers, 0 = unknown
     items: Array              # (B,) item numbers
     bins: Array               # (B,) item number · bins + the number of the rating's period
-    dev: Array                # (B,) sign(t - t̄) |t - t̄|^β, with the time t in days and its mean t̄ of the user
+    dev: Array                # (B,) sign(t - t̄) |t - t̄|^β, with the time t in days and the user's mean t̄
     ratings: Array            # (B,) the ratings, or 0 in prediction
     place: Array              # (B,) index of the user among the U distinct ones
     begins: Array             # (U,) where each distinct user's items begin in `seen`
@@ -57,7 +57,7 @@ def lists(flat: np.ndarray, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndar
 
 @dataclass(frozen=True)
 class Rated:
-    """The part of its training ratings that a model keeps beside its parameters.
+    """What a model keeps of its training ratings, beside its parameters.
 
     Times are in the data's unit. N(u), the items that user u has rated, has an item as often as u rated it; for a user
     without ratings it holds 0, padding.

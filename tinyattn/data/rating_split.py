@@ -72,7 +72,7 @@ RATING_SPLITS: dict[str, Callable[..., np.ndarray]] = {"user": by_user, "time": 
 
 
 def split_ratings(data: Interactions, by: str = "user", share: float = SHARE, seed: int = 0) -> RatingSplit:
-    """The last `share` in the order `by`, a key of RATING_SPLITS, is for testing, as much before it for validation.
+    """The last `share` in the order `by`, a key of RATING_SPLITS, is for testing, as many before it for validation.
 
     By "user", the shares are of each user's ratings, and the newest is always for testing: users with fewer than
     1 / `share` ratings have a larger share in testing, and perhaps none in validation. Only "random" uses `seed`.

@@ -116,7 +116,7 @@ def _kind(start: bytes) -> str:
     known = {b"PK\x03\x04": "a zip archive", b"BZh": "compressed by bzip2", b"\xfd7zXZ": "compressed by xz",
              b"PAR1": "Parquet", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}  # fmt: skip
     what = next((what for begin, what in known.items() if start.startswith(begin)), "")
-    return f"{what}, expected UTF-8 text, or that gzipped" if what else "not text"
+    return f"{what}, expected UTF-8 text, gzipped or not" if what else "not text"
 
 
 def whole(path: Path) -> bytes:

@@ -12,7 +12,7 @@ SLICE_COST = 250         # positions of padding that take as long to compute as 
 
 
 def steps_of(n: int, batch_size: int) -> int:
-    """Batches an epoch of n rows: sizes differ by at most one, and are at least `batch_size`, unless n is smaller."""
+    """Batches per epoch of n rows: their sizes differ by at most one and are >= `batch_size`, unless n is smaller."""
     return max(1, n // batch_size)
 
 

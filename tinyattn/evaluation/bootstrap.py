@@ -36,7 +36,7 @@ def paired_difference(values: np.ndarray, others: np.ndarray, seed: int = 0) -> 
 def paired_error_difference(
     errors: np.ndarray, others: np.ndarray, owners: np.ndarray, power: int = 2, seed: int = 0
 ) -> Difference:
-    """d = e(errors) - e(others), with e(x) = (mean |x|^p)^(1/p): of RMSE for p = 2, of MAE for p = 1.
+    """d = e(errors) - e(others), with e(x) = (mean |x|^p)^(1/p), which is RMSE for p = 2 and MAE for p = 1.
 
     Shapes: errors, others (N,), r̂ - r of each rating under two models; owners (N,), the user of each rating. Users are
     drawn as in `paired_difference`, each with all of their ratings (the cluster bootstrap, Field & Welsh 2007): as a

@@ -78,8 +78,8 @@ class WholeRows(LazyScores):
 class SharedScores(LazyScores):
     """Scores that histories share except for a few items: they are ranked without rows of scores.
 
-    The score of item i in group g is base[i], divided by each of divisors[:, g] in turn, or the entry of `values` with
-    its key. Division by a positive number keeps the order, so one sorted base serves all groups.
+    The score of item i in group g is base[i], divided by each of divisors[:, g] in turn, or the entry of `values` for
+    i and g. Division by a positive number keeps the order, so one sorted base serves all groups.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ def _divided(scores: np.ndarray, divisors: np.ndarray) -> np.ndarray:
 def _bisect(
     ordered: np.ndarray, begin: np.ndarray, end: np.ndarray, target: np.ndarray, divisors: np.ndarray = NONE
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The first places in each row's ascending range of `ordered` whose score reaches, and exceeds, its target.
+    """Two places in each row's ascending range of `ordered`: of the first score >= its target, of the first above it.
 
     Shapes: begin, end, target (B,), divisors (d, B) of the scores of each row -> (B,), (B,).
     """

@@ -48,12 +48,12 @@ def evaluate(
 ) -> dict[str, dict[str, float]]:
     """HR@k, NDCG@k and MRR over all users with a target: {"full": {..}} and one more entry for each of `sampled`.
 
-    `score` is a model, or a function: score(histories, users) returns (B, n_items + 1) scores, column 0 being padding,
-    for user numbers. A model computes only the scores that ranks need (`LazyScores`). Under "full" the items of a
-    user's history are no candidates, except the target. `stage` is "valid" or "test". truth(histories) returns
-    P(next | history), shaped like the scores: with it, the full metrics are expectations under P. `sampled` maps a
-    protocol to every evaluated user's candidates without the target: (users, 100), from `draw_candidates`. `users`
-    (n_users,) are the model's numbers of the data's users, 0 for unknown ones; by default they are the data's.
+    `score` is a model, or a function of histories and user numbers: score(histories, users) returns (B, n_items + 1)
+    scores, column 0 being padding. A model computes only the scores that ranks need (`LazyScores`). Under "full" the
+    items of a user's history are no candidates, except the target. `stage` is "valid" or "test". truth(histories)
+    returns P(next | history), shaped like the scores: with it, the full metrics are expectations under P. `sampled`
+    maps a protocol to every evaluated user's candidates without the target: (users, 100), from `draw_candidates`.
+    `users` (n_users,) are the model's numbers of the data's users, 0 for unknown ones; by default they are the data's.
     Raises NaNScoreError for a NaN score, ValueError for another stage and for ks that are not whole numbers from 1 on.
     """
     if stage not in ("valid", "test"):
@@ -143,7 +143,7 @@ def _ranks(
     rows, items = (np.concatenate(parts) for parts in zip((rows, items), *asked, strict=True))
     counts = scores.counts(target, rows, items)
     rows, seen, drawn = rows[:n_seen], counts.values[:n_seen], counts.values[n_seen:]
-    # of the counts over all items, subtract the history's
+    # subtract the history's items from the counts over all items
     out_of = np.bincount(rows, minlength=len(target))
     above = counts.above - np.bincount(rows[seen > counts.target[rows]], minlength=len(target))
     equal = counts.equal - 1 - np.bincount(rows[seen == counts.target[rows]], minlength=len(target))
@@ -188,7 +188,7 @@ def draw_candidates(split: Split, protocol: str, seed: int = 0, count: int = 100
     popularity = np.bincount(split.train.flat, minlength=split.data.n_items + 1)
     with np.errstate(divide="ignore"):
         weight = np.log(popularity)                          # -inf for items without training interactions
-    weight[1:] = np.maximum(weight[1:], -1e6)                # which are drawn last
+    weight[1:] = np.maximum(weight[1:], -1e6)                # these are drawn last
     drawn = np.empty((len(users), count), dtype=np.int64)
     for row, user in zip(drawn, users.tolist(), strict=True):
         # the `count` largest of log weight + Gumbel noise are a draw by weight without replacement
@@ -215,7 +215,7 @@ def candidates_for(split: Split, protocols: Sequence[str], folder: str | None = 
 
 
 def save_candidates(path: Path, split: Split, candidates: np.ndarray) -> None:
-    """One line a user: the user, then candidates, in the data's ids. Raises ValueError for ids that cannot be read."""
+    """One line a user: the user, then candidates, in the data's ids. Raises ValueError for ids that it cannot hold."""
     for ids in (split.data.users.ids, split.data.items.ids):
         odd = next((i for i in ids.tolist() if _NO_WORD.search(str(i))), None)
         if odd is not None:

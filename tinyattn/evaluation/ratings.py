@@ -26,7 +26,7 @@ def mean_rating(train: Interactions) -> Callable[[Interactions], np.ndarray]:
 
 
 def damped_biases(train: Interactions) -> Callable[[Interactions], np.ndarray]:
-    """r̂ = μ + b_i + b_u, with b_i = Σ (r - μ) / (25 + its ratings), b_u = Σ (r - μ - b_i) / (10 + the user's).
+    """r̂ = μ + b_i + b_u, b_i = Σ (r - μ) / (25 + n_i), b_u = Σ (r - μ - b_i) / (10 + n_u), where n counts ratings.
 
     The constants damp the biases of few ratings (Koren 2010, section 2.2).
     """

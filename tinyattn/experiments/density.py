@@ -21,14 +21,14 @@ COMPARED: dict[str, tuple[str, str, dict[str, Any], float]] = {
     "gru4rec": ("GRU4Rec, cross-entropy", "gru4rec", TRAINED | {"epochs": 300}, 30),
     "sasrec": ("SASRec, cross-entropy", "sasrec", TRAINED, 20),
 }
-# Level after two seeds: SASRec with the chain, and with GRU4Rec
+# Tied after two seeds: SASRec with the chain, and with GRU4Rec
 CLOSE = {(5, "sasrec"), (50, "sasrec"), (50, "gru4rec")}
 
 
 REMARKS = """
-The runs agree. With the newest 5 items SASRec is level with the Markov chain, and GRU4Rec is behind it. From 20 items
-on both networks are ahead of the chain; SASRec is ahead of GRU4Rec with 20 items and with all, and level with it with
-50. The chain gains from more data as well. Popularity gets worse from 5 to 50 items: recent counts predict better.
+The runs agree. With the newest 5 items SASRec ties with the Markov chain, and GRU4Rec is behind both. From 20 items on
+both networks are ahead of the chain; SASRec is ahead of GRU4Rec with 20 items and with all, and ties with it with 50.
+The chain gains from more data as well. Popularity gets worse from 5 to 50 items: recent counts predict better.
 """
 
 
@@ -62,8 +62,8 @@ EXPERIMENT = Experiment(
     question="""
 MovieLens 1M with only each user's newest training items; validation and test items are always the same. Kang & McAuley
 (2018, section IV-H) say that SASRec leans on the last items where data is sparse and on long histories where it is
-dense: it should stay near the Markov chain on the left, and lead on the right. Two seeds; four where two left models
-level.
+dense: it should stay near the Markov chain on the left, and lead on the right. Two seeds; four where models were
+tied after two.
 """,
     datasets={
         _name(kept): replace(ML_1M, newest=kept, title="all items" if kept == KEPT[-1] else f"newest {kept}")

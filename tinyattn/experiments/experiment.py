@@ -15,10 +15,10 @@ from ..data.worlds import World
 from ..models import MODELS, Trained
 from .pictures import Picture, has_something
 
-Runs = Sequence[dict[str, Any]]                          # the files of a row, a dict a seed
+Runs = Sequence[dict[str, Any]]                          # the files of a row, a dict for each seed
 Results = Mapping[str, list[dict[str, Any]]]             # by row
 QUICK_USERS, QUICK_EPOCHS, QUICK_SEQUENCES = 300, 2, 100
-CLOSE_SEEDS = 4                                          # of rows that are level, within 2 deviations, after two seeds
+CLOSE_SEEDS = 4                                          # of rows that are tied, within 2 deviations, after two seeds
 TIMES = {"trained": 1, "twice": 2, "longest": 8}         # lengths of test sequences, in training lengths
 
 
@@ -26,7 +26,7 @@ TIMES = {"trained": 1, "twice": 2, "longest": 8}         # lengths of test seque
 class Dataset:
     """Interactions: a file in the folder of --data, or a generated world.
 
-    With `newest`, only so many of each user's training items are kept; validation and test items stay.
+    With `newest`, only this many of each user's training items are kept; validation and test items stay.
     """
 
     title: str
@@ -34,7 +34,7 @@ class Dataset:
     world: World | None = None
     newest: int | None = None
     split: str = "leave-one-out"        # a key of SPLITS
-    users: int | None = None            # only the first so many users, for a quick look
+    users: int | None = None            # only this many users, the first, for a quick look
 
     def path(self, folder: Path | None) -> Path | None:
         """The file in `folder`, compressed or not; None where it is missing, and for a world."""
@@ -55,7 +55,7 @@ class Dataset:
         assert path is not None
         data = read(path)
         if self.users is not None:
-            data = data.first_users(self.users).k_core(1)                # items of other users go
+            data = data.first_users(self.users).k_core(1)                # drops items of other users
         return (data if self.newest is None else data.newest(self.newest + 2)), None     # two: validation and test
 
     def quick(self) -> Dataset:
@@ -129,7 +129,7 @@ class Experiment:
         return {name: picture for name, picture in pictures.items() if has_something(picture)}
 
     def runs(self) -> list[tuple[str, int]]:
-        """(row, seed) of every run: by `late`, then seed by seed, then as `rows`; one of a model that needs no seed."""
+        """(row, seed) of every run: by `late`, then seed by seed, then as `rows`; one for a model without a seed."""
         wanted = {key: (row.seeds or row.times * self.seeds) if self.is_trained(key) else 1
                   for key, row in self.rows.items()}  # fmt: skip
         turns = [(key, turn) for turn in range(max(wanted.values())) for key in self.rows if turn < wanted[key]]

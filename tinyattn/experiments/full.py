@@ -69,8 +69,8 @@ def _row(key: str, data: str, place: int) -> Row:
 
 REMARKS = """
 On Beauty eSASRec lacks a scale. Without a norm after the last block, as released, the sum of the gated blocks is
-compared with the items' vectors at whatever length it has grown to. With that norm, or with embeddings times √d, it is
-ahead of plain SASRec with the same loss; with less dropout, or SASRec's feed-forward network, it is not. One seed each.
+compared with the items' vectors at whatever length it has grown to. With that norm, or embeddings times √d, eSASRec
+is ahead of SASRec with the same loss; with less dropout, or SASRec's feed-forward network, it is not. One seed each.
 
 BERT4Rec that hides six items of ten, as its paper does on Beauty, ranks better than with two of ten, and is behind the
 Markov chain all the same.
@@ -106,12 +106,12 @@ EXPERIMENT = Experiment(
     question="""
 Each user's last item is ranked among all items that the user has not had. n 50 and d 64 for all; the paper's SASRec
 with the losses proposed for it, eSASRec (2025), BERT4Rec, GRU4Rec, and models without gradients. Validation chooses the
-epoch, with a patience of 15, on Beauty 8. Two seeds; four for models that two left within two standard deviations of
-each other. Published rows, in italics, have the n and d that they name.
+epoch, with a patience of 15, on Beauty 8. Two seeds; four for models within two standard deviations of each other
+after two. Published rows, in italics, have the n and d that they name.
 
-Beyond accuracy, of each user's ten best: coverage is the share of the catalogue that anybody is recommended; novelty
+Beyond accuracy, of each user's ten best: coverage is the share of the catalogue that is recommended to anybody; novelty
 the mean of -log2 of an item's share of the training interactions; popularity the mean popularity of recommended items,
-divided by that of items in histories; overlap the share of a list that popularity's list has, too, over 200 users.
+divided by that of items in histories; overlap the share of a list that is in popularity's list, too, over 200 users.
 """,
     datasets=DATASETS,
     rows={

@@ -2,10 +2,10 @@
 
 The pilot, one seed each: attention with two blocks solves recall with eight pairs in 600 to 800 steps and induction in
 1,200; with one block it is at .29 of induction after 4,000. In recall Mamba is at .62 after 1,600 steps and RWKV at .45
-after 1,800, both rising. A GRU is still at .24 after 1,600 steps, and with two pairs at .6 after 2,000; it copies .98
-after 1,800. RNN, LSTM and GRU solve parity in 400 to 800, attention is at .65 after 1,200. In the pilot, odd and even
-places gave balance away, and the task was changed after its first seed. With the decoder's small embeddings attention
-stayed on the plateau of recall for 2,400 steps; `TaggerNetwork.init` says why.
+after 1,800, both rising. A GRU is still at .24 after 1,600 steps, and with two pairs at .6 after 2,000; in copying it
+is at .98 after 1,800. RNN, LSTM and GRU solve parity in 400 to 800, attention is at .65 after 1,200. In the pilot, odd
+and even places gave balance away, and the task was changed after its first seed. With the decoder's small embeddings
+attention stayed on the plateau of recall for 2,400 steps; `TaggerNetwork.init` says why.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ WHY = """
 The theory, in italics. **Recall, induction, copying**: a state of fixed size holds a limited number of pairs, as each
 takes some bits (Arora et al. 2024; Jelassi et al. 2024): *size*, a limit where there is much to remember.
 {room}Attention keeps all tokens. It needs two blocks, as the answer stands beside the searched token, or as tokens have
-to be counted before the search: one block would have to grow with the number of tokens (of induction Sanford et al.
+to be counted before the search: one block would have to grow with the number of tokens (for induction Sanford et al.
 2024). Without positions, a causal mask lets a block find out where tokens stand, for the blocks after it to use
 (Kazemnejad et al. 2023): *deeper*, as it takes one more block before the two, unless one of the two also does its work.
 **Parity** is solved by a state that a token can flip; not by attention with bounded scores (Hahn 2020; with a norm and
 positions i / n it is, Chiang & Cholak 2022), nor by linear recurrences whose decay is never negative, as RWKV's and
 Mamba's are (Sarrof et al. 2024). **Balance**: an LSTM's cell counts without bound, the states of RNN and GRU are
-bounded (Weiss et al. 2018); a mean over all tokens, such as attention's, is 0 where there are as many of both
+bounded (Weiss et al. 2018); a mean over all tokens, such as attention's, is 0 for as many a's as b's
 (Bhattamishra et al. 2020), and linear recurrences whose decay may be 1 count as well (Sarrof et al. 2024); here decays
 come near 1 and never reach it. Learned positions beyond the trained length are untrained. The theory says whether
 weights exist that solve a task at every length. It says nothing about training: where a *yes* was not solved, these
@@ -92,11 +92,11 @@ REMARKS = """
 **Longer sequences reverse the order.** At the training length, attention of two blocks with positions solves copying in
 all runs and induction in five of six; LSTM and GRU do not solve induction, and nearly solve copying. At eight times
 that length RWKV, Mamba, LSTM and GRU are ahead of all attention in induction. In copying, the GRU is ahead of all
-attention, LSTM and Mamba of all attention with two blocks: attention still has all tokens, and does not find them. In
-recall, where an answer stands beside its key, a form of attention has the highest mean; over seeds it is level with GRU
-and RWKV with two pairs, and with Mamba with eight. **A *yes* is no promise.** An LSTM counts without bound; in balance,
-at eight times the length, it is not ahead of the RNN, whose state is bounded. **Where the theory says *size* or
-*deeper*, that need not be why a model failed.** The RNN does not recall two pairs, for which it has room many times
+attention, LSTM and Mamba are ahead of attention with two blocks: attention still has all tokens, and does not find
+them. In recall, where an answer stands beside its key, a form of attention has the highest mean; over seeds it ties
+with GRU and RWKV with two pairs, and with Mamba with eight. **A *yes* is no promise.** An LSTM counts without bound; in
+balance, at eight times the length, it is not ahead of the RNN, whose state is bounded. **Where the theory says *size*
+or *deeper*, that need not be why a model failed.** The RNN does not recall two pairs, for which it has room many times
 over; attention of two blocks recalls them without positions.
 """
 
@@ -122,7 +122,7 @@ def sizes_are_whole(run: dict[str, Any]) -> bool:
 
 
 def _by_task(content: Callable[[str, str], str]) -> list[tuple[str, list[str]]]:
-    """Rows of a table: a line a kind, a column a task; content(kind, task) is a cell."""
+    """Rows of a table: a line for each kind, a column for each task; content(kind, task) is a cell."""
     return [(title, [content(kind, data) for data in TASKS]) for kind, (title, *_) in KINDS.items()]
 
 

@@ -34,12 +34,12 @@ REMARKS = """
 attention, and Mamba is 1 % behind. On 200 all four are ahead, by 8 to 14 %, each of their runs ahead of each of
 attention's. The 150 older items bring attention 2 %, and the others 9 to 12 %.
 
-**More than half of that is positions.** Attention with a learned bias by distance, in the place of 200 learned
-positions, gains 9 %: it is level with Mamba, and the LSTM and RWKV stay ahead of it. Size does not explain the rest:
-RWKV has fewer parameters in its blocks than the GRU and the LSTM, is ahead of the GRU, and level with the LSTM.
+**More than half of that gain is due to positions.** Attention with a learned bias by distance, in the place of 200
+learned positions, gains 9 %: it ties with Mamba, and the LSTM and RWKV stay ahead of it. Size does not explain the
+rest: RWKV has fewer parameters in its blocks than the GRU and the LSTM, is ahead of the GRU, and ties with the LSTM.
 
 **The comparison is of 40 epochs.** All runs but one were ended by that limit. SASRec of width 64 with this loss, on 50
-items and with a patience of 15, has .162 ([full ranking](../full/README.md)) where it has .151 here.
+items and with a patience of 15, has an NDCG@10 of .162 ([full ranking](../full/README.md)); here it has .151.
 """
 # Does attention lack positions? On the longer histories alone, after the others
 PROBE = {"t5": ("attention, distances", {"position": "t5"}, 22)}
@@ -92,7 +92,7 @@ many as in its paper, and so has about as many parameters as RWKV. The tables co
 3,416 times 50 come on top. A recurrence knows the order of its items by itself, and attention by learned positions
 alone: on histories of 200 items one row has attention with T5's learned bias for each range of distances instead.
 
-Seconds are of training steps on one core, while other runs used the other cores: those of the faster seed, as other
+Seconds are those of training steps on one core, while other runs used the other cores. The faster seed counts, as other
 load only slows a run. Differences are of runs with the same seeds; their intervals, of 95 %, are over users, and over
 only two seeds.
 """,

@@ -17,7 +17,7 @@ T_95 = {1: 12.71, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571}     # Student's t, two
 
 
 def difference(runs: Runs, others: Runs, k: int = K) -> str:
-    """Cells of a table: mean difference of NDCG@k, its interval over users and over seeds, and its share of the other.
+    """Cells of a table: mean difference of NDCG@k, its intervals over users and seeds, its share of the others' mean.
 
     Runs are paired by their seeds. The interval over seeds is Student's, of the mean difference of pairs: it covers
     other seeds, and not other users.

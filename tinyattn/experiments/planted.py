@@ -81,22 +81,22 @@ TRIED: dict[str, tuple[str, str, str, dict[str, Any]]] = {
 
 
 REMARKS = """
-**Tastes.** MF has to find a vector for each person from that person's items alone: the more items, the nearer it comes.
-EASE gains with them, too. FISM stays at nine tenths of the best: it adds up single items, and several together say more
+**Tastes.** MF has to find a vector for each person from that person's items alone, so more items bring it nearer to the
+best. They help EASE, too. FISM stays at nine tenths of the best: it adds up single items, and several together say more
 of a taste than their sum. SASRec with BCE, which reads items together, is at 98 % with few items and with many. **The
 last two items.** A Markov chain of order 2 counts each pair of items apart; with four times as many people it comes to
-96 % of the best, a percent behind Caser, a network that learns the groups and shares what it learns. Factorised models
-add up the two items, and cannot express what both together mean. **The last item.** FPMC comes a percent nearer with
-four times as many people; Fossil was not studied. **Series.** Seen items are not ranked. Without them, the remaining
-episodes of the series under way are nearly all that order could tell; so EASE and FISM, which ignore order, come as
+96 % of the best, 1 % behind Caser, a network that learns the groups and shares what it learns. Factorised models add up
+the two items, and cannot express what both together mean. **The last item.** FPMC comes 1 % nearer with four times as
+many people; Fossil was not studied. **Series.** Seen items are not ranked. So the unseen episodes of the series under
+way are known without order, and they are nearly all that order could tell: EASE and FISM, which ignore order, come as
 near to the best as any.
 
 **Losses.** SASRec with BCE (one negative) is ahead of SASRec with cross-entropy over all items, by more than the spread
 over seeds in tastes, in tastes that drift and with the last two items; so is GRU4Rec where tastes drift. Cross-entropy
 also has to learn that seen items do not come again, which the ranking rules out anyway. A test of this explanation:
-with sampled softmax, a cross-entropy whose negatives are never seen items, SASRec is level with BCE, or ahead. NARM and
-BERT4Rec have cross-entropy over all items here; their other limits are unknown. BERT4Rec hardly lacks epochs: allowed
-600, it stops before 300, and comes no more than half a percent of the best nearer. On real data, with thousands of
+with sampled softmax, a cross-entropy whose negatives are never seen items, SASRec is as good as with BCE, or
+better. NARM and BERT4Rec have cross-entropy over all items here; their other limits are unknown. BERT4Rec hardly lacks
+epochs: allowed 600, it stops before 300, and gains at most half a percent of the best. On real data, with thousands of
 items, cross-entropy over all of them is ahead of BCE ([full ranking](../full/README.md)).
 
 Popularity may stand a few ten-thousandths above the best ranking in the first world: items that tie at the tenth place
@@ -181,8 +181,8 @@ EXPERIMENT = Experiment(
 Worlds with a known next-item distribution, and so a known best ranking. NDCG@10 under full ranking, expected under the
 truth, and its share of the best. Models whose assumption holds in a world are in bold: each should win there, or tie. A
 world has one structure and no other; in `no structure` all users draw from one distribution, and a model that beats
-popularity there has seen the test items. Four seeds, as two left most models within two standard deviations of another;
-one in the second table.
+popularity there has seen the test items. Four seeds, as most models were within two standard deviations of another
+after two; one seed in the second table.
 """,
     datasets={name: Dataset(title, world=world) for name, (title, world) in (WORLDS | MORE_WORLDS).items()},
     rows={

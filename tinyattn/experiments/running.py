@@ -80,15 +80,15 @@ def carry_out(
     """Carry out every run without a file. `begin` is pickled, and called first in each process.
 
     Rows whose data is not in `folder` are left out, with a message. Each run has one process and one thread, and trains
-    on `device`. An interrupted run goes on from its checkpoint, here or on another machine; its file lists every
+    on `device`. An interrupted run continues from its checkpoint, here or on another machine; its file lists every
     machine and device. A failing run is reported; the others go on, and the first error is raised at the end.
-    Raises ValueError for an unusable device, and where seconds are compared for any but the host; WorkerKilledError
+    Raises ValueError for an unusable device, and where seconds are compared for any but the CPU; WorkerKilledError
     where a run is killed. Raises FileError, before any run, without data for any row, for files that `results_of`
     refuses, and where `out` cannot be written or is in use.
     """
     device_name(device)
     if experiment.alone and device != "cpu":
-        raise ValueError(f"experiment {experiment.name} compares seconds of the host: device is {device}, expected cpu")
+        raise ValueError(f"experiment {experiment.name} compares seconds of the CPU: device is {device}, expected cpu")
     results = results_of(experiment, out)
     missing = {key: data.missing(folder) for key, data in experiment.datasets.items()}
     here = {key for key, file in missing.items() if file is None}
@@ -161,7 +161,7 @@ def _processes(jobs: int, begin: Callable[[], None] | None) -> Iterator[ProcessP
 
 
 def _prepare(begin: Callable[[], None] | None) -> None:
-    """Set a process up: one thread; Ctrl-C stops training alone, which saves its step; end with the parent."""
+    """Set a process up: one thread; Ctrl-C only stops training, which saves its step; end with the parent."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -258,7 +258,7 @@ def _work_of(path: Path) -> Path:
 
 
 def _starts(work: Path, machine: dict[str, Any]) -> list[dict[str, Any]]:
-    """The machines of a run, each once, this one last; without a checkpoint this one. FileError for a damaged file."""
+    """The machines of a run, each once, this one last; without a checkpoint only it. FileError for a damaged file."""
     path = work / STARTS
     known = read_json(path) if path.exists() and (work / CHECKPOINT).exists() else []
     if not isinstance(known, list) or not all(map(is_machine, known)):

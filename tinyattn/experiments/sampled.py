@@ -20,7 +20,7 @@ OF_DATA: dict[str, dict[str, Any]] = {
     "games": {"dropout": 0.5, "epochs": 100, "patience": 8},     # five times as many steps an epoch
 }
 LEFT_OUT = {("games", "bert4rec")}                               # slow, and nothing published beside it
-TWO_SEEDS = {"bert4rec"}                                         # half an hour a run, and level with no other row
+TWO_SEEDS = {"bert4rec"}                                         # half an hour a run, and tied with no other row
 
 # key: title, model, options, HR@10 and NDCG@10 published on ml-1m and on games, minutes on ml-1m and games
 COMPARED: dict[str, tuple[str, str, dict[str, Any], tuple[float, ...], tuple[float, float]]] = {
@@ -130,9 +130,9 @@ EXPERIMENT = Experiment(
 Each user's last item is ranked among 100 items drawn uniformly from those not in the user's training items, the
 protocol of Kang & McAuley (2018), whose numbers are in italics; beside it full ranking, for which they published none.
 n 50 and d 50 for all except BERT4Rec (d 64), which is not run on Games (no published row, and slow). Validation chooses
-the epoch, with a patience of 15, on Games 8. Trained rows have four seeds, as two left many within two standard
-deviations of each other; BERT4Rec, half an hour a run, has two. A published number further away than {BAND}, the
-*band*, is named below its table.
+the epoch, with a patience of 15, on Games 8. Trained rows have four seeds, as many were within two standard deviations
+of each other after two; BERT4Rec, half an hour a run, has two. A published number further away than {BAND}, the *band*,
+is named below its table.
 """,
     datasets=DATASETS,
     rows={

@@ -61,8 +61,8 @@ EXPERIMENT = Experiment(
     title="Seconds an epoch",
     question="""
 Training steps of an epoch on MovieLens 1M, n 50 and d 50, BCE with one negative, one core. Rows take turns, one run
-at a time: a round is a seed, times are medians over rounds, and ratios medians of those within a round. The paper
-has SASRec an order of magnitude faster than Caser and GRU4Rec+, on a GPU. Below, SASRec alone with other n.
+at a time: a round is a seed, times are medians over rounds, as are the ratios, formed within a round. The paper
+has SASRec an order of magnitude faster than Caser and GRU4Rec+, on a GPU. Below is SASRec alone with other n.
 """,
     datasets={"ml-1m": ML_1M},
     rows={key: Row(title, "ml-1m", model, TRAINED, minutes=0.3) for key, (title, model) in MODELS.items()}

@@ -66,7 +66,7 @@ def _seeds(runs: Runs) -> str:
 
 
 def machines_of(run: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every machine of a run, which may be interrupted and go on elsewhere."""
+    """Every machine of a run, which may be interrupted and continue elsewhere."""
     return [*run.get("before", []), run["machine"]]
 
 
@@ -94,17 +94,17 @@ def level(experiment: Experiment, results: Results, keys: Sequence[str], column:
         if spread and apart <= 2 * spread:
             pairs.append(f"*{experiment.rows[one].title}* with *{experiment.rows[other].title}*")
     where = " ".join(column).replace("ndcg", "NDCG")
-    return [f"Level, as they lie within two standard deviations in {where}: {'; '.join(pairs)}."] if pairs else []
+    return [f"Tied, as they lie within two standard deviations in {where}: {'; '.join(pairs)}."] if pairs else []
 
 
 def remarks(experiment: Experiment, results: Results, text: str) -> list[str]:
     """The text, which describes the runs in benchmarks/results; nothing for a quick look or an unfinished grid."""
     shown = not missing(experiment, results) and not experiment.is_quick
-    return [f"Of the runs in `benchmarks/results/reproduce/{experiment.name}`:", "", text.strip()] if shown else []
+    return [f"About the runs in `benchmarks/results/reproduce/{experiment.name}`:", "", text.strip()] if shown else []
 
 
 def beyond(results: Results, keys: Sequence[str], titles: dict[str, str], first: str) -> list[str]:
-    """A line a row: coverage, novelty, popularity, and overlap with `first`'s lists; older runs do not have them."""
+    """A line for each row: coverage, novelty, popularity, overlap with `first`'s lists; older runs do not have them."""
     known = {key: [run["beyond"] for run in results[key] if "beyond" in run] for key in (first, *keys)}
     names = ("coverage@10", "novelty", "popularity")
     lines = heading([*names, f"overlap with {titles[first]}"])
@@ -129,13 +129,13 @@ def minutes(runs: Runs) -> str:
 
 
 def pace(runs: Runs) -> tuple[float, str] | None:
-    """Seconds an epoch of the quickest run, and its device: "", the host, before others. None without known seconds."""
+    """Seconds an epoch of the quickest run, and its device: "", the CPU, before others. None without known seconds."""
     paces = [(run["epoch_seconds"], run["machine"].get("device", "")) for run in runs if run["epoch_seconds"]]
     return min(paces, key=lambda run: (run[1] != "", run[0]), default=None)
 
 
 def at_pace(runs: Runs, times: float = 1.0) -> str:
-    """A cell: seconds an epoch, times a number, and the device, unless it is the host."""
+    """A cell: seconds an epoch, times a number, and the device, unless it is the CPU."""
     quickest = pace(runs)
     return "" if quickest is None else f"{times * quickest[0]:.1f}" + (f", {quickest[1]}" if quickest[1] else "")
 
@@ -147,8 +147,8 @@ def epochs(runs: Runs) -> str:
 
 
 TRAINING: dict[str, Callable[[Runs], str]] = {"epochs": epochs, "minutes of training": minutes}
-MINUTES = """Minutes of training are the mean of the epochs times the seconds an epoch of a row's quickest run, on the
-host where there is one; with one seed they include other load on the machine.""".replace("\n", " ")
+MINUTES = """Minutes of training are the mean number of epochs times the seconds an epoch of a row's quickest run, on a
+CPU if there is one; with one seed they include other load on the machine.""".replace("\n", " ")
 
 
 def made(results: Results) -> str:
@@ -166,7 +166,7 @@ def made(results: Results) -> str:
 
 
 def to_come(experiment: Experiment, results: Results) -> str:
-    """The number of missing runs of the grid, an estimate of their hours, and the command that goes on with them."""
+    """The number of missing runs of the grid, an estimate of their hours, and the command that carries them out."""
     left = missing(experiment, results)
     if not left:
         return ""
@@ -175,11 +175,11 @@ def to_come(experiment: Experiment, results: Results) -> str:
     n, quick = sum(left.values()), " --quick" if experiment.is_quick else ""
     runs, them = ("1 run of the grid is", "it") if n == 1 else (f"{n} runs of the grid are", "them")
     command = f"`tinyattn reproduce {experiment.name}{files}{quick} --out OUT`"
-    return f"{runs} to come, about {max(hours, 0.1):.1f} hours of one core: {command} goes on with {them}. "
+    return f"{runs} to come, about {max(hours, 0.1):.1f} hours of one core: {command} runs {them}. "
 
 
 def _minutes(row: Row, runs: Runs) -> float:
-    """The estimated minutes of a run on the host: from the row's other runs, or else the grid's estimate."""
+    """The estimated minutes of a run on the CPU: from the row's other runs, or else the grid's estimate."""
     quickest = pace(runs)
     if quickest is None or quickest[1]:
         return row.minutes
@@ -187,7 +187,7 @@ def _minutes(row: Row, runs: Runs) -> float:
 
 
 def missing(experiment: Experiment, results: Results) -> dict[str, int]:
-    """The number of missing runs, of each row that misses any."""
+    """The number of missing runs, for each row that misses any."""
     wanted = Counter(key for key, _ in experiment.runs())
     return {key: wanted[key] - len(runs) for key, runs in results.items() if wanted[key] > len(runs)}
 

@@ -27,7 +27,7 @@ def _as_content(x: Any) -> Content:
 
 
 def _elementwise(operator: str, host: np.ndarray, *xs: Any) -> Content:
-    """Arguments, Python's numbers too, are cast to the result's dtype; of a comparison, to that of its arrays."""
+    """Arguments, Python's numbers too, are cast to the result's dtype; in a comparison, to its arrays' dtype."""
     arrays = [x for x in xs if not isinstance(x, bool | int | float)]
     dtype = np.result_type(*(x.dtype for x in arrays)) if operator in COMPARING else host.dtype
     return _apply_like(host, operator, *(cast(_as_content(x), dtype) for x in xs))

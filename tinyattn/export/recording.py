@@ -2,11 +2,11 @@
 
 A network computes with the module of its arrays (`get_xp`), so `Recorded` arrays record its graph: no layer depends on
 ONNX, and a new layer can be exported as soon as FUNCTIONS (functions.py) has the array functions that it calls. Each
-array also has its NumPy values. Values that do not depend on the histories become constants; code may not branch on the
-others.
+array also has its NumPy values. Values that do not depend on the histories become constants; code may not branch on
+other values.
 
-A NumPy view shares memory with its base, but graph values are immutable. So x[key] keeps a reference to x: its value is
-looked up each time it is read, and a write into it is forwarded to x. A loop over time writes row after row, so rows of
+A NumPy view shares memory with its base, but graph values are immutable. So x[key] keeps a reference to x: each read
+looks its value up in x, and each write into it is forwarded to x. A loop over time writes row after row, so rows of
 the first axis are stored separately until all of x is read.
 """
 
@@ -64,7 +64,7 @@ class Recorded:
 
     @property
     def _memory(self) -> Recorded:
-        """The array whose memory this is, or is a view of."""
+        """This array, or the array whose memory this view shares."""
         return self if self._of is None else self._of[0]._memory
 
     def part(self, key: Any) -> Content:

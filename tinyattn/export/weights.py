@@ -1,4 +1,4 @@
-"""The parameters of a model, and the table of one that scores all histories alike."""
+"""The parameters of a model, and the table of a model that scores all histories alike."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from .basics import dot, entrywise, softmax_mean
 
 
 def _over_tokens(x: Array, H: int, step: Callable[..., tuple[Any, ...]], *first: Array | None) -> Array:
-    """h (..., n, H), token by token: `step(x_t, *states) -> states`, the first is h_t; a first state None is 0."""
+    """h (..., n, H), token by token: `step(x_t, *states) -> states`, h_t the first; an initial state None is 0."""
     h = np.zeros((*x.shape[:-1], H))
     for lead in np.ndindex(x.shape[:-2]):
         states: tuple[Any, ...] = tuple([0.0] * H if state is None else list(state[lead]) for state in first)

@@ -66,7 +66,7 @@ def refine_stoc(A: Array, W_mu: Array, W_sigma: Array, scale: float | None = Non
 
 
 def _read(A: Array, lags: bool) -> Array:
-    """A, or with `lags` column r as lag r: entry (k, r) is A[k, k - r], or 0 before the first token."""
+    """A; or, with `lags`, the scores by lag: entry (k, r) is A[k, k - r], or 0 before the first token."""
     y = np.zeros(A.shape)
     for *row, r in np.ndindex(A.shape):
         column = row[-1] - r if lags else r

@@ -69,7 +69,7 @@ def agrees_with_loops(op: Subject, loops: Callable[..., Any], case: dict[str, An
     close(stepped["vector"], vector, atol, "vector")
 
 
-@states("rounding", "the first step has size lr, whatever the gradient's: lr · sign(g)",
+@states("rounding", "the first step has size lr, whatever the gradient's size: lr · sign(g)",
         hint="m and v start at 0 and are too small at first: by how much?")
 def first_step(op: Subject, **case: Any) -> None:
     for size in (1.0, 1e-3):
@@ -141,7 +141,7 @@ def late(op: Subject, **case: Any) -> None:
         agrees_with_loops(op, oracles.adam, case | {"step": step}, size=1)
 
 
-@states("rounding", "all of 300 entries are updated", "extremes", hint="Which entries does the loop reach?", once=True)
+@states("rounding", "all 300 entries are updated", "extremes", hint="Which entries does the loop reach?", once=True)
 def long_vector(op: Subject, **case: Any) -> None:
     rng = np.random.default_rng(0)
     m, v = rng.standard_normal(300), rng.random(300) + 0.1

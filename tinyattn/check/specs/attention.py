@@ -238,7 +238,7 @@ def nothing_to_look_at(op: Subject, **case: Any) -> None:
 def nothing_to_pass_on(op: Subject, **case: Any) -> None:
     case = _first_query_blind(case)
     gradients = op.gradients(case, _ones_like_out(case))
-    demand(np.all(gradients["q"][..., 0, :] == 0), "its query has a gradient")
+    demand(np.all(gradients["q"][..., 0, :] == 0), "the query that may look at nothing has a gradient")
     demand(all(np.all(np.isfinite(g)) for g in gradients.values()), "a gradient is not finite")
 
 
@@ -254,7 +254,7 @@ def large_scores(op: Subject, **case: Any) -> None:
 
 
 @states("rounding", "with an allowed score as low as -2¹⁰⁰, masked keys still get no weight", "extremes",
-        hint="A fill of -1e9 is beaten by a score of -1e30; -inf is not.")
+        hint="A fill of -1e9 beats a score of -1e30; -inf does not.")
 def far_below(op: Subject, **case: Any) -> None:
     q = np.full((*case["q"].shape[:-1], 1), 2.0**50, case["q"].dtype)
     k = np.full((*case["k"].shape[:-1], 1), -(2.0**50), case["q"].dtype)

@@ -88,7 +88,7 @@ def scale(case: dict[str, Any]) -> float:
 
 
 def special_cases() -> list[dict[str, Any]]:
-    """Those of layer_norm, and one with fixed statistics, of which one variance is 0."""
+    """The cases of layer_norm, and one with fixed statistics, of which one variance is 0."""
     cases = [case | {"mean": None, "var": None} for case in layer_norm.special_cases()]
     return [*cases, cases[1] | {"mean": np.linspace(-1, 2, 4), "var": np.array([0.0, 1.0, 1e-4, 9.0])}]
 

@@ -36,8 +36,8 @@ def dead_key_bias(op: Subject, **case: Any) -> None:
     close(op(**case | {"b_k": 0 * case["b_k"]}), op(**case), tolerance(SPEC, case), "y")
 
 
-@states("rounding", "the gradient of the keys' bias is 0, and that of b_o the sum of dy over all tokens", "gradients",
-        hint="What does y change by if b_o does, and if b_k does?")
+@states("rounding", "the gradient of b_k is 0, and that of b_o is the sum of dy over all tokens", "gradients",
+        hint="By how much does y change if b_o does, and if b_k does?")
 def bias_gradients(op: Subject, **case: Any) -> None:
     dy = np.cos(np.arange(case["x"].size)).reshape(case["x"].shape).astype(case["x"].dtype)
     gradients = op.gradients(case, dy)

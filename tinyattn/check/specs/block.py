@@ -41,7 +41,7 @@ def without(case: dict[str, Any], *names: str) -> dict[str, Any]:
     return case | {name: np.zeros_like(case[name]) for name in names}
 
 
-@states("exact", "with W_o, W_2 and b_2 zero both branches are silent and the block is the identity",
+@states("exact", "with W_o, W_2 and b_2 zero, both branches are silent and the block is the identity",
         hint="Set the branches to 0: does the residual carry x or LN(x)?")
 def silent_branches(op: Subject, **case: Any) -> None:
     close(op(**without(case, "W_o", "W_2", "b_2")), case["x"], 0, "y")

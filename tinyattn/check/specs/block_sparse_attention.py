@@ -52,7 +52,7 @@ def under_its_mask(op: Subject, **case: Any) -> None:
         close(op(**case), full, rounding(case["q"].dtype, case["q"].size, SPEC.scale(case)), "out")
 
 
-@states("exact", "a key moves the queries of blocks that contain it, and no other by a single bit", gravity="leak",
+@states("exact", "a key moves the outputs of blocks that contain it, and no other by a single bit", gravity="leak",
         hint="What does an empty place read, and who looks at it?")  # fmt: skip
 def reach(op: Subject, **case: Any) -> None:
     out = op(**case)

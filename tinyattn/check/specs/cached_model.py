@@ -36,7 +36,7 @@ def _atol(y: np.ndarray) -> float:
 
 
 @states("rounding", "one step for each token gives what forward gives for the whole sequence",
-        hint="What does token t need of the tokens before it, and which position has it?")
+        hint="What does a token need of the tokens before it, and what is its position?")
 def steps_are_the_whole(op: Subject, x: np.ndarray) -> None:
     x = input_of(op, x)
     y = forward_of(op, x)
@@ -78,7 +78,7 @@ def entries_apart(op: Subject, x: np.ndarray) -> None:
 
 SPEC = states.spec(
     "step(x[:, t], cache) -> y[:, t], cache, one token after another, gives y = forward(x)",
-    "forward(x) -> y: x (B, T, D) float64, or tokens (B, T) where it says its `vocabulary`; y (B, T, ...)",
+    "forward(x) -> y: x (B, T, D) float64, or tokens (B, T) if the model has a `vocabulary`; y (B, T, ...)",
     "step(x, cache) -> y, cache: the next token of each sequence, x (B, D) or (B,), y (B, ...); cache None starts afresh, and "
     "the cache of one step is passed to the next unchanged",
     case=causal_model.case,

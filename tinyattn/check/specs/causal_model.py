@@ -91,7 +91,7 @@ def entries_apart(op: Subject, x: np.ndarray) -> None:
         hint="Which part of the model depends on the sequence's length?", gravity="leak")
 def prefix(op: Subject, x: np.ndarray) -> None:
     if getattr(op.implementation, "from_the_end", False):
-        raise MissingError("its positions are counted from the end (it says from_the_end)")
+        raise MissingError("its positions are counted from the end (it has from_the_end = True)")
     x = input_of(op, x)
     y = forward_of(op, x)
     for t in range(1, x.shape[1]):
@@ -117,7 +117,7 @@ def noise_stays_noise(op: Subject, x: np.ndarray) -> None:
     fit, vocabulary = op.other("fit"), getattr(op.implementation, "vocabulary", None)
     log_probs = op.other("log_probs")
     if vocabulary is None:
-        raise MissingError("it does not say its `vocabulary`")
+        raise MissingError("it has no attribute `vocabulary`")
     rng = np.random.default_rng(0)
     length = _longest(op, 16)
     fit(rng.integers(0, vocabulary, (256, length)))
@@ -161,10 +161,10 @@ def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
 
 
 def tried_length(op: Subject, prop: str) -> int:
-    """The model's `maxlen`, up to LONGEST; without one 40, or the longest that runs. Noted for the report."""
+    """The model's `maxlen`, up to LONGEST; without one 40, or the longest that runs. The report names it."""
     maxlen = getattr(op.implementation, "maxlen", None)
     length = _longest(op, LONGEST if maxlen else 40)
-    op.remembered[prop] = f"tried with {length} positions, {f'of its {maxlen}' if maxlen else 'as it says no `maxlen`'}"
+    op.remembered[prop] = f"tried with {length} positions, {f'of its {maxlen}' if maxlen else 'as it has no `maxlen`'}"
     return length
 
 
@@ -212,7 +212,7 @@ def input_of(
             forward(op, x)
             op.remembered[what] = value
             return x
-    raise AssertionError("forward raises for inputs (B, T, D) of every width D tried, and for tokens; say `dim` or `vocabulary`")
+    raise AssertionError("forward raises for inputs (B, T, D) of every width D tried, and for tokens; define `dim` or `vocabulary`")
 
 
 def _tokens(numbers: np.ndarray, vocabulary: int) -> np.ndarray:
@@ -242,10 +242,10 @@ def differs(a: np.ndarray, b: np.ndarray) -> bool:
 
 SPEC = states.spec(
     "y[:, :t] depends on x[:, :t] alone, of the same entry of the batch",
-    "forward(x) -> y: x (B, T, D) float64, or tokens (B, T) where it says its `vocabulary`; y (B, T, ...). `dim` says D, else "
-    "some are tried; `maxlen` says how many positions it takes, at least 8",
+    "forward(x) -> y: x (B, T, D) float64, or tokens (B, T) if the model has a `vocabulary`; y (B, T, ...). `dim` is D, else "
+    "some are tried; `maxlen` is how many positions it takes, at least 8",
     "causal to the last bit; not over-masked: each output depends on its token and on the first",
-    "outputs of a prefix are those of the whole; a model that counts positions from the end says `from_the_end = True`",
+    "outputs of a prefix are those of the whole; a model that counts positions from the end has `from_the_end = True`",
     "fit(tokens) and log_probs(tokens) -> (B, T, vocabulary), where it has them: trained on uniform noise, its loss on fresh "
     "noise is not below ln V",
     case=case,

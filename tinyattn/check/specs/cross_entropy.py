@@ -88,7 +88,7 @@ def shares(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.nda
 
 
 @states("rounding", "logits of ±2,000 give the exact loss: 0 where the target leads, 4,000 + ln(V - 1) where it trails",
-        "extremes", hint="log(exp(-4000)) is the log of 0; the log of a sum of exponentials, around its largest, is not.")
+        "extremes", hint="log(exp(-4000)) is the log of 0: subtract each row's largest logit first.")
 def large_logits(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     if logits.shape[-1] == 1:
         return
@@ -111,7 +111,7 @@ def no_cap(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.nda
 
 
 @states("rounding", "with logits of ±2,000 the gradient is still softmax minus one-hot", "extremes",
-        hint="The gradient needs no logarithm: softmax, around each row's largest, minus one-hot.")
+        hint="The gradient needs no logarithm: softmax, with each row's largest subtracted first, minus one-hot.")
 def large_logits_gradient(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     if logits.shape[-1] == 1:
         return

@@ -76,7 +76,7 @@ def at_the_kink(op: Subject, **case: Any) -> None:
 
 
 def special_cases() -> list[Case]:
-    """The hinge positive, 0, and left out; targets nearer than the negative, and far farther."""
+    """The hinge positive, 0, and left out; targets nearer than the negative, and much farther."""
     distances = {"positive": [0.5, 9.0, 700.0], "negative": [2.0, 1.0, 3.0], "between": [0.1, 30.0, 2.0]}
     plain: Case = {name: np.array(d) for name, d in distances.items()} | {"weights": None}
     return [plain, plain | {"weights": np.array([2.0, 0.0, 0.5]), "pvn_weight": 0.25}]

@@ -72,7 +72,7 @@ def independent(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> No
         correlation = np.mean((ahead - 1 + rate) * (behind - 1 + rate)) / (rate * (1 - rate))
         close(correlation, 0.0, 5 / 150, "the correlation of neighbours")
     variance = np.var(np.sum(mask, axis=-1)) / (150 * rate * (1 - rate))     # of 150 sums: 1, within √(2 / 150)
-    close(variance, 1.0, 5 * np.sqrt(2 / 150), "the variance of the rows' counts over that of independent draws")
+    close(variance, 1.0, 5 * np.sqrt(2 / 150), "the variance of the rows' counts, divided by that of independent draws")
     whole = [np.sum(op.other("keep_mask")(rng, (7, 9), rate)) for _ in range(60)]
     demand(len(set(map(int, whole))) > 1, f"sixty masks of 63 entries all keep {int(whole[0])}")
 

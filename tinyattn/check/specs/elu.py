@@ -19,7 +19,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return relu.case(draw) | {"alpha": draw.choose((1.0, 0.5, 2.0))}
 
 
-@states("exact", "right of 0 it is x itself, and its gradient dy", hint="Which side is the exponential on?")
+@states("exact", "right of 0 it is x itself, and its gradient is dy", hint="Which side is the exponential on?")
 def right(op: Subject, x: np.ndarray, alpha: float) -> None:
     x = np.abs(x)
     close(op(x, alpha), x, 0, "y")
@@ -45,7 +45,7 @@ def near_zero(op: Subject, x: np.ndarray, alpha: float) -> None:
         close(op.gradients({"x": zero, "alpha": alpha}, zero + 1)["x"], zero + alpha, 0, "dx at 0")
 
 
-@states("rounding", "far out it is x on the right and -α on the left, and its gradient 1 and 0", "extremes",
+@states("rounding", "far out it is x on the right and -α on the left, with gradients 1 and 0", "extremes",
         hint="exp of a large x overflows, even where its result is not used.")
 def far_out(op: Subject, x: np.ndarray, alpha: float) -> None:
     far = np.array([30.0, 2.0**100, -1e4, -(2.0**100)], x.dtype)

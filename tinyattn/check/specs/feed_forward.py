@@ -35,7 +35,7 @@ def homogeneous(op: Subject, **case: Any) -> None:
     close(op(**case | twice), 2 * np.asarray(op(**case)), 2 * _tolerance(case), "y")
 
 
-@states("rounding", "where every hidden unit is on, it is x W_1 W_2 + b_1 W_2 + b_2", hint="Where is b_1 added?")
+@states("rounding", "where every hidden unit is on, y is x W_1 W_2 + b_1 W_2 + b_2", hint="Where is b_1 added?")
 def all_on(op: Subject, **case: Any) -> None:
     b_1 = np.full_like(case["b_1"], 2 * largest(case["x"] @ case["W_1"]) + 1)
     x, W_1, W_2, b_2 = (case[name].astype(float) for name in ("x", "W_1", "W_2", "b_2"))

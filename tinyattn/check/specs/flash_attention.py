@@ -27,7 +27,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 def special_cases() -> list[dict[str, Any]]:
-    """Those of attention without a bias, and one with lengths, of which one is 0."""
+    """The cases of attention without a bias, and one with lengths, of which one is 0."""
     q, k = np.cos(np.arange(150.0)).reshape(3, 2, 5, 5), np.sin(np.arange(210.0)).reshape(3, 2, 7, 5)
     lengths = ops.Mask(causal=True, lengths=np.array([7, 0, 2]))
     padded = {"q": q, "k": k, "v": k * k, "mask": lengths, "scale": None}
@@ -63,7 +63,7 @@ def far_scores(op: Subject, **case: Any) -> None:
 
 
 @states("rounding", "dropout seeded by one integer equals dropout by the whole mask, and so do its gradients",
-        hint="l sums weights before dropout, and v is multiplied by P M. Does the backward draw the same M?")
+        hint="The normaliser sums weights before dropout. Does the backward draw the same mask?")
 def dropout(op: Subject, **case: Any) -> None:
     if "keep" in op.lacks:
         raise MissingError("flash_attention takes no `keep`")

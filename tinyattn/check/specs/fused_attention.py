@@ -26,7 +26,7 @@ def without_bias() -> list[dict[str, Any]]:
 
 
 def special_cases() -> list[dict[str, Any]]:
-    """Those of attention without a bias, and one of three tiles of queries."""
+    """The cases of attention without a bias, and one of three tiles of queries."""
     q, k = np.cos(np.arange(390.0)).reshape(130, 3), np.sin(np.arange(387.0)).reshape(129, 3)
     return [*without_bias(), {"q": q, "k": k, "v": k * k, "mask": ops.Mask(causal=True), "scale": None}]
 
@@ -42,7 +42,7 @@ causal(states, "k", "v", of=lambda case: onto_itself(case) | {"mask": ops.Mask(c
 
 
 @states("rounding", "adding any number to a row of scores changes neither result nor gradients", "extremes",
-        hint="exp leaves float32's range beyond ±88, and loses digits before: which rows need a second pass?")
+        hint="exp leaves float32's range beyond ±88, and loses digits before that: which rows need a second pass?")
 def far_scores(op: Subject, **case: Any) -> None:
     case |= {"scale": 1.0}
     near = case | {"q": np.concatenate([case["q"] / 2, 0 * case["q"][..., :1]], axis=-1),
@@ -60,7 +60,7 @@ def far_scores(op: Subject, **case: Any) -> None:
             close(op.gradients(moved, *dy)["v"], gradient, 10 * atol, f"with scores moved by {far:g}, dv")
 
 
-@states("rounding", "over three tiles of queries it is attention, and so are its gradients", "extremes", once=True,
+@states("rounding", "over three tiles of queries, outputs and gradients are those of attention", "extremes", once=True,
         hint="Which keys does the last tile see that the first does not, and what did dk hold for them?")
 def three_tiles(op: Subject, **_: Any) -> None:
     case = special_cases()[-1]

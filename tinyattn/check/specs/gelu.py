@@ -16,7 +16,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": draw.array(*draw.lead, draw.size(), size=draw.choose((1.0, 3.0))), "approximate": draw.flag()}
 
 
-@states("rounding", "gelu(x) - gelu(-x) is x, for Φ(x) + Φ(-x) = 1", hint="Is Φ(0) one half?")
+@states("rounding", "gelu(x) - gelu(-x) is x, since Φ(x) + Φ(-x) = 1", hint="Is Φ(0) one half?")
 def odd_part(op: Subject, x: np.ndarray, approximate: bool) -> None:
     close(op(x, approximate) - op(-x, approximate), x, rounding(x.dtype, 1, 2 * largest(x)), "gelu(x) - gelu(-x)")
 
@@ -29,7 +29,7 @@ def two_forms(op: Subject, x: np.ndarray, approximate: bool) -> None:
     demand(np.max(np.abs(op(near, True) - op(near, False))) > 1e-4, "the two forms are the same")
 
 
-@states("rounding", "far out it is x on the right and 0 on the left, and its gradient 1 and 0", "extremes",
+@states("rounding", "far out it is x on the right and 0 on the left, with gradients 1 and 0", "extremes",
         hint="Φ is 0 far to the left and 1 far to the right. And x Φ(x)?")
 def far_out(op: Subject, x: np.ndarray, approximate: bool) -> None:
     far = np.array([30.0, 2.0**100, -30.0, -(2.0**100)], dtype=x.dtype)

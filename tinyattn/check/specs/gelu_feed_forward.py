@@ -20,7 +20,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {**drawn, "b_1": draw.array(len(drawn["b_1"])), "approximate": draw.flag()}
 
 
-@states("rounding", "where every hidden unit is far on, it is x W_1 W_2 + b_1 W_2 + b_2; where all are far off, it is b_2",
+@states("rounding", "where every hidden unit is far on, y is x W_1 W_2 + b_1 W_2 + b_2; where all are far off, y is b_2",
         hint="Where are b_1 and b_2 added, and is there another activation?")
 def all_on_and_all_off(op: Subject, **case: Any) -> None:
     x, W_1, W_2, b_2 = (case[name].astype(float) for name in ("x", "W_1", "W_2", "b_2"))

@@ -83,7 +83,7 @@ def shift(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: 
         close(op(whole + x.dtype.type(far), gamma, beta, eps), x_hat * gamma + beta, atol, f"with {far:g} added, y")
 
 
-@states("rounding", "a token of equal numbers is finite, and is β", "extremes", hint="Feed a constant row.")
+@states("rounding", "a token of equal numbers becomes β, and is finite", "extremes", hint="Feed a constant row.")
 def constant_token(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
     y = op(np.full_like(x, 2.0), gamma, beta, eps)
     close(y, np.broadcast_to(beta, x.shape), rounding(x.dtype, 1, 2 * 300 * largest(gamma, beta)), "y")

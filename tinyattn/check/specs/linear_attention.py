@@ -43,7 +43,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
 def equal_forms(states: SpecBuilder, every: tuple[str, ...], hint: str, atol: Callable[[Spec, Case], float]) -> None:
     """State that an op gives the same result for each value of its argument `form`."""
 
-    @states("rounding", f"its forms, {', '.join(every)}, are equal", hint=hint)
+    @states("rounding", f"its forms, {', '.join(every)}, give equal results", hint=hint)
     def forms(op: Subject, **case: Any) -> None:
         if "form" in op.lacks:
             raise MissingError(f"{op.spec.function} takes no `form`")

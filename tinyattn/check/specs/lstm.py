@@ -52,7 +52,7 @@ def open_gate(op: Subject, **case: Any) -> None:
 
 
 SPEC = states.spec(
-    "h = o ⊙ tanh(c), c = f ⊙ c' + i ⊙ g, with i, f, o = σ(x W + h' U + b), g = tanh(x W + h' U + b), each its columns",
+    "h = o ⊙ tanh(c), c = f ⊙ c' + i ⊙ g, with i, f, o = σ(x W + h' U + b), g = tanh(x W + h' U + b), columns of each",
     "lstm(x, W, U, b, h0=None, c0=None) -> h first: x (..., n, i), W (i, 4 H), U (H, 4 H), b (4 H,), h0 and c0 "
     "(..., H) or None for zeros, h (..., n, H)",
     "W, U and b hold the columns of i, f, o and g side by side; with 3 H columns, of i, o and g: nothing is forgotten",

@@ -84,7 +84,7 @@ def real_tokens_count(op: Subject, x: np.ndarray, lengths: np.ndarray) -> None:
 SPEC = states.spec(
     "y[b, :lengths[b]] depends on x[b, :lengths[b]] alone",
     "forward(x, lengths) -> y, or forward(x, mask), mask boolean (B, T), True = real: x (B, T, D) float64, or tokens (B, T) "
-    "where it says its `vocabulary`; sequences begin at position 0; y (B, T, ...), ignored in the padding",
+    "if the model has a `vocabulary`; sequences begin at position 0; y (B, T, ...), ignored in the padding",
     case=case,
     function="forward",
     ours=adapters.PaddedBlock,

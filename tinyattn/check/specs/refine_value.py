@@ -16,7 +16,7 @@ linear_in(states, "W_V", hint="The weights must not depend on the values.")
 causal(states, "A", hint="Which rows are in the sum for row k, and which columns in its softmax?")
 
 
-@states("rounding", "its last row is that of the literal form", hint="Does the sum L include the last row's product?")
+@states("rounding", "its last row is that of the literal form", hint="Does Σ x_iᵀ y_i include the last row?")
 def last_row(op: Subject, **case: Any) -> None:
     lower = {name: np.tril(x) for name, x in case.items()}
     close(op(**case)[..., -1, :], ops.refine_value_literal(**lower)[0][..., -1, :], tolerance(op.spec, case), "b_n")

@@ -23,7 +23,7 @@ def squared(op: Subject, x: np.ndarray) -> None:
     close(op(x) ** 2, oracles.elu(x.astype(float)) + 1, 2 * tolerance(op.spec, {"x": x}), "y²")
 
 
-@states("rounding", "at x the gradient is 1 / (2 √(1 + x)), at -x exp(-x / 2) / 2, and at 0 a half",
+@states("rounding", "at x > 0 the gradient is 1 / (2 √(1 + x)), at -x it is exp(-x / 2) / 2, and at 0 a half",
         "gradients", hint="Is it a function of the result: y / 2, or 1 / (2 y)?")  # fmt: skip
 def slopes(op: Subject, x: np.ndarray) -> None:
     x, dy = np.abs(x), np.cos(np.arange(x.size)).reshape(x.shape).astype(x.dtype)
@@ -32,7 +32,7 @@ def slopes(op: Subject, x: np.ndarray) -> None:
         close(op.gradients({"x": given}, dy)["x"], dy * slope, limit, "dx")
 
 
-@states("rounding", "at -20, where ELU(x) + 1 of float32 is 0, y and its gradient keep their digits", "extremes",
+@states("rounding", "at -20, where ELU(x) + 1 is 0 in float32, y and its gradient keep their digits", "extremes",
         hint="exp(x) - 1 + 1 has lost exp(x), and √ has no slope at 0: exp(x / 2) is the root.")  # fmt: skip
 def far_left(op: Subject, x: np.ndarray) -> None:
     far = np.array([-20.0, -60.0], x.dtype)

@@ -17,7 +17,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": draw.array(*draw.lead, draw.size(), size=draw.choose((1.0, 3.0)))}
 
 
-@states("rounding", "silu(x) - silu(-x) is x, for σ(x) + σ(-x) = 1", hint="Is σ(0) one half?")
+@states("rounding", "silu(x) - silu(-x) is x, since σ(x) + σ(-x) = 1", hint="Is σ(0) one half?")
 def odd_part(op: Subject, x: np.ndarray) -> None:
     close(op(x) - op(-x), x, 2 * tolerance(op.spec, {"x": x}), "silu(x) - silu(-x)")
 
@@ -29,7 +29,7 @@ def slopes(op: Subject, x: np.ndarray) -> None:
     close(total, dy, 20 * tolerance(op.spec, {"x": x}), "the sum of slopes")
 
 
-@states("rounding", "far out it is x on the right and 0 on the left, and its gradient 1 and 0", "extremes",
+@states("rounding", "far out it is x on the right and 0 on the left, with gradients 1 and 0", "extremes",
         hint="exp(-x) of a large negative x overflows: use the side on which exp is below 1.")
 def far_out(op: Subject, x: np.ndarray) -> None:
     far = np.array([120.0, 2.0**100, -120.0, -(2.0**100)], x.dtype)

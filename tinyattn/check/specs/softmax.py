@@ -109,7 +109,7 @@ def rows_far_apart(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
 
 
 @states("exact", "an allowed logit as low as -2¹⁰⁰ leaves nothing for the masked ones", "extremes",
-        hint="Over which logits does the maximum run? And a fill of -1e9 is beaten by a logit of -1e30; -inf is not.")
+        hint="Over which logits does the maximum run? And a fill of -1e9 beats a logit of -1e30; -inf does not.")
 def far_below(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
     allowed = np.arange(s.shape[-1]) == s.shape[-1] // 2
     p = op(np.where(allowed, -(2.0**100), 100.0 * np.ones_like(s)).astype(s.dtype), allowed)

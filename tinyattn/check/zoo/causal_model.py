@@ -46,7 +46,7 @@ _SEES = {
 
 
 def make(bugs=frozenset()):
-    """-> a causal model with these bugs, of vectors of width 6: a weighted mean over what it sees, then a bend."""
+    """-> a causal model with these bugs, of vectors of width 6: a weighted sum of tanh(x W) over what a token sees."""
     W = np.random.default_rng(1).standard_normal((6, 6))
 
     def forward(x):
@@ -60,7 +60,7 @@ def make(bugs=frozenset()):
             return np.zeros_like(x)
         weights = sees / (1.0 + np.abs(i - j))
         y = np.zeros_like(x)
-        for t in range(n):                                               # one by one, so that sums are the same bits
+        for t in range(n):                                               # one by one, so that sums have the same bits
             for s in range(n):
                 if sees[t, s]:
                     y[:, t] += weights[t, s] * np.tanh(x[:, s] @ W)

@@ -25,9 +25,9 @@ class OfImages(InTenths):
 
     def add_data(self, command: Any) -> None:
         group = add_images(command, "and labels (N,)")
-        text = "the run of an image model, whose answers --distil learns (or FILE has them in an array `teacher`)"
+        text = "the run of an image model, whose answers --distil learns (or FILE has them as array `teacher`)"
         group.add_argument("--teacher", metavar="RUN", help=text)
-        text = "the run of a beit, from whose encoder training starts (model vit)"
+        text = "the run of a beit, whose encoder a vit starts from"
         group.add_argument("--start", metavar="RUN", help=text)
 
     def source(self, options: argparse.Namespace) -> ImageSource:
@@ -83,7 +83,7 @@ class OfImages(InTenths):
 class OfHiddenPatches(InTenths):
     """The share of hidden patches whose visual word a model predicts."""
 
-    does, asked_by, sources = "names hidden patches of images, for a vit to start from", "", ImageSource
+    does, asked_by, sources = "predicts hidden patches of images, so that a vit can start from it", "", ImageSource
     heading = "hidden patches of tested images, called by their word"
 
     def add_data(self, command: Any) -> None:
@@ -113,7 +113,7 @@ class OfHiddenPatches(InTenths):
 def add_images(command: Any, more: str) -> Any:
     """Add the flags that choose images. -> their group."""
     group = command.add_argument_group("data")
-    text = f"a set of images with labels, of {', '.join(IMAGE_SETS)} (default, without --images: shapes)"
+    text = f"a set of images with labels, one of {', '.join(IMAGE_SETS)} (default, without --images: shapes)"
     group.add_argument("--image-set", metavar="NAME", help=text)
     text = f"a NumPy .npz file with the arrays images (N, height, width[, channels]), {more}"
     group.add_argument("--images", metavar="FILE", help=text)

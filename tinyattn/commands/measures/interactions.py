@@ -82,13 +82,13 @@ class Ranking(OfInteractions):
         add_evaluation(command).add_argument("--split", choices=SPLITS, default="leave-one-out", help=text)
 
     def fill_options(self, options: argparse.Namespace, model: str) -> None:
-        """Raises ValueError for --negatives without a sampled protocol, and where it names a file."""
+        """Raises ValueError for --negatives without a sampled protocol, and for --negatives that is a file."""
         for name, value in RANKING.items():
             setattr(options, name, getattr(options, name, value))
         folder = options.negatives
         if folder is not None and set(options.protocols) == {"full"}:
             sampled = " or ".join(PROTOCOLS[1:])
-            raise ValueError(f"--negatives {folder}: for {sampled}, and --protocols full takes none")
+            raise ValueError(f"--negatives {folder} is for {sampled}, and --protocols full takes none")
         if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
             raise ValueError(f"--negatives {folder} is a file, expected a folder")
 
@@ -144,7 +144,7 @@ class Ratings(OfInteractions):
 
 
 def in_the_models_ids(data: Interactions, model: Recommender) -> Interactions:
-    """The same interactions in the model's item numbers. Raises ValueError naming an item that it does not know."""
+    """The same interactions in the model's item numbers. Raises ValueError naming an item that the model lacks."""
     assert model.items is not None
     if np.array_equal(data.items.ids, model.items.ids):
         return data

@@ -20,7 +20,7 @@ class Measure(Protocol):
     """How the data of a kind of model is read and split, and its metrics; `Estimator.table` names a model's measure."""
 
     does: str                # what its models do: "model NAME ..."
-    asked_by: str            # the command that queries its models, of COMMANDS; "" where only `evaluate` does
+    asked_by: str            # the command (of COMMANDS) that queries its models; "" where only `evaluate` does
     sources: Any             # the class of its sources, which has `from_config`
     splits: Splits           # by the names that config.json uses
     parts: Sequence[str]     # keys of its metrics: every run has at least one of them
@@ -68,7 +68,7 @@ class Measure(Protocol):
         """The options of the evaluation that config.json keeps."""
 
     def prepare(self, split: Any, options: argparse.Namespace) -> Any:
-        """The inputs of `rows` that may raise errors; they are made before training."""
+        """Inputs of `rows` whose making may raise errors; they are made before training."""
         return None
 
     def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def open_kind(folder: str | Path, kind: type[Estimator], device: str = "cpu") ->
     model, config = RunFolder(folder).open(Estimator, device=device)
     if not isinstance(model, kind):
         measure = MEASURES[model.table]
-        query = f"`tinyattn {measure.asked_by}` asks it, and " if measure.asked_by else ""
+        query = f"`tinyattn {measure.asked_by}` queries it, and " if measure.asked_by else ""
         raise ValueError(
             f"{folder} is of model {model.name}, which {measure.does}: {query}`tinyattn evaluate` measures it"
         )

@@ -19,9 +19,9 @@ class OfPairs(InTenths):
 
     def add_data(self, command: Any) -> None:
         group = command.add_argument_group("data")
-        text = f"generated pairs, of {', '.join(TASKS)} (default, without --pairs: dates)"
+        text = f"a task that generates pairs, one of {', '.join(TASKS)} (default, without --pairs: dates)"
         group.add_argument("--task", metavar="NAME", help=text)
-        group.add_argument("--pairs", metavar="FILE", help="a text file, a pair a line: source, TAB, target")
+        group.add_argument("--pairs", metavar="FILE", help="a text file, one pair per line: source, TAB, target")
 
     def source(self, options: argparse.Namespace) -> PairSource:
         return PairSource.of(options.pairs, options.task)

@@ -19,9 +19,9 @@ class OfSequenceTasks(InTenths):
 
     def add_data(self, command: Any) -> None:
         group = command.add_argument_group("data")
-        text = f"generated sequences, of {', '.join(SEQUENCE_TASKS)} (default: recall)"
+        text = f"a task that generates sequences, one of {', '.join(SEQUENCE_TASKS)} (default: recall)"
         group.add_argument("--task", metavar="NAME", help=text)
-        group.add_argument("--length", type=int, metavar="N", help="tokens of a sequence (default: 64)")
+        group.add_argument("--length", type=int, metavar="N", help="tokens per sequence (default: 64)")
 
     def source(self, options: argparse.Namespace) -> SequenceTaskSource:
         length = {} if options.length is None else {"length": options.length}

@@ -16,7 +16,7 @@ EPISODES, SEEN, OFFERED = 54, 12, 10         # of chance_hit_rate
 
 
 def _chance() -> float:
-    """The share of orders of the unseen episodes in which one of them is among the first OFFERED."""
+    """The share of orders of the unseen episodes in which a given episode is among the first OFFERED."""
     left = EPISODES - SEEN
     return float(np.mean(np.arange(1, left + 1) <= OFFERED))
 

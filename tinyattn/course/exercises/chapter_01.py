@@ -122,9 +122,9 @@ TEMPTING = dict(
     queries_and_keys_exchanged=lambda x, W_q, W_k, W_v: self_lookup(x, W_k, W_q, W_v),
     keys_and_values_exchanged=lambda x, W_q, W_k, W_v: self_lookup(x, W_q, W_v, W_k),
     transposed=lambda x, W_q, W_k, W_v: self_lookup(x, W_q.T, W_k.T, W_v.T),
-    keys_as_values=lambda x, W_q, W_k, W_v: self_lookup(x, W_q, W_k, W_k),     # the zoo's where shapes differ
+    keys_as_values=lambda x, W_q, W_k, W_v: self_lookup(x, W_q, W_k, W_k),     # the zoo's bug, where shapes differ
     values_as_keys=lambda x, W_q, W_k, W_v: self_lookup(x, W_q, W_v, W_v),
-    exponentials=_weighed.but(weights=lambda s, c: np.exp(s * c)),      # without the maximum that the zoo's subtracts
+    exponentials=_weighed.but(weights=lambda s, c: np.exp(s * c)),      # the zoo's bug subtracts a maximum first
     scaled_by_the_model=_weighed.but(width=lambda x, W_v: x.shape[-1]),
     scaled_by_the_values=_weighed.but(width=lambda x, W_v: W_v.shape[-1]),
     tokens_as_values=lambda x, W_q, W_k, W_v: ops.attention(x @ W_q, x @ W_k, x),

@@ -34,7 +34,7 @@ def _best_step() -> int:
 
 
 def _softmax(s: Any) -> Any:
-    """The library's without the mask, which a later chapter introduces."""
+    """The library's softmax without the mask, which a later chapter introduces."""
     return ops.softmax(s)
 
 

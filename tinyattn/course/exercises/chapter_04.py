@@ -14,7 +14,7 @@ PROSE = Prose(4)
 
 
 def _attention(q: Any, k: Any, v: Any) -> Any:
-    """The library's without its options, which later chapters introduce.
+    """The library's attention without its options, which later chapters introduce.
 
     The weights are returned twice: a backward may call them `weights`, as the library's does, or by another name.
     """

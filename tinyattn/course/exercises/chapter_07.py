@@ -20,7 +20,7 @@ FAR = 100                    # of bucket_of_100
 
 
 def _orders_told_apart() -> tuple[int, int]:
-    """Different outputs of the last of five tokens, over orders of the others, after one causal attention and two."""
+    """Different outputs of the last of five tokens, over orders of the others, by one causal attention and by two."""
     x = np.random.default_rng(0).standard_normal((5, 8))
     mask = ops.causal_mask(5, like=x)
     outputs: tuple[set[tuple[float, ...]], set[tuple[float, ...]]] = (set(), set())

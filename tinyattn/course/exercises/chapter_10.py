@@ -239,7 +239,7 @@ def _scores(
     h: Any, ids: Any, table: Any, *, at: Any = _last_real, seen: Any = lambda ids: ids, hidden: float = -np.inf,
     column_0: Any = lambda before, now, hidden: hidden,
 ) -> Any:  # fmt: skip
-    """Scores of all items by the state `at` a position, `hidden` in column 0 and in columns `seen`: (B, items + 1)."""
+    """Scores of all items by the state `at` a position, with `hidden` in columns 0 and `seen`: (B, items + 1)."""
     scores = h[np.arange(len(h)), at(ids)] @ table.T
     before = scores[:, 0].copy()
     np.put_along_axis(scores, seen(ids), hidden, axis=1)

@@ -150,7 +150,7 @@ WRONG_COUNTS = dict(
 
 
 def _term(a: Any, m: int, j: int) -> Any:
-    """The probability that j of m draws are above the target, where one is with probability a."""
+    """The probability that j of m draws are above the target, each with probability a."""
     return math.comb(m, j) * a**j * (1 - a) ** (m - j)
 
 

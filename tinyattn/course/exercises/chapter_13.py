@@ -21,7 +21,7 @@ T = {2: 4.303, 4: 2.776, 7: 2.365}                   # Student's t, two-sided 95
 
 
 def _all_better() -> float:
-    """The share of orders of all runs in which the host's is the lowest, that is the worst."""
+    """The share of orders of all runs in which the unrefined model's run is the worst."""
     orders = list(itertools.permutations(range(1 + REFINEMENTS)))
     return sum(order[0] == 0 for order in orders) / len(orders)
 

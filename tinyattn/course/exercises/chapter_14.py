@@ -110,7 +110,7 @@ WRONG_CROSS = dict(
 
 
 def _attention_parameters() -> int:
-    """The library's layer, counted: one in each encoder block, two in each decoder block."""
+    """The parameters of the library's layer: one layer in each encoder block, two in each decoder block."""
     p = MultiHead(8, bias=False).init(np.random.default_rng(0), WIDTH)
     return LAYERS * (1 + 2) * sum(leaf.size for _, leaf in leaves(p))
 

@@ -312,7 +312,7 @@ TOKENS_OF_LINEAR = 256         # fewer than Python's limit of recursion
 
 def _keeps_no_square(answer: Any) -> str:
     """A complaint if an answer with right numbers makes an array of all pairs of tokens, else ""."""
-    x = np.full((TOKENS_OF_LINEAR, 1), 0.5)      # for whole numbers the grader calls the library, which makes it
+    x = np.full((TOKENS_OF_LINEAR, 1), 0.5)      # no whole numbers: for these the grader calls the library
     tracemalloc.start()
     try:
         answer(x, x, x)
@@ -320,8 +320,8 @@ def _keeps_no_square(answer: Any) -> str:
     finally:
         tracemalloc.stop()
     return "" if most < x.size**2 * x.itemsize // 2 else (
-        f"the numbers are right, but of {x.size} tokens it makes an array of {x.size} by {x.size}: {most / 1e6:.1f} MB "
-        "at its height. Go from token to token, with the two sums as a state."
+        f"the numbers are right, but for {x.size} tokens it makes an array of {x.size} by {x.size}: "
+        f"{most / 1e6:.1f} MB at its height. Go from token to token, with the two sums as a state."
     )
 
 

@@ -191,7 +191,7 @@ def _by_matrix(k: Any, v: Any, w: Any, u: Any) -> Any:
 def _swinging(k: Any, v: Any, w: Any, u: Any) -> Any:
     """The library's y, plus a term of each channel's mean key that alternates in sign and leaves the mean of y alone.
 
-    Each channel has its term: a property may shift every channel by another number, and the sum may cancel.
+    Each channel has its term: with one sum for all channels, a property's shifts of them might cancel.
     """
     swing = np.where(np.arange(len(k)) % 2, 1.0, -1.0)
     return _library(k, v, w, u) + 1e-2 * np.tanh(np.mean(k, axis=0)) * (swing - swing.mean())[:, None]

@@ -100,7 +100,7 @@ def _attention_distance(
     p: Any, columns: int, *, far: Any = np.hypot, side: Any = lambda n, columns: columns,
     mean: Any = lambda p, d: (p * d).sum(axis=-1).mean(axis=-1),
 ) -> Any:  # fmt: skip
-    """The mean distance of each head; far(rows down, columns to the right) is that of two patches."""
+    """The mean distance of each head; far(rows down, columns to the right) is the distance of two patches."""
     n = p.shape[-1]
     return mean(p, far(*_places(n, side(n, columns))))
 

@@ -87,7 +87,7 @@ class TolerantCall:
     """An answer, called with copies of its arguments; its results become arrays.
 
     Results may come stacked in one array, and a single result may come in a 1-tuple. Floats are cast to the dtype of
-    the first float argument; results that the reference gives as integers or booleans become that. `remarks` are
+    the first float argument; results become integers or booleans where the reference's are. `remarks` are
     deviations from a library's style: "writes" into its arguments, returns a "list", a wider "dtype", "floats" for
     integers, or "numbers" for booleans. `narrow` names a loss of digits: "float64 in, float32 out".
     """

@@ -18,7 +18,7 @@ SIGN = ("An error is a magnitude. What does |a - b| do to the sign?", "Compare |
 
 @dataclass(frozen=True)
 class Pair:
-    """A forward and its backward, correct or wrong; the hints for a checker that misjudges it."""
+    """A forward and its backward, correct or wrong, and the hints for a checker that misjudges them."""
 
     says: str
     f: Callable[[Any], Any]

@@ -29,8 +29,8 @@ from . import calling
 from .calling import RETURNED_NONE, UNWRITTEN, TolerantCall, WrongAnswers, no_function, run_answer, silenced
 from .words import begun, compared, in_lines, in_words_of
 
-EXAMPLES = 15           # cases a property: enough to kill every bug of the zoo, in a second or two
-ALIKE = 30              # an answer is compared with a tempting one on at most so many cases
+EXAMPLES = 15           # cases for each property: enough to kill every bug of the zoo, in a second or two
+ALIKE = 30              # cases on which an answer is compared with a tempting one, at most
 
 # Remarks on a right answer, of which the first is shown.
 REMARKS = {
@@ -51,7 +51,7 @@ HEADLINES = {
     "endless": "it does not come back in time: is there a loop without end, or one over every entry?",
 }
 ROUNDED = "Is there a float32 on the way, a constant with few digits, or a small number added to a denominator?"
-# Questions where values are not the problem; that of the exercise is about values.
+# Questions for faults other than wrong values, which the exercise's question is about.
 QUESTIONS = {
     "shape": "Call your function on this example and print the shape after each line: which is the first that you did "
     "not expect? (check shows no prints.)",
@@ -152,7 +152,7 @@ class Function:
                 return Grade(WRONG, "it cannot be called.", (f"  {in_words_of(answer, spec.function, says)}",))
         missing = next((name for name in self.takes if name in report.lacks), "")
         if missing:
-            return Grade(WRONG, f"it takes no `{missing}`: further down it is passed by that name.")
+            return Grade(WRONG, f"it takes no `{missing}`, which later cells pass by that name.")
         tried = _Tried(self, answer, kind, op, report)
         return tried.right() if report.verdict in ("right", "contract") else tried.wrong()
 
@@ -181,7 +181,7 @@ class Function:
         return Grade(WRONG, NO_TRUTH if truth else RETURNED_NONE)
 
     def _disordered(self, answer: Callable[..., Any]) -> Grade | None:
-        """The grade of an answer with the arguments in another order: chapters pass them by position; else None."""
+        """The grade of an answer whose arguments are in another order, as chapters pass them by position; else None."""
         in_task, parameters = dict(self.names), inspect.signature(self.reference()).parameters
         expected = [in_task.get(name, name) for name, p in parameters.items() if p.default is p.empty]
         got = [in_task.get(name, name) for name in _signature(answer)]
@@ -296,7 +296,7 @@ class _Tried:
             yield from ("    " + self._named(line) for line in compared(name, x, got))
 
     def _example(self, first: Finding, differ: dict[str, Any]) -> list[str]:
-        """The counterexample; for an extreme, the case that was made of it."""
+        """The counterexample; for a property of extremes, the extreme case that was made from it."""
         op, made = self.op, first.stage == "extremes" and not differ and self.report.last
         case = {n: x for n, x in (made or self.report.case).items() if n not in op.lacks}
         if op.spec.shown and case and not made:
@@ -336,7 +336,7 @@ class _Tried:
         return both[0], both[1]
 
     def _named(self, line: str) -> str:
-        """The line with the task's names of outputs for the library's."""
+        """The line with the task's names of outputs in place of the library's."""
         for name, in_task in self.grader.names:
             line = re.sub(rf"^((?:expected|got) +)?(no )?(d?){name}(?= = |: |\[|$)", rf"\1\2\3{in_task}", line)
         return line
@@ -346,7 +346,7 @@ class _Tried:
         return self._alike(self.op, self._with(wrong))
 
     def _is_right_after(self, step: Callable[[Any], Any]) -> bool:
-        """Whether `step` makes the answer's results those of the library."""
+        """Whether `step` turns the answer's results into the library's."""
 
         @functools.wraps(self.answer)
         def ended(*args: Any, **kwargs: Any) -> Any:
@@ -364,7 +364,7 @@ class _Tried:
             for case in self._cases(ALIKE):
                 try:
                     seen, theirs = (_numbers(observe_call(op, op.spec, op.fit(case))) for op in (one, other))
-                except (TypeError, ValueError):  # strings, or rows of different lengths, which no wrong answer gives
+                except (TypeError, ValueError):  # strings, or rows of different lengths, which no tempting answer gives
                     return False
                 if seen.keys() != theirs.keys() or not all(same_numbers(x, theirs[n]) for n, x in seen.items()):
                     return False

@@ -14,7 +14,7 @@ RUNS = 3                # of a property, which may draw random inputs
 
 @dataclass(frozen=True)
 class Judged:
-    """A function of which the property is true if it is `right`; the hints for a property that misjudges it."""
+    """A function, `right` if the property is true of it, and the hints for an answer that misjudges it."""
 
     says: str
     f: Callable[..., Any]
@@ -27,7 +27,7 @@ class Judged:
 class Judge:
     """Grades a property: `answer(f, *given)` is true of the right functions of `listed`, and false of the wrong ones.
 
-    It returns a bool, or asserts and returns nothing. `holds` is the library's.
+    An answer returns a bool, or asserts and returns nothing. `holds` is the library's property.
     """
 
     listed: tuple[Judged, ...]

@@ -18,8 +18,8 @@ from ..exercise import RIGHT, WRONG, Grade
 from .calling import ask_property, no_function
 
 RUNS = 5                # a property may draw random inputs
-FEW = 30                # more numbers in a property's last call are shown by their shapes
-REJECTS = "It returned False for it. Is the statement true of it? Compare by hand on the inputs below."
+FEW = 30                # if a property's last call had more numbers, their shapes are shown
+REJECTS = "It returned False. Is the statement true of this function? Compare by hand on the inputs below."
 DIFFERS = "Which number differs on these inputs, or with these sizes, and should it?"
 ROUNDING = "If the statement is right on paper, it may hold up to rounding only: np.allclose compares that way."
 
@@ -29,8 +29,8 @@ class Property:
     """Grades a property that the reader writes: true of every right implementation of `spec`, false of the zoo's `bug`.
 
     The answer is called with the functions named in `gives`, in this order. It returns whether the property holds; or
-    it asserts, and returns nothing. `others` are more bugs of the zoo that it must find; of the bugs `lives`
-    it must stay true, as they break something else. `to_the_bit` is True where the chapter teaches exact equality.
+    it asserts, and returns nothing. `others` are more bugs of the zoo that it must find; it must stay true of the bugs
+    in `lives`, which break something else. `to_the_bit` is True where the chapter teaches exact equality.
     """
 
     spec: str

@@ -56,7 +56,7 @@ def _plain(x: Any) -> Any:
 
 
 def in_words_of(answer: Callable[..., Any], function: str, message: str) -> str:
-    """A message of the check with the answer's name, or "it", for the library's, and without lines of graders."""
+    """A message of the check, with the answer's name or "it" in place of the library's, and no graders' lines."""
     name, f = getattr(answer, "__name__", ""), re.escape(function)
     name, quoted = (name, f"`{name}`") if name.isidentifier() else ("it", "it")
     message = re.sub(rf" \(line \d+ of {re.escape(_HERE)}[^)]*\)", "", message)

@@ -22,7 +22,7 @@ class Hiding:
 
     hidden: float = option(0.4, "share of hidden patches (Bao et al.: .4)", above=0, at_most=1,
                            group="training")  # fmt: skip
-    block: int = option(2, "least patches of a hidden block (Bao et al.: 16 of 196)", at_least=1, at_most=100_000,
+    block: int = option(2, "fewest patches of a hidden block (Bao et al.: 16 of 196)", at_least=1, at_most=100_000,
                         group="training")  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -31,7 +31,7 @@ class Hiding:
     def draw(self, rng: np.random.Generator, grid: tuple[int, int]) -> np.ndarray:
         """(rows columns,), True = hidden. Blocks are added until the share is reached (algorithm 1).
 
-        The logarithm of a block's height over its width is uniform, as in the released code; in the paper the ratio is.
+        The logarithm of a block's height over its width is uniform, as in the released code (in the paper, the ratio).
         """
         rows, columns = grid
         hidden = np.zeros(grid, dtype=bool)

@@ -25,7 +25,7 @@ class Shapes:
 
     images: int = option(16000, "number of images", at_least=3)
     size: int = option(16, "pixels of a side", at_least=8)
-    noise: float = option(0.15, "standard deviation of the noise of each pixel; shapes differ from 0 by 0.5 to 1",
+    noise: float = option(0.15, "standard deviation of each pixel's noise; the ground is 0, shapes are ±0.5 to ±1",
                           at_least=0)  # fmt: skip
     seed: int = option(0, "of the random numbers", at_least=0)
 
@@ -39,7 +39,7 @@ class Shapes:
         rng = generator(self.seed, Stream.IMAGES)
         shape = rng.integers(len(SHAPES), size=self.images)
         radius = rng.uniform(0.2, 0.45, self.images) * self.size
-        centre = radius + rng.uniform(size=(2, self.images)) * (self.size - 2 * radius)     # all of it is inside
+        centre = radius + rng.uniform(size=(2, self.images)) * (self.size - 2 * radius)     # the whole shape is inside
         grey = rng.uniform(0.5, 1, self.images) * rng.choice([-1, 1], self.images)
         place = np.arange(self.size) + 0.5
         y, x = ((place - c[:, None]) / radius[:, None] for c in centre)                     # (N, size) each

@@ -1,7 +1,7 @@
 """Selective copying: some tokens among blanks, then all of them in order.
 
 The task is Jing et al.'s (2019), with the random positions of Gu & Dao (2023, section 4.1.1).
-The distance between a token and its copy is random, so that fixed weights, such as a convolution's, cannot do it.
+The distance between a token and its copy is random, so that fixed weights, such as a convolution's, cannot copy it.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Induction(SequenceTask):
         """The follower of each token, and the last token, once all have occurred: tokens^tokens cases.
 
         From follower to follower, every token leads to the last one. So the followers are a tree whose root is the last
-        token: there are tokens^(tokens - 1) (Cayley 1889). The root's previous follower is any token.
+        token: there are tokens^(tokens - 1) such trees (Cayley 1889). The root's previous follower is any token.
         """
         return self.tokens * math.log2(self.tokens)
 

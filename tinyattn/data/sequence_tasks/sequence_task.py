@@ -44,7 +44,7 @@ class SequenceTask:
 
     @property
     def n_tokens(self) -> int:
-        """Tokens and answers are 0 to n_tokens - 1. It does not depend on the length."""
+        """Tokens and answers are 0 to n_tokens - 1; n_tokens does not depend on the length."""
         raise NotImplementedError
 
     @property

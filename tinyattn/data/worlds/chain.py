@@ -18,7 +18,7 @@ class ChainWorld(World):
 
     Each item is in one of g groups. The groups of the last k items determine the distribution of the next item: with
     probability `noise` by popularity, else among a few followers of these groups. Items of the history are never drawn.
-    Apart from that, as many groups as items and k = 1 make a first-order Markov chain over items.
+    Apart from this exclusion, as many groups as items and k = 1 make a first-order Markov chain over items.
     """
 
     items: int = option(60, "items", at_least=2)

@@ -89,6 +89,6 @@ def of_the_unseen(weights: np.ndarray, seen: np.ndarray) -> np.ndarray:
 
 
 def popularity(n_items: int) -> np.ndarray:
-    """Zipf's law: the i-th item is 1 / (i + 1) as popular, (n_items,), in sum 1."""
+    """Zipf's law, (n_items,): the i-th item, from 1 on, has a share in proportion to 1 / (i + 1)."""
     weight = 1 / np.arange(2.0, n_items + 2)
     return weight / np.sum(weight)

@@ -41,12 +41,12 @@ def checks(results: Results) -> list[str]:
         asked = (papers_gains, welch, without_value, by_place, by_form, never_there, still_rising)
         answers += [ask(results) for ask in asked]
     lines = [f"- {answer}" for answer in answers if answer]
-    return ["Asked after the first runs; no verdict follows it:", "", *lines, "", *cut_alike(results)] if lines else []
+    return ["Added after the first runs, without a verdict:", "", *lines, "", *cut_alike(results)] if lines else []
 
 
 def spread(results: Results) -> str:
     """Standard deviations over seeds, as shares of the mean, pooled over rows. If they differ, intervals with a pooled
-    variance are wrong: with 2 % for hosts and 6 % for refinements, those of 95 % cover 84 % (simulated)."""
+    variance are wrong: with 2 % for hosts and 6 % for refinements, 95 % intervals cover 84 % (simulated)."""
     pooled_ = []
     for name, forms in {"hosts": ["none"], "refinements": refined("stosa")}.items():
         keys = [f"{place}-{form}" for place in PLACES for form in forms]
@@ -56,7 +56,7 @@ def spread(results: Results) -> str:
             squares = sum((len(g) - 1) * (statistics.stdev(g) / (statistics.mean(g) or 1)) ** 2 for g in groups)
             rows = f"{len(groups)} row{'s' * (len(groups) != 1)}"
             pooled_.append(f"{math.sqrt(squares / freedom):.1%} for {name} ({rows})")
-    return f"As a share of its mean, NDCG@5's standard deviation over seeds is {', '.join(pooled_)}." if pooled_ else ""
+    return f"The standard deviation of NDCG@5 over seeds, in % of the mean, is {', '.join(pooled_)}." if pooled_ else ""
 
 
 def papers_gains(results: Results) -> str:
@@ -77,13 +77,13 @@ def welch(results: Results) -> str:
     means = {form: unlike([(numbers(f"{p}-{form}"), numbers(f"{p}-none")) for p in places_of(form)])
              for form in refined("stosa")}  # fmt: skip
     gains = ", ".join(f"{name_of(form)} {mean}: {judge(mean)}" for form, mean in means.items())
-    return f"With a variance of its own for each row (Welch 1947), mean gains are {gains}."
+    return f"With a separate variance for each row (Welch 1947), mean gains are {gains}."
 
 
 def without_value(results: Results) -> str:
     """The verdict on "every refinement helps" from M_simp and M_add alone."""
     means = [pooled(Claims(results).gains(form)) for form in ("simp", "add")]
-    return f"Of M_simp and M_add alone, without M_value, whose causal form is ours: {of_all(means)}."
+    return f"The verdict from M_simp and M_add alone, as M_value's causal form is ours: {of_all(means)}."
 
 
 def by_place(results: Results) -> str:
@@ -93,7 +93,7 @@ def by_place(results: Results) -> str:
 
 
 def by_form(results: Results) -> str:
-    """The same for some refinements alone; the paper stresses M_simp and M_add."""
+    """The same contrasts for some refinements alone; the paper stresses M_simp and M_add."""
     epochs = []
     for name, forms in {"without M_stoc": refined("sasrec"), "M_simp alone": ["simp"], "M_add alone": ["add"]}.items():
         mean = pooled([Claims(results).faster(place, forms) for place in PLACES])
@@ -102,7 +102,7 @@ def by_form(results: Results) -> str:
 
 
 def cut_alike(results: Results) -> list[str]:
-    """A table by place: the mean gain in the best validation NDCG@10, of whole runs and within the shortest run."""
+    """A table by place: the mean gain in the best validation NDCG@10, of whole runs and of runs cut alike."""
     table = []
     for place, forms in PLACES.items():
         host, *rows = ([scores(run) for run in results.get(f"{place}-{form}", [])] for form in ("none", *forms))
@@ -137,7 +137,7 @@ def never_there(results: Results) -> str:
 
 
 def still_rising(results: Results) -> str:
-    """The number of gradient norms, cut as they are judged, that rise over the epochs of figure 5."""
+    """The number of gradient norms, cut as for the verdict, that rise over the epochs of figure 5."""
     rises = []
     for place in (place for place in PLACES if place.endswith("-sasrec")):
         end = Claims(results).epochs_of_all(place)
@@ -146,7 +146,7 @@ def still_rising(results: Results) -> str:
     rising = sum(rise > STEADY for rise in rises)
     share = f"{rising} of {len(rises)} gradient norms of SASRec rise by more than {STEADY:.0%}"
     share += f" over their last {EPOCHS} epochs"
-    return f"Cut as they are judged, {share}: where a norm rises to the end, it is steady where it was cut."
+    return f"Cut as for the verdict, {share}: a norm that rises to the end counts as steady near its cut."
 
 
 def unlike(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Effect:

@@ -1,25 +1,25 @@
 """The paper's claims, and the rules by which the runs judge them, written before the first run.
 
-Every claim is judged by a contrast: the mean over seeds of some rows, less that of their host, as a share of the
-host's. Its 95 % interval is Student's, with a common variance within rows; it covers other seeds, and not other users.
+Every claim is judged by a contrast: the mean over seeds of some rows minus their host's mean, as a share of the
+latter. Its 95 % interval is Student's, with a common variance within rows; it covers other seeds, and not other users.
 A claim has a verdict once all of its rows have all their seeds:
 
 - **not replicated**: the interval lies outside the claim, where a gain of less than 1 % counts as none;
 - **replicated**: it lies inside the claim;
 - **undecided at this power**: neither. The verdict then names the number of seeds per row that would decide it in 8 of
-  10 cases if nothing is gained. With so many, the half-width of the interval is LIKELY times the least gain.
+  10 cases if nothing is gained. With so many seeds, the half-width of the interval is LIKELY times the least gain.
 
 Two claims have special rules. "M_simp is always at least as good" is replicated if there is no loss of 1 % or more on
 average, and if at most one of seven contrasts (four places, three depths) has an interval below 0. Without any effect,
-two have one in about 1 of 100 cases. For epochs, the least gain is a twentieth.
+two intervals are below 0 in about 1 of 100 cases. For epochs, the least gain is a twentieth.
 
 "Every refinement helps" is judged for each refinement by its mean gain over four places, two hosts on two data sets:
 twelve runs against twenty-four. It is replicated if M_simp, M_value and M_add gain, and not replicated if one does not.
 M_stoc is shown and decides nothing, as the paper reports losses on Beauty. A single row, three seeds against six,
 cannot distinguish a gain such as the paper's from none.
 
-The number of seeds that would decide was first computed for half of the paper's gain, and after the first runs for the
-least gain; no verdict changed.
+The number of seeds that would decide a claim was first computed for half of the paper's gain, and after the first runs
+for the least gain; no verdict changed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LEAST = 0.01        # the least gain, as a share of the host's NDCG@5
 NEAR = 0.8          # the share of the host's best validation score to which epochs are counted
 SOONER = 0.05       # the least gain in epochs, as a log
 Z, LIKELY = 1.96, 0.7       # normal numbers: 95 % are within ±Z, 80 % below .84, and LIKELY is Z / (Z + .84)
-STEADY = 0.1        # the relative distance from its last values within which a gradient norm is steady
+STEADY = 0.1        # a gradient norm is steady within this relative distance of its last values
 LAST = 5            # epochs whose mean is the last value of a gradient norm
 TOO_MANY = 2        # intervals below 0
 
@@ -49,7 +49,7 @@ Number = Callable[[Run], float]
 
 @dataclass(frozen=True)
 class Effect:
-    """The size of a contrast, its variance, and the degrees of freedom of that estimate."""
+    """The size of a contrast, its variance, and the degrees of freedom of the variance."""
 
     size: float
     variance: float
@@ -79,7 +79,7 @@ class Verdict:
 
 
 def contrast(rows: Sequence[Sequence[float]], host: Sequence[float], share: bool = True) -> Effect:
-    """The mean of the rows' means less the host's mean; with `share`, divided by the host's mean unless that is 0."""
+    """The mean of the rows' means minus the host's mean; with `share`, divided by the host's mean unless that is 0."""
     groups = [*rows, host]
     freedom = sum(len(group) - 1 for group in groups)
     within = sum((len(group) - 1) * statistics.variance(group) for group in groups) / freedom
@@ -105,7 +105,7 @@ def gain(runs: Runs, host: Runs) -> str:
 
 
 def other_seeds(host: Runs) -> tuple[list[Run], list[Run]]:
-    """The second half of a host's runs by seed, and the first."""
+    """A host's runs, by seed, in two halves: the second, then the first."""
     runs = sorted(host, key=lambda run: run["row"]["seed"])
     half = max(SEEDS, len(runs) // 2)
     return runs[half:], runs[:half]
@@ -123,7 +123,7 @@ def of_all(effects: Iterable[Effect]) -> str:
 
 
 def seeds_for(effect: Effect, least: float, seeds: int) -> str:
-    """The seeds a row that would likely distinguish no gain from `least`, and their interval; `effect` has `seeds`."""
+    """The seeds a row that likely tell no gain from `least`, and the interval's half-width; `effect` is of `seeds`."""
     wanted = LIKELY * least
     more = max(seeds + 1, math.ceil(seeds * Z**2 * effect.variance / wanted**2))
     return f"about {more} seeds a row, for ±{wanted:.1%}"

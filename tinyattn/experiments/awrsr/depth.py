@@ -19,7 +19,7 @@ def _page(experiment: Experiment, results: Results) -> str:
         gain(results[_key(form, depth)], results[_key("none", depth)]),
         f"*{published_gain('beauty', 'stosa', form, depth):+.1%}*",
     ]) for depth in DEPTHS for form in AT_DEPTH[1:])  # fmt: skip
-    columns = ["NDCG@5 less the host's, as a share of that, 95 % over seeds", "published"]
+    columns = ["gain in NDCG@5, as a share of the host's (95 % over seeds)", "published"]
     return page(experiment, results, [table(experiment, results, keys, COLUMNS, TRAINING), grid(columns, gains)])
 
 
@@ -28,7 +28,7 @@ EXPERIMENT = Experiment(
     title="Paying attention to attention: STOSA with several layers",
     question="""
 Table 3 of Liu et al. (2024) has STOSA with one to four layers on Beauty. These are its rows with M_simp and M_add, with
-the settings of [all others](../awrsr/README.md). No verdict there hangs on them.
+the settings of [all others](../awrsr/README.md). No verdict there depends on them.
 """,
     datasets={"beauty": BEAUTY},
     rows={_key(form, depth): row_of("beauty", "stosa", form, depth) for depth in DEPTHS for form in AT_DEPTH},

@@ -3,14 +3,14 @@
 Fixed before the first run, with the rules of the verdicts in claims.py. **Selection**: the epoch by validation;
 learning rate and dropout of each host by settings.py, on its plain form alone. **Budget**: a refinement has its host's
 settings, epochs and patience. **Power**: over seeds NDCG@5 has a standard deviation of about 3 %, as SASRec had before
-the grid. Three seeds of a row and six of its host then show a difference of 5 % (95 %), and the twelve runs of a
-refinement in its four places one of 2 %. Paired differences of users cover users, and not seeds. The paper's gains are
-0 to 9 %, one number each. **Left out** for the budget: M_value and M_stoc at depth, lags on STOSA; STOSA at depth is in
+the grid. Three seeds of a row and six of its host then show a difference of 5 % (95 %); the twelve runs of a refinement
+in its four places show one of 2 %. Intervals over users cover other users, not other seeds. The paper's gains are 0 to
+9 %, one number each. **Left out** for the budget: M_value and M_stoc at depth, lags on STOSA; STOSA at depth is in
 depth.py.
 
 **Added after the first runs**, without a verdict: M_value in its other causal form; n 20 and d 128 on Beauty
-(OF_PAPER), which the paper names for SASRec; and, as W knows positions, SASRec unrefined with a learned bias for each
-range of distances (T5) instead of learned positions.
+(OF_PAPER), which the paper names for SASRec; and, as maps know positions, SASRec unrefined with a learned bias for
+each range of distances (T5) instead of learned positions.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 OF_HOST = {"sasrec": ("none", "simp", "value", "add", "lags"), "stosa": ("none", "simp", "value", "add", "stoc")}
 LATER = {"sasrec": ("rows", "distances"), "stosa": ("rows",)}       # forms without a verdict
-OF_PAPER: dict[str, Any] = {"maxlen": 20, "dim": 128}               # of SASRec on Beauty, by its section 3.5
+OF_PAPER: dict[str, Any] = {"maxlen": 20, "dim": 128}               # of SASRec on Beauty, in the paper's section 3.5
 AT_PAPERS = ("none", "simp", "value", "add")
 DEPTHS = (2, 3, 4)                              # of SASRec, and in depth.py of STOSA
 SEEDS = 3

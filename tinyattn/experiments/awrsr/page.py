@@ -29,16 +29,16 @@ from .grid import (
 RULES = """The rules were written down before the first run (tinyattn/experiments/awrsr/claims.py): intervals of 95 %
 are over seeds, as a share of the host's NDCG@5. A gain is *not replicated* if its interval ends below 1 %, *replicated*
 if it ends at 1 % or above and begins above 0, and else *undecided*. For epochs, 5 % fewer take the place of 1 %;
-M_simp's claim has a rule of its own. HR is Recall, as one item of each user is held out, and NDCG@1 is HR@1. Added
-later, without a verdict: the rows *by rows* and *with distances*, those with n 20 and d 128, and the last column."""
+M_simp's claim has another rule. HR is Recall, as one item of each user is held out, and NDCG@1 is HR@1. Added later,
+without a verdict: the rows *by rows* and *with distances*, those with n 20 and d 128, and this table's last column."""
 DIFFERENCE = ("difference", "95 % over users", "gain, % of the host's (95 % over seeds)", "published")
-BESIDE = """The difference in NDCG@5 from all runs of the host; of "other seeds", that of the second half of its runs
-from the first:"""
-DEEP = """NDCG@5 on Beauty (table 3). An empty cell is to come or in no grid; STOSA with several layers is [one of
-its own](../awrsr-depth/README.md)."""
+BESIDE = """The difference in NDCG@5 from all runs of the host; in the rows "other seeds", the
+difference of the second half of the host's runs from the first:"""
+DEEP = """NDCG@5 on Beauty (table 3). An empty cell is to come, or in no grid; STOSA with several layers is on
+[another page](../awrsr-depth/README.md)."""
 LAYERS = ["1 layer", *(f"{depth} layers" for depth in DEPTHS)]
 SUFFIXES = ["", *(f"-{depth}" for depth in DEPTHS)]                  # of the keys of their rows
-ADDED = "Added after the first runs; no verdict hangs on it."
+ADDED = "Added after the first runs; no verdict depends on it."
 FIGURES = {
     "ndcg": "NDCG against N (figure 2)",
     "attention": "Attention weights of one user (figure 3)",
@@ -58,7 +58,7 @@ def awrsr_page(experiment: Experiment, results: Results) -> str:
                   [BESIDE], differences(experiment, results, data)]
     deeper = [f"beauty-sasrec-{form}-{depth}" for form in AT_DEPTH for depth in DEPTHS]
     parts += [["## Depth", "", DEEP], _by_depth(results),
-              ["NDCG@5 less the host's, as a share of that, with 95 % over seeds:"], _gains_by_depth(results),
+              ["The gain in NDCG@5, as a share of the host's (95 % over seeds):"], _gains_by_depth(results),
               table(experiment, results, deeper, COLUMNS, TRAINING)]
     papers = [f"beauty-sasrec-{form}-n20" for form in AT_PAPERS]
     gains = _against_host(experiment, results, "beauty", "sasrec", AT_PAPERS[1:], "-n20")

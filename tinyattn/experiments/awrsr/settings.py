@@ -36,7 +36,7 @@ def _page(experiment: Experiment, results: Results) -> str:
     shallow = [(data, host, 1) for data in DATASETS for host in HOSTS]
     return page(experiment, results, [
         _table(results, shallow), [remark], ["## With several layers"],
-        ["Asked after the first deep runs of the grid, whose settings stay those above."],
+        ["Tried after the first deep runs of the grid, which keep the settings above."],
         _table(results, [DEEP_TRIED]),
     ])  # fmt: skip
 
