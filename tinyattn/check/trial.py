@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import time
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -11,9 +13,12 @@ import numpy as np
 
 from .cases import copied, long_cases, seeded_cases, strategy
 from .isolation import alarm
-from .property import Property, RoundingViolation, Violation
+from .property import EMPTY_BATCHES, Property, RoundingViolation, Violation
 from .specs import Spec
 from .subject import CannotRunError, MissingError, NotOfferedError, Subject, TooLongError, message_of
+
+
+NOT_OF_NOTHING = "not for an empty batch"  # begins the message of a property that holds otherwise
 
 
 @dataclass(frozen=True)
@@ -67,36 +72,84 @@ def trial_of(
     """
     until = time.monotonic() + budget
     trial = Trial(op, prop, until, patience, strict)
-    try:
-        for case in seeded_cases(spec.case, prop.at_most(examples), seed, prop.leads, prop.wide):
+    failed: list[Failure] = []
+    for case in seeded_cases(spec.case, prop.at_most(examples), seed, prop.leads, prop.wide):
+        with contextlib.suppress(Violation):
             trial(copied(case))
-        for case in long_cases(spec.case, examples) if prop.wide else ():
-            trial.long(case)
-    except Violation:
-        trial.failed = True
-        trial.flaky = trial.too_long is None and not _fails_again(trial)
-    if shrink and trial.failed and trial.too_long is None and not prop.once and find_spec("hypothesis"):
+            continue
+        failed.append(trial.failure())
+        if trial.too_long is not None:
+            break
+    if not failed:
+        with contextlib.suppress(Violation):
+            for case in long_cases(spec.case, examples) if prop.wide else ():
+                trial.long(case)
+            return trial
+        failed.append(trial.failure())
+    trial.failed = True
+    trial.show(min(failed, key=Failure.oddity))
+    if trial.too_long is not None:
+        return trial
+    trial.flaky = not trial.fails_again()
+    if shrink and not prop.once and find_spec("hypothesis"):
         smaller = Trial(op, prop, until, patience, strict)
-        _search(smaller, strategy(spec.case, prop.leads, prop.wide), prop.at_most(examples), seed)
+        _search(smaller, trial.failure(), strategy(spec.case, prop.leads, prop.wide), prop.at_most(examples), seed)
+        smaller.tries += trial.tries
         trial = smaller if smaller.failed else trial
     return trial
 
 
-def _fails_again(trial: Trial) -> bool:
-    try:
-        trial(copied(trial.case))
-    except Violation:
-        return True
-    return False
+@dataclass(frozen=True)
+class Failure:
+    """A violation and its case; `failing` is the case without what is lacking, `last` the last call's arguments."""
+
+    violation: Violation
+    case: dict[str, Any]
+    failing: dict[str, Any]
+    last: dict[str, Any]
+
+    def oddity(self) -> tuple[bool, bool, float]:
+        """A key that sorts failures: no NaN first, then none of an axis of length 1, then the largest error.
+
+        A variance with n - 1 in its denominator is NaN for n = 1, and wrong for every other n: that is to be shown.
+        """
+        return self.is_nan(), self.is_narrow(), -self.error()
+
+    def is_nan(self) -> bool:
+        got = self.violation.got
+        return isinstance(got, float | np.floating) and bool(got != got)
+
+    def is_narrow(self) -> bool:
+        return any(1 in x.shape for x in self.case.values() if isinstance(x, np.ndarray))
+
+    def error(self) -> float:
+        """|got - expected|, over |expected| where that is above 1; 0 where they are no numbers."""
+        pair = self.violation.got, self.violation.expected
+        if not all(isinstance(x, int | float | np.number) for x in pair):
+            return 0.0
+        got, expected = map(float, pair)
+        error = abs(got - expected) / max(1.0, abs(expected))
+        return error if math.isfinite(error) else math.inf
+
+    def resembles(self, other: Failure) -> bool:
+        """Whether it shows the same fault as `other`: the same sort of violation, an error not much smaller."""
+        alike = self.violation.sort == other.violation.sort and self.is_nan() == other.is_nan()
+        return alike and self.is_narrow() <= other.is_narrow() and self.error() >= min(0.1 * other.error(), 1e-3)
 
 
-def _search(trial: Trial, cases: Any, examples: int, seed: int) -> None:
-    """Let hypothesis draw `cases`, and shrink the first one that fails."""
+def _search(trial: Trial, like: Failure, cases: Any, examples: int, seed: int) -> None:
+    """Let hypothesis draw `cases`, and shrink the first one whose failure resembles `like`."""
     import hypothesis
     from hypothesis import HealthCheck, Phase
 
     def tried(case: dict[str, Any]) -> None:
-        trial(case)
+        before = trial.failure() if trial.violation is not None else None
+        try:
+            trial(case)
+        except Violation:
+            if trial.too_long is not None or trial.failure().resembles(like):
+                raise
+            trial.show(before)
 
     holds = hypothesis.settings(
         max_examples=examples, phases=(Phase.generate, Phase.shrink), deadline=None, database=None,
@@ -165,6 +218,38 @@ class Trial:
             says = f"its result cannot be used: {type(error).__name__}: {message_of(error)}"
             self._failed(Violation(says, sort="type"))
 
+    def failure(self) -> Failure:
+        """The last failure."""
+        assert self.violation is not None
+        return Failure(self.violation, self.case, self.failing, self.last)
+
+    def show(self, failure: Failure | None) -> None:
+        """Take an earlier failure, or none, for the last one."""
+        if failure is None:
+            self.violation = None
+        else:
+            self.violation, self.case, self.failing, self.last = (
+                failure.violation, failure.case, failure.failing, failure.last
+            )  # fmt: skip
+
+    def fails_again(self) -> bool:
+        """Whether an equal call fails, too."""
+        shown = self.failure()
+        try:
+            self(copied(shown.case))
+        except Violation:
+            return True
+        finally:
+            self.show(shown)
+        return False
+
+    def _passed(self) -> dict[str, Any]:
+        """The arguments of the last call, where that is a call of what the property is about; else the case."""
+        is_backward = bool(self.last.keys() - self.op.signature.parameters.keys())
+        if not self.last or is_backward != (self.prop.stage == "gradients"):
+            return self.failing
+        return {n: x for n, x in self.last.items() if n not in self.op.lacks}
+
     def long(self, case: dict[str, Any]) -> None:
         """Try a case of many tokens, unless one took too long: slow loops over every entry may be right."""
         if self.note_of_long:
@@ -185,6 +270,10 @@ class Trial:
     def finding(self) -> Finding:
         prop = self.prop
         common = (prop.name, prop.stage, prop.statement, prop.exactness)
+        empty = self.prop.leads == EMPTY_BATCHES and not self.strict and self.failed
+        if empty:
+            assert self.violation is not None
+            return Finding(*common, "holds", self.tries, message=f"{NOT_OF_NOTHING}: {self.violation}")
         if not self.failed:
             if self.missing or not self.tries:
                 reason = self.missing or self.not_offered or "there was no time left"
@@ -201,7 +290,7 @@ class Trial:
             hint = "Which loop does not end, and for which input?"
         message = str(violation) + (" (not at every call: equal calls give different results)" if self.flaky else "")
         got, expected = ("" if x is None else show_value(x) for x in (violation.got, violation.expected))
-        case = self.op.spec.shown(self.op, self.failing) if self.op.spec.shown else self.failing
+        case = self.op.spec.shown(self.op, self.failing) if self.op.spec.shown else self._passed()
         shown = "" if prop.once else show_case(case)  # the statement names the input that such a property makes
         return Finding(
             *common, "fails", self.tries, message, expected, got, shown, hint, violation is self.too_long,

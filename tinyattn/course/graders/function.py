@@ -23,7 +23,7 @@ from ...check.runner import check_in_process
 from ...check.spec import Spec
 from ...check.specs import get_spec
 from ...check.subject import CannotRunError, Subject, TooLongError
-from ...check.trial import Finding
+from ...check.trial import NOT_OF_NOTHING, Finding
 from ..exercise import RIGHT, WRONG, Grade
 from . import calling
 from .calling import RETURNED_NONE, UNWRITTEN, TolerantCall, WrongAnswers, no_function, run_answer, silenced
@@ -222,11 +222,9 @@ class _Tried:
         if self.report.conventions:
             return f"Another convention than the library's, and as good: {self.report.conventions[0]}."
         remarks = [text for name, text in REMARKS.items() if name in self.kind.remarks]
-        if remarks or not self.report.failures:
-            return remarks[0] if remarks else ""
-        first = self.report.failures[0]
-        empty = first.property.endswith("_of_nothing")
-        return REMARKS["empty"] if empty else REMARKS["contract"].format(first.message)
+        remarks += [REMARKS["contract"].format(failure.message) for failure in self.report.failures]
+        remarks += [REMARKS["empty"] for finding in self.report.findings if finding.message.startswith(NOT_OF_NOTHING)]
+        return remarks[0] if remarks else ""
 
     def _not_returned(self) -> list[str]:
         """Outputs that a right answer leaves out: optional in `tinyattn.check`, required in a chapter."""
