@@ -17,7 +17,6 @@ from .property import EMPTY_BATCHES, Property, RoundingViolation, Violation
 from .specs import Spec
 from .subject import CannotRunError, MissingError, NotOfferedError, Subject, TooLongError, message_of
 
-
 NOT_OF_NOTHING = "not for an empty batch"  # begins the message of a property that holds otherwise
 
 
