@@ -40,6 +40,7 @@ CHOICES = {
     "padding": "one row may be padding, and have no gradient",
     "eps outside": "eps may be added to the standard deviation; without `eps` it may be any from 1e-12 to 1e-3",
     "eps": "without `eps` it may be any from 1e-12 to 1e-3",
+    "wide": "float32 arrays may give float64 results",
 }
 
 
@@ -53,6 +54,7 @@ def _names(spec: Any) -> list[str]:
     arguments = inspect.signature(getattr(spec.ours(), spec.function)).parameters if spec.common else {}
     names = ["mask", "dead rows"] * ("mask" in arguments) + [*spec.choices] + ["tanh"] * ("approximate" in arguments)
     names += ["causal"] * ("causal" in arguments)
+    names += ["wide"] * spec.common
     return names + ["eps"] * ("eps" in arguments and "eps outside" not in names)
 
 
@@ -263,6 +265,32 @@ def _direction(op: Subject) -> Switch | None:
     return None
 
 
+class Wide(Switch):
+    """np.sqrt(d) is a float64, and NumPy 2 makes float64 of every product with it."""
+
+    def outputs(self, given: Case, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(_narrowed(given, y) for y in outputs)
+
+    def gradients(self, case: Case, named: Case) -> Case:
+        return {name: _narrowed(case, g) for name, g in named.items()}
+
+
+def _narrowed(given: Case, y: Any) -> Any:
+    dtypes = {x.dtype for x in given.values() if is_float_array(x)}
+    wide = getattr(y, "dtype", None) == np.float64 and dtypes == {np.dtype(np.float32)}
+    return np.asarray(y, np.float32) if wide else y
+
+
+def _widens(op: Subject) -> Switch | None:
+    drawn = (op.fit(op.spec.case(CaseDrawer.seeded(seed, ((2,),)))) for seed in range(40))
+    single = (case for case in drawn if {x.dtype for x in case.values() if is_float_array(x)} == {np.dtype(np.float32)})
+    cases = list(itertools.islice(filter(op.offers, single), 4))
+    results = [np.asarray(op.outputs(**case)[0]) for case in cases]
+    if cases and all(y.dtype == np.float64 and _near(y, _oracle(op, c), c) for y, c in zip(results, cases, strict=True)):
+        return Wide("float32 arrays give float64 results")
+    return None
+
+
 def _padding_row(op: Subject) -> Switch | None:
     E = np.arange(12.0).reshape(4, 3) + 1
     dE = op.gradients({"ids": np.arange(4), "E": E}, np.ones((4, 3)))["E"]
@@ -353,6 +381,7 @@ _FINDERS: dict[str, Callable[[Subject], Switch | None]] = {
     "scale": _scaled_in_evaluation,
     "tanh": _tanh_form,
     "causal": _direction,
+    "wide": _widens,
     "padding": _padding_row,
     "eps outside": _eps,
     "eps": _fixed_eps,

@@ -34,9 +34,10 @@ def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list
     if not op.spec.common:
         return []
     until = time.monotonic() + limit
+    op.forms = _ours_refused(op, until, patience)
     left: list[tuple[dict[str, Any], str]] = []  # cases, and "right", "wrong", or the error
     cases = _cases(op)
-    for case in map(op.fit, cases):
+    for case in filter(op.offers, map(op.fit, cases)):
         try:
             with alarm(patience):
                 left.append((case, _outcome(op, case)))
@@ -47,7 +48,7 @@ def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list
     reasons = [outcome for _, outcome in left]
     if not {"right", "wrong"} & set(reasons):
         raise CannotRunError(f"nothing could be called: {max(reasons, key=reasons.count)}")
-    refused: list[Form] = []
+    refused = list(op.forms)
     forms = _forms(op, cases) if any(map(_raised, reasons)) else []
     while any(_raised(outcome) for _, outcome in left):
         outcomes = {form: [outcome for case, outcome in left if form.has(case)] for form in forms}
@@ -154,6 +155,37 @@ def _forms(op: Subject, cases: list[dict[str, Any]]) -> list[Form]:
     return forms + [Form(f"{name}=None", partial(_is_none, name)) for name in arguments]
 
 
+def _ours_refused(op: Subject, until: float, patience: float) -> list[Form]:
+    """The forms that this library alone uses, and that `op` does not compute: it computes other calls, none of these.
+
+    A call may return: `np.where(mask, ...)` takes an object of a class that it does not know for True.
+    """
+    forms = [form for form in _other_forms(op) if form.ours]
+    drawn = [op.fit(op.spec.case(CaseDrawer.seeded(seed))) for seed in range(20 * SEEDS if forms else 0)]
+
+    def outcomes(form: Form | None) -> list[str]:
+        """Of calls with this form of `forms` and no other; None: with none of them."""
+        found = []
+        for case in itertools.islice((c for c in drawn if all(f.has(c) == (f is form) for f in forms)), 2 * SEEDS):
+            try:
+                with alarm(patience):
+                    found.append(_outcome(op, case))
+            except TooLongError:
+                return []
+            if time.monotonic() > until:
+                break
+        return found
+
+    plain = outcomes(None) if forms else []
+    refused = []
+    for form in forms:
+        tried = outcomes(form)
+        raises = all(map(_raised, tried)) and not all(map(_raised, plain))
+        if tried and "right" not in tried and ("right" in plain or raises):
+            refused.append(form)
+    return refused
+
+
 def _other_forms(op: Subject) -> list[Form]:
     """The forms of the spec, and those of every spec with a mask, or with heads."""
     names = op.signature.parameters
@@ -161,6 +193,8 @@ def _other_forms(op: Subject) -> list[Form]:
     if "mask" in names:
         has_one = partial(_has_axes, "mask", 1)
         forms.append(Form("a mask of one axis", has_one, lambda case: case | {"mask": case["mask"][None]}))
+    if {"q", "k", "v"} <= set(names):
+        forms.append(Form("values of another width than keys", _other_width, ours=True))
     if "heads" in names and "W_q" in names:
         forms.append(Form("heads of odd size", lambda case: case["W_q"].shape[1] // case["heads"] % 2 == 1))
     return forms
@@ -168,6 +202,10 @@ def _other_forms(op: Subject) -> list[Form]:
 
 def _has_axes(name: str, axes: int, case: dict[str, Any]) -> bool:
     return np.ndim(case.get(name, 0)) == axes
+
+
+def _other_width(case: dict[str, Any]) -> bool:
+    return np.shape(case["v"])[-1] != np.shape(case["k"])[-1]
 
 
 def _is_none(name: str, case: dict[str, Any]) -> bool:

@@ -34,6 +34,7 @@ class Form:
     says: str
     has: Callable[[dict[str, Any]], bool]
     rewrite: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    ours: bool = False  # this library alone uses it
 
 
 def broadcast_masks(scores: Callable[[dict[str, Any]], tuple[int, ...]]) -> Form:

@@ -124,6 +124,8 @@ class Subject:
         """The call's form that the implementation does not take, or the convention that decides the call; or ""."""
         if self.causal is not None and given.get("causal", self.signature.parameters["causal"].default) != self.causal:
             return f"causal={not self.causal}"  # as many keys as queries, or not: no other value will do
+        for form in self.forms:
+            given = form.rewrite(given) if form.rewrite is not None and form.has(given) else given
         every: list[Form | Switch] = [*(form for form in self.forms if form.rewrite is None), *self.conventions]
         return next((form.says for form in every if form.has(given)), "")
 
@@ -160,7 +162,7 @@ class Subject:
             raise Violation(f"{self.spec.function} returned nothing", sort="type")
         outputs += (None,) * (wanted - len(outputs))
         for switch in self.conventions:
-            outputs = (switch.result(given, outputs[0]), *outputs[1:])
+            outputs = switch.outputs(given, outputs)
         return outputs, spare
 
     def arguments(self, given: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:

@@ -34,6 +34,10 @@ class Switch:
         """The first output in the library's convention."""
         return y
 
+    def outputs(self, given: Case, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """All outputs in the library's convention."""
+        return (self.result(given, outputs[0]), *outputs[1:])
+
     def gradients(self, case: Case, named: Case) -> Case:
         """The gradients, by argument, in the library's convention."""
         return named

@@ -12,7 +12,7 @@ from ..property import close, largest, rounding
 from ..subject import MissingError, Subject
 from . import attention
 from .builder import CaseDrawer, SpecBuilder
-from .fused_attention import NAMES, seen, without_bias
+from .fused_attention import MASKS, NAMES, seen, without_bias
 
 states = SpecBuilder("flash_attention")
 TILES = ((1, 1), (4, 3), (3, 4), (256, 512))
@@ -95,4 +95,5 @@ SPEC = states.spec(
     wrt=("q", "k", "v"),
     scale=lambda case: 10 * largest(case["q"], case["k"], case["v"]) ** 2,
     special_cases=special_cases,
+    forms=(MASKS,),
 )

@@ -9,6 +9,7 @@ from ..common import tolerance, upstream, widened
 from ..families import averages, causal, onto_itself
 from ..property import close, largest, rounding
 from . import attention
+from ..spec import Form
 from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("fused_attention")
@@ -73,6 +74,13 @@ def three_tiles(op: Subject, **_: Any) -> None:
             close(g, right, 10 * tolerance(SPEC, case), f"d{name}")
 
 
+def as_array(case: dict[str, Any]) -> dict[str, Any]:
+    """The case with its mask as a boolean array."""
+    n, m = case["q"].shape[-2], case["k"].shape[-2]
+    return case | {"mask": case["mask"].array(n, m, like=case["q"])}
+
+
+MASKS = Form("a mask of the class Mask", lambda case: isinstance(case.get("mask"), ops.Mask), as_array, ours=True)
 SPEC = states.spec(
     "out = softmax(c q kᵀ, mask) v, with c = 1 / √d unless `scale` is given",
     "fused_attention(q, k, v, mask=None, scale=None) -> out first: q (..., n, d), k (..., m, d), v (..., m, e)",
@@ -82,4 +90,5 @@ SPEC = states.spec(
     wrt=("q", "k", "v"),
     scale=lambda case: 10 * largest(case["q"], case["k"], case["v"]) ** 2,
     special_cases=special_cases,
+    forms=(MASKS,),
 )

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..families import causal
 from ..property import close, rounding, same_bits
+from ..spec import Form
 from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("lstm")
@@ -59,4 +60,5 @@ SPEC = states.spec(
     case=case,
     outputs=("h",),
     wrt=("x", "W", "U", "b", "h0", "c0"),
+    forms=(Form("3 H columns, without a forget gate", lambda case: not forgets(case), ours=True),),
 )

@@ -7,6 +7,7 @@ import numpy as np
 from ..common import tolerance
 from ..families import linear_in
 from ..property import close
+from ..spec import Form
 from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("relative_scores")
@@ -32,9 +33,11 @@ def shift(op: Subject, **case: Any) -> None:
     close(s[..., 1:, 1:], s[..., :-1, :-1], tolerance(op.spec, case), "with equal queries, the score ")
 
 
+TABLES = Form("a with leading axes", lambda case: case["a"].ndim > 2, ours=True)
 SPEC = states.spec(
     "s[i, j] = q[i] · a[clip(j - i, -K, K) + K]",
     "relative_scores(q, a, m) -> s: q (..., n, d), a onto (..., 2 K + 1, d), m the number of keys, s (..., n, m)",
+    forms=(TABLES,),
     case=case,
     outputs=("s",),
     wrt=("q", "a"),

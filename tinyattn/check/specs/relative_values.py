@@ -8,7 +8,7 @@ from ..common import tolerance
 from ..families import linear_in
 from ..property import close
 from .builder import CaseDrawer, SpecBuilder, Subject
-from .relative_scores import vectors
+from .relative_scores import TABLES, vectors
 
 states = SpecBuilder("relative_values")
 linear_in(states, "w")
@@ -30,6 +30,7 @@ def equal_vectors(op: Subject, **case: Any) -> None:
 SPEC = states.spec(
     "out[i] = Σ_j w[i, j] a[clip(j - i, -K, K) + K]",
     "relative_values(w, a) -> out: w (..., n, m), a onto (..., 2 K + 1, d), out (..., n, d)",
+    forms=(TABLES,),
     case=case,
     outputs=("out",),
     wrt=("w", "a"),

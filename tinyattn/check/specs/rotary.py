@@ -7,6 +7,7 @@ import numpy as np
 from ..common import tolerance
 from ..families import linear_in
 from ..property import close, same_bits
+from ..spec import Form
 from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("rotary")
@@ -41,4 +42,8 @@ SPEC = states.spec(
     "rotary(x, cos, sin) -> y: x (..., n, d) with d even; cos and sin broadcast to (..., n, d/2), and are constants",
     case=case,
     wrt=("x",),
+    forms=(
+        Form("cos and sin with leading axes", lambda case: case["cos"].ndim > 2, ours=True),
+        Form("cos and sin of one row", lambda case: case["cos"].shape[-2] < case["x"].shape[-2], ours=True),
+    ),
 )
