@@ -55,15 +55,15 @@ def relu_backward(dout, x):
 
 
 def elu(x, alpha=1.0):
-    return np.where(x > 0, x, alpha * (np.exp(np.minimum(x, 0)) - 1))
+    return np.where(x > 0, x, alpha * (np.exp(x) - 1))
 
 
 def elu_backward(dout, x, alpha=1.0):
-    return dout * np.where(x > 0, 1, alpha * np.exp(np.minimum(x, 0)))
+    return dout * np.where(x > 0, 1, alpha * np.exp(x))
 
 
 def root_elu(x):
-    return np.where(x < 0, np.exp(np.minimum(x, 0) / 2), np.sqrt(1 + np.maximum(x, 0)))
+    return np.where(x < 0, np.exp(x / 2), np.sqrt(1 + np.maximum(x, 0)))
 
 
 def silu(x):
@@ -193,10 +193,10 @@ def cross_entropy(logits, targets):
 
 
 def cross_entropy_backward(dloss, logits, targets):
-    probs = softmax(logits)
-    rows = probs.reshape(-1, probs.shape[-1])
-    rows[np.arange(len(rows)), targets.reshape(-1)] -= 1
-    return dloss * probs / len(rows)
+    targets = targets.reshape(-1)
+    dlogits = softmax(logits.reshape(-1, logits.shape[-1]))
+    dlogits[np.arange(len(targets)), targets] -= 1
+    return dloss * dlogits.reshape(logits.shape) / len(targets)
 
 
 def smoothed_cross_entropy(logits, targets, smoothing=0.1):
