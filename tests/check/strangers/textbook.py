@@ -247,7 +247,7 @@ def ndcg(scores, target, k):
 
 
 class ranking:
-    """Of one relevant item among many, as SASRec's evaluation has them."""
+    """Of one relevant item: its rank is the number of items with a larger score (He et al., 2017, leave one out)."""
 
     hit_rate = staticmethod(hit_rate)
     ndcg = staticmethod(ndcg)
