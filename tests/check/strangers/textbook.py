@@ -217,7 +217,7 @@ def bce_backward(dloss, logits, targets):
 
 
 def bpr_max(positive, negatives, regularisation=1.0):
-    """Hidasi and Karatzoglou, 2018, equation 10."""
+    """Hidasi and Karatzoglou, 2018."""
     s = softmax(negatives)
     diff = positive[..., None] - negatives
     log_sigmoid = np.minimum(diff, 0) - np.log1p(np.exp(-np.abs(diff)))
@@ -230,7 +230,7 @@ def bpr_max(positive, negatives, regularisation=1.0):
 
 
 def distance_bpr(pos, neg, between, pvn_weight=0.0):
-    """Fan et al., 2022 (STOSA), equations 15 to 17, with distances."""
+    """Fan et al., 2022 (STOSA)."""
     diff = neg - pos
     loss = np.maximum(-diff, 0) + np.log1p(np.exp(-np.abs(diff)))
     return np.mean(loss + pvn_weight * np.maximum(pos - between, 0))
@@ -247,7 +247,7 @@ def ndcg(scores, target, k):
 
 
 class ranking:
-    """Of one relevant item: its rank is the number of items with a larger score (He et al., 2017, leave one out)."""
+    """Of one relevant item: its rank is the number of items with a larger score."""
 
     hit_rate = staticmethod(hit_rate)
     ndcg = staticmethod(ndcg)
@@ -393,7 +393,7 @@ def additive_scores(q, k, w):
 
 
 def additive_attention(q, k, v, w, causal=True):
-    """Wu et al., 2019 (SR-GNN), equation 6, from every position."""
+    """Wu et al., 2019 (SR-GNN)."""
     weights = _sigmoid(q[..., :, None, :] + k[..., None, :, :]) @ w
     if causal:
         weights = np.tril(weights)
@@ -414,7 +414,7 @@ def wasserstein_scores(mean1, std1, mean2, std2):
 
 
 def linear_attention(Q, K, V, causal=True):
-    """Katharopoulos et al., 2020, equations 5 and 9."""
+    """Katharopoulos et al., 2020."""
     phi_q = elu(Q) + 1
     phi_k = elu(K) + 1
     if causal:
@@ -448,7 +448,7 @@ def performer_attention(Q, K, V, W, causal=True):
 
 
 def rotary(x, cos, sin):
-    """Su et al., 2021, equation 34."""
+    """Su et al., 2021."""
     even, odd = x[..., 0::2], x[..., 1::2]
     out = np.empty_like(x)
     out[..., 0::2] = even * cos - odd * sin
@@ -473,13 +473,13 @@ def _relative_positions(n, m, max_distance):
 
 
 def relative_scores(q, a, m):
-    """Shaw et al., 2018, equation 4."""
+    """Shaw et al., 2018."""
     table = a[_relative_positions(q.shape[-2], m, (len(a) - 1) // 2)]
     return np.einsum("...id,ijd->...ij", q, table)
 
 
 def relative_values(weights, a):
-    """Shaw et al., 2018, equation 3."""
+    """Shaw et al., 2018."""
     n, m = weights.shape[-2:]
     table = a[_relative_positions(n, m, (len(a) - 1) // 2)]
     return np.einsum("...ij,ijd->...id", weights, table)
