@@ -264,7 +264,7 @@ def _repeat_kv(hidden_states, n_rep):
 
 
 def grouped_query_attention(hidden_states, w_q, w_k, w_v, w_o, num_heads, num_key_value_heads, attention_mask=None):
-    """LlamaAttention of transformers without positions; the mask is added."""
+    """LlamaAttention of transformers without positions; the mask is added, and has the axes (batch, 1, n, n)."""
     bsz, q_len, _ = hidden_states.size()
     head_dim = w_q.shape[1] // num_heads
     query = (hidden_states @ w_q).view(bsz, q_len, num_heads, head_dim).transpose(1, 2)
@@ -274,7 +274,7 @@ def grouped_query_attention(hidden_states, w_q, w_k, w_v, w_o, num_heads, num_ke
     value = _repeat_kv(value, num_heads // num_key_value_heads)
     attn_weights = torch.matmul(query, key.transpose(2, 3)) / math.sqrt(head_dim)
     if attention_mask is not None:
-        attn_weights = attn_weights + attention_mask
+        attn_weights = attn_weights + attention_mask[:, :, :, : key.shape[-2]]
     attn_weights = F.softmax(attn_weights, dim=-1)
     attn_output = torch.matmul(attn_weights, value).transpose(1, 2).contiguous()
     return attn_output.reshape(bsz, q_len, -1) @ w_o
@@ -324,19 +324,16 @@ def linear_attention(queries, keys, values, eps=1e-6):
 
 
 def performer_attention(q, k, v, projection, causal=True):
-    """Choromanski et al., 2021: positive random features, their maxima subtracted."""
+    """Choromanski et al., 2021: positive random features, kept as logarithms."""
 
-    def features(x):
+    def log_features(x):
         x = x * x.shape[-1] ** -0.25
         return x @ projection.T - x.square().sum(-1, keepdim=True) / 2
 
-    q, k = features(q), features(k)
-    q = torch.exp(q - q.amax(dim=-1, keepdim=True).detach())
-    k = torch.exp(k - k.amax(dim=(-1, -2), keepdim=True).detach())
-    weights = q @ k.transpose(-1, -2)
+    scores = torch.logsumexp(log_features(q).unsqueeze(-2) + log_features(k).unsqueeze(-3), dim=-1)
     if causal:
-        weights = weights.tril()
-    return weights @ v / weights.sum(dim=-1, keepdim=True)
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), float("-inf"))
+    return torch.softmax(scores, dim=-1) @ v
 
 
 def gaussian_attention(scores, v_mean, v_cov, mask=None):
