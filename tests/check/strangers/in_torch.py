@@ -211,12 +211,14 @@ def flash_attention(q, k, v, mask=None, block_size=64):
     return out / row_sum
 
 
-def window_attention(q, k, v, window_size):
-    """The sliding window of Mistral (Jiang et al., 2023)."""
-    i = torch.arange(q.shape[-2])
+def window_attention(query, key, value, sliding_window):
+    """Mistral of transformers: (batch, heads, n, d)."""
+    i = torch.arange(query.shape[2])
     distance = i[:, None] - i[None, :]
-    mask = (distance >= 0) & (distance < window_size)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    outside = (distance < 0) | (distance >= sliding_window)
+    attn_weights = torch.matmul(query, key.transpose(2, 3)) / math.sqrt(query.shape[-1])
+    attn_weights = attn_weights.masked_fill(outside, torch.finfo(query.dtype).min)
+    return torch.matmul(F.softmax(attn_weights, dim=-1), value)
 
 
 def block_sparse_attention(q, k, v, layout):
