@@ -282,9 +282,9 @@ def grouped_query_attention(hidden_states, w_q, w_k, w_v, w_o, num_heads, num_ke
     return attn_output.reshape(bsz, q_len, -1) @ w_o
 
 
-def block(x, g1, be1, w_q, w_k, w_v, w_o, g2, be2, w1, b1, w2, b2, nhead, src_mask=None, layer_norm_eps=1e-5):
+def block(x, g1, be1, w_q, w_k, w_v, w_o, g2, be2, w1, b1, w2, b2, nhead, mask=None, eps=1e-5):
     layer = nn.TransformerEncoderLayer(
-        x.shape[-1], nhead, w1.shape[1], dropout=0.0, layer_norm_eps=layer_norm_eps, batch_first=True, norm_first=True
+        x.shape[-1], nhead, w1.shape[1], dropout=0.0, layer_norm_eps=eps, batch_first=True, norm_first=True
     )
     params = {
         "self_attn.in_proj_weight": torch.cat([w_q.T, w_k.T, w_v.T]),
@@ -294,7 +294,7 @@ def block(x, g1, be1, w_q, w_k, w_v, w_o, g2, be2, w1, b1, w2, b2, nhead, src_ma
     }
     params |= {"linear1.weight": w1.T, "linear1.bias": b1, "linear2.weight": w2.T, "linear2.bias": b2}
     params |= {"norm1.weight": g1, "norm1.bias": be1, "norm2.weight": g2, "norm2.bias": be2}
-    return functional_call(layer, params, (x,), {"src_mask": src_mask})
+    return functional_call(layer, params, (x,), {"src_mask": mask})
 
 
 def post_ln_block(x, w_q, w_k, w_v, w_o, g1, be1, w1, b1, w2, b2, g2, be2, heads, mask=None):
