@@ -113,6 +113,24 @@ def gelu_feed_forward(x, w1, b1, w2, b2):
     return F.linear(F.gelu(F.linear(x, w1.T, b1)), w2.T, b2)
 
 
+def conv1d(x, weight, dilation=1, padding="same"):
+    y = F.conv1d(x.transpose(1, 2), weight.permute(2, 1, 0), dilation=dilation, padding=padding)
+    return y.transpose(1, 2)
+
+
+def conv2d(x, weight, dilation=1, padding="same"):
+    y = F.conv2d(x.permute(0, 3, 1, 2), weight.permute(3, 2, 0, 1), dilation=dilation, padding=padding)
+    return y.permute(0, 2, 3, 1)
+
+
+def depthwise_conv1d(x, weight):
+    return F.conv1d(x.transpose(1, 2), weight.T.unsqueeze(1), groups=x.shape[-1]).transpose(1, 2)
+
+
+def max_pool1d(x, kernel_size):
+    return F.max_pool1d(x.transpose(1, 2), kernel_size, stride=1).transpose(1, 2)
+
+
 def patchify(images, patch_size):
     b, h, w, c = images.shape
     p = patch_size
