@@ -6,6 +6,7 @@ everything else can be checked, and leaves out calls whose result depends on it.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import itertools
 import math
@@ -18,12 +19,12 @@ import numpy as np
 
 from . import oracles
 from .binding import is_float_array
-from .cases import CaseDrawer
+from .cases import CaseDrawer, copied
 from .common import by_loops, widened
 from .isolation import alarm
 from .property import Violation, largest, rounding
 from .subject import CannotRunError, MissingError, Subject, TooLongError
-from .switch import Case, Switch
+from .switch import Case, Switch, Ties
 
 FILLED = 4000.0  # a finite fill of masked logits must lie below logits of this size; otherwise it is a bug
 LARGE = 5000.0  # logits beyond it may lie below a finite fill
@@ -41,6 +42,8 @@ CHOICES = {
     "eps outside": "eps may be added to the standard deviation; without `eps` it may be any from 1e-12 to 1e-3",
     "eps": "without `eps` it may be any from 1e-12 to 1e-3",
     "wide": "float32 arrays may give float64 results",
+    "beta2": "beta2 may be 0.999 by default",
+    "ties": "a target may rank before, after or by position among items of its score, not at their mean",
 }
 
 
@@ -265,6 +268,42 @@ def _direction(op: Subject) -> Switch | None:
     return None
 
 
+@dataclass(frozen=True)
+class OtherDefault(Switch):
+    """Another default of an argument; `has_defaults` of an optimiser goes by it."""
+
+    name: str
+    value: Any
+
+
+def _beta2(op: Subject) -> Switch | None:
+    """β₂ = 0.999, as in the paper and in PyTorch, where SASRec has 0.98."""
+    case, defaults = op.spec.case(CaseDrawer.seeded(0)), next(p for p in op.spec.properties if p.name == "defaults")
+    with contextlib.suppress(Violation):
+        defaults.holds(op, **copied(case))
+        return None
+    other = OtherDefault("beta2 is 0.999 by default", "beta2", 0.999)
+    op.conventions.append(other)
+    try:
+        defaults.holds(op, **copied(case))
+    finally:
+        op.conventions.remove(other)
+    return other
+
+
+RANKS = {(2, 2): "before", (3, 3): "after", (2, 3): "by position among", (3, 2): "by position among"}
+
+
+def _ties(op: Subject) -> Switch | None:
+    """Of three ranked items the second and the third have one score: the ranks of both, by their NDCG."""
+    scores, metric = np.array([3.0, 2, 2, 1]), op.other("ndcg")
+    gains = [float(np.ravel(metric(scores.copy(), target, 4))[0]) for target in range(4)]
+    ranks = [round(2 ** (1 / gain) - 1, 6) if gain > 0 else math.inf for gain in gains]
+    if (ranks[0], ranks[3]) != (1, 4) or tuple(ranks[1:3]) not in RANKS:
+        return None
+    return Ties(f"a target ranks {RANKS[ranks[1], ranks[2]]} items of its score")
+
+
 class Wide(Switch):
     """np.sqrt(d) is a float64, and NumPy 2 makes float64 of every product with it."""
 
@@ -286,7 +325,8 @@ def _widens(op: Subject) -> Switch | None:
     single = (case for case in drawn if {x.dtype for x in case.values() if is_float_array(x)} == {np.dtype(np.float32)})
     cases = list(itertools.islice(filter(op.offers, single), 4))
     results = [np.asarray(op.outputs(**case)[0]) for case in cases]
-    if cases and all(y.dtype == np.float64 and _near(y, _oracle(op, c), c) for y, c in zip(results, cases, strict=True)):
+    agree = all(_near(y, _oracle(op, case), case) for y, case in zip(results, cases, strict=True))
+    if cases and agree and all(y.dtype == np.float64 for y in results):
         return Wide("float32 arrays give float64 results")
     return None
 
@@ -382,6 +422,8 @@ _FINDERS: dict[str, Callable[[Subject], Switch | None]] = {
     "tanh": _tanh_form,
     "causal": _direction,
     "wide": _widens,
+    "beta2": _beta2,
+    "ties": _ties,
     "padding": _padding_row,
     "eps outside": _eps,
     "eps": _fixed_eps,

@@ -137,6 +137,7 @@ def _cases(op: Subject) -> list[dict[str, Any]]:
         if all(x is not None for x in case.values()):
             full.setdefault(np.ndim(case[name]), []).append(case)
     cases += [case for alike in full.values() for case in alike[: SEEDS // 2]]
+    cases += op.spec.special_cases()
     for form in _other_forms(op):
         others = (op.spec.case(CaseDrawer.seeded(seed, LEADS)) for seed in range(SEEDS, 20 * SEEDS))
         cases += itertools.islice((case for case in others if form.has(case)), SEEDS)
@@ -180,10 +181,14 @@ def _ours_refused(op: Subject, until: float, patience: float) -> list[Form]:
     refused = []
     for form in forms:
         tried = outcomes(form)
-        raises = all(map(_raised, tried)) and not all(map(_raised, plain))
-        if tried and "right" not in tried and ("right" in plain or raises):
+        raises = bool(tried) and all(map(_raised, tried)) and not all(map(_raised, plain))
+        if raises or (tried and _share_right(tried) < 0.5 <= _share_right(plain)):  # some are right by chance
             refused.append(form)
     return refused
+
+
+def _share_right(outcomes: list[str]) -> float:
+    return outcomes.count("right") / max(len(outcomes), 1)
 
 
 def _other_forms(op: Subject) -> list[Form]:

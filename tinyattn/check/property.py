@@ -143,6 +143,15 @@ def close(got: Any, expected: Any, atol: Any, what: str = "result") -> None:
         raise kind(f"{place} is off by {error[at]:.2g} (allowed: {within:.1g})", got[at], expected[at])
 
 
+def close_or_note(got: Any, expected: Any, atol: Any, loose: float, what: str = "result") -> None:
+    """`close`; an error of at most `loose`, to which ordinary code computes, is a RoundingViolation."""
+    try:
+        close(got, expected, atol, what)
+    except Violation as violation:
+        close(got, expected, loose, what)
+        raise RoundingViolation(str(violation), violation.got, violation.expected) from None
+
+
 def same_bits(got: Any, expected: Any, what: str = "result", scale: float = 0.0) -> None:
     """Raise Violation if two results differ in any bit but the sign of a zero: 0 · v has the sign of v.
 

@@ -41,3 +41,7 @@ class Switch:
     def gradients(self, case: Case, named: Case) -> Case:
         """The gradients, by argument, in the library's convention."""
         return named
+
+
+class Ties(Switch):
+    """Of a metric: the rank of a target whose score other items have."""

@@ -118,6 +118,7 @@ def defaults(op: Subject, **case: Any) -> None:
 
 def has_defaults(op: Subject, case: dict[str, Any], named: dict[str, float]) -> None:
     case |= {"step": 2}
+    named = named | {switch.name: switch.value for switch in op.conventions if hasattr(switch, "value")}
     implied = after_step(op, {name: x for name, x in case.items() if name not in named})
     close(implied["vector"], after_step(op, case | named)["vector"], within(case, 1e-3), "vector")
 
@@ -204,6 +205,7 @@ SPEC = states.spec(
     "an error of 1e-8 in float64 is an error",
     case=case,
     outputs=("nothing",),
+    choices=("beta2",),
     common=False,
     observe=observe,
 )

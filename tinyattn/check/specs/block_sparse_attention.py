@@ -8,6 +8,7 @@ from ... import ops
 from .. import oracles
 from ..families import averages
 from ..property import close, rounding, same_bits
+from ..spec import Form
 from .builder import CaseDrawer, SpecBuilder, Subject
 from .linear_attention import real_keys
 from .window_attention import with_key_moved
@@ -70,6 +71,7 @@ SPEC = states.spec(
     "a query in no block, or that may look at nothing, gets zeros",
     "keys broadcasts to (..., m), True = a real key; a bias, for a layout of one group, to (..., z, a, b)",
     case=case,
+    forms=(Form("a query that may look at nothing", lambda case: not np.all(np.any(seen(case), axis=-1)), ours=True),),
     outputs=("out",),
     wrt=("q", "k", "v", "bias"),
 )

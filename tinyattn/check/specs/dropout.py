@@ -114,6 +114,7 @@ SPEC = states.spec(
     observe=observe,
     special_cases=lambda: [
         {"x": np.array([[1.0, -2.0], [3.0, 0.5]]), "keep": None, "rate": 0.25},
+        {"x": np.array([4.0, -1.0, 2.0]), "keep": None, "rate": 0.5},
         {"x": np.array([[1.0, -2.0], [3.0, 0.5]]), "keep": np.array([[True, True], [False, True]]), "rate": 0.25},
     ],
     choices=("scale",),

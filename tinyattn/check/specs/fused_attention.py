@@ -8,8 +8,8 @@ from ... import ops
 from ..common import tolerance, upstream, widened
 from ..families import averages, causal, onto_itself
 from ..property import close, largest, rounding
-from . import attention
 from ..spec import Form
+from . import attention
 from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("fused_attention")

@@ -9,7 +9,8 @@ import numpy as np
 from .. import oracles
 from ..property import Violation, close, demand
 from ..spec import Spec
-from ..subject import MissingError, Subject
+from ..subject import MissingError, NotOfferedError, Subject
+from ..switch import Ties
 from .builder import CaseDrawer, SpecBuilder
 
 states = SpecBuilder("ranking")
@@ -36,6 +37,7 @@ def one_number(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
 @states("rounding", "HR@k is 1 and NDCG@k is 1 / log2(rank + 1) for ranks up to k, both are 0 beyond; ties have the mean rank",
         "oracle", hint="Write down the rank of the target by hand: how many score higher, how many the same?")
 def oracle(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
+    _decided(op, scores, target)
     for name, metric in _metrics(op):
         _agrees(name, metric, scores, target, k)
 
@@ -66,6 +68,7 @@ def at_one(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
 @states("rounding", "if all V scores are equal, the target's rank is the mean one, (V + 1) / 2",
         hint="Score everything 0: how large is your HR@10?")
 def constant_scores(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
+    _decided(op, np.zeros(3), 0)
     for items in (3, 21, 41):
         same = np.zeros(items, scores.dtype)
         for chosen in (0, items // 2, items - 1):
@@ -75,6 +78,7 @@ def constant_scores(op: Subject, scores: np.ndarray, target: int, k: int) -> Non
 
 @states("exact", "shuffling the items, the target among them, changes nothing", hint="Does an item's index matter?")
 def item_order(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
+    _decided(op, scores, target)
     order = np.random.default_rng(len(scores)).permutation(len(scores))
     place = int(np.argmax(order == target))
     for name, metric in _metrics(op):
@@ -84,12 +88,14 @@ def item_order(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
 @states("exact", "only the order of scores matters: 2 s + 3 ranks as s does", hint="Are scores taken for ranks?")
 def order_only(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     whole = np.round(4 * scores)
+    _decided(op, whole, target)
     for name, metric in _metrics(op):
         close(metric(2 * whole + 3, target, k), metric(whole, target, k), 1e-12, name)
 
 
 @states("rounding", "k may exceed the number of items: then HR@k is 1", "extremes", hint="Does your code take k items, or assume that there are k?")
 def large_k(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
+    _decided(op, scores, target)
     for name, metric in _metrics(op):
         expected = 1.0 if name == "hit_rate" else 1 / math.log2(oracles.rank(scores, target) + 1)
         close(metric(scores, target, 1000), expected, 1e-9, f"{name}@1000 of {len(scores)} items")
@@ -97,6 +103,7 @@ def large_k(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
 
 @states("exact", "items left out (-inf) rank last", "extremes", hint="Seen items are scored -inf: do they rank last?")
 def left_out(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
+    _decided(op, scores, target)
     gone = np.full(5, -np.inf, scores.dtype)
     if not _on_the_edge(scores, target, k):
         for name, metric in _metrics(op):
@@ -137,6 +144,13 @@ def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
                 seen[f"{name} {what}"] = np.array(np.nan)                # the call failed; NaN makes the diagnosis treat this as an overflow
             seen[f"{name} {what}: changed"] = not np.array_equal(passed, s)
     return seen
+
+
+def _decided(op: Subject, scores: np.ndarray, target: int) -> None:
+    """Raise NotOfferedError where the target's rank hangs on ties, which the implementation ranks otherwise."""
+    ties = next((switch for switch in op.conventions if isinstance(switch, Ties)), None)
+    if ties is not None and int(np.sum(scores == scores[target])) > 1:
+        raise NotOfferedError(ties.says)
 
 
 def _on_the_edge(scores: np.ndarray, target: int, k: int) -> bool:
@@ -189,6 +203,7 @@ SPEC = states.spec(
     case=case,
     outputs=("value",),
     others=("ndcg",),
+    choices=("ties",),
     common=False,
     observe=observe,
 )
