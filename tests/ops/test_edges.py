@@ -236,7 +236,7 @@ def test_a_spread_below_0_is_refused():
         with pytest.raises(ValueError, match=rf"wasserstein_scores: {name} has an entry of -0\.5, expected at least 0"):
             ops.wasserstein_scores(**given)
     v_cov = np.array([[1.0], [0], [-2], [-1]])
-    with pytest.raises(ValueError, match="attention: v_cov has an entry of -2, expected at least 0, a point's"):
+    with pytest.raises(ValueError, match="attention: v_cov has an entry of -2, expected a spread, at least 0"):
         ops.gaussian_attention(normal(3, 4), normal(4, 2), v_cov)
 
 
