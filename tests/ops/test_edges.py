@@ -233,7 +233,7 @@ def test_a_spread_below_0_is_refused():
     ones = np.ones((2, 4))
     for name in ("q_dev", "k_dev"):
         given = {"q_mean": ones, "q_dev": ones, "k_mean": ones, "k_dev": ones} | {name: -0.5 * ones}
-        with pytest.raises(ValueError, match=rf"wasserstein_scores: {name} has an entry of -0\.5, expected at least 0"):
+        with pytest.raises(ValueError, match=rf"wasserstein_scores: {name} has an entry of -0\.5, expected a spread"):
             ops.wasserstein_scores(**given)
     v_cov = np.array([[1.0], [0], [-2], [-1]])
     with pytest.raises(ValueError, match="attention: v_cov has an entry of -2, expected a spread, at least 0"):
