@@ -90,6 +90,7 @@ NETWORKS = {name: cls.Network for name, cls in MODELS.items() if issubclass(cls,
 TABLES = {"items", "users"} | {cls.scored for cls in NETWORKS.values()}
 CASES += [pytest.param((name,), id=name) for name in NETWORKS if name != "sasrec"]
 LOSSES = [(name, objective) for name, cls in NETWORKS.items() for objective in cls.objectives]
+TRAINED = CASES + [pytest.param(case, id="-".join(case)) for case in LOSSES]
 ORDERED = [case for case in CASES if (NETWORKS[case.id].causal if len(case.values[0]) == 1
            else not REFINEMENTS[given_by(case.values[0])["refine"]].reads_all)]  # fmt: skip
 
@@ -178,7 +179,7 @@ def test_the_past_does_not_move_by_a_bit_and_no_gradient_comes_from_the_future(c
         assert dx[t] > 1e-9
 
 
-@pytest.mark.parametrize("case", CASES + LOSSES)
+@pytest.mark.parametrize("case", TRAINED)
 def test_what_padding_holds_moves_nothing(case):
     network, p = make(case, dropout=0.0)
     rng, found = np.random.default_rng(1), []
@@ -213,7 +214,7 @@ def test_scoring_is_the_forward_at_the_last_position(case):
         np.testing.assert_allclose(network.last_state(p, pad([history], 6))[0], state[row], rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("case", CASES + LOSSES)
+@pytest.mark.parametrize("case", TRAINED)
 def test_slices_add_up_to_the_batch(case):
     """With dropout: a row's masks depend on whose it is, not on the slice that it stands in."""
     network, p = make(case)

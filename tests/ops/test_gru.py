@@ -12,6 +12,19 @@ def drawn(rng, lead, n, i=3, H=4):
     return [rng.standard_normal(shape) for shape in shapes]
 
 
+@pytest.mark.parametrize("lead", [(), (2,), (0,)], ids=str)
+@pytest.mark.parametrize("n", [0, 1])
+def test_without_tokens_sequences_or_a_first_state(n, lead, rng):
+    *given, h0 = drawn(rng, lead, n)
+    for start in (None, h0):
+        h, *saved = ops.gru(*given, start)
+        found = ops.gru_backward(h, *given[:3], h, *saved, start)
+        for g, a in zip(found, (*given, start), strict=True):
+            assert (g is None) == (a is None)
+            assert a is None or g.shape == a.shape
+            assert a is None or h.size or not g.any()
+
+
 def test_an_update_gate_that_is_shut_copies_the_state(rng):
     """z = 1 to the last bit; and gates far out stay finite, without a warning."""
     x, W, U, b, c, h0 = drawn(rng, (2,), 6)

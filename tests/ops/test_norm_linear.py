@@ -5,6 +5,7 @@ import pytest
 
 from tinyattn import ops
 
+
 # In some runs a product of a few float32 numbers raised the flag "invalid", though every number was finite. It is
 # BLAS's own, and what comes out is compared below, number by number.
 @pytest.mark.filterwarnings("ignore:invalid value encountered in matmul:RuntimeWarning")
