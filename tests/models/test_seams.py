@@ -90,7 +90,8 @@ NETWORKS = {name: cls.Network for name, cls in MODELS.items() if issubclass(cls,
 TABLES = {"items", "users"} | {cls.scored for cls in NETWORKS.values()}
 CASES += [pytest.param((name,), id=name) for name in NETWORKS if name != "sasrec"]
 LOSSES = [(name, objective) for name, cls in NETWORKS.items() for objective in cls.objectives]
-TRAINED = CASES + [pytest.param(case, id="-".join(case)) for case in LOSSES]
+TRAINED = CASES + [pytest.param(case, id="-".join(case), marks=[pytest.mark.slow_elsewhere] * (case[0] != "sasrec"))
+                   for case in LOSSES]  # fmt: skip
 ORDERED = [case for case in CASES if (NETWORKS[case.id].causal if len(case.values[0]) == 1
            else not REFINEMENTS[given_by(case.values[0])["refine"]].reads_all)]  # fmt: skip
 
