@@ -93,7 +93,7 @@ def test_a_source_comes_back_from_what_it_says_of_itself():
         (lambda: ChainWorld(items=40, groups=9, followers=41), "followers is 41, expected at most 40, the number of"),
         (lambda: ChainWorld(order=0), "order is 0, expected 1 to 4"),
         (lambda: TasteWorld(drift=1.5), "drift is 1.5, expected 0"),
-        (lambda: TasteWorld(items=20), "expected shortest <= longest < 20 .* longest 30"),
+        (lambda: TasteWorld(items=30), "expected shortest <= longest < 30 .* longest 30"),
         (lambda: Source.of("x.txt", "chain"), "DATA is x.txt and --world chain, expected one of them"),
         (lambda: Source.of(None, "chains"), "--world is 'chains', expected one of .*; did you mean chain"),
     ],
