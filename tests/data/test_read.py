@@ -9,6 +9,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from tests.data.test_formats import sequences
 from tests.helpers import Frame
 from tinyattn.data import (
     DataError,
@@ -32,10 +33,6 @@ INTER = (
     "user_id:token\titem_id:token\trating:float\ttimestamp:float\n"
     "7\t30\t5\t300\n8\t10\t4\t100\n7\t20\t3\t100\n7\t10\t1\t100\n8\t30\t2\t50\n"
 )
-
-
-def sequences(data):
-    return {u: data.items.decode(data.sequence(i)).tolist() for i, u in enumerate(data.users.ids.tolist())}
 
 
 @pytest.mark.parametrize("zipped", [False, True])
