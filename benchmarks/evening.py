@@ -1,8 +1,8 @@
-"""The lines of docs/reading.md, counted: from the page down to the ops it spells out, and up to the library.
+"""Write docs/reading.md: line counts of the page sasrec.py, of its ops and of the library, and a chain of calls.
 
     python benchmarks/evening.py
 
-It reads the sources, and the calls from the command to `softmax_backward` in one step of training.
+It reads the sources, and traces one step of training, from the command to `softmax_backward`.
 """
 
 from __future__ import annotations

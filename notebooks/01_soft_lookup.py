@@ -514,8 +514,8 @@ print("the mean over all words:", np.allclose(shuffled.mean(axis=0), out.mean(ax
 # It is **equivariant**: the outputs are shuffled like the words. Only what you make of all outputs without regard to order, such as their
 # mean, is invariant.
 #
-# Why? Let the matrix $P$ shuffle rows; then queries, keys and values become $Pq$, $Pk$, $Pv$. Softmax treats each row alone, shuffled
-# logits have weights shuffled alike, and $P^\top P = I$. So the attention weights $p$ become
+# Why? Let the matrix $P$ shuffle rows; then queries, keys and values become $Pq$, $Pk$, $Pv$. Softmax treats each row alone
+# and shuffles weights like their logits, and $P^\top P = I$. So the attention weights $p$ become
 #
 # $$p' = P\, p\, P^\top, \qquad p'\, (P v) = P\, p\, P^\top P\, v = P\,(p\, v) .$$
 #
@@ -579,7 +579,7 @@ check("reads_the_values", reads_the_values)
 # | what is often said | what the cells above show |
 # |---|---|
 # | the score says how well a key matches | near *or long*: a query need not match best with its own key |
-# | softmax follows from "only differences count" | only together with the form $f(s_j)/\sum_i f(s_i)$, and whatever $\beta$ is |
+# | softmax follows from "only differences count" | only together with the form $f(s_j)/\sum_i f(s_i)$, and $\beta$ stays free |
 # | a soft hash map | entries stored twice count twice, and nothing is ever "not found" |
 # | at temperature 0 attention is `argmax` | only where the best key is alone; ties are shared |
 # | self-attention is permutation invariant | it is equivariant; the mean of its outputs is invariant |

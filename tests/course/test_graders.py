@@ -222,7 +222,9 @@ def test_a_checker_has_errors_below_and_above_its_limits():
     wrong = of(0.9e-4, 0.9e-3)
     assert (wrong.says, wrong.question, wrong.diagnosis) == ("it accepts a wrong backward.", "Half of it?", "The 2.")
     assert "an error above 0.001" in wrong.lines[1]
-    assert of(-1e-9, 1.0).says == "it returns a negative error."
+    signed = of(-1e-9, 1.0)
+    assert signed.says == "it returns a negative error."
+    assert "|a - b|" in signed.question
     assert of(np.nan, 1.0).says == "it rejects a correct backward."
     assert of(0.0, np.nan).says == "it accepts a wrong backward."
     assert of(None, 1.0).says.startswith("it returned None")

@@ -27,6 +27,10 @@ def test_inputs_and_targets_are_the_newest_items_one_place_apart(maxlen):
     """maxlen inputs, where the history has maxlen + 1 items: the oldest of these is an input and no target."""
     data = histories(maxlen)
     sampler = Sampler(data, maxlen, 4, 3, negatives=False)
+    users = [sampler.batch(step).users.tolist() for step in range(2 * sampler.steps)]
+    first, second = sum(users[: sampler.steps], []), sum(users[sampler.steps :], [])  # noqa: RUF017
+    assert sorted(first) == sorted(second) == (np.flatnonzero(data.lengths >= 2) + 1).tolist()
+    assert first != second
     for step in range(sampler.steps):
         batch = sampler.batch(step)
         assert batch.negatives is None
@@ -156,11 +160,11 @@ def test_a_batch_is_cut_without_losing_a_number():
         for name in ("ids", "slots", "targets", "negatives", "weight"):
             np.testing.assert_array_equal(getattr(part, name), getattr(batch, name)[rows, :longest])
         np.testing.assert_array_equal(part.shared[:, 0, 0], rows + 7)
-    asked = np.where(np.arange(3) < np.minimum(lengths, 3)[:, None], 1, 0)
+    asked = np.where(np.arange(5) < (lengths[:, None] + 1) // 2, 1, 0)
     cloze = batch._replace(targets=asked, negatives=asked * 2, weight=asked * 1.0, asked=asked * 3, shared=None)
     for part in cloze.slices(15):
         rows = part.users - 5
-        most = min(int(lengths[rows].max()), 3)
+        most = (int(lengths[rows].max()) + 1) // 2
         assert part.ids.shape == part.slots.shape == (len(rows), lengths[rows].max())
         assert part.targets.shape == part.asked.shape == part.weight.shape == part.negatives.shape == (len(rows), most)
     doubled = batch.map(lambda x: x * 2)

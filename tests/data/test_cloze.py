@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.models.worlds import uneven
-from tinyattn.data import ClozeSampler, Interactions, Seen
+from tinyattn.data import ClozeSampler, Seen
 
 DATA = uneven(users=40, items=12, longest=9)
 MASK = DATA.n_items + 1
@@ -60,22 +60,3 @@ def test_a_share_of_the_rows_hides_the_last_item_alone():
             last = batch.ids[np.arange(len(lengths)), lengths - 1] == MASK
             alone += (last & (np.sum(batch.ids == MASK, axis=1) == 1))[long].tolist()
         assert low <= np.mean(alone) <= high
-
-
-def test_slices_hold_the_same_questions():
-    batch = sampler().batch(0)
-    parts = batch.slices(40)
-    assert len(parts) > 3
-    assert sum(part.total for part in parts) == batch.total
-    found = {}
-    for part in parts:
-        assert np.all(part.asked < part.ids.shape[1])
-        assert part.targets.shape == part.asked.shape == part.weight.shape == part.negatives.shape
-        assert np.any(part.targets[:, -1])  # no column without a question
-        found |= {user: row[row != 0].tolist() for user, row in zip(part.users, part.targets, strict=True)}
-    assert found == {u: row[row != 0].tolist() for u, row in zip(batch.users, batch.targets, strict=True)}
-
-
-def test_data_without_anything_to_learn_from_is_refused():
-    with pytest.raises(ValueError, match="no user has two training interactions"):
-        sampler(data=Interactions.from_sequences([[1], [2]]))

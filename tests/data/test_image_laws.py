@@ -203,6 +203,7 @@ def test_each_image_is_standardised_by_itself(rng):
         np.testing.assert_allclose(one.ravel(), (pixels - pixels.mean()) / pixels.std(), rtol=1e-4, atol=1e-5)
     assert y.dtype == np.float32
     np.testing.assert_array_equal(x, before)
+    assert not standardised(np.full((1, 2, 2, 1), 7.0)).any()
 
 
 def test_a_digest_sees_pixels_form_labels_and_teacher():

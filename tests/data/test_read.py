@@ -9,6 +9,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from tests.data.test_formats import sequences
 from tests.helpers import Frame
 from tinyattn.data import (
     DataError,
@@ -23,7 +24,7 @@ from tinyattn.data import (
     read_names,
     read_pairs,
 )
-from tinyattn.data.fields import chunks_of_lines, distinct_integers
+from tinyattn.data.fields import chunks_of_lines
 from tinyattn.data.interactions import _times
 from tinyattn.data.read import read_text
 
@@ -32,10 +33,6 @@ INTER = (
     "user_id:token\titem_id:token\trating:float\ttimestamp:float\n"
     "7\t30\t5\t300\n8\t10\t4\t100\n7\t20\t3\t100\n7\t10\t1\t100\n8\t30\t2\t50\n"
 )
-
-
-def sequences(data):
-    return {u: data.items.decode(data.sequence(i)).tolist() for i, u in enumerate(data.users.ids.tolist())}
 
 
 @pytest.mark.parametrize("zipped", [False, True])
@@ -89,12 +86,6 @@ def test_ids_are_kept_as_the_file_has_them(tmp_path):
     assert sequences(read(path)) == {-5: [9223372036854775807, 0]}
     path.write_text("1 9223372036854775808\n1 3\n")  # beyond int64: strings then
     assert sequences(read(path)) == {1: ["9223372036854775808", "3"]}
-
-
-def test_users_need_not_be_contiguous(tmp_path):
-    path = tmp_path / "d.txt"
-    path.write_text("1 10\n2 10\n1 11\n")
-    assert sequences(read(path)) == {1: [10, 11], 2: [10]}
 
 
 def test_the_same_data_has_the_same_fingerprint(tmp_path):
@@ -231,13 +222,6 @@ def test_lines_are_counted_over_all_pieces(tmp_path, monkeypatch, begin, says):
         read(tmp_path / "f")
 
 
-def test_a_missing_file_and_a_directory(tmp_path):
-    with pytest.raises(DataError, match="no such file"):
-        read(tmp_path / "nowhere.txt")
-    with pytest.raises(DataError, match="a directory, expected a file"):
-        read(tmp_path)
-
-
 def test_sequences_of_ids(rng):
     data = Interactions.from_sequences([["b", "a"], [], ["a"]])
     assert [data.items.decode(data.sequence(u)).tolist() for u in (0, 2)] == [["b", "a"], ["a"]]
@@ -272,16 +256,6 @@ def test_ids_that_numpy_would_make_one_are_refused():
         Interactions.of(frame)
     with pytest.raises(ValueError, match=r"unknown item id 'a.x00'"):
         Interactions.from_sequences([["a", "b"]]).items.numbers(["a\0"])
-
-
-@pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint64])
-def test_integers_of_every_width_are_counted(rng, kind):
-    least, most = (np.iinfo(np.int8) if np.dtype(kind).kind == "i" else np.iinfo(np.uint8)).min, 127
-    values = rng.integers(least, most, 500, endpoint=True).astype(kind)
-    found, row = distinct_integers(values)
-    assert found.dtype == kind
-    assert np.array_equal(found, np.unique(values))
-    assert np.array_equal(found[row], values)
 
 
 def test_times_that_do_not_fit_into_one_number_with_users_are_sorted_all_the_same(tmp_path, rng):

@@ -82,6 +82,9 @@ def test_measured_windows_overlap_by_half(context):
             assert whole.weight[row, place] == first
             count[begin + place + 1] += first
     assert count.tolist() == [0, *[1] * (n - 1)]
+    parts = whole.slices(10)
+    assert len(parts) == -(-whole.ids.size // 10)
+    assert sum(part.total for part in parts) == n - 1
 
 
 @pytest.mark.parametrize("n", [20, 29, 30, 99])
@@ -91,6 +94,9 @@ def test_a_text_is_cut_at_its_tenths(n):
     assert (parts.train.text, parts.valid.text, parts.test.text) == (
         text[: n - 2 * (n // 10)], text[n - 2 * (n // 10) : n - n // 10], text[n - n // 10 :]
     )  # fmt: skip
+    assert parts.tested == f"{n // 10} characters"
+    with pytest.raises(ValueError, match="the text has 19 characters, expected at least 20"):
+        Text(text[:19]).split()
     assert Text(text).sizes == {"characters": n, "different ones": min(n, 26)}
     assert Text.of(text) == Text(text) == Text.of(Text(text))
     assert Text(text).fingerprint() != Text(text[:-1] + "!").fingerprint()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tinyattn.data import DataError, Grammar, Text, TextSampler, TextSource, Tokens, learned_tokens
+from tinyattn.data import DataError, Grammar, Text, TextSource, Tokens, learned_tokens
 from tinyattn.models import Decoder
 
 
@@ -43,46 +43,6 @@ def test_what_is_drawn_and_learned_is_not_without_end():
         Grammar(sentences=10**12)
     with pytest.raises(ValueError, match="merges is 1000000, expected 0 to 100000"):
         Decoder(merges=10**6)
-
-
-def test_a_text_is_split_in_its_order():
-    parts = Text("".join(map(str, range(10))) * 5).split()
-    assert parts.train.text + parts.valid.text + parts.test.text == "0123456789" * 5
-    assert (len(parts.train), len(parts.valid), len(parts.test)) == (40, 5, 5)
-    assert parts.tested == "5 characters"
-    with pytest.raises(ValueError, match="the text has 19 characters, expected at least 20"):
-        Text("a" * 19).split()
-
-
-def test_in_an_epoch_each_window_comes_once_and_windows_lie_side_by_side():
-    sampler = TextSampler(np.arange(103), 8, 3, 0)
-    assert (sampler.windows, sampler.steps) == (11, 3)
-    firsts = set()
-    for epoch in range(4):
-        batches = [sampler.batch(epoch * 3 + i) for i in range(3)]
-        begins = np.sort(np.concatenate([batch.ids[:, 0] for batch in batches]))
-        assert np.all(np.diff(begins) == 8)
-        assert len(begins) == 11
-        firsts.add(begins[0])
-        for batch in batches:
-            np.testing.assert_array_equal(batch.targets, batch.ids + 1)
-            np.testing.assert_array_equal(batch.ids[:, -1], batch.ids[:, 0] + 7)
-            assert batch.total == batch.ids.size
-    assert len(firsts) > 1
-    assert sorted(row for batch in batches for row in batch.rows) == list(range(11))
-
-
-@pytest.mark.parametrize("n", [2, 3, 8, 9, 10, 13, 50])
-@pytest.mark.parametrize("context", [1, 2, 8])
-def test_measured_each_token_counts_once_with_half_a_window_before_it(n, context):
-    whole = TextSampler(np.arange(n), context, 3, 0).whole()
-    counted = whole.weight > 0
-    assert sorted(whole.targets[counted]) == list(range(1, n))
-    before = np.broadcast_to(np.arange(whole.ids.shape[1]), counted.shape)[counted]
-    assert np.all(before >= np.minimum(context // 2, whole.targets[counted] - 1))
-    parts = whole.slices(10)
-    assert sum(part.total for part in parts) == n - 1
-    assert len(parts) == -(-whole.ids.size // 10)
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path):

@@ -99,6 +99,7 @@ def test_lengths_are_uniform_and_first_items_as_likely_as_they_are(world):
     data = world.generate()
     assert data.users.ids.tolist() == list(range(1, 501))
     assert data.n_items == world.n_items
+    assert data.fingerprint() != replace(world, seed=3).generate().fingerprint()
     for length in range(3, 7):
         assert near(np.sum(data.lengths == length), 500, 0.25)
     first = np.bincount([data.sequence(u)[0] for u in range(500)], minlength=world.n_items + 1)

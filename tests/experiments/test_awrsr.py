@@ -1,6 +1,5 @@
 """The replication of AWRSR: its verdicts on made-up runs, and what its page and pictures show of them."""
 
-import math
 import re
 
 import numpy as np
@@ -50,19 +49,6 @@ def claims_columns():
 
 def words(results):
     return {claim: judged(Claims(results)).verdict for claim, judged in claims.CLAIMS.items()}
-
-
-def test_a_contrast_is_that_of_two_samples():
-    mine, host = [0.11, 0.12, 0.13], [0.09, 0.10, 0.11, 0.10]
-    found = contrast([mine], host)
-    within = (2 * np.var(mine, ddof=1) + 3 * np.var(host, ddof=1)) / 5
-    assert found.size == pytest.approx(0.2)
-    assert found.variance == pytest.approx(within * (1 / 3 + 1 / 4) / 0.1**2)
-    assert found.half == pytest.approx(2.571 * math.sqrt(found.variance))
-    two = contrast([mine, mine], host)
-    assert (two.size, two.freedom) == (pytest.approx(0.2), 7)
-    assert pooled([found, found]).variance == pytest.approx(found.variance / 2)
-    assert pooled([found, found]).freedom == 10
 
 
 def test_claims_that_hold_are_replicated():

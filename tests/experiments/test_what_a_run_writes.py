@@ -144,7 +144,7 @@ def test_a_file_with_all_there_is_is_whole_and_one_with_a_part_that_cannot_be_is
         {"gradient_norm": []}, {"gradient_norm": [None]}, {"data": {"fingerprint": 5, "users": 2}},
         {"ranks": "AU"}, {"ranks": "A"}, {"beyond": RUN["beyond"] | {"best": [[1, 2], [3]]}},
         {"beyond": RUN["beyond"] | {"coverage@10": -0.1}}, {"beyond": RUN["beyond"] | {"best": [[1.5, 2]]}},
-        {"before": [MACHINE | {"cpu": 1.5}]}, {"epoch_seconds": -1.0},
+        {"before": [MACHINE | {"cpu": 1.5}]}, {"epoch_seconds": -1.0}, {"seconds": 10**400}, {"epochs": 1.0},
     ):  # fmt: skip
         assert not whole(**change), change
     old = {name: value for name, value in RUN.items() if name not in ("gradient_norm", "beyond", "ranks")}

@@ -4,37 +4,12 @@ import numpy as np
 import pytest
 
 from tests.layers.forms import FORMS, block_of
-from tinyattn.check import oracles
 from tinyattn.fast.one_query import attention_of_one
 from tinyattn.layers import BLOCK_FORMS, MIXERS, Block, DecoderBlock, MultiHead, multi_head_attention, multi_head_init
 from tinyattn.layers.heads import merge, split
 from tinyattn.layers.mechanisms.grid_windows import GridWindows
 from tinyattn.ops import Mask
 from tinyattn.tree import tree_map
-
-
-def head_by_head(p, x, memory, heads, mask):
-    """One (n, D) sequence, head by head, columns picked by hand."""
-    q, k, v = (
-        oracles.linear(s, p[name]["W"], p[name].get("b"))
-        for name, s in (("query", x), ("key", memory), ("value", memory))
-    )
-    d = x.shape[-1] // heads
-    columns = [slice(h * d, (h + 1) * d) for h in range(heads)]
-    joined = np.concatenate([oracles.attention(q[:, c], k[:, c], v[:, c], mask)[0] for c in columns], axis=-1)
-    return oracles.linear(joined, p["output"]["W"], p["output"].get("b")) if "output" in p else joined
-
-
-@pytest.mark.parametrize("output", [True, False])
-@pytest.mark.parametrize("heads", [1, 2, 3, 6])
-def test_heads_one_by_one(heads, output, rng):
-    p = tree_map(lambda a: a + 0.1, multi_head_init(rng, 6, output=output))
-    x, memory = rng.standard_normal((2, 4, 6)), rng.standard_normal((2, 5, 6))
-    mask = rng.random((4, 5)) < 0.7
-    y, cache = multi_head_attention(p, x, memory, heads=heads, mask=mask)
-    for b in range(2):
-        np.testing.assert_allclose(y[b], head_by_head(p, x[b], memory[b], heads, mask), rtol=0, atol=1e-12)
-    assert cache.weights.shape == (2, heads, 4, 5)
 
 
 def test_split_and_merge_are_inverse_and_head_i_owns_its_columns(rng):

@@ -50,23 +50,6 @@ def test_markov_counts_followers_and_popularity_breaks_ties():
     np.testing.assert_allclose(fractions, [np.array([0, 3, 3, 3, 2, 1]) / 4] * 2)
 
 
-def test_markov_does_not_join_one_users_end_to_the_next_ones_beginning():
-    data = Interactions.from_sequences([[1, 2], [], [3, 1]])
-    scores = np.floor(Markov().fit(data).score([np.array([1]), np.array([2]), np.array([3])]))
-    assert scores.tolist() == [[0, 0, 1, 0], [0, 0, 0, 0], [0, 1, 0, 0]]
-
-
-def test_second_order_markov_looks_at_two_items_then_one_then_popularity():
-    data = Interactions.from_sequences([[1, 2, 3], [1, 2, 3], [4, 2, 5], [6, 2, 5], [7, 2, 5], [7, 5]])
-    order_of = lambda history: np.argsort(-Markov(order=2).fit(data).score([np.array(history)])[0], kind="stable")  # noqa: E731
-    assert order_of([1, 2])[:2].tolist() == [3, 5]  # after 1 2 came 3; after 2 alone, 5 more often
-    assert order_of([3, 2])[0] == 5  # never seen: falls back to what follows 2
-    assert order_of([2])[0] == 5
-    assert order_of([3, 3])[:2].tolist() == [2, 5]  # nothing known: popularity
-    with pytest.raises(ValueError, match="order is 0, expected 1 to 1"):
-        Markov(order=0)
-
-
 def test_cosine_by_hand(rng):
     """Against plain loops over sets of users."""
     data = uneven(users=9, items=8)

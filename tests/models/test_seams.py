@@ -50,8 +50,8 @@ OWN = {
 
 
 def given_by(case):
-    """Option -> value, of a case of SASRec; a case of one entry names another model."""
-    return dict(zip(OPTIONS, case, strict=False)) if len(case) > 1 else {}
+    """Option -> value, of a case of SASRec; other cases name a model, and perhaps its loss."""
+    return {} if case[0] in MODELS else dict(zip(OPTIONS, case, strict=False))
 
 
 def suits(mechanism, position, form):
@@ -89,6 +89,9 @@ CASES = [pytest.param(case, id="-".join(map(str, case)), marks=marks(case))
 NETWORKS = {name: cls.Network for name, cls in MODELS.items() if issubclass(cls, NeuralRecommender)}
 TABLES = {"items", "users"} | {cls.scored for cls in NETWORKS.values()}
 CASES += [pytest.param((name,), id=name) for name in NETWORKS if name != "sasrec"]
+LOSSES = [(name, objective) for name, cls in NETWORKS.items() for objective in cls.objectives]
+TRAINED = CASES + [pytest.param(case, id="-".join(case), marks=[pytest.mark.slow_elsewhere] * (case[0] != "sasrec"))
+                   for case in LOSSES]  # fmt: skip
 ORDERED = [case for case in CASES if (NETWORKS[case.id].causal if len(case.values[0]) == 1
            else not REFINEMENTS[given_by(case.values[0])["refine"]].reads_all)]  # fmt: skip
 
@@ -105,12 +108,13 @@ def everywhere(device, monkeypatch):
 def estimator(case, **more):
     """A small model, with the options that it has."""
     cls = MODELS[case[0]]
+    more = {"loss": case[1], **few_negatives(case[1])} | more if len(case) > 1 else more
     has = {f.name for f in fields(cls)}
     return cls(**{name: value for name, value in (FEW | more).items() if name in has})
 
 
 def make(case, dropout=0.3, dtype=np.float64, **more):
-    if len(case) == 1:
+    if case[0] in MODELS:
         network = estimator(case, dropout=dropout, **more).make_network(DATA.n_items, DATA.n_users)
     else:
         parts = given_by(case) | OWN.get(case[0], {}) | ({"heads": 1} if case in MIXED else {})
@@ -124,7 +128,7 @@ def make(case, dropout=0.3, dtype=np.float64, **more):
 
 def sampler(case, size):
     """Batches of `size` users, of the model's own sampler."""
-    return estimator(case, batch_size=size).sampler(DATA) if len(case) == 1 else Sampler(DATA, 6, size, 0, True)
+    return estimator(case, batch_size=size).sampler(DATA) if case[0] in MODELS else Sampler(DATA, 6, size, 0, True)
 
 
 def batch(case):
@@ -139,12 +143,11 @@ def test_gradients(case):
     assert report, f"\n{report}"
 
 
-@pytest.mark.parametrize(("name", "objective"), [(n, o) for n, cls in NETWORKS.items() for o in cls.objectives])
+@pytest.mark.parametrize(("name", "objective"), LOSSES)
 def test_every_network_with_every_objective(name, objective, device):
     """Gradients; and no row of a table has one that `rows_read` does not name, or lazy Adam would miss it."""
-    more = {"loss": objective, **few_negatives(objective)}
-    network, p = make((name,), **more)
-    given = estimator((name,), batch_size=3, **more).sampler(DATA).batch(0)
+    network, p = make((name, objective))
+    given = sampler((name, objective), 3).batch(0)
     report = gradcheck_model(network, p, given, key=3, entries=1)
     assert report, f"\n{report}"
     _, cache = network.loss(p, given)
@@ -177,7 +180,7 @@ def test_the_past_does_not_move_by_a_bit_and_no_gradient_comes_from_the_future(c
         assert dx[t] > 1e-9
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", TRAINED)
 def test_what_padding_holds_moves_nothing(case):
     network, p = make(case, dropout=0.0)
     rng, found = np.random.default_rng(1), []
@@ -193,6 +196,7 @@ def test_what_padding_holds_moves_nothing(case):
         total = tree_map(np.zeros_like, p)
         add_to(total, network.loss_backward(p, 1.0, cache))
         found.append({"loss": value} | dict(leaves(total)))
+        assert not any(total[name][0].any() for name in total.keys() & TABLES)
     assert found[0]["loss"] == found[1]["loss"]
     for name, mine in found[0].items():
         np.testing.assert_allclose(found[1][name], mine, rtol=0, atol=1e-13, err_msg=name)  # the same terms, in turn
@@ -211,7 +215,7 @@ def test_scoring_is_the_forward_at_the_last_position(case):
         np.testing.assert_allclose(network.last_state(p, pad([history], 6))[0], state[row], rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", TRAINED)
 def test_slices_add_up_to_the_batch(case):
     """With dropout: a row's masks depend on whose it is, not on the slice that it stands in."""
     network, p = make(case)

@@ -148,7 +148,7 @@ def test_masks_that_do_not_fit_are_refused(rng):
     with pytest.raises(TypeError, match="flash_attention: keep is a ndarray, expected a PairMask"):
         ops.flash_attention(q, q, q, keep=np.ones((4, 4), bool))
     for x, lengths in ((q, [4]), (q, [4, 4, 4]), (q[0], [4, 4, 4]), (q[0, 0], [4])):
-        with pytest.raises(ValueError, match=r"flash_attention: lengths of the mask has shape .* one for each seq"):
+        with pytest.raises(ValueError, match=r"flash_attention: the mask's lengths have shape .* one a sequence"):
             ops.flash_attention(x, x, x, ops.Mask(lengths=np.array(lengths)))
 
 

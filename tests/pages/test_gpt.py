@@ -34,11 +34,6 @@ def as_library(p):
 
 
 @pytest.fixture
-def rng():
-    return np.random.default_rng(0)
-
-
-@pytest.fixture
 def p(rng):
     return {name: x + 0.1 * rng.standard_normal(x.shape) for name, x in page.init(rng, N).items()}
 

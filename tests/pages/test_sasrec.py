@@ -36,11 +36,6 @@ def as_library(p):
 
 
 @pytest.fixture
-def rng():
-    return np.random.default_rng(0)
-
-
-@pytest.fixture
 def histories(rng):
     """Some shorter than MAXLEN, some longer."""
     return [rng.integers(1, N + 1, length).tolist() for length in (4, 5, 17, 50, 51, 52, 60)]

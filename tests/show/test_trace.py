@@ -625,28 +625,21 @@ def test_dropout_is_that_of_training():
         assert t.follow("blocks.1.attention.value.W", (1, 2)).agrees
 
 
-@pytest.mark.parametrize("form", BLOCK_FORMS)
-@pytest.mark.parametrize(("norm", "feed_forward"), [("rms", "swiglu"), ("layer", "gelu"), ("rms", "elu")])
-def test_every_norm_and_feed_forward_network_is_followed(norm, feed_forward, form):
-    net, p, batch = small(SASRecNetwork, blocks=1, block_form=form, norm=norm, feed_forward=feed_forward)
+PARTS = [
+    *(({"block_form": form, "norm": norm, "feed_forward": network}, ("norm_1.gamma", "feed_forward.inner.W"))
+      for form in BLOCK_FORMS for norm, network in (("rms", "swiglu"), ("layer", "gelu"), ("rms", "elu"))),
+    *(({"heads": 4, "kv_heads": n}, ("attention.query.W", "attention.key.W", "attention.value.W")) for n in (1, 2)),
+    *(({"mixer": mixer}, (f"attention.{name}",))
+      for mixer, name in (("rnn", "U"), ("lstm", "U"), ("gru", "U"), ("rwkv", "Wk"), ("mamba", "W_x"))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "names"), PARTS, ids=str)
+def test_every_part_of_a_block_is_followed(options, names):
+    net, p, batch = small(SASRecNetwork, blocks=1, **options)
     t = trace(net, p, batch, backward=True)
-    for name in ("norm_1.gamma", "feed_forward.inner.W"):
-        assert t.follow(f"blocks.0.{name}", (1,) if "gamma" in name else (1, 2)).agrees
-
-
-@pytest.mark.parametrize("kv_heads", [1, 2])
-def test_shared_heads_are_followed(kv_heads):
-    net, p, batch = small(SASRecNetwork, blocks=1, heads=4, kv_heads=kv_heads)
-    t = trace(net, p, batch, backward=True)
-    for name in ("query", "key", "value"):
-        assert t.follow(f"blocks.0.attention.{name}.W", (2, 0)).agrees
-
-
-@pytest.mark.parametrize(("mixer", "name"), [("rnn", "U"), ("lstm", "U"), ("gru", "U"), ("rwkv", "Wk"),
-                                             ("mamba", "W_x")])  # fmt: skip
-def test_recurrent_mixers_are_followed(mixer, name):
-    net, p, batch = small(SASRecNetwork, blocks=1, mixer=mixer)
-    assert trace(net, p, batch, backward=True).follow(f"blocks.0.attention.{name}", (2, 0)).agrees
+    for name in names:
+        assert t.follow(f"blocks.0.{name}", (1,) if "gamma" in name else (2, 0)).agrees
 
 
 def test_scores_of_the_last_position_have_weights_too():

@@ -225,19 +225,6 @@ def test_early_stopping_keeps_the_best_epoch():
     assert len(history) == 6
 
 
-def test_of_equal_epochs_the_first_is_kept():
-    """An epoch has to be better, to be the best and to be waited for."""
-    scores, seen = iter([0.1, 0.5, 0.5, 0.5, 0.9]), []
-
-    def validate(p):
-        seen.append(flat(p))
-        return next(scores)
-
-    best, history = run(Settings(epochs=5, patience=2), validate=validate)
-    assert [row["valid"] for row in history] == [0.1, 0.5, 0.5, 0.5]
-    assert np.array_equal(best, seen[1])
-
-
 def test_two_steps_of_one_batch_draw_different_masks(device):
     """The step is a part of the masks' key; asked again, a step draws its own ones."""
     network = SASRecNetwork(n_items=DATA.n_items, maxlen=6, dim=8, dropout=0.5)

@@ -15,16 +15,6 @@ def test_noam_is_the_papers_number_by_number():
         np.testing.assert_allclose(rate_at(lr, factors, t), d**-0.5 * min(t**-0.5, t * w**-1.5), rtol=1e-12)
 
 
-@pytest.mark.parametrize(("name", "expected"), [
-    ("constant", [0.5, 1, 1, 1, 1]),
-    ("linear", [0.5, 1, 3 / 4, 2 / 4, 1 / 4]),
-    ("cosine", [0.5, 1, (1 + 0.5**0.5) / 2, 0.5, (1 - 0.5**0.5) / 2]),
-    ("noam", [0.5, 1, (2 / 3) ** 0.5, (2 / 4) ** 0.5, (2 / 5) ** 0.5]),
-])  # fmt: skip
-def test_five_steps_with_a_warm_up_of_two(name, expected):
-    np.testing.assert_allclose(rate_factors(name, 2, 5)[1:], expected, rtol=1e-12)
-
-
 @pytest.mark.parametrize("name", SCHEDULES)
 @pytest.mark.parametrize("warmup", [0, 1, 2, 9, 10, 11, 500])
 def test_it_grows_to_its_peak_and_never_again(name, warmup):

@@ -1,17 +1,12 @@
-import itertools
 import threading
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tests.models.worlds import TINY, uneven
+from tests.models.worlds import TINY
 from tinyattn.data import Sampler, cut, leave_one_out
-from tinyattn.models import SASRecNetwork
-from tinyattn.models.objectives import OBJECTIVES
-from tinyattn.random import MaskKeys, Stream, generator
-from tinyattn.training import Settings, Workers, train
-from tinyattn.tree import add_to, flatten, leaves, tree_map
+from tinyattn.training import Workers
 
 
 def test_slices_have_every_row_once_and_hardly_any_padding():
@@ -34,54 +29,6 @@ def test_slices_are_of_equal_work():
     assert len(slices) == 7
     assert {len(rows) for rows in slices} <= {14, 15}
     assert [rows.tolist() for rows in cut(np.array([3]), tokens=1)] == [[0]]  # one row is never cut
-
-
-@pytest.mark.parametrize(("form", "loss"), [*itertools.product(["pre", "sasrec"], ["bce", "ce"]), ("ligr", "gbce"),
-                                            ("pre", "sampled-softmax"), ("pre", "bpr-max")])  # fmt: skip
-def test_slices_add_up_to_the_batch(loss, form):
-    """The divisor is the whole batch's: slices pass their share, and gradients equal the full batch's to rounding.
-
-    With dropout: a row's masks depend on whose it is, and not on the slice that it stands in.
-    """
-    data = uneven(users=12)
-    network = SASRecNetwork(n_items=data.n_items, maxlen=6, dim=6, dropout=0.4, objective=loss, block_form=form)
-    negatives = OBJECTIVES[loss].negatives
-    _, p = flatten(network.init(generator(0, Stream.INIT)), np.float64)
-    batch = Sampler(data, 6, 12, 0, negatives, network.n_negatives or 0).batch(0)
-
-    def gradient(parts):
-        total, loss = tree_map(np.zeros_like, p), 0.0
-        for part in parts:
-            share = float(part.weight.sum()) / float(batch.weight.sum())
-            value, cache = network.loss(p, part, MaskKeys(generator(0, Stream.DROPOUT, 3), part.rows))
-            loss += share * value
-            add_to(total, network.loss_backward(p, share, cache))
-        return loss, total
-
-    whole_loss, whole = gradient([batch])
-    parts = batch.slices(9)
-    assert len(parts) > 3
-    sliced_loss, sliced = gradient(parts)
-    np.testing.assert_allclose(sliced_loss, whole_loss, rtol=1e-12)
-    for (name, mine), (_, theirs) in zip(leaves(whole), leaves(sliced), strict=True):
-        np.testing.assert_allclose(theirs, mine, rtol=0, atol=1e-12, err_msg=name)
-
-
-@pytest.mark.host  # a device has one worker
-def test_any_number_of_workers_gives_the_same_bits():
-    data = leave_one_out(TINY.generate()).train
-    network = SASRecNetwork(n_items=data.n_items, maxlen=6, dim=8, heads=2)
-
-    def run(workers):
-        from tinyattn.training import learner
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(learner, "SLICE_TOKENS", 40)  # several slices a step
-            sampler = Sampler(data, 6, 20, 0, True)
-            p, history = train(network, sampler, Settings(epochs=2), workers=workers, progress=False)
-        return [leaf.tobytes() for _, leaf in leaves(p)], [row["loss"] for row in history]
-
-    assert run(1) == run(2) == run(5)
 
 
 def test_without_a_count_there_is_a_thread_for_each_core(monkeypatch):

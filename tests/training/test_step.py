@@ -113,8 +113,10 @@ def test_with_all_options_a_resumed_run_ends_with_the_same_bits(n, tmp_path, dev
 def test_with_all_options_any_number_of_workers_gives_the_same_bits(monkeypatch):
     monkeypatch.setattr(learner, "SLICE_TOKENS", 40)  # several slices a batch
     batches, settings = Sampler(DATA, 6, 20, 0, False), Settings(epochs=2, **ALL)
-    found = [flat(train(NETWORK, batches, settings, workers=n, progress=False)[0]) for n in (1, 3)]
-    np.testing.assert_array_equal(*found)
+    found = [train(NETWORK, batches, settings, workers=n, progress=False) for n in (1, 3)]
+    np.testing.assert_array_equal(*(flat(p) for p, _ in found))
+    for name in ("loss", "gradient_norm"):
+        assert len({tuple(row[name] for row in history) for _, history in found}) == 1, name
 
 
 @pytest.mark.host

@@ -85,9 +85,9 @@ FRAMEWORKS: tuple[Any, ...] = (Torch, Jax)
 
 
 def subject_of(implementation: Any, spec: Spec, patience: float = PATIENCE) -> Subject:
-    """The implementation as a subject; with tensors of a framework, if it takes and returns these.
+    """The implementation as a subject, called with a framework's tensors if it takes and returns these.
 
-    A call that takes more than `patience` seconds is left to the trial of a property, which reports it. Raises
+    A call of more than `patience` seconds raises nothing here: the properties, tried later, report it. Raises
     CannotRunError if the implementation lacks the spec's function.
     """
     if inspect.isclass(implementation):
@@ -181,7 +181,7 @@ class Lifted:
         parameters = list(self.__signature__.parameters.values())
         by_name = {p.name for p in parameters if p.default is p.empty} <= set(self._names)
         first = 0 if by_name else self._required  # the number of arguments passed by position
-        theirs = dict(zip(self._names[:first], parameters, strict=False))  # by the library's name
+        theirs = dict(zip(self._names[:first], parameters, strict=False))  # by tinyattn's name
         theirs |= {OTHER_NAMES.get(p.name, p.name): p for p in parameters[first:]}
         theirs = {n: p for n, p in theirs.items() if n in self._names}
         by_position = [n for i, (n, p) in enumerate(theirs.items()) if i < first or p.kind is p.POSITIONAL_ONLY]

@@ -53,7 +53,7 @@ def top(scores: np.ndarray, k: int) -> np.ndarray:
 
 
 def _threshold(row: np.ndarray, k: int) -> Any:
-    """A score that at least k scores reach: the k-th highest of √V groups' maxima; for a large k, of all scores."""
+    """A score that k or more scores reach: the k-th highest maximum of √V groups; for a large k, the k-th score."""
     groups = math.isqrt(len(row))
     if 2 * k > groups:
         return np.partition(row, len(row) - k)[len(row) - k]

@@ -109,20 +109,20 @@ def expect_mask(shape: tuple[int, ...], mask: Any, like: Array | None = None) ->
     expect_onto(shape, bool, like=like, mask=mask.allowed)
     if mask.lengths is not None and (len(shape) < 4 or mask.lengths.shape != shape[-4:-3]):
         raise ValueError(
-            f"{_caller()}: lengths of the mask has shape {mask.lengths.shape}, expected one for each sequence of the "
-            f"pairs (..., B, h, n, m), which are {shape}"
+            f"{_caller()}: the mask's lengths have shape {mask.lengths.shape}, expected (B,), one a sequence; the "
+            f"pairs (..., B, h, n, m) have shape {shape}"
         )
 
 
 def expect_not_negative(**arrays: Array) -> None:
-    """Raise ValueError, naming the argument and its smallest entry, if one is below 0: it should be a spread.
+    """Raise ValueError if an entry of these spreads is below 0; the error names the argument and its smallest entry.
 
-    0, the spread of a point, is allowed. A device is not checked: to know would mean waiting for it.
+    0, the spread of a point, is allowed. A device's array is not checked, so as not to wait for it.
     """
     for name, x in arrays.items():
         xp = get_xp(x)
         if is_numpy(xp) and xp.any(x < 0):
-            raise ValueError(f"{_caller()}: {name} has an entry of {xp.min(x):.6g}, expected at least 0, a point's")
+            raise ValueError(f"{_caller()}: {name} has an entry of {xp.min(x):.6g}, expected a spread, at least 0")
 
 
 def transpose_last(x: Array) -> Array:
@@ -144,7 +144,7 @@ def rows(x: Array) -> Array:
 def row_sum(x: Array, weights: Array | None = None) -> Array:
     """Sums over the last axis, weighted by (d,): (..., d) -> (..., 1).
 
-    On the host it is the product x 1, which BLAS does faster than `sum`.
+    On the host it is x @ ones, which BLAS does faster than `sum`.
     """
     xp = get_xp(x, weights)
     if weights is None:
@@ -155,7 +155,7 @@ def row_sum(x: Array, weights: Array | None = None) -> Array:
 
 
 def column_sum(x: Array) -> Array:
-    """Sums over all axes but the last: (..., d) -> (d,). On the host it is 1ᵀ x, for the same reason."""
+    """Sums over all axes but the last: (..., d) -> (d,). On the host it is ones @ x, for the same reason."""
     x, xp = rows(x), get_xp(x)
     return _ones(xp, x.shape[0], x.dtype) @ x if is_numpy(xp) else xp.sum(x, axis=0)
 

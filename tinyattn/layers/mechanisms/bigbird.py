@@ -13,8 +13,8 @@ from .patterned import Patterned
 class BigBird(Patterned):
     """Full attention under the mask of `ops.attention.patterns.BigBird`, in time and memory that grow with n.
 
-    Random blocks are drawn once: they are the same in every run, layer and head. Without a causal mask both blocks of a
-    drawn pair look at each other, so that a pattern does not depend on later tokens.
+    Random blocks are drawn once: they are the same in every run, layer and head. Blocks draw from earlier ones, so
+    that later tokens change no draw; without a causal mask both blocks of a drawn pair look at each other.
     """
 
     block_size: int = option(16, "tokens per block; the last block of a sequence may have fewer", at_least=1)
