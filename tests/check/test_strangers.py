@@ -3,11 +3,14 @@
 import functools
 import inspect
 import itertools
+import warnings
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from tests.check.strangers import textbook
+from tinyattn import ops
 from tinyattn.check import check_in_process
 from tinyattn.check.specs import SPECS
 
@@ -101,3 +104,85 @@ def test_a_decorated_backward_gets_the_arguments_that_the_forward_takes():
     offered = SimpleNamespace(attention=textbook.attention, attention_backward=backward)
     held = {f.property for f in passed(offered, "attention", examples=4).findings if f.outcome == "holds"}
     assert {"derivative", "exact_gradients"} <= held
+
+
+REPORTED = {
+    "lstm": "3 H columns, without a forget gate",
+    "fused_attention": "a mask of the class Mask",
+    "flash_attention": "values of another width than keys",
+    "relative_scores": "a with leading axes",
+    "block_sparse_attention": "a query that may look at nothing",
+    "dropout": "keep=None",
+    "adam": "beta2 is 0.999 by default",
+    "ranking": "a target ranks before items of its score",
+    "attention": "float32 arrays give float64 results",
+}
+
+
+def of_all_keys(q, k, v):
+    q, k = (np.where(x > 0, x + 1, np.exp(np.minimum(x, 0))) for x in (q, k))
+    return q @ (k.swapaxes(-1, -2) @ v) / (q @ k.sum(-2)[..., None])
+
+
+def of_plain_tables(x, cos, sin):
+    assert cos.shape == sin.shape == (x.shape[-2], x.shape[-1] // 2)
+    return textbook.rotary(x, cos, sin)
+
+
+@pytest.mark.parametrize(("offered", "kind", "says"), [
+    *((textbook, kind, says) for kind, says in REPORTED.items()),
+    (of_all_keys, "linear_attention", "it looks at all keys"),
+    (of_plain_tables, "rotary", "cos and sin with leading axes"),
+])  # fmt: skip
+def test_what_a_stranger_does_otherwise_is_reported_once(offered, kind, says):
+    report = passed(offered, kind, examples=4)
+    assert [*report.not_offered, *report.conventions].count(says) == 1
+    assert not check_in_process(offered, kind, examples=8, strict=True)
+
+
+def test_a_right_form_of_this_library_is_not_left_out():
+    assert not {*passed(ops, "lstm", examples=8).not_offered, *passed(ops, "flash_attention", examples=8).not_offered}
+
+
+def unbiased(x, gamma, beta, eps=1e-5):
+    centred = x - x.mean(-1, keepdims=True)
+    return gamma * centred / np.sqrt(x.var(-1, ddof=1, keepdims=True) + eps) + beta
+
+
+def test_the_fault_is_shown_where_it_gives_numbers_and_named():
+    """Of one feature the unbiased variance is NaN; a reader would mend ddof, and not that."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy's: no degrees of freedom
+        report = check_in_process(unbiased, "layer_norm", examples=20)
+    assert report.diagnosis.names == ("ddof1",)
+    assert report.failures[0].got != "nan"
+
+
+def test_the_counterexample_is_what_was_passed():
+    def overflows(s):
+        return np.exp(s) / np.exp(s).sum(-1, keepdims=True)
+
+    shown = check_in_process(overflows, "softmax", examples=8).failures[0].counterexample
+    assert "10000." in shown
+
+
+def with_junk(s):
+    return textbook.softmax(s), "junk"
+
+
+def test_a_tuple_is_no_array():
+    first = check_in_process(with_junk, "softmax", examples=4).failures[0]
+    assert first.message.startswith("softmax returned 2 results, expected p alone: a caller would get a tuple")
+
+
+def test_an_empty_batch_alone_is_a_note():
+    def relu(x):
+        return np.maximum(x, 0).reshape(-1, x.shape[-1]).reshape(x.shape) if x.size else 1 / 0
+
+    report = passed(relu, "relu", examples=8)
+    (finding,) = (f for f in report.findings if f.property == "batch_of_nothing")
+    assert finding.outcome == "holds"
+    assert finding.message.startswith("not for an empty batch: relu raised ZeroDivisionError")
+    assert f"batch_of_nothing: {finding.message}" in str(report)
+    strict = check_in_process(relu, "relu", examples=8, strict=True)
+    assert {"batch_of_nothing"} == {f.property for f in strict.failures}

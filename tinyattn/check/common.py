@@ -55,6 +55,9 @@ def _forward(states: Any, spec: Spec, f: str) -> None:
         for name, x, y in zip(spec.outputs, op.outputs(**case), ours_of(spec, case), strict=True):
             if x is not None:
                 _like(x, np.shape(y), dtype_of(case), name)
+        if op.spare and f"{f}_backward" in op.lacks and not spec.lets_more_follow:
+            says = f"{f} returned {1 + op.spare} results, expected {spec.outputs[0]} alone: a caller would get a tuple"
+            raise Violation(f"{says}. What a backward needs may follow where {f}_backward is there", sort="count")
 
     @contract(
         f"{f} leaves every bit of its inputs as it was",

@@ -86,6 +86,11 @@ class Spec:
     observe: Callable[..., dict[str, Any]] | None = None
     shown: Callable[..., dict[str, Any]] | None = None
 
+    @property
+    def lets_more_follow(self) -> bool:
+        """Whether other results may follow the outputs, as its contract has it."""
+        return len(self.outputs) > 1 or any(f"-> {self.outputs[0]} first" in clause for clause in self.clauses)
+
     def contract(self) -> list[str]:
         """The duties of an implementation, in sentences."""
         lines = [self.says, *self.clauses]

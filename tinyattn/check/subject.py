@@ -70,6 +70,7 @@ class Subject:
             says = f"`{name}` is a class, expected a function: make an object, or adapt it with tinyattn.check.layer"
             raise CannotRunError(says)
         self.forward = forward
+        self.spare = 0  # how many results of the last forward were no outputs
         self.last: dict[str, Any] = {}  # the arguments of the last call, of the forward or the backward
         self.remembered: dict[str, Any] = {}  # for specs: properties of the implementation, such as its width
         self.forms: list[Form] = []  # of calls that it does not take (forms.py)
@@ -154,6 +155,7 @@ class Subject:
         if self.spec.common:
             cache = next((i for i, x in enumerate(outputs[:wanted]) if i and _is_cache(x)), wanted)
         outputs, spare = outputs[:cache], outputs[cache:]
+        self.spare = len(spare)
         if self.spec.common:
             for name, x in zip(self.spec.outputs, outputs, strict=False):
                 if x is not None or name == self.spec.outputs[0]:

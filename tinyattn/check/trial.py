@@ -283,6 +283,8 @@ class Trial:
         hint = prop.hint
         if prop.name == "shape_and_dtype" and violation.sort == "shape":
             hint = "Print .shape after each line: which one drops, adds or exchanges an axis?"
+        if prop.name == "shape_and_dtype" and violation.sort == "count":
+            hint = "Return the result alone."
         if violation.__cause__ is not None:
             hint = "What does that line do with this input?"
         if violation is self.too_long:
