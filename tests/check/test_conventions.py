@@ -223,9 +223,12 @@ def test_the_backward_of_eps_outside_is_the_derivative_of_its_forward():
 
 
 def test_a_kind_names_the_conventions_that_its_arguments_allow():
-    assert choices_of(SPECS["softmax"]) == [CHOICES["mask"], CHOICES["dead rows"]]
-    assert choices_of(SPECS["layer_norm"]) == [CHOICES["eps outside"]]
-    assert choices_of(SPECS["rms_norm"]) == [CHOICES["eps"]]
-    assert choices_of(SPECS["gelu"]) == [CHOICES["tanh"]]
-    assert choices_of(SPECS["relu"]) == [CHOICES["kink"]]
-    assert choices_of(SPECS["linear"]) == choices_of(SPECS["ranking"]) == []
+    assert choices_of(SPECS["softmax"]) == [CHOICES["mask"], CHOICES["dead rows"], CHOICES["wide"]]
+    assert choices_of(SPECS["layer_norm"]) == [CHOICES["eps outside"], CHOICES["wide"]]
+    assert choices_of(SPECS["rms_norm"]) == [CHOICES["wide"], CHOICES["eps"]]
+    assert choices_of(SPECS["gelu"]) == [CHOICES["tanh"], CHOICES["wide"]]
+    assert choices_of(SPECS["relu"]) == [CHOICES["kink"], CHOICES["wide"]]
+    assert choices_of(SPECS["linear"]) == [CHOICES["wide"]]
+    assert choices_of(SPECS["ranking"]) == [CHOICES["ties"]]
+    assert choices_of(SPECS["linear_attention"]) == [CHOICES["causal"], CHOICES["wide"]]
+    assert choices_of(SPECS["causal_model"]) == []

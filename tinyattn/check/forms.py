@@ -181,7 +181,7 @@ def _ours_refused(op: Subject, until: float, patience: float) -> list[Form]:
     refused = []
     for form in forms:
         tried = outcomes(form)
-        raises = bool(tried) and all(map(_raised, tried)) and not all(map(_raised, plain))
+        raises = bool(tried) and bool(plain) and all(map(_raised, tried)) and not any(map(_raised, plain))
         if raises or (tried and _share_right(tried) < 0.5 <= _share_right(plain)):  # some are right by chance
             refused.append(form)
     return refused
