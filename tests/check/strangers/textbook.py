@@ -667,3 +667,38 @@ class padding_invariance:
     def forward(self, x, lengths):
         mask = np.arange(x.shape[1])[None, None, :] < lengths[:, None, None]
         return x + attention(x, x, x, mask)[0]
+
+
+# convolutions
+
+
+def conv1d(x, W, padding="same"):
+    K = len(W)
+    if padding == "same":
+        left = (K - 1) // 2
+        x = np.pad(x, [(0, 0)] * (x.ndim - 2) + [(left, K - 1 - left), (0, 0)])
+    elif padding != "valid":
+        raise ValueError(f"unknown padding {padding}")
+    n = x.shape[-2] - K + 1
+    return sum(x[..., j : j + n, :] @ W[j] for j in range(K))
+
+
+def conv2d(images, kernels, padding="same"):
+    K, L = kernels.shape[:2]
+    if padding == "same":
+        top, left = (K - 1) // 2, (L - 1) // 2
+        images = np.pad(images, ((0, 0), (top, K - 1 - top), (left, L - 1 - left), (0, 0)))
+    batch, height, width, _ = images.shape
+    out = np.zeros((batch, height - K + 1, width - L + 1, kernels.shape[-1]), images.dtype)
+    for i in range(out.shape[1]):
+        for j in range(out.shape[2]):
+            out[:, i, j] = np.tensordot(images[:, i : i + K, j : j + L], kernels, axes=3)
+    return out
+
+
+def depthwise_conv1d(x, W):
+    return np.einsum("...ndk,kd->...nd", np.lib.stride_tricks.sliding_window_view(x, len(W), axis=-2), W)
+
+
+def max_pool1d(x, width):
+    return np.lib.stride_tricks.sliding_window_view(x, width, axis=-2).max(-1)

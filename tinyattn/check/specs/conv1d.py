@@ -7,6 +7,7 @@ import numpy as np
 from ..common import tolerance
 from ..families import batch_apart, causal, linear_in
 from ..property import close, demand
+from ..spec import Form
 from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("conv1d")
@@ -53,4 +54,5 @@ SPEC = states.spec(
     "with 'valid' (..., n - (K - 1) dilation, o); beyond both ends x is 0",
     case=case,
     wrt=("x", "W"),
+    forms=(Form("padding='causal'", lambda case: case["padding"] == "causal", ours=True),),
 )
