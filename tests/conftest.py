@@ -32,6 +32,7 @@ def pytest_configure(config):
     """Where each core has a process of its own, a second thread of BLAS would wait in a loop on another test's core."""
     if hasattr(config, "workerinput"):
         threadpool_limits(1, "blas")
+    gc.set_threshold(100_000, 20, 100)  # a search for garbage at every 700 objects takes a tenth of the time
 
 
 def pytest_xdist_auto_num_workers(config):

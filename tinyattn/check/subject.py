@@ -85,7 +85,7 @@ class Subject:
         if any(self._passing.get(n) == "left out" for n in spec.together):
             self._passing |= dict.fromkeys(spec.together, "left out")
         self.lacks = [n for n, how in self._passing.items() if how == "left out"]
-        # without an argument `causal`, whether it looks at earlier keys alone: as by default (see conventions.py)
+        # what it does for want of an argument `causal`: the library's default, unless conventions.py finds otherwise
         self.causal = self.signature.parameters["causal"].default if "causal" in self.lacks else None
         self._backward = None
         if spec.wrt:
