@@ -59,7 +59,7 @@ def test_a_vit_starts_from_its_encoder(finished, images, tmp_path, capsys):
     out, data = tmp_path / "vit", ["--images", str(images / "labelled.npz")]
     train = ["train", "--model", "vit", *SMALL, *data, "--out", str(out)]
     refuses(capsys, [*train, "--start", str(tmp_path)], "config.json")
-    refuses(capsys, [*train, "--start", str(finished), "--dim", "4"], "dim is 4, expected 8, as of the model that this")
+    refuses(capsys, [*train, "--start", str(finished), "--dim", "4"], "dim is 4, expected 8, as in the model that this")
     refuses(capsys, ["train", "--model", "swin", *data, "--start", str(finished)], "only model vit starts from another")
     assert not out.exists()
     assert main([*train, "--start", str(finished)]) == 0
