@@ -24,7 +24,7 @@ from .common import by_loops, widened
 from .isolation import alarm
 from .property import Violation, largest, rounding
 from .subject import CannotRunError, MissingError, Subject, TooLongError
-from .switch import Case, Switch, Ties
+from .switch import Case, OtherDefault, Switch, Ties
 
 FILLED = 4000.0  # a finite fill of masked logits must lie below logits of this size; otherwise it is a bug
 LARGE = 5000.0  # logits beyond it may lie below a finite fill
@@ -268,14 +268,6 @@ def _direction(op: Subject) -> Switch | None:
     return None
 
 
-@dataclass(frozen=True)
-class OtherDefault(Switch):
-    """Another default of an argument; `has_defaults` of an optimiser goes by it."""
-
-    name: str
-    value: Any
-
-
 def _beta2(op: Subject) -> Switch | None:
     """β₂ = 0.999, as in the paper and in PyTorch, where SASRec has 0.98."""
     case, defaults = op.spec.case(CaseDrawer.seeded(0)), next(p for p in op.spec.properties if p.name == "defaults")
@@ -291,7 +283,9 @@ def _beta2(op: Subject) -> Switch | None:
     return other
 
 
-RANKS = {(2, 2): "before", (3, 3): "after", (2, 3): "by position among", (3, 2): "by position among"}
+RANKS: dict[tuple[float, ...], str] = {
+    (2, 2): "before", (3, 3): "after", (2, 3): "by position among", (3, 2): "by position among"
+}  # fmt: skip
 
 
 def _ties(op: Subject) -> Switch | None:
@@ -301,7 +295,7 @@ def _ties(op: Subject) -> Switch | None:
     ranks = [round(2 ** (1 / gain) - 1, 6) if gain > 0 else math.inf for gain in gains]
     if (ranks[0], ranks[3]) != (1, 4) or tuple(ranks[1:3]) not in RANKS:
         return None
-    return Ties(f"a target ranks {RANKS[ranks[1], ranks[2]]} items of its score")
+    return Ties(f"a target ranks {RANKS[tuple(ranks[1:3])]} items of its score")
 
 
 class Wide(Switch):

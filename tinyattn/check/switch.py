@@ -45,3 +45,11 @@ class Switch:
 
 class Ties(Switch):
     """Of a metric: the rank of a target whose score other items have."""
+
+
+@dataclass(frozen=True)
+class OtherDefault(Switch):
+    """Another default of an argument of an optimiser."""
+
+    name: str
+    value: Any

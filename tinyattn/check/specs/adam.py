@@ -9,6 +9,7 @@ from .. import oracles
 from ..cases import CaseDrawer, copied
 from ..property import Violation, close, demand, largest, rounding, same_bits
 from ..spec import Spec
+from ..switch import OtherDefault
 from .builder import SpecBuilder, Subject
 
 states = SpecBuilder("adam")
@@ -118,7 +119,7 @@ def defaults(op: Subject, **case: Any) -> None:
 
 def has_defaults(op: Subject, case: dict[str, Any], named: dict[str, float]) -> None:
     case |= {"step": 2}
-    named = named | {switch.name: switch.value for switch in op.conventions if hasattr(switch, "value")}
+    named = named | {other.name: other.value for other in op.conventions if isinstance(other, OtherDefault)}
     implied = after_step(op, {name: x for name, x in case.items() if name not in named})
     close(implied["vector"], after_step(op, case | named)["vector"], within(case, 1e-3), "vector")
 
