@@ -21,7 +21,7 @@ from .tables import print_distances
 PICTURES = {
     "rollout": "how much of each patch has come to the token that is read",
     "distances": "how far the heads of each block look, in numbers as well",
-    "field": "what a patch of the last block depends on, beside convolutions",
+    "field": "what a patch of the last block depends on, compared with convolutions",
 }
 SHOWN = 10               # test images, without IMAGES
 

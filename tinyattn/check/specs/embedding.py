@@ -19,7 +19,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 def special_cases() -> list[dict[str, Any]]:
-    """Runs of one id, row 0, 300 rows under a small integer type."""
+    """Repeated ids, row 0, a table of 300 rows read by uint8 ids."""
     E = np.cos(np.arange(900.0)).reshape(300, 3)
     small = [np.array([0, 2, 2, 1, 2, 0]), np.array([[1, 1], [0, 3]], np.int32), np.array(2)]
     cases = [{"ids": ids, "E": E[:4]} for ids in small]

@@ -26,16 +26,17 @@ from .grid import (
     published_gain,
 )
 
-RULES = """The rules were written down before the first run (tinyattn/experiments/awrsr/claims.py): intervals of 95 %
-are over seeds, as a share of the host's NDCG@5. A gain is *not replicated* if its interval ends below 1 %, *replicated*
-if it ends at 1 % or above and begins above 0, and else *undecided*. For epochs, 5 % fewer take the place of 1 %;
-M_simp's claim has another rule. HR is Recall, as one item of each user is held out, and NDCG@1 is HR@1. Added later,
-without a verdict: the rows *by rows* and *with distances*, those with n 20 and d 128, and this table's last column."""
+RULES = """The rules were written down before the first run (tinyattn/experiments/awrsr/claims.py): gains are
+shares of the host's NDCG@5, with 95 % intervals over seeds. A gain is *not replicated* if its interval ends below 1 %,
+*replicated* if it ends at 1 % or above and begins above 0, and else *undecided*. In epochs, the limit is 5 % fewer, not
+1 %; M_simp's claim has another rule. HR is Recall, as one item of each user is held out, and NDCG@1 is HR@1. Added
+later, without a verdict: the rows *by rows* and *with distances*, those with n 20 and d 128, and this table's last
+column."""
 DIFFERENCE = ("difference", "95 % over users", "gain, % of the host's (95 % over seeds)", "published")
 BESIDE = """The difference in NDCG@5 from all runs of the host; in the rows "other seeds", the
 difference of the second half of the host's runs from the first:"""
-DEEP = """NDCG@5 on Beauty (table 3). An empty cell is to come, or in no grid; STOSA with several layers is on
-[another page](../awrsr-depth/README.md)."""
+DEEP = """NDCG@5 on Beauty (table 3). An empty cell has no run yet, or is not in this grid; STOSA with several layers
+is on [another page](../awrsr-depth/README.md)."""
 LAYERS = ["1 layer", *(f"{depth} layers" for depth in DEPTHS)]
 SUFFIXES = ["", *(f"-{depth}" for depth in DEPTHS)]                  # of the keys of their rows
 ADDED = "Added after the first runs; no verdict depends on it."
