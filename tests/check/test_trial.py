@@ -90,6 +90,20 @@ def test_a_failing_case_is_shrunk_and_still_fails():
     assert found.counterexample == show_case({"x": kept})
 
 
+def test_when_time_is_out_a_failure_keeps_its_case():
+    calls = []
+
+    def the_first(op, x):
+        calls.append(np.array(x))
+        if len(calls) == 1 or np.array_equal(x, calls[0]):
+            raise Violation("the first", 1.0, 2.0)
+        time.sleep(0.05)  # each of the others holds, until no time is left
+
+    trial = tried(the_first, examples=20, shrink=False, budget=0.12)
+    assert len(calls) < 20
+    np.testing.assert_array_equal(trial.case["x"], calls[0])
+
+
 def test_what_is_not_offered_or_missing_or_out_of_time_does_not_hold():
     def needs_more(op, x):
         raise MissingError("there is no `more`")

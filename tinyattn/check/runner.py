@@ -57,6 +57,8 @@ def check_implementation(
     for name, value in (("examples", examples), ("time_limit", time_limit), ("patience", patience)):
         if not 0 < value < 1e7:
             raise ValueError(f"{name} is {value}, expected more than 0, and less than ten million")
+    if seed < 0:
+        raise ValueError(f"seed is {seed}, expected a whole number of at least 0")
     title = implementation if isinstance(implementation, str) else _title(implementation)
     options = {"examples": examples, "seed": seed, "patience": patience, "strict": strict}
     findings: dict[str, Finding] = {}

@@ -77,7 +77,7 @@ def trial_of(
             trial(copied(case))
             continue
         failed.append(trial.failure())
-        if trial.too_long is not None:
+        if trial.too_long is not None or time.monotonic() > until:
             break
     if not failed:
         with contextlib.suppress(Violation):
@@ -142,7 +142,7 @@ def _search(trial: Trial, like: Failure, cases: Any, examples: int, seed: int) -
     from hypothesis import HealthCheck, Phase
 
     def tried(case: dict[str, Any]) -> None:
-        before = trial.failure() if trial.violation is not None else None
+        before = trial.failed_last
         try:
             trial(case)
         except Violation:
@@ -170,6 +170,7 @@ class Trial:
         self.tries, self.flaky, self.failed = 0, False, False
         self.missing = self.not_offered = self.note = self.note_of_long = ""
         self.violation: Violation | None = None
+        self.failed_last: Failure | None = None
         self.case: dict[str, Any] = {}
         self.failing: dict[str, Any] = {}  # the last failing case, without what the implementation lacks
         self.last: dict[str, Any] = {}  # the arguments of the last call before it failed
@@ -218,12 +219,13 @@ class Trial:
             self._failed(Violation(says, sort="type"))
 
     def failure(self) -> Failure:
-        """The last failure."""
-        assert self.violation is not None
-        return Failure(self.violation, self.case, self.failing, self.last)
+        """The last failure, also after calls that did not fail."""
+        assert self.failed_last is not None
+        return self.failed_last
 
     def show(self, failure: Failure | None) -> None:
         """Take an earlier failure, or none, for the last one."""
+        self.failed_last = failure
         if failure is None:
             self.violation = None
         else:
@@ -264,6 +266,7 @@ class Trial:
     def _failed(self, violation: Violation) -> None:
         self.failing = {n: x for n, x in self.case.items() if n not in self.op.lacks}
         self.violation, self.last = violation, self.op.last
+        self.failed_last = Failure(violation, self.case, self.failing, self.last)
         raise violation
 
     def finding(self) -> Finding:
