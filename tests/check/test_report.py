@@ -98,11 +98,12 @@ def test_a_page_and_xml_have_every_property():
 
 def test_a_diagnosis_tells_bugs_that_are_alike_from_bugs_that_are_both_there():
     one, two, three = (Bug(name, f"it {name}", f"Why {name}?") for name in ("adds", "drops", "doubles"))
-    alike = ["this is a known bug:", "    it adds (adds)", "    it drops (drops)",
-             "    (no case that was tried tells these apart)", "hint: Why adds?"]  # fmt: skip
-    both = ["and, at the same time:", "    it doubles (doubles)", "hint: Why doubles?"]
+    alike = ["Yours: one of these, which no case that was tried tells apart", "    it adds (adds)",
+             "    it drops (drops)", "hint: Why adds?"]  # fmt: skip
+    both = ["Yours, too: it doubles (doubles)", "hint: Why doubles?"]
     assert str(Diagnosis(((one, two), (three,)), "numbers")).splitlines() == alike + both
     assert Diagnosis(((one, two), (three,))).names == ("adds", "drops")
+    assert str(Diagnosis(((one,),), "numbers")) == "Yours: it adds (adds)\nhint: Why adds?"
     assert "recognised by which properties fail" in str(Diagnosis(((one,),), "failures"))
     assert str(Diagnosis()) == "no known bug gives these results"
 

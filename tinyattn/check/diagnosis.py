@@ -58,12 +58,11 @@ class Diagnosis:
         if not self.bugs:
             return "no known bug gives these results"
         lines = []
-        for i, equals in enumerate(self.bugs):
-            lines.append("this is a known bug:" if i == 0 else "and, at the same time:")
-            lines += [f"    {b.says} ({b.name})" for b in equals]
+        for opening, equals in zip(("Yours", "Yours, too"), self.bugs, strict=False):
+            says = [f"{b.says} ({b.name})" for b in equals]
             if len(equals) > 1:
-                lines.append("    (no case that was tried tells these apart)")
-            lines.append(f"hint: {equals[0].hint}")
+                says = ["one of these, which no case that was tried tells apart", *(f"    {line}" for line in says)]
+            lines += [f"{opening}: {says[0]}", *says[1:], f"hint: {equals[0].hint}"]
         if self.how == "failures":
             lines.append("    (recognised by which properties fail and by the size of its errors;")
             lines.append("    its numbers vary with rounding or random draws)")
