@@ -84,6 +84,24 @@ def test_every_subset_of_optional_arguments_may_be_left_out(kind):
             passed(without(function, left), kind, examples=4)
 
 
+RECURRENT = ("rnn", "gru", "lstm")
+
+
+@pytest.mark.parametrize("kind", [
+    kind if kind in (*RECURRENT, "norm_linear") else pytest.param(kind, marks=pytest.mark.slow(1)) for kind in PURE
+])  # fmt: skip
+def test_a_textbooks_implementation_with_wrong_numbers_is_refused(kind):
+    """No form that it does not take may hide its numbers."""
+    theirs = getattr(textbook, kind)
+
+    @functools.wraps(theirs)
+    def wrong(*args, **kwargs):
+        result = theirs(*args, **kwargs)
+        return (1.1 * result[0], *result[1:]) if isinstance(result, tuple) else 1.1 * result
+
+    assert not check_in_process(wrong, kind, examples=2)
+
+
 class Callable:
     def __init__(self, f):
         self.f = f

@@ -116,12 +116,18 @@ def long_cases(case: Callable[[CaseDrawer], dict[str, Any]], count: int = 4) -> 
 
 @lru_cache(maxsize=32)
 def seeded_cases(
-    case: Callable[[CaseDrawer], dict[str, Any]], count: int, seed: int, leads: tuple[tuple[int, ...], ...], wide: bool
+    case: Callable[[CaseDrawer], dict[str, Any]],
+    count: int,
+    seed: int,
+    leads: tuple[tuple[int, ...], ...],
+    wide: bool,
+    batch: int = 0,
 ) -> tuple[dict[str, Any], ...]:
-    """`count` cases: the simplest one, and random ones. They are drawn once for all properties: copy before a call."""
-    simplest = CaseDrawer(lambda options: options[0], leads, wide)
-    others = (CaseDrawer.seeded((seed, i), leads, wide) for i in range(1, count))
-    return tuple(case(draw) for draw in (simplest, *others))
+    """`count` cases, drawn once for all properties: copy before a call. Batch 0 begins with the simplest one."""
+    drawers = [CaseDrawer.seeded((seed, i), leads, wide) for i in range(batch * count, (batch + 1) * count)]
+    if batch == 0:
+        drawers[0] = CaseDrawer(lambda options: options[0], leads, wide)
+    return tuple(map(case, drawers))
 
 
 def copied(case: dict[str, Any]) -> dict[str, Any]:

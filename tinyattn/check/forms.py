@@ -55,9 +55,10 @@ def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list
         candidates = [form for form in forms if _refuses(outcomes[form])]
         if not candidates:
             break
-        largest = max(candidates, key=lambda form: len(outcomes[form]))
-        refused.append(largest)
-        left = [(case, outcome) for case, outcome in left if not largest.has(case)]
+        # A form that raises always goes first: another may raise only where it occurs together with that one.
+        first = max(candidates, key=lambda form: (all(map(_raised, outcomes[form])), len(outcomes[form])))
+        refused.append(first)
+        left = [(case, outcome) for case, outcome in left if not first.has(case)]
     return refused
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import time
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from .property import EMPTY_BATCHES, Property, RoundingViolation, Violation
 from .specs import Spec
 from .subject import CannotRunError, MissingError, NotOfferedError, Subject, TooLongError, message_of
 
+BATCHES = 4  # times `examples` cases are drawn at most, where an implementation does not take all of them
 NOT_OF_NOTHING = "not for an empty batch"  # begins the message of a property that holds otherwise
 
 
@@ -72,7 +74,11 @@ def trial_of(
     until = time.monotonic() + budget
     trial = Trial(op, prop, until, patience, strict)
     failed: list[Failure] = []
-    for case in seeded_cases(spec.case, prop.at_most(examples), seed, prop.leads, prop.wide):
+    wanted = prop.at_most(examples)
+    batches = (seeded_cases(spec.case, wanted, seed, prop.leads, prop.wide, batch) for batch in range(BATCHES))
+    for case in itertools.chain.from_iterable(batches):
+        if trial.missing or trial.tries >= wanted:
+            break
         with contextlib.suppress(Violation):
             trial(copied(case))
             continue
@@ -92,7 +98,7 @@ def trial_of(
     trial.flaky = not trial.fails_again()
     if shrink and not prop.once and find_spec("hypothesis"):
         smaller = Trial(op, prop, until, patience, strict)
-        _search(smaller, trial.failure(), strategy(spec.case, prop.leads, prop.wide), prop.at_most(examples), seed)
+        _search(smaller, trial.failure(), strategy(spec.case, prop.leads, prop.wide), wanted, seed)
         smaller.tries += trial.tries
         trial = smaller if smaller.failed else trial
     return trial
