@@ -215,8 +215,13 @@ def test_a_result_that_changes_from_call_to_call_is_said_to(write):
 def test_list_and_contract(capsys):
     code, out = check("--list", capsys=capsys)
     assert code == 0
-    for spec in SPECS.values():
-        assert f"{spec.name}: {spec.says}" in out
+    lines = out.splitlines()
+    assert [line.split()[0] for line in lines] == list(SPECS)
+    assert all(line.endswith(f": {spec.says}") for line, spec in zip(lines, SPECS.values(), strict=True))
+    assert "layer_norm                  layer_norm(x, gamma, beta, eps=1e-05): y = x_hat ⊙ γ + β" in out
+    rows = json.loads(check("--list", "--json", capsys=capsys)[1])
+    assert rows["bce"]["signature"] == "bce_with_logits(z, targets, weights=None)"
+    code, out = check("--list", "--as", "attention", capsys=capsys)
     assert "adding the same vector to all keys changes nothing" in out
     code, out = check("--list", "--as", "relu", "--json", capsys=capsys)
     prop = next(p for p in SPECS["relu"].properties if p.name == "gate")
@@ -320,4 +325,4 @@ def test_all_kinds_have_to_hold(right, code, monkeypatch, capsys):
     _, out = check("x.py", "--as", "gelu", "--json", "--seed", "4", "--time-limit", "7", capsys=capsys)
     assert json.loads(out)["holds"] == right[1]
     asked[-1][1].pop("progress")
-    assert asked[-1] == ("x.py", {"examples": 50, "seed": 4, "time_limit": 7.0, "strict": False})
+    assert asked[-1] == ("x.py", {"seed": 4, "time_limit": 7.0, "skip": []})

@@ -134,6 +134,18 @@ def copied(case: dict[str, Any]) -> dict[str, Any]:
     return {name: x.copy() if isinstance(x, np.ndarray) else x for name, x in case.items()}
 
 
+def in_dtype(x: Any, dtype: Any) -> Any:
+    """x with all its arrays of floats in this dtype: an array, a tuple or a dictionary. None: x itself."""
+    if dtype is None:
+        return x
+    if isinstance(x, dict):
+        return {name: in_dtype(value, dtype) for name, value in x.items()}
+    if isinstance(x, tuple):
+        parts = [in_dtype(value, dtype) for value in x]
+        return type(x)(*parts) if hasattr(x, "_fields") else tuple(parts)
+    return x.astype(dtype, copy=False) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
+
+
 def strategy(
     case: Callable[[CaseDrawer], dict[str, Any]], leads: tuple[tuple[int, ...], ...] = LEADS, wide: bool = False
 ) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import os
 import sys
@@ -13,11 +14,12 @@ from tqdm import tqdm
 
 from ..files import is_same, write_atomically
 from .conventions import choices_of
-from .isolation import CheckerFailedError
+from .isolation import CheckerFailedError, split
 from .measure import catalogue, measure, summary, table
-from .report import junit, page
+from .report import annotation, junit, page
 from .runner import check_implementation
-from .specs import SPECS, get_spec, properties_of
+from .specs import SPECS, get_spec, properties_of, refuse_unknown_properties
+from .targets import OPTIONS, TABLE, Target, find_table, read_table
 from .zoo import ZOO
 
 
@@ -38,13 +40,17 @@ def run(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     others = [name for name in ("list", "contract", "self", "zoo") if getattr(options, name)]
-    if others and options.target is not None:
-        raise ValueError(f"--{others[0]} takes no target: leave out {options.target}")
+    if others and options.targets:
+        raise ValueError(f"--{others[0]} takes no target: leave out {options.targets[0]}")
     if options.kind is not None:
         get_spec(options.kind)
     chosen = [options.kind] if options.kind else list(SPECS)
+    if options.list and options.kind:
+        return _print(options, {options.kind: _properties(options.kind)}, catalogue(chosen))
     if options.list:
-        return _print(options, {name: _properties(name) for name in chosen}, catalogue(chosen))
+        rows = {name: {"signature": signature(name), "says": SPECS[name].says} for name in chosen}
+        lines = [f"{name:28}{row['signature']}: {row['says']}" for name, row in rows.items()]
+        return _print(options, rows, lines)
     if options.contract is not None:
         if options.kind not in (None, options.contract):
             raise ValueError(f"--contract {options.contract} and --as {options.kind} ask for two kinds")
@@ -55,10 +61,11 @@ def _run(options: argparse.Namespace) -> int:
         return _print(options, clauses + choices, lines + [f"- {choice}" for choice in choices])
     if options.zoo:
         return _zoo(options, chosen)
-    if not options.self and (options.target is None or options.kind is None):
-        raise ValueError(f"say what to check and as what: tinyattn check MODULE --as KIND; kinds: {', '.join(SPECS)}")
-    targets = {name: ours(name) for name in chosen} if options.self else {options.kind: options.target}
-    read = [] if options.target is None else [options.target, options.target.rpartition(":")[0]]  # FILE:OBJECT
+    targets = [Target(ours(name), ours(name), name) for name in chosen] if options.self else _targets(options)
+    given = {name: getattr(options, name) for name in OPTIONS if name not in ("skip", "xfail")}
+    given = {name: value for name, value in given.items() if value is not None and value is not False}
+    refuse_unknown_properties(options.skip, [target.kind for target in targets])
+    read = [part for target in targets if not options.self for part in (target.place, split(target.place)[0])]
     pages = [(path, text) for path, text in ((options.html, page), (options.junit, junit)) if path is not None]
     for path, _ in pages:
         if not _can_be_written(path.resolve()):
@@ -66,27 +73,50 @@ def _run(options: argparse.Namespace) -> int:
         if any(is_same(path, target) for target in read):
             raise ValueError(f"{path} is the checked file: expected another file to write to")
     reports = []
-    for name, target in targets.items():
-        with tqdm(total=len(properties_of(SPECS[name])), desc=name, leave=False, file=sys.stderr, disable=None) as bar:
-            reports.append(
-                check_implementation(
-                    target,
-                    name,
-                    examples=options.examples,
-                    seed=options.seed,
-                    time_limit=options.time_limit,
-                    strict=options.strict or options.self,
-                    progress=_advance(bar),
-                )
-            )
+    one = len(options.targets) == 1
+    for target in targets:
+        known = [prop.name for prop in properties_of(SPECS[target.kind])]
+        skipped = dict.fromkeys((*target.options.get("skip", ()), *options.skip, *target.xfail))
+        how = target.options | given | {"skip": [name for name in skipped if name in known]}
+        how |= {"strict": True} if options.self else {}
+        with tqdm(total=len(known), desc=target.kind, leave=False, file=sys.stderr, disable=None) as bar:
+            reports.append(check_implementation(target.place, target.kind, **how, progress=_advance(bar)))
         if not options.json:
-            print(reports[-1], end="\n\n" if options.self else "\n", flush=True)
+            print(reports[-1], end="\n" if one else "\n\n", flush=True)
+        if options.github and (line := annotation(reports[-1])):
+            print(line, file=sys.stderr, flush=True)  # a workflow reads both streams
     if options.json:
         data = [report.to_json() for report in reports]
-        print(json.dumps(data if options.self else data[0], indent=1, default=_plain))
+        print(json.dumps(data[0] if one else data, indent=1, default=_plain))
     for path, text in pages:
         write_atomically(path.resolve(), text(reports).encode("utf-8", "replace"))
     return 2 if any(r.problem for r in reports) else 0 if all(reports) else 1
+
+
+def _targets(options: argparse.Namespace) -> list[Target]:
+    """What is to be checked: the targets named, or else those of the nearest table."""
+    if bool(options.targets) != bool(options.kind):
+        asked = "MODULE --as KIND, or a table [tool.tinyattn.check] in pyproject.toml"
+        raise ValueError(f"say what to check and as what: tinyattn check {asked}; kinds: {', '.join(SPECS)}")
+    if options.targets:
+        return [Target(name, name, options.kind) for name in options.targets]
+    path = find_table(Path.cwd())
+    if path is None:
+        raise ValueError(
+            f"there is no table {TABLE} in a pyproject.toml from {Path.cwd()} up; "
+            "say what to check and as what: tinyattn check MODULE --as KIND"
+        )
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))  # for modules
+    return read_table(path)
+
+
+def signature(kind: str) -> str:
+    """The function of a kind, with its arguments and their defaults."""
+    spec = SPECS[kind]
+    parameters = inspect.signature(getattr(spec.ours(), spec.function)).parameters.values()
+    bare = [p.replace(annotation=p.empty) for p in parameters]
+    return f"{spec.function}{inspect.Signature(bare)}"
 
 
 def _can_be_written(path: Path) -> bool:
@@ -103,7 +133,8 @@ def _zoo(options: argparse.Namespace, chosen: list[str]) -> int:
         raise ValueError(f"{chosen[0]} has no zoo; known: {', '.join(ZOO)}")
     total = sum(len(ZOO[name].BUGS) for name in specs)
     with tqdm(total=total, unit="bug", leave=False, file=sys.stderr, disable=None) as bar:
-        measured = measure(specs, examples=options.examples, seed=options.seed, progress=_advance(bar))
+        how = {name: getattr(options, name) for name in ("examples", "seed") if getattr(options, name) is not None}
+        measured = measure(specs, **how, progress=_advance(bar))
     rows = summary(measured)
     _print(options, {"summary": rows, "kinds": measured}, table(measured))
     return int(any(r["survivors"] or r["accused without a bug"] or r["conventions accused"] for r in rows))

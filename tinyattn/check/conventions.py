@@ -246,7 +246,7 @@ def _tanh_form(op: Subject) -> Switch | None:
         max(_error(op.outputs(**case)[0], _oracle(op, case | {"approximate": tanh})) for case in cases)
         for tanh in (False, True)
     ]
-    if errors[1] < 1e-6 < errors[0]:
+    if errors[1] < max(1e-6, _fine(op)) < errors[0]:
         return FixedArgument("it computes the tanh form", "approximate", True, False)
     return None
 
@@ -362,7 +362,7 @@ def _fixed_eps(op: Subject) -> Switch | None:
     cases = [widened(op.spec.case(CaseDrawer.seeded(seed, ((2,),)))) | {"eps": default} for seed in range(6)]
     cases = [case | {"x": 0.01 * case["x"]} for case in cases]  # small, so that eps matters
     for eps in (default, *EPS):
-        if all(_error(op.outputs(**case)[0], _oracle(op, case | {"eps": eps})) <= 1e-9 for case in cases):
+        if all(_error(op.outputs(**case)[0], _oracle(op, case | {"eps": eps})) <= _fine(op) for case in cases):
             says = f"eps is {eps:g}, and cannot be given"
             return None if eps == default else FixedArgument(says, "eps", eps, default)
     return None
@@ -373,7 +373,7 @@ def _eps(op: Subject) -> Switch | None:
     x, ones, zeros = np.array([[0.011, 0.013, -0.02, 0.004]]), np.ones(4), np.zeros(4)
     fixed = "eps" in op.lacks
     for form, eps in itertools.product((oracles.layer_norm, eps_outside), (1e-5, *EPS) if fixed else (1e-3,)):
-        if _error(op(x, ones, zeros, *(() if fixed else (eps,))), form(x, ones, zeros, eps)[0]) <= 1e-9:
+        if _error(op(x, ones, zeros, *(() if fixed else (eps,))), form(x, ones, zeros, eps)[0]) <= _fine(op):
             break
     else:
         return None
@@ -451,6 +451,11 @@ def _agrees(op: Subject, case: Case, given: Case | None = None, like: Case | Non
 def _near(y: Any, right: Any, case: Case) -> bool:
     size = largest(*filter(is_float_array, case.values()))
     return _error(y, right) <= 100 * rounding(np.float32, 64, size**2)
+
+
+def _fine(op: Subject) -> float:
+    """The error up to which two results in the subject's dtype are one formula's."""
+    return 1e-5 if op.spec.dtype == np.float32 else 1e-9
 
 
 def _error(y: Any, right: Any) -> float:

@@ -350,7 +350,7 @@ def _zoo_run(bugs: Iterable[str], like: Subject, i: int) -> Observation:
     """The observation of the zoo's version with these bugs, on case i as adapted to `like`."""
     spec, bugs = like.spec, frozenset(bugs)
     forms, conventions = (tuple(x.says for x in known) for known in (like.forms, like.conventions))
-    key = spec.name, bugs, i, tuple(like.lacks), forms, conventions  # the case depends on these
+    key = spec.name, spec.dtype, bugs, i, tuple(like.lacks), forms, conventions  # the case depends on these
     if key not in _ZOO_OBSERVATIONS:
         with np.errstate(all="ignore"):
             _ZOO_OBSERVATIONS[key] = (spec.observe or observe_call)(_zoo_subject(spec.name, bugs), spec, _case(like, i))

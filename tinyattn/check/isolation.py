@@ -101,7 +101,7 @@ def _watcher(seconds: float) -> Iterator[None]:
 
 def load(target: str) -> Any:
     """Import MODULE or FILE.py, with or without :OBJECT. Raises CannotRunError, with the reason."""
-    place, _, name = target.rpartition(":") if _has_object(target) else (target, "", "")
+    place, name = split(target)
     try:
         if place.endswith(".py") or Path(place).is_dir():
             module = _from_file(Path(place))
@@ -127,17 +127,22 @@ def load(target: str) -> Any:
     return loaded
 
 
-def _has_object(target: str) -> bool:
-    """Whether `target` ends in :OBJECT; the colon of a Windows drive does not count."""
+def split(target: str) -> tuple[str, str]:
+    """-> the module or file, and the object's name, "" for none; the colon of a Windows drive does not count."""
     place, colon, name = target.rpartition(":")
-    return bool(colon and place and name) and not name.startswith(("\\", "/"))
+    has_object = colon and place and name and not name.startswith(("\\", "/"))
+    return (place, name) if has_object else (target, "")
 
 
 def _from_file(path: Path) -> Any:
     if not path.is_file():
         raise CannotRunError(f"{path} is {'a directory' if path.is_dir() else 'no file'}")
-    sys.path.append(str(path.resolve().parent))  # for its imports of neighbouring files; installed packages first
-    name = f"checked_{path.stem}"  # a file called random.py must not replace the standard module
+    folder, name = path.resolve().parent, f"checked_{path.stem}"  # random.py must not replace the standard module
+    sys.path.append(str(folder))  # for its imports of neighbouring files; installed packages first
+    while (folder / "__init__.py").is_file():  # in a package: for its imports of that
+        name, folder = f"{folder.name}.{name}", folder.parent
+    if "." in name:
+        sys.path.insert(0, str(folder))
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None

@@ -6,6 +6,7 @@ import html
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -13,6 +14,7 @@ from .property import GRAVITY, STAGES
 from .trial import Finding
 
 MEMORY = ("inputs_unchanged", "own_memory", "repeatable")  # their failure may be the cause of wrong numbers
+LEFT_OUT = "left out"  # begins the message of a property that was not to be tried
 _HELD_TO = {
     "exact": "to the last bit",
     "rounding": "up to rounding",
@@ -122,6 +124,9 @@ def remarks(report: Report) -> Iterator[str]:
         yield f"not offered, and so not looked at: {', '.join(missing)}"
     if report.unused:
         yield f"never passed, and so not looked at: {', '.join(report.unused)}"
+    left_out = [f for f in report.findings if f.outcome == "skipped" and f.message.startswith(LEFT_OUT)]
+    for reason in dict.fromkeys(f.message for f in left_out):
+        yield f"{reason}: {', '.join(f.property for f in left_out if f.message == reason)}"
     yield from (f"differs by convention: {says}" for says in report.conventions)
     yield from (f"holds to rounding, not to the bit: {f.property} ({f.note})" for f in report.notes)
     yield from (f"{f.property}: {f.message}" for f in report.findings if f.outcome == "holds" and f.message)
@@ -164,12 +169,39 @@ def also_fails(failures: list[Finding]) -> Iterator[str]:
 
 def problem_line(report: Report) -> str:
     """FILE:LINE: message, as editors and Git hosts read it, where the line is known."""
-    for first in report.failures[:1]:
-        path, _, line = (first.place or report.place).rpartition(":")
-        if path:
-            relative = os.path.relpath(path) if path.startswith(os.getcwd()) else path
-            return f"{relative}:{line}: {report.kind}: {first.message.partition(' (line ')[0]}"
-    return ""
+    path, line, message = problem(report)
+    return f"{path}:{line}: {message}" if path and not report.problem else ""
+
+
+def problem(report: Report, root: str = "") -> tuple[str, str, str]:
+    """The place and the message of the gravest failure, or of what kept it from running: file, line, message.
+
+    The file is relative to `root`, by default the current folder, where it lies in it; it is "" where it is not known.
+    """
+    root = os.path.abspath(root)
+    first = next(iter(report.failures), None)
+    path, _, line = ((first and first.place) or report.place).rpartition(":")
+    says = report.problem or (first.message.partition(" (line ")[0] if first else "")
+    relative = os.path.relpath(path, root) if path and Path(path).is_relative_to(root) else path
+    return relative, line, f"{report.kind}: {says}"
+
+
+def annotation(report: Report) -> str:
+    """A command of GitHub's workflows that shows the gravest failure at its line, or ""."""
+    if not report.failures and not report.problem:
+        return ""
+    path, line, message = problem(report, os.environ.get("GITHUB_WORKSPACE", ""))
+    parts = {"file": path, "line": line, "title": f"tinyattn check: {report.implementation}"}
+    if report.failures:
+        message = "\n".join(describe(report.failures[0], report.diagnosis))
+    properties = ",".join(f"{name}={_escaped(text, ':,')}" for name, text in parts.items() if text)
+    return f"::error {properties}::{_escaped(message)}"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    """The text as a value of a workflow command: a line break, and what ends a value, as %HH."""
+    escapes = {c: f"%{ord(c):02X}" for c in f"%\r\n{more}"}
+    return "".join(escapes.get(c, c) for c in _printable(text))
 
 
 def junit(reports: Iterable[Report]) -> str:

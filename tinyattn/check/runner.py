@@ -15,12 +15,13 @@ from .forms import EXCHANGED, axes_exchanged, find_backward_forms, find_forms
 from .frameworks import subject_of
 from .isolation import OUT_OF_TIME, WROTE, in_child, load, sendable
 from .property import EMPTY_BATCHES, STAGES, Property
-from .report import Report, by_gravity
-from .specs import Spec, get_spec, properties_of
+from .report import LEFT_OUT, Report, by_gravity
+from .specs import Spec, get_spec, properties_of, refuse_unknown_properties
 from .subject import CannotRunError, Subject
 from .trial import Finding, Trial, trial_of
 
 TIME_LIMIT = 900.0  # seconds for a check: the default, also of --time-limit
+FEW, SOON = 6, 0.7  # of a fast check: cases per property, and seconds to shrink a failure or to name its bug
 
 
 def check_implementation(
@@ -32,6 +33,9 @@ def check_implementation(
     time_limit: float = TIME_LIMIT,
     patience: float = 10.0,
     strict: bool = False,
+    skip: Iterable[str] = (),
+    dtype: str | None = None,
+    fast: bool = False,
     progress: Callable[[str], Any] | None = None,
 ) -> Report:
     """Try every property of `spec` on `implementation`, in a child process.
@@ -40,7 +44,9 @@ def check_implementation(
     "package.module" or "path/to/file.py"; either may be followed by ":object". Functions of torch and JAX are called
     with their tensors and arrays. `spec` is one of `SPECS`. Each property is tried on `examples` cases drawn
     from `seed`; hypothesis, where it is installed, shrinks the case that is shown. `time_limit` is in seconds for
-    all properties, `patience` for one case.
+    all properties, `patience` for one case. The properties named in `skip` are not tried. With `dtype`, "float32" or
+    "float64", every array of floats has this dtype. With `fast`, properties of large sizes and of long runs are not
+    tried, and a counterexample is not searched for long: for what is checked whenever a file is saved.
 
     A crash and an endless call are failures. A failed import, a function that raises on every call, and running out of
     `time_limit` are the report's `problem` and no failure. Outside Linux the child process is spawned rather than
@@ -51,27 +57,31 @@ def check_implementation(
     different conventions are adopted and reported, and exact properties that hold only up to rounding are a note. With
     `strict` all of these are failures.
 
-    Raises ValueError for an unknown spec or numbers out of range.
+    Raises ValueError for an unknown spec, property or dtype, or numbers out of range.
     """
-    known = get_spec(spec)
+    known = get_spec(spec, dtype)
+    skip = tuple(skip)
+    refuse_unknown_properties(skip, [spec])
     for name, value in (("examples", examples), ("time_limit", time_limit), ("patience", patience)):
         if not 0 < value < 1e7:
             raise ValueError(f"{name} is {value}, expected more than 0, and less than ten million")
     if seed < 0:
         raise ValueError(f"seed is {seed}, expected a whole number of at least 0")
     title = implementation if isinstance(implementation, str) else _title(implementation)
+    examples = min(examples, FEW) if fast else examples
     options = {"examples": examples, "seed": seed, "patience": patience, "strict": strict}
+    left = {"skip": skip, "dtype": dtype, "fast": fast}
     findings: dict[str, Finding] = {}
     extra: dict[str, Any] = {"problem": "", "again": "", "examples": examples, "seed": seed}
     if isinstance(implementation, str):
-        extra["again"] = _repeat_command(implementation, spec, examples, seed, time_limit, strict)
+        extra["again"] = _repeat_command(implementation, spec, options, left, time_limit)
     total = len(properties_of(known))
     trying = ""
     try:
         sent = sendable(implementation)
     except CannotRunError as error:
         return Report(spec, title, (), **extra | {"problem": str(error)})
-    for what, value in _validated(in_child(_check_in_child, sent, spec, options, time_limit, limit=time_limit)):
+    for what, value in _validated(in_child(_check_in_child, sent, spec, options, left, time_limit, limit=time_limit)):
         if what == "trying":
             if progress is not None and value != trying:  # the first one is sent twice, around the preparations
                 progress(value)
@@ -122,13 +132,14 @@ def check_in_process(
     time_limit: float = 60.0,
     patience: float = 10.0,
     strict: bool = False,
+    dtype: str | None = None,
 ) -> Report:
     """`check_implementation` in this process, for code that is trusted not to crash.
 
     Nothing is forked, so it works for functions of a notebook, on every system. Only `stages` are tried.
     Raises CannotRunError if the spec's calls all fail.
     """
-    known = get_spec(spec) if isinstance(spec, str) else spec
+    known = get_spec(spec, dtype) if isinstance(spec, str) else spec
     op = subject_of(implementation, known, patience)
     extra: dict[str, Any] = {"examples": examples, "seed": seed}
     findings: dict[str, Finding] = {}
@@ -155,12 +166,12 @@ def _report(kind: str, title: str, findings: dict[str, Finding], total: int, ext
 
 
 def _check_in_child(
-    send: Callable[[str, Any], None], target: Any, name: str, options: dict[str, Any], limit: float
+    send: Callable[[str, Any], None], target: Any, name: str, options: dict[str, Any], left: Any, limit: float
 ) -> None:
     """The child's work: import, detect unsupported calls and conventions, try, diagnose."""
     with contextlib.suppress(ImportError):
         import hypothesis  # noqa: F401  before the implementation can shadow the module
-    spec = get_spec(name)
+    spec = get_spec(name, left["dtype"])
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)  # the threads of the parent did not survive the fork
     try:
@@ -168,7 +179,7 @@ def _check_in_child(
         send("trying", properties_of(spec)[0].name)
         op = subject_of(implementation, spec, options["patience"])
         _prepare(send, op, options, limit)
-        _try_all(send, op, properties_of(op.spec), options, limit)
+        _try_all(send, op, properties_of(op.spec), options, limit, left["skip"], left["fast"])
     except CannotRunError as error:
         send("problem", str(error))
 
@@ -195,7 +206,13 @@ def look_at(op: Subject, limit: float = 10.0, patience: float = 10.0) -> None:
 
 
 def _try_all(
-    send: Callable[[str, Any], None], op: Subject, properties: list[Property], options: dict[str, Any], limit: float
+    send: Callable[[str, Any], None],
+    op: Subject,
+    properties: list[Property],
+    options: dict[str, Any],
+    limit: float,
+    skip: Iterable[str] = (),
+    fast: bool = False,
 ) -> dict[str, Any]:
     """Send "trying" before and a "finding" after each property; then the smallest "case" of the gravest failure, and
     its "diagnosis". -> the arguments of the last call before that failure, {} if nothing fails or two properties are
@@ -203,8 +220,14 @@ def _try_all(
     failed: list[tuple[Trial, Finding]] = []
     budget = 0.6 * limit / max(len(properties), 1)
     send("total", len(properties))
+    left_out = {prop.name: "--fast" for prop in properties if fast and (prop.wide or prop.once)}
+    left_out |= dict.fromkeys(skip, "--skip")
     for prop in properties:
         send("trying", prop.name)
+        if prop.name in left_out:
+            reason = f"{LEFT_OUT} by {left_out[prop.name]}"
+            send("finding", Finding(prop.name, prop.stage, prop.statement, prop.exactness, "skipped", message=reason))
+            continue
         trial = trial_of(op, op.spec, prop, shrink=False, budget=budget, **options)
         finding = trial.finding()
         send("finding", finding)
@@ -217,7 +240,7 @@ def _try_all(
     first, finding = min(failed, key=lambda pair: by_gravity(pair[1]))
     exchanged = op.spec.common and not finding.endless and axes_exchanged(op, options["patience"])
     if not finding.endless:
-        shrunk = trial_of(op, op.spec, first.prop, budget=0.2 * limit, **options)
+        shrunk = trial_of(op, op.spec, first.prop, budget=SOON if fast else 0.2 * limit, **options)
         if shrunk.failed:
             first, finding = shrunk, shrunk.finding()
         send("finding", replace(finding, hint=EXCHANGED) if exchanged else finding)
@@ -227,14 +250,17 @@ def _try_all(
         return first.last  # the hint names the cause; no bug is searched for
     with contextlib.suppress(Exception):  # a report without a diagnosis is better than none
         names = [finding.property for _, finding in failed]
-        send("diagnosis", diagnose(op, op.spec, names, limit=min(20.0, limit / 4), shown=first))
+        send("diagnosis", diagnose(op, op.spec, names, limit=SOON if fast else min(20.0, limit / 4), shown=first))
     return first.last
 
 
-def _repeat_command(target: str, spec: str, examples: int, seed: int, time_limit: float, strict: bool) -> str:
-    command = ["tinyattn", "check", target, "--as", spec, "--seed", str(seed), "--examples", str(examples)]
+def _repeat_command(target: str, spec: str, options: dict[str, Any], left: dict[str, Any], time_limit: float) -> str:
+    command = ["tinyattn", "check", target, "--as", spec]
+    command += [part for name in ("seed", "examples") for part in (f"--{name}", str(options[name]))]
     command += ["--time-limit", f"{time_limit:g}"] if time_limit != TIME_LIMIT else []
-    return shlex.join(command + ["--strict"] * strict)
+    command += [part for name in left["skip"] for part in ("--skip", name)]
+    command += ["--dtype", left["dtype"]] if left["dtype"] else []
+    return shlex.join(command + ["--fast"] * left["fast"] + ["--strict"] * options["strict"])
 
 
 def _title(implementation: Any) -> str:

@@ -58,6 +58,7 @@ class Spec:
     distinguish bugs that random cases do not. `forms` are forms of a call that an implementation need not take, beyond
     those that every spec has (forms.py). `together` names optional arguments that are passed together or not at all.
     `choices` names the CHOICES (conventions.py) that its arguments do not imply.
+    `dtype` is the only dtype of floats that is passed, or None for both.
     `but` is the contract's exception for its gradients. `sums_rows` is True where the backward adds up rows that were
     read several times: a GPU does so in any order. `observe` replaces `observe_call` for specs that are not
     about results and gradients; `shown` turns a case into the one in a report. `common` is False where the common
@@ -81,6 +82,7 @@ class Spec:
     together: tuple[str, ...] = ()
     but: str = ""
     sums_rows: bool = False
+    dtype: Any = None
     scale: Callable[[dict[str, Any]], float] = field(default=lambda case: _square(case))
     special_cases: Callable[[], list[dict[str, Any]]] = list
     observe: Callable[..., dict[str, Any]] | None = None

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .cases import copied
+from .cases import copied, in_dtype
 from .property import Violation
 from .spec import Form, Spec
 from .switch import Switch
@@ -110,8 +110,9 @@ class Subject:
         return ""
 
     def fit(self, case: dict[str, Any]) -> dict[str, Any]:
-        """The case with defaults for the arguments in `lacks`, and without anything that a convention decides."""
-        parameters = self.signature.parameters
+        """The case in the spec's dtype, with defaults for the arguments in `lacks`, and without anything that a
+        convention decides."""
+        parameters, case = self.signature.parameters, in_dtype(case, self.spec.dtype)
         case = {n: parameters[n].default if n in self.lacks and n != "causal" else x for n, x in case.items()}
         for switch in self.conventions:
             case = switch.avoid(case)
@@ -147,6 +148,7 @@ class Subject:
 
     def _run(self, given: dict[str, Any], lent: bool = False) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """-> the spec's outputs, and any other results."""
+        given = in_dtype(given, self.spec.dtype)
         self.last = given
         positional, named = self.arguments(given if lent or not self.spec.common else copied(given))
         result = called(self.forward, self.spec.function, *positional, **named)
@@ -197,7 +199,7 @@ class Subject:
         f = getattr(self.implementation, name, None)
         if f is None:
             raise MissingError(f"it has no `{name}`")
-        return lambda *args, **kwargs: called(f, name, *args, **kwargs)
+        return lambda *args, **kwargs: called(f, name, *in_dtype(args, self.spec.dtype), **kwargs)
 
     def gradients(self, case: dict[str, Any], *upstream: Any) -> dict[str, Any]:
         """The gradients that the backward, called with copies, returns for these upstream gradients, by argument."""
@@ -207,6 +209,7 @@ class Subject:
     def prepared(self, case: dict[str, Any], upstream: tuple[Any, ...]) -> dict[str, Any]:
         """Run the forward. -> the backward's arguments under its names, upstream gradients first."""
         name = f"{self.spec.function}_backward"
+        case, upstream = in_dtype((case, upstream), self.spec.dtype)
         if self._backward is None:
             raise MissingError(f"it has no `{name}`")
         deciding = [form.says for form in self.backward_forms if form.has(case)]

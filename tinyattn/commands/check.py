@@ -2,7 +2,8 @@
 
 In a separate process, test an implementation against every known property of its kind, and name its bug. Missing forms
 are not tested, and other conventions are not failures; both are listed. Functions of torch and JAX are called with
-arrays of their library. Exit code: 0 all properties hold, 1 something fails, 2 it could not be run.
+arrays of their library. Without MODULE and --as, check what the table [tool.tinyattn.check] of pyproject.toml names.
+Exit code: 0 all properties hold, 1 something fails, 2 it could not be run.
 """
 
 from __future__ import annotations
@@ -14,18 +15,26 @@ from typing import Any
 
 def add(command: Any, arguments: list[str]) -> None:
     text = "package.module or path/to/file.py, with :OBJECT or without, that has the library's public names"
-    command.add_argument("target", nargs="?", metavar="MODULE[:OBJECT]", help=text)
+    command.add_argument("targets", nargs="*", metavar="MODULE[:OBJECT]", help=text)
     command.add_argument("--as", dest="kind", metavar="KIND", help="its kind: one that --list names")
-    command.add_argument("--examples", type=int, default=50, metavar="N", help="cases per property (default: 50)")
-    command.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the cases (default: 0)")
-    command.add_argument("--time-limit", type=float, default=900.0, metavar="S", help="in seconds (default: 900)")
+    command.add_argument("--examples", type=int, metavar="N", help="cases per property (default: 50)")
+    command.add_argument("--seed", type=int, metavar="S", help="seed of the cases (default: 0)")
+    command.add_argument("--time-limit", type=float, metavar="S", help="seconds for each target (default: 900)")
+    text = "leave out a property, as --list --as KIND names it; may be given several times"
+    command.add_argument("--skip", action="append", default=[], metavar="PROPERTY", help=text)
+    text = "pass floats of this dtype alone (default: both)"
+    command.add_argument("--dtype", choices=["float32", "float64"], help=text)
+    text = "at most 6 cases per property, no large sizes and no long runs: for what is checked whenever a file is saved"
+    command.add_argument("--fast", action="store_true", help=text)
     command.add_argument("--json", action="store_true", help="print JSON")
     command.add_argument("--html", type=Path, metavar="FILE", help="write the report as a self-contained page")
     command.add_argument("--junit", type=Path, metavar="FILE", help="write the report as JUnit's XML, for CI")
+    text = "also print failures as annotations of GitHub's workflows, on standard error"
+    command.add_argument("--github", action="store_true", help=text)
     text = "also count as failures: missing forms, other conventions, rounding where a property is exact"
     command.add_argument("--strict", action="store_true", help=text)
     group = command.add_argument_group("instead of checking").add_mutually_exclusive_group()
-    group.add_argument("--list", action="store_true", help="list the properties of every kind, or of --as KIND")
+    group.add_argument("--list", action="store_true", help="list the kinds, or the properties of --as KIND")
     group.add_argument("--contract", metavar="KIND", help="what an implementation of a kind must do, in sentences")
     group.add_argument("--self", action="store_true", help="check this library: every kind, or --as KIND")
     group.add_argument("--zoo", action="store_true", help="test the suite on the bugs of every kind, or of --as KIND")

@@ -1,7 +1,12 @@
 """The specs, one file each; every file here with a `SPEC` is loaded."""
 
+import difflib
 import importlib
 import pkgutil
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
 
 from ..common import common_properties
 from ..property import STAGES, Property
@@ -23,11 +28,29 @@ def properties_of(spec: Spec) -> list[Property]:
     return sorted(every, key=lambda p: list(STAGES).index(p.stage))
 
 
-def get_spec(name: str) -> Spec:
-    """The spec of that name. Raises ValueError, listing the known ones, for an unknown name."""
+def get_spec(name: str, dtype: str | None = None) -> Spec:
+    """The spec of that name, for floats of one dtype where that is given. Raises ValueError for an unknown name."""
     if name not in SPECS:
-        raise ValueError(f"{name!r} is no kind of implementation; known: {', '.join(SPECS)}")
-    return SPECS[name]
+        raise ValueError(f"{name!r} is no kind of implementation; {near(name, SPECS)}")
+    if dtype not in (None, "float32", "float64"):
+        raise ValueError(f"dtype is {dtype!r}, expected float32 or float64")
+    return SPECS[name] if dtype is None else replace(SPECS[name], dtype=np.dtype(dtype))
 
 
-__all__ = ["SPECS", "Spec", "get_spec", "properties_of"]
+def refuse_unknown_properties(names: Iterable[str], kinds: Iterable[str]) -> None:
+    """Raise ValueError for a property that none of the kinds has."""
+    kinds = list(kinds)
+    known = {prop.name for kind in kinds for prop in properties_of(get_spec(kind))}
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{name!r} is no property of {' or '.join(dict.fromkeys(kinds))}; {near(name, sorted(known))}")
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Which of the known names may be meant: those that resemble `name`, or else all."""
+    known = list(known)
+    close = difflib.get_close_matches(name, known)
+    return f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known)}"
+
+
+__all__ = ["SPECS", "Spec", "get_spec", "near", "properties_of", "refuse_unknown_properties"]

@@ -39,12 +39,12 @@ def one_number(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
 def oracle(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     _decided(op, scores, target)
     for name, metric in _metrics(op):
-        _agrees(name, metric, scores, target, k)
+        _agrees(op, name, metric, scores, target, k)
 
 
-def _agrees(name: str, metric: Any, scores: np.ndarray, target: int, k: int) -> None:
+def _agrees(op: Subject, name: str, metric: Any, scores: np.ndarray, target: int, k: int) -> None:
     if not _on_the_edge(scores, target, k):
-        close(metric(scores, target, k), getattr(oracles, name)(scores, target, k), 1e-9, name)
+        close(metric(scores, target, k), getattr(oracles, name)(scores, target, k), _within(op), name)
 
 
 @states("rounding", "the k-th item counts, and the next one does not", hint="Is rank k within k? Is rank k + 1?")
@@ -52,7 +52,7 @@ def cut(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     ladder = np.arange(k + 3, 0, -1).astype(scores.dtype)                # item i has rank i + 1
     for name, metric in _metrics(op):
         inside, outside = metric(ladder, k - 1, k), metric(ladder, k, k)
-        close(inside, 1.0 if name == "hit_rate" else 1 / math.log2(k + 1), 1e-9, f"{name} at rank k")
+        close(inside, 1.0 if name == "hit_rate" else 1 / math.log2(k + 1), _within(op), f"{name} at rank k")
         close(outside, 0.0, 0, f"{name} at rank k + 1")
 
 
@@ -73,7 +73,7 @@ def constant_scores(op: Subject, scores: np.ndarray, target: int, k: int) -> Non
         same = np.zeros(items, scores.dtype)
         for chosen in (0, items // 2, items - 1):
             for name, metric in _metrics(op):
-                _agrees(name, metric, same, chosen, k)
+                _agrees(op, name, metric, same, chosen, k)
 
 
 @states("exact", "shuffling the items, the target among them, changes nothing", hint="Does an item's index matter?")
@@ -98,7 +98,7 @@ def large_k(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     _decided(op, scores, target)
     for name, metric in _metrics(op):
         expected = 1.0 if name == "hit_rate" else 1 / math.log2(oracles.rank(scores, target) + 1)
-        close(metric(scores, target, 1000), expected, 1e-9, f"{name}@1000 of {len(scores)} items")
+        close(metric(scores, target, 1000), expected, _within(op), f"{name}@1000 of {len(scores)} items")
 
 
 @states("exact", "items left out (-inf) rank last", "extremes", hint="Seen items are scored -inf: do they rank last?")
@@ -116,16 +116,21 @@ def left_out(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
 def nearly_tied(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     near = 1 + 4 * np.finfo(scores.dtype).eps * np.arange(len(scores), dtype=scores.dtype)
     for name, metric in _metrics(op):
-        close(metric(near, target, k), getattr(oracles, name)(near, target, k), 1e-9, name)
+        close(metric(near, target, k), getattr(oracles, name)(near, target, k), _within(op), name)
 
 
 @states("exact", "with 300 items, ranks up to 300 are right: the ranking is not truncated", "extremes", hint="Is the ranking cut off somewhere?", once=True)
 def many_items(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
-    ladder = np.arange(300.0, 0, -1)
+    ladder = np.arange(300, 0, -1).astype(scores.dtype)
     for name, metric in _metrics(op):
         for place in (0, 99, 150, 255, 299):
             for at in (100, 200, 300):
-                close(metric(ladder, place, at), getattr(oracles, name)(ladder, place, at), 1e-9, f"{name}@{at}")
+                close(metric(ladder, place, at), getattr(oracles, name)(ladder, place, at), _within(op), f"{name}@{at}")
+
+
+def _within(op: Subject) -> float:
+    """The error of a metric that may be computed in the subject's dtype."""
+    return 1e-6 if op.spec.dtype == np.float32 else 1e-9
 
 
 def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:

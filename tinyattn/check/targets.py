@@ -1,0 +1,123 @@
+"""What is checked, as what, and how: the table `[tool.tinyattn.check]` of a pyproject.toml.
+
+[tool.tinyattn.check]
+"mypkg/attention.py:attention" = "attention"
+"mypkg/ops.py" = ["softmax", "layer_norm"]
+"mypkg/fast.py:attention" = { as = "attention", dtype = "float32", skip = ["large_sizes"] }
+seed = 3
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .isolation import split
+from .specs import get_spec, near, properties_of, refuse_unknown_properties
+
+TABLE = "[tool.tinyattn.check]"
+OPTIONS: dict[str, tuple[Any, str]] = {  # the type of each, and what it is in words
+    "examples": (int, "a whole number"),
+    "seed": (int, "a whole number"),
+    "time_limit": (int | float, "a number of seconds"),
+    "strict": (bool, "true or false"),
+    "fast": (bool, "true or false"),
+    "dtype": (str, '"float32" or "float64"'),
+    "skip": (list, "a list of properties"),
+    "xfail": (list, "a list of properties"),
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """An implementation as it is named in the table, where it is, its kind, and options that are given for it.
+
+    `options` are arguments of `check_implementation`; `xfail` names the properties that are expected to fail.
+    """
+
+    name: str
+    place: str
+    kind: str
+    options: dict[str, Any] = field(default_factory=dict)
+    xfail: tuple[str, ...] = ()
+
+
+def tables_of(path: Path) -> Any:
+    """The table of a pyproject.toml, or None. Raises ValueError for a file that is no TOML."""
+    try:
+        text = path.read_text("utf-8")
+        tool = tomllib.loads(text).get("tool", {}) if "tinyattn" in text else {}
+    except OSError:
+        return None
+    except ValueError as error:  # also for two targets of one name
+        raise ValueError(f"{path} cannot be read: {error}") from None
+    ours = tool.get("tinyattn") if isinstance(tool, dict) else None
+    return ours.get("check") if isinstance(ours, dict) else None
+
+
+def find_table(folder: Path) -> Path | None:
+    """The pyproject.toml with a table that is in this folder, or in the nearest one above."""
+    paths = (above / "pyproject.toml" for above in (folder, *folder.parents))
+    return next((path for path in paths if tables_of(path) is not None), None)
+
+
+def read_table(path: Path) -> list[Target]:
+    """The targets of a pyproject.toml, one for each kind of each. Raises ValueError for what cannot be meant."""
+    table = tables_of(path)
+    try:
+        return _targets(table, path.parent)
+    except ValueError as error:
+        raise ValueError(f"{path}: {TABLE}: {error}") from None
+
+
+def _targets(table: Any, folder: Path) -> list[Target]:
+    if not isinstance(table, dict):
+        raise ValueError(f"it is {table!r}, expected a table")
+    shared = {name: value for name, value in table.items() if name in OPTIONS}
+    _refuse_wrong_types(shared, "an option of all targets")
+    targets = []
+    for name, entry in table.items():
+        if name in shared:
+            continue
+        entry = entry if isinstance(entry, dict) else {"as": entry}
+        kinds = [entry["as"]] if isinstance(entry.get("as"), str) else entry.get("as")
+        if not (isinstance(kinds, list) and kinds and all(isinstance(kind, str) for kind in kinds)):
+            raise ValueError(f'{name!r} is given {entry.get("as")!r}, expected its kind: "{name}" = "attention"')
+        options = {option: value for option, value in entry.items() if option != "as"}
+        _refuse_wrong_types(options, f"an option of {name!r}")
+        options = shared | options
+        xfail = tuple(options.pop("xfail", ()))
+        for kind in kinds:
+            get_spec(kind, options.get("dtype"))
+        refuse_unknown_properties([*options.get("skip", ()), *xfail] if entry.keys() & {"skip", "xfail"} else (), kinds)
+        for kind in kinds:
+            known = {prop.name for prop in properties_of(get_spec(kind))}
+            mine = options | ({"skip": [n for n in options["skip"] if n in known]} if "skip" in options else {})
+            targets.append(Target(name, _place(name, folder), kind, mine, tuple(n for n in xfail if n in known)))
+    every = [target.kind for target in targets]
+    if not every:
+        raise ValueError('it names no target, expected lines such as "mypkg/attention.py:attention" = "attention"')
+    refuse_unknown_properties([*shared.get("skip", ()), *shared.get("xfail", ())], every)
+    return targets
+
+
+def _refuse_wrong_types(options: dict[str, Any], what: str) -> None:
+    for name, value in options.items():
+        if name not in OPTIONS:
+            raise ValueError(f"{name!r} is no {what.removeprefix('an ')}; {near(name, OPTIONS)}")
+        kind, words = OPTIONS[name]
+        right = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+        if not right or (kind is list and not all(isinstance(part, str) for part in value)):
+            raise ValueError(f"{name}, {what}, is {value!r}, expected {words}")
+
+
+def _place(target: str, folder: Path) -> str:
+    """A file's path as it is from the current folder; modules keep their name."""
+    place, name = split(target)
+    if not place.endswith(".py"):
+        return target
+    path = os.path.relpath(folder / place) if folder.is_relative_to(Path.cwd()) else str(folder / place)
+    return f"{path}:{name}" if name else path
