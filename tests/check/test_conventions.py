@@ -9,7 +9,9 @@ from tests.helpers import accused_by
 from tinyattn import ops
 from tinyattn.check import adapters
 from tinyattn.check.cases import CaseDrawer
-from tinyattn.check.conventions import CHOICES, _logits, choices_of, eps_outside, eps_outside_backward, find_conventions
+from tinyattn.check.conventions import CONVENTIONS, choices_of, find_conventions
+from tinyattn.check.conventions.masks import _logits
+from tinyattn.check.conventions.norms import eps_outside, eps_outside_backward
 from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import NotOfferedError, Subject
 
@@ -223,12 +225,15 @@ def test_the_backward_of_eps_outside_is_the_derivative_of_its_forward():
 
 
 def test_a_kind_names_the_conventions_that_its_arguments_allow():
-    assert choices_of(SPECS["softmax"]) == [CHOICES["mask"], CHOICES["dead rows"], CHOICES["wide"]]
-    assert choices_of(SPECS["layer_norm"]) == [CHOICES["eps outside"], CHOICES["wide"]]
-    assert choices_of(SPECS["rms_norm"]) == [CHOICES["wide"], CHOICES["eps"]]
-    assert choices_of(SPECS["gelu"]) == [CHOICES["tanh"], CHOICES["wide"]]
-    assert choices_of(SPECS["relu"]) == [CHOICES["kink"], CHOICES["wide"]]
-    assert choices_of(SPECS["linear"]) == [CHOICES["wide"]]
-    assert choices_of(SPECS["ranking"]) == [CHOICES["ties"]]
-    assert choices_of(SPECS["linear_attention"]) == [CHOICES["causal"], CHOICES["wide"]]
+    def says(*names):
+        return [CONVENTIONS[name].says for name in names]
+
+    assert choices_of(SPECS["softmax"]) == says("mask", "dead rows", "single", "wide")
+    assert choices_of(SPECS["layer_norm"]) == says("eps outside", "single", "wide")
+    assert choices_of(SPECS["rms_norm"]) == says("eps", "single", "wide")
+    assert choices_of(SPECS["gelu"]) == says("tanh", "wide")
+    assert choices_of(SPECS["relu"]) == says("kink", "wide")
+    assert choices_of(SPECS["linear"]) == says("wide")
+    assert choices_of(SPECS["ranking"]) == says("ties")
+    assert choices_of(SPECS["linear_attention"]) == says("causal", "wide")
     assert choices_of(SPECS["causal_model"]) == []

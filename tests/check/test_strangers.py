@@ -21,9 +21,9 @@ LATER = {
 IN_TORCH_LATER = {
     **dict.fromkeys(("adam", "adamw", "ranking", "cached_model", "causal_model"), "methods are called with arrays"),
     **dict.fromkeys(("biased_multi_head_attention", "gelu", "window_attention"), "tensors are not recognised"),
-    **dict.fromkeys(("rotary", "selective_scan", "rms_norm", "distance_bpr", "lstm"), "a convention is not known"),
+    "lstm": "a form",
     **dict.fromkeys(("linear_attention", "norm_linear"), "names of arguments"),
-    **dict.fromkeys(("batch_norm", "block", "cross_entropy", "padding_invariance"), "a form"),
+    **dict.fromkeys(("batch_norm", "cross_entropy", "padding_invariance"), "a form"),
     "grouped_query_attention": "a mask of four axes",
 }
 KINDS = [kind if kind not in LATER else pytest.param(kind, marks=pytest.mark.xfail(reason=LATER[kind], strict=True))

@@ -200,8 +200,9 @@ def look_at(op: Subject, limit: float = 10.0, patience: float = 10.0) -> None:
 
     Raises CannotRunError if every call raises.
     """
+    find_conventions(op, patience, first=True)
     op.forms = find_forms(op, limit, patience)
-    find_conventions(op, patience)
+    find_conventions(op, patience, first=False)
     op.backward_forms = find_backward_forms(op, limit, patience)
 
 

@@ -57,7 +57,7 @@ class Spec:
     implementation, whose signature is the spec's. `wrt` names the arguments that have gradients. `special_cases`
     distinguish bugs that random cases do not. `forms` are forms of a call that an implementation need not take, beyond
     those that every spec has (forms.py). `together` names optional arguments that are passed together or not at all.
-    `choices` names the CHOICES (conventions.py) that its arguments do not imply.
+    `choices` names the conventions (conventions/) that its arguments do not imply.
     `dtype` is the only dtype of floats that is passed, or None for both.
     `but` is the contract's exception for its gradients. `sums_rows` is True where the backward adds up rows that were
     read several times: a GPU does so in any order. `observe` replaces `observe_call` for specs that are not

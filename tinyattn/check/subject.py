@@ -75,7 +75,7 @@ class Subject:
         self.remembered: dict[str, Any] = {}  # for specs: properties of the implementation, such as its width
         self.forms: list[Form] = []  # of calls that it does not take (forms.py)
         self.backward_forms: list[Form] = []  # of calls whose gradient it does not offer
-        self.conventions: list[Switch] = []  # that it follows, and the library does not (conventions.py)
+        self.conventions: list[Switch] = []  # that it follows, and the library does not (conventions/)
         self._passing = _plan(forward, self.signature, spec.function)
         self.library_names = _library_names(forward, self._passing)
         self._their_names = {n: theirs for theirs, n in self.library_names.items()}
@@ -85,7 +85,7 @@ class Subject:
         if any(self._passing.get(n) == "left out" for n in spec.together):
             self._passing |= dict.fromkeys(spec.together, "left out")
         self.lacks = [n for n, how in self._passing.items() if how == "left out"]
-        # what it does for want of an argument `causal`: the library's default, unless conventions.py finds otherwise
+        # what it does for want of an argument `causal`: the library's default, unless conventions/ finds otherwise
         self.causal = self.signature.parameters["causal"].default if "causal" in self.lacks else None
         self._backward = None
         if spec.wrt:
@@ -217,6 +217,8 @@ class Subject:
         if deciding:
             raise NotOfferedError(deciding[0])
         known, spare = self._remembered_by_forward(case)
+        for switch in self.conventions:
+            upstream = switch.upstream(case, upstream)
         required = self.backward_arguments()
         takes = dict(zip(required, upstream, strict=False))
         rest = list(required)[len(upstream) :]

@@ -1,7 +1,8 @@
-"""The interface of conventions: permitted differences of an implementation (conventions.py has them)."""
+"""The interface of conventions: permitted differences of an implementation (conventions/ has them)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +39,10 @@ class Switch:
         """All outputs in the library's convention."""
         return (self.result(given, outputs[0]), *outputs[1:])
 
+    def upstream(self, case: Case, dy: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The upstream gradients in the implementation's convention."""
+        return dy
+
     def gradients(self, case: Case, named: Case) -> Case:
         """The gradients, by argument, in the library's convention."""
         return named
@@ -53,3 +58,20 @@ class OtherDefault(Switch):
 
     name: str
     value: Any
+
+
+@dataclass(frozen=True)
+class Rescaled(Switch):
+    """A number that the implementation takes as `factor(call)` times the library's; some calls it cannot express."""
+
+    name: str
+    factor: Callable[[Case], float]
+    default: float | None = None  # what a call without it is given
+    cannot: Callable[[Case], bool] = lambda given: False
+
+    def has(self, given: Case) -> bool:
+        return self.cannot(given)
+
+    def given(self, given: Case) -> Case:
+        value = given.get(self.name, self.default)
+        return given if value is None else given | {self.name: value * self.factor(given)}

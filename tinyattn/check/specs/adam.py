@@ -9,7 +9,7 @@ from .. import oracles
 from ..cases import CaseDrawer, copied
 from ..property import Violation, close, demand, largest, rounding, same_bits
 from ..spec import Spec
-from ..switch import OtherDefault
+from ..switch import OtherDefault, Rescaled
 from .builder import SpecBuilder, Subject
 
 states = SpecBuilder("adam")
@@ -120,6 +120,8 @@ def defaults(op: Subject, **case: Any) -> None:
 def has_defaults(op: Subject, case: dict[str, Any], named: dict[str, float]) -> None:
     case |= {"step": 2}
     named = named | {other.name: other.value for other in op.conventions if isinstance(other, OtherDefault)}
+    rescaled = (other for other in op.conventions if isinstance(other, Rescaled))  # its default means what it takes
+    named |= {other.name: named[other.name] / other.factor(case | named) for other in rescaled}
     implied = after_step(op, {name: x for name, x in case.items() if name not in named})
     close(implied["vector"], after_step(op, case | named)["vector"], within(case, 1e-3), "vector")
 
@@ -206,7 +208,7 @@ SPEC = states.spec(
     "an error of 1e-8 in float64 is an error",
     case=case,
     outputs=("nothing",),
-    choices=("beta2",),
+    choices=("beta2", "eps hat"),
     common=False,
     observe=observe,
 )

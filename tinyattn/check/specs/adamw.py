@@ -56,7 +56,7 @@ SPEC = states.spec(
     "float32 or float64, all arrays of a call alike",
     case=case,
     outputs=("nothing",),
-    choices=("beta2",),
+    choices=("beta2", "eps hat"),
     common=False,
     observe=observe,
 )

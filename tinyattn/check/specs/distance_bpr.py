@@ -91,4 +91,5 @@ SPEC = states.spec(
     outputs=("loss",),
     wrt=("positive", "negative", "between"),
     special_cases=special_cases,
+    choices=("hinge",),
 )

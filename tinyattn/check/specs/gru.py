@@ -46,4 +46,5 @@ SPEC = states.spec(
     case=case,
     outputs=("h",),
     wrt=("x", "W", "U", "b", "c", "h0"),
+    choices=("gru",),
 )

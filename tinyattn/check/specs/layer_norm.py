@@ -114,5 +114,5 @@ SPEC = states.spec(
     wrt=("x", "gamma", "beta"),
     scale=scale,
     special_cases=special_cases,
-    choices=("eps outside",),
+    choices=("eps outside", "single"),
 )

@@ -61,4 +61,5 @@ SPEC = states.spec(
     outputs=("h",),
     wrt=("x", "W", "U", "b", "h0", "c0"),
     forms=(Form("3 H columns, without a forget gate", lambda case: not forgets(case), ours=True),),
+    choices=("lstm gates",),
 )

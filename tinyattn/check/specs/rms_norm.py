@@ -47,4 +47,5 @@ SPEC = states.spec(
     special_cases=lambda: [
         {"x": np.array([[0.0] * 4, [2.0] * 4, [1e-3, 0.0, -1e-3, 2e-3]]), "gamma": np.linspace(0.5, 2, 4), "eps": 1e-5}
     ],
+    choices=("single",),
 )

@@ -46,4 +46,5 @@ SPEC = states.spec(
         Form("cos and sin with leading axes", lambda case: case["cos"].ndim > 2, ours=True),
         Form("cos and sin of one row", lambda case: case["cos"].shape[-2] < case["x"].shape[-2], ours=True),
     ),
+    choices=("rotary",),
 )

@@ -56,4 +56,5 @@ SPEC = states.spec(
     case=case,
     wrt=("x", "delta", "A", "B", "C", "D", "h0"),
     scale=lambda case: 10 * largest(*(x for x in case.values() if isinstance(x, np.ndarray))) ** 4,
+    choices=("A",),
 )

@@ -65,4 +65,5 @@ SPEC = states.spec(
     wrt=("logits",),
     scale=lambda case: 4 * largest(case["logits"]),
     special_cases=special_cases,
+    choices=("smoothing",),
 )

@@ -128,4 +128,5 @@ SPEC = states.spec(
     scale=lambda case: 10.0,
     special_cases=special_cases,
     forms=(broadcast_masks(lambda case: case["s"].shape),),
+    choices=("single",),
 )

@@ -1,0 +1,56 @@
+"""Conventions: choices in which right code differs. The check detects and reports them, and adapts to them.
+
+A switch is one difference between an implementation and this library. It translates calls and results, so that
+everything else can be checked, and leaves out calls whose result depends on it. `tinyattn check --strict` allows none.
+Each file has the table of its conventions; a kind names those that its arguments do not imply in `choices`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from ..isolation import alarm
+from ..property import Violation
+from ..subject import CannotRunError, MissingError, Subject, TooLongError
+from ..switch import Switch
+from . import dtypes, forms, gru, layouts, masks, norms, optimisers, slopes
+from .convention import Convention, adopt
+
+CONVENTIONS: dict[str, Convention] = {
+    name: convention
+    for file in (layouts, gru, masks, slopes, forms, optimisers, dtypes, norms)
+    for name, convention in file.CONVENTIONS.items()
+}
+
+
+def choices_of(spec: Any) -> list[str]:
+    """The conventions that an implementation of this kind may choose, in sentences."""
+    return [CONVENTIONS[name].says for name in _names(spec)]
+
+
+def _names(spec: Any) -> list[str]:
+    """The conventions that the function's arguments imply, and those that the spec names."""
+    arguments = inspect.signature(getattr(spec.ours(), spec.function)).parameters if spec.common else {}
+    names = ["mask", "dead rows"] * ("mask" in arguments)
+    names += ["eps"] * ("eps" in arguments and "eps outside" not in spec.choices)
+    names += [*spec.choices] + ["tanh"] * ("approximate" in arguments) + ["causal"] * ("causal" in arguments)
+    return names + ["wide"] * spec.common
+
+
+def find_conventions(op: Subject, patience: float = 10.0, first: bool | None = None) -> list[Switch]:
+    """The conventions that `op` follows and the library does not; each is appended to `op.conventions`.
+
+    `first`: only those that are sought before the forms of calls, or only the others.
+    """
+    for convention in (CONVENTIONS[name] for name in _names(op.spec)):
+        if first is not None and convention.first != first:
+            continue
+        try:
+            with alarm(patience):
+                switch = convention.find(op)
+        except (Violation, MissingError, CannotRunError, TooLongError):
+            continue  # it raises here: no convention, and the properties will report it
+        if switch is not None:
+            adopt(op, switch)
+    return op.conventions

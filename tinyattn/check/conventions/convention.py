@@ -1,0 +1,140 @@
+"""What a convention is, and how results are compared to detect one."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..binding import is_float_array
+from ..cases import CaseDrawer, copied
+from ..common import by_loops, widened
+from ..property import Violation, largest, rounding
+from ..subject import CannotRunError, MissingError, Subject
+from ..switch import Case, Switch
+
+
+@dataclass(frozen=True)
+class Convention:
+    """A choice in which right code differs. `says` is its sentence in a contract; `find(op)` detects it.
+
+    `first`: the implementation may raise on every call that is not in its convention, so it is sought before forms.
+    """
+
+    says: str
+    find: Callable[[Subject], Switch | None]
+    first: bool = False
+
+
+@dataclass(frozen=True)
+class FixedArgument(Switch):
+    """An argument that the implementation lacks, fixed at a value other than the library's default."""
+
+    name: str
+    value: Any
+    default: Any
+
+    def has(self, given: Case) -> bool:
+        return given.get(self.name, self.default) != self.value
+
+    def avoid(self, case: Case) -> Case:
+        return case | {self.name: self.value}
+
+    def given(self, given: Case) -> Case:
+        return given | {self.name: self.default}  # so that it may be left out
+
+
+def fitting(op: Subject, candidates: Iterable[Switch]) -> Switch | None:
+    """The first candidate with which `op` is right on two cases more, and wrong on none.
+
+    Calls that raise do not count: they may be of a form that `op` does not take. Where no case is right, not even with
+    a candidate, but far fewer calls raise with it, that one will do: then the properties can say what is wrong.
+    """
+    drawn = (widened(op.fit(op.spec.case(CaseDrawer.seeded(seed)))) for seed in range(200))
+    ours = [form for form in op.spec.forms if form.ours]
+    plain = (case for case in drawn if op.offers(case) and not any(form.has(case) for form in ours))
+    cases = list(itertools.islice(plain, 16))
+    before = [_is_right(op, case) for case in cases]
+    runs = None
+    for switch in () if all(before) else candidates:
+        with trying(op, switch):
+            now = list(itertools.takewhile(lambda right: right is not False, (_is_right(op, case) for case in cases)))
+            gained = sum(bool(right) and not already for right, already in zip(now, before, strict=False))
+            if len(now) == len(cases) and gained >= 2:
+                return switch
+            if runs is None and True not in before and None in before:
+                raised = sum(_is_right(op, case) is None for case in cases)
+                runs = switch if 4 * raised < before.count(None) else None
+    return runs
+
+
+@contextlib.contextmanager
+def trying(op: Subject, switch: Switch) -> Iterator[None]:
+    """In this block, `op` follows the convention."""
+    spec = op.spec
+    adopt(op, switch)
+    try:
+        yield
+    finally:
+        op.spec = spec
+        op.conventions.remove(switch)
+
+
+def adopt(op: Subject, switch: Switch) -> None:
+    op.conventions.append(switch)
+    op.spec = getattr(switch, "spec", None) or op.spec
+
+
+def _is_right(op: Subject, case: Case) -> bool | None:
+    """Whether the first output is the oracle's; None if the call raises or is left out."""
+    try:
+        y = op.outputs(**copied(case))[0]
+    except Violation as violation:
+        return None if violation.__cause__ is not None else False
+    except (MissingError, CannotRunError):
+        return None
+    except Exception:  # its result cannot be rearranged
+        return False
+    return near(y, oracle(op, case), case)
+
+
+def drawn(op: Subject, wanted: Callable[[np.ndarray], bool]) -> Iterator[Case]:
+    """At most six cases that `op` takes, with a mask that is `wanted`."""
+    cases = (op.fit(op.spec.case(CaseDrawer.seeded(seed))) for seed in range(400))
+    masked = (case for case in cases if isinstance(case["mask"], np.ndarray) and wanted(case["mask"]))
+    return itertools.islice(filter(op.offers, masked), 6)
+
+
+def oracle(op: Subject, case: Case) -> Any:
+    return by_loops(op.spec, case)[0]
+
+
+def agrees(op: Subject, case: Case, given: Case | None = None, like: Case | None = None) -> bool:
+    """Whether `op(given)` is the oracle's result for `case`, up to the rounding of `like`; both default to `case`.
+
+    A call that raises does not agree.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            y = np.asarray(op.outputs(**(case if given is None else given))[0])
+    except Violation:
+        return False
+    return y.dtype.kind == "f" and near(y, oracle(op, case), like or case)
+
+
+def near(y: Any, right: Any, case: Case) -> bool:
+    size = largest(*filter(is_float_array, case.values()))
+    return error(y, right) <= 100 * rounding(np.float32, 64, size**2)
+
+
+def error(y: Any, right: Any) -> float:
+    """The largest difference of two results; infinite where their shapes differ."""
+    if np.shape(y) != np.shape(right):
+        return math.inf
+    with np.errstate(all="ignore"):
+        return float(np.max(np.abs(np.asarray(y, np.float64) - right), initial=0))

@@ -1,0 +1,79 @@
+"""Dtypes other than the inputs'."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..binding import is_float_array
+from ..cases import CaseDrawer, in_dtype
+from ..common import tolerance, widened
+from ..spec import Spec
+from ..subject import Subject
+from ..switch import Case, Switch
+from .convention import Convention, error, near, oracle
+
+
+class Wide(Switch):
+    """np.sqrt(d) is a float64, and NumPy 2 makes float64 of every product with it."""
+
+    def outputs(self, given: Case, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(_narrowed(given, y) for y in outputs)
+
+    def gradients(self, case: Case, named: Case) -> Case:
+        return {name: _narrowed(case, g) for name, g in named.items()}
+
+
+def _narrowed(given: Case, y: Any) -> Any:
+    dtypes = {x.dtype for x in given.values() if is_float_array(x)}
+    wide = getattr(y, "dtype", None) == np.float64 and dtypes == {np.dtype(np.float32)}
+    return np.asarray(y, np.float32) if wide else y
+
+
+def _widens(op: Subject) -> Switch | None:
+    drawn = (op.fit(op.spec.case(CaseDrawer.seeded(seed, ((2,),)))) for seed in range(40))
+    single = (case for case in drawn if {x.dtype for x in case.values() if is_float_array(x)} == {np.dtype(np.float32)})
+    cases = list(itertools.islice(filter(op.offers, single), 4))
+    results = [np.asarray(op.outputs(**case)[0]) for case in cases]
+    agree = all(near(y, oracle(op, case), case) for y, case in zip(results, cases, strict=True))
+    if cases and agree and all(y.dtype == np.float64 for y in results):
+        return Wide("float32 arrays give float64 results")
+    return None
+
+
+@dataclass(frozen=True)
+class Single(Switch):
+    """Float64 comes out with the precision of float32: the calls of `spec` are made in float32 alone."""
+
+    spec: Spec
+
+
+def _single(op: Subject) -> Switch | None:
+    """Off by what float32 rounds, and deaf to changes of the first argument that float32 cannot see."""
+    if op.spec.dtype is not None:
+        return None
+    same, total, errors = 0, 0, []
+    for seed in range(12):
+        case = op.fit(widened(op.spec.case(CaseDrawer.seeded(seed, ((2,),)))))
+        if not op.offers(case):
+            continue
+        y, right = np.asarray(op.outputs(**case)[0]), oracle(op, case)
+        name = next(iter(case))
+        again = np.asarray(op.outputs(**case | {name: case[name] * (1 + 1e-11)})[0])
+        if error(y, right) > tolerance(op.spec, in_dtype(case, np.float32)):
+            return None
+        errors.append(error(y, right))
+        moves = right != oracle(op, case | {name: case[name] * (1 + 1e-4)})
+        same, total = same + np.sum(moves & (y == again)), total + np.sum(moves)
+    if errors and max(errors) > 1e-10 and same > 0.9 * total:
+        return Single("it computes in float32, whatever comes in", replace(op.spec, dtype=np.dtype(np.float32)))
+    return None
+
+
+CONVENTIONS = {
+    "single": Convention("it may compute in float32, whatever comes in", _single),
+    "wide": Convention("float32 arrays may give float64 results", _widens),
+}

@@ -1,0 +1,77 @@
+"""Two forms of one function: GELU's, dropout's, a metric's ranks among ties, label smoothing's."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..cases import CaseDrawer
+from ..common import widened
+from ..subject import Subject
+from ..switch import Case, Rescaled, Switch, Ties
+from .convention import Convention, FixedArgument, error, fitting, oracle
+
+
+def _tanh_form(op: Subject) -> Switch | None:
+    if "approximate" not in op.lacks:
+        return None
+    cases = [widened(op.spec.case(CaseDrawer.seeded(seed, ((2,),)))) | {"approximate": False} for seed in range(4)]
+    errors = [
+        max(error(op.outputs(**case)[0], oracle(op, case | {"approximate": tanh})) for case in cases)
+        for tanh in (False, True)
+    ]
+    if errors[1] < 3e-6 < errors[0]:
+        return FixedArgument("it computes the tanh form", "approximate", True, False)
+    return None
+
+
+RANKS: dict[tuple[float, ...], str] = {
+    (2, 2): "before", (3, 3): "after", (2, 3): "by position among", (3, 2): "by position among"
+}  # fmt: skip
+
+
+def _ties(op: Subject) -> Switch | None:
+    """Of three ranked items the second and the third have one score: the ranks of both, by their NDCG."""
+    scores, metric = np.array([3.0, 2, 2, 1]), op.other("ndcg")
+    gains = [float(np.ravel(metric(scores.copy(), target, 4))[0]) for target in range(4)]
+    ranks = [round(2 ** (1 / gain) - 1, 6) if gain > 0 else math.inf for gain in gains]
+    if (ranks[0], ranks[3]) != (1, 4) or tuple(ranks[1:3]) not in RANKS:
+        return None
+    return Ties(f"a target ranks {RANKS[tuple(ranks[1:3])]} items of its score")
+
+
+class ScaledInEvaluation(Switch):
+    def result(self, given: Case, y: Any) -> Any:
+        return y / (1 - given["rate"])
+
+    def gradients(self, case: Case, named: Case) -> Case:
+        return {name: g / (1 - case["rate"]) for name, g in named.items()}
+
+
+def _scaled_in_evaluation(op: Subject) -> Switch | None:
+    x, keep = np.array([1.0, -2.0, 4.0]), np.array([True, False, True])
+    if np.allclose(op(x, keep, 0.25), x * keep) and np.allclose(op(x, None, 0.25), 0.75 * x):
+        return ScaledInEvaluation("it scales by 1 - rate in evaluation, not by 1 / (1 - rate) in training")
+    return None
+
+
+def _smoothing(op: Subject) -> Switch | None:
+    """q = 1 - ε for the target and ε / (V - 1) for each other class: the library's q for ε V / (V - 1)."""
+    return fitting(op, (
+        Rescaled("ε is spread over the V - 1 other classes, not over all V", "smoothing",
+                 lambda case: 1 - 1 / case["logits"].shape[-1], 0.1, lambda case: case["logits"].shape[-1] == 1),
+    ))  # fmt: skip
+
+
+CONVENTIONS = {
+    "scale": Convention(
+        "dropout may scale by 1 - rate in evaluation, not by 1 / (1 - rate) in training", _scaled_in_evaluation
+    ),
+    "tanh": Convention("without `approximate` it may compute the tanh form", _tanh_form),
+    "smoothing": Convention("ε may be spread over the V - 1 other classes, not over all V", _smoothing),
+    "ties": Convention(
+        "a target may rank before, after or by position among items of its score, not at their mean", _ties
+    ),
+}

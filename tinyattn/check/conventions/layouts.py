@@ -1,0 +1,130 @@
+"""Where the entries of arrays stand: gates, pairs of rotary positions, Mamba's A."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..spec import Spec
+from ..subject import Subject
+from ..switch import Case, Switch
+from .convention import Convention, fitting
+
+Move = Callable[[Any, Case], Any]  # an array of a call, in a different arrangement
+
+
+@dataclass(frozen=True)
+class Rearranged(Switch):
+    """Arrays whose entries stand elsewhere, or have the opposite sign.
+
+    `there` makes the implementation's arguments of the library's, `back` gradients of the reverse; both by argument.
+    `to` and `fro` do so with the result. `spec` is that of the function it computes, where that is another.
+    """
+
+    there: Mapping[str, Move] = field(default_factory=dict)
+    back: Mapping[str, Move] = field(default_factory=dict)
+    to: Move = lambda y, case: y
+    fro: Move = lambda y, case: y
+    spec: Spec | None = None
+
+    def given(self, given: Case) -> Case:
+        moved = {n: move(given[n], given) for n, move in self.there.items() if given.get(n) is not None}
+        return given | moved
+
+    def result(self, given: Case, y: Any) -> Any:
+        return self.fro(y, given)
+
+    def upstream(self, case: Case, dy: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (self.to(dy[0], case), *dy[1:])
+
+    def gradients(self, case: Case, named: Case) -> Case:
+        return named | {n: move(named[n], case) for n, move in self.back.items() if named.get(n) is not None}
+
+
+def _columns(here: str, there: str, x: Any, case: Case) -> Any:
+    """Columns of gates, H of each, in the order `there` for `here`. A capital letter: with the opposite sign."""
+    count = np.shape(x)[-1] // len(case["U"])
+    if count < len(here):  # an LSTM without a forget gate
+        here, there = (order.replace("f", "") for order in (here, there))
+    columns = dict(zip(here.lower(), np.split(x, len(here), axis=-1), strict=True))
+    signs = {gate for one, other in ((here, there), (there, here)) for gate in one if gate not in other}
+    ordered = [-columns[gate.lower()] if gate in signs else columns[gate.lower()] for gate in there]
+    return np.concatenate(ordered, axis=-1)
+
+
+def _gates(here: str, there: str, names: tuple[str, ...], says: str) -> Rearranged:
+    return Rearranged(
+        says, dict.fromkeys(names, partial(_columns, here, there)), dict.fromkeys(names, partial(_columns, there, here))
+    )
+
+
+def _order(gates: Any) -> str:
+    return ", ".join(gates).lower()
+
+
+def lstm_gates() -> Iterator[Rearranged]:
+    for there in itertools.permutations("ifog"):
+        says = f"the columns of the gates stand in the order {_order(there)}, not {_order('ifog')}"
+        yield _gates("ifog", "".join(there), ("W", "U", "b"), says)
+
+
+def gru_gates() -> Iterator[Rearranged]:
+    for order, z in itertools.product(itertools.permutations("rzn"), "zZ"):
+        there = "".join(order).replace("z", z)
+        says = [f"the columns of the gates stand in the order {_order(there)}, not r, z, n"] * (there.lower() != "rzn")
+        says += ["z is the share of the new state, not of the old one"] * (z == "Z")
+        yield _gates("rzn", there, ("W", "U", "b", "c"), "; ".join(says))
+
+
+def _halves(x: Any, case: Case) -> Any:
+    return np.concatenate([x[..., 0::2], x[..., 1::2]], axis=-1)
+
+
+def _neighbours(x: Any, case: Case) -> Any:
+    if np.ndim(x) == 0 or np.shape(x)[-1] % 2:
+        return x  # not the result's shape: a property will report it
+    return np.stack(np.split(np.asarray(x), 2, axis=-1), axis=-1).reshape(np.shape(x))
+
+
+def _twice(x: Any, case: Case) -> Any:
+    return np.concatenate([x, x], axis=-1)
+
+
+def _each_twice(x: Any, case: Case) -> Any:
+    return np.repeat(x, 2, axis=-1)
+
+
+def _rotary(op: Subject) -> Switch | None:
+    pairs = {"there": {"x": _halves}, "back": {"x": _neighbours}, "to": _halves, "fro": _neighbours}
+    half, twice = "pairs are features i and i + d/2, not neighbours", "; cos and sin are (n, d)"
+    return fitting(op, (
+        Rearranged(half, **pairs),
+        Rearranged(half + twice, **pairs | {"there": {"x": _halves, "cos": _twice, "sin": _twice}}),
+        Rearranged("cos and sin are (n, d), with each entry twice", {"cos": _each_twice, "sin": _each_twice}),
+    ))  # fmt: skip
+
+
+def _last_two(x: Any, case: Case) -> Any:
+    return np.swapaxes(x, -1, -2)
+
+
+def _transposed_A(op: Subject) -> Switch | None:
+    A, both = ({name: _last_two for name in names} for names in (("A",), ("A", "h0")))
+    says = "A is (d, N), not (N, d)"
+    return fitting(op, (Rearranged(says, A, A), Rearranged(f"{says}, and h0 (..., d, N)", both, both)))
+
+
+CONVENTIONS = {
+    "lstm gates": Convention(
+        "the columns of the gates may stand in any order", lambda op: fitting(op, lstm_gates()), first=True
+    ),
+    "rotary": Convention(
+        "pairs may be features i and i + d/2; cos and sin may be (n, d), with each entry twice", _rotary, first=True
+    ),
+    "A": Convention("A may be (d, N), and the state (..., d, N)", _transposed_A, first=True),
+}  # fmt: skip

@@ -1,0 +1,167 @@
+"""Masks, and queries that may look at nothing."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..binding import is_float_array
+from ..cases import CaseDrawer
+from ..common import widened
+from ..subject import Subject
+from ..switch import Case, Switch
+from .convention import Convention, agrees, drawn, near, oracle
+
+FILLED = 4000.0  # a finite fill of masked logits must lie below logits of this size; otherwise it is a bug
+LARGE = 5000.0  # logits beyond it may lie below a finite fill
+
+
+@dataclass(frozen=True)
+class MaskMeaning(Switch):
+    translate: Callable[[np.ndarray, Any], np.ndarray] = lambda mask, dtype: mask
+
+    def given(self, given: Case) -> Case:
+        if given.get("mask") is None:
+            return given
+        dtype = next((x.dtype for x in given.values() if is_float_array(x)), np.float64)
+        return given | {"mask": self.translate(given["mask"], dtype)}
+
+
+MEANINGS = (
+    MaskMeaning("a mask that is True where a query may not look", lambda mask, dtype: ~np.asarray(mask)),
+    MaskMeaning(
+        "a mask that is added to the logits, 0 and -inf",
+        lambda mask, dtype: np.where(mask, 0, -np.inf).astype(dtype),
+    ),
+)
+
+
+def _mask(op: Subject) -> Switch | None:
+    """A different meaning of the mask, if it gives the library's results on all cases, and the library's does not.
+
+    On some cases both may: a layer norm of two features forgets all but a sign.
+    """
+    if "mask" in op.lacks:
+        return None
+    cases = []
+    for case in drawn(op, lambda mask: mask.shape[-1] > 1):
+        mask = case["mask"]
+        places = np.add.outer(np.arange(math.prod(mask.shape[:-1])), np.arange(mask.shape[-1]))
+        cases.append(case | {"mask": (places % 2 == 0).reshape(mask.shape)})
+    if sum(not agrees(op, case) for case in cases) < 2:
+        return None
+    fitting = (meaning for meaning in MEANINGS if all(agrees(op, case, meaning.given(case)) for case in cases))
+    return next(fitting, None)
+
+
+@dataclass(frozen=True)
+class DeadRows(Switch):
+    finite: bool = False
+
+    def has(self, given: Case) -> bool:
+        mask = given.get("mask")
+        if not isinstance(mask, np.ndarray) or not mask.size:
+            return False
+        return bool(np.any(~np.any(mask, axis=-1))) or (self.finite and _logits(given) >= LARGE)
+
+    def avoid(self, case: Case) -> Case:
+        mask = case.get("mask")
+        if not isinstance(mask, np.ndarray):
+            return case
+        return case | {"mask": mask | ~np.any(mask, axis=-1, keepdims=True)}
+
+
+def _dead_rows(op: Subject) -> Switch | None:
+    """The result of a query that may look at nothing, if it is not 0 and the other queries get numbers."""
+    if "mask" in op.lacks:
+        return None
+    seen = set()
+    cases = list(drawn(op, lambda mask: mask.ndim > 1 and mask.shape[-2] > 1))
+    for case in cases:
+        mask = np.ones_like(case["mask"])
+        mask[..., 0, :] = False
+        case = widened(case | {"mask": mask})
+        y, right = (np.asarray(value, np.float64) for value in (op.outputs(**case)[0], oracle(op, case)))
+        if y.shape != right.shape or not np.all(np.isfinite(y[..., 1:, :])):
+            return None
+        dead = y[..., 0, :]
+        if np.all(np.isnan(dead)):
+            seen.add("a query that may look at nothing gets NaN, not zeros")
+        elif np.all(np.isfinite(dead)) and not near(dead, right[..., 0, :], case):
+            if not _is_average(dead, case):
+                return None
+            seen.add("a query that may look at nothing gets an average, not zeros: masked logits are finite")
+        elif not np.all(np.isfinite(dead)):
+            return None
+    if len(seen) != 1:
+        return None
+    switch = DeadRows(seen.pop())
+    if "average" not in switch.says:
+        return switch
+    moderate = [switch.avoid(case) for case in cases]
+    small = any(agrees(op, case) and not agrees(op, _with_logits(case, FILLED), like=case) for case in moderate)
+    return None if small else replace(switch, finite=True)
+
+
+def _is_average(dead: np.ndarray, case: Case) -> bool:
+    """Whether a row may be an average: weights sum to 1; outputs lie within the values, where these are known."""
+    if "s" in case:
+        return np.allclose(np.sum(dead, axis=-1), 1)
+    if "v" in case:
+        low, high = np.min(case["v"], axis=-2) - 1e-6, np.max(case["v"], axis=-2) + 1e-6
+        return bool(np.all((dead >= low) & (dead <= high)))
+    return True
+
+
+def _logits(given: Case) -> float:
+    """A bound on the logits: of softmax, of attention, or of a layer that projects its queries and keys."""
+    if "s" in given:
+        return _size(given["s"])
+    if "q" in given:
+        return _size(given["q"]) * _size(given["k"]) * math.sqrt(given["q"].shape[-1])
+    x, memory = given["x"], given.get("memory", given["x"])
+    return _size(x @ given["W_q"]) * _size(memory @ given["W_k"]) * math.sqrt(given["W_q"].shape[1])
+
+
+def _with_logits(case: Case, size: float) -> Case:
+    """The case with queries, or logits, scaled so that the logits have this size."""
+    name = next(name for name in ("s", "q", "W_q") if name in case)
+    factor = case[name].dtype.type(size / max(_logits(case), 1e-3))
+    return case | {name: case[name] * factor}
+
+
+def _size(x: np.ndarray) -> float:
+    return float(np.max(np.abs(x), initial=0))
+
+
+def _direction(op: Subject) -> Switch | None:
+    """Whether an implementation without an argument `causal` does what the library does for the other value of it."""
+    default = op.causal
+    if default is None:
+        return None
+    drawn = (op.spec.case(CaseDrawer.seeded(seed, ((2,),))) for seed in range(200))
+    square = (op.fit(case) for case in drawn if case["causal"] and case["q"].shape[-2] > 1)  # as many keys as queries
+    cases = list(itertools.islice(square, 4))
+    if any(agrees(op, case | {"causal": default}) for case in cases):
+        return None
+    op.causal = not default
+    if all(agrees(op, case | {"causal": not default}) for case in cases):
+        return Switch("it looks at all keys" if default else "it looks at earlier keys alone")
+    op.causal = default
+    return None
+
+
+CONVENTIONS = {
+    "mask": Convention(
+        "masks may mean the opposite, True = may not look, or be added to the logits, as 0 and -inf", _mask
+    ),
+    "dead rows": Convention(
+        "a query that may look at nothing may get NaN, or an average, as a finite fill has it", _dead_rows
+    ),
+    "causal": Convention("without `causal` it may look at all keys, or at earlier ones alone", _direction),
+}
