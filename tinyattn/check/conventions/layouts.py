@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -100,11 +100,11 @@ def _each_twice(x: Any, case: Case) -> Any:
 
 
 def _rotary(op: Subject) -> Switch | None:
-    pairs = {"there": {"x": _halves}, "back": {"x": _neighbours}, "to": _halves, "fro": _neighbours}
     half, twice = "pairs are features i and i + d/2, not neighbours", "; cos and sin are (n, d)"
+    halves = Rearranged(half, {"x": _halves}, {"x": _neighbours}, to=_halves, fro=_neighbours)
     return fitting(op, (
-        Rearranged(half, **pairs),
-        Rearranged(half + twice, **pairs | {"there": {"x": _halves, "cos": _twice, "sin": _twice}}),
+        halves,
+        replace(halves, says=half + twice, there={"x": _halves, "cos": _twice, "sin": _twice}),
         Rearranged("cos and sin are (n, d), with each entry twice", {"cos": _each_twice, "sin": _each_twice}),
     ))  # fmt: skip
 
