@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .property import EXACTNESS, STAGES
+from .cases import copied, long_cases, seeded_cases
+from .frameworks import subject_of
+from .property import EMPTY_BATCHES, EXACTNESS, STAGES, Violation
+from .runner import in_order, look_at
 from .specs import SPECS, properties_of
-from .subject import Subject
-from .trial import try_property
+from .subject import CannotRunError, Subject
+from .trial import Trial, try_property
 from .zoo import ZOO
+
+PATIENCE, LIMIT = 10.0, 600.0  # seconds for a case, and for all
 
 
 def measure(
@@ -35,6 +42,34 @@ def measure(
             row["bugs"][bug.name] = {"convention": bug.convention, "killed by": killers(frozenset([bug.name]))}
         result[name] = row
     return result
+
+
+def soonest(implementation: Any, kind: str, *, examples: int = 50, seed: int = 0) -> dict[str, Any]:
+    """How many cases `check_in_process` tries, property after property, until one fails, and which property that is.
+
+    -> "cases", "property", "stage" and "noted". If none fails, "cases" is None, and "noted" is what the report says
+    all the same: other conventions, calls that are not offered, notes.
+    """
+    op = subject_of(implementation, SPECS[kind])
+    cases, until, notes = 0, time.monotonic() + LIMIT, []
+    with contextlib.suppress(CannotRunError):
+        look_at(op)
+    for prop in in_order(op.spec):
+        trial = Trial(op, prop, until, PATIENCE, strict=False)
+        drawn = seeded_cases(op.spec.case, prop.at_most(examples), seed, prop.leads, prop.wide)
+        try:
+            for case in drawn:
+                trial(copied(case))
+            for case in long_cases(op.spec.case, examples) if prop.wide else ():
+                trial.long(case)
+        except Violation:
+            if prop.leads != EMPTY_BATCHES:
+                return {"cases": cases + trial.tries, "property": prop.name, "stage": prop.stage, "noted": []}
+        cases += trial.tries
+        notes += [trial.note] if trial.note else []
+    forms = [form.says for form in (*op.forms, *op.backward_forms)]
+    noted = [*forms, *(switch.says for switch in op.conventions), *notes]
+    return {"cases": None, "property": "", "stage": "", "noted": noted}
 
 
 def summary(measured: dict[str, Any]) -> list[dict[str, Any]]:

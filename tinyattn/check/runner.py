@@ -152,10 +152,14 @@ def check_in_process(
 
     options = {"examples": examples, "seed": seed, "patience": patience, "strict": strict}
     _prepare(keep, op, options, time_limit)
-    properties = [prop for prop in properties_of(op.spec) if prop.stage in set(stages)]
-    properties.sort(key=lambda prop: prop.leads == EMPTY_BATCHES)  # empty batches last, as the rarest in use
+    properties = [prop for prop in in_order(op.spec) if prop.stage in set(stages)]
     extra["last"] = _try_all(keep, op, properties, options, time_limit)
     return _report(known.name, _title(implementation), findings, len(properties), extra)
+
+
+def in_order(spec: Spec) -> list[Property]:
+    """The properties in the order of `check_in_process`: by stage; those of empty batches last, the rarest in use."""
+    return sorted(properties_of(spec), key=lambda prop: prop.leads == EMPTY_BATCHES)
 
 
 def _report(kind: str, title: str, findings: dict[str, Finding], total: int, extra: dict[str, Any]) -> Report:

@@ -91,6 +91,7 @@ class Row:
     seeds: int | None = None            # None: as many as the experiment has
     times: int = 1                      # a multiple of the experiment's seeds
     late: int = 0                       # a row is run after all seeds of the rows with a smaller number
+    bug: tuple[str, ...] = ()           # kind and name of a bug, which `Experiment.within` plants
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,9 @@ class Experiment:
     pictures: Callable[[Experiment, Results], dict[str, Picture]] | None = None    # beside the page, by file name
     also: Callable[[Any, Any], dict[str, Any]] | None = None     # (model, split) -> more JSON of a run
     is_whole: Callable[[dict[str, Any]], bool] | None = None     # is the JSON of `also` complete?
+    # (row, model, split, train and measure) -> JSON of a run: calls the last one, and may go on where it raises. Then
+    # it gives "failed", the error, and no metrics.
+    within: Callable[[Row, Any, Any, Callable[[], dict[str, Any]]], dict[str, Any]] | None = None
     norms: bool = False                 # does the page need gradient norms? Old files have none
     seeds: int = 2
     first_seed: int = 0

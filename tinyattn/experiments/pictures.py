@@ -39,6 +39,18 @@ class Dots:
 
 
 @dataclass(frozen=True)
+class Scatter:
+    """Panels of named groups of points, x on a log scale; `bands` are ranges of y, by panel, named `band`."""
+
+    alt: str
+    x: str
+    y: str
+    panels: dict[str, dict[str, Line]]
+    band: str = ""
+    bands: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Maps:
     """Rows of heat maps of attention weights under a causal mask: row i of a map has i + 1 numbers."""
 
@@ -46,7 +58,7 @@ class Maps:
     rows: dict[str, dict[str, list[list[float]]]]
 
 
-Picture = Curves | Dots | Maps
+Picture = Curves | Dots | Scatter | Maps
 
 
 def has_something(picture: Picture) -> bool:

@@ -223,28 +223,40 @@ def _run(
     if fingerprint not in (None, loaded.about["fingerprint"]):
         raise FileError(f"{data.title} is no longer what the finished runs in {path.parent} were made on")
     model, work = make_model(row, seed, device), _work_of(path)
-    checkpoint = work / CHECKPOINT
-    began, history, paces = time.monotonic(), [], []
-    machines = [describe() | {"commit": commit()}]
+    history: list[dict[str, Any]] = []
+    paces, machines, how = [], [describe() | {"commit": commit()}], {}
+
+    def on_epoch(so_far: list[dict[str, Any]]) -> None:
+        history[:] = so_far
+        paces.append(so_far[-1]["seconds"])
+
     if isinstance(model, Trained):
         work.mkdir(exist_ok=True)
         machines = _starts(work, machines[0] | ({} if device == "cpu" else {"device": device_name(device)}))
-        model.fit(loaded.split, checkpoint=checkpoint, progress=False,
-                  on_epoch=lambda history: paces.append(history[-1]["seconds"]))  # fmt: skip
-        history = model.history
-        # another machine may have begun the first epoch here
-        paces = paces[1:] if machines[1:] else [epoch["seconds"] for epoch in history]
-    else:
-        model.fit(loaded.split)
-    seconds = time.monotonic() - began
+        how = {"checkpoint": work / CHECKPOINT, "progress": False, "on_epoch": on_epoch}
+    began = ended = time.monotonic()
+
+    def train_and_measure() -> dict[str, Any]:
+        nonlocal ended
+        try:
+            model.fit(loaded.split, **how)
+        finally:
+            ended = time.monotonic()
+        return DATA_KINDS[type(data)].measure(experiment, model, loaded)
+
+    within = experiment.within
+    found = train_and_measure() if within is None else within(row, model, loaded.split, train_and_measure)
+    # another machine may have begun the first epoch here
+    paces = paces[1:] if machines[1:] else [epoch["seconds"] for epoch in history]
     write_json(path, {
         "row": _identity(row, seed),
         "settings": model.identity(),
         "data": loaded.about,
-        **DATA_KINDS[type(data)].measure(experiment, model, loaded),
-        "seconds": round(seconds, 1),
+        **found,
+        "seconds": round(ended - began, 1),
         "epochs": len(history),
         "valid": [None if epoch["valid"] is None else round(epoch["valid"], 5) for epoch in history],
+        "loss": [float(f"{epoch['loss']:.5g}") for epoch in history],
         "gradient_norm": [float(f"{epoch['gradient_norm']:.4g}") for epoch in history],
         "epoch_seconds": round(float(np.median(paces)), 3) if paces else None,
         "machine": machines[-1],
@@ -367,7 +379,8 @@ def _loaded(data: Dataset | TaskData, folder: Path | None, protocols: tuple[str,
 
 def _identity(row: Row, seed: int) -> dict[str, Any]:
     """The settings that determine a run's numbers, as JSON."""
-    return json.loads(json.dumps({"data": row.data, "model": row.model, "options": row.options, "seed": seed}))
+    identity = {"data": row.data, "model": row.model, "options": row.options, "seed": seed}
+    return json.loads(json.dumps(identity | ({"bug": row.bug} if row.bug else {})))
 
 
 def _expected(path: Path, experiment: Experiment, key: str, seed: int) -> dict[str, Any]:

@@ -25,12 +25,13 @@ def is_whole(experiment: Experiment, run: Any, metrics: Iterable[tuple[str, str]
 
 
 def _conditions(experiment: Experiment, run: Any, metrics: Iterable[tuple[str, str]]) -> Iterable[bool]:
-    for protocol, name in metrics:
+    failed = experiment.within is not None and "failed" in run
+    for protocol, name in () if failed else metrics:
         value = run["metrics"][protocol][name]
         yield is_number(value) and (name == "loss" or 0 <= value <= 1)
     epochs = run["epochs"]
     yield is_count(epochs)
-    yield epochs > 0 or not run["row"]["options"].get("epochs")
+    yield epochs > 0 or failed or not run["row"]["options"].get("epochs")
     yield is_number(run["seconds"])
     yield run["seconds"] >= 0
     yield len(run["valid"]) == epochs

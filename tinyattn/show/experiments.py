@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..experiments.pictures import Curves, Dots, Maps, Picture
+from ..experiments.pictures import Curves, Dots, Maps, Picture, Scatter
 from .style import BLUE, GREEN, GREY, HEAT, ORANGE, PURPLE, figure, in_style
 
 STYLES: tuple[tuple[str, Any], ...] = (
     (GREY, "-"), (BLUE, "--"), (ORANGE, "-."), (GREEN, ":"), (PURPLE, (0, (5, 1, 1, 1, 1, 1))), ("black", (0, (1, 3))),
     (BLUE, "-"), (ORANGE, "-"), (GREEN, "-"), (PURPLE, "-"),
 )  # fmt: skip
+MARKS = ((ORANGE, "o"), (BLUE, "+"), ("black", "x"), (GREEN, "^"))
 COLUMNS = 2                 # of panels
 
 
@@ -21,6 +22,8 @@ def draw_picture(picture: Picture) -> Any:
     """-> matplotlib figure."""
     if isinstance(picture, Curves):
         return _curves(picture)
+    if isinstance(picture, Scatter):
+        return _scatter(picture)
     return _dots(picture) if isinstance(picture, Dots) else _maps(picture)
 
 
@@ -80,6 +83,25 @@ def _dots(picture: Dots) -> Any:
         marks.append(axes[0, 0].plot([], [], "D", color=ORANGE, markersize=5, fillstyle="none")[0])
         labels.append(picture.other)
     fig.legend(marks, labels, loc="outside lower center", ncols=2, fontsize=9)
+    return fig
+
+
+@in_style
+def _scatter(picture: Scatter) -> Any:
+    """Panels side by side; a group has the same colour and marker in all of them."""
+    names, fig, axes = _grid(
+        picture.panels, lambda _, rows, columns: (3.8 * columns + 0.4, 3.2 * rows + 0.5), sharey=True
+    )
+    handles: dict[str, Any] = {}
+    for ax, (title, groups) in zip(axes.flat, picture.panels.items(), strict=False):
+        for name, (x, y) in groups.items():
+            colour, marker = MARKS[names.index(name) % len(MARKS)]
+            (handles[name],) = ax.plot(x, y, marker, color=colour, markersize=5, alpha=0.7, fillstyle="none")
+        if title in picture.bands:
+            handles[picture.band] = ax.axhspan(*picture.bands[title], color=GREY, alpha=0.3, linewidth=0)
+        ax.set(title=title, xlabel=picture.x, ylabel=picture.y, xscale="log")
+    shown = [name for name in (*names, picture.band) if name in handles]
+    fig.legend([handles[name] for name in shown], shown, loc="outside lower center", ncols=2, fontsize=9)
     return fig
 
 
