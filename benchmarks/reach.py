@@ -90,4 +90,4 @@ def pytest_configure(config: pytest.Config) -> None:
     here = hasattr(config, "workerinput") or not config.getoption("numprocesses", None)
     for name, plugin in (("REACH", Traced), ("MUTANT", Ordered)) if here else ():
         if name in os.environ:
-            config.pluginmanager.register(plugin(Path(os.environ.pop(name))))  # not passed on to processes that a test starts
+            config.pluginmanager.register(plugin(Path(os.environ.pop(name))))  # not for a test's children

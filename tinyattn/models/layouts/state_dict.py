@@ -63,7 +63,7 @@ class StateDict:
             ) from None
         try:
             with torch.serialization.safe_globals(_arrays_of_numpy()), warnings.catch_warnings():
-                warnings.simplefilter("ignore")          # torch warns of pickles that it did not write; they are refused below
+                warnings.simplefilter("ignore")          # about pickles that torch.save did not write
                 whole = torch.load(self.path, map_location="cpu", weights_only=True)
         except pickle.UnpicklingError as error:
             what = next((line for line in str(error).splitlines() if "GLOBAL" in line or "Unsupported" in line), "")
