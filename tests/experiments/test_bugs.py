@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.bugs import quote
 from tests.experiments.test_running import run_here
 from tests.helpers import MACHINE
 from tests.models.worlds import TINY
@@ -16,7 +17,7 @@ from tinyattn.check.runner import check_in_process
 from tinyattn.check.specs import SPECS
 from tinyattn.check.zoo import ZOO
 from tinyattn.experiments import EXPERIMENTS, Dataset, carry_out, results_of
-from tinyattn.experiments.bugs import BUGS, DATA, KINDS, angle, angle_of, interval, is_wrong, key_of, outcome
+from tinyattn.experiments.bugs import BUGS, DATA, KINDS, angle, angle_of, findings, interval, is_wrong, key_of, outcome
 from tinyattn.show import draw_picture
 
 BUGGY = EXPERIMENTS["bugs"]
@@ -123,6 +124,7 @@ def made(ndcg, degrees=0.0, failed="", **more):
 
 
 RIGHT = [0.60, 0.61, 0.62]
+LINK = "[What each of them does](benchmarks/results/reproduce/bugs/README.md)."
 CHECK = {"cases": 205, "property": "oracle", "stage": "oracle", "noted": []}
 
 
@@ -168,6 +170,24 @@ def test_the_page_is_made_of_the_runs_there_are():
     assert "| 75° | 75° | 0.500 | **0.3000** |  | 205 | oracle |" in text
     assert "|  |  | raised | failed |  | 7 | oracle |" in text
     assert "| = | = | 0.500 | 0.6100 |  | noted |  |" in text
+
+
+def test_the_findings_are_sentences_about_the_runs_there_are():
+    assert findings(some()) == ""
+    assert quote(some()).endswith(f"(3 of {len(BUGGY.runs()):,} runs so far). {LINK}")
+    results = some(**{
+        "world-attention-no_scale": [made(0.305, 75.0, check=CHECK)],
+        "world-attention-swap_qk": [made(0.61, 40.0, check=CHECK | {"cases": 7})],
+        "world-softmax-log_softmax": [made(0.20, 5.0, check=CHECK | {"cases": 9})],
+        "world-linear-dW_batch": [made(0, None, "SubstituteError: shape")],
+        "world-relu-mask_at_zero": [made(0.50, check=CHECK | {"cases": None, "noted": ["another convention"]})],
+    })  # fmt: skip
+    assert findings(results) == (
+        "On the default world, of 4 bugs with a wrong gradient, 1 trains to an NDCG@10 no worse than seeds make it, 2 "
+        "to a lower one, and 1 diverges or raises. Of those that begin within 15° of the right gradient, the worst "
+        "(softmax: it returns the logarithm of the weights; 5°) costs 67% of it. `tinyattn check` finds 3 of 4, half "
+        "of them within 9 cases; 1 it accepts, and reports as another convention."
+    )
 
 
 def test_the_picture_has_a_point_for_each_bug_that_the_check_finds_and_the_band_of_seeds():

@@ -6,7 +6,7 @@ import math
 import statistics
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache
 from types import MappingProxyType
@@ -43,6 +43,7 @@ DATA: dict[str, tuple[Dataset, dict[str, Any], int, float]] = {
     "world": (Dataset("default world", world=SeriesWorld()), {"epochs": 6}, 10, 0.11),
     "ml-1m": (ML_1M, {"epochs": 3, "valid_users": 1000}, 5, 0.19),
 }
+THE = {"world": "the default world", "ml-1m": "MovieLens 1M"}     # in a sentence
 
 
 def _bugs() -> dict[tuple[str, str], Bug]:
@@ -163,6 +164,7 @@ class Outcome(NamedTuple):
     seeds: list[float]                            # NDCG@10 of the runs that ended
 
 
+Found = Mapping[tuple[str, str], tuple[Outcome, Runs]]
 VERDICTS = {
     "within": "within seeds", "better": "above them", "worse": "below them", "failed": "diverged or raised",
 }  # fmt: skip
@@ -233,11 +235,52 @@ def counts(results: Results, data: str) -> dict[str, Counter[str]]:
     return found
 
 
+def findings(results: Results) -> str:
+    """What the runs say, in a few sentences; "" before any verdict."""
+    found = {data: outcomes(results, data) for data in DATA}
+    data_sets = [data for data in DATA if any(is_wrong(runs) for _, runs in found[data].values())]
+    parts = [part for data in data_sets for part in (_of_wrong(data, found[data]), _dearest(found[data]))]
+    if not parts:
+        return ""
+    known = checks(results)
+    cases = sorted(check["cases"] for check in known.values() if check["cases"])
+    if cases:
+        rest = len(known) - len(cases)
+        accepted = f"; {rest} it accepts, and reports as another convention" if rest else ""
+        parts += [f"`tinyattn check` finds {len(cases)} of {len(known)}, half of them within {cases[len(cases) // 2]} "
+                  f"cases{accepted}."]  # fmt: skip
+    return " ".join(filter(None, parts))
+
+
+def _of_wrong(data: str, found: Found) -> str:
+    wrong = [of_bug.verdict for of_bug, runs in found.values() if is_wrong(runs)]
+    fine, failed = sum(verdict in ("within", "better") for verdict in wrong), wrong.count("failed")
+    train, fail = f"{fine} train{'s' * (fine == 1)}", "diverges or raises" if failed == 1 else "diverge or raise"
+    return (
+        f"On {THE[data]}, of {len(wrong)} bugs with a wrong gradient, {train} to an NDCG@10 no worse than seeds make "
+        f"it, {wrong.count('worse')} to a lower one, and {failed} {fail}."
+    )
+
+
+def _dearest(found: Found) -> str:
+    """The bug that costs most of those whose gradient looks right at the start."""
+    looks_right = {bug: of_bug for bug, (of_bug, runs) in found.items()
+                   if of_bug.verdict == "worse" and (a := angle(runs)) is not None and a <= SMALL}  # fmt: skip
+    if not looks_right:
+        return ""
+    (kind, name), of_bug = max(looks_right.items(), key=lambda pair: pair[1].cost)
+    turned = angle(found[kind, name][1])
+    return (
+        f"Of those that begin within {SMALL:g}° of the right gradient, the worst ({kind}: {BUGS[kind, name].says}; "
+        f"{turned:.0f}°) costs {of_bug.cost:.0%} of it."
+    )
+
+
 # the page
 
 
 def _page(experiment: Experiment, results: Results) -> str:
-    parts = [["## How many train"], *(_how_many(results, data) for data in DATA)]
+    parts = [[findings(results)], ["## How many train"], *(_how_many(results, data) for data in DATA)]
     parts += [figures(experiment, results)]
     for data in DATA:
         parts += _surprises(results, data)
