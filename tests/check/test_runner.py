@@ -272,6 +272,10 @@ def test_properties_for_fails_where_it_should():
     oracle = next(prop for prop in marks[0].args[1] if prop.name == "oracle")
     with pytest.raises(pytest.fail.Exception, match="softmax computes what plain loops compute"):
         test(oracle)
+    kept = properties_for(wrong, "softmax", skip=["oracle"], dtype="float32").pytestmark[0].args[1]
+    assert [prop.name for prop in kept] == [prop.name for prop in properties_of(SPECS["softmax"]) if prop.name != "oracle"]
+    with pytest.raises(ValueError, match="'orcale' is no property of softmax; did you mean oracle"):
+        properties_for(wrong, "softmax", skip=["orcale"])
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="objects need a fork to reach a child process")
@@ -285,15 +289,18 @@ def test_the_checker_leaves_no_child_behind(write):
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_test_of_pytest_tries_what_it_was_made_for(monkeypatch, strict):
     asked = {}
-    monkeypatch.setattr(
-        plugin, "try_property", lambda op, spec, prop, **how: asked.update(how) or SimpleNamespace(outcome="holds")
-    )
+
+    def finds(**finding):
+        trial = SimpleNamespace(finding=lambda: SimpleNamespace(**finding))
+        monkeypatch.setattr(plugin, "trial_of", lambda op, spec, prop, **how: asked.update(how) or trial)
+
+    finds(outcome="holds")
     test = properties_for(ops, "relu", examples=7, seed=3, strict=strict)
     (mark,) = (mark for mark in test.pytestmark if mark.name == "parametrize")
     assert mark.kwargs["ids"](mark.args[1][0]) == "shapes-shape_and_dtype"
     test(mark.args[1][0])
     assert asked == {"examples": 7, "seed": 3, "strict": strict}
-    monkeypatch.setattr(plugin, "try_property", lambda *_, **__: SimpleNamespace(outcome="skipped", message="no more"))
+    finds(outcome="skipped", message="no more")
     with pytest.raises(pytest.skip.Exception, match="no more"):
         test(mark.args[1][0])
 

@@ -55,19 +55,24 @@ def _late(seconds: float) -> Callable[[], bool]:
 
 @contextlib.contextmanager
 def _signal(seconds: float) -> Iterator[None]:
-    late = _late(seconds)
+    late, began = _late(seconds), time.monotonic()
+    ended: list[bool] = []  # an append cannot be interrupted
 
     def ring(number: int, frame: Any) -> None:
-        if late():
+        if late() and not ended:
             raise TooLongError
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
+    left = again = 0.0
     try:
+        left, again = signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)  # of an alarm around it, as pytest-timeout's
         yield
     finally:
+        ended.append(True)
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        if left:
+            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - began), 1e-3), again)
 
 
 @contextlib.contextmanager
