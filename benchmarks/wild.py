@@ -262,7 +262,7 @@ def _without(text: str, part: str) -> str:
 
 def told(report: Report, short: Callable[[str], str] = str) -> dict[str, Any]:
     """What a report says: the verdict, its headline, the name of the bug, and further remarks where there are any."""
-    bugs = report.diagnosis.bugs if report.diagnosis else ()
+    bugs = report.diagnosis.bugs if report.diagnosis and report.diagnosis.how != "cause" else ()  # those of a zoo
     row: dict[str, Any] = {
         "verdict": "not run" if report.problem else "holds" if report else "fails",
         "named": [[bug.name for bug in equals] for equals in bugs],

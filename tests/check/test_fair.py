@@ -135,7 +135,7 @@ def test_exchanged_axes_are_said_to_be():
 
     report = check(attention, "attention")
     assert report.verdict == "wrong"
-    assert "hint: axes 1 and 2 are exchanged: it is right for (batch, n, heads, d)" in str(report)
+    assert "Yours: axes 1 and 2 are exchanged: it is right for (batch, n, heads, d)" in str(report)
     assert "known bug" not in str(report)
 
 

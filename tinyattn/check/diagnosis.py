@@ -44,7 +44,7 @@ class Diagnosis:
     """
 
     bugs: tuple[tuple[Bug, ...], ...] = ()
-    how: str = ""  # "numbers" or "failures"
+    how: str = ""  # "numbers", "failures", or "cause" for what needs no zoo (causes.py)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -62,29 +62,6 @@ def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list
     return refused
 
 
-EXCHANGED = "axes 1 and 2 are exchanged: it is right for (batch, n, heads, d). Adapt it with np.swapaxes(x, 1, 2)."
-
-
-def axes_exchanged(op: Subject, patience: float = 10.0) -> bool:
-    """Whether `op` is right where axes 1 and 2 of q, k, v and of its result are exchanged."""
-    needed = [n for n, p in op.signature.parameters.items() if p.default is p.empty]
-    if not {"q", "k", "v"} <= set(needed):
-        return False
-    for seed in range(4):
-        case = op.spec.case(CaseDrawer.seeded(seed, ((2, 5),)))
-        case = {n: case[n] for n in needed}
-        swapped = case | {n: np.swapaxes(case[n], 1, 2).copy() for n in "qkv"}
-        right = ours_of(op.spec, case)[0]
-        try:
-            with alarm(patience), np.errstate(all="ignore"):
-                y = np.swapaxes(np.asarray(op.outputs(**swapped)[0]), 1, 2)
-                if y.shape != right.shape or not np.allclose(y, right, rtol=0, atol=1e-4):
-                    return False
-        except (Exception, TooLongError):  # the call, or the examination of its result, raises
-            return False
-    return True
-
-
 def find_backward_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list[Form]:
     """The form keep=None, as in evaluation, if the backward does not take it and the forward does."""
     if "keep" not in op.signature.parameters or "keep" in op.lacks or not op.spec.wrt:
@@ -131,7 +108,7 @@ def _refuses(outcomes: list[str]) -> bool:
 def _cases(op: Subject) -> list[dict[str, Any]]:
     """Cases with every number of batch axes, also with all optional arguments, and a few of each other form."""
     cases = [op.spec.case(CaseDrawer.seeded(seed, (lead,))) for seed in range(SEEDS) for lead in LEADS]
-    name = next(iter(_gaining(op.spec)), next(iter(cases[0])))
+    name = next(iter(gaining(op.spec)), next(iter(cases[0])))
     full: dict[int, list[dict[str, Any]]] = {}  # with all arguments, by axes of the first one with a batch
     for seed, lead in itertools.product(range(SEEDS, 5 * SEEDS), LEADS):
         case = op.spec.case(CaseDrawer.seeded(seed, (lead,)))
@@ -148,7 +125,7 @@ def _cases(op: Subject) -> list[dict[str, Any]]:
 def _forms(op: Subject, cases: list[dict[str, Any]]) -> list[Form]:
     """All forms: by batch axes of `cases`, by arguments left out, by masks and heads, and those of the spec."""
     forms = _other_forms(op)
-    for name in _gaining(op.spec)[:1]:
+    for name in gaining(op.spec)[:1]:
         without = {np.ndim(op.spec.case(CaseDrawer.seeded(seed, ((),)))[name]) for seed in range(SEEDS)}
         words = {min(without) + batch: text for batch, text in enumerate(_BATCH)} if len(without) == 1 else {}
         for axes in {np.ndim(case[name]) for case in cases}:
@@ -218,7 +195,7 @@ def _is_none(name: str, case: dict[str, Any]) -> bool:
     return name in case and case[name] is None
 
 
-def _gaining(spec: Spec) -> list[str]:
+def gaining(spec: Spec) -> list[str]:
     """The arguments that always gain an axis with each batch axis."""
     pairs = [[spec.case(CaseDrawer.seeded(seed, (lead,))) for lead in ((), (2,))] for seed in range(4)]
     return [n for n in pairs[0][0] if all(np.ndim(b[n]) == np.ndim(a[n]) + 1 for a, b in pairs if a[n] is not None)]
@@ -226,5 +203,5 @@ def _gaining(spec: Spec) -> list[str]:
 
 def with_batch(spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     """The case as a batch of one."""
-    gaining = _gaining(spec)
-    return {n: x[None] if n in gaining and isinstance(x, np.ndarray) else x for n, x in case.items()}
+    batched = gaining(spec)
+    return {n: x[None] if n in batched and isinstance(x, np.ndarray) else x for n, x in case.items()}

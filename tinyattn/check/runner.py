@@ -6,12 +6,12 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
+from .causes import misplaced, patched, seems_right, single
 from .conventions import find_conventions
 from .diagnosis import Diagnosis, diagnose
-from .forms import EXCHANGED, axes_exchanged, find_backward_forms, find_forms
+from .forms import find_backward_forms, find_forms
 from .frameworks import subject_of
 from .isolation import OUT_OF_TIME, WROTE, in_child, load, sendable
 from .property import EMPTY_BATCHES, STAGES, Property
@@ -19,6 +19,7 @@ from .report import LEFT_OUT, Report, by_gravity
 from .specs import Spec, get_spec, properties_of, refuse_unknown_properties
 from .subject import CannotRunError, Subject
 from .trial import Finding, Trial, trial_of
+from .zoo import ZOO
 
 TIME_LIMIT = 900.0  # seconds for a check: the default, also of --time-limit
 FEW, SOON = 6, 0.7  # of a fast check: cases per property, and seconds to shrink a failure or to name its bug
@@ -186,6 +187,10 @@ def _check_in_child(
         _try_all(send, op, properties_of(op.spec), options, limit, left["skip"], left["fast"])
     except CannotRunError as error:
         send("problem", str(error))
+    except Exception:
+        if not (cause := patched()):
+            raise
+        send("problem", f"the checker failed. {cause}")
 
 
 def _prepare(send: Callable[[str, Any], None], op: Subject, options: dict[str, Any], limit: float) -> None:
@@ -202,10 +207,16 @@ def _prepare(send: Callable[[str, Any], None], op: Subject, options: dict[str, A
 def look_at(op: Subject, limit: float = 10.0, patience: float = 10.0) -> None:
     """Detect the calls that `op` does not support and the conventions that it follows, and record them in `op`.
 
-    Raises CannotRunError if every call raises.
+    Raises CannotRunError if every call raises, unless only axes are exchanged.
     """
     find_conventions(op, patience, first=True)
-    op.forms = find_forms(op, limit, patience)
+    try:
+        op.forms = find_forms(op, limit, patience)
+    except CannotRunError:
+        if not misplaced(op, patience):
+            raise
+    if op.forms and op.spec.name not in ZOO and not seems_right(op) and misplaced(op, patience):
+        op.forms = []  # no call is in this layout: what is wrong is to be shown, not left out
     find_conventions(op, patience, first=False)
     op.backward_forms = find_backward_forms(op, limit, patience)
 
@@ -243,19 +254,23 @@ def _try_all(
     if not failed:
         return {}
     first, finding = min(failed, key=lambda pair: by_gravity(pair[1]))
-    exchanged = op.spec.common and not finding.endless and axes_exchanged(op, options["patience"])
+    cause = Diagnosis()
+    if not finding.endless:
+        cause = patched() or misplaced(op, options["patience"], ("heads_first",))
     if not finding.endless:
         shrunk = trial_of(op, op.spec, first.prop, budget=SOON if fast else 0.2 * limit, **options)
         if shrunk.failed:
             first, finding = shrunk, shrunk.finding()
-        send("finding", replace(finding, hint=EXCHANGED) if exchanged else finding)
+        send("finding", finding)
     send("place", op.place(backward=first.prop.stage == "gradients"))
     send("case", dict(first.case))
-    if exchanged:
-        return first.last  # the hint names the cause; no bug is searched for
     with contextlib.suppress(Exception):  # a report without a diagnosis is better than none
         names = [finding.property for _, finding in failed]
-        send("diagnosis", diagnose(op, op.spec, names, limit=SOON if fast else min(20.0, limit / 4), shown=first))
+        limit = SOON if fast else min(20.0, limit / 4)
+        cause = cause or diagnose(op, op.spec, names, limit=limit, shown=first)
+        if not finding.endless:
+            cause = cause or misplaced(op, options["patience"]) or single(op, options["patience"])
+    send("diagnosis", cause)
     return first.last
 
 

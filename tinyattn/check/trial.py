@@ -19,6 +19,7 @@ from .specs import Spec
 from .subject import CannotRunError, MissingError, NotOfferedError, Subject, TooLongError, message_of
 
 BATCHES = 4  # times `examples` cases are drawn at most, where an implementation does not take all of them
+PRINTED = np.get_printoptions()
 NOT_OF_NOTHING = "not for an empty batch"  # begins the message of a property that holds otherwise
 
 
@@ -322,7 +323,8 @@ def show_case(case: dict[str, Any], digits: int = 6) -> str:
     lines = []
     for name, x in case.items():
         if isinstance(x, np.ndarray):
-            text = np.array2string(x, precision=digits, separator=", ", threshold=60, max_line_width=100)
+            with np.printoptions(**PRINTED):  # whatever the checked code has set
+                text = np.array2string(x, precision=digits, separator=", ", threshold=60, max_line_width=100)
             text = text.replace("\n", "\n" + " " * (len(name) + 3))
             lines.append(f"{name} = {text}   {x.dtype} {x.shape}")
         elif x is not None:

@@ -59,16 +59,16 @@ def fitting(op: Subject, candidates: Iterable[Switch]) -> Switch | None:
     ours = [form for form in op.spec.forms if form.ours]
     plain = (case for case in drawn if op.offers(case) and not any(form.has(case) for form in ours))
     cases = list(itertools.islice(plain, 16))
-    before = [_is_right(op, case) for case in cases]
+    before = [is_right(op, case) for case in cases]
     runs = None
     for switch in () if all(before) else candidates:
         with trying(op, switch):
-            now = list(itertools.takewhile(lambda right: right is not False, (_is_right(op, case) for case in cases)))
+            now = list(itertools.takewhile(lambda right: right is not False, (is_right(op, case) for case in cases)))
             gained = sum(bool(right) and not already for right, already in zip(now, before, strict=False))
             if len(now) == len(cases) and gained >= 2:
                 return switch
             if runs is None and True not in before and None in before:
-                raised = sum(_is_right(op, case) is None for case in cases)
+                raised = sum(is_right(op, case) is None for case in cases)
                 runs = switch if 4 * raised < before.count(None) else None
     return runs
 
@@ -90,7 +90,7 @@ def adopt(op: Subject, switch: Switch) -> None:
     op.spec = getattr(switch, "spec", None) or op.spec
 
 
-def _is_right(op: Subject, case: Case) -> bool | None:
+def is_right(op: Subject, case: Case) -> bool | None:
     """Whether the first output is the oracle's; None if the call raises or is left out."""
     try:
         y = op.outputs(**copied(case))[0]

@@ -1,0 +1,82 @@
+"""Causes that need no zoo are named: exchanged axes, transposed matrices, float32, a patched NumPy."""
+
+import numpy as np
+import pytest
+
+from tinyattn import ops
+from tinyattn.check import causes, check_implementation, check_in_process
+from tinyattn.check.specs import SPECS
+from tinyattn.check.subject import Subject
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def swapped(x, one, two):
+    return np.ascontiguousarray(np.swapaxes(x, one, two))
+
+
+def heads_third(q, k, v):
+    s = np.einsum("bnhd,bmhd->bhnm", q, k) / q.dtype.type(np.sqrt(q.shape[-1]))
+    return np.einsum("bhnm,bmhd->bnhd", ops.softmax(s), v)
+
+
+def rounded(*places):
+    """RNN with these arguments rounded to float32."""
+
+    def rnn(*args):
+        given = [x.astype(np.float32).astype(x.dtype) if i in places else x for i, x in enumerate(args)]
+        return ops.rnn(*given)
+
+    return lambda x, W, U, b: rnn(x, W, U, b)
+
+
+PLACED = [
+    ("attention", heads_third, "heads_first"),
+    ("rnn", lambda x, W, U, b: swapped(ops.rnn(swapped(x, 0, 1), W, U, b), 0, 1), "time_first"),
+    ("depthwise_conv1d", lambda x, W: swapped(ops.depthwise_conv1d(swapped(x, -1, -2), W), -1, -2), "features_first"),
+    ("rnn", lambda x, W, U, b: ops.rnn(x, W, swapped(U, 0, 1), b), "weight_transposed"),
+    ("rnn", lambda x, W, U, b: ops.rnn(x, swapped(W, 0, 1), U, b), "weight_transposed"),
+    ("rnn", lambda x, W, U, b: ops.rnn(x, swapped(W, 0, 1), swapped(U, 0, 1), b), "weight_transposed"),
+    ("refine_stoc", lambda A, W, V: swapped(ops.refine_stoc(A, W, V), -1, -2), ""),  # it is symmetric: right
+    ("wasserstein_scores", lambda a, b, c, d: swapped(ops.wasserstein_scores(a, b, c, d), -1, -2), "result_transposed"),
+    ("rnn", rounded(0, 1, 2, 3), "float32"),
+    ("rnn", rounded(2), "float32"),
+    ("rnn", lambda x, W, U, b: ops.rnn(x, W, U, b) * (1 + x.dtype.type(1e-7)), ""),
+    ("rnn", lambda x, W, U, b: ops.rnn(x, W, swapped(U, 0, 1), 2 * b), ""),
+]
+
+
+@pytest.mark.parametrize(("kind", "implementation", "name"), PLACED)
+def test_what_is_misplaced_or_of_float32_is_named(kind, implementation, name):
+    report = check_in_process(implementation, kind, examples=4)
+    assert (report.diagnosis.names if report.diagnosis else ()) == ((name,) if name else ())
+    assert "Yours: " in str(report) or not name
+
+
+def test_what_is_right_has_no_such_cause():
+    for kind in ("rnn", "attention", "linear"):
+        op = Subject(SPECS[kind].ours(), SPECS[kind])
+        assert not causes.misplaced(op)
+        assert not causes.single(op)
+    assert not causes.patched()
+
+
+def test_a_patched_numpy_is_named(monkeypatch):
+    exp = np.exp
+    monkeypatch.setattr(np, "exp", lambda x: 1.01 * exp(x))
+    monkeypatch.setattr(np, "is_added", exp, raising=False)
+    report = check_in_process(lambda x: x / (1 + np.exp(-x)), "silu", examples=4)
+    assert "Yours: NumPy was patched: np.exp is replaced" in str(report)
+
+
+def test_a_checker_that_fails_of_a_patched_numpy_says_so(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("import numpy as np\nnp.max = np.sum = None\ndef softmax(s):\n    return s\n")
+    report = check_implementation(str(path), "softmax", examples=2)
+    assert report.problem.startswith("the checker failed. Yours: NumPy was patched: np.max, np.sum are replaced")
+
+
+def test_counterexamples_are_printed_as_usual_whatever_the_code_sets():
+    with np.printoptions(precision=1, formatter={"float": lambda x: "?"}):
+        report = check_in_process(lambda x: 2 * x, "relu", examples=2)
+    assert "?" not in report.failures[0].counterexample

@@ -1,0 +1,119 @@
+"""Causes of failures that need no zoo: NumPy was patched, axes are exchanged, a matrix is transposed, or something is
+float32."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .cases import CaseDrawer
+from .common import widened
+from .conventions.convention import is_right, trying
+from .conventions.dtypes import deaf
+from .conventions.layouts import Rearranged
+from .diagnosis import Diagnosis
+from .forms import gaining
+from .isolation import alarm
+from .property import Violation
+from .subject import CannotRunError, MissingError, Subject, TooLongError
+from .zoo import Bug
+
+Case = dict[str, Any]
+_ROOMS = {"np": np, "np.linalg": np.linalg}
+_NUMPY = {f"{room}.{name}": f for room, names in _ROOMS.items() for name, f in vars(names).items() if callable(f)}
+HEADS = "axes 1 and 2 are exchanged: it is right for (batch, n, heads, d)"
+
+
+def patched() -> Diagnosis:
+    """The functions of NumPy that are no longer what they were when the checker was imported."""
+    rooms = ((name, _ROOMS[name.rpartition(".")[0]], name.rpartition(".")[2]) for name in _NUMPY)
+    names = [name for name, room, last in rooms if getattr(room, last, None) is not _NUMPY[name]]
+    if not names:
+        return Diagnosis()
+    says = f"NumPy was patched: {', '.join(names[:5])} {'is' if len(names) == 1 else 'are'} replaced"
+    return _diagnosis("numpy_patched", says, "The checker computes with NumPy, too: leave its functions as they are.")
+
+
+def misplaced(op: Subject, patience: float = 10.0, names: Iterable[str] = ()) -> Diagnosis:
+    """The axes that are exchanged, if `op` is right where they are changed back; of `names` alone, where given."""
+    if not op.spec.common:
+        return Diagnosis()
+    forms, op.forms = op.forms, []
+    try:
+        for name, says, hint, lead, switch in _layouts(op):
+            if names and name not in names:
+                continue
+            cases = [widened(op.fit(op.spec.case(CaseDrawer.seeded(seed, (lead,))))) for seed in range(8)]
+            with alarm(patience):
+                if all(is_right(op, case) for case in cases):
+                    continue  # its fault is elsewhere
+                with trying(op, switch):
+                    if all(is_right(op, case) for case in cases):
+                        return _diagnosis(name, says, hint)
+    except TooLongError:
+        pass
+    finally:
+        op.forms = forms
+    return Diagnosis()
+
+
+def seems_right(op: Subject) -> bool:
+    """Whether any of a few calls that it takes is right."""
+    cases = (op.fit(op.spec.case(CaseDrawer.seeded(seed))) for seed in range(24))
+    return not op.spec.common or any(is_right(op, widened(case)) for case in cases)
+
+
+def single(op: Subject, patience: float = 10.0) -> Diagnosis:
+    """Whether float64 comes out with an error of float32, and does not feel changes that float32 cannot see."""
+    if not op.spec.common or op.spec.dtype is not None:
+        return Diagnosis()
+    cases = [op.fit(widened(op.spec.case(CaseDrawer.seeded(seed, ((2,),))))) for seed in range(12)]
+    try:
+        with alarm(patience):
+            if any(deaf(op, name, filter(op.offers, cases)) for name in op.spec.wrt or cases[0]):
+                says = "something is float32 where float64 comes in: 7 digits of 16 are right"
+                return _diagnosis("float32", says, "Which array or constant is made without a dtype, or cast?")
+    except (Violation, MissingError, CannotRunError, TooLongError):
+        pass
+    return Diagnosis()
+
+
+def _diagnosis(name: str, says: str, hint: str) -> Diagnosis:
+    return Diagnosis(((Bug(name, says, hint),),), "cause")
+
+
+def _exchange(one: int, two: int, x: Any, case: Case) -> Any:
+    return np.swapaxes(x, one, two) if np.ndim(x) > max(one, two, -1 - one, -1 - two) else x
+
+
+def _layouts(op: Subject) -> Iterator[tuple[str, str, str, tuple[int, ...], Rearranged]]:
+    """Names, sentences, hints, the batch axes of cases to try, and what changes the axes back."""
+
+    def moving(names: Iterable[str], move: Callable[..., Any], result: bool) -> Rearranged:
+        moves = dict.fromkeys(names, move)
+        return Rearranged("", moves, fro=move) if result else Rearranged("", moves)
+
+    case = op.spec.case(CaseDrawer.seeded(0, ((2,),)))
+    batched = gaining(op.spec)
+    with_tokens = [n for n in batched if np.ndim(case[n]) > 2]
+    matrices = [n for n, x in case.items() if n not in batched and n in op.spec.wrt and np.ndim(x) == 2]
+    if {"q", "k", "v"} <= set(case):
+        change = moving("qkv", partial(_exchange, 1, 2), result=True)
+        yield "heads_first", HEADS, "Adapt it with np.swapaxes(x, 1, 2).", (2, 5), change
+    if with_tokens:
+        first, last = (moving(with_tokens, partial(_exchange, *axes), result=True) for axes in ((0, 1), (-1, -2)))
+        says = "axes 0 and 1 are exchanged: it is right for (n, batch, ...)"
+        yield "time_first", says, "Adapt it with np.swapaxes(x, 0, 1).", (2,), first
+        says = "the last two axes are exchanged: it is right for features before tokens"
+        yield "features_first", says, "Adapt it with np.swapaxes(x, -1, -2).", (2,), last
+    says = "the result's last two axes are exchanged"
+    yield "result_transposed", says, "Print .shape after each line.", (2,), moving((), partial(_exchange, -1, -2), True)
+    some = itertools.chain.from_iterable(itertools.combinations(matrices, k) for k in {1, len(matrices)} - {0})
+    for names in some if matrices else ():
+        says = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} taken as (outputs, inputs): x @ {names[0]}.T"
+        hint = f"The checker passes {names[0]} for x @ {names[0]}, not as torch.nn.Linear keeps it. Adapt it with .T."
+        yield "weight_transposed", says, hint, (2,), moving(names, partial(_exchange, -1, -2), result=False)
