@@ -41,7 +41,8 @@ class Moved:
 
     def __init__(self, spec: Spec, off: Callable[..., Any]):
         ours = spec.ours()
-        self.__dict__ |= {name: getattr(ours, name) for name in ("dim", "vocabulary", "maxlen") if hasattr(ours, name)}
+        fields = ("dim", "vocabulary", "maxlen", "window")
+        self.__dict__ |= {name: getattr(ours, name) for name in fields if hasattr(ours, name)}
         self.off, self.parts = off, list[int]()
         for name in (spec.function, f"{spec.function}_backward", *spec.others):
             f = getattr(ours, name, None)
@@ -53,7 +54,8 @@ class Moved:
         def call(*args: Any, **kwargs: Any) -> Any:
             given, seed = [y for x in (*args, *kwargs.values()) for y in (x if isinstance(x, tuple) else (x,))], 0
             for x in given:
-                seed = zlib.crc32(x.tobytes() if isinstance(x, np.ndarray) else repr(x).encode(), seed)
+                if not isinstance(x, dict):  # a cache, with room behind its rows that nobody has written
+                    seed = zlib.crc32(x.tobytes() if isinstance(x, np.ndarray) else repr(x).encode(), seed)
             result = f(*args, **kwargs)
             arrays = [x for x in given if isinstance(x, np.ndarray)]
             parts = result if isinstance(result, tuple) else arrays if result is None else [result]

@@ -5,7 +5,17 @@ import numpy as np
 import pytest
 
 from tinyattn.data import Interactions, leave_one_out
-from tinyattn.evaluation import all_ranks, full_ranking, hit_rate, metrics, ndcg, ranks, reciprocal_rank
+from tinyattn.evaluation import (
+    all_ranks,
+    full_ranking,
+    hit_rate,
+    metrics,
+    ndcg,
+    ndcg_of_several,
+    ranks,
+    recall,
+    reciprocal_rank,
+)
 
 
 def test_ranks_by_hand():
@@ -29,6 +39,42 @@ def test_metrics_by_hand():
     assert found["hr@10"] == 0.75
     np.testing.assert_allclose(found["ndcg@10"], (1 + 1 / math.log2(3) + 1 / math.log2(11)) / 4)
     np.testing.assert_allclose(found["mrr"], (1 + 1 / 2 + 1 / 10 + 1 / 11) / 4)
+
+
+def test_several_relevant_items_by_hand():
+    """Ranks 1 and 4 of three relevant items are within 4; the ideal ranking has them at 1, 2 and 3."""
+    scores = np.array([[5.0, 4, 3, 2, 1], [1, 2, 3, 4, 5]])
+    relevant = np.array([[True, False, False, True, True], [False, False, True, False, False]])
+    assert recall(scores, relevant, 4).tolist() == [2 / 3, 1]
+    ideal = 1 + 1 / math.log2(3) + 1 / 2
+    np.testing.assert_allclose(ndcg_of_several(scores, relevant, 4), [(1 + 1 / math.log2(5)) / ideal, 1 / 2])
+    np.testing.assert_allclose(ndcg_of_several(scores, relevant, 2), [1 / (1 + 1 / math.log2(3)), 0])
+    assert recall(scores, relevant, 1000).tolist() == [1, 1]
+
+
+def test_ties_give_the_mean_over_every_order_of_the_tied_items():
+    scores, relevant = np.array([[2.0, 1, 1, 1, 0]]), np.array([[False, True, True, False, True]])
+    for metric in (recall, ndcg_of_several):
+        for k in (1, 2, 3, 4, 9):
+            orders = [[2.0, *(1 + 0.1 * np.array(order)), 0] for order in itertools.permutations(range(3))]
+            expected = np.mean([metric(np.array([order]), relevant, k) for order in orders])
+            np.testing.assert_allclose(metric(scores, relevant, k), expected)
+
+
+def test_with_one_relevant_item_they_are_hit_rate_and_ndcg(rng):
+    scores = rng.standard_normal((6, 9))
+    relevant, rank = np.eye(9, dtype=bool)[:6], np.diag(all_ranks(scores))
+    for k in (1, 3, 20):
+        np.testing.assert_array_equal(recall(scores, relevant, k), hit_rate(rank, k))
+        np.testing.assert_allclose(ndcg_of_several(scores, relevant, k), ndcg(rank, k))
+
+
+@pytest.mark.parametrize("metric", [recall, ndcg_of_several])
+def test_a_row_without_a_relevant_item_is_refused(metric):
+    with pytest.raises(ValueError, match="row 1 has no relevant item: its recall and NDCG are not defined"):
+        metric(np.ones((2, 2)), np.array([[True, False], [False, False]]), 2)
+    with pytest.raises(ValueError, match="the score of item 1 in row 0 is NaN"):
+        metric(np.array([[1.0, np.nan]]), np.ones((1, 2), bool), 2)
 
 
 def test_metrics_of_every_rank_are_those_of_a_loop():

@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any
+from functools import lru_cache, partial
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import layers, ops
-from ..backend import Array
+from ..backend import Array, get_xp
 from ..evaluation import ranking
 from ..forms import readable
 from ..training import adam as adam
 from ..training import adamw as adamw
+from ..training import schedules
 from . import oracles
 
 PROJECTIONS = ("query", "key", "value", "output")
@@ -78,6 +80,36 @@ def _feed(a: dict[str, Any]) -> Run:
     return y, pullback
 
 
+def _gate(a: dict[str, Any]) -> Run:
+    p = {"gate": {"W": a["W_1"]}, "inner": {"W": a["V"]}, "outer": {"W": a["W_2"]}}
+    y, cache = layers.SwiGLU().forward(p, a["x"])
+
+    def pullback(dy: Array) -> dict[str, Array]:
+        dx, grads = layers.SwiGLU().backward(p, dy, cache)
+        return {"x": dx, "W_1": grads["gate"]["W"], "V": grads["inner"]["W"], "W_2": grads["outer"]["W"]}
+
+    return y, pullback
+
+
+def _compare(a: dict[str, Any]) -> Run:
+    """The objective `bpr` of one-dimensional states, all 1, so that scores are the rows of the table."""
+    from ..models import objectives
+
+    positive, negative, weights = a["positive"], a["negative"], a["weights"]
+    xp, n, shape = get_xp(positive), positive.size, positive.shape
+    E = xp.concatenate([positive.reshape(-1), negative.reshape(-1)])[:, None]
+    h, ids = xp.ones((1, n, 1), dtype=E.dtype), xp.arange(n)[None]
+    weight = xp.ones_like(positive) if weights is None else weights
+    batch: Any = SimpleNamespace(targets=ids, negatives=n + ids, weight=weight.reshape(1, -1))
+    loss, saved = objectives.bpr(h, E, batch)
+
+    def pullback(dloss: Any) -> dict[str, Array]:
+        values = objectives.bpr_backward(dloss, h, E, batch, saved)[1].values
+        return {"positive": values[:n].reshape(shape), "negative": values[n:].reshape(shape)}
+
+    return loss, pullback
+
+
 def _run_block(form: str, a: dict[str, Any]) -> Run:
     names = list(inspect.signature(parameters).parameters)
     p = parameters(**{name: a[name] for name in names})
@@ -96,6 +128,8 @@ biased_multi_head_attention, biased_multi_head_attention_backward = _pair("biase
 grouped_query_attention, grouped_query_attention_backward = _pair("grouped_query_attention", _attend)
 feed_forward, feed_forward_backward = _pair("feed_forward", _feed)
 gelu_feed_forward, gelu_feed_forward_backward = _pair("gelu_feed_forward", _feed)
+swiglu, swiglu_backward = _pair("swiglu", _gate)
+bpr, bpr_backward = _pair("bpr", _compare)
 block, block_backward = _pair("block", partial(_run_block, "pre"))
 post_ln_block, post_ln_block_backward = _pair("post_ln_block", partial(_run_block, "post"))
 
@@ -146,6 +180,57 @@ def hit_rate(scores: Array, target: int, k: int) -> float:
 
 def ndcg(scores: Array, target: int, k: int) -> float:
     return float(ranking.ndcg(_rank(scores, target), k)[0])
+
+
+def alibi(heads: int, n: int) -> Array:
+    """Shapes: -> (heads, n, n)."""
+    return ops.alibi(n, n, heads, like=np.zeros(1))
+
+
+class SeveralRelevant:
+    """Metrics of one user with several relevant items."""
+
+    def recall(self, scores: Array, relevant: Array, k: int) -> float:
+        """Shapes: scores (V,), relevant (V,) boolean."""
+        return float(ranking.recall(scores[None], relevant[None], k)[0])
+
+    def ndcg(self, scores: Array, relevant: Array, k: int) -> float:
+        """Shapes: scores (V,), relevant (V,) boolean."""
+        return float(ranking.ndcg_of_several(scores[None], relevant[None], k)[0])
+
+
+class Schedule:
+    """One of SCHEDULES after a warm-up, as a factor of the learning rate."""
+
+    def __init__(self, name: str = "cosine") -> None:
+        self.factors = lru_cache(partial(schedules.rate_factors, name))
+
+    def schedule(self, step: int, warmup: int, steps: int) -> float:
+        return schedules.rate_at(1.0, self.factors(warmup, steps), step)
+
+
+class RunningStatistics(NamedTuple):
+    mean: Array
+    var: Array
+
+
+class BatchNorm:
+    """Batch normalisation as a layer, with γ = 1 and β = 0: running statistics as in Ioffe & Szegedy 2015."""
+
+    share = 0.1  # of a batch in the running statistics
+
+    def train(self, x: Array, state: RunningStatistics | None) -> tuple[Array, RunningStatistics]:
+        """Shapes: x (N, d) -> y (N, d), state."""
+        n, one = len(x), np.ones_like(x[0])
+        old = RunningStatistics(0 * one, one) if state is None else state
+        var = np.var(x, axis=0) * n / (n - 1)  # unbiased
+        new = (a + self.share * (b - a) for a, b in zip(old, (np.mean(x, axis=0), var), strict=True))
+        return ops.batch_norm(x, one, 0 * one)[0], RunningStatistics(*new)
+
+    def evaluate(self, x: Array, state: RunningStatistics) -> Array:
+        """Shapes: x (N, d) -> y (N, d)."""
+        one = np.ones_like(x[0])
+        return ops.batch_norm(x, one, 0 * one, mean=state.mean, var=state.var)[0]
 
 
 class SASRecTokens:
@@ -220,6 +305,26 @@ class CachedAttention:
         if cache is not None:
             k, v = (np.concatenate(pair, axis=1) for pair in zip(cache, (k, v), strict=True))
         return ops.attention(x @ self.W_q, k, v)[0][:, 0], (k, v)
+
+
+class SlidingAttention:
+    """Causal attention through a window, with rotary positions: all at once, or token by token with a bounded cache."""
+
+    dim = 8
+    window = 4
+
+    def __init__(self) -> None:
+        self.mixer = layers.MultiHead(2, layers.MECHANISMS["window"](window=self.window), layers.POSITIONS["rope"]())
+        self.p = self.mixer.init(np.random.default_rng(0), self.dim)
+
+    def forward(self, x: Array) -> Array:
+        """Shapes: x (B, T, 8) -> y (B, T, 8)."""
+        return self.mixer.forward(self.p, x, mask=ops.Mask(causal=True))[0]
+
+    def step(self, x: Array, cache: Any = None) -> tuple[Array, Any]:
+        """The next token of each sequence. Shapes: x (B, 8) -> y (B, 8), cache."""
+        y, past = self.mixer.extend(self.p, x[:, None], None, None if cache is None else cache["past"])
+        return y[:, 0], {"past": past}
 
 
 def _rank(scores: Array, target: int) -> Array:

@@ -147,7 +147,8 @@ def _lifted(op: Subject, framework: Any, differentiable: bool = True) -> Any:
     """The implementation with its functions lifted to arrays."""
     f = op.forward.forward if _is_module(op.forward) else op.forward
     lifted = Lifted(f, op, framework)
-    names = [name for name in (*op.spec.others, "vocabulary", "dim", "maxlen") if hasattr(op.implementation, name)]
+    fields = (*op.spec.others, "vocabulary", "dim", "maxlen", "window", "layers")
+    names = [name for name in fields if hasattr(op.implementation, name)]
     parts = {op.spec.function: lifted if differentiable else lifted._call}
     backward = getattr(op.implementation, f"{op.spec.function}_backward", None)
     if backward is None and op.spec.wrt and op.forward is op.implementation:

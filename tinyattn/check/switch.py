@@ -52,6 +52,15 @@ class Ties(Switch):
     """Of a metric: the rank of a target whose score other items have."""
 
 
+class ShareOfTheFirst(Switch):
+    """Of recall@k: it is divided by min(k, number of relevant items)."""
+
+
+@dataclass(frozen=True)
+class OtherSlopes(Switch):
+    """Of ALiBi: the slopes of the authors' code where the number of heads is no power of 2."""
+
+
 @dataclass(frozen=True)
 class OtherDefault(Switch):
     """Another default of an argument of an optimiser."""

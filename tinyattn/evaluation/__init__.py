@@ -14,13 +14,24 @@ from .protocol import (
     save_candidates,
     target_ranks,
 )
-from .ranking import NaNScoreError, all_ranks, hit_rate, metrics, ndcg, ranks, reciprocal_rank, top
+from .ranking import (
+    NaNScoreError,
+    all_ranks,
+    hit_rate,
+    metrics,
+    ndcg,
+    ndcg_of_several,
+    ranks,
+    recall,
+    reciprocal_rank,
+    top,
+)
 from .ratings import RATING_BASELINES, damped_biases, mean_rating, rating_errors
 
 __all__ = [
     "PROTOCOLS", "RATING_BASELINES", "Difference", "LazyScores", "NaNScoreError", "Probed", "SharedScores", "WholeRows",
     "all_ranks", "best_items", "beyond_accuracy", "candidates_for", "coverage", "damped_biases", "draw_candidates",
-    "evaluate", "full_ranking", "hit_rate", "linear_probe", "mean_rating", "metrics", "ndcg", "novelty", "overlap",
-    "paired_difference", "paired_error_difference", "popularity_lift", "popularity_of", "ranks", "rating_errors",
-    "read_candidates", "reciprocal_rank", "save_candidates", "target_ranks", "top",
+    "evaluate", "full_ranking", "hit_rate", "linear_probe", "mean_rating", "metrics", "ndcg", "ndcg_of_several",
+    "novelty", "overlap", "paired_difference", "paired_error_difference", "popularity_lift", "popularity_of", "ranks",
+    "rating_errors", "read_candidates", "recall", "reciprocal_rank", "save_candidates", "target_ranks", "top",
 ]  # fmt: skip

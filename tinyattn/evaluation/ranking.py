@@ -1,4 +1,4 @@
-"""Ranking metrics: the rank of the next item among all items, HR, NDCG and MRR.
+"""Ranking metrics: the rank of the next item among all items, HR, NDCG and MRR; Recall and NDCG of several items.
 
 Ranks are mean ranks, and may end in a half. An item is among the first k when on average fewer than k items precede
 it: rank < k + 1, which is rank <= k for whole ranks.
@@ -75,6 +75,49 @@ def ndcg(rank: np.ndarray, k: int) -> np.ndarray:
 def reciprocal_rank(rank: np.ndarray) -> np.ndarray:
     """1 / rank; its mean is the MRR."""
     return 1 / rank
+
+
+def recall(scores: np.ndarray, relevant: np.ndarray, k: int) -> np.ndarray:
+    """Recall@k = |relevant items within the first k| / |relevant items|, for users with several relevant items.
+
+    Where scores are equal it is the expectation over a random order of the tied items. (`ranks` has their mean rank
+    instead: of two items at rank 1.5 both would be within the first one.)
+    Shapes: scores (B, V), -inf for a non-candidate, relevant (B, V) boolean -> (B,).
+    Raises NaNScoreError for a NaN score, ValueError for a row without a relevant item.
+    """
+    return _gains(scores, relevant, (np.arange(scores.shape[1]) < k).astype(np.float64)) / _relevant_items(relevant)
+
+
+def ndcg_of_several(scores: np.ndarray, relevant: np.ndarray, k: int) -> np.ndarray:
+    """NDCG@k = DCG / ideal DCG, with DCG = Σ 1 / log2(rank + 1) over the relevant items within the first k.
+
+    The ideal ranking has the relevant items first: its sum is over the ranks 1 .. min(k, |relevant items|) (Järvelin &
+    Kekäläinen 2002, with relevance 0 or 1). Ties, shapes and errors as in `recall`; under ties it is the measure of
+    McSherry & Najork (2008).
+    """
+    places = np.arange(1, scores.shape[1] + 1)
+    ideal = np.cumsum(1 / np.log2(places + 1))
+    dcg = _gains(scores, relevant, np.where(places <= k, 1 / np.log2(places + 1), 0.0))
+    return dcg / ideal[np.minimum(_relevant_items(relevant), k) - 1]
+
+
+def _gains(scores: np.ndarray, relevant: np.ndarray, of_place: np.ndarray) -> np.ndarray:
+    """(B,): the sum over a row's relevant items of the gains of their places; tied items share theirs equally."""
+    refuse_nan(scores)
+    sums = np.empty(len(scores))
+    for i, row in enumerate(scores):
+        _, group, size = np.unique(-row, return_inverse=True, return_counts=True)
+        shared = np.add.reduceat(of_place, np.cumsum(size) - size) / size        # (groups,), the best first
+        sums[i] = np.sum(shared[group[relevant[i]]])
+    return sums
+
+
+def _relevant_items(relevant: np.ndarray) -> np.ndarray:
+    """(B,): how many there are in each row."""
+    count = np.sum(relevant, axis=1)
+    if not np.all(count):
+        raise ValueError(f"row {int(np.argmin(count))} has no relevant item: its recall and NDCG are not defined")
+    return count
 
 
 def metrics(rank: np.ndarray, ks: tuple[int, ...] = (10,), weight: np.ndarray | None = None) -> dict[str, float]:

@@ -42,6 +42,13 @@ def adamw(param, grad, moments, step, lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8,
     param.addcdiv_(exp_avg, denom, value=-lr / (1 - beta1**step))
 
 
+def schedule(step, num_warmup_steps, num_training_steps):
+    """get_linear_schedule_with_warmup of transformers, in LambdaLR's closed form."""
+    if step < num_warmup_steps:
+        return float(step) / float(max(1, num_warmup_steps))
+    return max(0.0, float(num_training_steps - step) / float(max(1, num_training_steps - num_warmup_steps)))
+
+
 # activations
 
 
@@ -113,6 +120,22 @@ def gelu_feed_forward(x, w1, b1, w2, b2):
     return F.linear(F.gelu(F.linear(x, w1.T, b1)), w2.T, b2)
 
 
+def swiglu(x, gate_proj, up_proj, down_proj):
+    """LlamaMLP of transformers."""
+    return F.linear(F.silu(F.linear(x, gate_proj.T)) * F.linear(x, up_proj.T), down_proj.T)
+
+
+class batch_norm_layer:
+    """nn.BatchNorm1d is the state."""
+
+    def train(self, x, layer):
+        layer = nn.BatchNorm1d(x.shape[1], dtype=x.dtype) if layer is None else layer
+        return layer.train()(x), layer
+
+    def evaluate(self, x, layer):
+        return layer.eval()(x)
+
+
 def conv1d(x, weight, dilation=1, padding="same"):
     y = F.conv1d(x.transpose(1, 2), weight.permute(2, 1, 0), dilation=dilation, padding=padding)
     return y.transpose(1, 2)
@@ -154,6 +177,10 @@ def bce(logits, targets):
     return F.binary_cross_entropy_with_logits(logits, targets)
 
 
+def bpr(pos_score, neg_score):
+    return -F.logsigmoid(pos_score - neg_score).mean()
+
+
 def bpr_max(positive, negatives, bpreg=1.0):
     """Hidasi and Karatzoglou, 2018."""
     log_weights = F.log_softmax(negatives, dim=-1)
@@ -182,6 +209,22 @@ class ranking:
     def ndcg(scores, target, k=10):
         rank = (scores > scores.gather(1, target.unsqueeze(1))).sum(dim=1)
         return torch.where(rank < k, 1 / torch.log2(rank + 2.0), torch.zeros(()))
+
+
+class ranking_of_several:
+    """A batch, (B, V) twice; recall as in Liang et al., 2018 (Mult-VAE): of k at most."""
+
+    @staticmethod
+    def recall(scores, heldout, k=100):
+        hits = heldout.gather(1, scores.topk(min(k, scores.shape[1])).indices).sum(dim=1)
+        return hits / heldout.sum(dim=1).clamp(max=k)
+
+    @staticmethod
+    def ndcg(scores, heldout, k=100):
+        k = min(k, scores.shape[1])
+        discount = 1 / torch.log2(torch.arange(2, k + 2).double())
+        dcg = (heldout.gather(1, scores.topk(k).indices) * discount).sum(dim=1)
+        return dcg / discount.cumsum(0)[heldout.sum(dim=1).clamp(max=k) - 1]
 
 
 # attention
@@ -377,6 +420,18 @@ def rotary(x, cos, sin):
     """Llama of transformers: halves are pairs, and the tables are (n, d)."""
     x1, x2 = x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]
     return x * cos + torch.cat((-x2, x1), dim=-1) * sin
+
+
+def alibi(num_heads, seq_length):
+    """build_alibi_tensor of Bloom in transformers: a row of keys, the same for all queries."""
+    closest = 2 ** math.floor(math.log2(num_heads))
+    base = 2 ** (-(2 ** -(math.log2(closest) - 3)))
+    slopes = torch.pow(base, torch.arange(1, 1 + closest))
+    if closest != num_heads:
+        extra_base = 2 ** (-(2 ** -(math.log2(2 * closest) - 3)))
+        remaining = min(closest, num_heads - closest)
+        slopes = torch.cat([slopes, torch.pow(extra_base, torch.arange(1, 1 + 2 * remaining, 2))])
+    return slopes[:, None, None] * torch.arange(seq_length)[None, None, :]
 
 
 def bucket_bias(weight, buckets):
@@ -592,6 +647,34 @@ class cached_model(nn.Module):
     def step(self, input_ids, past_key_values=None):
         logits, past_key_values = self._run(input_ids[:, None], past_key_values)
         return logits[:, 0], past_key_values
+
+
+class ring_cache(nn.Module):
+    """Sliding windows of Mistral in transformers, with rotary positions; the cache is the newest keys and values."""
+
+    def __init__(self, vocab_size=11, dim=8, sliding_window=4):
+        super().__init__()
+        self.vocabulary, self.window = vocab_size, sliding_window
+        self.embed_tokens, self.qkv = nn.Embedding(vocab_size, dim), nn.Linear(dim, 3 * dim, bias=False)
+
+    def _heads(self, input_ids, start):
+        q, k, v = self.qkv(self.embed_tokens(input_ids)).chunk(3, dim=-1)
+        inv_freq = 10000.0 ** (-torch.arange(0, q.shape[-1], 2) / q.shape[-1])
+        angles = torch.outer(torch.arange(start, start + q.shape[1]), inv_freq).repeat(1, 2)
+        return rotary(q, angles.cos(), angles.sin()), rotary(k, angles.cos(), angles.sin()), v
+
+    def forward(self, input_ids):
+        q, k, v = (part[:, None] for part in self._heads(input_ids, 0))
+        return window_attention(q, k, v, self.window)[:, 0]
+
+    @torch.no_grad()
+    def step(self, input_ids, past_key_values=None):
+        length = 0 if past_key_values is None else past_key_values[0]
+        q, k, v = self._heads(input_ids[:, None], length)
+        if past_key_values is not None:
+            k, v = torch.cat([past_key_values[1], k], dim=1), torch.cat([past_key_values[2], v], dim=1)
+        k, v = k[:, -self.window :], v[:, -self.window :]
+        return F.scaled_dot_product_attention(q, k, v)[:, 0], (length + 1, k, v)
 
 
 class padding_invariance(nn.Module):

@@ -43,6 +43,17 @@ def adamw(theta, grad, moments, t, lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, we
     theta -= lr * m_hat / (np.sqrt(v_hat) + eps)
 
 
+def schedule(it, warmup_iters, lr_decay_iters, learning_rate=6e-4, min_lr=6e-5):
+    """get_lr of nanoGPT."""
+    if it < warmup_iters:
+        return learning_rate * (it + 1) / (warmup_iters + 1)
+    if it > lr_decay_iters:
+        return min_lr
+    decay_ratio = (it - warmup_iters) / (lr_decay_iters - warmup_iters)
+    coeff = 0.5 * (1.0 + math.cos(math.pi * decay_ratio))
+    return min_lr + coeff * (learning_rate - min_lr)
+
+
 # activations
 
 
@@ -174,6 +185,37 @@ def gelu_feed_forward(x, W1, b1, W2, b2):
     return gelu(x @ W1 + b1) @ W2 + b2
 
 
+def swiglu(x, W, V, W2):
+    """Shazeer, 2020."""
+    a, b = x @ W, x @ V
+    s = silu(a)
+    return (s * b) @ W2, (x, a, b, s, W, V, W2)
+
+
+def swiglu_backward(dout, cache):
+    x, a, b, s, W, V, W2 = cache
+    dh, dW2, _ = linear_backward(dout, s * b, W2)
+    dx_gate, dW, _ = linear_backward(silu_backward(dh * b, a), x, W)
+    dx_value, dV, _ = linear_backward(dh * s, x, V)
+    return dx_gate + dx_value, dW, dV, dW2
+
+
+class batch_norm_layer:
+    """As in CS231n: the state is a dictionary, and momentum the share of the past."""
+
+    def train(self, x, bn_param):
+        D = x.shape[1]
+        if bn_param is None:
+            bn_param = {"momentum": 0.9, "eps": 1e-5, "running_mean": np.zeros(D), "running_var": np.zeros(D)}
+        momentum, mean, var = bn_param["momentum"], x.mean(axis=0), x.var(axis=0)
+        bn_param["running_mean"] = momentum * bn_param["running_mean"] + (1 - momentum) * mean
+        bn_param["running_var"] = momentum * bn_param["running_var"] + (1 - momentum) * var
+        return (x - mean) / np.sqrt(var + bn_param["eps"]), bn_param
+
+    def evaluate(self, x, bn_param):
+        return (x - bn_param["running_mean"]) / np.sqrt(bn_param["running_var"] + bn_param["eps"])
+
+
 def patchify(images, patch):
     """Dosovitskiy et al., 2021; images are (batch, height, width, channels)."""
     B, H, W, C = images.shape
@@ -216,6 +258,16 @@ def bce_backward(dloss, logits, targets):
     return dloss * (_sigmoid(logits) - targets) / logits.size
 
 
+def bpr(pos_scores, neg_scores):
+    """Rendle et al., 2009."""
+    return np.mean(np.logaddexp(0, neg_scores - pos_scores))
+
+
+def bpr_backward(dloss, pos_scores, neg_scores):
+    d = dloss * -_sigmoid(neg_scores - pos_scores) / pos_scores.size
+    return d, -d
+
+
 def bpr_max(positive, negatives, regularisation=1.0):
     """Hidasi and Karatzoglou, 2018."""
     s = softmax(negatives)
@@ -251,6 +303,20 @@ class ranking:
 
     hit_rate = staticmethod(hit_rate)
     ndcg = staticmethod(ndcg)
+
+
+class ranking_of_several:
+    """Recommended and held-out items as lists of item numbers."""
+
+    def recall(self, scores, relevant, k):
+        recommended, actual = np.argsort(-scores)[:k], set(np.flatnonzero(relevant))
+        return len(actual & set(recommended)) / len(actual)
+
+    def ndcg(self, scores, relevant, k):
+        recommended, actual = np.argsort(-scores)[:k], set(np.flatnonzero(relevant))
+        dcg = sum(1 / np.log2(i + 2) for i, item in enumerate(recommended) if item in actual)
+        idcg = sum(1 / np.log2(i + 2) for i in range(min(k, len(actual))))
+        return dcg / idcg
 
 
 # attention
@@ -456,6 +522,21 @@ def rotary(x, cos, sin):
     return out
 
 
+def alibi(n_heads, seq_len):
+    """Press et al., 2022: slopes as in the authors' code, and only keys before the query."""
+
+    def get_slopes(n):
+        if math.log2(n).is_integer():
+            start = 2 ** (-(2 ** -(math.log2(n) - 3)))
+            return [start * start**i for i in range(n)]
+        closest = 2 ** math.floor(math.log2(n))
+        return get_slopes(closest) + get_slopes(2 * closest)[0::2][: n - closest]
+
+    distance = np.arange(seq_len)[None, :] - np.arange(seq_len)[:, None]
+    bias = np.array(get_slopes(n_heads))[:, None, None] * distance
+    return np.where(distance <= 0, bias, -np.inf)
+
+
 def bucket_bias(table, buckets):
     """Raffel et al., 2020 (T5)."""
     return table[buckets].transpose(2, 0, 1)
@@ -659,6 +740,23 @@ class cached_model:
         x = x[:, None, :]
         cache = x if cache is None else np.concatenate([cache, x], axis=1)
         return attention(x, cache, cache)[0][:, 0], cache
+
+
+class ring_cache:
+    """Jiang et al., 2023 (Mistral 7B): token t of the rolling buffer is in slot t % window."""
+
+    window = 5
+
+    def forward(self, x):
+        n = x.shape[1]
+        offset = np.arange(n)[:, None] - np.arange(n)[None, :]
+        return attention(x, x, x, (offset >= 0) & (offset < self.window))[0]
+
+    def step(self, x, cache):
+        t, buffer = (0, np.zeros((len(x), self.window, x.shape[-1]))) if cache is None else cache
+        buffer[:, t % self.window] = x
+        kept = buffer[:, : t + 1]
+        return attention(x[:, None, :], kept, kept)[0][:, 0], (t + 1, buffer)
 
 
 class padding_invariance:

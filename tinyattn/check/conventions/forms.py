@@ -1,7 +1,8 @@
-"""Two forms of one function: GELU's, dropout's, a metric's ranks among ties, label smoothing's."""
+"""Two forms of one function: GELU's, dropout's, a metric's ranks among ties, recall's, label smoothing's, ALiBi's."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -9,9 +10,11 @@ import numpy as np
 
 from ..cases import CaseDrawer
 from ..common import widened
+from ..property import Violation
+from ..specs.ranking import of_one_user
 from ..subject import Subject
-from ..switch import Case, Rescaled, Switch, Ties
-from .convention import Convention, FixedArgument, error, fitting, oracle
+from ..switch import Case, OtherSlopes, Rescaled, ShareOfTheFirst, Switch, Ties
+from .convention import Convention, FixedArgument, error, fitting, oracle, trying
 
 
 def _tanh_form(op: Subject) -> Switch | None:
@@ -40,6 +43,36 @@ def _ties(op: Subject) -> Switch | None:
     if (ranks[0], ranks[3]) != (1, 4) or tuple(ranks[1:3]) not in RANKS:
         return None
     return Ties(f"a target ranks {RANKS[tuple(ranks[1:3])]} items of its score")
+
+
+SHARES = {(1, 1): (2, 2), (0, 0): (3, 3), (1, 0): (2, 3), (0, 1): (3, 2)}  # a tied item's recall at 2: the ranks
+
+
+def _ties_of_several(op: Subject) -> Switch | None:
+    """As `_ties`, by the recall at 2 of each of the tied items."""
+    scores, recall = np.array([3.0, 2, 2, 1]), of_one_user(op)
+    found = [recall(scores.copy(), target, 2) for target in np.eye(4, dtype=bool)]
+    ranks = SHARES.get((found[1], found[2]))
+    if (found[0], found[3]) != (1, 0) or ranks is None:
+        return None
+    return Ties(f"a relevant item ranks {RANKS[ranks]} items of its score")
+
+
+def _recall(op: Subject) -> Switch | None:
+    """Of three relevant items the first: a third of them, or all that one place can hold."""
+    share = of_one_user(op)(np.array([3.0, 2, 1]), np.ones(3, bool), 1)
+    return ShareOfTheFirst("recall@k is divided by k where more items are relevant") if abs(share - 1) < 1e-6 else None
+
+
+def _head_slopes(op: Subject) -> Switch | None:
+    case, prop = {"heads": 12, "n": 3}, next(p for p in op.spec.properties if p.name == "oracle")
+    with contextlib.suppress(Violation):
+        prop.holds(op, **case)
+        return None
+    other = OtherSlopes("heads that are no power of 2 have the slopes of the authors' code")
+    with trying(op, other):
+        prop.holds(op, **case)
+    return other
 
 
 class ScaledInEvaluation(Switch):
@@ -74,4 +107,9 @@ CONVENTIONS = {
     "ties": Convention(
         "a target may rank before, after or by position among items of its score, not at their mean", _ties
     ),
+    "ties of several": Convention(
+        "a relevant item may rank before, after or by position among items of its score", _ties_of_several
+    ),
+    "recall": Convention("recall may be divided by min(k, number of relevant items)", _recall),
+    "head slopes": Convention("heads that are no power of 2 may have the slopes of the authors' code", _head_slopes),
 }

@@ -35,11 +35,23 @@ from .basics import (
     silu,
     softmax,
 )
-from .blocks import block, feed_forward, gelu_feed_forward, post_ln_block
+from .blocks import block, feed_forward, gelu_feed_forward, post_ln_block, swiglu
 from .convolution import conv1d, conv2d, depthwise_conv1d, max_pool1d, patchify
-from .losses import bce_with_logits, bpr_max, cross_entropy, distance_bpr, hit_rate, ndcg, rank, smoothed_cross_entropy
-from .optimisers import adam, adamw
-from .positions import bucket_bias, relative_scores, relative_values, rotary
+from .losses import (
+    bce_with_logits,
+    bpr,
+    bpr_max,
+    cross_entropy,
+    distance_bpr,
+    hit_rate,
+    ndcg,
+    ndcg_of_several,
+    rank,
+    recall,
+    smoothed_cross_entropy,
+)
+from .optimisers import adam, adamw, curve
+from .positions import alibi, bucket_bias, relative_scores, relative_values, rotary
 from .recurrence import associative_scan, gru, lstm, rnn, selective_scan, wkv, zero_order_hold
 from .refinements import refine_add, refine_simp, refine_stoc, refine_value, refine_value_literal, refine_value_rows
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...backend import Array
 from .attention import multi_head_attention
-from .basics import gelu, layer_norm, linear, relu
+from .basics import gelu, layer_norm, linear, relu, silu
 
 
 def feed_forward(x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> Array:
@@ -13,6 +13,10 @@ def feed_forward(x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> Ar
 
 def gelu_feed_forward(x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array, approximate: bool = False) -> Array:
     return linear(gelu(linear(x, W_1, b_1), approximate), W_2, b_2)
+
+
+def swiglu(x: Array, W_1: Array, V: Array, W_2: Array) -> Array:
+    return linear(silu(linear(x, W_1)) * linear(x, V), W_2)
 
 
 def block(

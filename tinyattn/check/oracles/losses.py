@@ -42,6 +42,10 @@ def smoothed_cross_entropy(
     ) * cross_entropy(logits, targets, weights)
 
 
+def bpr(positive: Array, negative: Array, weights: Array | None = None) -> float:
+    return _weighted_mean(lambda at: _minus_log_sigmoid(positive[at] - negative[at]), positive.shape, weights)
+
+
 def bpr_max(positive: Array, negatives: Array, weights: Array | None = None, regularisation: float = 1.0) -> float:
     def loss(at: tuple[int, ...]) -> float:
         r, s = negatives[at], softmax(negatives[at])
@@ -81,3 +85,21 @@ def hit_rate(scores: Array, target: int, k: int) -> float:
 
 def ndcg(scores: Array, target: int, k: int) -> float:
     return 1 / math.log2(rank(scores, target) + 1) if rank(scores, target) < k + 1 else 0.0
+
+
+def recall(scores: Array, relevant: Array, k: int) -> float:
+    chosen = [i for i in range(len(scores)) if relevant[i]]
+    return sum(_gain(scores, i, lambda place: place <= k) for i in chosen) / len(chosen)
+
+
+def ndcg_of_several(scores: Array, relevant: Array, k: int) -> float:
+    """DCG of the relevant items, over that of a ranking in which they are the first."""
+    chosen = [i for i in range(len(scores)) if relevant[i]]
+    ideal = sum(1 / math.log2(place + 1) for place in range(1, min(k, len(chosen)) + 1))
+    return sum(_gain(scores, i, lambda place: (place <= k) / math.log2(place + 1)) for i in chosen) / ideal
+
+
+def _gain(scores: Array, item: int, of_place: Callable[[int], float]) -> float:
+    """The mean gain of the places that an item and those of its score have."""
+    greater, tied = (sum(1 for s in scores if found(s)) for found in (scores[item].__lt__, scores[item].__eq__))
+    return sum(of_place(greater + place) for place in range(1, tied + 1)) / tied

@@ -31,3 +31,12 @@ def adamw(
     new, m_new, v_new = adam(vector, gradient, m, v, step, lr, beta1, beta2, eps)
     decay = np.broadcast_to(weight_decay, vector.shape)
     return np.array([new[i] - lr * decay[i] * vector[i] for i in range(len(vector))]), m_new, v_new
+
+
+def curve(name: str, t: int, w: int, T: int, floor: float) -> float:
+    """The rate of step t between w, where it is 1, and T, where a line and a cosine are at the floor."""
+    along = min((t - w) / (T - w), 1)
+    falls = {"a line": 1 - along, "a cosine": math.cos(math.pi * along / 2) ** 2}
+    if name in falls:
+        return floor + (1 - floor) * falls[name]
+    return math.sqrt(w / t) if name == "an inverse root" else 1.0

@@ -10,6 +10,16 @@ from ...backend import Array
 from .basics import dot
 
 
+def alibi(heads: int, n: int, authors: bool = False) -> Any:
+    """The bias of keys up to each query, 0 elsewhere; with `authors`, the slopes of the authors' code."""
+    slopes = [2 ** (-8 * (head + 1) / heads) for head in range(heads)]
+    if authors and heads & (heads - 1):
+        power = 2 ** (heads.bit_length() - 1)
+        every = [2 ** (-4 * (head + 1) / power) for head in range(2 * power)]  # of twice as many heads
+        slopes = every[1::2] + every[0::2][: heads - power]
+    return np.array([[[-slope * max(i - j, 0) for j in range(n)] for i in range(n)] for slope in slopes])
+
+
 def rotary(x: Array, cos: Array, sin: Array) -> Any:
     """Every pair as a complex number, times cos + i sin."""
     c, s = (np.broadcast_to(table, (*x.shape[:-1], x.shape[-1] // 2)) for table in (cos, sin))

@@ -14,7 +14,7 @@ from .causal_model import array_of, forward_of, input_of, tried_length
 states = SpecBuilder("cached_model")
 
 
-def _step(op: Subject, x: np.ndarray, cache: Any) -> tuple[np.ndarray, Any]:
+def one_step(op: Subject, x: np.ndarray, cache: Any) -> tuple[np.ndarray, Any]:
     if "step" in op.lacks:
         raise CannotRunError("it has no `step`: step(x, cache) -> y, cache")
     returned = op.other("step")(x, cache)
@@ -22,16 +22,16 @@ def _step(op: Subject, x: np.ndarray, cache: Any) -> tuple[np.ndarray, Any]:
     return array_of(returned), returned[1]
 
 
-def _steps(op: Subject, x: np.ndarray) -> np.ndarray:
+def steps(op: Subject, x: np.ndarray) -> np.ndarray:
     """One step for each token, beginning without a cache. -> y, of the shape that forward returns."""
     cache, rows = None, []
     for t in range(x.shape[1]):
-        y, cache = _step(op, x[:, t].copy(), cache)
+        y, cache = one_step(op, x[:, t].copy(), cache)
         rows.append(y)
     return np.stack(rows, axis=1)
 
 
-def _atol(y: np.ndarray) -> float:
+def allowed(y: np.ndarray) -> float:
     return rounding(y.dtype, y.size, 1e4 * max(1.0, float(np.max(np.abs(y)))))
 
 
@@ -40,7 +40,7 @@ def _atol(y: np.ndarray) -> float:
 def steps_are_the_whole(op: Subject, x: np.ndarray) -> None:
     x = input_of(op, x)
     y = forward_of(op, x)
-    close(_steps(op, x), y, _atol(y), "y of the steps")
+    close(steps(op, x), y, allowed(y), "y of the steps")
 
 
 @states("rounding", "the same holds for long sequences: `maxlen` tokens, 256 at most, or 40", "extremes", once=True,
@@ -49,14 +49,14 @@ def long_sequences(op: Subject, x: np.ndarray) -> None:
     length = tried_length(op, "long_sequences")
     x = input_of(op, np.arange(2 * length).reshape(2, length) * 7919 % 2**20)
     y = forward_of(op, x)
-    close(_steps(op, x), y, _atol(y), "y of the steps")
+    close(steps(op, x), y, allowed(y), "y of the steps")
 
 
 @states("exact", "without a cache it starts afresh, whatever came before", hint="Is anything kept outside the cache?")
 def begins_anew(op: Subject, x: np.ndarray) -> None:
-    first = _steps(op, input_of(op, x))
-    _steps(op, input_of(op, x * 3 + 1))
-    same_bits(_steps(op, input_of(op, x)), first, "the second time, y of the steps")
+    first = steps(op, input_of(op, x))
+    steps(op, input_of(op, x * 3 + 1))
+    same_bits(steps(op, input_of(op, x)), first, "the second time, y of the steps")
 
 
 @states("rounding", "two sequences in turns, each with a cache, do not interact", hint="Is there one cache for all?")
@@ -65,15 +65,15 @@ def taking_turns(op: Subject, x: np.ndarray) -> None:
     expected, caches = [forward_of(op, tokens) for tokens in both], [None, None]
     for t in range(x.shape[1]):
         for i, tokens in enumerate(both):
-            y, caches[i] = _step(op, tokens[:, t].copy(), caches[i])
-            close(y, expected[i][:, t], _atol(expected[i]), f"sequence {i}, y of token {t}: entry ")
+            y, caches[i] = one_step(op, tokens[:, t].copy(), caches[i])
+            close(y, expected[i][:, t], allowed(expected[i]), f"sequence {i}, y of token {t}: entry ")
 
 
 @states("rounding", "an entry of the batch has the same outputs alone", hint="Which cache axis is the batch?")
 def entries_apart(op: Subject, x: np.ndarray) -> None:
     x = input_of(op, x)
-    y = _steps(op, x)
-    close(_steps(op, x[-1:]), y[-1:], _atol(y), "the last entry alone: y of the steps")
+    y = steps(op, x)
+    close(steps(op, x[-1:]), y[-1:], allowed(y), "the last entry alone: y of the steps")
 
 
 SPEC = states.spec(

@@ -37,13 +37,13 @@ def one_number(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
 @states("rounding", "HR@k is 1 and NDCG@k is 1 / log2(rank + 1) for ranks up to k, both are 0 beyond; ties have the mean rank",
         "oracle", hint="Write down the rank of the target by hand: how many score higher, how many the same?")
 def oracle(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
-    _decided(op, scores, target)
+    decided(op, scores, target)
     for name, metric in _metrics(op):
         _agrees(op, name, metric, scores, target, k)
 
 
 def _agrees(op: Subject, name: str, metric: Any, scores: np.ndarray, target: int, k: int) -> None:
-    if not _on_the_edge(scores, target, k):
+    if not on_the_edge(scores, target, k):
         close(metric(scores, target, k), getattr(oracles, name)(scores, target, k), _within(op), name)
 
 
@@ -59,7 +59,7 @@ def cut(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
 @states("exact", "HR@1 equals NDCG@1, and a larger k lowers neither", hint="1 / log2(1 + 1) = 1.")
 def at_one(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     both = dict(_metrics(op))
-    if len(both) == 2 and not _on_the_edge(scores, target, 1):
+    if len(both) == 2 and not on_the_edge(scores, target, 1):
         close(both["ndcg"](scores, target, 1), both["hit_rate"](scores, target, 1), 1e-12, "NDCG@1")
     for name, metric in both.items():
         demand(metric(scores, target, k + 1) >= metric(scores, target, k) - 1e-12, f"{name} falls as k grows")
@@ -68,7 +68,7 @@ def at_one(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
 @states("rounding", "if all V scores are equal, the target's rank is the mean one, (V + 1) / 2",
         hint="Score everything 0: how large is your HR@10?")
 def constant_scores(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
-    _decided(op, np.zeros(3), 0)
+    decided(op, np.zeros(3), 0)
     for items in (3, 21, 41):
         same = np.zeros(items, scores.dtype)
         for chosen in (0, items // 2, items - 1):
@@ -78,7 +78,7 @@ def constant_scores(op: Subject, scores: np.ndarray, target: int, k: int) -> Non
 
 @states("exact", "shuffling the items, the target among them, changes nothing", hint="Does an item's index matter?")
 def item_order(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
-    _decided(op, scores, target)
+    decided(op, scores, target)
     order = np.random.default_rng(len(scores)).permutation(len(scores))
     place = int(np.argmax(order == target))
     for name, metric in _metrics(op):
@@ -88,14 +88,14 @@ def item_order(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
 @states("exact", "only the order of scores matters: 2 s + 3 ranks as s does", hint="Are scores taken for ranks?")
 def order_only(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     whole = np.round(4 * scores)
-    _decided(op, whole, target)
+    decided(op, whole, target)
     for name, metric in _metrics(op):
         close(metric(2 * whole + 3, target, k), metric(whole, target, k), 1e-12, name)
 
 
 @states("rounding", "k may exceed the number of items: then HR@k is 1", "extremes", hint="Does your code take k items, or assume that there are k?")
 def large_k(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
-    _decided(op, scores, target)
+    decided(op, scores, target)
     for name, metric in _metrics(op):
         expected = 1.0 if name == "hit_rate" else 1 / math.log2(oracles.rank(scores, target) + 1)
         close(metric(scores, target, 1000), expected, _within(op), f"{name}@1000 of {len(scores)} items")
@@ -103,9 +103,9 @@ def large_k(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
 
 @states("exact", "items left out (-inf) rank last", "extremes", hint="Seen items are scored -inf: do they rank last?")
 def left_out(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
-    _decided(op, scores, target)
+    decided(op, scores, target)
     gone = np.full(5, -np.inf, scores.dtype)
-    if not _on_the_edge(scores, target, k):
+    if not on_the_edge(scores, target, k):
         for name, metric in _metrics(op):
             close(metric(np.concatenate([scores, gone]), target, k), metric(scores, target, k), 1e-12, name)
             close(metric(np.concatenate([gone, scores]), target + 5, k), metric(scores, target, k), 1e-12, name)
@@ -151,30 +151,33 @@ def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     return seen
 
 
-def _decided(op: Subject, scores: np.ndarray, target: int) -> None:
-    """Raise NotOfferedError where the target's rank hangs on ties, which the implementation ranks otherwise."""
+def decided(op: Subject, scores: np.ndarray, target: Any) -> None:
+    """Raise NotOfferedError where the rank of the target, or of one of several, hangs on ties, ranked otherwise here."""
     ties = next((switch for switch in op.conventions if isinstance(switch, Ties)), None)
-    if ties is not None and int(np.sum(scores == scores[target])) > 1:
+    if ties is not None and any(np.sum(scores == score) > 1 for score in np.atleast_1d(scores[target])):
         raise NotOfferedError(ties.says)
 
 
-def _on_the_edge(scores: np.ndarray, target: int, k: int) -> bool:
+def on_the_edge(scores: np.ndarray, target: int, k: int) -> bool:
     """Whether the mean rank lies between k and k + 1, where "within k" is a convention."""
     return k < oracles.rank(scores, target) < k + 1
 
 
 def _metrics(op: Subject) -> list[tuple[str, Any]]:
     """The implementation's metrics, for one user."""
-    metrics = [("hit_rate", _of_one(op))]
+    metrics = [("hit_rate", of_one_user(op))]
     with contextlib.suppress(MissingError):
-        metrics.append(("ndcg", _of_one(op.other("ndcg"))))
+        metrics.append(("ndcg", of_one_user(op.other("ndcg"))))
     return metrics
 
 
-def _of_one(metric: Any) -> Any:
-    """Call with one user's scores. If that raises or does not give one number, call with a batch of two whose second user is this one."""
+def of_one_user(metric: Any) -> Any:
+    """Call with one user's scores. If that raises or does not give one number, call with a batch of two whose second user is this one.
 
-    def value(scores: np.ndarray, target: int, k: int) -> float:
+    The target is an item's index; of several, an array that is True at each.
+    """
+
+    def value(scores: np.ndarray, target: Any, k: int) -> float:
         try:
             result = metric(scores, target, k)
             if np.size(result) == 1:
@@ -186,8 +189,9 @@ def _of_one(metric: Any) -> Any:
                 raise single_call_error from None
         return batch(scores, target, k)
 
-    def batch(scores: np.ndarray, target: int, k: int) -> float:
-        both, targets = np.stack([scores[::-1] - 1, scores]), np.array([len(scores) // 2, target])
+    def batch(scores: np.ndarray, target: Any, k: int) -> float:
+        other = target[::-1] if np.ndim(target) else len(scores) // 2
+        both, targets = np.stack([scores[::-1] - 1, scores]), np.array([other, target])
         before = both.copy()
         result = np.asarray(metric(both, targets, k))
         demand(np.array_equal(both, before), "the scores passed in were changed")
