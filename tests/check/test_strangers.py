@@ -20,6 +20,7 @@ LATER = {
 }
 IN_TORCH_LATER = {
     **dict.fromkeys(("adam", "adamw", "ranking", "cached_model", "causal_model"), "methods are called with arrays"),
+    **dict.fromkeys(("ranking_of_several", "ring_cache", "batch_norm_layer"), "methods are called with arrays"),
     **dict.fromkeys(("biased_multi_head_attention", "gelu", "window_attention"), "tensors are not recognised"),
     "lstm": "a form",
     **dict.fromkeys(("linear_attention", "norm_linear"), "names of arguments"),

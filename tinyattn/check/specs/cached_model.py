@@ -86,4 +86,5 @@ SPEC = states.spec(
     ours=adapters.CachedAttention,
     others=("step",),
     common=False,
+    shown=causal_model.shown,
 )
