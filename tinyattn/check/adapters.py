@@ -21,6 +21,8 @@ from .. import layers, ops
 from ..backend import Array, get_xp
 from ..evaluation import ranking
 from ..forms import readable
+from ..layers.mechanisms.window import Window
+from ..layers.positions.rope import RoPE
 from ..training import adam as adam
 from ..training import adamw as adamw
 from ..training import schedules
@@ -314,7 +316,7 @@ class SlidingAttention:
     window = 4
 
     def __init__(self) -> None:
-        self.mixer = layers.MultiHead(2, layers.MECHANISMS["window"](window=self.window), layers.POSITIONS["rope"]())
+        self.mixer = layers.MultiHead(2, Window(window=self.window), RoPE())
         self.p = self.mixer.init(np.random.default_rng(0), self.dim)
 
     def forward(self, x: Array) -> Array:
