@@ -9,9 +9,8 @@ import pytest
 
 from tinyattn import cli, ops
 from tinyattn.check import adapters, check_implementation, check_in_process
-from tinyattn.check.forms import find_backward_forms
+from tinyattn.check.forms import BROADCAST, find_backward_forms
 from tinyattn.check.property import RoundingViolation, Violation, close, same_bits
-from tinyattn.check.spec import broadcast_masks
 from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import Subject
 
@@ -120,12 +119,23 @@ def test_a_backward_that_takes_no_evaluation_is_told_from_one_that_takes_nothing
 
 
 def test_a_broadcast_mask_can_be_written_out():
-    form = broadcast_masks(lambda case: (2, 3, 4))
-    mask = np.arange(12).reshape(3, 4) % 3 == 0
-    assert [form.has({"mask": m}) for m in (mask, np.ones((2, 3, 4), bool), None)] == [True, False, False]
-    full = form.rewrite({"mask": mask, "x": 1})
+    s, mask = np.ones((2, 3, 4)), np.arange(12).reshape(3, 4) % 3 == 0
+    assert [BROADCAST.has({"s": s, "mask": m}) for m in (mask, s > 0, None)] == [True, False, False]
+    full = BROADCAST.rewrite({"mask": mask, "s": s})
     np.testing.assert_array_equal(full["mask"], [mask, mask])
-    assert full["x"] == 1
+    assert full["s"] is s
+
+
+@pytest.mark.parametrize(("given", "shape"), [
+    ({"q": (2, 5, 3), "k": (2, 4, 3)}, (2, 5, 4)),
+    ({"x": (2, 5, 6), "W_q": (6, 6)}, (5, 5)),
+    ({"x": (2, 5, 6), "memory": (2, 4, 6)}, (5, 4)),
+    ({"A": (2, 5, 5)}, (2, 5, 5)),
+])  # fmt: skip
+def test_the_shape_that_a_mask_is_broadcast_to(given, shape):
+    case = {name: np.ones(x) for name, x in given.items()} | {"mask": np.ones(shape[-1:], bool)}
+    assert BROADCAST.has(case)
+    assert BROADCAST.rewrite(case)["mask"].shape == shape
 
 
 def test_exchanged_axes_are_said_to_be():

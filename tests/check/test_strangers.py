@@ -18,15 +18,6 @@ LATER = {
     "patchify": "three reshapes give a view where patches are of one pixel",
     "performer_attention": "without a stabiliser 0/0 for keys of length 30, as the paper's formula has it",
 }
-IN_TORCH_LATER = {
-    **dict.fromkeys(("adam", "adamw", "ranking", "cached_model", "causal_model"), "methods are called with arrays"),
-    **dict.fromkeys(("ranking_of_several", "ring_cache", "batch_norm_layer"), "methods are called with arrays"),
-    **dict.fromkeys(("biased_multi_head_attention", "gelu", "window_attention"), "tensors are not recognised"),
-    "lstm": "a form",
-    **dict.fromkeys(("linear_attention", "norm_linear"), "names of arguments"),
-    **dict.fromkeys(("batch_norm", "cross_entropy", "padding_invariance"), "a form"),
-    "grouped_query_attention": "a mask of four axes",
-}
 KINDS = [kind if kind not in LATER else pytest.param(kind, marks=pytest.mark.xfail(reason=LATER[kind], strict=True))
          for kind in SPECS]  # fmt: skip
 
@@ -43,7 +34,7 @@ def test_a_textbooks_implementation_is_right(kind):
     passed(theirs if inspect.isclass(theirs) else textbook, kind, examples=8)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in SPECS if kind not in IN_TORCH_LATER])
+@pytest.mark.parametrize("kind", SPECS)
 def test_an_implementation_in_pytorch_is_right(kind, torch):
     from tests.check.strangers import in_torch
 

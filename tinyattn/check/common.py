@@ -28,7 +28,7 @@ from .property import (
     untouched,
 )
 from .spec import Spec
-from .subject import MissingError, Subject
+from .subject import MissingError, NotOfferedError, Subject
 
 STEP = 1e-6  # of central differences in float64, relative to the argument
 
@@ -241,6 +241,8 @@ def _backward(states: Any, spec: Spec, f: str) -> None:
         arguments = op.prepared(case, upstream(spec, case))
         first = op.name_gradients(case, op.backward(arguments))
         for layout, other in _layouts(arguments):
+            if left_out := op.left_out(case | other):
+                raise NotOfferedError(left_out)
             for name, g in op.name_gradients(case, op.backward(other)).items():
                 atol = _gradient_tolerance(spec, case, g, largest(first[name]))
                 close(g, first[name], atol, f"with {layout} inputs, d{name}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -31,19 +31,19 @@ def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list
 
     If a call takes `patience` seconds, the list is empty; after `limit` seconds the calls made so far are evaluated.
     """
-    if not op.spec.common:
+    if not op.spec.common and not op.spec.forms:
         return []
+    cases = _cases(op)
     until = time.monotonic() + limit
     op.forms = _ours_refused(op, until, patience)
     left: list[tuple[dict[str, Any], str]] = []  # cases, and "right", "wrong", or the error
-    cases = _cases(op)
     for case in filter(op.offers, map(op.fit, cases)):
         try:
             with alarm(patience):
                 left.append((case, _outcome(op, case)))
         except TooLongError:
             return []
-        if time.monotonic() > until:
+        if time.monotonic() > until and not all(_raised(outcome) for _, outcome in left):
             break
     reasons = [outcome for _, outcome in left]
     if not {"right", "wrong"} & set(reasons):
@@ -52,14 +52,38 @@ def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list
     forms = _forms(op, cases) if any(map(_raised, reasons)) else []
     while any(_raised(outcome) for _, outcome in left):
         outcomes = {form: [outcome for case, outcome in left if form.has(case)] for form in forms}
-        candidates = [form for form in forms if _refuses(outcomes[form])]
+        candidates = [form for form in forms if _refuses(outcomes[form]) and _may_help(op, form, left)]
         if not candidates:
             break
         # A form that raises always goes first: another may raise only where it occurs together with that one.
         first = max(candidates, key=lambda form: (all(map(_raised, outcomes[form])), len(outcomes[form])))
         refused.append(first)
         left = [(case, outcome) for case, outcome in left if not first.has(case)]
-    return refused
+    op.forms = refused
+    return refused + _orders_refused(op, [case for case, outcome in left if outcome == "right"])
+
+
+def _may_help(op: Subject, form: Form, tried: list[tuple[dict[str, Any], str]]) -> bool:
+    """Whether the form is left out, or some of its calls do not raise when they are rewritten."""
+    rewrite = form.rewrite
+    return rewrite is None or not all(_raised(_outcome(op, rewrite(case))) for case, _ in tried if form.has(case))
+
+
+def _orders_refused(op: Subject, cases: list[dict[str, Any]]) -> list[Form]:
+    """The form of arrays in another order of memory, which `Tensor.view` refuses: it gives no wrong number."""
+    form = Form("arrays that do not lie in C order", _in_other_order)
+    for case in cases if op.takes_tensors else ():
+        other = {n: np.array(x, order="F") if isinstance(x, np.ndarray) else x for n, x in case.items()}
+        try:
+            if form.has(other):
+                op.outputs_of_lent(**other)
+        except Violation as violation:
+            return [form] if isinstance(violation.__cause__, RuntimeError) else []
+    return []
+
+
+def _in_other_order(case: dict[str, Any]) -> bool:
+    return any(isinstance(x, np.ndarray) and not x.flags.c_contiguous for x in case.values())
 
 
 def find_backward_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list[Form]:
@@ -91,6 +115,8 @@ def _outcome(op: Subject, case: dict[str, Any]) -> str:
         return str(violation) if violation.__cause__ is not None else "wrong"
     except (MissingError, CannotRunError):
         return "right"
+    if not op.spec.common:
+        return "wrong"  # or right: its properties tell
     with np.errstate(all="ignore"):
         expected = np.asarray(ours_of(op.spec, case)[0])
     return "right" if y.shape == expected.shape and np.allclose(y, expected, rtol=1e-3, atol=1e-3) else "wrong"
@@ -108,6 +134,8 @@ def _refuses(outcomes: list[str]) -> bool:
 def _cases(op: Subject) -> list[dict[str, Any]]:
     """Cases with every number of batch axes, also with all optional arguments, and a few of each other form."""
     cases = [op.spec.case(CaseDrawer.seeded(seed, (lead,))) for seed in range(SEEDS) for lead in LEADS]
+    if not op.spec.common:
+        return cases
     name = next(iter(gaining(op.spec)), next(iter(cases[0])))
     full: dict[int, list[dict[str, Any]]] = {}  # with all arguments, by axes of the first one with a batch
     for seed, lead in itertools.product(range(SEEDS, 5 * SEEDS), LEADS):
@@ -116,8 +144,9 @@ def _cases(op: Subject) -> list[dict[str, Any]]:
             full.setdefault(np.ndim(case[name]), []).append(case)
     cases += [case for alike in full.values() for case in alike[: SEEDS // 2]]
     cases += op.spec.special_cases()
+    drawn = cache(lambda seed: op.spec.case(CaseDrawer.seeded(seed, LEADS)))
     for form in _other_forms(op):
-        others = (op.spec.case(CaseDrawer.seeded(seed, LEADS)) for seed in range(SEEDS, 20 * SEEDS))
+        others = map(drawn, range(SEEDS, 20 * SEEDS))
         cases += itertools.islice((case for case in others if form.has(case)), SEEDS)
     return cases
 
@@ -125,6 +154,8 @@ def _cases(op: Subject) -> list[dict[str, Any]]:
 def _forms(op: Subject, cases: list[dict[str, Any]]) -> list[Form]:
     """All forms: by batch axes of `cases`, by arguments left out, by masks and heads, and those of the spec."""
     forms = _other_forms(op)
+    if not op.spec.common:
+        return forms
     for name in gaining(op.spec)[:1]:
         without = {np.ndim(op.spec.case(CaseDrawer.seeded(seed, ((),)))[name]) for seed in range(SEEDS)}
         words = {min(without) + batch: text for batch, text in enumerate(_BATCH)} if len(without) == 1 else {}
@@ -139,8 +170,11 @@ def _ours_refused(op: Subject, until: float, patience: float) -> list[Form]:
 
     A call may return: `np.where(mask, ...)` takes an object of a class that it does not know for True.
     """
-    forms = [form for form in _other_forms(op) if form.ours]
+    every = [form for form in _other_forms(op) if form.ours]
+    refused = [form for form in every if form.fatal and op.takes_tensors]
+    forms = [form for form in every if form not in refused]
     drawn = [op.fit(op.spec.case(CaseDrawer.seeded(seed))) for seed in range(20 * SEEDS if forms else 0)]
+    drawn = [case for case in drawn if op.offers(case) and not any(form.has(case) for form in refused)]
 
     def outcomes(form: Form | None) -> list[str]:
         """Of calls with this form of `forms` and no other; None: with none of them."""
@@ -156,7 +190,6 @@ def _ours_refused(op: Subject, until: float, patience: float) -> list[Form]:
         return found
 
     plain = outcomes(None) if forms else []
-    refused = []
     for form in forms:
         tried = outcomes(form)
         raises = bool(tried) and bool(plain) and all(map(_raised, tried)) and not any(map(_raised, plain))
@@ -176,6 +209,7 @@ def _other_forms(op: Subject) -> list[Form]:
     if "mask" in names:
         has_one = partial(_has_axes, "mask", 1)
         forms.append(Form("a mask of one axis", has_one, lambda case: case | {"mask": case["mask"][None]}))
+        forms += [BROADCAST, FEW_AXES] if "W_q" in names else [BROADCAST]
     if {"q", "k", "v"} <= set(names):
         forms.append(Form("values of another width than keys", _other_width, ours=True))
     if "heads" in names and "W_q" in names:
@@ -185,6 +219,33 @@ def _other_forms(op: Subject) -> list[Form]:
 
 def _has_axes(name: str, axes: int, case: dict[str, Any]) -> bool:
     return np.ndim(case.get(name, 0)) == axes
+
+
+def _is_broadcast(case: dict[str, Any]) -> bool:
+    return isinstance(case.get("mask"), np.ndarray) and case["mask"].shape != _scores_shape(case)
+
+
+def _written_out(case: dict[str, Any]) -> dict[str, Any]:
+    return case | {"mask": np.broadcast_to(case["mask"], _scores_shape(case)).copy()}
+
+
+def _scores_shape(case: dict[str, Any]) -> tuple[int, ...]:
+    """The shape of the scores that the mask is for: (n, m) where there are heads."""
+    if "x" in case:
+        return case["x"].shape[-2], case.get("memory", case["x"]).shape[-2]
+    return (*case["q"].shape[:-1], case["k"].shape[-2]) if "q" in case else case["s" if "s" in case else "A"].shape
+
+
+def _has_few_axes(case: dict[str, Any]) -> bool:
+    return isinstance(case.get("mask"), np.ndarray) and case["mask"].ndim < 4
+
+
+def _with_four_axes(case: dict[str, Any]) -> dict[str, Any]:
+    return case | {"mask": case["mask"][(None,) * (4 - case["mask"].ndim)]}
+
+
+BROADCAST = Form("a mask that is broadcast", _is_broadcast, _written_out)
+FEW_AXES = Form("a mask of fewer than four axes", _has_few_axes, _with_four_axes)
 
 
 def _other_width(case: dict[str, Any]) -> bool:

@@ -7,7 +7,8 @@ import contextlib
 import inspect
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial, wraps
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,7 @@ from .common import upstream
 from .isolation import alarm
 from .property import Violation
 from .spec import Spec
-from .subject import OTHER_NAMES, MissingError, Subject, TooLongError, backward_beside
+from .subject import CannotRunError, MissingError, NotOfferedError, Subject, TooLongError, backward_beside, message_of
 
 
 class Torch:
@@ -34,6 +35,16 @@ class Torch:
             return torch.tensor(x.astype(np.int64) if x.dtype.kind in "iu" else np.array(x))
         return x
 
+    @classmethod
+    def share(cls, x: Any) -> Any:
+        """A tensor in the array's memory: what is written into it is written into the array."""
+        import torch
+
+        if isinstance(x, tuple) and any(isinstance(part, np.ndarray) for part in x):
+            parts = map(cls.share, x)
+            return x._make(parts) if hasattr(x, "_make") else tuple(parts)
+        return torch.from_numpy(x) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else cls.lift(x)
+
     @staticmethod
     def lower(x: Any) -> Any:
         return x.detach().numpy() if hasattr(x, "detach") else x
@@ -47,9 +58,13 @@ class Torch:
         lifted = {name: cls.lift(x) for name, x in given.items()}
         leaves = {name: lifted[name].requires_grad_() for name in wrt if hasattr(lifted.get(name), "requires_grad_")}
         y = _first(f(**lifted))
-        upstream = torch.tensor(np.array(dy), dtype=y.dtype).reshape(y.shape)
-        grads = torch.autograd.grad(y, list(leaves.values()), upstream, allow_unused=True, materialize_grads=True)
-        return {name: cls.lower(g) for name, g in zip(leaves, grads, strict=True)}
+        try:
+            y.backward(torch.tensor(np.array(dy), dtype=y.dtype).reshape(y.shape))  # checkpoints forbid autograd.grad
+        except RuntimeError as error:
+            if "must be contiguous" not in str(error):
+                raise
+            raise NotOfferedError(f"a gradient that torch refuses: {error}") from None
+        return {n: cls.lower(torch.zeros_like(x) if x.grad is None else x.grad) for n, x in leaves.items()}
 
 
 class Jax:
@@ -87,37 +102,87 @@ FRAMEWORKS: tuple[Any, ...] = (Torch, Jax)
 def subject_of(implementation: Any, spec: Spec, patience: float = PATIENCE) -> Subject:
     """The implementation as a subject, called with a framework's tensors if it takes and returns these.
 
-    A call of more than `patience` seconds raises nothing here: the properties, tried later, report it. Raises
-    CannotRunError if the implementation lacks the spec's function.
+    A function that takes arrays and tensors gets tensors if it has no backward and its file imports the framework,
+    which can then differentiate it. A call of more than `patience` seconds raises nothing here: the properties, tried
+    later, report it. Raises CannotRunError if the implementation lacks the spec's function.
     """
-    if inspect.isclass(implementation):
-        implementation = implementation()
     loaded = [framework for framework in FRAMEWORKS if framework.name in sys.modules]
     if Torch in loaded:
         implementation = _with_our_arguments(implementation, spec)
+    if inspect.isclass(implementation):
+        implementation = _made(implementation)
     op = Subject(implementation, spec)
-    if not loaded or _returns_arrays(op, patience):
-        return op
+    takes_arrays = not loaded or _returns_arrays(op, patience)
     for framework in loaded:
+        imports = _imports(op.forward, framework)
+        if takes_arrays and not (imports and f"{spec.function}_backward" in op.lacks):
+            continue
         lifted = Subject(_lifted(op, framework), spec)
         if _returns_arrays(lifted, patience):
-            return lifted if _is_differentiable(lifted) else Subject(_lifted(op, framework, False), spec)
+            if _is_differentiable(lifted):
+                return lifted
+            return op if takes_arrays else Subject(_lifted(op, framework, False), spec)
+        if imports and not takes_arrays:
+            return lifted  # what it raises for tensors is to be reported
     return op
+
+
+def _made(implementation: type) -> Any:
+    try:
+        return implementation()
+    except Exception as error:
+        name = implementation.__name__
+        raise CannotRunError(f"{name}() raised {type(error).__name__}: {message_of(error)}") from error
+
+
+def _imports(forward: Any, framework: Any) -> bool:
+    """Whether the file that defines a function, or an object's class, imports the framework."""
+    place = sys.modules.get(getattr(inspect.unwrap(forward), "__module__", None) or "")
+    names = (getattr(x, "__name__", "") for x in vars(place).values() if inspect.ismodule(x)) if place else ()
+    return any(name.split(".")[0] == framework.name for name in names)
 
 
 def _returns_arrays(op: Subject, patience: float) -> bool:
     """Whether it returns arrays for arrays, in the first of a few cases that does not raise."""
     if not op.spec.common:
-        return not _is_module(op.implementation)
-    for lead, seed in itertools.product(((2,), ()), range(4)):
+        return not _is_module(op.implementation) and _runs(op, patience)
+    defaults = {n: p.default for n, p in op.signature.parameters.items() if p.default is not p.empty}
+    for case in _first_cases(op):
+        for tried in (case, case | defaults):
+            try:
+                with alarm(patience):
+                    y = op.outputs(**tried)[0]
+                return isinstance(y, np.ndarray | np.generic | float | int)  # JAX returns arrays of its own
+            except (Violation, MissingError):
+                continue
+            except TooLongError:
+                return True  # a property will report it
+    return False
+
+
+def _first_cases(op: Subject) -> Iterator[dict[str, Any]]:
+    """Cases of one, no and two batch axes, none of a form that this library alone uses."""
+    for lead, seed in itertools.product(((2,), (), (2, 3)), range(8)):
+        case = op.fit(op.spec.case(CaseDrawer.seeded(seed, (lead,))))
+        if not any(form.ours and form.has(case) for form in op.spec.forms):
+            yield case
+
+
+def _runs(op: Subject, patience: float) -> bool:
+    """Whether its first property can be tried: no call raises."""
+    for seed in range(4):
         try:
             with alarm(patience):
-                y = op.outputs(**op.fit(op.spec.case(CaseDrawer.seeded(seed, (lead,)))))[0]
-            return isinstance(y, np.ndarray | np.generic | float | int)  # JAX returns arrays of its own
-        except (Violation, MissingError):
-            continue
-        except TooLongError:
-            return True  # a property will report it
+                op.spec.properties[0].holds(op, **op.fit(op.spec.case(CaseDrawer.seeded(seed))))
+        except (MissingError, TooLongError):
+            return True
+        except CannotRunError:
+            return False
+        except AssertionError as violation:
+            if getattr(violation, "sort", "raised") != "raised":
+                return True
+        else:
+            return True
     return False
 
 
@@ -130,71 +195,92 @@ def _is_differentiable(op: Subject) -> bool:
     by_hand = hasattr(op.implementation, f"{op.spec.function}_backward")
     if by_hand or not op.spec.wrt or not isinstance(op.forward, Lifted):
         return True
-    for seed in range(4):
-        case = op.fit(op.spec.case(CaseDrawer.seeded(seed, ((2,),))))
+    for case in _first_cases(op):
         try:
             op.gradients(case, *upstream(op.spec, case))
             return True
         except Violation as violation:
-            if not any(word in str(violation) for word in ("require grad", "has no attribute", "requires grad")):
-                return True
+            if any(word in str(violation) for word in ("require grad", "has no attribute", "requires grad")):
+                return False
         except MissingError:
             continue
-    return False
+    return True  # other calls may show it
 
 
 def _lifted(op: Subject, framework: Any, differentiable: bool = True) -> Any:
     """The implementation with its functions lifted to arrays."""
-    f = op.forward.forward if _is_module(op.forward) else op.forward
-    lifted = Lifted(f, op, framework)
-    fields = (*op.spec.others, "vocabulary", "dim", "maxlen", "window", "layers")
-    names = [name for name in fields if hasattr(op.implementation, name)]
-    parts = {op.spec.function: lifted if differentiable else lifted._call}
+    module = op.forward if _is_module(op.forward) else op.implementation if _is_module(op.implementation) else None
+    in_dtype = partial(_in_dtype_of, module) if module is not None else lambda f: f
+    lifted = Lifted(in_dtype(op.forward.forward if _is_module(op.forward) else op.forward), op, framework)
+    parts = {op.spec.function: lifted if differentiable else lifted.plain}
     backward = getattr(op.implementation, f"{op.spec.function}_backward", None)
     if backward is None and op.spec.wrt and op.forward is op.implementation:
         backward = backward_beside(op.forward)
     if backward is not None:
-        parts[f"{op.spec.function}_backward"] = _plain(backward, framework)
-    return SimpleNamespace(**parts | {name: getattr(op.implementation, name) for name in names})
+        parts[f"{op.spec.function}_backward"] = _plain(backward, framework.lift, framework.lower)
+    for name in (*op.spec.others, *ATTRIBUTES):
+        part = getattr(op.implementation, name, None)
+        if part is not None:
+            parts[name] = _plain(in_dtype(part), lifted.lift, framework.lower) if callable(part) else part
+    return SimpleNamespace(**parts)
+
+
+ATTRIBUTES = ("vocabulary", "dim", "maxlen", "from_the_end", "window", "layers")  # of models
+
+
+def _in_dtype_of(module: Any, f: Callable[..., Any]) -> Callable[..., Any]:
+    """f, called with floats in the dtype of the module's parameters, where that is one."""
+    dtypes = {p.dtype for p in module.parameters() if p.is_floating_point()}
+    if len(dtypes) != 1:
+        return f
+    (dtype,) = dtypes
+
+    def cast(x: Any) -> Any:
+        return x.to(dtype) if hasattr(x, "is_floating_point") and x.is_floating_point() else x
+
+    @wraps(f)
+    def in_dtype(*args: Any, **kwargs: Any) -> Any:
+        return f(*map(cast, args), **{name: cast(x) for name, x in kwargs.items()})
+
+    return in_dtype
 
 
 class Lifted:
-    """A function of tensors, called with arrays; `backward` is its derivative by the framework."""
+    """A function of tensors, called with arrays; `backward` is its derivative by the framework.
+
+    Specs without common properties are of code that writes into its arguments: tensors share their memory.
+    """
 
     def __init__(self, f: Callable[..., Any], op: Subject, framework: Any):
-        self._f, self._framework, self._spec = f, framework, op.spec
+        self._f, self._framework, self._op = f, framework, op
         self.__wrapped__ = f
-        self._call = _plain(f, framework)
+        self.lift = framework.lift if op.spec.common else getattr(framework, "share", framework.lift)
+        self.plain = _plain(f, self.lift, framework.lower)
         try:
             self.__signature__ = inspect.signature(f)
         except (TypeError, ValueError):  # built in C: required arguments, by position
             required = [p for p in op.signature.parameters.values() if p.default is p.empty]
             self.__signature__ = inspect.Signature([p.replace(kind=p.POSITIONAL_ONLY) for p in required])
-        self._names = list(op.signature.parameters)
-        self._required = sum(p.default is p.empty for p in op.signature.parameters.values())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._call(*args, **kwargs)
+        return self.plain(*args, **kwargs)
 
     @property
     def backward(self) -> Callable[..., Any]:
         """(dy, the forward's arguments) -> a gradient for each of the spec's `wrt` that is an array."""
-        parameters = list(self.__signature__.parameters.values())
-        by_name = {p.name for p in parameters if p.default is p.empty} <= set(self._names)
-        first = 0 if by_name else self._required  # the number of arguments passed by position
-        theirs = dict(zip(self._names[:first], parameters, strict=False))  # by tinyattn's name
-        theirs |= {OTHER_NAMES.get(p.name, p.name): p for p in parameters[first:]}
-        theirs = {n: p for n, p in theirs.items() if n in self._names}
-        by_position = [n for i, (n, p) in enumerate(theirs.items()) if i < first or p.kind is p.POSITIONAL_ONLY]
+        how, ours = self._op.passing, self._op.library_names
+        theirs = {ours.get(n, n): p for n, p in self.__signature__.parameters.items()}  # by tinyattn's name
+        theirs = {n: p for n, p in theirs.items() if how.get(n, "left out") != "left out"}
+        by_position = [n for n, p in theirs.items() if how[n] == "by position" or p.kind is p.POSITIONAL_ONLY]
 
         def forward(**lifted: Any) -> Any:
             named = {p.name: lifted[n] for n, p in theirs.items() if n not in by_position}
-            return self._f(*(lifted[n] for n in by_position), **named)
+            return self._f(*(lifted[n] for n in by_position), **named, **self._op.fixed)
 
         def backward(dy: Any, *args: Any) -> tuple[Any, ...]:
-            arguments = dict(zip(theirs, args, strict=True))
-            gradients = self._framework.differentiate(forward, self._spec.wrt, arguments, dy)
-            return tuple(gradients[name] for name in self._spec.wrt if name in gradients)
+            wrt, arguments = self._op.spec.wrt, dict(zip(theirs, args, strict=True))
+            gradients = self._framework.differentiate(forward, wrt, arguments, dy)
+            return tuple(gradients[name] for name in wrt if name in gradients)
 
         parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in ("_upstream", *theirs)]
         backward.__wrapped__ = self._f  # type: ignore[attr-defined]
@@ -202,10 +288,10 @@ class Lifted:
         return backward
 
 
-def _plain(f: Callable[..., Any], framework: Any) -> Callable[..., Any]:
+def _plain(f: Callable[..., Any], lift: Callable[[Any], Any], lower: Callable[[Any], Any]) -> Callable[..., Any]:
     def plain(*args: Any, **kwargs: Any) -> Any:
-        y = f(*(framework.lift(x) for x in args), **{name: framework.lift(x) for name, x in kwargs.items()})
-        return tuple(framework.lower(part) for part in y) if isinstance(y, tuple | list) else framework.lower(y)
+        y = f(*map(lift, args), **{name: lift(x) for name, x in kwargs.items()})
+        return tuple(map(lower, y)) if isinstance(y, tuple | list) else lower(y)
 
     with contextlib.suppress(TypeError, ValueError):
         plain.__signature__ = inspect.signature(f)  # type: ignore[attr-defined]
@@ -219,14 +305,36 @@ def _first(y: Any) -> Any:
 def _with_our_arguments(implementation: Any, spec: Spec) -> Any:
     """A function of torch.nn.functional, made to take this library's arguments; anything else unchanged."""
     import torch.nn.functional as F
+    from torch.optim import Optimizer
 
     f = implementation
+    if inspect.isclass(f) and issubclass(f, Optimizer):
+        return _step_of(f)
     if implementation is F:
         f = getattr(F, spec.function, getattr(F, _TORCH_NAMES.get(spec.name, ""), None))
     name = getattr(f, "__name__", "")
     return _torch_functions(F).get(name, f) if f is getattr(F, name, None) else f
 
 
+def _step_of(optimizer: Any) -> Callable[..., None]:
+    """A step of an optimiser of torch.optim that keeps two moments, as Adam does."""
+    from torch.nn import Parameter
+
+    def step(vector: Any, gradient: Any, moments: Any, step: int, **options: Any) -> None:
+        p = Parameter(vector)
+        p.grad = gradient
+        made = optimizer([p], **options)
+        made.state[p] = {"step": vector.new_tensor(step - 1.0), "exp_avg": moments[0], "exp_avg_sq": moments[1]}
+        made.step()
+
+    given = list(inspect.signature(step).parameters.values())[:4]
+    options = [p for n, p in inspect.signature(optimizer).parameters.items() if n in OPTIONS]
+    step.__signature__ = inspect.Signature(given + options)  # type: ignore[attr-defined]
+    step.__name__ = optimizer.__name__
+    return step
+
+
+OPTIONS = ("lr", "betas", "eps", "weight_decay")
 _TORCH_NAMES = {"attention": "scaled_dot_product_attention", "bce": "binary_cross_entropy_with_logits"}
 
 

@@ -124,11 +124,6 @@ def load(target: str) -> Any:
             public = ", ".join(n for n in dir(loaded) if not n.startswith("_"))
             raise CannotRunError(f"{place} has no `{part}`; it has: {public[:300]}")
         loaded = getattr(loaded, part)
-    if inspect.isclass(loaded):
-        try:
-            loaded = loaded()
-        except Exception as error:
-            raise CannotRunError(f"{target}() raised {type(error).__name__}: {message_of(error)}") from error
     return loaded
 
 

@@ -35,18 +35,7 @@ class Form:
     has: Callable[[dict[str, Any]], bool]
     rewrite: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     ours: bool = False  # this library alone uses it
-
-
-def broadcast_masks(scores: Callable[[dict[str, Any]], tuple[int, ...]]) -> Form:
-    """The form of a mask that is broadcast to `scores(case)`, the shape of the scores."""
-
-    def has(case: dict[str, Any]) -> bool:
-        return case.get("mask") is not None and case["mask"].shape != scores(case)
-
-    def written_out(case: dict[str, Any]) -> dict[str, Any]:
-        return case | {"mask": np.broadcast_to(case["mask"], scores(case)).copy()}
-
-    return Form("a mask that is broadcast", has, written_out)
+    fatal: bool = False  # code in C may read beyond the end of such an array: tensors of this form are never passed
 
 
 @dataclass(frozen=True)
@@ -57,7 +46,8 @@ class Spec:
     implementation, whose signature is the spec's. `wrt` names the arguments that have gradients. `special_cases`
     distinguish bugs that random cases do not. `forms` are forms of a call that an implementation need not take, beyond
     those that every spec has (forms.py). `together` names optional arguments that are passed together or not at all.
-    `choices` names the conventions (conventions/) that its arguments do not imply.
+    `choices` names the conventions (conventions/) that its arguments do not imply. `fixed` has values of arguments that
+    the library's function lacks, and that are passed to an implementation that has them.
     `dtype` is the only dtype of floats that is passed, or None for both.
     `but` is the contract's exception for its gradients. `sums_rows` is True where the backward adds up rows that were
     read several times: a GPU does so in any order. `observe` replaces `observe_call` for specs that are not
@@ -80,6 +70,7 @@ class Spec:
     forms: tuple[Form, ...] = ()
     choices: tuple[str, ...] = ()
     together: tuple[str, ...] = ()
+    fixed: dict[str, Any] = field(default_factory=dict)
     but: str = ""
     sums_rows: bool = False
     dtype: Any = None

@@ -24,7 +24,12 @@ from .switch import Switch
 
 _EMPTY = inspect.Parameter.empty
 _LIBRARY_FOLDERS = tuple(f"{folder}{os.sep}" for folder in (Path(__file__).parents[1], Path(np.__file__).parent))
-OTHER_NAMES = {"attn_mask": "mask", "attention_mask": "mask"}  # optional arguments: usual name -> the library's
+OTHER_NAMES = {  # optional arguments: usual name -> the library's
+    **dict.fromkeys(("attn_mask", "attention_mask", "src_mask"), "mask"),
+    "bias": "b", "bpreg": "regularisation", "istarget": "weights", "label_smoothing": "smoothing",
+    "layer_norm_eps": "eps", "scaling": "scale",
+}  # fmt: skip
+PAIRS = {"betas": ("beta1", "beta2")}  # an argument that is two of the library's
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -76,15 +81,20 @@ class Subject:
         self.forms: list[Form] = []  # of calls that it does not take (forms.py)
         self.backward_forms: list[Form] = []  # of calls whose gradient it does not offer
         self.conventions: list[Switch] = []  # that it follows, and the library does not (conventions/)
-        self._passing = _plan(forward, self.signature, spec.function)
-        self.library_names = _library_names(forward, self._passing)
+        self.passing = _plan(forward, self.signature, spec.function)  # how each argument is passed
+        self.library_names = _library_names(forward, self.passing)
         self._their_names = {n: theirs for theirs, n in self.library_names.items()}
-        passed = {*self.library_names, *(n for n, how in self._passing.items() if how == "by name")}
+        passed = {*self.library_names, *PAIRS, *(n for n, how in self.passing.items() if how == "by name")}
         parameters = _parameters(forward) or {}
+        self._pairs = {n: pair for n, pair in PAIRS.items() if n in parameters}
+        self.fixed = {n: x for n, x in spec.fixed.items() if n in parameters}
+        passed |= self.fixed.keys()
+        approximate = getattr(parameters.get("approximate"), "default", None)
+        self._in_words = isinstance(approximate, str)  # torch has approximate="none" or "tanh"
         self.unused = [n for n, p in parameters.items() if p.default is not _EMPTY and n not in passed]
-        if any(self._passing.get(n) == "left out" for n in spec.together):
-            self._passing |= dict.fromkeys(spec.together, "left out")
-        self.lacks = [n for n, how in self._passing.items() if how == "left out"]
+        if any(self.passing.get(n) == "left out" for n in spec.together):
+            self.passing |= dict.fromkeys(spec.together, "left out")
+        self.lacks = [n for n, how in self.passing.items() if how == "left out"]
         # what it does for want of an argument `causal`: the library's default, unless conventions/ finds otherwise
         self.causal = self.signature.parameters["causal"].default if "causal" in self.lacks else None
         self._backward = None
@@ -95,6 +105,11 @@ class Subject:
             self._backward = next((f for f in candidates if f is not None), None)
             self.lacks += [f"{spec.function}_backward"] if self._backward is None else []
         self.lacks += [name for name in spec.others if not hasattr(implementation, name)]
+
+    @property
+    def takes_tensors(self) -> bool:
+        """Whether its arguments are made tensors (frameworks.py)."""
+        return hasattr(self.forward, "lift")
 
     @property
     def plain_backward(self) -> Any:
@@ -179,19 +194,24 @@ class Subject:
             raise NotOfferedError(left_out)
         positional, named = [], {}
         for name, x in self.translated(given).items():
-            how = self._passing[name]
+            how = self.passing[name]
             if how == "by position":
                 positional.append(x)
             elif how == "by name":
                 named[self._their_names.get(name, name)] = x
             elif name != "causal" and not _same(x, self.signature.parameters[name].default):
                 raise MissingError(f"{self.spec.function} takes no `{name}`")
-        return positional, named
+        for theirs, pair in self._pairs.items():
+            if any(n in named for n in pair):
+                named[theirs] = tuple(named.pop(n, self.signature.parameters[n].default) for n in pair)
+        return positional, named | self.fixed
 
     def translated(self, given: dict[str, Any]) -> dict[str, Any]:
         """The arguments in the forms that the implementation takes, and in its conventions."""
         for form in self.forms:
             given = form.rewrite(given) if form.rewrite is not None and form.has(given) else given
+        if self._in_words and "approximate" in given:
+            given = given | {"approximate": "tanh" if given["approximate"] else "none"}
         return functools.reduce(lambda arguments, switch: switch.given(arguments), self.conventions, given)
 
     def other(self, name: str) -> Callable[..., Any]:
@@ -246,7 +266,7 @@ class Subject:
         call = self.signature.bind(**case)
         outputs, extra = self._run(dict(call.arguments))
         call.apply_defaults()
-        known = self.translated(dict(call.arguments))
+        known = self.translated(dict(call.arguments)) | self.fixed
         known |= {n: x for n, x in zip(self.spec.outputs, outputs, strict=True) if x is not None and n not in known}
         known |= {theirs: known[n] for theirs, n in self.library_names.items() if n in known}
         return known, list(extra)
@@ -309,7 +329,7 @@ def called(f: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         if os.getpid() != process:
             os._exit(0)  # f forked: only the parent goes on
         return y
-    except (TooLongError, KeyboardInterrupt):
+    except (TooLongError, KeyboardInterrupt, NotOfferedError):
         raise
     except BaseException as error:
         frames = traceback.extract_tb(error.__traceback__)[1:]
@@ -366,17 +386,20 @@ def _plan(forward: Callable[..., Any], library: inspect.Signature, name: str) ->
     required = [n for n, p in library.parameters.items() if p.default is _EMPTY]
     named = {n for n, p in theirs.items() if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
     by_name = all(n in named for n in required)
-    places = sum(p.kind in _BY_POSITION for p in theirs.values())
-    if not by_name and places < len(required) and inspect.Parameter.VAR_POSITIONAL not in kinds:
-        count = f"{places} argument{'s' * (places != 1)}"
+    places = [n for n, p in theirs.items() if p.kind in _BY_POSITION]
+    if not by_name and len(places) < len(required) and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        count = f"{len(places)} argument{'s' * (len(places) != 1)}"
         raise CannotRunError(f"`{name}` takes {count}, expected {len(required)}: {', '.join(required)}")
-    named |= {OTHER_NAMES[n] for n in named if n in OTHER_NAMES and theirs[n].default is not _EMPTY}
+    taken = set() if by_name else set(places[: len(required)])  # by required arguments, whatever they are called
+    named -= taken
+    named |= {OTHER_NAMES[n] for n in named if n in OTHER_NAMES and not isinstance(theirs[n].default, bool)}
+    named |= {n for pair in PAIRS.keys() & named for n in PAIRS[pair]}
     plan = dict.fromkeys(library.parameters, "left out")
     plan |= dict.fromkeys(required, "by name" if by_name else "by position")
-    anything = inspect.Parameter.VAR_KEYWORD in kinds
-    plan |= {n: "by name" for n in plan if n not in required and (n in named or anything)}
-    for i, (n, p) in enumerate(theirs.items()):
-        passed = plan.get(n) == "by name" or (not by_name and i < len(required))
+    anything = named if inspect.Parameter.VAR_KEYWORD not in kinds else plan.keys() - taken
+    plan |= {n: "by name" for n in plan if n not in required and (n in named or n in anything)}
+    for n, p in theirs.items():
+        passed = n in taken or plan.get(n, plan.get(OTHER_NAMES.get(n, n))) == "by name"
         if not passed and p.default is _EMPTY and p.kind in (*_BY_POSITION, p.KEYWORD_ONLY):
             raise CannotRunError(f"`{name}` asks for `{n}`, which the library's {name}{library} does not have")
     return plan
@@ -388,7 +411,8 @@ def _library_names(forward: Callable[..., Any], plan: dict[str, str]) -> dict[st
     places = [n for n, p in theirs.items() if p.kind in _BY_POSITION]
     names = dict(zip(places, [n for n, how in plan.items() if how == "by position"], strict=False))
     for n, ours in OTHER_NAMES.items():
-        if n in theirs and n not in names and ours not in theirs and plan.get(ours) == "by name":
+        here = n in theirs and n not in names and ours not in theirs and not isinstance(theirs[n].default, bool)
+        if here and plan.get(ours) == "by name":
             names[n] = ours
     return names
 

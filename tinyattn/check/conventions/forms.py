@@ -37,9 +37,9 @@ RANKS: dict[tuple[float, ...], str] = {
 
 def _ties(op: Subject) -> Switch | None:
     """Of three ranked items the second and the third have one score: the ranks of both, by their NDCG."""
-    scores, metric = np.array([3.0, 2, 2, 1]), op.other("ndcg")
-    gains = [float(np.ravel(metric(scores.copy(), target, 4))[0]) for target in range(4)]
-    ranks = [round(2 ** (1 / gain) - 1, 6) if gain > 0 else math.inf for gain in gains]
+    scores, metric = np.array([3.0, 2, 2, 1]), of_one_user(op.other("ndcg"))
+    gains = [float(metric(scores.copy(), target, 4)) for target in range(4)]
+    ranks = [round(2 ** (1 / gain) - 1, 4) if gain > 0 else math.inf for gain in gains]
     if (ranks[0], ranks[3]) != (1, 4) or tuple(ranks[1:3]) not in RANKS:
         return None
     return Ties(f"a target ranks {RANKS[tuple(ranks[1:3])]} items of its score")

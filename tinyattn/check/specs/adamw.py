@@ -6,6 +6,7 @@ import numpy as np
 
 from .. import oracles
 from ..property import close, largest, same_bits
+from ..spec import Form
 from .adam import Moments, after_step, agrees_with_loops, has_defaults, observe, within
 from .adam import case as adam_case
 from .builder import CaseDrawer, SpecBuilder, Subject
@@ -57,6 +58,7 @@ SPEC = states.spec(
     case=case,
     outputs=("nothing",),
     choices=("beta2", "eps hat"),
+    forms=(Form("a weight_decay for each entry", lambda case: np.ndim(case.get("weight_decay")) > 0),),
     common=False,
     observe=observe,
 )

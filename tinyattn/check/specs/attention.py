@@ -9,7 +9,6 @@ from .. import oracles
 from ..common import widened
 from ..families import causal, linear_in, onto_itself
 from ..property import close, demand, largest, rounding, same_bits
-from ..spec import broadcast_masks
 from ..subject import MissingError, Subject
 from .builder import CaseDrawer, SpecBuilder
 
@@ -316,5 +315,4 @@ SPEC = states.spec(
     wrt=("q", "k", "v", "bias"),
     scale=lambda case: 10 * largest(case["q"], case["k"], case["v"], case["bias"]) ** 2,
     special_cases=special_cases,
-    forms=(broadcast_masks(lambda case: (*case["q"].shape[:-1], case["k"].shape[-2])),),
 )

@@ -8,6 +8,7 @@ from .. import oracles
 from ..common import tolerance
 from ..families import linear_in, normaliser
 from ..property import close, largest, rounding, same_bits
+from ..spec import Form
 from . import layer_norm
 from .builder import CaseDrawer, SpecBuilder, Subject
 
@@ -104,4 +105,5 @@ SPEC = states.spec(
     together=("mean", "var"),
     scale=scale,
     special_cases=special_cases,
+    forms=(Form("a single row", lambda case: case["x"].size == case["x"].shape[-1]),),
 )

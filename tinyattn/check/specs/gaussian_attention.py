@@ -7,7 +7,6 @@ import numpy as np
 from ..common import tolerance
 from ..families import Case
 from ..property import close, demand, largest
-from ..spec import broadcast_masks
 from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("gaussian_attention")
@@ -82,5 +81,4 @@ SPEC = states.spec(
     outputs=("out", "weights"),
     wrt=("s", "v_mean", "v_cov"),
     scale=lambda case: 4 * largest(case["s"]) * largest(case["v_mean"], case["v_cov"]),
-    forms=(broadcast_masks(lambda case: case["s"].shape),),
 )

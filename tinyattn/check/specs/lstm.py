@@ -60,6 +60,10 @@ SPEC = states.spec(
     case=case,
     outputs=("h",),
     wrt=("x", "W", "U", "b", "h0", "c0"),
-    forms=(Form("3 H columns, without a forget gate", lambda case: not forgets(case), ours=True),),
+    forms=(
+        Form("3 H columns, without a forget gate", lambda case: not forgets(case), ours=True, fatal=True),
+        Form("h0 without c0", lambda case: case.get("h0") is not None and case.get("c0") is None, ours=True),
+        Form("c0 without h0", lambda case: case.get("c0") is not None and case.get("h0") is None, ours=True),
+    ),
     choices=("lstm gates",),
 )

@@ -8,7 +8,6 @@ from .. import oracles
 from ..common import widened
 from ..families import batch_apart, causal
 from ..property import close, demand, largest, rounding
-from ..spec import broadcast_masks
 from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("multi_head_attention")
@@ -121,5 +120,4 @@ SPEC = states.spec(
     wrt=ARRAYS,
     scale=scale,
     special_cases=special_cases,
-    forms=(broadcast_masks(lambda case: 2 * case["x"].shape[-2:-1]),),
 )

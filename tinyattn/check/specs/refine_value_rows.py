@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from ..families import causal, linear_in
-from ..spec import broadcast_masks
 from .builder import CaseDrawer, SpecBuilder
 from .refine_simp import drawn
 from .refine_value_literal import scale
@@ -36,5 +35,4 @@ SPEC = states.spec(
     outputs=("B",),
     wrt=("A", "W_Q", "W_K", "W_V"),
     scale=scale,
-    forms=(broadcast_masks(lambda case: case["A"].shape),),
 )

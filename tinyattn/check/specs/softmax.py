@@ -7,7 +7,6 @@ import numpy as np
 from .. import oracles
 from ..families import softmax_like
 from ..property import close, demand, largest, rounding, same_bits
-from ..spec import broadcast_masks
 from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("softmax")
@@ -127,6 +126,5 @@ SPEC = states.spec(
     wrt=("s",),
     scale=lambda case: 10.0,
     special_cases=special_cases,
-    forms=(broadcast_masks(lambda case: case["s"].shape),),
     choices=("single",),
 )
