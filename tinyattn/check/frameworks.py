@@ -59,7 +59,7 @@ class Torch:
         leaves = {name: lifted[name].requires_grad_() for name in wrt if hasattr(lifted.get(name), "requires_grad_")}
         y = _first(f(**lifted))
         dy = torch.tensor(np.array(dy), dtype=y.dtype).reshape(y.shape)
-        try:  # a reentrant checkpoint forbids autograd.grad, and y.backward(dy) would import sympy, which takes 2 seconds
+        try:  # a reentrant checkpoint forbids autograd.grad, and y.backward(dy) imports sympy, which takes 2 seconds
             (y * dy).sum().backward()
         except RuntimeError as error:
             if "must be contiguous" not in str(error):
