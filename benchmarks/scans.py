@@ -246,11 +246,12 @@ def pages() -> dict[Path, str]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
+    rounds = parser.parse_args().rounds
     if clean_environment() != dict(os.environ):          # a choice of kernel is read when NumPy is imported
         os.execve(sys.executable, [sys.executable, *sys.argv], clean_environment())
     keep_freed_memory()                                  # as in training
     with threadpool_limits(1):
-        found = {"machine": describe(), "seconds": measure(parser.parse_args().rounds)}
+        found = {"machine": describe(), "seconds": measure(rounds)}
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     result[found["machine"]["cpu"]] = found
     write_result(RESULT, result)

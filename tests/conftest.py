@@ -7,12 +7,28 @@ from threadpoolctl import threadpool_limits
 
 from tests import strict
 from tests.devices import DEVICES, MISSING, On
+from tests.helpers import STYLE, pictures_drawn
 
 
 @pytest.fixture(autouse=True)
 def _orders_of_its_own():
     """The double of a device adds in orders that follow one another: every test begins with the first."""
     strict.begin()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _pictures_are_blank():
+    """A picture takes a fifth of a second to draw, a run writes three: tests of pictures ask for `with_pictures`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(STYLE, "drawn", lambda fig, suffix: b"a picture")
+        yield
+
+
+@pytest.fixture
+def with_pictures():
+    """Pictures that are saved are drawn."""
+    with pictures_drawn():
+        yield
 
 
 @pytest.fixture

@@ -138,10 +138,13 @@ class On:
             found.append((out[0] if isinstance(out, tuple) else out, b(**given)))
         return same(*found)
 
-    def _layer(self, forward: Any, backward: Any, p: Any, *inputs: Any, key: int | None = None, **options: Any) -> Any:
+    def _layer(
+        self, forward: Any, backward: Any, p: Any, *inputs: Any,
+        key: int | None = None, entries: int | None = None, **options: Any,
+    ) -> Any:  # fmt: skip
         forwards, backwards = self._both(forward), self._both(backward)
         if forwards is None or backwards is None:
-            return gradcheck_layer(forward, backward, p, *inputs, key=key, **options)
+            return gradcheck_layer(forward, backward, p, *inputs, key=key, entries=entries, **options)
         found = []
         for f, b in zip(forwards, backwards, strict=True):
             y, cache = f(p, *inputs, **options, **({} if key is None else {"rng": np.random.default_rng(key)}))

@@ -1,5 +1,10 @@
 """What tests of several folders ask for."""
 
+import importlib
+from contextlib import contextmanager
+
+import pytest
+
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.property import Violation
 from tinyattn.check.specs import properties_of
@@ -8,6 +13,18 @@ from tinyattn.cli import main
 
 MACHINE = {"cores": 2, "cpu": "abacus", "python": "3.11", "numpy": "2.4", "system": "x", "commit": "abc",
            "date": "2026-01-01"}  # fmt: skip
+
+
+STYLE = importlib.import_module("tinyattn.show.style")  # of the package it is the function of that name
+DRAWN = STYLE.drawn
+
+
+@contextmanager
+def pictures_drawn():
+    """Pictures that are saved are drawn, as by default only tests/show has them (tests/conftest.py)."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(STYLE, "drawn", DRAWN)
+        yield
 
 
 class Frame(dict):

@@ -14,7 +14,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.helpers import refuses
+from tests.helpers import pictures_drawn, refuses
 from tests.models.worlds import write_tiny
 from tinyattn.__main__ import run as run_as_script
 from tinyattn.cli import main
@@ -35,7 +35,8 @@ def data(tmp_path_factory):
 def finished(data, tmp_path_factory):
     """A run of two epochs."""
     out = tmp_path_factory.mktemp("runs") / "run"
-    assert main(["train", str(data), *SMALL, "--epochs", "2", "--heads", "2", "--out", str(out)]) == 0
+    with pictures_drawn():
+        assert main(["train", str(data), *SMALL, "--epochs", "2", "--heads", "2", "--out", str(out)]) == 0
     return out
 
 
@@ -177,7 +178,7 @@ def test_recommend_for_a_history_and_for_a_user(finished, data, capsys):
     assert f"{last}:" in capsys.readouterr().out.splitlines()[0]
 
 
-def test_show_writes_a_picture(finished, tmp_path, capsys):
+def test_show_writes_a_picture(finished, with_pictures, tmp_path, capsys):
     path = tmp_path / "new" / "map.png"
     assert main(["show", str(finished), "--items", "s1e1,s1e2,s2e1", "--out", str(path)]) == 0
     assert capsys.readouterr().out.strip() == str(path)
@@ -626,7 +627,7 @@ def test_a_users_own_embedding_is_used_and_strangers_have_none(data, tmp_path, c
     assert scores[0] != scores[1]
 
 
-def test_ids_and_paths_that_look_like_formulas_are_drawn(tmp_path):
+def test_ids_and_paths_that_look_like_formulas_are_drawn(with_pictures, tmp_path):
     path = tmp_path / "m$^$n.txt"
     path.write_text("".join(f"{u} b$^$_{(u + i) % 7}\n" for u in range(12) for i in range(4)))
     assert main(["train", str(path), *SMALL, "--epochs", "1", "--out", str(tmp_path / "run")]) == 0

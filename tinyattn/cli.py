@@ -23,7 +23,11 @@ GRACE = 2.0              # seconds in which rank 0 may report the error before a
 
 
 def parser(arguments: list[str]) -> Parser:
-    """The parser of all commands, which sets `command`. Some flags depend on other arguments."""
+    """The parser of all commands, which sets `command`. Some flags depend on other arguments.
+
+    If the arguments name a command, the others have no flags: making the flags of all takes as long as some commands.
+    """
+    named = COMMANDS.keys() & set(arguments) or COMMANDS.keys()
     whole = Parser(
         prog="tinyattn",
         description="Train, measure and look into recommenders and Transformers built from scratch in NumPy.",
@@ -36,7 +40,8 @@ def parser(arguments: list[str]) -> Parser:
         below: dict[str, Any] = dict(zip(("description", "epilog"), paragraphs, strict=False))
         command = commands.add_parser(name, help=summary.partition(": ")[2].removesuffix("."), **below)
         command.set_defaults(command=name)
-        module.add(command, arguments)
+        if name in named:
+            module.add(command, arguments)
     return whole
 
 

@@ -481,6 +481,27 @@ def test_a_step_and_a_tolerance_are_numbers_above_0(name, value):
 def test_entries_is_a_whole_number(entries):
     with pytest.raises(ValueError, match=f"entries is {entries}, expected a whole number of at least 0"):
         gradcheck_model(Weighted(), {"w": X}, X, entries=entries)
+    with pytest.raises(ValueError, match=f"entries is {entries}, expected a whole number of at least 0"):
+        gradcheck_layer(dense, dense_backward, dense_init(generator(0, Stream.INIT), 4, 5), X, entries=entries)
+
+
+@pytest.mark.parametrize(("entries", "losses"), [(None, 25), (1, 2), (0, 0)])
+def test_a_layer_is_moved_at_so_many_places_and_along_a_direction(entries, losses):
+    """Of 4 x 5 weights and 5 biases; the direction sees a wrong gradient wherever it is."""
+    calls, p = [], dense_init(generator(0, Stream.INIT), 4, 5)
+
+    def counted(p, x):
+        calls.append(x)
+        return dense(p, x)
+
+    def wrong(p, dy, cache):
+        dx, grads = dense_backward(p, dy, cache)
+        return dx, grads | {"b": grads["b"] + np.eye(5)[0]}
+
+    assert gradcheck_layer(counted, dense_backward, p, X, entries=entries)
+    moved = X.size if entries is None else entries
+    assert len(calls) == 1 + 2 * (losses + moved + 3)
+    assert not gradcheck_layer(dense, wrong, p, X, entries=entries)
 
 
 @pytest.mark.parametrize("wrt", [("z",), (), ("x", "x"), ("k",), "gamma"])

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.helpers import refuses
+from tests.helpers import pictures_drawn, refuses
 from tinyattn.cli import main
 from tinyattn.commands import classify
 from tinyattn.commands.measures import MEASURES
@@ -29,7 +29,8 @@ def images(tmp_path_factory):
 @pytest.fixture(scope="module", params=["vit", "swin"])
 def finished(request, images, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / request.param
-    assert main(["train", "--model", request.param, *SMALL, "--images", str(images), "--out", str(out)]) == 0
+    with pictures_drawn():
+        assert main(["train", "--model", request.param, *SMALL, "--images", str(images), "--out", str(out)]) == 0
     return out
 
 
@@ -108,7 +109,7 @@ def test_what_asks_recommenders_names_the_command_for_images(finished, capsys):
         assert refuses(capsys, asked, says) == ""
 
 
-def test_pictures_of_what_it_looks_at(finished, tmp_path, capsys):
+def test_pictures_of_what_it_looks_at(finished, with_pictures, tmp_path, capsys):
     for of in ("rollout", "distances", "field"):
         picture = tmp_path / f"{of}.png"
         asked = ["classify", str(finished), "--picture", str(picture), "--of", of]

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from tests.helpers import refuses
+from tests.helpers import pictures_drawn, refuses
 from tinyattn.cli import main
 from tinyattn.commands.measures import MEASURES
 from tinyattn.data import ImageSource, tenths
@@ -29,7 +29,8 @@ def images(tmp_path_factory):
 def finished(images, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "beit"
     train = ["train", "--model", "beit", *SMALL, "--words", "8", "--images", str(images / "plain.npz")]
-    assert main([*train, "--out", str(out)]) == 0
+    with pictures_drawn():
+        assert main([*train, "--out", str(out)]) == 0
     return out
 
 

@@ -19,7 +19,7 @@ from tinyattn.models import MODELS, Popularity, Recommender, RunFolder, SASRec, 
 from tinyattn.tree import leaves
 
 
-def test_names_stand_wherever_items_do_and_unknown_ones_are_counted(runs, names, tmp_path, capsys):
+def test_names_stand_wherever_items_do_and_unknown_ones_are_counted(runs, names, with_pictures, tmp_path, capsys):
     assert main(["recommend", str(runs["markov"]), "--items", "s2e1,s1e1", "-k", "2", "--names", str(names)]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[0] == "after s2e1, s1e1 Le Café (1995):"

@@ -35,7 +35,7 @@ def test_an_animation(runs, tmp_path, monkeypatch, capsys):
     assert "--gif has a picture for each item, at most 3, and there are 4 items" in capsys.readouterr().err
 
 
-def test_a_history_longer_than_the_model_is_cut_and_that_is_said(runs, tmp_path, capsys):
+def test_a_history_longer_than_the_model_is_cut_and_that_is_said(with_pictures, runs, tmp_path, capsys):
     given = ["--items", ",".join(["s1e1"] * 300), "--out", str(tmp_path / "looks.svg")]
     assert main(["show", str(runs["sasrec"]), *given]) == 0
     assert "note: the model looks at the newest 6 of the 300 items" in capsys.readouterr().err

@@ -158,7 +158,7 @@ def finished(folder, ndcg, fingerprint="f", **options):
     write_json(folder / "metrics.json", {"model": {"full": {"ndcg@10": ndcg, "hr@10": 2 * ndcg}}})
 
 
-def test_a_table_of_what_has_finished_and_what_failed_by_name(tmp_path, capsys):
+def test_a_table_of_what_has_finished_and_what_failed_by_name(with_pictures, tmp_path, capsys):
     out = tmp_path / "swept"
     assert main(["sweep", str(grid(tmp_path, "dim = [8, 16, 32]\nseed = [0, 1]")), "--out", str(out)]) == 0
     for dim, seed, ndcg in ((8, 0, 0.1), (8, 1, 0.2), (16, 0, 0.3)):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.helpers import refuses
+from tests.helpers import pictures_drawn, refuses
 from tinyattn.cli import main
 from tinyattn.show import alignment_map
 
@@ -30,7 +30,8 @@ def model(request):
 @pytest.fixture(scope="module")
 def finished(model, pairs, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "run"
-    assert main(["train", *MODELS[model], "--pairs", str(pairs), "--batch-size", "8", "--out", str(out)]) == 0
+    with pictures_drawn():
+        assert main(["train", *MODELS[model], "--pairs", str(pairs), "--batch-size", "8", "--out", str(out)]) == 0
     return out
 
 
@@ -51,7 +52,7 @@ def test_train_writes_a_whole_run_and_prints_its_table(finished, model, pairs, c
     assert f"{row['test']['loss']:.4f}" in said
 
 
-def test_translate_writes_what_the_model_makes_of_a_text(finished, tmp_path, capsys, monkeypatch):
+def test_translate_writes_what_the_model_makes_of_a_text(finished, with_pictures, tmp_path, capsys, monkeypatch):
     best, drawn = [], []
 
     def remember(weights, source, target, title):

@@ -9,6 +9,11 @@ from typing import Any
 import pytest
 
 
+@pytest.fixture(autouse=True)
+def _drawn(with_pictures: None) -> None:
+    """All pictures here are drawn."""
+
+
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")

@@ -597,22 +597,23 @@ def small(network, **options):
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "form", "engine"), covering(list(itertools.product(MECHANISMS, BLOCK_FORMS, [False, True])), 2)
+    ("mechanism", "form", "engine", "blocks"),
+    covering(list(itertools.product(MECHANISMS, BLOCK_FORMS, [False, True], [1, 2])), 2),
 )
-def test_attention_weights_go_by_their_name_in_every_model(mechanism, form, engine):
+def test_attention_weights_go_by_their_name_in_every_model(mechanism, form, engine, blocks):
     options = {"mechanism": mechanism, "block_form": form, "heads": 2, "dropout": 0.0, "objective": "ce"}
     options |= {"window": 3} if mechanism == "window" else {}
-    for blocks in (1, 2):
-        net, p, batch = small(SASRecNetwork, blocks=blocks, **options)
-        expected = net.attention(net.forward(p, batch)[1])
-        t = trace(net, p, batch, backward=form == "pre" and blocks == 2, engine=engine)  # where it is followed
-        names = [f"Block.forward#{i + 1}.weights" for i in range(blocks)] if blocks > 1 else ["weights"]
-        for name, weights in zip(names, expected, strict=True):
-            np.testing.assert_allclose(t[name], weights, rtol=0, atol=1e-13)
-            np.testing.assert_array_equal(t.at(name).value, t[name])
-    says = r"2 values; say which\n +t\['Block.forward#1.weights'\] .*step .*\n +t\['Block.forward#2.weights'\] "
-    with pytest.raises(KeyError, match=says):
-        t["weights"]
+    net, p, batch = small(SASRecNetwork, blocks=blocks, **options)
+    expected = net.attention(net.forward(p, batch)[1])
+    t = trace(net, p, batch, backward=form == "pre", engine=engine)  # where it is followed
+    names = [f"Block.forward#{i + 1}.weights" for i in range(blocks)] if blocks > 1 else ["weights"]
+    for name, weights in zip(names, expected, strict=True):
+        np.testing.assert_allclose(t[name], weights, rtol=0, atol=1e-13)
+        np.testing.assert_array_equal(t.at(name).value, t[name])
+    if blocks > 1:
+        says = r"2 values; say which\n +t\['Block.forward#1.weights'\] .*step .*\n +t\['Block.forward#2.weights'\] "
+        with pytest.raises(KeyError, match=says):
+            t["weights"]
     assert form != "pre" or t.follow("blocks.0.attention.query.W", (1, 2)).agrees
 
 
@@ -627,7 +628,8 @@ def test_dropout_is_that_of_training():
 
 PARTS = [
     *(({"block_form": form, "norm": norm, "feed_forward": network}, ("norm_1.gamma", "feed_forward.inner.W"))
-      for form in BLOCK_FORMS for norm, network in (("rms", "swiglu"), ("layer", "gelu"), ("rms", "elu"))),
+      for form, (norm, network) in zip(
+          BLOCK_FORMS, itertools.cycle([("rms", "swiglu"), ("layer", "gelu"), ("rms", "elu")]), strict=False)),
     *(({"heads": 4, "kv_heads": n}, ("attention.query.W", "attention.key.W", "attention.value.W")) for n in (1, 2)),
     *(({"mixer": mixer}, (f"attention.{name}",))
       for mixer, name in (("rnn", "U"), ("lstm", "U"), ("gru", "U"), ("rwkv", "Wk"), ("mamba", "W_x"))),

@@ -257,15 +257,16 @@ def gradcheck_layer(
     seed: int = 0,
     step: float = 1e-6,
     tolerance: float = 1e-6,
+    entries: int | None = None,
     **options: Any,
 ) -> GradReport:
     """Compare a layer's backward, including gradients of its parameters, with central differences.
 
     `forward(p, *inputs, **options) -> y, cache` and `backward(p, dy, cache) -> one gradient per input, grads`.
-    With `key`, dropout is on and draws the same mask at every call. Writing into an argument is reported, as by
-    `gradcheck`. Raises TypeError for float32.
+    With `key`, dropout is on and draws the same mask at every call. `entries` is as in `gradcheck_model`; by default
+    all places are compared. Writing into an argument is reported, as by `gradcheck`. Raises TypeError for float32.
     """
-    _refuse_settings(step, tolerance)
+    _refuse_settings(step, tolerance, entries)
     _refuse_float32("p", [leaf for _, leaf in leaves(p)])
     _refuse_float32("inputs", inputs)
     names = [f"input {i}" for i in range(len(inputs))]
@@ -291,7 +292,7 @@ def gradcheck_layer(
     *dxs, grads = returned
     arrays = {name: point[name] for name in names} | dict(leaves(point["p"]))
     gradients = {f"input {i}": dx for i, dx in enumerate(dxs)} | dict(leaves(grads))
-    differences = _Differences(lambda: float(np.sum(dy * run()[0])), rng, step, tolerance, size)
+    differences = _Differences(lambda: float(np.sum(dy * run()[0])), rng, step, tolerance, size, entries)
     return watch.added_to(differences.compare(arrays, gradients))
 
 

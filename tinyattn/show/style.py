@@ -72,9 +72,15 @@ def picture_format(path: str | Path) -> str:
 @in_style
 def save(fig: Any, path: str | Path) -> Path:
     """Write the figure to `path`, whole or not at all. -> path. Raises ValueError for an unknown suffix, OSError."""
-    path, content = Path(path), io.BytesIO()
+    path = Path(path)
+    write_atomically(path, drawn(fig, picture_format(path)))
+    return path
+
+
+def drawn(fig: Any, suffix: str) -> bytes:
+    """-> a file of the figure, in the format that a suffix names."""
+    content = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)             # missing glyphs are drawn as boxes
-        fig.savefig(content, format=picture_format(path))
-    write_atomically(path, content.getbuffer())
-    return path
+        fig.savefig(content, format=suffix)
+    return content.getvalue()
