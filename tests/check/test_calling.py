@@ -335,3 +335,24 @@ def test_what_raises_without_a_line_of_python_is_reported_without_one():
         called(int, "f", "x")
     assert str(raised.value) == "f raised ValueError: invalid literal for int() with base 10: 'x'"
     assert raised.value.place == ""
+
+
+def test_a_gradient_that_is_none_at_every_call_is_not_offered():
+    """And what needs it is skipped; the others are held to account."""
+
+    def without(name, slip=1.0):
+        def backward(dy, x_hat, rstd, gamma):
+            named = dict(zip(("x", "gamma", "beta"), ops.layer_norm_backward(dy, x_hat, rstd, gamma), strict=True))
+            return tuple(None if n == name else slip * g for n, g in named.items())
+
+        return SimpleNamespace(layer_norm=ops.layer_norm, layer_norm_backward=backward)
+
+    for name in ("x", "gamma"):
+        report = check_in_process(without(name), "layer_norm", examples=6)
+        assert report, report
+        assert report.not_offered == (f"the gradient of {name}",)
+        skipped = {f.property: f.message for f in report.findings if f.outcome == "skipped"}
+        assert skipped == ({"gradient_directions": "there is no gradient of x"} if name == "x" else {})
+    assert "exact_gradients" in str(check_in_process(without("gamma", 1.1), "layer_norm", examples=6))
+    strict = check_in_process(without("gamma"), "layer_norm", examples=6, strict=True)
+    assert "layer_norm_backward returned None for dgamma" in str(strict)

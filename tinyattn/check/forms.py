@@ -19,7 +19,7 @@ from .common import ours_of, upstream
 from .isolation import alarm
 from .property import Violation
 from .spec import Form, Spec
-from .subject import CannotRunError, MissingError, Subject, TooLongError
+from .subject import CannotRunError, MissingError, NotOfferedError, Subject, TooLongError
 
 LEADS = ((), (2,), (2, 3), (2, 1, 3))
 SEEDS = 8
@@ -105,6 +105,24 @@ def find_backward_forms(op: Subject, limit: float = 10.0, patience: float = 10.0
         except (TooLongError, MissingError, CannotRunError):
             return []
     return [form] if raised[True] == {True} and True not in raised[False] else []
+
+
+def find_missing_gradients(op: Subject, patience: float = 10.0) -> list[str]:
+    """The arguments for which the backward returns None in all of a few calls, if it returns others."""
+    none: dict[str, list[bool]] = {}
+    drawn = (op.spec.case(CaseDrawer.seeded(seed, ((2,), ()))) for seed in range(SEEDS if op.spec.wrt else 0))
+    for case in map(op.fit, drawn):
+        try:
+            with alarm(patience), np.errstate(all="ignore"):
+                returned = op.backward(op.prepared(case, upstream(op.spec, case)))
+                for name, g in op.by_argument(case, returned).items():
+                    none.setdefault(name, []).append(g is None)
+        except NotOfferedError:
+            continue
+        except (Violation, TooLongError, MissingError, CannotRunError):
+            return []
+    missing = [name for name, each in none.items() if all(each)]
+    return missing if len(missing) < len(none) else []
 
 
 def _outcome(op: Subject, case: dict[str, Any]) -> str:

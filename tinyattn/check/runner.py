@@ -11,7 +11,7 @@ from typing import Any
 from .causes import misplaced, patched, seems_right, single
 from .conventions import find_conventions
 from .diagnosis import Diagnosis, diagnose
-from .forms import find_backward_forms, find_forms
+from .forms import find_backward_forms, find_forms, find_missing_gradients
 from .frameworks import subject_of
 from .isolation import OUT_OF_TIME, WROTE, in_child, load, sendable
 from .property import EMPTY_BATCHES, STAGES, Property
@@ -200,7 +200,8 @@ def _prepare(send: Callable[[str, Any], None], op: Subject, options: dict[str, A
     if options["strict"]:
         return
     look_at(op, limit / 10, options["patience"])
-    send("not_offered", tuple(form.says for form in (*op.forms, *op.backward_forms)))
+    not_derived = (f"the gradient of {name}" for name in op.not_derived)
+    send("not_offered", (*(form.says for form in (*op.forms, *op.backward_forms)), *not_derived))
     send("conventions", tuple(switch.says for switch in op.conventions))
 
 
@@ -217,6 +218,7 @@ def look_at(op: Subject, limit: float = 10.0, patience: float = 10.0) -> None:
             raise
     if op.forms and op.spec.name not in ZOO and not seems_right(op) and misplaced(op, patience):
         op.forms = []  # no call is in this layout: what is wrong is to be shown, not left out
+    op.not_derived = find_missing_gradients(op, patience)
     find_conventions(op, patience, first=False)
     op.backward_forms = find_backward_forms(op, limit, patience)
 

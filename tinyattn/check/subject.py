@@ -49,6 +49,13 @@ class NotOfferedError(MissingError):
     """A call has a form that this implementation does not take, or that a convention decides: the case is left out."""
 
 
+class Gradients(dict[str, Any]):
+    """Gradients by argument; one that the backward does not compute is missing, and what needs it is skipped."""
+
+    def __missing__(self, name: str) -> Any:
+        raise MissingError(f"there is no gradient of {name}")
+
+
 class Subject:
     """`subject(**case)` is the first output, `outputs(**case)` all of them, `gradients(case, dy)` a dict by argument.
 
@@ -80,6 +87,7 @@ class Subject:
         self.remembered: dict[str, Any] = {}  # for specs: properties of the implementation, such as its width
         self.forms: list[Form] = []  # of calls that it does not take (forms.py)
         self.backward_forms: list[Form] = []  # of calls whose gradient it does not offer
+        self.not_derived: list[str] = []  # arguments for which the backward returns None
         self.conventions: list[Switch] = []  # that it follows, and the library does not (conventions/)
         self.passing = _plan(forward, self.signature, spec.function)  # how each argument is passed
         self.library_names = _library_names(forward, self.passing)
@@ -295,6 +303,19 @@ class Subject:
 
     def name_gradients(self, case: dict[str, Any], returned: Any) -> dict[str, Any]:
         """The returned gradients by argument. Raises Violation if one is missing or there are too many."""
+        named: dict[str, Any] = Gradients(self.by_argument(case, returned))
+        for n in self.not_derived:
+            named.pop(n, None)
+        for n, g in named.items():
+            if g is None:
+                raise Violation(f"{self.spec.function}_backward returned None for d{n}", sort="type")
+            _numeric(g, f"d{n}")
+        for switch in self.conventions:
+            named = switch.gradients(case, named)
+        return Gradients(named)
+
+    def by_argument(self, case: dict[str, Any], returned: Any) -> dict[str, Any]:
+        """What was returned for each argument that the case has."""
         gradients = tuple(returned) if isinstance(returned, tuple | list) else (returned,)
         offered = [n for n in self.spec.wrt if n not in self.lacks]
         present = [n for n in offered if case.get(n) is not None]
@@ -304,12 +325,6 @@ class Subject:
             gave = "None" if returned is None else f"{len(gradients)} gradient{'s' * (len(gradients) != 1)}"
             raise Violation(f"{self.spec.function}_backward returned {gave}, expected {expected}", sort="count")
         named = dict(zip(names, gradients, strict=True))
-        for n in present:
-            if named[n] is None:
-                raise Violation(f"{self.spec.function}_backward returned None for d{n}", sort="type")
-            _numeric(named[n], f"d{n}")
-        for switch in self.conventions:
-            named = switch.gradients(case, named)
         return {n: named[n] for n in present}
 
 
