@@ -7,6 +7,7 @@ import pytest
 
 from tinyattn import ops
 from tinyattn.check import check_in_process, gradcheck
+from tinyattn.check.conventions.denominator import Denominator
 from tinyattn.check.conventions.gru import gru_before, gru_before_backward
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -181,11 +182,25 @@ def softmax(eps):
     return forward
 
 
+def linear_attention(eps, inside=True):
+    """Causal, as fast-transformers has it, with eps in the denominator; or added to the result as well."""
+
+    def forward(q, k, v):
+        q, k = (np.where(x > 0, x + 1, np.exp(np.minimum(x, 0))) for x in (q, k))
+        p = np.tril(q @ np.swapaxes(k, -1, -2))
+        eps_there = q.dtype.type(eps)
+        return p @ v / (np.sum(p, axis=-1, keepdims=True) + eps_there) + (0 if inside else eps_there)
+
+    return forward
+
+
 COLUMNS = "the columns of the gates stand in the order {}"
 BEFORE = "the reset gate acts before the product, (r ⊙ h') U_n"
 SHARE = "z is the share of the new state, not of the old one"
 OTHERS = "ε is spread over the V - 1 other classes, not over all V"
 HALF, SINGLE = "pairs are features i and i + d/2, not neighbours", "it computes in float32, whatever comes in"
+FIFTH = Denominator(1e-5)
+DENOMINATOR = SimpleNamespace(linear_attention=FIFTH.forward, linear_attention_backward=FIFTH.backward)
 ADOPTED = [
     ("lstm", lstm("ifgo"), [COLUMNS.format("i, f, g, o, not i, f, o, g")]),
     ("lstm", lstm("gofi"), [COLUMNS.format("g, o, f, i, not i, f, o, g")]),
@@ -201,6 +216,8 @@ ADOPTED = [
     ("selective_scan", scan, ["A is (d, N), not (N, d), and h0 (..., d, N)"]),
     ("smoothed_cross_entropy", smoothed(lambda e, V: e / (V - 1)), [OTHERS]),
     ("adam", adam(hat), ["eps is added to √v before the correction"]),
+    ("linear_attention", linear_attention(1e-6), ["1e-06 is added to the denominator"]),
+    ("linear_attention", DENOMINATOR, ["1e-05 is added to the denominator"]),
     ("distance_bpr", distance_bpr(1), ["the slope of the hinge at 0 is 1, not 0"]),
     ("distance_bpr", distance_bpr(0.5), ["the slope of the hinge at 0 is 0.5, not 0"]),
     ("layer_norm", layer_norm(1), [SINGLE]),
@@ -220,6 +237,8 @@ REFUSED = [
     ("smoothed_cross_entropy", smoothed(lambda e, V: e / (V - 1), target=lambda e, V: 1 - e + e / V)),
     ("adam", adam(lambda v, correction, eps: np.sqrt(v / correction + eps))),
     ("adam", adam(hat, default=1e-7)),
+    ("linear_attention", linear_attention(1e-6, inside=False)),
+    ("linear_attention", linear_attention(2e-6)),
     ("distance_bpr", distance_bpr(1.5)),
     ("distance_bpr", distance_bpr(1, below=0.1)),
     ("layer_norm", layer_norm(2)),
@@ -244,6 +263,11 @@ def test_a_bug_beside_a_convention_fails(kind, implementation):
     report = check_in_process(implementation, kind, examples=4)
     assert report.verdict == "wrong"
     assert not report.failures[0].endless
+
+
+def test_the_backward_of_linear_attention_with_a_number_in_its_denominator_is_its_derivative():
+    rng = np.random.default_rng(0)
+    assert gradcheck(FIFTH.forward, FIFTH.backward, *rng.standard_normal((3, 2, 4, 3)))
 
 
 def test_the_backward_of_the_gru_with_the_reset_gate_before_the_product_is_its_derivative():

@@ -235,5 +235,5 @@ def test_a_kind_names_the_conventions_that_its_arguments_allow():
     assert choices_of(SPECS["relu"]) == says("kink", "wide")
     assert choices_of(SPECS["linear"]) == says("wide")
     assert choices_of(SPECS["ranking"]) == says("ties")
-    assert choices_of(SPECS["linear_attention"]) == says("causal", "wide")
+    assert choices_of(SPECS["linear_attention"]) == says("causal", "denominator", "wide")
     assert choices_of(SPECS["causal_model"]) == []

@@ -14,12 +14,12 @@ from ..isolation import alarm
 from ..property import Violation
 from ..subject import CannotRunError, MissingError, Subject, TooLongError
 from ..switch import Switch
-from . import dtypes, forms, gru, layouts, masks, norms, optimisers, slopes
+from . import denominator, dtypes, forms, gru, layouts, masks, norms, optimisers, slopes
 from .convention import Convention, adopt
 
 CONVENTIONS: dict[str, Convention] = {
     name: convention
-    for file in (layouts, gru, masks, slopes, forms, optimisers, dtypes, norms)
+    for file in (layouts, gru, masks, slopes, forms, optimisers, denominator, dtypes, norms)
     for name, convention in file.CONVENTIONS.items()
 }
 
@@ -34,8 +34,8 @@ def _names(spec: Any) -> list[str]:
     arguments = inspect.signature(getattr(spec.ours(), spec.function)).parameters if spec.common else {}
     names = ["mask", "dead rows"] * ("mask" in arguments)
     names += ["eps"] * ("eps" in arguments and "eps outside" not in spec.choices)
-    names += [*spec.choices] + ["tanh"] * ("approximate" in arguments) + ["causal"] * ("causal" in arguments)
-    return names + ["wide"] * spec.common
+    names += ["causal"] * ("causal" in arguments)
+    return names + [*spec.choices] + ["tanh"] * ("approximate" in arguments) + ["wide"] * spec.common
 
 
 def find_conventions(op: Subject, patience: float = 10.0, first: bool | None = None) -> list[Switch]:

@@ -15,6 +15,7 @@ from ..binding import is_float_array
 from ..cases import CaseDrawer, copied
 from ..common import by_loops, widened
 from ..property import Violation, largest, rounding
+from ..spec import Spec
 from ..subject import CannotRunError, MissingError, Subject
 from ..switch import Case, Switch
 
@@ -47,6 +48,13 @@ class FixedArgument(Switch):
 
     def given(self, given: Case) -> Case:
         return given | {self.name: self.default}  # so that it may be left out
+
+
+@dataclass(frozen=True)
+class OtherSpec(Switch):
+    """The implementation is of this spec, not of its kind's: a different formula, or calls of one dtype."""
+
+    spec: Spec
 
 
 def fitting(op: Subject, candidates: Iterable[Switch]) -> Switch | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,9 @@ import numpy as np
 from ..binding import is_float_array
 from ..cases import CaseDrawer, copied, in_dtype
 from ..common import tolerance, widened
-from ..spec import Spec
 from ..subject import Subject
 from ..switch import Case, Switch
-from .convention import Convention, error, near, oracle
+from .convention import Convention, OtherSpec, error, near, oracle
 
 
 class Wide(Switch):
@@ -45,13 +44,6 @@ def _widens(op: Subject) -> Switch | None:
     return None
 
 
-@dataclass(frozen=True)
-class Single(Switch):
-    """Float64 comes out with the precision of float32: the calls of `spec` are made in float32 alone."""
-
-    spec: Spec
-
-
 def deaf(op: Subject, name: str, cases: Iterable[Case]) -> bool:
     """Whether `op` is off by what float32 rounds, and does not feel changes of an argument that float32 cannot see."""
     same, total, worst = 0, 0, 0.0
@@ -73,7 +65,7 @@ def _single(op: Subject) -> Switch | None:
         return None
     cases = [op.fit(widened(op.spec.case(CaseDrawer.seeded(seed, ((2,),))))) for seed in range(12)]
     if deaf(op, next(iter(cases[0])), filter(op.offers, cases)):
-        return Single("it computes in float32, whatever comes in", replace(op.spec, dtype=np.dtype(np.float32)))
+        return OtherSpec("it computes in float32, whatever comes in", replace(op.spec, dtype=np.dtype(np.float32)))
     return None
 
 

@@ -1,0 +1,73 @@
+"""Linear attention with a small number in its denominator, as code has it and no paper."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ..cases import CaseDrawer, copied
+from ..common import tolerance, widened
+from ..spec import Spec
+from ..specs.linear_attention import seen
+from ..subject import Subject
+from ..switch import Switch
+from .convention import Convention, OtherSpec, error, oracle, trying
+
+EPS = (1e-6, 1e-5, 1e-8, 1e-10)
+
+
+class Denominator:
+    """out_i = Σ_j p_ij v_j / (Σ_j p_ij + eps), p_ij = φ(q_i)·φ(k_j) where i may see j, φ(x) = ELU(x) + 1."""
+
+    def __init__(self, eps: float):
+        self.eps = eps
+
+    def forward(self, q: Any, k: Any, v: Any, causal: bool = True, keys: Any = None, form: str = "") -> Any:
+        p, size = self._weights(q, k, causal, keys)
+        return p @ v / size
+
+    def backward(self, dout: Any, q: Any, k: Any, v: Any, causal: bool = True, keys: Any = None, form: str = "") -> Any:
+        """dp_ij = dout_i · (v_j - out_i) / (Σ_j p_ij + eps), and φ' = min(φ, 1)."""
+        p, size = self._weights(q, k, causal, keys)
+        along = np.sum(dout * (p @ v / size), axis=-1, keepdims=True)
+        dp = np.where(p > 0, (dout @ np.swapaxes(v, -1, -2) - along) / size, 0)
+        dq, dk = dp @ _phi(k), np.swapaxes(dp, -1, -2) @ _phi(q)
+        return dq * np.minimum(_phi(q), 1), dk * np.minimum(_phi(k), 1), np.swapaxes(p, -1, -2) @ (dout / size)
+
+    def _weights(self, q: Any, k: Any, causal: bool, keys: Any) -> tuple[Any, Any]:
+        p = _phi(q) @ np.swapaxes(_phi(k), -1, -2) * seen({"q": q, "k": k, "causal": causal, "keys": keys})
+        return p, np.sum(p, axis=-1, keepdims=True) + q.dtype.type(self.eps)
+
+
+def _phi(x: Any) -> Any:
+    return np.where(x > 0, x + 1, np.exp(np.minimum(x, 0)))
+
+
+def _with_eps(spec: Spec, eps: float) -> Spec:
+    other = Denominator(eps)
+    ours = SimpleNamespace(linear_attention=other.forward, linear_attention_backward=other.backward)
+    kept = [p for p in spec.properties if p.name != "constant_values"]
+    return replace(spec, oracle=other.forward, ours=lambda: ours, properties=kept)
+
+
+def _denominator(op: Subject) -> Switch | None:
+    drawn = (op.fit(widened(op.spec.case(CaseDrawer.seeded(seed)))) for seed in range(100))
+    cases = list(itertools.islice(filter(op.offers, drawn), 8))
+
+    def holds() -> bool:
+        return all(error(op.outputs(**copied(c))[0], oracle(op, c)) <= tolerance(op.spec, c) for c in cases)
+
+    if not holds():
+        for eps in EPS:
+            switch = OtherSpec(f"{eps:g} is added to the denominator", _with_eps(op.spec, eps))
+            with trying(op, switch):
+                if holds():
+                    return switch
+    return None
+
+
+CONVENTIONS = {"denominator": Convention("a small number may be added to the denominator", _denominator)}
