@@ -10,6 +10,7 @@ import pytest
 
 from tinyattn.cli import main
 from tinyattn.commands import trace as tracing
+from tinyattn.show import recorder
 
 MINE = """
 import numpy as np
@@ -87,11 +88,13 @@ def test_a_function_that_raises_or_does_not_return_is_one_line(
 
 def test_what_is_too_large_is_refused_before_the_work(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     monkeypatch.chdir(tmp_path)
+    assert recorder.STEPS == 100_000
+    monkeypatch.setattr(recorder, "STEPS", 20_000)
     slow = MINE.replace("    e = ", "    for i in range(LOOPS):\n        t = i * 0.5\n    e = ")
     cases = [
         (6_000, "--html", "page holds 300,000 numbers and 5,000 steps: steps 0-4999 would fit .*--steps A-B"),
         (6_000, "--gif", r"steps 0-600\d are 6,00\d pictures, and an animation has at most 400: steps 0-399 would fit"),
-        (10**9, "--html", r"more than 100,000 steps after step 99999 \(my_softmax.t\): trace a smaller input"),
+        (10**9, "--html", r"more than 20,000 steps after step 19999 \(my_softmax.t\): trace a smaller input"),
     ]
     for loops, flag, says in cases:
         (tmp_path / "slow.py").write_text(slow.replace("LOOPS", str(loops)))

@@ -36,10 +36,11 @@ CASES |= {
 
 def agrees(model):
     """The graph's scores of seven histories, which is none of the numbers that it was made with."""
-    session = runtime.InferenceSession(onnx_graph(model))
+    graph = onnx_graph(model)
+    session = runtime.InferenceSession(graph)
     rows, ids, users = histories(model)
     given = {"ids": ids, "users": users}
-    declared = onnx.load_from_string(onnx_graph(model)).graph.output[0].type.tensor_type.shape.dim[1].dim_value
+    declared = onnx.load_from_string(graph).graph.output[0].type.tensor_type.shape.dim[1].dim_value
     assert session.get_outputs()[0].shape[1] == declared == len(model.items) + 1
     (found,) = session.run(["scores"], {source.name: given[source.name] for source in session.get_inputs()})
     expected = model.score(rows, users)

@@ -101,4 +101,6 @@ def unpacked(text: Any) -> np.ndarray:
 
 def ranks_of(letters: str) -> np.ndarray:
     """The ranks (users,) that `letters` wrote; infinite beyond 20."""
-    return np.array([RANKS.find(letter) + 1 or np.inf for letter in letters], dtype=float)
+    of_code = np.full(128, np.inf)
+    of_code[list(RANKS.encode())] = np.arange(1, len(RANKS) + 1)
+    return of_code[np.frombuffer(letters.encode("ascii"), np.uint8)]
