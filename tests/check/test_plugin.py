@@ -138,7 +138,7 @@ def test_a_target_that_replaces_numpys_functions_is_an_error(project, monkeypatc
     monkeypatch.setattr(np, "exp", np.exp)  # as it was, afterwards
     project('"act.py" = "relu"', **{"act.py": RELU + "np.exp = relu\n"})
     assert run()[0] == pytest.ExitCode.INTERRUPTED
-    assert "importing it replaced numpy.exp for every test of this process; check it in" in capsys.readouterr().out
+    assert "importing it replaced np.exp for every test of this process; check it in" in capsys.readouterr().out
 
 
 def test_a_target_that_exits_warns_prints_or_changes_the_folder_harms_no_test(project, tmp_path):

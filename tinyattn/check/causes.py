@@ -15,23 +15,46 @@ from .common import widened
 from .conventions.convention import is_right, trying
 from .conventions.dtypes import deaf
 from .conventions.layouts import Rearranged
-from .diagnosis import Diagnosis
+from .diagnosis import Diagnosis, diagnose
 from .forms import gaining
 from .isolation import alarm
 from .property import Violation
 from .subject import CannotRunError, MissingError, Subject, TooLongError
+from .trial import Trial
 from .zoo import Bug
 
 Case = dict[str, Any]
-_ROOMS = {"np": np, "np.linalg": np.linalg}
-_NUMPY = {f"{room}.{name}": f for room, names in _ROOMS.items() for name, f in vars(names).items() if callable(f)}
 HEADS = "axes 1 and 2 are exchanged: it is right for (batch, n, heads, d)"
+
+
+def find_cause(
+    op: Subject, failed: Iterable[str], limit: float = 60.0, shown: Trial | None = None, patience: float = 10.0
+) -> Diagnosis:
+    """The cause of a failure: a bug of the zoo, as `diagnose` names it, or one that needs none."""
+    cause, ends = patched(), shown is None or shown.too_long is None
+    if ends:
+        cause = cause or misplaced(op, patience, ("heads_first",))  # every other failure would be of it
+    cause = cause or diagnose(op, op.spec, failed, limit, shown)
+    return cause or (misplaced(op, patience) or single(op, patience) if ends else cause)
+
+
+def functions_of_numpy() -> dict[str, Any]:
+    rooms = {"np": np, "np.linalg": np.linalg}
+    return {f"{room}.{name}": f for room, names in rooms.items() for name, f in vars(names).items() if callable(f)}
+
+
+_NUMPY = functions_of_numpy()
+
+
+def replaced(before: dict[str, Any]) -> list[str]:
+    """The functions of NumPy that are no longer what they were before."""
+    now = functions_of_numpy()
+    return [name for name, f in before.items() if now.get(name) is not f]
 
 
 def patched() -> Diagnosis:
     """The functions of NumPy that are no longer what they were when the checker was imported."""
-    rooms = ((name, _ROOMS[name.rpartition(".")[0]], name.rpartition(".")[2]) for name in _NUMPY)
-    names = [name for name, room, last in rooms if getattr(room, last, None) is not _NUMPY[name]]
+    names = replaced(_NUMPY)
     if not names:
         return Diagnosis()
     says = f"NumPy was patched: {', '.join(names[:5])} {'is' if len(names) == 1 else 'are'} replaced"

@@ -19,9 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from .diagnosis import diagnose
+from .causes import find_cause, functions_of_numpy, replaced
 from .frameworks import subject_of
 from .isolation import load
 from .property import Property
@@ -79,7 +77,8 @@ def hold(op: Subject, prop: Property, *, fast: bool = False, **options: Any) -> 
         diagnosis = None
         if finding.outcome == "fails":
             with contextlib.suppress(Exception):  # a failure without a diagnosis is better than none
-                diagnosis = diagnose(op, op.spec, limit=SOON if fast else 5.0, shown=trial)
+                limit = SOON if fast else 5.0
+                diagnosis = find_cause(op, (), limit, trial, limit)
     if finding.outcome == "skipped":
         pytest.skip(finding.message)
     if finding.outcome == "fails":
@@ -100,15 +99,14 @@ class Candidate:
         if self.fast:
             self.options["examples"] = min(self.options["examples"], FEW)
         self.properties, self.looked = properties_of(self.spec), False
-        before = dict(vars(np))
+        before = functions_of_numpy()
         with contained():
             if folder is not None and str(folder) not in sys.path:
                 sys.path.insert(0, str(folder))  # for modules
             self.op = subject_of(load(target.place), self.spec)
-        replaced = [f"numpy.{name}" for name, x in before.items() if vars(np).get(name) is not x]
-        if replaced:
+        if patched := replaced(before):
             raise CannotRunError(
-                f"importing it replaced {', '.join(replaced)} for every test of this process; "
+                f"importing it replaced {', '.join(patched)} for every test of this process; "
                 f"check it in a process of its own: tinyattn check {target.place} --as {target.kind}"
             )
 

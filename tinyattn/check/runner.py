@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from .causes import misplaced, patched, seems_right, single
+from .causes import find_cause, misplaced, patched, seems_right
 from .conventions import find_conventions
-from .diagnosis import Diagnosis, diagnose
+from .diagnosis import Diagnosis
 from .forms import find_backward_forms, find_forms, find_missing_gradients
 from .frameworks import subject_of
 from .isolation import OUT_OF_TIME, WROTE, in_child, load, sendable
@@ -256,9 +256,6 @@ def _try_all(
     if not failed:
         return {}
     first, finding = min(failed, key=lambda pair: by_gravity(pair[1]))
-    cause = Diagnosis()
-    if not finding.endless:
-        cause = patched() or misplaced(op, options["patience"], ("heads_first",))
     if not finding.endless:
         shrunk = trial_of(op, op.spec, first.prop, budget=SOON if fast else 0.2 * limit, **options)
         if shrunk.failed:
@@ -269,10 +266,7 @@ def _try_all(
     with contextlib.suppress(Exception):  # a report without a diagnosis is better than none
         names = [finding.property for _, finding in failed]
         limit = SOON if fast else min(20.0, limit / 4)
-        cause = cause or diagnose(op, op.spec, names, limit=limit, shown=first)
-        if not finding.endless:
-            cause = cause or misplaced(op, options["patience"]) or single(op, options["patience"])
-    send("diagnosis", cause)
+        send("diagnosis", find_cause(op, names, limit, first, SOON if fast else options["patience"]))
     return first.last
 
 
