@@ -3,7 +3,7 @@
     python benchmarks/views.py [--times 30]
 
 The visualiser shows 200 positions, 4 heads and 4 layers of a SASRec that was trained on the generated world; the player
-a trace of self-attention; the bench 6 tokens, and 12, the most it takes. Everything is done `--times` times. Long
+a trace of self-attention; the mirror 6 tokens, the most it takes. Everything is done `--times` times. Long
 work is spread over frames, so what counts is the longest of the handlers and frames that follow: the processor time of
 the page's own thread, by Chromium's trace. Other processes do not count, and layout and paint only where the script
 asks for them. Needs chromium, chromium-driver and selenium (`pip install -e ".[browser]"`). Writes
@@ -34,7 +34,7 @@ from tinyattn.data import SeriesWorld
 from tinyattn.models import SASRec
 from tinyattn.ops import attention
 from tinyattn.show import trace
-from tinyattn.show.views import View, bench, visualise
+from tinyattn.show.views import View, mirror, visualise
 
 RESULT, PAGE = RESULTS / "views.json", RESULTS / "views.md"
 GOAL_MS, GOAL_BYTES = 16, 5_000_000
@@ -53,8 +53,11 @@ BACKWARD = """{ const s = document.querySelector("select[aria-label=view]"); if 
 """
 STEP = """const s = document.querySelector("input[type=range]"); s.value = i % (Number(s.max) + 1);
 s.dispatchEvent(new Event("input"));"""
-TURN = """const c = document.querySelectorAll("td.edited"); c[(i * 7) % c.length].focus();
+TURN = """const c = document.querySelectorAll("g.edited"); c[(i * 7) % c.length].focus();
 c[(i * 7) % c.length].dispatchEvent(new KeyboardEvent("keydown", {key: "+", bubbles: true}));"""
+
+POINT = """const c = document.querySelectorAll("g.entry");
+c[(i * 7) % c.length].dispatchEvent(new PointerEvent("pointerover", {pointerType: "mouse", bubbles: true}));"""
 
 
 def select(which: str) -> str:
@@ -73,8 +76,8 @@ def measured() -> Iterator[tuple[str, View, dict[str, str]]]:
     q, k, v = np.random.default_rng(0).standard_normal((3, 6, 4))
     steps = trace(attention, q, k, v, backward=True).player(follow=24)
     yield "player, attention of 6 tokens", steps, {"go to another step": STEP}
-    yield "bench, 6 tokens", bench(["the", "cat", "sat", "on", "the", "mat"]), {"turn a number": TURN}
-    yield "bench, 12 tokens", bench([f"token {i}" for i in range(12)], dim=12), {"turn a number": TURN}
+    reflected = mirror(["the", "cat", "sat", "on", "the", "mat"])
+    yield "mirror, 6 tokens", reflected, {"turn a number": TURN, "point at a number": POINT}
 
 
 def browser() -> Any:

@@ -25,7 +25,7 @@ from tinyattn.course import buggy, check, road, show_arrays, show_figure, table,
 from tinyattn.ops import attention
 from tinyattn.show import figure, style
 from tinyattn.show.style import BLUE, GREEN, GREY, HEAT, ORANGE
-from tinyattn.show.views import Goal, bench
+from tinyattn.show.views import Goal, mirror
 
 road(1)
 
@@ -36,7 +36,7 @@ road(1)
 # or press + and −, and see which weights move. By the end of the chapter you can say why, and reach the goal without trying.
 
 # %% tags=["hide-input"]
-bench(
+mirror(
     ["cat", "sat", "mat"],
     q=np.array([[0, 2, 0, 0], [3, 0, 2, 0], [1, 2, 0, 0]]),
     k=np.array([[2, 0, 0, 1], [0, 2, 0, 0], [0, 0, 2, 1]]),

@@ -23,7 +23,7 @@ from tinyattn.course import buggy, check, road, show_arrays, show_figure, table,
 from tinyattn.ops import attention
 from tinyattn.show import figure, style
 from tinyattn.show.style import BLUE, GREY, ORANGE
-from tinyattn.show.views import bench
+from tinyattn.show.views import mirror
 
 road(2)
 
@@ -34,9 +34,11 @@ road(2)
 # is no division at all, and watch the rows of the weights; `1 / √d` brings it back.
 
 # %% tags=["hide-input"]
-bench(
+q, k = np.random.default_rng(12).standard_normal((2, 4, 12)).round(1)
+mirror(
     ["a", "b", "c", "d"],
-    *np.random.default_rng(12).standard_normal((2, 4, 12)).round(1),
+    q=q,
+    k=k,
     v=np.eye(4),  # so the output is the weights
     hide=("heads", "mask", "backward"),
     title="Attention with and without the division",

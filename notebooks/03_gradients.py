@@ -25,8 +25,18 @@ from tinyattn.course import buggy, check, road, show_arrays, show_figure, table,
 from tinyattn.ops import linear, linear_backward, softmax, softmax_backward
 from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE
+from tinyattn.show.views import mirror
 
 road(3)
+
+# %% [markdown]
+# ## Turn it first
+#
+# A linear map above, its backward below: `dy` says how fast the loss moves with each output, and `dx` and `dW` say the same of each input and each weight.
+# Point at a number to see which numbers it is made of. Choose an entry of `W` and press **Nudge**: its gradient in `dW` promises what the loss will do.
+
+# %% tags=["hide-input"]
+mirror(["token 0", "token 1"], "linear", seed=3, title="A linear map and its backward")
 
 # %% [markdown]
 # ## Nudge one number, watch the loss

@@ -24,7 +24,7 @@ from tinyattn.course import buggy, check, road, show_arrays, show_figure, table,
 from tinyattn.ops import attention, attention_backward, softmax, softmax_backward
 from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREY, ORANGE
-from tinyattn.show.views import bench
+from tinyattn.show.views import mirror
 
 
 def measured(loss, X, h=1e-6):
@@ -38,6 +38,23 @@ def measured(loss, X, h=1e-6):
 
 
 road(4)
+
+# %% [markdown]
+# ## Where does this number come from?
+#
+# The upper half of the page is attention of three words, from left to right; the lower half is its backward, from right to left. Point at any number, above
+# or below: the numbers that it is made of light up, and their sum is written out. **Nudge** moves one number of the forward by a thousandth, and
+# compares what the loss does with what the gradient promised. By the end of the chapter you can derive every line of the lower half.
+
+# %% tags=["hide-input"]
+mirror(
+    ["cat", "sat", "mat"],
+    q=np.array([[0, 2, 0, 0], [3, 0, 2, 0], [1, 2, 0, 0]]),
+    k=np.array([[2, 0, 0, 1], [0, 2, 0, 0], [0, 0, 2, 1]]),
+    v=np.array([[4, 0], [0, 4], [0, -2]]),
+    hide=("scale", "heads", "mask"),
+    play=True,
+)
 
 # %% [markdown]
 # ## The map
@@ -150,16 +167,16 @@ show_arrays(q=q, s=s, p=p, out=out, loss=loss)
 
 # %% [markdown]
 # The page below has these numbers, and the gradients that this chapter derives. **Predict:** you turn one number of `dout`, in the row of token 1.
-# Which of `weights`, `out`, `dq`, `dk` and `dv` move, and in which rows?
+# Which of `p`, `out`, `dp`, `ds`, `dq`, `dk` and `dv` move, and in which rows?
 
 # %%
-# your turn: the number is in the panel of the backward
-bench(["token 0", "token 1", "token 2"], q, k, v, dout=out - target, hide=("heads", "mask"))
+mirror(["token 0", "token 1", "token 2"], q=q, k=k, v=v, dout=out - target, hide=("heads", "mask"))
 
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# `weights` and `out` do not move: the forward made them. In `dq` only row 1 moves, the gradient of token 1's query. In `dk` and `dv` all rows move, since token 1 looked at all tokens.
+# `p` and `out` do not move: the forward made them. In `dp`, `ds` and `dq` only row 1 moves, which belongs to token 1's query. In `dk` and `dv` all rows
+# move, since token 1 looked at all tokens. The page rings what moved.
 #
 # </details>
 #

@@ -27,10 +27,20 @@ from tinyattn.layers.mixers.multi_head import merge, split
 from tinyattn.ops import attention, causal_mask, softmax
 from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREY, HEAT, ORANGE
+from tinyattn.show.views import mirror
 from tinyattn.training.adam import Moments, adam
 from tinyattn.tree import flatten
 
 road(6)
+
+# %% [markdown]
+# ## Turn it first
+#
+# Here are the same numbers with two heads; a thick line separates them. Drag a number of the first two columns of `q`: the second head does not move. Set the
+# heads to 1, and each word is left with a single row of weights.
+
+# %% tags=["hide-input"]
+mirror(["the", "cat", "sat"], heads=2, hide=("scale", "mask"), title="Attention in two heads")
 
 # %% [markdown]
 # ## One mixture of two words

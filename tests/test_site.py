@@ -197,21 +197,21 @@ def test_a_picture_of_a_view_is_the_view(tmp_path, monkeypatch):
 
     assert all(path.exists() for path in live.PICTURES)
     page = new_document("views")
-    page += [nodes.image("", uri=f"../figures/{name}.png", alt='"both"') for name in ("view-bench", "attention")]
+    page += [nodes.image("", uri=f"../figures/{name}.png", alt='"both"') for name in ("view-mirror", "attention")]
     builder = SimpleNamespace(format="html")
     app = SimpleNamespace(env=SimpleNamespace(docname="docs/views"), builder=builder, outdir=tmp_path)
     live.enliven(app, page)
     frame, picture = page.children
-    assert 'src="../_static/bench.html"' in frame.astext()
+    assert 'src="../_static/mirror.html"' in frame.astext()
     assert 'title="&quot;both&quot;"' in frame.astext()
     assert isinstance(picture, nodes.image)
-    monkeypatch.setattr(live, "PAGES", {"bench": live.PAGES["bench"]})
+    monkeypatch.setattr(live, "PAGES", {"mirror": live.PAGES["mirror"]})
     app.builder.format = "latex"
     live.write_pages(app)
     assert not list(tmp_path.rglob("*.html"))
     app.builder.format = "html"
     live.write_pages(app)
-    assert "<title>" in (tmp_path / "_static" / "bench.html").read_text(encoding="utf-8")
+    assert "<title>" in (tmp_path / "_static" / "mirror.html").read_text(encoding="utf-8")
 
 
 def build(source, to):
@@ -333,8 +333,8 @@ def test_links_lead_somewhere_and_nothing_is_loaded_from_elsewhere(pages):
 @pytest.mark.slow
 def test_views_are_live_and_small(site, pages):
     frames = {src for src in pages[site / "docs/views.html"].loads if "_static/" in src and src.endswith(".html")}
-    assert frames == {f"../_static/{name}.html" for name in ("player", "visualiser", "bench")}
-    assert "../_static/player.html" in pages[site / "website/index.html"].loads
+    assert frames == {f"../_static/{name}.html" for name in ("player", "visualiser", "mirror")}
+    assert "../_static/mirror.html" in pages[site / "website/index.html"].loads
     assert all((site / "docs" / src).stat().st_size < 250_000 for src in frames)
 
 

@@ -21,7 +21,7 @@ from tests.pin.training import trained
 from tinyattn import ops, show
 from tinyattn.experiments.pictures import Curves, Dot, Dots, Maps
 from tinyattn.models import MODELS
-from tinyattn.show.views import Goal, bench, player, visualise, visualise_text
+from tinyattn.show.views import Goal, mirror, player, visualise, visualise_text
 
 
 def described(figure: Any) -> dict[str, Any]:
@@ -114,8 +114,8 @@ def of_trace() -> dict[str, Any]:
     return {"table": str(found).splitlines()[1:], "page": of_view(player(found, follow=2))}
 
 
-def of_bench(**how: Any) -> dict[str, Any]:
-    return of_view(bench(["a", "b", "c"], seed=3, **how))
+def of_mirror(*algorithm: str, **how: Any) -> dict[str, Any]:
+    return of_view(mirror(["a", "b", "c"], *algorithm, seed=3, **how))
 
 
 def of_history() -> dict[str, Any]:
@@ -148,8 +148,9 @@ CASES: dict[str, Callable[[], Any]] = {
     "run of sasrec": lambda: of_run("sasrec"),
     "run of markov": lambda: of_run("markov"),
     "trace": of_trace,
-    "bench": of_bench,
-    "bench, heads": lambda: of_bench(heads=2, mask=np.tri(3, dtype=bool), goal=Goal("turn it", 1, 0, 0.5), scale=0.3),
+    "mirror": of_mirror,
+    "mirror of layer norm": lambda: of_mirror("layer_norm"),
+    "mirror, heads": lambda: of_mirror(heads=2, mask=np.tri(3, dtype=bool), goal=Goal("turn it", 1, 0, 0.5), scale=0.3),
     "view of a history": of_history,
     "view of a text": of_text,
 }

@@ -18,7 +18,7 @@ from tinyattn.data import leave_one_out
 from tinyattn.models import BERT4Rec
 from tinyattn.ops import attention, causal_mask, softmax
 from tinyattn.show import trace
-from tinyattn.show.views import Goal, bench, player, visualise, visualise_text
+from tinyattn.show.views import Goal, mirror, player, visualise, visualise_text
 from tinyattn.show.views.influence import Influence
 from tinyattn.show.views.player import _sparse
 from tinyattn.show.views.view import as_table, numbers
@@ -58,31 +58,35 @@ def test_numbers_of_a_page_are_rounded_and_whole_ones_are_whole():
     assert numbers(np.array([[10**17, 2], [3, 4]])) == [10**17, 2, 3, 4]
 
 
-# ---- the bench
+# ---- the mirror
 
 
-def test_the_bench_has_what_is_given_and_draws_the_rest_from_its_seed():
+def test_the_mirror_has_what_is_given_and_draws_the_rest_from_its_seed():
     q, v = np.array([[1 / 3, 2.0], [3.0, 4.0]]), np.array([[1.0], [2.0]])
     mask = np.array([[True, False], [True, True]])
-    found = bench(["a", 2], q, v=v, mask=mask, hide=["mask", "heads"], goal=Goal("do", 1, 0), title="t").data
+    found = mirror(["a", 2], q=q, v=v, mask=mask, hide=["mask", "heads"], goal=Goal("do", 1, 0), title="t").data
     assert (found["tokens"], found["title"], found["heads"]) == (["a", "2"], "t", 1)
-    assert (found["q"], found["v"], found["mask"]) == ([1 / 3, 2, 3, 4], [1, 2], [True, False, True, True])
-    assert (len(found["k"]), len(found["dout"])) == (4, 2)  # as wide as q, and as v
+    arrays = found["arrays"]
+    assert (arrays["q"], arrays["v"], found["mask"]) == ([1 / 3, 2, 3, 4], [1, 2], [True, False, True, True])
+    assert (len(arrays["k"]), len(arrays["dout"])) == (4, 2)  # as wide as q, and as v
     assert found["scale"] == 1 / math.sqrt(2)
     assert found["hide"] == ["heads", "mask"]
     assert found["goal"] == {"says": "do", "row": 1, "column": 0, "least": 0.95}
-    plain, again, other = (bench(["a", "b"], seed=seed).data for seed in (0, 0, 1))
+    plain, again, other = (mirror(["a", "b"], seed=seed).data for seed in (0, 0, 1))
     assert plain == again
-    assert plain["q"] != other["q"]
-    assert (len(plain["q"]), plain["scale"], plain["mask"], plain["goal"]) == (8, 0.5, [True] * 4, None)
+    assert plain["arrays"]["q"] != other["arrays"]["q"]
+    assert (len(plain["arrays"]["q"]), plain["scale"], plain["mask"], plain["goal"]) == (8, 0.5, [True] * 4, None)
+    assert (plain["plays"], mirror(["a"], play=True).data["plays"]) == (False, True)
     for name in ("q", "k", "v", "dout"):
-        np.testing.assert_allclose(np.multiply(plain[name], 10), np.round(np.multiply(plain[name], 10)), atol=1e-9)
-    assert bench(["a"], heads=4, dim=4).data["scale"] == 1  # by the width of a head
-    assert bench(["a"], dout=np.ones((1, 3)), q=np.ones((1, 6))).data["dout"] == [1, 1, 1]
-    assert len(bench(list("abcdefghijkl"), dim=12).data["q"]) == 144  # as much as there may be
-    assert bench(["a"], goal=Goal("", 0, 0, 1.0)).data["goal"]["least"] == 1
-    for more, says in (({"tokens": range(13)}, "there are 13 tokens"), ({"dim": 13}, "D is 13"),
-                       ({"dim": 0}, "D is 0"), ({"v": np.ones((1, 13)), "q": np.ones((1, 4))}, "D is 4, E is 13"),
+        tenths = np.multiply(plain["arrays"][name], 10)
+        np.testing.assert_allclose(tenths, np.round(tenths), atol=1e-9)
+    assert mirror(["a"], heads=2).data["scale"] == 1 / math.sqrt(2)  # by the width of a head
+    assert mirror(["a"], dout=np.ones((1, 3)), q=np.ones((1, 6))).data["arrays"]["dout"] == [1, 1, 1]
+    assert len(mirror(list("abcdef"), q=np.ones((6, 12))).data["arrays"]["k"]) == 72  # as much as there may be
+    assert mirror(["a"], goal=Goal("", 0, 0, 1.0)).data["goal"]["least"] == 1
+    assert mirror(["a"], "layer_norm", gamma=np.ones(3)).data["sizes"] == {"D": 3}
+    for more, says in (({"tokens": range(7)}, "there are 7 tokens"), ({"q": np.ones((1, 13))}, "D is 13"),
+                       ({"q": np.ones((1, 0))}, "D is 0"), ({"v": np.ones((1, 13)), "q": np.ones((1, 4))}, "D is 4, E is 13"),
                        ({"goal": Goal("", 0, 1)}, "expected tokens 0 to 0"), ({"heads": 0}, "heads 0"),
                        ({"goal": Goal("", -1, 0)}, "expected tokens 0 to 0"), ({"scale": np.inf}, "scale is inf"),
                        ({"goal": Goal("", 0, -1)}, "expected tokens 0 to 0"),
@@ -90,15 +94,15 @@ def test_the_bench_has_what_is_given_and_draws_the_rest_from_its_seed():
                        ({"goal": Goal("", 0, 0, 0.0)}, "a weight above 0"),
                        ({"goal": Goal("", 0, 0, 1.1)}, "a weight above 0 and up to 1")):  # fmt: skip
         with pytest.raises(ValueError, match=says):
-            bench(**{"tokens": ["a"], **more})
+            mirror(**{"tokens": ["a"], **more})
 
 
-def test_the_bench_in_words_is_the_librarys_attention_head_by_head():
+def test_the_mirror_in_words_is_the_librarys_attention_head_by_head():
     rng = np.random.default_rng(0)
     q, k, v = rng.standard_normal((3, 3, 4))
     mask = np.tri(3, dtype=bool)
-    found = tables_of(bench(["a", "b", "c"], q, k, v, mask=mask, heads=2, scale=0.7).table)
-    assert list(found) == ["q", "k", "v", "weights, head 1", "weights, head 2", "out"]
+    found = tables_of(mirror(["a", "b", "c"], q=q, k=k, v=v, mask=mask, heads=2, scale=0.7).table)
+    assert list(found) == ["q", "k", "v", "dout", "weights, head 1", "weights, head 2", "out"]
     for name, x in (("q", q), ("k", k), ("v", v)):
         columns, rows = found[name]
         assert columns == ["0", "1", "2", "3"]
@@ -110,7 +114,8 @@ def test_the_bench_in_words_is_the_librarys_attention_head_by_head():
         assert columns == list(rows) == ["a", "b", "c"]
         np.testing.assert_allclose(list(rows.values()), weights, atol=6e-4)
         np.testing.assert_allclose(np.array(list(found["out"][1].values()))[:, part], out, atol=6e-4)
-    assert "weights" in tables_of(bench(["a"]).table)
+    assert "weights" in tables_of(mirror(["a"]).table)
+    assert list(tables_of(mirror(["a"], "softmax").table)) == ["s", "dp"]
 
 
 # ---- the player

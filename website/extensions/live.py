@@ -17,24 +17,28 @@ from sphinx.application import Sphinx
 
 from tinyattn.ops import attention
 from tinyattn.show import trace
-from tinyattn.show.views import View, bench, visualise_text
+from tinyattn.show.views import View, mirror, visualise_text
 
 ROOT = Path(__file__).parents[2]
 
 
+WORDS = {  # chapter 01's
+    "q": np.array([[0.0, 2.0, 0.0, 0.0], [3.0, 0.0, 2.0, 0.0], [1.0, 2.0, 0.0, 0.0]]),
+    "k": np.array([[2.0, 0.0, 0.0, 1.0], [0.0, 2.0, 0.0, 0.0], [0.0, 0.0, 2.0, 1.0]]),
+    "v": np.array([[4.0, 0.0], [0.0, 4.0], [0.0, -2.0]]),
+}
+
+
 def player() -> View:
-    """Attention of the three words of chapter 01, and its backward."""
-    q = np.array([[0.0, 2.0, 0.0, 0.0], [3.0, 0.0, 2.0, 0.0], [1.0, 2.0, 0.0, 0.0]])
-    k = np.array([[2.0, 0.0, 0.0, 1.0], [0.0, 2.0, 0.0, 0.0], [0.0, 0.0, 2.0, 1.0]])
-    v = np.array([[4.0, 0.0], [0.0, 4.0], [0.0, -2.0]])
-    found = trace(attention, q, k, v, backward=True)
+    """Attention of three words, and its backward, step by step."""
+    found = trace(attention, *WORDS.values(), backward=True)
     return found.player(follow=36, title="Attention of three words, forward and backward")
 
 
 PAGES = {
     "player": player,
     "visualiser": lambda: visualise_text("The cat sat on the mat"),
-    "bench": lambda: bench(["The", "cat", "sat", "down"]),
+    "mirror": lambda: mirror(["cat", "sat", "mat"], **WORDS, play=True),
 }
 PICTURES = {ROOT / "figures" / f"view-{name}.png": name for name in PAGES}
 

@@ -1,8 +1,8 @@
-"""Views: interactive pages, all drawn by one script, `view.js`."""
+"""Views: interactive pages, each drawn by a script of its kind on the ground of `ground.js`."""
 
-from .bench import Goal, bench
+from .mirror import Goal, mirror
 from .player import player
 from .view import View
 from .visualiser import visualise, visualise_text
 
-__all__ = ["Goal", "View", "bench", "player", "visualise", "visualise_text"]
+__all__ = ["Goal", "View", "mirror", "player", "visualise", "visualise_text"]

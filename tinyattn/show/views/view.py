@@ -24,7 +24,7 @@ HEIGHT = 640                           # of the frame in a notebook, in pixels
 
 
 class View:
-    """`view.js` has a function named `kind`, which draws `data`. `table` is HTML for readers without scripts."""
+    """`KIND.js` draws `data`, on the ground of `ground.js`. `table` is HTML for readers without scripts."""
 
     def __init__(self, kind: str, title: str, data: dict[str, Any], table: str = "") -> None:
         self.kind, self.title, self.data, self.table = kind, title, data, table
@@ -36,7 +36,8 @@ class View:
         return self._page(self.table or "This page needs scripts.")
 
     def _page(self, without_scripts: str) -> str:
-        style, script = _part("view.css"), _part("view.js")
+        style = _part("view.css")
+        script = f'"use strict";\n(() => {{\n{_part("ground.js")}\n{_part(f"{self.kind}.js")}}})();\n'
         policy = f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}"
         return (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'

@@ -1,0 +1,124 @@
+"""The mirror: an algorithm above, its backward below. Every number shows its terms, and follows what is changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...ops import attention
+from .view import View, as_table, numbers
+
+MOST = 6                 # tokens
+WIDEST = 12              # numbers of each
+PARTS = ("scale", "heads", "mask", "backward")           # parts that may be hidden
+ALGORITHMS = {           # the arrays that a reader can change, and their axes
+    "attention": {"q": "nD", "k": "nD", "v": "nE", "dout": "nE"},
+    "multi_head_attention": {"x": "nD", "W_q": "DD", "W_k": "DD", "W_v": "DD", "W_o": "DD", "dy": "nD"},
+    "softmax": {"s": "nm", "dp": "nm"},
+    "linear": {"x": "nD", "W": "DE", "dy": "nE"},
+    "layer_norm": {"x": "nD", "gamma": "1D", "beta": "1D", "dy": "nD"},
+}
+SIZES = {"m": 4, "D": 4, "E": 2}                         # where no array says otherwise
+
+
+class Goal(NamedTuple):
+    """An exercise: make token `row` look at token `column` with at least this weight, in every head."""
+
+    says: str
+    row: int
+    column: int
+    least: float = 0.95
+
+
+def mirror(
+    tokens: Sequence[str],
+    algorithm: str = "attention",
+    *,
+    mask: np.ndarray | None = None,
+    scale: float | None = None,
+    heads: int = 1,
+    eps: float = 1e-5,
+    hide: Collection[str] = (),
+    goal: Goal | None = None,
+    title: str = "Attention and its mirror",
+    play: bool = False,
+    seed: int = 0,
+    **arrays: np.ndarray | None,
+) -> View:
+    """A page of an algorithm's arrays, forward above and backward below, on which every number shows its terms.
+
+    `algorithm` is "attention", "multi_head_attention", "linear", "softmax" or "layer_norm", and `arrays` are its inputs and
+    upstream gradient by name; missing ones are drawn from `seed`, rounded to tenths. On the page these can be changed,
+    and the scale, the mask and the heads; `hide` removes some of "scale", "heads", "mask", "backward". `scale` is
+    1 / √(D / heads) by default. With a goal the page is an exercise, and says when it is done. With `play` it opens by
+    going through the arrays once, forward and back. Shapes, for n tokens: attention q, k (n, D), v, dout (n, E);
+    multi_head_attention x, dy (n, D), W_q, W_k, W_v, W_o (D, D); linear x (n, D), W (D, E), dy (n, E); softmax s, dp (n, m); layer_norm x, dy (n, D), gamma,
+    beta (D,); mask (n, n), True = may look. Raises ValueError for unknown names, other shapes, more than 6 tokens or
+    12 numbers a token, heads that do not divide D and E, numbers that are not finite, and a goal for missing tokens.
+    """
+    if algorithm not in ALGORITHMS:
+        raise ValueError(f"algorithm is {algorithm!r}, expected one of {', '.join(ALGORITHMS)}")
+    axes, n = ALGORITHMS[algorithm], len(tokens)
+    if not 1 <= n <= MOST:
+        raise ValueError(f"there are {n} tokens, expected 1 to {MOST}")
+    if unknown := sorted(set(hide) - set(PARTS)):
+        raise ValueError(f"hide has {unknown[0]!r}, expected some of {', '.join(PARTS)}")
+    if unknown := sorted(set(arrays) - set(axes)):
+        raise ValueError(f"{algorithm} has no array {unknown[0]!r}, expected some of {', '.join(axes)}")
+    passed = {name: np.asarray(x, dtype=float) for name, x in arrays.items() if x is not None}
+    passed |= {name: x[None] for name, x in passed.items() if axes[name][0] == "1" and x.ndim == 1}
+    widths = {}
+    for axis in sorted({word[1] for word in axes.values()}):
+        known = [x.shape[1] for name, x in passed.items() if axes[name][1] == axis and x.ndim == 2]
+        widths[axis] = known[0] if known else SIZES[axis]
+    sizes = {"n": n, "1": 1, **widths}
+    if heads < 1 or not all(1 <= size <= WIDEST and size % heads == 0 for size in widths.values()):
+        described = ", ".join(f"{axis} is {size}" for axis, size in widths.items())
+        raise ValueError(f"{described} and heads {heads}, expected 1 to {WIDEST} numbers a token, a multiple of heads")
+    rng = np.random.default_rng(seed)
+    shapes = {name: (sizes[word[0]], sizes[word[1]]) for name, word in axes.items()}
+    drawn = {name: np.round(rng.standard_normal(shape), 1) for name, shape in shapes.items()}
+    values = {name: passed.get(name, x) for name, x in drawn.items()}
+    allowed = np.ones((n, n), dtype=bool) if mask is None else np.asarray(mask)
+    for name, x, shape in (*((name, x, shapes[name]) for name, x in values.items()), ("mask", allowed, (n, n))):
+        if x.shape != shape:
+            raise ValueError(f"{name} has shape {x.shape}, expected {shape}")
+        if not np.isfinite(x).all():
+            raise ValueError(f"{name} has numbers that are not finite")
+    if allowed.dtype != bool:
+        raise ValueError(f"mask has dtype {allowed.dtype}, expected bool: True = may look")
+    if goal is not None and not (0 <= goal.row < n and 0 <= goal.column < n and 0 < goal.least <= 1):
+        raise ValueError(f"{goal}: expected tokens 0 to {n - 1}, and a weight above 0 and up to 1")
+    scale = 1 / math.sqrt(sizes.get("D", 1) / heads) if scale is None else float(scale)
+    if not (math.isfinite(scale) and 0 < eps < math.inf):
+        raise ValueError(f"scale is {scale} and eps {eps}, expected a finite number and one above 0")
+    named = [str(token) for token in tokens]
+    data = {
+        "algorithm": algorithm, "title": title, "tokens": named, "mask": allowed.ravel().tolist(), "scale": scale,
+        "heads": heads, "eps": eps, "hide": sorted(hide), "goal": goal and goal._asdict(), "plays": play,
+        "sizes": widths, "arrays": {name: numbers(x, digits=17) for name, x in values.items()},
+    }  # fmt: skip
+    return View("mirror", title, data, _as_tables(named, algorithm, values, allowed, scale, heads))
+
+
+def _as_tables(
+    tokens: list[str], algorithm: str, arrays: dict[str, np.ndarray], mask: np.ndarray, scale: float, heads: int
+) -> str:
+    """The arrays that the page begins with; of attention, weights and output, too."""
+    shown: dict[str, np.ndarray] = dict(arrays)
+    if algorithm == "attention":
+        q, k, v = (arrays[name].reshape(len(tokens), heads, -1).swapaxes(0, 1) for name in ("q", "k", "v"))
+        out, weights = attention(q, k, v, mask, scale=scale)
+        shown |= {f"weights, head {h + 1}" if heads > 1 else "weights": w for h, w in enumerate(weights)}
+        shown |= {"out": out.swapaxes(0, 1).reshape(arrays["v"].shape)}
+    return "".join(
+        as_table(
+            name,
+            tokens if "weights" in name else map(str, range(x.shape[1])),
+            zip(tokens if len(x) == len(tokens) else map(str, range(len(x))), x, strict=True),
+        )
+        for name, x in shown.items()
+    )
