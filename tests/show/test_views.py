@@ -86,7 +86,8 @@ def test_the_mirror_has_what_is_given_and_draws_the_rest_from_its_seed():
     assert mirror(["a"], goal=Goal("", 0, 0, 1.0)).data["goal"]["least"] == 1
     assert mirror(["a"], "layer_norm", gamma=np.ones(3)).data["sizes"] == {"D": 3}
     for more, says in (({"tokens": range(7)}, "there are 7 tokens"), ({"q": np.ones((1, 13))}, "D is 13"),
-                       ({"q": np.ones((1, 0))}, "D is 0"), ({"v": np.ones((1, 13)), "q": np.ones((1, 4))}, "D is 4, E is 13"),
+                       ({"q": np.ones((1, 0))}, "D is 0"),
+                       ({"v": np.ones((1, 13)), "q": np.ones((1, 4))}, "D is 4, E is 13"),
                        ({"goal": Goal("", 0, 1)}, "expected tokens 0 to 0"), ({"heads": 0}, "heads 0"),
                        ({"goal": Goal("", -1, 0)}, "expected tokens 0 to 0"), ({"scale": np.inf}, "scale is inf"),
                        ({"goal": Goal("", 0, -1)}, "expected tokens 0 to 0"),

@@ -50,13 +50,16 @@ def mirror(
 ) -> View:
     """A page of an algorithm's arrays, forward above and backward below, on which every number shows its terms.
 
-    `algorithm` is "attention", "multi_head_attention", "linear", "softmax" or "layer_norm", and `arrays` are its inputs and
-    upstream gradient by name; missing ones are drawn from `seed`, rounded to tenths. On the page these can be changed,
-    and the scale, the mask and the heads; `hide` removes some of "scale", "heads", "mask", "backward". `scale` is
-    1 / √(D / heads) by default. With a goal the page is an exercise, and says when it is done. With `play` it opens by
-    going through the arrays once, forward and back. Shapes, for n tokens: attention q, k (n, D), v, dout (n, E);
-    multi_head_attention x, dy (n, D), W_q, W_k, W_v, W_o (D, D); linear x (n, D), W (D, E), dy (n, E); softmax s, dp (n, m); layer_norm x, dy (n, D), gamma,
-    beta (D,); mask (n, n), True = may look. Raises ValueError for unknown names, other shapes, more than 6 tokens or
+    `arrays` are the algorithm's inputs and its upstream gradient; missing ones are drawn from `seed`, rounded to
+    tenths. On the page these can be changed, and the scale, the mask and the heads; `hide` removes some of "scale",
+    "heads", "mask", "backward". `scale` is 1 / √(D / heads) by default. With a goal the page is an exercise, and says
+    when it is done. With `play` it opens by going through the arrays once, forward and back.
+
+    Algorithms, and shapes for n tokens: "attention", q, k (n, D), v, dout (n, E); "multi_head_attention", x, dy (n, D),
+    W_q, W_k, W_v, W_o (D, D); "linear", x (n, D), W (D, E), dy (n, E); "softmax", s, dp (n, m); "layer_norm", x, dy
+    (n, D), gamma, beta (D,). mask (n, n), True = may look.
+
+    Raises ValueError for unknown names, other shapes, more than 6 tokens or
     12 numbers a token, heads that do not divide D and E, numbers that are not finite, and a goal for missing tokens.
     """
     if algorithm not in ALGORITHMS:
