@@ -1,10 +1,10 @@
 // ---- The mirror: an algorithm above, its backward below, and of every entry the terms that it is made of
 
 const STEP = 0.001;                                          // of an entry, when it is nudged
-const WIDTHS = [33, 46], HEIGHT = 22, GAP = [22, 32], LABEL = 58;          // pixels: of a cell, between arrays, of tokens' names
+const WIDTHS = [33, 46], HEIGHT = 22, GAP = [22, 38], LABEL = 58;          // pixels: of a cell, between arrays, of tokens' names
 
 // Two decimals, so that five characters suffice; "0" is exactly 0.
-const brief = (x) => (x === 0 ? "0" : Math.abs(x) < 1e5 ? x.toFixed(Number.isInteger(x) ? 0 : Math.abs(x) < 10 ? 2 : Math.abs(x) < 1000 ? 1 : 0) : x.toExponential(0)).replace(/^-/, "−");
+const brief = (x) => (x === 0 ? "0" : Math.abs(x) < 1e5 ? x.toFixed(Number.isInteger(x) ? 0 : Math.abs(x) < 10 ? 2 : Math.abs(x) < 1000 ? 1 : 0) : x.toExponential(0)).replace(/^-0\.00$/, "0.00").replace(/^-/, "−");
 const term = (x) => (x < 0 ? `(${said(x)})` : said(x));
 
 // Rules: (get, i, j) -> the entry's value, its terms [name, row, column], and its sum, written out with their numbers.
@@ -215,14 +215,16 @@ function mirror(data, root) {
 
   function draw() {
     cells = new Map();
-    const rowsOf = (line) => Math.max(...line.map(([part]) => part.rows)), folded = lines(), sheet = [];
+    const tall = (line) => Math.max(...line.map(([part]) => part.rows)) * HEIGHT + GAP[1], folded = lines(), sheet = [];
+    const heightOf = (all) => all.reduce((sum, [line]) => sum + tall(line), 0);
     let y = 0, width = 0;
-    for (const [line, which] of [...folded.map((line) => [line, 0]), ...(has("backward") ? [...folded].reverse().map((line) => [line, 1]) : [])]) {
-      if (which === 1 && !sheet.some((node) => node.dataset.fold)) {
-        const fold = vector("line", { x1: 0, x2: "100%", y1: y + 6, y2: y + 6, stroke: "currentColor", "stroke-dasharray": "2 5", "data-fold": "" });
-        sheet.push(fold);
-        y += 12;
-      }
+    const fold = () => {
+      sheet.push(vector("line", { x1: 0, x2: "100%", y1: y + 1, y2: y + 1, stroke: "currentColor", "stroke-dasharray": "2 5" }));
+      y += 8;
+    };
+    const upper = folded.map((line) => [line, 0]), lower = has("backward") ? [...folded].reverse().map((line) => [line, 1]) : [];
+    for (const [line, which] of [...upper, ...lower]) {
+      if (which === 1 && y === heightOf(upper)) fold();
       let x = LABEL;
       for (const pair of line) {
         const part = pair[which], [first] = pair;
@@ -230,7 +232,7 @@ function mirror(data, root) {
         x += first.columns() * cell + GAP[0];
       }
       width = Math.max(width, x - GAP[0]);
-      y += rowsOf(line) * HEIGHT + 21 + GAP[1] - 12;
+      y += tall(line);
     }
     picture.replaceChildren(vector("svg", { viewBox: `0 0 ${width + 2} ${y}`, width: width + 2, height: y, "font-family": "ui-monospace, Menlo, Consolas, monospace", "font-size": cell < 40 ? 10 : 12, fill: "currentColor", role: "group", "aria-label": data.title }, ...sheet, marks));
     paint();
