@@ -2,6 +2,7 @@
 
     python benchmarks/course.py              all chapters
     python benchmarks/course.py 3 4          these; the others keep their earlier results
+    python benchmarks/course.py --sizes      the lengths alone, after a change of text: answers are not graded again
 
 Writes benchmarks/results/course.json and course.md. The answers are those of tests/course/answers/: at least five right
 ones in different styles and ten wrong ones for each exercise that asks for code.
@@ -52,17 +53,25 @@ def pages() -> dict[Path, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("chapters", nargs="*", type=int, metavar="NN", help="chapters by number (default: all)")
+    parser.add_argument("--sizes", action="store_true", help="keep how answers were graded")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # the wrong answers' own
     chosen = chapters(options.chapters)
     measured = json.loads(RESULT.read_text())["chapters"] if RESULT.exists() else {}
     right, wrong = found()
     names = [e.name for chapter in chosen for e in chapter.exercises if e.name in right]
-    with tqdm(names, unit="exercise") as bar:
-        graded = {name: graded_answers(name, right[name], wrong[name]) for name in bar}
     there = [f"{chapter.number:02}" for chapter in chapters()]
-    machine = {"machine": describe_code(*CODE)}
-    measured |= {f"{chapter.number:02}": measured_chapter(chapter, graded) | machine for chapter in chosen}
+    if options.sizes:
+        graded = {name: answers for row in measured.values() for name, answers in row["answers"].items()}
+        graded_on = {number: {"machine": row["machine"]} for number, row in measured.items()}
+    else:
+        with tqdm(names, unit="exercise") as bar:
+            graded = {name: graded_answers(name, right[name], wrong[name]) for name in bar}
+        machine = describe_code(*CODE)
+        graded_on = {number: {"machine": machine} for number in there}
+    for chapter in chosen:
+        number = f"{chapter.number:02}"
+        measured[number] = measured_chapter(chapter, graded) | graded_on[number]
     result = {"chapters": {n: measured[n] for n in there if n in measured}}
     write_result(RESULT, result)
     write_pages(__file__, pages())
