@@ -48,6 +48,22 @@ def test_a_mistake_in_swiglu_is_seen(how, seen):
     assert failing(broken("swiglu", **how), "swiglu", 12, [seen]) == {seen}
 
 
+def test_the_order_of_llamas_code_is_a_convention():
+    def swiglu(x, w1, w2, w3):
+        return adapters.swiglu(x, w1, w3, w2)
+
+    def swiglu_backward(dy, x, w1, w2, w3):
+        dx, dw1, dw3, dw2 = adapters.swiglu_backward(dy, x, w1, w3, w2)
+        return dx, dw1, dw2, dw3
+
+    offered = SimpleNamespace(swiglu=swiglu, swiglu_backward=swiglu_backward)
+    report = check_in_process(offered, "swiglu", examples=6)
+    assert report, report
+    assert report.conventions == ("the arguments are x, W_1, W_2, V, as w1, w2, w3 of Llama",)
+    offered.swiglu_backward = lambda *args: swiglu_backward(*args)[::-1]
+    assert not check_in_process(offered, "swiglu", examples=6)
+
+
 # BPR
 
 
@@ -88,6 +104,21 @@ BPR = {
 @pytest.mark.parametrize(("how", "seen"), BPR.values(), ids=BPR)
 def test_a_mistake_in_bpr_is_seen(how, seen):
     assert failing(broken("bpr", **how), "bpr", 12, [seen]) == {seen}
+
+
+def test_the_sum_of_the_paper_is_a_convention():
+    def bpr(positive, negative):
+        return np.sum(np.logaddexp(0, negative - positive))
+
+    def bpr_backward(dloss, positive, negative):
+        d = dloss * -sigma(negative - positive)
+        return d, -d
+
+    report = check_in_process(SimpleNamespace(bpr=bpr, bpr_backward=bpr_backward), "bpr", examples=6)
+    assert report, report
+    assert report.conventions[0] == "it is the sum over positions, not their mean"
+    mixed = SimpleNamespace(bpr=bpr, bpr_backward=lambda *args: tuple(d / args[1].size for d in bpr_backward(*args)))
+    assert not check_in_process(mixed, "bpr", examples=6)
 
 
 # several relevant items
@@ -321,6 +352,7 @@ SCHEDULE = {
         lambda step, warmup, steps: 512**-0.5 * min(step**-0.5, step * warmup**-1.5), None),
     "from a third on": (warmed(lambda t, w, T: 1.0, lambda t, w: 1 / 3 + 2 / 3 * t / w), None),
     "counted from 0": (lambda step, warmup, steps: warmed(falling)(step - 1, warmup, steps), None),
+    "a constant and a fall at the end": (warmed(lambda t, w, T: min(1, max(0, T - t) / (0.2 * T))), None),
     "squares in the warm-up": (warmed(lambda t, w, T: 1 - way(t, w, T), lambda t, w: (t / w) ** 2), "warm_up"),
     "no warm-up": (lambda step, warmup, steps: 1 - step / (steps + 1), "warm_up"),
     "a warm-up to a half": (warmed(lambda t, w, T: 1 - way(t, w, T), lambda t, w: t / w / 2), "falls"),
@@ -345,6 +377,15 @@ SCHEDULE = {
 @pytest.mark.parametrize(("schedule", "seen"), SCHEDULE.values(), ids=SCHEDULE)
 def test_a_mistake_in_a_schedule_is_seen(schedule, seen):
     assert failing(schedule, "schedule", 6, None if seen is None else [seen]) == ({seen} - {None})
+
+
+def test_a_cosine_that_rises_after_its_end_is_a_convention_and_a_line_below_0_is_not():
+    beyond = warmed(lambda t, w, T: cosine((t - w) / (T - w)))
+    report = check_in_process(beyond, "schedule", examples=3)
+    assert report, report
+    assert report.conventions == ("beyond the last step the rate rises again",)
+    below = check_in_process(warmed(lambda t, w, T: 1 - (t - w) / (T - w)), "schedule", examples=3)
+    assert {f.property for f in below.failures} == {"beyond"}
 
 
 @pytest.mark.parametrize("name", SCHEDULES)

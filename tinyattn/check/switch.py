@@ -61,6 +61,10 @@ class OtherSlopes(Switch):
     """Of ALiBi: the slopes of the authors' code where the number of heads is no power of 2."""
 
 
+class RisesAgain(Switch):
+    """Of a schedule: beyond the last step."""
+
+
 @dataclass(frozen=True)
 class OtherDefault(Switch):
     """Another default of an argument of an optimiser."""

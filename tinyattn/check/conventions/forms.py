@@ -1,4 +1,4 @@
-"""Two forms of one function: GELU's, dropout's, a metric's ranks among ties, recall's, label smoothing's, ALiBi's."""
+"""Two forms of one function: of GELU, dropout, ranks among ties, recall, label smoothing, BPR, ALiBi, a schedule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..common import widened
 from ..property import Violation
 from ..specs.ranking import of_one_user
 from ..subject import Subject
-from ..switch import Case, OtherSlopes, Rescaled, ShareOfTheFirst, Switch, Ties
+from ..switch import Case, OtherSlopes, Rescaled, RisesAgain, ShareOfTheFirst, Switch, Ties
 from .convention import Convention, FixedArgument, error, fitting, oracle, trying
 
 
@@ -98,7 +98,32 @@ def _smoothing(op: Subject) -> Switch | None:
     ))  # fmt: skip
 
 
+class Summed(Switch):
+    def result(self, given: Case, y: Any) -> Any:
+        return y / _count(given)
+
+    def gradients(self, case: Case, named: Case) -> Case:
+        return {name: g / _count(case) for name, g in named.items()}
+
+
+def _count(case: Case) -> float:
+    """What a mean over positions divides by."""
+    weights = case.get("weights")
+    return float(max(case["positive"].size, 1) if weights is None else np.sum(weights))
+
+
+def _summed(op: Subject) -> Switch | None:
+    return fitting(op, (Summed("it is the sum over positions, not their mean"),))
+
+
+def _end(op: Subject) -> Switch | None:
+    last, *later = (float(np.ravel(op(step, 10, 70))[0]) for step in (70, 100, 130))
+    return RisesAgain("beyond the last step the rate rises again") if max(later) > last + 1e-6 else None
+
+
 CONVENTIONS = {
+    "end": Convention("beyond the last step the rate may rise again, as the cosine of transformers does", _end),
+    "sum": Convention("it may be the sum over positions, not their mean", _summed),
     "scale": Convention(
         "dropout may scale by 1 - rate in evaluation, not by 1 / (1 - rate) in training", _scaled_in_evaluation
     ),

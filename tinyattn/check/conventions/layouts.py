@@ -1,4 +1,4 @@
-"""Where the entries of arrays stand: gates, pairs of rotary positions, Mamba's A."""
+"""Where the entries of arrays stand: gates, pairs of rotary positions, Mamba's A; and where arguments do."""
 
 from __future__ import annotations
 
@@ -119,7 +119,26 @@ def _transposed_A(op: Subject) -> Switch | None:
     return fitting(op, (Rearranged(says, A, A), Rearranged(f"{says}, and h0 (..., d, N)", both, both)))
 
 
+@dataclass(frozen=True)
+class Exchanged(Switch):
+    """Two arguments, each in the place of the other."""
+
+    names: tuple[str, str] = ("", "")
+
+    def given(self, given: Case) -> Case:
+        one, other = self.names
+        return given | {one: given[other], other: given[one]}
+
+    def gradients(self, case: Case, named: Case) -> Case:
+        return self.given(named)
+
+
+def _llama(op: Subject) -> Switch | None:
+    return fitting(op, (Exchanged("the arguments are x, W_1, W_2, V, as w1, w2, w3 of Llama", ("V", "W_2")),))
+
+
 CONVENTIONS = {
+    "swiglu": Convention("the arguments may be x, W_1, W_2, V, as w1, w2, w3 of Llama", _llama, first=True),
     "lstm gates": Convention(
         "the columns of the gates may stand in any order", lambda op: fitting(op, lstm_gates()), first=True
     ),

@@ -82,10 +82,11 @@ SPEC = states.spec(
     "bpr(positive, negative, weights=None): the scores of targets and of a negative each, positive and negative (...), "
     "weights (...) or None for all 1, not all 0",
     "the backward's upstream gradient is a number: bpr_backward(dloss, positive, negative, weights=None)",
-    "scores of any finite size; a mean, and no sum; nothing is added to σ",
+    "scores of any finite size; nothing is added to σ",
     case=case,
     outputs=("loss",),
     wrt=("positive", "negative"),
     scale=lambda case: 4 * largest(case["positive"], case["negative"]),
     special_cases=special_cases,
+    choices=("sum",),
 )

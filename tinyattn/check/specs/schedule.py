@@ -8,6 +8,7 @@ import numpy as np
 from .. import adapters, oracles
 from ..property import Violation, close, demand
 from ..subject import NotOfferedError, Subject
+from ..switch import RisesAgain
 from .builder import CaseDrawer, SpecBuilder
 
 states = SpecBuilder("schedule")
@@ -48,8 +49,8 @@ def falls(op: Subject, warmup: int, steps: int) -> None:
            f"by {np.max(np.abs(change)):.2g} of the peak")
 
 
-@states("approximate", "after the warm-up the rate is a line or a cosine down to the last rate, or √(warmup / t), or constant, up "
-        "to one step more or less", "oracle", hint="How far along is step t? (t - warmup) / (steps - warmup).")
+@states("approximate", "after the warm-up the rate is constant, or √(warmup / t), or after some steps at the peak, or none, a line "
+        "or a cosine down to the last rate, up to one step more or less", "oracle", hint="How far along is step t? (t - warmup) / (steps - warmup). For another curve on purpose: --skip curve.")
 def curve(op: Subject, warmup: int, steps: int) -> None:
     op.remembered["curve"] = f"after the warm-up it is {_nearest(op, warmup, steps)}"
 
@@ -68,7 +69,9 @@ def beyond(op: Subject, warmup: int, steps: int) -> None:
     for step in (steps + 1, steps + 7, 2 * steps, 3 * steps, 10 * steps):
         with contextlib.suppress(NotOfferedError):
             rate = _rate(op, step, warmup, steps, may_raise=True)
-            demand(-1e-12 <= rate <= last + 1e-6, f"the rate of step {step} of {steps} is {rate:.3g}, that of the last {last:.3g}")
+            rises = any(isinstance(switch, RisesAgain) for switch in op.conventions)
+            demand(rate >= -1e-12 and (rises or rate <= last + 1e-6),
+                   f"the rate of step {step} of {steps} is {rate:.3g}, that of the last {last:.3g}")
 
 
 @states("rounding", "without a warm-up the first rate is the peak", "extremes", hint="step / 0: divide by max(warmup, 1).")
@@ -82,15 +85,18 @@ def no_warm_up(op: Subject, warmup: int, steps: int) -> None:
 
 def _nearest(op: Subject, warmup: int, steps: int) -> str:
     """The curve after the warm-up. Raises Violation if it is none of CURVES, up to one step more or less."""
-    rates, t = _of_the_peak(op, warmup, steps)[warmup - 1 :], range(warmup, steps + 1)
-    errors = {name: np.abs(rates - [oracles.curve(name, at, warmup, steps, float(rates[-1])) for at in t]) for name in CURVES}
-    best = min(CURVES, key=lambda name: float(np.max(errors[name])))
-    worst = int(np.argmax(errors[best]))
-    if errors[best][worst] > 1.01 / warmup + 1.6 / (steps - warmup):
-        expected = oracles.curve(best, warmup + worst, warmup, steps, float(rates[-1]))
+    rates = _of_the_peak(op, warmup, steps)[warmup - 1 :]
+    stable = int(np.flatnonzero(rates > 1 - 1e-6)[-1]) if np.any(rates > 1 - 1e-6) else 0
+    begins = {name: 0 if name == "an inverse root" else min(stable, steps - warmup - 1) for name in CURVES}
+    curves = {name: [oracles.curve(name, max(t, w), w, steps, float(rates[-1])) for t in range(warmup, steps + 1)]
+              for name, w in ((name, warmup + begin) for name, begin in begins.items())}  # fmt: skip
+    best = min(CURVES, key=lambda name: float(np.max(np.abs(rates - curves[name]))))
+    errors = np.abs(rates - curves[best])
+    worst = int(np.argmax(errors))
+    if errors[worst] > 1.01 / warmup + 1.6 / (steps - warmup - begins[best]):
         raise Violation(f"the curve after the warm-up is none of {', '.join(CURVES)}; nearest is {best}: at step "
-                        f"{warmup + worst} of {steps}, the share of the peak is off", rates[worst], expected)  # fmt: skip
-    return best
+                        f"{warmup + worst} of {steps}, the share of the peak is off", rates[worst], curves[best][worst])  # fmt: skip
+    return f"a constant, then {best}" if best in ("a line", "a cosine") and begins[best] > 1 else best
 
 
 def _rates(op: Subject, warmup: int, steps: int) -> np.ndarray:
@@ -116,7 +122,7 @@ def _rate(op: Subject, step: int, warmup: int, steps: int, may_raise: bool = Fal
 
 
 SPEC = states.spec(
-    "rate(t) = peak · t / warmup up to t = warmup; then a line, a cosine, √(warmup / t) or a constant",
+    "rate(t) = peak · t / warmup up to t = warmup; then a line or a cosine, also after some steps at the peak, √(warmup / t) or a constant",
     "schedule(step, warmup, steps) -> a number: the learning rate, or its factor, of step 1, 2, ..., steps; the peak may be "
     "any number, and the last rate may be above 0. A schedule without an end ignores `steps`",
     "counting from 0 or from 1 is a choice: one step more or less is no error, and neither is a warm-up from above 0",
@@ -124,5 +130,6 @@ SPEC = states.spec(
     case=case,
     ours=adapters.Schedule,
     outputs=("rate",),
+    choices=("end",),
     common=False,
 )

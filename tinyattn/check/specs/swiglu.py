@@ -63,4 +63,5 @@ SPEC = states.spec(
     case=case,
     wrt=("x", "W_1", "V", "W_2"),
     scale=scale,
+    choices=("swiglu",),
 )
