@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(session: Any, config: Any, items: list[Any]) -
     if named := config.getoption("tinyattn"):
         from .check.targets import Target
 
-        for name in named:
+        for name in dict.fromkeys(named):
             target = Target(name, name, config.getoption("tinyattn_as"))
             items.extend(session.genitems(Checked.from_parent(session, name=name, nodeid=name, target=target)))
 

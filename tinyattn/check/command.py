@@ -73,7 +73,7 @@ def _run(options: argparse.Namespace) -> int:
         if any(is_same(path, target) for target in read):
             raise ValueError(f"{path} is the checked file: expected another file to write to")
     reports = []
-    one = len(options.targets) == 1
+    one = bool(options.targets) and len(targets) == 1
     for target in targets:
         known = [prop.name for prop in properties_of(SPECS[target.kind])]
         skipped = dict.fromkeys((*target.options.get("skip", ()), *options.skip, *target.xfail))
@@ -99,7 +99,7 @@ def _targets(options: argparse.Namespace) -> list[Target]:
         asked = "MODULE --as KIND, or a table [tool.tinyattn.check] in pyproject.toml"
         raise ValueError(f"say what to check and as what: tinyattn check {asked}; kinds: {', '.join(SPECS)}")
     if options.targets:
-        return [Target(name, name, options.kind) for name in options.targets]
+        return [Target(name, name, options.kind) for name in dict.fromkeys(options.targets)]
     path = find_table(Path.cwd())
     if path is None:
         raise ValueError(

@@ -93,7 +93,7 @@ def _targets(table: Any, folder: Path) -> list[Target]:
         for kind in kinds:
             get_spec(kind, options.get("dtype"))
         refuse_unknown_properties([*options.get("skip", ()), *xfail] if entry.keys() & {"skip", "xfail"} else (), kinds)
-        for kind in kinds:
+        for kind in dict.fromkeys(kinds):
             known = {prop.name for prop in properties_of(get_spec(kind))}
             mine = options | ({"skip": [n for n in options["skip"] if n in known]} if "skip" in options else {})
             targets.append(Target(name, _place(name, folder), kind, mine, tuple(n for n in xfail if n in known)))
