@@ -9,7 +9,7 @@ from ..property import close, demand, rounding, same_bits
 from ..subject import CannotRunError, Subject
 from . import causal_model
 from .builder import SpecBuilder
-from .causal_model import array_of, forward_of, input_of, tried_length
+from .causal_model import array_of, dtype_of, forward_of, input_of, tried_length
 
 states = SpecBuilder("cached_model")
 
@@ -31,8 +31,8 @@ def steps(op: Subject, x: np.ndarray) -> np.ndarray:
     return np.stack(rows, axis=1)
 
 
-def allowed(y: np.ndarray) -> float:
-    return rounding(y.dtype, y.size, 1e4 * max(1.0, float(np.max(np.abs(y)))))
+def allowed(op: Subject, y: np.ndarray) -> float:
+    return rounding(dtype_of(op, y), y.size, 1e4 * max(1.0, float(np.max(np.abs(y)))))
 
 
 @states("rounding", "one step for each token gives what forward gives for the whole sequence",
@@ -40,7 +40,7 @@ def allowed(y: np.ndarray) -> float:
 def steps_are_the_whole(op: Subject, x: np.ndarray) -> None:
     x = input_of(op, x)
     y = forward_of(op, x)
-    close(steps(op, x), y, allowed(y), "y of the steps")
+    close(steps(op, x), y, allowed(op, y), "y of the steps")
 
 
 @states("rounding", "the same holds for long sequences: `maxlen` tokens, 256 at most, or 40", "extremes", once=True,
@@ -49,7 +49,7 @@ def long_sequences(op: Subject, x: np.ndarray) -> None:
     length = tried_length(op, "long_sequences")
     x = input_of(op, np.arange(2 * length).reshape(2, length) * 7919 % 2**20)
     y = forward_of(op, x)
-    close(steps(op, x), y, allowed(y), "y of the steps")
+    close(steps(op, x), y, allowed(op, y), "y of the steps")
 
 
 @states("exact", "without a cache it starts afresh, whatever came before", hint="Is anything kept outside the cache?")
@@ -66,14 +66,14 @@ def taking_turns(op: Subject, x: np.ndarray) -> None:
     for t in range(x.shape[1]):
         for i, tokens in enumerate(both):
             y, caches[i] = one_step(op, tokens[:, t].copy(), caches[i])
-            close(y, expected[i][:, t], allowed(expected[i]), f"sequence {i}, y of token {t}: entry ")
+            close(y, expected[i][:, t], allowed(op, expected[i]), f"sequence {i}, y of token {t}: entry ")
 
 
 @states("rounding", "an entry of the batch has the same outputs alone", hint="Which cache axis is the batch?")
 def entries_apart(op: Subject, x: np.ndarray) -> None:
     x = input_of(op, x)
     y = steps(op, x)
-    close(steps(op, x[-1:]), y[-1:], allowed(y), "the last entry alone: y of the steps")
+    close(steps(op, x[-1:]), y[-1:], allowed(op, y), "the last entry alone: y of the steps")
 
 
 SPEC = states.spec(

@@ -97,7 +97,7 @@ def prefix(op: Subject, x: np.ndarray) -> None:
     y = forward_of(op, x)
     for t in range(1, x.shape[1]):
         scale = 1e4 * max(1.0, float(np.max(np.abs(y))))
-        close(forward_of(op, x[:, :t]), y[:, :t], rounding(y.dtype, y.size, scale), f"of a prefix of length {t}, y")
+        close(forward_of(op, x[:, :t]), y[:, :t], rounding(dtype_of(op, y), y.size, scale), f"of a prefix of length {t}, y")
 
 
 @states("exact", "it is causal over long sequences: `maxlen` positions, 256 at most, or 40", "extremes", once=True,
@@ -190,6 +190,11 @@ def shown(op: Subject, case: dict[str, Any]) -> dict[str, Any]:
 
 def forward_of(op: Subject, x: np.ndarray) -> np.ndarray:
     return array_of(called(op.forward, "forward", x))
+
+
+def dtype_of(op: Subject, y: np.ndarray) -> Any:
+    """The dtype to whose precision y is held: a model that is given float32 alone may compute in both."""
+    return y.dtype if op.spec.dtype is None else op.spec.dtype
 
 
 def array_of(y: Any) -> np.ndarray:

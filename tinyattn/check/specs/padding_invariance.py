@@ -9,7 +9,7 @@ from .. import adapters
 from ..property import close, demand, rounding, same_bits
 from ..subject import Subject, called
 from .builder import CaseDrawer, SpecBuilder
-from .causal_model import array_of, differs, input_of
+from .causal_model import array_of, differs, dtype_of, input_of
 
 states = SpecBuilder("padding_invariance")
 
@@ -61,7 +61,7 @@ def as_if_alone(op: Subject, x: np.ndarray, lengths: np.ndarray) -> None:
     scale = 1e4 * max(1.0, float(np.max(np.abs(y), where=np.isfinite(y), initial=1.0)))
     for b, length in enumerate(lengths):
         alone = _forward(op, tokens[b : b + 1, :length], lengths[b : b + 1])
-        close(alone[0], y[b, :length], rounding(y.dtype, y.size, scale), f"sequence {b} alone: y")
+        close(alone[0], y[b, :length], rounding(dtype_of(op, y), y.size, scale), f"sequence {b} alone: y")
 
 
 @states("exact", "the last real token moves its own output, and every output if the token before it moves every output",

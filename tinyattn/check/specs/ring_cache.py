@@ -23,7 +23,7 @@ states.properties += [replace(p, spec="ring_cache") for p in cached_model.states
 def turns_of_the_ring(op: Subject, x: np.ndarray) -> None:
     x = _long(op, 3 * _window(op) + 2)
     y = forward_of(op, x)
-    close(steps(op, x), y, allowed(y), "y of the steps")
+    close(steps(op, x), y, allowed(op, y), "y of the steps")
 
 
 @states("exact", "the first token moves the output of the last that looks at it, and no later one by a single bit", "extremes",
