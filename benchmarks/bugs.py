@@ -1,4 +1,4 @@
-"""What README says of bugs that train, from the runs of the experiment bugs.
+"""What README and chapter 09 say of bugs that train, from the runs of the experiment bugs.
 
     python benchmarks/bugs.py
 
@@ -15,11 +15,24 @@ if __package__ is None:
 
 from benchmarks.machine import README, RESULTS, read_no_arguments, write_pages
 from tinyattn.experiments import EXPERIMENTS, Results, results_of
-from tinyattn.experiments.bugs import BUGS, findings
+from tinyattn.experiments.bugs import BUGS, DATA, Outcome, angle, findings, outcomes
 from tinyattn.experiments.tables import missing
 
 EXPERIMENT = EXPERIMENTS["bugs"]
 FOLDER = RESULTS / "reproduce" / EXPERIMENT.name
+# The ten bugs of chapter 09: its name, kind and name in the zoo
+TEN = {
+    "no_scale": ("attention", "no_scale"),
+    "scale_of_keys": ("attention", "scale_of_keys"),
+    "softmax_axis": ("softmax", "axis"),
+    "no_rowmax": ("softmax", "no_max"),
+    "off_by_one_peek": ("attention", "off_by_one_peek"),
+    "scale_np64": ("attention", "scale_np64"),
+    "softmax_diag": ("softmax", "backward_diag"),
+    "rowsum_missing": ("softmax", "backward_no_sum"),
+    "dv_missing_batch": ("attention", "dv_missing_batch"),
+    "backward_changes_input": ("attention", "backward_changes_input"),
+}
 
 
 def pages() -> dict[Path, str]:
@@ -37,6 +50,23 @@ def quote(results: Results) -> str:
         "[What each of them does](benchmarks/results/reproduce/bugs/README.md).",
     )
     return " ".join(filter(None, parts))
+
+
+def chapter(results: Results) -> list[str]:
+    """The lines of chapter 09's table: the gradient's angle at the start, and the change of NDCG@10 on each dataset."""
+    found = {data: outcomes(results, data) for data in DATA}
+    lines = []
+    for name, bug in TEN.items():
+        turned = angle([run for data in DATA if bug in found[data] for run in found[data][bug][1]])
+        cells = [_change(found[data][bug][0]) if bug in found[data] else "" for data in DATA]
+        lines.append(f"| `{name}` | {'' if turned is None else f'{turned:.0f}°'} | {' | '.join(cells)} |")
+    return lines
+
+
+def _change(of_bug: Outcome) -> str:
+    if of_bug.verdict == "failed":
+        return "diverges or raises"
+    return "·" if of_bug.verdict == "within" else f"{-of_bug.cost:+.0%}".replace("-", "−")
 
 
 if __name__ == "__main__":

@@ -168,7 +168,7 @@ def test_the_page_is_made_of_the_runs_there_are():
     assert "dq and dk are exchanged | 40° | 0.6100 |" in fine
     assert "| 5° | **0.2000** |" in dear.split("## Every bug")[0]
     assert "| 75° | 75° | 0.500 | **0.3000** |  | 205 | oracle |" in text
-    assert "|  |  | raised | failed |  | 7 | oracle |" in text
+    assert "|  |  |  | raised |  | 7 | oracle |" in text
     assert "| = | = | 0.500 | 0.6100 |  | noted |  |" in text
 
 
@@ -204,8 +204,13 @@ def test_the_picture_has_a_point_for_each_bug_that_the_check_finds_and_the_band_
     assert groups["diverged or raised"] == ((7,), (100.0,))
     low, high = picture.bands["default world"]
     assert low < 0 < high < 10
-    (ax,) = draw_picture(picture).axes
+    figure = draw_picture(picture)
+    (ax,) = figure.axes
     assert ax.get_xscale() == "log"
+    assert [(*line.get_xdata(), *line.get_ydata()) for line in ax.lines] == [(205, 50.0), (205, 0.0), (7, 100.0)]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [*groups, "what seeds make, 95 %"]
+    (band,) = ax.patches
+    assert (band.get_y(), band.get_y() + band.get_height()) == pytest.approx((low, high))
 
 
 def test_the_angle_is_the_mean_of_the_seeds_that_have_one():

@@ -289,10 +289,10 @@ def _page(experiment: Experiment, results: Results) -> str:
 
 EVERY = f"""
 The angle is between the gradient with the bug and without it, at the first parameters and after training, on the
-default world where there are runs of it. "=" says that the two are equal to the last bit; up to {WRONG:g}° it is
-rounding. The loss is the last epoch's, as the bug computes it. NDCG@10 in bold is outside of what seeds make. The last
-two columns say after how many cases `tinyattn check` finds the bug, and by which property; "noted" is what it accepts
-and reports, as another convention is.
+default world where there are runs of it; "=" says that the two are equal to the last bit. The loss is the last
+epoch's, as the bug computes it. NDCG@10 in bold is outside of what seeds make; "raised" are also results in float64 of
+float32 inputs, which `--ops` refuses. The last two columns say after how many cases `tinyattn check` finds the bug, and
+by which property; "noted" is what it accepts and reports, as another convention is.
 """
 
 
@@ -322,16 +322,16 @@ def _surprises(results: Results, data: str) -> list[list[str]]:
     dear.sort(key=lambda bug: -found[bug][0].cost)
     parts = []
     for heading, bugs in ((f"Wrong, and none the worse: {title}", fine), (f"Worse than they look: {title}", dear)):
-        rows = ((f"{kind}: {BUGS[kind, name].says}", [f"{angles[kind, name]:.0f}°", _ndcg(found[kind, name][0])])
+        rows = ((f"{kind}: {BUGS[kind, name].says}", [f"{angles[kind, name]:.0f}°", _ndcg(*found[kind, name])])
                 for kind, name in bugs[:SHOWN])  # fmt: skip
         more = [f"and {len(bugs) - SHOWN} more"] if len(bugs) > SHOWN else []
         parts += [[f"## {heading}", "", *grid(["angle at the start", "NDCG@10"], rows), "", *more]] if bugs else []
     return parts
 
 
-def _ndcg(of_bug: Outcome) -> str:
+def _ndcg(of_bug: Outcome, runs: Runs) -> str:
     if of_bug.verdict == "failed":
-        return "failed" if not of_bug.seeds else f"{cell(of_bug.seeds)}, others failed"
+        return f"{cell(of_bug.seeds)}, others {_failure(runs)}" if of_bug.seeds else _failure(runs)
     text = cell(of_bug.seeds)
     return text if of_bug.verdict == "within" else f"**{text}**"
 
@@ -348,10 +348,10 @@ def _every(results: Results) -> list[list[str]]:
             if bug[0] != kind or not runs:
                 continue
             losses = [run["loss"][-1] for run in runs if run["loss"] and "failed" not in run]
-            ndcgs = [_ndcg(found[data][bug][0]) if bug in found[data] else "" for data in DATA]
+            ndcgs = [_ndcg(*found[data][bug]) if bug in found[data] else "" for data in DATA]
             title = f"`{about.name}`: {about.says}"
             angles = [_angle_cell(runs, "before"), _angle_cell(runs, "after")]
-            loss = f"{statistics.mean(losses):.3f}" if losses else _failure(runs)
+            loss = f"{statistics.mean(losses):.3f}" if losses else ""
             soon = ["", ""]
             if check := known.get(bug):
                 soon = [str(check["cases"] or ("noted" if check["noted"] else "never")), check["property"]]
@@ -365,7 +365,9 @@ def _angle_cell(runs: Runs, when: str) -> str:
     mean = angle(runs, when)
     if mean is None:
         return ""
-    return "=" if all(each["same bits"] for each in compared) else f"{mean:.2g}°" if mean < 10 else f"{mean:.0f}°"
+    if all(each["same bits"] for each in compared):
+        return "="
+    return f"{mean:.0f}°" if mean >= 10 or mean < 0.01 else f"{mean:.2g}°"
 
 
 def _failure(runs: Runs) -> str:
