@@ -1,34 +1,40 @@
 """`tinyattn check` against public code: is it fair to people who did not write it, and what does it find?
 
-    python benchmarks/wild.py --repos DIR                     writes benchmarks/results/wild.json and the page beside it
+    python benchmarks/wild.py --repos DIR                     writes benchmarks/results/wild.json, and pages beside it
     python benchmarks/wild.py --repos DIR --only softmax      these kinds, repositories or files anew, the others kept
     python benchmarks/wild.py --repos DIR --only              nothing anew: what is kept is judged by the table again
     python benchmarks/wild.py --repos DIR --out FILE.json     into another file, without a page
 
 DIR holds checkouts named OWNER__NAME, at the commits of benchmarks/wild/cases.toml; those that are not there, or at
-another commit, are skipped. Adapters are ours, in benchmarks/wild/; no code of the repositories is here. Torch is
-needed by some of them. What is true of a case does not come from the checker: benchmarks/wild/reference.py measures it.
+another commit, are skipped. Adapters are ours, in benchmarks/wild/; no code of the repositories is here. Torch and
+einops are needed by some of them. What is true of a case does not come from the checker: benchmarks/wild/reference.py
+measures it, and a demonstration of five lines shows each bug (benchmarks/results/wild_bugs.md).
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
+import importlib
 import inspect
+import io
 import json
+import math
 import os
 import re
 import subprocess
 import sys
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 if __package__ is None:
-    sys.path.insert(0, str(Path(__file__).parent.parent))
+    sys.path[0] = str(Path(__file__).parent.parent)  # and not this folder, whose models.py hides those of checkouts
 
 import numpy as np
 from tqdm import tqdm
@@ -37,7 +43,7 @@ from benchmarks.machine import README, RESULTS, ROOT, describe_code, write_pages
 from tinyattn.check import SPECS, Report, check_implementation
 from tinyattn.check.isolation import in_child, load
 
-RESULT, PAGE = RESULTS / "wild.json", RESULTS / "wild.md"
+RESULT, PAGE, BUGS = RESULTS / "wild.json", RESULTS / "wild.md", RESULTS / "wild_bugs.md"
 BEFORE = RESULTS / "wild_before.json"  # by --out, with the checker as it was before it met these cases
 ADAPTERS = Path(__file__).parent / "wild"
 TRUTHS = ("right", "bug", "convention", "contract", "minor")
@@ -64,6 +70,7 @@ class Case:
     contract: str = ""
     names: tuple[str, ...] = ()
     lead: tuple[int, ...] = (2,)
+    shows: str = ""
 
     @property
     def target(self) -> str:
@@ -96,7 +103,7 @@ def cases() -> list[Case]:
 
 def pages() -> dict[Path, str]:
     result, before = (json.loads(path.read_text()) for path in (RESULT, BEFORE))
-    return {PAGE: page(result, before), README: quote(result)}
+    return {PAGE: page(result, before), BUGS: bugs_page(result), README: quote(result)}
 
 
 def main() -> None:
@@ -115,12 +122,15 @@ def main() -> None:
     os.chdir(ROOT)
     skipped = {f"{case.repository}, {case.kind}": why for case in table if (why := missing(case, options.repos))}
     there = [case for case in table if f"{case.repository}, {case.kind}" not in skipped]
-    chosen = [case for case in there if asked_for(case, options.only)]
-    result = {"machine": describe_code("tinyattn"), "examples": options.examples, "skipped": skipped, "cases": []}
+    chosen = sorted((case for case in there if asked_for(case, options.only)), key=needs_torch)
+    machine = describe_code("tinyattn")
+    result = {"machine": machine, "examples": options.examples, "skipped": skipped, "cases": []}
     if options.only is not None and out.exists():
-        result |= kept(json.loads(out.read_text()), result["machine"], bool(chosen))
-    result["cases"] += [looked_at(case, options.examples) for case in tqdm(chosen, unit="case")]
-    result["cases"] = judged_anew(table, result["cases"])
+        kept = json.loads(out.read_text())
+        result |= {"machine": machine if chosen else kept["machine"], "cases": kept["cases"]}
+    rows = [looked_at(case, options.examples) | {"checker": machine["commit"]} for case in tqdm(chosen, unit="case")]
+    result["cases"] = judged_anew(table, result["cases"] + rows)
+    demonstrate(there, result["cases"])
     write_result(out, result)
     before = json.loads(BEFORE.read_text())
     if out == RESULT.resolve():
@@ -128,20 +138,36 @@ def main() -> None:
     print(page(result, before))
 
 
-def kept(result: dict[str, Any], machine: dict[str, Any], more: bool) -> dict[str, Any]:
-    """A results file to go on with. Raises SystemExit if rows of another commit are to be added to it."""
-    if more and result["machine"]["commit"] != machine["commit"]:
-        raise SystemExit(
-            f"its rows are of {result['machine']['commit']}, this is {machine['commit']}: leave out --only"
-        )
-    return {"machine": result["machine"], "cases": result["cases"]}
-
-
 def judged_anew(table: list[Case], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The newest row of each case, in the table's order, judged by what the table says now."""
     newest = {row["target"]: row for row in rows}
     pairs = [(case, newest[case.target]) for case in table if case.target in newest]
     return [row | case.said() | judged(row | case.said()) for case, row in pairs]
+
+
+def demonstrate(there: list[Case], rows: list[dict[str, Any]]) -> None:
+    """What the demonstrations of bugs print, in their rows; what is there already, by the same lines, is kept."""
+    shown = {case.target: case for case in there if case.shows}
+    for row in tqdm([row for row in rows if row["target"] in shown], unit="demonstration"):
+        case = shown[row["target"]]
+        if row.get("demonstration", {}).get("lines") != case.shows:
+            prints = in_a_child(run_in_checkout, str(ADAPTERS / case.file), case.repository, case.shows)
+            row["demonstration"] = {"lines": case.shows, "prints": in_paths(case.repository)(prints)}
+
+
+def run_in_checkout(adapter: str, repository: str, lines: str) -> str:
+    """What these lines print, or raise, in the folder of a checkout; with the adapter's stand-ins for imports."""
+    load(adapter)
+    path = Path(os.environ["WILD_REPOS"]) / folder(repository)
+    os.chdir(path)
+    sys.path.insert(0, str(path))
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), np.errstate(all="ignore"):
+        try:
+            exec(lines, {"__name__": "__main__"})
+        except Exception as raised:
+            print(f"raises {type(raised).__name__}: {str(raised).splitlines()[0]}")
+    return printed.getvalue().rstrip()
 
 
 def needed(table: list[Case]) -> str:
@@ -160,6 +186,10 @@ def asked_for(case: Case, words: list[str] | None) -> bool:
     return words is None or not {case.repository, case.file, case.object, case.kind}.isdisjoint(words)
 
 
+def needs_torch(case: Case) -> bool:
+    return "torch" in (text := (ADAPTERS / case.file).read_text()) or "with_autograd" in text
+
+
 def missing(case: Case, repos: Path) -> str:
     """Why a case cannot be looked at, or ""."""
     if case.kind not in SPECS:
@@ -172,7 +202,13 @@ def missing(case: Case, repos: Path) -> str:
 
 
 def looked_at(case: Case, examples: int) -> dict[str, Any]:
-    """Everything about one case: what is true, what the checker says, and how the two agree."""
+    """Everything about one case: what is true, what the checker says, and how the two agree.
+
+    Where torch is needed it is imported here, once, and not anew by every child: that takes longer than most checks.
+    """
+    if needs_torch(case):
+        with contextlib.suppress(ImportError):
+            importlib.import_module("torch.func")
     row: dict[str, Any] = {
         "repository": case.repository, "commit": case.commit[:7], "target": case.target, "kind": case.kind,
         **case.said(), "in float64": in_a_child(measured, case.target, case.kind, case.lead),
@@ -188,7 +224,7 @@ def looked_at(case: Case, examples: int) -> dict[str, Any]:
 
 
 def in_a_child(work: Callable[..., Any], *args: Any) -> Any:
-    """work(*args) in a process of its own: torch and the repositories' modules stay out of this one."""
+    """work(*args) in a process of its own: the repositories' modules stay out of this one."""
     for what, value in in_child(_send, work, args, limit=120.0):
         if what == "result":
             return value
@@ -204,8 +240,18 @@ def measured(target: str, kind: str, lead: tuple[int, ...]) -> dict[str, Any]:
     sys.path.insert(0, str(ADAPTERS))
     import reference
 
-    found = reference.measure(load(target), kind, lead)
-    return {"off": found, "right": reference.is_right(found)}
+    found = reference.measure(an_instance(target), kind, lead)
+    return {"off": writable(found), "right": reference.is_right(found)}
+
+
+def an_instance(target: str) -> Any:
+    found = load(target)
+    return found() if isinstance(found, type) else found
+
+
+def writable(found: dict[str, float | str]) -> dict[str, float | str]:
+    """Infinity, for which JSON has no number, as text."""
+    return {name: "inf" if x == math.inf else x for name, x in found.items()}
 
 
 def tried_again(target: str, kind: str, given: dict[str, Any]) -> dict[str, float | str]:
@@ -215,8 +261,8 @@ def tried_again(target: str, kind: str, given: dict[str, Any]) -> dict[str, floa
 
     found: dict[str, float | str] = {}
     if kind == "adam":
-        reference.compare_step(found, load(target), **given)
-        return found
+        reference.compare_step(found, an_instance(target), **given)
+        return writable(found)
     spec = SPECS[kind]
     assert spec.oracle is not None
 
@@ -225,8 +271,8 @@ def tried_again(target: str, kind: str, given: dict[str, Any]) -> dict[str, floa
         return y[0] if isinstance(y, tuple) else y
 
     given = {name: None for name in inspect.signature(spec.oracle).parameters} | given  # None is not printed
-    reference.compare(found, load(target), spec.function, formula, given, spec.wrt, np.random.default_rng(0))
-    return found
+    reference.compare(found, an_instance(target), spec.function, formula, given, spec.wrt, np.random.default_rng(0))
+    return writable(found)
 
 
 def parsed(text: str) -> dict[str, Any]:
@@ -391,11 +437,54 @@ def page(result: dict[str, Any], before: dict[str, Any]) -> str:
         *(f"- skipped: {name}: {why}" for name, why in result["skipped"].items()),
         *(f"- the second opinion does not confirm {row['target']}" for row in disputed(rows)),
         "",
-        f"Made by `python benchmarks/wild.py --repos DIR` at commit {machine['commit']} on {machine['cpu']}, NumPy "
+        f"Made by `python benchmarks/wild.py --repos DIR` at commit {_commits(result)} on {machine['cpu']}, NumPy "
         f"{machine['numpy']}, Python {machine['python']}, {machine['date']}.",
         "",
     ]
     return "\n".join(lines)
+
+
+def _commits(result: dict[str, Any]) -> str:
+    """Of the checker: one, or several with the number of their rows, where some were kept."""
+    found = Counter(row.get("checker", result["machine"]["commit"]) for row in result["cases"])
+    several = ", ".join(f"{commit} ({count})" for commit, count in found.items())
+    return several if len(found) > 1 else result["machine"]["commit"]
+
+
+def bugs_page(result: dict[str, Any]) -> str:
+    """The Markdown page of bugs by their places, for those who could mend them."""
+    places: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for row in result["cases"]:
+        if row["truth"].startswith("bug"):
+            places.setdefault(row["repository"], {}).setdefault(_place(row)[0], []).append(row)
+    count = sum(map(len, places.values()))
+    lines = [
+        "# Bugs in public code, each shown in five lines",
+        "",
+        f"{count} places in {len(places)} repositories, at the commits named here: some may be mended by now. Most of "
+        "these repositories were written to learn or to teach, and all of them were worth reading. Each block is run "
+        "in the folder of the checkout; it prints what comes out, and then what is right. How they were found, and "
+        "which variants are no bugs: [wild.md](wild.md).",
+        "",
+    ]
+    for repository, found in places.items():
+        lines += [f"## {repository}", ""]
+        for place, rows in found.items():
+            commit, (path, line) = rows[0]["commit"], place.rsplit(":", 1)
+            link = f"https://github.com/{repository}/blob/{commit}/{path}#L{line}"
+            kinds = ", ".join(dict.fromkeys(row["kind"] for row in rows))
+            lines += [f"[{place}]({link}), {kinds}: {_place(rows[0])[1]}.", ""]
+            for row in rows:
+                if "demonstration" in row:
+                    shown = row["demonstration"]
+                    lines += ["```python", shown["lines"].strip(), "```", "", "```text", shown["prints"], "```", ""]
+    return "\n".join(lines)
+
+
+def _place(row: dict[str, Any]) -> tuple[str, str]:
+    """FILE:LINE, and what is wrong there."""
+    place, _, what = row["truth"].removeprefix("bug: ").partition(", ")
+    return place, what
 
 
 def _beside(result: dict[str, Any], before: dict[str, Any]) -> list[str]:

@@ -123,6 +123,21 @@ def with_autograd(f: Callable[..., Any], constant: tuple[str, ...] = ()) -> Simp
     return SimpleNamespace(**{f.__name__: forward, f"{f.__name__}_backward": backward})
 
 
+def stepped(make: Callable[[Any], Any], vector: Any, gradient: Any, moments: Any, step: int) -> None:
+    """One step of a torch optimiser, `make(parameters)`, whose state has torch's names, written into the arrays."""
+    import torch
+
+    parameter = torch.nn.Parameter(torch.tensor(vector))
+    parameter.grad = torch.tensor(gradient)
+    optimizer = make([parameter])
+    m, v = (torch.tensor(x) for x in moments)
+    optimizer.state[parameter] = {"step": step - 1, "exp_avg": m, "exp_avg_sq": v}
+    optimizer.step()
+    state = optimizer.state[parameter]
+    for theirs, ours in zip((parameter, state["exp_avg"], state["exp_avg_sq"]), (vector, *moments), strict=True):
+        ours[...] = array(theirs)
+
+
 def _floating(x: Any) -> bool:
     return hasattr(x, "is_floating_point") and x.is_floating_point()
 

@@ -26,6 +26,7 @@ class Form(NamedTuple):
     formula: Callable[..., Any]
     draw: Callable[[np.random.Generator, tuple[int, ...]], dict[str, Any]]
     wrt: tuple[str, ...]
+    extreme: Callable[[np.ndarray], np.ndarray] | None = None  # the first of wrt, moved to where formulas overflow
 
 
 def measure(implementation: Any, kind: str, lead: tuple[int, ...] = (2,)) -> dict[str, float | str]:
@@ -37,14 +38,19 @@ def measure(implementation: Any, kind: str, lead: tuple[int, ...] = (2,)) -> dic
         return ALONE[kind](implementation)
     form, name = FORMS[kind], NAMES.get(kind, kind)
     formulas = [form.formula]
-    if kind in TWO_FORMS and "approximate" not in inspect.signature(getattr(implementation, name)).parameters:
-        formulas = [partial(form.formula, approximate=tanh) for tanh in (True, False)]  # which of them is a convention
+    choice, values = CHOICES.get(kind, ("", ()))
+    if values and choice not in inspect.signature(getattr(implementation, name)).parameters:
+        formulas = [partial(form.formula, **{choice: value}) for value in values]  # which of them is a convention
     tries = []
     for formula in formulas:
         found: dict[str, float | str] = {}
         for seed in range(DRAWS):
             rng = np.random.default_rng(seed)
-            compare(found, implementation, name, formula, form.draw(rng, lead), form.wrt, rng)
+            given = form.draw(rng, lead)
+            compare(found, implementation, name, formula, given, form.wrt, rng)
+            if form.extreme is not None:
+                far = taken(getattr(implementation, name), given | {form.wrt[0]: form.extreme(given[form.wrt[0]])})
+                attempt(found, "forward", lambda far=far: getattr(implementation, name)(**copied(far)), formula(**far))
         tries.append(found)
     found = min(tries, key=lambda found: math.inf if isinstance(found["forward"], str) else found["forward"])
     if widens(implementation, name, form.draw(np.random.default_rng(0), lead)):
@@ -136,7 +142,7 @@ def differences(formula: Callable[..., Any], given: dict[str, Any], argument: st
     return gradient
 
 
-def measure_adam(implementation: Any) -> dict[str, float | str]:
+def measure_adam(implementation: Any, **more: float) -> dict[str, float | str]:
     """One step from any state, at the first step and at later ones: of the vector and of both moments."""
     found: dict[str, float | str] = {}
     for seed in range(DRAWS):
@@ -144,26 +150,46 @@ def measure_adam(implementation: Any) -> dict[str, float | str]:
         step = int(rng.choice([1, 2, 5, 1000]))
         w, g, m = rng.standard_normal((3, 5))
         moments = m * (step > 1), rng.random(5) * (step > 1)
-        compare_step(found, implementation, w, g, moments, step, lr=0.1, beta1=0.9, beta2=0.99, eps=1e-6)
+        compare_step(found, implementation, w, g, moments, step, lr=0.1, beta1=0.9, beta2=0.99, eps=1e-6, **more)
     return found
+
+
+def measure_adamw(implementation: Any) -> dict[str, float | str]:
+    return measure_adam(implementation, weight_decay=0.3)
 
 
 def compare_step(
     found: dict[str, float | str], implementation: Any, vector: np.ndarray, gradient: np.ndarray, moments: Any,
     step: int, **options: float,
 ) -> None:  # fmt: skip
-    """Note what one step of Adam is off."""
+    """Note what one step of Adam is off, or one of AdamW where there is a decay."""
     beta1, beta2 = options["beta1"], options["beta2"]
     m = beta1 * moments[0] + (1 - beta1) * gradient
     v = beta2 * moments[1] + (1 - beta2) * gradient**2
     update = m / (1 - beta1**step) / (np.sqrt(v / (1 - beta2**step)) + options["eps"])
+    update += options.get("weight_decay", 0.0) * vector
 
     def stepped() -> list[np.ndarray]:
         state = [vector.copy(), *(x.copy() for x in moments)]
-        implementation.adam(state[0], gradient.copy(), tuple(state[1:]), step, **options)
+        (implementation.adamw if "weight_decay" in options else implementation.adam)(
+            state[0], gradient.copy(), tuple(state[1:]), step, **options
+        )
         return state
 
     attempt(found, ["vector", "m", "v"], stepped, [vector - options["lr"] * update, m, v])
+
+
+def measure_ranking(implementation: Any) -> dict[str, float | str]:
+    """How far the metrics are off for one relevant item among nine, without ties, for k up to their number."""
+    rng, found = np.random.default_rng(0), {}
+    for _ in range(DRAWS):
+        scores, target, k = rng.standard_normal(9), int(rng.integers(9)), int(rng.integers(1, 10))
+        rank = 1 + int(np.sum(scores > scores[target]))
+        for name, exact in (("hit_rate", float(rank <= k)), ("ndcg", (rank <= k) / math.log2(rank + 1))):
+            if hasattr(implementation, name):
+                call = partial(getattr(implementation, name), scores.copy(), target, k)
+                attempt(found, [name], lambda call=call: [np.asarray(call(), float).reshape(())], [np.asarray(exact)])
+    return found
 
 
 def measure_causal_model(implementation: Any) -> dict[str, float | str]:
@@ -223,12 +249,14 @@ def measure_padding_invariance(implementation: Any) -> dict[str, float | str]:
 def is_right(found: dict[str, float | str]) -> bool:
     """Whether all that `measure` found is rounding: nothing off, nothing raised."""
     numbers = {name: x for name, x in found.items() if name != "float32"}
-    limits = {name: FORWARD if name in ("forward", "vector", "m", "v") else GRADIENT for name in numbers}
+    forward = ("vector", "m", "v") if "vector" in found else ("forward",)
+    limits = {name: FORWARD if name in forward else GRADIENT for name in numbers}
     return all(not isinstance(x, str) and x <= limits[name] for name, x in numbers.items())
 
 
 def softmax(s: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
-    e = np.exp(s - np.max(s, axis=-1, keepdims=True)) * (True if mask is None else mask)
+    s = s if mask is None else np.where(mask, s, -np.inf)
+    e = np.exp(s - np.max(s, axis=-1, keepdims=True))
     return e / np.sum(e, axis=-1, keepdims=True)
 
 
@@ -263,14 +291,140 @@ def dropout(x: np.ndarray, keep: np.ndarray | None, rate: float) -> np.ndarray:
 
 def attention(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None, bias: np.ndarray | None = None,
-    scale: float | None = None,
+    scale: float | None = None, keep: np.ndarray | None = None, rate: float = 0.0,
 ) -> np.ndarray:  # fmt: skip
     scores = np.einsum("...nd,...md->...nm", q, k) * (q.shape[-1] ** -0.5 if scale is None else scale)
-    return np.einsum("...nm,...me->...ne", softmax(scores + (0 if bias is None else bias), mask), v)
+    weights = dropout(softmax(scores + (0 if bias is None else bias), mask), keep, rate)
+    return np.einsum("...nm,...me->...ne", weights, v)
 
 
 def rms_norm(x: np.ndarray, gamma: np.ndarray, eps: float = 1e-5) -> np.ndarray:
     return gamma * x / np.sqrt(np.mean(x**2, axis=-1, keepdims=True) + eps)
+
+
+def batch_norm(x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float = 1e-5) -> np.ndarray:
+    rows = x.reshape(-1, x.shape[-1])
+    centred = x - np.mean(rows, axis=0)
+    return gamma * centred / np.sqrt(np.mean(centred.reshape(rows.shape) ** 2, axis=0) + eps) + beta
+
+
+def sigma(z: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-z))
+
+
+def rnn(x: np.ndarray, W: np.ndarray, U: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """From a state of zeros, as all recurrences here."""
+    h, states = np.zeros((*x.shape[:-2], len(U))), []
+    for t in range(x.shape[-2]):
+        h = np.tanh(linear(x[..., t, :], W, b) + linear(h, U))
+        states.append(h)
+    return np.stack(states, axis=-2)
+
+
+def lstm(x: np.ndarray, W: np.ndarray, U: np.ndarray, b: np.ndarray) -> np.ndarray:
+    h = c = np.zeros((*x.shape[:-2], len(U)))
+    states = []
+    for t in range(x.shape[-2]):
+        i, f, o, g = np.split(linear(x[..., t, :], W, b) + linear(h, U), 4, axis=-1)
+        c = sigma(f) * c + sigma(i) * np.tanh(g)
+        h = sigma(o) * np.tanh(c)
+        states.append(h)
+    return np.stack(states, axis=-2)
+
+
+def gru(
+    x: np.ndarray, W: np.ndarray, U: np.ndarray, b: np.ndarray, c: np.ndarray, reset_before: bool = False
+) -> np.ndarray:
+    h, states = np.zeros((*x.shape[:-2], len(U))), []
+    U_r, U_z, U_n = np.split(U, 3, axis=1)
+    c_r, c_z, c_n = np.split(c, 3)
+    for t in range(x.shape[-2]):
+        r, z, n = np.split(linear(x[..., t, :], W, b), 3, axis=-1)
+        r, z = sigma(r + linear(h, U_r, c_r)), sigma(z + linear(h, U_z, c_z))
+        n = np.tanh(n + (linear(r * h, U_n, c_n) if reset_before else r * linear(h, U_n, c_n)))
+        h = (1 - z) * n + z * h
+        states.append(h)
+    return np.stack(states, axis=-2)
+
+
+def rotary(x: np.ndarray, cos: np.ndarray, sin: np.ndarray, halves: bool = False) -> np.ndarray:
+    """As a product of complex numbers."""
+    d = x.shape[-1]
+    first, second = (slice(d // 2), slice(d // 2, d)) if halves else (slice(0, d, 2), slice(1, d, 2))
+    turned, y = (x[..., first] + 1j * x[..., second]) * (cos + 1j * sin), np.empty(x.shape)
+    y[..., first], y[..., second] = turned.real, turned.imag
+    return y
+
+
+def selective_scan(
+    x: np.ndarray, delta: np.ndarray, A: np.ndarray, B: np.ndarray, C: np.ndarray, D: np.ndarray
+) -> np.ndarray:
+    h, out = np.zeros((*x.shape[:-2], *A.shape)), []
+    for t in range(x.shape[-2]):
+        now = delta[..., t, None, :]
+        h = np.exp(now * A) * h + B[..., t, :, None] * (now * x[..., t, None, :])
+        out.append(np.einsum("...k,...kd->...d", C[..., t, :], h) + D * x[..., t, :])
+    return np.stack(out, axis=-2)
+
+
+def associative_scan(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    h, out = np.zeros(a.shape[:-2] + a.shape[-1:]), []
+    for t in range(a.shape[-2]):
+        h = a[..., t, :] * h + b[..., t, :]
+        out.append(h)
+    return np.stack(out, axis=-2)
+
+
+def kernel_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool) -> np.ndarray:
+    """Of positive features: the weights are their products, as shares of the row."""
+    weights = np.einsum("...nd,...md->...nm", q, k)
+    weights = np.tril(weights) if causal else weights
+    return np.einsum("...nm,...me->...ne", weights / np.sum(weights, axis=-1, keepdims=True), v)
+
+
+def linear_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool = True) -> np.ndarray:
+    q, k = (np.where(x > 0, x + 1, np.exp(np.minimum(x, 0))) for x in (q, k))
+    return kernel_attention(q, k, v, causal)
+
+
+def performer_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, W: np.ndarray, causal: bool = True) -> np.ndarray:
+    q, k = (x * x.shape[-1] ** -0.25 for x in (q, k))
+    q, k = (np.exp(linear(x, W.T) - np.sum(x**2, axis=-1, keepdims=True) / 2) for x in (q, k))
+    return kernel_attention(q, k, v, causal)
+
+
+def window_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, window: int, causal: bool = True) -> np.ndarray:
+    back = np.arange(q.shape[-2])[:, None] - np.arange(k.shape[-2])
+    return attention(q, k, v, (back < window) & (back >= 0 if causal else back > -window))
+
+
+def bpr(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
+    return np.mean(np.logaddexp(0, negative - positive))
+
+
+def bpr_max(positive: np.ndarray, negatives: np.ndarray, regularisation: float = 1.0) -> np.ndarray:
+    """By logarithms: log Σ s σ(r⁺ - r) is that of Σ exp(log s + log σ)."""
+    top = np.max(negatives, axis=-1, keepdims=True)
+    log_s = negatives - top - np.log(np.sum(np.exp(negatives - top), axis=-1, keepdims=True))
+    terms = log_s - np.logaddexp(0, negatives - positive[..., None])
+    most = np.max(terms, axis=-1, keepdims=True)
+    loss = -(np.log(np.sum(np.exp(terms - most), axis=-1)) + most[..., 0])
+    return np.mean(loss + regularisation * np.sum(np.exp(log_s) * negatives**2, axis=-1))
+
+
+def swiglu(x: np.ndarray, W_1: np.ndarray, V: np.ndarray, W_2: np.ndarray) -> np.ndarray:
+    a = linear(x, W_1)
+    return linear(a * sigma(a) * linear(x, V), W_2)
+
+
+def conv2d(x: np.ndarray, W: np.ndarray, padding: str = "valid") -> np.ndarray:
+    """Without dilation; with "same" the kernel is odd."""
+    K, L = W.shape[:2]
+    edges = ((K // 2, K // 2), (L // 2, L // 2)) if padding == "same" else ((0, 0), (0, 0))
+    x = np.pad(x, [(0, 0)] * (x.ndim - 3) + [*edges, (0, 0)])
+    h, w = x.shape[-3] - K + 1, x.shape[-2] - L + 1
+    shifts = [(j, k) for j in range(K) for k in range(L)]
+    return sum(np.einsum("...hwi,io->...hwo", x[..., j : j + h, k : k + w, :], W[j, k]) for j, k in shifts)
 
 
 def heads_of(q: np.ndarray, k: np.ndarray, v: np.ndarray, heads: int, mask: Any, shared: int = 1) -> np.ndarray:
@@ -390,7 +544,8 @@ def draw_dropout(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, A
 def draw_attention(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
     q, k, v = (rng.standard_normal((*lead, *shape)) for shape in ((3, 4), (5, 4), (5, 2)))
     bias, scale = rng.standard_normal((3, 5)), rng.choice([None, 0.7])
-    return {"q": q, "k": k, "v": v, "mask": some(rng, 3, 5), "bias": bias, "scale": scale}
+    given = {"q": q, "k": k, "v": v, "mask": some(rng, 3, 5), "bias": bias, "scale": scale}
+    return given | {"keep": some(rng, 3, 5), "rate": 0.25}
 
 
 def draw_heads(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
@@ -427,6 +582,71 @@ def draw_grouped(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, A
     return given | {"heads": 4, "kv_heads": 2, "mask": some(rng, 3, 3)}
 
 
+def draw_batch_norm(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    return draw_layer_norm(rng, lead)
+
+
+def draw_recurrent(gates: int) -> Callable[[np.random.Generator, tuple[int, ...]], dict[str, Any]]:
+    def draw(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+        shapes = {"x": (*lead, 4, 2), "W": (2, 3 * gates), "U": (3, 3 * gates), "b": (3 * gates,), "c": (3 * gates,)}
+        return {name: rng.standard_normal(shape) for name, shape in shapes.items()}
+
+    return draw
+
+
+def draw_rotary(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    angle = rng.standard_normal((5, 3))
+    return {"x": rng.standard_normal((*lead, 5, 6)), "cos": np.cos(angle), "sin": np.sin(angle)}
+
+
+def draw_selective_scan(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    of_channels, of_states = (*lead, 5, 3), (*lead, 5, 2)
+    shapes = {"x": of_channels, "delta": of_channels, "A": (2, 3), "B": of_states, "C": of_states, "D": (3,)}
+    given = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
+    return given | {"delta": np.abs(given["delta"]), "A": -np.abs(given["A"])}
+
+
+def draw_scan(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    n = int(rng.integers(1, 10))
+    return dict(zip("ab", rng.standard_normal((2, *lead, n, 3)), strict=True))
+
+
+def draw_qkv(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    """As many keys as queries, of the width of values, for forms that know no other."""
+    q, k, v = rng.standard_normal((3, *lead, 5, 4))
+    return {"q": q, "k": k, "v": v, "W": rng.standard_normal((6, 4)), "causal": bool(rng.integers(2))}
+
+
+def draw_window(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    return draw_qkv(rng, lead) | {"window": int(rng.integers(1, 5))}
+
+
+def draw_flash(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    return draw_qkv(rng, lead) | {"mask": some(rng, 5, 5), "scale": rng.choice([None, 0.7])}
+
+
+def draw_bpr(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    positive, negative = rng.standard_normal((2, *lead, 3)) * rng.choice([1.0, 50.0, 1000.0])
+    return {"positive": positive, "negative": negative}
+
+
+def draw_bpr_max(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    """In some draws far below the target, or far above it."""
+    positive, negatives = rng.standard_normal((*lead, 3)), rng.standard_normal((*lead, 3, 4))
+    return {"positive": positive, "negatives": negatives + rng.choice([0.0, 0.0, 800.0, -800.0]),
+            "regularisation": float(rng.choice([0.0, 1.0]))}  # fmt: skip
+
+
+def draw_swiglu(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    shapes = {"x": (*lead, 3, 4), "W_1": (4, 6), "V": (4, 6), "W_2": (6, 4)}
+    return {name: rng.standard_normal(shape) for name, shape in shapes.items()}
+
+
+def draw_conv2d(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    padding = str(rng.choice(["valid", "same"]))
+    return {"x": rng.standard_normal((*lead, 4, 5, 2)), "W": rng.standard_normal((3, 3, 2, 3)), "padding": padding}
+
+
 def draw_gelu_feed_forward(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
     return draw_feed_forward(rng, lead) | {"approximate": bool(rng.integers(2))}
 
@@ -440,17 +660,27 @@ def some(rng: np.random.Generator, n: int, m: int) -> np.ndarray:
 
 ALONE = {
     "adam": measure_adam,
+    "adamw": measure_adamw,
+    "ranking": measure_ranking,
     "causal_model": measure_causal_model,
     "cached_model": measure_cached_model,
     "padding_invariance": measure_padding_invariance,
 }
-TWO_FORMS = ("gelu", "gelu_feed_forward")
+CHOICES = {
+    "gelu": ("approximate", (True, False)),
+    "gelu_feed_forward": ("approximate", (True, False)),
+    "gru": ("reset_before", (True, False)),
+    "rotary": ("halves", (True, False)),
+    "linear_attention": ("causal", (True, False)),
+    "performer_attention": ("causal", (True, False)),
+    "window_attention": ("causal", (True, False)),
+}
 NAMES = {"bce": "bce_with_logits"}
 BLOCK = ("x", "gamma_1", "beta_1", "W_q", "W_k", "W_v", "W_o", "gamma_2", "beta_2", "W_1", "b_1", "W_2", "b_2")
 POST_LN_BLOCK = ("x", "W_q", "W_k", "W_v", "W_o", "gamma_1", "beta_1", "W_1", "b_1", "W_2", "b_2", "gamma_2", "beta_2")
 FORMS = {
-    "softmax": Form(softmax, draw_softmax, ("s",)),
-    "layer_norm": Form(layer_norm, draw_layer_norm, ("x", "gamma", "beta")),
+    "softmax": Form(softmax, draw_softmax, ("s",), lambda s: 1000 * s),
+    "layer_norm": Form(layer_norm, draw_layer_norm, ("x", "gamma", "beta"), lambda x: x + 1e5),
     "gelu": Form(gelu, draw_gelu, ("x",)),
     "relu": Form(lambda x: np.where(x > 0, x, 0), draw_relu, ("x",)),
     "linear": Form(linear, draw_linear, ("x", "W", "b")),
@@ -470,4 +700,21 @@ FORMS = {
     "grouped_query_attention": Form(grouped_query_attention, draw_grouped, ("x", "W_q", "W_k", "W_v", "W_o")),
     "gelu_feed_forward": Form(gelu_feed_forward, draw_gelu_feed_forward, ("x", "W_1", "b_1", "W_2", "b_2")),
     "post_ln_block": Form(post_ln_block, draw_block, POST_LN_BLOCK),
+    "batch_norm": Form(batch_norm, draw_batch_norm, ("x", "gamma", "beta"), lambda x: x + 1e5),
+    "silu": Form(lambda x: x * sigma(x), lambda rng, lead: {"x": 2 * rng.standard_normal((*lead, 5))}, ("x",)),
+    "rnn": Form(rnn, draw_recurrent(1), ("x", "W", "U", "b")),
+    "lstm": Form(lstm, draw_recurrent(4), ("x", "W", "U", "b")),
+    "gru": Form(gru, draw_recurrent(3), ("x", "W", "U", "b", "c")),
+    "rotary": Form(rotary, draw_rotary, ("x",)),
+    "selective_scan": Form(selective_scan, draw_selective_scan, ("x", "delta", "A", "B", "C", "D")),
+    "associative_scan": Form(associative_scan, draw_scan, ("a", "b")),
+    "linear_attention": Form(linear_attention, draw_qkv, ("q", "k", "v")),
+    "performer_attention": Form(performer_attention, draw_qkv, ("q", "k", "v")),
+    "window_attention": Form(window_attention, draw_window, ("q", "k", "v")),
+    "flash_attention": Form(attention, draw_flash, ("q", "k", "v")),
+    "fused_attention": Form(attention, draw_flash, ("q", "k", "v")),
+    "bpr": Form(bpr, draw_bpr, ("positive", "negative")),
+    "bpr_max": Form(bpr_max, draw_bpr_max, ("positive", "negatives")),
+    "swiglu": Form(swiglu, draw_swiglu, ("x", "W_1", "V", "W_2")),
+    "conv2d": Form(conv2d, draw_conv2d, ("x", "W")),
 }
