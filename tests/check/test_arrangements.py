@@ -256,6 +256,7 @@ def test_a_convention_is_adopted_and_fails_under_strict(kind, implementation, sa
     strict = check_in_process(implementation, kind, examples=2, strict=True)
     assert not strict.conventions
     assert strict.failures
+    assert strict.diagnosis.names != ("convention",) or f"Yours: another convention: {'; '.join(says)}" in str(strict)
 
 
 @pytest.mark.parametrize(("kind", "implementation"), REFUSED)

@@ -53,6 +53,16 @@ def test_what_is_misplaced_or_of_float32_is_named(kind, implementation, name):
     assert "Yours: " in str(report) or not name
 
 
+def test_a_convention_is_named_where_it_is_a_failure():
+    def halves(x, cos, sin):
+        a, b = np.split(x, 2, axis=-1)
+        return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+
+    strict = check_in_process(halves, "rotary", examples=4, strict=True)
+    assert "Yours: another convention: pairs are features i and i + d/2, not neighbours (convention)" in str(strict)
+    assert not strict.conventions
+
+
 def test_what_is_right_has_no_such_cause():
     for kind in ("rnn", "attention", "linear"):
         op = Subject(SPECS[kind].ours(), SPECS[kind])

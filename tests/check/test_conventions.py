@@ -131,6 +131,8 @@ ALONE = [
     ("rms_norm", lambda x, gamma: ops.rms_norm(x, gamma, 5e-6)[0], []),
     ("norm_linear", lambda x, gamma, beta, W, b=None: ops.norm_linear(x, gamma, beta, W, b, 1e-6)[0],
      ["eps is 1e-06, and cannot be given"]),
+    ("block", lambda *args, mask=None, eps=1e-5: adapters.block(*args, None if mask is None else ~mask, eps),
+     [OPPOSITE]),
     ("attention", lambda q, k, v, mask=None: ops.softmax(
         q @ np.swapaxes(k, -1, -2) / q.dtype.type(np.sqrt(q.shape[-1])) + (0 if mask is None else mask)) @ v, [ADDED]),
 ]  # fmt: skip

@@ -3,6 +3,7 @@ float32."""
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -12,6 +13,7 @@ import numpy as np
 
 from .cases import CaseDrawer
 from .common import widened
+from .conventions import find_conventions
 from .conventions.convention import is_right, trying
 from .conventions.dtypes import deaf
 from .conventions.layouts import Rearranged
@@ -28,14 +30,24 @@ HEADS = "axes 1 and 2 are exchanged: it is right for (batch, n, heads, d)"
 
 
 def find_cause(
-    op: Subject, failed: Iterable[str], limit: float = 60.0, shown: Trial | None = None, patience: float = 10.0
+    op: Subject,
+    failed: Iterable[str],
+    limit: float = 60.0,
+    shown: Trial | None = None,
+    patience: float = 10.0,
+    strict: bool = False,
 ) -> Diagnosis:
-    """The cause of a failure: a bug of the zoo, as `diagnose` names it, or one that needs none."""
+    """The cause of a failure: a bug of the zoo, as `diagnose` names it, or one that needs none.
+
+    `strict`: no convention was sought, and one may be the cause.
+    """
     cause, ends = patched(), shown is None or shown.too_long is None
     if ends:
         cause = cause or misplaced(op, patience, ("heads_first",))  # every other failure would be of it
     cause = cause or diagnose(op, op.spec, failed, limit, shown)
-    return cause or (misplaced(op, patience) or single(op, patience) if ends else cause)
+    if ends:
+        cause = cause or misplaced(op, patience) or single(op, patience)
+    return cause or (differing(op, patience) if strict else cause)
 
 
 def functions_of_numpy() -> dict[str, Any]:
@@ -103,6 +115,15 @@ def single(op: Subject, patience: float = 10.0) -> Diagnosis:
     except (Violation, MissingError, CannotRunError, TooLongError):
         pass
     return Diagnosis()
+
+
+def differing(op: Subject, patience: float = 10.0) -> Diagnosis:
+    """The conventions that `op` follows."""
+    fresh = copy.copy(op)
+    fresh.conventions = []
+    found = find_conventions(fresh, patience)
+    says = f"another convention: {'; '.join(switch.says for switch in found)}"
+    return _diagnosis("convention", says, "Without --strict this is no failure.") if found else Diagnosis()
 
 
 def _diagnosis(name: str, says: str, hint: str) -> Diagnosis:

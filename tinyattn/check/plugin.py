@@ -78,7 +78,7 @@ def hold(op: Subject, prop: Property, *, fast: bool = False, **options: Any) -> 
         if finding.outcome == "fails":
             with contextlib.suppress(Exception):  # a failure without a diagnosis is better than none
                 limit = SOON if fast else 5.0
-                diagnosis = find_cause(op, (), limit, trial, limit)
+                diagnosis = find_cause(op, (), limit, trial, limit, options.get("strict", False))
     if finding.outcome == "skipped":
         pytest.skip(finding.message)
     if finding.outcome == "fails":

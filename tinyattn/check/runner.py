@@ -265,8 +265,8 @@ def _try_all(
     send("case", dict(first.case))
     with contextlib.suppress(Exception):  # a report without a diagnosis is better than none
         names = [finding.property for _, finding in failed]
-        limit = SOON if fast else min(20.0, limit / 4)
-        send("diagnosis", find_cause(op, names, limit, first, SOON if fast else options["patience"]))
+        limit, patience = (SOON, SOON) if fast else (min(20.0, limit / 4), options["patience"])
+        send("diagnosis", find_cause(op, names, limit, first, patience, options["strict"]))
     return first.last
 
 

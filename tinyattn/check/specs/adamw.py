@@ -58,7 +58,7 @@ SPEC = states.spec(
     case=case,
     outputs=("nothing",),
     choices=("beta2", "eps hat"),
-    forms=(Form("a weight_decay for each entry", lambda case: np.ndim(case.get("weight_decay")) > 0),),
+    forms=(Form("a weight_decay for each entry", lambda case: np.ndim(case.get("weight_decay", 0)) > 0),),
     common=False,
     observe=observe,
 )
