@@ -205,6 +205,28 @@ def test_ties_and_the_share_of_k_are_conventions(implementation, says):
     assert not check_in_process(implementation, "ranking_of_several", examples=12, strict=True)
 
 
+def with_topk(kth):
+    """The k best by argpartition, which raises where there is no item at the place `kth(k)`."""
+
+    def first(scores, relevant, k):
+        top = np.argpartition(-scores, kth(k))[:k]
+        return relevant[top[np.argsort(-scores[top], kind="stable")]]
+
+    return first
+
+
+@pytest.mark.parametrize(("kth", "says"), [(lambda k: k - 1, "k is at most the number of items"),
+                                           (lambda k: k, "k must be below the number of items")])  # fmt: skip
+def test_a_metric_may_take_no_more_places_than_items(kth, says):
+    first = with_topk(kth)
+    for share, seen in ((1, set()), (2, {"oracle", "ideal", "cut", "many_items"})):
+        several = SimpleNamespace(recall=lambda s, r, k, share=share: np.sum(first(s, r, k)) / np.sum(r) / share)
+        report = check_in_process(several, "ranking_of_several", examples=12)
+        assert says in report.conventions
+        assert {f.property for f in report.failures} >= seen
+        assert bool(report) == (not seen)
+
+
 # ALiBi
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ RANKS: dict[tuple[float, ...], str] = {
 
 def _ties(op: Subject) -> Switch | None:
     """Of three ranked items the second and the third have one score: the ranks of both, by their NDCG."""
-    scores, metric = np.array([3.0, 2, 2, 1]), of_one_user(op.other("ndcg"))
+    scores, metric = np.array([3.0, 2, 2, 1, 0]), of_one_user(op.other("ndcg"))
     gains = [float(metric(scores.copy(), target, 4)) for target in range(4)]
     ranks = [round(2 ** (1 / gain) - 1, 4) if gain > 0 else math.inf for gain in gains]
     if (ranks[0], ranks[3]) != (1, 4) or tuple(ranks[1:3]) not in RANKS:
@@ -56,6 +57,29 @@ def _ties_of_several(op: Subject) -> Switch | None:
     if (found[0], found[3]) != (1, 0) or ranks is None:
         return None
     return Ties(f"a relevant item ranks {RANKS[ranks]} items of its score")
+
+
+@dataclass(frozen=True)
+class SmallK(Switch):
+    spare: int = 0  # how many items there are beyond k at least
+
+    def has(self, given: Case) -> bool:
+        return bool(given["k"] + self.spare > np.shape(given["scores"])[-1])
+
+
+def _small_k(op: Subject) -> Switch | None:
+    """Whether it raises for 4 and for 3 of 3 items, as topk and argpartition do."""
+
+    def raises(k: int) -> bool:
+        try:
+            of_one_user(op)(np.array([3.0, 1, 2]), np.array([True, False, False]), k)
+        except Violation as violation:
+            return violation.sort == "raised"
+        return False
+
+    if raises(2) or not raises(4):
+        return None
+    return SmallK("k must be below the number of items", 1) if raises(3) else SmallK("k is at most the number of items")
 
 
 def _recall(op: Subject) -> Switch | None:
@@ -132,6 +156,7 @@ CONVENTIONS = {
     "ties": Convention(
         "a target may rank before, after or by position among items of its score, not at their mean", _ties
     ),
+    "small k": Convention("k may have to be at most, or below, the number of items", _small_k),
     "ties of several": Convention(
         "a relevant item may rank before, after or by position among items of its score", _ties_of_several
     ),

@@ -50,8 +50,8 @@ def oracle(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> Non
         hint="The ideal DCG ends at k, and at the number of relevant items R: the smaller of the two.")
 def ideal(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
     ladder = np.arange(12, 0, -1).astype(scores.dtype)
-    for R in (1, 3, 8):
-        for at in (1, 3, 5, 12, 40):
+    for at in (1, 3, 5, 12, 40):
+        for R in (1, 3, 8):
             _agrees(op, ladder, np.arange(12) < R, at)
 
 
@@ -127,7 +127,7 @@ SPEC = states.spec(
     case=case,
     outputs=("value",),
     others=("ndcg",),
-    choices=("ties of several", "recall"),
+    choices=("ties of several", "recall", "small k"),
     common=False,
     special_cases=special_cases,
 )

@@ -49,8 +49,8 @@ def falls(op: Subject, warmup: int, steps: int) -> None:
            f"by {np.max(np.abs(change)):.2g} of the peak")
 
 
-@states("approximate", "after the warm-up the rate is constant, or √(warmup / t), or after some steps at the peak, or none, a line "
-        "or a cosine down to the last rate, up to one step more or less", "oracle", hint="How far along is step t? (t - warmup) / (steps - warmup). For another curve on purpose: --skip curve.")
+@states("approximate", "after the warm-up the rate is constant, is √(warmup / t), or falls in a line or a cosine to the last rate, "
+        "at once or after some steps at the peak; one step more or less is no error", "oracle", hint="How far along is step t? (t - warmup) / (steps - warmup). For another curve on purpose: --skip curve.")
 def curve(op: Subject, warmup: int, steps: int) -> None:
     op.remembered["curve"] = f"after the warm-up it is {_nearest(op, warmup, steps)}"
 
@@ -122,7 +122,7 @@ def _rate(op: Subject, step: int, warmup: int, steps: int, may_raise: bool = Fal
 
 
 SPEC = states.spec(
-    "rate(t) = peak · t / warmup up to t = warmup; then a line or a cosine, also after some steps at the peak, √(warmup / t) or a constant",
+    "rate(t) = peak · t / warmup up to t = warmup; then it falls in a line or a cosine, at once or after some steps at the peak, or as √(warmup / t), or it stays",
     "schedule(step, warmup, steps) -> a number: the learning rate, or its factor, of step 1, 2, ..., steps; the peak may be "
     "any number, and the last rate may be above 0. A schedule without an end ignores `steps`",
     "counting from 0 or from 1 is a choice: one step more or less is no error, and neither is a warm-up from above 0",
