@@ -2,9 +2,12 @@
 
 import json
 import shlex
+import textwrap
+from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from tinyattn import cli
@@ -236,3 +239,26 @@ def test_a_file_of_a_package_may_import_from_it(folder):
     (folder / "pkg" / "limit.py").write_text("floor = 0\n")
     (folder / "pkg" / "parts" / "act.py").write_text("from ..limit import floor\nfrom pkg import limit\n" + RELU)
     assert check_implementation("pkg/parts/act.py", "relu", examples=2, fast=True)
+
+
+def test_what_a_target_does_stays_in_its_process(folder, capfd):
+    wild = """
+        import os, threading, time
+        print("hello")
+        os.chdir("/")
+        time.sleep(0.2)
+        threading.Thread(target=time.sleep, args=(60,)).start()
+    """
+    (folder / "wild.py").write_text(textwrap.dedent(wild) + RELU)
+    (folder / "gone.py").write_text("import os\nos._exit(0)\n")
+    (folder / "patch.py").write_text(WRONG + "np.maximum = np.minimum\n")
+    maximum = np.maximum
+    assert check("wild.py", "gone.py", "patch.py", "--as", "relu", "--fast") == 2
+    assert np.maximum is maximum
+    assert Path.cwd() == folder
+    out = capfd.readouterr().out
+    assert "hello" not in out
+    right, gone, patched = out.strip().split("\n\n", 2)
+    assert "all hold" in right
+    assert gone.endswith("could not run: the process ended by itself, with exit code 0 (it was being imported)")
+    assert "np.maximum is replaced" in patched
