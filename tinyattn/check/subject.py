@@ -112,6 +112,7 @@ class Subject:
             candidates += [backward_beside(forward)] if forward is implementation else []  # FILE:function
             self._backward = next((f for f in candidates if f is not None), None)
             self.lacks += [f"{spec.function}_backward"] if self._backward is None else []
+        self._of_backward = _parameters(self._backward) if self._backward is not None else None  # looked up once: slow
         self.lacks += [name for name in spec.others if not hasattr(implementation, name)]
 
     @property
@@ -281,7 +282,7 @@ class Subject:
 
     def backward_arguments(self) -> dict[str, bool]:
         """The backward's argument names, and whether each is required."""
-        parameters = _parameters(self._backward) if self._backward else None
+        parameters = self._of_backward
         decorated = parameters is not None and len(parameters) <= 2  # if any is *args
         if parameters is None or (decorated and any(p.kind is p.VAR_POSITIONAL for p in parameters.values())):
             parameters = self.ours_backward.parameters
@@ -293,7 +294,7 @@ class Subject:
         assert self._backward is not None
         self.last = takes
         positional, named = [], dict(takes)
-        for n, p in (_parameters(self._backward) or {}).items():
+        for n, p in (self._of_backward or {}).items():
             if p.kind is inspect.Parameter.VAR_POSITIONAL:  # behind a decorator: what it has, in the library's order
                 positional, named = [x for name, x in takes.items() if name not in self.lacks], {}
             if p.kind not in _BY_POSITION or n not in named:
