@@ -1,0 +1,117 @@
+"""What a check costs: CPU time of `tinyattn check` on right code, with imports and all of its processes.
+
+    python benchmarks/checking.py [--against COMMIT] [--rounds 5]
+
+The code is the library's. With --against, that commit's checker, in a temporary folder, checks that commit's library in
+the same rounds, in turns with ours. Each has compiled before the first round; where a check does not hold, it ends.
+Writes benchmarks/results/checking.json and .md, and a sentence in docs/check.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import os
+import re
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import numpy as np
+
+from benchmarks.against import Side, both
+from benchmarks.children import environment, tell
+from benchmarks.machine import RESULTS, ROOT, describe, made_on, write_pages, write_result
+from tinyattn.check.command import ours
+
+RESULT, PAGE, DOCS = RESULTS / "checking.json", RESULTS / "checking.md", ROOT / "docs" / "check.md"
+KINDS = ("attention", "layer_norm", "softmax", "lstm", "adam", "causal_model")
+
+
+def cost(side: Side, kind: str) -> tuple[float, int]:
+    """-> user and system seconds of one check, and how many cases it tried."""
+    command = [sys.executable, "-m", "tinyattn", "check", ours(kind), "--as", kind]
+    started = subprocess.Popen(
+        command, cwd=side.root, env=environment(side.root, **side.settings), stdout=subprocess.PIPE, text=True
+    )
+    assert started.stdout is not None
+    report = started.stdout.read().strip()
+    _, status, used = os.wait4(started.pid, 0)  # of the process and of all that it has waited for
+    started.returncode = os.waitstatus_to_exitcode(status)
+    tries = re.search(r"all hold, in ([\d,]+) tries$", report)
+    if started.returncode or tries is None:
+        raise SystemExit(f"{side.commit} does not call {kind} right:\n{report}")
+    return used.ru_utime + used.ru_stime, int(tries[1].replace(",", ""))
+
+
+def measure(sides: tuple[Side, ...], rounds: int) -> dict[str, Any]:
+    row = {side.name: {"commit": side.commit, "seconds": []} for side in sides}
+    found: dict[str, Any] = {kind: copy.deepcopy(row) for kind in KINDS}
+    for side in sides:
+        cost(side, KINDS[0])  # compiles
+    for number in range(rounds):
+        tell(f"round {number + 1} of {rounds}")
+        for kind in KINDS:
+            for side in sides[:: 1 if number % 2 else -1]:
+                seconds, tries = cost(side, kind)
+                found[kind][side.name]["seconds"].append(round(seconds, 3))
+                found[kind][side.name]["tries"] = tries
+    return found
+
+
+def median(row: dict[str, Any]) -> float:
+    return float(np.median(row["seconds"]))
+
+
+def page(result: dict[str, Any]) -> str:
+    """The Markdown page, from the results file alone."""
+    rows = result["kinds"]
+    two = all("theirs" in row for row in rows.values())
+    said = "CPU seconds of `tinyattn check` on the library's own code, with imports and all processes; medians of"
+    lines = ["# What a check costs", "", f"{said} {result['rounds']} rounds."]
+    if two:
+        ours, theirs = (rows[KINDS[0]][name]["commit"] for name in ("ours", "theirs"))
+        lines[-1] += f" Ours is commit {ours}, theirs {theirs}."
+    lines += ["", "| kind | ours |" + " theirs | ours / theirs |" * two + " cases tried |" + " theirs |" * two]
+    lines += ["|---|---|---|" + "---|---|---|" * two]
+    for kind, row in rows.items():
+        cells = [f"`{kind}`", f"{median(row['ours']):.1f}"]
+        cells += [f"{median(row['theirs']):.1f}", f"{median(row['ours']) / median(row['theirs']):.2f}"] if two else []
+        cells += [f"{row[name]['tries']:,}" for name in ("ours", "theirs")[: 1 + two]]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, "", f"Measured on {made_on(result['machine'])}, by `python benchmarks/checking.py`.", ""])
+
+
+def sentence(result: dict[str, Any]) -> str:
+    seconds = [median(row["ours"]) for row in result["kinds"].values()]
+    return (
+        f"A check of right code takes {min(seconds):.1f} to {max(seconds):.1f} seconds of CPU time, by kind "
+        "([benchmarks/results/checking.md](../benchmarks/results/checking.md))."
+    )
+
+
+def pages() -> dict[Path, str]:
+    result = json.loads(RESULT.read_text())
+    return {PAGE: page(result), DOCS: sentence(result)}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--against", metavar="COMMIT", help="beside that commit's checker")
+    parser.add_argument("--rounds", type=int, default=5)
+    asked = parser.parse_args()
+    if asked.rounds < 1:
+        parser.error(f"{asked.rounds} rounds: expected at least 1")
+    machine = describe()
+    alone = nullcontext((Side("ours", ROOT, machine["commit"]),))
+    with both(asked.against) if asked.against is not None else alone as sides:
+        result = {"machine": machine, "rounds": asked.rounds, "kinds": measure(sides, asked.rounds)}
+    write_result(RESULT, result)
+    write_pages(__file__, pages())
+    print(page(result))
