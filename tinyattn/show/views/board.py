@@ -27,7 +27,7 @@ SLIPS = (  # the line, what stands there instead, and why it is wrong
      "Softmax normalises each row, so the mean that is subtracted is a row's, along the last axis."),
     (4, "dq = ds @ k", "s was multiplied by c, so its gradient is multiplied by c on the way to q."),
     (1, "dv = p @ dout", "Value j is in output i with the weight p[i, j]: dv sums over queries i, so p is transposed."),
-    (3, "ds = p * (1 - p) * dp", "That is a sigmoid's derivative: in softmax a weight depends on all logits of its row."),
+    (3, "ds = p * (1 - p) * dp", "That is a sigmoid's derivative: a softmax weight depends on all logits of its row."),
     (2, "dp = v @ dout.T", "dp[i, j] is the product of the gradient of output i with value j: dout comes first."),
 )  # fmt: skip
 
