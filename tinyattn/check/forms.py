@@ -171,7 +171,7 @@ def _cases(op: Subject) -> list[dict[str, Any]]:
     cases += [case for alike in full.values() for case in alike[: SEEDS // 2]]
     cases += op.spec.special_cases()
     drawn = cache(lambda seed: op.spec.case(CaseDrawer.seeded(seed, LEADS)))
-    for form in _other_forms(op):
+    for form in other_forms(op):
         others = map(drawn, range(SEEDS, 20 * SEEDS))
         cases += itertools.islice((case for case in others if form.has(case)), SEEDS)
     return cases
@@ -179,7 +179,7 @@ def _cases(op: Subject) -> list[dict[str, Any]]:
 
 def _forms(op: Subject, cases: list[dict[str, Any]]) -> list[Form]:
     """All forms: by batch axes of `cases`, by arguments left out, by masks and heads, and those of the spec."""
-    forms = _other_forms(op)
+    forms = other_forms(op)
     if not op.spec.common:
         return forms
     for name in gaining(op.spec)[:1]:
@@ -198,7 +198,7 @@ def _ours_refused(op: Subject, until: float, patience: float) -> list[Form]:
 
     A call may return: `np.where(mask, ...)` takes an object of a class that it does not know for True.
     """
-    every = [form for form in _other_forms(op) if form.ours]
+    every = [form for form in other_forms(op) if form.ours]
     refused = [form for form in every if form.fatal and op.takes_tensors]
     forms = [form for form in every if form not in refused]
     drawn = [op.fit(op.spec.case(CaseDrawer.seeded(seed))) for seed in range(20 * SEEDS if forms else 0)]
@@ -231,7 +231,7 @@ def _share_right(outcomes: list[str]) -> float:
     return outcomes.count("right") / max(len(outcomes), 1)
 
 
-def _other_forms(op: Subject) -> list[Form]:
+def other_forms(op: Subject) -> list[Form]:
     """The forms of the spec, and those of every spec with a mask, or with heads."""
     names = op.signature.parameters
     forms = list(op.spec.forms)

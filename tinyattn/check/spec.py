@@ -51,7 +51,8 @@ class Spec:
     `but` is the contract's exception for its gradients. `sums_rows` is True where the backward adds up rows that were
     read several times: a GPU does so in any order. `observe` replaces `observe_call` for specs that are not
     about results and gradients; `shown` turns a case into the one in a report. `common` is False where the common
-    properties do not apply.
+    properties do not apply. `loops` are the oracles of a spec without `oracle`, and `of_loops` makes an implementation
+    of them: diagnosis changes their formulas. `remark` says of a failing case, where no bug can be named, what it shows.
     """
 
     name: str
@@ -76,6 +77,9 @@ class Spec:
     special_cases: Callable[[], list[dict[str, Any]]] = list
     observe: Callable[..., dict[str, Any]] | None = None
     shown: Callable[..., dict[str, Any]] | None = None
+    loops: tuple[Callable[..., Any], ...] = ()
+    of_loops: Callable[..., Any] | None = None
+    remark: Callable[..., str] | None = None
 
     @property
     def lets_more_follow(self) -> bool:

@@ -17,7 +17,8 @@ BUGS = [
     Bug("off_by_one_k", "k is off by one, up or down", "Which rank is the last to count?", also=("off_by_one_k_down",)),
     Bug("natural_log", "the logarithm is natural, and not normalised", "Compute NDCG at rank 1."),
     Bug("log10", "the logarithm is decimal, and not normalised", "Compute NDCG at rank 1."),
-    Bug("k_beyond", "it raises, or is 0, for large k", "Does your code take k items, or assume that there are k?", also=("k_beyond_zero",)),
+    Bug("k_beyond", "it raises, or is 0, for large k", "Does your code take k items, or assume that there are k?",
+        also=("k_beyond_zero", "k_beyond_in_hit_rate", "k_beyond_in_ndcg")),
     Bug("log_of_k", "NDCG divides by log2(k + 1), not log2(rank + 1)", "Does NDCG know where the hit was?"),
     Bug("ndcg_of_k", "NDCG is normalised by the ideal gain of k items", "How many relevant items are there?"),
     Bug("reciprocal", "NDCG is 1 / rank", "Compute NDCG at rank 2."),
@@ -56,8 +57,8 @@ def make(bugs=frozenset()):
         share = 0 if "optimistic_ties" in bugs else 1 if "pessimistic_ties" in bugs else 0.5
         return float(1 + greater + share * equal) - (1 if "target_excluded" in bugs else 0)
 
-    def within(scores, target, k):
-        if "k_beyond" in bugs and k > len(scores):
+    def within(scores, target, k, metric):
+        if {"k_beyond", f"k_beyond_in_{metric}"} & set(bugs) and k > len(scores):
             raise IndexError(f"index {k - 1} is out of bounds for axis 0 with size {len(scores)}")
         if "k_beyond_zero" in bugs and k > len(scores):
             return False
@@ -68,13 +69,13 @@ def make(bugs=frozenset()):
         return rank <= k if "edge_inclusive" in bugs else rank < k + 1
 
     def hit_rate(scores, target, k):
-        hit = 1.0 if within(scores, target, k) else 0.0
+        hit = 1.0 if within(scores, target, k, "hit_rate") else 0.0
         if "changes_input" in bugs:
             scores.sort()
         return hit / k if "precision" in bugs else hit
 
     def ndcg(scores, target, k):
-        if not within(scores, target, k) and "ndcg_without_cut" not in bugs:
+        if not within(scores, target, k, "ndcg") and "ndcg_without_cut" not in bugs:
             return 0.0
         if "ndcg_is_hit" in bugs:
             return 1.0
