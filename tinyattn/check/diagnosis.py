@@ -3,10 +3,12 @@
 Both are run on a fixed battery of cases. A bug is named if it gives the same results on at least half of the cases
 where the implementation is wrong (a pair of bugs: on all of them), contradicts it on at most a quarter, and is itself
 right wherever the implementation is right. Single bugs are tried first, then pairs. If several bugs match equally well,
-all are named. Where no bug of the zoo matches, known slips (slips.py) and then mutants by rule (mutants.py) are tried:
-changes of the library's formula, one of which must give the same results on every wrong case, but for a quarter on which
-both give no numbers. Where these do not match either, the diagnosis says in which cases it is wrong. Bugs whose errors vary with rounding or random draws (`noisy`) are recognised by which properties fail
+all are named. Bugs whose errors vary with rounding or random draws (`noisy`) are recognised by which properties fail
 and by the size of their errors.
+
+Where no bug of the zoo matches, changes of the library's formula are tried: known slips (slips.py), then mutants by
+rule (mutants.py). One of them must give the same results on all cases; on a quarter of the wrong ones both may give no
+numbers. Without a match the diagnosis says in which cases, and in which results, the implementation is wrong.
 """
 
 from __future__ import annotations
@@ -25,7 +27,6 @@ from typing import Any
 
 import numpy as np
 
-from . import oracles
 from .cases import CaseDrawer, copied
 from .common import upstream, widened
 from .contrast import contrast, parts
@@ -36,7 +37,7 @@ from .observing import in_dtype, observe_call
 from .property import Violation
 from .slips import SLIPS
 from .specs import SPECS, Spec, properties_of
-from .subject import MissingError, Subject
+from .subject import Subject
 from .trial import Trial
 from .zoo import ZOO, Bug
 
@@ -273,6 +274,7 @@ def _of_plain_forms(match: _Match) -> _Match:
     return replace(match, seen=plain, wrong=wrong) if wrong else match
 
 
+ORACLES = __name__.rpartition(".")[0]  # the oracles' package, and that of the conventions, which have others
 RULED = 5.0  # seconds for the search among mutants by rule
 TOLD = 3  # how many mutants of the same numbers are told
 
@@ -289,9 +291,9 @@ def _by_rule(match: _Match, shown: Trial | None, limit: float) -> Diagnosis:
         if time.process_time() > until or len(found) == TOLD or (found and rank > found[0][0]):
             break
         with work.formula.mutated(mutants):
-            told = bug.name in [other.name for _, other in found]
-            if not told and match.explained_by(work.run, first) and (shown is None or _fails_so(shown, work.subject, True)):
-                found.append((rank, bug))
+            same_line = bug.name in [other.name for _, other in found]
+            if not same_line and match.explained_by(work.run, first):
+                found += [(rank, bug)] * (shown is None or _fails_so(shown, work.subject, True))
     return Diagnosis((tuple(bug for _, bug in found),), "rule") if found else Diagnosis()
 
 
@@ -335,11 +337,11 @@ class _Workshop:
             functions = {spec.function: getattr(ours, spec.function), name: formula.function()}
             return cls(match, formula, SimpleNamespace(**functions))
         if spec.of_loops is not None:
-            formula = Formula(*spec.loops, within=oracles.__name__)
+            formula = Formula(*spec.loops, within=ORACLES)
             return cls(match, formula, spec.of_loops(*map(formula.function, range(len(spec.loops)))))
         if match.aspect not in _NUMBERS or spec.oracle is None:
             return None
-        formula = Formula(spec.oracle, within=oracles.__name__)
+        formula = Formula(spec.oracle, within=ORACLES)
         signature = inspect.signature(getattr(ours, spec.function))
 
         @functools.wraps(getattr(ours, spec.function))

@@ -1,12 +1,11 @@
 """Mutants by rule: variants of a formula, made on the fly, whose numbers may explain those of an implementation.
 
-The formula is an oracle, or a backward of the library: its source is changed in one place by a rule (a factor is dropped,
-a sign, a function, a name, an index is another), or by a patch of `slips.py`. A variant is a change of one function in
-a namespace of its own, which all functions that the formula calls share.
+The formula is an oracle, or a backward of the library. Its source is changed in one place by a rule: a factor is
+dropped, or a sign, a function, a name or an index is another. `slips.py` has changes that are known. All functions that
+the formula calls share a namespace of their own, in which one of them is exchanged at a time.
 """
 
 from __future__ import annotations
-
 import __future__
 
 import ast
@@ -38,6 +37,7 @@ RULES = (
     ("a + b", "b", "a term is missing"),
     ("a + b", "a + b + b", "a term is added twice"),
     ("a - b", "a", "a term is missing"),
+    ("a * a", "a", "a square is missing"),
     ("a * b", "a", "a factor is missing"),
     ("a * b", "b", "a factor is missing"),
     ("a / b", "a", "a division is missing"),
@@ -54,7 +54,6 @@ RULES = (
     ("a ** b", "a", "a power is missing"),
     ("a ** b", "a ** (b + 1)", "a power is one too high"),
     ("a ** b", "a ** (b - 1)", "a power is one too low"),
-    ("a * a", "a", "a square is missing"),
     ("a @ b", "a @ b.T", "a matrix is transposed"),
     ("a @ b.T", "a @ b", "a matrix is not transposed"),
     ("a @ b", "b @ a", "the order of a product is wrong"),
@@ -121,7 +120,7 @@ def parsed(text: str) -> Any:
 
 
 def fits(pattern: Any, node: Any, found: dict[str, Any]) -> bool:
-    """Whether `node` has the form of `pattern`; `found` gets what its letters stand for, equal things for equal ones."""
+    """Whether `node` has the form of `pattern`; `found` gets what its letters stand for: the same for the same."""
     if isinstance(pattern, ast.Name) and len(pattern.id) == 1:
         return ast.dump(found.setdefault(pattern.id, node)) == ast.dump(node)
     if isinstance(pattern, list):
@@ -290,7 +289,8 @@ class _Rules:
         for change, label in _matches(_RULES, node):
             yield from self._made(slot, change, label, statement, 1)
         if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-            for value in {0: (1,), 1: (0, 2), 2: (1, 3)}.get(node.value, (2 * node.value, node.value / 2)):
+            number: Any = node.value
+            for value in {0: (1,), 1: (0, 2), 2: (1, 3)}.get(number, (2 * number, number / 2)):
                 yield from self._made(slot, ast.Constant(value), "a number is another", statement, 2)
         for keyword in node.keywords if isinstance(node, ast.Call) else ():
             for axis in (0, -1, -2) if keyword.arg == "axis" else ():
@@ -355,7 +355,7 @@ def _of_arguments(name: str, place: str, tree: Any, parameters: Any, known: dict
     for n, p in parameters.items():
         if p.default is not p.empty:
             lines.append((f"{n} = {p.default!r}", f"the argument {n} is not used: it is always {p.default!r}"))
-        if isinstance(known.get(n), np.ndarray) and known[n].ndim > 1:
+        if isinstance(known.get(n), np.ndarray) and known[n].ndim > 2:  # causes.py tries transposed matrices
             square = f"{n}.shape[-1] == {n}.shape[-2]"
             lines.append((f"{n} = {n}.swapaxes(-1, -2) if {square} else {n}", f"{n} is transposed, where it is square"))
     for a, b in itertools.combinations(parameters, 2):
@@ -380,7 +380,7 @@ def _read(node: ast.AST) -> set[str]:
 def _sites(node: ast.AST, statement: Any) -> Iterator[tuple[Any, ast.AST, Any]]:
     """Everything below `node` that a rule may change: its slot, itself, and the statement that it is in."""
     for name, value in ast.iter_fields(node):
-        if name in ("annotation", "returns", "decorator_list", "args") and isinstance(node, ast.FunctionDef | ast.AnnAssign):
+        if isinstance(node, ast.FunctionDef | ast.AnnAssign) and name in ("annotation", "returns", "args"):
             continue
         for i, child in list(enumerate(value)) if isinstance(value, list) else ((None, value),):
             if not isinstance(child, ast.AST) or isinstance(child, ast.Raise | ast.Assert | ast.JoinedStr):
