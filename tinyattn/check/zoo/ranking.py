@@ -26,7 +26,7 @@ BUGS = [
     Bug("ndcg_without_cut", "NDCG is not cut at k", "Compute NDCG@1 at rank 2."),
     Bug("ndcg_is_hit", "NDCG is 1 for every hit", "Compute NDCG at rank 2."),
     Bug("target_excluded", "the target is left out of its ranking: ranks are one too small", "Which rank is the best?", also=("target_left_out",)),
-    Bug("rank_of_scores", "scores are taken for ranks", "Multiply all scores by 2: does the metric move?"),
+    Bug("rank_of_scores", "scores are taken for ranks", "Multiply all scores by 2: does the metric move?", also=("scores_unguarded",)),
     Bug("top_value", "it is a hit wherever the target's score is among the k best values", "Score everything 0: how large is your HR@1?"),
     Bug("nothing_left_out", "items scored -inf rank first", "Seen items are scored -inf: do they rank last?"),
     Bug("changes_input", "it sorts the scores in place", "Print the scores before and after."),
@@ -47,7 +47,7 @@ def make(bugs=frozenset()):
             scores = np.where(scores == -np.inf, scores, -scores)
         if "target_left_out" in bugs:
             scores = np.where(np.arange(len(scores)) == target, -np.inf, scores)
-        if "rank_of_scores" in bugs:
+        if {"rank_of_scores", "scores_unguarded"} & set(bugs):
             return scores[target]
         if "argsort_order" in bugs:
             return 1 + int(np.argmax(np.argsort(-scores, kind="stable") == target))
@@ -85,7 +85,7 @@ def make(bugs=frozenset()):
         rank = k if "log_of_k" in bugs else rank
         rank = rank - 1 if "off_by_one_rank" in bugs else rank + 1 if "off_by_two_rank" in bugs else rank
         log = math.log if "natural_log" in bugs else math.log10 if "log10" in bugs else math.log2
-        gain = 1 / log(rank + 1) if rank > 0 else float("inf")
+        gain = 1 / log(rank + 1) if rank > 0 or "scores_unguarded" in bugs else float("inf")
         if "ndcg_of_k" in bugs:
             gain /= sum(1 / math.log2(i + 1) for i in range(1, k + 1))
         return gain
