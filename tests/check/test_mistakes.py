@@ -208,6 +208,23 @@ def test_ties_and_the_share_of_k_are_conventions(implementation, says):
     assert not check_in_process(implementation, "ranking_of_several", examples=12, strict=True)
 
 
+def hits_of(rank):
+    return SimpleNamespace(hit_rate=lambda scores, target, k: float(rank(scores, scores[target]) <= k))
+
+
+@pytest.mark.parametrize(("implementation", "says"), [
+    (hits_of(lambda s, score: 1 + np.sum(s > score)), ["a target ranks before items of its score"]),
+    (hits_of(lambda s, score: np.sum(s >= score)), ["a target ranks after items of its score"]),
+    (hits_of(lambda s, score: (1 + np.sum(s > score) + np.sum(s >= score)) / 2), []),
+    (SimpleNamespace(hit_rate=lambda scores, target, k: float(target in np.argsort(-scores, kind="stable")[:k])),
+     ["a target ranks by position among items of its score"]),
+])  # fmt: skip
+def test_without_an_ndcg_the_order_of_ties_is_told_from_hits(implementation, says):
+    report = check_in_process(implementation, "ranking", examples=12)
+    assert report, report
+    assert list(report.conventions) == says
+
+
 def with_topk(kth):
     """The k best by argpartition, which raises where there is no item at the place `kth(k)`."""
 
