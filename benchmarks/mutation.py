@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tinyattn.check.mutants import filled, fits, parsed
+
 # What each expression or statement becomes, one change at a time. Single letters stand for any expression.
 # Numbers, truth values, conditions, `and` and `or` follow below.
 RULES = {
@@ -108,9 +110,9 @@ def _effect(node: ast.AST) -> Iterator[ast.AST]:
 def _by_table(node: ast.AST) -> Iterator[ast.AST]:
     for pattern, changes in _PATTERNS:
         found: dict[str, ast.AST] = {}
-        if _fits(pattern, node, found):
+        if fits(pattern, node, found):
             for change in changes:
-                yield _filled(copy.deepcopy(change), found)
+                yield filled(copy.deepcopy(change), found)
     if isinstance(node, ast.Compare) and len(node.ops) > 1:  # a < b < c: each sign by itself
         for i, sign in enumerate(node.ops):
             for pattern, changes in _PATTERNS:
@@ -122,38 +124,7 @@ def _by_table(node: ast.AST) -> Iterator[ast.AST]:
 KINDS = (_by_table, _number, _condition, _connected, _effect)
 
 
-def _parsed(text: str) -> Any:
-    (statement,) = ast.parse(text).body
-    return statement.value if isinstance(statement, ast.Expr) else statement
-
-
-_PATTERNS = [(_parsed(pattern), [_parsed(c) for c in changes]) for pattern, changes in RULES.items()]
-
-
-def _fits(pattern: Any, node: Any, found: dict[str, ast.AST]) -> bool:
-    """Is `node` of the form of `pattern`? What its letters stand for is put into `found`."""
-    if isinstance(pattern, ast.Name) and len(pattern.id) == 1:
-        found[pattern.id] = node
-        return True
-    if isinstance(pattern, list):
-        same_length = isinstance(node, list) and len(pattern) == len(node)
-        return same_length and all(_fits(p, n, found) for p, n in zip(pattern, node, strict=True))
-    if not isinstance(pattern, ast.AST):
-        return bool(pattern == node)
-    if type(pattern) is not type(node):
-        return False
-    return all(_fits(getattr(pattern, f), getattr(node, f), found) for f in pattern._fields if f != "ctx")
-
-
-def _filled(change: Any, found: dict[str, ast.AST]) -> Any:
-    if isinstance(change, ast.Name) and change.id in found:
-        return found[change.id]
-    for name, value in ast.iter_fields(change):
-        if isinstance(value, list):
-            setattr(change, name, [_filled(v, found) if isinstance(v, ast.AST) else v for v in value])
-        elif isinstance(value, ast.AST):
-            setattr(change, name, _filled(value, found))
-    return change
+_PATTERNS = [(parsed(pattern), [parsed(c) for c in changes]) for pattern, changes in RULES.items()]
 
 
 @dataclass

@@ -20,7 +20,8 @@ copyright = author
 version = release = tinyattn.__version__
 
 extensions = [
-    "myst_nb", "sphinx.ext.autodoc", "docstrings", "findings", "formulas", "live", "ops_page", "pictures", "sources",
+    "myst_nb", "sphinx.ext.autodoc", "docstrings", "findings", "formulas", "live", "ops_page", "pictures", "sidebar",
+    "sources",
 ]
 root_doc = "website/index"
 include_patterns = [

@@ -67,26 +67,28 @@ class BatchNorm:
 
 
 class Conv2d:
-    """Channels come second there, and so do the outputs of a kernel."""
+    """Channels come second there, and so do the outputs of a kernel; it pads all sides alike: here zeros are put on."""
 
-    def conv2d(self, x, W, padding="valid"):
-        if padding == "same" and (W.shape[0] != W.shape[1] or W.shape[0] % 2 == 0):
-            raise ValueError("it pads all sides alike")
-        pad = W.shape[0] // 2 if padding == "same" else 0
-        self.layer = layers.Convolution(W.transpose(3, 2, 0, 1), np.zeros(W.shape[3], W.dtype), pad=pad)
-        y = self.layer.forward(one_batch(x, 3).transpose(0, 3, 1, 2)).transpose(0, 2, 3, 1)
+    def conv2d(self, x, W, padding="same"):
+        (K, L), (h, w) = W.shape[:2], x.shape[-3:-1]
+        top, left = ((K - 1) // 2, (L - 1) // 2) if padding == "same" else (0, 0)
+        edges = ((top, K - 1 - top), (left, L - 1 - left)) if padding == "same" else ((0, 0), (0, 0))
+        self.inner = slice(top, top + h), slice(left, left + w)
+        images = np.pad(one_batch(x, 3).transpose(0, 3, 1, 2), ((0, 0), (0, 0), *edges))
+        self.layer = layers.Convolution(W.transpose(3, 2, 0, 1), np.zeros(W.shape[3], W.dtype))
+        y = self.layer.forward(images).transpose(0, 2, 3, 1)
         return y.reshape(*x.shape[:-3], *y.shape[1:])
 
-    def conv2d_backward(self, dy, x, W, padding="valid"):
+    def conv2d_backward(self, dy, x, W, padding="same"):
         self.conv2d(x, W, padding)
-        dx = self.layer.backward(one_batch(dy, 3).transpose(0, 3, 1, 2)).transpose(0, 2, 3, 1)
+        dx = self.layer.backward(one_batch(dy, 3).transpose(0, 3, 1, 2))[:, :, *self.inner].transpose(0, 2, 3, 1)
         return dx.reshape(x.shape), self.layer.dW.transpose(2, 3, 1, 0)
 
 
 class Adam:
-    """Its eps is 1e-7, whatever is asked for, and added before the correction of v."""
+    """Its eps is 1e-7, and added before the correction of v."""
 
-    def adam(self, vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-7):
+    def adam(self, vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98):
         theirs = optimizer.Adam(lr, beta1, beta2)
         theirs.iter, theirs.m, theirs.v = step - 1, {0: moments[0]}, {0: moments[1]}
         theirs.update({0: vector}, {0: gradient})

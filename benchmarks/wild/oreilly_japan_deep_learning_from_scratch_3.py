@@ -55,15 +55,15 @@ class Bce:
 
 
 class Linear:
-    def linear(self, x, W, b):
-        self.given = variables(one_batch(x, 1), W, b)
+    def linear(self, x, W, b=None):
+        self.given = variables(one_batch(x, 1), W, *([] if b is None else [b]))
         self.y = F.linear(*self.given)
         return self.y.data.reshape(*x.shape[:-1], W.shape[1])
 
-    def linear_backward(self, dy, x, W, b):
+    def linear_backward(self, dy, x, W, b=None):
         self.linear(x, W, b)
-        dx, dW, db = gradients(self.y, one_batch(dy, 1), *self.given)
-        return dx.reshape(x.shape), dW, db
+        dx, dW, *db = gradients(self.y, one_batch(dy, 1), *self.given)
+        return dx.reshape(x.shape), dW, db[0] if db else None
 
 
 class BatchNorm:

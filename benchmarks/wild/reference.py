@@ -171,9 +171,8 @@ def compare_step(
 
     def stepped() -> list[np.ndarray]:
         state = [vector.copy(), *(x.copy() for x in moments)]
-        (implementation.adamw if "weight_decay" in options else implementation.adam)(
-            state[0], gradient.copy(), tuple(state[1:]), step, **options
-        )
+        step_of = implementation.adamw if "weight_decay" in options else implementation.adam
+        step_of(state[0], gradient.copy(), tuple(state[1:]), step, **taken(step_of, options))
         return state
 
     attempt(found, ["vector", "m", "v"], stepped, [vector - options["lr"] * update, m, v])

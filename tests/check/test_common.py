@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.check.breaking import broken, failing, plus
-from tinyattn.check.common import common_properties
+from tinyattn.check.common import _demand_new_memory, common_properties
 from tinyattn.check.property import Violation
 from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import Subject
@@ -196,3 +196,11 @@ def test_memory_that_is_shared_with_an_argument_is_seen(part):
             if prop.name in ("own_memory", "inputs_unchanged", "backward_inputs_unchanged"):
                 with pytest.raises(Violation, match="shares memory with") if prop.name == seen else nullcontext():
                     prop.holds(op, x=np.ones((2, 3)))
+
+
+def test_a_reshape_may_be_a_view_and_a_part_may_not():
+    x = np.arange(6.0).reshape(2, 3)
+    _demand_new_memory({"y": x.reshape(3, 2), "z": x.ravel()}, {"x": x})
+    for y in (x, x[:, :2], x.T):
+        with pytest.raises(Violation, match="y shares memory with x"):
+            _demand_new_memory({"y": y}, {"x": x})

@@ -127,6 +127,8 @@ ALONE = [
     ("layer_norm", lambda x, gamma, beta: 1.1 * ops.layer_norm(x, gamma, beta, 1e-6)[0], []),
     *(("rms_norm", lambda x, gamma, eps=eps: ops.rms_norm(x, gamma, eps)[0], []) for eps in (1e-6,)),
     ("rms_norm", lambda x, gamma: ops.rms_norm(x, gamma, 1e-6)[0], ["eps is 1e-06, and cannot be given"]),
+    ("batch_norm", lambda x, gamma, beta: ops.batch_norm(x, gamma, beta, 1e-8)[0],
+     ["eps is 1e-08, and cannot be given"]),
     ("rms_norm", lambda x, gamma: ops.rms_norm(x, gamma, 1e-5)[0], []),
     ("rms_norm", lambda x, gamma: ops.rms_norm(x, gamma, 5e-6)[0], []),
     ("norm_linear", lambda x, gamma, beta, W, b=None: ops.norm_linear(x, gamma, beta, W, b, 1e-6)[0],

@@ -8,8 +8,9 @@ import pytest
 from tinyattn import ops
 from tinyattn.check import check_implementation, check_in_process, frameworks, layer
 from tinyattn.check.frameworks import Lifted, subject_of
+from tinyattn.check.isolation import load
 from tinyattn.check.specs import SPECS
-from tinyattn.check.subject import Subject
+from tinyattn.check.subject import CannotRunError, Subject
 
 KINDS = ["softmax", "layer_norm", "rms_norm", "linear", "gelu", "relu", "cross_entropy", "embedding"]
 
@@ -50,6 +51,152 @@ def test_a_module_of_torch_is_called_with_tensors(torch):
 
 def test_a_string_of_the_command_line_names_a_function_of_torch(torch):
     assert check_implementation("torch.nn.functional:gelu", "gelu", examples=4)
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW"])
+def test_an_optimiser_of_torch_is_right_by_its_name_alone(name, torch):
+    report = check_in_process(getattr(torch.optim, name), name.lower(), examples=6)
+    assert report, report
+    assert report.conventions == ("beta2 is 0.999 by default",)
+    assert report.not_offered == (("a weight_decay for each entry",) if name == "AdamW" else ())
+
+
+def test_an_optimiser_that_does_not_write_into_its_arguments_is_found(torch):
+    def adam(vector, gradient, moments, step, lr=1e-3, betas=(0.9, 0.98), eps=1e-8):
+        assert isinstance(vector, torch.Tensor)
+        return vector.clone().sub_(lr * gradient)
+
+    report = check_in_process(adam, "adam", examples=4)
+    assert "in_place" in {f.property for f in report.failures}
+    assert report.unused == ()
+
+
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad:UserWarning")
+def test_the_gradient_goes_through_a_reentrant_checkpoint(torch):
+    from torch.utils.checkpoint import checkpoint
+
+    report = check_in_process(lambda x: checkpoint(torch.relu, x, use_reentrant=True), "relu", examples=4)
+    assert report, report
+    assert report.lacks == ()
+
+
+FILE = """
+import torch
+
+def relu(x):
+    return x * (x > 0)
+
+def silu(x):
+    return x.sigmoyd() * x
+
+def elu(x, alpha=1.0):
+    return torch.where(torch.from_numpy(x) > 0, torch.from_numpy(x), alpha * torch.expm1(torch.from_numpy(x))).numpy()
+"""
+
+
+@pytest.fixture
+def theirs(tmp_path, torch):
+    (tmp_path / "theirs.py").write_text(FILE)
+    return load(str(tmp_path / "theirs.py"))
+
+
+def test_operators_alone_are_differentiated_if_their_file_imports_torch(theirs):
+    assert check_in_process(theirs.relu, "relu", examples=4).lacks == ()
+    assert check_in_process(theirs.elu, "elu", examples=4).lacks == ("elu_backward",)  # it takes arrays alone
+
+
+def test_what_a_function_raises_for_tensors_is_reported(theirs):
+    with pytest.raises(CannotRunError, match="'Tensor' object has no attribute 'sigmoyd'"):
+        check_in_process(theirs.silu, "silu", examples=2)
+
+
+def test_floats_have_the_dtype_of_a_modules_parameters_and_methods_get_tensors(torch):
+    class Model(torch.nn.Module):
+        dim = 4
+
+        def __init__(self):
+            super().__init__()
+            self.out = torch.nn.Linear(4, 4)
+
+        def forward(self, x):
+            return torch.cumsum(self.out(x), 1)
+
+        def step(self, x, total=None):
+            total = self.out(x) if total is None else total + self.out(x)
+            return total, total
+
+    report = check_in_process(Model(), "cached_model", examples=3)
+    assert report, report
+
+
+def test_an_object_that_makes_tensors_itself_is_called_with_tensors(torch):
+    model = SimpleNamespace(dim=4, forward=lambda x: torch.cumsum(torch.as_tensor(x), 1))
+    assert check_in_process(model, "causal_model", examples=3)
+
+
+def test_a_refusal_of_another_memory_order_is_a_form_of_tensors_alone(torch):
+    def viewed(x):
+        return torch.relu(x.view(-1)).view(x.shape)
+
+    report = check_in_process(viewed, "relu", examples=4)
+    assert report, report
+    assert report.not_offered == ("arrays that do not lie in C order",)
+    strict = check_in_process(viewed, "relu", examples=4, strict=True)
+    assert {"memory_layout", "backward_memory_layout"} == {f.property for f in strict.failures}
+
+    def flat(x):
+        if not x.flags.c_contiguous:
+            raise RuntimeError("C order, please")
+        return np.maximum(x, 0)
+
+    assert {f.property for f in check_in_process(flat, "relu", examples=4).failures} == {"memory_layout"}
+
+
+def test_a_mask_of_fewer_axes_is_written_out(torch):
+    def attend(x, W_q, W_k, W_v, W_o, heads, attention_mask=None):
+        assert x.ndim == 3
+        assert attention_mask is None or attention_mask.ndim == 4
+        q, k, v = ((x @ W).unflatten(-1, (heads, -1)).transpose(1, 2) for W in (W_q, W_k, W_v))
+        out = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=attention_mask)
+        return out.transpose(1, 2).flatten(2) @ W_o
+
+    report = check_in_process(attend, "multi_head_attention", examples=4)
+    assert report, report
+    assert "a mask of fewer than four axes" in report.not_offered
+    assert "mask" not in report.lacks
+
+
+NAMES = {
+    "gelu": lambda torch: lambda x, approximate="none": torch.nn.functional.gelu(x, approximate=approximate),
+    "linear": lambda torch: lambda x, weight, bias: x @ weight + (0 if bias is None else bias),
+    "linear_attention": lambda torch: lambda queries, keys, values: torch.tensor(
+        ops.linear_attention(queries.numpy(), keys.numpy(), values.numpy())[0]
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_pytorchs_names_of_arguments_are_known(kind, torch):
+    report = check_in_process(NAMES[kind](torch), kind, examples=4)
+    assert report, report
+    assert {"approximate", "b"}.isdisjoint(report.lacks)
+    assert report.unused == ()
+
+
+def test_a_flag_called_bias_is_no_bias():
+    report = check_in_process(lambda x, W, bias=True: x @ W, "linear", examples=4)
+    assert report, report
+    assert (report.lacks[0], report.unused) == ("b", ("bias",))
+
+
+def test_a_class_that_cannot_be_made_is_a_problem():
+    with pytest.raises(CannotRunError, match=r"Needs\(\) raised TypeError: .*'size'"):
+        check_in_process(Needs, "relu")
+
+
+class Needs:
+    def __init__(self, size):
+        self.size = size
 
 
 def test_a_mask_of_another_name_reaches_the_function_that_is_differentiated():

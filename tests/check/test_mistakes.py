@@ -1,5 +1,6 @@
 """Kinds of what models are built and judged with: mistakes that people make, each with a property that must see it."""
 
+import contextlib
 import math
 from types import SimpleNamespace
 
@@ -9,6 +10,8 @@ import pytest
 from tests.check.breaking import broken, failing
 from tinyattn import ops
 from tinyattn.check import adapters, check_implementation, check_in_process, oracles
+from tinyattn.check.specs import SPECS
+from tinyattn.check.subject import CannotRunError
 from tinyattn.training.schedules import SCHEDULES
 
 
@@ -203,6 +206,23 @@ def test_ties_and_the_share_of_k_are_conventions(implementation, says):
     assert report, report
     assert list(report.conventions) == says
     assert not check_in_process(implementation, "ranking_of_several", examples=12, strict=True)
+
+
+def hits_of(rank):
+    return SimpleNamespace(hit_rate=lambda scores, target, k: float(rank(scores, scores[target]) <= k))
+
+
+@pytest.mark.parametrize(("implementation", "says"), [
+    (hits_of(lambda s, score: 1 + np.sum(s > score)), ["a target ranks before items of its score"]),
+    (hits_of(lambda s, score: np.sum(s >= score)), ["a target ranks after items of its score"]),
+    (hits_of(lambda s, score: (1 + np.sum(s > score) + np.sum(s >= score)) / 2), []),
+    (SimpleNamespace(hit_rate=lambda scores, target, k: float(target in np.argsort(-scores, kind="stable")[:k])),
+     ["a target ranks by position among items of its score"]),
+])  # fmt: skip
+def test_without_an_ndcg_the_order_of_ties_is_told_from_hits(implementation, says):
+    report = check_in_process(implementation, "ranking", examples=12)
+    assert report, report
+    assert list(report.conventions) == says
 
 
 def with_topk(kth):
@@ -527,3 +547,21 @@ def test_what_a_model_lacks_is_named():
         assert lacks in check_implementation(SimpleNamespace(**ours), kind, examples=1).problem
     returns_y = SimpleNamespace(train=lambda x, state: x, evaluate=lambda x, state: x)
     assert "train did not return two things" in check_implementation(returns_y, "batch_norm_layer", examples=1).problem
+
+
+NO_NUMBERS = [None, "x", [1, 2], (None, None), object(), 1j, math.nan, np.zeros(0)]
+OTHERS = ["ranking_of_several", "alibi", "ring_cache", "schedule", "batch_norm_layer"]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", OTHERS)
+def test_whatever_is_returned_the_checker_goes_on(kind):
+    spec = SPECS[kind]
+    names = [spec.function, *spec.others]
+    ours = spec.ours()
+    kept = {name: getattr(ours, name) for name in (*names, "dim", "window") if hasattr(ours, name)}
+    for returned in NO_NUMBERS:
+        for name in names:
+            wrong = SimpleNamespace(**kept | {name: lambda *args, returned=returned, **named: returned})
+            with contextlib.suppress(CannotRunError):
+                assert not check_in_process(wrong, kind, examples=1), f"{name} returns {returned!r}"

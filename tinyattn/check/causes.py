@@ -44,10 +44,10 @@ def find_cause(
     cause, ends = patched(), shown is None or shown.too_long is None
     if ends:
         cause = cause or misplaced(op, patience, ("heads_first",))  # every other failure would be of it
-    cause = cause or diagnose(op, op.spec, failed, limit, shown)
+    cause = unnamed = cause or diagnose(op, op.spec, failed, limit, shown)
     if ends:
         cause = cause or misplaced(op, patience) or single(op, patience)
-    return cause or (differing(op, patience) if strict else cause)
+    return cause or (strict and differing(op, patience)) or unnamed
 
 
 def functions_of_numpy() -> dict[str, Any]:

@@ -5,26 +5,37 @@ where the implementation is wrong (a pair of bugs: on all of them), contradicts 
 right wherever the implementation is right. Single bugs are tried first, then pairs. If several bugs match equally well,
 all are named. Bugs whose errors vary with rounding or random draws (`noisy`) are recognised by which properties fail
 and by the size of their errors.
+
+Where no bug of the zoo matches, changes of the library's formula are tried: known slips (slips.py), then mutants by
+rule (mutants.py). One of them must give the same results on all cases; on a quarter of the wrong ones both may give no
+numbers. Without a match the diagnosis says in which cases, and in which results, the implementation is wrong.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 import itertools
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from .cases import CaseDrawer, copied
-from .forms import with_batch
+from .common import upstream, widened
+from .contrast import contrast, parts
+from .forms import other_forms, with_batch
 from .isolation import TooLongError, alarm
-from .observing import observe_call
+from .mutants import Formula, Mutant
+from .observing import in_dtype, observe_call
 from .property import Violation
+from .slips import SLIPS
 from .specs import SPECS, Spec, properties_of
 from .subject import Subject
 from .trial import Trial
@@ -44,7 +55,8 @@ class Diagnosis:
     """
 
     bugs: tuple[tuple[Bug, ...], ...] = ()
-    how: str = ""  # "numbers", "failures", or "cause" for what needs no zoo (causes.py)
+    how: str = ""  # "numbers", "rule", "failures", or "cause" for what needs no zoo (causes.py)
+    where: str = ""  # without a name: where it is wrong, and where it is right
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,14 +89,23 @@ def diagnose(
     `shown` is the failure in the report: a bug is named only if the zoo's version with it fails that property on that
     case too (and, for a match by numbers, with the same wrong value).
     """
-    if spec.name not in ZOO:
-        return Diagnosis()
+    found = _diagnosed(op, failed, limit, shown)
+    if not found and spec.remark is not None and shown is not None:
+        with contextlib.suppress(Exception, TooLongError), alarm(5.0):
+            return Diagnosis(where=spec.remark(op, **copied(shown.case)) or found.where)
+    return found
+
+
+def _diagnosed(op: Subject, failed: Iterable[str], limit: float, shown: Trial | None) -> Diagnosis:
+    spec = op.spec
+    if spec.name not in ZOO and spec.oracle is None and spec.of_loops is None:
+        return Diagnosis()  # nothing to compare with: every implementation has parameters of its own
     until = time.monotonic() + limit
     cases = [i for i in range(len(battery(spec.name))) if op.offers(_case(op, i))]
     seen = {i: observe(op, i) for i in cases}
     if all(s.get("forward", "overflow") != "overflow" for s in seen.values()):
         return Diagnosis()  # it returned no numbers on any case
-    truth = {i: _zoo_run((), op, i) for i in cases}
+    truth = {i: _zoo_run((), op, i) if spec.name in ZOO else _ours_run(op, i) for i in cases}
     by_numbers = Diagnosis()
     for aspect in range(ASPECTS):
         wrong = [i for i in cases if _compare(seen[i], truth[i], truth[i], aspect) != AGREE]
@@ -92,9 +113,13 @@ def diagnose(
             again = ((observe(op, i), seen[i]) for i in wrong[:3] for _ in range(4))
             if aspect in _NUMBERS and any(_compare(now, before, before, aspect) != AGREE for now, before in again):
                 break  # equal calls differ: numbers that vary could match a bug's by accident
-            by_numbers = _confirmed(shown, op, _matching(_Match(op, seen, truth, wrong, aspect), until))
+            match = _Match(op, seen, truth, wrong, aspect)
+            if spec.name in ZOO:
+                by_numbers = _confirmed(shown, op, _matching(match, until))
+            match = _of_plain_forms(match)
+            by_numbers = by_numbers or _by_rule(match, shown, min(limit, RULED)) or Diagnosis(where=_where(match))
             break
-    return by_numbers or _confirmed(shown, op, _by_failures(op, set(failed), seen, truth))
+    return by_numbers or _confirmed(shown, op, _by_failures(op, set(failed), seen, truth)) or by_numbers
 
 
 def _confirmed(shown: Trial | None, op: Subject, diagnosis: Diagnosis) -> Diagnosis:
@@ -110,10 +135,14 @@ def _confirmed(shown: Trial | None, op: Subject, diagnosis: Diagnosis) -> Diagno
 
 def _fails_alike(shown: Trial, op: Subject, bugs: Iterable[str], numbers: bool) -> bool:
     """Whether the zoo's version with these bugs fails on the shown case; if `numbers`, with the same wrong value."""
+    return _fails_so(shown, _zoo_subject(op.spec.name, frozenset(bugs)), numbers)
+
+
+def _fails_so(shown: Trial, other: Subject, numbers: bool) -> bool:
     mine = shown.violation
     try:
         with np.errstate(all="ignore"):
-            shown.prop.holds(_zoo_subject(op.spec.name, frozenset(bugs)), **copied(shown.case))
+            shown.prop.holds(other, **copied(shown.case))
     except Violation as violation:
         if not numbers or mine is None:
             return True
@@ -180,6 +209,20 @@ class _Match:
         return agreed
 
 
+    def explained_by(self, run: Callable[[int], Observation], first: int) -> bool:
+        """Whether `run` gives the results of the implementation, on `first`, then on all cases.
+
+        On a quarter of the wrong cases both may fail to give numbers, in different ways.
+        """
+        missed = 0
+        for i in [first, *(i for i in self.wrong if i != first), *(i for i in self.seen if i not in self.wrong)]:
+            verdict = _compare(self.seen[i], run(i), self.truth[i], self.aspect)
+            missed += verdict != AGREE
+            if verdict == CONTRADICT or missed > SLACK * len(self.wrong) or (missed and i == first):
+                return False
+        return True
+
+
 def _matching(match: _Match, until: float) -> Diagnosis:
     """The single bugs that explain the observations, or else a pair of them."""
     bugs = [b for b in ZOO[match.op.spec.name].BUGS if not b.convention and not b.noisy]
@@ -223,6 +266,124 @@ def _could_be_part(match: _Match, bug: Bug) -> bool:
     return not any(changes(i) for i in match.truth if i not in match.wrong) and any(map(changes, match.wrong))
 
 
+def _of_plain_forms(match: _Match) -> _Match:
+    """Without calls of forms that this library alone uses: wrong code may return anything there."""
+    ours = [form for form in other_forms(match.op) if form.ours]
+    plain = {i: s for i, s in match.seen.items() if not any(form.has(_case(match.op, i)) for form in ours)}
+    wrong = [i for i in match.wrong if i in plain]
+    return replace(match, seen=plain, wrong=wrong) if wrong else match
+
+
+ORACLES = __name__.rpartition(".")[0]  # the oracles' package, and that of the conventions, which have others
+RULED = 5.0  # seconds for the search among mutants by rule
+TOLD = 3  # how many mutants of the same numbers are told
+
+
+def _by_rule(match: _Match, shown: Trial | None, limit: float) -> Diagnosis:
+    """The plainest changes of the formula that give the same numbers in every case, where no bug of the zoo does."""
+    work = _Workshop.of(match)
+    if work is None:
+        return Diagnosis()
+    first = min(match.wrong, key=lambda i: _plainness(match, i))
+    found: list[tuple[int, Bug]] = []
+    until = time.process_time() + limit
+    for rank, bug, mutants in work.variants(first):
+        if time.process_time() > until or len(found) == TOLD or (found and rank > found[0][0]):
+            break
+        with work.formula.mutated(mutants):
+            same_line = bug.name in [other.name for _, other in found]
+            if not same_line and match.explained_by(work.run, first):
+                found += [(rank, bug)] * (shown is None or _fails_so(shown, work.subject, True))
+    return Diagnosis((tuple(bug for _, bug in found),), "rule") if found else Diagnosis()
+
+
+def _where(match: _Match) -> str:
+    """Which results are wrong, and what all cases with wrong ones have in common."""
+    some: dict[str, bool] = {}
+    for i, n in itertools.product(match.wrong, match.op.spec.wrt if match.aspect == _GRADIENTS else ()):
+        mine, right = (seen[i].get(f"gradient {n}") for seen in (match.seen, match.truth))
+        if mine is not None and right is not None:
+            some[f"d{n}"] = some.get(f"d{n}", False) or not same_numbers(mine, right)
+    cases = {i: _case(match.op, i) for i in match.seen}
+    right = [case for i, case in cases.items() if i not in match.wrong]
+    return " ".join(filter(None, [parts(some), contrast(right, [cases[i] for i in match.wrong])]))
+
+
+def _plainness(match: _Match, i: int) -> Any:
+    """A key that sorts cases: numbers first, float64, no axis of length 1, small ones."""
+    arrays = [x for x in _case(match.op, i).values() if isinstance(x, np.ndarray)]
+    single = any(x.dtype == np.float32 for x in arrays)
+    return _broken(match.seen[i]) != "", single, any(1 in x.shape for x in arrays), sum(x.size for x in arrays)
+
+
+class _Workshop:
+    """A formula of a spec, its variants, and their observations of the cases of a match."""
+
+    def __init__(self, match: _Match, formula: Formula, implementation: Any):
+        self.match, self.formula = match, formula
+        self.subject = Subject(implementation, match.op.spec)
+        self.takes: dict[int, Any] = {}  # arguments of the backward, by case
+
+    @classmethod
+    def of(cls, match: _Match) -> _Workshop | None:
+        """The oracle for results; for gradients the library's backward, where that is a function with a source."""
+        spec = match.op.spec
+        ours, name = spec.ours(), f"{spec.function}_backward"
+        if match.aspect == _GRADIENTS:
+            backward = getattr(ours, name)
+            if not backward.__module__.startswith("tinyattn.ops"):
+                return None
+            formula = Formula(backward, within=backward.__module__)
+            functions = {spec.function: getattr(ours, spec.function), name: formula.function()}
+            return cls(match, formula, SimpleNamespace(**functions))
+        if spec.of_loops is not None:
+            formula = Formula(*spec.loops, within=ORACLES)
+            return cls(match, formula, spec.of_loops(*map(formula.function, range(len(spec.loops)))))
+        if match.aspect not in _NUMBERS or spec.oracle is None:
+            return None
+        formula = Formula(spec.oracle, within=ORACLES)
+        signature = inspect.signature(getattr(ours, spec.function))
+
+        @functools.wraps(getattr(ours, spec.function))
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            case = dict(signature.bind(*args, **kwargs).arguments)
+            y = formula.function()(**widened(case))
+            return tuple(in_dtype(x, case) for x in y) if isinstance(y, tuple) else in_dtype(y, case)
+
+        return cls(match, formula, SimpleNamespace(**{spec.function: forward}))
+
+    def run(self, i: int) -> Observation:
+        """The observation of the formula as it is at present, on case i."""
+        spec, case = self.match.op.spec, _case(self.match.op, i)
+        gradients = self.match.aspect == _GRADIENTS
+        try:
+            with alarm(1.0), np.errstate(all="ignore"):
+                if spec.observe is not None:
+                    return spec.observe(self.subject, spec, case)
+                if not gradients:
+                    outputs = self.subject.outputs(**copied(case))
+                    return {n: in_dtype(x, case) for n, x in zip(spec.outputs, outputs, strict=True) if x is not None}
+                if i not in self.takes:
+                    self.takes[i] = self.subject.prepared(copied(case), upstream(spec, case))
+                named = self.subject.name_gradients(case, self.formula.function()(**copied(self.takes[i])))
+                return {f"gradient {n}": in_dtype(g, case) for n, g in named.items()}
+        except (Exception, TooLongError) as error:
+            says = "overflow" if isinstance(error.__cause__ or error, ArithmeticError) else "raises"
+            return {"gradient's error" if gradients else "forward": says}
+
+    def variants(self, i: int) -> Iterator[tuple[int, Bug, list[Mutant]]]:
+        """The known slips, then the mutants by rule, the plainest first, each with its rank."""
+        for slip in SLIPS.get(self.match.op.spec.name, ()):
+            mutants = self.formula.patched(slip.says, slip.changes)
+            if mutants:
+                yield 0, Bug(slip.name, slip.says, slip.hint), mutants
+        for mutant in self.formula.mutants(lambda: self.run(i)):
+            yield mutant.rank, Bug(mutant.place, mutant.says, RULE_HINT), [mutant]
+
+
+RULE_HINT = "Which of your lines computes this?"
+
+
 def _by_failures(
     op: Subject, failed: set[str], seen: dict[int, Observation], truth: dict[int, Observation]
 ) -> Diagnosis:
@@ -230,6 +391,8 @@ def _by_failures(
     if not FINGERPRINTS.exists() or not failed:
         return Diagnosis()
     spec = op.spec
+    if spec.name not in ZOO:
+        return Diagnosis()
     table = json.loads(FINGERPRINTS.read_text()).get(spec.name, {})
     without_backward = f"{spec.function}_backward" in op.lacks
     tried = {p.name for p in properties_of(spec) if not (without_backward and p.stage == "gradients")}
@@ -340,6 +503,12 @@ def differing(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 @functools.cache
 def _zoo_subject(spec: str, bugs: frozenset[str]) -> Subject:
     return Subject(ZOO[spec].make(bugs), SPECS[spec])
+
+
+def _ours_run(like: Subject, i: int) -> Observation:
+    """The observation of the library's own implementation, on case i as adapted to `like`."""
+    with np.errstate(all="ignore"):
+        return (like.spec.observe or observe_call)(Subject(like.spec.ours(), like.spec), like.spec, _case(like, i))
 
 
 # cached zoo observations, by bugs, case, and what the subject lacks, refuses or does by convention

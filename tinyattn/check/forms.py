@@ -52,7 +52,8 @@ def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list
     forms = _forms(op, cases) if any(map(_raised, reasons)) else []
     while any(_raised(outcome) for _, outcome in left):
         outcomes = {form: [outcome for case, outcome in left if form.has(case)] for form in forms}
-        candidates = [form for form in forms if _refuses(outcomes[form]) and _may_help(op, form, left)]
+        some = [form for form in forms if not all(form.has(case) for case, _ in left)]  # something must be left to try
+        candidates = [form for form in some if _refused(op, form, left)]
         if not candidates:
             break
         # A form that raises always goes first: another may raise only where it occurs together with that one.
@@ -63,10 +64,17 @@ def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list
     return refused + _orders_refused(op, [case for case, outcome in left if outcome == "right"])
 
 
-def _may_help(op: Subject, form: Form, tried: list[tuple[dict[str, Any], str]]) -> bool:
-    """Whether the form is left out, or some of its calls do not raise when they are rewritten."""
-    rewrite = form.rewrite
-    return rewrite is None or not all(_raised(_outcome(op, rewrite(case))) for case, _ in tried if form.has(case))
+def _refused(op: Subject, form: Form, tried: list[tuple[dict[str, Any], str]]) -> bool:
+    """Whether calls of this form raise, and none is right. One to be rewritten: if some raise only as it is."""
+    outcomes = [outcome for case, outcome in tried if form.has(case)]
+    if form.rewrite is None:
+        return _refuses(outcomes)
+    raising = [case for case, outcome in tried if form.has(case) and _raised(outcome)]
+    op.forms.append(form)
+    try:
+        return any(not _raised(_outcome(op, case)) for case in raising[:SEEDS])
+    finally:
+        op.forms.remove(form)
 
 
 def _orders_refused(op: Subject, cases: list[dict[str, Any]]) -> list[Form]:
@@ -163,7 +171,7 @@ def _cases(op: Subject) -> list[dict[str, Any]]:
     cases += [case for alike in full.values() for case in alike[: SEEDS // 2]]
     cases += op.spec.special_cases()
     drawn = cache(lambda seed: op.spec.case(CaseDrawer.seeded(seed, LEADS)))
-    for form in _other_forms(op):
+    for form in other_forms(op):
         others = map(drawn, range(SEEDS, 20 * SEEDS))
         cases += itertools.islice((case for case in others if form.has(case)), SEEDS)
     return cases
@@ -171,7 +179,7 @@ def _cases(op: Subject) -> list[dict[str, Any]]:
 
 def _forms(op: Subject, cases: list[dict[str, Any]]) -> list[Form]:
     """All forms: by batch axes of `cases`, by arguments left out, by masks and heads, and those of the spec."""
-    forms = _other_forms(op)
+    forms = other_forms(op)
     if not op.spec.common:
         return forms
     for name in gaining(op.spec)[:1]:
@@ -179,7 +187,9 @@ def _forms(op: Subject, cases: list[dict[str, Any]]) -> list[Form]:
         words = {min(without) + batch: text for batch, text in enumerate(_BATCH)} if len(without) == 1 else {}
         for axes in {np.ndim(case[name]) for case in cases}:
             forms.append(Form(f"{name} {words.get(axes, f'with {axes} axes')}", partial(_has_axes, name, axes)))
-    arguments = (name for name in op.signature.parameters if name not in op.lacks)
+    arguments = [name for name in op.signature.parameters if name not in op.lacks]
+    chosen = {(name, case[name]) for name in arguments for case in cases if isinstance(case[name], bool | str)}
+    forms += [Form(f"{name}={value!r}", partial(_is_value, name, value)) for name, value in sorted(chosen)]
     return forms + [Form(f"{name}=None", partial(_is_none, name)) for name in arguments]
 
 
@@ -188,7 +198,7 @@ def _ours_refused(op: Subject, until: float, patience: float) -> list[Form]:
 
     A call may return: `np.where(mask, ...)` takes an object of a class that it does not know for True.
     """
-    every = [form for form in _other_forms(op) if form.ours]
+    every = [form for form in other_forms(op) if form.ours]
     refused = [form for form in every if form.fatal and op.takes_tensors]
     forms = [form for form in every if form not in refused]
     drawn = [op.fit(op.spec.case(CaseDrawer.seeded(seed))) for seed in range(20 * SEEDS if forms else 0)]
@@ -211,7 +221,8 @@ def _ours_refused(op: Subject, until: float, patience: float) -> list[Form]:
     for form in forms:
         tried = outcomes(form)
         raises = bool(tried) and bool(plain) and all(map(_raised, tried)) and not any(map(_raised, plain))
-        if raises or (tried and _share_right(tried) < 0.5 <= _share_right(plain)):  # some are right by chance
+        of_others = _share_right(plain)
+        if raises or (tried and _share_right(tried) < 0.5 * of_others and of_others >= 0.5):  # some are right by chance
             refused.append(form)
     return refused
 
@@ -220,7 +231,7 @@ def _share_right(outcomes: list[str]) -> float:
     return outcomes.count("right") / max(len(outcomes), 1)
 
 
-def _other_forms(op: Subject) -> list[Form]:
+def other_forms(op: Subject) -> list[Form]:
     """The forms of the spec, and those of every spec with a mask, or with heads."""
     names = op.signature.parameters
     forms = list(op.spec.forms)
@@ -268,6 +279,10 @@ FEW_AXES = Form("a mask of fewer than four axes", _has_few_axes, _with_four_axes
 
 def _other_width(case: dict[str, Any]) -> bool:
     return np.shape(case["v"])[-1] != np.shape(case["k"])[-1]
+
+
+def _is_value(name: str, value: Any, case: dict[str, Any]) -> bool:
+    return isinstance(case.get(name), bool | str) and case[name] == value
 
 
 def _is_none(name: str, case: dict[str, Any]) -> bool:

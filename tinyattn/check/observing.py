@@ -20,12 +20,12 @@ def observe_call(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any
     try:
         for name, x in zip(spec.outputs, op.outputs_of_lent(**lent), strict=True):
             if x is not None:
-                seen |= {name: _in_dtype(x, case), f"dtype of {name}": str(getattr(x, "dtype", "number"))}
+                seen |= {name: in_dtype(x, case), f"dtype of {name}": str(getattr(x, "dtype", "number"))}
                 shared = any(isinstance(x, np.ndarray) and np.shares_memory(x, y) for y in _arrays(lent).values())
                 seen[f"own memory of {name}"] = not shared
         seen["changed"] = _changed(case, lent)
         again = zip(spec.outputs, op.outputs(**copied(case)), strict=True)
-        same = (np.array_equal(_in_dtype(x, case), seen[n], equal_nan=True) for n, x in again if n in seen)
+        same = (np.array_equal(in_dtype(x, case), seen[n], equal_nan=True) for n, x in again if n in seen)
         seen["repeats"] = all(same)
     except Violation as violation:
         seen["forward"] = _raised(violation)
@@ -36,7 +36,7 @@ def observe_call(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any
         takes = op.prepared(copied(case), upstream(spec, case))
         before = copied(takes)
         gradients = op.name_gradients(case, op.backward(takes))
-        seen |= {f"gradient {name}": _in_dtype(g, case) for name, g in gradients.items()}
+        seen |= {f"gradient {name}": in_dtype(g, case) for name, g in gradients.items()}
         seen |= {f"gradient's dtype {name}": str(getattr(g, "dtype", "number")) for name, g in gradients.items()}
         seen["gradient's changes"] = _changed(before, takes)
     except Violation as violation:
@@ -46,7 +46,7 @@ def observe_call(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any
     return seen
 
 
-def _in_dtype(x: Any, case: dict[str, Any]) -> np.ndarray:
+def in_dtype(x: Any, case: dict[str, Any]) -> np.ndarray:
     """A copy, with floats in the dtype of the inputs: a property of the contract compares dtypes."""
     x = np.array(x)
     floats = [y.dtype for y in _arrays(case).values() if y.dtype.kind == "f"]

@@ -143,10 +143,15 @@ def describe(first: Finding, diagnosis: Any = None, smallest: bool = True) -> It
     if first.expected:
         yield f"    expected  {first.expected}"
         yield f"    got       {first.got}"
+    yield from tell(first, diagnosis)
+
+
+def tell(first: Finding, diagnosis: Any) -> Iterator[str]:
+    """The bug that explains a failure; without one where it is wrong, and the property's hint."""
     if diagnosis:
         yield str(diagnosis)
-    elif first.hint:
-        yield f"hint: {first.hint}"
+    else:
+        yield from filter(None, [getattr(diagnosis, "where", ""), first.hint and f"hint: {first.hint}"])
 
 
 def also_fails(failures: list[Finding]) -> Iterator[str]:
@@ -279,7 +284,7 @@ def _section(report: Report) -> Iterator[str]:
         if first.expected:
             yield f"<table><tr><th>expected<td><code>{e(first.expected)}</code>"
             yield f"<tr><th>got<td><code>{e(first.got)}</code></table>"
-        hint = str(report.diagnosis) if report.diagnosis else f"hint: {first.hint}" if first.hint else ""
+        hint = "\n".join(tell(first, report.diagnosis))
         if hint:
             yield f'<p class="hint">{e(hint).replace(chr(10), "<br>")}</p>'
         yield from (f"<p>{e(line)}</p>" for line in (problem_line(report), *also_fails(failures)) if line)

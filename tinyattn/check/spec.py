@@ -15,7 +15,7 @@ COMMON = (
     "float32 or float64, all arrays of a call alike; results in that dtype",
     "any strides: Fortran order, slices, read-only arrays",
     "leading axes none, one or several; sizes from 1; leading axes of size 0 give results of size 0",
-    "results share no memory with the inputs, and inputs keep every bit",
+    "results share no memory with the inputs, unless they are a reshape of one, and inputs keep every bit",
     "equal calls give equal results, and earlier results survive later calls",
     "an error of 1e-8 in float64 is an error",
     "slow, ugly, tiled, transposed, or computed in float64 inside: all that is no fault",
@@ -46,13 +46,13 @@ class Spec:
     implementation, whose signature is the spec's. `wrt` names the arguments that have gradients. `special_cases`
     distinguish bugs that random cases do not. `forms` are forms of a call that an implementation need not take, beyond
     those that every spec has (forms.py). `together` names optional arguments that are passed together or not at all.
-    `choices` names the conventions (conventions/) that its arguments do not imply. `fixed` has values of arguments that
-    the library's function lacks, and that are passed to an implementation that has them.
+    `choices` names the conventions (conventions/) that its arguments do not imply.
     `dtype` is the only dtype of floats that is passed, or None for both.
     `but` is the contract's exception for its gradients. `sums_rows` is True where the backward adds up rows that were
     read several times: a GPU does so in any order. `observe` replaces `observe_call` for specs that are not
     about results and gradients; `shown` turns a case into the one in a report. `common` is False where the common
-    properties do not apply.
+    properties do not apply. `loops` are the oracles of a spec without `oracle`, and `of_loops` makes an implementation
+    of them, whose formulas diagnosis changes. `remark` says what a failing case shows, where no bug can be named.
     """
 
     name: str
@@ -70,7 +70,6 @@ class Spec:
     forms: tuple[Form, ...] = ()
     choices: tuple[str, ...] = ()
     together: tuple[str, ...] = ()
-    fixed: dict[str, Any] = field(default_factory=dict)
     but: str = ""
     sums_rows: bool = False
     dtype: Any = None
@@ -78,6 +77,9 @@ class Spec:
     special_cases: Callable[[], list[dict[str, Any]]] = list
     observe: Callable[..., dict[str, Any]] | None = None
     shown: Callable[..., dict[str, Any]] | None = None
+    loops: tuple[Callable[..., Any], ...] = ()
+    of_loops: Callable[..., Any] | None = None
+    remark: Callable[..., str] | None = None
 
     @property
     def lets_more_follow(self) -> bool:

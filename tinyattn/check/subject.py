@@ -95,8 +95,6 @@ class Subject:
         passed = {*self.library_names, *PAIRS, *(n for n, how in self.passing.items() if how == "by name")}
         parameters = _parameters(forward) or {}
         self._pairs = {n: pair for n, pair in PAIRS.items() if n in parameters}
-        self.fixed = {n: x for n, x in spec.fixed.items() if n in parameters}
-        passed |= self.fixed.keys()
         approximate = getattr(parameters.get("approximate"), "default", None)
         self._in_words = isinstance(approximate, str)  # torch has approximate="none" or "tanh"
         self.unused = [n for n, p in parameters.items() if p.default is not _EMPTY and n not in passed]
@@ -213,7 +211,7 @@ class Subject:
         for theirs, pair in self._pairs.items():
             if any(n in named for n in pair):
                 named[theirs] = tuple(named.pop(n, self.signature.parameters[n].default) for n in pair)
-        return positional, named | self.fixed
+        return positional, named
 
     def translated(self, given: dict[str, Any]) -> dict[str, Any]:
         """The arguments in the forms that the implementation takes, and in its conventions."""
@@ -275,7 +273,7 @@ class Subject:
         call = self.signature.bind(**case)
         outputs, extra = self._run(dict(call.arguments))
         call.apply_defaults()
-        known = self.translated(dict(call.arguments)) | self.fixed
+        known = self.translated(dict(call.arguments))
         known |= {n: x for n, x in zip(self.spec.outputs, outputs, strict=True) if x is not None and n not in known}
         known |= {theirs: known[n] for theirs, n in self.library_names.items() if n in known}
         return known, list(extra)

@@ -38,7 +38,7 @@ def player() -> View:
 PAGES = {
     "player": player,
     "visualiser": lambda: visualise_text("The cat sat on the mat"),
-    "mirror": lambda: mirror(["cat", "sat", "mat"], **WORDS, play=True),
+    "mirror": lambda: mirror(["cat", "sat", "mat"], **WORDS, hide=("heads",), play=True),
 }
 PICTURES = {ROOT / "figures" / f"view-{name}.png": name for name in PAGES}
 

@@ -11,8 +11,7 @@ import inspect
 from typing import Any
 
 from ..isolation import alarm
-from ..property import Violation
-from ..subject import CannotRunError, MissingError, Subject, TooLongError
+from ..subject import Subject, TooLongError
 from ..switch import Switch
 from . import denominator, dtypes, forms, gru, layouts, masks, norms, optimisers, slopes
 from .convention import Convention, adopt
@@ -49,8 +48,8 @@ def find_conventions(op: Subject, patience: float = 10.0, first: bool | None = N
         try:
             with alarm(patience):
                 switch = convention.find(op)
-        except (Violation, MissingError, CannotRunError, TooLongError):
-            continue  # it raises here: no convention, and the properties will report it
+        except (Exception, TooLongError):  # it raises, or its result is no number: the properties will report it
+            continue
         if switch is not None:
             adopt(op, switch)
     return op.conventions

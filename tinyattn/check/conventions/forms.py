@@ -13,7 +13,7 @@ from ..cases import CaseDrawer
 from ..common import widened
 from ..property import Violation
 from ..specs.ranking import of_one_user
-from ..subject import Subject
+from ..subject import MissingError, Subject
 from ..switch import Case, OtherSlopes, Rescaled, RisesAgain, ShareOfTheFirst, Switch, Ties
 from .convention import Convention, FixedArgument, error, fitting, oracle, trying
 
@@ -38,12 +38,25 @@ RANKS: dict[tuple[float, ...], str] = {
 
 def _ties(op: Subject) -> Switch | None:
     """Of three ranked items the second and the third have one score: the ranks of both, by their NDCG."""
-    scores, metric = np.array([3.0, 2, 2, 1, 0]), of_one_user(op.other("ndcg"))
+    try:
+        scores, metric = np.array([3.0, 2, 2, 1, 0]), of_one_user(op.other("ndcg"))
+    except MissingError:
+        return _ties_of_hits(op)
     gains = [float(metric(scores.copy(), target, 4)) for target in range(4)]
     ranks = [round(2 ** (1 / gain) - 1, 4) if gain > 0 else math.inf for gain in gains]
     if (ranks[0], ranks[3]) != (1, 4) or tuple(ranks[1:3]) not in RANKS:
         return None
     return Ties(f"a target ranks {RANKS[tuple(ranks[1:3])]} items of its score")
+
+
+def _ties_of_hits(op: Subject) -> Switch | None:
+    """Without an NDCG: three items have one score, whose mean rank is 3; a rank is the least k with a hit."""
+    scores, hit = np.array([3.0, 2, 2, 2, 0]), of_one_user(op)
+    first, *tied, last = (sum(hit(scores.copy(), target, k) < 0.5 for k in range(1, 6)) + 1 for target in range(5))
+    if (first, last) != (1, 5) or not set(tied) <= {2, 3, 4} or set(tied) == {3}:
+        return None
+    order = {(2, 2, 2): "before", (4, 4, 4): "after"}.get(tuple(tied), "by position among")
+    return Ties(f"a target ranks {order} items of its score")
 
 
 SHARES = {(1, 1): (2, 2), (0, 0): (3, 3), (1, 0): (2, 3), (0, 1): (3, 2)}  # a tied item's recall at 2: the ranks

@@ -27,7 +27,8 @@ def _fixed_eps(op: Subject) -> Switch | None:
     if "eps" not in op.lacks:
         return None
     cases = [widened(op.spec.case(CaseDrawer.seeded(seed, ((2,),)))) | {"eps": default} for seed in range(6)]
-    cases = [case | {"x": 0.01 * case["x"]} for case in cases]  # small, so that eps matters
+    omitted = {name: p.default for name, p in op.signature.parameters.items() if name in op.lacks}
+    cases = [case | omitted | {"x": 0.01 * case["x"]} for case in cases]  # small, so that eps matters
     for limit, eps in itertools.product(LIMITS, (default, *EPS)):
         if all(error(op.outputs(**case)[0], oracle(op, case | {"eps": eps})) <= limit for case in cases):
             says = f"eps is {eps:g}, and cannot be given"

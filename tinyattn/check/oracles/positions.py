@@ -21,13 +21,13 @@ def alibi(heads: int, n: int, authors: bool = False) -> Any:
 
 
 def rotary(x: Array, cos: Array, sin: Array) -> Any:
-    """Every pair as a complex number, times cos + i sin."""
     c, s = (np.broadcast_to(table, (*x.shape[:-1], x.shape[-1] // 2)) for table in (cos, sin))
     y = np.zeros(x.shape)
     for *token, i in np.ndindex(c.shape):
         at = tuple(token)
-        turned = complex(x[at][2 * i], x[at][2 * i + 1]) * complex(c[at][i], s[at][i])
-        y[at][2 * i], y[at][2 * i + 1] = turned.real, turned.imag
+        even, odd = x[at][2 * i], x[at][2 * i + 1]
+        y[at][2 * i] = c[at][i] * even - s[at][i] * odd
+        y[at][2 * i + 1] = s[at][i] * even + c[at][i] * odd
     return y
 
 

@@ -23,17 +23,21 @@ def _over_tokens(x: Array, H: int, step: Callable[..., tuple[Any, ...]], *first:
     return h
 
 
+def _sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-max(x, -700)))
+
+
 def gru(x: Array, W: Array, U: Array, b: Array, c: Array, h0: Array | None = None) -> Any:
     H = U.shape[0]
 
-    def step(x: Array, state: list[float]) -> tuple[Any, ...]:
-        from_x, from_h = (
-            [bias[o] + dot(y, M[:, o]) for o in range(3 * H)] for y, M, bias in ((x, W, b), (state, U, c))
-        )
+    def step(x: Array, h: list[float]) -> tuple[Any, ...]:
         new = []
         for j in range(H):
-            r, z = (1 / (1 + math.exp(-from_x[o] - from_h[o])) for o in (j, H + j))
-            new.append((1 - z) * math.tanh(from_x[2 * H + j] + r * from_h[2 * H + j]) + z * state[j])
+            x_r, x_z, x_n = (dot(x, W[:, o]) + b[o] for o in (j, H + j, 2 * H + j))
+            h_r, h_z, h_n = (dot(h, U[:, o]) + c[o] for o in (j, H + j, 2 * H + j))
+            r, z = _sigmoid(x_r + h_r), _sigmoid(x_z + h_z)
+            n = math.tanh(x_n + r * h_n)
+            new.append((1 - z) * n + z * h[j])
         return (new,)
 
     return _over_tokens(x, H, step, h0)
@@ -42,8 +46,11 @@ def gru(x: Array, W: Array, U: Array, b: Array, c: Array, h0: Array | None = Non
 def rnn(x: Array, W: Array, U: Array, b: Array, h0: Array | None = None) -> Any:
     H = U.shape[0]
 
-    def step(x: Array, state: list[float]) -> tuple[Any, ...]:
-        return ([math.tanh(b[j] + dot((*x, *state), (*W[:, j], *U[:, j]))) for j in range(H)],)
+    def step(x: Array, h: list[float]) -> tuple[Any, ...]:
+        new = []
+        for j in range(H):
+            new.append(math.tanh(dot(x, W[:, j]) + dot(h, U[:, j]) + b[j]))
+        return (new,)
 
     return _over_tokens(x, H, step, h0)
 
@@ -51,12 +58,17 @@ def rnn(x: Array, W: Array, U: Array, b: Array, h0: Array | None = None) -> Any:
 def lstm(x: Array, W: Array, U: Array, b: Array, h0: Array | None = None, c0: Array | None = None) -> Any:
     H, columns = U.shape
 
-    def step(x: Array, state: list[float], cell: list[float]) -> tuple[Any, ...]:
-        u = [b[o] + dot((*x, *state), (*W[:, o], *U[:, o])) for o in range(columns)]
-        gate = [1 / (1 + math.exp(-max(value, -700))) for value in u]
-        forget = gate[H : 2 * H] if columns == 4 * H else [1.0] * H
-        cell = [forget[j] * cell[j] + gate[j] * math.tanh(u[columns - H + j]) for j in range(H)]
-        return [gate[columns - 2 * H + j] * math.tanh(cell[j]) for j in range(H)], cell
+    def step(x: Array, h: list[float], c: list[float]) -> tuple[Any, ...]:
+        new_h, new_c = [], []
+        u = [dot(x, W[:, column]) + dot(h, U[:, column]) + b[column] for column in range(columns)]
+        for j in range(H):
+            i, o = _sigmoid(u[j]), _sigmoid(u[columns - 2 * H + j])
+            f = _sigmoid(u[H + j]) if columns == 4 * H else 1.0
+            g = math.tanh(u[columns - H + j])
+            cell = f * c[j] + i * g
+            new_c.append(cell)
+            new_h.append(o * math.tanh(cell))
+        return new_h, new_c
 
     return _over_tokens(x, H, step, h0, c0)
 
@@ -98,9 +110,11 @@ def selective_scan(
         h = [0.0] * N if h0 is None else [float(h0[(*place, m, c)]) for m in range(N)]
         for t in range(x.shape[-2]):
             duration, value = float(delta[(*place, t, c)]), float(x[(*place, t, c)])
+            read = 0.0
             for m in range(N):
                 z = duration * float(A[m, c])
                 hold = math.expm1(z) / z if exact and z else 1.0
                 h[m] = math.exp(z) * h[m] + hold * duration * float(B[(*place, t, m)]) * value
-            y[(*place, t, c)] = D[c] * value + sum(float(C[(*place, t, m)]) * h[m] for m in range(N))
+                read += float(C[(*place, t, m)]) * h[m]
+            y[(*place, t, c)] = read + D[c] * value
     return y

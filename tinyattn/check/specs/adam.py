@@ -178,6 +178,17 @@ def by_loops(loops: Callable[..., Any], case: dict[str, Any]) -> tuple[np.ndarra
     return loops(vector, gradient, m, v, case["step"], **options)
 
 
+def in_place_of(loops: Callable[..., Any]) -> Callable[..., None]:
+    """An optimiser that writes the results of `loops` into its arguments."""
+
+    def step(vector: Any, gradient: Any, moments: Any, step: int, **options: Any) -> None:
+        case = {"vector": vector, "gradient": gradient, "moments": moments, "step": step, **options}
+        for x, new in zip((vector, *moments), by_loops(loops, case), strict=True):
+            x[...] = new
+
+    return step
+
+
 def _copy(case: dict[str, Any]) -> dict[str, Any]:
     return copied(case) | {"moments": Moments(*(x.copy() for x in case["moments"]))}
 
@@ -211,4 +222,6 @@ SPEC = states.spec(
     choices=("beta2", "eps hat"),
     common=False,
     observe=observe,
+    loops=(oracles.adam,),
+    of_loops=in_place_of,
 )

@@ -7,7 +7,7 @@ import numpy as np
 from .. import oracles
 from ..property import close, largest, same_bits
 from ..spec import Form
-from .adam import Moments, after_step, agrees_with_loops, has_defaults, observe, within
+from .adam import Moments, after_step, agrees_with_loops, has_defaults, in_place_of, observe, within
 from .adam import case as adam_case
 from .builder import CaseDrawer, SpecBuilder, Subject
 
@@ -61,4 +61,6 @@ SPEC = states.spec(
     forms=(Form("a weight_decay for each entry", lambda case: np.ndim(case.get("weight_decay", 0)) > 0),),
     common=False,
     observe=observe,
+    loops=(oracles.adamw,),
+    of_loops=in_place_of,
 )

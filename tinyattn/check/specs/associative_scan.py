@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 
 from .. import oracles
+from ..common import ours_of
+from ..contrast import right_up_to
 from ..families import causal, linear_in
 from ..property import close, rounding
 from .builder import CaseDrawer, SpecBuilder, Subject
@@ -44,6 +46,20 @@ def _scale(case: dict[str, Any]) -> float:
     return 1 + float(np.max(oracles.associative_scan(np.abs(case["a"]), np.abs(case["b"]), h0), initial=0))
 
 
+def remark(op: Subject, **_: Any) -> str:
+    """The number of tokens from which on it is wrong."""
+    a, b = np.random.default_rng(0).standard_normal((2, 513, 3))
+
+    def right(n: int) -> bool:
+        case = op.fit({"a": a[:n] / 2, "b": b[:n], "h0": None, "form": "tree"})
+        return bool(np.allclose(op(**case), ours_of(SPEC, case)[0], rtol=0, atol=1e-6))
+
+    tokens = right_up_to(right)
+    if tokens is None:
+        return ""
+    return f"Yours is right for {tokens[0]} tokens, and wrong for {tokens[1]}: (a, b), then (a', b'), is (a a', a' b + b')."
+
+
 SPEC = states.spec(
     "h_t = a_t ⊙ h_{t-1} + b_t",
     "associative_scan(a, b, h0=None, form='tree') -> h: a and b (..., n, d), h0 (..., d) or None for zeros, "
@@ -52,4 +68,5 @@ SPEC = states.spec(
     outputs=("h",),
     wrt=("a", "b", "h0"),
     scale=_scale,
+    remark=remark,
 )

@@ -105,5 +105,8 @@ SPEC = states.spec(
     together=("mean", "var"),
     scale=scale,
     special_cases=special_cases,
-    forms=(Form("a single row", lambda case: case["x"].size == case["x"].shape[-1]),),
+    forms=(
+        Form("a single row", lambda case: case["x"].size == case["x"].shape[-1]),
+        Form("x of one axis", lambda case: case["x"].ndim == 1, ours=True),
+    ),
 )

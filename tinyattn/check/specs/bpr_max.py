@@ -91,6 +91,16 @@ def gradients_sum_to_zero(
         demand(np.all(d["negatives"][weights == 0] == 0), "negatives of a position of weight 0 have a gradient")
 
 
+@states("rounding", "scores near 800 and near -800 give the loss of scores near 0, for only differences count",
+        "extremes", hint="exp(800) is infinite and exp(-800) is 0: which maximum does the softmax subtract first?")
+def far_negatives(op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0) -> None:
+    limit = 800 * _tolerance(positive, negatives)
+    expected = op(positive, negatives, weights, 0.0)
+    for far in (-800, 800):
+        moved = (x + x.dtype.type(far) for x in (positive, negatives))
+        close(op(*moved, weights, 0.0), expected, limit, f"with all scores moved by {far}, the loss")
+
+
 @states("rounding", "a target 4,000 behind costs 4,000, and one 4,000 ahead nothing; gradients are -1, 1 / k and 0",
         "extremes", hint="σ(-4000) is 0, and its logarithm is not -55: stay with logarithms.")
 def far_behind(op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0) -> None:

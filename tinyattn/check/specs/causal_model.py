@@ -200,7 +200,8 @@ def dtype_of(op: Subject, y: np.ndarray) -> Any:
 def array_of(y: Any) -> np.ndarray:
     """A copy of the array that forward returned, or of the first of several. Raises Violation if it is no array."""
     y = y[0] if isinstance(y, tuple) else y
-    demand(isinstance(y, np.ndarray), f"forward returned a {type(y).__name__}, expected an array")
+    if not isinstance(y, np.ndarray):
+        raise Violation(f"forward returned a {type(y).__name__}, expected an array", sort="type")
     return np.array(y)
 
 

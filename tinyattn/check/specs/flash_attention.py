@@ -6,7 +6,8 @@ import numpy as np
 
 from ... import ops
 from ...random import PairMask
-from ..common import upstream, widened
+from ..common import ours_of, upstream, widened
+from ..contrast import right_up_to
 from ..families import averages, causal, onto_itself
 from ..property import close, largest, rounding
 from ..subject import MissingError, Subject
@@ -84,6 +85,21 @@ def dropout(op: Subject, **case: Any) -> None:
         close(op.gradients(case | {"keep": keep}, dy)[name], expected, 10 * atol * largest(dy), f"d{name}")
 
 
+def remark(op: Subject, **_: Any) -> str:
+    """The number of keys, or of queries, from which on it is wrong."""
+    q, k, v = np.random.default_rng(0).standard_normal((3, 513, 4))
+
+    def right(n: int, m: int) -> bool:
+        case = op.fit({"q": q[:n], "k": k[:m], "v": v[:m], "mask": None, "scale": None, "tile": TILES[-1]})
+        return bool(np.allclose(op(**case), ours_of(SPEC, case)[0], rtol=0, atol=1e-6))
+
+    keys = right_up_to(lambda m: right(3, m))
+    if keys:
+        return f"Yours is right for {keys[0]} keys, and wrong for {keys[1]}: what does one tile of keys hand on to the next?"
+    queries = right_up_to(lambda n: right(n, 3))
+    return f"Yours is right for {queries[0]} queries, and wrong for {queries[1]}: where does a tile end?" if queries else ""
+
+
 SPEC = states.spec(
     "softmax(c q kᵀ, mask) v in tiles, with memory that grows with n + m; c is 1 / √d unless `scale` is given",
     "flash_attention(q, k, v, mask=None, keep=None, scale=None, tile=(256, 512)) -> out first: q (..., n, d), "
@@ -96,4 +112,5 @@ SPEC = states.spec(
     scale=lambda case: 10 * largest(case["q"], case["k"], case["v"]) ** 2,
     special_cases=special_cases,
     forms=(MASKS,),
+    remark=remark,
 )

@@ -64,6 +64,5 @@ SPEC = states.spec(
     case=case,
     outputs=("out",),
     wrt=("q", "k", "v"),
-    fixed={"eps": 0.0},  # many add one to the denominator, which is positive
     choices=("denominator",),
 )

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -146,7 +147,7 @@ def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
             try:
                 seen[f"{name} {what}"] = np.array(metric(passed, t, at))
             except Violation:
-                seen[f"{name} {what}"] = np.array(np.nan)                # the call failed; NaN makes the diagnosis treat this as an overflow
+                seen[f"{name} {what}"] = "raises"
             seen[f"{name} {what}: changed"] = not np.array_equal(passed, s)
     return seen
 
@@ -186,7 +187,7 @@ def of_one_user(metric: Any) -> Any:
             try:
                 return batch(scores, target, k)
             except Violation:
-                raise single_call_error from None
+                raise single_call_error from single_call_error.__cause__
         return batch(scores, target, k)
 
     def batch(scores: np.ndarray, target: Any, k: int) -> Any:
@@ -215,4 +216,6 @@ SPEC = states.spec(
     choices=("ties",),
     common=False,
     observe=observe,
+    loops=(oracles.hit_rate, oracles.ndcg),
+    of_loops=lambda hit_rate, ndcg: SimpleNamespace(hit_rate=hit_rate, ndcg=ndcg),
 )

@@ -17,7 +17,8 @@ BUGS = [
     Bug("off_by_one_k", "k is off by one, up or down", "Which rank is the last to count?", also=("off_by_one_k_down",)),
     Bug("natural_log", "the logarithm is natural, and not normalised", "Compute NDCG at rank 1."),
     Bug("log10", "the logarithm is decimal, and not normalised", "Compute NDCG at rank 1."),
-    Bug("k_beyond", "it raises, or is 0, for large k", "Does your code take k items, or assume that there are k?", also=("k_beyond_zero",)),
+    Bug("k_beyond", "it raises, or is 0, for large k", "Does your code take k items, or assume that there are k?",
+        also=("k_beyond_zero", "k_beyond_in_hit_rate", "k_beyond_in_ndcg")),
     Bug("log_of_k", "NDCG divides by log2(k + 1), not log2(rank + 1)", "Does NDCG know where the hit was?"),
     Bug("ndcg_of_k", "NDCG is normalised by the ideal gain of k items", "How many relevant items are there?"),
     Bug("reciprocal", "NDCG is 1 / rank", "Compute NDCG at rank 2."),
@@ -25,7 +26,7 @@ BUGS = [
     Bug("ndcg_without_cut", "NDCG is not cut at k", "Compute NDCG@1 at rank 2."),
     Bug("ndcg_is_hit", "NDCG is 1 for every hit", "Compute NDCG at rank 2."),
     Bug("target_excluded", "the target is left out of its ranking: ranks are one too small", "Which rank is the best?", also=("target_left_out",)),
-    Bug("rank_of_scores", "scores are taken for ranks", "Multiply all scores by 2: does the metric move?"),
+    Bug("rank_of_scores", "scores are taken for ranks", "Multiply all scores by 2: does the metric move?", also=("scores_unguarded",)),
     Bug("top_value", "it is a hit wherever the target's score is among the k best values", "Score everything 0: how large is your HR@1?"),
     Bug("nothing_left_out", "items scored -inf rank first", "Seen items are scored -inf: do they rank last?"),
     Bug("changes_input", "it sorts the scores in place", "Print the scores before and after."),
@@ -46,7 +47,7 @@ def make(bugs=frozenset()):
             scores = np.where(scores == -np.inf, scores, -scores)
         if "target_left_out" in bugs:
             scores = np.where(np.arange(len(scores)) == target, -np.inf, scores)
-        if "rank_of_scores" in bugs:
+        if {"rank_of_scores", "scores_unguarded"} & set(bugs):
             return scores[target]
         if "argsort_order" in bugs:
             return 1 + int(np.argmax(np.argsort(-scores, kind="stable") == target))
@@ -56,8 +57,8 @@ def make(bugs=frozenset()):
         share = 0 if "optimistic_ties" in bugs else 1 if "pessimistic_ties" in bugs else 0.5
         return float(1 + greater + share * equal) - (1 if "target_excluded" in bugs else 0)
 
-    def within(scores, target, k):
-        if "k_beyond" in bugs and k > len(scores):
+    def within(scores, target, k, metric):
+        if {"k_beyond", f"k_beyond_in_{metric}"} & set(bugs) and k > len(scores):
             raise IndexError(f"index {k - 1} is out of bounds for axis 0 with size {len(scores)}")
         if "k_beyond_zero" in bugs and k > len(scores):
             return False
@@ -68,13 +69,13 @@ def make(bugs=frozenset()):
         return rank <= k if "edge_inclusive" in bugs else rank < k + 1
 
     def hit_rate(scores, target, k):
-        hit = 1.0 if within(scores, target, k) else 0.0
+        hit = 1.0 if within(scores, target, k, "hit_rate") else 0.0
         if "changes_input" in bugs:
             scores.sort()
         return hit / k if "precision" in bugs else hit
 
     def ndcg(scores, target, k):
-        if not within(scores, target, k) and "ndcg_without_cut" not in bugs:
+        if not within(scores, target, k, "ndcg") and "ndcg_without_cut" not in bugs:
             return 0.0
         if "ndcg_is_hit" in bugs:
             return 1.0
@@ -84,7 +85,7 @@ def make(bugs=frozenset()):
         rank = k if "log_of_k" in bugs else rank
         rank = rank - 1 if "off_by_one_rank" in bugs else rank + 1 if "off_by_two_rank" in bugs else rank
         log = math.log if "natural_log" in bugs else math.log10 if "log10" in bugs else math.log2
-        gain = 1 / log(rank + 1) if rank > 0 else float("inf")
+        gain = 1 / log(rank + 1) if rank > 0 or "scores_unguarded" in bugs else float("inf")
         if "ndcg_of_k" in bugs:
             gain /= sum(1 / math.log2(i + 1) for i in range(1, k + 1))
         return gain

@@ -1,0 +1,107 @@
+"""Every slip is a change of one formula, in places that occur once, and is named when somebody makes it."""
+
+import ast
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tinyattn.check.diagnosis import ORACLES, Diagnosis, diagnose
+from tinyattn.check.mutants import Formula
+from tinyattn.check.report import tell
+from tinyattn.check.slips import SLIPS
+from tinyattn.check.specs import SPECS
+from tinyattn.check.subject import Subject
+from tinyattn.check.zoo import ZOO
+
+
+def formulas(kind):
+    spec = SPECS[kind]
+    yield Formula(*(spec.loops or (spec.oracle,)), within=ORACLES)
+    backward = getattr(spec.ours(), f"{spec.function}_backward", None)
+    if backward is not None and backward.__module__.startswith("tinyattn.ops"):
+        yield Formula(backward, within=backward.__module__)
+
+
+@pytest.mark.parametrize("kind", SLIPS)
+def test_a_slip_changes_one_formula_where_its_text_occurs_once(kind):
+    assert kind not in ZOO
+    known = list(formulas(kind))
+    assert len({slip.name for slip in SLIPS[kind]}) == len(SLIPS[kind])
+    for slip in SLIPS[kind]:
+        (formula,) = (f for f in known if f.patched(slip.says, slip.changes))
+        for old, _ in slip.changes:
+            assert sum(ast.unparse(tree).count(old) for tree in formula.trees.values()) == 1, (slip.name, old)
+        assert slip.hint.endswith((".", "?"))
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def lstm(show):
+    """An LSTM with a batch, and the state that `show` makes of o and c."""
+
+    def forward(x, W, U, b, h0=None, c0=None):
+        H, h = len(U), np.zeros((*x.shape[:-2], len(U)), x.dtype) if h0 is None else h0
+        c, out = np.zeros_like(h) if c0 is None else c0, []
+        for t in range(x.shape[-2]):
+            u = x[..., t, :] @ W + h @ U + b
+            i, o, g = sigmoid(u[..., :H]), sigmoid(u[..., -2 * H : -H]), np.tanh(u[..., -H:])
+            c = (sigmoid(u[..., H : 2 * H]) * c if len(b) == 4 * H else c) + i * g
+            h = show(o, c)
+            out.append(h)
+        return np.stack(out, axis=-2)
+
+    return forward
+
+
+def names(implementation, kind):
+    found = diagnose(Subject(implementation, SPECS[kind]), SPECS[kind])
+    return [bug.name for alike in found.bugs for bug in alike], found.where
+
+
+def test_a_slip_is_named_in_code_that_is_written_otherwise():
+    assert names(lstm(lambda o, c: o * np.tanh(c)), "lstm") == ([], "")
+    assert names(lstm(lambda o, c: o * c), "lstm") == (["no_tanh_of_c"], "")
+
+
+def test_a_mutant_by_rule_is_named_by_its_line():
+    found = diagnose(Subject(lstm(lambda o, c: o * sigmoid(c)), SPECS["lstm"]), SPECS["lstm"])
+    assert found.names[0].startswith("recurrence.py:")
+    assert str(found).startswith(
+        "Yours: a sigmoid stands in place of tanh, as with `new_h.append(o * (1 / (1 + math.exp(-cell))))` in place of "
+    )
+
+
+def test_without_a_name_it_is_said_where_it_is_wrong():
+    def rnn(x, W, U, b, h0=None):
+        h, out = np.zeros((*x.shape[:-2], len(U)), x.dtype) if h0 is None else np.sin(3 * h0), []
+        for t in range(x.shape[-2]):
+            h = np.tanh(x[..., t, :] @ W + h @ U + b)
+            out.append(h)
+        return np.stack(out, axis=-2)
+
+    where = "Yours is right wherever h0 is None, and wrong elsewhere."
+    assert names(rnn, "rnn") == ([], where)
+    finding = SimpleNamespace(hint="What is h0?")
+    assert list(tell(finding, Diagnosis(where=where))) == [where, "hint: What is h0?"]
+    assert list(tell(finding, None)) == list(tell(finding, Diagnosis())) == ["hint: What is h0?"]
+
+
+def test_of_several_gradients_the_wrong_ones_are_told():
+    class rms_norm:
+        @staticmethod
+        def rms_norm(x, gamma, eps=1e-5):
+            return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + x.dtype.type(eps)) * gamma
+
+        @staticmethod
+        def rms_norm_backward(dy, x, gamma, eps=1e-5):
+            dx, dgamma = SPECS["rms_norm"].ours().rms_norm_backward(dy, *rms_norm.parts(x, gamma, eps))
+            return dx + np.sin(x), dgamma
+
+        @staticmethod
+        def parts(x, gamma, eps):
+            return *SPECS["rms_norm"].ours().rms_norm(x, gamma, eps)[1:], gamma
+
+    assert names(rms_norm, "rms_norm") == ([], "Wrong: dx. Right: dgamma.")

@@ -1,0 +1,64 @@
+"""What tells the cases in which an implementation is wrong from those in which it is right: a hint without a name."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+Case = dict[str, Any]
+LEAST = 3  # cases of each kind that a rule must have seen
+SIZES = (*range(1, 18), 32, 33, 64, 65, 128, 129, 256, 257, 512, 513)  # around the usual sizes of tiles
+SHARE = 0.6  # of the cases that a rule calls wrong
+
+
+def contrast(right: list[Case], wrong: list[Case]) -> str:
+    """A sentence with the simplest condition under which it is always right, and mostly wrong without; or ""."""
+    every = [*right, *wrong]
+    if len(right) < LEAST or len(wrong) < LEAST:
+        return ""
+    for says, holds in _conditions(every):
+        met = [holds[id(case)] for case in every]
+        fine, others = sum(met[: len(right)]), met.count(False)
+        if fine >= LEAST and not any(met[len(right) :]) and len(wrong) >= SHARE * others:
+            return f"Yours is right wherever {says}, and {'' if len(wrong) == others else 'mostly '}wrong elsewhere."
+    return ""
+
+
+def _conditions(cases: list[Case]) -> Iterator[tuple[str, dict[int, bool]]]:
+    """Conditions on a case, in words, and by the case's id whether they hold."""
+    for name in cases[0]:
+        values = {id(case): case.get(name) for case in cases}
+        yield f"{name} is None", {at: x is None for at, x in values.items()}
+        yield f"{name} is passed", {at: x is not None for at, x in values.items()}
+        plain = {x for x in values.values() if isinstance(x, str | bool | int | float)}
+        for value in sorted(plain, key=str):
+            yield f"{name} is {value!r}", {at: _is(x, value) for at, x in values.items()}
+        arrays = {at: x for at, x in values.items() if isinstance(x, np.ndarray)}
+        for axis in range(-1, -1 - max((x.ndim for x in arrays.values()), default=0), -1):
+            sizes = {at: x.shape[axis] if x.ndim >= -axis else 0 for at, x in arrays.items()}
+            for most in range(1, 6) if sizes.keys() == values.keys() else ():
+                of = f"{name}.shape[{axis}]"
+                yield f"{of} is {'1' if most == 1 else f'at most {most}'}", {at: n <= most for at, n in sizes.items()}
+        if arrays.keys() == values.keys():
+            yield f"{name} is float64", {at: x.dtype == np.float64 for at, x in arrays.items()}
+
+
+def _is(x: Any, value: Any) -> bool:
+    return type(x) is type(value) and bool(x == value)
+
+
+def right_up_to(right: Callable[[int], bool], sizes: tuple[int, ...] = SIZES) -> tuple[int, int] | None:
+    """The size up to which it is always right, and the next one, if it is right for some sizes and not for all."""
+    fine = list(itertools.takewhile(right, sizes))
+    return (fine[-1], sizes[len(fine)]) if 0 < len(fine) < len(sizes) else None
+
+
+def parts(wrong: dict[str, bool]) -> str:
+    """A sentence that says which of several results are wrong, if some are and some are not."""
+    names = {bad: [name for name, is_wrong in wrong.items() if is_wrong == bad] for bad in (True, False)}
+    if not all(names.values()):
+        return ""
+    return f"Wrong: {', '.join(names[True])}. Right: {', '.join(names[False])}."

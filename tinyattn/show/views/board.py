@@ -1,0 +1,81 @@
+"""Boards: backwards of attention with a slip in them, beside difference quotients. Which line is wrong?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...ops import softmax
+from .view import View, numbers
+
+COMMAND = "tinyattn check my_attention.py --as attention"
+CODE = (  # lines, and what each undoes
+    ("def attention_backward(dout, q, k, v, p, c):", ""),
+    ("    dv = p.T @ dout", "out = p v"),
+    ("    dp = dout @ v.T", "out = p v"),
+    ("    ds = p * (dp - (p * dp).sum(axis=-1, keepdims=True))", "p = softmax(s)"),
+    ("    dq = c * (ds @ k)", "s = c q kᵀ"),
+    ("    dk = c * (ds.T @ q)", "s = c q kᵀ"),
+    ("    return dq, dk, dv", ""),
+)
+SLIPS = (  # the line, what stands there instead, and why it is wrong
+    (5, "dk = c * (ds @ q)", "dk sums over queries: key j gets ds[i, j] q[i] from every query i, so ds is transposed."),
+    (3, "ds = p * (dp - (p * dp).sum(axis=0, keepdims=True))",
+     "Softmax normalises each row, so the mean that is subtracted is a row's, along the last axis."),
+    (4, "dq = ds @ k", "s was multiplied by c, so its gradient is multiplied by c on the way to q."),
+    (1, "dv = p @ dout", "Value j is in output i with the weight p[i, j]: dv sums over queries i, so p is transposed."),
+    (3, "ds = p * (1 - p) * dp", "That is a sigmoid's derivative: a softmax weight depends on all logits of its row."),
+    (2, "dp = v @ dout.T", "dp[i, j] is the product of the gradient of output i with value j: dout comes first."),
+)  # fmt: skip
+
+
+def find_the_bug(seed: int = 0) -> View:
+    """Six boards: the backward of attention with one wrong line, and its gradients beside difference quotients."""
+    rng = np.random.default_rng(seed)
+    q, k, v, dout = (np.round(rng.standard_normal((3, width)), 1) for width in (2, 2, 3, 3))
+    c = 1 / math.sqrt(2)
+
+    def loss(q: np.ndarray, k: np.ndarray, v: np.ndarray, ds: np.ndarray, dp: np.ndarray) -> float:
+        """⟨dout, out⟩, where ds and dp are added to the scores and to the weights."""
+        return float(np.sum(dout * ((softmax(c * (q @ k.T) + ds) + dp) @ v)))
+
+    at = {"q": q, "k": k, "v": v, "ds": np.zeros((3, 3)), "dp": np.zeros((3, 3))}
+    measured = {name if name in ("ds", "dp") else f"d{name}": _quotients(loss, at, name) for name in at}
+    boards = []
+    for line, wrong, says in SLIPS:
+        code = [f"    {wrong}" if i == line else text for i, (text, _) in enumerate(CODE)]
+        space: dict[str, Any] = {}
+        exec("\n".join([*code[:-1], "    return locals()"]), space)
+        made = space["attention_backward"](dout, q, k, v, softmax(c * (q @ k.T)), c)
+        shown = [f"{text:58}# {undone}" if undone else text for text, (_, undone) in zip(code, CODE, strict=True)]
+        arrays = {name: (made[name], measured[name]) for name in ("dv", "dp", "ds", "dq", "dk")}
+        boards.append(board(shown, line, CODE[line][0], says, arrays))
+    return View("board", "Find the bug", {"title": "Find the bug", "boards": boards, "command": COMMAND})
+
+
+def board(
+    code: list[str], guilty: int, right: str, says: str, arrays: dict[str, tuple[np.ndarray, np.ndarray]]
+) -> dict[str, Any]:
+    """One board, for `board.js`. `arrays`: each gradient by the backward, and by difference quotients."""
+    return {
+        "code": code, "guilty": guilty, "right": right, "says": says,
+        "arrays": [
+            {"name": name, "shape": list(np.atleast_2d(made).shape), "backward": numbers(made),
+             "quotient": numbers(measured), "agrees": bool(np.allclose(made, measured, rtol=1e-4, atol=1e-6))}
+            for name, (made, measured) in arrays.items()
+        ],
+    }  # fmt: skip
+
+
+def _quotients(loss: Callable[..., float], at: dict[str, np.ndarray], name: str, h: float = 1e-5) -> np.ndarray:
+    """The difference quotients of the loss by every entry of one array."""
+    found = np.zeros_like(at[name])
+    for i in np.ndindex(found.shape):
+        step = np.zeros_like(found)
+        step[i] = h
+        up, down = (loss(**at | {name: at[name] + sign * step}) for sign in (1, -1))
+        found[i] = (up - down) / (2 * h)
+    return found
