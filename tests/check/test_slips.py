@@ -74,6 +74,17 @@ def test_a_mutant_by_rule_is_named_by_its_line():
     )
 
 
+def test_a_change_that_changes_nothing_is_not_named():
+    """The wrong masks of dropout are drawn by a function that has no formula."""
+
+    def keep_mask(rng, shape, rate):
+        return np.ones(shape, bool)
+
+    ours = SPECS["dropout"].ours()
+    wrong = SimpleNamespace(dropout=ours.dropout, dropout_backward=ours.dropout_backward, keep_mask=keep_mask)
+    assert not [name for name in names(wrong, "dropout")[0] if ".py" in name]
+
+
 def test_without_a_name_it_is_said_where_it_is_wrong():
     def rnn(x, W, U, b, h0=None):
         h, out = np.zeros((*x.shape[:-2], len(U)), x.dtype) if h0 is None else np.sin(3 * h0), []

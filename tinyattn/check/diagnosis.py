@@ -216,7 +216,10 @@ class _Match:
         """
         missed = 0
         for i in [first, *(i for i in self.wrong if i != first), *(i for i in self.seen if i not in self.wrong)]:
-            verdict = _compare(self.seen[i], run(i), self.truth[i], self.aspect)
+            changed, right = run(i), self.truth[i]
+            verdict = _compare(self.seen[i], changed, right, self.aspect)
+            if i in self.wrong and verdict == AGREE == _compare(changed, right, right, self.aspect):
+                return False  # the change changes nothing, or nothing that both show
             missed += verdict != AGREE
             if verdict == CONTRADICT or missed > SLACK * len(self.wrong) or (missed and i == first):
                 return False
