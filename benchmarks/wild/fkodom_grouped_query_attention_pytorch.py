@@ -16,7 +16,7 @@ def masked(mask, x):
 
 def fused_attention(q, k, v, mask=None, scale=None):
     four = (x.reshape(-1, x.shape[-2], 1, x.shape[-1]) for x in (q, k, v))
-    divisor = None if scale is None else 1 / scale
+    divisor = None if scale is None else 1 / scale if scale else float("inf")
     return scaled_dot_product_gqa(*four, scale=divisor, mask=masked(mask, q))[0].reshape(*q.shape[:-1], v.shape[-1])
 
 

@@ -143,6 +143,16 @@ def hat(v, correction, eps):
     return (np.sqrt(v) + eps) / np.sqrt(correction)
 
 
+def adamw(root, decay=lambda lr: 1.0):
+    """With p - λ `decay(lr)` p before the step of Adam."""
+
+    def step_of(vector, gradient, moments, step, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8, weight_decay=0.01):
+        vector -= weight_decay * decay(lr) * vector
+        adam(root)(vector, gradient, moments, step, lr, beta1, beta2, eps)
+
+    return step_of
+
+
 def distance_bpr(slope, below=0.0):
     """With these slopes of the hinge, where both distances are equal and where the target is nearer."""
 
@@ -203,6 +213,7 @@ COLUMNS = "the columns of the gates stand in the order {}"
 BEFORE = "the reset gate acts before the product, (r ⊙ h') U_n"
 SHARE = "z is the share of the new state, not of the old one"
 OTHERS = "ε is spread over the V - 1 other classes, not over all V"
+EPS_FIRST, DECAY_ALONE = "eps is added to √v before the correction", "the decay is not multiplied by the learning rate"
 HALF, SINGLE = "pairs are features i and i + d/2, not neighbours", "it computes in float32, whatever comes in"
 FIFTH = Denominator(1e-5)
 DENOMINATOR = SimpleNamespace(linear_attention=FIFTH.forward, linear_attention_backward=FIFTH.backward)
@@ -220,7 +231,10 @@ ADOPTED = [
     ("rotary", neighbours(), ["cos and sin are (n, d), with each entry twice"]),
     ("selective_scan", scan, ["A is (d, N), not (N, d), and h0 (..., d, N)"]),
     ("smoothed_cross_entropy", smoothed(lambda e, V: e / (V - 1)), [OTHERS]),
-    ("adam", adam(hat), ["eps is added to √v before the correction"]),
+    ("adam", adam(hat), [EPS_FIRST]),
+    ("adamw", adamw(hat, lambda lr: lr), [EPS_FIRST]),
+    ("adamw", adamw(hat), [DECAY_ALONE, EPS_FIRST]),
+    ("adamw", adamw(lambda v, correction, eps: np.sqrt(v / correction) + eps), [DECAY_ALONE]),
     ("linear_attention", linear_attention(1e-6), ["1e-06 is added to the denominator"]),
     ("linear_attention", DENOMINATOR, ["1e-05 is added to the denominator"]),
     ("distance_bpr", distance_bpr(1), ["the slope of the hinge at 0 is 1, not 0"]),
@@ -242,6 +256,8 @@ REFUSED = [
     ("smoothed_cross_entropy", smoothed(lambda e, V: e / (V - 1), target=lambda e, V: 1 - e + e / V)),
     ("adam", adam(lambda v, correction, eps: np.sqrt(v / correction + eps))),
     ("adam", adam(hat, default=1e-7)),
+    ("adamw", adamw(hat, lambda lr: lr / 2)),
+    ("adamw", adamw(hat, lambda lr: lr**2)),
     ("linear_attention", linear_attention(1e-6, inside=False)),
     ("linear_attention", linear_attention(2e-6)),
     ("distance_bpr", distance_bpr(1.5)),

@@ -57,7 +57,7 @@ SPEC = states.spec(
     "float32 or float64, all arrays of a call alike",
     case=case,
     outputs=("nothing",),
-    choices=("beta2", "eps hat"),
+    choices=("beta2", "decay alone", "eps hat"),
     forms=(Form("a weight_decay for each entry", lambda case: np.ndim(case.get("weight_decay", 0)) > 0),),
     common=False,
     observe=observe,
