@@ -1,0 +1,82 @@
+"""What a spec says of a failing case that no bug explains: models with a cache, tiles, scans."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tests.check.strangers import textbook
+from tinyattn.check import adapters
+from tinyattn.check.specs import SPECS
+from tinyattn.check.subject import Subject
+
+
+class Steps(adapters.CachedAttention):
+    """Attention with positions; a step takes its position, and keeps its cache, as told."""
+
+    def __init__(self, position=lambda past: past, keep=lambda x: x, causal=True):
+        super().__init__()
+        self.position, self.keep, self.causal = position, keep, causal
+        self.positions = np.random.default_rng(1).standard_normal((300, self.dim))
+
+    def forward(self, x):
+        if not self.causal:
+            x = x + np.mean(x, axis=1, keepdims=True) - x[:, :1]
+        return super().forward(x + self.positions[: x.shape[1]])
+
+    def step(self, x, cache=None):
+        past = 0 if cache is None else cache[0].shape[1]
+        y, cache = super().step(x + self.positions[self.position(past)], cache)
+        return y, tuple(map(self.keep, cache))
+
+
+def remark(kind, implementation, **case):
+    return SPECS[kind].remark(Subject(implementation, SPECS[kind]), **case)
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        (Steps(), ""),
+        (Steps(lambda past: 0), "each step has the first position."),
+        (Steps(lambda past: past + 1), "The first step, which has no cache, is wrong already"),
+        (Steps(causal=False), "forward itself is not causal"),
+        (Steps(keep=lambda x: x[:, ::-1] * 2), "The first step is right, and the second"),
+        (Steps(keep=lambda x: x[:, :3]), "The first 4 steps are right, and the next one is not."),
+    ],
+)
+def test_a_step_that_differs_from_forward(model, says):
+    assert says in remark("cached_model", model, x=np.arange(12).reshape(2, 6))
+    assert bool(says) == bool(remark("cached_model", model, x=np.arange(12).reshape(2, 6)))
+
+
+def no_positions(keep):
+    """Attention without positions and with the cache that `keep` makes."""
+
+    class Model(textbook.cached_model):
+        def step(self, x, cache):
+            y, cache = super().step(x, cache)
+            return y, keep(cache)
+
+    return Model()
+
+
+@pytest.mark.parametrize(
+    ("keep", "says"), [(lambda c: None, "its token alone"), (lambda c: c[:, -2:], "the last 3 tokens alone")]
+)
+def test_a_cache_that_forgets(keep, says):
+    assert says in remark("cached_model", no_positions(keep), x=np.arange(12).reshape(2, 6))
+
+
+def test_a_tile_of_keys_and_a_pair_of_tokens_from_which_on_it_is_wrong():
+    def tiled(q, k, v, mask=None):
+        return textbook.flash_attention(q, k[..., :32, :], v[..., :32, :], mask)
+
+    assert remark("flash_attention", tiled).startswith("Yours is right for 32 keys, and wrong for 33")
+    assert remark("flash_attention", SimpleNamespace(flash_attention=textbook.flash_attention)) == ""
+
+    def scan(a, b, h0=None):
+        return textbook.associative_scan(a, b) if a.shape[-2] < 3 else b
+
+    assert remark("associative_scan", scan).startswith("Yours is right for 2 tokens, and wrong for 3")
+    assert remark("associative_scan", textbook.associative_scan) == ""
