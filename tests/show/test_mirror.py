@@ -150,7 +150,7 @@ ARRAYS = {
 def test_an_entry_shows_its_terms_and_their_sum(where: Any, says: Any, chromium: Any, tmp_path: Any) -> None:
     algorithm, name, i, j = where
     line, summed, terms = says
-    numbers = {key: np.array(x) if isinstance(x, list) else x for key, x in ARRAYS[algorithm].items()}
+    numbers: Any = {key: np.array(x) if isinstance(x, list) else x for key, x in ARRAYS[algorithm].items()}
     if name == "s":
         numbers["k"] = np.array([[1.0, 2], [2, 2]])
     opened(chromium, mirror(["a", "b"][: 2 if algorithm == "attention" else 1], algorithm, **numbers), tmp_path)

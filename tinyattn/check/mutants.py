@@ -222,6 +222,13 @@ class Formula:
         finally:
             self.space.update(before)
 
+    def source(self, name: str, mutants: tuple[Mutant, ...] = ()) -> str:
+        """A function's text, without docstring, with these changes."""
+        with contextlib.ExitStack() as stack:
+            for mutant in mutants:
+                stack.enter_context(_put(mutant.slot, mutant.new))
+            return ast.unparse(self.trees[name])
+
     def patched(self, says: str, changes: tuple[tuple[str, str], ...]) -> list[Mutant]:
         """The mutants that make these changes of text; none where a text is not in the functions."""
         texts = {n: ast.unparse(tree) for n, tree in self.trees.items()}

@@ -287,7 +287,7 @@ def _page(experiment: Experiment, results: Results) -> str:
     return page(experiment, results, [*parts, ["## Every bug", "", EVERY.strip()], *_every(results)])
 
 
-EVERY = f"""
+EVERY = """
 The angle is between the gradient with the bug and without it, at the first parameters and after training, on the
 default world where there are runs of it; "=" says that the two are equal to the last bit. The loss is the last
 epoch's, as the bug computes it. NDCG@10 in bold is outside of what seeds make; "raised" are also results in float64 of

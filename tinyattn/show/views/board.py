@@ -1,16 +1,25 @@
-"""Boards: backwards of attention with a slip in them, beside difference quotients. Which line is wrong?"""
+"""Boards: backwards with a slip in them, beside difference quotients. Which line is wrong?"""
 
 from __future__ import annotations
 
+import ast
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from ...check.cases import CaseDrawer
+from ...check.common import ours_of, upstream
+from ...check.mutants import Formula
+from ...check.specs import SPECS, get_spec
+from ...check.subject import Subject
 from ...ops import softmax
 from .view import View, numbers
 
+SEEN = 0.02              # a gradient that differs by less looks right in two decimals
 COMMAND = "tinyattn check my_attention.py --as attention"
 CODE = (  # lines, and what each undoes
     ("def attention_backward(dout, q, k, v, p, c):", ""),
@@ -56,6 +65,83 @@ def find_the_bug(seed: int = 0) -> View:
     return View("board", "Find the bug", {"title": "Find the bug", "boards": boards, "command": COMMAND})
 
 
+def boards_of(kind: str, count: int = 6, seed: int = 0) -> View:
+    """Boards of the backward of an op of the library, each with one change by rule, of lines as different as there are.
+
+    `kind` is a kind of `tinyattn check` whose backward is one function; `seed` draws the case and the changes.
+    Raises ValueError for other kinds, for a backward of one line, and for a count below 1.
+    """
+    spec = get_spec(kind)
+    backward = getattr(spec.ours(), f"{spec.function}_backward", None)
+    if backward is None or not backward.__module__.startswith("tinyattn.ops"):
+        raise ValueError(f"{kind} has no backward in one function, expected one of {', '.join(_kinds())}")
+    if count < 1:
+        raise ValueError(f"count is {count}, expected at least 1")
+    formula = Formula(backward, within=backward.__module__)
+    functions = {spec.function: getattr(spec.ours(), spec.function), backward.__name__: formula.function()}
+    subject, case = Subject(SimpleNamespace(**functions), spec), _small_case(spec, seed)
+    given = upstream(spec, case, seed)
+
+    def loss(**changed: np.ndarray) -> float:
+        return float(np.sum(given[0] * ours_of(spec, case | changed)[0]))
+
+    measured = {name: _quotients(loss, {name: case[name]}, name) for name in spec.wrt if case[name] is not None}
+    name = f"{spec.function}_backward"
+    right = _lines(formula.source(name))
+    mutants = [m for m in formula.mutants(lambda: subject.gradients(case, *given)) if m.function == name]
+    made: dict[int, list[dict[str, Any]]] = {}
+    for i in np.random.default_rng(seed).permutation(len(mutants)):
+        code = _lines(formula.source(name, (mutants[i],)))
+        try:
+            with formula.mutated([mutants[i]]), np.errstate(all="ignore"):
+                found = subject.gradients(case, *given)
+        except Exception:  # an error names its line: no riddle
+            continue
+        changed = [k for k, (ours, theirs) in enumerate(zip(right, code, strict=False)) if ours != theirs]
+        arrays = {f"d{n}": (np.asarray(found[n]), x) for n, x in measured.items() if np.shape(found[n]) == x.shape}
+        seen = any(np.isfinite(mine).all() and np.abs(mine - x).max() > SEEN for mine, x in arrays.values())
+        if len(code) == len(right) and len(changed) == 1 and seen:
+            says = mutants[i].says.partition(", as with")[0]
+            says = f"{says[0].upper()}{says[1:]}."
+            made.setdefault(changed[0], []).append(board(code, changed[0], right[changed[0]], says, arrays))
+    if len(made) < 2:
+        raise ValueError(f"the backward of {kind} has a single line that can be wrong: take another kind")
+    in_turn = itertools.chain.from_iterable(itertools.zip_longest(*made.values()))
+    boards = list(itertools.islice(filter(None, in_turn), count))
+    command = f"tinyattn check my_{kind}.py --as {kind}"
+    return View("board", "Find the bug", {"title": f"Find the bug: {kind}", "boards": boards, "command": command})
+
+
+def _kinds() -> Iterator[str]:
+    for name, spec in SPECS.items():
+        backward = getattr(spec.ours(), f"{spec.function}_backward", None)
+        if backward is not None and backward.__module__.startswith("tinyattn.ops"):
+            yield name
+
+
+def _lines(source: str) -> list[str]:
+    """Without types of arguments, and checks of shapes."""
+    tree: Any = ast.parse(source).body[0]
+    tree.returns = None
+    for argument in (*tree.args.args, *tree.args.kwonlyargs):
+        argument.annotation = None
+    return [line for line in ast.unparse(tree).splitlines() if not line.lstrip().startswith("expect(")]
+
+
+def _small_case(spec: Any, seed: int) -> dict[str, Any]:
+    """Of many cases in float64 a small one without axes of length 1, most of its arguments passed, of few axes."""
+    cases = [spec.case(CaseDrawer.seeded((seed, i), ((),))) for i in range(300)]
+
+    def key(case: dict[str, Any]) -> Any:
+        arrays = [x for x in case.values() if isinstance(x, np.ndarray)]
+        single = any(x.dtype == np.float32 for x in arrays)
+        narrow = sum(size < 2 for x in arrays for size in x.shape)
+        wide = any(size > 4 for x in arrays for size in x.shape)
+        return single, narrow, max(x.ndim for x in arrays), wide, -len(arrays)
+
+    return min(cases, key=key)
+
+
 def board(
     code: list[str], guilty: int, right: str, says: str, arrays: dict[str, tuple[np.ndarray, np.ndarray]]
 ) -> dict[str, Any]:
@@ -63,8 +149,8 @@ def board(
     return {
         "code": code, "guilty": guilty, "right": right, "says": says,
         "arrays": [
-            {"name": name, "shape": list(np.atleast_2d(made).shape), "backward": numbers(made),
-             "quotient": numbers(measured), "agrees": bool(np.allclose(made, measured, rtol=1e-4, atol=1e-6))}
+            {"name": name, "shape": [math.prod(made.shape[:-1]), made.shape[-1] if made.ndim else 1],
+             "backward": numbers(made), "quotient": numbers(measured), "agrees": bool(np.allclose(made, measured, rtol=1e-4, atol=1e-6))}
             for name, (made, measured) in arrays.items()
         ],
     }  # fmt: skip

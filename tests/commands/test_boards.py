@@ -1,0 +1,63 @@
+"""`tinyattn board`: pages of riddles, by hand or of any kind's backward."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyattn.cli import main
+from tinyattn.show.views import boards_of
+
+
+def written(path: Path) -> Any:
+    return json.loads(re.search(r'id="data">(.*?)</script>', path.read_text(encoding="utf-8"), re.S)[1])
+
+
+def test_a_page_of_boards_is_written(tmp_path: Path, capsys: Any) -> None:
+    page = tmp_path / "boards.html"
+    assert main(["board", "--html", str(page)]) == 0
+    assert capsys.readouterr().out == f"{page}: 6 boards\n"
+    assert written(page)["title"] == "Find the bug"
+    assert main(["board", "layer_norm", "--boards", "3", "--seed", "2", "--html", str(page)]) == 0
+    data = written(page)
+    assert (data["title"], len(data["boards"])) == ("Find the bug: layer_norm", 3)
+    assert data["command"] == "tinyattn check my_layer_norm.py --as layer_norm"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["adam"], "adam has no backward in one function, expected one of additive_attention"),
+        (["relu"], "the backward of relu has a single line that can be wrong"),
+        (["nonsense"], "nonsense"),
+        (["softmax", "--boards", "0"], "count is 0, expected at least 1"),
+    ],
+)
+def test_refusals(words: list[str], says: str, tmp_path: Path, capsys: Any) -> None:
+    page = tmp_path / "boards.html"
+    assert main(["board", *words, "--html", str(page)]) == 2
+    assert says in capsys.readouterr().err
+    assert not page.exists()
+
+
+@pytest.mark.parametrize("kind", ["softmax", "linear", "layer_norm", "attention", "cross_entropy", "conv1d"])
+def test_a_board_has_one_wrong_line_and_shows_what_it_does(kind: str) -> None:
+    try:
+        boards = boards_of(kind, count=8, seed=1).data["boards"]
+    except ValueError:
+        assert kind == "conv1d"  # a single line calls the op for two axes
+        return
+    assert len(boards) == 8
+    first = {board["guilty"] for board in boards[:2]}
+    assert len(first) == 2  # of different lines, in turn
+    for board in boards:
+        assert board["code"][0].startswith(f"def {kind}_backward(")
+        assert board["code"][board["guilty"]] != board["right"]
+        assert board["says"].endswith(".")
+        off = [np.abs(np.subtract(a["backward"], a["quotient"])).max() for a in board["arrays"] if not a["agrees"]]
+        assert max(off) > 0.02

@@ -1,0 +1,29 @@
+"""`tinyattn board`: write a page of riddles: which line of a backward is wrong?
+
+Each board shows a backward with one wrong line, and its gradients beside difference quotients; the reader chooses the
+line. Without KIND, six boards of attention written by hand; with KIND, of the library's own backward, changed by rule:
+another --seed makes other boards.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from .runs import refuse_unwritable
+
+
+def add(command: Any, arguments: list[str]) -> None:
+    command.add_argument("kind", nargs="?", metavar="KIND", help="a kind of `tinyattn check --list`")
+    command.add_argument("--html", metavar="FILE", required=True, help="the page to write")
+    command.add_argument("--boards", type=int, default=6, metavar="N", help="boards of KIND (default: 6)")
+    command.add_argument("--seed", type=int, default=0, metavar="S", help="draws the arrays, and the changes of KIND")
+
+
+def run(options: argparse.Namespace) -> None:
+    from ..show.views import boards_of, find_the_bug
+
+    refuse_unwritable(options.html, "--html")
+    kind, seed = options.kind, options.seed
+    view = find_the_bug(seed) if kind is None else boards_of(kind, options.boards, seed)
+    print(f"{view.save(options.html)}: {len(view.data['boards'])} boards")
