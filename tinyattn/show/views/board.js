@@ -12,7 +12,7 @@ function board(data, root) {
   const back = button("Back", () => go(now - 1)), next = button("Next", () => go(now + 1));
   const save = button("Save as SVG", () => handOver(`board-${now + 1}.svg`, "image/svg+xml", new XMLSerializer().serializeToString(picture.firstChild)));
   root.replaceChildren(make("h1", { text: data.title }), make("p", { class: "faint",
-    text: "Each gradient stands beside what difference quotients measure, in the order in which the backward computes them. The first that differs is red. Which line is wrong? Choose it." }),
+    text: "Each gradient stands beside what difference quotients measure; the first that differs is red. Which line is wrong? Choose it." }),
     make("div", { class: "controls", role: "group", "aria-label": "boards" }, back, next, count, save), verdict, picture,
     make("p", {}, "Yours is checked by ", make("code", { text: command })));
 

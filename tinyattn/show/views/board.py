@@ -150,7 +150,8 @@ def board(
         "code": code, "guilty": guilty, "right": right, "says": says,
         "arrays": [
             {"name": name, "shape": [math.prod(made.shape[:-1]), made.shape[-1] if made.ndim else 1],
-             "backward": numbers(made), "quotient": numbers(measured), "agrees": bool(np.allclose(made, measured, rtol=1e-4, atol=1e-6))}
+             "backward": numbers(made), "quotient": numbers(measured),
+             "agrees": bool(np.allclose(made, measured, rtol=1e-4, atol=1e-6))}
             for name, (made, measured) in arrays.items()
         ],
     }  # fmt: skip
