@@ -15,7 +15,8 @@ if __package__ is None:
 
 from benchmarks.machine import README, RESULTS, read_no_arguments, write_pages
 from tinyattn.experiments import EXPERIMENTS, Results, results_of
-from tinyattn.experiments.bugs import BUGS, DATA, Outcome, angle, findings, outcomes
+from tinyattn.experiments.bugs import BUGS, BY_RULE, DATA, Outcome, angle, findings, outcomes
+from tinyattn.experiments.experiment import Runs
 from tinyattn.experiments.tables import missing
 
 EXPERIMENT = EXPERIMENTS["bugs"]
@@ -44,8 +45,8 @@ def quote(results: Results) -> str:
     left, total = sum(missing(EXPERIMENT, results).values()), len(EXPERIMENT.runs())
     so_far = f" ({total - left:,} of {total:,} runs so far)" if left else ""
     parts = (
-        f"Why check, if the loss falls? A SASRec is trained with each of {len(BUGS)} known bugs of its ops, one at a "
-        f"time{so_far}.",
+        f"Why check, if the loss falls? A SASRec is trained with each of {len(BUGS) - len(BY_RULE)} known bugs of its "
+        f"ops, and of {len(BY_RULE)} mutants of their backwards, one at a time{so_far}.",
         findings(results),
         "[What each of them does](benchmarks/results/reproduce/bugs/README.md).",
     )
@@ -53,20 +54,19 @@ def quote(results: Results) -> str:
 
 
 def chapter(results: Results) -> list[str]:
-    """The lines of chapter 09's table: the gradient's angle at the start, and the change of NDCG@10 on each dataset."""
+    """The lines of chapter 09's table: on each dataset the gradient's angle at the start, and the change of NDCG@10."""
     found = {data: outcomes(results, data) for data in DATA}
-    lines = []
-    for name, bug in TEN.items():
-        turned = angle([run for data in DATA if bug in found[data] for run in found[data][bug][1]])
-        cells = [_change(found[data][bug][0]) if bug in found[data] else "" for data in DATA]
-        lines.append(f"| `{name}` | {'' if turned is None else f'{turned:.0f}°'} | {' | '.join(cells)} |")
-    return lines
+    cells = {bug: [cell for data in DATA for cell in _cells(found[data].get(bug))] for bug in TEN.values()}
+    return [f"| `{name}` | {' | '.join(cells[bug])} |" for name, bug in TEN.items()]
 
 
-def _change(of_bug: Outcome) -> str:
-    if of_bug.verdict == "failed":
-        return "diverges or raises"
-    return "·" if of_bug.verdict == "within" else f"{-of_bug.cost:+.0%}".replace("-", "−")
+def _cells(of_bug: tuple[Outcome, Runs] | None) -> tuple[str, str]:
+    if of_bug is None:
+        return "", "to come"
+    (verdict, cost, _), runs = of_bug
+    turned = angle(runs)
+    change = {"failed": "it raises", "within": "·"}.get(verdict, f"{-100 * cost:+.0f} %".replace("-", "−"))
+    return "" if turned is None else f"{turned:.0f}°", change
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.bugs import quote
+from benchmarks.bugs import FOLDER, TEN, chapter, quote
+from benchmarks.machine import ROOT
 from tests.experiments.test_running import run_here
 from tests.helpers import MACHINE
 from tests.models.worlds import TINY
@@ -17,7 +18,20 @@ from tinyattn.check.runner import check_in_process
 from tinyattn.check.specs import SPECS
 from tinyattn.check.zoo import ZOO
 from tinyattn.experiments import EXPERIMENTS, Dataset, carry_out, results_of
-from tinyattn.experiments.bugs import BUGS, DATA, KINDS, angle, angle_of, findings, interval, is_wrong, key_of, outcome
+from tinyattn.experiments.bugs import (
+    BUGS,
+    BY_RULE,
+    DATA,
+    KINDS,
+    angle,
+    angle_of,
+    findings,
+    interval,
+    is_wrong,
+    key_of,
+    outcome,
+)
+from tinyattn.experiments.mutants import mutated
 from tinyattn.show import draw_picture
 
 BUGGY = EXPERIMENTS["bugs"]
@@ -27,6 +41,7 @@ PLANTED = {
     "forward": ("attention", "no_scale"),
     "backward": ("softmax", "backward_sign"),
     "loss": ("bce", "sum_not_mean"),
+    "by rule": ("softmax", "mutant-6"),
     "raises": ("layer_norm", "dgamma_batch"),
     "diverges": ("bce", "naive_sigmoid_log"),
 }
@@ -52,6 +67,7 @@ def test_a_run_says_what_the_bug_did_to_the_gradient(runs):
     assert angles["right"] == angles["loss"] == 0.0
     assert angles["forward"] > 1
     assert angles["backward"] > 1
+    assert angles["by rule"] > 1
     assert found["right"]["gradient"]["after"]["same bits"]
     assert not found["forward"]["gradient"]["after"]["same bits"]
     right, wrong = found["loss"]["gradient"]["before"]["losses"]
@@ -93,6 +109,16 @@ def test_the_grid_has_every_bug_of_its_kinds_once():
     assert set(BUGGY.rows) == {key_of(data, *bug) for data in DATA for bug in [("right",), *BUGS]}
     first = [key for key, _ in BUGGY.runs()[: sum(seeds for *_, seeds, _ in DATA.values())]]
     assert set(first) == {key_of(data, "right") for data in DATA}
+
+
+@pytest.mark.parametrize("name", BY_RULE)
+def test_every_mutant_is_still_a_line_of_its_backward_and_another_function(name):
+    kind, old, new = BY_RULE[name]
+    backward = f"{SPECS[kind].function}_backward"
+    codes = [getattr(mutated(kind, old, line), backward).__code__ for line in (old, new)]
+    assert len({(code.co_code, code.co_consts, code.co_names) for code in codes}) == 2
+    with pytest.raises(ValueError, match=f"{backward} has no line 'gone'"):
+        mutated(kind, "gone", new)
 
 
 @pytest.mark.parametrize(("degrees", "size"), [(0.0, 3.0), (1e-6, 1.0), (30.0, 2.0), (90.0, 0.1), (179.9, 5.0)])
@@ -158,11 +184,13 @@ def test_the_page_is_made_of_the_runs_there_are():
         "world-softmax-log_softmax": [made(0.20, 5.0)],
         "world-linear-dW_batch": [made(0, None, "SubstituteError: shape", check=CHECK | {"cases": 7})],
         "world-relu-mask_at_zero": [made(0.61, check=CHECK | {"cases": None, "property": "", "noted": ["so"]})],
+        "world-softmax-mutant-6": [made(0.20, 90.0)],
     })  # fmt: skip
     text = BUGGY.page(BUGGY, results)
-    assert f"**default world**, 5 of {len(BUGS)} bugs. Without a bug, over 3 seeds: 0.6100 ± 0.0100" in text
+    assert f"**default world**, 6 of {len(BUGS)} bugs. Without a bug, over 3 seeds: 0.6100 ± 0.0100" in text
     assert "| wrong gradient | 1 | 0 | 2 | 1 |" in text
     assert "| right gradient | 1 | 0 | 0 | 0 |" in text
+    assert "| mutants by rule | 0 | 0 | 1 | 0 |" in text
     assert "**MovieLens 1M**: to come." in text
     fine, dear = text.split("## Wrong, and none the worse: default world")[1].split("## Worse than they look: default")
     assert "dq and dk are exchanged | 40° | 0.6100 |" in fine
@@ -188,6 +216,14 @@ def test_the_findings_are_sentences_about_the_runs_there_are():
         "(softmax: it returns the logarithm of the weights; 5°) costs 67% of it. `tinyattn check` finds 3 of 4, half "
         "of them within 9 cases; 1 it accepts, and reports as another convention."
     )
+
+
+def test_chapter_09_has_the_numbers_of_its_ten_bugs():
+    keys = {key_of(data, *bug) for data in DATA for bug in [("right",), *TEN.values()]}
+    ten = replace(BUGGY, rows={key: row for key, row in BUGGY.rows.items() if key in keys})
+    results = {key: [] for key in BUGGY.rows} | results_of(ten, FOLDER)
+    source = (ROOT / "notebooks" / "09_how_to_know.py").read_text().split("\n")
+    assert [line.removeprefix("# ") for line in source if line.startswith("# | `")] == chapter(results)
 
 
 def test_the_picture_has_a_point_for_each_bug_that_the_check_finds_and_the_band_of_seeds():

@@ -27,6 +27,7 @@ from ..training.adam import adam
 from ..tree import flatten
 from .datasets import ML_1M
 from .experiment import Dataset, Experiment, Results, Row, Runs
+from .mutants import MUTANTS, mutated
 from .paired import t_95
 from .pictures import Line, Picture, Scatter
 from .tables import cell, figures, grid, page, values
@@ -46,11 +47,16 @@ DATA: dict[str, tuple[Dataset, dict[str, Any], int, float]] = {
 THE = {"world": "the default world", "ml-1m": "MovieLens 1M"}     # in a sentence
 
 
+BY_RULE = {f"mutant-{i}": mutant for i, mutant in enumerate(MUTANTS, 1)}      # name: kind, a line, what it becomes
+
+
 def _bugs() -> dict[tuple[str, str], Bug]:
     """The bugs by (kind, name). Softmax's are planted in softmax, and not once more in attention."""
     of_softmax = {bug.says for bug in ZOO["softmax"].BUGS}
     every = ((kind, bug) for kind in KINDS for bug in ZOO[kind].BUGS if not bug.convention)
-    return {(kind, bug.name): bug for kind, bug in every if kind != "attention" or bug.says not in of_softmax}
+    known = {(kind, bug.name): bug for kind, bug in every if kind != "attention" or bug.says not in of_softmax}
+    by_rule = {(k, name): Bug(name, f"`{new}` in place of `{old}`", "") for name, (k, old, new) in BY_RULE.items()}
+    return known | by_rule
 
 
 BUGS = MappingProxyType(_bugs())
@@ -59,12 +65,16 @@ BUGS = MappingProxyType(_bugs())
 # planting
 
 
-def plant(kind: str, *bugs: str) -> list[Substitute]:
-    """The zoo's functions of a kind with these bugs, as substitutes for the library's."""
-    made = ZOO[kind].make(frozenset(bugs))
+def made(kind: str, bug: str = "") -> Any:
+    """A kind's functions with a bug: the zoo's, or the library's with another line in the backward. "": without."""
+    return mutated(*BY_RULE[bug]) if bug in BY_RULE else ZOO[kind].make(frozenset([bug] if bug else ()))
+
+
+def plant(kind: str, functions: Any) -> list[Substitute]:
+    """The functions as substitutes for the library's."""
     if kind == "adam":                            # it has no backward, so `--ops` does not know it
-        return [Substitute("adam", f"zoo/{kind}", adam, made.adam)]
-    return list(of_subject(Subject(made, SPECS[kind])))
+        return [Substitute("adam", f"zoo/{kind}", adam, functions.adam)]
+    return list(of_subject(Subject(functions, SPECS[kind])))
 
 
 def planted_run(row: Row, model: Any, split: Any, train_and_measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -75,8 +85,11 @@ def planted_run(row: Row, model: Any, split: Any, train_and_measure: Callable[[]
     a property finds the bug.
     """
     kind, *bugs = row.bug
-    right = [s for each in (KINDS if kind == RIGHT else [kind]) for s in plant(each)]
-    wrong = plant(kind, *bugs) if bugs else right
+    if bugs and bugs[0] in BY_RULE:
+        right = plant(kind, SPECS[kind].ours())
+    else:
+        right = [s for each in (KINDS if kind == RIGHT else [kind]) for s in plant(each, made(each))]
+    wrong = plant(kind, made(kind, bugs[0])) if bugs else right
     split = getattr(split, "train", split)
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
@@ -138,7 +151,7 @@ def _finite(x: float) -> float | None:
 
 @cache
 def _check(kind: str, bug: str) -> dict[str, Any]:
-    return soonest(ZOO[kind].make(frozenset([bug])), kind)
+    return soonest(made(kind, bug), kind)
 
 
 def is_whole(run: dict[str, Any]) -> bool:
@@ -228,10 +241,11 @@ def checks(results: Results) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def counts(results: Results, data: str) -> dict[str, Counter[str]]:
-    """The number of bugs by verdict: of those with a wrong gradient, and of the others."""
-    found = {"wrong": Counter[str](), "right": Counter[str]()}
-    for of_bug, runs in outcomes(results, data).values():
-        found["wrong" if is_wrong(runs) else "right"][of_bug.verdict] += 1
+    """The number of bugs by verdict: of the zoo's with a wrong gradient, of its others, and of mutants by rule."""
+    found = {name: Counter[str]() for name in ("wrong gradient", "right gradient", "mutants by rule")}
+    for (_, name), (of_bug, runs) in outcomes(results, data).items():
+        side = "mutants by rule" if name in BY_RULE else "wrong gradient" if is_wrong(runs) else "right gradient"
+        found[side][of_bug.verdict] += 1
     return found
 
 
@@ -255,7 +269,8 @@ def findings(results: Results) -> str:
 def _of_wrong(data: str, found: Found) -> str:
     wrong = [of_bug.verdict for of_bug, runs in found.values() if is_wrong(runs)]
     fine, failed = sum(verdict in ("within", "better") for verdict in wrong), wrong.count("failed")
-    train, fail = f"{fine} train{'s' * (fine == 1)}", "diverges or raises" if failed == 1 else "diverge or raise"
+    train = f"{fine or 'none'} train{'s' * (fine < 2)}"
+    fail = "diverges or raises" if failed == 1 else "diverge or raise"
     return (
         f"On {THE[data]}, of {len(wrong)} bugs with a wrong gradient, {train} to an NDCG@10 no worse than seeds make "
         f"it, {wrong.count('worse')} to a lower one, and {failed} {fail}."
@@ -305,8 +320,7 @@ def _how_many(results: Results, data: str) -> list[str]:
     total = sum(sum(each.values()) for each in found.values())
     about = f"**{title}**, {total} of {len(BUGS)} bugs. Without a bug, over {len(right)} seeds: {cell(right)}; "
     about += f"the mean of three more lies between {low:.4f} and {high:.4f} with 95 %."
-    names = {"wrong": "wrong gradient", "right": "right gradient"}
-    rows = ((names[side], [str(each[v]) for v in VERDICTS]) for side, each in found.items())
+    rows = ((side, [str(each[v]) for v in VERDICTS]) for side, each in found.items())
     return [about, "", *grid(list(VERDICTS.values()), rows)]
 
 
@@ -418,9 +432,11 @@ EXPERIMENT = Experiment(
     title="Bugs that train",
     question=f"""
 Every known bug ([the zoo](../../../../tinyattn/check/zoo)) of the ops that a SASRec computes with, one at a time, in
-training, validation and test alike; all else is the library's readable code. {len(BUGS)} bugs of
-{", ".join(KINDS)}; three seeds each. What does each do to the gradient's angle, to the loss and to NDCG@10, and how
-soon does a property of `tinyattn check` find it?
+training, validation and test alike; all else is the library's readable code. {len(BUGS) - len(BY_RULE)} bugs of
+{", ".join(KINDS)}; and {len(BY_RULE)} mutants by rule of
+their backwards, a sample of those that change the gradient ([drawn](../../../../tinyattn/experiments/mutants.py)).
+Three seeds each. What does each do to the gradient's angle, to the loss and to NDCG@10, and how soon does a property of
+`tinyattn check` find it?
 
 SASRec with its default options but batches of {TRAINED["batch_size"]} and a learning rate of {TRAINED["lr"]};
 {DATA["world"][1]["epochs"]} epochs on the default world, {DATA["ml-1m"][1]["epochs"]} on MovieLens 1M, which is far

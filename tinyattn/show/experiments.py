@@ -89,7 +89,7 @@ def _dots(picture: Dots) -> Any:
 @in_style
 def _scatter(picture: Scatter) -> Any:
     """Panels side by side; a group has the same colour and marker in all of them."""
-    from matplotlib.ticker import StrMethodFormatter
+    from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
     names, fig, axes = _grid(
         picture.panels, lambda _, rows, columns: (3.8 * columns + 0.4, 3.2 * rows + 0.5), sharey=True
@@ -103,6 +103,7 @@ def _scatter(picture: Scatter) -> Any:
             handles[picture.band] = ax.axhspan(*picture.bands[title], color=GREY, alpha=0.3, linewidth=0)
         ax.set(title=title, xlabel=picture.x, ylabel=picture.y, xscale="log")
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        ax.xaxis.set_minor_formatter(NullFormatter())
     shown = [name for name in (*names, picture.band) if name in handles]
     fig.legend([handles[name] for name in shown], shown, loc="outside lower center", ncols=2, fontsize=9)
     return fig
