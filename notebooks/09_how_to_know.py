@@ -1,8 +1,12 @@
 # %% [markdown]
 # # 09 · How to know you are right
 #
-# Your code runs. The shapes fit, the loss falls, `check` says "right". Out there, nobody has written a `check` for what you are about to
-# build. **How will you know that it is right?**
+# A recommender was trained on MovieLens with half a softmax backward: $p (1 - p) \, dp$, without the sum. Before the first step, the gradient of all
+# its parameters was 10° off the right one. The code ran, the shapes fitted, the loss fell, and the recommendations came out half as good
+# ([measured](../benchmarks/results/reproduce/bugs/README.md)). With nothing to compare, nobody would have known.
+#
+# So far `check` has told you what is right. Out there, nobody has written a `check` for what you are about to build. **How will you know that it is
+# right?**
 #
 # In this chapter you build the instrument yourself: a gradient checker in ten lines, an oracle, a handful of properties. Then you try
 # it on ten planted bugs, and find out which of your tests are worth anything.
@@ -53,7 +57,35 @@ BUGS = {
 ATTENTIONS = {name: ZOO["attention"].make(frozenset([name])) for name in BUGS} | {"right": ops}
 
 # %% [markdown]
-# The test that everybody has is training. So we train: gradient descent moves the queries, keys and values of six tokens, so that
+# The test that everybody has is training. SASRec, the recommender of [chapter 10](10_sasrec.ipynb), was trained with each of the ten, three times, on
+# a generated world and on MovieLens 1M. **Predict:** with how many of them are its recommendations as good as without?
+#
+# <details><summary>Answer</summary>
+#
+# The angle is between the gradient with the bug and without it, before training. The score is NDCG@10, which [chapter 11](11_not_to_fool_yourself.ipynb)
+# explains: higher is better. A dot: no further from training without a bug than another seed is.
+#
+# | bug | world: angle | score | MovieLens: angle | score |
+# |---|---|---|---|---|
+# | `no_scale` | 74° | −43 % | 70° | −50 % |
+# | `scale_of_keys` | 20° | −2 % | 0° | · |
+# | `softmax_axis` | 53° | −68 % | 42° | −53 % |
+# | `no_rowmax` | 0° | · | 0° | · |
+# | `off_by_one_peek` | 33° | −21 % | 18° | −72 % |
+# | `scale_np64` |  | it raises |  | it raises |
+# | `softmax_diag` | 18° | −49 % | 10° | −50 % |
+# | `rowsum_missing` | 25° | −54 % | 12° | −46 % |
+# | `dv_missing_batch` | 66° | −39 % | 41° | −33 % |
+# | `backward_changes_input` | 0° | · | 0° | · |
+#
+# Two change nothing: no logit is large enough for exp to overflow, and nobody reads `dout` again. One raises, since this training takes float32
+# alone. Six cost a fifth to three quarters of the score. In all six the loss fell below where it began, without a warning, and furthest with
+# `off_by_one_peek`, which shows the answers; who has nothing to compare does not know that the score is low. And `scale_of_keys` costs something in
+# one place only: on MovieLens 50 films are read and attention is 50 wide, so the number of keys *is* the width.
+#
+# </details>
+#
+# A recommender trains for minutes. Here is a training that takes a blink: gradient descent moves the queries, keys and values of six tokens, so that
 # attention's output comes near a target. Each implementation uses its own forward and backward.
 
 
