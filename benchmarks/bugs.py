@@ -2,7 +2,7 @@
 
     python benchmarks/bugs.py
 
-It reads benchmarks/results/reproduce/bugs, and trains nothing: `tinyattn reproduce bugs` does.
+It reads benchmarks/results/reproduce/bugs, and trains nothing: `tinyattn reproduce bugs` does that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tinyattn.experiments.tables import missing
 
 EXPERIMENT = EXPERIMENTS["bugs"]
 FOLDER = RESULTS / "reproduce" / EXPERIMENT.name
-# The ten bugs of chapter 09: its name, kind and name in the zoo
+# The ten bugs of chapter 09: the name there, and the kind and the name in the zoo
 TEN = {
     "no_scale": ("attention", "no_scale"),
     "scale_of_keys": ("attention", "scale_of_keys"),

@@ -146,7 +146,7 @@ def judged_anew(table: list[Case], rows: list[dict[str, Any]]) -> list[dict[str,
 
 
 def demonstrate(there: list[Case], rows: list[dict[str, Any]]) -> None:
-    """What the demonstrations of bugs print, in their rows; what is there already, by the same lines, is kept."""
+    """Put into the rows what the demonstrations of bugs print; what the same lines printed before is kept."""
     shown = {case.target: case for case in there if case.shows}
     for row in tqdm([row for row in rows if row["target"] in shown], unit="demonstration"):
         case = shown[row["target"]]
@@ -445,7 +445,7 @@ def page(result: dict[str, Any], before: dict[str, Any]) -> str:
 
 
 def _commits(result: dict[str, Any]) -> str:
-    """Of the checker: one, or several with the number of their rows, where some were kept."""
+    """The checker's commit; or several, each with the number of its rows, if some rows were kept."""
     found = Counter(row.get("checker", result["machine"]["commit"]) for row in result["cases"])
     several = ", ".join(f"{commit} ({count})" for commit, count in found.items())
     return several if len(found) > 1 else result["machine"]["commit"]

@@ -4,7 +4,7 @@
     pytest pyproject.toml -k "attention and not large"          the table alone
     pytest --tinyattn mypkg/attention.py:attention --tinyattn-as attention
 
-Where it has nothing to do it imports nothing else of this library, not even NumPy.
+Without targets it imports no other file of this library, and no NumPy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def pytest_addoption(parser: Any) -> None:
     group = parser.getgroup("tinyattn", "properties of attention, softmax, LayerNorm, ... as tests")
     text = "Test this MODULE[:OBJECT] or FILE.py[:OBJECT] as --tinyattn-as says.\nMay be given several times."
     group.addoption("--tinyattn", action="append", default=[], metavar="TARGET", help=text)
-    text = "What it is: a kind, as `tinyattn check --list` names them."
+    text = "The target's kind: one that `tinyattn check --list` names."
     group.addoption("--tinyattn-as", metavar="KIND", help=text)
 
 
@@ -31,7 +31,7 @@ def pytest_configure(config: Any) -> None:
         raise pytest.UsageError("--tinyattn TARGET and --tinyattn-as KIND belong together")
     chosen = config.args_source is config.ArgsSource.ARGS
     if named and not chosen:
-        config.args = []  # nothing else is asked for
+        config.args = []  # no tests but the target's
     elif config.args_source is config.ArgsSource.TESTPATHS:  # the root's folder itself is not walked
         config.args += [str(path) for path in (config.rootpath / "pyproject.toml",) if _has_table(path)]
 
@@ -78,7 +78,7 @@ class Table(pytest.File):
 
 
 class Checked(pytest.Collector):
-    """A target as one kind."""
+    """A target, checked as one kind."""
 
     def __init__(self, target: Any, **rest: Any):
         super().__init__(**rest)
@@ -116,7 +116,7 @@ class Holds(pytest.Item):
         try:
             self.parent.candidate.test(self.prop)
         except pytest.skip.Exception as skipped:
-            skipped._use_item_location = True  # as of a mark: the place is the target, not this file
+            skipped._use_item_location = True  # as for a mark: the place is the target, not this file
             raise
 
     def reportinfo(self) -> tuple[Any, Any, str]:

@@ -162,7 +162,7 @@ def compare_step(
     found: dict[str, float | str], implementation: Any, vector: np.ndarray, gradient: np.ndarray, moments: Any,
     step: int, **options: float,
 ) -> None:  # fmt: skip
-    """Note what one step of Adam is off, or one of AdamW where there is a decay."""
+    """Note the errors of one step of Adam, or of AdamW where there is a decay."""
     beta1, beta2 = options["beta1"], options["beta2"]
     m = beta1 * moments[0] + (1 - beta1) * gradient
     v = beta2 * moments[1] + (1 - beta2) * gradient**2
@@ -611,7 +611,7 @@ def draw_scan(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]
 
 
 def draw_qkv(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
-    """As many keys as queries, of the width of values, for forms that know no other."""
+    """As many keys as queries, and values as wide as keys, for forms that take no other."""
     q, k, v = rng.standard_normal((3, *lead, 5, 4))
     return {"q": q, "k": k, "v": v, "W": rng.standard_normal((6, 4)), "causal": bool(rng.integers(2))}
 
@@ -630,7 +630,7 @@ def draw_bpr(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
 
 
 def draw_bpr_max(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
-    """In some draws far below the target, or far above it."""
+    """In some draws the negatives are far below the target, or far above it."""
     positive, negatives = rng.standard_normal((*lead, 3)), rng.standard_normal((*lead, 3, 4))
     return {"positive": positive, "negatives": negatives + rng.choice([0.0, 0.0, 800.0, -800.0]),
             "regularisation": float(rng.choice([0.0, 1.0]))}  # fmt: skip

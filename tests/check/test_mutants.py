@@ -34,7 +34,7 @@ def told(run=lambda f: f.function()(3.0, 5.0)):
         ("the sign of a term is wrong, as with `total = x * x - half(y)` in place of `total = x * x + half(y)`", 6.5),
         ("a square is missing, as with `total = x + half(y)` in place of `total = x * x + half(y)`", 5.5),
         ("a division is missing, as with `return x` in place of `return x / 2`", 14.0),
-        ("a number is another, as with `return x / 1` in place of `return x / 2`", 14.0),
+        ("a number is wrong, as with `return x / 1` in place of `return x / 2`", 14.0),
         ("`x` stands where `y` belongs, as with `total = x * x + half(x)` in place of `total = x * x + half(y)`", 10.5),
         ("`x` and `1 - x` are exchanged in `total = x * x + half(y)`", 6.5),
         ("the arguments x and y are exchanged", 26.5),

@@ -98,7 +98,7 @@ def test_a_page_and_xml_have_every_property():
 
 def test_a_diagnosis_tells_bugs_that_are_alike_from_bugs_that_are_both_there():
     one, two, three = (Bug(name, f"it {name}", f"Why {name}?") for name in ("adds", "drops", "doubles"))
-    alike = ["Yours: one of these, which no case that was tried tells apart", "    it adds (adds)",
+    alike = ["Yours: one of these, with equal results in all cases tried", "    it adds (adds)",
              "    it drops (drops)", "hint: Why adds?"]  # fmt: skip
     both = ["Yours, too: it doubles (doubles)", "hint: Why doubles?"]
     assert str(Diagnosis(((one, two), (three,)), "numbers")).splitlines() == alike + both

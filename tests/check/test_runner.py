@@ -126,7 +126,7 @@ def test_what_cannot_be_run_is_said_in_a_line(text, target, says, write, capsys)
     [
         (["nowhere.py", "--as", "softmax"], None),
         (["x.py", "--as", "nonsense"], "'nonsense' is no kind of implementation; known: adam, adamw, addi"),
-        (["x.py"], "say what to check and as what"),
+        (["x.py"], "say what to check, and its kind"),
         (["x.py", "--as", "softmax", "--examples", "0"], "examples is 0, expected more than 0"),
         (["x.py", "--as", "softmax", "--seed", "-1"], "seed is -1, expected a whole number of at least 0"),
         (["x.py", "--as", "softmax", "--time-limit", "1e7"], "time_limit is 10000000.0, expected more than 0"),

@@ -135,7 +135,7 @@ def copied(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def in_dtype(x: Any, dtype: Any) -> Any:
-    """x with all its arrays of floats in this dtype: an array, a tuple or a dictionary. None: x itself."""
+    """x, an array, a tuple or a dictionary, with its arrays of floats in this dtype; x itself if that is None."""
     if dtype is None:
         return x
     if isinstance(x, dict):

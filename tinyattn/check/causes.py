@@ -37,13 +37,13 @@ def find_cause(
     patience: float = 10.0,
     strict: bool = False,
 ) -> Diagnosis:
-    """The cause of a failure: a bug of the zoo, as `diagnose` names it, or one that needs none.
+    """The cause of a failure: a bug that `diagnose` names, or a cause that needs no zoo.
 
     `strict`: no convention was sought, and one may be the cause.
     """
     cause, ends = patched(), shown is None or shown.too_long is None
     if ends:
-        cause = cause or misplaced(op, patience, ("heads_first",))  # every other failure would be of it
+        cause = cause or misplaced(op, patience, ("heads_first",))  # every other failure would follow from it
     cause = unnamed = cause or diagnose(op, op.spec, failed, limit, shown)
     if ends:
         cause = cause or misplaced(op, patience) or single(op, patience)
@@ -74,7 +74,7 @@ def patched() -> Diagnosis:
 
 
 def misplaced(op: Subject, patience: float = 10.0, names: Iterable[str] = ()) -> Diagnosis:
-    """The axes that are exchanged, if `op` is right where they are changed back; of `names` alone, where given."""
+    """The axes that are exchanged, if `op` is right where they are changed back. `names`: only these layouts."""
     if not op.spec.common:
         return Diagnosis()
     forms, op.forms = op.forms, []
@@ -97,13 +97,13 @@ def misplaced(op: Subject, patience: float = 10.0, names: Iterable[str] = ()) ->
 
 
 def seems_right(op: Subject) -> bool:
-    """Whether any of a few calls that it takes is right."""
+    """Whether one of a few calls is right."""
     cases = (op.fit(op.spec.case(CaseDrawer.seeded(seed))) for seed in range(24))
     return not op.spec.common or any(is_right(op, widened(case)) for case in cases)
 
 
 def single(op: Subject, patience: float = 10.0) -> Diagnosis:
-    """Whether float64 comes out with an error of float32, and does not feel changes that float32 cannot see."""
+    """Whether results in float64 have float32's error, and ignore changes below float32's precision."""
     if not op.spec.common or op.spec.dtype is not None:
         return Diagnosis()
     cases = [op.fit(widened(op.spec.case(CaseDrawer.seeded(seed, ((2,),))))) for seed in range(12)]

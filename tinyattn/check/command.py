@@ -97,14 +97,14 @@ def _targets(options: argparse.Namespace) -> list[Target]:
     """What is to be checked: the targets named, or else those of the nearest table."""
     if bool(options.targets) != bool(options.kind):
         asked = "MODULE --as KIND, or a table [tool.tinyattn.check] in pyproject.toml"
-        raise ValueError(f"say what to check and as what: tinyattn check {asked}; kinds: {', '.join(SPECS)}")
+        raise ValueError(f"say what to check, and its kind: tinyattn check {asked}; kinds: {', '.join(SPECS)}")
     if options.targets:
         return [Target(name, name, options.kind) for name in dict.fromkeys(options.targets)]
     path = find_table(Path.cwd())
     if path is None:
         raise ValueError(
             f"there is no table {TABLE} in a pyproject.toml from {Path.cwd()} up; "
-            "say what to check and as what: tinyattn check MODULE --as KIND"
+            "say what to check, and its kind: tinyattn check MODULE --as KIND"
         )
     if str(path.parent) not in sys.path:
         sys.path.insert(0, str(path.parent))  # for modules

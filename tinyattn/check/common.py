@@ -337,7 +337,7 @@ def _demand_new_memory(results: dict[str, Any], arguments: dict[str, Any]) -> No
 
 
 def _is_reshape(y: np.ndarray, x: np.ndarray) -> bool:
-    """Whether y is x in another shape: nobody who writes .reshape copies, and patches of one pixel are no more."""
+    """Whether y is x in another shape: .reshape makes no copy, and patches of one pixel are only a reshape."""
     return y.size == x.size and y.shape != x.shape and np.array_equal(np.ravel(y), np.ravel(x), equal_nan=True)
 
 

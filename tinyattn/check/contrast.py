@@ -1,4 +1,4 @@
-"""What tells the cases in which an implementation is wrong from those in which it is right: a hint without a name."""
+"""How cases in which an implementation is wrong differ from those in which it is right: a hint without a bug's name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHARE = 0.6  # of the cases that a rule calls wrong
 
 
 def contrast(right: list[Case], wrong: list[Case]) -> str:
-    """A sentence with the simplest condition under which it is always right, and mostly wrong without; or ""."""
+    """A sentence with the simplest condition under which it is always right, and otherwise mostly wrong; or ""."""
     every = [*right, *wrong]
     if len(right) < LEAST or len(wrong) < LEAST:
         return ""

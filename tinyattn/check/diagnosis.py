@@ -73,7 +73,7 @@ class Diagnosis:
         for opening, equals in zip(("Yours", "Yours, too"), self.bugs, strict=False):
             says = [f"{b.says} ({b.name})" for b in equals]
             if len(equals) > 1:
-                says = ["one of these, which no case that was tried tells apart", *(f"    {line}" for line in says)]
+                says = ["one of these, with equal results in all cases tried", *(f"    {line}" for line in says)]
             lines += [f"{opening}: {says[0]}", *says[1:], f"hint: {equals[0].hint}"]
         if self.how == "failures":
             lines.append("    (recognised by which properties fail and by the size of its errors;")
@@ -279,7 +279,7 @@ def _of_plain_forms(match: _Match) -> _Match:
 
 ORACLES = __name__.rpartition(".")[0]  # the oracles' package, and that of the conventions, which have others
 RULED = 5.0  # seconds for the search among mutants by rule
-TOLD = 3  # how many mutants of the same numbers are told
+TOLD = 3  # how many mutants with the same numbers are named
 
 
 def _by_rule(match: _Match, shown: Trial | None, limit: float) -> Diagnosis:

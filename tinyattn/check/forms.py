@@ -65,7 +65,7 @@ def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list
 
 
 def _refused(op: Subject, form: Form, tried: list[tuple[dict[str, Any], str]]) -> bool:
-    """Whether calls of this form raise, and none is right. One to be rewritten: if some raise only as it is."""
+    """Whether calls of this form raise, and none is right; for a form with `rewrite`, whether some raise without it."""
     outcomes = [outcome for case, outcome in tried if form.has(case)]
     if form.rewrite is None:
         return _refuses(outcomes)
@@ -116,7 +116,7 @@ def find_backward_forms(op: Subject, limit: float = 10.0, patience: float = 10.0
 
 
 def find_missing_gradients(op: Subject, patience: float = 10.0) -> list[str]:
-    """The arguments for which the backward returns None in all of a few calls, if it returns others."""
+    """The arguments for which the backward returns None in all of a few calls, if others get gradients."""
     none: dict[str, list[bool]] = {}
     drawn = (op.spec.case(CaseDrawer.seeded(seed, ((2,), ()))) for seed in range(SEEDS if op.spec.wrt else 0))
     for case in map(op.fit, drawn):
@@ -142,7 +142,7 @@ def _outcome(op: Subject, case: dict[str, Any]) -> str:
     except (MissingError, CannotRunError):
         return "right"
     if not op.spec.common:
-        return "wrong"  # or right: its properties tell
+        return "wrong"  # or right: its properties will show it
     with np.errstate(all="ignore"):
         expected = np.asarray(ours_of(op.spec, case)[0])
     return "right" if y.shape == expected.shape and np.allclose(y, expected, rtol=1e-3, atol=1e-3) else "wrong"

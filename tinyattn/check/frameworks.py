@@ -205,7 +205,7 @@ def _is_differentiable(op: Subject) -> bool:
                 return False
         except MissingError:
             continue
-    return True  # other calls may show it
+    return True  # unless other calls show that it is not
 
 
 def _lifted(op: Subject, framework: Any, differentiable: bool = True) -> Any:
@@ -230,7 +230,7 @@ ATTRIBUTES = ("vocabulary", "dim", "maxlen", "from_the_end", "window", "layers")
 
 
 def _in_dtype_of(module: Any, f: Callable[..., Any]) -> Callable[..., Any]:
-    """f, called with floats in the dtype of the module's parameters, where that is one."""
+    """f, called with floats in the dtype of the module's parameters, if all of them have the same."""
     dtypes = {p.dtype for p in module.parameters() if p.is_floating_point()}
     if len(dtypes) != 1:
         return f
@@ -249,7 +249,7 @@ def _in_dtype_of(module: Any, f: Callable[..., Any]) -> Callable[..., Any]:
 class Lifted:
     """A function of tensors, called with arrays; `backward` is its derivative by the framework.
 
-    Specs without common properties are of code that writes into its arguments: tensors share their memory.
+    Specs without common properties are of code that writes into its arguments: tensors share the arrays' memory.
     """
 
     def __init__(self, f: Callable[..., Any], op: Subject, framework: Any):

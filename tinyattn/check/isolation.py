@@ -65,7 +65,7 @@ def _signal(seconds: float) -> Iterator[None]:
     before = signal.signal(signal.SIGALRM, ring)
     left = again = 0.0
     try:
-        left, again = signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)  # of an alarm around it, as pytest-timeout's
+        left, again = signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)  # an outer alarm, such as pytest-timeout's
         yield
     finally:
         ended.append(True)
@@ -139,7 +139,7 @@ def _from_file(path: Path) -> Any:
         raise CannotRunError(f"{path} is {'a directory' if path.is_dir() else 'no file'}")
     folder, name = path.resolve().parent, f"checked_{path.stem}"  # random.py must not replace the standard module
     sys.path.append(str(folder))  # for its imports of neighbouring files; installed packages first
-    while (folder / "__init__.py").is_file():  # in a package: for its imports of that
+    while (folder / "__init__.py").is_file():  # in a package: so that it can import from it
         name, folder = f"{folder.name}.{name}", folder.parent
     if "." in name:
         sys.path.insert(0, str(folder))

@@ -1,8 +1,8 @@
 """Mutants by rule: variants of a formula, made on the fly, whose numbers may explain those of an implementation.
 
 The formula is an oracle, or a backward of the library. Its source is changed in one place by a rule: a factor is
-dropped, or a sign, a function, a name or an index is another. `slips.py` has changes that are known. All functions that
-the formula calls share a namespace of their own, in which one of them is exchanged at a time.
+dropped, or a sign, a function, a name or an index is replaced. `slips.py` has changes that are known. All functions
+that the formula calls share a separate namespace, in which one of them is exchanged at a time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 
 FLAGS = __future__.annotations.compiler_flag
 
-# What each expression becomes, and what is to be said of it. Single letters stand for any expression.
+# A pattern, what it becomes, and a sentence on the change. Single letters stand for any expression.
 RULES = (
     ("a + b", "a - b", "the sign of a term is wrong"),
     ("a - b", "a + b", "the sign of a term is wrong"),
@@ -73,12 +73,12 @@ RULES = (
     ("f.sqrt(a)", "a", "the root is missing"),
     ("f.exp(a)", "a", "exp is missing"),
     ("f.exp(a)", "f.exp(-a)", "the sign of an exponent is wrong"),
-    ("f.exp(a)", "1 + a", "exp(a) is taken for 1 + a"),
+    ("f.exp(a)", "1 + a", "1 + a stands in place of exp(a)"),
     ("f.exp(a)", "1.0", "an exponential is missing"),
     ("f.expm1(a)", "f.exp(a)", "exp stands in place of exp - 1"),
     ("f.log(a)", "a", "a logarithm is missing"),
-    ("f.log2(a)", "math.log(a)", "the logarithm has another base: e"),
-    ("f.log2(a)", "math.log10(a)", "the logarithm has another base: 10"),
+    ("f.log2(a)", "math.log(a)", "the logarithm is natural, not to base 2"),
+    ("f.log2(a)", "math.log10(a)", "the logarithm is decimal, not to base 2"),
     ("f.log2(a + b)", "f.log2(a) + b", "a term in the logarithm is added outside of it"),
     ("f.log1p(a)", "f.log(a)", "1 plus is missing in a logarithm"),
     ("max(a, b)", "a", "a maximum is missing"),
@@ -92,8 +92,8 @@ RULES = (
     ("a < b", "a > b", "a comparison is the wrong way round"),
     ("a > b", "a < b", "a comparison is the wrong way round"),
     ("a == b", "a != b", "a comparison is the wrong way round"),
-    ("a if c else b", "a", "a case is not told apart"),
-    ("a if c else b", "b", "a case is not told apart"),
+    ("a if c else b", "a", "a condition is missing"),
+    ("a if c else b", "b", "a condition is missing"),
     ("range(a)", "range(1, a)", "the first is left out"),
     ("range(a)", "range(a - 1)", "the last is left out"),
     ("range(a + 1)", "range(a)", "the last is left out"),
@@ -120,7 +120,7 @@ def parsed(text: str) -> Any:
 
 
 def fits(pattern: Any, node: Any, found: dict[str, Any]) -> bool:
-    """Whether `node` has the form of `pattern`; `found` gets what its letters stand for: the same for the same."""
+    """Whether `node` has the form of `pattern`. `found` gets what each letter stands for, everywhere the same."""
     if isinstance(pattern, ast.Name) and len(pattern.id) == 1:
         return ast.dump(found.setdefault(pattern.id, node)) == ast.dump(node)
     if isinstance(pattern, list):
@@ -134,7 +134,7 @@ def fits(pattern: Any, node: Any, found: dict[str, Any]) -> bool:
 
 
 def filled(change: Any, found: dict[str, Any]) -> Any:
-    """`change` with what its letters stand for; `change` itself is altered."""
+    """`change`, with its letters replaced by what they stand for; `change` itself is altered."""
     if isinstance(change, ast.Name) and change.id in found:
         return found[change.id]
     for name, value in ast.iter_fields(change):
@@ -152,7 +152,7 @@ _RULES, _STATEMENTS = ([(parsed(a), parsed(b), says) for a, b, says in table] fo
 class Mutant:
     """One change of one function, and what it is, in words. `rank` is 0 for the plainest changes.
 
-    `place` is FILE:LINE. The change: `new` in the slot, a node, its field, and a place where that is a list.
+    `place` is FILE:LINE. `new` goes into the slot: a node, its field, and an index if that is a list.
     """
 
     function: str
@@ -198,7 +198,7 @@ class Formula:
         exec(compile(module, "<mutant>", "exec", FLAGS, True), self.space)
 
     def function(self, i: int = 0) -> Callable[..., Any]:
-        """The entry i, as it is at each call."""
+        """Entry i, with the changes that hold when it is called."""
         entry = self.entries[i]
 
         @functools.wraps(entry)
@@ -249,7 +249,7 @@ class Formula:
             name = entry.__name__
             place = "{}:{}".format(*self.places[name])
             found += _of_arguments(name, place, self.trees[name], inspect.signature(entry).parameters, values[name])
-        return sorted(found, key=lambda m: m.rank)  # by place where they are as plain
+        return sorted(found, key=lambda m: m.rank)  # equally plain ones by place
 
     def _values(self, run: Callable[[], Any]) -> dict[str, dict[str, Any]]:
         """For each function the values of its names, and of its plain subscripts, as they are when it returns."""
@@ -298,11 +298,11 @@ class _Rules:
         if isinstance(node, ast.Constant) and type(node.value) in (int, float):
             number: Any = node.value
             for value in {0: (1,), 1: (0, 2), 2: (1, 3)}.get(number, (2 * number, number / 2)):
-                yield from self._made(slot, ast.Constant(value), "a number is another", statement, 2)
+                yield from self._made(slot, ast.Constant(value), "a number is wrong", statement, 2)
         for keyword in node.keywords if isinstance(node, ast.Call) else ():
             for axis in (0, -1, -2) if keyword.arg == "axis" else ():
                 kept = [ast.keyword("axis", ast.Constant(axis)) if k is keyword else k for k in node.keywords]
-                yield from self._made(slot, ast.Call(node.func, node.args, kept), "the axis is another", statement, 2)
+                yield from self._made(slot, ast.Call(node.func, node.args, kept), "the axis is wrong", statement, 2)
         if isinstance(slot[0], ast.Attribute):
             return
         text = _atom(node)
@@ -439,7 +439,7 @@ def _kind(x: Any) -> Any:
 
 
 def _text(node: ast.AST) -> str:
-    """The source of an expression or a statement on one line; of a statement with a body its head."""
+    """The source of an expression or a statement on one line; the head of a statement with a body."""
     return ast.unparse(ast.fix_missing_locations(copy.copy(node))).lstrip().split("\n")[0]
 
 

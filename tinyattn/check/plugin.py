@@ -135,8 +135,8 @@ class Candidate:
 
 @contextlib.contextmanager
 def contained() -> Iterator[None]:
-    """Run a target's code so that a test ends, and no other one is changed, where the code exits, warns or changes the
-    folder: os._exit would end pytest without a word, and with the code's exit code."""
+    """Run a target's code. If it exits, warns or changes the folder, its test ends, and no other test is affected:
+    os._exit would end pytest silently, with the code's exit code."""
     leave, process, folder = os._exit, os.getpid(), os.getcwd()
 
     def refused(code: int) -> Any:

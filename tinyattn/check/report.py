@@ -147,7 +147,7 @@ def describe(first: Finding, diagnosis: Any = None, smallest: bool = True) -> It
 
 
 def tell(first: Finding, diagnosis: Any) -> Iterator[str]:
-    """The bug that explains a failure; without one where it is wrong, and the property's hint."""
+    """The bug that explains a failure; if none does, where the implementation is wrong, and the property's hint."""
     if diagnosis:
         yield str(diagnosis)
     else:
@@ -181,7 +181,7 @@ def problem_line(report: Report) -> str:
 def problem(report: Report, root: str = "") -> tuple[str, str, str]:
     """The place and the message of the gravest failure, or of what kept it from running: file, line, message.
 
-    The file is relative to `root`, by default the current folder, where it lies in it; it is "" where it is not known.
+    A file in `root`, by default the current folder, is relative to it; an unknown one is "".
     """
     root = os.path.abspath(root)
     first = next(iter(report.failures), None)

@@ -48,7 +48,7 @@ def check_implementation(
     from `seed`; hypothesis, where it is installed, shrinks the case that is shown. `time_limit` is in seconds for
     all properties, `patience` for one case. The properties named in `skip` are not tried. With `dtype`, "float32" or
     "float64", every array of floats has this dtype. With `fast`, properties of large sizes and of long runs are not
-    tried, and a counterexample is not searched for long: for what is checked whenever a file is saved.
+    tried, and the search for a small counterexample is short: for a check at every save.
 
     A crash and an endless call are failures. A failed import, a function that raises on every call, and running out of
     `time_limit` are the report's `problem` and no failure. Outside Linux the child process is spawned rather than
@@ -219,7 +219,7 @@ def look_at(op: Subject, limit: float = 10.0, patience: float = 10.0) -> None:
         if not misplaced(op, patience):
             raise
     if op.forms and op.spec.name not in ZOO and not seems_right(op) and misplaced(op, patience):
-        op.forms = []  # no call is in this layout: what is wrong is to be shown, not left out
+        op.forms = []  # axes are wrong in every call: show that, and leave no call out
     op.not_derived = find_missing_gradients(op, patience)
     find_conventions(op, patience, first=False)
     op.backward_forms = find_backward_forms(op, limit, patience)

@@ -1,4 +1,4 @@
-"""Known slips of kinds without a zoo, as changes of a formula's text: an oracle's, or a backward's of the library.
+"""Known slips of kinds without a zoo, as changes of the text of an oracle, or of a backward of the library.
 
 A slip has a name, a sentence, a tutor's question, and changes: the old text, as `ast.unparse` writes it, and the new one.
 What one rule of `mutants.py` changes is no slip, unless a sentence says it better.
@@ -68,7 +68,7 @@ SLIPS: dict[str, tuple[Slip, ...]] = {
         _slip("forget_inverted", "the cell is multiplied by 1 - f, not by f", "Is a forget gate of 1 open or closed?",
               ("f * c[j] + i * g", "(1 - f if columns == 4 * H else f) * c[j] + i * g")),
         _slip("no_input_gate", "the candidate enters ungated", "What keeps a token out of the cell?", ("+ i * g", "+ g")),
-        _slip("tanh_in_cell", "the cell itself is squashed by tanh before the next step", "c is a sum: which line squashes it, and for whom?",
+        _slip("tanh_in_cell", "the cell itself is squashed by tanh before the next step", "c is a sum: does tanh act on c, or only on the output?",
               ("new_c.append(cell)", "new_c.append(math.tanh(cell))")),
         _slip("b_missing", "the bias is not added", "Is b in the sum of every gate?", (" + b[column]", "")),
         _slip("b_twice", "the bias is added twice", "Which two lines add b?", (" + b[column]", " + b[column] + b[column]")),
@@ -114,7 +114,7 @@ SLIPS: dict[str, tuple[Slip, ...]] = {
               ("(1 - z) * n + z * h[j]", "n + z * h[j]")),
         _slip("slope_of_n", "the candidate is differentiated as a sigmoid, where it is a tanh", "tanh' = 1 - tanh².",
               ("(1 - z) * (1 - new * new)", "(1 - z) * (new * (1 - new))")),
-        _slip("state_path_missing", "what z hands back to the old state is missing in the gradient", "z ⊙ h_{t-1}: what comes back along z?",
+        _slip("state_path_missing", "the gradient that reaches the old state through z is missing", "z ⊙ h_{t-1}: what comes back along z?",
               ("back += g * z[t]", "pass")),
         _slip("dz_sign", "the gradient of z has the wrong sign", "(1 - z) n + z h: what is its derivative by z?",
               ("(before - new) * (z", "(new - before) * (z")),
@@ -174,7 +174,7 @@ SLIPS: dict[str, tuple[Slip, ...]] = {
     "rms_norm": (
         _slip("centred", "the mean is subtracted, as LayerNorm does", "Add 5 to a token: does the result change?",
               ("r[token] = 1 / math.sqrt(dot(x[token], x[token])", "x = x - np.mean(x, axis=-1, keepdims=True)\n        r[token] = 1 / math.sqrt(dot(x[token], x[token])")),
-        _slip("variance", "it divides by the standard deviation: the mean is taken out of the square", "Mean square, or variance?",
+        _slip("variance", "it divides by the standard deviation, not by the root of the mean square", "Mean square, or variance?",
               ("dot(x[token], x[token]) / x.shape[-1]", "np.var(x[token])")),
         _slip("norm_only", "it divides by the length of a token, √Σx², without the mean", "Double the width: does the size of y change?",
               ("dot(x[token], x[token]) / x.shape[-1] + eps", "dot(x[token], x[token]) + eps")),
@@ -273,7 +273,7 @@ SLIPS: dict[str, tuple[Slip, ...]] = {
               ("float(B[*place, t, m])", "float(C[*place, t, m])"), ("read += float(C[*place, t, m])", "read += float(B[*place, t, m])")),
         _slip("exact_ignored", "`exact` is not used: the input is Δ B x", "φ(z) = (eᶻ - 1) / z.", ("if exact and z else", "if False else")),
         _slip("exact_always", "the input always has the exact factor", "Is `exact` looked at?", ("if exact and z else", "if z else")),
-        _slip("phi_with_delta_twice", "the exact factor and Δ: (exp(Δ A) - 1) / A has Δ in it already", "φ(z) Δ = (eᶻ - 1) / A.",
+        _slip("phi_with_delta_twice", "Δ is a factor twice: (exp(Δ A) - 1) / A contains it already", "φ(z) Δ = (eᶻ - 1) / A.",
               ("math.expm1(z) / z if", "math.expm1(z) / float(A[m, c]) if")),
         _slip("decayed_input", "the input is decayed by its own step as well", "h_t = a h_{t-1} + ...: what does a multiply?",
               ("math.exp(z) * h[m] + hold * duration * float(B[*place, t, m]) * value", "math.exp(z) * (h[m] + hold * duration * float(B[*place, t, m]) * value)")),
@@ -281,15 +281,15 @@ SLIPS: dict[str, tuple[Slip, ...]] = {
               ("z = duration * float(A[m, c])", "z = -duration * math.exp(float(A[m, c]))")),
     ),
     "wkv": (
-        _slip("decay_now", "a token's weight has decayed once more when it is read", "How often has the last token's weight decayed?",
+        _slip("decay_now", "a token's weight decays one step too far", "How often has the last token's weight decayed?",
               ("(t - 1 - s) * w[c]", "(t - s) * w[c]"), ),
         _slip("bonus_missing", "the bonus u of the present token is missing", "Which token has u?", ("k[*place, t, c] + u[c]", "k[*place, t, c]")),
-        _slip("present_missing", "the present token is not averaged", "Does y_t see v_t?", (" + [float(k[*place, t, c] + u[c])]", ""),
+        _slip("present_missing", "the present token is left out of the mean", "Does y_t see v_t?", (" + [float(k[*place, t, c] + u[c])]", ""),
               ("for s in range(t + 1)]", "for s in range(t)]")),
         _slip("decay_sign", "the past grows where it should decay", "w is at least 0: is it added, or subtracted?", ("- (t - 1 - s) * w[c]", "+ (t - 1 - s) * w[c]")),
     ),
     "bpr_max": (
-        _slip("sign", "the difference has the wrong sign: negatives are to win", "Raise the target's score: does the loss fall?",
+        _slip("sign", "the difference has the wrong sign: the loss falls where negatives win", "Raise the target's score: does the loss fall?",
               ("_minus_log_sigmoid(positive[at] - x)", "_minus_log_sigmoid(x - positive[at])")),
         _slip("no_softmax", "the negatives are averaged with equal weights, not with their softmax", "Which negative should count most?",
               ("x - _log_sum_exp(r) -", "-math.log(len(r)) -")),
@@ -308,7 +308,7 @@ SLIPS: dict[str, tuple[Slip, ...]] = {
         *_WEIGHTED,
     ),
     "distance_bpr": (
-        _slip("sign", "the distances are taken for scores: the target is to be far", "Move the target nearer: does the loss fall?",
+        _slip("sign", "the distances are taken for scores: the loss falls where the target is far", "Move the target nearer: does the loss fall?",
               ("_minus_log_sigmoid(negative[at] - positive[at])", "_minus_log_sigmoid(positive[at] - negative[at])")),
         _slip("hinge_sign", "the hinge is the wrong way round", "Which of d⁺ and d should be larger?", ("positive[at] - between[at]", "between[at] - positive[at]")),
         _slip("hinge_missing", "the hinge is missing", "Which term has pvn_weight?", (" + pvn_weight * hinge", "")),

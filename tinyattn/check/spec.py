@@ -52,7 +52,7 @@ class Spec:
     read several times: a GPU does so in any order. `observe` replaces `observe_call` for specs that are not
     about results and gradients; `shown` turns a case into the one in a report. `common` is False where the common
     properties do not apply. `loops` are the oracles of a spec without `oracle`, and `of_loops` makes an implementation
-    of them, whose formulas diagnosis changes. `remark` says what a failing case shows, where no bug can be named.
+    of them; diagnosis changes their formulas. `remark` says what a failing case shows, where no bug can be named.
     """
 
     name: str

@@ -53,16 +53,16 @@ class Ties(Switch):
 
 
 class ShareOfTheFirst(Switch):
-    """Of recall@k: it is divided by min(k, number of relevant items)."""
+    """Recall@k is divided by min(k, number of relevant items)."""
 
 
 @dataclass(frozen=True)
 class OtherSlopes(Switch):
-    """Of ALiBi: the slopes of the authors' code where the number of heads is no power of 2."""
+    """ALiBi has the slopes of the authors' code where the number of heads is no power of 2."""
 
 
 class RisesAgain(Switch):
-    """Of a schedule: beyond the last step."""
+    """A schedule rises again beyond its last step."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,11 @@ class OtherDefault(Switch):
 
 @dataclass(frozen=True)
 class Rescaled(Switch):
-    """A number that the implementation takes as `factor(call)` times the library's; some calls it cannot express."""
+    """The implementation takes `factor(call)` times the library's number; for some calls it `cannot` express that."""
 
     name: str
     factor: Callable[[Case], float]
-    default: float | None = None  # what a call without it is given
+    default: float | None = None  # the library's number in a call without it
     cannot: Callable[[Case], bool] = lambda given: False
 
     def has(self, given: Case) -> bool:

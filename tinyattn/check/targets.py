@@ -33,7 +33,7 @@ OPTIONS: dict[str, tuple[Any, str]] = {  # the type of each, and what it is in w
 
 @dataclass(frozen=True)
 class Target:
-    """An implementation as it is named in the table, where it is, its kind, and options that are given for it.
+    """An implementation: its name in the table, its place, its kind and its options.
 
     `options` are arguments of `check_implementation`; `xfail` names the properties that are expected to fail.
     """
@@ -59,13 +59,13 @@ def tables_of(path: Path) -> Any:
 
 
 def find_table(folder: Path) -> Path | None:
-    """The pyproject.toml with a table that is in this folder, or in the nearest one above."""
+    """The pyproject.toml with a table in this folder, or else in the nearest folder above."""
     paths = (above / "pyproject.toml" for above in (folder, *folder.parents))
     return next((path for path in paths if tables_of(path) is not None), None)
 
 
 def read_table(path: Path) -> list[Target]:
-    """The targets of a pyproject.toml, one for each kind of each. Raises ValueError for what cannot be meant."""
+    """The targets of a pyproject.toml, one for each kind of each. Raises ValueError for a wrong entry."""
     table = tables_of(path)
     try:
         return _targets(table, path.parent)
@@ -115,7 +115,7 @@ def _refuse_wrong_types(options: dict[str, Any], what: str) -> None:
 
 
 def _place(target: str, folder: Path) -> str:
-    """A file's path as it is from the current folder; modules keep their name."""
+    """A file's path, relative to the current folder if the table is in that; modules keep their name."""
     place, name = split(target)
     if not place.endswith(".py"):
         return target

@@ -18,7 +18,7 @@ from .property import EMPTY_BATCHES, Property, RoundingViolation, Violation
 from .specs import Spec
 from .subject import CannotRunError, MissingError, NotOfferedError, Subject, TooLongError, message_of
 
-BATCHES = 4  # times `examples` cases are drawn at most, where an implementation does not take all of them
+BATCHES = 4  # so many times `examples` cases are drawn at most, if an implementation does not take all of them
 PRINTED = np.get_printoptions()
 NOT_OF_NOTHING = "not for an empty batch"  # begins the message of a property that holds otherwise
 

@@ -24,7 +24,7 @@ def add(command: Any, arguments: list[str]) -> None:
     command.add_argument("--skip", action="append", default=[], metavar="PROPERTY", help=text)
     text = "pass floats of this dtype alone (default: both)"
     command.add_argument("--dtype", choices=["float32", "float64"], help=text)
-    text = "at most 6 cases per property, no large sizes and no long runs: for what is checked whenever a file is saved"
+    text = "at most 6 cases per property, no large sizes and no long runs: for a check at every save"
     command.add_argument("--fast", action="store_true", help=text)
     command.add_argument("--json", action="store_true", help="print JSON")
     command.add_argument("--html", type=Path, metavar="FILE", help="write the report as a self-contained page")

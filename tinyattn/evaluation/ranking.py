@@ -80,8 +80,8 @@ def reciprocal_rank(rank: np.ndarray) -> np.ndarray:
 def recall(scores: np.ndarray, relevant: np.ndarray, k: int) -> np.ndarray:
     """Recall@k = |relevant items within the first k| / |relevant items|, for users with several relevant items.
 
-    Where scores are equal it is the expectation over a random order of the tied items. (`ranks` has their mean rank
-    instead: of two items at rank 1.5 both would be within the first one.)
+    Where scores are equal it is the expectation over a random order of the tied items. (With the mean ranks of `ranks`,
+    both of two items at rank 1.5 would be within the first one.)
     Shapes: scores (B, V), -inf for a non-candidate, relevant (B, V) boolean -> (B,).
     Raises NaNScoreError for a NaN score, ValueError for a row without a relevant item.
     """

@@ -99,7 +99,7 @@ def planted_run(row: Row, model: Any, split: Any, train_and_measure: Callable[[]
         with substituted(wrong):
             try:
                 found = train_and_measure()
-            except (InterruptedRunError, OSError):        # a damaged checkpoint is none of the bug's
+            except (InterruptedRunError, OSError):        # a damaged checkpoint is not the bug's fault
                 raise
             except Exception as error:
                 found = {"failed": f"{type(error).__name__}: {error}"[:200]}
@@ -184,7 +184,7 @@ VERDICTS = {
 
 
 def interval(right: Sequence[float], runs: int) -> tuple[float, float]:
-    """Where the mean of `runs` further runs without a bug lies with 95 %, given the values of `right`.
+    """The 95 % prediction interval for the mean of `runs` further runs without a bug, from the values `right`.
 
     mean ± t s √(1/n + 1/runs), with n values, their standard deviation s and Student's t of n - 1 degrees.
     """
@@ -260,7 +260,7 @@ def findings(results: Results) -> str:
     cases = sorted(check["cases"] for check in known.values() if check["cases"])
     if cases:
         rest = len(known) - len(cases)
-        accepted = f"; {rest} it accepts, and reports as another convention" if rest else ""
+        accepted = f"; it accepts {rest}, and reports another convention" if rest else ""
         parts += [f"`tinyattn check` finds {len(cases)} of {len(known)}, half of them within {cases[len(cases) // 2]} "
                   f"cases{accepted}."]  # fmt: skip
     return " ".join(filter(None, parts))
@@ -305,9 +305,9 @@ def _page(experiment: Experiment, results: Results) -> str:
 EVERY = """
 The angle is between the gradient with the bug and without it, at the first parameters and after training, on the
 default world where there are runs of it; "=" says that the two are equal to the last bit. The loss is the last
-epoch's, as the bug computes it. NDCG@10 in bold is outside of what seeds make; "raised" are also results in float64 of
-float32 inputs, which `--ops` refuses. The last two columns say after how many cases `tinyattn check` finds the bug, and
-by which property; "noted" is what it accepts and reports, as another convention is.
+epoch's, as the bug computes it. NDCG@10 in bold is outside of what seeds make; "raised" also means that float32 inputs
+gave float64 results, which `--ops` refuses. The last two columns say after how many cases `tinyattn check` finds the
+bug, and by which property; "noted" means that it accepts the bug, and reports it, such as another convention.
 """
 
 
@@ -431,20 +431,21 @@ EXPERIMENT = Experiment(
     name="bugs",
     title="Bugs that train",
     question=f"""
-Every known bug ([the zoo](../../../../tinyattn/check/zoo)) of the ops that a SASRec computes with, one at a time, in
-training, validation and test alike; all else is the library's readable code. {len(BUGS) - len(BY_RULE)} bugs of
-{", ".join(KINDS)}; and {len(BY_RULE)} mutants by rule of
+A SASRec is trained with every known bug ([the zoo](../../../../tinyattn/check/zoo)) of its ops, one at a time. The bug
+is there in training, validation and test alike; all else is the library's readable code. There are
+{len(BUGS) - len(BY_RULE)} bugs of {", ".join(KINDS)}, and {len(BY_RULE)} mutants by rule of
 their backwards, a sample of those that change the gradient ([drawn](../../../../tinyattn/experiments/mutants.py)).
-Three seeds each. What does each do to the gradient's angle, to the loss and to NDCG@10, and how soon does a property of
-`tinyattn check` find it?
+Each has three seeds. What does each do to the gradient's angle, to the loss and to NDCG@10, and how soon does a
+property of `tinyattn check` find it?
 
-SASRec with its default options but batches of {TRAINED["batch_size"]} and a learning rate of {TRAINED["lr"]};
-{DATA["world"][1]["epochs"]} epochs on the default world, {DATA["ml-1m"][1]["epochs"]} on MovieLens 1M, which is far
-from the end of training; the epoch that validates best is kept. A bug trains **within seeds** if the mean NDCG@10 of
-its runs lies in the 95 % prediction interval for the mean of as many runs without a bug: of forty bugs that do nothing,
-about one will lie below it, and one above. A gradient is **wrong** if it is more than {WRONG:g}° off, before or after
-training, or if there is none. Other kinds of the zoo cannot be planted so: a SASRec calls no function `block` or
-`feed_forward`, and its heads take more arguments than `multi_head_attention`.
+The SASRec has its default options, except for batches of {TRAINED["batch_size"]} and a learning rate of
+{TRAINED["lr"]}. It trains {DATA["world"][1]["epochs"]} epochs on the default world, and {DATA["ml-1m"][1]["epochs"]} on
+MovieLens 1M, which is far from the end of training; the epoch that validates best is kept.
+A bug trains **within seeds** if the mean NDCG@10 of its runs lies in the 95 % prediction interval for the mean of
+as many runs without a bug: of forty bugs that do nothing, about one will lie below it, and one above. A gradient
+is **wrong** if it is more than {WRONG:g}° off, before or after training, or if there is none. Other kinds of the
+zoo cannot be planted: a SASRec calls no function `block` or `feed_forward`, and its heads take more arguments than
+`multi_head_attention`.
 """,
     datasets={data: dataset for data, (dataset, *_) in DATA.items()},
     rows=_rows(),

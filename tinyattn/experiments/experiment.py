@@ -110,8 +110,8 @@ class Experiment:
     pictures: Callable[[Experiment, Results], dict[str, Picture]] | None = None    # beside the page, by file name
     also: Callable[[Any, Any], dict[str, Any]] | None = None     # (model, split) -> more JSON of a run
     is_whole: Callable[[dict[str, Any]], bool] | None = None     # is the JSON of `also` complete?
-    # (row, model, split, train and measure) -> JSON of a run: calls the last one, and may go on where it raises. Then
-    # it gives "failed", the error, and no metrics.
+    # (row, model, split, train_and_measure) -> JSON of a run. It calls the last of these; if that raises, the JSON may
+    # have "failed", the error, in place of metrics.
     within: Callable[[Row, Any, Any, Callable[[], dict[str, Any]]], dict[str, Any]] | None = None
     norms: bool = False                 # does the page need gradient norms? Old files have none
     seeds: int = 2

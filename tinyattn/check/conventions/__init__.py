@@ -2,7 +2,7 @@
 
 A switch is one difference between an implementation and this library. It translates calls and results, so that
 everything else can be checked, and leaves out calls whose result depends on it. `tinyattn check --strict` allows none.
-Each file has the table of its conventions; a kind names those that its arguments do not imply in `choices`.
+Each file has the table of its conventions; a kind names in `choices` those that its arguments do not imply.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def find_conventions(op: Subject, patience: float = 10.0, first: bool | None = N
         try:
             with alarm(patience):
                 switch = convention.find(op)
-        except (Exception, TooLongError):  # it raises, or its result is no number: the properties will report it
+        except (Exception, TooLongError):  # `op` raises, or its result is no number: the properties will report it
             continue
         if switch is not None:
             adopt(op, switch)

@@ -24,7 +24,7 @@ from ..switch import Case, Switch
 class Convention:
     """A choice in which right code differs. `says` is its sentence in a contract; `find(op)` detects it.
 
-    `first`: the implementation may raise on every call that is not in its convention, so it is sought before forms.
+    `first`: the convention is sought before forms, since the implementation may raise on every call that breaks it.
     """
 
     says: str
@@ -52,16 +52,16 @@ class FixedArgument(Switch):
 
 @dataclass(frozen=True)
 class OtherSpec(Switch):
-    """The implementation is of this spec, not of its kind's: a different formula, or calls of one dtype."""
+    """The implementation follows this spec, not its kind's: a different formula, or calls of one dtype."""
 
     spec: Spec
 
 
 def fitting(op: Subject, candidates: Iterable[Switch]) -> Switch | None:
-    """The first candidate with which `op` is right on two cases more, and wrong on none.
+    """The first candidate with which `op` is right on at least two more cases, and wrong on none.
 
-    Calls that raise do not count: they may be of a form that `op` does not take. Where no case is right, not even with
-    a candidate, but far fewer calls raise with it, that one will do: then the properties can say what is wrong.
+    Calls that raise do not count: they may be of a form that `op` does not take. If no candidate fits and no case is
+    right without one, it is the first with which far fewer calls raise: then the properties can say what is wrong.
     """
     drawn = (widened(op.fit(op.spec.case(CaseDrawer.seeded(seed)))) for seed in range(200))
     ours = [form for form in op.spec.forms if form.ours]

@@ -1,4 +1,4 @@
-"""Linear attention with a small number in its denominator, as code has it and no paper."""
+"""Linear attention with a small number in its denominator, which code has, and no paper."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def _widens(op: Subject) -> Switch | None:
 
 
 def deaf(op: Subject, name: str, cases: Iterable[Case]) -> bool:
-    """Whether `op` is off by what float32 rounds, and does not feel changes of an argument that float32 cannot see."""
+    """Whether `op` has float32's error, and ignores changes of an argument below float32's precision."""
     same, total, worst = 0, 0, 0.0
     for case in cases:
         if not is_float_array(case.get(name)):

@@ -1,4 +1,4 @@
-"""Two forms of one function: of GELU, dropout, ranks among ties, recall, label smoothing, BPR, ALiBi, a schedule."""
+"""Functions with two usual forms: GELU, dropout, ranks among ties, recall, label smoothing, BPR, ALiBi, a schedule."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RANKS: dict[tuple[float, ...], str] = {
 
 
 def _ties(op: Subject) -> Switch | None:
-    """Of three ranked items the second and the third have one score: the ranks of both, by their NDCG."""
+    """The second and the third item have the same score; their NDCG shows how each is ranked."""
     try:
         scores, metric = np.array([3.0, 2, 2, 1, 0]), of_one_user(op.other("ndcg"))
     except MissingError:
@@ -50,7 +50,7 @@ def _ties(op: Subject) -> Switch | None:
 
 
 def _ties_of_hits(op: Subject) -> Switch | None:
-    """Without an NDCG: three items have one score, whose mean rank is 3; a rank is the least k with a hit."""
+    """Without an NDCG: three items share a score, and have the mean rank 3; a rank is the least k with a hit."""
     scores, hit = np.array([3.0, 2, 2, 2, 0]), of_one_user(op)
     first, *tied, last = (sum(hit(scores.copy(), target, k) < 0.5 for k in range(1, 6)) + 1 for target in range(5))
     if (first, last) != (1, 5) or not set(tied) <= {2, 3, 4} or set(tied) == {3}:
@@ -59,7 +59,7 @@ def _ties_of_hits(op: Subject) -> Switch | None:
     return Ties(f"a target ranks {order} items of its score")
 
 
-SHARES = {(1, 1): (2, 2), (0, 0): (3, 3), (1, 0): (2, 3), (0, 1): (3, 2)}  # a tied item's recall at 2: the ranks
+SHARES = {(1, 1): (2, 2), (0, 0): (3, 3), (1, 0): (2, 3), (0, 1): (3, 2)}  # recall at 2 of both tied items: their ranks
 
 
 def _ties_of_several(op: Subject) -> Switch | None:
@@ -74,7 +74,7 @@ def _ties_of_several(op: Subject) -> Switch | None:
 
 @dataclass(frozen=True)
 class SmallK(Switch):
-    spare: int = 0  # how many items there are beyond k at least
+    spare: int = 0  # k may be at most the number of items less this
 
     def has(self, given: Case) -> bool:
         return bool(given["k"] + self.spare > np.shape(given["scores"])[-1])
@@ -96,7 +96,7 @@ def _small_k(op: Subject) -> Switch | None:
 
 
 def _recall(op: Subject) -> Switch | None:
-    """Of three relevant items the first: a third of them, or all that one place can hold."""
+    """Recall at 1 of three relevant items: 1 / 3, or 1 where it is divided by min(k, 3)."""
     share = of_one_user(op)(np.array([3.0, 2, 1]), np.ones(3, bool), 1)
     return ShareOfTheFirst("recall@k is divided by k where more items are relevant") if abs(share - 1) < 1e-6 else None
 

@@ -35,7 +35,7 @@ def _run(x: Any, W: Any, U: Any, b: Any, c: Any, h0: Any) -> tuple[Any, Any]:
 
 
 def gru_before_backward(dh: Any, x: Any, W: Any, U: Any, b: Any, c: Any, h0: Any = None) -> tuple[Any, ...]:
-    """du_n = g (1 - z) (1 - n²), du_z = g (h' - n) z (1 - z), du_r = (du_n U_nᵀ) h' r (1 - r); g comes to h."""
+    """du_n = g (1 - z) (1 - n²), du_z = g (h' - n) z (1 - z), du_r = (du_n U_nᵀ) h' r (1 - r); g is h's gradient."""
     H, (h, steps) = len(U), _run(x, W, U, b, c, h0)
     du, dU, g = np.zeros((*h.shape[:-1], 3 * H), x.dtype), np.zeros_like(U), np.zeros_like(h[..., :1, :].sum(axis=-2))
     for t, (r, z, new, state) in reversed(list(enumerate(steps))):

@@ -1,4 +1,4 @@
-"""Where the entries of arrays stand: gates, pairs of rotary positions, Mamba's A; and where arguments do."""
+"""The order of entries in arrays (gates, pairs of rotary positions, Mamba's A), and the order of arguments."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Move = Callable[[Any, Case], Any]  # an array of a call, in a different arrangem
 class Rearranged(Switch):
     """Arrays whose entries stand elsewhere, or have the opposite sign.
 
-    `there` makes the implementation's arguments of the library's, `back` gradients of the reverse; both by argument.
-    `to` and `fro` do so with the result. `spec` is that of the function it computes, where that is another.
+    By argument, `there` turns the library's arrays into the implementation's, and `back` its gradients into the
+    library's; `to` and `fro` do so with results. `spec` is the spec of its function, if that is not the kind's.
     """
 
     there: Mapping[str, Move] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Rearranged(Switch):
 
 
 def _columns(here: str, there: str, x: Any, case: Case) -> Any:
-    """Columns of gates, H of each, in the order `there` for `here`. A capital letter: with the opposite sign."""
+    """The columns of gates, H for each, moved from the order `here` to `there`. A capital: with the opposite sign."""
     count = np.shape(x)[-1] // len(case["U"])
     if count < len(here):  # an LSTM without a forget gate
         here, there = (order.replace("f", "") for order in (here, there))

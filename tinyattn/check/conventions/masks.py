@@ -42,9 +42,9 @@ MEANINGS = (
 
 
 def _mask(op: Subject) -> Switch | None:
-    """A different meaning of the mask, if it gives the library's results on all cases, and the library's does not.
+    """A different meaning of the mask, if that gives the library's results on all cases, and the library's meaning not.
 
-    On some cases both may: a layer norm of two features forgets all but a sign.
+    On some cases both may: after a layer norm of two features only a sign is left.
     """
     if "mask" in op.lacks:
         return None
@@ -140,7 +140,7 @@ def _size(x: np.ndarray) -> float:
 
 
 def _direction(op: Subject) -> Switch | None:
-    """Whether an implementation without an argument `causal` does what the library does for the other value of it."""
+    """Whether an implementation without an argument `causal` does what the library's other value of it does."""
     default = op.causal
     if default is None:
         return None
@@ -161,7 +161,7 @@ CONVENTIONS = {
         "masks may mean the opposite, True = may not look, or be added to the logits, as 0 and -inf", _mask
     ),
     "dead rows": Convention(
-        "a query that may look at nothing may get NaN, or an average, as a finite fill has it", _dead_rows
+        "a query that may look at nothing may get NaN, or an average, which a finite fill gives", _dead_rows
     ),
     "causal": Convention("without `causal` it may look at all keys, or at earlier ones alone", _direction),
 }

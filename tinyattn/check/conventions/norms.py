@@ -17,7 +17,7 @@ from ..switch import Switch
 from .convention import Convention, FixedArgument, error, oracle
 
 KEPT_OUTSIDE = ("mean_zero", "tokens_apart", "gain_and_shift", "constant_token")  # hold wherever eps is added
-LIMITS = (1e-9, 1e-5)  # errors that tell values of eps apart; the latter for what computes in float32
+LIMITS = (1e-9, 1e-5)  # errors that tell values of eps apart; the second is for float32
 EPS = (1e-3, 1e-4, 1e-6, 1e-7, 1e-8, 1e-10, 1e-12)
 
 

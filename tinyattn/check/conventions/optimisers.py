@@ -61,5 +61,5 @@ def _where_it_agrees(op: Subject, switch: Switch, **arguments: float) -> Switch 
 CONVENTIONS = {
     "beta2": Convention("beta2 may be 0.999 by default", _beta2),
     "decay alone": Convention("the decay may be λ p, not multiplied by the learning rate", _decay_alone),
-    "eps hat": Convention("eps may be added to √v before the correction, as in the last form of section 2", _eps_hat),
+    "eps hat": Convention("eps may be added to √v before the correction, as at the end of Adam's section 2", _eps_hat),
 }

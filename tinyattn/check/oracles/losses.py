@@ -93,13 +93,13 @@ def recall(scores: Array, relevant: Array, k: int) -> float:
 
 
 def ndcg_of_several(scores: Array, relevant: Array, k: int) -> float:
-    """DCG of the relevant items, over that of a ranking in which they are the first."""
+    """DCG of the relevant items, divided by that of a ranking that begins with them."""
     chosen = [i for i in range(len(scores)) if relevant[i]]
     ideal = sum(1 / math.log2(place + 1) for place in range(1, min(k, len(chosen)) + 1))
     return sum(_gain(scores, i, lambda place: (place <= k) / math.log2(place + 1)) for i in chosen) / ideal
 
 
 def _gain(scores: Array, item: int, of_place: Callable[[int], float]) -> float:
-    """The mean gain of the places that an item and those of its score have."""
+    """The mean gain of the places that all items of this item's score share."""
     greater, tied = (sum(1 for s in scores if found(s)) for found in (scores[item].__lt__, scores[item].__eq__))
     return sum(of_place(greater + place) for place in range(1, tied + 1)) / tied

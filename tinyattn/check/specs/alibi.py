@@ -34,7 +34,7 @@ def oracle(op: Subject, heads: int, n: int) -> None:
     close(got, oracles.alibi(heads, n, authors), _within(got, n), "the bias, less that of the query itself: entry ")
 
 
-@states("rounding", "every token further back costs a head the same", hint="Is it a straight line in the distance?")
+@states("rounding", "with every token further back, a head's bias falls by the same number", hint="Is it a straight line in the distance?")
 def straight(op: Subject, heads: int, n: int) -> None:
     got = _falls(op, heads, n)
     last = np.diff(got[:, -1])
@@ -42,7 +42,7 @@ def straight(op: Subject, heads: int, n: int) -> None:
     close(got[:, 1:, 1:], np.tril(got[:, :-1, :-1]), _within(got, n), "one token later, the bias of head ")
 
 
-@states("rounding", "slopes fall from head to head by one factor, which is the first slope, to 1/256 in the last",
+@states("rounding", "from head to head, slopes are multiplied by one factor, the first slope; the last is 1/256",
         hint="The exponents of H heads are -8/H, -16/H, ... -8: is there one too many, or too few?")
 def geometric(op: Subject, heads: int, n: int) -> None:
     power = 1 << (heads.bit_length() - 1)                                # heads that are no power of 2: a convention

@@ -52,13 +52,13 @@ def evaluation_keeps(op: Subject, batches: np.ndarray) -> None:
 
 @states("rounding", "a batch moves the running mean by one share of its distance, for every feature and at every step, or by "
         "1/t at step t; and it moves the running variance, biased or not, by the same share",
-        hint="new = (1 - m) old + m batch, for both: with one m, of variances, and not of standard deviations.")
+        hint="new = (1 - m) old + m batch, with the same m for mean and variance (not the standard deviation).")
 def one_share(op: Subject, batches: np.ndarray) -> None:
     shares = []
     for t in (2, 3, 4):
         share, fits = _share(op, batches, t)
         shares.append(share)
-        demand(fits, f"batch {t} moves the running variance otherwise than the running mean, which moves by {share:.4g}")
+        demand(fits, f"batch {t} moves the running variance by another share than the running mean's, {share:.4g}")
     cumulative = max(abs(share - 1 / t) for t, share in enumerate(shares, 2)) < 1e-2
     close(shares, 1 / np.arange(2, 5) if cumulative else [shares[0]] * 3, 1e-2, "the share of batch 2 + ")
 

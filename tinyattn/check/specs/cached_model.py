@@ -100,7 +100,7 @@ def remark(op: Subject, x: np.ndarray) -> str:
         moves, still = forward_of(op, equal), steps(op, equal)
         one = all(_alike(still[:, t], still[:, 0], atol) for t in range(still.shape[1]))
         if one and not _alike(moves[:, 1], moves[:, 0], atol):
-            return "For equal tokens all steps give one output, and forward does not: each step has the first position."
+            return "For equal tokens all steps give the same output, and forward does not: each step has the first position."
         return f"The first {right.index(False)} steps are right, and the next one is not." if right.index(False) > 1 else (
             "The first step is right, and the second, which reads the cache, is not."
         )

@@ -193,7 +193,7 @@ def forward_of(op: Subject, x: np.ndarray) -> np.ndarray:
 
 
 def dtype_of(op: Subject, y: np.ndarray) -> Any:
-    """The dtype to whose precision y is held: a model that is given float32 alone may compute in both."""
+    """The dtype to whose precision y is held: a model that gets only float32 may compute in both dtypes."""
     return y.dtype if op.spec.dtype is None else op.spec.dtype
 
 

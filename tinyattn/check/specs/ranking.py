@@ -153,7 +153,7 @@ def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
 
 
 def decided(op: Subject, scores: np.ndarray, target: Any) -> None:
-    """Raise NotOfferedError where the rank of the target, or of one of several, hangs on ties, ranked otherwise here."""
+    """Raise NotOfferedError if the target, or one of several, is tied, and the implementation ranks ties otherwise."""
     ties = next((switch for switch in op.conventions if isinstance(switch, Ties)), None)
     if ties is not None and any(np.sum(scores == score) > 1 for score in np.atleast_1d(scores[target])):
         raise NotOfferedError(ties.says)

@@ -26,7 +26,7 @@ def turns_of_the_ring(op: Subject, x: np.ndarray) -> None:
     close(steps(op, x), y, allowed(op, y), "y of the steps")
 
 
-@states("exact", "the first token moves the output of the last that looks at it, and no later one by a single bit", "extremes",
+@states("exact", "the first token changes the output of the last token that looks at it, and not one bit of later outputs", "extremes",
         hint="A window of W is the token itself and W - 1 before it: count them.", once=True, gravity="leak")
 def reach(op: Subject, x: np.ndarray) -> None:
     window, layers = _window(op), int(getattr(op.implementation, "layers", 1))

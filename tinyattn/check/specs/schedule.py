@@ -31,7 +31,7 @@ def one_number(op: Subject, warmup: int, steps: int) -> None:
 
 
 @states("rounding", "in the warm-up the rate is a straight line, from half of the peak or less up to the peak",
-        hint="t / warmup at step t: is it reached at the end of the warm-up, and not left by a jump?")
+        hint="The share of the peak at step t is t / warmup: does the warm-up end at 1, without a jump?")
 def warm_up(op: Subject, warmup: int, steps: int) -> None:
     rates = _of_the_peak(op, warmup, steps)[: warmup + 1]
     close(np.diff(rates[: warmup - 1], n=2), np.zeros(warmup - 3), 1e-6, "the bend of the warm-up at step 2 + ")

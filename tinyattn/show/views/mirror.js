@@ -310,7 +310,7 @@ function mirror(data, root) {
       make("p", { class: "number", text }), has("backward") ? nudge(entry) : "");
   }
 
-  // The loss's change for a small step of the entry (of a gradient: of what it is the gradient of), beside what the gradient promises.
+  // The loss's change for a small step of the entry (for a gradient's entry: of the number that it belongs to), and what the gradient promises.
   function nudge([name, i, j]) {
     const of = isGradient(name) ? gradients.get(name) : name, by = named.get(of).of, result = make("span", { class: "number" });
     if (!by) return "";

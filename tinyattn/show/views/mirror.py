@@ -51,7 +51,7 @@ def mirror(
     """A page of an algorithm's arrays, forward above and backward below, on which every number shows its terms.
 
     `arrays` are the algorithm's inputs and its upstream gradient; missing ones are drawn from `seed`, rounded to
-    tenths. On the page these can be changed, and the scale, the mask and the heads; `hide` removes some of "scale",
+    tenths. On the page the reader can change them, the scale, the mask and the heads; `hide` removes some of "scale",
     "heads", "mask", "backward". `scale` is 1 / √(D / heads) by default. With a goal the page is an exercise, and says
     when it is done. With `play` it opens by going through the arrays once, forward and back.
 
@@ -97,7 +97,7 @@ def mirror(
         raise ValueError(f"{goal}: expected tokens 0 to {n - 1}, and a weight above 0 and up to 1")
     scale = 1 / math.sqrt(sizes.get("D", 1) / heads) if scale is None else float(scale)
     if not (math.isfinite(scale) and 0 < eps < math.inf):
-        raise ValueError(f"scale is {scale} and eps {eps}, expected a finite number and one above 0")
+        raise ValueError(f"scale is {scale} and eps {eps}, expected a finite scale and an eps above 0")
     named = [str(token) for token in tokens]
     data = {
         "algorithm": algorithm, "title": title, "tokens": named, "mask": allowed.ravel().tolist(), "scale": scale,
@@ -110,7 +110,7 @@ def mirror(
 def _as_tables(
     tokens: list[str], algorithm: str, arrays: dict[str, np.ndarray], mask: np.ndarray, scale: float, heads: int
 ) -> str:
-    """The arrays that the page begins with; of attention, weights and output, too."""
+    """The arrays that the page begins with; for attention, weights and output, too."""
     shown: dict[str, np.ndarray] = dict(arrays)
     if algorithm == "attention":
         q, k, v = (arrays[name].reshape(len(tokens), heads, -1).swapaxes(0, 1) for name in ("q", "k", "v"))
