@@ -1,7 +1,7 @@
 """`tinyattn compare`: runs side by side, with intervals of their differences.
 
-Measure several runs on the same data; with --items or --user also print what each recommends. On generated data, the
-commands train and evaluate print metrics expected under the known distribution (full ranking only); compare always
+Measure several runs on the same data; with --items or --user also print what each recommends. On generated data,
+`train` and `evaluate` print metrics expected under the known distribution (full ranking only); `compare` always
 ranks each user's one test item. Models that predict ratings are compared by their errors, and cannot be compared with
 models that rank items.
 """

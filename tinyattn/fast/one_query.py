@@ -16,7 +16,7 @@ def multi_head_at(
     mixer: Any, p: Any, x: Array, memory: Array | None, at: Array, *, mask: Mask | Array | None = None,
     slots: Array | None = None,
 ) -> Any:  # fmt: skip
-    """`Mixer.at` of multi-head attention, where full attention gives the same and no positions act at the heads."""
+    """`Mixer.at` of multi-head attention, if full attention has the same result and no positions act at the heads."""
     if not isinstance(mixer, MultiHead):
         return NotImplemented
     memory, mask = x if memory is None else memory, as_mask(mask)

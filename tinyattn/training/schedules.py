@@ -1,8 +1,8 @@
-"""Schedules: factors of the learning rate at each step. It grows over a warm-up, and `lr` is its peak.
+"""Schedules: factors of the learning rate at each step. The rate grows over a warm-up, and `lr` is its peak.
 
     rate(t) = lr · min(1, t / w) · schedule(max(t, w)),    t = 1 .. T
 
-w is the number of steps of the warm-up, 1 without one (Goyal et al. 2017, section 2.2). A schedule is a
+w is the number of steps of the warm-up, or 1 if there is none (Goyal et al. 2017, section 2.2). A schedule is a
 function (t, w, T) of an array of steps t >= w that is 1 at w.
 """
 

@@ -59,7 +59,7 @@ class SequenceTask:
 
     @property
     def by_place(self) -> float | None:
-        """The accuracy from the parity of each position alone, where this is above `chance`; else None."""
+        """The accuracy of a guess from whether a position is even or odd, if that is above `chance`; else None."""
         return None
 
     def draw(self, rng: np.random.Generator, rows: int) -> Drawn:
