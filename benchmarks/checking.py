@@ -3,7 +3,7 @@
     python benchmarks/checking.py [--against COMMIT] [--rounds 5]
 
 The code is the library's. With --against, that commit's checker, in a temporary folder, checks that commit's library in
-the same rounds, in turns with ours. Each has compiled before the first round; where a check does not hold, it ends.
+the same rounds, in turns with ours. Both are compiled before the first round; a check that fails ends the measurement.
 Writes benchmarks/results/checking.json and .md, and a sentence in docs/check.md.
 """
 

@@ -36,8 +36,8 @@ road(6)
 # %% [markdown]
 # ## Turn it first
 #
-# Here are the same numbers with two heads; a thick line separates them. Drag a number of the first two columns of `q`: the second head does not move. Set the
-# heads to 1, and each word is left with a single row of weights.
+# Here is attention of three words in two heads; a thick line separates the heads. Drag a number of the first two columns of `q`: the second head does not move.
+# Set the heads to 1, and each word is left with a single row of weights.
 
 # %% tags=["hide-input"]
 mirror(["the", "cat", "sat"], heads=2, hide=("scale", "mask"), title="Attention in two heads")

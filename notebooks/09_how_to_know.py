@@ -58,12 +58,12 @@ ATTENTIONS = {name: ZOO["attention"].make(frozenset([name])) for name in BUGS} |
 
 # %% [markdown]
 # The test that everybody has is training. SASRec, the recommender of [chapter 10](10_sasrec.ipynb), was trained with each of the ten, three times, on
-# a generated world and on MovieLens 1M. **Predict:** with how many of them are its recommendations as good as without?
+# a generated world and on MovieLens 1M. **Predict:** with how many of them are its recommendations as good as without a bug?
 #
 # <details><summary>Answer</summary>
 #
 # The angle is between the gradient with the bug and without it, before training. The score is NDCG@10, which [chapter 11](11_not_to_fool_yourself.ipynb)
-# explains: higher is better. A dot: no further from training without a bug than another seed is.
+# explains: higher is better. A dot means that the score differs from one without a bug no more than another seed's does.
 #
 # | bug | world: angle | score | MovieLens: angle | score |
 # |---|---|---|---|---|
@@ -80,8 +80,8 @@ ATTENTIONS = {name: ZOO["attention"].make(frozenset([name])) for name in BUGS} |
 #
 # Two change nothing: no logit is large enough for exp to overflow, and nobody reads `dout` again. One raises, since this training takes float32
 # alone. Six cost a fifth to three quarters of the score. In all six the loss fell below where it began, without a warning, and furthest with
-# `off_by_one_peek`, which shows the answers; who has nothing to compare does not know that the score is low. And `scale_of_keys` costs something in
-# one place only: on MovieLens 50 films are read and attention is 50 wide, so the number of keys *is* the width.
+# `off_by_one_peek`, which shows the answers. Without a score to compare, nobody would notice. And `scale_of_keys` costs something on the generated
+# world only: on MovieLens the model reads 50 films and attention is 50 wide, so the number of keys *is* the width.
 #
 # </details>
 #

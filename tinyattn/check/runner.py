@@ -176,7 +176,7 @@ def _check_in_child(
 ) -> None:
     """The child's work: import, detect unsupported calls and conventions, try, diagnose."""
     with contextlib.suppress(ImportError):
-        os.environ.setdefault("HYPOTHESIS_NO_PLUGINS", "1")  # one of trio's imports trio and pytest: half of the time
+        os.environ.setdefault("HYPOTHESIS_NO_PLUGINS", "1")  # trio's imports trio and pytest: half of the time
         import hypothesis  # noqa: F401  before the implementation can shadow the module
     spec = get_spec(name, left["dtype"])
     if "torch" in sys.modules:

@@ -352,7 +352,7 @@ SLIPS: dict[str, tuple[Slip, ...]] = {
               ("column_sum(dy * x_hat)", "column_sum(dy * x_hat) / inv_std"), ("(dgamma / n)", "(dgamma * inv_std / n)")),
     ),
     "bpr": (
-        _slip("sign", "the difference has the wrong sign: the negative is to win", "Raise the target's score: does the loss fall?",
+        _slip("sign", "the difference has the wrong sign: the loss falls where the negative wins", "Raise the target's score: does the loss fall?",
               ("positive[at] - negative[at]", "negative[at] - positive[at]")),
         _slip("no_logarithm", "it is σ or 1 - σ itself, without the logarithm", "A target 4,000 behind: how large is the loss?",
               ("_minus_log_sigmoid(positive[at] - negative[at])", "1 / (1 + math.exp(positive[at] - negative[at]))")),

@@ -1,8 +1,8 @@
 """`tinyattn board`: write a page of riddles: which line of a backward is wrong?
 
 Each board shows a backward with one wrong line, and its gradients beside difference quotients; the reader chooses the
-line. Without KIND, six boards of attention written by hand; with KIND, of the library's own backward, changed by rule:
-another --seed makes other boards.
+line. Without KIND, the page has six boards of attention that were written by hand; with KIND, boards of the library's
+backward, changed by rule: another --seed makes other ones.
 """
 
 from __future__ import annotations

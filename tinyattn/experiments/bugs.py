@@ -66,7 +66,7 @@ BUGS = MappingProxyType(_bugs())
 
 
 def made(kind: str, bug: str = "") -> Any:
-    """A kind's functions with a bug: the zoo's, or the library's with another line in the backward. "": without."""
+    """A kind's functions with a bug: the zoo's, or the library's with another line in the backward. "" is no bug."""
     return mutated(*BY_RULE[bug]) if bug in BY_RULE else ZOO[kind].make(frozenset([bug] if bug else ()))
 
 

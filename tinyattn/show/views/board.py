@@ -66,7 +66,7 @@ def find_the_bug(seed: int = 0) -> View:
 
 
 def boards_of(kind: str, count: int = 6, seed: int = 0) -> View:
-    """Boards of the backward of an op of the library, each with one change by rule, of lines as different as there are.
+    """Boards of an op's backward in this library, each with one change by rule, in as many different lines as possible.
 
     `kind` is a kind of `tinyattn check` whose backward is one function; `seed` draws the case and the changes.
     Raises ValueError for other kinds, for a backward of one line, and for a count below 1.
@@ -120,7 +120,7 @@ def _kinds() -> Iterator[str]:
 
 
 def _lines(source: str) -> list[str]:
-    """Without types of arguments, and checks of shapes."""
+    """The lines of a function, without types of arguments and checks of shapes."""
     tree: Any = ast.parse(source).body[0]
     tree.returns = None
     for argument in (*tree.args.args, *tree.args.kwonlyargs):
@@ -129,7 +129,7 @@ def _lines(source: str) -> list[str]:
 
 
 def _small_case(spec: Any, seed: int) -> dict[str, Any]:
-    """Of many cases in float64 a small one without axes of length 1, most of its arguments passed, of few axes."""
+    """A small case in float64, without axes of length 1, with few axes, and with most arguments."""
     cases = [spec.case(CaseDrawer.seeded((seed, i), ((),))) for i in range(300)]
 
     def key(case: dict[str, Any]) -> Any:
