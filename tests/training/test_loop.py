@@ -7,6 +7,7 @@ from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
+from tqdm import tqdm
 
 from tests.models.worlds import TINY
 from tinyattn import backend
@@ -14,6 +15,7 @@ from tinyattn.data import Sampler, leave_one_out
 from tinyattn.files import Arrays, FileError, write_arrays
 from tinyattn.models import SASRecNetwork
 from tinyattn.training import DivergedError, InterruptedRunError, Learner, Settings, around, state, train
+from tinyattn.training.around import BAR
 from tinyattn.tree import leaves
 
 DATA = leave_one_out(TINY.generate()).train
@@ -187,11 +189,15 @@ def test_the_progress_bar_of_a_resumed_run_shows_steps_and_the_last_epoch(score,
     assert bar.call_args.kwargs["disable"] is True
     bar.reset_mock()
     _, history = train(NETWORK, sampler(), settings, workers=1, **how)
-    assert bar.call_args.kwargs == {"total": 6, "initial": 2, "unit": "step", "disable": None, "leave": False}
+    assert bar.call_args.kwargs == {"total": 6, "initial": 2, "bar_format": BAR, "disable": None, "leave": False}
     assert bar.return_value.update.call_count == 4
-    valid = {} if score is None else {"valid": "0.2500"}
-    shown = [call.args[0] for call in bar.return_value.set_postfix.call_args_list]
-    assert shown == [{"epoch": f"{i}", "loss": f"{row['loss']:.4f}"} | valid for i, row in enumerate(history, 1)]
+    valid = "" if score is None else ", valid 0.2500"
+    shown = [call.args[0] for call in bar.return_value.set_postfix_str.call_args_list]
+    assert shown == [f"epoch {i}, loss {row['loss']:.4f}{valid}" for i, row in enumerate(history, 1)]
+    words = around.epoch_in_words({"epoch": 20, "loss": 0.1234, "valid": 0.1234})
+    line = tqdm.format_meter(12_345, 23_456, 754.0, ncols=80, bar_format=BAR, postfix=words)
+    assert len(line) <= 80
+    assert line.endswith("valid 0.1234]")
 
 
 @pytest.mark.parametrize("interrupted", [False, True])

@@ -16,6 +16,7 @@ from ..models import MODELS, PRESETS, Estimator, RunFolder, preset_options
 from ..options import one_of, options_of
 from ..ranks import alone, ranks
 from ..training import Settings
+from ..training.around import epoch_in_words
 from .arguments import add_options
 from .measures import MEASURES
 from .ops import FAST, add_ops
@@ -150,7 +151,14 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
             print(f"resuming from {folder.checkpoint}")
         if issubclass(type(model), Settings):
             write = partial(folder.write_history, criterion=model.criterion)
-            model.fit(split, checkpoint=folder.checkpoint, on_epoch=write, **measure.fitting(options))
+
+            def on_epoch(history: list[dict[str, Any]]) -> None:
+                write(history)
+                if not sys.stderr.isatty():              # where there is no progress bar
+                    row = history[-1]
+                    print(f"{epoch_in_words(row)}, {row['seconds']:.1f} s", file=sys.stderr, flush=True)
+
+            model.fit(split, checkpoint=folder.checkpoint, on_epoch=on_epoch, **measure.fitting(options))
             if job.number == 0:
                 write(model.history)
         else:

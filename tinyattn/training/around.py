@@ -21,6 +21,7 @@ from ..ranks import alone
 from .batch import Batch
 from .state import State
 
+BAR = "{percentage:3.0f}% |{bar:10}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"      # 80 columns suffice
 LOOK_EVERY = 50          # on a device, losses are fetched and checked every so many steps
 
 
@@ -49,7 +50,7 @@ class Around:
         self._due = math.inf if checkpoint is None or self.job.number else time.monotonic()     # of the next save
         self._unseen = state.here                                # the first step whose loss has not been checked
         shown = None if progress and not self.job.number else True         # tqdm's `disable`; None: on a terminal
-        self.bar = tqdm(total=last, initial=state.step, unit="step", disable=shown, leave=False)
+        self.bar = tqdm(total=last, initial=state.step, bar_format=BAR, disable=shown, leave=False)
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -92,7 +93,7 @@ class Around:
         if score is not None and not math.isfinite(score):
             raise diverged(state.step, len(state.seen), f"validation score {score}")
         state.finish_epoch(score)
-        self.bar.set_postfix(_short(state.history[-1]))
+        self.bar.set_postfix_str(epoch_in_words(state.history[-1]))
         if on_epoch is not None and not self.job.number:
             with alone():
                 on_epoch(state.history)
@@ -141,9 +142,10 @@ def note_idle(state: State, first: list[Batch], progress: bool) -> None:
         print(f"note: {says}", file=sys.stderr)
 
 
-def _short(row: dict[str, Any]) -> dict[str, str]:
-    shown = {"epoch": str(row["epoch"]), "loss": f"{row['loss']:.4f}"}
-    return shown | ({} if row["valid"] is None else {"valid": f"{row['valid']:.4f}"})
+def epoch_in_words(row: dict[str, Any]) -> str:
+    """A row of the history in short: "epoch 3, loss 0.4123, valid 0.3512"."""
+    valid = "" if row["valid"] is None else f", valid {row['valid']:.4f}"
+    return f"epoch {row['epoch']}, loss {row['loss']:.4f}{valid}"
 
 
 @contextmanager
