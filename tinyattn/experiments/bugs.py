@@ -320,7 +320,7 @@ def _how_many(results: Results, data: str) -> list[str]:
     total = sum(sum(each.values()) for each in found.values())
     about = f"**{title}**, {total} of {len(BUGS)} bugs. Without a bug, over {len(right)} seeds: {cell(right)}; "
     about += f"the mean of three more lies between {low:.4f} and {high:.4f} with 95 %."
-    rows = ((side, [str(each[v]) for v in VERDICTS]) for side, each in found.items())
+    rows = ((side, [str(each[v]) for v in VERDICTS]) for side, each in found.items() if each)
     return [about, "", *grid(list(VERDICTS.values()), rows)]
 
 
