@@ -140,6 +140,10 @@ class Subject:
             case = switch.avoid(case)
         return case
 
+    def convention(self, topic: str) -> Switch | None:
+        """The convention of this topic, where the implementation follows one."""
+        return next((switch for switch in self.conventions if switch.topic == topic), None)
+
     def offers(self, case: dict[str, Any]) -> bool:
         """Whether it takes a call of this form."""
         return not self.left_out(case)

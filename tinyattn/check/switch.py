@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Case = dict[str, Any]
@@ -11,9 +11,13 @@ Case = dict[str, Any]
 
 @dataclass(frozen=True)
 class Switch:
-    """One convention of an implementation. The methods of this base class change nothing."""
+    """One convention of an implementation. The methods of this base class change nothing.
+
+    `topic` is the word by which a spec asks for it (`Subject.convention`), where properties depend on it.
+    """
 
     says: str
+    topic: str = field(default="", kw_only=True)
 
     def has(self, given: Case) -> bool:
         """Whether the result of this call depends on the convention: then the call is left out."""
@@ -46,23 +50,6 @@ class Switch:
     def gradients(self, case: Case, named: Case) -> Case:
         """The gradients, by argument, in the library's convention."""
         return named
-
-
-class Ties(Switch):
-    """Of a metric: the rank of a target whose score other items have."""
-
-
-class ShareOfTheFirst(Switch):
-    """Recall@k is divided by min(k, number of relevant items)."""
-
-
-@dataclass(frozen=True)
-class OtherSlopes(Switch):
-    """ALiBi has the slopes of the authors' code where the number of heads is no power of 2."""
-
-
-class RisesAgain(Switch):
-    """A schedule rises again beyond its last step."""
 
 
 @dataclass(frozen=True)

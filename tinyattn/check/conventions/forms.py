@@ -14,7 +14,7 @@ from ..common import widened
 from ..property import Violation
 from ..specs.ranking import of_one_user
 from ..subject import MissingError, Subject
-from ..switch import Case, OtherSlopes, Rescaled, RisesAgain, ShareOfTheFirst, Switch, Ties
+from ..switch import Case, Rescaled, Switch
 from .convention import Convention, FixedArgument, error, fitting, oracle, trying
 
 
@@ -46,7 +46,7 @@ def _ties(op: Subject) -> Switch | None:
     ranks = [round(2 ** (1 / gain) - 1, 4) if gain > 0 else math.inf for gain in gains]
     if (ranks[0], ranks[3]) != (1, 4) or tuple(ranks[1:3]) not in RANKS:
         return None
-    return Ties(f"a target ranks {RANKS[tuple(ranks[1:3])]} items of its score")
+    return Switch(f"a target ranks {RANKS[tuple(ranks[1:3])]} items of its score", topic="ties")
 
 
 def _ties_of_hits(op: Subject) -> Switch | None:
@@ -56,7 +56,7 @@ def _ties_of_hits(op: Subject) -> Switch | None:
     if (first, last) != (1, 5) or not set(tied) <= {2, 3, 4} or set(tied) == {3}:
         return None
     order = {(2, 2, 2): "before", (4, 4, 4): "after"}.get(tuple(tied), "by position among")
-    return Ties(f"a target ranks {order} items of its score")
+    return Switch(f"a target ranks {order} items of its score", topic="ties")
 
 
 SHARES = {(1, 1): (2, 2), (0, 0): (3, 3), (1, 0): (2, 3), (0, 1): (3, 2)}  # recall at 2 of both tied items: their ranks
@@ -69,7 +69,7 @@ def _ties_of_several(op: Subject) -> Switch | None:
     ranks = SHARES.get((found[1], found[2]))
     if (found[0], found[3]) != (1, 0) or ranks is None:
         return None
-    return Ties(f"a relevant item ranks {RANKS[ranks]} items of its score")
+    return Switch(f"a relevant item ranks {RANKS[ranks]} items of its score", topic="ties")
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,8 @@ def _small_k(op: Subject) -> Switch | None:
 def _recall(op: Subject) -> Switch | None:
     """Recall at 1 of three relevant items: 1 / 3, or 1 where it is divided by min(k, 3)."""
     share = of_one_user(op)(np.array([3.0, 2, 1]), np.ones(3, bool), 1)
-    return ShareOfTheFirst("recall@k is divided by k where more items are relevant") if abs(share - 1) < 1e-6 else None
+    says = "recall@k is divided by k where more items are relevant"
+    return Switch(says, topic="recall") if abs(share - 1) < 1e-6 else None
 
 
 def _head_slopes(op: Subject) -> Switch | None:
@@ -106,7 +107,7 @@ def _head_slopes(op: Subject) -> Switch | None:
     with contextlib.suppress(Violation):
         prop.holds(op, **case)
         return None
-    other = OtherSlopes("heads that are no power of 2 have the slopes of the authors' code")
+    other = Switch("heads that are no power of 2 have the slopes of the authors' code", topic="slopes")
     with trying(op, other):
         prop.holds(op, **case)
     return other
@@ -155,7 +156,7 @@ def _summed(op: Subject) -> Switch | None:
 
 def _end(op: Subject) -> Switch | None:
     last, *later = (float(np.ravel(op(step, 10, 70))[0]) for step in (70, 100, 130))
-    return RisesAgain("beyond the last step the rate rises again") if max(later) > last + 1e-6 else None
+    return Switch("beyond the last step the rate rises again", topic="end") if max(later) > last + 1e-6 else None
 
 
 CONVENTIONS = {

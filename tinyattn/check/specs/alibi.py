@@ -6,7 +6,6 @@ import numpy as np
 
 from .. import adapters, oracles
 from ..property import Violation, close, demand, largest, rounding
-from ..switch import OtherSlopes
 from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("alibi")
@@ -30,7 +29,7 @@ def shape(op: Subject, heads: int, n: int) -> None:
 @states("rounding", "up to a number for each row, which softmax ignores, the bias is -2^(-8 h / H) (i - j) for j <= i", "oracle",
         hint="Heads count from 1: the slopes of 8 heads are 1/2, 1/4, ... 1/256, and distances are positive.")
 def oracle(op: Subject, heads: int, n: int) -> None:
-    got, authors = _falls(op, heads, n), any(isinstance(switch, OtherSlopes) for switch in op.conventions)
+    got, authors = _falls(op, heads, n), op.convention("slopes") is not None
     close(got, oracles.alibi(heads, n, authors), _within(got, n), "the bias, less that of the query itself: entry ")
 
 

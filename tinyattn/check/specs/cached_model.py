@@ -9,7 +9,7 @@ from ..property import close, demand, rounding, same_bits
 from ..subject import CannotRunError, Subject
 from . import causal_model
 from .builder import SpecBuilder
-from .causal_model import array_of, dtype_of, forward_of, input_of, tried_length
+from .causal_model import array_of, dtype_of, forward_of, input_of, tried_length, two_of
 
 states = SpecBuilder("cached_model")
 
@@ -46,8 +46,7 @@ def steps_are_the_whole(op: Subject, x: np.ndarray) -> None:
 @states("rounding", "the same holds for long sequences: `maxlen` tokens, 256 at most, or 40", "extremes", once=True,
         hint="Does the cache have an end, or a window?")
 def long_sequences(op: Subject, x: np.ndarray) -> None:
-    length = tried_length(op, "long_sequences")
-    x = input_of(op, np.arange(2 * length).reshape(2, length) * 7919 % 2**20)
+    x = two_of(op, tried_length(op, "long_sequences"))
     y = forward_of(op, x)
     close(steps(op, x), y, allowed(op, y), "y of the steps")
 
@@ -79,7 +78,7 @@ def entries_apart(op: Subject, x: np.ndarray) -> None:
 def remark(op: Subject, x: np.ndarray) -> str:
     """What a step gives in place of forward's output: of fewer tokens, of another position, or from some token on."""
     length = tried_length(op, "long_sequences")
-    for tokens in (input_of(op, x), input_of(op, np.arange(2 * length).reshape(2, length) * 7919 % 2**20)):
+    for tokens in (input_of(op, x), two_of(op, length)):
         y, stepped, n = forward_of(op, tokens), steps(op, tokens), tokens.shape[1]
         atol = allowed(op, y)
         right = [_alike(stepped[:, t], y[:, t], atol) for t in range(n)]

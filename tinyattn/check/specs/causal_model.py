@@ -104,7 +104,7 @@ def prefix(op: Subject, x: np.ndarray) -> None:
         hint="Is there a window, a block or a cache with an end?", gravity="leak")
 def long_sequences(op: Subject, x: np.ndarray) -> None:
     length = tried_length(op, "long_sequences")
-    x = input_of(op, np.arange(2 * length).reshape(2, length) * 7919 % 2**20)
+    x = two_of(op, length)
     y = forward_of(op, x)
     for t in sorted({1, length // 4, length // 2, 3 * length // 4, length - 1} - {0}):
         moved = forward_of(op, _changed(op, x, t))
@@ -220,6 +220,11 @@ def input_of(
             op.remembered[what] = value
             return x
     raise AssertionError("forward raises for inputs (B, T, D) of every width D tried, and for tokens; define `dim` or `vocabulary`")
+
+
+def two_of(op: Subject, length: int) -> np.ndarray:
+    """Two sequences of this length."""
+    return input_of(op, np.arange(2 * length).reshape(2, length) * 7919 % 2**20)
 
 
 def _tokens(numbers: np.ndarray, vocabulary: int) -> np.ndarray:

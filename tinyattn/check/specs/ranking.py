@@ -11,7 +11,6 @@ from .. import oracles
 from ..property import Violation, close, demand
 from ..spec import Spec
 from ..subject import MissingError, NotOfferedError, Subject
-from ..switch import Ties
 from .builder import CaseDrawer, SpecBuilder
 
 states = SpecBuilder("ranking")
@@ -28,7 +27,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
 @states("exact", "a metric returns one number and does not change the scores passed in", "shapes", hint="Sort a copy.")
 def one_number(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     before = scores.copy()
-    for name, metric in _metrics(op):
+    for name, metric in metrics_of(op):
         value = metric(scores, target, k)
         demand(np.size(value) == 1 and np.isfinite(value), f"{name} is {value!r}, expected one number")
         close(scores, before, 0, "the scores passed in")
@@ -39,7 +38,7 @@ def one_number(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
         "oracle", hint="Write down the rank of the target by hand: how many score higher, how many the same?")
 def oracle(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     decided(op, scores, target)
-    for name, metric in _metrics(op):
+    for name, metric in metrics_of(op):
         _agrees(op, name, metric, scores, target, k)
 
 
@@ -56,7 +55,7 @@ def _close(op: Subject, got: Any, expected: float, what: str) -> None:
 @states("rounding", "the k-th item counts, and the next one does not", hint="Is rank k within k? Is rank k + 1?")
 def cut(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     ladder = np.arange(k + 3, 0, -1).astype(scores.dtype)                # item i has rank i + 1
-    for name, metric in _metrics(op):
+    for name, metric in metrics_of(op):
         inside, outside = metric(ladder, k - 1, k), metric(ladder, k, k)
         _close(op, inside, 1.0 if name == "hit_rate" else 1 / math.log2(k + 1), f"{name} at rank k")
         close(outside, 0.0, 0, f"{name} at rank k + 1")
@@ -64,7 +63,7 @@ def cut(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
 
 @states("exact", "HR@1 equals NDCG@1, and a larger k lowers neither", hint="1 / log2(1 + 1) = 1.")
 def at_one(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
-    both = dict(_metrics(op))
+    both = dict(metrics_of(op))
     if len(both) == 2 and not on_the_edge(scores, target, 1):
         close(both["ndcg"](scores, target, 1), both["hit_rate"](scores, target, 1), 1e-12, "NDCG@1")
     for name, metric in both.items():
@@ -78,7 +77,7 @@ def constant_scores(op: Subject, scores: np.ndarray, target: int, k: int) -> Non
     for items in (3, 21, 41):
         same = np.zeros(items, scores.dtype)
         for chosen in (0, items // 2, items - 1):
-            for name, metric in _metrics(op):
+            for name, metric in metrics_of(op):
                 _agrees(op, name, metric, same, chosen, k)
 
 
@@ -87,7 +86,7 @@ def item_order(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     decided(op, scores, target)
     order = np.random.default_rng(len(scores)).permutation(len(scores))
     place = int(np.argmax(order == target))
-    for name, metric in _metrics(op):
+    for name, metric in metrics_of(op):
         close(metric(scores[order], place, k), metric(scores, target, k), 1e-12, name)
 
 
@@ -95,14 +94,14 @@ def item_order(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
 def order_only(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     whole = np.round(4 * scores)
     decided(op, whole, target)
-    for name, metric in _metrics(op):
+    for name, metric in metrics_of(op):
         close(metric(2 * whole + 3, target, k), metric(whole, target, k), 1e-12, name)
 
 
 @states("rounding", "k may exceed the number of items: then HR@k is 1", "extremes", hint="Does your code take k items, or assume that there are k?")
 def large_k(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     decided(op, scores, target)
-    for name, metric in _metrics(op):
+    for name, metric in metrics_of(op):
         expected = 1.0 if name == "hit_rate" else 1 / math.log2(oracles.rank(scores, target) + 1)
         _close(op, metric(scores, target, 1000), expected, f"{name}@1000 of {len(scores)} items")
 
@@ -112,7 +111,7 @@ def left_out(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     decided(op, scores, target)
     gone = np.full(5, -np.inf, scores.dtype)
     if not on_the_edge(scores, target, k):
-        for name, metric in _metrics(op):
+        for name, metric in metrics_of(op):
             close(metric(np.concatenate([scores, gone]), target, k), metric(scores, target, k), 1e-12, name)
             close(metric(np.concatenate([gone, scores]), target + 5, k), metric(scores, target, k), 1e-12, name)
 
@@ -121,14 +120,14 @@ def left_out(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
         hint="Is anything rounded, or compared with a tolerance?")
 def nearly_tied(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     near = 1 + 4 * np.finfo(scores.dtype).eps * np.arange(len(scores), dtype=scores.dtype)
-    for name, metric in _metrics(op):
+    for name, metric in metrics_of(op):
         _close(op, metric(near, target, k), getattr(oracles, name)(near, target, k), name)
 
 
 @states("exact", "with 300 items, ranks up to 300 are right: the ranking is not truncated", "extremes", hint="Is the ranking cut off somewhere?", once=True)
 def many_items(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     ladder = np.arange(300, 0, -1).astype(scores.dtype)
-    for name, metric in _metrics(op):
+    for name, metric in metrics_of(op):
         for place in (0, 99, 150, 255, 299):
             for at in (100, 200, 300):
                 _close(op, metric(ladder, place, at), getattr(oracles, name)(ladder, place, at), f"{name}@{at}")
@@ -141,7 +140,7 @@ def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     tries = {"": (scores, target, k), "at 1": (scores, target, 1), "large k": (scores, target, 1000),
              "left out": (longer, target, k), "all equal": (np.zeros(7, scores.dtype), target % 7, 4)}  # fmt: skip
     seen: dict[str, Any] = {}
-    for name, metric in _metrics(op):
+    for name, metric in metrics_of(op):
         for what, (s, t, at) in tries.items():
             passed = s.copy()
             try:
@@ -154,7 +153,7 @@ def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
 
 def decided(op: Subject, scores: np.ndarray, target: Any) -> None:
     """Raise NotOfferedError if the target, or one of several, is tied, and the implementation ranks ties otherwise."""
-    ties = next((switch for switch in op.conventions if isinstance(switch, Ties)), None)
+    ties = op.convention("ties")
     if ties is not None and any(np.sum(scores == score) > 1 for score in np.atleast_1d(scores[target])):
         raise NotOfferedError(ties.says)
 
@@ -164,9 +163,9 @@ def on_the_edge(scores: np.ndarray, target: int, k: int) -> bool:
     return k < oracles.rank(scores, target) < k + 1
 
 
-def _metrics(op: Subject) -> list[tuple[str, Any]]:
+def metrics_of(op: Subject) -> list[tuple[str, Any]]:
     """The implementation's metrics, for one user."""
-    metrics = [("hit_rate", of_one_user(op))]
+    metrics = [(op.spec.function, of_one_user(op))]
     with contextlib.suppress(MissingError):
         metrics.append(("ndcg", of_one_user(op.other("ndcg"))))
     return metrics

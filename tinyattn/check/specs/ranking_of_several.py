@@ -1,16 +1,14 @@
 """Ranking metrics of one user with several relevant items."""
 
-import contextlib
 from typing import Any
 
 import numpy as np
 
 from .. import adapters, oracles
 from ..property import close, demand
-from ..subject import MissingError, Subject
-from ..switch import ShareOfTheFirst
+from ..subject import Subject
 from .builder import CaseDrawer, SpecBuilder
-from .ranking import decided, of_one_user
+from .ranking import decided, metrics_of
 
 states = SpecBuilder("ranking_of_several")
 LOOPS = {"recall": oracles.recall, "ndcg": oracles.ndcg_of_several}
@@ -33,7 +31,7 @@ def special_cases() -> list[dict[str, Any]]:
 def one_number(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
     passed = scores.copy(), relevant.copy()
     decided(op, scores, relevant)                                        # two of one rank may give more than 1
-    for name, metric in _metrics(op):
+    for name, metric in metrics_of(op):
         value = metric(*passed, k)
         demand(-1e-9 <= value <= 1 + 1e-9, f"{name} is {value!r}, expected a number from 0 to 1")
         for x, before, what in zip(passed, (scores, relevant), ("scores", "relevant"), strict=True):
@@ -67,7 +65,7 @@ def cut(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
 def order_alone(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
     whole, order = np.round(4 * scores), np.random.default_rng(len(scores)).permutation(len(scores))
     decided(op, whole, relevant)
-    for name, metric in _metrics(op):
+    for name, metric in metrics_of(op):
         expected = metric(whole, relevant, k)
         close(metric(whole[order], relevant[order], k), expected, 1e-12, f"of shuffled items, {name}")
         close(metric(2 * whole + 3, relevant, k), expected, 1e-12, f"of other scores in this order, {name}")
@@ -84,7 +82,7 @@ def constant_scores(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: in
 def left_out(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
     decided(op, scores, relevant)
     longer, more = np.append(scores, [-np.inf] * 5).astype(scores.dtype), np.append(relevant, [False] * 5)
-    for name, metric in _metrics(op):
+    for name, metric in metrics_of(op):
         close(metric(longer, more, k), metric(scores, relevant, k), 1e-12, name)
         close(metric(longer[::-1].copy(), more[::-1].copy(), k), metric(scores, relevant, k), 1e-12, name)
 
@@ -100,18 +98,11 @@ def many_items(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) ->
 def _agrees(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
     """Every metric is that of plain loops."""
     decided(op, scores, relevant)
-    for name, metric in _metrics(op):
+    for name, metric in metrics_of(op):
         expected, R = LOOPS[name](scores, relevant, k), int(np.sum(relevant))
-        if name == "recall" and any(isinstance(switch, ShareOfTheFirst) for switch in op.conventions):
+        if name == "recall" and op.convention("recall") is not None:
             expected *= R / min(k, R)
         close(metric(scores, relevant, k), expected, 1e-6, f"{name}@{k} of {R} relevant items among {len(scores)}")
-
-
-def _metrics(op: Subject) -> list[tuple[str, Any]]:
-    metrics = [("recall", of_one_user(op))]
-    with contextlib.suppress(MissingError):
-        metrics.append(("ndcg", of_one_user(op.other("ndcg"))))
-    return metrics
 
 
 SPEC = states.spec(

@@ -11,7 +11,7 @@ from ..subject import CannotRunError, MissingError, Subject
 from . import cached_model, causal_model
 from .builder import SpecBuilder
 from .cached_model import allowed, one_step, steps
-from .causal_model import differs, forward_of, input_of
+from .causal_model import differs, forward_of, two_of
 
 states = SpecBuilder("ring_cache")
 ASKED = ("steps_are_the_whole", "taking_turns")  # of every cache
@@ -21,7 +21,7 @@ states.properties += [replace(p, spec="ring_cache") for p in cached_model.states
 @states("rounding", "after three turns of the ring the steps still give what forward gives", "extremes", once=True,
         hint="When the newest key takes the oldest one's place, does each key keep its position? Is a slot read too early?")
 def turns_of_the_ring(op: Subject, x: np.ndarray) -> None:
-    x = _long(op, 3 * _window(op) + 2)
+    x = two_of(op, 3 * _window(op) + 2)
     y = forward_of(op, x)
     close(steps(op, x), y, allowed(op, y), "y of the steps")
 
@@ -30,7 +30,7 @@ def turns_of_the_ring(op: Subject, x: np.ndarray) -> None:
         hint="A window of W is the token itself and W - 1 before it: count them.", once=True, gravity="leak")
 def reach(op: Subject, x: np.ndarray) -> None:
     window, layers = _window(op), int(getattr(op.implementation, "layers", 1))
-    x = _long(op, layers * (window - 1) + 3)
+    x = two_of(op, layers * (window - 1) + 3)
     other = x.copy()
     other[:, 0] = x[:, -1]
     for run in (forward_of, steps) if "step" not in op.lacks else (forward_of,):
@@ -45,7 +45,7 @@ def reach(op: Subject, x: np.ndarray) -> None:
         hint="Which keys does no later token look at? They can be dropped.", gravity="contract")
 def bounded(op: Subject, x: np.ndarray) -> None:
     window = _window(op)
-    x = _long(op, 12 * window)
+    x = two_of(op, 12 * window)
     cache, sizes = None, []
     for t in range(x.shape[1]):
         _, cache = one_step(op, x[:, t].copy(), cache)
@@ -63,11 +63,6 @@ def _window(op: Subject) -> int:
     if not 2 <= window <= 64:
         raise CannotRunError(f"its window is {window}, expected 2 to 64, so that it is soon full")
     return int(window)
-
-
-def _long(op: Subject, length: int) -> np.ndarray:
-    """Two sequences of this length."""
-    return input_of(op, np.arange(2 * length).reshape(2, length) * 7919 % 2**20)
 
 
 def _bytes(x: Any, met: set[int]) -> int:

@@ -8,7 +8,6 @@ import numpy as np
 from .. import adapters, oracles
 from ..property import Violation, close, demand
 from ..subject import NotOfferedError, Subject
-from ..switch import RisesAgain
 from .builder import CaseDrawer, SpecBuilder
 
 states = SpecBuilder("schedule")
@@ -69,7 +68,7 @@ def beyond(op: Subject, warmup: int, steps: int) -> None:
     for step in (steps + 1, steps + 7, 2 * steps, 3 * steps, 10 * steps):
         with contextlib.suppress(NotOfferedError):
             rate = _rate(op, step, warmup, steps, may_raise=True)
-            rises = any(isinstance(switch, RisesAgain) for switch in op.conventions)
+            rises = op.convention("end") is not None
             demand(rate >= -1e-12 and (rises or rate <= last + 1e-6),
                    f"the rate of step {step} of {steps} is {rate:.3g}, that of the last {last:.3g}")
 
