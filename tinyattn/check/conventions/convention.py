@@ -6,7 +6,8 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from ..binding import is_float_array
 from ..cases import CaseDrawer, copied
 from ..common import by_loops, widened
-from ..property import Violation, largest, rounding
+from ..property import LEADS, Violation, largest, rounding
 from ..spec import Spec
 from ..subject import CannotRunError, MissingError, Subject
 from ..switch import Case, Switch
@@ -57,16 +58,28 @@ class OtherSpec(Switch):
     spec: Spec
 
 
+def other_spec(spec: Spec, forward: Callable[..., Any], backward: Callable[..., Any], **changes: Any) -> Spec:
+    """The spec of another function of the same name and arguments."""
+    ours = SimpleNamespace(**{spec.function: forward, f"{spec.function}_backward": backward})
+    return replace(spec, oracle=forward, ours=lambda: ours, **changes)
+
+
+def cases_of(
+    op: Subject, count: int, wanted: Callable[[Case], bool] = bool, leads: tuple[tuple[int, ...], ...] = LEADS
+) -> list[Case]:
+    """At most `count` of 400 cases: those that `op` takes and that are wanted."""
+    drawn = (op.fit(op.spec.case(CaseDrawer.seeded(seed, leads))) for seed in range(400))
+    return list(itertools.islice((case for case in drawn if wanted(case) and op.offers(case)), count))
+
+
 def fitting(op: Subject, candidates: Iterable[Switch]) -> Switch | None:
     """The first candidate with which `op` is right on at least two more cases, and wrong on none.
 
     Calls that raise do not count: they may be of a form that `op` does not take. If no candidate fits and no case is
     right without one, it is the first with which far fewer calls raise: then the properties can say what is wrong.
     """
-    drawn = (widened(op.fit(op.spec.case(CaseDrawer.seeded(seed)))) for seed in range(200))
     ours = [form for form in op.spec.forms if form.ours]
-    plain = (case for case in drawn if op.offers(case) and not any(form.has(case) for form in ours))
-    cases = list(itertools.islice(plain, 16))
+    cases = [widened(case) for case in cases_of(op, 16, lambda case: not any(form.has(case) for form in ours))]
     before = [is_right(op, case) for case in cases]
     runs = None
     for switch in () if all(before) else candidates:
@@ -111,11 +124,20 @@ def is_right(op: Subject, case: Case) -> bool | None:
     return near(y, oracle(op, case), case)
 
 
-def drawn(op: Subject, wanted: Callable[[np.ndarray], bool]) -> Iterator[Case]:
-    """At most six cases that `op` takes, with a mask that is `wanted`."""
-    cases = (op.fit(op.spec.case(CaseDrawer.seeded(seed))) for seed in range(400))
-    masked = (case for case in cases if isinstance(case["mask"], np.ndarray) and wanted(case["mask"]))
-    return itertools.islice(filter(op.offers, masked), 6)
+def helps(op: Subject, switch: Switch, name: str, cases: Iterable[Case]) -> Switch | None:
+    """The switch, if the property of this name holds for all cases with it, and not without."""
+    prop, cases = next(prop for prop in op.spec.properties if prop.name == name), list(cases)
+
+    def holds(case: Case) -> bool:
+        with contextlib.suppress(Violation):
+            prop.holds(op, **copied(case))
+            return True
+        return False
+
+    if all(map(holds, cases)):
+        return None
+    with trying(op, switch):
+        return switch if all(map(holds, cases)) else None
 
 
 def oracle(op: Subject, case: Case) -> Any:

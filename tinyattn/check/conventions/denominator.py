@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from ..cases import CaseDrawer, copied
+from ..cases import copied
 from ..common import tolerance, widened
 from ..spec import Spec
 from ..specs.linear_attention import seen
 from ..subject import Subject
 from ..switch import Switch
-from .convention import Convention, OtherSpec, error, oracle, trying
+from .convention import Convention, OtherSpec, cases_of, error, oracle, other_spec, trying
 
 EPS = (1e-6, 1e-5, 1e-8, 1e-10)
 
@@ -48,15 +45,12 @@ def _phi(x: Any) -> Any:
 
 
 def _with_eps(spec: Spec, eps: float) -> Spec:
-    other = Denominator(eps)
-    ours = SimpleNamespace(linear_attention=other.forward, linear_attention_backward=other.backward)
-    kept = [p for p in spec.properties if p.name != "constant_values"]
-    return replace(spec, oracle=other.forward, ours=lambda: ours, properties=kept)
+    other, kept = Denominator(eps), [p for p in spec.properties if p.name != "constant_values"]
+    return other_spec(spec, other.forward, other.backward, properties=kept)
 
 
 def _denominator(op: Subject) -> Switch | None:
-    drawn = (op.fit(widened(op.spec.case(CaseDrawer.seeded(seed)))) for seed in range(100))
-    cases = list(itertools.islice(filter(op.offers, drawn), 8))
+    cases = [op.fit(widened(case)) for case in cases_of(op, 8)]
 
     def holds() -> bool:
         return all(error(op.outputs(**copied(c))[0], oracle(op, c)) <= tolerance(op.spec, c) for c in cases)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..binding import is_float_array
-from ..cases import CaseDrawer, copied, in_dtype
+from ..cases import copied, in_dtype
 from ..common import tolerance, widened
 from ..subject import Subject
 from ..switch import Case, Switch
-from .convention import Convention, OtherSpec, error, near, oracle
+from .convention import Convention, OtherSpec, cases_of, error, near, oracle
 
 
 class Wide(Switch):
@@ -27,16 +25,17 @@ class Wide(Switch):
         return {name: _narrowed(case, g) for name, g in named.items()}
 
 
+def _dtypes(case: Case) -> set[Any]:
+    return {x.dtype for x in case.values() if is_float_array(x)}
+
+
 def _narrowed(given: Case, y: Any) -> Any:
-    dtypes = {x.dtype for x in given.values() if is_float_array(x)}
-    wide = getattr(y, "dtype", None) == np.float64 and dtypes == {np.dtype(np.float32)}
+    wide = getattr(y, "dtype", None) == np.float64 and _dtypes(given) == {np.dtype(np.float32)}
     return np.asarray(y, np.float32) if wide else y
 
 
 def _widens(op: Subject) -> Switch | None:
-    drawn = (op.fit(op.spec.case(CaseDrawer.seeded(seed, ((2,),)))) for seed in range(40))
-    single = (case for case in drawn if {x.dtype for x in case.values() if is_float_array(x)} == {np.dtype(np.float32)})
-    cases = list(itertools.islice(filter(op.offers, single), 4))
+    cases = cases_of(op, 4, lambda case: _dtypes(case) == {np.dtype(np.float32)}, ((2,),))
     results = [np.asarray(op.outputs(**case)[0]) for case in cases]
     agree = all(near(y, oracle(op, case), case) for y, case in zip(results, cases, strict=True))
     if cases and agree and all(y.dtype == np.float64 for y in results):
@@ -44,10 +43,10 @@ def _widens(op: Subject) -> Switch | None:
     return None
 
 
-def deaf(op: Subject, name: str, cases: Iterable[Case]) -> bool:
+def deaf(op: Subject, name: str) -> bool:
     """Whether `op` has float32's error, and ignores changes of an argument below float32's precision."""
     same, total, worst = 0, 0, 0.0
-    for case in cases:
+    for case in (op.fit(widened(case)) for case in cases_of(op, 12, leads=((2,),))):
         if not is_float_array(case.get(name)):
             continue
         y, right = np.asarray(op.outputs(**copied(case))[0]), oracle(op, case)
@@ -61,10 +60,7 @@ def deaf(op: Subject, name: str, cases: Iterable[Case]) -> bool:
 
 
 def _single(op: Subject) -> Switch | None:
-    if op.spec.dtype is not None:
-        return None
-    cases = [op.fit(widened(op.spec.case(CaseDrawer.seeded(seed, ((2,),))))) for seed in range(12)]
-    if deaf(op, next(iter(cases[0])), filter(op.offers, cases)):
+    if op.spec.dtype is None and deaf(op, next(iter(op.signature.parameters))):
         return OtherSpec("it computes in float32, whatever comes in", replace(op.spec, dtype=np.dtype(np.float32)))
     return None
 

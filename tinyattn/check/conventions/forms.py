@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from ..property import Violation
 from ..specs.ranking import of_one_user
 from ..subject import MissingError, Subject
 from ..switch import Case, Rescaled, Switch
-from .convention import Convention, FixedArgument, error, fitting, oracle, trying
+from .convention import Convention, FixedArgument, error, fitting, helps, oracle
 
 
 def _tanh_form(op: Subject) -> Switch | None:
@@ -103,14 +102,8 @@ def _recall(op: Subject) -> Switch | None:
 
 
 def _head_slopes(op: Subject) -> Switch | None:
-    case, prop = {"heads": 12, "n": 3}, next(p for p in op.spec.properties if p.name == "oracle")
-    with contextlib.suppress(Violation):
-        prop.holds(op, **case)
-        return None
     other = Switch("heads that are no power of 2 have the slopes of the authors' code", topic="slopes")
-    with trying(op, other):
-        prop.holds(op, **case)
-    return other
+    return helps(op, other, "oracle", [{"heads": 12, "n": 3}])
 
 
 class ScaledInEvaluation(Switch):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ..subject import Subject
 from ..switch import Switch
-from .convention import Convention, fitting
+from .convention import Convention, fitting, other_spec
 from .layouts import gru_gates
 
 
@@ -54,9 +53,8 @@ def _product(a: Any, b: Any) -> Any:
 
 
 def _gru(op: Subject) -> Switch | None:
-    ours = SimpleNamespace(gru=gru_before, gru_backward=gru_before_backward)
     equation = op.spec.says.replace("r ⊙ (h' U_n + c_n)", "(r ⊙ h') U_n + c_n")
-    cho = replace(op.spec, says=equation, oracle=gru_before, ours=lambda: ours)
+    cho = other_spec(op.spec, gru_before, gru_before_backward, says=equation)
     before = "the reset gate acts before the product, (r ⊙ h') U_n"
     others = (replace(gates, says="; ".join(filter(None, (before, gates.says))), spec=cho) for gates in gru_gates())
     return fitting(op, itertools.chain(gru_gates(), others))

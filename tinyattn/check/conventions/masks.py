@@ -15,7 +15,7 @@ from ..cases import CaseDrawer
 from ..common import widened
 from ..subject import Subject
 from ..switch import Case, Switch
-from .convention import Convention, agrees, drawn, near, oracle
+from .convention import Convention, agrees, cases_of, near, oracle
 
 FILLED = 4000.0  # a finite fill of masked logits must lie below logits of this size; otherwise it is a bug
 LARGE = 5000.0  # logits beyond it may lie below a finite fill
@@ -49,7 +49,7 @@ def _mask(op: Subject) -> Switch | None:
     if "mask" in op.lacks:
         return None
     cases = []
-    for case in drawn(op, lambda mask: mask.shape[-1] > 1):
+    for case in cases_of(op, 6, lambda case: _is_long(case["mask"], -1)):
         mask = case["mask"]
         places = np.add.outer(np.arange(math.prod(mask.shape[:-1])), np.arange(mask.shape[-1]))
         cases.append(case | {"mask": (places % 2 == 0).reshape(mask.shape)})
@@ -57,6 +57,10 @@ def _mask(op: Subject) -> Switch | None:
         return None
     fitting = (meaning for meaning in MEANINGS if all(agrees(op, case, meaning.given(case)) for case in cases))
     return next(fitting, None)
+
+
+def _is_long(mask: Any, axis: int) -> bool:
+    return isinstance(mask, np.ndarray) and mask.ndim >= -axis and mask.shape[axis] > 1
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ def _dead_rows(op: Subject) -> Switch | None:
     if "mask" in op.lacks:
         return None
     seen = set()
-    cases = list(drawn(op, lambda mask: mask.ndim > 1 and mask.shape[-2] > 1))
+    cases = cases_of(op, 6, lambda case: _is_long(case["mask"], -2))
     for case in cases:
         mask = np.ones_like(case["mask"])
         mask[..., 0, :] = False

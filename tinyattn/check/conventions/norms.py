@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,7 @@ from ..cases import CaseDrawer
 from ..common import widened
 from ..subject import Subject
 from ..switch import Switch
-from .convention import Convention, FixedArgument, error, oracle
+from .convention import Convention, FixedArgument, error, oracle, other_spec
 
 KEPT_OUTSIDE = ("mean_zero", "tokens_apart", "gain_and_shift", "constant_token")  # hold wherever eps is added
 LIMITS = (1e-9, 1e-5)  # errors that tell values of eps apart; the second is for float32
@@ -50,9 +48,8 @@ def _eps(op: Subject) -> Switch | None:
     where = ""
     if form is eps_outside:
         where = "eps is added to the standard deviation, not to the variance"
-        ours = SimpleNamespace(layer_norm=eps_outside, layer_norm_backward=eps_outside_backward)
         kept = [p for p in op.spec.properties if p.name in KEPT_OUTSIDE]
-        op.spec = replace(op.spec, oracle=eps_outside, ours=lambda: ours, properties=kept)
+        op.spec = other_spec(op.spec, eps_outside, eps_outside_backward, properties=kept)
     if fixed and (eps != 1e-5 or where):
         says = f"{f'{where}, and' if where else 'eps'} is {eps:g}, and cannot be given"
         return FixedArgument(says, "eps", eps, 1e-5)

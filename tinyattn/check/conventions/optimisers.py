@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 
-from ..cases import CaseDrawer, copied
-from ..property import Violation
+from ..cases import CaseDrawer
 from ..subject import Subject
-from ..switch import Case, OtherDefault, Rescaled, Switch
-from .convention import Convention, trying
+from ..switch import OtherDefault, Rescaled, Switch
+from .convention import Convention, helps
 
 
 def _beta2(op: Subject) -> Switch | None:
     """β₂ = 0.999, as in the paper and in PyTorch, where SASRec has 0.98."""
-    case, defaults = op.spec.case(CaseDrawer.seeded(0)), next(p for p in op.spec.properties if p.name == "defaults")
-    with contextlib.suppress(Violation):
-        defaults.holds(op, **copied(case))
-        return None
     other = OtherDefault("beta2 is 0.999 by default", "beta2", 0.999)
-    op.conventions.append(other)
-    try:
-        defaults.holds(op, **copied(case))
-    finally:
-        op.conventions.remove(other)
-    return other
+    return helps(op, other, "defaults", [op.spec.case(CaseDrawer.seeded(0))])
 
 
 def _eps_hat(op: Subject) -> Switch | None:
@@ -43,19 +32,8 @@ def _decay_alone(op: Subject) -> Switch | None:
 def _where_it_agrees(op: Subject, switch: Switch, **arguments: float) -> Switch | None:
     """The switch if steps of the implementation are right with it, and wrong without; with these arguments."""
     cases = [op.spec.case(CaseDrawer.seeded(seed)) | arguments for seed in range(12)]
-    cases = [case | ({"weight_decay": 0.1} if "weight_decay" in case else {}) for case in cases]
-    oracle = next(p for p in op.spec.properties if p.name == "oracle")
-
-    def holds(case: Case) -> bool:
-        with contextlib.suppress(Violation):
-            oracle.holds(op, **copied(case))
-            return True
-        return False
-
-    if all(map(holds, cases)):
-        return None
-    with trying(op, switch):
-        return switch if all(map(holds, cases)) else None
+    decay = {"weight_decay": 0.1}
+    return helps(op, switch, "oracle", (case | decay if decay.keys() <= case.keys() else case for case in cases))
 
 
 CONVENTIONS = {
