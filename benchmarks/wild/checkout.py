@@ -76,7 +76,7 @@ def drawn(keep: np.ndarray | None) -> Iterator[None]:
 
 
 def tensor(x: Any) -> Any:
-    """A torch tensor over the same memory where torch can share it; what is no array, as it is."""
+    """A torch tensor over the same memory where torch can share it; what is no array is returned unchanged."""
     import torch
 
     torch.set_num_threads(1)
@@ -94,7 +94,7 @@ def array(x: Any) -> Any:
 
 
 def with_autograd(f: Callable[..., Any], constant: tuple[str, ...] = ()) -> SimpleNamespace:
-    """`f`, of tensors, as a function of arrays by its own name, and its backward by torch's autograd.
+    """A function of arrays, under the name of `f`, a function of tensors; and its backward, by torch's autograd.
 
     The backward has one gradient for each floating argument that was given and is not `constant`.
     """
@@ -143,7 +143,7 @@ def _floating(x: Any) -> bool:
 
 
 class Gpt:
-    """A model of tokens whose `self.model(ids, targets)` gives logits at every position, and the loss, as a kind."""
+    """The kind `causal_model`, by a `self.model(ids, targets)` that gives logits at every position, and the loss."""
 
     vocabulary, maxlen = 8, 40
 
@@ -163,7 +163,7 @@ class Gpt:
         return array(self.called(ids, ids)[0].log_softmax(dim=-1))
 
     def called(self, ids, targets):
-        """With tensors of their own, as a loader of batches makes them."""
+        """With separate tensors, as a loader of batches makes them."""
         import torch
 
         return self.model(torch.tensor(ids), torch.tensor(targets))

@@ -10,7 +10,7 @@ from gru4rec_pytorch import GRU4Rec  # noqa: E402
 
 
 def summed(loss, targets, others):
-    """The mean over rows, each by itself: its target in the first column, the only negatives in the others."""
+    """The mean over rows. Each is passed alone: its target is in the first column, its negatives in the others."""
     rows = torch.cat([targets.reshape(-1, 1), others.reshape(-1, others.shape[-1])], dim=1)
     return sum(loss(row[None], None, None) for row in rows) / len(rows)
 

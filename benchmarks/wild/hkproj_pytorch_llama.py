@@ -19,7 +19,7 @@ def rotary(x, cos, sin):
 
 
 def swiglu(x, W_1, V, W_2):
-    """Its hidden width is a multiple of 256: the parameters set another."""
+    """Its hidden width is a multiple of 256; here the parameters set it."""
     network = model.FeedForward(model.ModelArgs(dim=len(W_1)))
     return functional_call(network, {"w1.weight": W_1.T, "w3.weight": V.T, "w2.weight": W_2.T}, x)
 

@@ -10,7 +10,7 @@ import metric  # noqa: E402
 
 
 def bpr_max(positive, negatives):
-    """The mean over rows, each by itself: its target in the first column, the only negatives in the others."""
+    """The mean over rows. Each is passed alone: its target is in the first column, its negatives in the others."""
     rows = torch.cat([positive.reshape(-1, 1), negatives.reshape(-1, negatives.shape[-1])], dim=1)
     return sum(lossfunction.BPR_max()(row[None]) for row in rows) / len(rows)
 

@@ -26,7 +26,7 @@ class Relu:
 
 
 class Adam:
-    """As the only layer of a network; its weights are those of layer 2, for layers count from there."""
+    """As the only layer of a network. It is layer 2: the first two entries of the lists hold no weights."""
 
     def adam(self, vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8):
         nothing, m, v = np.zeros(1, vector.dtype), *moments

@@ -84,7 +84,7 @@ class Adam:
 
 
 class AdamW:
-    """By default: eps is added before the correction of v."""
+    """As by default, with eps added before the correction of v."""
 
     def adamw(self, vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8, weight_decay=0.01):
         make = partial(adam.Adam, lr=lr, betas=(beta1, beta2), eps=eps, weight_decay=WeightDecay(weight_decay))

@@ -16,7 +16,7 @@ class CausalModel:
     def __init__(self):
         torch.manual_seed(0)
         self.model = tcn.TemporalConvNet(8, [16, 16, 8], kernel_size=3, dropout=0.0).double()
-        for parameter in self.model.parameters():  # it draws numbers of 0.01
+        for parameter in self.model.parameters():  # it draws numbers of size 0.01
             torch.nn.init.normal_(parameter, std=0.3)
 
     @torch.no_grad()

@@ -1,4 +1,4 @@
-"""lucidrains/local-attention: attention within a window, its exact one, padded to a multiple of it."""
+"""lucidrains/local-attention: attention within a window, in its exact form, padded to a multiple of the window."""
 
 from checkout import bare_package, checkout, stand_in, with_autograd
 

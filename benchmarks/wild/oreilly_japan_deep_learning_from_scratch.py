@@ -67,7 +67,7 @@ class BatchNorm:
 
 
 class Conv2d:
-    """Channels come second there, and so do the outputs of a kernel; it pads all sides alike: here zeros are put on."""
+    """Channels come before pixels there; kernels are (out, in, K, L). It pads all sides alike: here zeros are added."""
 
     def conv2d(self, x, W, padding="same"):
         (K, L), (h, w) = W.shape[:2], x.shape[-3:-1]

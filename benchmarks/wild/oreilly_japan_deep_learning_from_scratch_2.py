@@ -97,7 +97,7 @@ class Lstm:
 
 
 class Gru:
-    """Its columns are those of z, r and h; z is what is new; the reset comes before the product; there is one bias."""
+    """Columns of z, r and h; z is the share of the new state; the reset comes before the product; there is one bias."""
 
     def gru(self, x, W, U, b, c):
         self.layer, h = ran(time_layers.TimeGRU, x, *(self.moved(part) for part in (W, U, b + c)))

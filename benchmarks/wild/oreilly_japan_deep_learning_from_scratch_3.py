@@ -129,7 +129,7 @@ class Rnn:
         return over_time(layer, x)[1]
 
     def recurrent(self, layer, U):
-        """It makes this matrix itself, of the wrong shape where states and tokens have other widths."""
+        """It makes this matrix itself, and of the wrong shape if the widths of states and tokens differ."""
         return U if layer.h2h.W.data.shape == U.shape else np.resize(U, layer.h2h.W.data.shape)
 
 

@@ -32,7 +32,7 @@ class Form(NamedTuple):
 def measure(implementation: Any, kind: str, lead: tuple[int, ...] = (2,)) -> dict[str, float | str]:
     """The largest errors over DRAWS inputs: of "forward", and of each gradient by its argument.
 
-    An error is relative to the largest entry, or to 1. What raises has its message for a value.
+    An error is relative to the largest entry, or to 1. If a call raises, the value is its message.
     """
     if kind in ALONE:
         return ALONE[kind](implementation)
@@ -80,7 +80,7 @@ def compare(
     found: dict[str, float | str], implementation: Any, name: str, formula: Callable[..., Any],
     given: dict[str, Any], wrt: tuple[str, ...], rng: np.random.Generator,
 ) -> None:  # fmt: skip
-    """Note what one forward and one backward are off from the formula and its differences, for the same arguments."""
+    """Note the errors of one forward, against the formula, and of one backward, against its differences."""
     forward, backward = getattr(implementation, name), getattr(implementation, f"{name}_backward", None)
     given = taken(forward, given)
     expected = np.asarray(formula(**given))
@@ -194,7 +194,7 @@ def measure_ranking(implementation: Any) -> dict[str, float | str]:
 def measure_causal_model(implementation: Any) -> dict[str, float | str]:
     """How far outputs move when a later token changes, and when another sequence of the batch does.
 
-    Of tokens where it says its vocabulary, and else of vectors of width 8.
+    Inputs are tokens if the model has a vocabulary, else vectors of width 8.
     """
     rng, found = np.random.default_rng(0), {}
     vocabulary = getattr(implementation, "vocabulary", None)
@@ -227,7 +227,7 @@ def measure_cached_model(implementation: Any) -> dict[str, float | str]:
 
 
 def measure_padding_invariance(implementation: Any) -> dict[str, float | str]:
-    """How far outputs of real tokens move with what stands in the padding, and without it, of vectors of width 8."""
+    """How far outputs of real tokens move if the padding changes, or is left out. Inputs are vectors of width 8."""
     rng, found = np.random.default_rng(0), {}
     by_length = "lengths" in inspect.signature(implementation.forward).parameters
 

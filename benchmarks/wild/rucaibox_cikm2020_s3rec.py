@@ -28,7 +28,7 @@ def layer_norm(x, gamma, beta, eps=1e-5):
 
 
 def post_ln_block(x, W_q, W_k, W_v, W_o, gamma_1, beta_1, W_1, b_1, W_2, b_2, gamma_2, beta_2, heads, mask=None):
-    """Of hidden units four times as wide, or another width: that is set by the parameters."""
+    """Its hidden width is four times the other; here the parameters set it."""
     options = SimpleNamespace(
         hidden_size=len(W_q), num_attention_heads=heads, attention_probs_dropout_prob=0.0, hidden_dropout_prob=0.0,
         hidden_act="relu",

@@ -8,7 +8,7 @@ from checkout import checkout, drawn, importable
 
 importable(checkout("smolorg/smolgrad"))
 
-with contextlib.redirect_stdout(io.StringIO()):  # it says that there is no MLX
+with contextlib.redirect_stdout(io.StringIO()):  # it prints that MLX is missing
     from smolgrad import Tensor, nn
     from smolgrad.optims.adam import Adam as Theirs
 

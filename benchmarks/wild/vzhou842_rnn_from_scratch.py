@@ -1,4 +1,4 @@
-"""vzhou842/rnn-from-scratch: a recurrent network whose loss is of the last state, and which steps as it goes back."""
+"""vzhou842/rnn-from-scratch: a recurrent network with a loss of the last state; its backward updates parameters."""
 
 import numpy as np
 from checkout import checkout, importable, one_batch
@@ -29,7 +29,7 @@ class Rnn:
             for t in range(1, len(tokens) + 1):
                 net = self.run(tokens[:t], W, U, b)
                 net.Wxh, net.Whh, net.bh = np.zeros((len(U), t)), U.T.copy(), np.zeros((len(U), 1))
-                net.last_inputs = np.eye(t)[..., None]  # so that its gradient of Wxh is that of each token's sum
+                net.last_inputs = np.eye(t)[..., None]  # so that its gradient of Wxh has a column for each token's sum
                 scale = SMALL / max(1.0, np.max(np.abs(out[t - 1])))
                 net.backprop(out[t - 1][:, None] * scale, 1.0)
                 dz = -net.Wxh.T / scale

@@ -118,7 +118,7 @@ class Lstm:
 
 
 class Gru:
-    """The forward; its z is what is new, its reset comes before the product, and there is one bias."""
+    """The forward; its z is the share of the new state, its reset comes before the product, and there is one bias."""
 
     def gru(self, x, W, U, b, c):
         net, H, sign = network(neuralnet.GRU, len(U)), len(U), np.repeat([1.0, -1.0, 1.0], len(U))

@@ -8,8 +8,8 @@
     plain     dropout(f(LN(x)))                 without residuals, for comparison (plain.py)
 
 `pre`, `post` and `plain` drop the output of each sublayer; `sasrec` drops attention weights and both feed-forward
-layers, `ligr` outputs and the feed-forward network's hidden units. All have the same parameters, so that one
-set can run in all forms; `ligr` adds those of its gates. With `at`, for inference, the same lines compute one row
+layers; `ligr` drops outputs and the feed-forward network's hidden units. All have the same parameters, so that
+one set can run in all forms; `ligr` adds those of its gates. With `at`, for inference, the same lines compute one row
 of each sequence after the mixer.
 """
 

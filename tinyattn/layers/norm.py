@@ -36,7 +36,7 @@ def norm_backward(p: Any, dy: Array, cache: NormCache) -> tuple[Array, dict[str,
 
 
 class Norm(Protocol):
-    """What a block asks of a norm."""
+    """What a block needs of a norm."""
 
     def init(self, dim: int) -> dict[str, Any]:
         """Parameters for tokens of this width."""

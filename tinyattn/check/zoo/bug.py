@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Bug:
-    """`noisy`: its errors vary with rounding or chance; the properties that fail tell it apart, not its results.
+    """`noisy`: its errors vary with rounding or chance; it is recognised by the properties that fail, not by results.
 
     `convention`: it is a different choice, not a mistake, and the suite must accept it.
     """

@@ -46,7 +46,7 @@ def _cross_case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 def _cross_scale(case: dict[str, Any]) -> float:
-    """The size of the terms of a gradient, times that of the logits, by which softmax multiplies rounding."""
+    """The size of a gradient's terms, times the size of the logits: softmax multiplies rounding errors by that."""
     D, d = case["W_q"].shape
     W = largest(case["W_q"], case["W_k"], case["W_v"])
     entry = largest(case["x"], case["memory"]) * W * D             # of q, k and v
