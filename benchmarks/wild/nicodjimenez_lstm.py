@@ -35,7 +35,7 @@ class Lstm:
         return np.reshape(dx, x.shape), dW[: len(W)], dW[len(W) :], db
 
     def back(self, net, dh, width):
-        """Its loop over the nodes, from the last to the first. It keeps no gradient of x; here that is from the biases'."""
+        """Its loop over the nodes, from the last one. It keeps no gradient of x; here that is from the biases'."""
         after_h, after_s, dx = np.zeros(dh.shape[-1]), np.zeros(dh.shape[-1]), []
         for node, d in zip(net.lstm_node_list[::-1], dh[::-1], strict=True):
             before = {name: getattr(self.params, f"b{name}_diff").copy() for name in "ifog"}

@@ -88,7 +88,7 @@ class GaussianBlock:
     longest: int = 0                # tokens of the longest sequence: the size of a refinement's maps
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
-        """Parameters, of width `dim`: mean and cov, each with query, key, value, output, norm_1, feed_forward, norm_2."""
+        """Parameters of width `dim`: mean and cov, each of query, key, value, output, norm_1, feed_forward, norm_2."""
         maps = {} if self.refinement.identity else {"refinement": self.refinement.init(rng, self.heads, self.longest)}
         return {stream: self._init_stream(rng, dim) for stream in ("mean", "cov")} | maps
 
