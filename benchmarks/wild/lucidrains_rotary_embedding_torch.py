@@ -10,7 +10,7 @@ from rotary_embedding_torch import rotary_embedding_torch as theirs  # noqa: E40
 
 def rotary(x, cos, sin):
     angles = torch.atan2(sin, cos).repeat_interleave(2, dim=-1)
-    return theirs.apply_rotary_emb(angles, x.reshape(-1, *x.shape[-2:])).reshape(x.shape)
+    return theirs.apply_rotary_emb(angles, x.reshape(-1, 1, *x.shape[-2:])).reshape(x.shape)
 
 
 Rotary = with_autograd(rotary, constant=("cos", "sin"))
