@@ -307,7 +307,8 @@ The angle is between the gradient with the bug and without it, at the first para
 default world where there are runs of it; "=" says that the two are equal to the last bit. The loss is the last
 epoch's, as the bug computes it. NDCG@10 in bold is outside of what seeds make; "raised" also means that float32 inputs
 gave float64 results, which `--ops` refuses. The last two columns say after how many cases `tinyattn check` finds the
-bug, and by which property; "noted" means that it accepts the bug, and reports it, such as another convention.
+bug, and by which property: it tries 50 cases of each property, first shapes, then oracles, and gradients last but one.
+"noted" means that it accepts the bug, and reports it, such as another convention.
 """
 
 
