@@ -77,7 +77,7 @@ def test_a_failing_case_is_shrunk_and_still_fails():
             raise Violation("too large", x.size, 3)
 
     whole = tried(no_large_entry, examples=50)
-    kept = whole.case["x"]
+    kept = whole.failure().case["x"]
     assert whole.failed
     assert kept.size > 3
     assert np.any(kept > 1)
@@ -101,7 +101,7 @@ def test_when_time_is_out_a_failure_keeps_its_case():
 
     trial = tried(the_first, examples=20, shrink=False, budget=0.12)
     assert len(calls) < 20
-    np.testing.assert_array_equal(trial.case["x"], calls[0])
+    np.testing.assert_array_equal(trial.failure().case["x"], calls[0])
 
 
 def test_what_is_not_offered_or_missing_or_out_of_time_does_not_hold():

@@ -92,7 +92,7 @@ def diagnose(
     found = _diagnosed(op, failed, limit, shown)
     if not found and spec.remark is not None and shown is not None:
         with contextlib.suppress(Exception, TooLongError), alarm(5.0):
-            return Diagnosis(where=spec.remark(op, **copied(shown.case)) or found.where)
+            return Diagnosis(where=spec.remark(op, **copied(shown.failure().case)) or found.where)
     return found
 
 
@@ -139,12 +139,12 @@ def _fails_alike(shown: Trial, op: Subject, bugs: Iterable[str], numbers: bool) 
 
 
 def _fails_so(shown: Trial, other: Subject, numbers: bool) -> bool:
-    mine = shown.violation
+    mine = shown.failure().violation
     try:
         with np.errstate(all="ignore"):
-            shown.prop.holds(other, **copied(shown.case))
+            shown.prop.holds(other, **copied(shown.failure().case))
     except Violation as violation:
-        if not numbers or mine is None:
+        if not numbers:
             return True
         if (mine.__cause__ is None) != (violation.__cause__ is None):
             return False

@@ -264,12 +264,12 @@ def _try_all(
             first, finding = shrunk, shrunk.finding()
         send("finding", finding)
     send("place", op.place(backward=first.prop.stage == "gradients"))
-    send("case", dict(first.case))
+    send("case", dict(first.failure().case))
     with contextlib.suppress(Exception):  # a report without a diagnosis is better than none
         names = [finding.property for _, finding in failed]
         limit, patience = (SOON, SOON) if fast else (min(20.0, limit / 4), options["patience"])
         send("diagnosis", find_cause(op, names, limit, first, patience, options["strict"]))
-    return first.last
+    return first.failure().last
 
 
 def _repeat_command(target: str, spec: str, options: dict[str, Any], left: dict[str, Any], time_limit: float) -> str:

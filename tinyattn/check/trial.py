@@ -92,8 +92,7 @@ def trial_of(
                 trial.long(case)
             return trial
         failed.append(trial.failure())
-    trial.failed = True
-    trial.show(min(failed, key=Failure.oddity))
+    trial.failed, trial.last_failure = True, min(failed, key=Failure.oddity)
     if trial.too_long is not None:
         return trial
     trial.flaky = not trial.fails_again()
@@ -107,11 +106,10 @@ def trial_of(
 
 @dataclass(frozen=True)
 class Failure:
-    """A violation and its case; `failing` is the case without what is lacking, `last` the last call's arguments."""
+    """A violation, its case, and the arguments of the last call before it."""
 
     violation: Violation
     case: dict[str, Any]
-    failing: dict[str, Any]
     last: dict[str, Any]
 
     def oddity(self) -> tuple[bool, bool, float]:
@@ -149,13 +147,13 @@ def _search(trial: Trial, like: Failure, cases: Any, examples: int, seed: int) -
     from hypothesis import HealthCheck, Phase
 
     def tried(case: dict[str, Any]) -> None:
-        before = trial.failed_last
+        before = trial.last_failure
         try:
             trial(case)
         except Violation:
             if trial.too_long is not None or trial.failure().resembles(like):
                 raise
-            trial.show(before)
+            trial.last_failure = before
 
     holds = hypothesis.settings(
         max_examples=examples, phases=(Phase.generate, Phase.shrink), deadline=None, database=None,
@@ -170,25 +168,21 @@ def _search(trial: Trial, like: Failure, cases: Any, examples: int, seed: int) -
 
 
 class Trial:
-    """A property as a function of one case. It keeps the last violation, its case, and the number of tries."""
+    """A property as a function of one case. It keeps the last failure, and the number of tries."""
 
     def __init__(self, op: Subject, prop: Property, until: float, patience: float, strict: bool):
         self.op, self.prop, self.until, self.patience, self.strict = op, prop, until, patience, strict
         self.tries, self.flaky, self.failed = 0, False, False
         self.missing = self.not_offered = self.note = self.note_of_long = ""
-        self.violation: Violation | None = None
-        self.failed_last: Failure | None = None
-        self.case: dict[str, Any] = {}
-        self.failing: dict[str, Any] = {}  # the last failing case, without what the implementation lacks
-        self.last: dict[str, Any] = {}  # the arguments of the last call before it failed
+        self.last_failure: Failure | None = None
         self.too_long: Violation | None = None
 
     def __call__(self, case: dict[str, Any]) -> None:
         if self.too_long is not None:
             raise self.too_long  # no shrinking: every smaller case might take as long
         if time.monotonic() > self.until:
-            if self.violation is not None:
-                raise self.violation  # out of time: stop shrinking
+            if self.last_failure is not None:
+                raise self.last_failure.violation  # out of time: stop shrinking
             return
         if self.missing:
             return
@@ -198,7 +192,7 @@ class Trial:
             self.not_offered = left_out
             return
         self.tries += 1
-        self.case, self.op.last = copied(case), {}  # before anything writes into it
+        before, self.op.last = copied(case), {}  # before anything writes into it
         try:
             with alarm(max(self.patience, self.until - time.monotonic()) if self.prop.once else self.patience):
                 self.prop.holds(self.op, **case)
@@ -214,31 +208,20 @@ class Trial:
                 self.missing = "it did not end in time: --time-limit allows more"
                 return
             self.too_long = Violation(f"it had not returned after {self.patience:g} seconds", sort="endless")
-            self._failed(self.too_long)
+            self._failed(self.too_long, before)
         except RoundingViolation as violation:
             if self.strict:
-                self._failed(violation)
+                self._failed(violation, before)
             self.note = f"{violation}: {show_value(violation.expected)}, and {show_value(violation.got)}"
         except Violation as violation:
-            self._failed(violation)
+            self._failed(violation, before)
         except Exception as error:  # the result could not be examined
             says = f"its result cannot be used: {type(error).__name__}: {message_of(error)}"
-            self._failed(Violation(says, sort="type"))
+            self._failed(Violation(says, sort="type"), before)
 
     def failure(self) -> Failure:
         """The last failure, also after calls that did not fail."""
-        assert self.failed_last is not None
-        return self.failed_last
-
-    def show(self, failure: Failure | None) -> None:
-        """Take an earlier failure, or none, for the last one."""
-        self.failed_last = failure
-        if failure is None:
-            self.violation = None
-        else:
-            self.violation, self.case, self.failing, self.last = (
-                failure.violation, failure.case, failure.failing, failure.last
-            )  # fmt: skip
+        return self.last_failure or Failure(Violation("it fails on some calls and not on others"), {}, {})
 
     def fails_again(self) -> bool:
         """Whether an equal call fails, too."""
@@ -248,15 +231,17 @@ class Trial:
         except Violation:
             return True
         finally:
-            self.show(shown)
+            self.last_failure = shown
         return False
 
-    def _passed(self) -> dict[str, Any]:
+    def _passed(self, failure: Failure) -> dict[str, Any]:
         """The arguments of the last call, where that is a call of what the property is about; else the case."""
-        is_backward = bool(self.last.keys() - self.op.signature.parameters.keys())
-        if not self.last or is_backward != (self.prop.stage == "gradients"):
-            return self.failing
-        return {n: x for n, x in self.last.items() if n not in self.op.lacks}
+        is_backward = bool(failure.last.keys() - self.op.signature.parameters.keys())
+        last = failure.last and is_backward == (self.prop.stage == "gradients")
+        return self._without_lacking(failure.last if last else failure.case)
+
+    def _without_lacking(self, case: dict[str, Any]) -> dict[str, Any]:
+        return {n: x for n, x in case.items() if n not in self.op.lacks}
 
     def long(self, case: dict[str, Any]) -> None:
         """Try a case of many tokens, unless one took too long: slow loops over every entry may be right."""
@@ -267,29 +252,26 @@ class Trial:
         except Violation:
             if self.too_long is None:
                 raise
-            self.too_long = self.violation = None
+            self.too_long = self.last_failure = None
             self.note_of_long = f"300 tokens took more than {self.patience:g} seconds, and are left out"
 
-    def _failed(self, violation: Violation) -> None:
-        self.failing = {n: x for n, x in self.case.items() if n not in self.op.lacks}
-        self.violation, self.last = violation, self.op.last
-        self.failed_last = Failure(violation, self.case, self.failing, self.last)
+    def _failed(self, violation: Violation, case: dict[str, Any]) -> None:
+        self.last_failure = Failure(violation, case, self.op.last)
         raise violation
 
     def finding(self) -> Finding:
         prop = self.prop
         common = (prop.name, prop.stage, prop.statement, prop.exactness)
-        empty = self.prop.leads == EMPTY_BATCHES and not self.strict and self.failed
-        if empty:
-            assert self.violation is not None
-            return Finding(*common, "holds", self.tries, message=f"{NOT_OF_NOTHING}: {self.violation}")
+        if self.failed and self.prop.leads == EMPTY_BATCHES and not self.strict:
+            return Finding(*common, "holds", self.tries, message=f"{NOT_OF_NOTHING}: {self.failure().violation}")
         if not self.failed:
             if self.missing or not self.tries:
                 reason = self.missing or self.not_offered or "there was no time left"
                 return Finding(*common, "skipped", self.tries, message=reason)
             says = self.note_of_long or str(self.op.remembered.get(prop.name, ""))
             return Finding(*common, "holds", self.tries, message=says, note=self.note)
-        violation = self.violation or Violation("it fails on some calls and not on others")
+        failure = self.failure()
+        violation = failure.violation
         hint = prop.hint
         if prop.name == "shape_and_dtype" and violation.sort == "shape":
             hint = "Print .shape after each line: which one drops, adds or exchanges an axis?"
@@ -301,7 +283,8 @@ class Trial:
             hint = "Which loop does not end, and for which input?"
         message = str(violation) + (" (not at every call: equal calls give different results)" if self.flaky else "")
         got, expected = ("" if x is None else show_value(x) for x in (violation.got, violation.expected))
-        case = self.op.spec.shown(self.op, self.failing) if self.op.spec.shown else self._passed()
+        shown_by, whole = self.op.spec.shown, self._without_lacking(failure.case)
+        case = shown_by(self.op, whole) if shown_by else self._passed(failure)
         shown = "" if prop.once else show_case(case)  # the statement names the input that such a property makes
         return Finding(
             *common, "fails", self.tries, message, expected, got, shown, hint, violation is self.too_long,
