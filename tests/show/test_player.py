@@ -264,6 +264,44 @@ def test_a_chosen_number_is_followed_and_held_to_a_difference(chromium: Any, tmp
     refuse_complaints(chromium)
 
 
+def test_of_a_chosen_number_the_backward_shows_the_gradient_and_what_would_change_on_demand(
+    chromium: Any, tmp_path: Any
+) -> None:
+    t = attended(backward=True)
+    opened(chromium, player(t), tmp_path)
+    chromium.find_element("css selector", "[aria-label=numbers] td").click()               # q[0, 0]
+    dq = max(e.number for e in t.entries if e.name == "dq")
+    chromium.execute_script(MOVE, STEP, dq)
+
+    def linked() -> list[str]:
+        cells = chromium.find_elements("css selector", "table[aria-label^='dq,'] td.linked")
+        return [cell.get_attribute("aria-label") for cell in cells]
+
+    assert [label.partition("; ")[2] for label in linked()] == ["is the gradient of q[0, 0]"]
+    chromium.find_element("css selector", ".panel input[type=checkbox]").click()
+    assert len(linked()) > 1
+    assert any("moves by" in label for label in linked())
+    refuse_complaints(chromium)
+
+
+def test_a_gradient_under_two_names_has_the_one_that_matches() -> None:
+    """dbias is ds, the same array."""
+    q, k, v = np.random.default_rng(0).standard_normal((3, 3, 2))
+    data = player(trace(attention, q, k, v, bias=np.ones((3, 3)), backward=True), follow=0).data
+    of = [(step["name"], step["gradient"]["name"]) for step in data["steps"] if step["gradient"]]
+    assert all(name == f"d{what}" for name, what in of)
+    assert {"ds", "dbias", "dq", "dk", "dv", "dout"} <= {name for name, _ in of}
+
+
+def test_the_line_with_its_comment_stands_whole_below_the_code(chromium: Any, tmp_path: Any) -> None:
+    t = attended(backward=True)
+    opened(chromium, player(t, follow=0), tmp_path)
+    chromium.execute_script(MOVE, STEP, next(e.number for e in t.entries if e.name == "dv"))
+    whole = texts(chromium, "pre.whole")[0]
+    assert whole.startswith("dv = transpose_last(")
+    assert "# out = dropped @ v" in whole
+
+
 def test_hostile_names_and_a_narrow_phone(chromium: Any, tmp_path: Any) -> None:
     title = "</script><img src=x onerror=alert(1)> \u202e \U0001f642 " + 10_000 * "long"
     try:

@@ -6,6 +6,7 @@ function player(data, root) {
   const step = (n) => steps[n - first];
   const there = (n) => n !== null && n !== undefined && n >= first && n <= last;
   let now = first, chosen = null, timer = null;              // chosen: { step, i }
+  let second = false;                                        // mark gradients that would change with a chosen number of the forward?
 
   const title = make("h1", { text: data.title });
   const note = make("p", { class: "faint", text: `${data.said}. Arrow keys step, space plays, Escape lets go of a number.` });
@@ -111,7 +112,9 @@ function player(data, root) {
   function links(n) {
     const found = new Map();
     if (!chosen) return found;
-    const name = named(chosen.step, chosen.i);
+    const name = named(chosen.step, chosen.i), later = n > data.forward_end && chosen.step <= data.forward_end;
+    if (later && step(n).gradient && step(n).gradient.of === chosen.step) found.set(chosen.i, `is the gradient of ${name}`);
+    if (later && !second) return found;
     if (n > chosen.step) {
       const flat = ((reach[chosen.step] || [])[chosen.i] || { moves: {} }).moves[n] || [];
       for (let j = 0; j < flat.length; j += 2) found.set(flat[j], `moves by ${said(flat[j + 1])} for 1 of ${name}`);
@@ -138,7 +141,8 @@ function player(data, root) {
     const pre = make("pre", { class: "code", tabindex: 0, "aria-label": `source of ${of.name}` }, ...lines);
     const line = pre.querySelector(`.${kind}`);
     if (line) laidOut(pre, () => { pre.scrollTop = line.offsetTop - pre.offsetTop - 0.4 * pre.clientHeight; });
-    return make("div", { class: "panel" }, make("h2", { text: heading }), make("p", { class: "faint" }, make("code", { text: call.label }), `  ${of.file}`), pre);
+    const whole = of.lines.filter(([n]) => ranges.some(([a, b]) => a <= n && n <= b)).map(([, text]) => text.trim()).join("\n");    // its end may be off the screen
+    return make("div", { class: "panel" }, make("h2", { text: heading }), make("p", { class: "faint" }, make("code", { text: call.label }), `  ${of.file}`), pre, make("pre", { class: "whole", text: whole }));
   }
 
   function undone(s) {
@@ -208,6 +212,7 @@ function player(data, root) {
       if (count) rows.push(make("tr", {}, make("td", {}, link(m)), make("td", { text: m < n ? "from" : "to" }), make("td", {}, make("code", { text: step(m).name })), make("td", { text: `${count} of ${arrays[step(m).array].values.length}` })));
     }
     if (rows.length) box.append(make("div", { class: "moves" }, make("table", {}, make("tr", {}, ...["step", "", "name", "numbers"].map((text) => make("th", { scope: "col", text }))), ...rows)));
+    if (n <= data.forward_end && data.forward_end < last) box.append(make("p", {}, make("label", {}, make("input", { type: "checkbox", checked: second, on: { change: (event) => { second = event.target.checked; draw(); } } }), " mark the gradients that would change with it, too")));
     box.append(make("button", { type: "button", text: "Let go", on: { click: release } }));
     return box;
   }

@@ -211,7 +211,8 @@ class _Page:
             for name, place_of, gradient in gradients_of(call, base):
                 value = value_of(base, name, place_of)
                 made = [e for e in forward.entries() if e.value is value]
-                at = next((e for e in call.entries() if e.value is gradient and e.call is call), None)
+                same = [e for e in call.entries() if e.value is gradient and e.call is call]
+                at = next((e for e in same if e.name == f"d{name}"), next(iter(same), None))  # ds may be dbias, too
                 if value is None or at is None or not made or value.shape != gradient.shape:
                     continue
                 gradients[at.number] = {
