@@ -63,14 +63,12 @@ def make(bugs=frozenset()):
         new_m = weights[0] * m + weights[1] * g
         square = np.abs(g) if "v_no_square" in bugs else new_m * new_m if "v_of_m" in bugs else g * g
         new_v = beta2 * v + (1.0 if "no_one_minus" in bugs else 1 - beta2) * square
-        if "amsgrad" in bugs:
-            new_v = np.maximum(new_v, v)
+        new_v = np.maximum(new_v, v) if "amsgrad" in bugs else new_v
         t = step - 1 if "t_from_0" in bugs else step + 1 if "t_plus_1" in bugs else 1 if "t_constant" in bugs else step
         up_m = 1.0 if {"no_bias_corr", "only_v_corrected"} & set(bugs) else 1 - beta1**t
         up_v = 1.0 if {"no_bias_corr", "one_correction"} & set(bugs) else 1 - beta2**t
         direction = old if "old_m" in bugs else g * up_m if "gradient_only" in bugs else new_m
-        if "nesterov" in bugs:
-            direction = beta1 * new_m + (1 - beta1) * g
+        direction = beta1 * new_m + (1 - beta1) * g if "nesterov" in bugs else direction
         m_hat, v_hat = direction / np.float64(up_m), new_v / np.float64(up_v)
         if "eps_inside" in bugs:
             size = np.sqrt(v_hat + eps)
@@ -81,8 +79,7 @@ def make(bugs=frozenset()):
         else:
             size = np.sqrt(v_hat) + eps
         update = lr * m_hat / size
-        if "decoupled_decay" in bugs:
-            update = update + lr * 0.01 * vector
+        update = update + lr * 0.01 * vector if "decoupled_decay" in bugs else update
         if "not_in_place" not in bugs:
             vector += (update if "sign_plus" in bugs else -update).astype(vector.dtype)
         if "corrected_stored" in bugs:

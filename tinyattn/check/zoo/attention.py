@@ -86,10 +86,8 @@ def make(bugs=frozenset()):
             return float(scale)
         if "no_scale" in bugs:
             return 1.0
-        if "scale_of_v" in bugs:
-            d = max(v.shape[-1], 1)
-        if "scale_of_keys" in bugs:
-            d = max(k.shape[-2], 1)
+        d = max(v.shape[-1], 1) if "scale_of_v" in bugs else d
+        d = max(k.shape[-2], 1) if "scale_of_keys" in bugs else d
         return 1 / d if "scale_d" in bugs else math.sqrt(d) if "scale_mult" in bugs else 1 / math.sqrt(d)
 
     def moved(mask, n, m):
@@ -97,21 +95,16 @@ def make(bugs=frozenset()):
             return mask
         mask = np.broadcast_to(mask, (*mask.shape[:-2], n, m))
         closed = np.zeros((*mask.shape[:-1], 1), bool)
-        if "off_by_one_mask" in bugs:
-            mask = np.concatenate([mask[..., 1:], closed], axis=-1)
-        if "off_by_one_peek" in bugs:
-            mask = mask | np.concatenate([closed, mask[..., :-1]], axis=-1)
-        if "mask_transposed" in bugs and n == m:
-            mask = np.swapaxes(mask, -1, -2)
-        if "mask_first_row" in bugs:
-            mask = mask[..., :1, :]
+        mask = np.concatenate([mask[..., 1:], closed], axis=-1) if "off_by_one_mask" in bugs else mask
+        mask = mask | np.concatenate([closed, mask[..., :-1]], axis=-1) if "off_by_one_peek" in bugs else mask
+        mask = np.swapaxes(mask, -1, -2) if "mask_transposed" in bugs and n == m else mask
+        mask = mask[..., :1, :] if "mask_first_row" in bugs else mask
         return mask
 
     def dropped(x, keep, rate):
         if keep is None or "drop_ignored" in bugs:
             return x
-        if "drop_inverted" in bugs:
-            keep = ~keep
+        keep = ~keep if "drop_inverted" in bugs else keep
         if "drop_on_output" in bugs:
             return x / (1 - rate)
         x = x * keep
@@ -123,8 +116,7 @@ def make(bugs=frozenset()):
     def attention(q, k, v, mask=None, bias=None, keep=None, rate=0.0, scale=None):
         c = scale_of(q, k, v, scale)
         given = q
-        if "key_bias" in bugs:
-            k = k + k.dtype.type(0.5)
+        k = k + k.dtype.type(0.5) if "key_bias" in bugs else k
         if "cosine" in bugs:
             q, k = (x / np.maximum(np.sqrt(np.sum(x * x, axis=-1, keepdims=True)), x.dtype.type(1e-12)) for x in (q, k))
         s = (q @ np.swapaxes(k, -1, -2)) * c
@@ -134,12 +126,10 @@ def make(bugs=frozenset()):
             s = dropped(s, keep, rate)
             keep = None
         weights = inner.softmax(s, moved(mask, *s.shape[-2:]))
-        if bias is not None and "bias_after_softmax" in bugs:
-            weights = weights + bias
+        weights = weights + bias if bias is not None and "bias_after_softmax" in bugs else weights
         used = dropped(weights, keep, rate)
         values = v
-        if "keys_as_values" in bugs and k.shape == v.shape:
-            values = k
+        values = k if "keys_as_values" in bugs and k.shape == v.shape else values
         if "values_as_keys" in bugs and q.shape[-1] == v.shape[-1]:
             weights = inner.softmax((q @ np.swapaxes(v, -1, -2)) * c, moved(mask, *s.shape[-2:]))
             used = dropped(weights, keep, rate)

@@ -56,36 +56,25 @@ def make(bugs=frozenset()):
         yes, no = np.maximum(-z, 0) + small, np.maximum(z, 0) + small    # -log σ(z), -log(1 - σ(z))
         if {"naive_sigmoid_log", "eps_log", "clipped", "logits_as_probabilities", "sigmoid_twice"} & set(bugs):
             s = 1 / (1 + np.exp(-z))
-            if "logits_as_probabilities" in bugs:
-                s = np.clip(z, 1e-7, 1 - 1e-7)
-            if "sigmoid_twice" in bugs:
-                s = 1 / (1 + np.exp(-s))
-            if "clipped" in bugs:
-                s = np.clip(s, dtype.type(1e-7), dtype.type(1 - 1e-7))
+            s = np.clip(z, 1e-7, 1 - 1e-7) if "logits_as_probabilities" in bugs else s
+            s = 1 / (1 + np.exp(-s)) if "sigmoid_twice" in bugs else s
+            s = np.clip(s, dtype.type(1e-7), dtype.type(1 - 1e-7)) if "clipped" in bugs else s
             eps = dtype.type(1e-12 if "eps_log" in bugs else 0)
             yes, no = -np.log(s + eps), -np.log(1 - s + eps)
         if "naive_softplus" in bugs:
             yes, no = np.log(1 + np.exp(-z)), np.log(1 + np.exp(z))
         each = t * yes + (1 - t) * no
-        if "targets_ignored_second_term" in bugs:
-            each = t * yes
-        if "first_term_missing" in bugs:
-            each = (1 - t) * no
-        if "weights_squared" in bugs:
-            w = w * w
-        if "weights_binary" in bugs:
-            w = (w > 0).astype(dtype)
+        each = t * yes if "targets_ignored_second_term" in bugs else each
+        each = (1 - t) * no if "first_term_missing" in bugs else each
+        w = w * w if "weights_squared" in bugs else w
+        w = (w > 0).astype(dtype) if "weights_binary" in bugs else w
         total = np.sum(w)
-        if "div_all" in bugs:
-            total = dtype.type(z.size)
-        if "div_nonzero" in bugs:
-            total = dtype.type(np.count_nonzero(w))
-        if "sum_not_mean" in bugs:
-            total = dtype.type(1)
+        total = dtype.type(z.size) if "div_all" in bugs else total
+        total = dtype.type(np.count_nonzero(w)) if "div_nonzero" in bugs else total
+        total = dtype.type(1) if "sum_not_mean" in bugs else total
         summed = np.sum(w * t * yes + (1 - t) * no) if "weights_on_positives" in bugs else np.sum(w * each)
         loss = summed / np.where(total == 0, dtype.type(1), total)
-        if "log2" in bugs:
-            loss = loss / dtype.type(np.log(2))
+        loss = loss / dtype.type(np.log(2)) if "log2" in bugs else loss
         if "changes_input" in bugs and z.flags.writeable:
             z *= 0.5
         return (-loss if "sign" in bugs else loss).astype(dtype)
@@ -96,20 +85,14 @@ def make(bugs=frozenset()):
         w = np.ones(z.shape, dtype) if weights is None or "backward_weights_ignored" in bugs else weights
         s = np.exp(z) / (1 + np.exp(z)) if "overflow_backward" in bugs else sigmoid(z)
         d = s - t
-        if "target_missing" in bugs:
-            d = s
-        if "sigmoid_missing" in bugs:
-            d = z - t
-        if "extra_sigmoid_derivative" in bugs:
-            d = d * s * (1 - s)
+        d = s if "target_missing" in bugs else d
+        d = z - t if "sigmoid_missing" in bugs else d
+        d = d * s * (1 - s) if "extra_sigmoid_derivative" in bugs else d
         total = np.sum(w)
-        if "no_div" in bugs:
-            total = dtype.type(1)
-        if "backward_div_all" in bugs:
-            total = dtype.type(z.size)
+        total = dtype.type(1) if "no_div" in bugs else total
+        total = dtype.type(z.size) if "backward_div_all" in bugs else total
         share = w / np.where(total == 0, dtype.type(1), total)
-        if "dloss_missing" not in bugs:
-            share = share * dtype.type(dloss)
+        share = share * dtype.type(dloss) if "dloss_missing" not in bugs else share
         if "backward_changes_targets" in bugs and targets.flags.writeable:
             targets *= 0.5
         return ((-d if "backward_sign" in bugs else d) * share).astype(dtype)

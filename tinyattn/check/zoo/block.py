@@ -93,11 +93,9 @@ def make(bugs=frozenset()):
         source = x if "parallel" in bugs else x_1
         h = source if {"no_norm", "one_norm"} & set(bugs) else ln(source, gamma_2, beta_2)
         carried = h if "residual_of_normed" in bugs else x_1 * (0 if {"no_residual", "no_residual_2"} & set(bugs) else 1)
-        if "second_residual_of_x" in bugs:
-            carried = x
+        carried = x if "second_residual_of_x" in bugs else carried
         y = carried + half * second(h)
-        if "final_norm" in bugs:
-            y = ln(y, gamma_2, beta_2)
+        y = ln(y, gamma_2, beta_2) if "final_norm" in bugs else y
         return np.maximum(y, 0) if "final_relu" in bugs else y
 
     def block_backward(

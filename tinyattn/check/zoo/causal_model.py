@@ -54,8 +54,7 @@ def make(bugs=frozenset()):
         i, j = np.arange(n)[:, None], np.arange(n)[None]
         sees = j <= i
         for name, rule in _SEES.items():
-            if name in bugs:
-                sees = rule(i, j)
+            sees = rule(i, j) if name in bugs else sees
         if "blind" in bugs:
             return np.zeros_like(x)
         weights = sees / (1.0 + np.abs(i - j))
@@ -64,12 +63,9 @@ def make(bugs=frozenset()):
             for s in range(n):
                 if sees[t, s]:
                     y[:, t] += weights[t, s] * np.tanh(x[:, s] @ W)
-        if "batch_norm" in bugs:
-            y = y - np.mean(x, axis=(0, 1))
-        if "batch_norm_each" in bugs:
-            y = y - np.mean(x, axis=0)
-        if "batch_reversed" in bugs:
-            y = y[::-1].copy()
+        y = y - np.mean(x, axis=(0, 1)) if "batch_norm" in bugs else y
+        y = y - np.mean(x, axis=0) if "batch_norm_each" in bugs else y
+        y = y[::-1].copy() if "batch_reversed" in bugs else y
         return y * n if "length_leak" in bugs else y
 
     return SimpleNamespace(forward=forward, dim=6)

@@ -79,44 +79,30 @@ def make(bugs=frozenset()):
             top = np.max(z, initial=-np.inf) if "global_max" in bugs else 0 * top if "no_max" in bugs else top
             e = np.exp(z - top)
             p = e / np.sum(e, axis=-1, keepdims=True)
-            if "clipped" in bugs:
-                p = np.clip(p, 1e-7, 1)
+            p = np.clip(p, 1e-7, 1) if "clipped" in bugs else p
             log_p = np.log(p + dtype.type(next((eps for name, eps in EPS.items() if name in bugs), 0)))
         else:
             top = np.max(z, axis=-1, keepdims=True, initial=-np.inf)
             log_p = z - top - np.log(np.sum(np.exp(z - top), axis=-1, keepdims=True))
-        if "logit_only" in bugs:
-            log_p = z
+        log_p = z if "logit_only" in bugs else log_p
         at = targets - 1 if "target_off_by_one" in bugs else targets
         at = np.argmax(z, axis=-1) if "argmax_target" in bugs else at
         nll = -np.take_along_axis(log_p, at[..., None].astype(np.int64), axis=-1)[..., 0]
-        if "target_by_value" in bugs:
-            nll = -np.sum(log_p * _equal_logits(logits, targets), axis=-1)
-        if "smoothing" in bugs:
-            nll = dtype.type(0.9) * nll - dtype.type(0.1) * np.mean(log_p, axis=-1)
-        if "zero_ignored" in bugs:
-            w = w * (targets != 0)
-        if "weights_squared" in bugs:
-            w = w * w
-        if "weights_binary" in bugs:
-            w = (w > 0).astype(dtype)
+        nll = -np.sum(log_p * _equal_logits(logits, targets), axis=-1) if "target_by_value" in bugs else nll
+        nll = dtype.type(0.9) * nll - dtype.type(0.1) * np.mean(log_p, axis=-1) if "smoothing" in bugs else nll
+        w = w * (targets != 0) if "zero_ignored" in bugs else w
+        w = w * w if "weights_squared" in bugs else w
+        w = (w > 0).astype(dtype) if "weights_binary" in bugs else w
         total = np.sum(w)
-        if "weights_squared_above" in bugs:
-            w = w * w
-        if "div_all" in bugs:
-            total = dtype.type(targets.size)
-        if "div_batch" in bugs:
-            total = dtype.type(len(targets))
-        if "div_nonzero" in bugs:
-            total = dtype.type(np.count_nonzero(w))
-        if {"sum_not_mean", "weights_in_sum_only"} & set(bugs):
-            total = dtype.type(1)
+        w = w * w if "weights_squared_above" in bugs else w
+        total = dtype.type(targets.size) if "div_all" in bugs else total
+        total = dtype.type(len(targets)) if "div_batch" in bugs else total
+        total = dtype.type(np.count_nonzero(w)) if "div_nonzero" in bugs else total
+        total = dtype.type(1) if {"sum_not_mean", "weights_in_sum_only"} & set(bugs) else total
         each = nll if "weights_only_divide" in bugs else nll * w
         loss = np.sum(each) / np.where(total == 0, dtype.type(1), total)
-        if "div_by_v" in bugs:
-            loss = loss / dtype.type(z.shape[-1])
-        if "log2" in bugs:
-            loss = loss / dtype.type(np.log(2))
+        loss = loss / dtype.type(z.shape[-1]) if "div_by_v" in bugs else loss
+        loss = loss / dtype.type(np.log(2)) if "log2" in bugs else loss
         if "changes_input" in bugs and logits.flags.writeable:
             logits -= top
         return (-loss if "sign" in bugs else loss).astype(dtype)
@@ -135,24 +121,16 @@ def make(bugs=frozenset()):
         if "target_by_value_in_batch" in bugs:
             same = np.isin(logits, np.take_along_axis(logits, targets[..., None].astype(np.int64), axis=-1))
             d = p * np.sum(same, axis=-1, keepdims=True, dtype=dtype) - same
-        if "one_hot_by_value" in bugs:
-            d = p - _equal_logits(logits, targets)
-        if "onehot_missing" in bugs:
-            d = p
-        if "onehot_only" in bugs:
-            d = -one_hot
-        if "double_softmax" in bugs:
-            d = p * (d - np.sum(d * p, axis=-1, keepdims=True))
+        d = p - _equal_logits(logits, targets) if "one_hot_by_value" in bugs else d
+        d = p if "onehot_missing" in bugs else d
+        d = -one_hot if "onehot_only" in bugs else d
+        d = p * (d - np.sum(d * p, axis=-1, keepdims=True)) if "double_softmax" in bugs else d
         total = np.sum(w)
-        if "no_div" in bugs:
-            total = dtype.type(1)
-        if "backward_div_all" in bugs:
-            total = dtype.type(targets.size)
-        if "backward_zero_ignored" in bugs:
-            w = w * (targets != 0)
+        total = dtype.type(1) if "no_div" in bugs else total
+        total = dtype.type(targets.size) if "backward_div_all" in bugs else total
+        w = w * (targets != 0) if "backward_zero_ignored" in bugs else w
         share = w / np.where(total == 0, dtype.type(1), total)
-        if "dloss_missing" not in bugs:
-            share = share * dtype.type(dloss)
+        share = share * dtype.type(dloss) if "dloss_missing" not in bugs else share
         if "inplace" in bugs and logits.flags.writeable:
             logits -= 0.5
         return (-d if "backward_sign" in bugs else d) * share[..., None]

@@ -52,22 +52,14 @@ def make(bugs=frozenset()):
         factor = x.dtype.type(1 / (1 - rate))
         if "p_is_keep" in bugs:
             factor = x.dtype.type(1 / rate) if rate else one
-        if "no_rescale" in bugs:
-            factor = one
-        if "rescale_times" in bugs:
-            factor = x.dtype.type(1 - rate)
-        if "rescale_wrong_sign" in bugs:
-            factor = x.dtype.type(1 / (1 + rate))
-        if "rescale_root" in bugs:
-            factor = x.dtype.type((1 - rate) ** -0.5)
-        if "rescale_by_count" in bugs and np.any(keep):
-            factor = x.dtype.type(1 / np.mean(keep))
-        if "keep_inverted" in bugs:
-            keep = ~keep
-        if "fresh_mask_forward" in bugs:
-            keep = np.random.default_rng().random(x.shape) >= rate
-        if "scale_everything" in bugs:
-            keep = np.ones_like(keep)
+        factor = one if "no_rescale" in bugs else factor
+        factor = x.dtype.type(1 - rate) if "rescale_times" in bugs else factor
+        factor = x.dtype.type(1 / (1 + rate)) if "rescale_wrong_sign" in bugs else factor
+        factor = x.dtype.type((1 - rate) ** -0.5) if "rescale_root" in bugs else factor
+        factor = x.dtype.type(1 / np.mean(keep)) if "rescale_by_count" in bugs and np.any(keep) else factor
+        keep = ~keep if "keep_inverted" in bugs else keep
+        keep = np.random.default_rng().random(x.shape) >= rate if "fresh_mask_forward" in bugs else keep
+        keep = np.ones_like(keep) if "scale_everything" in bugs else keep
         y = x * keep * factor
         if "changes_input" in bugs and x.flags.writeable:
             x *= factor
@@ -79,22 +71,17 @@ def make(bugs=frozenset()):
         factor = dy.dtype.type(1 / (1 - rate))
         if "backward_identity" in bugs:
             return dy.copy()
-        if "backward_no_rescale" in bugs:
-            factor = dy.dtype.type(1)
-        if "backward_rescale_twice" in bugs:
-            factor = factor * factor
-        if "backward_fresh_mask" in bugs:
-            keep = np.random.default_rng().random(dy.shape) >= rate
-        if "backward_inverted" in bugs:
-            keep = ~keep
+        factor = dy.dtype.type(1) if "backward_no_rescale" in bugs else factor
+        factor = factor * factor if "backward_rescale_twice" in bugs else factor
+        keep = np.random.default_rng().random(dy.shape) >= rate if "backward_fresh_mask" in bugs else keep
+        keep = ~keep if "backward_inverted" in bugs else keep
         dx = dy * factor if "backward_no_mask" in bugs else dy * keep * factor
         if "backward_inplace" in bugs and dy.flags.writeable:
             dy *= keep
         return dx
 
     def keep_mask(rng, shape, rate):
-        if "fixed_seed" in bugs:
-            rng = np.random.default_rng(0)
+        rng = np.random.default_rng(0) if "fixed_seed" in bugs else rng
         if "keep_mask_p_is_keep" in bugs:
             return rng.random(shape) < rate
         if "shared_batch" in bugs:

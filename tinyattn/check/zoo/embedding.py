@@ -39,23 +39,15 @@ def make(bugs=frozenset()):
 
     def embedding(ids, E):
         at = ids.astype(np.int64)
-        if "off_by_one" in bugs:
-            at = at - 1
-        if "off_by_one_up" in bugs:
-            at = (at + 1) % len(E)
-        if "transposed_ids" in bugs and at.ndim > 1:
-            at = np.swapaxes(at, 0, 1)
-        if "transposed_all" in bugs:
-            at = at.T
+        at = at - 1 if "off_by_one" in bugs else at
+        at = (at + 1) % len(E) if "off_by_one_up" in bugs else at
+        at = np.swapaxes(at, 0, 1) if "transposed_ids" in bugs and at.ndim > 1 else at
+        at = at.T if "transposed_all" in bugs else at
         y = E[at]
-        if "view" in bugs and at.size == 1:
-            y = E[int(at.reshape(-1)[0])].reshape(*at.shape, -1)
-        if "pad_zeroed" in bugs:
-            y = y * (at != 0)[..., None]
-        if "last_zeroed" in bugs:
-            y = y * (at != len(E) - 1)[..., None]
-        if "scaled" in bugs:
-            y = y * y.dtype.type(np.sqrt(E.shape[1]))
+        y = E[int(at.reshape(-1)[0])].reshape(*at.shape, -1) if "view" in bugs and at.size == 1 else y
+        y = y * (at != 0)[..., None] if "pad_zeroed" in bugs else y
+        y = y * (at != len(E) - 1)[..., None] if "last_zeroed" in bugs else y
+        y = y * y.dtype.type(np.sqrt(E.shape[1])) if "scaled" in bugs else y
         if "normalised" in bugs:
             y = y / np.maximum(np.sqrt(np.sum(y * y, axis=-1, keepdims=True)), y.dtype.type(1e-12))
         return y.astype(float) if "double_out" in bugs else y
@@ -65,8 +57,7 @@ def make(bugs=frozenset()):
         if "uint8_overflow" in bugs:
             flat = (ids.reshape(-1) * ids.dtype.type(min(E.shape[1], 100))).astype(np.int64)
             at = np.where(flat >= 0, flat // min(E.shape[1], 100), 0)
-        if "grad_off_by_one" in bugs:
-            at = at - 1
+        at = at - 1 if "grad_off_by_one" in bugs else at
         if ids.ndim > 1 and len(ids) and {"last_entry", "first_entry"} & set(bugs):
             each = len(at) // len(ids)
             part = slice(len(at) - each, None) if "last_entry" in bugs else slice(None, each)
@@ -74,8 +65,7 @@ def make(bugs=frozenset()):
         if "last_of_first" in bugs and ids.ndim and len(ids):
             each = len(at) // len(ids)
             at, rows = at[len(at) - each :], rows[len(at) - each :]
-        if "pad_grad_dropped" in bugs:
-            rows = rows * (at != 0)[:, None]
+        rows = rows * (at != 0)[:, None] if "pad_grad_dropped" in bugs else rows
         dE = np.zeros_like(E)
         if "assign" in bugs:
             dE[at] = rows
@@ -86,12 +76,9 @@ def make(bugs=frozenset()):
         else:
             np.add.at(dE, at, np.ones_like(rows) if "count" in bugs else rows)
         counts = np.bincount(at % max(len(E), 1), minlength=len(E))[:, None] if len(at) else np.ones((len(E), 1))
-        if "mean_repeats" in bugs:
-            dE = dE / np.maximum(counts, 1).astype(E.dtype)
-        if "mean_all" in bugs:
-            dE = dE / E.dtype.type(max(len(at), 1))
-        if "sign" in bugs:
-            dE = -dE
+        dE = dE / np.maximum(counts, 1).astype(E.dtype) if "mean_repeats" in bugs else dE
+        dE = dE / E.dtype.type(max(len(at), 1)) if "mean_all" in bugs else dE
+        dE = -dE if "sign" in bugs else dE
         if "sparse_shape" in bugs:
             return dE[np.unique(at)]
         if "per_token" in bugs:

@@ -53,21 +53,16 @@ def make(bugs=frozenset()):
 
     def feed_forward(x, W_1, b_1, W_2, b_2):
         u = x @ W_1
-        if not {"no_b1", "b1_after_relu"} & set(bugs):
-            u = u + b_1
+        u = u + b_1 if not {"no_b1", "b1_after_relu"} & set(bugs) else u
         bend = next((f for name, f in bends.items() if name in bugs), lambda u: np.maximum(u, 0))
         h = bend(u)
-        if "b1_after_relu" in bugs:
-            h = h + b_1
+        h = h + b_1 if "b1_after_relu" in bugs else h
         y = h @ W_2
-        if "no_b2" not in bugs:
-            y = y + (2 * b_2 if "b2_twice" in bugs else b_2)
-        if "activation_after" in bugs:
-            y = np.maximum(y, 0)
+        y = y + (2 * b_2 if "b2_twice" in bugs else b_2) if "no_b2" not in bugs else y
+        y = np.maximum(y, 0) if "activation_after" in bugs else y
         if "across_positions" in bugs and y.ndim > 1 and y.shape[-2]:
             y = y + np.mean(y, axis=-2, keepdims=True)
-        if "residual" in bugs:
-            y = y + x
+        y = y + x if "residual" in bugs else y
         if "changes_input" in bugs and x.flags.writeable:
             x *= 0.5
         return y
@@ -76,24 +71,18 @@ def make(bugs=frozenset()):
         u = x @ W_1 + b_1
         h = np.maximum(u, 0)
         dh = dy @ W_2.T
-        if "dx_missing_W2" in bugs and W_2.shape[0] == W_2.shape[1]:
-            dh = dy
+        dh = dy if "dx_missing_W2" in bugs and W_2.shape[0] == W_2.shape[1] else dh
         gate = u > 0
-        if "no_relu_mask" in bugs:
-            gate = np.ones(u.shape, bool)
-        if "mask_from_output" in bugs:
-            gate = dh > 0
-        if "gate_of_output" in bugs and h.shape == dy.shape:
-            gate = h @ W_2 + b_2 > 0
-        if "mask_without_b1" in bugs:
-            gate = x @ W_1 > 0
+        gate = np.ones(u.shape, bool) if "no_relu_mask" in bugs else gate
+        gate = dh > 0 if "mask_from_output" in bugs else gate
+        gate = h @ W_2 + b_2 > 0 if "gate_of_output" in bugs and h.shape == dy.shape else gate
+        gate = x @ W_1 > 0 if "mask_without_b1" in bugs else gate
         du = dh * gate
         dx = du @ (W_1 if "dx_noT" in bugs and W_1.shape[0] == W_1.shape[1] else W_1.T)
         first = dh if "dW1_ungated" in bugs else du
 
         def tokens(a):
-            if "dW_last_batch" in bugs and a.ndim > 2 and len(a):
-                a = a[-1]
+            a = a[-1] if "dW_last_batch" in bugs and a.ndim > 2 and len(a) else a
             return a.reshape(-1, a.shape[-1])
 
         def total(a):
@@ -103,12 +92,9 @@ def make(bugs=frozenset()):
         count = dy.dtype.type(max(dy.size // max(dy.shape[-1], 1), 1))
         dW_1, dW_2 = tokens(x).T @ tokens(first), tokens(u if "dW2_from_u" in bugs else h).T @ tokens(dy)
         db_1, db_2 = total(first), total(dy)
-        if "db1_is_db2" in bugs and db_1.shape == db_2.shape:
-            db_1 = db_2.copy()
-        if "db_mean" in bugs:
-            db_1 = db_1 / count
-        if {"db_mean", "db2_mean"} & set(bugs):
-            db_2 = db_2 / count
+        db_1 = db_2.copy() if "db1_is_db2" in bugs and db_1.shape == db_2.shape else db_1
+        db_1 = db_1 / count if "db_mean" in bugs else db_1
+        db_2 = db_2 / count if {"db_mean", "db2_mean"} & set(bugs) else db_2
         return dx, dW_1, db_1, dW_2, db_2
 
     return SimpleNamespace(feed_forward=feed_forward, feed_forward_backward=feed_forward_backward)

@@ -48,10 +48,8 @@ def make(bugs=frozenset()):
     def gelu(x, approximate=False):
         dtype, given = x.dtype, x
         x = x.astype(np.float64)
-        if "forms_swapped" in bugs:
-            approximate = not approximate
-        if "exact_always" in bugs:
-            approximate = False
+        approximate = not approximate if "forms_swapped" in bugs else approximate
+        approximate = False if "exact_always" in bugs else approximate
         if approximate or "tanh_always" in bugs:
             cube = 0.44715 if "cube_coefficient" in bugs else -0.044715 if "cube_sign" in bugs else 0.044715
             cube = 0.0 if "no_cube" in bugs else cube
@@ -65,16 +63,11 @@ def make(bugs=frozenset()):
                 y = 0.5 * x * (1 + _seven_digits(x / math.sqrt(2)))
             if "single_in_double" in bugs:
                 y = right(x.astype(np.float32)).astype(float)
-        if "sigmoid" in bugs:
-            y = x / (1 + np.exp(-1.702 * np.clip(x, -300, None)))
-        if "silu" in bugs:
-            y = x / (1 + np.exp(-np.clip(x, -700, None)))
-        if "no_half" in bugs:
-            y = 2 * y
-        if "phi_alone" in bugs:
-            y = np.where(x == 0, 0.5, y / np.where(x == 0, 1, x))
-        if "relu" in bugs:
-            y = np.maximum(x, 0)
+        y = x / (1 + np.exp(-1.702 * np.clip(x, -300, None))) if "sigmoid" in bugs else y
+        y = x / (1 + np.exp(-np.clip(x, -700, None))) if "silu" in bugs else y
+        y = 2 * y if "no_half" in bugs else y
+        y = np.where(x == 0, 0.5, y / np.where(x == 0, 1, x)) if "phi_alone" in bugs else y
+        y = np.maximum(x, 0) if "relu" in bugs else y
         if "changes_input" in bugs and given.flags.writeable:
             given *= 0.5
         return y.astype(float if "double_out" in bugs else dtype)
@@ -83,22 +76,17 @@ def make(bugs=frozenset()):
         dtype = dy.dtype
         wide = x.astype(np.float64)
         form = approximate
-        if "tanh_in_backward" in bugs:
-            form = True
-        if "exact_in_backward" in bugs:
-            form = False
+        form = True if "tanh_in_backward" in bugs else form
+        form = False if "exact_in_backward" in bugs else form
         slope = right_backward(np.ones_like(wide), wide, form)
         pdf = np.exp(-np.clip(wide, -40, 40) ** 2 / 2) / math.sqrt(2 * math.pi)
         phi = np.where(wide == 0, 0.5, right(wide) / np.where(wide == 0, 1, wide))
         if approximate:
             u = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)
             phi = 0.5 * (1 + np.tanh(u))
-            if "phi_only" in bugs:
-                slope = phi
-            if "pdf_only" in bugs:
-                slope = slope - phi
-            if "pdf_sign" in bugs:
-                slope = 2 * phi - slope
+            slope = phi if "phi_only" in bugs else slope
+            slope = slope - phi if "pdf_only" in bugs else slope
+            slope = 2 * phi - slope if "pdf_sign" in bugs else slope
             if "pdf_no_x" in bugs:
                 slope = phi + np.where(wide == 0, 0.5 * math.sqrt(2 / math.pi), (slope - phi) / np.where(wide == 0, 1, wide))
         else:
@@ -114,8 +102,7 @@ def make(bugs=frozenset()):
                 slope = phi + wide * np.exp(-np.clip(wide, -20, 20) ** 2) / math.sqrt(2 * math.pi)
             if "pdf_no_norm" in bugs:
                 slope = phi + wide * pdf * math.sqrt(2 * math.pi)
-        if "relu_backward" in bugs:
-            slope = (wide > 0).astype(float)
+        slope = (wide > 0).astype(float) if "relu_backward" in bugs else slope
         dx = slope if "no_dy" in bugs else dy * slope
         if "backward_inplace" in bugs and dy.flags.writeable:
             dy *= 0.5

@@ -80,18 +80,12 @@ def make(bugs=frozenset()):
         mean = np.mean(x, **how)
         centred = x - mean
         variance = np.mean(centred * centred, **how)
-        if "ddof1" in bugs:
-            variance = variance * dtype.type(x.shape[-1] / max(x.shape[-1] - 1, 1))
-        if "naive_var" in bugs:
-            variance = np.mean(x * x, **how) - mean * mean
-        if {"no_mean_subtraction", "var_uncentred"} & set(bugs):
-            variance = np.mean(x * x, **how)
-        if "norm_not_rms" in bugs:
-            variance = variance * dtype.type(x.shape[-1])
-        if {"no_mean_subtraction", "mean_kept_in_output"} & set(bugs):
-            centred = x
-        if "median" in bugs:
-            centred = x - np.median(x, axis=-1, keepdims=True)
+        variance = variance * dtype.type(x.shape[-1] / max(x.shape[-1] - 1, 1)) if "ddof1" in bugs else variance
+        variance = np.mean(x * x, **how) - mean * mean if "naive_var" in bugs else variance
+        variance = np.mean(x * x, **how) if {"no_mean_subtraction", "var_uncentred"} & set(bugs) else variance
+        variance = variance * dtype.type(x.shape[-1]) if "norm_not_rms" in bugs else variance
+        centred = x if {"no_mean_subtraction", "mean_kept_in_output"} & set(bugs) else centred
+        centred = x - np.median(x, axis=-1, keepdims=True) if "median" in bugs else centred
         if "eps_outside" in bugs:
             rstd = 1 / (np.sqrt(variance) + dtype.type(eps))
         elif "eps_maximum" in bugs:
@@ -104,38 +98,29 @@ def make(bugs=frozenset()):
             rstd = 1 / np.sqrt(variance + dtype.type(eps * eps if "eps_squared" in bugs else eps))
         x_hat = centred * rstd
         gain, shift = (beta, gamma) if "gamma_beta_swapped" in bugs else (gamma, beta)
-        if "gamma_plus1" in bugs:
-            gain = gain + 1
-        if "gamma_ignored" in bugs:
-            gain = np.ones_like(gain)
-        if "beta_ignored" in bugs:
-            shift = np.zeros_like(shift)
-        if "beta_subtracted" in bugs:
-            shift = -shift
+        gain = gain + 1 if "gamma_plus1" in bugs else gain
+        gain = np.ones_like(gain) if "gamma_ignored" in bugs else gain
+        shift = np.zeros_like(shift) if "beta_ignored" in bugs else shift
+        shift = -shift if "beta_subtracted" in bugs else shift
         y = (x_hat + shift) * gain if "beta_before_gamma" in bugs else x_hat * gain + shift
         if "changes_input" in bugs and x.flags.writeable:
             x -= mean
-        if "double_out" in bugs:
-            y = y.astype(float)
+        y = y.astype(float) if "double_out" in bugs else y
         rstd = np.broadcast_to(rstd, (*x.shape[:-1], 1)).copy() if rstd.shape[-1] == 1 else rstd
         return y, y if "x_hat_is_y" in bugs else x_hat, 1 / rstd if "rstd_is_std" in bugs else rstd
 
     def layer_norm_backward(dy, x_hat, rstd, gamma):
         g = dy if {"gamma_missing", "gamma_outside"} & set(bugs) else dy * gamma
         saved, centred = x_hat, x_hat / rstd
-        if {"centred_for_x_hat", "dx_of_centred"} & set(bugs):
-            x_hat = centred
+        x_hat = centred if {"centred_for_x_hat", "dx_of_centred"} & set(bugs) else x_hat
         reduce = np.sum if "sum_not_mean" in bugs else np.mean
         mean = reduce(dy if "mean_of_dy" in bugs else g, axis=-1, keepdims=True)
         along = reduce((dy if "xhat_mean_of_dy" in bugs else g) * x_hat, axis=-1, keepdims=True)
         along = -along if "xhat_sign" in bugs else along
-        if {"no_mean", "only_direct"} & set(bugs):
-            mean = 0 * mean
-        if {"no_xhat", "only_direct"} & set(bugs):
-            along = 0 * along
+        mean = 0 * mean if {"no_mean", "only_direct"} & set(bugs) else mean
+        along = 0 * along if {"no_xhat", "only_direct"} & set(bugs) else along
         dx = g - mean - x_hat * along
-        if "gamma_outside" in bugs:
-            dx = dx * gamma
+        dx = dx * gamma if "gamma_outside" in bugs else dx
         x_hat = centred if {"centred_for_x_hat", "dgamma_of_centred"} & set(bugs) else saved
         if "r_missing" not in bugs:
             dx = dx / rstd if "r_inverted" in bugs else dx * rstd
@@ -150,22 +135,14 @@ def make(bugs=frozenset()):
         dgamma = np.sum(per_token[only_gamma], axis=0)
         dbeta = np.sum(tokens[only_beta] * (gamma if "dbeta_gamma" in bugs else 1), axis=0)
         count = dy.dtype.type(max(len(tokens), 1))
-        if "dgamma_mean" in bugs:
-            dgamma = dgamma / count
-        if "dbeta_mean" in bugs:
-            dbeta = dbeta / count
-        if "dgamma_batch" in bugs and dy.ndim > 2:
-            dgamma = np.sum(dy * x_hat, axis=-2)
-        if "dbeta_batch" in bugs and dy.ndim > 2:
-            dbeta = np.sum(dy, axis=-2)
-        if "dgamma_each_token" in bugs:
-            dgamma = dy * x_hat
-        if "dbeta_each_token" in bugs:
-            dbeta = dy.copy()
-        if "dgamma_first_axis" in bugs and dy.ndim > 1:
-            dgamma = np.sum(dy * x_hat, axis=0)
-        if "dbeta_first_axis" in bugs and dy.ndim > 1:
-            dbeta = np.sum(dy, axis=0)
+        dgamma = dgamma / count if "dgamma_mean" in bugs else dgamma
+        dbeta = dbeta / count if "dbeta_mean" in bugs else dbeta
+        dgamma = np.sum(dy * x_hat, axis=-2) if "dgamma_batch" in bugs and dy.ndim > 2 else dgamma
+        dbeta = np.sum(dy, axis=-2) if "dbeta_batch" in bugs and dy.ndim > 2 else dbeta
+        dgamma = dy * x_hat if "dgamma_each_token" in bugs else dgamma
+        dbeta = dy.copy() if "dbeta_each_token" in bugs else dbeta
+        dgamma = np.sum(dy * x_hat, axis=0) if "dgamma_first_axis" in bugs and dy.ndim > 1 else dgamma
+        dbeta = np.sum(dy, axis=0) if "dbeta_first_axis" in bugs and dy.ndim > 1 else dbeta
         if "dgamma_dbeta_swapped" in bugs:
             dgamma, dbeta = dbeta, dgamma
         if "backward_inplace" in bugs and dy.flags.writeable:

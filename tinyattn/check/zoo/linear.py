@@ -43,8 +43,7 @@ def make(bugs=frozenset()):
         dtype = x.dtype
         square = W.shape[0] == W.shape[1]
         y = x @ (W.T if "W_transposed" in bugs and square else W)
-        if "single_in_double" in bugs:
-            y = (x.astype(np.float32) @ W.astype(np.float32)).astype(dtype)
+        y = (x.astype(np.float32) @ W.astype(np.float32)).astype(dtype) if "single_in_double" in bugs else y
         if b is not None and "no_bias" not in bugs:
             if "bias_axis" in bugs and y.ndim > 1 and y.shape[-2] == len(b):
                 y = y + b[:, None]
@@ -77,41 +76,27 @@ def make(bugs=frozenset()):
         if "dW_first" in bugs and x.ndim > 2 and len(x):
             used, given = x[0].reshape(-1, x.shape[-1]), dy[0].reshape(-1, dy.shape[-1])
         dW = used.T @ given
-        if "dW_mean" in bugs:
-            dW = dW / dW.dtype.type(count)
+        dW = dW / dW.dtype.type(count) if "dW_mean" in bugs else dW
         batch = dy.dtype.type(max(len(x), 1) if x.ndim > 1 else 1)
-        if {"dW_div_batch", "dW_db_div_batch"} & set(bugs):
-            dW = dW / batch
-        if "dW_transposed" in bugs:
-            dW = dW.T.copy()
-        if "dW_batch" in bugs and x.ndim > 2:
-            dW = np.swapaxes(x, -1, -2) @ dy
+        dW = dW / batch if {"dW_div_batch", "dW_db_div_batch"} & set(bugs) else dW
+        dW = dW.T.copy() if "dW_transposed" in bugs else dW
+        dW = np.swapaxes(x, -1, -2) @ dy if "dW_batch" in bugs and x.ndim > 2 else dW
         db = np.sum(D, axis=0)
-        if "db_mean" in bugs:
-            db = db / db.dtype.type(count)
-        if "db_batch" in bugs and dy.ndim > 2:
-            db = np.sum(dy, axis=-2)
-        if "dW_db_div_batch" in bugs:
-            db = db / batch
-        if "dW_each_token" in bugs:
-            dW = x[..., :, None] * dy[..., None, :]
-        if "db_each_token" in bugs:
-            db = dy.copy()
-        if "db_first_axis" in bugs and dy.ndim > 1:
-            db = np.sum(dy, axis=0)
+        db = db / db.dtype.type(count) if "db_mean" in bugs else db
+        db = np.sum(dy, axis=-2) if "db_batch" in bugs and dy.ndim > 2 else db
+        db = db / batch if "dW_db_div_batch" in bugs else db
+        dW = x[..., :, None] * dy[..., None, :] if "dW_each_token" in bugs else dW
+        db = dy.copy() if "db_each_token" in bugs else db
+        db = np.sum(dy, axis=0) if "db_first_axis" in bugs and dy.ndim > 1 else db
         if "db_last_of_first" in bugs and dy.ndim > 1 and len(dy):
             db = np.sum(dy[-1].reshape(-1, dy.shape[-1]), axis=0)
         if "db_last_matrix" in bugs and dy.ndim > 1 and dy.size:
             db = np.sum(dy.reshape(-1, *dy.shape[-2:])[-1], axis=0)
         for name, i in (("db_last", -1), ("db_first", 0)):
-            if name in bugs and dy.ndim > 2 and len(dy):
-                db = np.sum(dy[i].reshape(-1, dy.shape[-1]), axis=0)
-            if f"{name}_token" in bugs and len(D):
-                db = D[i].copy()
-        if "db_of_x" in bugs and square:
-            db = np.sum(X, axis=0)
-        if "db_ones" in bugs:
-            db = np.full_like(db, len(D))
+            db = np.sum(dy[i].reshape(-1, dy.shape[-1]), axis=0) if name in bugs and dy.ndim > 2 and len(dy) else db
+            db = D[i].copy() if f"{name}_token" in bugs and len(D) else db
+        db = np.sum(X, axis=0) if "db_of_x" in bugs and square else db
+        db = np.full_like(db, len(D)) if "db_ones" in bugs else db
         if "backward_inplace" in bugs and dy.flags.writeable:
             dy *= 2
         return dx, dW, db

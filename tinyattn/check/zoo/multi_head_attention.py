@@ -63,8 +63,7 @@ def make(bugs=frozenset()):
         *lead, heads, n, d = x.shape
         if "merge_no_T" in bugs:
             return x.reshape(*lead, n, heads * d)
-        if "heads_reversed" in bugs:
-            x = x[..., ::-1, :, :]
+        x = x[..., ::-1, :, :] if "heads_reversed" in bugs else x
         return np.swapaxes(x, -2, -3).reshape(*lead, n, heads * d)
 
     def unsplit(x):
@@ -110,8 +109,7 @@ def make(bugs=frozenset()):
             joined = (np.mean if "heads_avg" in bugs else np.sum)(out, axis=-3, keepdims=True)
             out = np.broadcast_to(joined, out.shape)
         y = merge(out)
-        if not {"no_Wo", "Wo_first"} & set(bugs):
-            y = y @ (W_o.T if "Wo_transposed" in bugs else W_o)
+        y = y @ (W_o.T if "Wo_transposed" in bugs else W_o) if not {"no_Wo", "Wo_first"} & set(bugs) else y
         return y + x if "residual" in bugs else y
 
     def multi_head_attention_backward(dy, x, W_q, W_k, W_v, W_o, heads, mask=None):
@@ -122,14 +120,10 @@ def make(bugs=frozenset()):
         dq, dk, dv, _ = inner.attention_backward(dout, q, k, v, weights, scale=scale)
         dq, dk, dv = unsplit(dq), unsplit(dk), unsplit(dv)
         paths = [dq @ W_q.T, dk @ W_k.T, dv @ W_v.T]
-        if "dx_only_v" in bugs:
-            paths = paths[2:]
-        if "dx_only_q" in bugs:
-            paths = paths[:1]
-        if "dx_no_q" in bugs:
-            paths = paths[1:]
-        if "dx_no_k" in bugs:
-            paths = paths[::2]
+        paths = paths[2:] if "dx_only_v" in bugs else paths
+        paths = paths[:1] if "dx_only_q" in bugs else paths
+        paths = paths[1:] if "dx_no_q" in bugs else paths
+        paths = paths[::2] if "dx_no_k" in bugs else paths
         if "dWv_no_Wo" in bugs:
             dv = unsplit(inner.attention_backward(unmerge(dy, count), q, k, v, weights, scale=scale)[2])
 

@@ -39,12 +39,9 @@ def make(bugs=frozenset()):
 
     def rank_of(scores, target):
         scores = np.asarray(scores, float)
-        if "nothing_left_out" in bugs:
-            scores = np.where(scores == -np.inf, np.inf, scores)
-        if "ascending" in bugs:
-            scores = -scores
-        if "ascending_but_left_out" in bugs:
-            scores = np.where(scores == -np.inf, scores, -scores)
+        scores = np.where(scores == -np.inf, np.inf, scores) if "nothing_left_out" in bugs else scores
+        scores = -scores if "ascending" in bugs else scores
+        scores = np.where(scores == -np.inf, scores, -scores) if "ascending_but_left_out" in bugs else scores
         if "target_left_out" in bugs:
             scores = np.where(np.arange(len(scores)) == target, -np.inf, scores)
         if {"rank_of_scores", "scores_unguarded"} & set(bugs):

@@ -35,47 +35,30 @@ def make(bugs=frozenset()):
 
     def relu(x):
         y = np.maximum(x, 0)
-        if "leaky" in bugs:
-            y = np.where(x > 0, x, x.dtype.type(0.01) * x)
-        if "abs" in bugs:
-            y = np.abs(x)
-        if "clip_6" in bugs:
-            y = np.minimum(y, 6)
-        if "minimum" in bugs:
-            y = np.minimum(x, 0)
-        if "threshold_1" in bugs:
-            y = np.where(x > 1, x, 0).astype(x.dtype)
-        if "softplus" in bugs:
-            y = np.logaddexp(x, x.dtype.type(0))
-        if "elu" in bugs:
-            y = np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
+        y = np.where(x > 0, x, x.dtype.type(0.01) * x) if "leaky" in bugs else y
+        y = np.abs(x) if "abs" in bugs else y
+        y = np.minimum(y, 6) if "clip_6" in bugs else y
+        y = np.minimum(x, 0) if "minimum" in bugs else y
+        y = np.where(x > 1, x, 0).astype(x.dtype) if "threshold_1" in bugs else y
+        y = np.logaddexp(x, x.dtype.type(0)) if "softplus" in bugs else y
+        y = np.where(x > 0, x, np.expm1(np.minimum(x, 0))) if "elu" in bugs else y
         if "changes_input" in bugs and x.flags.writeable:
             x *= x > 0
         return y.astype(float) if "double_out" in bugs else y
 
     def relu_backward(dy, x):
         gate = x > 0
-        if "mask_from_dy" in bugs:
-            gate = dy > 0
-        if "mask_from_both" in bugs:
-            gate = (x > 0) & (dy > 0)
-        if "mask_from_abs" in bugs:
-            gate = x != 0
-        if "mask_at_zero" in bugs:
-            gate = x >= 0
-        if "mask_inverted" in bugs:
-            gate = x < 0
-        if "threshold_1_backward" in bugs:
-            gate = x > 1
-        if "ones" in bugs:
-            gate = np.ones(x.shape, bool)
+        gate = dy > 0 if "mask_from_dy" in bugs else gate
+        gate = (x > 0) & (dy > 0) if "mask_from_both" in bugs else gate
+        gate = x != 0 if "mask_from_abs" in bugs else gate
+        gate = x >= 0 if "mask_at_zero" in bugs else gate
+        gate = x < 0 if "mask_inverted" in bugs else gate
+        gate = x > 1 if "threshold_1_backward" in bugs else gate
+        gate = np.ones(x.shape, bool) if "ones" in bugs else gate
         dx = dy * gate
-        if "leaky_backward" in bugs:
-            dx = np.where(x > 0, dy, dy.dtype.type(0.01) * dy)
-        if "no_dy" in bugs:
-            dx = gate.astype(dy.dtype)
-        if "times_y" in bugs:
-            dx = dy * np.maximum(x, 0)
+        dx = np.where(x > 0, dy, dy.dtype.type(0.01) * dy) if "leaky_backward" in bugs else dx
+        dx = gate.astype(dy.dtype) if "no_dy" in bugs else dx
+        dx = dy * np.maximum(x, 0) if "times_y" in bugs else dx
         if "backward_inplace" in bugs and dy.flags.writeable:
             dy *= gate
         return dx

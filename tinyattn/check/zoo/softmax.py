@@ -57,10 +57,8 @@ def make(bugs=frozenset()):
         dtype = s.dtype
         given = s
         allowed = np.broadcast_to(True if mask is None else mask, s.shape)
-        if "mask_inverted" in bugs and mask is not None:
-            allowed = ~allowed
-        if "mask_ignored" in bugs:
-            allowed = np.ones(s.shape, bool)
+        allowed = ~allowed if "mask_inverted" in bugs and mask is not None else allowed
+        allowed = np.ones(s.shape, bool) if "mask_ignored" in bugs else allowed
         if "mask_after" in bugs:
             late, allowed = allowed, np.ones(s.shape, bool)
         fill = next((value for name, value in fills.items() if name in bugs), None)
@@ -77,50 +75,37 @@ def make(bugs=frozenset()):
         axis = -2 if "axis" in bugs and s.ndim > 1 else -1
         if "flat" in bugs and s.ndim > 1:
             axis = (-2, -1)
-        if "flat_array" in bugs:
-            axis = tuple(range(s.ndim))
+        axis = tuple(range(s.ndim)) if "flat_array" in bugs else axis
         top = np.max(s, axis=axis, keepdims=True, initial=-np.inf)
-        if "global_max" in bugs:
-            top = np.max(s, initial=-np.inf)
-        if "nan_row" not in bugs:
-            top = np.where(top == -np.inf, 0, top)
-        if {"no_max", "no_max_unguarded"} & set(bugs):
-            top = np.zeros_like(top)
+        top = np.max(s, initial=-np.inf) if "global_max" in bugs else top
+        top = np.where(top == -np.inf, 0, top) if "nan_row" not in bugs else top
+        top = np.zeros_like(top) if {"no_max", "no_max_unguarded"} & set(bugs) else top
         p = (2.0 if "base_2" in bugs else np.e) ** (s - top) if "base_2" in bugs else np.exp(s - top)
         total = np.sum(p, axis=axis, keepdims=True)
-        if "eps_in_sum" in bugs:
-            total = total + 1e-6
+        total = total + 1e-6 if "eps_in_sum" in bugs else total
         if "no_normalise" not in bugs:
             empty = np.zeros_like(total, bool) if {"nan_row", "no_max_unguarded"} & set(bugs) else total == 0
             p = p / np.where(empty, 1, total)
         if "empty_uniform" in bugs:
             p = np.where(np.any(allowed, axis=-1, keepdims=True), p, 1 / max(s.shape[-1], 1))
-        if "mask_after" in bugs:
-            p = p * late
-        if "fill_zeroed" in bugs:
-            p = p * allowed
-        if "log_softmax" in bugs:
-            p = np.log(np.where(p > 0, p, 1))
+        p = p * late if "mask_after" in bugs else p
+        p = p * allowed if "fill_zeroed" in bugs else p
+        p = np.log(np.where(p > 0, p, 1)) if "log_softmax" in bugs else p
         if "changes_input" in bugs and given.flags.writeable:
             given -= np.max(given, axis=-1, keepdims=True, initial=0)
         return p.astype(float if "double_out" in bugs else dtype)
 
     def softmax_backward(dp, p):
-        if "backward_div_batch" in bugs and p.ndim > 1:
-            dp = dp / dp.dtype.type(max(len(p), 1))
-        if "backward_div_rows" in bugs:
-            dp = dp / dp.dtype.type(max(p[..., 0].size, 1))
+        dp = dp / dp.dtype.type(max(len(p), 1)) if "backward_div_batch" in bugs and p.ndim > 1 else dp
+        dp = dp / dp.dtype.type(max(p[..., 0].size, 1)) if "backward_div_rows" in bugs else dp
         inner = dp * p
         axis = -2 if "backward_sum_axis" in bugs and p.ndim > 1 else -1
         if "backward_sum_flat" in bugs and p.ndim > 1:
             axis = (-2, -1)
         total = np.sum(dp if "backward_of_p" in bugs else inner, axis=axis, keepdims=True)
-        if "backward_mean" in bugs:
-            total = total / max(p.shape[-1], 1)
-        if "backward_no_sum" in bugs:
-            total = np.zeros_like(total)
-        if "backward_sign" in bugs:
-            total = -total
+        total = total / max(p.shape[-1], 1) if "backward_mean" in bugs else total
+        total = np.zeros_like(total) if "backward_no_sum" in bugs else total
+        total = -total if "backward_sign" in bugs else total
         if "backward_diag" in bugs:
             return inner * (1 - p)
         if "backward_no_p" in bugs:
