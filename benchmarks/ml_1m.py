@@ -54,11 +54,11 @@ TABLE = Table(
     ],
     quoted_on=ROOT / "docs" / "movielens.md",
     remarks="""
-Our rows have n 50. Under full ranking a first-order Markov chain stands above SASRec trained with one sampled
-negative in NDCG@10, and about equal in HR@10; under uni100 it is far behind. Sampled metrics reward telling
-an item from a random one, not from its rivals. Cross-entropy trains on all rivals at once, and stands above
-both under every protocol. GRU4Rec in its basic form, on the same batches and loss, stands below SASRec under
-every protocol, and far above what was published for the original.
+Our models read the last 50 items (n = 50). Under full ranking a first-order Markov chain has a better NDCG@10 than
+SASRec with one sampled negative, and about the same HR@10; under uni100 it is far behind. Sampled metrics reward
+telling an item from a random one, not from its rivals. Cross-entropy trains on all rivals at once, and is better than
+both under every protocol. GRU4Rec in its basic form, on the same batches and loss, is below SASRec under every
+protocol, and far above what was published for the original.
 """,
 )
 

@@ -9,7 +9,7 @@ from .shapes import expect
 def depthwise_conv1d(x: Array, W: Array) -> Array:
     """y_t = Σ_j x_{t + j} ⊙ W_j.
 
-    The kernel stays within: K - 1 tokens fewer come out. K - 1 tokens of zeros before a sequence make it causal.
+    The kernel stays within x, so K - 1 tokens fewer come out. K - 1 tokens of zeros before a sequence make it causal.
     Shapes: x (..., n, d), W (K, d) -> y (..., n - K + 1, d).
     Raises ValueError for shapes that do not fit, a kernel of no token, and fewer tokens than K - 1, TypeError for
     dtypes.

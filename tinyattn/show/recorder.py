@@ -74,7 +74,7 @@ class Recorder:
         if other is not None:
             raise RuntimeError(
                 f"trace: {getattr(other, '__module__', None) or type(other).__module__} is tracing this thread "
-                "(a debugger, or coverage): Python allows one at a time; run this without it"
+                "(a debugger, or coverage): Python allows one tracer at a time; run this without it"
             )
         plain = _plain(function)
         self._globals, self._root_code, self._root, self._stack = plain.__globals__, plain.__code__, None, []
@@ -254,7 +254,7 @@ class Recorder:
             self._seen.setdefault(id(value), (value, None))
 
     def _handed_on(self, call: Call, name: str, value: Any) -> bool:
-        """Is this value already listed under the same name, in this call or, unless it is the root, in any call?"""
+        """Is this value already listed under the same name in this call, or, unless this is the root, in any call?"""
         entry = self._listed.get(id(value))
         return entry is not None and entry.name == name and (entry.call is call or call.parent is not None)
 

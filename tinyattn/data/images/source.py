@@ -20,7 +20,7 @@ class ImageSource(AnySource, made_as="made", key="image_set", table=IMAGE_SETS, 
     """A file of images, or a set."""
 
     path: Path | None
-    made: Any                # an entry of IMAGE_SETS, made
+    made: Any                # an instance of a class in IMAGE_SETS
     teacher: str | Path | None = None        # the run of the model that teaches, if any
 
     @classmethod

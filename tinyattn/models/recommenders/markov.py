@@ -19,8 +19,8 @@ from .co_occurrence import ranges
 class Followers(NamedTuple):
     """What followed each context of one length: context c was followed by items[begin[c]:begin[c + 1]].
 
-    The number of a context of k items is its oldest item times how many contexts have k - 1 items, plus the place of
-    the context of its other items. So no number exceeds items times interactions.
+    A context of k items has the number a c + b: a is its oldest item, c the count of contexts of k - 1 items, and b the
+    place among these of its other items. So no number exceeds items times interactions.
     """
 
     contexts: np.ndarray      # (C,) the contexts seen in training, ascending

@@ -1,9 +1,9 @@
 """Convolution by attention: K² heads that each look at one neighbour (Cordonnier, Loukas & Jaggi 2020, theorem 1).
 
-A K × K convolution adds up linear maps of K² neighbours. A head of attention with a quadratic relative bias looks at
-one of them, so K² heads, whose values are the tokens and whose output projection is the kernel, are that convolution
-as α grows. The error falls like e^(-α), the weight of the four tokens around the neighbour. At the edges it stays: for
-a missing neighbour convolution takes a zero, and weights that sum to 1 take the nearest token.
+A K × K convolution adds up linear maps of K² neighbours. A head of attention with a quadratic relative bias of strength
+α looks at one of them, so K² heads, whose values are the tokens and whose output projection is the kernel, are that
+convolution as α grows. The error falls like e^(-α), the weight of the four tokens around the neighbour. At the edges
+it stays: for a missing neighbour convolution takes a zero, and weights that sum to 1 take the nearest token.
 """
 
 from ...backend import Array, get_xp

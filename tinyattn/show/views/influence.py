@@ -99,7 +99,7 @@ def _rates(above: list[Entry], below: list[Entry], width: float) -> Iterator[tup
 
 
 class _Nudging(Recorder):
-    """Adds `by` to one number of the last of `steps` when it is recorded, unless earlier steps differ."""
+    """Adds `by` to one number of the last step of `steps`, when that is recorded, unless earlier steps differ."""
 
     def __init__(self, limit: int, engine: bool, steps: list[Any], index: tuple[int, ...], by: float) -> None:
         super().__init__(limit, engine)
