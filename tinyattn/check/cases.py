@@ -130,6 +130,14 @@ def seeded_cases(
     return tuple(map(case, drawers))
 
 
+def plainness(case: dict[str, Any]) -> Any:
+    """A key that sorts cases: float64 first, then those without axes of length 1, of few axes, of most arguments."""
+    arrays = [x for x in case.values() if isinstance(x, np.ndarray)]
+    sizes, axes = [size for x in arrays for size in x.shape], max((x.ndim for x in arrays), default=0)
+    single, narrow = any(x.dtype == np.float32 for x in arrays), sum(size < 2 for size in sizes)
+    return single, narrow, axes, max(sizes, default=0) > 4, -len(arrays)
+
+
 def copied(case: dict[str, Any]) -> dict[str, Any]:
     return {name: x.copy() if isinstance(x, np.ndarray) else x for name, x in case.items()}
 

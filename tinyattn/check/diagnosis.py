@@ -27,12 +27,12 @@ from typing import Any
 
 import numpy as np
 
-from .cases import CaseDrawer, copied
+from .cases import CaseDrawer, copied, plainness
 from .common import upstream, widened
 from .contrast import contrast, parts
 from .forms import other_forms, with_batch
 from .isolation import TooLongError, alarm
-from .mutants import Formula, Mutant
+from .mutants import Formula, Mutant, of_backward
 from .observing import in_dtype, observe_call
 from .property import Violation
 from .slips import SLIPS
@@ -287,7 +287,7 @@ def _by_rule(match: _Match, shown: Trial | None, limit: float) -> Diagnosis:
     work = _Workshop.of(match)
     if work is None:
         return Diagnosis()
-    first = min(match.wrong, key=lambda i: _plainness(match, i))
+    first = min(match.wrong, key=lambda i: (_broken(match.seen[i]) != "", plainness(_case(match.op, i))))
     found: list[tuple[int, Bug]] = []
     until = time.process_time() + limit
     for rank, bug, mutants in work.variants(first):
@@ -312,13 +312,6 @@ def _where(match: _Match) -> str:
     return " ".join(filter(None, [parts(some), contrast(right, [cases[i] for i in match.wrong])]))
 
 
-def _plainness(match: _Match, i: int) -> Any:
-    """A key that sorts cases: numbers first, float64, no axis of length 1, small ones."""
-    arrays = [x for x in _case(match.op, i).values() if isinstance(x, np.ndarray)]
-    single = any(x.dtype == np.float32 for x in arrays)
-    return _broken(match.seen[i]) != "", single, any(1 in x.shape for x in arrays), sum(x.size for x in arrays)
-
-
 class _Workshop:
     """A formula of a spec, its variants, and their observations of the cases of a match."""
 
@@ -331,23 +324,18 @@ class _Workshop:
     def of(cls, match: _Match) -> _Workshop | None:
         """The oracle for results; for gradients the library's backward, where that is a function with a source."""
         spec = match.op.spec
-        ours, name = spec.ours(), f"{spec.function}_backward"
         if match.aspect == _GRADIENTS:
-            backward = getattr(ours, name)
-            if not backward.__module__.startswith("tinyattn.ops"):
-                return None
-            formula = Formula(backward, within=backward.__module__)
-            functions = {spec.function: getattr(ours, spec.function), name: formula.function()}
-            return cls(match, formula, SimpleNamespace(**functions))
+            made = of_backward(spec)
+            return cls(match, *made) if made else None
         if spec.of_loops is not None:
             formula = Formula(*spec.loops, within=ORACLES)
             return cls(match, formula, spec.of_loops(*map(formula.function, range(len(spec.loops)))))
         if match.aspect not in _NUMBERS or spec.oracle is None:
             return None
-        formula = Formula(spec.oracle, within=ORACLES)
-        signature = inspect.signature(getattr(ours, spec.function))
+        formula, ours = Formula(spec.oracle, within=ORACLES), getattr(spec.ours(), spec.function)
+        signature = inspect.signature(ours)
 
-        @functools.wraps(getattr(ours, spec.function))
+        @functools.wraps(ours)
         def forward(*args: Any, **kwargs: Any) -> Any:
             case = dict(signature.bind(*args, **kwargs).arguments)
             y = formula.function()(**widened(case))

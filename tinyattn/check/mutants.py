@@ -25,6 +25,8 @@ from typing import Any
 
 import numpy as np
 
+from .spec import Spec
+
 FLAGS = __future__.annotations.compiler_flag
 
 # A pattern, what it becomes, and a sentence on the change. Single letters stand for any expression.
@@ -272,6 +274,16 @@ class Formula:
         finally:
             sys.setprofile(before)
         return values
+
+
+def of_backward(spec: Spec) -> tuple[Formula, Any] | None:
+    """The library's backward as a formula, and an implementation with it; None where it is no function of ops/."""
+    ours, name = spec.ours(), f"{spec.function}_backward"
+    backward = getattr(ours, name, None)
+    if backward is None or not backward.__module__.startswith("tinyattn.ops"):
+        return None
+    formula = Formula(backward, within=backward.__module__)
+    return formula, types.SimpleNamespace(**{spec.function: getattr(ours, spec.function), name: formula.function()})
 
 
 class _Rules:

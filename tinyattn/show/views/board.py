@@ -5,15 +5,14 @@ from __future__ import annotations
 import ast
 import itertools
 import math
-from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ...check.cases import CaseDrawer
+from ...check.cases import CaseDrawer, plainness
 from ...check.common import ours_of, upstream
-from ...check.mutants import Formula
+from ...check.mutants import of_backward
 from ...check.specs import SPECS, get_spec
 from ...check.subject import Subject
 from ...ops import softmax
@@ -72,14 +71,15 @@ def boards_of(kind: str, count: int = 6, seed: int = 0) -> View:
     Raises ValueError for other kinds, for a backward of one line, and for a count below 1.
     """
     spec = get_spec(kind)
-    backward = getattr(spec.ours(), f"{spec.function}_backward", None)
-    if backward is None or not backward.__module__.startswith("tinyattn.ops"):
-        raise ValueError(f"{kind} has no backward in one function, expected one of {', '.join(_kinds())}")
+    backward = of_backward(spec)
+    if backward is None:
+        kinds = (name for name, other in SPECS.items() if of_backward(other))
+        raise ValueError(f"{kind} has no backward in one function, expected one of {', '.join(kinds)}")
     if count < 1:
         raise ValueError(f"count is {count}, expected at least 1")
-    formula = Formula(backward, within=backward.__module__)
-    functions = {spec.function: getattr(spec.ours(), spec.function), backward.__name__: formula.function()}
-    subject, case = Subject(SimpleNamespace(**functions), spec), _small_case(spec, seed)
+    formula, implementation = backward
+    subject = Subject(implementation, spec)
+    case = min((spec.case(CaseDrawer.seeded((seed, i), ((),))) for i in range(300)), key=plainness)
     given = upstream(spec, case, seed)
 
     def loss(**changed: np.ndarray) -> float:
@@ -112,13 +112,6 @@ def boards_of(kind: str, count: int = 6, seed: int = 0) -> View:
     return View("board", "Find the bug", {"title": f"Find the bug: {kind}", "boards": boards, "command": command})
 
 
-def _kinds() -> Iterator[str]:
-    for name, spec in SPECS.items():
-        backward = getattr(spec.ours(), f"{spec.function}_backward", None)
-        if backward is not None and backward.__module__.startswith("tinyattn.ops"):
-            yield name
-
-
 def _lines(source: str) -> list[str]:
     """The lines of a function, without types of arguments and checks of shapes."""
     tree: Any = ast.parse(source).body[0]
@@ -126,20 +119,6 @@ def _lines(source: str) -> list[str]:
     for argument in (*tree.args.args, *tree.args.kwonlyargs):
         argument.annotation = None
     return [line for line in ast.unparse(tree).splitlines() if not line.lstrip().startswith("expect(")]
-
-
-def _small_case(spec: Any, seed: int) -> dict[str, Any]:
-    """A small case in float64, without axes of length 1, with few axes, and with most arguments."""
-    cases = [spec.case(CaseDrawer.seeded((seed, i), ((),))) for i in range(300)]
-
-    def key(case: dict[str, Any]) -> Any:
-        arrays = [x for x in case.values() if isinstance(x, np.ndarray)]
-        single = any(x.dtype == np.float32 for x in arrays)
-        narrow = sum(size < 2 for x in arrays for size in x.shape)
-        wide = any(size > 4 for x in arrays for size in x.shape)
-        return single, narrow, max(x.ndim for x in arrays), wide, -len(arrays)
-
-    return min(cases, key=key)
 
 
 def board(
