@@ -36,23 +36,26 @@ RANKS: dict[tuple[float, ...], str] = {
 
 
 def _ties(op: Subject) -> Switch | None:
-    """The second and the third item have the same score; their NDCG shows how each is ranked."""
+    """The second and the third item have the same score; their NDCG shows how each is ranked, or else the hits do."""
     try:
         scores, metric = np.array([3.0, 2, 2, 1, 0]), of_one_user(op.other("ndcg"))
-    except MissingError:
+        gains = [float(metric(scores.copy(), target, 4)) for target in range(4)]
+    except (MissingError, Violation):
         return _ties_of_hits(op)
-    gains = [float(metric(scores.copy(), target, 4)) for target in range(4)]
     ranks = [round(2 ** (1 / gain) - 1, 4) if gain > 0 else math.inf for gain in gains]
-    if (ranks[0], ranks[3]) != (1, 4) or tuple(ranks[1:3]) not in RANKS:
-        return None
-    return Switch(f"a target ranks {RANKS[tuple(ranks[1:3])]} items of its score", topic="ties")
+    if (ranks[0], ranks[3]) != (1, 4):
+        return _ties_of_hits(op)  # the NDCG is wrong
+    order = RANKS.get(tuple(ranks[1:3]))
+    return Switch(f"a target ranks {order} items of its score", topic="ties") if order else None
 
 
 def _ties_of_hits(op: Subject) -> Switch | None:
-    """Without an NDCG: three items share a score, and have the mean rank 3; a rank is the least k with a hit."""
+    """Three items share a score, and have the mean rank 3; a rank is the least k with a hit. A wrong metric may rank
+    the smallest score first.
+    """
     scores, hit = np.array([3.0, 2, 2, 2, 0]), of_one_user(op)
     first, *tied, last = (sum(hit(scores.copy(), target, k) < 0.5 for k in range(1, 6)) + 1 for target in range(5))
-    if (first, last) != (1, 5) or not set(tied) <= {2, 3, 4} or set(tied) == {3}:
+    if {first, last} != {1, 5} or not set(tied) <= {2, 3, 4} or set(tied) == {3}:
         return None
     order = {(2, 2, 2): "before", (4, 4, 4): "after"}.get(tuple(tied), "by position among")
     return Switch(f"a target ranks {order} items of its score", topic="ties")

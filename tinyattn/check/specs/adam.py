@@ -13,6 +13,7 @@ from ..switch import OtherDefault, Rescaled
 from .builder import SpecBuilder, Subject
 
 states = SpecBuilder("adam")
+DEFAULTS = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.98, "eps": 1e-8}
 
 
 class Moments(NamedTuple):
@@ -114,7 +115,7 @@ def no_gradient(op: Subject, **case: Any) -> None:
 @states("rounding", "the defaults are lr 1e-3, beta1 0.9, beta2 0.98, eps 1e-8",
         hint="SASRec's beta2 is 0.98; the 0.999 of the Adam paper is another default.")
 def defaults(op: Subject, **case: Any) -> None:
-    has_defaults(op, case, {"lr": 1e-3, "beta1": 0.9, "beta2": 0.98, "eps": 1e-8})
+    has_defaults(op, case, DEFAULTS)
 
 
 def has_defaults(op: Subject, case: dict[str, Any], named: dict[str, float]) -> None:
@@ -155,7 +156,9 @@ def long_vector(op: Subject, **case: Any) -> None:
 
 def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     """Vector and moments after one step, and after a second one with another gradient."""
-    run, implied = _copy(case), _copy({n: x for n, x in case.items() if n not in ("lr", "beta1", "beta2", "eps")})
+    others = {other.name for other in op.conventions if isinstance(other, OtherDefault)}  # these are passed
+    implied = {n: x for n, x in case.items() if n not in DEFAULTS}
+    run, implied = _copy(case), _copy(implied | {n: x for n, x in DEFAULTS.items() if n in others})
     seen: dict[str, Any] = {}
     try:
         op(**implied)

@@ -7,7 +7,7 @@ import numpy as np
 from .. import oracles
 from ..property import close, largest, same_bits
 from ..spec import Form
-from .adam import Moments, after_step, agrees_with_loops, has_defaults, in_place_of, observe, within
+from .adam import DEFAULTS, Moments, after_step, agrees_with_loops, has_defaults, in_place_of, observe, within
 from .adam import case as adam_case
 from .builder import CaseDrawer, SpecBuilder, Subject
 
@@ -45,7 +45,7 @@ def decay_alone(op: Subject, **case: Any) -> None:
 
 @states("rounding", "the defaults are Adam's, and a decay of 0.01", hint="torch has the same decay, and β₂ = 0.999.")
 def defaults(op: Subject, **case: Any) -> None:
-    has_defaults(op, case, {"lr": 1e-3, "beta1": 0.9, "beta2": 0.98, "eps": 1e-8, "weight_decay": 0.01})
+    has_defaults(op, case, DEFAULTS | {"weight_decay": 0.01})
 
 
 SPEC = states.spec(

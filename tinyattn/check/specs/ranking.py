@@ -134,7 +134,7 @@ def many_items(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
 
 
 def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
-    """Both metrics, also for large k, with items left out, and with equal scores."""
+    """Both metrics, also for large k, with items left out, and with equal scores; no tie of another convention."""
     scores, target, k = case["scores"], case["target"], case["k"]
     longer = np.concatenate([scores, np.full(2, -np.inf, scores.dtype)])
     tries = {"": (scores, target, k), "at 1": (scores, target, 1), "large k": (scores, target, 1000),
@@ -144,7 +144,10 @@ def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
         for what, (s, t, at) in tries.items():
             passed = s.copy()
             try:
+                decided(op, s, t)
                 seen[f"{name} {what}"] = np.array(metric(passed, t, at))
+            except NotOfferedError:
+                continue
             except Violation:
                 seen[f"{name} {what}"] = "raises"
             seen[f"{name} {what}: changed"] = not np.array_equal(passed, s)

@@ -12,7 +12,8 @@ BUGS = [
     Bug("pessimistic_ties", "the target ranks after its ties", "Score everything 0: how large is HR@10 of 11 items?"),
     Bug("argsort_order", "ties are broken by position", "Shuffle the items: does the metric move?", also=("argsort_reversed",)),
     Bug("ascending", "the smallest score ranks first", "Is a high score good?", also=("ascending_but_left_out",)),
-    Bug("off_by_one_rank", "the logarithm takes the rank, not the rank + 1", "Compute NDCG at rank 1."),
+    Bug("off_by_one_rank", "the logarithm takes the rank, not the rank + 1", "Compute NDCG at rank 1.",
+        also=("off_by_one_guarded",)),
     Bug("off_by_two_rank", "the logarithm takes the rank + 2", "Compute NDCG at rank 1."),
     Bug("off_by_one_k", "k is off by one, up or down", "Which rank is the last to count?", also=("off_by_one_k_down",)),
     Bug("natural_log", "the logarithm is natural, and not normalised", "Compute NDCG at rank 1."),
@@ -81,6 +82,7 @@ def make(bugs=frozenset()):
             return 1 / rank if rank else 0.0
         rank = k if "log_of_k" in bugs else rank
         rank = rank - 1 if "off_by_one_rank" in bugs else rank + 1 if "off_by_two_rank" in bugs else rank
+        rank = max(rank - 1, 1) if "off_by_one_guarded" in bugs else rank
         log = math.log if "natural_log" in bugs else math.log10 if "log10" in bugs else math.log2
         gain = 1 / log(rank + 1) if rank > 0 or "scores_unguarded" in bugs else float("inf")
         if "ndcg_of_k" in bugs:
