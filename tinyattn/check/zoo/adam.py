@@ -28,7 +28,7 @@ BUGS = [
     Bug("weights_swapped", "β weights the gradient and 1 - β the old m", "How slow should a running mean be?"),
     Bug("no_one_minus", "the gradient is added whole: 1 - β is missing", "The mean of a constant is the constant."),
     Bug("sqrt_missing", "m is divided by v, not by √v", "Units of the step?"),
-    Bug("m_not_stored", "the moments are not written back", "Feed two different gradients."),
+    Bug("m_not_stored", "m is not written back, or neither moment is", "Feed two different gradients.", also=("m_alone_not_stored",)),
     Bug("v_not_stored", "v is not written back", "Feed two different gradients."),
     Bug("corrected_stored", "the corrected moments are written back", "Feed a constant gradient: the step at t = 3?"),
     Bug("old_m", "the step uses the old m", "How large is the first step?"),
@@ -86,10 +86,10 @@ def make(bugs=frozenset()):
             new_m, new_v = m_hat, v_hat
         if "float32_state" in bugs:
             new_m, new_v = new_m.astype(np.float32), new_v.astype(np.float32)
-        if "m_not_stored" not in bugs:
+        if not {"m_not_stored", "m_alone_not_stored"} & set(bugs):
             m[...] = new_m
-            if "v_not_stored" not in bugs:
-                v[...] = new_v
+        if not {"m_not_stored", "v_not_stored"} & set(bugs):
+            v[...] = new_v
         if "gradient_changed" in bugs:
             gradient *= 0.5
 
