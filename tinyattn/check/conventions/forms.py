@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,18 +110,24 @@ def _head_slopes(op: Subject) -> Switch | None:
     return helps(op, other, "oracle", [{"heads": 12, "n": 3}])
 
 
-class ScaledInEvaluation(Switch):
+@dataclass(frozen=True)
+class Multiplied(Switch):
+    """The result and its gradients are `factor(call)` times the library's."""
+
+    factor: Callable[[Case], float]
+
     def result(self, given: Case, y: Any) -> Any:
-        return y / (1 - given["rate"])
+        return y / self.factor(given)
 
     def gradients(self, case: Case, named: Case) -> Case:
-        return {name: g / (1 - case["rate"]) for name, g in named.items()}
+        return {name: g / self.factor(case) for name, g in named.items()}
 
 
 def _scaled_in_evaluation(op: Subject) -> Switch | None:
     x, keep = np.array([1.0, -2.0, 4.0]), np.array([True, False, True])
     if np.allclose(op(x, keep, 0.25), x * keep) and np.allclose(op(x, None, 0.25), 0.75 * x):
-        return ScaledInEvaluation("it scales by 1 - rate in evaluation, not by 1 / (1 - rate) in training")
+        says = "it scales by 1 - rate in evaluation, not by 1 / (1 - rate) in training"
+        return Multiplied(says, lambda case: 1 - case["rate"])
     return None
 
 
@@ -132,14 +139,6 @@ def _smoothing(op: Subject) -> Switch | None:
     ))  # fmt: skip
 
 
-class Summed(Switch):
-    def result(self, given: Case, y: Any) -> Any:
-        return y / _count(given)
-
-    def gradients(self, case: Case, named: Case) -> Case:
-        return {name: g / _count(case) for name, g in named.items()}
-
-
 def _count(case: Case) -> float:
     """What a mean over positions divides by."""
     weights = case.get("weights")
@@ -147,7 +146,7 @@ def _count(case: Case) -> float:
 
 
 def _summed(op: Subject) -> Switch | None:
-    return fitting(op, (Summed("it is the sum over positions, not their mean"),))
+    return fitting(op, (Multiplied("it is the sum over positions, not their mean", _count),))
 
 
 def _end(op: Subject) -> Switch | None:
