@@ -50,10 +50,10 @@ def _is(x: Any, value: Any) -> bool:
     return type(x) is type(value) and bool(x == value)
 
 
-def right_up_to(right: Callable[[int], bool], sizes: tuple[int, ...] = SIZES) -> tuple[int, int] | None:
+def right_up_to(right: Callable[[int], bool]) -> tuple[int, int] | None:
     """The size up to which it is always right, and the next one, if it is right for some sizes and not for all."""
-    fine = list(itertools.takewhile(right, sizes))
-    return (fine[-1], sizes[len(fine)]) if 0 < len(fine) < len(sizes) else None
+    fine = list(itertools.takewhile(right, SIZES))
+    return (fine[-1], SIZES[len(fine)]) if 0 < len(fine) < len(SIZES) else None
 
 
 def parts(wrong: dict[str, bool]) -> str:

@@ -22,13 +22,13 @@ from .subject import Subject
 Case = dict[str, Any]
 
 
-def elementwise(states: Any, x: str = "x") -> None:
+def elementwise(states: Any) -> None:
     """For a function of each entry of `x` alone."""
 
     @states("rounding", "every entry is computed alone, by one rule", hint="Is some axis treated differently?")
     def entry_by_entry(op: Subject, **case: Any) -> None:
-        turned = case[x].reshape(-1)[::-1].copy()
-        y = op(**case | {x: turned})[::-1].reshape(case[x].shape)
+        turned = case["x"].reshape(-1)[::-1].copy()
+        y = op(**case | {"x": turned})[::-1].reshape(case["x"].shape)
         close(op(**case), y, tolerance(op.spec, case), "y ")
 
 
@@ -52,7 +52,7 @@ def linear_in(
         close(mixed, expected, 5 * tolerance(op.spec, case), "the result for 2 a - 3 b: entry ")
 
 
-def tokens_apart(states: Any, x: str = "x", name: str = "tokens_apart") -> None:
+def tokens_apart(states: Any, name: str = "tokens_apart") -> None:
     """For a function of tokens (..., d) in which none sees another."""
 
     @states(
@@ -63,17 +63,17 @@ def tokens_apart(states: Any, x: str = "x", name: str = "tokens_apart") -> None:
         name=name,
     )
     def apart(op: Subject, **case: Any) -> None:
-        d = case[x].shape[-1]
-        rows = np.concatenate([case[x].reshape(-1, d)[:3], np.ones((3, d), case[x].dtype)])
+        d = case["x"].shape[-1]
+        rows = np.concatenate([case["x"].reshape(-1, d)[:3], np.ones((3, d), case["x"].dtype)])
         other = rows.copy()
         other[1:] = other[1:] * 3 + np.arange(d, dtype=rows.dtype)
-        first = op(**case | {x: rows})
-        moved = op(**case | {x: other})
+        first = op(**case | {"x": rows})
+        moved = op(**case | {"x": other})
         same_bits(moved[:1], first[:1], "the first token's result", largest(moved))
-        close(op(**case | {x: rows[[0, 0]]})[1], first[0], tolerance(op.spec, case), "the second of two equal tokens ")
+        close(op(**case | {"x": rows[[0, 0]]})[1], first[0], tolerance(op.spec, case), "the second of equal tokens ")
 
 
-def batch_apart(states: Any, x: str = "x") -> None:
+def batch_apart(states: Any) -> None:
     """For a function of sequences (..., n, d) in which tokens of one sequence may see each other."""
 
     @states(
@@ -83,10 +83,10 @@ def batch_apart(states: Any, x: str = "x") -> None:
         gravity="leak",
     )
     def batch_apart(op: Subject, **case: Any) -> None:
-        first = case[x].reshape(-1, *case[x].shape[-2:])[0]
+        first = case["x"].reshape(-1, *case["x"].shape[-2:])[0]
         one, other = np.stack([first, 2 * first]), np.stack([first, 3 * first + 1])
-        moved = op(**case | {x: other})
-        same_bits(moved[:1], op(**case | {x: one})[:1], "the first entry", largest(moved))
+        moved = op(**case | {"x": other})
+        same_bits(moved[:1], op(**case | {"x": one})[:1], "the first entry", largest(moved))
 
 
 def onto_itself(case: Case) -> Case:
@@ -122,25 +122,25 @@ def causal(
             same_bits(other[..., :t, :], y[..., :t, :], what, largest(other))
 
 
-def averages(states: Any, seen: Callable[[Case], np.ndarray], values: str = "v") -> None:
+def averages(states: Any, seen: Callable[[Case], np.ndarray]) -> None:
     """For a function whose outputs are weighted means of the values where `seen(case)`, (..., n, m), is True."""
 
     @states("rounding", "the mean of equal values is that value, and is 0 for a query that may look at nothing",
             hint="The weights of a query sum to 1: divide by the sum of the same weights.")  # fmt: skip
     def constant_values(op: Subject, **case: Any) -> None:
-        out = op(**case | {values: np.ones_like(case[values])})
+        out = op(**case | {"v": np.ones_like(case["v"])})
         some = np.any(seen(case), axis=-1)[..., None].astype(float)
         close(out, np.broadcast_to(some, out.shape), tolerance(op.spec, case), "out")
 
-    linear_in(states, values, name="linear_in_values", hint="The weights must not depend on the values.")
+    linear_in(states, "v", name="linear_in_values", hint="The weights must not depend on the values.")
 
 
-def softmax_like(states: Any, allowed: Callable[[Case], np.ndarray], s: str = "s") -> None:
+def softmax_like(states: Any, allowed: Callable[[Case], np.ndarray]) -> None:
     """For a function that turns each row of `s` into weights of the entries where `allowed(case)` is True."""
 
     @states("rounding", "the weights of a row that may look at something sum to 1", hint="Sum a row of your weights.")
     def rows_sum_to_one(op: Subject, **case: Any) -> None:
-        expected = np.any(allowed(case), axis=-1).astype(case[s].dtype)
+        expected = np.any(allowed(case), axis=-1).astype(case["s"].dtype)
         close(np.sum(op(**case), axis=-1), expected, tolerance(op.spec, case), "the sum of row ")
 
     @states("exact", "weights are never negative, and exactly 0 where the mask forbids",
@@ -153,35 +153,35 @@ def softmax_like(states: Any, allowed: Callable[[Case], np.ndarray], s: str = "s
     @states("rounding", "adding one number to a whole row of logits changes nothing",
             hint="exp(s + c) = exp(s) exp(c): numerator and denominator share the factor.")  # fmt: skip
     def shift(op: Subject, **case: Any) -> None:
-        moved = case[s] + case[s].dtype.type(3)
-        close(op(**case | {s: moved}), op(**case), 2 * tolerance(op.spec, case), "the weight ")
+        moved = case["s"] + case["s"].dtype.type(3)
+        close(op(**case | {"s": moved}), op(**case), 2 * tolerance(op.spec, case), "the weight ")
 
 
-def normaliser(states: Any, x: str = "x", eps: str = "eps", of: Callable[[Case], Case] = dict) -> None:
+def normaliser(states: Any, of: Callable[[Case], Case] = dict) -> None:
     """For a function that divides each token, or each feature, by its size, with `eps` added to the square."""
 
     @states("rounding", "scaling a token by a > 0 and eps by a² changes nothing", hint="Where does eps stand?")
     def scaling(op: Subject, **case: Any) -> None:
         case = of(case)
         y = op(**case)
-        close(op(**case | {x: 4 * case[x], eps: 16 * case[eps]}), y, tolerance(op.spec, case), "y")
+        close(op(**case | {"x": 4 * case["x"], "eps": 16 * case["eps"]}), y, tolerance(op.spec, case), "y")
 
     @states("rounding", "tokens of size 1,000,000 and of size 1e-6 are normalised alike, but for eps", "extremes",
             hint="Is eps added to the mean square, and is it the argument's value?")  # fmt: skip
     def large_and_small(op: Subject, **case: Any) -> None:
-        whole = np.round(8 * np.cos(np.arange(case[x].size))).reshape(case[x].shape)
+        whole = np.round(8 * np.cos(np.arange(case["x"].size))).reshape(case["x"].shape)
         for size in (2.0**20, 2.0**-20):
-            scaled = case | {x: (whole * size).astype(case[x].dtype)}
+            scaled = case | {"x": (whole * size).astype(case["x"].dtype)}
             close(op(**scaled), by_loops(op.spec, scaled)[0], tolerance(op.spec, scaled), "y")
 
 
-def random(states: Any, draw: Callable[..., np.ndarray], rate: str = "rate") -> None:
+def random(states: Any, draw: Callable[..., np.ndarray]) -> None:
     """For a function that draws boolean masks; `draw(op, generator, shape, rate)` calls it."""
 
     @states("exact", "equal generators draw equal masks, others different ones, and no two rows share a mask",
             hint="Compare the masks of two examples of one batch, and of two steps.")  # fmt: skip
     def masks_differ(op: Subject, **case: Any) -> None:
-        masks = [np.asarray(draw(op, np.random.default_rng(seed), (3, 4, 60), case[rate])) for seed in (3, 3, 4)]
+        masks = [np.asarray(draw(op, np.random.default_rng(seed), (3, 4, 60), case["rate"])) for seed in (3, 3, 4)]
         demand(masks[0].shape == (3, 4, 60), f"the mask has shape {masks[0].shape}, expected (3, 4, 60)")
         close(masks[0], masks[1], 0, "an equal generator's mask")
         demand(not np.array_equal(masks[0], masks[2]), "two generators drew the same mask")

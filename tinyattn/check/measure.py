@@ -44,7 +44,7 @@ def measure(
     return result
 
 
-def soonest(implementation: Any, kind: str, *, examples: int = 50, seed: int = 0) -> dict[str, Any]:
+def soonest(implementation: Any, kind: str) -> dict[str, Any]:
     """How many cases `check_in_process` tries, property after property, until one fails, and which property that is.
 
     -> "cases", "property", "stage" and "noted". If none fails, "cases" is None, and "noted" is what the report says
@@ -56,11 +56,11 @@ def soonest(implementation: Any, kind: str, *, examples: int = 50, seed: int = 0
         look_at(op)
     for prop in in_order(op.spec):
         trial = Trial(op, prop, until, PATIENCE, strict=False)
-        drawn = seeded_cases(op.spec.case, prop.at_most(examples), seed, prop.leads, prop.wide)
+        drawn = seeded_cases(op.spec.case, prop.at_most(50), 0, prop.leads, prop.wide)
         try:
             for case in drawn:
                 trial(copied(case))
-            for case in long_cases(op.spec.case, examples) if prop.wide else ():
+            for case in long_cases(op.spec.case) if prop.wide else ():
                 trial.long(case)
         except Violation:
             if prop.leads != EMPTY_BATCHES:

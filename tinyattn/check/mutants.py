@@ -18,7 +18,7 @@ import math
 import sys
 import textwrap
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -217,9 +217,7 @@ class Formula:
         names = {mutant.function for mutant in mutants}
         before = {name: self.space[name] for name in names}
         try:
-            with contextlib.ExitStack() as stack:
-                for mutant in mutants:
-                    stack.enter_context(_put(mutant.slot, mutant.new))
+            with _changed(mutants):
                 for name in names:
                     self._define(self.trees[name])
             yield
@@ -228,9 +226,7 @@ class Formula:
 
     def source(self, name: str, mutants: tuple[Mutant, ...] = ()) -> str:
         """A function's text, without docstring, with these changes."""
-        with contextlib.ExitStack() as stack:
-            for mutant in mutants:
-                stack.enter_context(_put(mutant.slot, mutant.new))
+        with _changed(mutants):
             return ast.unparse(self.trees[name])
 
     def patched(self, says: str, changes: tuple[tuple[str, str], ...]) -> list[Mutant]:
@@ -457,8 +453,17 @@ def _text(node: ast.AST) -> str:
     return ast.unparse(ast.fix_missing_locations(copy.copy(node))).lstrip().split("\n")[0]
 
 
-def _short(line: str, length: int = 90) -> str:
-    return line if len(line) <= length else f"{line[: length - 3]}..."
+def _short(line: str) -> str:
+    return line if len(line) <= 90 else f"{line[:87]}..."
+
+
+@contextlib.contextmanager
+def _changed(mutants: Iterable[Mutant]) -> Iterator[None]:
+    """With the changes in the trees."""
+    with contextlib.ExitStack() as stack:
+        for mutant in mutants:
+            stack.enter_context(_put(mutant.slot, mutant.new))
+        yield
 
 
 @contextlib.contextmanager

@@ -65,8 +65,8 @@ def make(bugs=frozenset()):
         new_v = beta2 * v + (1.0 if "no_one_minus" in bugs else 1 - beta2) * square
         new_v = np.maximum(new_v, v) if "amsgrad" in bugs else new_v
         t = step - 1 if "t_from_0" in bugs else step + 1 if "t_plus_1" in bugs else 1 if "t_constant" in bugs else step
-        up_m = 1.0 if {"no_bias_corr", "only_v_corrected"} & set(bugs) else 1 - beta1**t
-        up_v = 1.0 if {"no_bias_corr", "one_correction"} & set(bugs) else 1 - beta2**t
+        up_m = 1.0 if {"no_bias_corr", "only_v_corrected"} & bugs else 1 - beta1**t
+        up_v = 1.0 if {"no_bias_corr", "one_correction"} & bugs else 1 - beta2**t
         direction = old if "old_m" in bugs else g * up_m if "gradient_only" in bugs else new_m
         direction = beta1 * new_m + (1 - beta1) * g if "nesterov" in bugs else direction
         m_hat, v_hat = direction / np.float64(up_m), new_v / np.float64(up_v)
@@ -86,9 +86,9 @@ def make(bugs=frozenset()):
             new_m, new_v = m_hat, v_hat
         if "float32_state" in bugs:
             new_m, new_v = new_m.astype(np.float32), new_v.astype(np.float32)
-        if not {"m_not_stored", "m_alone_not_stored"} & set(bugs):
+        if not {"m_not_stored", "m_alone_not_stored"} & bugs:
             m[...] = new_m
-        if not {"m_not_stored", "v_not_stored"} & set(bugs):
+        if not {"m_not_stored", "v_not_stored"} & bugs:
             v[...] = new_v
         if "gradient_changed" in bugs:
             gradient *= 0.5

@@ -91,7 +91,7 @@ def make(bugs=frozenset()):
         return 1 / d if "scale_d" in bugs else math.sqrt(d) if "scale_mult" in bugs else 1 / math.sqrt(d)
 
     def moved(mask, n, m):
-        if mask is None or not {"off_by_one_mask", "off_by_one_peek", "mask_transposed", "mask_first_row"} & set(bugs):
+        if mask is None or not {"off_by_one_mask", "off_by_one_peek", "mask_transposed", "mask_first_row"} & bugs:
             return mask
         mask = np.broadcast_to(mask, (*mask.shape[:-2], n, m))
         closed = np.zeros((*mask.shape[:-1], 1), bool)
@@ -120,7 +120,7 @@ def make(bugs=frozenset()):
         if "cosine" in bugs:
             q, k = (x / np.maximum(np.sqrt(np.sum(x * x, axis=-1, keepdims=True)), x.dtype.type(1e-12)) for x in (q, k))
         s = (q @ np.swapaxes(k, -1, -2)) * c
-        if bias is not None and not {"bias_ignored", "bias_after_softmax"} & set(bugs):
+        if bias is not None and not {"bias_ignored", "bias_after_softmax"} & bugs:
             s = s + bias * (s.dtype.type(c) if "bias_before_scale" in bugs else -1 if "bias_subtracted" in bugs else 1)
         if keep is not None and "drop_on_scores" in bugs:
             s = dropped(s, keep, rate)
@@ -142,8 +142,7 @@ def make(bugs=frozenset()):
         used = weights if "dv_undropped" in bugs else dropped(weights, keep, rate)
         turned = used if "dv_noT" in bugs and used.shape[-1] == used.shape[-2] else np.swapaxes(used, -1, -2)
         dv = turned @ dout
-        if "dv_missing_batch" in bugs and dv.ndim > 2 and len(dv):
-            dv = np.broadcast_to(dv[:1], dv.shape).copy()
+        dv = np.broadcast_to(dv[:1], dv.shape).copy() if "dv_missing_batch" in bugs and dv.ndim > 2 and len(dv) else dv
         dp = dout @ np.swapaxes(v, -1, -2)
         if keep is not None:
             if "drop_mask_missing" in bugs:
@@ -162,11 +161,11 @@ def make(bugs=frozenset()):
             dbias = _summed(ds, bias.shape, np.mean if "dbias_mean" in bugs else np.sum) if "dbias_batch" not in bugs else ds
             dbias = dbias * (dbias.dtype.type(c) if "dbias_scaled" in bugs else 0 if "dbias_missing" in bugs else 1)
         twice = c * c if "backward_scale_twice" in bugs else c
-        dq = ds @ k * (1.0 if {"backward_no_scale", "no_scale_dq"} & set(bugs) else twice)
+        dq = ds @ k * (1.0 if {"backward_no_scale", "no_scale_dq"} & bugs else twice)
         square = ds.shape[-1] == ds.shape[-2]
         left = ds if "dk_noT" in bugs and square else np.swapaxes(ds, -1, -2)
         dk = left @ (k if "dk_is_dq" in bugs and square else q) * (
-            1.0 if {"backward_no_scale", "no_scale_dk"} & set(bugs) else twice
+            1.0 if {"backward_no_scale", "no_scale_dk"} & bugs else twice
         )
         if "swap_qk" in bugs:
             dq, dk = dk, dq

@@ -54,7 +54,7 @@ def make(bugs=frozenset()):
         w = np.ones(z.shape, dtype) if weights is None or "weights_ignored" in bugs else weights
         small = np.log1p(np.exp(-np.abs(z)))
         yes, no = np.maximum(-z, 0) + small, np.maximum(z, 0) + small    # -log σ(z), -log(1 - σ(z))
-        if {"naive_sigmoid_log", "eps_log", "clipped", "logits_as_probabilities", "sigmoid_twice"} & set(bugs):
+        if {"naive_sigmoid_log", "eps_log", "clipped", "logits_as_probabilities", "sigmoid_twice"} & bugs:
             s = 1 / (1 + np.exp(-z))
             s = np.clip(z, 1e-7, 1 - 1e-7) if "logits_as_probabilities" in bugs else s
             s = 1 / (1 + np.exp(-s)) if "sigmoid_twice" in bugs else s

@@ -68,7 +68,7 @@ def make(bugs=frozenset()):
             return norms.layer_norm(x, gamma, beta, eps)[0]
 
         def attend(h, raw):
-            if not {"kv_unnormed", "q_unnormed"} & set(bugs):
+            if not {"kv_unnormed", "q_unnormed"} & bugs:
                 return heads_of.multi_head_attention(h, W_q, W_k, W_v, W_o, heads, mask)
             q, kv = (h, raw) if "kv_unnormed" in bugs else (raw, h)
             parts = (split(a @ W, heads) for a, W in ((q, W_q), (kv, W_k), (kv, W_v)))
@@ -87,12 +87,12 @@ def make(bugs=frozenset()):
         if "ln_on_branch_output" in bugs:
             x_1 = x + ln(first(x, x), gamma_1, beta_1)
             return x_1 + ln(second(x_1), gamma_2, beta_2)
-        h = x if {"no_norm", "first_norm_missing"} & set(bugs) else ln(x, gamma_1, beta_1)
-        carried = h if "residual_of_normed" in bugs else x * (0 if {"no_residual", "no_residual_1"} & set(bugs) else 1)
+        h = x if {"no_norm", "first_norm_missing"} & bugs else ln(x, gamma_1, beta_1)
+        carried = h if "residual_of_normed" in bugs else x * (0 if {"no_residual", "no_residual_1"} & bugs else 1)
         x_1 = twice * carried + half * first(h, x)
         source = x if "parallel" in bugs else x_1
-        h = source if {"no_norm", "one_norm"} & set(bugs) else ln(source, gamma_2, beta_2)
-        carried = h if "residual_of_normed" in bugs else x_1 * (0 if {"no_residual", "no_residual_2"} & set(bugs) else 1)
+        h = source if {"no_norm", "one_norm"} & bugs else ln(source, gamma_2, beta_2)
+        carried = h if "residual_of_normed" in bugs else x_1 * (0 if {"no_residual", "no_residual_2"} & bugs else 1)
         carried = x if "second_residual_of_x" in bugs else carried
         y = carried + half * second(h)
         y = ln(y, gamma_2, beta_2) if "final_norm" in bugs else y

@@ -70,11 +70,11 @@ def make(bugs=frozenset()):
     def cross_entropy(logits, targets, weights=None):
         z, dtype = logits, logits.dtype
         w = np.ones(targets.shape, dtype) if weights is None or "ignore_forgot" in bugs else weights
-        if {"softmax_axis", "softmax_first_axis"} & set(bugs) and z.ndim > 1:
+        if {"softmax_axis", "softmax_first_axis"} & bugs and z.ndim > 1:
             axis = -2 if "softmax_axis" in bugs else 0
             top = np.max(z, axis=axis, keepdims=True, initial=-np.inf)
             log_p = z - top - np.log(np.sum(np.exp(z - top), axis=axis, keepdims=True))
-        elif {"no_max", "log_softmax_naive", "clipped", "global_max", *EPS} & set(bugs):
+        elif {"no_max", "log_softmax_naive", "clipped", "global_max", *EPS} & bugs:
             top = np.max(z, axis=-1, keepdims=True, initial=-np.inf)
             top = np.max(z, initial=-np.inf) if "global_max" in bugs else 0 * top if "no_max" in bugs else top
             e = np.exp(z - top)
@@ -98,7 +98,7 @@ def make(bugs=frozenset()):
         total = dtype.type(targets.size) if "div_all" in bugs else total
         total = dtype.type(len(targets)) if "div_batch" in bugs else total
         total = dtype.type(np.count_nonzero(w)) if "div_nonzero" in bugs else total
-        total = dtype.type(1) if {"sum_not_mean", "weights_in_sum_only"} & set(bugs) else total
+        total = dtype.type(1) if {"sum_not_mean", "weights_in_sum_only"} & bugs else total
         each = nll if "weights_only_divide" in bugs else nll * w
         loss = np.sum(each) / np.where(total == 0, dtype.type(1), total)
         loss = loss / dtype.type(z.shape[-1]) if "div_by_v" in bugs else loss
@@ -115,7 +115,7 @@ def make(bugs=frozenset()):
         one_hot = (np.arange(logits.shape[-1]) == at[..., None]).astype(dtype)
         p = softmax(p) if "softmax_of_softmax" in bugs else p
         d = p - one_hot
-        if {"target_by_value", "target_by_value_backward"} & set(bugs):
+        if {"target_by_value", "target_by_value_backward"} & bugs:
             same = _equal_logits(logits, targets)
             d = p * np.sum(same, axis=-1, keepdims=True, dtype=dtype) - same
         if "target_by_value_in_batch" in bugs:

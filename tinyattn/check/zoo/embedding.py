@@ -58,7 +58,7 @@ def make(bugs=frozenset()):
             flat = (ids.reshape(-1) * ids.dtype.type(min(E.shape[1], 100))).astype(np.int64)
             at = np.where(flat >= 0, flat // min(E.shape[1], 100), 0)
         at = at - 1 if "grad_off_by_one" in bugs else at
-        if ids.ndim > 1 and len(ids) and {"last_entry", "first_entry"} & set(bugs):
+        if ids.ndim > 1 and len(ids) and {"last_entry", "first_entry"} & bugs:
             each = len(at) // len(ids)
             part = slice(len(at) - each, None) if "last_entry" in bugs else slice(None, each)
             at, rows = at[part], rows[part]

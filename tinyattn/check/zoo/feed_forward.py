@@ -53,15 +53,14 @@ def make(bugs=frozenset()):
 
     def feed_forward(x, W_1, b_1, W_2, b_2):
         u = x @ W_1
-        u = u + b_1 if not {"no_b1", "b1_after_relu"} & set(bugs) else u
+        u = u + b_1 if not {"no_b1", "b1_after_relu"} & bugs else u
         bend = next((f for name, f in bends.items() if name in bugs), lambda u: np.maximum(u, 0))
         h = bend(u)
         h = h + b_1 if "b1_after_relu" in bugs else h
         y = h @ W_2
         y = y + (2 * b_2 if "b2_twice" in bugs else b_2) if "no_b2" not in bugs else y
         y = np.maximum(y, 0) if "activation_after" in bugs else y
-        if "across_positions" in bugs and y.ndim > 1 and y.shape[-2]:
-            y = y + np.mean(y, axis=-2, keepdims=True)
+        y = y + np.mean(y, axis=-2, keepdims=True) if "across_positions" in bugs and y.ndim > 1 and y.shape[-2] else y
         y = y + x if "residual" in bugs else y
         if "changes_input" in bugs and x.flags.writeable:
             x *= 0.5
@@ -94,7 +93,7 @@ def make(bugs=frozenset()):
         db_1, db_2 = total(first), total(dy)
         db_1 = db_2.copy() if "db1_is_db2" in bugs and db_1.shape == db_2.shape else db_1
         db_1 = db_1 / count if "db_mean" in bugs else db_1
-        db_2 = db_2 / count if {"db_mean", "db2_mean"} & set(bugs) else db_2
+        db_2 = db_2 / count if {"db_mean", "db2_mean"} & bugs else db_2
         return dx, dW_1, db_1, dW_2, db_2
 
     return SimpleNamespace(feed_forward=feed_forward, feed_forward_backward=feed_forward_backward)

@@ -57,12 +57,9 @@ def make(bugs=frozenset()):
             y = 0.5 * x * (1 + np.tanh(root * (x + cube * x**3)))
         else:
             y = right(x)
-            if "erf_no_sqrt2" in bugs:
-                y = right(x * math.sqrt(2)) / math.sqrt(2)
-            if "erf_rational" in bugs:
-                y = 0.5 * x * (1 + _seven_digits(x / math.sqrt(2)))
-            if "single_in_double" in bugs:
-                y = right(x.astype(np.float32)).astype(float)
+            y = right(x * math.sqrt(2)) / math.sqrt(2) if "erf_no_sqrt2" in bugs else y
+            y = 0.5 * x * (1 + _seven_digits(x / math.sqrt(2))) if "erf_rational" in bugs else y
+            y = right(x.astype(np.float32)).astype(float) if "single_in_double" in bugs else y
         y = x / (1 + np.exp(-1.702 * np.clip(x, -300, None))) if "sigmoid" in bugs else y
         y = x / (1 + np.exp(-np.clip(x, -700, None))) if "silu" in bugs else y
         y = 2 * y if "no_half" in bugs else y
@@ -90,18 +87,13 @@ def make(bugs=frozenset()):
             if "pdf_no_x" in bugs:
                 slope = phi + np.where(wide == 0, 0.5 * math.sqrt(2 / math.pi), (slope - phi) / np.where(wide == 0, 1, wide))
         else:
-            if "phi_only" in bugs:
-                slope = phi
-            if "pdf_only" in bugs:
-                slope = wide * pdf
-            if "pdf_no_x" in bugs:
-                slope = phi + pdf
-            if "pdf_sign" in bugs:
-                slope = phi - wide * pdf
+            slope = phi if "phi_only" in bugs else slope
+            slope = wide * pdf if "pdf_only" in bugs else slope
+            slope = phi + pdf if "pdf_no_x" in bugs else slope
+            slope = phi - wide * pdf if "pdf_sign" in bugs else slope
             if "pdf_no_half" in bugs:
                 slope = phi + wide * np.exp(-np.clip(wide, -20, 20) ** 2) / math.sqrt(2 * math.pi)
-            if "pdf_no_norm" in bugs:
-                slope = phi + wide * pdf * math.sqrt(2 * math.pi)
+            slope = phi + wide * pdf * math.sqrt(2 * math.pi) if "pdf_no_norm" in bugs else slope
         slope = (wide > 0).astype(float) if "relu_backward" in bugs else slope
         dx = slope if "no_dy" in bugs else dy * slope
         if "backward_inplace" in bugs and dy.flags.writeable:

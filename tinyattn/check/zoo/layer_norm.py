@@ -82,9 +82,9 @@ def make(bugs=frozenset()):
         variance = np.mean(centred * centred, **how)
         variance = variance * dtype.type(x.shape[-1] / max(x.shape[-1] - 1, 1)) if "ddof1" in bugs else variance
         variance = np.mean(x * x, **how) - mean * mean if "naive_var" in bugs else variance
-        variance = np.mean(x * x, **how) if {"no_mean_subtraction", "var_uncentred"} & set(bugs) else variance
+        variance = np.mean(x * x, **how) if {"no_mean_subtraction", "var_uncentred"} & bugs else variance
         variance = variance * dtype.type(x.shape[-1]) if "norm_not_rms" in bugs else variance
-        centred = x if {"no_mean_subtraction", "mean_kept_in_output"} & set(bugs) else centred
+        centred = x if {"no_mean_subtraction", "mean_kept_in_output"} & bugs else centred
         centred = x - np.median(x, axis=-1, keepdims=True) if "median" in bugs else centred
         if "eps_outside" in bugs:
             rstd = 1 / (np.sqrt(variance) + dtype.type(eps))
@@ -110,18 +110,18 @@ def make(bugs=frozenset()):
         return y, y if "x_hat_is_y" in bugs else x_hat, 1 / rstd if "rstd_is_std" in bugs else rstd
 
     def layer_norm_backward(dy, x_hat, rstd, gamma):
-        g = dy if {"gamma_missing", "gamma_outside"} & set(bugs) else dy * gamma
+        g = dy if {"gamma_missing", "gamma_outside"} & bugs else dy * gamma
         saved, centred = x_hat, x_hat / rstd
-        x_hat = centred if {"centred_for_x_hat", "dx_of_centred"} & set(bugs) else x_hat
+        x_hat = centred if {"centred_for_x_hat", "dx_of_centred"} & bugs else x_hat
         reduce = np.sum if "sum_not_mean" in bugs else np.mean
         mean = reduce(dy if "mean_of_dy" in bugs else g, axis=-1, keepdims=True)
         along = reduce((dy if "xhat_mean_of_dy" in bugs else g) * x_hat, axis=-1, keepdims=True)
         along = -along if "xhat_sign" in bugs else along
-        mean = 0 * mean if {"no_mean", "only_direct"} & set(bugs) else mean
-        along = 0 * along if {"no_xhat", "only_direct"} & set(bugs) else along
+        mean = 0 * mean if {"no_mean", "only_direct"} & bugs else mean
+        along = 0 * along if {"no_xhat", "only_direct"} & bugs else along
         dx = g - mean - x_hat * along
         dx = dx * gamma if "gamma_outside" in bugs else dx
-        x_hat = centred if {"centred_for_x_hat", "dgamma_of_centred"} & set(bugs) else saved
+        x_hat = centred if {"centred_for_x_hat", "dgamma_of_centred"} & bugs else saved
         if "r_missing" not in bugs:
             dx = dx / rstd if "r_inverted" in bugs else dx * rstd
         tokens = dy.reshape(-1, dy.shape[-1])

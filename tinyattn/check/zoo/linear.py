@@ -78,7 +78,7 @@ def make(bugs=frozenset()):
         dW = used.T @ given
         dW = dW / dW.dtype.type(count) if "dW_mean" in bugs else dW
         batch = dy.dtype.type(max(len(x), 1) if x.ndim > 1 else 1)
-        dW = dW / batch if {"dW_div_batch", "dW_db_div_batch"} & set(bugs) else dW
+        dW = dW / batch if {"dW_div_batch", "dW_db_div_batch"} & bugs else dW
         dW = dW.T.copy() if "dW_transposed" in bugs else dW
         dW = np.swapaxes(x, -1, -2) @ dy if "dW_batch" in bugs and x.ndim > 2 else dW
         db = np.sum(D, axis=0)

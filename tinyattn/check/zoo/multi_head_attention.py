@@ -105,11 +105,11 @@ def make(bugs=frozenset()):
         fed = x @ W_o if "Wo_first" in bugs else x
         q, k, v, mask, scale = parts(fed, W_q, W_k, W_v, heads, mask)
         out, _ = inner.attention(q, k, v, mask, scale=scale)
-        if {"heads_avg", "heads_summed"} & set(bugs):
+        if {"heads_avg", "heads_summed"} & bugs:
             joined = (np.mean if "heads_avg" in bugs else np.sum)(out, axis=-3, keepdims=True)
             out = np.broadcast_to(joined, out.shape)
         y = merge(out)
-        y = y @ (W_o.T if "Wo_transposed" in bugs else W_o) if not {"no_Wo", "Wo_first"} & set(bugs) else y
+        y = y @ (W_o.T if "Wo_transposed" in bugs else W_o) if not {"no_Wo", "Wo_first"} & bugs else y
         return y + x if "residual" in bugs else y
 
     def multi_head_attention_backward(dy, x, W_q, W_k, W_v, W_o, heads, mask=None):

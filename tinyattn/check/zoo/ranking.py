@@ -43,9 +43,8 @@ def make(bugs=frozenset()):
         scores = np.where(scores == -np.inf, np.inf, scores) if "nothing_left_out" in bugs else scores
         scores = -scores if "ascending" in bugs else scores
         scores = np.where(scores == -np.inf, scores, -scores) if "ascending_but_left_out" in bugs else scores
-        if "target_left_out" in bugs:
-            scores = np.where(np.arange(len(scores)) == target, -np.inf, scores)
-        if {"rank_of_scores", "scores_unguarded"} & set(bugs):
+        scores = np.where(np.arange(len(scores)) == target, -np.inf, scores) if "target_left_out" in bugs else scores
+        if {"rank_of_scores", "scores_unguarded"} & bugs:
             return scores[target]
         if "argsort_order" in bugs:
             return 1 + int(np.argmax(np.argsort(-scores, kind="stable") == target))
@@ -56,7 +55,7 @@ def make(bugs=frozenset()):
         return float(1 + greater + share * equal) - (1 if "target_excluded" in bugs else 0)
 
     def within(scores, target, k, metric):
-        if {"k_beyond", f"k_beyond_in_{metric}"} & set(bugs) and k > len(scores):
+        if {"k_beyond", f"k_beyond_in_{metric}"} & bugs and k > len(scores):
             raise IndexError(f"index {k - 1} is out of bounds for axis 0 with size {len(scores)}")
         if "k_beyond_zero" in bugs and k > len(scores):
             return False

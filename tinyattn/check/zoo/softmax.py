@@ -79,12 +79,12 @@ def make(bugs=frozenset()):
         top = np.max(s, axis=axis, keepdims=True, initial=-np.inf)
         top = np.max(s, initial=-np.inf) if "global_max" in bugs else top
         top = np.where(top == -np.inf, 0, top) if "nan_row" not in bugs else top
-        top = np.zeros_like(top) if {"no_max", "no_max_unguarded"} & set(bugs) else top
+        top = np.zeros_like(top) if {"no_max", "no_max_unguarded"} & bugs else top
         p = (2.0 if "base_2" in bugs else np.e) ** (s - top) if "base_2" in bugs else np.exp(s - top)
         total = np.sum(p, axis=axis, keepdims=True)
         total = total + 1e-6 if "eps_in_sum" in bugs else total
         if "no_normalise" not in bugs:
-            empty = np.zeros_like(total, bool) if {"nan_row", "no_max_unguarded"} & set(bugs) else total == 0
+            empty = np.zeros_like(total, bool) if {"nan_row", "no_max_unguarded"} & bugs else total == 0
             p = p / np.where(empty, 1, total)
         if "empty_uniform" in bugs:
             p = np.where(np.any(allowed, axis=-1, keepdims=True), p, 1 / max(s.shape[-1], 1))
