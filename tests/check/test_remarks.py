@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from tests.check.strangers import textbook
-from tinyattn.check import adapters
+from tinyattn.check import adapters, oracles
+from tinyattn.check.mutants import Formula
+from tinyattn.check.slips import OF_TILES
 from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import Subject
 
@@ -42,7 +44,8 @@ def remark(kind, implementation, **case):
         (Steps(lambda past: past + 1), "The first step, which has no cache, is wrong already"),
         (Steps(causal=False), "forward itself is not causal"),
         (Steps(keep=lambda x: x[:, ::-1] * 2), "The first step is right, and the second"),
-        (Steps(keep=lambda x: x[:, :3]), "The first 4 steps are right, and the next one is not."),
+        (Steps(keep=lambda x: x[:, :3]), "what forward gives for the first 3 tokens and its own alone."),
+        (Steps(keep=lambda x: x if x.shape[1] < 4 else 2 * x), "The first 4 steps are right, and the next one is not."),
     ],
 )
 def test_a_step_that_differs_from_forward(model, says):
@@ -62,10 +65,33 @@ def no_positions(keep):
 
 
 @pytest.mark.parametrize(
-    ("keep", "says"), [(lambda c: None, "its token alone"), (lambda c: c[:, -2:], "the last 3 tokens alone")]
+    ("keep", "says"),
+    [
+        (lambda c: None, "its token alone"),
+        (lambda c: c[:, -2:], "the last 3 tokens alone"),
+        (lambda c: np.repeat(c, 2, axis=1) if c.shape[1] == 1 else c, "all tokens, the first one twice"),
+    ],
 )
 def test_a_cache_that_forgets(keep, says):
     assert says in remark("cached_model", no_positions(keep), x=np.arange(12).reshape(2, 6))
+
+
+@pytest.mark.parametrize("slip", OF_TILES, ids=lambda slip: slip.name)
+def test_what_a_tile_of_keys_hands_on(slip):
+    formula = Formula(oracles.tiled_attention, within=oracles.__name__)
+    mutants = formula.patched(slip.says, slip.changes)
+    source = formula.source("tiled_attention")
+    assert all(source.count(old) == 1 for old, _ in slip.changes)
+
+    def tiled(q, k, v, mask=None):
+        out = np.zeros((*q.shape[:-1], v.shape[-1]))
+        with formula.mutated(mutants), np.errstate(all="ignore"):
+            for at in np.ndindex(q.shape[:-2]):
+                out[at] = formula.function()(q[at], k[at], v[at], 4)
+        return out
+
+    says = remark("flash_attention", tiled)
+    assert says == f"Yours is right for 4 keys, and wrong for 5: so it seems that {slip.says}."
 
 
 def test_a_tile_of_keys_and_a_pair_of_tokens_from_which_on_it_is_wrong():

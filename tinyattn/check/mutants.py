@@ -284,6 +284,17 @@ def of_backward(spec: Spec) -> tuple[Formula, Any] | None:
     return formula, types.SimpleNamespace(**{spec.function: getattr(ours, spec.function), name: formula.function()})
 
 
+def explained(formula: Formula, slips: Iterable[Any], run: Callable[[], Any], same: Callable[[Any], bool]) -> str:
+    """The sentence of the first slip, or else mutant, with which `run` has the `same` result; "" if none has."""
+    known = ((slip.says, formula.patched(slip.says, slip.changes)) for slip in slips)
+    ruled = ((mutant.says, [mutant]) for mutant in formula.mutants(run))
+    for says, mutants in itertools.chain(known, ruled):
+        with contextlib.suppress(Exception), formula.mutated(mutants), np.errstate(all="ignore"):
+            if mutants and same(run()):
+                return says
+    return ""
+
+
 class _Rules:
     """The mutants of one function."""
 

@@ -16,6 +16,7 @@ from .attention import (
     linear_attention,
     multi_head_attention,
     performer_attention,
+    tiled_attention,
     wasserstein_scores,
     window_attention,
 )

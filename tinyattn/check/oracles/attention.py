@@ -47,6 +47,23 @@ def flash_attention(
     return fused_attention(q, k, v, mask, scale)
 
 
+def tiled_attention(q: Array, k: Array, v: Array, width: int) -> Array:
+    """Query by query, with the sums so far over `width` keys at a time: (n, d), (m, d), (m, e) -> (n, e)."""
+    out = np.zeros((len(q), v.shape[-1]))
+    for i in range(len(q)):
+        top, total, acc = -math.inf, 0.0, np.zeros(v.shape[-1])
+        for start in range(0, len(k), width):
+            tile = slice(start, start + width)
+            s = k[tile] @ q[i] / math.sqrt(q.shape[-1])
+            new_top = max(top, np.max(s))
+            weights, shrink = np.exp(s - new_top), math.exp(top - new_top)
+            total = shrink * total + np.sum(weights)
+            acc = shrink * acc + weights @ v[tile]
+            top = new_top
+        out[i] = acc / total
+    return out
+
+
 def multi_head_attention(
     x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, mask: Array | None = None
 ) -> Array:

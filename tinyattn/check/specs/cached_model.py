@@ -1,5 +1,6 @@
 """A model of sequences with a cache: step by step it gives the outputs of the whole sequence."""
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ def entries_apart(op: Subject, x: np.ndarray) -> None:
 def remark(op: Subject, x: np.ndarray) -> str:
     """What a step gives in place of forward's output: of fewer tokens, of another position, or from some token on."""
     length = tried_length(op, "long_sequences")
-    for tokens in (input_of(op, x), two_of(op, length)):
+    for tokens in (two_of(op, min(length, 6)), input_of(op, x), two_of(op, length)):
         y, stepped, n = forward_of(op, tokens), steps(op, tokens), tokens.shape[1]
         atol = allowed(op, y)
         right = [_alike(stepped[:, t], y[:, t], atol) for t in range(n)]
@@ -87,14 +88,15 @@ def remark(op: Subject, x: np.ndarray) -> str:
         alone = forward_of(op, tokens[:, :1])[:, 0]
         if not right[0] and _alike(stepped[:, 0], alone, atol):
             return "forward itself is not causal: the output of the first token changes with the tokens after it."
+        for says, seen in _sets(n):
+            some = [t for t in range(n) if 0 < len(seen(t)) <= n]
+            if not all(right[t] for t in some) and all(_alike(stepped[:, t], forward_of(op, tokens[:, seen(t)])[:, -1], atol) for t in some):
+                return f"A step gives what forward gives for {says}."
         if not right[0]:
             return "The first step, which has no cache, is wrong already: look at what else differs from forward."
-        for seen in range(1, n):
-            last = (forward_of(op, tokens[:, max(t + 1 - seen, 0) : t + 1])[:, -1] for t in range(n))
-            if all(_alike(stepped[:, t], rest, atol) for t, rest in enumerate(last)):
-                return f"A step gives what forward gives for the last {seen} tokens alone." if seen > 1 else (
-                    "A step gives what forward gives for its token alone: the cache is not read."
-                )
+        twice = tokens[:, [0, 0, 1 % n]]
+        if not right[1 % n] and _alike(steps(op, twice)[:, 2], steps(op, twice[:, 1:])[:, 1], atol):
+            return "A step attends to the tokens before its own, and not to its own."
         equal = np.repeat(tokens[:, :1], min(length, 6), axis=1)
         moves, still = forward_of(op, equal), steps(op, equal)
         one = all(_alike(still[:, t], still[:, 0], atol) for t in range(still.shape[1]))
@@ -104,6 +106,22 @@ def remark(op: Subject, x: np.ndarray) -> str:
             "The first step is right, and the second, which reads the cache, is not."
         )
     return ""
+
+
+def _sets(n: int) -> Iterator[tuple[str, Callable[[int], list[int]]]]:
+    """The tokens that step t of n may know, in place of all tokens up to t, and a description."""
+    yield "its token alone: the cache is not read", lambda t: [t]
+    yield "the tokens before its own", lambda t: list(range(t))
+    yield "all tokens but the first", lambda t: list(range(min(t, 1), t + 1))
+    yield "all tokens but the one before its own", lambda t: [*range(t - 1), t]
+    yield "all tokens, the first one twice", lambda t: [0, *range(t + 1)]
+    yield "all tokens, its own twice", lambda t: [*range(t + 1), t]
+    yield "all tokens, each twice", lambda t: sorted([*range(t + 1)] * 2)
+    yield "the tokens before its own in reversed order, and its own", lambda t: [*reversed(range(t)), t]
+    for many in range(1, n):
+        tokens = f"{many} tokens" if many > 1 else "token"
+        yield f"the last {tokens} alone", lambda t, many=many: list(range(max(t + 1 - many, 0), t + 1))  # type: ignore[misc]
+        yield f"the first {tokens} and its own alone", lambda t, many=many: [*range(min(many, t)), t]  # type: ignore[misc]
 
 
 def _alike(a: np.ndarray, b: np.ndarray, atol: float) -> bool:

@@ -1,15 +1,19 @@
 """Attention in tiles, with an online softmax and weights recomputed in the backward."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ... import ops
 from ...random import PairMask
+from .. import oracles
 from ..common import ours_of, upstream, widened
 from ..contrast import right_up_to
 from ..families import averages, causal, onto_itself
+from ..mutants import Formula, explained
 from ..property import close, largest, rounding
+from ..slips import OF_TILES
 from ..subject import MissingError, Subject
 from . import attention
 from .builder import CaseDrawer, SpecBuilder
@@ -86,18 +90,34 @@ def dropout(op: Subject, **case: Any) -> None:
 
 
 def remark(op: Subject, **_: Any) -> str:
-    """The number of keys, or of queries, from which on it is wrong."""
-    q, k, v = np.random.default_rng(0).standard_normal((3, 513, 4))
+    """The number of keys, of queries, or of both with a mask, from which on it is wrong, and what explains that."""
+    q, k, v = np.random.default_rng(0).standard_normal((3, 1027, 4))
+    k = np.stack([0.05 * np.arange(len(k)), *(0.01 * k.T[1:])], axis=-1)  # scores that grow, or fall, from key to key
+    q[:2, 0] = 1, -1
 
-    def right(n: int, m: int) -> bool:
-        case = op.fit({"q": q[:n], "k": k[:m], "v": v[:m], "mask": None, "scale": None, "tile": TILES[-1]})
-        return bool(np.allclose(op(**case), ours_of(SPEC, case)[0], rtol=0, atol=1e-6))
+    def got(n: int, m: int, mask: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        case = op.fit({"q": q[:n], "k": k[:m], "v": v[:m], "mask": mask, "scale": None, "tile": TILES[-1]})
+        return op(**case), ours_of(SPEC, case)[0]
 
-    keys = right_up_to(lambda m: right(3, m))
-    if keys:
-        return f"Yours is right for {keys[0]} keys, and wrong for {keys[1]}: what does one tile of keys hand on to the next?"
-    queries = right_up_to(lambda n: right(n, 3))
-    return f"Yours is right for {queries[0]} queries, and wrong for {queries[1]}: where does a tile end?" if queries else ""
+    def right(n: int, m: int, mask: Any = None) -> bool:
+        return _alike(*got(n, m, mask))
+
+    if keys := right_up_to(lambda m: right(3, m)):
+        width, n = keys[0], 2 * keys[0] + 1
+        formula, y = Formula(oracles.tiled_attention, within=oracles.__name__), got(3, n)[0]
+        run = partial(formula.function(), q[:3], k[:n], v[:n], width)
+        says = explained(formula, OF_TILES, run, lambda tiled: _alike(y, tiled))
+        asks = f"so it seems that {says}." if says else "what does one tile of keys hand on to the next?"
+        return f"Yours is right for {width} keys, and wrong for {keys[1]}: {asks}"
+    if queries := right_up_to(lambda n: right(n, 3)):
+        return f"Yours is right for {queries[0]} queries, and wrong for {queries[1]}: where does a tile end?"
+    if both := right_up_to(lambda n: right(n, n, np.tri(n, dtype=bool))):
+        return f"With a mask, yours is right for {both[0]} tokens, and wrong for {both[1]}: which rows and columns of it belong to a tile?"
+    return ""
+
+
+def _alike(a: np.ndarray, b: np.ndarray) -> bool:
+    return bool(np.allclose(a, b, rtol=0, atol=1e-6))
 
 
 SPEC = states.spec(
