@@ -124,22 +124,21 @@ def _diagnosed(op: Subject, failed: Iterable[str], limit: float, shown: Trial | 
 
 
 def _confirmed(shown: Trial | None, op: Subject, diagnosis: Diagnosis) -> Diagnosis:
-    """The diagnosis, with only the bugs that fail the shown property on the shown case as `_fails_alike` says."""
+    """The diagnosis, with only the bugs that fail the shown property on the shown case as `_fails_so` says."""
     if shown is None or not diagnosis:
         return diagnosis
-    numbers = diagnosis.how == "numbers"
+
+    def fails(*bugs: str) -> bool:
+        return _fails_so(shown, _zoo_subject(op.spec.name, frozenset(bugs)), diagnosis.how == "numbers")
+
     if len(diagnosis.bugs) > 1:
-        return diagnosis if _fails_alike(shown, op, [b[0].name for b in diagnosis.bugs], numbers) else Diagnosis()
-    kept = tuple(b for b in diagnosis.bugs[0] if any(_fails_alike(shown, op, [n], numbers) for n in (b.name, *b.also)))
+        return diagnosis if fails(*(b[0].name for b in diagnosis.bugs)) else Diagnosis()
+    kept = tuple(b for b in diagnosis.bugs[0] if any(map(fails, (b.name, *b.also))))
     return replace(diagnosis, bugs=(kept,)) if kept else Diagnosis()
 
 
-def _fails_alike(shown: Trial, op: Subject, bugs: Iterable[str], numbers: bool) -> bool:
-    """Whether the zoo's version with these bugs fails on the shown case; if `numbers`, with the same wrong value."""
-    return _fails_so(shown, _zoo_subject(op.spec.name, frozenset(bugs)), numbers)
-
-
 def _fails_so(shown: Trial, other: Subject, numbers: bool) -> bool:
+    """Whether another implementation fails the shown property on the shown case; if `numbers`, with the same value."""
     mine = shown.failure().violation
     try:
         with np.errstate(all="ignore"):
@@ -391,10 +390,8 @@ def _by_failures(
     op: Subject, failed: set[str], seen: dict[int, Observation], truth: dict[int, Observation]
 ) -> Diagnosis:
     """The noisy bugs that fail exactly the same properties and have errors of about the same size."""
-    if not FINGERPRINTS.exists() or not failed:
-        return Diagnosis()
     spec = op.spec
-    if spec.name not in ZOO:
+    if not failed or spec.name not in ZOO:
         return Diagnosis()
     table = json.loads(FINGERPRINTS.read_text()).get(spec.name, {})
     without_backward = f"{spec.function}_backward" in op.lacks

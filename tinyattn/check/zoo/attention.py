@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from . import softmax as wrong_softmax
-from .bug import Bug
+from .bug import Bug, in_place
 
 _IN_SOFTMAX = {
     "mask_inverted": "mask_inverted", "mask_after_softmax": "mask_after", "fill_-1e9": "fill_-1e9", "fill_-1e4": "fill_-1e4",
@@ -133,8 +133,7 @@ def make(bugs=frozenset()):
         if "values_as_keys" in bugs and q.shape[-1] == v.shape[-1]:
             weights = inner.softmax((q @ np.swapaxes(v, -1, -2)) * c, moved(mask, *s.shape[-2:]))
             used = dropped(weights, keep, rate)
-        if "changes_input" in bugs and given.flags.writeable:
-            given *= c
+        in_place(np.multiply, given, c, "changes_input" in bugs)
         return used @ values, used if "weights_after_dropout" in bugs else weights
 
     def attention_backward(dout, q, k, v, weights, bias=None, keep=None, rate=0.0, scale=None):
@@ -169,8 +168,7 @@ def make(bugs=frozenset()):
         )
         if "swap_qk" in bugs:
             dq, dk = dk, dq
-        if "backward_changes_input" in bugs and dout.flags.writeable:
-            dout *= 0.5
+        in_place(np.multiply, dout, 0.5, "backward_changes_input" in bugs)
         return dq, dk, dv, dbias
 
     return SimpleNamespace(attention=attention, attention_backward=attention_backward)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from .bug import Bug
+from .bug import Bug, in_place
 
 BUGS = [
     Bug("naive_sigmoid_log", "it takes the logarithm of the sigmoid, which underflows", "log σ(-1000)?"),
@@ -75,8 +75,7 @@ def make(bugs=frozenset()):
         summed = np.sum(w * t * yes + (1 - t) * no) if "weights_on_positives" in bugs else np.sum(w * each)
         loss = summed / np.where(total == 0, dtype.type(1), total)
         loss = loss / dtype.type(np.log(2)) if "log2" in bugs else loss
-        if "changes_input" in bugs and z.flags.writeable:
-            z *= 0.5
+        in_place(np.multiply, z, 0.5, "changes_input" in bugs)
         return (-loss if "sign" in bugs else loss).astype(dtype)
 
     def bce_with_logits_backward(dloss, z, targets, weights=None):
@@ -93,8 +92,7 @@ def make(bugs=frozenset()):
         total = dtype.type(z.size) if "backward_div_all" in bugs else total
         share = w / np.where(total == 0, dtype.type(1), total)
         share = share * dtype.type(dloss) if "dloss_missing" not in bugs else share
-        if "backward_changes_targets" in bugs and targets.flags.writeable:
-            targets *= 0.5
+        in_place(np.multiply, targets, 0.5, "backward_changes_targets" in bugs)
         return ((-d if "backward_sign" in bugs else d) * share).astype(dtype)
 
     return SimpleNamespace(bce_with_logits=bce_with_logits, bce_with_logits_backward=bce_with_logits_backward)

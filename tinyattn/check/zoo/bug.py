@@ -1,6 +1,8 @@
 """A bug: a name, a sentence that describes it, and a tutor's question."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -16,3 +18,9 @@ class Bug:
     noisy: bool = False
     convention: bool = False
     also: tuple[str, ...] = ()           # switches for other ways of making the same mistake
+
+
+def in_place(f: Callable[..., Any], x: Any, y: Any, when: bool) -> None:
+    """x = f(x, y) for a ufunc, written into x itself, `when` a bug does so; x that is read-only stays as it is."""
+    if when and x.flags.writeable:
+        f(x, y, out=x)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from .bug import Bug
+from .bug import Bug, in_place
 
 BUGS = [
     Bug("no_max", "the row's maximum is not subtracted: exp overflows", "Logit 1000: print exp."),
@@ -103,8 +103,7 @@ def make(bugs=frozenset()):
         loss = np.sum(each) / np.where(total == 0, dtype.type(1), total)
         loss = loss / dtype.type(z.shape[-1]) if "div_by_v" in bugs else loss
         loss = loss / dtype.type(np.log(2)) if "log2" in bugs else loss
-        if "changes_input" in bugs and logits.flags.writeable:
-            logits -= top
+        in_place(np.subtract, logits, top, "changes_input" in bugs)
         return (-loss if "sign" in bugs else loss).astype(dtype)
 
     def cross_entropy_backward(dloss, logits, targets, weights=None):
@@ -131,8 +130,7 @@ def make(bugs=frozenset()):
         w = w * (targets != 0) if "backward_zero_ignored" in bugs else w
         share = w / np.where(total == 0, dtype.type(1), total)
         share = share * dtype.type(dloss) if "dloss_missing" not in bugs else share
-        if "inplace" in bugs and logits.flags.writeable:
-            logits -= 0.5
+        in_place(np.subtract, logits, 0.5, "inplace" in bugs)
         return (-d if "backward_sign" in bugs else d) * share[..., None]
 
     def _equal_logits(logits, targets):

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from .bug import Bug
+from .bug import Bug, in_place
 
 BUGS = [
     Bug("active_in_eval", "it scales by 1 / (1 - rate) without a mask", "Predict without a mask: is it x?"),
@@ -61,8 +61,7 @@ def make(bugs=frozenset()):
         keep = np.random.default_rng().random(x.shape) >= rate if "fresh_mask_forward" in bugs else keep
         keep = np.ones_like(keep) if "scale_everything" in bugs else keep
         y = x * keep * factor
-        if "changes_input" in bugs and x.flags.writeable:
-            x *= factor
+        in_place(np.multiply, x, factor, "changes_input" in bugs)
         return y.astype(float) if "double_out" in bugs else y
 
     def dropout_backward(dy, keep, rate):
@@ -76,8 +75,7 @@ def make(bugs=frozenset()):
         keep = np.random.default_rng().random(dy.shape) >= rate if "backward_fresh_mask" in bugs else keep
         keep = ~keep if "backward_inverted" in bugs else keep
         dx = dy * factor if "backward_no_mask" in bugs else dy * keep * factor
-        if "backward_inplace" in bugs and dy.flags.writeable:
-            dy *= keep
+        in_place(np.multiply, dy, keep, "backward_inplace" in bugs)
         return dx
 
     def keep_mask(rng, shape, rate):

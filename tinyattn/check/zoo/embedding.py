@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from .bug import Bug
+from .bug import Bug, in_place
 
 BUGS = [
     Bug("off_by_one", "row id - 1 is read", "Which row is id 0?"),
@@ -83,8 +83,7 @@ def make(bugs=frozenset()):
             return dE[np.unique(at)]
         if "per_token" in bugs:
             return np.eye(len(E), dtype=E.dtype)[at][:, :, None] * rows[:, None, :]
-        if "backward_changes_table" in bugs and E.flags.writeable:
-            E *= 0.5
+        in_place(np.multiply, E, 0.5, "backward_changes_table" in bugs)
         return dE
 
     return SimpleNamespace(embedding=embedding, embedding_backward=embedding_backward)

@@ -7,7 +7,7 @@ import numpy as np
 
 from ...ops import gelu as right
 from ...ops import gelu_backward as right_backward
-from .bug import Bug
+from .bug import Bug, in_place
 
 BUGS = [
     Bug("tanh_always", "it is the tanh form where the exact one is asked for", "Which of the two forms was asked for?"),
@@ -65,8 +65,7 @@ def make(bugs=frozenset()):
         y = 2 * y if "no_half" in bugs else y
         y = np.where(x == 0, 0.5, y / np.where(x == 0, 1, x)) if "phi_alone" in bugs else y
         y = np.maximum(x, 0) if "relu" in bugs else y
-        if "changes_input" in bugs and given.flags.writeable:
-            given *= 0.5
+        in_place(np.multiply, given, 0.5, "changes_input" in bugs)
         return y.astype(float if "double_out" in bugs else dtype)
 
     def gelu_backward(dy, x, approximate=False):
@@ -96,8 +95,7 @@ def make(bugs=frozenset()):
             slope = phi + wide * pdf * math.sqrt(2 * math.pi) if "pdf_no_norm" in bugs else slope
         slope = (wide > 0).astype(float) if "relu_backward" in bugs else slope
         dx = slope if "no_dy" in bugs else dy * slope
-        if "backward_inplace" in bugs and dy.flags.writeable:
-            dy *= 0.5
+        in_place(np.multiply, dy, 0.5, "backward_inplace" in bugs)
         return dx.astype(dtype)
 
     return SimpleNamespace(gelu=gelu, gelu_backward=gelu_backward)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from .bug import Bug
+from .bug import Bug, in_place
 
 BUGS = [
     Bug("axis", "statistics are taken over the tokens, not over a token's features", "Does one token change with its neighbour?"),
@@ -103,8 +103,7 @@ def make(bugs=frozenset()):
         shift = np.zeros_like(shift) if "beta_ignored" in bugs else shift
         shift = -shift if "beta_subtracted" in bugs else shift
         y = (x_hat + shift) * gain if "beta_before_gamma" in bugs else x_hat * gain + shift
-        if "changes_input" in bugs and x.flags.writeable:
-            x -= mean
+        in_place(np.subtract, x, mean, "changes_input" in bugs)
         y = y.astype(float) if "double_out" in bugs else y
         rstd = np.broadcast_to(rstd, (*x.shape[:-1], 1)).copy() if rstd.shape[-1] == 1 else rstd
         return y, y if "x_hat_is_y" in bugs else x_hat, 1 / rstd if "rstd_is_std" in bugs else rstd
@@ -145,10 +144,8 @@ def make(bugs=frozenset()):
         dbeta = np.sum(dy, axis=0) if "dbeta_first_axis" in bugs and dy.ndim > 1 else dbeta
         if "dgamma_dbeta_swapped" in bugs:
             dgamma, dbeta = dbeta, dgamma
-        if "backward_inplace" in bugs and dy.flags.writeable:
-            dy *= gamma
-        if "backward_changes_x_hat" in bugs and saved.flags.writeable:
-            saved *= 0.5
+        in_place(np.multiply, dy, gamma, "backward_inplace" in bugs)
+        in_place(np.multiply, saved, 0.5, "backward_changes_x_hat" in bugs)
         return dx, dgamma, dbeta
 
     return SimpleNamespace(layer_norm=layer_norm, layer_norm_backward=layer_norm_backward)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from .bug import Bug
+from .bug import Bug, in_place
 
 BUGS = [
     Bug("W_transposed", "W is used transposed", "y_o sums over inputs i: along which axis of W?"),
@@ -53,10 +53,8 @@ def make(bugs=frozenset()):
                 y = y + b[0]
             else:
                 y = y + b * (-1 if "bias_subtracted" in bugs else 2 if "bias_twice" in bugs else 1)
-            if "changes_bias" in bugs and b.flags.writeable:
-                b += 1
-        if "changes_input" in bugs and x.flags.writeable:
-            x *= 2
+            in_place(np.add, b, 1, "changes_bias" in bugs)
+        in_place(np.multiply, x, 2, "changes_input" in bugs)
         return y.astype(float) if "double_out" in bugs else y
 
     def linear_backward(dy, x, W):
@@ -97,8 +95,7 @@ def make(bugs=frozenset()):
             db = D[i].copy() if f"{name}_token" in bugs and len(D) else db
         db = np.sum(X, axis=0) if "db_of_x" in bugs and square else db
         db = np.full_like(db, len(D)) if "db_ones" in bugs else db
-        if "backward_inplace" in bugs and dy.flags.writeable:
-            dy *= 2
+        in_place(np.multiply, dy, 2, "backward_inplace" in bugs)
         return dx, dW, db
 
     return SimpleNamespace(linear=linear, linear_backward=linear_backward)

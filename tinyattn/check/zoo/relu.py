@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from .bug import Bug
+from .bug import Bug, in_place
 
 BUGS = [
     Bug("leaky", "negative numbers leak through", "Compute relu(-100)."),
@@ -42,8 +42,7 @@ def make(bugs=frozenset()):
         y = np.where(x > 1, x, 0).astype(x.dtype) if "threshold_1" in bugs else y
         y = np.logaddexp(x, x.dtype.type(0)) if "softplus" in bugs else y
         y = np.where(x > 0, x, np.expm1(np.minimum(x, 0))) if "elu" in bugs else y
-        if "changes_input" in bugs and x.flags.writeable:
-            x *= x > 0
+        in_place(np.multiply, x, x > 0, "changes_input" in bugs)
         return y.astype(float) if "double_out" in bugs else y
 
     def relu_backward(dy, x):
@@ -59,8 +58,7 @@ def make(bugs=frozenset()):
         dx = np.where(x > 0, dy, dy.dtype.type(0.01) * dy) if "leaky_backward" in bugs else dx
         dx = gate.astype(dy.dtype) if "no_dy" in bugs else dx
         dx = dy * np.maximum(x, 0) if "times_y" in bugs else dx
-        if "backward_inplace" in bugs and dy.flags.writeable:
-            dy *= gate
+        in_place(np.multiply, dy, gate, "backward_inplace" in bugs)
         return dx
 
     return SimpleNamespace(relu=relu, relu_backward=relu_backward)
