@@ -14,7 +14,7 @@ import numpy as np
 from .cases import CaseDrawer
 from .common import widened
 from .conventions import find_conventions
-from .conventions.convention import cases_of, is_right, trying
+from .conventions.convention import cases_of, is_right, mends
 from .conventions.dtypes import deaf
 from .conventions.layouts import Rearranged
 from .diagnosis import Diagnosis, diagnose
@@ -84,11 +84,8 @@ def misplaced(op: Subject, patience: float = 10.0, names: Iterable[str] = ()) ->
                 continue
             cases = [widened(op.fit(op.spec.case(CaseDrawer.seeded(seed, (lead,))))) for seed in range(8)]
             with alarm(patience):
-                if all(is_right(op, case) for case in cases):
-                    continue  # its fault is elsewhere
-                with trying(op, switch):
-                    if all(is_right(op, case) for case in cases):
-                        return _diagnosis(name, says, hint)
+                if mends(op, switch, partial(is_right, op), cases):
+                    return _diagnosis(name, says, hint)
     except TooLongError:
         pass
     finally:

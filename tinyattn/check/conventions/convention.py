@@ -111,22 +111,33 @@ def adopt(op: Subject, switch: Switch) -> None:
     op.spec = getattr(switch, "spec", None) or op.spec
 
 
-def is_right(op: Subject, case: Case) -> bool | None:
-    """Whether the first output is the oracle's; None if the call raises or is left out."""
+def is_right(op: Subject, case: Case, given: Case | None = None, like: Case | None = None) -> bool | None:
+    """Whether the first output is the oracle's; None if the call raises or is left out.
+
+    The call is `given`, and the rounding that of `like`, where these are not the case itself.
+    """
     try:
-        y = op.outputs(**copied(case))[0]
+        y = op.outputs(**copied(case if given is None else given))[0]
     except Violation as violation:
         return None if violation.__cause__ is not None else False
     except (MissingError, CannotRunError):
         return None
     except Exception:  # its result cannot be rearranged
         return False
-    return near(y, oracle(op, case), case)
+    return near(y, oracle(op, case), like or case)
+
+
+def mends(op: Subject, switch: Switch, right: Callable[[Case], bool | None], cases: list[Case]) -> bool:
+    """Whether all cases are right with the switch, and not without."""
+    if all(map(right, cases)):
+        return False
+    with trying(op, switch):
+        return all(map(right, cases))
 
 
 def helps(op: Subject, switch: Switch, name: str, cases: Iterable[Case]) -> Switch | None:
     """The switch, if the property of this name holds for all cases with it, and not without."""
-    prop, cases = next(prop for prop in op.spec.properties if prop.name == name), list(cases)
+    prop = next(prop for prop in op.spec.properties if prop.name == name)
 
     def holds(case: Case) -> bool:
         with contextlib.suppress(Violation):
@@ -134,27 +145,11 @@ def helps(op: Subject, switch: Switch, name: str, cases: Iterable[Case]) -> Swit
             return True
         return False
 
-    if all(map(holds, cases)):
-        return None
-    with trying(op, switch):
-        return switch if all(map(holds, cases)) else None
+    return switch if mends(op, switch, holds, list(cases)) else None
 
 
 def oracle(op: Subject, case: Case) -> Any:
     return by_loops(op.spec, case)[0]
-
-
-def agrees(op: Subject, case: Case, given: Case | None = None, like: Case | None = None) -> bool:
-    """Whether `op(given)` is the oracle's result for `case`, up to the rounding of `like`; both default to `case`.
-
-    A call that raises does not agree.
-    """
-    try:
-        with np.errstate(all="ignore"):
-            y = np.asarray(op.outputs(**(case if given is None else given))[0])
-    except Violation:
-        return False
-    return y.dtype.kind == "f" and near(y, oracle(op, case), like or case)
 
 
 def near(y: Any, right: Any, case: Case) -> bool:

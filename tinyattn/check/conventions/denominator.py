@@ -11,8 +11,8 @@ from ..common import tolerance, widened
 from ..spec import Spec
 from ..specs.linear_attention import seen
 from ..subject import Subject
-from ..switch import Switch
-from .convention import Convention, OtherSpec, cases_of, error, oracle, other_spec, trying
+from ..switch import Case, Switch
+from .convention import Convention, OtherSpec, cases_of, error, mends, oracle, other_spec
 
 EPS = (1e-6, 1e-5, 1e-8, 1e-10)
 
@@ -52,16 +52,11 @@ def _with_eps(spec: Spec, eps: float) -> Spec:
 def _denominator(op: Subject) -> Switch | None:
     cases = [op.fit(widened(case)) for case in cases_of(op, 8)]
 
-    def holds() -> bool:
-        return all(error(op.outputs(**copied(c))[0], oracle(op, c)) <= tolerance(op.spec, c) for c in cases)
+    def right(case: Case) -> bool:
+        return error(op.outputs(**copied(case))[0], oracle(op, case)) <= tolerance(op.spec, case)
 
-    if not holds():
-        for eps in EPS:
-            switch = OtherSpec(f"{eps:g} is added to the denominator", _with_eps(op.spec, eps))
-            with trying(op, switch):
-                if holds():
-                    return switch
-    return None
+    switches = (OtherSpec(f"{eps:g} is added to the denominator", _with_eps(op.spec, eps)) for eps in EPS)
+    return next((switch for switch in switches if mends(op, switch, right, cases)), None)
 
 
 CONVENTIONS = {"denominator": Convention("a small number may be added to the denominator", _denominator)}

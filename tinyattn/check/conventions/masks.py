@@ -15,7 +15,7 @@ from ..cases import CaseDrawer
 from ..common import widened
 from ..subject import Subject
 from ..switch import Case, Switch
-from .convention import Convention, agrees, cases_of, near, oracle
+from .convention import Convention, cases_of, is_right, near, oracle
 
 FILLED = 4000.0  # a finite fill of masked logits must lie below logits of this size; otherwise it is a bug
 LARGE = 5000.0  # logits beyond it may lie below a finite fill
@@ -53,9 +53,9 @@ def _mask(op: Subject) -> Switch | None:
         mask = case["mask"]
         places = np.add.outer(np.arange(math.prod(mask.shape[:-1])), np.arange(mask.shape[-1]))
         cases.append(case | {"mask": (places % 2 == 0).reshape(mask.shape)})
-    if sum(not agrees(op, case) for case in cases) < 2:
+    if sum(not is_right(op, case) for case in cases) < 2:
         return None
-    fitting = (meaning for meaning in MEANINGS if all(agrees(op, case, meaning.given(case)) for case in cases))
+    fitting = (meaning for meaning in MEANINGS if all(is_right(op, case, meaning.given(case)) for case in cases))
     return next(fitting, None)
 
 
@@ -108,7 +108,7 @@ def _dead_rows(op: Subject) -> Switch | None:
     if "average" not in switch.says:
         return switch
     moderate = [switch.avoid(case) for case in cases]
-    small = any(agrees(op, case) and not agrees(op, _with_logits(case, FILLED), like=case) for case in moderate)
+    small = any(is_right(op, case) and not is_right(op, _with_logits(case, FILLED), like=case) for case in moderate)
     return None if small else replace(switch, finite=True)
 
 
@@ -151,10 +151,10 @@ def _direction(op: Subject) -> Switch | None:
     drawn = (op.spec.case(CaseDrawer.seeded(seed, ((2,),))) for seed in range(200))
     square = (op.fit(case) for case in drawn if case["causal"] and case["q"].shape[-2] > 1)  # as many keys as queries
     cases = list(itertools.islice(square, 4))
-    if any(agrees(op, case | {"causal": default}) for case in cases):
+    if any(is_right(op, case | {"causal": default}) for case in cases):
         return None
     op.causal = not default
-    if all(agrees(op, case | {"causal": not default}) for case in cases):
+    if all(is_right(op, case | {"causal": not default}) for case in cases):
         return Switch("it looks at all keys" if default else "it looks at earlier keys alone")
     op.causal = default
     return None
