@@ -123,6 +123,11 @@ class Failure:
         got = self.violation.got
         return isinstance(got, float | np.floating) and bool(got != got)
 
+    def cause(self) -> str:
+        """The cause that failures may share: the line that raises, or NaN; else ""."""
+        error = self.violation.__cause__
+        return "NaN" * self.is_nan() if error is None else f"{type(error).__name__} {self.violation.place}"
+
     def is_narrow(self) -> bool:
         return any(1 in x.shape for x in self.case.values() if isinstance(x, np.ndarray))
 
@@ -288,17 +293,9 @@ class Trial:
         shown = "" if prop.once else show_case(case)  # the statement names the input that such a property makes
         return Finding(
             *common, "fails", self.tries, message, expected, got, shown, hint, violation is self.too_long,
-            gravity=violation.gravity or ("numbers" if self.too_long else prop.gravity), cause=_cause(violation),
+            gravity=violation.gravity or ("numbers" if self.too_long else prop.gravity), cause=failure.cause(),
             place=violation.place, sort=violation.sort,
         )  # fmt: skip
-
-
-def _cause(violation: Violation) -> str:
-    """The cause that failures may share: the line that raises, or NaN; else ""."""
-    if violation.__cause__ is not None:
-        return f"{type(violation.__cause__).__name__} {violation.place}"
-    got = violation.got
-    return "NaN" if isinstance(got, float | np.floating) and got != got else ""
 
 
 def show_case(case: dict[str, Any], digits: int = 6) -> str:
