@@ -139,7 +139,14 @@ def plainness(case: dict[str, Any]) -> Any:
 
 
 def copied(case: dict[str, Any]) -> dict[str, Any]:
-    return {name: x.copy() if isinstance(x, np.ndarray) else x for name, x in case.items()}
+    """The case with copies of its arrays, also of those in a named tuple, such as Adam's moments."""
+    return {name: _copy(x) for name, x in case.items()}
+
+
+def _copy(x: Any) -> Any:
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return type(x)(*map(_copy, x))
+    return x.copy() if isinstance(x, np.ndarray) else x
 
 
 def in_dtype(x: Any, dtype: Any) -> Any:

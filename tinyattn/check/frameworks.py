@@ -133,7 +133,9 @@ def _made(implementation: type) -> Any:
         return implementation()
     except Exception as error:
         name = implementation.__name__
-        raise CannotRunError(f"{name}() raised {type(error).__name__}: {message_of(error)}") from error
+        says = f"{name}() raised {type(error).__name__}: {message_of(error)}"
+        remedy = "; write a function that makes the object and calls it, or use tinyattn.check.layer"
+        raise CannotRunError(says + remedy * isinstance(error, TypeError)) from error
 
 
 def _imports(forward: Any, framework: Any) -> bool:
@@ -213,7 +215,7 @@ def _lifted(op: Subject, framework: Any, differentiable: bool = True) -> Any:
     module = op.forward if _is_module(op.forward) else op.implementation if _is_module(op.implementation) else None
     in_dtype = partial(_in_dtype_of, module) if module is not None else lambda f: f
     lifted = Lifted(in_dtype(op.forward.forward if _is_module(op.forward) else op.forward), op, framework)
-    parts = {op.spec.function: lifted if differentiable else lifted.plain}
+    parts = {op.computes: lifted if differentiable else lifted.plain}
     backward = getattr(op.implementation, f"{op.spec.function}_backward", None)
     if backward is None and op.spec.wrt and op.forward is op.implementation:
         backward = backward_beside(op.forward)
@@ -332,6 +334,7 @@ def _step_of(optimizer: Any) -> Callable[..., None]:
     options = [p for n, p in inspect.signature(optimizer).parameters.items() if n in OPTIONS]
     step.__signature__ = inspect.Signature(given + options)  # type: ignore[attr-defined]
     step.__name__ = optimizer.__name__
+    step.__wrapped__ = optimizer.step  # type: ignore[attr-defined]  # its place, for the report
     return step
 
 

@@ -107,13 +107,11 @@ def _watcher(seconds: float) -> Iterator[None]:
 def load(target: str) -> Any:
     """Import MODULE or FILE.py, with or without :OBJECT. Raises CannotRunError, with the reason."""
     place, name = split(target)
+    is_file = place.endswith(".py") or Path(place).is_dir()
+    if os.getcwd() not in sys.path:  # for a file's imports after everything else, as its folder is
+        sys.path.insert(len(sys.path) if is_file else 0, os.getcwd())
     try:
-        if place.endswith(".py") or Path(place).is_dir():
-            module = _from_file(Path(place))
-        else:
-            if os.getcwd() not in sys.path:
-                sys.path.insert(0, os.getcwd())
-            module = importlib.import_module(place)
+        module = _from_file(Path(place)) if is_file else importlib.import_module(place)
     except CannotRunError:
         raise
     except BaseException as error:

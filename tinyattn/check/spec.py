@@ -42,7 +42,7 @@ class Form:
 class Spec:
     """The specification of a function: its names, the cases it is tried on, its properties.
 
-    `function` and `others` are the public names. `oracle` is the forward in plain loops, `ours` returns the library's
+    `function` and `others` are the public names; with `any_metric`, one of them is enough. `oracle` is the forward in plain loops, `ours` returns the library's
     implementation, whose signature is the spec's. `wrt` names the arguments that have gradients. `special_cases`
     distinguish bugs that random cases do not. `forms` are forms of a call that an implementation need not take, beyond
     those that every spec has (forms.py). `together` names optional arguments that are passed together or not at all.
@@ -65,6 +65,7 @@ class Spec:
     oracle: Callable[..., Any] | None = None
     wrt: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    any_metric: bool = False
     clauses: tuple[str, ...] = ()
     common: bool = True
     forms: tuple[Form, ...] = ()

@@ -72,6 +72,10 @@ class Subject:
         forward = getattr(implementation, name, None)
         if forward is None and callable(implementation) and not inspect.ismodule(implementation):
             forward = implementation
+        self.computes = spec.function  # or another of the spec's metrics, if it is the only one
+        for other in spec.others if spec.any_metric else ():
+            if forward is None or (forward is implementation and _called(forward).startswith(other)):
+                forward, self.computes = forward or getattr(implementation, other, None), other
         if forward is None:
             public = [n for n in dir(implementation) if not n.startswith("_") and callable(getattr(implementation, n))]
             raise CannotRunError(
@@ -111,7 +115,8 @@ class Subject:
             self._backward = next((f for f in candidates if f is not None), None)
             self.lacks += [f"{spec.function}_backward"] if self._backward is None else []
         self._of_backward = _parameters(self._backward) if self._backward is not None else None  # looked up once: slow
-        self.lacks += [name for name in spec.others if not hasattr(implementation, name)]
+        functions = (spec.function, *spec.others) if spec.any_metric else spec.others
+        self.lacks += [n for n in functions if n != self.computes and not hasattr(implementation, n)]
 
     @property
     def takes_tensors(self) -> bool:
@@ -175,8 +180,9 @@ class Subject:
     def _run(self, given: dict[str, Any], lent: bool = False) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """-> the spec's outputs, and any other results."""
         given = in_dtype(given, self.spec.dtype)
-        self.last = given
-        positional, named = self.arguments(given if lent or not self.spec.common else copied(given))
+        written = lent or not self.spec.common  # into these very arrays: the report shows them as they were
+        self.last = copied(given) if written else given
+        positional, named = self.arguments(given if written else copied(given))
         result = called(self.forward, self.spec.function, *positional, **named)
         outputs = tuple(result) if isinstance(result, tuple | list) else (result,)
         wanted = cache = len(self.spec.outputs)
@@ -227,7 +233,7 @@ class Subject:
 
     def other(self, name: str) -> Callable[..., Any]:
         """One of the spec's `others`. Raises MissingError if the implementation lacks it."""
-        f = getattr(self.implementation, name, None)
+        f = self.forward if name == self.computes else getattr(self.implementation, name, None)
         if f is None:
             raise MissingError(f"it has no `{name}`")
         return lambda *args, **kwargs: called(f, name, *in_dtype(args, self.spec.dtype), **kwargs)
@@ -334,8 +340,13 @@ class Subject:
 def backward_beside(forward: Any) -> Any:
     """The function NAME_backward in the module that defines the forward NAME, or None."""
     module = getattr(inspect.unwrap(forward), "__globals__", {})
-    backward = module.get(f"{getattr(forward, '__name__', '')}_backward")
+    backward = module.get(f"{_called(forward)}_backward")
     return backward if callable(backward) else None
+
+
+def _called(f: Any) -> str:
+    """The name of a function, "" for an object without one."""
+    return str(getattr(f, "__name__", ""))
 
 
 def called(f: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
@@ -402,12 +413,19 @@ def _plan(forward: Callable[..., Any], library: inspect.Signature, name: str) ->
         return {n: "by position" if p.default is _EMPTY else "left out" for n, p in library.parameters.items()}
     kinds = {p.kind for p in theirs.values()}
     required = [n for n, p in library.parameters.items() if p.default is _EMPTY]
+    name = _called(forward) or name
     named = {n for n, p in theirs.items() if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
     by_name = all(n in named for n in required)
     places = [n for n, p in theirs.items() if p.kind in _BY_POSITION]
     if not by_name and len(places) < len(required) and inspect.Parameter.VAR_POSITIONAL not in kinds:
         count = f"{len(places)} argument{'s' * (len(places) != 1)}"
         raise CannotRunError(f"`{name}` takes {count}, expected {len(required)}: {', '.join(required)}")
+    asked = [n for n in places if theirs[n].default is _EMPTY]
+    if not by_name and len(asked) > len(required):
+        raise CannotRunError(
+            f"`{name}` asks for {', '.join(asked)}, expected {len(required)}: {', '.join(required)}; "
+            "write a function that takes these and calls it"
+        )
     taken = set() if by_name else set(places[: len(required)])  # by required arguments, whatever they are called
     named -= taken
     named |= {OTHER_NAMES[n] for n in named if n in OTHER_NAMES and not isinstance(theirs[n].default, bool)}

@@ -66,11 +66,12 @@ SHARES = {(1, 1): (2, 2), (0, 0): (3, 3), (1, 0): (2, 3), (0, 1): (3, 2)}  # rec
 
 
 def _ties_of_several(op: Subject) -> Switch | None:
-    """As `_ties`, by the recall at 2 of each of the tied items."""
-    scores, recall = np.array([3.0, 2, 2, 1]), of_one_user(op)
-    found = [recall(scores.copy(), target, 2) for target in np.eye(4, dtype=bool)]
+    """As `_ties`, by the recall at 2 of each of the tied items, or by their NDCG over that of rank 2."""
+    scores, metric = np.array([3.0, 2, 2, 1]), of_one_user(op)
+    second = metric(np.array([3.0, 2, 1, 0]), np.arange(4) == 1, 2)
+    found = [round(float(metric(scores.copy(), target, 2) / second), 6) for target in np.eye(4, dtype=bool)]
     ranks = SHARES.get((found[1], found[2]))
-    if (found[0], found[3]) != (1, 0) or ranks is None:
+    if found[0] < 1 or found[3] != 0 or ranks is None:
         return None
     return Switch(f"a relevant item ranks {RANKS[ranks]} items of its score", topic="ties")
 
@@ -100,6 +101,8 @@ def _small_k(op: Subject) -> Switch | None:
 
 def _recall(op: Subject) -> Switch | None:
     """Recall at 1 of three relevant items: 1 / 3, or 1 where it is divided by min(k, 3)."""
+    if op.computes != "recall":
+        return None
     share = of_one_user(op)(np.array([3.0, 2, 1]), np.ones(3, bool), 1)
     says = "recall@k is divided by k where more items are relevant"
     return Switch(says, topic="recall") if abs(share - 1) < 1e-6 else None

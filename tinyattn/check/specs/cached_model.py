@@ -17,7 +17,9 @@ states = SpecBuilder("cached_model")
 
 def one_step(op: Subject, x: np.ndarray, cache: Any) -> tuple[np.ndarray, Any]:
     if "step" in op.lacks:
-        raise CannotRunError("it has no `step`: step(x, cache) -> y, cache")
+        raise CannotRunError(
+            "it has no `step`: step(x, cache) -> y, cache; a model that keeps its cache takes an adapter of a few lines"
+        )
     returned = op.other("step")(x, cache)
     demand(isinstance(returned, tuple) and len(returned) == 2, "step did not return two things, y and the cache")
     return array_of(returned), returned[1]

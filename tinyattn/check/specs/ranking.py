@@ -168,9 +168,9 @@ def on_the_edge(scores: np.ndarray, target: int, k: int) -> bool:
 
 def metrics_of(op: Subject) -> list[tuple[str, Any]]:
     """The implementation's metrics, for one user."""
-    metrics = [(op.spec.function, of_one_user(op))]
+    metrics = [(op.computes, of_one_user(op))]
     with contextlib.suppress(MissingError):
-        metrics.append(("ndcg", of_one_user(op.other("ndcg"))))
+        metrics += [("ndcg", of_one_user(op.other("ndcg")))] * (op.computes != "ndcg")
     return metrics
 
 
@@ -207,7 +207,7 @@ def of_one_user(metric: Any) -> Any:
 
 SPEC = states.spec(
     "rank = 1 + #greater + #equal others / 2; HR@k = [rank within k], NDCG@k = HR@k / log2(rank + 1)",
-    "hit_rate(scores, target, k) and ndcg(scores, target, k) -> a number: scores (V,) of one user, higher is better, target "
+    "hit_rate(scores, target, k) and ndcg(scores, target, k), or one of them -> a number: scores (V,) of one user, higher is better, target "
     "the index of the one relevant item, k at least 1. A function of a batch, (B, V), (B,) -> (B,), is accepted too",
     "the mean rank on ties; k may exceed the number of items; -inf is the score of an item left out",
     "a rank between k and k + 1 may count as within k or not",
@@ -215,6 +215,7 @@ SPEC = states.spec(
     case=case,
     outputs=("value",),
     others=("ndcg",),
+    any_metric=True,
     choices=("ties",),
     common=False,
     observe=observe,

@@ -108,7 +108,7 @@ def _agrees(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> No
 SPEC = states.spec(
     "recall@k = |relevant within k| / |relevant|; NDCG@k = DCG / ideal DCG, DCG = Σ 1 / log2(rank + 1) over the relevant "
     "within k, and the ideal one is Σ 1 / log2(i + 1) for i = 1 .. min(k, |relevant|)",
-    "recall(scores, relevant, k) and ndcg(scores, relevant, k) -> a number: scores (V,) of one user, higher is better, "
+    "recall(scores, relevant, k) and ndcg(scores, relevant, k), or one of them -> a number: scores (V,) of one user, higher is better, "
     "relevant (V,) boolean, True at one item or more, k at least 1. A function of a batch, (B, V) twice -> (B,), is "
     "accepted too. For a function of lists, pass np.argsort(-scores) and np.flatnonzero(relevant)",
     "of tied items each has the mean gain of their places, as on average over random orders; k may exceed the number of "
@@ -118,6 +118,7 @@ SPEC = states.spec(
     case=case,
     outputs=("value",),
     others=("ndcg",),
+    any_metric=True,
     choices=("ties of several", "recall", "small k"),
     common=False,
     special_cases=special_cases,
