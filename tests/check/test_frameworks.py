@@ -61,6 +61,17 @@ def test_an_optimiser_of_torch_is_right_by_its_name_alone(name, torch):
     assert report.not_offered == (("a weight_decay for each entry",) if name == "AdamW" else ())
 
 
+def test_a_wrong_optimiser_of_torch_is_shown_at_its_own_line(torch):
+    class Slow(torch.optim.Adam):
+        def step(self, closure=None):
+            pass
+
+    line = Slow.step.__code__.co_firstlineno  # torch wraps the method when the first object is made
+    report = check_in_process(Slow, "adam", stages=("oracle",), examples=4)
+    assert report.place == f"{__file__}:{line}"
+    assert report.failures[0].property == "oracle"
+
+
 def test_an_optimiser_that_does_not_write_into_its_arguments_is_found(torch):
     def adam(vector, gradient, moments, step, lr=1e-3, betas=(0.9, 0.98), eps=1e-8):
         assert isinstance(vector, torch.Tensor)
@@ -190,7 +201,7 @@ def test_a_flag_called_bias_is_no_bias():
 
 
 def test_a_class_that_cannot_be_made_is_a_problem():
-    with pytest.raises(CannotRunError, match=r"Needs\(\) raised TypeError: .*'size'"):
+    with pytest.raises(CannotRunError, match=r"Needs\(\) raised TypeError: .*'size'; write a function that makes"):
         check_in_process(Needs, "relu")
 
 

@@ -157,6 +157,17 @@ def test_a_process_that_starts_anew_checks_a_module(spawn):
     assert report, str(report)
 
 
+def test_a_file_imports_from_its_folder_and_from_the_current_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    for name, text in (("ours_/math.py", "pi = 3"), ("checks/beside.py", "pi = 4")):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    (tmp_path / "checks" / "adapter.py").write_text("import beside, math, ours_.math\npis = [ours_.math.pi, beside.pi]")
+    (tmp_path / "math.py").write_text("raise ImportError")  # it replaces no standard module
+    assert load("checks/adapter.py:pis") == [3, 4]
+
+
 def test_what_a_process_that_starts_anew_is_given(spawn, tmp_path, monkeypatch):
     assert sendable("student.py") == "student.py"
     assert sendable(ops) == "tinyattn.ops"

@@ -208,6 +208,32 @@ def test_ties_and_the_share_of_k_are_conventions(implementation, says):
     assert not check_in_process(implementation, "ranking_of_several", examples=12, strict=True)
 
 
+def ndcg_at_k(scores, relevant, k, ideal=min):
+    gains = np.log(2) / np.log(np.arange(len(scores)) + 2)
+    return np.sum(relevant[np.argsort(-scores)][:k] * gains[:k]) / np.sum(gains[: ideal(k, np.sum(relevant))])
+
+
+@pytest.mark.parametrize("alone", [lambda f: f, lambda f: SimpleNamespace(ndcg=f)])
+def test_an_ndcg_alone_is_not_taken_for_a_recall(alone):
+    report = check_in_process(alone(ndcg_at_k), "ranking_of_several", examples=12)
+    assert report, report
+    assert report.conventions == ("a relevant item ranks by position among items of its score",)
+    assert report.lacks == ("recall",)
+
+    def ndcg(scores, relevant, k):
+        return ndcg_at_k(scores, relevant, k, max)
+
+    report = check_in_process(alone(ndcg), "ranking_of_several", examples=12)
+    assert report.failures[0].message.startswith("ndcg@")
+
+
+@pytest.mark.parametrize("name", ["ndcg", "hit_rate"])
+def test_one_metric_of_one_target_is_enough(name):
+    report = check_in_process(getattr(adapters, name), "ranking", examples=12)
+    assert report, report
+    assert report.lacks == ({"ndcg": "hit_rate", "hit_rate": "ndcg"}[name],)
+
+
 def hits_of(rank):
     return SimpleNamespace(hit_rate=lambda scores, target, k: float(rank(scores, scores[target]) <= k))
 

@@ -342,3 +342,13 @@ def test_a_spec_is_a_square_of_its_numbers_unless_it_says_otherwise():
     spec = SPECS["linear"]
     assert isinstance(spec, Spec)
     assert spec.scale({"x": np.array([-3.0]), "ids": np.array([9]), "b": None}) == 9
+
+
+def test_code_that_writes_into_its_arguments_is_shown_what_it_got():
+    def adam(vector, gradient, moments, step, **options):
+        for x in (vector, *moments):
+            x[...] = 77.25
+
+    shown = check_in_process(adam, "adam", stages=("oracle",), examples=3).failures[0].counterexample
+    assert "moments = Moments(m=array([" in shown
+    assert "77.25" not in shown

@@ -42,10 +42,11 @@ class Form:
 class Spec:
     """The specification of a function: its names, the cases it is tried on, its properties.
 
-    `function` and `others` are the public names; with `any_metric`, one of them is enough. `oracle` is the forward in plain loops, `ours` returns the library's
-    implementation, whose signature is the spec's. `wrt` names the arguments that have gradients. `special_cases`
-    distinguish bugs that random cases do not. `forms` are forms of a call that an implementation need not take, beyond
-    those that every spec has (forms.py). `together` names optional arguments that are passed together or not at all.
+    `function` and `others` are the public names; with `any_metric`, one of them is enough. `oracle` is the forward in
+    plain loops, `ours` returns the library's implementation, whose signature is the spec's. `wrt` names the arguments
+    that have gradients. `special_cases` distinguish bugs that random cases do not. `forms` are forms of a call that an
+    implementation need not take, beyond those that every spec has (forms.py). `together` names optional arguments that
+    are passed together or not at all.
     `choices` names the conventions (conventions/) that its arguments do not imply.
     `dtype` is the only dtype of floats that is passed, or None for both.
     `but` is the contract's exception for its gradients. `sums_rows` is True where the backward adds up rows that were

@@ -420,12 +420,6 @@ def _plan(forward: Callable[..., Any], library: inspect.Signature, name: str) ->
     if not by_name and len(places) < len(required) and inspect.Parameter.VAR_POSITIONAL not in kinds:
         count = f"{len(places)} argument{'s' * (len(places) != 1)}"
         raise CannotRunError(f"`{name}` takes {count}, expected {len(required)}: {', '.join(required)}")
-    asked = [n for n in places if theirs[n].default is _EMPTY]
-    if not by_name and len(asked) > len(required):
-        raise CannotRunError(
-            f"`{name}` asks for {', '.join(asked)}, expected {len(required)}: {', '.join(required)}; "
-            "write a function that takes these and calls it"
-        )
     taken = set() if by_name else set(places[: len(required)])  # by required arguments, whatever they are called
     named -= taken
     named |= {OTHER_NAMES[n] for n in named if n in OTHER_NAMES and not isinstance(theirs[n].default, bool)}
@@ -437,7 +431,11 @@ def _plan(forward: Callable[..., Any], library: inspect.Signature, name: str) ->
     for n, p in theirs.items():
         passed = n in taken or plan.get(n, plan.get(OTHER_NAMES.get(n, n))) == "by name"
         if not passed and p.default is _EMPTY and p.kind in (*_BY_POSITION, p.KEYWORD_ONLY):
-            raise CannotRunError(f"`{name}` asks for `{n}`, which the library's {name}{library} does not have")
+            if by_name:
+                raise CannotRunError(f"`{name}` asks for `{n}`, which the library's {name}{library} does not have")
+            asked = ", ".join(m for m in theirs if theirs[m].default is _EMPTY)
+            remedy = "write a function that takes these and calls it"
+            raise CannotRunError(f"`{name}` asks for {asked}, expected {', '.join(required)}: {remedy}")
     return plan
 
 

@@ -158,7 +158,7 @@ def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     """Vector and moments after one step, and after a second one with another gradient."""
     others = {other.name for other in op.conventions if isinstance(other, OtherDefault)}  # these are passed
     implied = {n: x for n, x in case.items() if n not in DEFAULTS}
-    run, implied = _copy(case), _copy(implied | {n: x for n, x in DEFAULTS.items() if n in others})
+    run, implied = copied(case), copied(implied | {n: x for n, x in DEFAULTS.items() if n in others})
     seen: dict[str, Any] = {}
     try:
         op(**implied)
@@ -192,13 +192,9 @@ def in_place_of(loops: Callable[..., Any]) -> Callable[..., None]:
     return step
 
 
-def _copy(case: dict[str, Any]) -> dict[str, Any]:
-    return copied(case) | {"moments": Moments(*(x.copy() for x in case["moments"]))}
-
-
 def after_step(op: Subject, case: dict[str, Any]) -> dict[str, Any]:
     """A copy of the case, after one step on it."""
-    stepped = _copy(case)
+    stepped = copied(case)
     op(**stepped)
     return stepped
 
