@@ -227,6 +227,14 @@ def test_an_ndcg_alone_is_not_taken_for_a_recall(alone):
     assert report.failures[0].message.startswith("ndcg@")
 
 
+def test_a_metric_of_lists_is_recognised():
+    def recall(ranked, relevant, k):
+        return len(set(ranked[:k]) & set(relevant)) / len(relevant)
+
+    diagnosis = check_implementation(recall, "ranking_of_several", examples=6).diagnosis
+    assert diagnosis.where.startswith("It is right if it gets the ranked items and the relevant ones.")
+
+
 @pytest.mark.parametrize("name", ["ndcg", "hit_rate"])
 def test_one_metric_of_one_target_is_enough(name):
     report = check_in_process(getattr(adapters, name), "ranking", examples=12)

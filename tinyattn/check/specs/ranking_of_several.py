@@ -1,11 +1,12 @@
 """Ranking metrics of one user with several relevant items."""
 
+import contextlib
 from typing import Any
 
 import numpy as np
 
 from .. import adapters, oracles
-from ..property import close, demand
+from ..property import Violation, close, demand
 from ..subject import Subject
 from .builder import CaseDrawer, SpecBuilder
 from .ranking import decided, metrics_of
@@ -105,6 +106,20 @@ def _agrees(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> No
         close(metric(scores, relevant, k), expected, 1e-6, f"{name}@{k} of {R} relevant items among {len(scores)}")
 
 
+def remark(op: Subject, **_: Any) -> str:
+    """Whether it is a function of lists: of the ranked items, and of the relevant ones."""
+    for group in (set, list):
+        with contextlib.suppress(Violation):
+            for case in special_cases():
+                ranked, items = np.argsort(-case["scores"]).tolist(), group(np.flatnonzero(case["relevant"]).tolist())
+                close(op(ranked, items, case["k"]), LOOPS[op.computes](**case), 1e-6)
+            return (
+                "It is right if it gets the ranked items and the relevant ones. "
+                "It got scores, and a boolean for each item: write an adapter, as --contract ranking_of_several says."
+            )
+    return ""
+
+
 SPEC = states.spec(
     "recall@k = |relevant within k| / |relevant|; NDCG@k = DCG / ideal DCG, DCG = Σ 1 / log2(rank + 1) over the relevant "
     "within k, and the ideal one is Σ 1 / log2(i + 1) for i = 1 .. min(k, |relevant|)",
@@ -122,4 +137,5 @@ SPEC = states.spec(
     choices=("ties of several", "recall", "small k"),
     common=False,
     special_cases=special_cases,
+    remark=remark,
 )
