@@ -72,6 +72,11 @@ def test_a_wrong_optimiser_of_torch_is_shown_at_its_own_line(torch):
     assert report.failures[0].property == "oracle"
 
 
+def test_where_torch_is_loaded_a_result_that_is_no_number_is_found_too(torch):
+    report = check_in_process(lambda scores, relevant, k: None, "ranking_of_several", examples=2)
+    assert report.verdict == "wrong"
+
+
 def test_an_optimiser_that_does_not_write_into_its_arguments_is_found(torch):
     def adam(vector, gradient, moments, step, lr=1e-3, betas=(0.9, 0.98), eps=1e-8):
         assert isinstance(vector, torch.Tensor)

@@ -62,7 +62,8 @@ def _ties_of_hits(op: Subject) -> Switch | None:
     return Switch(f"a target ranks {order} items of its score", topic="ties")
 
 
-SHARES = {(1, 1): (2, 2), (0, 0): (3, 3), (1, 0): (2, 3), (0, 1): (3, 2)}  # recall at 2 of both tied items: their ranks
+# recall at 2 of both tied items: their ranks
+SHARES: dict[tuple[float, ...], tuple[int, int]] = {(1, 1): (2, 2), (0, 0): (3, 3), (1, 0): (2, 3), (0, 1): (3, 2)}
 
 
 def _ties_of_several(op: Subject) -> Switch | None:
