@@ -394,7 +394,8 @@ def quote(result: dict[str, Any]) -> str:
         f"it calls {found['accused of wrong numbers or a crash']} wrong; "
         f"{found['refused for the contract alone: dtype, empty batches']} fail only for their dtype or an empty batch, "
         f"and {found['refused for a small deviation']} for a small deviation: "
-        "[benchmarks/results/wild.md](benchmarks/results/wild.md)."
+        "[benchmarks/results/wild.md](benchmarks/results/wild.md), and "
+        "[each bug in five lines](benchmarks/results/wild_bugs.md)."
     )
 
 
