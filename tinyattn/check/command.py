@@ -45,25 +45,38 @@ def _run(options: argparse.Namespace) -> int:
     if options.kind is not None:
         get_spec(options.kind)
     chosen = [options.kind] if options.kind else list(SPECS)
-    if options.list and options.kind:
-        return _print(options, {options.kind: _properties(options.kind)}, catalogue(chosen))
     if options.list:
-        rows = {name: {"signature": signature(name), "says": SPECS[name].says} for name in chosen}
-        lines = [f"{name:28}{row['signature']}: {row['says']}" for name, row in rows.items()]
-        return _print(options, rows, lines)
+        return _list(options, chosen)
     if options.contract is not None:
-        if options.kind not in (None, options.contract):
-            raise ValueError(f"--contract {options.contract} and --as {options.kind} ask for two kinds")
-        spec = get_spec(options.contract)
-        clauses, choices = spec.contract(), choices_of(spec)
-        lines = [f"- {clause}" for clause in clauses]
-        lines += ["conventions: no failure unless --strict is given"] * bool(choices)
-        return _print(options, clauses + choices, lines + [f"- {choice}" for choice in choices])
+        return _contract(options)
     if options.zoo:
         return _zoo(options, chosen)
-    targets = [Target(ours(name), ours(name), name) for name in chosen] if options.self else _targets(options)
-    given = {name: getattr(options, name) for name in OPTIONS if name not in ("skip", "xfail")}
-    given = {name: value for name, value in given.items() if value is not None and value is not False}
+    library = (Target(ours(name), ours(name), name, {"strict": True}) for name in chosen)
+    return _check(options, list(library) if options.self else _targets(options))
+
+
+def _list(options: argparse.Namespace, chosen: list[str]) -> int:
+    """Print the properties of the kind, or all kinds."""
+    if options.kind:
+        return _print(options, {options.kind: _properties(options.kind)}, catalogue(chosen))
+    rows = {name: {"signature": signature(name), "says": SPECS[name].says} for name in chosen}
+    return _print(options, rows, [f"{name:28}{row['signature']}: {row['says']}" for name, row in rows.items()])
+
+
+def _contract(options: argparse.Namespace) -> int:
+    if options.kind not in (None, options.contract):
+        raise ValueError(f"--contract {options.contract} and --as {options.kind} ask for two kinds")
+    spec = get_spec(options.contract)
+    clauses, choices = spec.contract(), choices_of(spec)
+    lines = [f"- {clause}" for clause in clauses]
+    lines += ["conventions: no failure unless --strict is given"] * bool(choices)
+    return _print(options, clauses + choices, lines + [f"- {choice}" for choice in choices])
+
+
+def _check(options: argparse.Namespace, targets: list[Target]) -> int:
+    """Check the targets, and print and write their reports."""
+    passed = {name: getattr(options, name) for name in OPTIONS if name not in ("skip", "xfail")}
+    passed = {name: value for name, value in passed.items() if value is not None and value is not False}
     refuse_unknown_properties(options.skip, [target.kind for target in targets])
     read = [part for target in targets if not options.self for part in (target.place, split(target.place)[0])]
     pages = [(path, text) for path, text in ((options.html, page), (options.junit, junit)) if path is not None]
@@ -77,8 +90,7 @@ def _run(options: argparse.Namespace) -> int:
     for target in targets:
         known = [prop.name for prop in properties_of(SPECS[target.kind])]
         skipped = dict.fromkeys((*target.options.get("skip", ()), *options.skip, *target.xfail))
-        how = target.options | given | {"skip": [name for name in skipped if name in known]}
-        how |= {"strict": True} if options.self else {}
+        how = target.options | passed | {"skip": [name for name in skipped if name in known]}
         with tqdm(total=len(known), desc=target.kind, leave=False, file=sys.stderr, disable=None) as bar:
             reports.append(check_implementation(target.place, target.kind, **how, progress=_advance(bar)))
         if not options.json:
