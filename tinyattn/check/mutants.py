@@ -67,6 +67,10 @@ RULES = (
     ("a * (1 - a)", "1 - a * a", "a sigmoid is differentiated as tanh"),
     ("f.sqrt(a + b)", "f.sqrt(a) + b", "a term under the root is added outside of it"),
     ("f.sqrt(a) + b", "f.sqrt(a + b)", "a term beside the root is added under it"),
+    ("f.tanh(a + b)", "f.tanh(a) + b", "a term in tanh is added outside of it"),
+    ("f.tanh(a + b)", "f.tanh(a) + f.tanh(b)", "tanh acts on each term, not on their sum"),
+    ("_sigmoid(a + b)", "_sigmoid(a) + b", "a term in the sigmoid is added outside of it"),
+    ("_sigmoid(a + b)", "_sigmoid(a) + _sigmoid(b)", "the sigmoid acts on each term, not on their sum"),
     ("f.tanh(a)", "a", "tanh is missing"),
     ("f.tanh(a)", "1 / (1 + f.exp(-a))", "a sigmoid stands in place of tanh"),
     ("f.tanh(a)", "max(a, 0.0)", "relu stands in place of tanh"),
@@ -326,11 +330,14 @@ class _Rules:
                 yield from self._made(slot, ast.Call(node.func, node.args, kept), "the axis is wrong", statement, 2)
         if isinstance(slot[0], ast.Attribute):
             return
+        inside = (isinstance(slot[0], ast.Subscript) and slot[1] == "slice") or isinstance(slot[0], ast.Slice)
+        for inner in ast.walk(node) if isinstance(node, ast.BinOp) and not inside else ():
+            if (text := _atom(inner)) and _kind(self.values.get(text)) is not None:
+                yield from self._made(slot, inner, f"`{text}` alone stands in place of a formula", statement, 3)
         text = _atom(node)
         for other in _alike(text, self.values):
             label = f"`{other}` stands where `{text}` belongs"
             yield from self._made(slot, parsed(other), label, statement, 3)
-        inside = (isinstance(slot[0], ast.Subscript) and slot[1] == "slice") or isinstance(slot[0], ast.Slice)
         for step in ("- 1", "+ 1") if inside and isinstance(node, ast.Name) else ():
             yield from self._made(slot, parsed(f"{text} {step}"), "an index is off by one", statement, 3)
 
