@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers import accused_by
 from tinyattn import ops
-from tinyattn.check import adapters
+from tinyattn.check import adapters, check_in_process
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.conventions import CONVENTIONS, choices_of, find_conventions
 from tinyattn.check.conventions.masks import _logits
@@ -241,3 +241,10 @@ def test_a_kind_names_the_conventions_that_its_arguments_allow():
     assert choices_of(SPECS["ranking"]) == says("ties")
     assert choices_of(SPECS["linear_attention"]) == says("causal", "denominator", "wide")
     assert choices_of(SPECS["causal_model"]) == []
+
+
+def test_wide_results_are_a_convention_where_the_numbers_are_wrong_too():
+    report = check_in_process(lambda q, k, v: q @ np.swapaxes(k, -1, -2) @ v / np.sqrt(3.0), "attention", examples=6)
+    assert "float32 arrays give float64 results" in report.conventions
+    assert "oracle" in {f.property for f in report.failures}
+    assert "shape_and_dtype" not in {f.property for f in report.failures}
