@@ -56,8 +56,7 @@ def make(bugs=frozenset()):
         beta1 = 0.9 if "beta1_fixed" in bugs else beta1
         beta2 = 0.999 if "beta2_fixed" in bugs else beta2
         eps = 0.0 if "no_eps" in bugs else 1e-8 if "eps_fixed" in bugs else eps
-        if "betas_swapped" in bugs:
-            beta1, beta2 = beta2, beta1
+        beta1, beta2 = (beta2, beta1) if "betas_swapped" in bugs else (beta1, beta2)
         old = m.copy()
         weights = (1 - beta1, beta1) if "weights_swapped" in bugs else (beta1, 1.0 if "no_one_minus" in bugs else 1 - beta1)
         new_m = weights[0] * m + weights[1] * g
@@ -82,8 +81,7 @@ def make(bugs=frozenset()):
         update = update + lr * 0.01 * vector if "decoupled_decay" in bugs else update
         if "not_in_place" not in bugs:
             vector += (update if "sign_plus" in bugs else -update).astype(vector.dtype)
-        if "corrected_stored" in bugs:
-            new_m, new_v = m_hat, v_hat
+        new_m, new_v = (m_hat, v_hat) if "corrected_stored" in bugs else (new_m, new_v)
         if "float32_state" in bugs:
             new_m, new_v = new_m.astype(np.float32), new_v.astype(np.float32)
         if not {"m_not_stored", "m_alone_not_stored"} & bugs:

@@ -166,8 +166,7 @@ def make(bugs=frozenset()):
         dk = left @ (k if "dk_is_dq" in bugs and square else q) * (
             1.0 if {"backward_no_scale", "no_scale_dk"} & bugs else twice
         )
-        if "swap_qk" in bugs:
-            dq, dk = dk, dq
+        dq, dk = (dk, dq) if "swap_qk" in bugs else (dq, dk)
         in_place(np.multiply, dout, 0.5, "backward_changes_input" in bugs)
         return dq, dk, dv, dbias
 

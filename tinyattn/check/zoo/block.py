@@ -59,8 +59,7 @@ def make(bugs=frozenset()):
     norms = wrong_norm.make(frozenset(bugs) & set(_NORM))
 
     def block(x, gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2, heads, mask=None, eps=1e-5):
-        if "same_norm" in bugs:
-            gamma_2, beta_2 = gamma_1, beta_1
+        gamma_2, beta_2 = (gamma_1, beta_1) if "same_norm" in bugs else (gamma_2, beta_2)
         if "norms_swapped" in bugs:
             gamma_1, beta_1, gamma_2, beta_2 = gamma_2, beta_2, gamma_1, beta_1
 

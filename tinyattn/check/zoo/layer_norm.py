@@ -142,8 +142,7 @@ def make(bugs=frozenset()):
         dbeta = dy.copy() if "dbeta_each_token" in bugs else dbeta
         dgamma = np.sum(dy * x_hat, axis=0) if "dgamma_first_axis" in bugs and dy.ndim > 1 else dgamma
         dbeta = np.sum(dy, axis=0) if "dbeta_first_axis" in bugs and dy.ndim > 1 else dbeta
-        if "dgamma_dbeta_swapped" in bugs:
-            dgamma, dbeta = dbeta, dgamma
+        dgamma, dbeta = (dbeta, dgamma) if "dgamma_dbeta_swapped" in bugs else (dgamma, dbeta)
         in_place(np.multiply, dy, gamma, "backward_inplace" in bugs)
         in_place(np.multiply, saved, 0.5, "backward_changes_x_hat" in bugs)
         return dx, dgamma, dbeta

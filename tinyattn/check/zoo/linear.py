@@ -63,8 +63,7 @@ def make(bugs=frozenset()):
         square = W.shape[0] == W.shape[1]
         dx = dy @ (W if "dx_noT" in bugs and square else W.T) * (-1 if "dx_sign" in bugs else 1)
         used, given = X, D
-        if "dW_last_token" in bugs:
-            used, given = X[-1:], D[-1:]
+        used, given = (X[-1:], D[-1:]) if "dW_last_token" in bugs else (used, given)
         if "dW_last" in bugs and x.ndim > 2 and len(x):
             used, given = x[-1].reshape(-1, x.shape[-1]), dy[-1].reshape(-1, dy.shape[-1])
         if "dW_last_of_first" in bugs and x.ndim > 1 and len(x):

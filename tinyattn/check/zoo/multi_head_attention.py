@@ -83,12 +83,9 @@ def make(bugs=frozenset()):
         return x[..., ::-1, :, :] if "heads_reversed" in bugs else x
 
     def parts(x, W_q, W_k, W_v, heads, mask):
-        if "W_transposed" in bugs:
-            W_q, W_k, W_v = W_q.T, W_k.T, W_v.T
-        if "kv_swapped" in bugs:
-            W_k, W_v = W_v, W_k
-        if "qk_swapped" in bugs:
-            W_q, W_k = W_k, W_q
+        W_q, W_k, W_v = (W_q.T, W_k.T, W_v.T) if "W_transposed" in bugs else (W_q, W_k, W_v)
+        W_k, W_v = (W_v, W_k) if "kv_swapped" in bugs else (W_k, W_v)
+        W_q, W_k = (W_k, W_q) if "qk_swapped" in bugs else (W_q, W_k)
         q, k, v = (split(x @ W, heads) for W in (W_q, W_k, W_v))
         if "same_head" in bugs:
             q, k = (np.broadcast_to(part[..., :1, :, :], part.shape) for part in (q, k))
@@ -142,8 +139,7 @@ def make(bugs=frozenset()):
         if "dWo_missing_heads" in bugs:
             dW_o[x.shape[-1] // heads :] = 0
         dW_q, dW_k = outer(x, dq), outer(x, dk)
-        if "dWq_dWk_swapped" in bugs:
-            dW_q, dW_k = dW_k, dW_q
+        dW_q, dW_k = (dW_k, dW_q) if "dWq_dWk_swapped" in bugs else (dW_q, dW_k)
         return sum(paths), dW_q, dW_k, outer(x, dv), dW_o
 
     return SimpleNamespace(
