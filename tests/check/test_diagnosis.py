@@ -64,3 +64,12 @@ def test_two_observations_agree_contradict_or_cannot_be_compared(a, b, aspect, v
     """The right result is y = [1, 2]; two results of wrong shape agree."""
     a, b = ({n: np.array(x) if isinstance(x, list) else x for n, x in seen.items()} for seen in (a, b))
     assert _compare(a, b, {"y": np.array([1.0, 2.0])}, aspect) == _compare(b, a, {"y": np.ones(2)}, aspect) == verdict
+
+
+def test_a_permitted_bug_is_not_named_beside_another_one_unless_strict():
+    op = Subject(ZOO["adam"].make(frozenset(["beta2_default", "sign_plus"])), SPECS["adam"])
+    both = [[bug.name for bug in equals] for equals in diagnose(op, op.spec).bugs]
+    assert sorted(both) == [["beta2_default"], ["sign_plus"]]
+    assert diagnose(op, op.spec, strict=False).names == ("sign_plus",)
+    alone = Subject(ZOO["adam"].make(frozenset(["beta2_default"])), SPECS["adam"])
+    assert diagnose(alone, op.spec, strict=False).names == ("beta2_default",)

@@ -44,7 +44,7 @@ def find_cause(
     cause, ends = patched(), shown is None or shown.too_long is None
     if ends:
         cause = cause or misplaced(op, patience, ("heads_first",))  # every other failure would follow from it
-    cause = unnamed = cause or diagnose(op, op.spec, failed, limit, shown)
+    cause = unnamed = cause or diagnose(op, op.spec, failed, limit, shown, strict)
     if ends:
         cause = cause or misplaced(op, patience) or single(op, patience)
     return cause or (strict and differing(op, patience)) or unnamed

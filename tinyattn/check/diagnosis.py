@@ -83,14 +83,19 @@ class Diagnosis:
 
 
 def diagnose(
-    op: Subject, spec: Spec, failed: Iterable[str] = (), limit: float = 60.0, shown: Trial | None = None
-) -> Diagnosis:
+    op: Subject, spec: Spec, failed: Iterable[str] = (), limit: float = 60.0, shown: Trial | None = None,
+    strict: bool = True,
+) -> Diagnosis:  # fmt: skip
     """Name the bug of `op`, given its failed properties, in about `limit` seconds at most.
 
     `shown` is the failure in the report: a bug is named only if the zoo's version with it fails that property on that
-    case too (and, for a match by numbers, with the same wrong value).
+    case too (and, for a match by numbers, with the same wrong value). Unless `strict`, no permitted bug is named beside
+    another one.
     """
     found = _diagnosed(op, failed, limit, shown)
+    if not strict:
+        faults = tuple(equals for equals in found.bugs if not all(bug.permitted for bug in equals))
+        found = replace(found, bugs=faults or found.bugs)
     if not found and spec.remark is not None and shown is not None:
         with contextlib.suppress(Exception, TooLongError), alarm(5.0):
             return Diagnosis(where=spec.remark(op, **copied(shown.failure().case)) or found.where)

@@ -1,13 +1,16 @@
 """Ranking metrics of one user with several relevant items."""
 
 import contextlib
+import itertools
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from .. import adapters, oracles
 from ..property import Violation, close, demand
-from ..subject import Subject
+from ..spec import Spec
+from ..subject import NotOfferedError, Subject
 from .builder import CaseDrawer, SpecBuilder
 from .ranking import decided, metrics_of
 
@@ -120,6 +123,19 @@ def remark(op: Subject, **_: Any) -> str:
     return ""
 
 
+def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
+    """Both metrics, also for another k; no tie of another convention."""
+    seen: dict[str, Any] = {}
+    for (name, metric), k in itertools.product(metrics_of(op), (case["k"], 1, 1000)):
+        with contextlib.suppress(NotOfferedError):
+            decided(op, case["scores"], case["relevant"])
+            try:
+                seen[f"{name} at {k}"] = np.array(metric(case["scores"].copy(), case["relevant"].copy(), k))
+            except Violation:
+                seen[f"{name} at {k}"] = "raises"
+    return seen
+
+
 SPEC = states.spec(
     "recall@k = |relevant within k| / |relevant|; NDCG@k = DCG / ideal DCG, DCG = Σ 1 / log2(rank + 1) over the relevant "
     "within k, and the ideal one is Σ 1 / log2(i + 1) for i = 1 .. min(k, |relevant|)",
@@ -137,5 +153,8 @@ SPEC = states.spec(
     choices=("ties of several", "recall", "small k"),
     common=False,
     special_cases=special_cases,
+    observe=observe,
+    loops=tuple(LOOPS.values()),
+    of_loops=lambda recall, ndcg: SimpleNamespace(recall=recall, ndcg=ndcg),
     remark=remark,
 )

@@ -9,7 +9,8 @@ from typing import Any
 class Bug:
     """`noisy`: its errors vary with rounding or chance; it is recognised by the properties that fail, not by results.
 
-    `convention`: it is a different choice, not a mistake, and the suite must accept it.
+    `convention`: it is a different choice, not a mistake, and the suite must accept it. `permitted`: it is accepted
+    without --strict, where the check can detect it; beside another bug it is not named then.
     """
 
     name: str
@@ -17,6 +18,7 @@ class Bug:
     hint: str
     noisy: bool = False
     convention: bool = False
+    permitted: bool = False
     also: tuple[str, ...] = ()           # switches for other ways of making the same mistake
 
 

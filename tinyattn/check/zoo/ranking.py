@@ -8,9 +8,9 @@ import numpy as np
 from .bug import Bug
 
 BUGS = [
-    Bug("optimistic_ties", "the target ranks before its ties", "Score everything 0: how large is your HR@1?"),
-    Bug("pessimistic_ties", "the target ranks after its ties", "Score everything 0: how large is HR@10 of 11 items?"),
-    Bug("argsort_order", "ties are broken by position", "Shuffle the items: does the metric move?", also=("argsort_reversed",)),
+    Bug("optimistic_ties", "the target ranks before its ties", "Score everything 0: how large is your HR@1?", permitted=True),
+    Bug("pessimistic_ties", "the target ranks after its ties", "Score everything 0: how large is HR@10 of 11 items?", permitted=True),
+    Bug("argsort_order", "ties are broken by position", "Shuffle the items: does the metric move?", also=("argsort_reversed",), permitted=True),
     Bug("ascending", "the smallest score ranks first", "Is a high score good?", also=("ascending_but_left_out",)),
     Bug("off_by_one_rank", "the logarithm takes the rank, not the rank + 1", "Compute NDCG at rank 1.",
         also=("off_by_one_guarded",)),

@@ -19,7 +19,7 @@ BUGS = [
     Bug("mask_from_dy", "the gradient passes where dy > 0", "The sign of what decides?"),
     Bug("mask_from_both", "the gradient passes where both x and dy are positive", "Does the sign of dy matter?"),
     Bug("mask_from_abs", "the gradient passes where x is not 0", "Compute the slope at -2."),
-    Bug("mask_at_zero", "the gradient passes at x = 0", "x > 0 or x >= 0?"),
+    Bug("mask_at_zero", "the gradient passes at x = 0", "x > 0 or x >= 0?", permitted=True),
     Bug("mask_inverted", "the gradient passes where x < 0", "Compute the slope at +2."),
     Bug("threshold_1_backward", "the gradient passes where x > 1", "Compute the slope at 0.5."),
     Bug("leaky_backward", "negative numbers let a little gradient through", "Compute the slope at -2."),
