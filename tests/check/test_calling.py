@@ -122,6 +122,35 @@ def test_gradients_in_a_named_tuple_and_results_in_a_list():
     assert check("attention", lambda *a, **k: list(ops.attention(*a, **k)), backward)
 
 
+@pytest.mark.parametrize("named", ["dx", "x"])
+def test_gradients_in_a_dict_by_name_in_any_order(named):
+    def backward(dy, x, W):
+        gradients = dict(zip("xWb", ops.linear_backward(dy, x, W), strict=True))
+        return {named.replace("x", n): gradients[n] for n in "bWx"}
+
+    assert check("linear", ops.linear, backward)
+
+
+def test_a_dict_without_one_of_the_gradients_lacks_it():
+    def backward(dy, x, W):
+        return {"dx": ops.linear_backward(dy, x, W)[0]}
+
+    report = check("linear", ops.linear, backward)
+    assert "linear_backward returned 1 gradient, expected dx, dW, db" in str(report)
+
+
+def test_a_backward_of_other_names_beside_a_forward_with_a_result_to_spare():
+    def forward(q, k, v):
+        out, weights = ops.attention(q, k, v)
+        return out, weights, weights
+
+    def backward(grad, Q, K, V, A):
+        return ops.attention_backward(grad, Q, K, V, A)[:3]
+
+    report = check("attention", forward, backward)
+    assert report, report
+
+
 def test_a_backward_may_ask_for_what_the_forward_returns_beyond_its_answer():
     def forward(s, mask=None):
         p = ops.softmax(s, mask)

@@ -35,6 +35,7 @@ def test_a_page_of_boards_is_written(tmp_path: Path, capsys: Any) -> None:
         (["adam"], "adam has no backward in one function, expected one of additive_attention"),
         (["relu"], "the backward of relu has a single line that can be wrong"),
         (["nonsense"], "nonsense"),
+        (["--boards", "3"], "--boards counts boards of a KIND"),
         (["softmax", "--boards", "0"], "count is 0, expected at least 1"),
     ],
 )

@@ -129,7 +129,8 @@ def test_a_judge_passes_what_is_given_and_its_reference_is_the_librarys():
     assert judge(lambda f, at, value: None).says.startswith("it always returns None")
     expected = "expected True or False. Did you mean to wrap the result in np.all or bool?"
     assert judge(lambda f, at, value: 1).says == f"it returns 1 (int), {expected}"
-    assert judge(lambda f, at, value: np.bool_(f(at) == value)).outcome == RIGHT
+    for truth in (np.bool_, np.array):
+        assert judge(lambda f, at, value, truth=truth: truth(f(at) == value)).outcome == RIGHT
     assert judge(3).says == "3 (int) is no answer here, expected a function"
 
     def asserts(f, at, value):
@@ -282,6 +283,8 @@ def test_an_accepted_function_gets_copies_and_keeps_the_dtype():
     pair = TolerantCall(lambda x: np.stack([x, 2 * x]), 2, lambda x: (x, 2 * x))
     assert [part.tolist() for part in pair.call(x)] == [[1, 2], [2, 4]]
     assert TolerantCall(lambda x: (x,), 1, lambda x: x).call(x).tolist() == [1, 2]
+    named = TolerantCall(lambda x: {"db": 2 * x, "da": x}, 2, lambda x: (x, 2 * x), ("a", "b"))
+    assert [part.tolist() for part in named.call(x)] == [[1, 2], [2, 4]]
     assert TolerantCall(lambda x: None, 1, lambda x: x).call(x) is None
     longer = TolerantCall(lambda s: s.append(1) or 2.0, 1, lambda s: 2.0)
     assert (longer.call([]), longer.remarks) == (2.0, {"writes"})

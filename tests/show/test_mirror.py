@@ -190,6 +190,38 @@ def test_it_plays_once_on_demand(chromium: Any, tmp_path: Any) -> None:
     assert button.text == "Play"
 
 
+def test_the_focus_outlives_another_width_and_a_menu_drags_nothing(chromium: Any, tmp_path: Any) -> None:
+    opened(chromium, mirror(["a", "b"], heads=np.int64(2), goal=Goal("x", np.int64(0), np.int64(1))), tmp_path)
+    press = "arguments[0].dispatchEvent(new PointerEvent('pointerdown', arguments[1]))"
+    move = "document.querySelector('.mirror').dispatchEvent(new PointerEvent('pointermove', arguments[0]))"
+    before = shown(chromium, "q")
+    for how in ({"button": 2, "isPrimary": True}, {"button": 0, "isPrimary": False}):
+        chromium.execute_script(press, entry(chromium, "q", 0, 0), how | {"bubbles": True, "clientY": 100})
+        chromium.execute_script(move, how | {"clientY": 40})
+        assert shown(chromium, "q") == before
+    chromium.execute_script("arguments[0].focus()", entry(chromium, "q", 1, 2))
+    chromium.execute_async_script("""
+        document.querySelector('.mirror').style.width = '400px';
+        requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(arguments[0])));""")
+    focused = chromium.execute_script("return document.activeElement.getAttribute('aria-label')")
+    assert focused.startswith("q[1, 2] = ")
+
+
+def test_a_page_of_any_text_can_be_written_and_long_names_are_cut_between_characters(
+    chromium: Any, tmp_path: Any
+) -> None:
+    names = ["</script><b>", "\ud800", "\N{GRINNING FACE}" * 9, "\u202e\u2028\n\""]
+    opened(chromium, mirror(names, "linear", title="\udfff</title>"), tmp_path)
+    assert "\N{GRINNING FACE}" * 6 + "…" in text(chromium, ".mirror")
+    assert not chromium.find_elements("css selector", "main b")
+
+
+def test_only_rows_of_tokens_have_their_names() -> None:
+    page = mirror(["first", "second"], "linear", x=np.ones((2, 2))).table
+    assert page.count('<th scope="row">first') == 2
+    assert page.count('<th scope="row">0') == 1  # W is (2, E)
+
+
 def test_an_exercise_says_when_it_is_done(chromium: Any, tmp_path: Any) -> None:
     says, q, k = "Make the second word look only at the first.", np.ones((2, 1)), np.array([[1.0], [0.0]])
     opened(chromium, mirror(["The", "cat"], goal=Goal(says, 1, 0), q=q, k=k), tmp_path)
@@ -216,7 +248,15 @@ def test_an_exercise_says_when_it_is_done(chromium: Any, tmp_path: Any) -> None:
         ({"mask": np.ones((2, 2))}, "mask has dtype float64, expected bool"),
         ({"scale": math.nan}, "scale is nan"),
         ({"eps": 0.0}, "eps 0.0"),
+        ({"eps": 1e-320}, "eps 1e-320"),
         ({"goal": Goal("x", 2, 0)}, "expected tokens 0 to 1"),
+        ({"goal": Goal("x", 0.5, 0)}, "expected tokens 0 to 1"),
+        ({"algorithm": "linear", "goal": Goal("x", 0, 0)}, "linear has no weights that a goal could ask for"),
+        ({"q": np.full((2, 4), 1e300)}, "q has numbers that are not finite, or beyond 1e[+]30"),
+        ({"q": np.ones((2, 4), complex)}, "q is no array of real numbers"),
+        ({"q": [[1.0], [1.0, 2.0]]}, "q is no array of real numbers"),
+        ({"heads": 1.5}, "heads 1.5"),
+        ({"scale": 1e300}, "scale is 1e[+]300"),
     ],
 )
 def test_refusals(given: dict[str, Any], says: str) -> None:

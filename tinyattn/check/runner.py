@@ -17,7 +17,7 @@ from .frameworks import subject_of
 from .isolation import OUT_OF_TIME, WROTE, in_child, load, sendable
 from .property import EMPTY_BATCHES, STAGES, Property
 from .report import LEFT_OUT, Report, by_gravity
-from .specs import Spec, get_spec, properties_of, refuse_unknown_properties
+from .specs import Spec, get_spec, properties_of, refuse_out_of_range, refuse_unknown_properties
 from .subject import CannotRunError, Subject
 from .trial import Finding, Trial, trial_of
 from .zoo import ZOO
@@ -64,11 +64,7 @@ def check_implementation(
     known = get_spec(spec, dtype)
     skip = tuple(skip)
     refuse_unknown_properties(skip, [spec])
-    for name, value in (("examples", examples), ("time_limit", time_limit), ("patience", patience)):
-        if not 0 < value < 1e7:
-            raise ValueError(f"{name} is {value}, expected more than 0, and less than ten million")
-    if seed < 0:
-        raise ValueError(f"seed is {seed}, expected a whole number of at least 0")
+    refuse_out_of_range(examples=examples, time_limit=time_limit, patience=patience, seed=seed)
     title = implementation if isinstance(implementation, str) else _title(implementation)
     examples = min(examples, FEW) if fast else examples
     options = {"examples": examples, "seed": seed, "patience": patience, "strict": strict}

@@ -11,7 +11,7 @@ import functools
 import inspect
 import os
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -259,7 +259,7 @@ class Subject:
         required = self.backward_arguments()
         takes = dict(zip(required, upstream, strict=False))
         rest = list(required)[len(upstream) :]
-        if any(required[n] and n not in known for n in rest) and not spare:  # other names: by position
+        if sum(required[n] and n not in known for n in rest) > len(spare):  # other names: by position
             parameters = self.ours_backward.parameters
             library = list(parameters)[len(upstream) :]
             needed = [n for n in rest if required[n]], [n for n in library if parameters[n].default is _EMPTY]
@@ -325,6 +325,7 @@ class Subject:
 
     def by_argument(self, case: dict[str, Any], returned: Any) -> dict[str, Any]:
         """What was returned for each argument that the case has."""
+        returned = by_name(returned, self.spec.wrt)
         gradients = tuple(returned) if isinstance(returned, tuple | list) else (returned,)
         offered = [n for n in self.spec.wrt if n not in self.lacks]
         present = [n for n in offered if case.get(n) is not None]
@@ -335,6 +336,15 @@ class Subject:
             raise Violation(f"{self.spec.function}_backward returned {gave}, expected {expected}", sort="count")
         named = dict(zip(names, gradients, strict=True))
         return {n: named[n] for n in present}
+
+
+def by_name(returned: Any, names: Sequence[str]) -> Any:
+    """A dict of gradients, by "x" or "dx", as a tuple in the order of the names; anything else as it is."""
+    known = {key: n for n in names for key in (n, f"d{n}")}
+    if not isinstance(returned, dict) or not returned or not returned.keys() <= known.keys():
+        return returned
+    named = {known[key]: g for key, g in returned.items()}
+    return tuple(named[n] for n in names if n in named)
 
 
 def backward_beside(forward: Any) -> Any:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .isolation import split
-from .specs import get_spec, near, properties_of, refuse_unknown_properties
+from .specs import get_spec, near, properties_of, refuse_out_of_range, refuse_unknown_properties
 
 TABLE = "[tool.tinyattn.check]"
 OPTIONS: dict[str, tuple[Any, str]] = {  # the type of each, and what it is in words
@@ -85,7 +85,9 @@ def _targets(table: Any, folder: Path) -> list[Target]:
         entry = entry if isinstance(entry, dict) else {"as": entry}
         kinds = [entry["as"]] if isinstance(entry.get("as"), str) else entry.get("as")
         if not (isinstance(kinds, list) and kinds and all(isinstance(kind, str) for kind in kinds)):
-            raise ValueError(f'{name!r} is given {entry.get("as")!r}, expected its kind: "{name}" = "attention"')
+            says = f'{name!r} is given {entry["as"]!r}' if "as" in entry else f"{name!r} has no kind"
+            says = f'{says}, expected its kind: "{name}" = "attention"'
+            raise ValueError(f"{says}, with quotes around a name that has a dot" if "py" in entry else says)
         options = {option: value for option, value in entry.items() if option != "as"}
         _refuse_wrong_types(options, f"an option of {name!r}")
         options = shared | options
@@ -112,6 +114,7 @@ def _refuse_wrong_types(options: dict[str, Any], what: str) -> None:
         right = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
         if not right or (kind is list and not all(isinstance(part, str) for part in value)):
             raise ValueError(f"{name}, {what}, is {value!r}, expected {words}")
+    refuse_out_of_range(**{name: options[name] for name in ("examples", "seed", "time_limit") if name in options})
 
 
 def _place(target: str, folder: Path) -> str:

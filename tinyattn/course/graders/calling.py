@@ -7,13 +7,13 @@ import functools
 import io
 import reprlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...check.isolation import alarm
-from ...check.subject import TooLongError, message_of
+from ...check.subject import TooLongError, by_name, message_of
 from ..exercise import UNANSWERED, WRONG, Grade
 
 PATIENCE = 2.0          # seconds of computing, for one case
@@ -52,6 +52,8 @@ def ask_property(answer: Callable[..., Any], *args: Any, advice: str = "np.all o
         result = run_answer(answer, *args)
     except AssertionError as error:
         return False, message_of(error)
+    if isinstance(result, np.ndarray) and not result.ndim:
+        result = result[()]
     if isinstance(result, bool | np.bool_):
         return bool(result), ""
     if result is None or isinstance(result, Grade):
@@ -86,14 +88,16 @@ def silenced() -> Iterator[None]:
 class TolerantCall:
     """An answer, called with copies of its arguments; its results become arrays.
 
-    Results may come stacked in one array, and a single result may come in a 1-tuple. Floats are cast to the dtype of
-    the first float argument; results become integers or booleans where the reference's are. `remarks` are
+    Results may come stacked in one array, or in a dict by `names`, and a single result in a 1-tuple. Floats are cast to
+    the dtype of the first float argument; results become integers or booleans where the reference's are. `remarks` are
     deviations from a library's style: "writes" into its arguments, returns a "list", a wider "dtype", "floats" for
     integers, or "numbers" for booleans. `narrow` names a loss of digits: "float64 in, float32 out".
     """
 
-    def __init__(self, answer: Callable[..., Any], returns: int, reference: Callable[..., Any]):
-        self.answer, self.returns, self.reference = answer, returns, reference
+    def __init__(
+        self, answer: Callable[..., Any], returns: int, reference: Callable[..., Any], names: Sequence[str] = ()
+    ):
+        self.answer, self.returns, self.reference, self.names = answer, returns, reference, names
         self.remarks: set[str] = set()
         self.narrow = ""
 
@@ -117,6 +121,7 @@ class TolerantCall:
 
     def _unpacked(self, result: Any, expected: Callable[[], np.ndarray | None]) -> Any:
         """Unpack stacked results into a tuple, and a 1-tuple into its element; return anything else unchanged."""
+        result = by_name(result, self.names)
         if self.returns > 1:
             stacked = isinstance(result, np.ndarray) and result.ndim and len(result) == self.returns
             first = expected() if stacked else None

@@ -119,8 +119,8 @@ class Function:
         return self._kind(answer).call
 
     def _kind(self, answer: Callable[..., Any]) -> TolerantCall:
-        returns = len(self.known.wrt if self.part == "backward" else self.known.outputs)
-        return TolerantCall(answer, returns, self.reference())
+        names = self.known.wrt if self.part == "backward" else ()
+        return TolerantCall(answer, len(names or self.known.outputs), self.reference(), names)
 
     def __call__(self, answer: Any) -> Grade:
         if not callable(answer):

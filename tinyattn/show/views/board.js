@@ -69,7 +69,7 @@ function board(data, root) {
         values.forEach((value, e) => {
           const x = x0 + (e % columns) * BOX[0], top = y + 34 + Math.floor(e / columns) * BOX[1], rgb = colour(value) || PALETTE[theme()].zero;
           grid.append(vector("rect", { x, y: top, width: BOX[0], height: BOX[1], fill: css(rgb), stroke: "#888888" }),
-            vector("text", { x: x + BOX[0] - 4, y: top + 15, "text-anchor": "end", fill: inkOn(rgb) }, said(Number(value.toFixed(2)))));
+            vector("text", { x: x + BOX[0] - 4, y: top + 15, "text-anchor": "end", fill: inkOn(rgb) }, said(finite(value) ? Number(value.toFixed(2)) : value)));
         });
         if (k === first) grid.append(vector("rect", { x: x0, y: y + 34, width: columns * BOX[0], height: rows * BOX[1], fill: "none", stroke: red, "stroke-width": 3 }));
         sheet.push(grid);

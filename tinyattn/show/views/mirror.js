@@ -215,6 +215,7 @@ function mirror(data, root) {
 
   function draw() {
     cells = new Map();
+    const held = under({ target: document.activeElement || root });  // the cell that has the focus keeps it
     const tall = (line) => Math.max(...line.map(([part]) => part.rows)) * HEIGHT + GAP[1], folded = lines(), sheet = [];
     const heightOf = (all) => all.reduce((sum, [line]) => sum + tall(line), 0);
     let y = 0, width = 0;
@@ -236,9 +237,10 @@ function mirror(data, root) {
     }
     picture.replaceChildren(vector("svg", { viewBox: `0 0 ${width + 2} ${y}`, width: width + 2, height: y, "font-family": "ui-monospace, Menlo, Consolas, monospace", "font-size": cell < 40 ? 10 : 12, fill: "currentColor", role: "group", "aria-label": data.title }, ...sheet, marks));
     paint();
+    if (held && cells.has(key(...held))) cells.get(key(...held)).node.focus({ preventScroll: true });
   }
 
-  const short = (text) => (text.length > 7 ? `${text.slice(0, 6)}…` : text);
+  const short = (text) => ([...text].length > 7 ? `${[...text].slice(0, 6).join("")}…` : text);
 
   function arrayAt(part, x, y, first) {
     const { name, rows, masks } = part, columns = part.columns(), grid = vector("g", { role: "grid", "aria-label": `${name}, ${rows} by ${columns}`, "data-name": name });
@@ -330,7 +332,7 @@ function mirror(data, root) {
   picture.addEventListener("focusin", (event) => { if (under(event)) choose(under(event)); });
   picture.addEventListener("pointerdown", (event) => {
     const entry = under(event);
-    if (!entry) return;
+    if (!entry || event.button !== 0 || !event.isPrimary) return;          // not a menu's button, not a second finger
     stop();
     const [name, i, j] = entry;
     before = state;
@@ -338,7 +340,7 @@ function mirror(data, root) {
     cells.get(key(...entry)).node.focus();
     if (named.get(name).at) return;
     const from = state.get(name, i, j), y = event.clientY;
-    const move = (to) => edit(name, i, j, from + Math.round(y - to.clientY) / 100);
+    const move = (to) => to.isPrimary && edit(name, i, j, from + Math.round(y - to.clientY) / 100);
     const end = () => { picture.removeEventListener("pointermove", move); picture.removeEventListener("pointerup", end); picture.removeEventListener("pointercancel", end); };
     picture.setPointerCapture(event.pointerId);
     picture.addEventListener("pointermove", move);

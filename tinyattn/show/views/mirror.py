@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from .view import View, as_table, numbers
 
 MOST = 6                 # tokens
 WIDEST = 12              # numbers of each
+LARGEST = 1e30           # of a number: products of eight stay finite
 PARTS = ("scale", "heads", "mask", "backward")           # parts that may be hidden
 ALGORITHMS = {           # the arrays that a reader can change, and their axes
     "attention": {"q": "nD", "k": "nD", "v": "nE", "dout": "nE"},
@@ -60,7 +61,8 @@ def mirror(
     (n, D), gamma, beta (D,). mask (n, n), True = may look.
 
     Raises ValueError for unknown names, other shapes, more than 6 tokens or
-    12 numbers a token, heads that do not divide D and E, numbers that are not finite, and a goal for missing tokens.
+    12 numbers a token, heads that do not divide D and E, numbers that are no real ones of at most 1e30, and a goal for
+    missing tokens, or where nothing attends.
     """
     if algorithm not in ALGORITHMS:
         raise ValueError(f"algorithm is {algorithm!r}, expected one of {', '.join(ALGORITHMS)}")
@@ -71,16 +73,18 @@ def mirror(
         raise ValueError(f"hide has {unknown[0]!r}, expected some of {', '.join(PARTS)}")
     if unknown := sorted(set(arrays) - set(axes)):
         raise ValueError(f"{algorithm} has no array {unknown[0]!r}, expected some of {', '.join(axes)}")
-    passed = {name: np.asarray(x, dtype=float) for name, x in arrays.items() if x is not None}
+    passed = {name: _real(name, x) for name, x in arrays.items() if x is not None}
     passed |= {name: x[None] for name, x in passed.items() if axes[name][0] == "1" and x.ndim == 1}
     widths = {}
     for axis in sorted({word[1] for word in axes.values()}):
         known = [x.shape[1] for name, x in passed.items() if axes[name][1] == axis and x.ndim == 2]
         widths[axis] = known[0] if known else SIZES[axis]
     sizes = {"n": n, "1": 1, **widths}
-    if heads < 1 or not all(1 <= size <= WIDEST and size % heads == 0 for size in widths.values()):
+    counts = range(1, WIDEST + 1)
+    if heads not in counts or not all(size in counts and size % heads == 0 for size in widths.values()):
         described = ", ".join(f"{axis} is {size}" for axis, size in widths.items())
         raise ValueError(f"{described} and heads {heads}, expected 1 to {WIDEST} numbers a token, a multiple of heads")
+    heads = int(heads)
     rng = np.random.default_rng(seed)
     shapes = {name: (sizes[word[0]], sizes[word[1]]) for name, word in axes.items()}
     drawn = {name: np.round(rng.standard_normal(shape), 1) for name, shape in shapes.items()}
@@ -89,22 +93,35 @@ def mirror(
     for name, x, shape in (*((name, x, shapes[name]) for name, x in values.items()), ("mask", allowed, (n, n))):
         if x.shape != shape:
             raise ValueError(f"{name} has shape {x.shape}, expected {shape}")
-        if not np.isfinite(x).all():
-            raise ValueError(f"{name} has numbers that are not finite")
+        if not (np.abs(x) <= LARGEST).all():
+            raise ValueError(f"{name} has numbers that are not finite, or beyond {LARGEST:g}")
     if allowed.dtype != bool:
         raise ValueError(f"mask has dtype {allowed.dtype}, expected bool: True = may look")
-    if goal is not None and not (0 <= goal.row < n and 0 <= goal.column < n and 0 < goal.least <= 1):
+    if goal is not None and "attention" not in algorithm:
+        raise ValueError(f"{algorithm} has no weights that a goal could ask for: expected attention")
+    if goal is not None and not (goal.row in range(n) and goal.column in range(n) and 0 < goal.least <= 1):
         raise ValueError(f"{goal}: expected tokens 0 to {n - 1}, and a weight above 0 and up to 1")
     scale = 1 / math.sqrt(sizes.get("D", 1) / heads) if scale is None else float(scale)
-    if not (math.isfinite(scale) and 0 < eps < math.inf):
-        raise ValueError(f"scale is {scale} and eps {eps}, expected a finite scale and an eps above 0")
+    if not (abs(scale) <= LARGEST and 1 / LARGEST <= eps <= LARGEST):
+        raise ValueError(f"scale is {scale} and eps {eps}, expected at most {LARGEST:g}, and eps from {1 / LARGEST:g}")
     named = [str(token) for token in tokens]
     data = {
         "algorithm": algorithm, "title": title, "tokens": named, "mask": allowed.ravel().tolist(), "scale": scale,
-        "heads": heads, "eps": eps, "hide": sorted(hide), "goal": goal and goal._asdict(), "plays": play,
+        "heads": heads, "eps": eps, "hide": sorted(hide), "plays": play,
+        "goal": goal and goal._asdict() | {"row": int(goal.row), "column": int(goal.column)},
         "sizes": widths, "arrays": {name: numbers(x, digits=17) for name, x in values.items()},
     }  # fmt: skip
     return View("mirror", title, data, _as_tables(named, algorithm, values, allowed, scale, heads))
+
+
+def _real(name: str, x: Any) -> np.ndarray:
+    try:
+        found = np.asarray(x)
+    except ValueError:  # rows of different lengths
+        found = np.asarray(None)
+    if found.dtype.kind not in "biuf":
+        raise ValueError(f"{name} is no array of real numbers")
+    return found.astype(float)
 
 
 def _as_tables(
@@ -121,7 +138,7 @@ def _as_tables(
         as_table(
             name,
             tokens if "weights" in name else map(str, range(x.shape[1])),
-            zip(tokens if len(x) == len(tokens) else map(str, range(len(x))), x, strict=True),
+            zip(tokens if ALGORITHMS[algorithm].get(name, "n")[0] == "n" else map(str, range(len(x))), x, strict=True),
         )
         for name, x in shown.items()
     )

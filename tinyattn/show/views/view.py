@@ -47,7 +47,7 @@ class View:
             f'<main id="view" data-kind="{self.kind}"><noscript>{without_scripts}</noscript></main>\n'
             f'<script type="application/json" id="data">{as_json(self.data)}</script>\n'
             f"<script>{script}</script>\n</body></html>\n"
-        )
+        ).encode(errors="replace").decode()              # lone surrogates, which no file can have
 
     def save(self, path: str | Path) -> Path:
         """Write the page, whole or not at all. -> path. Raises OSError."""
