@@ -302,7 +302,11 @@ function mirror(data, root) {
     return at ? at(state.get, i, j) : { value: state.get(name, i, j), terms: [], sum: "" };
   }
 
+  let told = [];
   function tell(entry) {
+    const what = [entry ? key(...entry) : "", state];
+    if (what.every((x, i) => x === told[i])) return;         // a nudge's result stays to be read
+    told = what;
     if (!entry) { says.replaceChildren(make("p", { class: "faint", text: "Point at a number, tap it, or reach it with Tab and the arrow keys." })); return; }
     const [name, i, j] = entry, part = named.get(name), { value, sum } = explain(entry), label = `${name}[${i}, ${j}]`;
     const undone = isGradient(name) && part.undoes;
