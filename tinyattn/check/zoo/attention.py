@@ -28,7 +28,7 @@ BUGS = [
     Bug("scale_ignored", "the argument scale is not used", "Give scale=0 by name: are the weights uniform?"),
     Bug("scale_np64", "a NumPy float64 scalar widens float32", "Print out.dtype: a NumPy scalar is a strong type.",
         also=("scale_np64_default",)),
-    *(Bug(name, _KNOWN[there].says, _KNOWN[there].hint, also=_ALSO.get(name, ()))
+    *(Bug(name, _KNOWN[there].says, _KNOWN[there].hint, permitted=_KNOWN[there].permitted, also=_ALSO.get(name, ()))
       for name, there in _IN_SOFTMAX.items() if there in _KNOWN),
     Bug("off_by_one_mask", "the mask is shifted: a token cannot see itself", "Move v_i and watch out_i."),
     Bug("off_by_one_peek", "the mask lets a token see its successor", "Change the last token; which outputs moved?"),
