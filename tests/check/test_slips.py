@@ -116,3 +116,14 @@ def test_of_several_gradients_the_wrong_ones_are_told():
             return *SPECS["rms_norm"].ours().rms_norm(x, gamma, eps)[1:], gamma
 
     assert names(rms_norm, "rms_norm") == ([], "Wrong: dx. Right: dgamma.")
+
+
+def test_two_slips_at_once_are_named_together():
+    def rnn(x, W, U, b, h0=None):
+        h, out = np.zeros((*x.shape[:-2], len(U)), x.dtype) if h0 is None else h0, []
+        for t in range(x.shape[-2]):
+            h = np.maximum(x[..., t, :] @ W + h @ U + (b if t == 0 else 0), 0)
+            out.append(h)
+        return np.stack(out, axis=-2)
+
+    assert names(rnn, "rnn")[0] == ["relu and b_first"]

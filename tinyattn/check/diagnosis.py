@@ -379,13 +379,18 @@ class _Workshop:
             return {"gradient's error" if gradients else "forward": says}
 
     def variants(self, i: int) -> Iterator[tuple[int, Bug, list[Mutant]]]:
-        """The known slips, then the mutants by rule, the plainest first, each with its rank."""
-        for slip in SLIPS.get(self.match.op.spec.name, ()):
+        """The known slips, then the mutants by rule, the plainest first, then two slips at once, each with its rank."""
+        slips = SLIPS.get(self.match.op.spec.name, ())
+        for slip in slips:
             mutants = self.formula.patched(slip.says, slip.changes)
             if mutants:
                 yield 0, Bug(slip.name, slip.says, slip.hint), mutants
         for mutant in self.formula.mutants(lambda: self.run(i)):
             yield mutant.rank, Bug(mutant.place, mutant.says, RULE_HINT), [mutant]
+        for a, b in itertools.combinations(slips, 2):
+            mutants = self.formula.patched(a.says, a.changes + b.changes)
+            if mutants:
+                yield 4, Bug(f"{a.name} and {b.name}", f"{a.says}; and {b.says}", a.hint), mutants
 
 
 RULE_HINT = "Which of your lines computes this?"
