@@ -1,10 +1,12 @@
 """A known bug is named by its numbers, alone or in a pair, or by the properties that fail."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from tinyattn import ops
 from tinyattn.check.diagnosis import FINGERPRINTS, _compare, diagnose, same_numbers
 from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import Subject
@@ -73,3 +75,11 @@ def test_a_permitted_bug_is_not_named_beside_another_one_unless_strict():
     assert diagnose(op, op.spec, strict=False).names == ("sign_plus",)
     alone = Subject(ZOO["adam"].make(frozenset(["beta2_default"])), SPECS["adam"])
     assert diagnose(alone, op.spec, strict=False).names == ("beta2_default",)
+
+
+def test_where_every_call_raises_nothing_is_named():
+    def backward(dy, x_hat, rstd, gamma):
+        raise TypeError("takes 3 arguments")
+
+    offered = SimpleNamespace(rms_norm=ops.rms_norm, rms_norm_backward=backward)
+    assert not diagnose(Subject(offered, SPECS["rms_norm"]), SPECS["rms_norm"])

@@ -304,6 +304,8 @@ def _by_rule(match: _Match, shown: Trial | None, limit: float) -> Diagnosis:
     if work is None:
         return Diagnosis()
     first = min(match.wrong, key=lambda i: (_broken(match.seen[i]) != "", plainness(_case(match.op, i))))
+    if _broken(match.seen[first]) not in ("", "overflow"):
+        return Diagnosis()  # every call raises: so do many changes, for other reasons
     found: list[tuple[int, Bug]] = []
     until = time.process_time() + limit
     for rank, bug, mutants in work.variants(first):
