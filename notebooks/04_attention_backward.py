@@ -170,6 +170,7 @@ show_arrays(q=q, s=s, p=p, out=out, loss=loss)
 # Which of `p`, `out`, `dp`, `ds`, `dq`, `dk` and `dv` move, and in which rows?
 
 # %%
+# your turn: drag a number of dout
 mirror(["token 0", "token 1", "token 2"], q=q, k=k, v=v, dout=out - target, hide=("heads", "mask"))
 
 # %% [markdown]

@@ -34,7 +34,7 @@ def made_up():
     return {"one": one, "heads": heads, "machine": MACHINE, "options": {"rounds": 3, "torch": None}}
 
 
-def test_the_page_says_what_was_measured(tmp_path):
+def test_the_page_says_what_was_measured(with_pictures, tmp_path):
     text = long_attention.page({"a CPU (Zen)": made_up(), "another": made_up()})
     assert text.count("Flash beside torch's, one head, n 4,096 to 16,384: 2.00 times as fast") == 2
     assert "in 0.50 times its memory" in text

@@ -49,7 +49,7 @@ def test_a_page(mine: str, tmp_path: Path, capsys: Any) -> None:
     ("more", "says"),
     [
         (["--as", "softmix"], "'softmix' is no kind of implementation"),
-        (["--as", "linear"], "`linear` takes 1 argument, expected 2: x, W"),
+        (["--as", "linear"], "`my_softmax` takes 1 argument, expected 2: x, W"),
         (["--as", "softmax", "--seed", "-1"], "--seed is -1, expected at least 0"),
         (["--as", "softmax", "--steps", "1-3"], "--steps is for a page or an animation: give --html OUT or --gif"),
         (["--as", "softmax", "--follow", "3"], "--follow is for a page: give --html OUT, too"),

@@ -44,10 +44,12 @@ def find_cause(
     cause, ends = patched(), shown is None or shown.too_long is None
     if ends:
         cause = cause or misplaced(op, patience, ("heads_first",))  # every other failure would follow from it
-    cause = unnamed = cause or diagnose(op, op.spec, failed, limit, shown, strict)
-    if ends:
-        cause = cause or misplaced(op, patience) or single(op, patience)
-    return cause or (strict and differing(op, patience)) or unnamed
+    cause = cause or diagnose(op, op.spec, failed, limit, shown, strict)
+    if not cause or cause.how == "rule":  # a change of a formula: what explains every case goes before it
+        if ends:
+            cause = misplaced(op, patience) or single(op, patience) or cause
+        cause = (strict and differing(op, patience)) or cause
+    return cause
 
 
 def functions_of_numpy() -> dict[str, Any]:
