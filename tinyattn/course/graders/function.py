@@ -266,8 +266,10 @@ class _Tried:
         if hints:
             question, diagnosis = [*hints, ""][:2]
         elif self.report.diagnosis:
-            bug, names = self.report.diagnosis.bugs[0][0], self.report.diagnosis.names
-            question, diagnosis = bug.hint, f"{begun(bug.says, {*self.op.signature.parameters, *spec.outputs})}."
+            found = self.report.diagnosis
+            bug, names = found.bugs[0][0], found.names if found.how != "rule" else ()
+            says_what = bug.says.partition(", as with")[0]  # the line itself would be the solution
+            question, diagnosis = bug.hint, f"{begun(says_what, {*self.op.signature.parameters, *spec.outputs})}."
         lines = () if optional else self._shown(first, _differing(expected, got), got)
         return Grade(WRONG, says, tuple(lines), question, diagnosis, names)
 
