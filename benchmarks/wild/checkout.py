@@ -11,6 +11,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -136,6 +137,23 @@ def stepped(make: Callable[[Any], Any], vector: Any, gradient: Any, moments: Any
     state = optimizer.state[parameter]
     for theirs, ours in zip((parameter, state["exp_avg"], state["exp_avg_sq"]), (vector, *moments), strict=True):
         ours[...] = array(theirs)
+
+
+def optimisers(theirs: Any) -> tuple[type, type]:
+    """Adapters (Adam, AdamW) of an optimiser of torch; Adam is theirs without a decay, which is its default."""
+
+    class Adam:
+        def adam(self, vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8):  # type: ignore[no-untyped-def]
+            stepped(partial(theirs, lr=lr, betas=(beta1, beta2), eps=eps), vector, gradient, moments, step)
+
+    class AdamW:
+        def adamw(  # type: ignore[no-untyped-def]
+            self, vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8, weight_decay=0.01
+        ):
+            make = partial(theirs, lr=lr, betas=(beta1, beta2), eps=eps, weight_decay=weight_decay)
+            stepped(make, vector, gradient, moments, step)
+
+    return Adam, AdamW
 
 
 def _floating(x: Any) -> bool:

@@ -295,7 +295,7 @@ def _of_plain_forms(match: _Match) -> _Match:
 
 ORACLES = __name__.rpartition(".")[0]  # the oracles' package, and that of the conventions, which have others
 RULED = 5.0  # seconds for the search among mutants by rule
-TOLD = 3  # how many mutants with the same numbers are named
+NAMED = 3  # how many mutants with the same numbers are named
 
 
 def _by_rule(match: _Match, shown: Trial | None, limit: float) -> Diagnosis:
@@ -309,7 +309,7 @@ def _by_rule(match: _Match, shown: Trial | None, limit: float) -> Diagnosis:
     found: list[tuple[int, Bug]] = []
     until = time.process_time() + limit
     for rank, bug, mutants in work.variants(first):
-        if time.process_time() > until or len(found) == TOLD or (found and rank > found[0][0]):
+        if time.process_time() > until or len(found) == NAMED or (found and rank > found[0][0]):
             break
         with work.formula.mutated(mutants):
             same_line = bug.name in [other.name for _, other in found]
