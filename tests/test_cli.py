@@ -523,7 +523,7 @@ def test_reading_options(tmp_path, data, capsys):
     out = tmp_path / "run"
     assert main(["train", str(odd), "--columns", "user=who,item=what", *SMALL, "--epochs", "1", "--out", str(out)]) == 0
     assert main(["evaluate", str(out)]) == 0  # the run knows how its data is read
-    refuses(capsys, ["data", odd], "looks like none of")
+    refuses(capsys, ["data", odd], "--columns user=who,item=what")
     refuses(capsys, ["data", odd, "--format", "inter"], "that is not inter")
     refuses(capsys, ["data", odd, "--columns", "user=who,item=what", "--k-core", "99"], "the 99-core is empty")
     refuses(capsys, ["train", "--k-core", "3"], "--k-core is for a file of interactions")

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..terminal import shortened
+from .dates import by_day_or_month, in_seconds, iso_8601
 from .distinct import distinct_integers
 
 NEWLINE, BLANKS = 10, b" \t"
@@ -24,7 +25,6 @@ LONGEST_LINE = 1 << 24          # bytes of a line: a file without line ends is r
 LONGEST_FIELD = 256             # bytes of an id or a number: arrays of ids have the width of the longest
 _ODD = 0x9E3779B97F4A7C15       # 2^64 divided by the golden ratio: products with it have well mixed high bits
 _BEFORE, _AFTER = 16, 8         # bytes of 0 around a text: words may begin before it and end after it
-_DATE = b"0000-00-00T00:00:00."      # the form of a date, 0 for any digit; more digits may follow
 _ROWS = 1 << 14                 # rows of CSV that become columns at a time
 
 
@@ -193,25 +193,37 @@ class Column:
 
 
 class Times(Column):
-    """A column of times: numbers, or dates in ISO 8601, in UTC unless they have a zone, as seconds since 1970."""
+    """A column of times: numbers, or dates, in UTC unless they have a zone, as seconds since 1970: see `dates`.
 
-    expected = "a finite number, nor a date such as 2023-12-03 11:17:37"
+    The first field says which. Whether the day or the month of 04/12/2023 comes first, the whole column says.
+    """
+
+    expected = "a finite number, nor a date such as 2023-12-03 11:17:37 or 03.12.2023"
 
     def __init__(self) -> None:
         super().__init__("time", number=True)
+        self._read: Callable[[np.ndarray], np.ndarray | None] | None = None      # how the file's first field is read
+
+    def values(self) -> np.ndarray:
+        if self._read is not by_day_or_month:
+            return super().values()
+        try:
+            return in_seconds(np.concatenate(self._parts))
+        except ValueError as error:
+            raise DataError(str(error)) from None
 
     def _numbers(self, strings: np.ndarray, line_of: Callable[[int], int]) -> np.ndarray:
-        """Numbers or dates, whichever the file's first field is."""
-        above = any(len(part) for part in self._parts)
-        self.dated = self.dated or (not above and _seconds(strings[:1]) is not None)
-        values = _seconds(strings) if self.dated else _reals(strings)
+        if self._read is None:
+            ways = (by_day_or_month, iso_8601, _reals)
+            above = any(len(part) for part in self._parts)           # integers, which `add` reads
+            self._read = _reals if above else next((way for way in ways if way(strings[:1]) is not None), None)
+            self.dated = self._read not in (None, _reals)
+        values = self._read(strings) if self._read else None
         if values is not None:
             return values
-        if self.dated:
-            raise self._odd(strings, line_of, _seconds, "a date, as those above are")
-        numbers = above or _reals(strings[:1]) is not None
-        expected = "a finite number, as those above are" if numbers else self.expected
-        raise self._odd(strings, line_of, _reals, expected)
+        likewise = "a date" if self.dated else "a finite number"
+        expected = f"{likewise}, as those above are" if self._read else self.expected
+        raise self._odd(strings, line_of, self._read or _reals, expected)
 
 
 def columns(
@@ -296,56 +308,6 @@ def _reals(strings: np.ndarray) -> np.ndarray | None:
     except ValueError:
         return None
     return values if values is not None and np.all(np.isfinite(values)) else None
-
-
-def _seconds(strings: np.ndarray) -> np.ndarray | None:
-    """Dates in ISO 8601 as seconds since 1970 in UTC, int64 if all are whole; None where one is no such date.
-
-    A zone is Z, or an offset such as +02:00. NumPy alone would also accept "now" and a month.
-    """
-    each = strings.view(np.uint8).reshape(len(strings), -1).copy()
-    row, length = np.arange(len(strings)), np.char.str_len(strings)
-    zone = each[row, length - 1] == ord("Z")
-    length = length - zone
-    each[row[zone], length[zone]] = 0
-    offset = _offsets(each, length)
-    if offset is None:
-        return None
-    form = np.where((each >= ord("0")) & (each <= ord("9")), ord("0"), np.where(each == ord(" "), ord("T"), each))
-    wanted = np.frombuffer(_DATE.ljust(each.shape[1], b"0"), np.uint8)[: each.shape[1]]
-    other = (form != wanted) & (np.arange(each.shape[1]) < length[:, None])
-    if np.any(other) or not np.all(np.isin(length, (10, 13, 16, 19)) | (length > 20)):     # to a day, an hour, ...
-        return None
-    try:
-        micro = each.view(strings.dtype).reshape(-1).astype("M8[us]").astype(np.int64) - offset * 60_000_000
-    except ValueError:
-        return None
-    return seconds(micro)
-
-
-def _offsets(each: np.ndarray, length: np.ndarray) -> np.ndarray | None:
-    """The minutes of offsets such as +02:00 or -0530, which are removed from both arrays; None if one is invalid."""
-    every, minutes = np.arange(len(each)), np.zeros(len(each), np.int64)
-    for form in ("00:00", "0000"):
-        size = len(form) + 1
-        at = np.maximum(length - size, 0)
-        sign = np.where(each[every, at] == ord("+"), 1, np.where(each[every, at] == ord("-"), -1, 0))
-        (rows,) = np.nonzero((sign != 0) & (length >= 13 + size))
-        if not len(rows):
-            continue
-        tail = each[rows[:, None], at[rows][:, None] + np.arange(1, size)]
-        digits = tail[:, [place for place, c in enumerate(form) if c == "0"]].astype(np.int64) - ord("0")
-        if np.any((digits < 0) | (digits > 9)) or (":" in form and np.any(tail[:, 2] != ord(":"))):
-            return None
-        minutes[rows] = sign[rows] * (digits @ [600, 60, 10, 1])
-        each[rows[:, None], at[rows][:, None] + np.arange(size)] = 0
-        length[rows] -= size
-    return minutes
-
-
-def seconds(micro: np.ndarray) -> np.ndarray:
-    """Microseconds as seconds: int64 if all are whole, else float64."""
-    return micro // 1_000_000 if not np.any(micro % 1_000_000) else micro / 1e6
 
 
 def integers(column: np.ndarray) -> np.ndarray | None:

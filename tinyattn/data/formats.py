@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import csv
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -15,8 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..terminal import shortened
+from .dates import iso_8601, look_like_times
 from .fields import BLANKS, LONGEST_FIELD, Column, DataError, Times, columns, lists
-from .names import ITEM_NAMES, TIME_NAMES, USER_NAMES, USUAL_NAMES
+from .guess import flag, named_flag, refusal_of_unread, template_flag
+from .names import PLAIN_NAMES, USUAL_NAMES, plain
 
 LONGEST_LITERAL = 1 << 16             # characters of a line that ast may parse: its tree takes 500 times their memory
 _PAIR, _UNIT = b"::", b"\x1f"         # the separator of MovieLens' files, and a byte that replaces it
@@ -71,13 +72,17 @@ class Delimited:
         return table
 
     def columns_read(self) -> str:
-        """The meaning of each column, - where it is not read, with the header's name in brackets."""
-        known = {self.time: "time", self.rating: "rating", self.item: "item", self.user: "user"}
-        columns_read = [known.get(place, "-") for place in range(self.width)]
-        if names := self.fields(self.header) if self.header else []:
-            columns_read = [f"{what} ({name})" for what, name in zip(columns_read, names, strict=True)]
-        untimed = "; no times: the file's order is taken" if self.header and self.time is None else ""
-        return shortened(", ".join(columns_read)) + untimed
+        """The columns that are read, then the others: by name, or without a header by place."""
+        known = {"user": self.user, "item": self.item, "rating": self.rating, "time": self.time}
+        places = {place: what for what, place in known.items() if place is not None}
+        if not self.header:
+            last = max(places)
+            return ", ".join(places.get(place, "-") for place in range(last + 1))
+        names = self.fields(self.header)
+        read = ", ".join(f"{what} ({shortened(names[place])})" for place, what in sorted(places.items()))
+        unread = ", ".join(name for place, name in enumerate(names) if place not in places)
+        untimed = "; no times: the file's order is taken" if self.time is None else ""
+        return read + untimed + (f"; not read: {shortened(unread)}" if unread else "")
 
     def fields(self, line: str) -> list[str]:
         return fields_of(line, "" if b" " in self.separators else self.separators.decode())
@@ -122,9 +127,12 @@ class JsonLines:
     """
 
     def __init__(self, head: list[str], names: dict[str, str] | None = None) -> None:
-        self.names = USUAL_NAMES | {what: (name.lower(),) for what, name in (names or {}).items()}
-        there = {str(name).lower() for name in _object(head[0], 1)} if head[0].rstrip().endswith("}") else set()
-        if there and "time" not in (names or {}) and not there & set(TIME_NAMES):
+        self.names = USUAL_NAMES | {what: (name,) for what, name in (names or {}).items()}
+        self.first = _object(head[0], 1) if head[0].rstrip().endswith("}") else {}
+        there = set(map(plain, map(str, self.first)))
+        unnamed = there and "time" not in (names or {}) and not there & set(PLAIN_NAMES["time"])
+        self.names = {what: usual for what, usual in self.names.items() if usual != ("-",)}
+        if unnamed:
             del self.names["time"]
 
     def columns_read(self) -> str:
@@ -158,9 +166,9 @@ def _sniff_header(*separators: str) -> Callable[[list[str]], Any]:
         for separator in separators:
             names = fields_of(_uncommented(head[0]), separator)
             if len(names) > 1:
-                lowered = set(map(_plain, names))
-                needed = [USER_NAMES] if separator in ("\t", ",") else [USER_NAMES, ITEM_NAMES]
-                return named(head[0], separator) if all(lowered & set(usual) for usual in needed) else None
+                there = set(map(plain, names))
+                needed = ["user"] if separator in ("\t", ",") else ["user", "item"]
+                return named(head, separator) if all(there & set(PLAIN_NAMES[what]) for what in needed) else None
         return None
 
     return sniff
@@ -195,7 +203,7 @@ def _named_sequences(head: list[str]) -> Any:
 
 FORMATS = {
     "inter": Format("user_id:token<TAB>item_id:token<TAB>timestamp:float  (RecBole, typed header)",
-                    lambda head: named(head[0], "\t") if ":token" in head[0] else None),
+                    lambda head: named(head, "\t") if ":token" in head[0] else None),
     "amazon-json": Format('{"reviewerID": .., "asin": .., "unixReviewTime": ..}  (one object a line)',
                           lambda head: JsonLines(head) if head[0].lstrip().startswith("{") else None),
     "movielens-csv": Format("userId,movieId,rating,timestamp  (header)", _sniff_header(",")),
@@ -224,14 +232,14 @@ def detect(head: list[str], name: str | None = None) -> tuple[str, Any]:
         if reader is not None:
             _refuse_header(head, reader)
             _refuse_exchanged(head, reader)
+            _refuse_unread_times(head, reader)
             return known, reader
     if name is not None:
         raise _refused(head, f": that is not {name}, which looks like: {FORMATS[name].example}")
     if not set(head[0].strip()) & set(" \t;|,:"):
         raise _refused(head, ": one column, expected a user and an item at least")
-    example = "such as user,item,time for commas and no header, - for a column that is not read"
-    known = ", ".join(FORMATS)
-    raise _refused(head, f", which looks like none of {known}; --columns says what its columns are, {example}")
+    lists = "" if separator_of(head[0]) else "; or, if a line is a user and the user's items, --format sequences"
+    raise _refused(head, f", and its columns are not known; if these are right, add {_flag(head)}{lists}")
 
 
 def _refused(head: list[str], why: str) -> DataError:
@@ -249,15 +257,16 @@ def _refuse_header(head: list[str], reader: Any) -> None:
     if len(rows[0]) <= max(places):
         return                                             # ragged: `columns` names the line
     ids = [[row[place] for place in places] for row in rows if len(row) > max(places)]
-    usual = any(_plain(name) in USER_NAMES + ITEM_NAMES for name in ids[0])
+    usual = any(plain(name) in PLAIN_NAMES["user"] + PLAIN_NAMES["item"] for name in ids[0])
     numbers = [[_is_integer(field) for field in row] for row in ids]
     words = not any(numbers[0]) and len(ids) > 1 and all(map(all, numbers[1:]))
     times = [row[table.time] for row in rows if table.time is not None and len(row) == len(rows[0]) > table.time]
     timeless = len(times) > 1 and times[0].isidentifier() and not any(map(str.isidentifier, times[1:]))
     comment = head[0].startswith("#") and not any(line.startswith("#") for line in head[1:])
     if usual or words or timeless or comment:
-        which = "--columns user=NAME,item=NAME says what its columns are; a comment is not read"
-        raise _refused(head, f", which seems to be a header: {which}")
+        if comment and not (usual or words or timeless):
+            raise _refused(head, ", which seems to be a comment: remove it")
+        raise _refused(head, f", which seems to be a header; if these are its columns, add {_flag(head)}")
 
 
 def _refuse_exchanged(head: list[str], reader: Any) -> None:
@@ -265,26 +274,60 @@ def _refuse_exchanged(head: list[str], reader: Any) -> None:
     if not isinstance(reader, Delimited) or reader.header:
         return
     rows = [row for line in head if len(row := reader.fields(line)) == reader.width]
-    which = "--columns says what its columns are, such as user"
-    if all(_DATE.match(row[reader.item]) for row in rows):
-        raise _refused(head, f": its items would be dates; {which},time,item")
+    items, users = ([row[place] for row in rows] for place in (reader.item, reader.user))
+    if any(all(iso_8601(np.array([field.encode()])) is not None for field in ids) for ids in (items, users)):
+        raise _refused(head, f": its users or items would be dates; if these are its columns, add {_flag(head)}")
     if reader.rating is not None and reader.time is not None:
-        numbers = [[row[place] for place in (reader.rating, reader.time)] for row in rows]
-        if all(_is_integer(r) and int(r) >= _LATE and _is_number(t) and abs(float(t)) < _LATE for r, t in numbers):
-            raise _refused(head, f": its ratings would be times, and its times ratings; {which},item,time,rating")
+        ratings, times = ([row[place] for row in rows] for place in (reader.rating, reader.time))
+        if look_like_times(ratings) and not look_like_times(times):
+            which = flag(reader.separators.decode().join(["user", "item", "time", "rating"]))
+            raise _refused(head, f": its ratings would be times, and its times ratings; add {which}")
 
 
-_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]|$)")
-_LATE = 100_000_000                   # seconds: above any rating, below any time since 1973
+def _refuse_unread_times(head: list[str], reader: Any) -> None:
+    """Raise DataError where a table's order would be the file's, although a column looks like times."""
+    if isinstance(reader, JsonLines):
+        columns = {str(name): [str(value)] for name, value in reader.first.items() if isinstance(value, str | int)}
+        untimed = "time" not in reader.names
+        there = {plain(name): name for name in reversed(columns)}
+        known = {what: there[plain(name)] for what in ("user", "item") for name in reversed(reader.names[what])
+                 if plain(name) in there}  # fmt: skip
+    elif isinstance(reader, Delimited) and reader.header:
+        columns, names = _by_name(head, reader.fields), reader.fields(reader.header)
+        untimed, known = reader.time is None, {"user": names[reader.user], "item": names[reader.item]}
+    else:
+        return
+    if untimed and (refusal := refusal_of_unread(columns, known)):
+        raise DataError(refusal)
+
+
+def _by_name(head: list[str], split: Callable[[str], list[str]]) -> dict[str, list[str]]:
+    """The fields of the first lines by the names in line 1."""
+    names = split(_uncommented(head[0]))
+    rows = [row for line in head[1:] if len(row := split(line)) == len(names)]
+    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+
+
+def _flag(head: list[str]) -> str:
+    """The `--columns` that probably reads these lines."""
+    separator = separator_of(head[0])
+
+    def split(line: str) -> list[str]:
+        return fields_of(line, separator)
+
+    first = split(_uncommented(head[0]))
+    if any(_is_number(field) or look_like_times([field]) for field in first):
+        return template_flag([row for line in head if len(row := split(line)) == len(first)], separator)
+    return named_flag(_by_name(head, split))
+
+
+def separator_of(line: str) -> str:
+    """The separator that a line shows, "" for blanks."""
+    return next((separator for separator in ("::", "\t", ";", "|", ",") if separator in line), "")
 
 
 def _uncommented(header: str) -> str:
     return header.removeprefix("#").strip(" ")
-
-
-def _plain(name: str) -> str:
-    """A column's name in lower case, without the type that RecBole adds, as in user_id:token."""
-    return name.lower().split(":")[0]
 
 
 def _is_integer(field: str) -> bool:
@@ -298,7 +341,7 @@ def _is_number(field: str) -> bool:
 def fields_of(line: str, separator: str) -> list[str]:
     """The fields of one line, stripped of blanks; none if its quotes are not CSV's. "" separates at blanks."""
     if not separator:
-        return [field for field in re.split("[ \t]", line) if field]
+        return [field for field in line.replace("\t", " ").split(" ") if field]
     if '"' not in line or len(separator) != 1:
         return [field.strip(" \t") for field in line.split(separator)]
     try:
@@ -308,44 +351,55 @@ def fields_of(line: str, separator: str) -> list[str]:
         return []
 
 
-def named(header: str, separator: str, names: dict[str, str] | None = None) -> Delimited:
+def named(head: list[str], separator: str, names: dict[str, str] | None = None) -> Delimited:
     """The columns of a header, by `names` or their usual names. Raises DataError for a missing or repeated one."""
-    header = _uncommented(header)
-    lowered = list(map(_plain, fields_of(header, separator)))
+    header = _uncommented(head[0])
+    fields = fields_of(header, separator)
+    lowered = [field.lower().split(":")[0] for field in fields]
     if len(set(lowered)) < len(lowered):
         twice = next(name for name, count in Counter(lowered).items() if count > 1)
         raise DataError(f"line 1: the header names {shortened(twice)} twice")
-    places = {}
-    unusual = {what: name.lower() for what, name in (names or {}).items()}
-    for what, usual in USUAL_NAMES.items():
-        wanted = (unusual[what],) if what in unusual else [name for name in usual if name not in unusual.values()]
-        place = next((lowered.index(name) for name in wanted if name in lowered), None)
-        if place is None and (what in ("user", "item") or what in unusual):
-            raise DataError(f"line 1: the header {shortened(header.strip())!r} has no column {(*wanted, what)[0]}")
+    there, places = list(map(plain, fields)), {}
+    chosen = {what: plain(name) for what, name in (names or {}).items()}
+    for what, usual in PLAIN_NAMES.items():
+        if what in ("time", "rating") and (names or {}).get(what) == "-":
+            continue
+        wanted = (chosen[what],) if what in chosen else [name for name in usual if name not in chosen.values()]
+        place = next((there.index(name) for name in wanted if name in there), None)
+        if place is None and what in chosen:
+            raise DataError(f"line 1: the header {shortened(header.strip())!r} has no column {(names or {})[what]}")
+        if place is None and what in ("user", "item"):
+            guess = f"if these are right, add {named_flag(_by_name(head, lambda line: fields_of(line, separator)))}"
+            raise DataError(f"line 1: no column {USUAL_NAMES[what][0]} in {shortened(header.strip())!r}; {guess}")
         if place is not None:
             places[what] = place
     if len(set(places.values())) < len(places):
         raise DataError(f"line 1: two of {', '.join(places)} are the same column of the header {shortened(header)!r}")
     user, item = places["user"], places["item"]
     separators = separator.encode() or BLANKS
-    return Delimited(separators, len(lowered), user, item, places.get("time"), header, places.get("rating"))
+    return Delimited(separators, len(fields), user, item, places.get("time"), header, places.get("rating"))
 
 
 def described(columns_spec: str, head: list[str]) -> Delimited | JsonLines:
     """The columns of `--columns`: a template of a line such as `user;item;-;time`, or names: `user=client,item=sku`.
 
-    A template shows the separator; names require a header, which shows the separator.
+    A template shows the separator, a TAB also as \\t; names require a header, which shows the separator. `time=-` reads
+    no times.
     Raises DataError for a text that is neither, and for a template where line 1 is a header.
     """
     if "=" in columns_spec:
         pairs = [pair.partition("=")[::2] for pair in columns_spec.split(",")]
         names = dict(pairs)
-        separator = next((s for s in ("::", "\t", ";", "|", ",") if s in head[0]), "")
         if len(names) < len(pairs) or not {"user", "item"} <= set(names) <= set(USUAL_NAMES):
             raise DataError(
                 f"--columns {columns_spec!r}: expected user=NAME,item=NAME and perhaps time=NAME, rating=NAME"
             )
-        return JsonLines(head, names) if head[0].lstrip().startswith("{") else named(head[0], separator, names)
+        is_json = head[0].lstrip().startswith("{")
+        reader = JsonLines(head, names) if is_json else named(head, separator_of(head[0]), names)
+        if "time" not in names:
+            _refuse_unread_times(head, reader)
+        return reader
+    columns_spec = columns_spec.replace(r"\t", "\t")         # a TAB is hard to type
     separator = next((c for c in columns_spec if not (c.isalnum() or c in "_-")), "")
     separator = "::" if separator == ":" and "::" in columns_spec else separator
     fields = columns_spec.split(separator if separator != " " else None) if separator else [columns_spec]
@@ -393,12 +447,13 @@ def _object(line: str, number: int) -> dict[str, Any]:
 
 def _pick(row: dict[str, Any], names: tuple[str, ...], column: Column, line: int) -> str:
     """The row's value of a column, as text. Raises DataError where it is missing, or of another type."""
-    lowered = {str(name).lower(): value for name, value in row.items()}
-    name = next((name for name in names if name in lowered), None)
+    there = {plain(str(key)): (key, value) for key, value in row.items()}
+    name = next((name for name in names if plain(name) in there), None)
     if name is None:
-        remedy = "; --columns user=NAME,item=NAME says which they are" if len(names) > 1 else ""
+        guess = named_flag({str(key): [str(value)] for key, value in row.items() if isinstance(value, str | int)})
+        remedy = f"; if these are right, add {guess}" if len(names) > 1 else ""
         raise DataError(f"line {line}: no {names[0]} in {shortened(', '.join(map(str, row)))}{remedy}")
-    value = lowered[name]
+    name, value = there[plain(name)]
     if isinstance(value, bool) or not isinstance(value, (str, int, float) if column.number else (str, int)):
         shown = str(value) if value is None or isinstance(value, bool | float) else f"a {type(value).__name__}"
         expected = "a number" if column.number else "a string or an integer"

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from ..terminal import shortened
+from .dates import seconds
 from .distinct import distinct, distinct_integers, signed
-from .fields import DataError, Times, integers, seconds
-from .names import USUAL_NAMES
+from .fields import DataError, Times, integers
+from .guess import unread_times
+from .names import PLAIN_NAMES, USUAL_NAMES, plain
 from .vocabulary import Vocabulary
 
 
@@ -186,7 +188,8 @@ class Interactions:
 
         - a list of sequences of item ids, one per user, oldest first
         - an array with one interaction per row and two or three columns: user, item and perhaps time
-        - a DataFrame, or a similar object with `columns`, of usual names (user_id, item_id, rating, timestamp)
+        - a DataFrame of pandas or Polars, or an Arrow table, whose columns have usual names (user_id, item_id, rating,
+          timestamp)
 
         Times are numbers or `datetime64`, whose unit is kept. Python's dates and ISO 8601 texts become seconds since
         1970. Ratings are dropped unless all are finite numbers.
@@ -207,17 +210,17 @@ class Interactions:
 
     @classmethod
     def _from_frame(cls, frame: Any) -> Interactions:
-        columns = {}
-        lowered = {str(name).lower(): name for name in frame.columns}
-        for what, usual in USUAL_NAMES.items():
-            name = next((lowered[name] for name in usual if name in lowered), None)
+        names = getattr(frame, "column_names", frame.columns)             # an Arrow table's columns are arrays
+        there, known = {plain(str(name)): name for name in reversed(names)}, {}
+        for what, usual in PLAIN_NAMES.items():
+            name = next((there[name] for name in usual if name in there), None)
             if name is not None:
-                _refuse_masked(frame[name])
-                columns[what] = np.asarray(frame[name])
-                if columns[what].ndim != 1:
-                    raise ValueError(f"column {name} has shape {columns[what].shape}, expected one value a row")
+                known[what] = name
             elif what in ("user", "item"):
-                raise ValueError(f"no {what} column among {', '.join(map(str, frame.columns))}: call it {usual[0]}")
+                raise ValueError(f"no {what} column among {', '.join(map(str, names))}: call it {USUAL_NAMES[what][0]}")
+        columns = {what: _column(frame, name) for what, name in known.items()}
+        if "time" not in columns:
+            _refuse_unread_times(frame, [name for name in names if name not in known.values()])
         times = _times(columns["time"]) if "time" in columns else None
         user, item = (_ids(columns[what], what) for what in ("user", "item"))
         return cls.from_columns(user, item, times, ratings=_numbers_or_none(columns.get("rating")))
@@ -250,6 +253,29 @@ class Interactions:
         users = Vocabulary(np.arange(1, len(arrays) + 1), "user")
         offsets = offsets_of([a.size for a in arrays])
         return cls((item + 1).astype(np.int32), offsets, Vocabulary(item_ids, "item"), users)
+
+
+def _column(frame: Any, name: Any) -> np.ndarray:
+    _refuse_masked(frame[name])
+    column = np.asarray(frame[name])
+    if column.ndim != 1:
+        raise ValueError(f"column {name} has shape {column.shape}, expected one value a row")
+    return column
+
+
+def _refuse_unread_times(frame: Any, names: list[Any]) -> None:
+    """Raise ValueError if one of these columns, which are not read, looks like times."""
+    columns = {}
+    for name in names:
+        column = np.asarray(frame[name])
+        if column.ndim == 1:
+            is_time = column.dtype.kind == "M" or any(isinstance(value, date) for value in column[:1].tolist())
+            columns[str(name)] = ["2000-01-01"] if is_time else [str(value) for value in column[:20].tolist()]
+    if time := unread_times(columns):
+        raise ValueError(
+            f"column {time} looks like times, and is not known as such: call it {USUAL_NAMES['time'][0]}, or leave it "
+            "out to keep the rows' order"
+        )
 
 
 def offsets_of(lengths: Any) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..terminal import quoted, shortened
 from .fields import DataError, naming
-from .names import ITEM_NAMES
+from .names import PLAIN_NAMES, plain
 from .read import whole
 
 _SEPARATORS = ("::", "\t", "|", ";", ",")      # the first of these in line 1; only the last two allow quotes
@@ -47,7 +47,7 @@ def read_names(path: str | Path) -> ItemNames:
 
     The separator is the first of `::` (MovieLens' movies.dat), a TAB, `|`, `;` and a comma that line 1 contains. For
     the last two the rules of CSV hold, with quotes. A first line whose id is a usual name of an item column
-    (`ITEM_NAMES`) is a header. Text that is not UTF-8 is read as latin-1, MovieLens' encoding.
+    (`names.ITEM_NAMES`) is a header. Text that is not UTF-8 is read as latin-1, MovieLens' encoding.
     Raises DataError, naming file and line, for a missing or empty file, a line of one column, and an id with two names.
     """
     with naming(Path(path)):
@@ -58,7 +58,7 @@ def read_names(path: str | Path) -> ItemNames:
         names: dict[str, str] = {}
         for number, line in enumerate(lines, start=1):
             item, name = _two_fields(line, number, separator) if line.strip() else ("", "")
-            header = number == 1 and item.lower().split(":")[0] in ITEM_NAMES
+            header = number == 1 and plain(item) in PLAIN_NAMES["item"]
             if item and not header and names.setdefault(item, name) != name:
                 raise DataError(f"line {number}: item {item} is {name!r}, and was {names[item]!r} before")
     return ItemNames(names)
