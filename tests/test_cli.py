@@ -131,7 +131,7 @@ def test_pictures_that_cannot_be_drawn_lose_nothing(data, tmp_path, capsys, monk
     said = capsys.readouterr()
     assert "NDCG@10" in said.out
     assert f"note: the pictures of {out} could not be drawn: Key backend: 'none'" in said.err
-    assert len(said.err) < 600
+    assert len(said.err) < 700
     assert re.match(r"epoch 1, loss \d\.\d{4}, valid \d\.\d{4}, \d+\.\d s\n", said.err)  # no terminal, no progress bar
     assert sorted(p.name for p in out.iterdir()) == ["config.json", "metrics.json", "model.npz", "training.csv"]
 

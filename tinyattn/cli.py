@@ -94,7 +94,7 @@ def _run(arguments: list[str]) -> int:
         explain = getattr(module, "explain_unknown_flags", lambda *_: "")
         of_model = f" --model {options.model}" if getattr(options, "model", None) in MODELS else ""
         whole.prog = f"tinyattn {options.command}{of_model}"     # the error refers to its --help
-        whole.error(explain(unknown, options) or whole.unrecognized(unknown, options.command))
+        whole.error(explain(unknown, options) or whole.unrecognized(unknown, options.command, arguments))
     size, _ = started()
     if size > 1 and options.command not in SHARED:
         whole.error(f"{options.command} runs in one process, and mpiexec started {size}; {SHARED[0]} shares work")

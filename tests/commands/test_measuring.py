@@ -12,7 +12,7 @@ from tests.helpers import refuses
 from tinyattn.cli import main
 from tinyattn.commands import compare
 from tinyattn.commands.measures import MEASURES
-from tinyattn.commands.tables import print_history, print_table
+from tinyattn.commands.tables import notes_on, print_history, print_table
 from tinyattn.data import Interactions, ItemNames, by_time, leave_one_out, read
 from tinyattn.evaluation import best_items, draw_candidates, ndcg, overlap, paired_difference, target_ranks
 from tinyattn.models import Markov, Recommender, RunFolder, SASRec
@@ -105,16 +105,17 @@ def test_of_a_world_full_ranking_alone_is_expected_and_a_model_beside_its_name_i
         assert "\nmarkov          0.5000\nthis markov     0.2500\n" in table
 
 
-@pytest.mark.parametrize("items", [100, 101])
-def test_up_to_100_items_draws_of_100_are_noted(items, capsys):
-    split = leave_one_out(Interactions.of([[*range(1, 5)], [*range(4, items + 1)]]))
-    MEASURES["ranking"].prepare(split, SimpleNamespace(protocols=["uni100"], negatives=None))
-    assert ("note: uni100 draws 100 of 100 items" in capsys.readouterr().err) == (items == 100)
+@pytest.mark.parametrize("items", [103, 104])
+def test_with_fewer_than_100_unseen_items_draws_of_100_are_noted(items, capsys):
+    split = leave_one_out(Interactions.of([[1, 2, 3, 4], [4, 5, 6], *([i, i + 1] for i in range(5, items))]))
+    MEASURES["ranking"].prepare(split, SimpleNamespace(protocols=["uni100"], negatives=None, at=(10,)))
+    said = "note: uni100 draws 100 items for each user, and a user has as few as 99 new ones"
+    assert (said in capsys.readouterr().err) == (items == 103)
 
 
 def test_candidates_are_kept_and_are_those_of_the_run(data, tmp_path, capsys):
     more, run, given = tmp_path / "more.txt", tmp_path / "run", tmp_path / "given"
-    more.write_text(data.read_text() + "".join(f"99 extra{i}\n" for i in range(150)))
+    more.write_text(data.read_text() + "".join(f"{99 + i // 10} extra{i}\n" for i in range(150)))
     train = ["train", str(more), "--model", "markov", "--out", str(run), "--protocols", "uni100", "--negatives"]
     assert main([*train, str(given)]) == 0
     refuses(capsys, [*train, tmp_path / "others"], f"made with --negatives {given}, not {tmp_path / 'others'}")
@@ -124,11 +125,27 @@ def test_candidates_are_kept_and_are_those_of_the_run(data, tmp_path, capsys):
 
 
 def test_few_items_are_drawn_more_than_once_and_that_is_said(runs, capsys):
-    items = len(RunFolder(runs["markov"]).open()[0].items)
     assert main(["evaluate", str(runs["markov"]), "--protocols", "uni100,full"]) == 0
-    assert f"note: uni100 draws 100 of {items} items, many of them more than once" in capsys.readouterr().err
+    assert "new ones: many are drawn several times" in capsys.readouterr().err
     assert main(["evaluate", str(runs["markov"]), "--protocols", "full"]) == 0
-    assert "note" not in capsys.readouterr().err
+    assert "uni100" not in capsys.readouterr().err
+
+
+def test_what_a_reader_of_a_table_should_know_is_noted():
+    split = leave_one_out(Interactions.of([[1, 2, 3, 4], [4, 5, 6], *([i, i + 1] for i in range(5, 30))]))
+    assert split.unseen.tolist() == [26, 27]
+    model = SimpleNamespace(name="mine", criterion="ndcg@10", epochs=3, history=[{"valid": v} for v in (0.1, 0.2, 0.3)])
+    rows = {"model": {"full": {"hr@10": 0.5, "ndcg@10": 0.2, "hr@27": 1.0, "ndcg@27": 0.3}},
+            "popularity": {"full": {"hr@10": 0.6, "ndcg@10": 0.1, "hr@27": 1.0, "ndcg@27": 0.31}}}  # fmt: skip
+    assert notes_on(model, rows, split) == [
+        "1 of 2 users have at most 27 candidates: HR@27 is 1 for any model",
+        "mine ranks below popularity: NDCG@27 0.3000, and 0.3100",
+        "the last of 3 epochs was the best on the validation items: try more --epochs",
+    ]
+    better = {"model": {"full": {"hr@10": 0.5, "ndcg@10": 0.2}}, "popularity": {"full": {"hr@10": 0.6, "ndcg@10": 0.2}}}
+    for epochs, scores in ((3, (0.1, 0.3, 0.3)), (4, (0.1, 0.2, 0.3)), (1, (0.1,)), (2, (None, None)), (0, ())):
+        model.epochs, model.history = epochs, [{"valid": score} for score in scores]
+        assert notes_on(model, better, split) == []
 
 
 def test_compare_prints_metrics_intervals_and_lists(runs, data, names, capsys):

@@ -49,13 +49,19 @@ class Parser(argparse.ArgumentParser):
             self.error(f"command is {value!r}, expected {one_of(action.choices, value)}")
         super()._check_value(action, value)
 
-    def unrecognized(self, unknown: Sequence[str], command: str) -> str:
-        """The error message for unknown arguments, with the flag nearest to the first one."""
+    def unrecognized(self, unknown: Sequence[str], command: str, arguments: Sequence[str]) -> str:
+        """The error message for unknown arguments: a list may need quotes, or a flag is near to the first of them."""
         known = self.commands[command]._option_string_actions
+        before = arguments[arguments.index(unknown[0]) - 1]
+        if before.endswith(","):
+            quoted = f"'{before} {unknown[0]}'"
+            return f"unrecognized arguments: {' '.join(unknown)}; a list with blanks needs quotes: {quoted}"
         near = difflib.get_close_matches(unknown[0].partition("=")[0], known, 1, 0.7)
         return f"unrecognized arguments: {' '.join(unknown)}" + (f"; did you mean {near[0]}?" if near else "")
 
     def error(self, message: str) -> NoReturn:
+        if message == "argument --columns: expected one argument":          # argparse takes -,user for an option
+            message += "; one that begins with - is written as --columns=-,user,item"
         self.exit(2, f"{self.prog}: {one_line(message)} (see {self.prog} --help)\n")
 
 
@@ -89,15 +95,22 @@ def add_option(group: Any, declared: Declared) -> None:
     group.add_argument(declared.flag, default=argparse.SUPPRESS, help=text, **how)
 
 
-READING = ("format", "columns", "k_core")        # flags that say how a file of interactions is read
+# flags that say how a file of interactions is read
+READING = ("format", "columns", "k_core", "min_rating", "where", "since", "until")
 
 
 def add_data(command: Any, text: str = "default: the data the run was trained on") -> None:
     command.add_argument("data", nargs="?", metavar="DATA", help=text)
     group = command.add_argument_group("reading DATA")
     group.add_argument("--format", choices=FORMATS, metavar="NAME", help="the format, if the first lines mislead")
-    text = "the columns of any other format: user;item;-;time, or by header user=NAME,item=NAME,time=NAME; also rating"
+    text = "the columns of any other table: user;item;-;time, or by header user=NAME,item=NAME,time=NAME; also rating"
     group.add_argument("--columns", metavar="SPEC", help=text)
+    text = "only rows with at least this rating"
+    group.add_argument("--min-rating", type=float, metavar="X", help=text)
+    text = "only rows with this value in another column: \"event == 'purchase'\"; also !="
+    group.add_argument("--where", metavar="COLUMN==VALUE", help=text)
+    group.add_argument("--since", metavar="DATE", help="only rows at or after this date, or number as in the file")
+    group.add_argument("--until", metavar="DATE", help="only rows before this date, or number as in the file")
     group.add_argument("--k-core", type=int, metavar="K", help="only users and items with at least K interactions")
 
 

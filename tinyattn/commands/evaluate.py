@@ -7,6 +7,7 @@ other models it is a file of pairs, a text or images, and all of it is tested.
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from .arguments import add_data, add_evaluation, add_run
 from .measures import MEASURES
 from .ops import add_ops
 from .runs import describe_counts, open_run, refuse_unwritable, split_of, write_csv
-from .tables import Evaluation
+from .tables import Evaluation, notes_on
 
 
 def add(command: Any, arguments: list[str]) -> None:
@@ -46,7 +47,10 @@ def run(options: argparse.Namespace) -> None:
     split = split_of(options.run_folder, model, data, is_its_own=options.data is None)
     print(f"{model.name} of {options.run_folder} on {source.title}: {describe_counts(data, split)}")
     on = Evaluation(options, source, truth, split, measure.prepare(split, options))
-    measure.print(measure.rows(model, on), model, truth is not None)
+    rows = measure.rows(model, on)
+    measure.print(rows, model, truth is not None)
+    for note in notes_on(model, rows, split):
+        print(f"note: {note}", file=sys.stderr)
     if options.per_user:
         _write_users(model, on)
 

@@ -9,12 +9,13 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..data import DataError, Interactions, ItemNames, Truth, Vocabulary, read_ids, read_names
+from ..data import DataError, Interactions, ItemNames, Source, Truth, Vocabulary, read_ids, read_names
 from ..files import FileError, is_same, write_atomically
 from ..models import Estimator, Recommender, RunFolder
 from ..terminal import quoted, shortened
@@ -34,6 +35,10 @@ def open_run(
         return model, *its_own_data(options.run_folder, model, config)
     measure = MEASURES[model.table]
     source = measure.named(options)
+    reading = config["data"].get("reading") if isinstance(config.get("data"), dict) else None
+    if isinstance(source, Source) and isinstance(reading, dict) and not reading_given(options):
+        like = {what: how for what, how in reading.items() if what in ("format", "columns")}
+        source = replace(source, reading=source.reading | like)      # a file like the one of its training
     return model, source, *measure.load(source)
 
 
@@ -104,8 +109,15 @@ def _refuse_reading_nothing(options: argparse.Namespace) -> None:
 
 
 def listed(items: str) -> list[str]:
-    """The ids of --items."""
-    return [stripped for item in items.split(",") if (stripped := item.strip(" \t"))]    # as in a table's fields
+    """The ids of --items, by the rules of CSV: an id with a comma stands in double quotes.
+
+    Raises ValueError for quotes that do not close.
+    """
+    try:
+        fields = next(csv.reader([items], strict=True, skipinitialspace=True), [])
+    except csv.Error as error:
+        raise ValueError(f"--items {items!r} is no line of CSV: {error}; '\"Part 1, second\",7' is two ids") from None
+    return [stripped for item in fields if (stripped := item.strip(" \t"))]               # as in a table's fields
 
 
 def names_of(options: argparse.Namespace, model: Recommender) -> ItemNames:
@@ -216,6 +228,19 @@ def known_ids(path: str | None, known: Vocabulary) -> list[str] | None:
 def describe_counts(data: Any, split: Any) -> str:
     sizes = ", ".join(f"{number:,} {what}" for what, number in data.sizes.items())
     return f"{sizes}; {split.tested} are tested"
+
+
+def remarks(data: Interactions, maxlen: int | None) -> list[str]:
+    """What a file's interactions are like: days, rows left out, repeats, and how many `maxlen` cuts off."""
+    report = data.report()
+    cut = 0 if maxlen is None else int(np.sum(np.maximum(data.lengths - maxlen, 0)))
+    counts = {"repeats of an item by a user": report["repeats"], "identical rows": report["identical rows"]}
+    return [
+        *([report["first and last"]] if report["first and last"] else []),
+        *([f"{report['rows left out']} left out"] if "rows left out" in report else []),
+        *(f"{count:,} {what}" for what, count in counts.items() if count),
+        *([f"maxlen {maxlen} cuts off {cut / len(data):.1%} of the interactions"] if cut else []),
+    ]
 
 
 def write_csv(path: str | Path, rows: Iterable[Iterable[Any]]) -> None:

@@ -63,6 +63,27 @@ def print_table(metrics: dict[str, Any], model: Any, expected: bool) -> None:
     print()
 
 
+def notes_on(model: Any, rows: dict[str, Any], split: Any) -> list[str]:
+    """What a reader of the table should know.
+
+    Metrics that are 1 whatever the model, a model below popularity, and one that stopped while it improved.
+    """
+    notes = []
+    protocol = next(iter(rows["model"]))
+    cutoffs = [int(name.removeprefix("hr@")) for name in rows["model"].get("full", {}) if name.startswith("hr@")]
+    if cutoffs and (few := int(np.sum(split.unseen < max(cutoffs)))):
+        most, users = max(cutoffs), len(split.evaluated)
+        notes.append(f"{few:,} of {users:,} users have at most {most} candidates: HR@{most} is 1 for any model")
+    mine, others = rows["model"][protocol], rows.get("popularity", {}).get(protocol, {})
+    ndcg = next((name for name in reversed(mine) if name.startswith("ndcg@")), None)
+    if ndcg is not None and ndcg in others and mine[ndcg] < others[ndcg]:
+        notes.append(f"{model.name} ranks below popularity: {ndcg.upper()} {mine[ndcg]:.4f}, and {others[ndcg]:.4f}")
+    scores = [row["valid"] for row in getattr(model, "history", []) if row["valid"] is not None]
+    if len(scores) == getattr(model, "epochs", 0) and len(scores) > 1 and max(scores[:-1]) < scores[-1]:
+        notes.append(f"the last of {len(scores)} epochs was the best on the validation items: try more --epochs")
+    return notes
+
+
 def print_means(heading: str, metrics: dict[str, Any], of: str, model: Any) -> None:
     """Print a heading, and a line for each row of `metrics`, {row: {of: {metric: value}}}."""
     rows = {model.name if row == "model" else row: values[of] for row, values in metrics.items()}

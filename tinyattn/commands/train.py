@@ -20,8 +20,8 @@ from ..training.around import epoch_in_words
 from .arguments import add_options
 from .measures import MEASURES
 from .ops import FAST, add_ops
-from .runs import describe_counts, drawing, refuse_empty
-from .tables import Evaluation
+from .runs import describe_counts, drawing, refuse_empty, remarks
+from .tables import Evaluation, notes_on
 
 DEFAULT = "sasrec"
 SHORT = ("data", "world", "out", "model", "preset", "ops", "epochs", "lr", "seed", "loss", "maxlen",
@@ -142,6 +142,8 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
         print(f"{options.model} on {source.title}: {describe_counts(data, split)}")
         if columns := getattr(data, "notes", {}).get("columns"):
             print(f"read as {data.notes['format']}: {columns}")
+            if more := remarks(data, getattr(model, "maxlen", None)):
+                print(*more, sep="; ")
         if job.once(lambda: folder.finished):
             if job.number == 0:
                 print(f"{folder.path} is complete; another --out, or removing it, trains again")
@@ -173,5 +175,7 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
                 folder.finish()
     if job.number == 0:
         measure.print(folder.metrics(measure.parts), model, truth is not None)
+        for note in notes_on(model, rows, split):
+            print(f"note: {note}", file=sys.stderr)
         print(*computing.lines(), sep="\n")
         print(f"written to {folder.path}: {', '.join(folder.contents())}")

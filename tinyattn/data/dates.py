@@ -131,4 +131,10 @@ def look_like_times(values: list[str]) -> bool:
         numbers = strings.astype(np.float64)
     except ValueError:
         return any(way(strings) is not None for way in (iso_8601, by_day_or_month))
-    return any(bool(np.all((_EARLIEST * unit <= numbers) & (numbers < _LATEST * unit))) for unit in (1, 1e3, 1e6))
+    return unit_of(numbers) is not None
+
+
+def unit_of(numbers: np.ndarray) -> float | None:
+    """How many units a second has, 1, 1e3 or 1e6, if all numbers are times from 1990 to 2035; else None."""
+    inside = (unit for unit in (1.0, 1e3, 1e6) if np.all((_EARLIEST * unit <= numbers) & (numbers < _LATEST * unit)))
+    return next(inside, None)

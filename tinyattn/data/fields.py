@@ -120,8 +120,8 @@ class Column:
 
     dated = False         # the first field is a date, so all must be
 
-    def __init__(self, what: str, number: bool = False) -> None:
-        self.what, self.number = what, number
+    def __init__(self, what: str, number: bool = False, optional: bool = False) -> None:
+        self.what, self.number, self.optional = what, number, optional      # optional: a field may be empty
         self._parts: list[Any] = []
 
     def add(self, text: Text, first: np.ndarray, last: np.ndarray, line_of: Callable[[int], int]) -> None:
@@ -130,15 +130,16 @@ class Column:
         Raises DataError for an empty field, one of more than LONGEST_FIELD bytes, and an invalid number.
         """
         length = last - first
-        if np.any(length == 0):
+        if np.any(length == 0) and not self.optional:
             raise DataError(f"line {line_of(int(np.argmin(length)))}: the {self.what} is empty")
         if np.any(length > LONGEST_FIELD):
             at, most = int(np.argmax(length > LONGEST_FIELD)), LONGEST_FIELD
             raise DataError(f"line {line_of(at)}: the {self.what} has {length[at]:,} bytes, expected at most {most}")
-        part: Any = None if self.dated else text.digits(first, last)
+        as_text = self.dated or self.optional
+        part: Any = None if as_text else text.digits(first, last)
         if part is None:
             strings = text.strings(first, last)
-            part = None if self.dated else integers(strings)
+            part = None if as_text else integers(strings)
         if part is None:
             part = self._numbers(strings, line_of) if self.number else _grouped(strings)
         self._parts.append(part)

@@ -15,32 +15,13 @@ import numpy as np
 
 from ..terminal import shortened
 from .dates import iso_8601, look_like_times
-from .fields import BLANKS, LONGEST_FIELD, Column, DataError, Times, columns, lists
+from .fields import BLANKS, LONGEST_FIELD, Column, DataError, columns, lists
 from .guess import flag, named_flag, refusal_of_unread, template_flag
 from .names import PLAIN_NAMES, USUAL_NAMES, plain
+from .table import Table, new_columns
 
 LONGEST_LITERAL = 1 << 16             # characters of a line that ast may parse: its tree takes 500 times their memory
 _PAIR, _UNIT = b"::", b"\x1f"         # the separator of MovieLens' files, and a byte that replaces it
-
-
-class Table(NamedTuple):
-    """The interactions of a file, one a row; `times` is None where the file's order is the order in time."""
-
-    users: tuple[np.ndarray, np.ndarray]         # the distinct ids, sorted, and each row's index into them
-    items: tuple[np.ndarray, np.ndarray]
-    times: np.ndarray | None
-    ratings: np.ndarray | None = None            # None also where they were not requested
-
-    @classmethod
-    def of(cls, columns: dict[str, Column]) -> Table:
-        times, ratings = (columns[name].values() if name in columns else None for name in ("time", "rating"))
-        ratings = None if ratings is None else ratings.astype(np.float64)
-        return cls(columns["user"].ids(), columns["item"].ids(), times, ratings)
-
-
-def _new_columns(names: Iterable[str]) -> dict[str, Column]:
-    kinds = {"user": Column("user"), "item": Column("item"), "time": Times(), "rating": Column("rating", True)}
-    return {name: kinds[name] for name in names}
 
 
 @dataclass(frozen=True)
@@ -54,11 +35,20 @@ class Delimited:
     time: int | None = None
     header: str = ""                # the first line, if it names the columns
     rating: int | None = None
+    names: tuple[str, ...] = ()     # of the columns, from the header or a template
 
-    def read(self, chunks: Iterable[bytes], ratings: bool = False) -> Table:
+    def read(self, chunks: Iterable[bytes], ratings: bool = False, label: str | None = None) -> Table:
+        """The table; `label` names one more column to read as text. Raises DataError for a label that is no column."""
         places = {"user": self.user, "item": self.item, "time": self.time, "rating": self.rating if ratings else None}
+        if label is not None:
+            there = list(map(plain, self.names))
+            if plain(label) not in there:
+                raise DataError(f"no column {label}; expected one of {', '.join(self.names) or 'those of a header'}")
+            if there.index(plain(label)) in places.values():
+                raise DataError(f"column {label} is read as user, item, time or rating, expected another one")
+            places["label"] = there.index(plain(label))
         known = {name: place for name, place in places.items() if place is not None}
-        read = _new_columns(known)
+        read = new_columns(known, label or "")
         if self.header:
             rest = iter(chunks)
             chunks = chain([next(rest, b"").partition(b"\n")[2]], rest)
@@ -105,7 +95,9 @@ class Sequences:
     def columns_read(self) -> str:
         return "user, items"
 
-    def read(self, chunks: Iterable[bytes], ratings: bool = False) -> Table:
+    def read(self, chunks: Iterable[bytes], ratings: bool = False, label: str | None = None) -> Table:
+        if label is not None:
+            raise DataError(f"no column {label}: lines of a user and items have no others")
         users, items = Column("user"), Column("item")
         lines, counts = lists(chunks, BLANKS, users, items)
         if not np.any(counts):
@@ -138,14 +130,16 @@ class JsonLines:
     def columns_read(self) -> str:
         return "user, item, time" if "time" in self.names else "user, item; no times: the file's order is taken"
 
-    def read(self, chunks: Iterable[bytes], ratings: bool = False) -> Table:
-        read = _new_columns(name for name in self.names if ratings or name != "rating")
+    def read(self, chunks: Iterable[bytes], ratings: bool = False, label: str | None = None) -> Table:
+        names = {what: usual for what, usual in self.names.items() if ratings or what != "rating"}
+        names |= {} if label is None else {"label": (label,)}
+        read = new_columns(names, label or "")
         line = 1
         for chunk in chunks:
             rows = [_object(text, number) for number, text in enumerate(chunk.decode().split("\n")[:-1], start=line)]
             lines = range(line, line + len(rows))
             for name, column in read.items():
-                values = [_pick(row, self.names[name], column, n) for n, row in zip(lines, rows, strict=True)]
+                values = [_pick(row, names[name], column, n) for n, row in zip(lines, rows, strict=True)]
                 column.add_strings(values, lines)
             line += len(rows)
         return Table.of(read)
@@ -377,7 +371,8 @@ def named(head: list[str], separator: str, names: dict[str, str] | None = None) 
         raise DataError(f"line 1: two of {', '.join(places)} are the same column of the header {shortened(header)!r}")
     user, item = places["user"], places["item"]
     separators = separator.encode() or BLANKS
-    return Delimited(separators, len(fields), user, item, places.get("time"), header, places.get("rating"))
+    time, rating = places.get("time"), places.get("rating")
+    return Delimited(separators, len(fields), user, item, time, header, rating, tuple(fields))
 
 
 def described(columns_spec: str, head: list[str]) -> Delimited | JsonLines:
@@ -409,7 +404,8 @@ def described(columns_spec: str, head: list[str]) -> Delimited | JsonLines:
         raise DataError(f"--columns {columns_spec!r}: expected a line such as user;item;-;time, or user=NAME,item=NAME")
     time, rating = (fields.index(what) if counts[what] else None for what in ("time", "rating"))
     separators = BLANKS if separator == " " else separator.encode()
-    table = Delimited(separators, len(fields), fields.index("user"), fields.index("item"), time, rating=rating)
+    user, item = fields.index("user"), fields.index("item")
+    table = Delimited(separators, len(fields), user, item, time, "", rating, tuple(fields))
     _refuse_header(head, table)
     return table
 
@@ -449,11 +445,15 @@ def _pick(row: dict[str, Any], names: tuple[str, ...], column: Column, line: int
     """The row's value of a column, as text. Raises DataError where it is missing, or of another type."""
     there = {plain(str(key)): (key, value) for key, value in row.items()}
     name = next((name for name in names if plain(name) in there), None)
+    if name is None and column.optional:
+        return ""
     if name is None:
         guess = named_flag({str(key): [str(value)] for key, value in row.items() if isinstance(value, str | int)})
         remedy = f"; if these are right, add {guess}" if len(names) > 1 else ""
         raise DataError(f"line {line}: no {names[0]} in {shortened(', '.join(map(str, row)))}{remedy}")
     name, value = there[plain(name)]
+    if column.optional and isinstance(value, bool | float | None):
+        return "" if value is None else str(value)
     if isinstance(value, bool) or not isinstance(value, (str, int, float) if column.number else (str, int)):
         shown = str(value) if value is None or isinstance(value, bool | float) else f"a {type(value).__name__}"
         expected = "a number" if column.number else "a string or an integer"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date
+from datetime import UTC, date, datetime
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from ..terminal import shortened
-from .dates import seconds
+from .dates import seconds, unit_of
 from .distinct import distinct, distinct_integers, signed
 from .fields import DataError, Times, integers
 from .guess import unread_times
@@ -68,6 +68,23 @@ class Interactions:
         """(n_users,): how many interactions each user has."""
         return np.diff(self.offsets)
 
+    @property
+    def identical(self) -> int:
+        """The rows that repeat an earlier one: of its user, item and time. 0 without times."""
+        if self.times is None:
+            return 0
+        order = np.lexsort((self.flat, self.times, self.owner))
+        same = [part[order][1:] == part[order][:-1] for part in (self.owner, self.times, self.flat)]
+        return int(np.sum(same[0] & same[1] & same[2]))
+
+    @property
+    def span(self) -> str:
+        """The first and the last day, where times are seconds, milliseconds or microseconds since 1970; else ""."""
+        if self.times is None or not len(self) or (unit := unit_of(self.times)) is None:
+            return ""
+        days = (datetime.fromtimestamp(float(end) / unit, UTC) for end in (np.min(self.times), np.max(self.times)))
+        return " to ".join(f"{day:%Y-%m-%d}" for day in days)
+
     def k_core(self, k: int) -> Interactions:
         """The k-core: users and items with at least k interactions among them. ValueError if it is empty, or k < 1."""
         if k < 1:
@@ -121,6 +138,8 @@ class Interactions:
             "users with fewer than 3": int(np.sum(lengths < 3)),
             "repeats": len(self) - len(distinct(owner * (self.n_items + 1) + self.flat)),
             "repeats of the last one": int(np.sum(again)),
+            "identical rows": self.identical,
+            "first and last": self.span,
             **self.notes,
         }
 

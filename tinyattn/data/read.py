@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from .fields import DataError, chunks_of_lines, lines_in, naming
+from .filters import Filters
 from .formats import FORMATS, JsonLines, described, detect
 from .interactions import Interactions
 
@@ -19,21 +20,24 @@ _MARK = "\ufeff".encode()  # a byte order mark in UTF-8
 
 
 def read(
-    path: str | Path, format: str | None = None, columns: str | None = None, ratings: bool = False
+    path: str | Path, format: str | None = None, columns: str | None = None, ratings: bool = False, **filters: Any
 ) -> Interactions:
     """The interactions in the file at `path`, each user's in the order of time.
 
     The format is detected from the first lines (see `FORMATS`), unless `format` names it. `columns` describes any other
     table: a template of a line that shows the separator, such as `user;item;-;time`, or the names in its header,
     such as `user=client,item=sku,time=when`. Rows are sorted by time, stably; without times the file's order is kept.
-    With `ratings`, these are read as well, and times are required.
+    With `ratings`, these are read as well, and times are required. `filters` are the fields of `Filters`: which rows
+    count.
 
     Raises DataError, naming the file and the line, for a file that is missing, empty, truncated, ragged, not text, or
-    of no known format; with `ratings`, where ratings or times are missing, or a rating is no number.
+    of no known format; with `ratings`, where ratings or times are missing, or a rating is no number; and where a filter
+    needs a column that the file lacks, or leaves no row.
     """
     path = Path(path)
     if format is not None and format not in FORMATS:
         raise DataError(f"unknown format {format!r}, expected one of {', '.join(FORMATS)}")
+    chosen = Filters(**filters)
     with naming(path):
         head = _head(path)
         if format is not None and columns is not None:
@@ -41,9 +45,14 @@ def read(
         name, reader = ("columns", described(columns, head)) if columns is not None else detect(head, format)
         if ratings:
             _refuse_unrated(reader)
-        table = reader.read(_lines(path), ratings)
-    data = Interactions.from_numbered(table.users, table.items, table.times, name, table.ratings)
+        label = chosen.condition[0] if chosen.condition else None
+        table = reader.read(_lines(path), ratings or chosen.min_rating is not None, label)
+        rows = len(table.users[1])
+        table = chosen.kept(table) if chosen else table
+    data = Interactions.from_numbered(table.users, table.items, table.times, name, table.ratings if ratings else None)
     data.notes["columns"] = reader.columns_read()
+    if chosen:
+        data.notes["rows left out"] = f"{rows - len(data):,} of {rows:,} by {chosen}"
     return data
 
 

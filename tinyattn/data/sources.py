@@ -86,7 +86,7 @@ class AnySource:
 @dataclass(frozen=True)
 class Source(AnySource, made_as="world", key="world", table=WORLDS, flags=("DATA", "--world"), noun="the world ",
              nameless="data"):  # fmt: skip
-    """A file, or a world; `reading` holds format, columns, ratings and k_core, where they were given."""
+    """A file, or a world; `reading` holds the arguments of `read` that were set, and k_core."""
 
     path: Path | None
     world: World | None
@@ -107,7 +107,8 @@ class Source(AnySource, made_as="world", key="world", table=WORLDS, flags=("DATA
         if "world" in data:                              # in older files worlds have no name, and all are series
             return super().from_config({"world": {"name": "series", **data["world"]}})
         reading = dict(data.get("reading", {}))
-        kinds = {"format": str, "columns": str, "k_core": int, "ratings": bool}
+        kinds = {"format": str, "columns": str, "k_core": int, "ratings": bool,
+                 "min_rating": float, "where": str, "since": str, "until": str}  # fmt: skip
         if any(type(value) is not kinds.get(name) for name, value in reading.items()):
             raise TypeError(f"reading is {reading}")
         return replace(super().from_config(data), reading=reading)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..random import Stream, generator
+from .distinct import distinct
 from .interactions import Interactions, offsets_of
 
 
@@ -36,6 +37,15 @@ class Split:
         repeats = self.repeats                              # slow: reads all interactions
         again = f" ({repeats:,} of them on an item that they had before)" if repeats else ""
         return f"{len(self.evaluated):,} users{again}"
+
+    @property
+    def unseen(self) -> np.ndarray:
+        """(evaluated users,): how many items the user never had, the rivals of the test item in full ranking."""
+        data = self.data
+        pairs = distinct(data.owner * (data.n_items + 1) + data.flat)
+        had = np.bincount(pairs // (data.n_items + 1), minlength=data.n_users)
+        unseen: np.ndarray = (data.n_items - had)[self.evaluated]
+        return unseen
 
     @property
     def repeats(self) -> int:

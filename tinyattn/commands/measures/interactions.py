@@ -99,9 +99,9 @@ class Ranking(OfInteractions):
 
     def prepare(self, split: Split, options: argparse.Namespace) -> dict[str, np.ndarray]:
         candidates = candidates_for(split, options.protocols, options.negatives)
-        if "uni100" in candidates and split.data.n_items <= 100:
-            draws = f"uni100 draws 100 of {split.data.n_items} items, many of them more than once"
-            print(f"note: {draws}: its metrics are not those of other data", file=sys.stderr)
+        if "uni100" in candidates and (fewest := np.min(split.unseen)) < 100:
+            draws = f"uni100 draws 100 items for each user, and a user has as few as {fewest} new ones"
+            print(f"note: {draws}: many are drawn several times; --protocols full ranks each once", file=sys.stderr)
         return candidates
 
     def draw(self, folder: RunFolder, model: Any, on: Evaluation, rows: Any, title: str) -> None:
