@@ -6,7 +6,7 @@ The tables and the figure that are repeated wherever these are compared, of the 
 numbers kept for the backward, and calls that wait for one another are counted while a layer computes
 (benchmarks/counting.py); the receptive field is where its backward gives a gradient that is not zero, and the path
 length is how often that has to be composed; parameters are those of its `init`. Formulas stand beside the counts.
-Writes benchmarks/results/comparison.json and .md and figures/scaling.png. Nothing is timed.
+Writes benchmarks/results/comparison.json and .md and figures/scaling.svg. Nothing is timed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.counting import chain, counted, counting, kept
-from benchmarks.machine import RESULTS, ROOT, describe, read_no_arguments, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, describe, read_no_arguments, write_pages, write_pictures, write_result
 from tinyattn.fast.tiles import FlashCache, FusedCache
 from tinyattn.layers import MECHANISMS, MIXERS, Mixer, MultiHead
 from tinyattn.layers.mechanisms.full import Full
@@ -41,10 +41,10 @@ from tinyattn.ops import (
 )
 from tinyattn.ops import gru as gru_op
 from tinyattn.ops.attention.window_attention import window_shape
-from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE, figure, in_style, save
+from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE, PURPLE, figure, in_style, label_ends
 from tinyattn.tree import leaves, tree_map
 
-RESULT, PAGE, PICTURE = RESULTS / "comparison.json", RESULTS / "comparison.md", ROOT / "figures" / "scaling.png"
+RESULT, PAGE, PICTURE = RESULTS / "comparison.json", RESULTS / "comparison.md", ROOT / "figures" / "scaling.svg"
 SIZES, WIDTH = (512, 1024, 2048, 4096), 64  # n and d of the counts
 REACHED, NARROW = 128, 8  # n and d of supports
 STEPS = (128, 256, 512)  # n of the longest chain of calls
@@ -299,7 +299,7 @@ def page(result: dict[str, Any]) -> str:
         "head. Multiply-adds are those of products of matrices; for a form of attention they are what it computes "
         "between its projections, which are 4 n d² more for all alike. Nothing was timed.",
         "",
-        "![Multiply-adds against n, and where attention and a GRU cost the same](../../figures/scaling.png)",
+        "![Multiply-adds against n, and where attention and a GRU cost the same](../../figures/scaling.svg)",
         "",
         "| | sources | formula | multiply-adds | formula / counted | multiply-adds, causal | with projections | grows "
         "with n (theory) | other entries | numbers kept for the backward | parameters |",
@@ -380,39 +380,46 @@ k^l - 1 tokens between those that it reads: this one is O(log_k n) deep, and the
 """
 
 
+LOOKS = {
+    "full": (BLUE, "-o"), "strided": (ORANGE, ":P"), "gru": (ORANGE, "-s"), "window": (GREEN, "-D"),
+    "linear": (PURPLE, "-^"), "linear, as a recurrence": (PURPLE, ":v"), "convolution": (GREY, "-.X"),
+}  # fmt: skip
+
+
 @in_style
 def draw(result: dict[str, Any]) -> Any:
     """Multiply-adds against n, and whole layers beside a GRU. -> matplotlib figure."""
     from matplotlib.ticker import FuncFormatter, NullLocator
 
-    made, (left, right) = figure(1, 2, size=(8.4, 5.8))
-    colours, dashes, markers = (BLUE, ORANGE, GREEN, GREY), ("-", "--", ":", "-."), "osD^vP*Xh<>"
-    for i, (name, row) in enumerate(result["rows"].items()):
-        if name in (DILATED, MADE_AGAIN):  # the same numbers as another one
-            continue
-        theory = SAID.get(name, Said("")).grows
-        label = f"{name}: n^{exponent(SIZES, row['own']):.2f}" + ("" if theory is None else f" (theory {theory:g})")
-        how = {"color": colours[i % 4], "linestyle": dashes[(i // 4 + i) % 4], "marker": markers[i % len(markers)]}
-        left.loglog(SIZES, row["own"], label=label, markersize=5, **how)
-    left.set(xlabel="n", ylabel="multiply-adds", title=f"One layer without its projections, d = {WIDTH}")
-    for i, (d, found) in enumerate(result["beside a GRU"].items()):
-        size = 12 - 4 * i  # they lie on one another
-        right.loglog(RATIOS, found, dashes[i] + markers[i], color=colours[i], markersize=size, label=f"d = {d}")
+    made, (left, right) = figure(1, 2, size=(8.8, 4.6), width_ratios=(5, 3))
+    for name, (colour, look) in LOOKS.items():
+        row, theory = result["rows"][name], SAID.get(name, Said("")).grows
+        label = f"{name}: n^{exponent(SIZES, row['own']):.2f}" + ("" if theory is None else f" ({theory:g})")
+        left.loglog(SIZES, row["own"], look, color=colour, label=label, markersize=5)
+    left.set(xlabel="n", title=f"Multiply-adds of a layer without its\nprojections, d = {WIDTH} (theory in brackets)")
+    widths, curves = zip(*result["beside a GRU"].items(), strict=True)
+    for curve in curves:
+        right.loglog(RATIOS, curve, "-o", color=BLUE)
+    if np.ptp(curves, axis=0).max() < 0.01:
+        right.text(0.25, 1.6, f"d = {', '.join(widths)}:\none curve", color=BLUE)
     right.axhline(1, color=GREY, linewidth=0.8)
     right.axvline(1, color=GREY, linewidth=0.8)
-    right.set(xlabel="n / d", ylabel="full attention / GRU, multiply-adds", title="Whole layers: equal where n = d")
-    right.legend(loc="upper left", fontsize=9)
+    right.set(xlabel="n / d", title="Whole layers: attention\n/ GRU, equal where n = d")
     for axis, ticks in ((left.xaxis, SIZES), (right.xaxis, RATIOS), (right.yaxis, (0.7, 0.8, 1, 1.5, 2))):
         axis.set_ticks(ticks)
-        axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+        axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
         axis.set_minor_locator(NullLocator())
     left.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / 1e6:,.0f} million"))
-    made.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=9)
+    label_ends(left)
     return made
 
 
 def pages() -> dict[Path, str]:
     return {PAGE: page(json.loads(RESULT.read_text()))}
+
+
+def pictures() -> dict[Path, Any]:
+    return {PICTURE: draw(json.loads(RESULT.read_text()))}
 
 
 def main() -> None:
@@ -421,7 +428,7 @@ def main() -> None:
     RESULTS.mkdir(exist_ok=True)
     write_result(RESULT, result)
     write_pages(__file__, pages())
-    save(draw(result), PICTURE)
+    write_pictures(pictures())
     print(page(result))
 
 

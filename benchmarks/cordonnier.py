@@ -3,7 +3,7 @@
     python benchmarks/cordonnier.py
 
 Cordonnier, Loukas & Jaggi 2020, theorem 1: `convolving_attention` against `conv2d`, on a grid of random tokens, inside
-and at the edges. Writes benchmarks/results/cordonnier.json and .md and figures/cordonnier.png.
+and at the edges. Writes benchmarks/results/cordonnier.json and .md and figures/cordonnier.svg.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if __package__ is None:
 
 import numpy as np
 
-from benchmarks.machine import RESULTS, ROOT, describe, read_no_arguments, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, describe, read_no_arguments, write_pages, write_pictures, write_result
 from tinyattn.ops import conv2d, convolving_attention
-from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE, figure, in_style, save
+from tinyattn.show.style import BLUE, GREEN, GREY, GROUND, ORANGE, figure, in_style
 
-RESULT, PAGE, PICTURE = RESULTS / "cordonnier.json", RESULTS / "cordonnier.md", ROOT / "figures" / "cordonnier.png"
+RESULT, PAGE, PICTURE = RESULTS / "cordonnier.json", RESULTS / "cordonnier.md", ROOT / "figures" / "cordonnier.svg"
 HEIGHT, WIDTH, DIM, KERNELS = 10, 12, 4, (3, 5)
 ALPHAS = (0.5, 1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 35, 40, 46)
 
@@ -70,7 +70,7 @@ Inside, where all K² neighbours are there, the error falls like 4 e^-α, the we
 that a head looks at, until the weights are 1 and 0 in float64 (an error of 0 is not drawn). At the edges it does not
 fall: convolution takes zeros for neighbours that are missing, and weights that sum to 1 cannot.
 
-![The error against α](../../figures/cordonnier.png)
+![The error against α](../../figures/cordonnier.svg)
 
 `python benchmarks/cordonnier.py`, NumPy {result["machine"].get("numpy", "")}
 """
@@ -83,7 +83,7 @@ def draw(result: dict[str, Any]) -> Any:
         rows = kernel["errors"]
         inside = [row["inside"] or np.nan for row in rows]                    # an error of 0 has no logarithm
         ax.plot(ALPHAS, inside, f"{mark}-", color=colour, ms=4, label=f"{K} × {K}, inside")
-        ax.plot(ALPHAS, [row["edge"] for row in rows], f"{mark}--", color=colour, ms=4, mfc="white",
+        ax.plot(ALPHAS, [row["edge"] for row in rows], f"{mark}--", color=colour, ms=4, mfc=GROUND,
                 label=f"{K} × {K}, at the edges")  # fmt: skip
     theory = np.linspace(ALPHAS[0], 36, 50)
     ax.plot(theory, 4 * np.exp(-theory), ":", color=GREEN, label="4 e^-α")
@@ -100,12 +100,16 @@ def pages() -> dict[Path, str]:
     return {PAGE: page(json.loads(RESULT.read_text()))}
 
 
+def pictures() -> dict[Path, Any]:
+    return {PICTURE: draw(json.loads(RESULT.read_text()))}
+
+
 def main() -> None:
     read_no_arguments(__doc__)
     result = measure()
     write_result(RESULT, result)
     write_pages(__file__, pages())
-    save(draw(result), PICTURE)
+    write_pictures(pictures())
     print(page(result))
 
 

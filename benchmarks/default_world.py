@@ -1,9 +1,9 @@
-"""The main job, `tinyattn train`, over several seeds: its table, its time, and the pictures that README shows.
+"""The main job, `tinyattn train`, over several seeds: its table, its time, and the picture that README shows.
 
     python benchmarks/default_world.py [--seeds 3]              SASRec
     python benchmarks/default_world.py --others [--seeds 3]     what may stand in its place: OTHERS
 
-Writes benchmarks/results/default_world.json, figures/*.png (SASRec's, of seed 0), and the block of README.md that
+Writes benchmarks/results/default_world.json, figures/attention.svg (SASRec's, of seed 0), and the block of README.md that
 quotes them. A run of OTHERS that is there is not repeated.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,8 +22,11 @@ if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.machine import README, RESULTS, ROOT, clean_environment, describe, write_pages, write_result
+from tinyattn.models import SASRec
+from tinyattn.show import attention_map, save
 
-RESULT = RESULTS / "default_world.json"
+RESULT, PICTURE = RESULTS / "default_world.json", ROOT / "figures" / "attention.svg"
+HISTORY = "s12e3 s03e1 s01e1 s03e2 s01e2 s01e3 s03e3 s12e4"              # three series, in turn
 OTHERS = {
     "GRU4Rec": "--model gru4rec",
     "SASRec, a window of 16": "--mechanism window --window 16",
@@ -35,14 +37,21 @@ ROWS = {"popularity": "popularity", "markov": "Markov", "model": "**SASRec**", "
 
 
 def measure(seeds: int) -> dict[str, Any]:
-    """The runs; the pictures of the first are put in figures/ once all of them are there."""
+    """The runs; the weights of the first are drawn once all of them are there."""
     runs = []
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(seeds):
             out = Path(folder) / f"seed-{seed}"
             runs.append(train("", seed, out))
-        shutil.copytree(Path(folder) / "seed-0" / "figures", ROOT / "figures", dirs_exist_ok=True)
+        save(picture(SASRec.load(Path(folder) / "seed-0" / "model.npz")), PICTURE)
     return {"machine": describe(), "command": "tinyattn train --seed S", "runs": runs}
+
+
+def picture(model: Any) -> Any:
+    """The weights of the last layer among eight episodes. -> matplotlib figure."""
+    ids, weights = model.attention(HISTORY.split())
+    title = f"weights in layer {len(weights)} of the trained model"
+    return attention_map(weights[-1], ids, names=[title])
 
 
 def train(flags: str, seed: int, out: Path) -> dict[str, Any]:

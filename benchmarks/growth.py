@@ -8,7 +8,7 @@ stand those of what a step of the library counts (benchmarks/counting.py). Impor
 a fresh process and of the files of a package and of all that it requires.
 
 Writes benchmarks/results/growth.json, which keeps what was measured on each make of CPU, growth.md, and
-figures/growth.png. With --quick, the two smallest sizes of every axis and two rounds, it writes nothing.
+figures/growth.svg. With --quick, the two smallest sizes of every axis and two rounds, it writes nothing.
 """
 
 from __future__ import annotations
@@ -35,17 +35,26 @@ import numpy as np
 from benchmarks.children import check, environment, in_rounds, refuse, tell
 from benchmarks.comparison import exponent
 from benchmarks.counting import counted, counting, kept
-from benchmarks.machine import RESULTS, ROOT, describe, made_on, refuse_other_code, write_pages, write_result
+from benchmarks.machine import (
+    RESULTS,
+    ROOT,
+    describe,
+    made_on,
+    refuse_other_code,
+    write_pages,
+    write_pictures,
+    write_result,
+)
 from benchmarks.peers import CONTENDERS, THREADS, installed
 from benchmarks.peers.child import write
 from benchmarks.peers.ours import reference
 from benchmarks.training_step import SEED, Configuration, given
 from tinyattn.data import Batch
 from tinyattn.models import SASRecNetwork
-from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE, figure, in_style, save
+from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE, figure, in_style, label_ends
 from tinyattn.training import SLICE_TOKENS
 
-RESULT, PAGE, PICTURE = RESULTS / "growth.json", RESULTS / "growth.md", ROOT / "figures" / "growth.png"
+RESULT, PAGE, PICTURE = RESULTS / "growth.json", RESULTS / "growth.md", ROOT / "figures" / "growth.svg"
 BASE = {"n": 128, "d": 64, "items": 4_096, "batch": 32}
 AXES = {
     "n": (64, 128, 256, 512, 1_024),
@@ -152,7 +161,7 @@ def fitted(sizes: Iterable[int], values: Iterable[float]) -> float:
 
 def page(result: dict[str, Any]) -> str:
     """The Markdown page, from the results file alone."""
-    lines = ["# How a training step grows", "", "![Time and memory of a training step](../../figures/growth.png)", ""]
+    lines = ["# How a training step grows", "", "![Time and memory of a training step](../../figures/growth.svg)", ""]
     for cpu, found in result.items():
         lines += [f"## {cpu}", "", *_axes(found), "", *_packages(found["packages"]), "", _made(found), ""]
     return "\n".join([*lines, HOW.strip(), ""])
@@ -227,11 +236,11 @@ Made by `python benchmarks/growth.py`.
 
 @in_style
 def draw(found: dict[str, Any]) -> Any:
-    """Time above, memory below, a column for each axis. -> matplotlib figure."""
-    from matplotlib.ticker import FuncFormatter, NullLocator
+    """Time above, memory below, for n and the items; the page's table has the other axes. -> matplotlib figure."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
-    axes = found["axes"]
-    made, grid = figure(2, len(axes), size=(2.5 * len(axes) + 1, 5.6), squeeze=False, sharey="row")
+    axes = {axis: found["axes"][axis] for axis in ("n", "items") if axis in found["axes"]} or found["axes"]
+    made, grid = figure(2, len(axes), size=(8.6, 5.4), squeeze=False, sharey="row")
     colours, styles = (BLUE, ORANGE, GREEN), ("-o", "--s", ":D")
     for column, (axis, points) in enumerate(axes.items()):
         sizes = [int(size) for size in points]
@@ -243,22 +252,29 @@ def draw(found: dict[str, Any]) -> Any:
             if name == "tinyattn":
                 steps = np.array([point["counted"]["products"] for point in points.values()])
                 scaled = steps * 1e3 * seconds[-1] / steps[-1]
-                grid[0][column].loglog(sizes, scaled, "-.", color=GREY, label="multiply-adds of tinyattn, scaled")
+                grid[0][column].loglog(sizes, scaled, "-.", color=GREY, label="multiply-adds, scaled")
         for row in (0, 1):
             ax = grid[row][column]
             ax.set_xticks(sorted({sizes[0], sizes[len(sizes) // 2], sizes[-1]}))
-            ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-            ax.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+            for of_axis in (ax.xaxis, ax.yaxis):
+                of_axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
             ax.xaxis.set_minor_locator(NullLocator())
+            ax.yaxis.set_minor_formatter(NullFormatter())
         grid[1][column].set_xlabel(axis)
     grid[0][0].set_ylabel("ms a step")
     grid[1][0].set_ylabel("MB, less imports")
-    made.legend(*grid[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
+    made.get_layout_engine().set(wspace=0.08)
+    for ax in grid[:, -1]:
+        label_ends(ax)
     return made
 
 
 def pages() -> dict[Path, str]:
     return {PAGE: page(json.loads(RESULT.read_text()))}
+
+
+def pictures() -> dict[Path, Any]:
+    return {PICTURE: draw(list(json.loads(RESULT.read_text()).values())[-1])}
 
 
 def main() -> None:
@@ -305,7 +321,7 @@ def main() -> None:
     RESULTS.mkdir(exist_ok=True)
     write_result(RESULT, result)
     write_pages(__file__, pages())
-    save(draw(found), PICTURE)
+    write_pictures(pictures())
     print(page(result))
 
 

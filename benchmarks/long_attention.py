@@ -6,7 +6,7 @@ Causal, d 64. Each contender runs in a process of its own for every n, one after
 its results are first compared with float64. One head for all of them; more heads for flash and torch's.
 
 Writes benchmarks/results/long_attention.json, which keeps what was measured on each make of CPU, long_attention.md, and
-figures/long_attention.png. With --quick, two small sizes and two rounds, it writes nothing.
+figures/long_attention.svg. With --quick, two small sizes and two rounds, it writes nothing.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse, tell
 from benchmarks.comparison import exponent
-from benchmarks.machine import RESULTS, ROOT, describe, refuse_other_code, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, describe, refuse_other_code, write_pages, write_pictures, write_result
 from benchmarks.peers import THREADS
 from benchmarks.peers.long import CONTENDERS, WINDOW, write
-from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE, PURPLE, figure, in_style, save
+from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE, PURPLE, figure, in_style, label_ends
 
 RESULT, PAGE = RESULTS / "long_attention.json", RESULTS / "long_attention.md"
-PICTURE = ROOT / "figures" / "long_attention.png"
+PICTURE = ROOT / "figures" / "long_attention.svg"
 SIZES = (512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768)
 D, SEED, CHECKED = 64, 0, 300
 HEADS = 4  # of the second comparison, of flash with torch's
@@ -65,7 +65,7 @@ def page(result: dict[str, Any]) -> str:
     lines = [
         "# Attention over long sequences",
         "",
-        "![Time and memory against n](../../figures/long_attention.png)",
+        "![Time and memory against n](../../figures/long_attention.svg)",
         "",
     ]
     for cpu, found in result.items():
@@ -179,15 +179,15 @@ Made by `python benchmarks/long_attention.py`.
 """
 
 
+LOOKS = {"full": (GREY, "-o"), "flash": (BLUE, "-o"), "torch-flash": (ORANGE, "--s"), "window": (GREEN, "-o"),
+         "longformer": (GREEN, ":D"), "linear": (PURPLE, "-.^")}  # fmt: skip
+
+
 @in_style
 def draw(found: dict[str, Any]) -> Any:
-    """Time on the left, memory on the right, against n. -> matplotlib figure."""
-    made, axes = figure(1, 2, size=(9.0, 5.0))
-    looks = {"full": (GREY, "-o"), "tiles": (GREY, "--s"), "flash": (BLUE, "-o"), "torch-math": (ORANGE, ":D"),
-             "torch-flash": (ORANGE, "-o"), "torch-window": (ORANGE, "--s"), "window": (GREEN, "-o"),
-             "bigbird": (GREEN, "--s"), "longformer": (GREEN, ":D"), "strided": (GREEN, "-.^"),
-             "linear": (PURPLE, "-o"), "performer": (PURPLE, "--s")}  # fmt: skip
-    for name, (colour, style) in looks.items():
+    """Time on the left, memory on the right, against n, of the forms in LOOKS. -> matplotlib figure."""
+    made, axes = figure(1, 2, size=(8.8, 4.2))
+    for name, (colour, style) in LOOKS.items():
         points = {int(n): row[name] for n, row in found["one"].items() if name in row}
         if points:
             how = {"color": colour, "label": name, "markersize": 4}
@@ -198,14 +198,17 @@ def draw(found: dict[str, Any]) -> Any:
         ax.set_xticks([], minor=True)
         ax.xaxis.set_major_formatter(lambda n, _: f"{n:,.0f}")
         ax.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-        ax.set_xlabel("n")
-        ax.set_ylabel(what)
-    made.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=9)
+        ax.set(xlabel="n", title=what)
+        label_ends(ax)
     return made
 
 
 def pages() -> dict[Path, str]:
     return {PAGE: page(json.loads(RESULT.read_text()))}
+
+
+def pictures() -> dict[Path, Any]:
+    return {PICTURE: draw(list(json.loads(RESULT.read_text()).values())[-1])}
 
 
 def main() -> None:
@@ -245,7 +248,7 @@ def main() -> None:
             write_result(RESULT, result)
     if not asked.quick:
         write_pages(__file__, pages())
-        save(draw(found), PICTURE)
+        write_pictures(pictures())
     print(page(result))
 
 

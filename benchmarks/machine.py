@@ -11,6 +11,7 @@ from typing import Any
 
 from tinyattn import machine
 from tinyattn.files import json_text, write_atomically
+from tinyattn.show import save
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
@@ -31,6 +32,12 @@ def write_pages(script: str, pages: dict[Path, str]) -> None:
     """What a script's `pages()` gives, each where it belongs: tests/test_pages.py checks that they are there."""
     for page, text in pages.items():
         write_atomically(page, filled(script, page, text).encode())
+
+
+def write_pictures(pictures: dict[Path, Any]) -> None:
+    """What a script's `pictures()` draws from its results file."""
+    for path, figure in pictures.items():
+        save(figure, path)
 
 
 def filled(script: str, page: Path, text: str) -> str:

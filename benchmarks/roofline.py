@@ -5,7 +5,7 @@
 The roof: matrix products of a step's shapes, copies in cache and in memory, elementwise arithmetic; on one core, and on
 two at once. The profile: one step of configuration A of benchmarks/training_step.py on one core, by op, from the self
 times of the functions in tinyattn/ops. DIR is as there. Writes benchmarks/results/roofline.json and .md and
-figures/profile.png.
+figures/profile.svg.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import Child, tell
-from benchmarks.machine import RESULTS, ROOT, SPEED, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, SPEED, describe, write_pages, write_pictures, write_result
 from benchmarks.training_step import CONFIGURATIONS, folder_of, given
 from tinyattn.models import SASRecNetwork
 from tinyattn.ops.attention.fused_attention import TILE
-from tinyattn.show.style import BLUE, GREY, ORANGE, figure, in_style, save
+from tinyattn.show.style import BLUE, GREY, ORANGE, figure, in_style
 
-RESULT, PAGE, PICTURE = RESULTS / "roofline.json", RESULTS / "roofline.md", ROOT / "figures" / "profile.png"
+RESULT, PAGE, PICTURE = RESULTS / "roofline.json", RESULTS / "roofline.md", ROOT / "figures" / "profile.svg"
 CONFIGURATION = "A"
 
 ROOF = {  # name in the results: (what, unit: 10⁹ a second)
@@ -171,7 +171,7 @@ def tables(result: dict[str, Any]) -> str:
         f"{step:.1f} ms, forward, backward and Adam. For the table a clock times each op; the clock's measured cost "
         "is subtracted, so the sum differs a little. *Floor* is what products, or exp, take alone at the speeds above.",
         "",
-        "![Where the time goes](../figures/profile.png)",
+        "![Where the time goes](../figures/profile.svg)",
         "",
         "| | ms | of the step | calls | floor, ms |",
         "|---|---|---|---|---|",
@@ -271,6 +271,10 @@ def pages() -> dict[Path, str]:
     return {PAGE: page(result), SPEED: tables(result)}
 
 
+def pictures() -> dict[Path, Any]:
+    return {PICTURE: draw_profile(json.loads(RESULT.read_text()))}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, metavar="DIR", help="real lengths: the folder of benchmarks/training_step")
@@ -282,7 +286,7 @@ def main() -> None:
     RESULTS.mkdir(exist_ok=True)
     write_result(RESULT, result)
     write_pages(__file__, pages())
-    save(draw_profile(result), PICTURE)
+    write_pictures(pictures())
     print(page(result))
 
 

@@ -6,7 +6,7 @@
 All but the last part is the same on every machine: the library's mixers with fresh parameters, nothing is trained.
 `steps` times training steps of decoders that differ in their mixer alone, beside PyTorch, every contender in a process
 of its own. Writes benchmarks/results/what_changed.json, which keeps parts that are not asked for and the times of each
-make of CPU, what_changed.md, figures/what_changed_*.png and a table in docs/kinds.md. With --quick, small sizes, it
+make of CPU, what_changed.md, figures/what_changed_*.svg and a table in docs/kinds.md. With --quick, small sizes, it
 writes nothing.
 """
 
@@ -33,7 +33,7 @@ from benchmarks import comparison, decoder_step
 from benchmarks.children import Child, check, refuse, side_by_side, tell
 from benchmarks.comparison import KERNEL, Convolution, parameters
 from benchmarks.distances import beginning, constant, distances
-from benchmarks.machine import RESULTS, ROOT, describe, made_on, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, describe, made_on, write_pages, write_pictures, write_result
 from benchmarks.peers import installed
 from benchmarks.peers.child import write
 from benchmarks.peers.ours import reference
@@ -45,7 +45,7 @@ from tinyattn.layers.mixers import GRU, LSTM, RNN, RWKV, Mamba
 from tinyattn.models import DecoderNetwork
 from tinyattn.ops import Mask
 from tinyattn.options import options_of
-from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE, PURPLE, figure, in_style, save
+from tinyattn.show.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, figure, in_style, label_ends
 from tinyattn.tree import leaves, tree_map
 
 NAME, DOCS = "what_changed", ROOT / "docs" / "kinds.md"
@@ -446,7 +446,7 @@ def _gradients(found: dict[str, Any]) -> list[str]:
     n = len(next(iter(found.values()))[0])
     seeds, at = len(next(iter(found.values()))), [round(0.9 * n), n // 2, 1]
     lines = ["## The gradient on its way back", "",
-             "![Its norm by steps back](../../figures/what_changed_gradients.png)", "",
+             "![Its norm by steps back](../../figures/what_changed_gradients.svg)", "",
              *heading(["at the last token", *(f"at token {t} / at the last" for t in at)])]  # fmt: skip
     for name, kind in (KINDS | BEGUN).items():
         norms, rows = np.array(found[name]), relative(found[name])
@@ -475,7 +475,7 @@ BY = {"tokens": "by the tokens that go in", "parameters": "by its parameters"}
 
 def _depth(found: dict[str, Any]) -> list[str]:
     lines = ["## Depth, with and without residuals and norms", "",
-             "![The first block's gradient beside the last's](../../figures/what_changed_depth.png)"]  # fmt: skip
+             "![The first block's gradient beside the last's](../../figures/what_changed_depth.svg)"]  # fmt: skip
     for what, title in BY.items():
         lines += ["", f"The gradient {title}, the first block's over the last block's:", ""]
         lines += heading([f"{blocks} block{'s' * (blocks != '1')}" for blocks in next(iter(found.values()))])
@@ -523,7 +523,7 @@ chunks. Joined by doubling, a linear recurrence needs log₂ n rounds.
 def _fields(found: dict[str, Any]) -> list[str]:
     sizes = list(next(iter(found.values())))
     lines = ["## How far back an output looks at initialisation", "",
-             "![Share of the squared Jacobian by distance](../../figures/what_changed_fields.png)", "",
+             "![Share of the squared Jacobian by distance](../../figures/what_changed_fields.svg)", "",
              *heading([f"{what}, n {n}" for n in sizes for what in ("not 0", "hold 90 %")])]  # fmt: skip
     for name, kind in (KINDS | NEAR).items():
         cells = [cell for n in sizes for cell in (str(found[name][n]["reaches"]), _spread(found[name][n]["holds"]))]
@@ -575,9 +575,9 @@ Mamba.
 
 LOOKS = {
     "rnn": (ORANGE, "-", "v"), "lstm-1997": (GREEN, "--", "s"), "lstm": (GREEN, "-", "s"), "gru": (PURPLE, "-", "D"),
-    "attention": (BLUE, "-", "o"), "rwkv": (GREY, "-.", "^"), "mamba": ("black", ":", "P"),
+    "attention": (BLUE, "-", "o"), "rwkv": (GREY, "-.", "^"), "mamba": (INK, ":", "P"),
     "rnn-rotation": (ORANGE, "--", "v"), "lstm-0": (GREEN, ":", "s"), "lstm-3": (GREEN, "-.", "s"),
-    "rwkv-slow": (GREY, "--", "^"), "mamba-short": ("black", "--", "P"), "mamba-long": ("black", "-.", "P"),
+    "rwkv-slow": (GREY, "--", "^"), "mamba-short": (INK, "--", "P"), "mamba-long": (INK, "-.", "P"),
     "window": (BLUE, "--", "o"), "convolution": (ORANGE, ":", "X"),
 }  # fmt: skip
 
@@ -589,7 +589,7 @@ def _plainly(value: float, _: Any) -> str:
 @in_style
 def draw_gradients(found: dict[str, Any]) -> Any:
     """As the library begins on the left, other beginnings on the right. -> matplotlib figure."""
-    made, axes = figure(1, 2, size=(9.0, 6.0), sharey=True)
+    made, axes = figure(1, 2, size=(9.6, 4.4), sharey=True)
     for ax, kinds, title in zip(axes, (KINDS, BEGUN), ("as the library begins", "begun otherwise"), strict=True):
         for name, kind in kinds.items():
             rows = relative(found[name])[:, ::-1]
@@ -600,7 +600,7 @@ def draw_gradients(found: dict[str, Any]) -> Any:
             ax.fill_between(back, rows.min(axis=0), rows.max(axis=0), color=colour, alpha=0.12, linewidth=0)
         ax.set(title=title, xlabel="steps back", ylim=(1e-34, 1e2))
         ax.yaxis.set_major_formatter(_plainly)
-        ax.legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.14))
+        label_ends(ax)
     axes[0].set_ylabel("gradient's norm / at the last token")
     return made
 
@@ -628,7 +628,7 @@ def draw_depth(found: dict[str, Any]) -> Any:
 @in_style
 def draw_fields(found: dict[str, Any]) -> Any:
     """The share of the squared Jacobian within the last w tokens. -> matplotlib figure."""
-    made, ax = figure(size=(6.4, 4.6))
+    made, ax = figure(size=(7.6, 4.2))
     n = list(next(iter(found.values())))[-1]
     for name, kind in (KINDS | NEAR).items():
         share = found[name][n]["share"]
@@ -636,10 +636,11 @@ def draw_fields(found: dict[str, Any]) -> Any:
         ax.plot([int(w) for w in share], list(share.values()), line, color=colour, marker=marker, markersize=4,
                 label=kind.title)  # fmt: skip
     ax.axhline(HELD, color=GREY, linewidth=0.8)
-    ax.set(xscale="log", xlabel="last tokens", ylabel=f"share of the squared Jacobian, n = {n}", ylim=(0, 1.05))
+    ax.set(xscale="log", xlabel="last tokens", title=f"share of the squared Jacobian, n = {n}")
+    ax.set(ylim=(-0.03, 1.05), xlim=(0.08, 290))
     ax.set_xticks([int(w) for w in share], list(map(str, share)))
     ax.minorticks_off()
-    made.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
+    label_ends(ax, start=True)
     return made
 
 
@@ -678,6 +679,14 @@ def pages() -> dict[Path, str]:
     return {PAGE: page(result), DOCS: summary(result)}
 
 
+def pictures() -> dict[Path, Any]:
+    return {
+        ROOT / "figures" / f"{NAME}_{name}.svg": draw(part["found"])
+        for name, part in json.loads(RESULT.read_text())["counted"].items()
+        if (draw := DRAW.get(name))
+    }
+
+
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", default=",".join([*PARTS, "steps"]), metavar="NAME,NAME")
@@ -708,9 +717,7 @@ def main(words: Sequence[str] | None = None) -> None:
         if not asked.quick:  # what has been measured is not lost
             write_result(RESULT, result)
     if not asked.quick:
-        for name in names:
-            if name in DRAW:
-                save(DRAW[name](result["counted"][name]["found"]), ROOT / "figures" / f"{NAME}_{name}.png")
+        write_pictures(pictures())
         if result["counted"].keys() == PARTS.keys():
             write_pages(__file__, pages())
     print(page(result))

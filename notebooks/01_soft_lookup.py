@@ -24,7 +24,7 @@ import numpy as np
 from tinyattn.course import buggy, check, road, show_arrays, show_figure, table, yours
 from tinyattn.ops import attention
 from tinyattn.show import figure, style
-from tinyattn.show.style import BLUE, GREEN, GREY, HEAT, ORANGE
+from tinyattn.show.style import BLUE, GREEN, GREY, HEAT, INK, ORANGE
 from tinyattn.show.views import Goal, mirror
 
 road(1)
@@ -420,19 +420,22 @@ print("is any answer beyond the extremes, by more than rounding?", bool(beyond >
 
 # %% tags=["hide-input"]
 with style():
-    fig, ax = figure(size=(6.0, 4.0))
+    fig, ax = figure(size=(6.0, 5.2))
     ax.fill(*v.T, color=GREY, alpha=0.15)
-    ax.scatter(*answers[::10].T, s=2, color=GREY, alpha=0.5)
+    ax.scatter(*answers[::40].T, s=2, color=GREY, alpha=0.5)
+    ax.scatter([], [], s=12, color=GREY, label="a random query asks")
     marks = (("o", BLUE, "-"), ("s", ORANGE, "--"), ("^", GREEN, ":"))
     for i, (marker, colour, line) in enumerate(marks):
         ax.plot(*paths[:, i].T, line, color=colour, linewidth=2)
         ax.plot(*out[i], marker, color=colour, markersize=8, label=f"{words[i]} asks")
-    ax.plot(*v.mean(axis=0), "x", color="black", markersize=9, label="all values' mean")
+    ax.plot(*v.mean(axis=0), "x", color=INK, markersize=9, label="all values' mean")
     for (a, b), word, shift in zip(v, words, ((6, 6), (8, 4), (8, -9)), strict=True):
         ax.annotate(f"value of {word}", (a, b), xytext=shift, textcoords="offset points")
-    ax.set(title=r"outputs at $\sqrt{d}$, and on the way from hot to cold", xlim=(-0.4, 5.4))
-    ax.set(xlabel="first number", ylabel="second number", ylim=(-2.6, 4.5))
-    ax.legend(loc="upper right")
+    ax.set(title="marks: outputs at √d; lines: on the way from hot to cold", xlim=(-0.4, 5.4))
+    ax.set(xlabel="first number of the output", ylabel="second number", ylim=(-2.6, 4.5))
+    ax.set(aspect="equal", xticks=(0, 4), yticks=(-2, 0, 4))
+    ax.spines[:].set_visible(False)
+    ax.legend(loc="upper left", bbox_to_anchor=(0.55, 1))
 show_figure(
     fig, "triangle", "Outputs move from the middle of a triangle to a corner as it gets colder"
 )

@@ -115,14 +115,14 @@ table("d | variance | variance / d | std | std after dividing by √d", rows)
 with style():
     fig, (left, right) = figure(1, 2, size=(8.0, 3.0))
     for d, colour, line in ((4, BLUE, "-"), (64, ORANGE, "--"), (256, GREY, ":")):
-        for ax, divisor, reach in ((left, 1, 40), (right, math.sqrt(d), 5)):
+        for ax, divisor, bins in ((left, 1, 40), (right, math.sqrt(d), 160)):
             s = logits(d)[2] / divisor
-            heights, edges = np.histogram(s, bins=40, range=(-reach, reach), density=True)
+            heights, edges = np.histogram(s, bins=bins, range=(-40, 40), density=True)
             middles = (edges[1:] + edges[:-1]) / 2
             ax.plot(middles, heights, line, color=colour, label=f"$d = {d}$")
             ax.set(xlabel="logit", ylim=(0, None), yticks=[])
-    left.set(title=r"$q \cdot k$", ylabel="how often")
-    right.set(title=r"$q \cdot k \,/ \sqrt{d}$")
+    left.set(title=r"$q \cdot k$: wider with d", ylabel="how often")
+    right.set(title="$q \\cdot k$ / √d: the same width for every d")
     left.legend()
 show_figure(
     fig, "scores", "Histograms of logits: wider and wider without the division, the same with it"
@@ -169,7 +169,7 @@ with style():
         column[0].bar(range(1, 17), softmax(s), color=ORANGE)
         column[0].set_title(f"softmax$(s)$, $d = {d}$")
         column[1].bar(range(1, 17), softmax(s / math.sqrt(d)), color=BLUE)
-        column[1].set_title(rf"softmax$(s / \sqrt{{d}})$, $d = {d}$")
+        column[1].set_title(f"softmax($s$ / √d), $d = {d}$")
     for ax in axes[1]:
         ax.set(xlabel="key", xticks=(1, 8, 16))
     for ax in axes[:, 0]:
@@ -227,7 +227,7 @@ table("d | median gain | saturated | median gain, divided | saturated, divided",
 # %% tags=["hide-cell"]
 with style():
     fig, (left, right) = figure(1, 2, size=(8.0, 3.2))
-    forms = ((1, BLUE, "o", "-", r"divided by $\sqrt{d}$"), (0, ORANGE, "s", "--", "undivided"))
+    forms = ((1, BLUE, "o", "-", "divided by √d"), (0, ORANGE, "s", "--", "undivided"))
     for which, colour, marker, line, name in forms:
         found = [gains[d][which] for d in DIMS]
         left.plot(

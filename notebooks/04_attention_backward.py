@@ -23,7 +23,7 @@ from tinyattn.check import gradcheck
 from tinyattn.course import buggy, check, road, show_arrays, show_figure, table, yours
 from tinyattn.ops import attention, attention_backward, softmax, softmax_backward
 from tinyattn.show import figure, style, trace
-from tinyattn.show.style import BLUE, GREY, ORANGE
+from tinyattn.show.style import BLUE, GREY, GROUND, ORANGE
 from tinyattn.show.views import mirror
 
 
@@ -94,7 +94,7 @@ with style():
     fig, ax = figure(size=(6.4, 7.4))
     boxes = {}
     for name, (across, up, width, says) in NODES.items():
-        fill = {"x": "#fbe3d0", "W": "white"}.get(name[0], "#dcebf7")
+        fill = {"x": (ORANGE, 0.2), "W": GROUND}.get(name[0], (BLUE, 0.16))
         boxes[name] = FancyBboxPatch(
             (across - width / 2, up - 0.36), width, 0.72, boxstyle="round,pad=0.08", zorder=3
         )

@@ -18,6 +18,7 @@
 import math
 
 import numpy as np
+from matplotlib.colors import LogNorm
 from matplotlib.patheffects import withStroke
 
 from tinyattn.check.zoo import ZOO
@@ -34,7 +35,7 @@ from tinyattn.ops import (
     softmax_backward,
 )
 from tinyattn.show import figure, style, trace
-from tinyattn.show.style import BLUE, GREY, HEAT, ORANGE
+from tinyattn.show.style import BLUE, GREY, HEAT, INK, ORANGE
 from tinyattn.training.adam import Moments, adam
 from tinyattn.tree import flatten
 
@@ -297,7 +298,7 @@ with style():
     )
     for ax, (title, shown, sums) in zip(axes.flat, panels, strict=True):
         if shown.dtype == bool:
-            ax.imshow(np.where(shown, 0.6, 0.04), cmap="Greys", vmin=0, vmax=1)
+            ax.imshow(np.ma.masked_equal(shown, False), cmap="Greys", vmin=0, vmax=1.7)
             for i, j in np.argwhere(shown):
                 ax.text(j, i, "●", ha="center", va="center", color="white")
         else:
@@ -452,7 +453,7 @@ panels = (
 with style():
     fig, axes = figure(1, 4, size=(8.0, 2.6))
     for ax, (title, allowed, keys) in zip(axes, panels, strict=True):
-        ax.imshow(np.where(allowed, 0.6, 0.06), cmap="Greys", vmin=0, vmax=1)
+        ax.imshow(np.ma.masked_equal(allowed, False), cmap="Greys", vmin=0, vmax=1.7)
         for i, j in np.argwhere(allowed):
             ax.text(j, i, "●", ha="center", va="center", color="white", fontsize=9)
         for i in np.flatnonzero(~allowed.any(axis=-1)):
@@ -526,17 +527,22 @@ table("attention | leaks, of 10 pairs | missing, of 15 pairs", rows)
 
 # %% tags=["hide-input"]
 with style():
-    fig, axes = figure(2, 3, size=(7.6, 5.2))
+    fig, axes = figure(2, 3, size=(8.2, 5.4))
     for ax, (name, moved) in zip(axes.flat, maps.items(), strict=True):
-        ax.imshow(np.ma.log10(np.ma.masked_equal(moved, 0)), cmap=HEAT, vmin=-3, vmax=0.3)
+        size = np.ma.masked_equal(moved, 0)
+        image = ax.imshow(size, cmap=HEAT, norm=LogNorm(1e-3, 2))
         for i, j in np.ndindex(moved.shape):
             if j > i and moved[i, j] > 0:
                 mark = ax.text(j, i, "!", ha="center", va="center", color="black", fontsize=14)
                 mark.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
                 mark.set_weight("bold")
             if j <= i and moved[i, j] == 0:
-                ax.text(j, i, "?", ha="center", va="center", color="black", fontsize=13)
+                ax.text(j, i, "?", ha="center", va="center", color=INK, fontsize=13)
         ax.set(title=name, xlabel="token changed", ylabel="output", xticks=[], yticks=[])
+    fig.colorbar(image, ax=axes, label="how far the output moves", fraction=0.03)
+    fig.supxlabel(
+        "blank: does not move;  ! moves, and must not;  ? should move, and does not", fontsize=10
+    )
 show_figure(
     fig,
     "moves",
@@ -544,7 +550,7 @@ show_figure(
 )
 
 # %% [markdown]
-# Yellow moves much, blue little, white not at all; **!** is a leak, **?** is something that should arrive and does not.
+# Yellow moves much, blue little, blank not at all; **!** is a leak, **?** is something that should arrive and does not.
 #
 # - *mask_first_row* uses one row of permissions for all queries, a mask of shape (1, $m$). No such mask can be causal:
 #   key 1 must be hidden from query 0 and shown to query 1.

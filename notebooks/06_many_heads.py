@@ -26,7 +26,7 @@ from tinyattn.layers import multi_head_attention, multi_head_attention_backward,
 from tinyattn.layers.mixers.multi_head import merge, split
 from tinyattn.ops import attention, causal_mask, softmax
 from tinyattn.show import figure, style, trace
-from tinyattn.show.style import BLUE, GREY, HEAT, ORANGE
+from tinyattn.show.style import BLUE, GREY, GROUND, HEAT, INK, ORANGE
 from tinyattn.show.views import mirror
 from tinyattn.training.adam import Moments, adam
 from tinyattn.tree import flatten
@@ -189,7 +189,7 @@ def draw(ax, numbers, title, rows):
         second = round(number * 10) % 10 >= 3
         colour = ORANGE if second else BLUE
         hatch = "///" if second else None
-        ax.bar(j + 0.5, 1, 1, i, color=colour, alpha=0.25, hatch=hatch, edgecolor="white")
+        ax.bar(j + 0.5, 1, 1, i, color=colour, alpha=0.25, hatch=hatch, edgecolor=GROUND)
         ax.text(j + 0.5, i + 0.5, f"{number:.1f}", ha="center", va="center", fontsize=10)
     n, m = numbers.shape
     ax.set(title=title, xlim=(0, m), ylim=(n, 0), aspect="equal", xticks=[])
@@ -267,15 +267,19 @@ hears = {name: influence(*ways) for name, ways in WAYS.items()}
 
 # %% tags=["hide-input", "hide-output"]
 with style():
-    fig, axes = figure(1, 4, size=(8.4, 2.6), sharey=True)
+    fig, axes = figure(1, 4, size=(8.4, 2.9), sharey=True)
     for ax, (name, moved) in zip(axes, hears.items(), strict=True):
-        ax.imshow(moved, cmap="Greys", vmin=0, vmax=4)
+        ax.imshow(np.ma.masked_equal(moved, False), cmap="Greys", vmin=0, vmax=2)
         for i, j in np.argwhere(moved & ~np.tri(6, dtype=bool)):
-            ax.text(j, i, "!", ha="center", va="center", color=ORANGE, weight="bold", size=14)
+            mark = ax.text(j, i, "!", ha="center", va="center", color="black", weight="bold", size=14)
+            mark.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
         for i, j in np.argwhere(~moved & np.tri(6, dtype=bool)):
-            ax.text(j, i, "?", ha="center", va="center", color="black", size=12)
+            ax.text(j, i, "?", ha="center", va="center", color=INK, size=12)
         ax.set(title=name, xlabel="token changed", xticks=range(6), yticks=range(6), aspect="equal")
     axes[0].set_ylabel("output")
+    fig.supxlabel(
+        "grey: the output moves;  ! moves, and must not;  ? should move, and does not", fontsize=10
+    )
 show_figure(
     fig,
     "influence",
@@ -486,24 +490,28 @@ table("heads | seed | each on the token before | each on the partner | squared e
 # %% tags=["hide-cell"]
 with style():
     x, _, partner = sentences(np.random.default_rng(1000), 1)
-    fig, axes = figure(2, 2, size=(6.8, 6.2))
+    fig, axes = figure(2, 2, size=(7.4, 6.8))
     for heads, colour, line in ((1, ORANGE, "--"), (2, BLUE, "-")):
         label = f"{heads} head{'s' * (heads > 1)}"
         axes[0, 0].plot(train(heads, 1)[1], line, color=colour, label=label)
-    axes[0, 0].axhline(3 / 7, color=GREY, linestyle=":", label="bound, 1 head")
-    axes[0, 0].set(title="squared error", xlabel="training step", ylim=(0, 1.3))
+    axes[0, 0].axhline(3 / 7, color=GREY, linestyle=":")
+    axes[0, 0].text(0, 0.35, "bound, 1 head", color=GREY, va="top")
+    axes[0, 0].set(title="squared error", xlabel="training step", ylim=(0, 1.3), xlim=(-10, 205))
     axes[0, 0].legend()
     shown = []
     for heads in (1, 2):
         shown += [*multi_head_attention(train(heads, 1)[0], x, x, heads=heads)[1].weights[0]]
     titles = ("p of the only head", "p of head 1 of 2", "p of head 2 of 2")
     for ax, p, title in zip(axes.flat[1:], shown, titles, strict=True):
-        ax.imshow(p, cmap=HEAT, vmin=0, vmax=1)
-        black = [withStroke(linewidth=2.8, foreground="black")]
-        square = {"marker": "s", "s": 130, "facecolors": "none", "edgecolors": "white"}
-        ax.scatter(BEFORE, range(8), linewidths=1.4, path_effects=black, **square)
-        ax.scatter(partner[0], range(8), s=50, color=ORANGE, edgecolors="white")
+        square = {"marker": "s", "s": 150, "facecolors": "none", "edgecolors": "#7fd4ff"}
+        ax.scatter(BEFORE, range(8), linewidths=2, label="the token before", **square)
+        look = {"s": 50, "color": "#ff7a1a", "edgecolors": "black"}
+        ax.scatter(partner[0], range(8), label="the partner", **look)
+        image = ax.imshow(p, cmap=HEAT, vmin=0, vmax=1)
         ax.set(title=title, xlabel="key", ylabel="query", xticks=range(8), yticks=range(8))
+    fig.colorbar(image, ax=axes[:, 1], label="weight", fraction=0.05)
+    keys = axes[1, 1].get_legend_handles_labels()
+    fig.legend(*keys, loc="outside lower center", ncols=2, facecolor="#00224e", frameon=True, labelcolor="white")
 show_figure(
     fig,
     "specialise",

@@ -348,8 +348,12 @@ with style():
             aspect="equal",
         )
         circle = np.linspace(0, 2 * np.pi, 100)
-        ax.plot(np.cos(circle), np.sin(circle), color=GREY, lw=0.6, ls=":")
+        ax.plot(np.cos(circle), np.sin(circle), color=GREY, lw=0.8, ls=":")
+        ax.plot((0, 1), (0, 0), color=GREY, lw=0.8)
+        ax.text(0.62, -0.05, "angle 0", color=GREY, fontsize=8, ha="center", va="top")
         ax.set(xticks=[], yticks=[])
+        ax.spines[:].set_visible(False)
+    fig.supxlabel("dotted: all arrows of length 1", color=GREY, fontsize=9)
 show_figure(
     fig,
     "turning",

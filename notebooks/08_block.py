@@ -532,7 +532,7 @@ with style():
         if name in last:
             right.plot(DEPTHS, last[name], line, color=colour, marker=marker)
     right.plot(DEPTHS, 5.2 / np.sqrt(DEPTHS), color=GREEN, linewidth=0.9)
-    right.text(3.2, 0.72, r"thin: $\propto 1 / \sqrt{\mathrm{blocks}}$", color=GREEN)
+    right.text(3.2, 0.72, "thin: ∝ 1 / √blocks", color=GREEN)
     left.set(title="size of the stream", xlabel="block", yscale="log", ylim=(0.5, 50))
     middle.set(title=r"$\Vert dW_2 \Vert$ of each block", xlabel="block", yscale="log")
     middle.set(ylim=(0.5, 50))

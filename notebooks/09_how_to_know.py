@@ -31,7 +31,7 @@ from tinyattn.check.zoo import ZOO
 from tinyattn.course import buggy, check, road, show_arrays, show_figure, table, yours
 from tinyattn.ops import causal_mask, softmax, softmax_backward
 from tinyattn.show import figure, style
-from tinyattn.show.style import BLUE, GREY, ORANGE
+from tinyattn.show.style import BLUE, GREY, INK, ORANGE
 
 road(9)
 
@@ -110,7 +110,7 @@ curves = {name: losses(op) for name, op in ATTENTIONS.items()}
 # %% tags=["hide-input"]
 SHOWN = ("softmax_axis", "softmax_diag", "no_scale", "right", "rowsum_missing", "scale_of_keys")
 STYLES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (1, 3)))
-COLOURS = (BLUE, ORANGE, GREY, "black", BLUE, ORANGE)
+COLOURS = (BLUE, ORANGE, GREY, INK, BLUE, ORANGE)
 with style():
     fig, ax = figure(size=(6.6, 3.4))
     for name, line, colour, letter, marker in zip(

@@ -26,7 +26,7 @@ from tinyattn.data import Sampler, SeriesWorld, leave_one_out, pad, read
 from tinyattn.models import SASRec
 from tinyattn.ops import Mask, sigmoid, softmax
 from tinyattn.show import figure, style
-from tinyattn.show.style import BLUE, GREY, ORANGE
+from tinyattn.show.style import BLUE, GREY, INK, ORANGE, label_ends
 from tinyattn.show.views import visualise
 
 road(10)
@@ -489,19 +489,18 @@ q = 1 / unseen.sum(axis=1, keepdims=True)  # as if negatives were drawn from wha
 said = {
     r"BCE: $\sigma(z)$": (sigmoid(raw["bce", 1]), BLUE, "o-"),
     "CE: softmax": (softmax(raw["ce", 1]), ORANGE, "s--"),
-    "BCE at its optimum, $p / (p + q)$": (truth / (truth + q), GREY, "^:"),
+    "its optimum, $p / (p + q)$": (truth / (truth + q), GREY, "^:"),
 }
 with style():
-    fig, ax = figure(size=(5.6, 4.6))
+    fig, ax = figure(size=(7.0, 3.8))
     for name, (belief, colour, line) in said.items():
         groups = [unseen & (truth >= low) & (truth < high) for low, high in pairwise(EDGES)]
         groups = [g for g in groups if g.sum() >= 50]
         at = [truth[g].mean() for g in groups]
         ax.plot(at, [belief[g].mean() for g in groups], line, color=colour, label=name)
-    ax.plot((0, 0.8), (0, 0.8), color="black", lw=1)
-    ax.text(0.53, 0.58, "said = true", ha="right", fontsize=9)
-    ax.set(xlabel="true probability", ylabel="what the model says", ylim=(0, 1))
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2))
+    ax.plot((0, 0.8), (0, 0.8), color=INK, lw=1, label="said = true")
+    ax.set(xlabel="true probability", ylabel="what the model says", ylim=(0, 1), xlim=(0, 0.82))
+    label_ends(ax)
 show_figure(
     fig,
     "belief",

@@ -27,7 +27,7 @@ from tinyattn.data.worlds import ChainWorld, TasteWorld
 from tinyattn.evaluation import draw_candidates, evaluate, ndcg, paired_difference, target_ranks
 from tinyattn.models import EASE, FPMC, ItemCosine, Markov, Popularity
 from tinyattn.show import figure, style
-from tinyattn.show.style import BLUE, GREY, ORANGE
+from tinyattn.show.style import BLUE, GREY, INK, ORANGE
 
 road(11)
 
@@ -333,7 +333,7 @@ with style():
     top.plot(places, sampled_hit(places, 593, 100, 10), color=BLUE, label="among 100")
     top.set(ylabel="credit for the rank", title="credit that HR@10 gives")
     top.legend()
-    for (name, r), line, colour in zip(ranks.items(), ("-", ":"), (BLUE, "black"), strict=True):
+    for (name, r), line, colour in zip(ranks.items(), ("-", ":"), (BLUE, INK), strict=True):
         share = [np.mean(r["full"] <= place) for place in places]
         bottom.plot(places, share, line, color=colour, lw=2, label=name)
     bottom.axvline(10, color=GREY, lw=1, ls="--")

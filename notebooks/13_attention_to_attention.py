@@ -21,6 +21,7 @@
 import math
 
 import numpy as np
+from matplotlib.colors import LogNorm
 from matplotlib.patheffects import withStroke
 
 from tinyattn.course import check, road, show_arrays, show_figure, table, yours
@@ -40,7 +41,7 @@ from tinyattn.ops import (
     softmax_backward,
 )
 from tinyattn.show import figure, style, trace
-from tinyattn.show.style import BLUE, GREEN, GREY, HEAT, ORANGE
+from tinyattn.show.style import BLUE, GREEN, GREY, HEAT, INK, ORANGE
 
 road(13)
 
@@ -213,14 +214,17 @@ table("A is masked, and so is B, but for: | leaks, of 10 pairs", rows)
 
 # %% tags=["hide-cell"]
 with style():
-    fig, axes = figure(2, 3, size=(7.6, 5.4))
+    fig, axes = figure(2, 3, size=(8.2, 5.4))
     for ax, (name, moved) in zip(axes.flat, maps.items(), strict=True):
-        ax.imshow(np.ma.log10(np.ma.masked_equal(moved, 0)), cmap=HEAT, vmin=-3, vmax=0.3)
+        size = np.ma.masked_equal(moved, 0)
+        image = ax.imshow(size, cmap=HEAT, norm=LogNorm(1e-3, 2))
         for i, j in np.argwhere(~past & (moved > 0)):
             mark = ax.text(j, i, "!", ha="center", va="center", color="black", fontsize=14)
             mark.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
             mark.set_weight("bold")
         ax.set(title=name, xlabel="token changed", ylabel="output", xticks=[], yticks=[])
+    fig.colorbar(image, ax=axes, label="how far the output moves", fraction=0.03)
+    fig.supxlabel("blank: does not move;  ! moves, and must not", fontsize=10)
 show_figure(
     fig,
     "leaks",
@@ -439,10 +443,13 @@ with style():
     fig, (left, right) = figure(1, 2, size=(8.2, 3.8), sharey=True)
     for host, one in enumerate(seeds):
         others = np.delete(seeds, host)
-        left.plot(np.full(7, host), 100 * (others / one - 1), "o", color=BLUE, alpha=0.7)
+        gains = 100 * (others / one - 1)
+        left.plot(np.full(7, host), gains, "o", color=GREY, mfc="none", label="another seed" if not host else None)
+        left.plot(host, gains.mean(), "_", color=INK, ms=16, mew=2, label="their mean" if not host else None)
+    left.legend(fontsize=9, loc="lower left")
     names = ("simp", "value", "add", "stoc")
     for place, printed in enumerate(PUBLISHED.values()):
-        for name, marker, colour in zip(names, "os^D", (BLUE, ORANGE, GREEN, "black"), strict=True):
+        for name, marker, colour in zip(names, "os^D", (BLUE, ORANGE, GREEN, INK), strict=True):
             if name in printed:
                 gain = 100 * (printed[name][2] / printed["none"][2] - 1)
                 right.plot(

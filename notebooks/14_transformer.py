@@ -31,7 +31,7 @@ from tinyattn.models import Transformer
 from tinyattn.models.transformers.search import beam_search
 from tinyattn.ops import Mask, attention, smoothed_cross_entropy, softmax
 from tinyattn.show import figure, style, trace
-from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE
+from tinyattn.show.style import BLUE, GREEN, GREY, GROUND, ORANGE
 from tinyattn.training.schedules import rate_factors
 
 road(14)
@@ -175,7 +175,7 @@ table("block | norm of its part", [[n, np.linalg.norm(part)] for n, part in sort
 
 # %% tags=["hide-input"]
 def box(ax, x, y, text, colour):
-    how = {"boxstyle": "round,pad=0.45", "fc": "white", "ec": colour, "lw": 1.5}
+    how = {"boxstyle": "round,pad=0.45", "fc": GROUND, "ec": colour, "lw": 1.5}
     ax.text(x, y, text, ha="center", va="center", fontsize=10, bbox=how)
 
 

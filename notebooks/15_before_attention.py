@@ -40,7 +40,7 @@ from tinyattn.ops import (
     softmax,
 )
 from tinyattn.show import figure, style, trace
-from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE
+from tinyattn.show.style import BLUE, GREEN, GREY, INK, ORANGE, label_ends
 from tinyattn.training.adam import Moments, adam
 from tinyattn.tree import flatten
 
@@ -321,7 +321,7 @@ with style():
         left.plot(lengths, constant * D * D + 0 * lengths, ls=line, color=colour)
         left.text(4400, constant * D * D, name, color=colour, va="center")
     for n, constant, name, low in ((D, 6, "$n = d$", -15), (2 * D, 8, "$n = 2d$", 10)):
-        left.plot(n, constant * D * D, "o", ms=11, mfc="none", color="black")
+        left.plot(n, constant * D * D, "o", ms=11, mfc="none", color=INK)
         side = {"textcoords": "offset points", "xytext": (-6 if low > 0 else 6, low)}
         left.annotate(name, (n, constant * D * D), ha="right" if low > 0 else "left", **side)
     left.set(title="multiply-adds a token, $d = 512$", yscale="log", ylim=(3e5, 1e7))
@@ -679,18 +679,24 @@ def recalled(f, n, d, trials=12):
 SIZES = (4, 8, 16, 32, 64, 128, 256, 512)
 LINES = (("one vector", through_one_vector, ORANGE), ("look-up", look_up, BLUE))
 with style():
-    fig, ax = figure(size=(6.6, 3.8))
+    fig, ax = figure(size=(7.4, 3.8))
+    lines = {}
     for d, line, marker in ((16, "-", "v"), (64, "--", "s"), (256, ":", "o")):
         for name, f, colour in LINES:
             share = [recalled(f, n, d) for n in SIZES]
-            ax.plot(SIZES, share, ls=line, marker=marker, color=colour, label=f"{name}, $d = {d}$")
-        ax.plot(d / 4, 0.5, "o", ms=13, mfc="none", color="black")
+            if d == 256 and min(share) == 1:  # as for 64
+                lines[name].set_label(f"{name}, $d = 64$ and $256$")
+                continue
+            label = f"{name}, $d = {d}$"
+            (lines[name],) = ax.plot(SIZES, share, ls=line, marker=marker, color=colour, label=label)
+        ax.plot(d / 4, 0.5, "o", ms=13, mfc="none", color=INK)
     ax.axhline(1 / 27, color=GREY, lw=0.8)
     ax.text(4, 0.055, "guessing", color=GREY)
     ax.set(xscale="log", xlabel="letters read", ylabel="share recalled", ylim=(0, 1.05))
     ax.set_xticks(SIZES, [str(n) for n in SIZES])
     ax.minorticks_off()
-    ax.legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3)
+    ax.set_xlim(3.4, 600)
+    label_ends(ax)
 show_figure(
     fig,
     "copying",

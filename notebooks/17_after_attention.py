@@ -34,7 +34,7 @@ from tinyattn.ops import (
     wkv_weights,
 )
 from tinyattn.show import attention_map, figure, style, trace
-from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE
+from tinyattn.show.style import BLUE, GREEN, GREY, INK, ORANGE
 
 road(17)
 
@@ -459,12 +459,11 @@ maps = {
     "scan, all tokens alike": scanned(np.full(size, 0.5)),
     "scan, tokens choose": scanned(lasts),
 }
-fig = attention_map(np.stack(list(maps.values())).reshape(3, 2, size, size), words, names=maps)
-fig.set_size_inches(8.2, 11.0)
-for ax in fig.axes:
-    ax.tick_params(labelsize=9)
-for ax in fig.axes[: len(maps)]:  # the others are scales
+fig = attention_map(np.stack(list(maps.values())).reshape(2, 3, size, size), words, names=maps)
+fig.set_size_inches(8.6, 5.6)
+for ax in fig.axes[: len(maps)]:  # the last is the scale
     ax.set(xlabel="token j", ylabel="output t")
+    ax.label_outer()
 show_figure(
     fig,
     "matrices",
@@ -547,7 +546,7 @@ with style():
     fig, (left, right) = figure(1, 2, size=(8.6, 3.9))
     grid = np.array([0.045, 45])
     left.loglog(grid, np.sqrt(grid), "-", color=GREY, lw=1)
-    left.text(1.5, 0.9, r"$\sqrt{(n - 1) / d}$", color=GREY)
+    left.text(1.5, 0.9, "√((n - 1) / d)", color=GREY)
     for d_, colour, look in ((16, GREEN, "^"), (64, BLUE, "o"), (256, ORANGE, "s")):
         sizes = [int(share * d_) for share in SHARES]
         found = np.array([recall(n_, d_) for n_ in sizes])
@@ -555,7 +554,7 @@ with style():
             (np.array(sizes) - 1) / d_, found[:, 0], look, color=colour, ms=5, label=f"d = {d_}"
         )
         right.semilogx(sizes, found[:, 1], "-" + look, color=colour, ms=5)
-        right.plot(half_lost(d_), 0.5, "o", ms=13, mfc="none", color="black")
+        right.plot(half_lost(d_), 0.5, "o", ms=13, mfc="none", color=INK)
     left.legend(fontsize=9)
     left.set(title="error, of values of length 1", xlabel="(n - 1) / d")
     left.set(xticks=SHARES[::2], xticklabels=["1/8", "1/2", "2", "8", "32"])

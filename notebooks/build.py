@@ -8,8 +8,8 @@ The pictures that a chapter shows are written to figures/ as well. Needs `pip in
 
 What is stale is judged so that another machine gives no false alarm, and an edit without a build never passes:
 cells must be those of the source, exactly; outputs those of running it now, their words exactly and a number with a
-point within one of its last digit; pictures pixel by pixel, up to what rounding moves, where matplotlib is the
-version that drew them; a page of tinyattn.show.views by its data, number by number, and the rest of it as words.
+point within one of its last digit; pictures mark by mark or pixel by pixel, up to what rounding moves, where
+matplotlib is the version that drew them; a page of tinyattn.show.views by its data, number by number, and the rest of it as words.
 """
 
 from __future__ import annotations
@@ -44,6 +44,9 @@ from tinyattn.files import write_atomically  # noqa: E402
 
 FIGURES = ROOT / "figures"
 SECONDS = 120  # for one cell
+FORMS = {"image/svg+xml": "svg", "image/png": "png"}
+IMAGE = re.compile(r"(?<=data:image/png;base64,)[^\"]*")
+NAMED = re.compile(r"[\"#][a-z][0-9a-f]{10}\b")  # names of marks and clips: hashes of what they are
 MOVED = 0.002  # mean difference of pixels, of 1, that rounding may make
 CLOSE = 2e-6  # of the largest number beside it: how far a number of a page may be off
 LEARNED = 0.01  # the same for what a model that was trained on the spot gives
@@ -77,23 +80,25 @@ def executed(chapter: Chapter) -> Any:
 
 
 def pictures(made: Any) -> dict[str, bytes]:
-    """The PNGs in a notebook, by name."""
-    shown = [
-        output
+    """The pictures in a notebook, by the names of their files."""
+    return {
+        f"{output.metadata['picture']}.{FORMS[kind]}": bytes_of(kind, shown)
         for cell in made.cells
         for output in cell.get("outputs", ())
-        if "image/png" in output.get("data", {})
-    ]
-    return {
-        output["metadata"]["picture"]: base64.b64decode(output["data"]["image/png"])
-        for output in shown
+        for kind, shown in output.get("data", {}).items()
+        if kind in FORMS
     }
+
+
+def bytes_of(kind: str, shown: str) -> bytes:
+    """A picture's file, from what a notebook holds."""
+    return base64.b64decode(shown) if kind == "image/png" else shown.encode()
 
 
 def figure_files(chapter: Chapter, made: Any) -> dict[Path, bytes]:
     """The files in figures/ that belong to a chapter, and what is in them."""
     return {
-        FIGURES / f"{chapter.number:02}-{name}.png": png for name, png in pictures(made).items()
+        FIGURES / f"{chapter.number:02}-{name}": shown for name, shown in pictures(made).items()
     }
 
 
@@ -112,8 +117,8 @@ def committed(chapter: Chapter) -> Any | None:
 def build(chapter: Chapter) -> None:
     """Write the chapter's notebook and figures."""
     made = executed(chapter)
-    for path, png in figure_files(chapter, made).items():
-        write_atomically(path, png)
+    for path, shown in figure_files(chapter, made).items():
+        write_atomically(path, shown)
     write_atomically(notebook_file(chapter), text_of(made).encode())
 
 
@@ -126,8 +131,8 @@ def stale(chapter: Chapter) -> list[str]:
         return [f"{path.name} is stale: its cells are not those of {chapter.path.name}"]
     found = [
         f"{file.name} is stale: it is not the picture in {path.name}"
-        for file, png in figure_files(chapter, there).items()
-        if not file.exists() or file.read_bytes() != png
+        for file, shown in figure_files(chapter, there).items()
+        if not file.exists() or file.read_bytes() != shown
     ]
     try:
         made = executed(chapter)
@@ -159,14 +164,12 @@ def difference(old: list[Any], new: list[Any], same_drawer: bool) -> str:
             if FRAMED.search(one[kind]) and FRAMED.search(two[kind]):
                 if why := page_difference(*map(unframed, (one[kind], two[kind]))):
                     return f"another page: {why}"
-            elif kind != "image/png" and not same_text(one[kind], two[kind]):
+            elif kind not in FORMS and not same_text(one[kind], two[kind]):
                 return f"another text:\n{two[kind]}\nnot\n{one[kind]}"
-        if (
-            "image/png" in one
-            and same_drawer
-            and not same_picture(one["image/png"], two["image/png"])
-        ):
-            return f"another picture {b['metadata'].get('picture', '')}".rstrip()
+        for kind in one.keys() & FORMS if same_drawer else ():
+            same = same_picture if kind == "image/png" else same_drawing
+            if not same(one[kind], two[kind]):
+                return f"another picture {b['metadata'].get('picture', '')}".rstrip()
     return ""
 
 
@@ -243,6 +246,19 @@ def same_picture(a: str, b: str) -> bool:
     return one.shape == two.shape and float(np.mean(np.abs(one - two))) <= MOVED
 
 
+def same_drawing(a: str, b: str) -> bool:
+    """Two SVGs: the same marks, each within a point; the images in them pixel by pixel."""
+    images = [IMAGE.findall(text) for text in (a, b)]
+    a, b = (NAMED.sub("", IMAGE.sub("", text)) for text in (a, b))
+    places = [np.array(NUMBER.findall(text), float) for text in (a, b)]
+    return (
+        NUMBER.sub("#", a) == NUMBER.sub("#", b)
+        and bool(np.all(np.abs(places[0] - places[1]) <= 1))
+        and len(images[0]) == len(images[1])
+        and all(same_picture(one, two) for one, two in zip(*images, strict=True))
+    )
+
+
 def strays() -> list[str]:
     """Notebooks without a source, and figures with a chapter's number that no notebook shows."""
     every = chapters()
@@ -259,7 +275,7 @@ def strays() -> list[str]:
             shown |= figure_files(chapter, there).keys()
     return found + [
         f"{p.name} is in no notebook"
-        for p in sorted(FIGURES.glob("[0-9][0-9]-*.png"))
+        for p in sorted(FIGURES.glob("[0-9][0-9]-*.*"))
         if p not in shown
     ]
 

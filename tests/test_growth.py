@@ -63,7 +63,7 @@ def test_the_picture_shows_time_above_and_memory_below():
     time, memory = growth.draw(made_up()).axes
     shown = {line.get_label(): line.get_ydata() for line in time.lines}
     ours = np.array(growth.AXES["n"]) ** 2 / 1e3
-    for name, expected in {"tinyattn": ours, "torch-sdpa": 2 * ours, "multiply-adds of tinyattn, scaled": ours}.items():
+    for name, expected in {"tinyattn": ours, "torch-sdpa": 2 * ours, "multiply-adds, scaled": ours}.items():
         np.testing.assert_allclose(shown.pop(name), expected)
     assert not shown
     assert [line.get_ydata()[0] for line in memory.lines] == [8, 16]

@@ -4,6 +4,7 @@ import base64
 import html
 import io
 import json
+import re
 
 import nbformat
 import numpy as np
@@ -11,9 +12,11 @@ import pytest
 from nbclient.exceptions import CellExecutionError
 
 from notebooks import build
-from tests.course.test_notebook import draw
+from tests.course.test_notebook import a_line, draw
+from tinyattn.course import show_figure
 from tinyattn.course.chapters import Chapter, chapters
 from tinyattn.course.notebook import notebook, text_of
+from tinyattn.show import figure
 
 SMALL = """# %% [markdown]
 # # 02 · Small
@@ -51,15 +54,15 @@ def test_committed_notebooks_are_those_of_their_sources(chapter):
 @pytest.mark.slow
 def test_two_builds_are_one_and_the_same_and_what_is_stale_is_named(small):
     build.build(small)
-    path, figure = build.notebook_file(small), build.FIGURES / "02-a-line.png"
+    path, figure = build.notebook_file(small), build.FIGURES / "02-a-line.svg"
     first = path.read_bytes(), figure.read_bytes()
     build.build(small)
     assert (path.read_bytes(), figure.read_bytes()) == first
-    assert figure.read_bytes() == draw().png
+    assert figure.read_bytes() == draw().content
     assert build.stale(small) == []
 
     figure.write_bytes(b"another")
-    assert build.stale(small) == ["02-a-line.png is stale: it is not the picture in 02_small.ipynb"]
+    assert build.stale(small) == ["02-a-line.svg is stale: it is not the picture in 02_small.ipynb"]
     figure.write_bytes(first[1])
     committed = nbformat.read(path, nbformat.NO_CONVERT)
     committed.cells[1].outputs[0].text = "one\ntwo, 0.29\n"
@@ -103,7 +106,7 @@ def test_strays_are_named(small, monkeypatch):
     monkeypatch.setattr(build, "folder", lambda: small.path.parent)
     (small.path.parent / "07_old.ipynb").write_text("{}")
     build.FIGURES.mkdir()
-    for name in ("07-old.png", "attention.png"):
+    for name in ("07-old.png", "attention.svg"):
         (build.FIGURES / name).write_bytes(b"")
     assert build.strays() == ["07_old.ipynb has no source", "07-old.png is in no notebook"]
 
@@ -128,10 +131,16 @@ def test_text_is_compared_word_by_word_and_numbers_up_to_rounding(a, b, same):
     assert build.same_text(a, b) is same
 
 
+def as_png(figure):
+    from tinyattn.show.style import drawn
+
+    return drawn(figure, "png")
+
+
 def encoded(change):
     import matplotlib.image
 
-    pixels = matplotlib.image.imread(io.BytesIO(draw().png)).copy()
+    pixels = matplotlib.image.imread(io.BytesIO(as_png(a_line()))).copy()
     change(pixels)
     out = io.BytesIO()
     matplotlib.image.imsave(out, np.ascontiguousarray(pixels), format="png")
@@ -139,7 +148,7 @@ def encoded(change):
 
 
 def test_pictures_are_compared_up_to_a_few_pixels():
-    original = base64.b64encode(draw().png).decode()
+    original = base64.b64encode(as_png(a_line())).decode()
 
     def one(pixels):
         pixels[5, 5, :3] = 0
@@ -153,15 +162,29 @@ def test_pictures_are_compared_up_to_a_few_pixels():
 
 
 def _smaller():
-    from tinyattn.course import show_figure
-    from tinyattn.show import figure
+    return base64.b64encode(as_png(figure(size=(2, 2))[0])).decode()
 
-    return base64.b64encode(show_figure(figure(size=(2, 2))[0], "small", "").png).decode()
+
+def test_drawings_are_compared_mark_by_mark():
+    def image(value):
+        fig, ax = figure()
+        ax.imshow([[0, 1, value]], vmin=0, vmax=1)
+        return show_figure(fig, "a", "").content.decode()
+
+    original = draw().content.decode()
+    moved = re.sub(r"(L [0-9]+)\.", r"\g<1>.9", original)
+    assert moved != original
+    assert build.same_drawing(original, moved)
+    assert build.same_drawing(original, original.replace('"#m', '"#m0123456789').replace('"#m0123456789', '"#m'))
+    for other in (original.replace("L 3", "L 9"), original.replace("#1a1a1c", "#1a1a1d"), original + "<path/>"):
+        assert not build.same_drawing(original, other)
+    assert build.same_drawing(image(0.5), image(0.5001))
+    assert not build.same_drawing(image(0.5), image(0.9))
 
 
 def test_another_matplotlib_draws_other_pixels_and_that_is_no_difference():
     shown = {"output_type": "display_data", "metadata": {"picture": "a"}}
-    old = [shown | {"data": {"image/png": base64.b64encode(draw().png).decode(), "text/plain": "[a: b]"}}]
+    old = [shown | {"data": {"image/png": base64.b64encode(as_png(a_line())).decode(), "text/plain": "[a: b]"}}]
     new = [shown | {"data": {"image/png": _smaller(), "text/plain": "[a: b]"}}]
     assert build.difference(old, new, same_drawer=True) == "another picture a"
     assert build.difference(old, new, same_drawer=False) == ""

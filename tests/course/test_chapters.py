@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from matplotlib.colors import to_hex
 
 from tests.models.worlds import write_tiny
 from tinyattn.cli import main
@@ -17,7 +18,7 @@ from tinyattn.course.exercises import BY_CHAPTER, BY_NAME
 from tinyattn.course.graders import Number
 from tinyattn.course.road import ROAD, road, road_map
 from tinyattn.course.sources import folder
-from tinyattn.show.style import BLUE, GREY, ORANGE
+from tinyattn.show.style import BLUE, GREY, GROUND, ORANGE
 
 ROOT = Path(__file__).parent.parent.parent
 CHAPTERS = chapters()
@@ -133,12 +134,14 @@ def test_the_map_marks_where_you_are():
 
 def test_the_map_as_a_picture_fills_what_there_is_and_marks_where_you_are():
     (ax,) = road_map(2).axes
-    dots = [line for line in ax.lines if line.get_marker() == "o"]
-    colours = [(dot.get_markerfacecolor(), dot.get_markeredgecolor()) for dot in dots]
-    assert colours == [(ORANGE if n == 2 else BLUE,) * 2 for n in range(19)] + [("white", GREY)] * 2
-    assert len(ax.lines) == 2 * 21 - 7  # a dot each, and a line to all but the first of each of seven rows
-    assert [(dots[n].get_xdata()[0], dots[n].get_ydata()[0] > dots[n - 1].get_ydata()[0]) for n in (4, 7, 10, 13)] == [
-        (0, True), (3, False), (0, True), (3, False)]  # fmt: skip
+    dots = ax.collections
+    colours = [tuple(to_hex(c[0]) for c in (dot.get_facecolor(), dot.get_edgecolor())) for dot in dots]
+    assert colours == [(ORANGE if n == 2 else BLUE,) * 2 for n in range(19)] + [(GROUND, GREY)] * 2
+    assert len(ax.lines) == 21 - 5  # to all but the first of each of five rows
+    places = [dot.get_offsets()[0].tolist() for dot in dots]
+    assert [places[n][0] for n in (0, 4, 5, 10, 13, 14)] == [0, 4, 0, 0, 3, 0]
+    assert places[4][1] < places[5][1] < places[10][1] == places[13][1] < places[14][1]
+    assert [dots[n].get_urls() for n in (2, 19)] == [["../notebooks/02_scale.ipynb"], [None]]
     assert {"attention to\nattention", "why √d", "Recommenders"} <= {text.get_text() for text in ax.texts}
 
 

@@ -1,5 +1,6 @@
 """Notebooks: what a reader is handed, the same for the same source, and the pictures and tables in them."""
 
+import base64
 import json
 
 import numpy as np
@@ -120,24 +121,38 @@ def test_a_missing_jupytext_is_said_in_a_line(monkeypatch, tmp_path, capsys):
     assert not (tmp_path / "new").exists()
 
 
-def draw():
+def a_line():
     with style():
         made, ax = figure()
         ax.plot([1, 2], [3, 4], label="$d_k$")
         ax.legend()
-    return show_figure(made, "a-line", "a line that rises")
+    return made
+
+
+def draw():
+    return show_figure(a_line(), "a-line", "a line that rises")
 
 
 def test_a_picture_has_the_same_bytes_every_time():
     first = draw()
-    assert first.png == draw().png
-    assert b"matplotlib" not in first.png
+    assert first.content == draw().content
+    assert b"<metadata>" not in first.content
     data, metadata = first._repr_mimebundle_()
-    assert set(data) == {"image/png", "text/plain"}
-    assert data["text/plain"] == "[a-line: a line that rises]"
-    assert metadata == {"image/png": {"alt": "a line that rises"}, "picture": "a-line"}
+    assert data == {"image/svg+xml": first.content.decode(), "text/plain": "[a-line: a line that rises]"}
+    assert metadata == {"image/svg+xml": {"alt": "a line that rises"}, "picture": "a-line"}
     with pytest.raises(ValueError, match=r"'a/b', expected letters, digits and hyphens"):
         show_figure(None, "a/b", "")
+
+
+def test_a_picture_that_is_too_large_for_an_svg_is_a_png_of_twice_the_pixels(monkeypatch):
+    monkeypatch.setattr("tinyattn.course.figures.LARGEST", len(draw().content) - 1)
+    first = draw()
+    assert (first.form, first.content) == ("png", draw().content)
+    assert b"matplotlib" not in first.content
+    assert int.from_bytes(first.content[16:20], "big") == 2 * 96 * 6  # of six inches
+    data, metadata = first._repr_mimebundle_()
+    assert base64.b64decode(data["image/png"]) == first.content
+    assert metadata["image/png"] == {"alt": "a line that rises"}
 
 
 def test_arrays_with_names_and_shapes():

@@ -219,10 +219,10 @@ def test_page_and_pictures_of_none_few_and_all_runs(rows):
     expected = {"ndcg", "validation", "gradients"} if rows != [] else set()
     assert set(shown) == expected | ({"attention"} if rows is None or len(rows) == 2 else set())
     for name, picture in shown.items():
-        assert f"]({name}.png)" in page
+        assert f"]({name}.svg)" in page
         assert draw_picture(picture).axes
     if rows == []:
-        assert ".png" not in page
+        assert ".svg" not in page
         assert "| SASRec + M_value, causal |  |  |  |  |" in page
 
 
@@ -230,7 +230,7 @@ def test_the_command_writes_pictures_beside_the_page(tmp_path, monkeypatch, caps
     results = made_up(lambda key: 0.05, rows=["beauty-stosa-none"])
     monkeypatch.setattr(reproduce, "results_of", lambda *given: results)
     assert main(["reproduce", "awrsr", "--page", "--out", str(tmp_path)]) == 0
-    written = ["README.md", "gradients.png", "ndcg.png", "validation.png"]
+    written = ["README.md", "gradients.svg", "ndcg.svg", "validation.svg"]
     assert sorted(path.name for path in tmp_path.iterdir()) == written
     assert "![NDCG at N from 1 to 20" in capsys.readouterr().out
 

@@ -405,7 +405,7 @@ def test_every_picture_is_drawn_of_the_rows_that_have_been_run(name, monkeypatch
     results = {key: [RUN, RUN] * (i % 2) for i, key in enumerate(experiment.rows)}
     for file, picture in experiment.shown(results).items():
         assert draw_picture(picture).axes
-        assert f"]({file}.png)" in "".join(figures(experiment, results))
+        assert f"]({file}.svg)" in "".join(figures(experiment, results))
         assert all(line for rows in picture.panels.values() for line in rows.values())
 
 

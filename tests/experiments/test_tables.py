@@ -172,7 +172,7 @@ def test_pictures_stand_below_each_other_and_only_where_there_is_something_to_sh
     drawing = replace(SMALL, pictures=lambda experiment, results: pictures)
     assert list(drawing.shown({})) == ["a", "b"]
     assert [has_something(picture) for picture in pictures.values()] == [True, False, True, False]
-    assert figures(drawing, {}) == ["![first](a.png)", "", "![second](b.png)"]
+    assert figures(drawing, {}) == ["![first](a.svg)", "", "![second](b.svg)"]
     assert figures(SMALL, {}) == []
 
 

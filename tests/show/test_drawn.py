@@ -17,7 +17,7 @@ from tinyattn.show import (
     sweep_dots,
     training_curves,
 )
-from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE
+from tinyattn.show.style import BLUE, GREEN, GREY, INK, ORANGE
 
 
 def maps(made):
@@ -244,7 +244,7 @@ def test_bars_of_metrics_stand_in_the_order_of_the_rows_with_their_values():
     for ax, name in zip(made.axes, ("mrr", "hr@10"), strict=True):
         assert bars(ax) == [(i, row[name]) for i, row in enumerate(rows.values())]
         assert ticks(ax.xaxis) == {0: "popularity", 1: "markov", 2: "sasrec", 3: "optimum"}
-        assert [to_hex(bar.get_facecolor()) for bar in ax.patches] == ["#c7c7c7", GREY, BLUE, GREEN]
+        assert [to_hex(bar.get_facecolor()) for bar in ax.patches] == ["#a8a8a8", GREY, BLUE, GREEN]
         assert [text.get_text() for text in ax.texts] == [f"{row[name]:.3f}" for row in rows.values()]
         assert title(ax) == name.upper()
         assert ax.get_ylim() == (0, pytest.approx(1.12 * 0.5))  # one scale for all
@@ -283,11 +283,11 @@ def test_curves_of_an_experiment_have_one_style_a_name_in_all_panels():
     assert [points(line) for line in third.lines] == [[[1, 1]], [[2, 9]]]
     styles = [[(line.get_color(), line.get_linestyle()) for line in ax.lines] for ax in (first, second, third)]
     assert styles[0] == [(GREY, "-"), (BLUE, "--")]
-    assert styles[1] == [(BLUE, "--"), ("black", ":")]
+    assert styles[1] == [(BLUE, "--"), (INK, ":")]
     assert styles[2] == [(ORANGE, "-."), (GREY, "-")]
     assert legend(made) == ["one", "two", "three", "the target"]
     handles = made.legends[0].legend_handles
-    assert [handle.get_color() for handle in handles] == [GREY, BLUE, ORANGE, "black"]
+    assert [handle.get_color() for handle in handles] == [GREY, BLUE, ORANGE, INK]
     assert {(ax.get_xlabel(), ax.get_ylabel()) for ax in made.axes[:3]} == {("epoch", "loss")}
     alone = draw_picture(Curves("alt", "x", "y", {"p": panels["p"]}, "the target"))
     assert (len(alone.axes), legend(alone)) == (1, ["one", "two"])

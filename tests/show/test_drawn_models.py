@@ -128,10 +128,10 @@ def test_titles_and_scales_of_pictures_of_images():
 
 
 def test_pictures_of_a_run_are_of_its_metrics_its_history_and_one_user(monkeypatch, tmp_path):
-    """The user's history is the one whose length is nearest to 20, and its newest 20 items are drawn."""
+    """The user's history is the one whose length is nearest to 20, and its newest 8 items are drawn."""
     asked = {}
     for name in ("metric_bars", "training_curves", "attention_map"):
-        monkeypatch.setattr(curves, name, lambda *given, name=name: asked.setdefault(name, given))
+        monkeypatch.setattr(curves, name, lambda *given, name=name, **how: asked.setdefault(name, given))
     monkeypatch.setattr(curves, "save", lambda picture, path: asked.setdefault("saved", []).append(path.name))
     sequences = [[f"i{i:02}" for i in range(n)] for n in (2, 3, 25, 18, 60)]  # two are too few to be evaluated
     split = leave_one_out(Interactions.from_sequences(sequences))
@@ -144,14 +144,14 @@ def test_pictures_of_a_run_are_of_its_metrics_its_history_and_one_user(monkeypat
     assert asked["metric_bars"] == ({"model": {}}, ("hr@5", "ndcg@5", "mrr"), "sasrec", "run")
     assert asked["training_curves"] == ([{"epoch": 1}], "run")
     weights, ids, said = asked["attention_map"]
-    assert ids == sequences[3][:-1][::-1]  # all before the test item, as the model names them
-    assert weights.shape[-1] == 17
+    assert ids == sequences[3][9:17][::-1]  # the last before the test item, as the model names them
+    assert weights.shape == (1, 8, 8)
     assert said == "run: who looks at whom, user 4"
     assert asked["saved"] == ["metrics.png", "training.png", "attention.png"]
     asked.clear()
     long = leave_one_out(Interactions.from_sequences(sequences[2:3]))
     draw_run(tmp_path, SimpleNamespace(name="x", attends=True, attention=attention), long, {}, (10,), "run")
-    assert asked["attention_map"][1] == sequences[2][4:24][::-1]
+    assert asked["attention_map"][1] == sequences[2][16:24][::-1]
     assert asked["saved"] == ["metrics.png", "attention.png"]
     asked.clear()
     draw_run(tmp_path, SimpleNamespace(name="x", history=[]), long, {}, (10,), "run")

@@ -71,6 +71,6 @@ def run(options: argparse.Namespace) -> None:
             from ..show import draw_picture, save
 
             for name, picture in shown.items():
-                save(draw_picture(picture), out / f"{name}.png")
+                save(draw_picture(picture), out / f"{name}.svg")
     write_atomically(page, text.encode())
     print(text)

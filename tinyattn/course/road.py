@@ -78,36 +78,36 @@ def time_of(chapter: Chapter) -> str:
 
 
 def road_map(here: int | None = None) -> Any:
-    """The map as a figure, a line for each part; future chapters are pale."""
+    """The map as a figure, in which chapters are links; future ones are pale."""
     from ..show.style import BLUE, GREY, ORANGE, figure
 
-    existing = {chapter.number for chapter in chapters()}
-    columns = 4
-    fig, ax = figure(size=(5.2, 8.4))
+    existing = {chapter.number: f"../notebooks/{chapter.path.stem}.ipynb" for chapter in chapters()}
+    columns = max(len(part.stops) for part in ROAD) // 2
+    fig, ax = figure(size=(7.4, 6.0))
     y = 0.0
     for part in ROAD:
-        ax.text(-0.62, y, part.title, fontsize=11, weight="bold", color=GREY)
-        y += 0.55
+        ax.text(-0.45, y, part.title, fontsize=11, weight="bold", color=GREY)
+        y += 0.5
         for first in range(0, len(part.stops), columns):
             for x, (number, name, _) in enumerate(part.stops[first : first + columns]):
-                _draw_stop(ax, x, y, number, name, ORANGE if number == here else BLUE, number in existing)
-            y += 1.15
-    ax.set(xlim=(-0.65, columns - 0.35), ylim=(y - 0.45, -0.35), xticks=[], yticks=[])
-    ax.spines[:].set_visible(False)
+                _draw_stop(ax, x, y, number, name, ORANGE if number == here else BLUE, existing.get(number))
+            y += 1.1
+    ax.set(xlim=(-0.5, columns - 0.5), ylim=(y - 0.5, -0.25))
+    ax.set_axis_off()
     return fig
 
 
-def _draw_stop(ax: Any, x: int, y: float, number: int, name: str, colour: str, exists: bool) -> None:
+def _draw_stop(ax: Any, x: int, y: float, number: int, name: str, colour: str, url: str | None) -> None:
     """Draw a chapter as a circle, filled unless it is future, and a line from the chapter before."""
-    from ..show.style import GREY
+    from ..show.style import GREY, GROUND, INK
 
     if x:
-        ax.plot((x - 0.84, x - 0.16), (y, y), color=GREY, lw=1.2)
-    inside, outside, edge = ("white", "black", colour) if exists else (GREY, GREY, GREY)
-    ax.plot(x, y, "o", ms=25, color=colour if exists else "white", mec=edge, mew=1.2)
-    ax.text(x, y, f"{number:02}", ha="center", va="center", fontsize=11, weight="bold", color=inside)
+        ax.plot((x - 0.81, x - 0.19), (y, y), color=GREY, lw=1.2)
+    inside, outside, fill, edge = (GROUND, INK, colour, colour) if url else (GREY, GREY, GROUND, GREY)
+    ax.scatter([x], [y], s=620, color=fill, edgecolors=edge, linewidths=1.2, urls=[url])
+    ax.text(x, y, f"{number:02}", ha="center", va="center", fontsize=11, weight="bold", color=inside, url=url)
     label = name if len(name) < 16 else _in_two(name)
-    ax.text(x, y + 0.3, label, ha="center", va="top", fontsize=10, color=outside)
+    ax.text(x, y + 0.3, label, ha="center", va="top", fontsize=10, color=outside, url=url)
 
 
 def _in_two(name: str) -> str:

@@ -80,7 +80,7 @@ def dots(experiment: Experiment, results: Results, keys: Sequence[str], column: 
 def figures(experiment: Experiment, results: Results) -> list[str]:
     """Markdown of the experiment's pictures, whose files stand beside its page."""
     shown = experiment.shown(results).items()
-    return [line for name, picture in shown for line in (f"![{picture.alt}]({name}.png)", "")][:-1]
+    return [line for name, picture in shown for line in (f"![{picture.alt}]({name}.svg)", "")][:-1]
 
 
 def level(experiment: Experiment, results: Results, keys: Sequence[str], column: Column) -> list[str]:

@@ -13,7 +13,7 @@ from ..files import write_atomically
 from .array_map import draw_map
 from .records import Entry
 from .sources import function_lines, statement_at
-from .style import BLUE, figure, in_style
+from .style import BLUE, GREY, INK, figure, in_style
 
 AROUND = 7               # lines of source before and after
 MOST = 400               # pictures
@@ -58,7 +58,7 @@ def step_picture(entry: Entry, of: int) -> Any:
         now = statement.first <= n <= statement.last
         left.text(
             0, 1 - (i + 0.5) / max(len(lines), 15), f"{n:4}  {text[:70]}", family="monospace", fontsize=7,
-            color="black" if now else "#777777", weight="bold" if now else "normal", va="center",
+            color=INK if now else GREY, weight="bold" if now else "normal", va="center",
             transform=left.transAxes,
         )  # fmt: skip
     value = np.atleast_2d(np.real(entry.value))

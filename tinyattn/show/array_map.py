@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .style import BLUE, HEAT, figure, in_style
+from .style import BLUE, HEAT, INK, figure, in_style
 
 SIGNED = "PuOr_r"        # orange above zero, violet below, white at zero
 MOST = 12                # small maps along an axis
@@ -41,7 +41,7 @@ def array_map(x: np.ndarray, title: str = "") -> Any:
         if maps.shape[:2] != (1, 1):
             ax.set_title(f"[{f'{i}, {j}' if len(maps) > 1 else j}]", fontsize=8)
         if max(n, m) <= NUMBERS and rows * columns <= 4:
-            _write(ax, image, shown[i, j])
+            write_numbers(ax, image, shown[i, j])
     if not boolean:
         fig.colorbar(image, ax=axes.ravel().tolist(), fraction=0.05, pad=0.03)
     legend = "  (dark: False, light: True)" if boolean else ""
@@ -53,7 +53,7 @@ def draw_map(ax: Any, x: np.ndarray, colours: dict[str, Any] | None = None) -> A
     """A heat map into axes. -> the image. Shapes: x (n, m)."""
     n, m = x.shape
     finite = np.ma.masked_invalid(x.astype(float))
-    image = ax.imshow(finite, aspect="auto", interpolation="nearest", **(colours or _colours(x)))
+    image = ax.imshow(finite, aspect="auto", **(colours or _colours(x)))
     ax.set_xticks(_ticks(m))
     ax.set_yticks(_ticks(n))
     ax.tick_params(labelsize=7, length=2)
@@ -71,8 +71,11 @@ def _colours(x: np.ndarray) -> dict[str, Any]:
     return {"cmap": HEAT, "vmin": 0, "vmax": high or 1.0}
 
 
-def _write(ax: Any, image: Any, x: np.ndarray) -> None:
+def write_numbers(ax: Any, image: Any, x: np.ndarray) -> None:
+    """Each number of a heat map in its cell, but for masked ones."""
     for (i, j), value in np.ndenumerate(x):
+        if np.isfinite(value) and np.ma.getmaskarray(image.get_array())[i, j]:
+            continue
         red, green, blue, _ = image.cmap(image.norm(float(value))) if np.isfinite(value) else (1, 1, 1, 1)
         dark = 0.3 * red + 0.59 * green + 0.11 * blue < 0.5
         text = {True: "T", False: "F"}[bool(value)] if x.dtype.kind == "b" else f"{value + 0:.2g}"
@@ -82,7 +85,7 @@ def _write(ax: Any, image: Any, x: np.ndarray) -> None:
 def _bars(x: np.ndarray, title: str) -> Any:
     fig, ax = figure(size=(min(max(0.3 * len(x), 3.2), 8.0), 2.4))
     ax.bar(np.arange(len(x)), np.ma.masked_invalid(x.astype(float)), color=BLUE)
-    ax.axhline(0, color="black", linewidth=0.6)
+    ax.axhline(0, color=INK, linewidth=0.6)
     ax.set_xticks(_ticks(len(x)))
     ax.set_title(title)
     return fig

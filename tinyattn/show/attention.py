@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .array_map import NUMBERS, write_numbers
 from .style import HEAT, figure, in_style
 
 
@@ -16,9 +17,9 @@ def attention_map(
     """A heat map for each layer and head: rows are queries, columns keys. -> matplotlib figure.
 
     Shapes: weights (layers, heads, n, m), or without the first axes; m `labels` name the keys and, if n = m, the
-    queries, unless there are n `queries`. Colour goes with the root of the weight, up to the largest weight below 1, so
-    that small weights stay visible beside a weight of 1. Weights of 0, as under a mask, stay blank. `names` are titles
-    of the maps in place of layers and heads.
+    queries, unless there are n `queries`. Of at most eight keys and queries, cells show numbers. Colour goes with the
+    root of the weight, up to the largest weight below 1, so that small weights stay visible beside a weight of 1.
+    Weights of 0, as under a mask, stay blank. `names` are titles of the maps in place of layers and heads.
     Raises ValueError for a wrong number of axes, labels, queries or names.
     """
     from matplotlib.colors import PowerNorm
@@ -38,20 +39,23 @@ def attention_map(
     titles = [f"layer {i + 1}, head {j + 1}" for i, j in np.ndindex(layers, heads)] if names is None else list(names)
     if len(titles) != layers * heads:
         raise ValueError(f"{len(titles)} names, expected {layers * heads}, one per map")
-    side = min(max(0.26 * m, 2.4), 7.0)
+    numbered = max(n, m) <= NUMBERS
+    side = min(max((0.42 if numbered else 0.26) * m, 2.4), 7.0)
     below_one = weights[weights < 0.999]                       # a 1, as of a query with one key, would be brightest
     brightest = float(np.max(below_one, initial=1e-3))
     rows, columns = (layers, heads) if heads > 1 else (1, layers)            # one head a layer: layers side by side
     fig, axes = figure(rows, columns, size=(columns * (side + 1.3), rows * (side + 0.7)), squeeze=False)
     for ax, name, each in zip(axes.flat, titles, weights.reshape(-1, n, m), strict=True):
         shown = np.ma.masked_equal(each, 0)
-        image = ax.imshow(shown, cmap=HEAT, norm=PowerNorm(0.5, 0, brightest), aspect="auto", interpolation="nearest")
+        image = ax.imshow(shown, cmap=HEAT, norm=PowerNorm(0.5, 0, brightest), aspect="auto")
         ax.set_title(name)
         ax.set_xlabel("key: looked at")
         ax.set_ylabel("query: looking")
         _name_ticks(ax.set_xticks, m, keys, rotation=90)
         _name_ticks(ax.set_yticks, n, query_names)
-        fig.colorbar(image, ax=ax, fraction=0.046, pad=0.03, extend="max")
+        if numbered:
+            write_numbers(ax, image, each)
+    fig.colorbar(image, ax=axes.ravel().tolist(), fraction=0.046, pad=0.03, extend="max")
     if title:
         fig.suptitle(title, x=0.01, ha="left", fontsize=11)
     return fig

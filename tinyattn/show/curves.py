@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..data import Split
+from .array_map import NUMBERS
 from .attention import attention_map
 from .style import BLUE, GREEN, GREY, ORANGE, figure, in_style, save
 
@@ -44,7 +45,7 @@ def metric_bars(
     rows: dict[str, dict[str, float]], names: tuple[str, ...], model: str = "model", title: str = ""
 ) -> Any:
     """Bars for each metric, one for each row; `model` is the label of row "model". -> matplotlib figure."""
-    colours = {"popularity": "#c7c7c7", "markov": GREY, "model": BLUE, "optimum": GREEN}
+    colours = {"popularity": "#a8a8a8", "markov": GREY, "model": BLUE, "optimum": GREEN}
     highest = max(row[name] for row in rows.values() for name in names) or 1.0
     fig, axes = figure(1, len(names), size=(2.9 * len(names), 3.0), squeeze=False)
     for ax, name in zip(axes[0], names, strict=True):
@@ -76,15 +77,20 @@ def sweep_dots(groups: dict[str, list[Any]], column: tuple[str, str]) -> Any:
 def draw_run(
     folder: Path, model: Any, split: Split, rows: dict[str, dict[str, float]], at: tuple[int, ...], title: str
 ) -> None:
-    """Write metrics.png of `rows`, with HR and NDCG at `at[0]`, and, if available, training.png and attention.png."""
+    """Write metrics.png of `rows`, with HR and NDCG at `at[0]`, and, if available, training.png and attention.png.
+
+    attention.png has the last layer's weights, among the newest eight items of one user.
+    """
     names = (f"hr@{at[0]}", f"ndcg@{at[0]}", "mrr")
     save(metric_bars(rows, names, model.name, title), folder / "metrics.png")
     if history := getattr(model, "history", None):
         save(training_curves(history, title), folder / "training.png")
     if getattr(model, "attends", False):
         lengths = split.data.lengths[split.evaluated]
-        user = int(split.evaluated[np.argmin(np.abs(lengths - 20))])  # a history that fits a picture
-        sequence = split.data.items.decode(split.histories(np.array([user]), "test")[0])[-20:]
+        user = int(split.evaluated[np.argmin(np.abs(lengths - 20))])
+        sequence = split.data.items.decode(split.histories(np.array([user]), "test")[0])[-NUMBERS:]
         ids, weights = model.attention(sequence.tolist())
-        picture = attention_map(weights, ids, f"{title}: who looks at whom, user {split.data.users.ids[user]}")
+        names = [f"layer {len(weights)}, head {head + 1}" for head in range(weights.shape[1])]
+        said = f"{title}: who looks at whom, user {split.data.users.ids[user]}"
+        picture = attention_map(weights[-1], ids, said, names=names)
         save(picture, folder / "attention.png")

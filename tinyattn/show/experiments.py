@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..experiments.pictures import Curves, Dots, Maps, Picture, Scatter
-from .style import BLUE, GREEN, GREY, HEAT, ORANGE, PURPLE, figure, in_style
+from .style import BLUE, GREEN, GREY, HEAT, INK, ORANGE, PURPLE, figure, in_style
 
 STYLES: tuple[tuple[str, Any], ...] = (
-    (GREY, "-"), (BLUE, "--"), (ORANGE, "-."), (GREEN, ":"), (PURPLE, (0, (5, 1, 1, 1, 1, 1))), ("black", (0, (1, 3))),
+    (GREY, "-"), (BLUE, "--"), (ORANGE, "-."), (GREEN, ":"), (PURPLE, (0, (5, 1, 1, 1, 1, 1))), (INK, (0, (1, 3))),
     (BLUE, "-"), (ORANGE, "-"), (GREEN, "-"), (PURPLE, "-"),
 )  # fmt: skip
-MARKS = ((ORANGE, "o"), (BLUE, "+"), ("black", "x"), (GREEN, "^"))
+MARKS = ((ORANGE, "o"), (BLUE, "+"), (INK, "x"), (GREEN, "^"))
 COLUMNS = 2                 # of panels
 
 
@@ -50,7 +50,7 @@ def _curves(picture: Curves) -> Any:
             colour, style = STYLES[names.index(name) % len(STYLES)]
             (handles[name],) = ax.plot(x, y, color=colour, linestyle=style, linewidth=1.6)
         if title in picture.levels:
-            handles[picture.level] = ax.axhline(picture.levels[title], color="black", linestyle=":", linewidth=1)
+            handles[picture.level] = ax.axhline(picture.levels[title], color=INK, linestyle=":", linewidth=1)
         ax.set(title=title, xlabel=picture.x, ylabel=picture.y)
     shown = [name for name in (*names, picture.level) if name in handles]
     ncols = min(3, axes.shape[1] + 1)
@@ -75,7 +75,7 @@ def _dots(picture: Dots) -> Any:
                 ax.plot([other], [place], "D", color=ORANGE, markersize=5, fillstyle="none")
         ax.set(title=title, xlabel=picture.x, yticks=range(len(names)), yticklabels=names)
         ax.set_ylim(len(names) - 0.4, -0.6)
-        ax.grid(axis="y", color="#e5e5e5", linewidth=0.6)
+        ax.grid(axis="y", color=GREY, alpha=0.25, linewidth=0.6)
         ax.set_axisbelow(True)
     marks = [axes[0, 0].plot([], [], "o", color=BLUE, markersize=4)[0]]
     labels = ["a seed, and the mean"]
@@ -122,7 +122,7 @@ def _maps(picture: Maps) -> Any:
         for ax, (name, rows) in zip(of_row, row.items(), strict=False):
             n = len(rows)
             shown = np.ma.masked_invalid([[*line, *[np.nan] * (n - len(line))] for line in rows])
-            image = ax.imshow(shown, cmap=HEAT, norm=PowerNorm(0.5, 0, largest), interpolation="nearest")
+            image = ax.imshow(shown, cmap=HEAT, norm=PowerNorm(0.5, 0, largest))
             ax.set(title=name, xticks=[0, n - 1], yticks=[0, n - 1])
             ax.set_xticklabels([f"-{n}", "-1"])
             ax.set_yticklabels([f"-{n}", "-1"])

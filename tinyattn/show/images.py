@@ -28,9 +28,9 @@ def rollout_map(images: np.ndarray, rolled: np.ndarray, labels: Any, title: str 
     """
     fig, axes = figure(2, len(images), size=(1.3 * len(images) + 0.4, 3.3), squeeze=False)
     for (above, below), image, patches, label in zip(axes.T, images, rolled, labels, strict=True):
-        above.imshow(image.mean(axis=-1), cmap="gray", interpolation="nearest")
+        above.imshow(image.mean(axis=-1), cmap="gray")
         above.set_title(str(label))
-        below.imshow(patches, cmap=HEAT, interpolation="nearest")
+        below.imshow(patches, cmap=HEAT)
         for ax in (above, below):
             ax.set(xticks=[], yticks=[])
     axes[0, 0].set_ylabel("image")
@@ -61,7 +61,7 @@ def field_map(fields: dict[str, np.ndarray], title: str = "") -> Any:
     """Receptive fields (height, width) by name, each relative to its maximum; 0 stays blank. -> figure."""
     fig, axes = figure(1, len(fields), size=(3.0 * len(fields), 3.2), squeeze=False)
     for ax, (name, field) in zip(axes[0], fields.items(), strict=True):
-        ax.imshow(np.ma.masked_equal(field / field.max(), 0), cmap=HEAT, vmin=0, vmax=1, interpolation="nearest")
+        ax.imshow(np.ma.masked_equal(field / field.max(), 0), cmap=HEAT, vmin=0, vmax=1)
         ax.set(title=name, xticks=[], yticks=[])
     fig.suptitle(title, x=0.01, ha="left", fontsize=11)
     return fig
@@ -80,7 +80,7 @@ def hidden_map(model: BEiT, images: Images, title: str = "") -> Any:
     fig, axes = figure(len(shown), len(images), size=(1.3 * len(images) + 0.4, 5.6), squeeze=False)
     for row, (name, pixels) in zip(axes, shown.items(), strict=True):
         for ax, image, whole in zip(row, pixels, asked.images, strict=True):
-            ax.imshow(image.mean(axis=-1), cmap="gray", interpolation="nearest", vmin=whole.min(), vmax=whole.max())
+            ax.imshow(image.mean(axis=-1), cmap="gray", vmin=whole.min(), vmax=whole.max())
             ax.set(xticks=[], yticks=[])
         row[0].set_ylabel(name)
     fig.suptitle(title, x=0.01, ha="left", fontsize=11)

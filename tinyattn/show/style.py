@@ -4,29 +4,43 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from functools import wraps
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..files import write_atomically
 
-BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#6b6b6b"     # Okabe & Ito's
+INK, GROUND = "#1a1a1c", "#fefefe"                # text and axes; what they stand on
+BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072b2", "#c25200", "#00805f", "#ae4d86", "#6b6b6b"    # after Okabe & Ito
 HEAT = "cividis"                                                            # perceptually uniform, for the colour-blind
+DARK = {            # for readers who prefer dark pages; black and white in the cells of a heat map stay what they are
+    INK: "#dcdce0", GROUND: "#131416", BLUE: "#56b4e9", ORANGE: "#f0883e", GREEN: "#2fbf94", PURPLE: "#e08fc0",
+    GREY: "#9c9ca2",
+}  # fmt: skip
 
 _STYLE: dict[Any, Any] = {
     "figure.dpi": 120,
-    "savefig.dpi": 120,
+    "savefig.dpi": 192,                # twice the pixels of a screen of 96 dpi
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
+    "figure.facecolor": GROUND,
+    "axes.facecolor": "none",
+    "savefig.facecolor": GROUND,
     "legend.frameon": False,
+    "image.interpolation": "none",     # an SVG keeps the array's cells, a pixel each
     "svg.fonttype": "none",            # text stays text: it can be searched, and set in another type
+    "svg.hashsalt": "tinyattn",        # the same names of paths in every build
     "pdf.fonttype": 42,
-}
+} | dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK)
 
 
 def figure(rows: int = 1, columns: int = 1, size: tuple[float, float] = (6.0, 3.6), **how: Any) -> tuple[Any, Any]:
@@ -78,9 +92,51 @@ def save(fig: Any, path: str | Path) -> Path:
 
 
 def drawn(fig: Any, suffix: str) -> bytes:
-    """-> a file of the figure, in the format that a suffix names."""
+    """-> a file of the figure, in the format that a suffix names, without date and version; an SVG has `DARK` too."""
     content = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)             # missing glyphs are drawn as boxes
-        fig.savefig(content, format=suffix)
-    return content.getvalue()
+        without = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}.get(suffix)
+        fig.savefig(content, format=suffix, metadata=without)
+    if suffix != "svg":
+        return content.getvalue()
+    rules = "".join(
+        f'[style*="{what}: {light}"] {{{what}: {dark} !important}} '
+        for light, dark in DARK.items()
+        for what in ("fill", "stroke")
+    )
+    text = re.sub(r"'Bitstream Vera Sans'.*?sans-serif", "Verdana, sans-serif", content.getvalue().decode())
+    style = f"<style>@media (prefers-color-scheme: dark) {{{rules}}}</style>"
+    return re.sub(r" *<metadata>.*</metadata>\n", "", text, flags=re.S).replace("<defs>", style + "<defs>", 1).encode()
+
+
+def label_ends(ax: Any, fontsize: float = 9, start: bool = False) -> None:
+    """Write the label of each line beside its last point, or left of its first: no legend to look up.
+
+    Set scales and limits before. Labels that would overlap are moved apart.
+    """
+    ax.figure.draw_without_rendering()                           # where the axes come to stand
+    line_height = 1.25 * fontsize / 72 * ax.figure.dpi / ax.get_window_extent().height
+    lines = [line for line in ax.lines if not line.get_label().startswith("_")]
+    into = ax.transData + ax.transAxes.inverted()
+    at = np.array([_inside(into.transform(line.get_xydata()))[0 if start else -1] for line in lines])
+    at[:, 1] = at[:, 1].clip(line_height / 2)
+    order = np.argsort(at[:, 1], kind="stable")
+    for _ in range(200):
+        for low, high in pairwise(order):
+            lack = line_height - (at[high, 1] - at[low, 1])
+            if lack > 0 and abs(at[high, 0] - at[low, 0]) < 0.3:
+                at[low, 1] -= lack / 2
+                at[high, 1] += lack / 2
+    side, align = (-6, "right") if start else (6, "left")
+    for line, place in zip(lines, at, strict=True):
+        ax.annotate(
+            line.get_label(), place, (side, 0), xycoords="axes fraction", textcoords="offset points", va="center",
+            ha=align, color=line.get_color(), fontsize=fontsize, annotation_clip=False,
+        )  # fmt: skip
+
+
+def _inside(points: np.ndarray) -> np.ndarray:
+    """Those of a line's points that are seen; in fractions of the axes."""
+    with np.errstate(invalid="ignore"):
+        return points[((points > -0.01) & (points < 1.01)).all(axis=1)]

@@ -67,7 +67,7 @@ def awrsr_page(experiment: Experiment, results: Results) -> str:
               table(experiment, results, papers, COLUMNS, TRAINING),
               [BESIDE], grid(DIFFERENCE, gains)]
     for name, picture in experiment.shown(results).items():
-        parts.append([f"## {FIGURES[name]}", "", f"![{picture.alt}]({name}.png)"])
+        parts.append([f"## {FIGURES[name]}", "", f"![{picture.alt}]({name}.svg)"])
     parts.append(["How the hosts' settings were found: [awrsr-settings](../awrsr-settings/README.md)."])
     return page(experiment, results, parts)
 

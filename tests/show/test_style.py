@@ -1,0 +1,78 @@
+"""The one style: what is written can be read, on light pages and on dark ones, and labels stand beside their lines."""
+
+import re
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+
+from tinyattn.show import figure, style
+from tinyattn.show.style import BLUE, DARK, GREEN, GREY, GROUND, INK, ORANGE, PURPLE, drawn, label_ends
+
+
+def contrast(one, other):
+    """WCAG's: 1 for the same colour, 21 for black on white."""
+
+    def luminance(colour):
+        parts = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+        return np.dot((0.2126, 0.7152, 0.0722), parts)
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_contrast_is_that_of_the_standard():
+    assert contrast("black", "white") == pytest.approx(21)
+    assert contrast("#777777", "white") == pytest.approx(4.48, abs=0.005)
+
+
+@pytest.mark.parametrize("colour", [INK, BLUE, ORANGE, GREEN, PURPLE, GREY])
+def test_text_of_every_colour_can_be_read_on_light_and_on_dark(colour):
+    assert contrast(colour, GROUND) >= 4.5
+    assert contrast(DARK[colour], DARK[GROUND]) >= 4.5
+
+
+def test_an_svg_has_dark_colours_and_leaves_the_cells_of_a_heat_map_alone():
+    with style():
+        made, ax = figure()
+        ax.imshow([[0, 1]])
+        ax.text(0, 0, "b", color="black")
+        ax.text(1, 0, "w", color="white")
+        ax.set_title("√d", color=ORANGE)
+        svg = drawn(made, "svg").decode()
+    assert f'[style*="fill: {ORANGE}"] {{fill: {DARK[ORANGE]} !important}}' in svg
+    assert svg.count(f"fill: {GROUND}") == 2                       # what all stands on, and its rule
+    assert re.search(r"fill: #ffffff[^>]*>w<", svg)
+    assert not re.search(r"fill: [^>]*>b<", svg)                   # black, whatever the page
+    assert "000000" not in svg
+    assert re.search(r'width="2" height="1"|data:image/png', svg)
+
+
+def test_labels_stand_beside_the_end_of_their_line_and_not_on_one_another():
+    with style():
+        made, ax = figure()
+        for i in range(3):
+            ax.plot([1, 2, np.nan], [0, 0.01 * i, 5], label=f"line {i}", color=(BLUE, GREEN, GREY)[i])
+        ax.axhline(1)
+        ax.plot([1, 2], [1, 9], label="leaves")
+        ax.set(ylim=(0, 2), xlim=(1, 2))
+        label_ends(ax)
+        places = {text.get_text(): text.xy for text in ax.texts}
+        assert [text.get_color() for text in ax.texts[:3]] == [BLUE, GREEN, GREY]
+        assert [name for name, _ in sorted(places.items(), key=lambda pair: pair[1][1])][:3] == [f"line {i}" for i in range(3)]
+        made.draw_without_rendering()
+        boxes = [text.get_window_extent() for text in ax.texts]
+    assert list(places) == ["line 0", "line 1", "line 2", "leaves"]
+    assert places["leaves"] == pytest.approx((0, 0.5))             # the last point that is seen
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+def test_labels_may_stand_left_of_the_first_point():
+    with style():
+        _, ax = figure()
+        ax.plot([1, 2], [0.25, 1], label="a")
+        ax.set(ylim=(0, 1), xlim=(0, 2))
+        label_ends(ax, start=True)
+    (text,) = ax.texts
+    assert text.xy == pytest.approx((0.5, 0.25))
+    assert text.get_ha() == "right"
