@@ -3,8 +3,8 @@
     python benchmarks/default_world.py [--seeds 3]              SASRec
     python benchmarks/default_world.py --others [--seeds 3]     what may stand in its place: OTHERS
 
-Writes benchmarks/results/default_world.json, figures/attention.svg (SASRec's, of seed 0), and the block of README.md that
-quotes them. A run of OTHERS that is there is not repeated.
+Writes benchmarks/results/default_world.json, figures/attention.svg (SASRec's, of seed 0), and the block of README.md
+that quotes them. A run of OTHERS that is there is not repeated.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def test_labels_stand_beside_the_end_of_their_line_and_not_on_one_another():
         label_ends(ax)
         places = {text.get_text(): text.xy for text in ax.texts}
         assert [text.get_color() for text in ax.texts[:3]] == [BLUE, GREEN, GREY]
-        assert [name for name, _ in sorted(places.items(), key=lambda pair: pair[1][1])][:3] == [f"line {i}" for i in range(3)]
+        assert sorted(places, key=lambda name: places[name][1])[:3] == [f"line {i}" for i in range(3)]
         made.draw_without_rendering()
         boxes = [text.get_window_extent() for text in ax.texts]
     assert list(places) == ["line 0", "line 1", "line 2", "leaves"]
