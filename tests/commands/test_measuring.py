@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +15,16 @@ from tinyattn.commands import compare
 from tinyattn.commands.measures import MEASURES
 from tinyattn.commands.tables import notes_on, print_history, print_table
 from tinyattn.data import Interactions, ItemNames, by_time, leave_one_out, read
-from tinyattn.evaluation import best_items, draw_candidates, ndcg, overlap, paired_difference, target_ranks
+from tinyattn.evaluation import (
+    SEGMENTS,
+    best_items,
+    draw_candidates,
+    mean_interval,
+    ndcg,
+    overlap,
+    paired_difference,
+    target_ranks,
+)
 from tinyattn.models import Markov, Recommender, RunFolder, SASRec
 
 
@@ -129,6 +139,26 @@ def test_few_items_are_drawn_more_than_once_and_that_is_said(runs, capsys):
     assert "new ones: many are drawn several times" in capsys.readouterr().err
     assert main(["evaluate", str(runs["markov"]), "--protocols", "full"]) == 0
     assert "uni100" not in capsys.readouterr().err
+
+
+def test_parts_of_the_users_have_their_metrics_and_intervals(runs, data, capsys):
+    assert main(["evaluate", str(runs["markov"]), "--by", "history,repeat", "--at", "3"]) == 0
+    printed = capsys.readouterr().out
+    split = leave_one_out(read(data))
+    rank = target_ranks(Recommender.load(f"{runs['markov']}/model.npz").score, split)["full"]
+    for by in ("history", "repeat"):
+        table = printed.partition(f"by {by}, full ranking")[2]
+        for title, mask in SEGMENTS[by](split).items():
+            row = [line for line in table.splitlines() if line.startswith(title)]
+            if not np.any(mask):
+                assert not row
+                continue
+            users, hits, gain, low, high = re.sub(r"[\[\],]", "", row[0].removeprefix(title)).split()
+            mean = mean_interval(ndcg(rank[mask], 3))
+            assert int(users) == np.sum(mask)
+            assert float(hits) == pytest.approx(np.mean(rank[mask] <= 3), abs=6e-5)
+            assert [float(gain), float(low), float(high)] == pytest.approx([mean.mean, mean.low, mean.high], abs=6e-5)
+    refuses(capsys, ["evaluate", runs["markov"], "--by", "colour"], "'colour' is no list of history, popularity")
 
 
 def test_what_a_reader_of_a_table_should_know_is_noted():

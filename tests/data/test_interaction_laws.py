@@ -210,8 +210,10 @@ def test_leave_one_out_is_the_last_item_and_the_one_before(seed):
         assert (u in split.evaluated) == tested
         again += tested and history[-1] in history[:-1]
     assert split.repeats == again
-    said = f"{len(split.evaluated)} users"
-    assert split.tested == (f"{said} ({again} of them on an item that they had before)" if again else said)
+    new = sum(not np.any(split.train.flat == target) for target in split.test[split.evaluated])
+    counts = {"on an item that they had before": again, "on an item that training lacks": new}
+    which = ", ".join(f"{count} of them {what}" for what, count in counts.items() if count)
+    assert split.tested == f"{len(split.evaluated)} users" + (f" ({which})" if which else "")
     some = split.sample(2, seed)
     assert len(some.evaluated) == 2
     for u in some.evaluated.tolist():

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from tests.models.worlds import uneven
-from tinyattn.data import Interactions, Sampler, Vocabulary, by_time, distinct, leave_one_out
+from tinyattn.data import SPLITS, Interactions, Sampler, Vocabulary, by_time, distinct, leave_one_out
 
 
 def test_leave_one_out_by_hand():
@@ -121,6 +121,31 @@ def test_vocabulary():
 def timed(rows):
     users, items, times = (np.array(column) for column in zip(*rows, strict=True))
     return Interactions.from_columns(users, items, times)
+
+
+def test_a_split_by_time_at_a_date_or_a_share_says_whom_it_leaves_out():
+    day = 86_400
+    rows = [(1, 1, 0), (1, 2, 1), (1, 3, 5), (2, 1, 0), (2, 2, 6), (3, 1, 2), (3, 2, 3), (4, 1, 1), (4, 3, 2)]
+    rows += [(4, 9, 7)]
+    data = timed([(user, item, 1_700_000_000 + day * t) for user, item, t in rows])
+    for split in (SPLITS["time:2023-11-19"](data), SPLITS["time:0.7"](data), by_time(data, date="1700345600")):
+        assert (split.evaluated + 1).tolist() == [1, 4]
+        assert split.left_out == {"have nothing after the moment": 1, "have fewer than 2 interactions before it": 1}
+        assert split.tested == "2 users (2 of them on an item that training lacks)"
+        assert split.untested == (
+            "; not tested: 1 have nothing after the moment, 1 have fewer than 2 interactions before it"
+        )
+    short = leave_one_out(Interactions.of([[1, 2, 3], [1, 2], [3]]))
+    assert short.untested == "; not tested: 2 have fewer than 3 interactions"
+    assert leave_one_out(Interactions.of([[1, 2, 3], [1, 2, 3]])).untested == ""
+    assert "time:" not in SPLITS
+    assert "date:0.5" not in SPLITS
+    assert 7 not in SPLITS
+    with pytest.raises(KeyError):
+        SPLITS["date:0.5"]
+    for name, message in (("time:1", "is at 1.0, expected a share"), ("time:soon", "'soon', expected a date")):
+        with pytest.raises(ValueError, match=message):
+            SPLITS[name](data)
 
 
 def test_a_split_by_time_needs_times_and_users_on_both_sides():

@@ -164,7 +164,7 @@ def add_protocols(command: Any) -> Any:
     text = "cut-offs of HR and NDCG (default: 10)"
     group.add_argument("--at", type=_cutoffs, default=argparse.SUPPRESS, metavar="K,K", help=text)
     text = f"any of {', '.join(PROTOCOLS)} (default: full)"
-    group.add_argument("--protocols", type=_names(PROTOCOLS), default=argparse.SUPPRESS, metavar="P,P", help=text)
+    group.add_argument("--protocols", type=names_among(PROTOCOLS), default=argparse.SUPPRESS, metavar="P,P", help=text)
     text = "the folder of candidates for sampled protocols; a missing file is drawn and written"
     group.add_argument("--negatives", default=argparse.SUPPRESS, metavar="DIR", help=text)
     return group
@@ -174,7 +174,7 @@ def add_evaluation(command: Any) -> Any:
     """-> the group of flags, as `add_protocols`."""
     group = add_protocols(command)
     text = f"baselines in the table, any of {', '.join(BASELINES)} (default: popularity,markov)"
-    group.add_argument("--baselines", type=_names(BASELINES), default=argparse.SUPPRESS, metavar="B,B", help=text)
+    group.add_argument("--baselines", type=names_among(BASELINES), default=argparse.SUPPRESS, metavar="B,B", help=text)
     return group
 
 
@@ -189,7 +189,7 @@ def _cutoffs(text: str) -> tuple[int, ...]:
     return ks
 
 
-def _names(known: Collection[str]) -> Callable[[str], list[str]]:
+def names_among(known: Collection[str]) -> Callable[[str], list[str]]:
     """A type for argparse: known names, separated by commas."""
 
     def convert(text: str) -> list[str]:

@@ -227,7 +227,7 @@ def known_ids(path: str | None, known: Vocabulary) -> list[str] | None:
 
 def describe_counts(data: Any, split: Any) -> str:
     sizes = ", ".join(f"{number:,} {what}" for what, number in data.sizes.items())
-    return f"{sizes}; {split.tested} are tested"
+    return f"{sizes}; {split.tested} are tested{getattr(split, 'untested', '')}"
 
 
 def remarks(data: Interactions, maxlen: int | None) -> list[str]:

@@ -61,7 +61,7 @@ class Filters:
             if text is not None:
                 if table.times is None:
                     raise DataError(f"{name} needs times, and no column of times is known: name it by --columns")
-                moment = _moment(name, text, table.times)
+                moment = moment_of(name, text, table.times)
                 keep &= table.times >= moment if name == "since" else table.times < moment
         if not np.any(keep):
             raise DataError(f"no row of {len(keep):,} is left by {self}")
@@ -72,7 +72,7 @@ class Filters:
         return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)
 
 
-def _moment(name: str, text: str, times: np.ndarray) -> float:
+def moment_of(name: str, text: str, times: np.ndarray) -> float:
     """The time that a text names, in the unit of `times`. Raises DataError for a text that is neither."""
     strings = np.array([text.strip().encode() or b"-"])
     try:

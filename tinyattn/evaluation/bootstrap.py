@@ -1,4 +1,4 @@
-"""Bootstrap intervals of the difference between two models on the same users."""
+"""Bootstrap intervals of a mean over users, and of the difference between two models on the same users."""
 
 from __future__ import annotations
 
@@ -15,11 +15,16 @@ _NUMBERS_AT_ONCE = 4_000_000
 
 
 class Difference(NamedTuple):
-    """The difference of two models, and the ends of its interval."""
+    """A mean, or the difference of two models, and the ends of its interval."""
 
     mean: float
     low: float
     high: float
+
+
+def mean_interval(values: np.ndarray, seed: int = 0) -> Difference:
+    """The mean of a metric over users (users,), and its interval as in `paired_difference`."""
+    return paired_difference(values, np.zeros(len(values)), seed)
 
 
 def paired_difference(values: np.ndarray, others: np.ndarray, seed: int = 0) -> Difference:

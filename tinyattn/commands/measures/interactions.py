@@ -52,7 +52,7 @@ class OfInteractions(Measure):
         return source.load()
 
     def fingerprint(self, data: Interactions, split: str) -> str:
-        return data.fingerprint(timed=split == "time")
+        return data.fingerprint(timed=split.startswith("time"))
 
     def split(self, data: Interactions, options: argparse.Namespace) -> Any:
         return self.splits[options.split](data)
@@ -78,8 +78,9 @@ class Ranking(OfInteractions):
 
     def add(self, command: Any) -> None:
         text = "the test items: each user's last item, or, where DATA has times, each user's first item after "
-        text += "the moment by which 90 percent of all interactions had happened (default: leave-one-out)"
-        add_evaluation(command).add_argument("--split", choices=SPLITS, default="leave-one-out", help=text)
+        text += "the moment by which 90 percent of all interactions had happened; time:SHARE and time:DATE name another"
+        text += " moment (default: leave-one-out)"
+        add_evaluation(command).add_argument("--split", type=_split, default="leave-one-out", metavar="NAME", help=text)
 
     def fill_options(self, options: argparse.Namespace, model: str) -> None:
         """Raises ValueError for --negatives without a sampled protocol, and for --negatives that is a file."""
@@ -110,6 +111,13 @@ class Ranking(OfInteractions):
         protocol = next(iter(rows["model"]))
         ordered = {name: rows[name][protocol] for name in ROWS if name in rows}
         draw_run(folder.figures, model, on.split, ordered, on.options.at, title)
+
+
+def _split(name: str) -> str:
+    """A type for argparse: a key of SPLITS."""
+    if name not in SPLITS:
+        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(SPLITS)}, time:SHARE and time:DATE")
+    return name
 
 
 class Ratings(OfInteractions):
