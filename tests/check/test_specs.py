@@ -1,6 +1,7 @@
 """Every spec, tried on this library, on three other ways of writing each op, and on the zoo's bugs."""
 
 import importlib
+import inspect
 import pkgutil
 import time
 import warnings
@@ -85,3 +86,15 @@ def test_every_bug_has_a_name_a_sentence_and_a_question(spec):
     bugs = ZOO[spec].BUGS
     assert len({b.name for b in bugs}) == len(bugs)
     assert all(b.says and b.hint for b in bugs)
+
+
+@pytest.mark.parametrize("spec", ZOO)
+def test_every_bug_changes_the_code(spec):
+    """A switch whose text is nowhere in the right code would make no bug."""
+    functions = [f for f in vars(ZOO[spec]).values() if inspect.isfunction(f) and f.__module__ == ZOO[spec].__name__]
+    source = "\n".join(map(inspect.getsource, functions))
+    for switch, change in ZOO[spec].make.changes.items():
+        for part in change.split(" && ") if change else ():
+            old, new = part.split(" -> ")
+            assert old in source, f"{switch}: {old}"
+            assert old != new

@@ -1,6 +1,6 @@
-"""The bug zoo: implementations with a switch for every known bug, right where no switch is on.
+"""The bug zoo: right implementations, and what every known bug changes in their code.
 
-One file per spec, with `BUGS` and `make(bugs) -> implementation`; switches can be combined.
+One file per spec, with `BUGS` and `make(switches) -> implementation with these bugs`; switches can be combined.
 """
 
 import importlib

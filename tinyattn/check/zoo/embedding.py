@@ -1,89 +1,53 @@
-"""The embedding, wrong in every way that is known."""
-
-from types import SimpleNamespace
+"""The embedding, and its known bugs."""
 
 import numpy as np
 
-from .bug import Bug, in_place
-
-BUGS = [
-    Bug("off_by_one", "row id - 1 is read", "Which row is id 0?"),
-    Bug("off_by_one_up", "row id + 1 is read", "Which row is id 0?"),
-    Bug("pad_zeroed", "row 0 reads as zeros", "Is 0 a row like any other here? Ops know no padding."),
-    Bug("last_zeroed", "the last row reads as zeros", "Is the last row a row like any other?"),
-    Bug("scaled", "rows are multiplied by √d", "Who scales: the embedding, or the model that reads it?"),
-    Bug("normalised", "rows are scaled to length 1", "Compare y with E[id]."),
-    Bug("transposed_ids", "the ids' axes come out exchanged", "y[b, t] is row ids[b, t].", also=("transposed_all",)),
-    Bug("view", "it returns a view into the table where it can", "Change E afterwards: does y change?"),
-    Bug("double_out", "the result is always float64", "Print y.dtype for float32 inputs."),
-    Bug("assign", "dE[ids] = dy: one of several readings survives", "The same id appears three times."),
-    Bug("fancy_add", "dE[ids] += dy: NumPy adds once, however often an id stands there", "What does a[[2, 2]] += 1 do in NumPy?"),
-    Bug("first_reading", "only the first reading of an id counts", "The same id appears three times."),
-    Bug("pad_grad_dropped", "row 0 receives no gradient", "Is 0 a row like any other here? Ops know no padding."),
-    Bug("mean_repeats", "an id read several times gets the mean", "Total gradient in must equal total out."),
-    Bug("mean_all", "dE is divided by the number of ids", "Total gradient in must equal total out."),
-    Bug("last_entry", "only the batch's last entry is added", "Every entry read the table.", also=("last_of_first",)),
-    Bug("first_entry", "only the batch's first entry is added", "Every entry read the table."),
-    Bug("grad_off_by_one", "the gradient goes to row id - 1", "Which row was read?"),
-    Bug("sparse_shape", "only the rows that were read are returned", "Gradient shape must equal parameter shape."),
-    Bug("per_token", "dE keeps one table a token", "Gradient shape must equal parameter shape."),
-    Bug("sign", "dE has the wrong sign", "Move E a little: which way does the loss move?"),
-    Bug("count", "dE counts readings and forgets dy", "Every term of a gradient has dy in it once."),
-    Bug("uint8_overflow", "ids are multiplied by d in their own integer type", "200 · 3 in uint8 is 88.", noisy=True),
-    Bug("backward_changes_table", "the backward writes into the table", "Print E before and after."),
-]  # fmt: skip
+from .bug import bug, entry, in_place, planted
 
 
-def make(bugs=frozenset()):
-    """-> embedding and embedding_backward with these bugs."""
+def embedding(ids, E):
+    at = ids.astype(np.int64)
+    y = E[at]
+    return y
 
-    def embedding(ids, E):
-        at = ids.astype(np.int64)
-        at = at - 1 if "off_by_one" in bugs else at
-        at = (at + 1) % len(E) if "off_by_one_up" in bugs else at
-        at = np.swapaxes(at, 0, 1) if "transposed_ids" in bugs and at.ndim > 1 else at
-        at = at.T if "transposed_all" in bugs else at
-        y = E[at]
-        y = E[int(at.reshape(-1)[0])].reshape(*at.shape, -1) if "view" in bugs and at.size == 1 else y
-        y = y * (at != 0)[..., None] if "pad_zeroed" in bugs else y
-        y = y * (at != len(E) - 1)[..., None] if "last_zeroed" in bugs else y
-        y = y * y.dtype.type(np.sqrt(E.shape[1])) if "scaled" in bugs else y
-        if "normalised" in bugs:
-            y = y / np.maximum(np.sqrt(np.sum(y * y, axis=-1, keepdims=True)), y.dtype.type(1e-12))
-        return y.astype(float) if "double_out" in bugs else y
 
-    def embedding_backward(dy, ids, E):
-        at, rows = ids.reshape(-1).astype(np.int64), dy.reshape(-1, E.shape[1])
-        if "uint8_overflow" in bugs:
-            flat = (ids.reshape(-1) * ids.dtype.type(min(E.shape[1], 100))).astype(np.int64)
-            at = np.where(flat >= 0, flat // min(E.shape[1], 100), 0)
-        at = at - 1 if "grad_off_by_one" in bugs else at
-        if ids.ndim > 1 and len(ids) and {"last_entry", "first_entry"} & bugs:
-            each = len(at) // len(ids)
-            part = slice(len(at) - each, None) if "last_entry" in bugs else slice(None, each)
-            at, rows = at[part], rows[part]
-        if "last_of_first" in bugs and ids.ndim and len(ids):
-            each = len(at) // len(ids)
-            at, rows = at[len(at) - each :], rows[len(at) - each :]
-        rows = rows * (at != 0)[:, None] if "pad_grad_dropped" in bugs else rows
-        dE = np.zeros_like(E)
-        if "assign" in bugs:
-            dE[at] = rows
-        elif "fancy_add" in bugs:
-            dE[at] += rows
-        elif "first_reading" in bugs:
-            dE[at[::-1]] = rows[::-1]
-        else:
-            np.add.at(dE, at, np.ones_like(rows) if "count" in bugs else rows)
-        counts = np.bincount(at % max(len(E), 1), minlength=len(E))[:, None] if len(at) else np.ones((len(E), 1))
-        dE = dE / np.maximum(counts, 1).astype(E.dtype) if "mean_repeats" in bugs else dE
-        dE = dE / E.dtype.type(max(len(at), 1)) if "mean_all" in bugs else dE
-        dE = -dE if "sign" in bugs else dE
-        if "sparse_shape" in bugs:
-            return dE[np.unique(at)]
-        if "per_token" in bugs:
-            return np.eye(len(E), dtype=E.dtype)[at][:, :, None] * rows[:, None, :]
-        in_place(np.multiply, E, 0.5, "backward_changes_table" in bugs)
-        return dE
+def embedding_backward(dy, ids, E):
+    flat, given = ids.astype(np.int64), dy
+    flat, given = flat.reshape(-1), given.reshape(-1, E.shape[1])
+    dE = np.zeros_like(E)
+    np.add.at(dE, flat, given)
+    return dE
 
-    return SimpleNamespace(embedding=embedding, embedding_backward=embedding_backward)
+
+_AT, _Y, _ADD, _DE = "at = ids.astype(np.int64) -> at = {}", "y = E[at] -> y = {}", "np.add.at(dE, flat, given) -> {}", "return dE -> return {}"
+_READ, _THREE, _MASS = "flat, given = ids.astype(np.int64), dy -> flat, given = {}", "The same id appears three times.", "Total gradient in must equal total out."
+_ROW_0 = "Is 0 a row like any other here? Ops know no padding."
+
+BUGS, make = planted(__name__, [
+    bug("off_by_one", "row id - 1 is read", "Which row is id 0?", _AT.format("ids.astype(np.int64) - 1")),
+    bug("off_by_one_up", "row id + 1 is read", "Which row is id 0?", _AT.format("(ids.astype(np.int64) + 1) % len(E)")),
+    bug("pad_zeroed", "row 0 reads as zeros", _ROW_0, _Y.format("E[at] * (at != 0)[..., None]")),
+    bug("last_zeroed", "the last row reads as zeros", "Is the last row a row like any other?", _Y.format("E[at] * (at != len(E) - 1)[..., None]")),
+    bug("scaled", "rows are multiplied by √d", "Who scales: the embedding, or the model that reads it?", _Y.format("E[at] * E.dtype.type(np.sqrt(E.shape[1]))")),
+    bug("normalised", "rows are scaled to length 1", "Compare y with E[id].", "return y -> return y / np.maximum(np.sqrt(np.sum(y * y, axis=-1, keepdims=True)), y.dtype.type(1e-12))"),
+    bug("transposed_ids", "the ids' axes come out exchanged", "y[b, t] is row ids[b, t].", _Y.format("E[np.swapaxes(at, 0, 1) if at.ndim > 1 else at]"), {"transposed_all": _Y.format("E[at.T]")}),
+    bug("view", "it returns a view into the table where it can", "Change E afterwards: does y change?", _Y.format("E[int(at.reshape(-1)[0])].reshape(*at.shape, -1) if at.size == 1 else E[at]")),
+    bug("double_out", "the result is always float64", "Print y.dtype for float32 inputs.", "return y -> return y.astype(float)"),
+    bug("assign", "dE[ids] = dy: one of several readings survives", _THREE, _ADD.format("dE[flat] = given")),
+    bug("fancy_add", "dE[ids] += dy: NumPy adds once, however often an id stands there", "What does a[[2, 2]] += 1 do in NumPy?", _ADD.format("dE[flat] += given")),
+    bug("first_reading", "only the first reading of an id counts", _THREE, _ADD.format("dE[flat[::-1]] = given[::-1]")),
+    bug("pad_grad_dropped", "row 0 receives no gradient", _ROW_0, _ADD.format("np.add.at(dE, flat, given * (flat != 0)[:, None])")),
+    bug("mean_repeats", "an id read several times gets the mean", _MASS, _DE.format("dE / np.maximum(np.bincount(flat, minlength=len(E))[:, None], 1).astype(E.dtype)")),
+    bug("mean_all", "dE is divided by the number of ids", _MASS, _DE.format("dE / E.dtype.type(max(len(flat), 1))")),
+    bug("last_entry", "only the batch's last entry is added", "Every entry read the table.", _READ.format("entry(ids.astype(np.int64), -1, 1), entry(dy, -1, 2)"),
+        {"last_of_first": _READ.format("entry(ids.astype(np.int64), -1, 0), entry(dy, -1, 1)")}),
+    bug("first_entry", "only the batch's first entry is added", "Every entry read the table.", _READ.format("entry(ids.astype(np.int64), 0, 1), entry(dy, 0, 2)")),
+    bug("grad_off_by_one", "the gradient goes to row id - 1", "Which row was read?", _ADD.format("np.add.at(dE, flat - 1, given)")),
+    bug("sparse_shape", "only the rows that were read are returned", "Gradient shape must equal parameter shape.", _DE.format("dE[np.unique(flat)]")),
+    bug("per_token", "dE keeps one table a token", "Gradient shape must equal parameter shape.", _DE.format("np.eye(len(E), dtype=E.dtype)[flat][:, :, None] * given[:, None, :]")),
+    bug("sign", "dE has the wrong sign", "Move E a little: which way does the loss move?", _DE.format("-dE")),
+    bug("count", "dE counts readings and forgets dy", "Every term of a gradient has dy in it once.", _ADD.format("np.add.at(dE, flat, np.ones_like(given))")),
+    bug("uint8_overflow", "ids are multiplied by d in their own integer type", "200 · 3 in uint8 is 88.",
+        _READ.format("(ids * ids.dtype.type(min(E.shape[1], 100))).astype(np.int64), dy; flat = np.where(flat >= 0, flat // min(E.shape[1], 100), 0)"), noisy=True),
+    bug("backward_changes_table", "the backward writes into the table", "Print E before and after.", "return dE -> in_place(np.multiply, E, 0.5); return dE"),
+])  # fmt: skip
