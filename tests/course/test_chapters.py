@@ -297,7 +297,7 @@ NUMBERS = [e for e in BY_NAME.values() if isinstance(e.grader, Number)]
 def test_a_tempting_number_meets_a_question(exercise):
     assert check(exercise.name, eval(solution_of(exercise).partition("=")[2], {"math": math}))
     for other, question, *diagnosis in exercise.grader.tempting:
-        verdict = check(exercise.name, other(), hint=2)
+        verdict = check(exercise.name, other, hint=2)
         assert not verdict
         for said in (question, *diagnosis):
             assert " ".join(said.split()) in " ".join(str(verdict).split())

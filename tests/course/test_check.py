@@ -119,7 +119,7 @@ def test_a_number_that_is_none_or_not_the_right_one(answer, says):
 
 
 def test_arrays_are_told_their_shape_apart_from_their_values():
-    grader = Number(lambda: [1.0, 2.0, 3.0], 1e-3, ((lambda: [3.0, 2.0, 1.0], "which way round?", "it is reversed"),))
+    grader = Number(lambda: [1.0, 2.0, 3.0], 1e-3, tempting=(([3.0, 2.0, 1.0], "which way round?", "it is reversed"),))
     assert grader([1, 2, 3]).outcome == "right"
     assert grader([1, 2]).says == "2 numbers, expected 3."
     assert grader(3).says == "one number, expected 3."
@@ -142,7 +142,7 @@ def test_of_two_tempting_numbers_the_nearer_one_is_asked_about():
 
 
 def test_a_number_that_is_not_whole_may_tempt():
-    grader = Number(lambda: -5, exactly=True, tempting=((lambda: 1e-5, "That is h. Which k?"),))
+    grader = Number(lambda: -5, exactly=True, tempting=((1e-5, "That is h. Which k?"),))
     assert (grader(1e-5).says, grader(1e-5).question) == ("1e-05 is no whole number.", "That is h. Which k?")
     assert grader(0).question == ""
 

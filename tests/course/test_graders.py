@@ -8,7 +8,7 @@ import pytest
 from tinyattn import ops
 from tinyattn.check.zoo import ZOO
 from tinyattn.course.exercise import RIGHT, UNANSWERED, WRONG, Exercise, Grade, Verdict
-from tinyattn.course.graders import Checker, Function, Judge, Judged, Number, Pair, Property, calling, function
+from tinyattn.course.graders import Checker, Function, Judge, Number, Property, calling, function
 from tinyattn.course.graders import property as graders_property
 from tinyattn.course.graders.calling import TolerantCall, described, run_answer
 from tinyattn.course.graders.property import _rounded
@@ -51,7 +51,7 @@ def test_exactly_is_without_any_tolerance():
 
 
 def test_a_tempting_number_has_its_question_and_its_diagnosis_within_the_same_tolerance():
-    number = Number(lambda: 10.0, 0.01, ((lambda: 20.0, "Twice?", "It is doubled."), (lambda: 5.0, "Half?")))
+    number = Number(lambda: 10.0, 0.01, tempting=((20.0, "Twice?", "It is doubled."), (5.0, "Half?")))
     assert (number(20.1).question, number(20.1).diagnosis) == ("Twice?", "It is doubled.")
     assert (number(5.0).question, number(5.0).diagnosis) == ("Half?", "")
     for answer in (20.3, 5.1, 7.0, -20.0):
@@ -94,8 +94,8 @@ def triple(x):
     return 3 * x
 
 
-LISTED = (Judged("twice", double, question="Is twice right?", diagnosis="It is."),
-          Judged("three times", triple, right=False, question="Is 3 x = 2 x?", diagnosis="No."))  # fmt: skip
+TWICE = (double, "twice", "Is twice right?", "It is.")
+LISTED = (TWICE,), ((triple, "three times", "Is 3 x = 2 x?", "No."),)     # right, wrong
 
 
 def is_double(f):
@@ -104,26 +104,26 @@ def is_double(f):
 
 def test_a_judge_asks_three_times_of_each_function():
     counted = Counted(lambda f, n: is_double(f))
-    grade = Judge((*LISTED, LISTED[0]), is_double)(counted)
+    grade = Judge(is_double, (TWICE, TWICE), LISTED[1])(counted)
     assert grade.outcome == RIGHT
     assert grade.says == "right. It is true of 2 that are right, and false of 1 that is wrong."
-    assert counted.asked == [double] * 3 + [triple] * 3 + [double] * 3
+    assert counted.asked == [double] * 6 + [triple] * 3
 
 
 @pytest.mark.parametrize("lucky", [1, 2, 3])
 def test_a_judge_is_not_taken_in_by_luck(lucky):
     """A property that finds the wrong function in two of three runs, or rejects the right one in one of three."""
     missed = Counted(lambda f, n: is_double(f) or n == 3 + lucky)
-    grade = Judge(LISTED, is_double)(missed)
+    grade = Judge(is_double, *LISTED)(missed)
     assert (grade.says, grade.question, grade.diagnosis) == ("it is true of what is wrong.", "Is 3 x = 2 x?", "No.")
     assert grade.lines == ("  three times",)
     rejected = Counted(lambda f, n: is_double(f) and n != lucky)
-    grade = Judge(LISTED, is_double)(rejected)
+    grade = Judge(is_double, *LISTED)(rejected)
     assert (grade.says, grade.question) == ("it is false of what is right.", "Is twice right?")
 
 
-def test_a_judge_passes_what_is_given_and_its_reference_is_the_librarys():
-    judge = Judge(LISTED, lambda f, at, value: f(at) == value, given=(2, 4))
+def test_a_judge_passes_more_arguments_and_its_reference_is_the_librarys():
+    judge = Judge(lambda f, at, value: f(at) == value, *LISTED, more=(2, 4))
     assert judge(lambda f, at, value: f(at) == value).outcome == RIGHT
     assert judge.reference() is judge.holds
     assert judge(lambda f, at, value: None).says.startswith("it always returns None")
@@ -199,12 +199,12 @@ def square(x):
     return x**2
 
 
-PAIRS = (Pair("x²", square, lambda dy, x: 2 * x * dy, question="What is (x²)'?"),
-         Pair("x², wrong", square, lambda dy, x: x * dy, right=False, question="Half of it?", diagnosis="The 2."))
+RIGHT_PAIR = ((square, lambda dy, x: 2 * x * dy, (3, 4)), "x²", "What is (x²)'?")
+WRONG_PAIR = ((square, lambda dy, x: x * dy, (3, 4)), "x², wrong", "Half of it?", "The 2.")
 
 
 def test_a_checker_has_errors_below_and_above_its_limits():
-    grader = Checker((*PAIRS, PAIRS[0]), lambda *a: 0.0)
+    grader = Checker(lambda *a: 0.0, (RIGHT_PAIR, RIGHT_PAIR), (WRONG_PAIR,))
     inputs = []
 
     def of(right, wrong):
@@ -360,10 +360,9 @@ def test_a_checker_is_judged_by_the_worst_of_its_inputs(place):
         asked.append(1)
         return 1.0 if (len(asked) - 1) % 3 == place else 0.0
 
-    right, wrong = next(p for p in PAIRS if p.right), next(p for p in PAIRS if not p.right)
-    assert "rejects a correct backward" in Checker((right,), on_one)(on_one).says
+    assert "rejects a correct backward" in Checker(on_one, (RIGHT_PAIR,), ())(on_one).says
     asked.clear()
-    assert Checker((wrong,), on_one)(on_one).outcome == RIGHT
+    assert Checker(on_one, (), (WRONG_PAIR,))(on_one).outcome == RIGHT
 
 
 THIRD = np.array([1 / 3])
@@ -393,5 +392,5 @@ def test_only_a_property_that_never_returns_is_told_that_it_returns_nothing():
     def some(f):
         return True if is_double(f) else None
 
-    assert Judge(LISTED, is_double)(some).says == "it is true of what is wrong."
-    assert "it always returns None" in Judge(LISTED, is_double)(lambda f: None).says
+    assert Judge(is_double, *LISTED)(some).says == "it is true of what is wrong."
+    assert "it always returns None" in Judge(is_double, *LISTED)(lambda f: None).says

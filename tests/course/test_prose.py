@@ -4,6 +4,7 @@ import pytest
 
 from tinyattn.course import prose
 from tinyattn.course.exercises import BY_CHAPTER
+from tinyattn.course.graders import Number
 from tinyattn.course.prose import Prose
 from tinyattn.course.sources import folder
 
@@ -68,6 +69,15 @@ def test_what_has_no_counterpart_is_refused_with_file_and_key(text, mistakes, gr
 
     with pytest.raises(ValueError, match=rf"exercises.03\.toml: .*{says}"):
         chapter()
+
+
+def test_a_number_gets_the_wrong_numbers_of_its_table_and_what_is_no_number_is_refused(write):
+    numbers = SMALL.replace('["Is it 0?"]', '[0, "Is it 0?"]').replace('["Is it 2?"', '[[2, 2.5], "Is it 2?"')
+    assert numbers != SMALL
+    (one,) = write(numbers.partition("[mistakes]")[0]).exercises(one=Number(lambda: 1))
+    assert one.grader.tempting == ((0, "Is it 0?"), ([2, 2.5], "Is it 2?", "It is 1."))
+    with pytest.raises(ValueError, match=r"\[one.mistakes\] zero is \['Is it 0\?'\], expected a number and strings"):
+        write(SMALL).exercises(one=Number(lambda: 1))
 
 
 def test_every_chapter_has_its_file():

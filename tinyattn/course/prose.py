@@ -1,8 +1,8 @@
-"""The strings of a chapter's exercises: notebooks/exercises/NN.toml, beside the chapters.
+"""The texts of a chapter's exercises: notebooks/exercises/NN.toml, beside the chapters.
 
 The file has a table for each exercise, in the chapter's order, with all fields of `Exercise` except name and grader.
-Its subtables, such as [my_softmax.mistakes], have a list of strings for each function of the grader. A table
-[mistakes] at the end is shared by several exercises.
+Its subtables, such as [my_softmax.mistakes], have a list of strings for each function of the grader; where a number is
+asked for, each list begins with a wrong number. A table [mistakes] at the end is shared by several exercises.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from dataclasses import fields, replace
 from typing import Any
 
 from .exercise import Exercise
+from .graders import Number
 from .sources import folder
 
 SHARED = "mistakes"
+TABLES = {"tempting": "mistakes", "right": "right", "wrong": "wrong"}     # fields of graders, and their subtables
 FIELDS = {field.name for field in fields(Exercise)} - {"name", "grader"}
 
 
@@ -51,16 +53,28 @@ class Prose:
         self.used |= {(table, key) for key in functions}
         return tuple((function, *strings[key]) for key, function in functions.items())
 
+    def _numbers(self, table: str) -> tuple[tuple[Any, ...], ...]:
+        """(wrong number, *its strings) for each entry of a table. Raises ValueError where a list is another."""
+        lists = self.strings.get(table, {})
+        for key, value in lists.items():
+            if not isinstance(value, list) or [isinstance(x, str) for x in value[:2]] != [False, True]:
+                raise ValueError(f"{self.path}: [{table}] {key} is {value!r}, expected a number and strings")
+        self.used |= {(table, key) for key in lists}
+        return tuple(map(tuple, lists.values()))
+
     def exercises(self, /, **graders: Any) -> tuple[Exercise, ...]:
         """The exercises in the file's order, each with the grader of its name.
 
-        A grader's `tempting` functions may be a dict: their strings come from [NAME.mistakes]. Raises ValueError
-        where an exercise has no grader or a grader no exercise, where an exercise has other fields than `Exercise`, and
-        where the file has strings for a function that the chapter lacks.
+        Functions of a grader may be a dict: their strings come from [NAME.mistakes], [NAME.right] or [NAME.wrong].
+        Raises ValueError where an exercise has no grader or a grader no exercise, where an exercise has other fields
+        than `Exercise`, and where the file has strings for a function that the chapter lacks.
         """
         for name, grader in graders.items():
-            if isinstance(getattr(grader, "tempting", ()), dict):
-                graders[name] = replace(grader, tempting=self.attach(f"{name}.mistakes", **grader.tempting))
+            if isinstance(grader, Number):
+                graders[name] = replace(grader, tempting=self._numbers(f"{name}.mistakes"))
+            for field, table in TABLES.items():
+                if isinstance(functions := getattr(grader, field, ()), dict):
+                    graders[name] = replace(graders[name], **{field: self.attach(f"{name}.{table}", **functions)})
         wrong = [f"[{name}] has no grader in the chapter" for name in self.about.keys() - graders.keys()]
         wrong += [f"the chapter's grader of {name} has no [{name}]" for name in graders.keys() - self.about.keys()]
         for name, about in self.about.items():

@@ -78,15 +78,7 @@ WRONG_RANK = dict(
 )
 
 EXERCISES = PROSE.exercises(
-    chance_hit_rate=Number(_chance, tolerance=0.015, tempting=dict(
-    seen_ones_offered_too=lambda: OFFERED / EPISODES,
-    one_offer_of_the_unseen=lambda: 1 / (EPISODES - SEEN),
-    one_offer_of_all=lambda: 1 / EPISODES,
-    of_the_seen=lambda: OFFERED / SEEN,
-    share_seen=lambda: SEEN / EPISODES,
-    in_percent=lambda: 100 * OFFERED / (EPISODES - SEEN),
-    upside_down=lambda: (EPISODES - SEEN) / OFFERED,
-    )),
+    chance_hit_rate=Number(_chance, tolerance=0.015),
     my_hit_rate=Function(HIT_RATE, tempting=WRONG_HIT_RATE),
     repaired_rank=Function(RANK, tempting=WRONG_RANK),
 )

@@ -40,9 +40,7 @@ def _temperature() -> float:
     return cold
 
 
-# --- my_softmax: wrong answers beside the zoo's ---------------------------------------------------------------------
-
-
+# my_softmax: wrong answers beside the zoo's
 WRONG_SOFTMAX = dict(
     shares=lambda s: s / np.where(np.sum(s, axis=-1, keepdims=True) == 0, 1, np.sum(s, axis=-1, keepdims=True)),
     squares=lambda s: s**2 / np.maximum(np.sum(s**2, axis=-1, keepdims=True), 1e-300),
@@ -65,9 +63,7 @@ def _of_one_row(answer: Any) -> str:
     return "" if good else f"right for a matrix of logits, but wrong for the single row {s}."
 
 
-# --- self_lookup ----------------------------------------------------------------------------------------------------
-
-
+# self_lookup
 def self_lookup(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
     """-> out, p. Shapes: x (..., n, D), W_q and W_k (D, d), W_v (D, e) -> (..., n, e), (..., n, n)."""
     return ops.attention(x @ W_q, x @ W_k, x @ W_v)
@@ -140,25 +136,13 @@ TEMPTING = dict(
 
 SELF_LOOKUP = op_spec(
     "self_lookup", "out = softmax(q kᵀ / √d) v with q = x W_q, k = x W_k, v = x W_v", _case, self_lookup, "out", "p",
-    oracle=lambda x, W_q, W_k, W_v: oracles.attention(x @ W_q, x @ W_k, x @ W_v), scale=_size,
-)  # fmt: skip
+    oracle=lambda x, W_q, W_k, W_v: oracles.attention(x @ W_q, x @ W_k, x @ W_v), scale=_size)  # fmt: skip
 
 EXERCISES = PROSE.exercises(
-    nine_tenths=Number(_temperature, tolerance=0.01, tempting=dict(
-    inverted=lambda: math.log(9) / 2,
-    other_weight_forgotten=lambda: 2 / math.log(10),
-    lead_at_temperature_one=lambda: math.log(9),
-    product_for_quotient=lambda: 2 * math.log(9),
-    )),
+    nine_tenths=Number(_temperature, tolerance=0.01),
     my_softmax=Function("softmax", tempting=WRONG_SOFTMAX, also=_of_one_row),
     self_lookup=Function(SELF_LOOKUP, tempting=TEMPTING),
-    zero_query=Number(_zero_query, tolerance=0.01, tempting=dict(
-    output_zero=lambda: 0.0,
-    sum_of_values=lambda: sum(VALUES),
-    largest_value=lambda: max(VALUES),
-    first_value=lambda: VALUES[0],
-    median=lambda: VALUES[1],
-    )),
+    zero_query=Number(_zero_query, tolerance=0.01),
     normalises_over_keys=Property("attention", "softmax_axis", gives=("attention",)),
     reads_the_values=Property("attention", "keys_as_values", gives=("attention",)),
 )

@@ -33,9 +33,7 @@ def _divisor() -> float:
     return 1 / math.log(weights[0, 1, 1] / weights[0, 1, 0])
 
 
-# --- my_attention: wrong answers beside the zoo's -------------------------------------------------------------------
-
-
+# my_attention: wrong answers beside the zoo's
 def _logits(q: Any, k: Any) -> Any:
     return q @ np.swapaxes(k, -1, -2) / math.sqrt(max(q.shape[-1], 1))
 
@@ -60,22 +58,10 @@ WRONG_ATTENTION = dict(
 
 EXERCISES = PROSE.exercises(
     score_std=Number(
-        _score_std, tolerance=0.05,
-        computed=f"On paper √{D} = {math.isqrt(D)}; the library measures {{}} over {PAIRS:,} pairs.",
-        tempting=dict(
-        variance=lambda: D,
-        after_dividing=lambda: 1.0,
-        factor_that_divides=lambda: 1 / math.sqrt(D),
-        variances_added=lambda: math.sqrt(2 * D),
-    )),
+        _score_std, 0.05, f"On paper √{D} = {math.isqrt(D)}; the library measures {{}} over {PAIRS:,} pairs."
+    ),
     my_attention=Function("attention", tempting=WRONG_ATTENTION, names=(("weights", "p"),)),
-    transformer_divisor=Number(_divisor, tolerance=0.01, tempting=dict(
-        root_of_the_width=lambda: math.sqrt(WIDTH),
-        width_of_a_head=lambda: WIDTH // HEADS,
-        factor_for_divisor=lambda: math.sqrt(HEADS / WIDTH),
-        number_of_heads=lambda: HEADS,
-        root_of_the_heads=lambda: math.sqrt(HEADS),
-    )),
+    transformer_divisor=Number(_divisor, tolerance=0.01),
     knows_the_scale=Property(
         "attention", "no_scale", gives=("attention",), others=("scale_d", "scale_mult", "scale_of_v", "scale_of_keys")
     ),

@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import ops
 from ...check.zoo import ZOO
-from ..graders import Checker, Function, Number, Pair, Property
+from ..graders import Checker, Function, Number, Property
 from ..plain import adjustable
 from ..prose import Prose
 
@@ -31,9 +31,7 @@ def _caught_by_one_token() -> int:
     return caught
 
 
-# --- my_gradcheck ---------------------------------------------------------------------------------------------------
-
-
+# my_gradcheck
 def _norm(x: Any) -> Any:
     return ops.layer_norm(x, np.linspace(0.5, 2, x.shape[-1]), np.zeros(x.shape[-1]))[0]
 
@@ -58,8 +56,7 @@ def _one_doubled(dy: Any, x: Any) -> Any:
 
 
 W = np.random.default_rng(1).standard_normal((4, 2))
-RIGHT_PAIRS = PROSE.attach(
-    "my_gradcheck.right",
+RIGHT_PAIRS = dict(
     tanh=(np.tanh, _tanh_backward, (3, 4)),
     other_shape=(lambda x: x @ W, lambda dy, x: dy @ W.T, (5, 4)),
     softmax=(ops.softmax, _softmax_backward, (3, 4)),
@@ -68,8 +65,7 @@ RIGHT_PAIRS = PROSE.attach(
     relu=(ops.relu, lambda dy, x: ops.relu_backward(dy, x), (3, 4)),
     large_gradients=(lambda x: 1e6 * np.tanh(x), lambda dy, x: 1e6 * _tanh_backward(dy, x), (3, 4)),
 )
-WRONG_PAIRS = PROSE.attach(
-    "my_gradcheck.wrong",
+WRONG_PAIRS = dict(
     softmax_without_row_sum=(ops.softmax, lambda dy, x: ops.softmax(x) * dy, (3, 4)),
     zero_gradient=(ops.softmax, lambda dy, x: 0 * x, (3, 4)),
     dy_ignored=(np.tanh, lambda dy, x: _tanh_backward(np.ones_like(x), x), (3, 4)),
@@ -78,10 +74,6 @@ WRONG_PAIRS = PROSE.attach(
     one_entry_doubled=(np.tanh, _one_doubled, (3, 4)),
     small_gradients=(lambda x: 1e-6 * np.tanh(x), lambda dy, x: -1e-6 * _tanh_backward(dy, x), (3, 4)),
 )
-PAIRS = tuple(
-    Pair(says, f, f_backward, shape, right, *hints)
-    for right, pairs in ((True, RIGHT_PAIRS), (False, WRONG_PAIRS)) for (f, f_backward, shape), says, *hints in pairs
-)  # fmt: skip
 
 
 def largest_error(f: Callable[[Any], Any], f_backward: Callable[[Any, Any], Any], x: Any) -> float:
@@ -94,9 +86,7 @@ def largest_error(f: Callable[[Any], Any], f_backward: Callable[[Any, Any], Any]
     return float(abs(measured - derived) / max(abs(measured), abs(derived), 1e-300))
 
 
-# --- repaired_rms_backward ------------------------------------------------------------------------------------------
-
-
+# repaired_rms_backward
 @adjustable
 def _rms_backward(dy: Any, x_hat: Any, r: Any, gamma: Any, *, mean: Any) -> Any:
     """The backward with another mean of g x_hat."""
@@ -112,12 +102,9 @@ def _centred(dy: Any, x_hat: Any, r: Any, gamma: Any) -> Any:
 
 
 EXERCISES = PROSE.exercises(
-    my_gradcheck=Checker(PAIRS, largest_error),
+    my_gradcheck=Checker(largest_error, RIGHT_PAIRS, WRONG_PAIRS),
     twins_change_nothing=Property("attention", "scale_of_keys", gives=("attention",)),
-    caught_by_one_token=Number(
-        _caught_by_one_token, exactly=True, computed="Of the ten bugs, {} shows.",
-        tempting=dict(none_shows=lambda: 0, diagonal_shows_too=lambda: 2, others_show_too=lambda: 3),
-    ),
+    caught_by_one_token=Number(_caught_by_one_token, exactly=True, computed="Of the ten bugs, {} shows."),
     repaired_rms_backward=Function("rms_norm", part="backward", tempting=dict(
         one_mean_for_all=_rms_backward.but(mean=lambda x: np.mean(x) if x.size else 0),
         summed=_rms_backward.but(mean=lambda x: np.sum(x, axis=-1, keepdims=True)),

@@ -30,9 +30,7 @@ def _belief() -> float:
     return float(ops.sigmoid(np.array(low)))
 
 
-# --- my_shifted_batch -----------------------------------------------------------------------------------------------
-
-
+# my_shifted_batch
 def _histories(draw: CaseDrawer) -> dict[str, Any]:
     """One to three sequences, of two items or more, and a maxlen that cuts some of them."""
     lengths = [draw.size(2, 7) for _ in range(draw.size(1, 3))]
@@ -54,8 +52,7 @@ def _shifted_batch(sequences: list[Any], maxlen: int) -> tuple[np.ndarray, np.nd
 
 BATCH = plain_spec(
     "shifted_batch", "targets[b, t] is the item that follows ids[b, t]; the newest maxlen inputs, and 0 on the right",
-    _histories, _shifted_batch, "ids", "targets", atol=0,
-)  # fmt: skip
+    _histories, _shifted_batch, "ids", "targets", atol=0)  # fmt: skip
 
 
 def _cut(first: Any, second: Any) -> Any:
@@ -114,9 +111,7 @@ WRONG_BATCH = dict(
 )
 
 
-# --- my_pair_loss_backward ------------------------------------------------------------------------------------------
-
-
+# my_pair_loss_backward
 def _dot(a: Any, b: Any) -> Any:
     return (a * b).sum(axis=-1)
 
@@ -147,19 +142,9 @@ def _pair(draw: CaseDrawer) -> dict[str, Any]:
     return {name: draw.array(*shape, size=0.7) for name in ("h", "good", "bad")}
 
 
-def _pair_by_loops(h: Any, good: Any, bad: Any) -> np.ndarray:
-    loss = np.zeros(h.shape[:-1])
-    for at in np.ndindex(loss.shape):
-        up = sum(float(a) * float(b) for a, b in zip(h[at], good[at], strict=True))
-        down = sum(float(a) * float(b) for a, b in zip(h[at], bad[at], strict=True))
-        loss[at] = np.log1p(np.exp(-up)) + np.log1p(np.exp(down))
-    return loss
-
-
 PAIR = op_spec(
     "pair_loss", "loss = -log σ(h·good) - log(1 - σ(h·bad))", _pair, _pair_loss, "loss",
-    backward=_pair_loss_backward, oracle=_pair_by_loops, wrt=("h", "good", "bad"),
-)  # fmt: skip
+    backward=_pair_loss_backward, wrt=("h", "good", "bad"))  # fmt: skip
 
 
 @stating("pair_loss", PAIR.properties)(
@@ -218,9 +203,7 @@ WRONG_PAIR = dict(
 )
 
 
-# --- repaired_scores ------------------------------------------------------------------------------------------------
-
-
+# repaired_scores
 def _states(draw: CaseDrawer) -> dict[str, Any]:
     """States, and right-padded histories of one item or more; some are shorter than the batch is wide."""
     people, length, d, items = draw.size(1, 3), draw.size(1, 4), draw.size(1, 3), draw.size(2, 6)
@@ -248,8 +231,7 @@ def _scores(
 _all_shown = _scores.but(seen=lambda ids: 0 * ids, column_0=lambda before, now, hidden: before)
 SCORES = plain_spec(
     "scores", "the score of an unseen item is its row times the state of the last real item; others: -inf", _states,
-    _scores, "scores", atol=1e-5,
-)  # fmt: skip
+    _scores, "scores", atol=1e-5)  # fmt: skip
 
 
 @adjustable
@@ -313,16 +295,6 @@ WRONG_SCORES = dict(
 EXERCISES = PROSE.exercises(
     my_shifted_batch=Function(BATCH, tempting=WRONG_BATCH),
     my_pair_loss_backward=Function(PAIR, part="backward", tempting=WRONG_PAIR),
-    bce_belief=Number(_belief, tolerance=0.005, tempting=dict(
-        probability_among_all=lambda: TRUE,
-        share_of_negatives=lambda: 1 / (1 + TRUE * NEGATIVES),
-        appearances=lambda: TRUE + 1 / NEGATIVES,
-        odds=lambda: TRUE * NEGATIVES,
-        number_for_chance=lambda: TRUE / (TRUE + NEGATIVES),
-        half=lambda: 0.5,
-        score_itself=lambda: math.log(TRUE * NEGATIVES),
-        in_percent=lambda: 100 * _belief(),
-        not_the_negative=lambda: 1 - 1 / NEGATIVES,
-    )),
+    bce_belief=Number(_belief, tolerance=0.005),
     repaired_scores=Function(SCORES, tempting=WRONG_SCORES),
 )

@@ -17,9 +17,7 @@ PROSE = Prose(11)
 MODELS, PEOPLE, TRUE_RATE = 20, 500, 0.25           # of best_of_twenty
 
 
-# --- my_mean_ranks --------------------------------------------------------------------------------------------------
-
-
+# my_mean_ranks
 def _few_scores(draw: CaseDrawer) -> dict[str, Any]:
     """Scores of few different values, which make ties; some are as tiny as probabilities of many items."""
     people, items, unit = draw.size(), draw.size(), draw.choose((1.0, 1e-9))
@@ -29,8 +27,7 @@ def _few_scores(draw: CaseDrawer) -> dict[str, Any]:
 
 MEAN_RANKS = plain_spec(
     "mean_ranks", "1 + how many score higher + half of the others that score the same", _few_scores,
-    evaluation.ranks, "ranks",
-)  # fmt: skip
+    evaluation.ranks, "ranks")  # fmt: skip
 
 
 def _parts(scores: Any, targets: Any) -> tuple[Any, Any]:
@@ -74,9 +71,7 @@ WRONG_RANKS = dict(
 )
 
 
-# --- repaired_counts ------------------------------------------------------------------------------------------------
-
-
+# repaired_counts
 def _rows_of_items(draw: CaseDrawer) -> dict[str, Any]:
     """Rows without repeats, of so few items that pairs occur more than once."""
     n = draw.size(2, 5)
@@ -97,8 +92,7 @@ def _counts(sequences: Any, n_items: int) -> Any:
 
 COUNTS = plain_spec(
     "counts", "how often item j followed item i among all items but the last of each row", _rows_of_items,
-    _counts, "counts",
-)  # fmt: skip
+    _counts, "counts")  # fmt: skip
 
 
 def _once(sequences: Any, n_items: int) -> Any:
@@ -146,9 +140,7 @@ WRONG_COUNTS = dict(
 )
 
 
-# --- my_sampled_hit -------------------------------------------------------------------------------------------------
-
-
+# my_sampled_hit
 def _term(a: Any, m: int, j: int) -> Any:
     """The probability that j of m draws are above the target, each with probability a."""
     return math.comb(m, j) * a**j * (1 - a) ** (m - j)
@@ -170,8 +162,7 @@ def _ranks_among(draw: CaseDrawer) -> dict[str, Any]:
 
 SAMPLED_HIT = plain_spec(
     "sampled_hit", "the probability that fewer than k of m drawn items are above the target", _ranks_among,
-    sampled_hit, "probability",
-)  # fmt: skip
+    sampled_hit, "probability")  # fmt: skip
 
 
 def _without(ranks: Any, N: int, m: int, k: int) -> Any:
@@ -209,30 +200,17 @@ WRONG_HITS = dict(
 )
 
 
-# --- best_of_twenty -------------------------------------------------------------------------------------------------
-
-
-def _best_of(models: int, people: int) -> float:
+# best_of_twenty
+def _best_of_twenty() -> float:
     """E[max] of independent binomial hit rates, less the true rate."""
-    up_to = np.minimum(np.cumsum([_term(TRUE_RATE, people, h) for h in range(people + 1)]), 1.0)
-    highest = np.sum(1 - up_to[:-1] ** models)                       # E[max] = Σ_h P(max > h)
-    return float(highest) / people - TRUE_RATE
-
-
-def _error() -> float:
-    return math.sqrt(TRUE_RATE * (1 - TRUE_RATE) / PEOPLE)
+    up_to = np.minimum(np.cumsum([_term(TRUE_RATE, PEOPLE, h) for h in range(PEOPLE + 1)]), 1.0)
+    highest = np.sum(1 - up_to[:-1] ** MODELS)                       # E[max] = Σ_h P(max > h)
+    return float(highest) / PEOPLE - TRUE_RATE
 
 
 EXERCISES = PROSE.exercises(
     my_mean_ranks=Function(MEAN_RANKS, tempting=WRONG_RANKS),
     repaired_counts=Function(COUNTS, tempting=WRONG_COUNTS),
     my_sampled_hit=Function(SAMPLED_HIT, tempting=WRONG_HITS),
-    best_of_twenty=Number(lambda: _best_of(MODELS, PEOPLE), tolerance=0.15, tempting=dict(
-        no_higher=lambda: 0.0,
-        error=_error,
-        number_itself=lambda: TRUE_RATE + _best_of(MODELS, PEOPLE),
-        errors_added=lambda: _error() * math.sqrt(MODELS),
-        in_percent=lambda: 100 * _best_of(MODELS, PEOPLE),
-        of_very_many=lambda: _error() * math.sqrt(2 * math.log(MODELS)),
-    )),
+    best_of_twenty=Number(_best_of_twenty, tolerance=0.15),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,9 +19,7 @@ PROSE = Prose(12)
 SYMBOLS, MASKED, REPLACED, KEPT = 8, 0.8, 0.1, 0.1     # of loss_with_kept_items
 
 
-# --- loss_with_kept_items -------------------------------------------------------------------------------------------
-
-
+# loss_with_kept_items
 def _loss_with_kept_items() -> float:
     """The entropy of the target given the input symbol, from their joint distribution."""
     joint = np.zeros((SYMBOLS, SYMBOLS + 1))            # target, input symbol; the last column is [MASK]
@@ -31,9 +28,7 @@ def _loss_with_kept_items() -> float:
     return float(-np.sum(joint * np.log(joint / np.sum(joint, axis=0))))
 
 
-# --- my_cloze -------------------------------------------------------------------------------------------------------
-
-
+# my_cloze
 def _ranks(turn: Any, axis: int = 1) -> Any:
     return np.argsort(np.argsort(turn, axis=axis), axis=axis)
 
@@ -67,8 +62,7 @@ def _cloze_case(draw: CaseDrawer) -> dict[str, Any]:
 
 CLOZE = plain_spec(
     "cloze", "of each row max(1, round(rho n)) real items are hidden and asked for", _cloze_case, _cloze,
-    "inputs", "targets",
-)  # fmt: skip
+    "inputs", "targets")  # fmt: skip
 
 
 WRONG_CLOZE = dict(
@@ -102,9 +96,7 @@ WRONG_CLOZE = dict(
 )
 
 
-# --- my_cloze_backward ----------------------------------------------------------------------------------------------
-
-
+# my_cloze_backward
 def _loss_parts(h: Any, E: Any, targets: Any) -> tuple[Any, Any, Any]:
     asked = np.asarray(targets != 0, h.dtype)
     return h @ E[1:].T, np.maximum(targets - 1, 0), asked
@@ -140,8 +132,7 @@ def _loss_case(draw: CaseDrawer) -> dict[str, Any]:
 
 CLOZE_LOSS = op_spec(
     "cloze_loss", "-log softmax(h Eᵀ)[target], the mean over positions that are asked", _loss_case, _cloze_loss, "loss",
-    backward=_cloze_loss_backward, wrt=("h", "E"),
-)  # fmt: skip
+    backward=_cloze_loss_backward, wrt=("h", "E"))  # fmt: skip
 
 
 @adjustable
@@ -196,9 +187,7 @@ WRONG_LOSS = dict(
 )
 
 
-# --- no_target_is_read ----------------------------------------------------------------------------------------------
-
-
+# no_target_is_read
 def _read(inputs: Any, targets: Any) -> Any:
     """(B, L, L): True where input i is the item that is asked for at position j."""
     return (inputs[:, :, None] == targets[:, None, :]) & (targets[:, None, :] != 0)
@@ -231,8 +220,7 @@ def _batch_case(draw: CaseDrawer) -> dict[str, Any]:
 
 NO_TARGET_IS_READ = plain_spec(
     "no_target_is_read", "True where no item that is asked for stands in its own row of inputs, else False",
-    _batch_case, _no_target_is_read, "answer",
-)  # fmt: skip
+    _batch_case, _no_target_is_read, "answer")  # fmt: skip
 
 
 class _Asserted(Function):
@@ -277,12 +265,7 @@ WRONG_PROPERTY = dict(
 
 EXERCISES = PROSE.exercises(
     my_cloze=Function(CLOZE, tempting=WRONG_CLOZE),
-    loss_with_kept_items=Number(_loss_with_kept_items, tolerance=0.01, tempting=dict(
-        symbol_says_nothing=lambda: math.log(SYMBOLS),
-        kept_is_known=lambda: 0.9 * math.log(SYMBOLS),
-        symbol_is_target=lambda: 0.8 * math.log(SYMBOLS),
-        kept_or_not_alone=lambda: 0.8 * math.log(SYMBOLS) + 0.2 * math.log(2),
-    )),
+    loss_with_kept_items=Number(_loss_with_kept_items, tolerance=0.01),
     no_target_is_read=_Asserted(NO_TARGET_IS_READ, tempting=WRONG_PROPERTY),
     my_cloze_backward=Function(CLOZE_LOSS, part="backward", tempting=WRONG_LOSS),
 )

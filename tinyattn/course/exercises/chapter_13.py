@@ -11,13 +11,13 @@ import numpy as np
 
 from ... import ops
 from ...check.cases import CaseDrawer
-from ..graders import Function, Judge, Judged, Number
+from ..graders import Function, Judge, Number
 from ..plain import adjustable, op_spec, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(13)
-REFINEMENTS, SEEDS, SPREAD = 3, 3, 3.0               # of all_better_by_chance; of smallest_difference, in percent
-T = {2: 4.303, 4: 2.776, 7: 2.365}                   # Student's t, two-sided 95 %, by degrees of freedom
+REFINEMENTS = 3                                      # of all_better_by_chance
+SEEDS, SPREAD, T_95 = 3, 3.0, 2.776                  # of smallest_difference: Student's t, for 4 degrees of freedom
 
 
 def _all_better() -> float:
@@ -26,13 +26,12 @@ def _all_better() -> float:
     return sum(order[0] == 0 for order in orders) / len(orders)
 
 
-def _smallest(t: float = T[2 * SEEDS - 2], runs: float = SEEDS / 2) -> float:
-    return t * SPREAD / math.sqrt(runs)
+def _smallest() -> float:
+    """The half-width of the 95 % interval of a difference of two means, in percent."""
+    return T_95 * SPREAD * math.sqrt(2 / SEEDS)
 
 
-# --- my_refine_backward ---------------------------------------------------------------------------------------------
-
-
+# my_refine_backward
 def _refine(A: Any, W_Q: Any, W_K: Any, c: float) -> Any:
     return ops.refine_simp(A, W_Q, W_K, c)[0]
 
@@ -50,8 +49,7 @@ def _scores_and_maps(draw: CaseDrawer) -> dict[str, Any]:
 REFINE = op_spec(
     "refine", "B = c X Yᵀ, X = A W_Q, Y = A W_K", _scores_and_maps, _refine, "B", backward=_refine_backward,
     wrt=("A", "W_Q", "W_K"),
-    scale=lambda case: 1 + float(np.prod([max(1.0, np.abs(x).sum()) for x in case.values()])),
-)  # fmt: skip
+    scale=lambda case: 1 + float(np.prod([max(1.0, np.abs(x).sum()) for x in case.values()])))  # fmt: skip
 
 
 @adjustable
@@ -114,9 +112,7 @@ WRONG_BACKWARD = (
 )
 
 
-# --- repaired_value -------------------------------------------------------------------------------------------------
-
-
+# repaired_value
 def _value(A: Any, W_Q: Any, W_K: Any, W_V: Any) -> Any:
     return ops.refine_value(A, W_Q, W_K, W_V)[0]
 
@@ -184,9 +180,7 @@ WRONG_VALUE = dict(
 NOT_MASKED = PROSE.attach("repaired_value.mistakes", not_masked=np.tril)
 
 
-# --- later_rows_move_nothing ----------------------------------------------------------------------------------------
-
-
+# later_rows_move_nothing
 def _maps(n: int) -> Any:
     return np.random.default_rng(n).standard_normal((3, n, n)) / math.sqrt(n)
 
@@ -211,16 +205,14 @@ def later_rows_move_nothing(refine: Callable[..., Any], n: int) -> bool:
     return True
 
 
-RIGHT_FORMS = PROSE.attach(
-    "later_rows_move_nothing.right",
+RIGHT_FORMS = dict(
     unchanged=lambda A: A + 0.0,
     simp=_simp,
     add=lambda A: (_simp(A) + A) / 2,
     value=lambda A: _value(A, *_maps(len(A))),
     value_rows_masked=lambda A: _rows(A, np.tri(len(A), dtype=bool)),
 )
-WRONG_FORMS = PROSE.attach(
-    "later_rows_move_nothing.wrong",
+WRONG_FORMS = dict(
     literal=lambda A: ops.refine_value_literal(A, *_maps(len(A)))[0],
     literal_triangular=lambda A: _literal(A, *map(np.tril, _maps(len(A)))),
     value_rows=_rows,
@@ -235,34 +227,12 @@ WRONG_FORMS = PROSE.attach(
     but_for_the_first_column=lambda A: A + A[-1, 0] * np.tri(len(A), k=-1) * (np.arange(len(A)) > 0),
     a_millionth_of_the_mean=lambda A: A + 1e-6 * A.mean(axis=0),
 )
-FORMS = (
-    *(Judged(says, f, True, *hints) for f, says, *hints in RIGHT_FORMS),
-    *(Judged(says, f, False, *hints) for f, says, *hints in WRONG_FORMS),
-)
 
 
 EXERCISES = PROSE.exercises(
     my_refine_backward=Function(REFINE, part="backward", tempting=WRONG_BACKWARD),
     repaired_value=Function(VALUE, tempting=WRONG_VALUE, lacking=NOT_MASKED),
-    later_rows_move_nothing=Judge(FORMS, later_rows_move_nothing, given=(5,)),
-    all_better_by_chance=Number(_all_better, tolerance=0.03, tempting=dict(
-        independent=lambda: 0.5**REFINEMENTS,
-        in_percent=lambda: 100 / (1 + REFINEMENTS),
-        one_refinement=lambda: 0.5,
-        one_order=lambda: 1 / math.factorial(1 + REFINEMENTS),
-        host_not_counted=lambda: 1 / REFINEMENTS,
-        at_least_one_if_independent=lambda: 1 - 0.5**REFINEMENTS,
-        at_least_one=lambda: 1 - 1 / (1 + REFINEMENTS),
-    )),
-    smallest_difference=Number(_smallest, tolerance=0.035, tempting=dict(
-        host_exact=lambda: _smallest(runs=SEEDS),
-        two_degrees_of_freedom=lambda: _smallest(t=T[2]),
-        one_run_each=lambda: _smallest(runs=1),
-        one_standard_error=lambda: _smallest(t=1),
-        six_runs_of_the_host=lambda: T[7] * SPREAD * math.sqrt(1 / 3 + 1 / 6),
-        halved=lambda: _smallest() / 2,
-        spread_itself=lambda: SPREAD,
-        as_a_share=lambda: _smallest() / 100,
-        whole_width=lambda: 2 * _smallest(),
-    )),
+    later_rows_move_nothing=Judge(later_rows_move_nothing, RIGHT_FORMS, WRONG_FORMS, more=(5,)),
+    all_better_by_chance=Number(_all_better, tolerance=0.03),
+    smallest_difference=Number(_smallest, tolerance=0.035),
 )

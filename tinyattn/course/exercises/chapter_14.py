@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,9 +25,7 @@ def _atol(case: dict[str, Any]) -> float:
     return 100 * rounding(arrays[0].dtype, arrays[0].size + 10, largest(*arrays, 1) ** 3)
 
 
-# --- my_cross_attention_backward ------------------------------------------------------------------------------------
-
-
+# my_cross_attention_backward
 def _projected(x: Any, memory: Any, W_q: Any, W_k: Any, W_v: Any) -> tuple[Any, Any, Any]:
     return x @ W_q, memory @ W_k, memory @ W_v
 
@@ -53,14 +50,10 @@ def _cross_scale(case: dict[str, Any]) -> float:
     return entry**2 * W * d * max(1.0, min(math.sqrt(d) * entry**2, 1e3))
 
 
-def _softmax_back(p: Any, dp: Any) -> Any:
-    return p * (dp - np.sum(p * dp, axis=-1, keepdims=True))
-
-
 @adjustable
 def _cross_backward(
     dout: Any, x: Any, memory: Any, W_q: Any, W_k: Any, W_v: Any, *,
-    ds_of: Callable[..., Any] = _softmax_back, scale: Any = lambda q, k: 1 / math.sqrt(q.shape[-1]),
+    ds_of: Any = lambda p, dp: ops.softmax_backward(dp, p), scale: Any = lambda q, k: 1 / math.sqrt(q.shape[-1]),
     dmemory_of: Any = lambda dq, dk, dv, W_q, W_k, W_v: dk @ W_k.T + dv @ W_v.T,
     dx_of: Any = lambda dq, dk, dv, W_q, W_k, W_v: dq @ W_q.T,
     dq_of: Any = lambda ds, q, k: ds @ k, dk_of: Any = lambda ds, q, k: ds.T @ q,
@@ -77,8 +70,7 @@ def _cross_backward(
 
 CROSS = op_spec(
     "cross_look", "out = softmax(q kᵀ / √d) v, with q = x W_q, k = memory W_k, v = memory W_v", _cross_case, _cross,
-    "out", backward=_cross_backward, wrt=("x", "memory"), scale=_cross_scale,
-)  # fmt: skip
+    "out", backward=_cross_backward, wrt=("x", "memory"), scale=_cross_scale)  # fmt: skip
 WRONG_CROSS = dict(
     values_forgotten=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: dk @ W_k.T),
     keys_forgotten=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: dv @ W_v.T),
@@ -106,18 +98,14 @@ WRONG_CROSS = dict(
 )
 
 
-# --- attention_parameters -------------------------------------------------------------------------------------------
-
-
+# attention_parameters
 def _attention_parameters() -> int:
     """The parameters of the library's layer: one layer in each encoder block, two in each decoder block."""
     p = MultiHead(8, bias=False).init(np.random.default_rng(0), WIDTH)
     return LAYERS * (1 + 2) * sum(leaf.size for _, leaf in leaves(p))
 
 
-# --- repaired_layer -------------------------------------------------------------------------------------------------
-
-
+# repaired_layer
 def _look(x: Any, at: Any, mask: Any = None) -> Any:
     return ops.attention(x, at, at, mask)[0]
 
@@ -146,8 +134,7 @@ def _layer_case(draw: CaseDrawer) -> dict[str, Any]:
 
 REPAIRED = plain_spec(
     "repaired_layer", "x + look(x, x) under a causal mask, then + look(x, memory) where memory is real", _layer_case,
-    _layer, "y", atol=_atol,
-)  # fmt: skip
+    _layer, "y", atol=_atol)  # fmt: skip
 
 
 def _cross_first(x: Any, memory: Any, lengths: Any) -> Any:
@@ -176,9 +163,7 @@ WRONG_LAYER = dict(
 )
 
 
-# --- my_beam_step ---------------------------------------------------------------------------------------------------
-
-
+# my_beam_step
 @adjustable
 def _beam_step(
     scores: Any, log_p: Any, width: int, *,
@@ -204,8 +189,7 @@ def _beam_case(draw: CaseDrawer) -> dict[str, Any]:
 
 BEAM_STEP = plain_spec(
     "beam_step", "the `width` best of all scores[i] + log_p[i, j], best first: i, j and the sum", _beam_case,
-    _beam_step, "parents", "symbols", "scores", atol=_atol,
-)  # fmt: skip
+    _beam_step, "parents", "symbols", "scores", atol=_atol)  # fmt: skip
 
 
 def _best_of_each(scores: Any, log_p: Any, width: int) -> tuple[Any, Any, Any]:
@@ -248,9 +232,7 @@ WRONG_STEP = dict(
 )
 
 
-# --- my_cached_step -------------------------------------------------------------------------------------------------
-
-
+# my_cached_step
 def _appended(past: Any, new: Any) -> Any:
     return np.concatenate([past, new], axis=-2)
 
@@ -276,8 +258,7 @@ def _cached_case(draw: CaseDrawer) -> dict[str, Any]:
 
 CACHED_STEP = plain_spec(
     "cached_step", "K' = K with k below, V' = V with v below, out = softmax(q K'ᵀ / √d) V'", _cached_case,
-    _cached_step, "out", "K", "V", atol=_atol,
-)  # fmt: skip
+    _cached_step, "out", "K", "V", atol=_atol)  # fmt: skip
 
 
 def _scores(q: Any, K: Any) -> Any:
@@ -314,16 +295,8 @@ WRONG_CACHED = dict(
 EXERCISES = PROSE.exercises(
     my_cross_attention_backward=Function(CROSS, part="backward", tempting=WRONG_CROSS),
     attention_parameters=Number(
-        _attention_parameters, exactly=True, computed="18 attentions of 4 · 512² make 18,874,368.", tempting=dict(
-        one_attention_a_block=lambda: 2 * LAYERS * 4 * WIDTH**2,
-        heads_of_full_width=lambda: 8 * 3 * LAYERS * 4 * WIDTH**2,
-        w_o_missing=lambda: 3 * LAYERS * 3 * WIDTH**2,
-        one_attention=lambda: 4 * WIDTH**2,
-        one_decoder_block=lambda: 2 * 4 * WIDTH**2,
-        encoder_alone=lambda: LAYERS * 4 * WIDTH**2,
-        two_in_every_block=lambda: 4 * LAYERS * 4 * WIDTH**2,
-        biases_counted=lambda: 3 * LAYERS * 4 * (WIDTH**2 + WIDTH),
-    )),
+        _attention_parameters, exactly=True, computed="18 attentions of 4 · 512² make 18,874,368."
+    ),
     repaired_layer=Function(REPAIRED, tempting=WRONG_LAYER),
     my_beam_step=Function(BEAM_STEP, tempting=WRONG_STEP),
     my_cached_step=Function(CACHED_STEP, tempting=WRONG_CACHED),

@@ -69,25 +69,11 @@ def _rnn_case(draw: CaseDrawer) -> dict[str, Any]:
 
 RNN = op_spec(
     "rnn", "h_t = tanh(x_t W + h_{t-1} U), from h_0 = 0", _rnn_case, _rnn, "h", backward=_rnn_backward,
-    oracle=lambda x, W, U: oracles.rnn(x, W, U, np.zeros(len(U))), wrt=("x", "W", "U"),
-)  # fmt: skip
+    oracle=lambda x, W, U: oracles.rnn(x, W, U, np.zeros(len(U))), wrt=("x", "W", "U"))  # fmt: skip
 
 
 def _scan(a: Any, b: Any) -> Any:
-    """h_t = a_t h_{t-1} + b_t, h_0 = 0, along the second last axis. Shapes: a, b (..., n, d) -> h (..., n, d)."""
-    h = np.empty_like(b)
-    last = np.zeros_like(b[..., 0, :])
-    for t in range(b.shape[-2]):
-        last = h[..., t, :] = a[..., t, :] * last + b[..., t, :]
-    return h
-
-
-def _scan_by_loops(a: Any, b: Any) -> np.ndarray:
-    h = np.zeros(b.shape)
-    for *lead, t, j in np.ndindex(*b.shape):
-        before = h[(*lead, t - 1, j)] if t > 0 else 0.0
-        h[(*lead, t, j)] = a[(*lead, t, j)] * before + b[(*lead, t, j)]
-    return h
+    return ops.associative_scan(a, b)
 
 
 def _scan_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -96,7 +82,7 @@ def _scan_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"a": draw.array(*shape, size=0.25), "b": draw.array(*shape)}
 
 
-SCAN = op_spec("scan", "h_t = a_t h_{t-1} + b_t, from h_0 = 0", _scan_case, _scan, "h", oracle=_scan_by_loops)
+SCAN = op_spec("scan", "h_t = a_t h_{t-1} + b_t, from h_0 = 0", _scan_case, _scan, "h", oracle=oracles.associative_scan)
 
 
 def _gru_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -112,9 +98,7 @@ GRU = op_spec(
 )
 
 
-# --- wrong answers --------------------------------------------------------------------------------------------------
-
-
+# wrong answers
 @adjustable
 def _rnn_by_steps(x: Any, W: Any, U: Any, *, step: Any = lambda s, h, U: np.tanh(s + h @ U), begin: float = 0.0) -> Any:
     """All states of the recurrence h = step(x_t W, h, U)."""
@@ -333,30 +317,10 @@ WRONG_ADDITIVE = dict(
 EXERCISES = PROSE.exercises(
     my_rnn=Function(RNN, tempting=WRONG_RNN),
     repaired_scan=Function(SCAN, tempting=WRONG_SCAN),
-    recurrent_over_attention=Number(_recurrent_over_attention, tolerance=0.001, tempting=dict(
-        upside_down=lambda: N / D,
-        equal=lambda: 1.0,
-        one_n_left=lambda: D,
-        d_squared_left=lambda: D * D / N,
-    )),
+    recurrent_over_attention=Number(_recurrent_over_attention, tolerance=0.001),
     my_rnn_backward=Function(RNN, part="backward", tempting=WRONG_BACKWARD),
-    power_of_ten_left=Number(_power_of_ten_left, tolerance=0.0037, tempting=dict(     # to one decimal
-        all_left=lambda: 0.0,
-        share_itself=lambda: 10 ** _power_of_ten_left(),
-        half_open=lambda: STEPS * math.log10(1 / 2),
-        sign_missing=lambda: -_power_of_ten_left(),
-        natural_logarithm=lambda: STEPS * -math.log(1 + math.exp(-FORGET_BIAS)),
-        share_forgotten=lambda: STEPS * math.log10(1 - 1 / (1 + math.exp(-FORGET_BIAS))),
-        one_step=lambda: _power_of_ten_left() / STEPS,
-        gate_of_tanh=lambda: STEPS * math.log10(math.tanh(FORGET_BIAS)),
-    )),
+    power_of_ten_left=Number(_power_of_ten_left, tolerance=0.0037),         # to one decimal
     repaired_gru=Function(GRU, tempting=WRONG_GRU),
-    letters_that_fit=Number(_letters, tolerance=0.0005, exactly=True, tempting=dict(
-        one_letter_a_number=lambda: NUMBERS,
-        number_of_bits=lambda: NUMBERS * BITS,
-        whole_letters_a_number=lambda: NUMBERS * int(BITS / math.log2(LETTERS)),
-        rounded_up=lambda: math.ceil(NUMBERS * BITS / math.log2(LETTERS)),
-        five_bits_a_letter=lambda: NUMBERS * BITS // 5,
-    )),
+    letters_that_fit=Number(_letters, exactly=True),
     my_additive_scores=Function("additive_scores", tempting=WRONG_ADDITIVE),
 )

@@ -36,9 +36,7 @@ def _strided_exponent() -> float:
     return math.log(_strided_pairs(many) / _strided_pairs(few), many / few)
 
 
-# --- my_online_softmax ----------------------------------------------------------------------------------------------
-
-
+# my_online_softmax
 def _row_max(s: Any) -> Any:
     return s.max(axis=-1, keepdims=True)
 
@@ -87,8 +85,7 @@ def _large_states() -> list[dict[str, Any]]:
 ONLINE = plain_spec(
     "online_softmax", "m', l' and o' are those of all keys so far", _tile, _online, "m", "l", "o",
     atol=lambda case: 100 * rounding(case["s"].dtype, case["s"].size, 8 * largest(case["o"], case["v"], 1)),
-    extreme="the state is right, too, where m and s are near 1,000 or -1,000", extremes=_large_states(),
-)  # fmt: skip
+    extreme="the state is right, too, where m and s are near 1,000 or -1,000", extremes=_large_states())  # fmt: skip
 
 
 def _afterwards(m: Any, l: Any, o: Any, s: Any, v: Any) -> Any:
@@ -131,9 +128,7 @@ WRONG_ONLINE = dict(
 )
 
 
-# --- my_tile_gradients ----------------------------------------------------------------------------------------------
-
-
+# my_tile_gradients
 @adjustable
 def _gradients(
     dout: Any, q: Any, k: Any, v: Any, s: Any, L: Any, D: Any, *,
@@ -207,9 +202,7 @@ WRONG_TILE = dict(
 )
 
 
-# --- repaired_mask --------------------------------------------------------------------------------------------------
-
-
+# repaired_mask
 def _parts(n: int, size: int) -> tuple[Any, Any, Any, Any]:
     """Blocks from key to query; whether the query is in block 0, whether the key is; whether key <= query."""
     block = np.arange(n) // size
@@ -228,8 +221,7 @@ def _mask(n: int, size: int) -> Any:
 
 REPAIRED = plain_spec(
     "repaired_mask", "nothing looks ahead, and every other pair is as it was",
-    lambda draw: {"n": draw.size(6, 16), "size": draw.choose((2, 1, 3, 4))}, _mask, "mask", atol=0,
-)  # fmt: skip
+    lambda draw: {"n": draw.size(6, 16), "size": draw.choose((2, 1, 3, 4))}, _mask, "mask", atol=0)  # fmt: skip
 
 
 def _mask_with(change: Any) -> Any:
@@ -262,9 +254,7 @@ WRONG_MASK = dict(
 )
 
 
-# --- my_linear_attention --------------------------------------------------------------------------------------------
-
-
+# my_linear_attention
 def _linear(a: Any, b: Any, v: Any) -> Any:
     weights = np.tril(a @ b.T)
     return weights @ v / _row_sum(weights)
@@ -283,8 +273,7 @@ def _positive(draw: CaseDrawer) -> dict[str, Any]:
 
 FEATURES = plain_spec(
     "features_attention", "out_i is the mean of the values up to i, with weights a_i · b_j", _positive, _linear, "out",
-    atol=lambda case: 100 * rounding(case["v"].dtype, case["v"].size, 4 * largest(case["v"], 1)),
-)  # fmt: skip
+    atol=lambda case: 100 * rounding(case["v"].dtype, case["v"].size, 4 * largest(case["v"], 1)))  # fmt: skip
 
 
 @adjustable
@@ -347,22 +336,9 @@ WRONG_LINEAR = dict(
 
 EXERCISES = PROSE.exercises(
     my_online_softmax=Function(ONLINE, tempting=WRONG_ONLINE),
-    tiles_visited=Number(_tiles_visited, exactly=True, tempting=dict(
-        all_tiles=lambda: 128,
-        half_of_all=lambda: 64,
-        diagonal_missing=lambda: 56,
-        tiles_of_128=lambda: 36,
-        tiles_of_64=lambda: 136,
-        last_key_missed=lambda: 68,
-    )),
+    tiles_visited=Number(_tiles_visited, exactly=True),
     my_tile_gradients=Function(TILE_GRADIENTS, tempting=WRONG_TILE),
-    strided_exponent=Number(_strided_exponent, tolerance=0.02, tempting=dict(
-        full_attention=lambda: 2.0,
-        fixed_number_of_keys=lambda: 1.0,
-        one_query=lambda: 0.5,
-        power_too_low=lambda: 1.25,
-        power_too_high=lambda: 1.75,
-    )),
+    strided_exponent=Number(_strided_exponent, tolerance=0.02),
     repaired_mask=Function(REPAIRED, tempting=WRONG_MASK),
     my_linear_attention=Function(FEATURES, tempting=WRONG_LINEAR, also=_keeps_no_square),
 )

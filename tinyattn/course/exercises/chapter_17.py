@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,24 +10,21 @@ import numpy as np
 from ... import ops
 from ...check.cases import CaseDrawer
 from ...check.property import largest, rounding
-from ..graders import Function, Judge, Judged, Number
+from ..graders import Function, Judge, Number
 from ..plain import adjustable, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(17)
-BEFORE, TOKEN, TIME = 10.0, 1.0, 3.0         # of held_state: the state, the token after it, and its Δ
 
 
-def _held(exact: bool = True, time: float = TIME, before: float = BEFORE, token: float = TOKEN) -> float:
-    """One channel with one state, A = -1, B = C = 1, D = 0: y after one token."""
-    x, delta, A, h0 = (np.full((1, 1), value) for value in (token, time, -1.0, before))
-    y, _ = ops.selective_scan(x, delta, A, np.ones((1, 1)), np.ones((1, 1)), np.zeros(1), h0, exact)
+def _held() -> float:
+    """One channel with one state, 10, A = -1, B = C = 1, D = 0: y after a token 1 with Δ = 3."""
+    x, delta, A, h0 = (np.full((1, 1), value) for value in (1.0, 3.0, -1.0, 10.0))
+    y, _ = ops.selective_scan(x, delta, A, np.ones((1, 1)), np.ones((1, 1)), np.zeros(1), h0, exact=True)
     return float(y[0, 0])
 
 
-# --- my_chunk -------------------------------------------------------------------------------------------------------
-
-
+# my_chunk
 @adjustable
 def _chunk(
     S: Any, q: Any, k: Any, v: Any, lam: float, *,
@@ -58,8 +54,7 @@ def _atol(case: dict[str, Any], power: int) -> float:
 
 CHUNK = plain_spec(
     "chunk", "y and S are those of the recurrence, token by token", _of_chunk, _chunk, "y", "S",
-    atol=lambda case: _atol(case, 3),
-)  # fmt: skip
+    atol=lambda case: _atol(case, 3))  # fmt: skip
 
 
 WRONG_CHUNK = dict(
@@ -87,9 +82,7 @@ WRONG_CHUNK = dict(
 )
 
 
-# --- my_state_backward ----------------------------------------------------------------------------------------------
-
-
+# my_state_backward
 def _states(lam: Any, k: Any, v: Any) -> list[Any]:
     """S_0 = 0, S_1, .., S_n."""
     states = [np.zeros((k.shape[1], v.shape[1]), k.dtype)]
@@ -127,8 +120,7 @@ def _of_states(draw: CaseDrawer) -> dict[str, Any]:
 
 STATE_GRADIENTS = plain_spec(
     "state_gradients", "dlam, dq, dk and dv are the gradients", _of_states, _gradients, "dlam", "dq", "dk", "dv",
-    atol=lambda case: _atol(case, 4),
-)  # fmt: skip
+    atol=lambda case: _atol(case, 4))  # fmt: skip
 
 
 def _at_the_end(dy: Any, lam: Any, q: Any, k: Any, v: Any) -> Any:
@@ -160,9 +152,7 @@ WRONG_BACKWARD = dict(
 )
 
 
-# --- shifts_change_nothing ------------------------------------------------------------------------------------------
-
-
+# shifts_change_nothing
 def _naive(k: Any, v: Any, w: Any, u: Any) -> Any:
     """Numerator and denominator by their definition."""
     a, b, y = np.zeros(k.shape[1]), np.zeros(k.shape[1]), np.empty_like(v)
@@ -219,15 +209,13 @@ def shifts_change_nothing(wkv: Callable[..., Any]) -> bool:
     return all(np.allclose(wkv(k + c, v, w, u), y) for c in (800.0, -800.0))
 
 
-RIGHT_FORMS = PROSE.attach(
-    "shifts_change_nothing.right",
+RIGHT_FORMS = dict(
     library=_library,
     by_matrix=_by_matrix,
     running=_running,
     no_bonus=lambda k, v, w, u: _library(k, v, w, 0 * u),
 )
-WRONG_FORMS = PROSE.attach(
-    "shifts_change_nothing.wrong",
+WRONG_FORMS = dict(
     infinite=_infinite,
     naive=_naive,                                       # gives NaN, for which `error > bound` is False
     clipped=lambda k, v, w, u: _naive(np.clip(k, -50, 50), v, w, u),
@@ -238,23 +226,11 @@ WRONG_FORMS = PROSE.attach(
     little_of_each_key=lambda k, v, w, u: _library(k, v, w, u) + 1e-3 * np.tanh(k),
     swinging=_swinging,
 )
-FORMS = (
-    *(Judged(says, f, True, *hints) for f, says, *hints in RIGHT_FORMS),
-    *(Judged(says, f, False, *hints) for f, says, *hints in WRONG_FORMS),
-)
 
 
 EXERCISES = PROSE.exercises(
     my_chunk=Function(CHUNK, tempting=WRONG_CHUNK),
     my_state_backward=Function(STATE_GRADIENTS, tempting=WRONG_BACKWARD),
-    shifts_change_nothing=Judge(FORMS, shifts_change_nothing),
-    held_state=Number(_held, tolerance=0.02, tempting=dict(
-        token_does_not_decay=lambda: _held(exact=False),
-        state_forgotten=lambda: _held(before=0.0),
-        token_forgotten=lambda: _held(token=0.0),
-        state_alone=lambda: BEFORE,
-        token_alone=lambda: TOKEN,
-        nothing_decays=lambda: BEFORE + TOKEN,
-        token_whole=lambda: BEFORE * math.exp(-TIME) + TOKEN,
-    )),
+    shifts_change_nothing=Judge(shifts_change_nothing, RIGHT_FORMS, WRONG_FORMS),
+    held_state=Number(_held, tolerance=0.02),
 )

@@ -18,9 +18,7 @@ PROSE = Prose(18)
 GRID, SIDE, WIDTH = 56, 7, 96                # of window_saving: Swin's first stage, at 224 x 224 pixels
 
 
-# --- my_patch_gradients ---------------------------------------------------------------------------------------------
-
-
+# my_patch_gradients
 @adjustable
 def _patch_gradients(
     dy: Any, x: Any, W: Any, *,
@@ -86,9 +84,7 @@ WRONG_PATCHES = dict(
 )
 
 
-# --- my_attention_distance ------------------------------------------------------------------------------------------
-
-
+# my_attention_distance
 def _places(n: int, columns: int) -> tuple[Any, Any]:
     """Rows down and columns to the right, from patch i to patch j: (n, n) each."""
     y, x = np.divmod(np.arange(n), columns)
@@ -113,8 +109,7 @@ def _grid_case(draw: CaseDrawer) -> dict[str, Any]:
 
 DISTANCE = plain_spec(
     "head_distance", "the mean over queries of the mean distance, weighted by p", _grid_case, _attention_distance,
-    "distance", atol=lambda case: rounding(case["p"].dtype, case["p"].shape[-1], 10),
-)  # fmt: skip
+    "distance", atol=lambda case: rounding(case["p"].dtype, case["p"].shape[-1], 10))  # fmt: skip
 
 
 def _to_the_mean_place(p: Any, columns: int) -> Any:
@@ -155,21 +150,17 @@ WRONG_DISTANCE = dict(
 )
 
 
-# --- window_saving --------------------------------------------------------------------------------------------------
+# window_saving
+def _multiply_adds(n: int, keys: int, D: int) -> int:
+    """Of an attention layer: four projections n × D × D, and two products of each query with its keys."""
+    return 4 * n * D * D + 2 * n * keys * D
 
 
-def _multiply_adds(n: int, keys: int, D: int, maps: int) -> int:
-    """The multiply-adds of an attention layer: projections n × D × D, and two products of each query with its keys."""
-    return maps * n * D * D + 2 * n * keys * D
+def _window_saving() -> float:
+    return _multiply_adds(GRID**2, GRID**2, WIDTH) / _multiply_adds(GRID**2, SIDE**2, WIDTH)
 
 
-def _window_saving(keys: int = SIDE**2, maps: int = 4) -> float:
-    return _multiply_adds(GRID**2, GRID**2, WIDTH, maps) / _multiply_adds(GRID**2, keys, WIDTH, maps)
-
-
-# --- repaired_windows -----------------------------------------------------------------------------------------------
-
-
+# repaired_windows
 @adjustable
 def _windows(
     height: int, width: int, window: int, shift: int, *, shifted: Any = lambda place, s: place - s,
@@ -187,8 +178,7 @@ def _windows_case(draw: CaseDrawer) -> dict[str, Any]:
 
 WINDOWS = plain_spec(
     "repaired_windows", "patches share a window of the shifted grid, which ends at the borders", _windows_case,
-    _windows, "mask", atol=0,
-)  # fmt: skip
+    _windows, "mask", atol=0)  # fmt: skip
 
 
 def _without_borders(height: int, width: int, window: int, shift: int) -> Any:
@@ -226,12 +216,6 @@ WRONG_WINDOWS = dict(
 EXERCISES = PROSE.exercises(
     my_patch_gradients=Function(PATCHES, tempting=WRONG_PATCHES),
     my_attention_distance=Function(DISTANCE, tempting=WRONG_DISTANCE),
-    window_saving=Number(_window_saving, tolerance=0.03, tempting=dict(
-        pairs_alone=lambda: GRID**2 / SIDE**2,
-        sides_for_areas=lambda: GRID / SIDE,
-        upside_down=lambda: 1 / _window_saving(),
-        keys_of_one_side=lambda: _window_saving(keys=SIDE),
-        whole_block=lambda: _window_saving(maps=12),
-    )),
+    window_saving=Number(_window_saving, tolerance=0.03),
     repaired_windows=Function(WINDOWS, tempting=WRONG_WINDOWS),
 )

@@ -8,10 +8,10 @@ A grader is called with the answer and returns a `Grade`. `asks` names the form 
 cells can call has `reference()`, the library's function, and `kindly(answer)`, the answer in a wrapper.
 """
 
-from .checker import Checker, Pair
+from .checker import Checker
 from .function import Function
-from .judge import Judge, Judged
+from .judge import Judge
 from .number import Number
 from .property import Property
 
-__all__ = ["Checker", "Function", "Judge", "Judged", "Number", "Pair", "Property"]
+__all__ = ["Checker", "Function", "Judge", "Number", "Property"]

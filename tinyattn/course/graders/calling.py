@@ -23,9 +23,11 @@ RAISES = (
 )
 RETURNED_NONE = "it returned None. Is the `return` missing?"
 
-# Common wrong answers: (answer, question) or (answer, question, diagnosis). A chapter writes a dict, name -> wrong
-# answer; `Prose.exercises` turns it into these tuples with the texts from the chapter's TOML file.
-WrongAnswers = Any
+ALWAYS_NONE = Grade(WRONG, "it always returns None, expected True or False. Is the `return` missing?")
+
+# Tuples of a wrong answer, or of another object, and its strings, such as (answer, question, diagnosis). A chapter
+# writes a dict, name -> object; `Prose.exercises` adds the strings of the chapter's TOML file.
+Listed = Any
 
 
 def run_answer(answer: Callable[..., Any], *args: Any) -> Any:

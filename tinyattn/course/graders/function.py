@@ -26,7 +26,7 @@ from ...check.subject import CannotRunError, Subject, TooLongError
 from ...check.trial import NOT_OF_NOTHING, Finding
 from ..exercise import RIGHT, WRONG, Grade
 from . import calling
-from .calling import RETURNED_NONE, UNWRITTEN, TolerantCall, WrongAnswers, no_function, run_answer, silenced
+from .calling import RETURNED_NONE, UNWRITTEN, Listed, TolerantCall, no_function, run_answer, silenced
 from .words import begun, compared, in_lines, in_words_of
 
 EXAMPLES = 15           # cases for each property: enough to kill every bug of the zoo, in a second or two
@@ -81,11 +81,11 @@ class Function:
     part: str = "forward"
     forward: Callable[..., Any] | None = None
     takes: tuple[str, ...] = ()
-    tempting: WrongAnswers = ()
+    tempting: Listed = ()
     conventions: bool = True
     names: tuple[tuple[str, str], ...] = ()
     also: Callable[[Callable[..., Any]], str] | None = None
-    lacking: WrongAnswers = ()
+    lacking: Listed = ()
 
     asks = "a function"
 

@@ -1,4 +1,4 @@
-"""Grades a property that the reader writes, by right and wrong functions that the exercise lists."""
+"""Grades a property by functions that the exercise lists: right ones and wrong ones."""
 
 from __future__ import annotations
 
@@ -7,32 +7,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..exercise import RIGHT, WRONG, Grade
-from .calling import as_truth, ask_property, no_function
+from .calling import ALWAYS_NONE, Listed, as_truth, ask_property, no_function
 
 RUNS = 3                # of a property, which may draw random inputs
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A function, `right` if the property is true of it, and the hints for an answer that misjudges it."""
-
-    says: str
-    f: Callable[..., Any]
-    right: bool = True
-    question: str = ""
-    diagnosis: str = ""
-
-
-@dataclass(frozen=True)
 class Judge:
-    """Grades a property: `answer(f, *given)` is true of the right functions of `listed`, and false of the wrong ones.
+    """Grades a property: `answer(f, *more)` must be true of the functions in `right` and false of those in `wrong`.
 
-    An answer returns a bool, or asserts and returns nothing. `holds` is the library's property.
+    An answer returns a bool, or asserts and returns nothing. Each function comes with a description, a question and a
+    diagnosis, shown to a reader whose property misjudges it. `holds` is the library's property.
     """
 
-    listed: tuple[Judged, ...]
     holds: Callable[..., bool]
-    given: tuple[Any, ...] = ()
+    right: Listed
+    wrong: Listed
+    more: tuple[Any, ...] = ()
 
     asks = "a property"
 
@@ -47,26 +38,18 @@ class Judge:
     def __call__(self, answer: Any) -> Grade:
         if not callable(answer):
             return no_function(answer)
-        nothing = True
-        for one in self.listed:
+        always_none = True
+        listed = [(True, *one) for one in self.right] + [(False, *one) for one in self.wrong]
+        for is_right, f, says, *hints in listed:
             for _ in range(RUNS):
-                holds, _ = ask_property(answer, one.f, *self.given)
+                holds, _ = ask_property(answer, f, *self.more)
                 if isinstance(holds, Grade):
                     return holds
-                nothing &= holds is None
-                if (holds is not False) != one.right:
-                    return self._misjudged(one, nothing)
-        right = sum(one.right for one in self.listed)
-        wrong = len(self.listed) - right
-        return Grade(RIGHT, f"right. It is true of {_counted(right)} right, and false of {_counted(wrong)} wrong.")
-
-    def _misjudged(self, one: Judged, nothing: bool) -> Grade:
-        if one.right:
-            return Grade(WRONG, "it is false of what is right.", (f"  {one.says}",), one.question, one.diagnosis)
-        if nothing:
-            return Grade(WRONG, "it always returns None, expected True or False. Is the `return` missing?")
-        return Grade(WRONG, "it is true of what is wrong.", (f"  {one.says}",), one.question, one.diagnosis)
-
-
-def _counted(n: int) -> str:
-    return f"{n} that {'is' if n == 1 else 'are'}"
+                always_none &= holds is None
+                if is_right and holds is False:
+                    return Grade(WRONG, "it is false of what is right.", (f"  {says}",), *hints)
+                if not is_right and holds is not False:
+                    true_of_wrong = Grade(WRONG, "it is true of what is wrong.", (f"  {says}",), *hints)
+                    return ALWAYS_NONE if always_none else true_of_wrong
+        right, wrong = (f"{len(x)} that {'is' if len(x) == 1 else 'are'}" for x in (self.right, self.wrong))
+        return Grade(RIGHT, f"right. It is true of {right} right, and false of {wrong} wrong.")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..exercise import RIGHT, WRONG, Grade
-from .calling import WrongAnswers, described
+from .calling import Listed, described
 
 TINY = 1e-9             # what rounding may leave of an exact 0
 
@@ -22,15 +22,15 @@ class Number:
     """Grades a number, or an array of numbers, by comparison with what the library computes.
 
     `compute() -> the right value`; `tolerance` is relative to the largest entry, and `exactly` asks for a whole number.
-    `tempting` are common wrong answers: functions that compute them, each with a question and perhaps the diagnosis.
-    `computed` ends the verdict on a right answer, with {} for the library's value.
+    `computed` ends the verdict on a right answer, with {} for the library's value. `tempting` are common wrong answers,
+    each with a question and perhaps a diagnosis; those of a chapter stand in its TOML file.
     """
 
     compute: Callable[[], Any]
     tolerance: float = 0.0
-    tempting: WrongAnswers = ()
     computed: str = "The library computes {}."
     exactly: bool = False
+    tempting: Listed = ()
 
     asks = "a number"
 
@@ -53,7 +53,7 @@ class Number:
             return Grade(WRONG, f"{reprlib.repr(answer)} is not finite")
         if self._near(got, expected):
             return Grade(RIGHT, f"right. {self.computed.format(_shown(expected))}")
-        others = ((np.asarray(other(), float), hints) for other, *hints in self.tempting)
+        others = ((np.asarray(other, float), hints) for other, *hints in self.tempting)
         near = [(float(np.max(np.abs(got - other))), hints) for other, hints in others if self._near(got, other)]
         question, diagnosis = [*min(near, key=itemgetter(0), default=(0.0, [""]))[1], ""][:2]      # of the nearest
         if self.exactly and np.any(got != np.round(got)):

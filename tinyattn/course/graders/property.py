@@ -15,7 +15,7 @@ from ...check.specs import get_spec
 from ...check.trial import show_case
 from ...check.zoo import ZOO
 from ..exercise import RIGHT, WRONG, Grade
-from .calling import ask_property, no_function
+from .calling import ALWAYS_NONE, ask_property, no_function
 
 RUNS = 5                # a property may draw random inputs
 FEW = 30                # if a property's last call had more numbers, their shapes are shown
@@ -84,7 +84,7 @@ class Property:
                     return replace(trial.grade, outcome=WRONG, says=f"where the bug is, {trial.grade.says}")
                 trials.append(trial)
         if all(trial.none for trial in trials):
-            return Grade(WRONG, "it always returns None, expected True or False. Is the `return` missing?")
+            return ALWAYS_NONE
         finds = sum(not trial.holds for trial in trials)
         if finds < len(trials):
             says = f"it finds the bug in {finds} of {len(trials)} runs only."
