@@ -13,7 +13,7 @@ from benchmarks import pages
 from benchmarks.machine import README, RESULTS, ROOT, filled
 from benchmarks.pages import SCRIPTS
 from tinyattn.backend import DEVICES
-from tinyattn.experiments import EXPERIMENTS, results_of
+from tinyattn.experiments import EXPERIMENTS, results_of, with_remarks
 
 SLOW = {"planted": pytest.mark.slow}                      # its page has the best ranking of every world
 
@@ -39,7 +39,8 @@ def test_pages_of_a_benchmark_are_those_of_its_results(script):
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW.get(name, ())) for name in EXPERIMENTS])
 def test_the_page_of_an_experiment_is_that_of_its_runs(name):
-    experiment, folder = EXPERIMENTS[name], RESULTS / "reproduce" / name
+    folder = RESULTS / "reproduce" / name
+    experiment = with_remarks(EXPERIMENTS[name], folder)
     again = f"`tinyattn reproduce {name} --out benchmarks/results/reproduce/{name} --page` makes its page again"
     assert (folder / "README.md").read_text() == experiment.page(experiment, results_of(experiment, folder)), again
 

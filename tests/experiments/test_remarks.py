@@ -1,4 +1,4 @@
-"""What REMARKS of experiments say holds of the runs that are committed. Those of `kinds` stand in test_kinds.py."""
+"""What remarks.md of experiments say holds of the runs beside them. Those of `kinds` stand in test_kinds.py."""
 
 import statistics
 from functools import cache

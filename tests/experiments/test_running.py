@@ -18,9 +18,9 @@ from tests.helpers import MACHINE
 from tests.models.worlds import TINY
 from tinyattn.cli import main
 from tinyattn.data import leave_one_out
-from tinyattn.experiments import EXPERIMENTS, Dataset, Experiment, Row, carry_out, planted, results_of
+from tinyattn.experiments import EXPERIMENTS, Dataset, Experiment, Row, carry_out, planted, results_of, with_remarks
 from tinyattn.experiments import running as running_module
-from tinyattn.experiments.tables import figures, level, minutes, page, remarks, table
+from tinyattn.experiments.tables import figures, level, minutes, page, table
 from tinyattn.experiments.whole import is_whole
 from tinyattn.files import FileError, alone_in
 from tinyattn.machine import commit
@@ -423,13 +423,15 @@ def test_rows_that_their_seeds_do_not_tell_apart_are_named():
     assert level(small, {"a": runs(0.10, 0.11), "b": runs(0.13, 0.131)}, ["a", "b"], ("full", "ndcg@10")) == []
 
 
-def test_runs_to_come_take_the_remarks_off_the_page():
-    density, told = EXPERIMENTS["density"], "The runs agree"
-    whole = {key: [RUN] * len([1 for name, _ in density.runs() if name == key]) for key in density.rows}
-    assert remarks(density, whole, told) == ["About the runs in `benchmarks/results/reproduce/density`:", "", told]
-    assert not remarks(density, whole | {"all-markov": []}, told)
-    assert not remarks(density, whole | {"all-sasrec": [RUN]}, told)
-    assert not remarks(density.quick(), whole, told)
+def test_runs_to_come_take_the_remarks_off_the_page(tmp_path):
+    (tmp_path / "remarks.md").write_text("The runs agree.\n")
+    density = with_remarks(EXPERIMENTS["density"], tmp_path)
+    run = RUN | {"machine": MACHINE, "epochs": 1}
+    whole = {key: [run] * len([1 for name, _ in density.runs() if name == key]) for key in density.rows}
+    assert "\n\nThe runs agree.\n\nMade by" in page(density, whole, [])
+    for unfinished in ({"all-markov": []}, {"all-sasrec": [run]}):
+        assert "The runs agree" not in page(density, whole | unfinished, [])
+    assert with_remarks(density, tmp_path / "elsewhere") is density
 
 
 def test_rows_on_data_that_an_experiment_lacks_are_refused():

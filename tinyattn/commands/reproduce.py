@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..experiments import EXPERIMENTS, carry_out, results_of
+from ..experiments import EXPERIMENTS, carry_out, results_of, with_remarks
 from ..files import write_atomically
 from ..options import one_of
 from .arguments import add_device
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> None:
     if not options.page:
         compute = partial(begin, options.ops, options.unchecked)
         carry_out(experiment, options.data, out, jobs=options.jobs, device=options.device, begin=compute)
-    results = results_of(experiment, out)
+    experiment, results = with_remarks(experiment, out), results_of(experiment, out)
     text = experiment.page(experiment, results)
     with drawing(f"the pictures of {page}"):
         if shown := experiment.shown(results):

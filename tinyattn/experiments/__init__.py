@@ -3,7 +3,7 @@
 from . import ablations, awrsr, bugs, density, full, kinds, mixers, planted, sampled, speed, splits
 from .awrsr import depth, settings
 from .experiment import Dataset, Experiment, Results, Row, TaskData
-from .running import carry_out, results_of
+from .running import carry_out, results_of, with_remarks
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
@@ -12,4 +12,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     )
 }  # fmt: skip
 
-__all__ = ["EXPERIMENTS", "Dataset", "Experiment", "Results", "Row", "TaskData", "carry_out", "results_of"]
+__all__ = [
+    "EXPERIMENTS", "Dataset", "Experiment", "Results", "Row", "TaskData", "carry_out", "results_of", "with_remarks",
+]  # fmt: skip

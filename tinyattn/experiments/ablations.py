@@ -8,7 +8,7 @@ from typing import Any
 from .datasets import ML_1M
 from .experiment import CLOSE_SEEDS, Experiment, Results, Row
 from .pictures import Curves, Dots, Line, Picture
-from .tables import TRAINING, cell, dots, figures, grid, level, page, remarks, table, values
+from .tables import TRAINING, cell, dots, figures, grid, level, page, table, values
 
 NDCG = ("uni100", "ndcg@10")
 COLUMNS = [NDCG, ("full", "ndcg@10")]
@@ -41,16 +41,6 @@ LONGEST = f"""
 At most {TO_THE_END['epochs']} epochs, with a patience of {TO_THE_END['patience']}, unless the row names others; the
 second row was added when the first was more than .02 below the published value.
 """
-REMARKS = """
-After sixty epochs one, two or three blocks, two heads, and an untied item embedding show no clear difference. Without
-positions .018 is lost, without residuals .041, without dropout .040, and without any block .067.
-
-Sixty epochs are too few. With more epochs and early stopping, the default gains .027 at n 10, .020 at n 50 and .009 at
-n 200; with 400 epochs and no early stopping it gains .054 at n 10. Of these four rows, all but the first are within .02
-of the published values. Two published ablations are not reproduced by rows trained so long. An untied item embedding
-costs .008 at n 200, and .135 in the paper, where it is worse than no block at all; no dropout costs .033, and .010 in
-the paper. The reason is unknown.
-"""
 LENGTHS = (10, 20, 50, 100, 200)
 PUBLISHED_LENGTHS = {10: 0.480, 50: 0.557, 100: 0.571, 200: 0.587}
 
@@ -72,7 +62,6 @@ def _page(experiment: Experiment, results: Results) -> str:
         figures(experiment, results),
         ["## Trained to the end", "", LONGEST.strip()],
         table(experiment, results, list(LONGER), COLUMNS, TRAINING),
-        remarks(experiment, results, REMARKS),
     ])  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from .datasets import ML_1M
 from .experiment import CLOSE_SEEDS, Experiment, Results, Row
 from .pictures import Curves, Line, Picture
-from .tables import cell, figures, grid, page, remarks, values
+from .tables import cell, figures, grid, page, values
 
 NDCG = ("full", "ndcg@10")
 A_USER = 163                                      # training items of a user, on average
@@ -25,13 +25,6 @@ COMPARED: dict[str, tuple[str, str, dict[str, Any], float]] = {
 CLOSE = {(5, "sasrec"), (50, "sasrec"), (50, "gru4rec")}
 
 
-REMARKS = """
-The runs agree. With the newest 5 items SASRec ties with the Markov chain, and GRU4Rec is behind both. From 20 items on
-both networks are ahead of the chain; SASRec is ahead of GRU4Rec with 20 items and with all, and ties with it with 50.
-The chain gains from more data as well. Popularity gets worse from 5 to 50 items: recent counts predict better.
-"""
-
-
 def _name(kept: int) -> str:
     return "all" if kept == KEPT[-1] else f"newest-{kept}"
 
@@ -40,8 +33,7 @@ def _page(experiment: Experiment, results: Results) -> str:
     cells = {title: [cell(values(results[f"{_name(kept)}-{key}"], NDCG)) for kept in KEPT]
              for key, (title, *_) in COMPARED.items()}  # fmt: skip
     table = grid([experiment.datasets[_name(kept)].title for kept in KEPT], cells.items())
-    return page(experiment, results, [["NDCG@10 under full ranking:"], table, figures(experiment, results),
-                                      remarks(experiment, results, REMARKS)])  # fmt: skip
+    return page(experiment, results, [["NDCG@10 under full ranking:"], table, figures(experiment, results)])
 
 
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:

@@ -118,6 +118,7 @@ class Experiment:
     first_seed: int = 0
     alone: bool = False                 # one run at a time, to compare seconds
     is_quick: bool = False
+    remarks: str = ""                   # on the runs of one folder: its remarks.md
 
     def __post_init__(self) -> None:
         unknown = {row.data for row in self.rows.values()} - self.datasets.keys()

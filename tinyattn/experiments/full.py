@@ -7,7 +7,7 @@ from typing import Any
 from .datasets import BEAUTY, ML_1M
 from .experiment import CLOSE_SEEDS, Experiment, Results, Row
 from .pictures import Dots, Picture
-from .tables import TRAINING, beyond, dots, figures, level, page, remarks, table
+from .tables import TRAINING, beyond, dots, figures, level, page, table
 
 COLUMNS = [("full", "hr@10"), ("full", "ndcg@10")]
 TRAINED: dict[str, Any] = {"maxlen": 50, "epochs": 200}
@@ -53,6 +53,7 @@ DIAGNOSTICS: dict[str, tuple[str, dict[str, Any]]] = {
     "esasrec-both": ("eSASRec with a last norm, embeddings times √d", {"last_norm": True, "emb_scale": True}),
     "esasrec-narrow": ("eSASRec, SASRec's feed-forward network", {"feed_forward": "relu", "feed_forward_width": 1}),
 }
+DIAGNOSED = ["beauty-sampled-softmax", "beauty-esasrec", *(f"beauty-{key}" for key in DIAGNOSTICS)]
 LEFT_OUT = {("beauty", "gbce-as-published"), ("ml-1m", "bert4rec-rho")}
 DIAGNOSES = {"gbce-as-published", "bert4rec-rho"}  # variants of the row above them, with one seed
 CLOSE = {("ml-1m", key) for key in ("gbce", "ce", "sampled-softmax", "esasrec", "bert4rec")}
@@ -67,17 +68,6 @@ def _row(key: str, data: str, place: int) -> Row:
     return Row(title, data, model, of_data | options, theirs, source, minutes[place], seeds)
 
 
-REMARKS = """
-On Beauty eSASRec lacks a scale. Without a norm after the last block, as released, the sum of the gated blocks is
-compared with the items' vectors at whatever length it has grown to. With that norm, or embeddings times √d, eSASRec
-is ahead of SASRec with the same loss; with less dropout, or SASRec's feed-forward network, it is not. One seed each.
-
-BERT4Rec that hides six items of ten, as its paper does on Beauty, ranks better than with two of ten, and is behind the
-Markov chain all the same.
-"""
-DIAGNOSED = ["beauty-sampled-softmax", "beauty-esasrec", *(f"beauty-{key}" for key in DIAGNOSTICS)]
-
-
 def _page(experiment: Experiment, results: Results) -> str:
     parts = []
     for data, dataset in DATASETS.items():
@@ -87,8 +77,7 @@ def _page(experiment: Experiment, results: Results) -> str:
                   level(experiment, results, keys, COLUMNS[1]),
                   ["Beyond accuracy:"], beyond(results, keys, titles, f"{data}-popularity")]  # fmt: skip
     parts += [figures(experiment, results), ["## Why eSASRec is behind on Beauty"]]
-    parts += [table(experiment, results, DIAGNOSED, COLUMNS, TRAINING), remarks(experiment, results, REMARKS)]
-    return page(experiment, results, parts)
+    return page(experiment, results, [*parts, table(experiment, results, DIAGNOSED, COLUMNS, TRAINING)])
 
 
 def _keys(data: str) -> list[str]:

@@ -1,12 +1,4 @@
-"""Tasks that distinguish kinds of sequence models: recall, induction, copying, counting, also on longer sequences.
-
-The pilot, one seed each: attention with two blocks solves recall with eight pairs in 600 to 800 steps and induction in
-1,200; with one block it is at .29 of induction after 4,000. In recall Mamba is at .62 after 1,600 steps and RWKV at .45
-after 1,800, both rising. A GRU is still at .24 after 1,600 steps, and with two pairs at .6 after 2,000; in copying it
-is at .98 after 1,800. RNN, LSTM and GRU solve parity in 400 to 800, attention is at .65 after 1,200. In the pilot, odd
-and even places gave balance away, and the task was changed after its first seed. With the decoder's small embeddings
-attention stayed on the plateau of recall for 2,400 steps; `TaggerNetwork.init` says why.
-"""
+"""Tasks that distinguish kinds of sequence models: recall, induction, copying, counting, also on longer sequences."""
 
 from __future__ import annotations
 
@@ -22,7 +14,7 @@ from ..layers import nbytes
 from ..tree import leaves
 from .experiment import TIMES, Experiment, Results, Row, TaskData
 from .pictures import Curves, Line, Picture
-from .tables import cell, figures, grid, page, remarks, values
+from .tables import cell, figures, grid, page, values
 from .whole import is_count
 
 SOLVED = 0.99            # the share of right answers from which a task is solved
@@ -86,18 +78,6 @@ steps did not find such weights; where a *no* was solved, it was solved at this 
 ROOM = """
 Here no task asks for more than {most:.0f} bits, and the smallest state, {kept} numbers in float32, has {bits:,}: what
 these states do not solve, they have not learned.
-"""
-
-REMARKS = """
-**Longer sequences reverse the order.** At the training length, attention of two blocks with positions solves copying in
-all runs and induction in five of six; LSTM and GRU do not solve induction, and nearly solve copying. At eight times
-that length RWKV, Mamba, LSTM and GRU are ahead of all attention in induction. In copying, the GRU is ahead of all
-attention, LSTM and Mamba are ahead of attention with two blocks: attention still has all tokens, and does not find
-them. In recall, where an answer stands beside its key, a form of attention has the highest mean; over seeds it ties
-with GRU and RWKV with two pairs, and with Mamba with eight. **A *yes* is no promise.** An LSTM counts without bound; in
-balance, at eight times the length, it is not ahead of the RNN, whose state is bounded. **Where the theory says *size*
-or *deeper*, that need not be why a model failed.** The RNN does not recall two pairs, for which it has room many times
-over; attention of two blocks recalls them without positions.
 """
 
 
@@ -174,7 +154,7 @@ def _page(experiment: Experiment, results: Results) -> str:
     parts += [["Steps of the runs that solved their task, on average:"], _steps(results)]
     first_task = next(iter(TASKS.values()))[0]
     parts += [[f"Sizes of the models of the first task ({first_task}):"], _sizes(results), figures(experiment, results)]
-    return page(experiment, results, [*parts, remarks(experiment, results, REMARKS), [_why(results)]])
+    return page(experiment, results, [*parts, [_why(results)]])
 
 
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:

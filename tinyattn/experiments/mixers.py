@@ -14,7 +14,7 @@ from .datasets import ML_1M
 from .experiment import Experiment, Results, Row, Runs
 from .paired import difference
 from .pictures import Dots, Picture
-from .tables import at_pace, dots, epochs, figures, grid, page, remarks, table
+from .tables import at_pace, dots, epochs, figures, grid, page, table
 
 COLUMNS = [("full", "hr@10"), ("full", "ndcg@10")]
 TRAINED: dict[str, Any] = {
@@ -29,18 +29,6 @@ PLACED: dict[str, tuple[str, dict[str, Any], tuple[float, ...]]] = {
     "rwkv": ("RWKV", {"mixer": "rwkv"}, (10, 24)),
     "mamba": ("Mamba, expand 1", {"mixer": "mamba", "expand": 1}, (12, 29)),
 }
-REMARKS = """
-**On 50 items the mixers are close; on 200 they are not.** On 50 the GRU, the LSTM and RWKV are 3 to 4 % ahead of
-attention, and Mamba is 1 % behind. On 200 all four are ahead, by 8 to 14 %, each of their runs ahead of each of
-attention's. The 150 older items bring attention 2 %, and the others 9 to 12 %.
-
-**More than half of that gain is due to positions.** Attention with a learned bias by distance, in the place of 200
-learned positions, gains 9 %: it ties with Mamba, and the LSTM and RWKV stay ahead of it. Size does not explain the
-rest: RWKV has fewer parameters in its blocks than the GRU and the LSTM, is ahead of the GRU, and ties with the LSTM.
-
-**The comparison is of 40 epochs.** All runs but one were ended by that limit. SASRec of width 64 with this loss, on 50
-items and with a patience of 15, has an NDCG@10 of .162 ([full ranking](../full/README.md)); here it has .151.
-"""
 # Does attention lack positions? On the longer histories alone, after the others
 PROBE = {"t5": ("attention, distances", {"position": "t5"}, 22)}
 
@@ -61,7 +49,7 @@ def _page(experiment: Experiment, results: Results) -> str:
         columns = ["NDCG@10 minus attention's", "95 % over users", "95 % over seeds", "share of attention's"]
         rows = ((experiment.rows[key].title, [difference(results[key], results[first], k=10)]) for key in others)
         parts += [[f"## n {n}"], table(experiment, results, [first, *others], COLUMNS, more), grid(columns, rows)]
-    return page(experiment, results, [*parts, figures(experiment, results), remarks(experiment, results, REMARKS)])
+    return page(experiment, results, [*parts, figures(experiment, results)])
 
 
 def _keys(n: int) -> list[str]:

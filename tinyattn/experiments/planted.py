@@ -12,7 +12,7 @@ from ..data.worlds import ChainWorld, SeriesWorld, TasteWorld, World
 from ..evaluation import evaluate
 from .experiment import CLOSE_SEEDS, Dataset, Experiment, Results, Row, Runs
 from .pictures import Dot, Dots, Picture
-from .tables import figures, grid, page, remarks, values
+from .tables import figures, grid, page, values
 
 NDCG = ("full", "ndcg@10")
 WORLDS: dict[str, tuple[str, World]] = {
@@ -80,30 +80,6 @@ TRIED: dict[str, tuple[str, str, str, dict[str, Any]]] = {
 }
 
 
-REMARKS = """
-**Tastes.** MF has to find a vector for each person from that person's items alone, so more items bring it nearer to the
-best. They help EASE, too. FISM stays at nine tenths of the best: it adds up single items, and several together say more
-of a taste than their sum. SASRec with BCE, which reads items together, is at 98 % with few items and with many. **The
-last two items.** A Markov chain of order 2 counts each pair of items apart; with four times as many people it comes to
-96 % of the best, 1 % behind Caser, a network that learns the groups and shares what it learns. Factorised models add up
-the two items, and cannot express what both together mean. **The last item.** FPMC comes 1 % nearer with four times as
-many people; Fossil was not studied. **Series.** Seen items are not ranked. So the unseen episodes of the series under
-way are known without order, and they are nearly all that order could tell: EASE and FISM, which ignore order, come as
-near to the best as any.
-
-**Losses.** SASRec with BCE (one negative) is ahead of SASRec with cross-entropy over all items, by more than the spread
-over seeds in tastes, in tastes that drift and with the last two items; so is GRU4Rec where tastes drift. Cross-entropy
-also has to learn that seen items do not come again, which the ranking rules out anyway. A test of this explanation:
-with sampled softmax, a cross-entropy whose negatives are never seen items, SASRec is as good as with BCE, or
-better. NARM and BERT4Rec have cross-entropy over all items here; their other limits are unknown. BERT4Rec hardly lacks
-epochs: allowed 600, it stops before 300, and gains at most half a percent of the best. On real data, with thousands of
-items, cross-entropy over all of them is ahead of BCE ([full ranking](../full/README.md)).
-
-Popularity may stand a few ten-thousandths above the best ranking in the first world: items that tie at the tenth place
-have the mean rank 10.5, and both count as being among ten.
-"""
-
-
 @cache
 def optimum(world: World) -> float:
     """NDCG@10 of the best possible ranking, expected under the truth."""
@@ -122,7 +98,6 @@ def _page(experiment: Experiment, results: Results) -> str:
     return page(experiment, results, [
         grid([title for title, _ in WORLDS.values()], rows), _behind(results), figures(experiment, results),
         ["## Why some models in bold do not win"], grid(["world", "NDCG@10", "the best there is"], tried),
-        remarks(experiment, results, REMARKS),
     ])  # fmt: skip
 
 

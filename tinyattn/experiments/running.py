@@ -63,6 +63,12 @@ def results_of(experiment: Experiment, out: Path) -> Results:
     return results
 
 
+def with_remarks(experiment: Experiment, out: Path) -> Experiment:
+    """The experiment with the remarks on the runs in `out`, if the folder has any."""
+    path = out / "remarks.md"
+    return replace(experiment, remarks=path.read_text(encoding="utf-8")) if path.is_file() else experiment
+
+
 def file_of(out: Path, key: str, seed: int) -> Path:
     return out / f"{key}-seed{seed}.json"
 

@@ -8,7 +8,7 @@ from typing import Any
 from .datasets import GAMES, ML_1M
 from .experiment import CLOSE_SEEDS, Experiment, Results, Row
 from .pictures import Dots, Picture
-from .tables import TRAINING, dots, figures, level, page, remarks, table, values
+from .tables import TRAINING, dots, figures, level, page, table, values
 
 COLUMNS = [("uni100", "hr@10"), ("uni100", "ndcg@10"), ("full", "hr@10"), ("full", "ndcg@10")]
 KANG = "Kang & McAuley 2018, table III"
@@ -41,19 +41,6 @@ COMPARED: dict[str, tuple[str, str, dict[str, Any], tuple[float, ...], tuple[flo
     "sasrec": ("SASRec, released code's form", "sasrec", TRAINED | {"block_form": "sasrec"},
                (0.7934, 0.5570, 0.7410, 0.5360), (3, 4)),
 }  # fmt: skip
-REMARKS = """
-MF comes nearer to its published rows when it is stopped after a few epochs: the published ones may not have been
-trained to the end. FPMC comes within the band on MovieLens with more dropout; on Games it stays behind, also with more
-patience, for an unknown reason. GRU4Rec's basic form is far above its published rows, though nothing was tuned for it
-here: the published one had other code, losses and lengths. Stopped early it comes near on MovieLens, but not on Games.
-GRU4Rec with BPR-max is below its published row with negatives from the batch alone, which are popular items, and above
-it with negatives from the whole catalogue, from which the protocol draws its 100 items uniformly. Caser comes nearer in
-NDCG@10 on MovieLens with wider windows and more dropout, and in both metrics with three targets a position, but not
-within the band; on Games, where the default is within the band, three targets bring it far above.
-
-SASRec on Games, stopped by full NDCG@10 as all rows here, ends before the sampled metric has grown to its published
-value; never stopped it is within the band, as it was [before](../../games-kang205.md).
-"""
 
 # Variants of rows outside the band. key: title, model, options, minutes
 DIAGNOSTICS: dict[str, tuple[str, str, dict[str, Any], float]] = {
@@ -96,7 +83,7 @@ def _page(experiment: Experiment, results: Results) -> str:
     for data, rows in DIAGNOSES.items():
         variants = table(experiment, results, [f"{data}-{key}" for key in rows], COLUMNS, TRAINING)
         parts += [[f"{DATASETS[data].title}:"], variants]
-    return page(experiment, results, [*parts, remarks(experiment, results, REMARKS)])
+    return page(experiment, results, parts)
 
 
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:

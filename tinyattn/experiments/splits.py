@@ -8,7 +8,7 @@ from typing import Any
 from .datasets import BEAUTY_TIMES, ML_100K
 from .experiment import CLOSE_SEEDS, Experiment, Results, Row
 from .pictures import Dots, Picture
-from .tables import cell, dots, figures, grid, level, page, remarks, values
+from .tables import cell, dots, figures, grid, level, page, values
 
 COLUMNS = [("full", "hr@10"), ("full", "ndcg@10")]
 SPLIT_BY = {"last": "leave-one-out", "time": "time"}
@@ -26,19 +26,6 @@ MODELS: dict[str, tuple[str, str, dict[str, Any], float]] = {
 # Tied with another model after two seeds
 CLOSE = {("ml-100k", key) for key in MODELS} | {("beauty", "fpmc"), ("beauty", "bce")}
 
-REMARKS = """
-## What it changes
-
-A split by time tests fewer users, those with an item after its moment: 89 of MovieLens 100K. With 89, one user more or
-less is .011 of HR@10, so most differences there are chance.
-
-On Beauty all models lose. The Markov chain loses the largest share, nearly two thirds of its NDCG@10: from second place
-it falls behind EASE and item cosine, to where FPMC is. Under leave-one-out it counts transitions of the very months
-that it is tested on; this table does not show how much of the loss comes from that. SASRec with cross-entropy stays
-first, hardly ahead of EASE, where leave-one-out has it far ahead. A model chosen by leave-one-out alone, and used from
-a date on, is likely worse than expected, and should be compared with EASE.
-"""
-
 
 def _page(experiment: Experiment, results: Results) -> str:
     parts = []
@@ -50,7 +37,7 @@ def _page(experiment: Experiment, results: Results) -> str:
         named = [[f"By {by}: {line[0].lower()}{line[1:]}"] for split, by in SPLIT_BY.items()
                  for line in level(experiment, results, _keys(data, split), COLUMNS[1])]  # fmt: skip
         parts += [[f"## {dataset.title}"], grid(columns, cells.items()), *named]
-    return page(experiment, results, [*parts, figures(experiment, results), remarks(experiment, results, REMARKS)])
+    return page(experiment, results, [*parts, figures(experiment, results)])
 
 
 def _keys(data: str, split: str) -> list[str]:

@@ -97,12 +97,6 @@ def level(experiment: Experiment, results: Results, keys: Sequence[str], column:
     return [f"Tied, as they lie within two standard deviations in {where}: {'; '.join(pairs)}."] if pairs else []
 
 
-def remarks(experiment: Experiment, results: Results, text: str) -> list[str]:
-    """The text, which describes the runs in benchmarks/results; nothing for a quick look or an unfinished grid."""
-    shown = not missing(experiment, results) and not experiment.is_quick
-    return [f"About the runs in `benchmarks/results/reproduce/{experiment.name}`:", "", text.strip()] if shown else []
-
-
 def beyond(results: Results, keys: Sequence[str], titles: dict[str, str], first: str) -> list[str]:
     """A line for each row: coverage, novelty, popularity, overlap with `first`'s lists; older runs do not have them."""
     known = {key: [run["beyond"] for run in results[key] if "beyond" in run] for key in (first, *keys)}
@@ -193,7 +187,9 @@ def missing(experiment: Experiment, results: Results) -> dict[str, int]:
 
 
 def page(experiment: Experiment, results: Results, parts: Sequence[Sequence[str]]) -> str:
-    body = [line for part in parts for line in (*part, "")]
+    """The question, the parts, remarks on a finished grid, and how the page was made."""
+    remarks = [[experiment.remarks.strip()]] if experiment.remarks and not missing(experiment, results) else []
+    body = [line for part in (*parts, *remarks) for line in (*part, "")]
     how = f"Made by `tinyattn reproduce {experiment.name}`: {made(results)} {to_come(experiment, results)}"
     how += "With several seeds: mean ± standard deviation."
     if any("minutes of training" in line for line in body):
