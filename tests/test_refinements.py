@@ -46,12 +46,13 @@ def test_the_verdict_on_the_cost(first, second, word):
     short, ours, long = (timed(times | {"simp": k}, shape) for k, shape in (
         (first, (20, 128, 1)), (second, (50, 64, 1)), (second, (200, 64, 1))))  # fmt: skip
     slower = timed(times | {"literal": 1.4, "value": 2.8}) if second > 1.1 else ours
-    found = refinements.verdict({"cases": [short, ours, slower | {"lengths": "Beauty"}, long]})
-    assert found.verdict == word
+    judged = refinements.verdict({"cases": [short, ours, slower | {"lengths": "Beauty"}, long]})
+    assert judged.verdict == word
     most, value = ("+40%", "+160% to +180%") if second > 1.1 else ("+5%", "+160% to +160%")
     printed, causal = "as the paper prints them +1% to", "M_value's causal form"
-    assert f"n 50, d 64: {printed} {most}, {causal} {value}, a second block +70% to +70%" in found.found
-    assert found.found.endswith(f"longer histories: {printed} {second - 1:+.0%}, {causal} +160%, a second block +70%")
+    assert f"n 50, d 64: {printed} {most}, {causal} {value}, a second block +70% to +70%" in judged.evidence
+    longer = f"longer histories: {printed} {second - 1:+.0%}, {causal} +160%, a second block +70%"
+    assert judged.evidence.endswith(longer)
 
 
 def test_the_pages_say_what_the_results_say():

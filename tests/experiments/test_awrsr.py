@@ -143,8 +143,8 @@ def test_every_refinement_is_judged_by_its_mean_and_stoc_decides_nothing():
     few = made_up(lambda key: -0.05 if "stoc" in key or key == "beauty-stosa-add" else 0.05)
     found = Claims(few).every_refinement_helps()
     assert found.verdict == "replicated"
-    assert "(M_stoc, which decides nothing, -5.0%" in found.found
-    assert found.found.endswith("of 14 rows' intervals, above 0: 11, below: 3")
+    assert "(M_stoc, which decides nothing, -5.0%" in found.evidence
+    assert found.evidence.endswith("of 14 rows' intervals, above 0: 11, below: 3")
     one = made_up(lambda key: 0.0 if "add" in key else 0.05)
     assert words(one)["every refinement helps"] == "not replicated"
 
@@ -170,7 +170,7 @@ def test_maps_that_are_not_all_there_are_no_maps():
 def test_simp_may_lose_less_than_what_counts_as_a_loss():
     results = made_up(lambda key: -0.004 if "simp" in key else 0.02, spread=0.003)
     found = Claims(results).simp_is_never_worse()
-    assert found.found == "0 of 7 intervals lie below 0; on average -0.3% (-0.5% to -0.2%)"
+    assert found.evidence == "0 of 7 intervals lie below 0; on average -0.3% (-0.5% to -0.2%)"
     assert found.verdict == "replicated"
 
 
@@ -201,7 +201,7 @@ def test_no_verdict_before_all_seeds_are_there():
     results["beauty-stosa-add"].pop()
     results["beauty-sasrec-add-4"].pop()
     found = Claims(results).every_refinement_helps()
-    assert (found.verdict, found.found) == ("to come", "17 of 18 rows (hosts included) are complete, of 3 seeds")
+    assert (found.verdict, found.evidence) == ("to come", "17 of 18 rows (hosts included) are complete, of 3 seeds")
     assert "| M_add is best with depth | **to come** |" in "\n".join(verdicts(results))
 
 

@@ -110,14 +110,14 @@ def test_the_least_sure_refinement_says_how_many_seeds_would_decide():
     widest = claims.pooled(Claims(results).gains("value"))
     assert found.decides == claims.seeds_for(widest, 0.01, 3)
     assert found.verdict == "undecided at this power"
-    assert found.found.endswith("of 14 rows' intervals, above 0: 10, below: 0")
+    assert found.evidence.endswith("of 14 rows' intervals, above 0: 10, below: 0")
 
 
 def test_with_depth_add_has_to_be_above_its_host_and_above_simp():
     results = made_up(lambda key: 0.1 if "add" in key or "simp" in key else 0.0)
     found = Claims(results).add_is_best_with_depth()
     assert found.verdict == "not replicated"
-    assert found.found.startswith("SASRec, 2 to 4 layers: +10.")
+    assert found.evidence.startswith("SASRec, 2 to 4 layers: +10.")
     scattered(results, "sasrec-simp-", 0.3)
     over = {form: claims.pooled([claims.contrast([[claims.ndcg5(r) for r in results[f"beauty-sasrec-add-{n}"]]],
                                                  [claims.ndcg5(r) for r in results[f"beauty-sasrec-{form}-{n}"]])

@@ -20,7 +20,7 @@ from tinyattn.cli import main
 from tinyattn.data import leave_one_out
 from tinyattn.experiments import EXPERIMENTS, Dataset, Experiment, Row, carry_out, planted, results_of, with_remarks
 from tinyattn.experiments import running as running_module
-from tinyattn.experiments.tables import figures, level, minutes, page, table
+from tinyattn.experiments.tables import figures, minutes, page, table, tied
 from tinyattn.experiments.whole import is_whole
 from tinyattn.files import FileError, alone_in
 from tinyattn.machine import commit
@@ -417,10 +417,10 @@ def test_rows_that_their_seeds_do_not_tell_apart_are_named():
     small = replace(SMALL, rows=rows)
     results = {"a": runs(0.10, 0.12), "b": runs(0.13, 0.131), "c": runs(0.2, 0.2), "d": runs(0.11), "e": runs(),
                "f": runs(0.133), "g": runs(0.133)}  # fmt: skip
-    (said,) = level(small, results, list("abcdefg"), ("full", "ndcg@10"))
+    (said,) = tied(small, results, list("abcdefg"), ("full", "ndcg@10"))
     lie = "Tied, as they lie within two standard deviations in full NDCG@10"
     assert said == f"{lie}: *a* with *b*; *a* with *f*; *a* with *g*."
-    assert level(small, {"a": runs(0.10, 0.11), "b": runs(0.13, 0.131)}, ["a", "b"], ("full", "ndcg@10")) == []
+    assert tied(small, {"a": runs(0.10, 0.11), "b": runs(0.13, 0.131)}, ["a", "b"], ("full", "ndcg@10")) == []
 
 
 def test_runs_to_come_take_the_remarks_off_the_page(tmp_path):

@@ -16,13 +16,13 @@ from tinyattn.experiments.tables import (
     epochs,
     figures,
     heading,
-    level,
     made,
     minutes,
     missing,
     pace,
     page,
     table,
+    tied,
     to_come,
     values,
 )
@@ -82,11 +82,11 @@ def test_two_rows_are_level_up_to_twice_the_larger_deviation_itself():
     deviation = statistics.stdev([0.25, 0.5])
     for apart, told in ((2 * deviation * 0.999, True), (2 * deviation * 1.001, False)):
         results = {"sasrec": [run(0.25), run(0.5)], "gru4rec": [run(0.375 + apart)] * 2}
-        assert bool(level(SMALL, results, ["sasrec", "gru4rec"], FULL)) == told
+        assert bool(tied(SMALL, results, ["sasrec", "gru4rec"], FULL)) == told
     equal = {"sasrec": [run(0.25)] * 2, "gru4rec": [run(0.25)] * 2}  # two that count alike are one model
-    assert level(SMALL, equal, ["sasrec", "gru4rec"], FULL) == []
+    assert tied(SMALL, equal, ["sasrec", "gru4rec"], FULL) == []
     near = {"sasrec": [run(hr=0.4), run(hr=0.6)], "gru4rec": [run(hr=0.5)] * 2}
-    assert "in uni100 hr@10: *SASRec* with *GRU4Rec*." in level(SMALL, near, ["sasrec", "gru4rec"], HR)[0]
+    assert "in uni100 hr@10: *SASRec* with *GRU4Rec*." in tied(SMALL, near, ["sasrec", "gru4rec"], HR)[0]
 
 
 def test_what_accuracy_does_not_show_is_averaged_over_seeds_and_pairs_of_seeds():

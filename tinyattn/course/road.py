@@ -1,63 +1,39 @@
-"""The road: the chapters in order, with a question each. Every chapter begins with a map of it."""
+"""The road: the chapters in order. Every chapter begins with a map of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 from .chapters import Chapter, chapters
 from .tables import Text
 
+# Titles in the order of their numbers, by part; notebooks/README.md has the question of each.
+ROAD = {
+    "Attention": ("a first look", "soft look-up", "why √d", "gradients", "attention backwards", "masks", "many heads",
+                  "order", "the block", "how to know you are right"),
+    "Recommenders": ("SASRec", "how not to fool yourself", "BERT4Rec", "attention to attention"),
+    "Around it": ("the Transformer", "before attention", "cheaper attention", "after attention", "images"),
+    "Fast": ("the same code on a GPU", "making it fast"),
+}  # fmt: skip
 
-@dataclass(frozen=True)
-class Part:
-    """Chapters on one subject: the number, a short title and the question of each."""
 
-    title: str
-    stops: tuple[tuple[int, str, str], ...]
-
-
-ROAD = (
-    Part("Attention", (
-        (0, "a first look", "train a recommender, and see who looks at whom"),
-        (1, "soft look-up", "what should a dictionary answer when no key matches exactly?"),
-        (2, "why √d", "a division that looks like an afterthought: what is lost without it?"),
-        (3, "gradients", "how does a loss say which way each number should move?"),
-        (4, "attention backwards", "which gradient does each line owe to the one before?"),
-        (5, "masks", "how do you know that nothing leaks from the future?"),
-        (6, "many heads", "what can eight small heads do that a big one cannot?"),
-        (7, "order", "attention sees a set: how does it learn what came first?"),
-        (8, "the block", "why does a deep stack of these train at all?"),
-        (9, "how to know you are right", "can a test find a bug that nobody has thought of?"),
-    )),
-    Part("Recommenders", (
-        (10, "SASRec", "what will this person watch next?"),
-        (11, "how not to fool yourself", "how much of a good number is the protocol's?"),
-        (12, "BERT4Rec", "what changes when a model may look both ways?"),
-        (13, "attention to attention", "can scores be refined by attention among them, and who would notice?"),
-    )),
-    Part("Around it", (
-        (14, "the Transformer", "an encoder, a decoder, and what passes between them"),
-        (15, "before attention", "what did recurrence cost, and what did it remember?"),
-        (16, "cheaper attention", "which of the n² weights can be left out?"),
-        (17, "after attention", "RWKV and Mamba: can a recurrence have the last word?"),
-        (18, "images", "what is a token in a picture?"),
-    )),
-    Part("Fast", (
-        (19, "the same code on a GPU", "what changes when the arrays live elsewhere?"),
-        (20, "making it fast", "where does the time go?"),
-    )),
-)
+def stops() -> Iterator[tuple[str, list[tuple[int, str]]]]:
+    """Each part of the road, and its chapters as (number, title)."""
+    numbers = count()
+    for part, titles in ROAD.items():
+        yield part, [(next(numbers), title) for title in titles]
 
 
 def road(here: int | None = None) -> Text:
     """The map as text, with chapter `here` and its time marked. Future chapters are in brackets."""
     existing = {chapter.number: chapter for chapter in chapters()}
-    width = max(len(part.title) for part in ROAD)
+    width = max(map(len, ROAD))
     lines = []
-    for part in ROAD:
-        line = f"{part.title:{width}} "
-        for number, title, _ in part.stops:
+    for part, numbered in stops():
+        line = f"{part:{width}} "
+        for number, title in numbered:
             name = f"{number:02} {title}"
             name = f"▶ {name} ◀" if number == here else name if number in existing else f"({name})"
             if len(line) + len(name) > 98:
@@ -82,14 +58,14 @@ def road_map(here: int | None = None) -> Any:
     from ..show.style import BLUE, GREY, ORANGE, figure
 
     existing = {chapter.number: f"../notebooks/{chapter.path.stem}.ipynb" for chapter in chapters()}
-    columns = max(len(part.stops) for part in ROAD) // 2
+    columns = max(map(len, ROAD.values())) // 2
     fig, ax = figure(size=(7.4, 6.0))
     y = 0.0
-    for part in ROAD:
-        ax.text(-0.45, y, part.title, fontsize=11, weight="bold", color=GREY)
+    for part, numbered in stops():
+        ax.text(-0.45, y, part, fontsize=11, weight="bold", color=GREY)
         y += 0.5
-        for first in range(0, len(part.stops), columns):
-            for x, (number, name, _) in enumerate(part.stops[first : first + columns]):
+        for first in range(0, len(numbered), columns):
+            for x, (number, name) in enumerate(numbered[first : first + columns]):
                 _draw_stop(ax, x, y, number, name, ORANGE if number == here else BLUE, existing.get(number))
             y += 1.1
     ax.set(xlim=(-0.5, columns - 0.5), ylim=(y - 0.5, -0.25))

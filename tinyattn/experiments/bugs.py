@@ -45,8 +45,6 @@ DATA: dict[str, tuple[Dataset, dict[str, Any], int, float]] = {
     "ml-1m": (ML_1M, {"epochs": 3, "valid_users": 1000}, 5, 0.19),
 }
 THE = {"world": "the default world", "ml-1m": "MovieLens 1M"}     # in a sentence
-
-
 BY_RULE = {f"mutant-{i}": mutant for i, mutant in enumerate(MUTANTS, 1)}      # name: kind, a line, what it becomes
 
 
@@ -98,21 +96,21 @@ def planted_run(row: Row, model: Any, split: Any, train_and_measure: Callable[[]
         stack.enter_context(readable())
         with substituted(wrong):
             try:
-                found = train_and_measure()
+                measured = train_and_measure()
             except (InterruptedRunError, OSError):        # a damaged checkpoint is not the bug's fault
                 raise
             except Exception as error:
-                found = {"failed": f"{type(error).__name__}: {error}"[:200]}
-        found.pop("beyond", None)
+                measured = {"failed": f"{type(error).__name__}: {error}"[:200]}
+        measured.pop("beyond", None)
         network = model.make_network(split.n_items, split.n_users)
         batch = model.sampler(split).batch(0)
         places = {"before": network.init(generator(model.seed, Stream.INIT))}
-        places |= {} if "failed" in found else {"after": model.parameters}
-        found["gradient"] = {
+        places |= {} if "failed" in measured else {"after": model.parameters}
+        measured["gradient"] = {
             when: _compared(*(_gradient(network, p, batch, model.seed, ops) for ops in (right, wrong)))
             for when, p in places.items()
         }
-    return found | ({"check": _check(kind, bugs[0])} if bugs and model.seed == 0 else {})
+    return measured | ({"check": _check(kind, bugs[0])} if bugs and model.seed == 0 else {})
 
 
 def _gradient(
@@ -177,14 +175,14 @@ class Outcome(NamedTuple):
     seeds: list[float]                            # NDCG@10 of the runs that ended
 
 
-Found = Mapping[tuple[str, str], tuple[Outcome, Runs]]
+ByBug = Mapping[tuple[str, str], tuple[Outcome, Runs]]
 VERDICTS = {
     "within": "within seeds", "better": "above them", "worse": "below them", "failed": "diverged or raised",
 }  # fmt: skip
 
 
 def interval(right: Sequence[float], runs: int) -> tuple[float, float]:
-    """The 95 % prediction interval for the mean of `runs` further runs without a bug, from the values `right`.
+    """The 95 % prediction interval for the mean of `runs` more runs without a bug, from the values `right`.
 
     mean ± t s √(1/n + 1/runs), with n values, their standard deviation s and Student's t of n - 1 degrees.
     """
@@ -208,8 +206,8 @@ def outcome(right: Sequence[float], runs: Runs) -> Outcome | None:
 
 def angle(runs: Runs, when: str = "before") -> float | None:
     """The mean angle over seeds; None where none is known."""
-    known = [run["gradient"][when]["angle"] for run in runs if when in run["gradient"]]
-    known = [x for x in known if x is not None]
+    angles = (run["gradient"].get(when, {}).get("angle") for run in runs)
+    known = [x for x in angles if x is not None]
     return statistics.mean(known) if known else None
 
 
@@ -226,12 +224,8 @@ def key_of(data: str, kind: str, bug: str = "") -> str:
 def outcomes(results: Results, data: str) -> dict[tuple[str, str], tuple[Outcome, Runs]]:
     """Outcome and runs of every bug that has runs."""
     right = values(results[key_of(data, RIGHT)], NDCG)
-    found: dict[tuple[str, str], tuple[Outcome, Runs]] = {}
-    for bug in BUGS:
-        runs = results[key_of(data, *bug)]
-        if (of_bug := outcome(right, runs)) is not None:
-            found[bug] = of_bug, runs
-    return found
+    runs = {bug: results[key_of(data, *bug)] for bug in BUGS}
+    return {bug: (result, runs[bug]) for bug in BUGS if (result := outcome(right, runs[bug])) is not None}
 
 
 def checks(results: Results) -> dict[tuple[str, str], dict[str, Any]]:
@@ -242,18 +236,18 @@ def checks(results: Results) -> dict[tuple[str, str], dict[str, Any]]:
 
 def counts(results: Results, data: str) -> dict[str, Counter[str]]:
     """The number of bugs by verdict: of the zoo's with a wrong gradient, of its others, and of mutants by rule."""
-    found = {name: Counter[str]() for name in ("wrong gradient", "right gradient", "mutants by rule")}
-    for (_, name), (of_bug, runs) in outcomes(results, data).items():
+    counted = {name: Counter[str]() for name in ("wrong gradient", "right gradient", "mutants by rule")}
+    for (_, name), (result, runs) in outcomes(results, data).items():
         side = "mutants by rule" if name in BY_RULE else "wrong gradient" if is_wrong(runs) else "right gradient"
-        found[side][of_bug.verdict] += 1
-    return found
+        counted[side][result.verdict] += 1
+    return counted
 
 
 def findings(results: Results) -> str:
     """What the runs say, in a few sentences; "" before any verdict."""
-    found = {data: outcomes(results, data) for data in DATA}
-    data_sets = [data for data in DATA if any(is_wrong(runs) for _, runs in found[data].values())]
-    parts = [part for data in data_sets for part in (_of_wrong(data, found[data]), _dearest(found[data]))]
+    by_data = {data: outcomes(results, data) for data in DATA}
+    data_sets = [data for data in DATA if any(is_wrong(runs) for _, runs in by_data[data].values())]
+    parts = [part for data in data_sets for part in (_of_wrong(data, by_data[data]), _dearest(by_data[data]))]
     if not parts:
         return ""
     known = checks(results)
@@ -266,8 +260,8 @@ def findings(results: Results) -> str:
     return " ".join(filter(None, parts))
 
 
-def _of_wrong(data: str, found: Found) -> str:
-    wrong = [of_bug.verdict for of_bug, runs in found.values() if is_wrong(runs)]
+def _of_wrong(data: str, by_bug: ByBug) -> str:
+    wrong = [result.verdict for result, runs in by_bug.values() if is_wrong(runs)]
     fine, failed = sum(verdict in ("within", "better") for verdict in wrong), wrong.count("failed")
     train = f"{fine or 'none'} train{'s' * (fine < 2)}"
     fail = "diverges or raises" if failed == 1 else "diverge or raise"
@@ -277,17 +271,17 @@ def _of_wrong(data: str, found: Found) -> str:
     )
 
 
-def _dearest(found: Found) -> str:
+def _dearest(by_bug: ByBug) -> str:
     """The bug that costs most of those whose gradient looks right at the start."""
-    looks_right = {bug: of_bug for bug, (of_bug, runs) in found.items()
-                   if of_bug.verdict == "worse" and (a := angle(runs)) is not None and a <= SMALL}  # fmt: skip
+    looks_right = {bug: result for bug, (result, runs) in by_bug.items()
+                   if result.verdict == "worse" and (a := angle(runs)) is not None and a <= SMALL}  # fmt: skip
     if not looks_right:
         return ""
-    (kind, name), of_bug = max(looks_right.items(), key=lambda pair: pair[1].cost)
-    turned = angle(found[kind, name][1])
+    (kind, name), result = max(looks_right.items(), key=lambda pair: pair[1].cost)
+    turned = angle(by_bug[kind, name][1])
     return (
         f"Of those that begin within {SMALL:g}° of the right gradient, the worst ({kind}: {BUGS[kind, name].says}; "
-        f"{turned:.0f}°) costs {of_bug.cost:.0%} of it."
+        f"{turned:.0f}°) costs {result.cost:.0%} of it."
     )
 
 
@@ -314,56 +308,56 @@ bug, and by which property: it tries 50 cases of each property, first shapes, th
 
 def _how_many(results: Results, data: str) -> list[str]:
     right = values(results[key_of(data, RIGHT)], NDCG)
-    title, found = DATA[data][0].title, counts(results, data)
-    if len(right) < 2 or not any(found.values()):
+    title, counted = DATA[data][0].title, counts(results, data)
+    if len(right) < 2 or not any(counted.values()):
         return [f"**{title}**: to come."]
     low, high = interval(right, 3)
-    total = sum(sum(each.values()) for each in found.values())
+    total = sum(sum(each.values()) for each in counted.values())
     about = f"**{title}**, {total} of {len(BUGS)} bugs. Without a bug, over {len(right)} seeds: {cell(right)}; "
     about += f"the mean of three more lies between {low:.4f} and {high:.4f} with 95 %."
-    rows = ((side, [str(each[v]) for v in VERDICTS]) for side, each in found.items() if each)
+    rows = ((side, [str(each[v]) for v in VERDICTS]) for side, each in counted.items() if each)
     return [about, "", *grid(list(VERDICTS.values()), rows)]
 
 
 def _surprises(results: Results, data: str) -> list[list[str]]:
     """Wrong gradients that train as well as right ones, and bugs that cost more than their angle lets expect."""
-    found = outcomes(results, data)
+    by_bug = outcomes(results, data)
     title = DATA[data][0].title
-    angles = {bug: angle(runs) for bug, (_, runs) in found.items()}
-    fine = [bug for bug, (of_bug, _) in found.items() if of_bug.verdict in ("within", "better")]
+    angles = {bug: angle(runs) for bug, (_, runs) in by_bug.items()}
+    fine = [bug for bug, (result, _) in by_bug.items() if result.verdict in ("within", "better")]
     fine = sorted((bug for bug in fine if (angles[bug] or 0) > WRONG), key=lambda bug: -(angles[bug] or 0))
-    dear = [bug for bug, (of_bug, _) in found.items() if of_bug.verdict in ("worse", "failed")]
+    dear = [bug for bug, (result, _) in by_bug.items() if result.verdict in ("worse", "failed")]
     dear = [bug for bug in dear if (a := angles[bug]) is not None and a <= SMALL]
-    dear.sort(key=lambda bug: -found[bug][0].cost)
+    dear.sort(key=lambda bug: -by_bug[bug][0].cost)
     parts = []
     for heading, bugs in ((f"Wrong, and none the worse: {title}", fine), (f"Worse than they look: {title}", dear)):
-        rows = ((f"{kind}: {BUGS[kind, name].says}", [f"{angles[kind, name]:.0f}°", _ndcg(*found[kind, name])])
+        rows = ((f"{kind}: {BUGS[kind, name].says}", [f"{angles[kind, name]:.0f}°", _ndcg(*by_bug[kind, name])])
                 for kind, name in bugs[:SHOWN])  # fmt: skip
         more = [f"and {len(bugs) - SHOWN} more"] if len(bugs) > SHOWN else []
         parts += [[f"## {heading}", "", *grid(["angle at the start", "NDCG@10"], rows), "", *more]] if bugs else []
     return parts
 
 
-def _ndcg(of_bug: Outcome, runs: Runs) -> str:
-    if of_bug.verdict == "failed":
-        return f"{cell(of_bug.seeds)}, others {_failure(runs)}" if of_bug.seeds else _failure(runs)
-    text = cell(of_bug.seeds)
-    return text if of_bug.verdict == "within" else f"**{text}**"
+def _ndcg(result: Outcome, runs: Runs) -> str:
+    if result.verdict == "failed":
+        return f"{cell(result.seeds)}, others {_failure(runs)}" if result.seeds else _failure(runs)
+    text = cell(result.seeds)
+    return text if result.verdict == "within" else f"**{text}**"
 
 
 def _every(results: Results) -> list[list[str]]:
-    found = {data: outcomes(results, data) for data in DATA}
+    by_data = {data: outcomes(results, data) for data in DATA}
     known = checks(results)
     columns = ["angle", "after training", "loss", *(f"{DATA[data][0].title}" for data in DATA), "cases", "property"]
     parts = []
     for kind in KINDS:
         rows = []
         for bug, about in BUGS.items():
-            runs = next((found[data][bug][1] for data in DATA if bug in found[data]), [])
+            runs = next((by_data[data][bug][1] for data in DATA if bug in by_data[data]), [])
             if bug[0] != kind or not runs:
                 continue
             losses = [run["loss"][-1] for run in runs if run["loss"] and "failed" not in run]
-            ndcgs = [_ndcg(*found[data][bug]) if bug in found[data] else "" for data in DATA]
+            ndcgs = [_ndcg(*by_data[data][bug]) if bug in by_data[data] else "" for data in DATA]
             title = f"`{about.name}`: {about.says}"
             angles = [_angle_cell(runs, "before"), _angle_cell(runs, "after")]
             loss = f"{statistics.mean(losses):.3f}" if losses else ""
@@ -390,16 +384,19 @@ def _failure(runs: Runs) -> str:
     return ", ".join("diverged" if error == "DivergedError" else "raised" for error in sorted(errors))
 
 
+GROUPS = {"wrong": "wrong gradient", "right": "right gradient", "failed": "diverged or raised"}
+
+
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
     known = checks(results)
     panels: dict[str, dict[str, Line]] = {}
     bands = {}
     for data, (dataset, *_) in DATA.items():
         points: dict[str, list[tuple[float, float]]] = {name: [] for name in GROUPS}
-        for bug, (of_bug, runs) in outcomes(results, data).items():
+        for bug, (result, runs) in outcomes(results, data).items():
             if (known.get(bug) or {}).get("cases"):
-                group = "failed" if of_bug.verdict == "failed" else "wrong" if is_wrong(runs) else "right"
-                points[group].append((known[bug]["cases"], 100 * of_bug.cost))
+                group = "failed" if result.verdict == "failed" else "wrong" if is_wrong(runs) else "right"
+                points[group].append((known[bug]["cases"], 100 * result.cost))
         lines: dict[str, Line] = {GROUPS[group]: tuple(zip(*pairs, strict=True))  # type: ignore[misc]
                                   for group, pairs in points.items() if pairs}  # fmt: skip
         if lines:
@@ -411,9 +408,6 @@ def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
     alt = "What each bug costs in NDCG@10, against the number of cases after which the check finds it"
     return {"bugs": Scatter(alt, "cases until a property fails", "cost, % of NDCG@10", panels,
                             "what seeds make, 95 %", bands)}  # fmt: skip
-
-
-GROUPS = {"wrong": "wrong gradient", "right": "right gradient", "failed": "diverged or raised"}
 
 
 def _rows() -> dict[str, Row]:

@@ -23,49 +23,35 @@ DRAWN: dict[str, dict[str, tuple[str, ...]]] = {
     "softmax": {
         "ds = dp * p": ("ds = dp / p", "ds = dp", "ds = p"),
         "ds -= p * row_sum(ds)": (
-            "ds = p * row_sum(ds)",
-            "pass",
-            "ds -= p / row_sum(ds)",
-            "ds -= p",
-            "ds -= row_sum(ds)",
+            "ds = p * row_sum(ds)", "pass", "ds -= p / row_sum(ds)", "ds -= p", "ds -= row_sum(ds)",
         ),
     },
     "layer_norm": {
         "d = dy.shape[-1]": ("d = dy.shape[1]", "d = dy.shape[0]", "d = dy.shape[-2]"),
         "along_x_hat = dy * x_hat": ("along_x_hat = dy / x_hat", "along_x_hat = dy", "along_x_hat = x_hat"),
         "dx -= row_sum(dx) / d": (
-            "dx += row_sum(dx) / d",
-            "pass",
-            "dx -= row_sum(dx) * d",
-            "dx -= row_sum(dx)",
-            "dx -= 1 / d",
+            "dx += row_sum(dx) / d", "pass", "dx -= row_sum(dx) * d", "dx -= row_sum(dx)", "dx -= 1 / d",
         ),
         "dx -= x_hat * (row_sum(along_x_hat, gamma) / d)": (
-            "dx = x_hat * (row_sum(along_x_hat, gamma) / d)",
-            "pass",
-            "dx -= x_hat / (row_sum(along_x_hat, gamma) / d)",
-            "dx -= x_hat * (row_sum(along_x_hat, gamma) * d)",
-            "dx -= x_hat * row_sum(along_x_hat, gamma)",
-            "dx -= x_hat * (1 / d)",
+            "dx = x_hat * (row_sum(along_x_hat, gamma) / d)", "pass",
+            "dx -= x_hat / (row_sum(along_x_hat, gamma) / d)", "dx -= x_hat * (row_sum(along_x_hat, gamma) * d)",
+            "dx -= x_hat * row_sum(along_x_hat, gamma)", "dx -= x_hat * (1 / d)",
         ),
         "dx *= rstd": ("dx /= rstd",),
     },
-    "linear": {
-        "dx = d @ W.T": ("dx = d @ W.T.swapaxes(-1, -2)",),
-    },
+    "linear": {"dx = d @ W.T": ("dx = d @ W.T.swapaxes(-1, -2)",)},
     "relu": {
         "return dy * (x > 0)": ("return dy / (x > 0)", "return dy", "return dy * (x <= 0)", "return dy * (x > 1)"),
     },
     "bce": {
         "return (sigmoid(z) - targets) * _shares(dloss, targets, z, weights)": (
             "return (sigmoid(z) - targets) / _shares(dloss, targets, z, weights)",
-            "return sigmoid(z) - targets",
-            "return _shares(dloss, targets, z, weights)",
+            "return sigmoid(z) - targets", "return _shares(dloss, targets, z, weights)",
             "return sigmoid(z) * _shares(dloss, targets, z, weights)",
             "return -targets * _shares(dloss, targets, z, weights)",
         ),
     },
-}
+}  # fmt: skip
 MUTANTS = [(kind, old, new) for kind, lines in DRAWN.items() for old, changes in lines.items() for new in changes]
 
 

@@ -24,7 +24,7 @@ class Curves:
 class Dot(NamedTuple):
     """The values of a row's seeds, and a published or best possible value."""
 
-    found: Sequence[float]
+    seeds: Sequence[float]
     other: float | None = None
 
 

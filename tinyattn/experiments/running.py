@@ -74,15 +74,9 @@ def file_of(out: Path, key: str, seed: int) -> Path:
 
 
 def carry_out(
-    experiment: Experiment,
-    folder: Path | None,
-    out: Path,
-    *,
-    jobs: int = 2,
-    device: str = "cpu",
-    say: Callable[[str], None] = print,
-    begin: Callable[[], None] | None = None,
-) -> None:
+    experiment: Experiment, folder: Path | None, out: Path, *, jobs: int = 2, device: str = "cpu",
+    say: Callable[[str], None] = print, begin: Callable[[], None] | None = None,
+) -> None:  # fmt: skip
     """Carry out every run without a file. `begin` is pickled, and called first in each process.
 
     Rows whose data is not in `folder` are left out, with a message. Each run has one process and one thread, and trains
@@ -251,14 +245,14 @@ def _run(
         return DATA_KINDS[type(data)].measure(experiment, model, loaded)
 
     within = experiment.within
-    found = train_and_measure() if within is None else within(row, model, loaded.split, train_and_measure)
+    measured = train_and_measure() if within is None else within(row, model, loaded.split, train_and_measure)
     # another machine may have begun the first epoch here
     paces = paces[1:] if machines[1:] else [epoch["seconds"] for epoch in history]
     write_json(path, {
         "row": _identity(row, seed),
         "settings": model.identity(),
         "data": loaded.about,
-        **found,
+        **measured,
         "seconds": round(ended - began, 1),
         "epochs": len(history),
         "valid": [None if epoch["valid"] is None else round(epoch["valid"], 5) for epoch in history],

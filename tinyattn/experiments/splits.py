@@ -8,7 +8,7 @@ from typing import Any
 from .datasets import BEAUTY_TIMES, ML_100K
 from .experiment import CLOSE_SEEDS, Experiment, Results, Row
 from .pictures import Dots, Picture
-from .tables import cell, dots, figures, grid, level, page, values
+from .tables import cell, dots, figures, grid, page, tied, values
 
 COLUMNS = [("full", "hr@10"), ("full", "ndcg@10")]
 SPLIT_BY = {"last": "leave-one-out", "time": "time"}
@@ -35,7 +35,7 @@ def _page(experiment: Experiment, results: Results) -> str:
                  for key, (title, *_) in MODELS.items()}  # fmt: skip
         columns = [f"{metric.upper()}, {split}" for split in SPLIT_BY.values() for _, metric in COLUMNS]
         named = [[f"By {by}: {line[0].lower()}{line[1:]}"] for split, by in SPLIT_BY.items()
-                 for line in level(experiment, results, _keys(data, split), COLUMNS[1])]  # fmt: skip
+                 for line in tied(experiment, results, _keys(data, split), COLUMNS[1])]  # fmt: skip
         parts += [[f"## {dataset.title}"], grid(columns, cells.items()), *named]
     return page(experiment, results, [*parts, figures(experiment, results)])
 

@@ -40,12 +40,9 @@ def grid(columns: Sequence[str], rows: Iterable[tuple[str, Iterable[str]]]) -> l
 
 
 def table(
-    experiment: Experiment,
-    results: Results,
-    keys: Sequence[str],
-    columns: Sequence[Column],
+    experiment: Experiment, results: Results, keys: Sequence[str], columns: Sequence[Column],
     more: dict[str, Callable[[Runs], str]] | None = None,
-) -> list[str]:
+) -> list[str]:  # fmt: skip
     """A line for each row of `keys`, and one of its published numbers; `more` are columns: heading -> cell of runs."""
     more = more or {}
     lines = heading(["seeds", *(f"{protocol} {metric.upper()}" for protocol, metric in columns), *more])
@@ -83,7 +80,7 @@ def figures(experiment: Experiment, results: Results) -> list[str]:
     return [line for name, picture in shown for line in (f"![{picture.alt}]({name}.svg)", "")][:-1]
 
 
-def level(experiment: Experiment, results: Results, keys: Sequence[str], column: Column) -> list[str]:
+def tied(experiment: Experiment, results: Results, keys: Sequence[str], column: Column) -> list[str]:
     """A line that names the pairs of rows within twice the larger standard deviation over seeds, where it is known."""
     known = [key for key in keys if len(results[key]) > 1 or (results[key] and not experiment.is_trained(key))]
     pairs = []

@@ -74,7 +74,7 @@ class Effect:
 @dataclass(frozen=True)
 class Verdict:
     verdict: str
-    found: str
+    evidence: str
     decides: str = ""
 
 
@@ -307,5 +307,5 @@ CLAIMS: dict[str, Callable[[Claims], Verdict]] = {
 def verdicts(results: Results, more: dict[str, Verdict] | None = None) -> list[str]:
     """A table of all claims; `more` are verdicts that do not depend on the runs."""
     judged = {claim: judged(Claims(results)) for claim, judged in CLAIMS.items()} | (more or {})
-    rows = ((claim, [f"**{v.verdict}**", v.found, v.decides]) for claim, v in judged.items())
+    rows = ((claim, [f"**{v.verdict}**", v.evidence, v.decides]) for claim, v in judged.items())
     return grid(["verdict", "what was found", "what would decide it"], rows)
