@@ -39,7 +39,7 @@ sys.path.insert(0, str(ROOT))
 
 from tinyattn.course.chapters import Chapter, chapters  # noqa: E402
 from tinyattn.course.notebook import METADATA, notebook, text_of  # noqa: E402
-from tinyattn.course.sources import folder  # noqa: E402
+from tinyattn.course.prose import folder  # noqa: E402
 from tinyattn.files import write_atomically  # noqa: E402
 
 FIGURES = ROOT / "figures"

@@ -28,7 +28,7 @@ def gives_the_librarys(grader, answer, seed):
     """Whether an answer's results, or gradients, are the library's for one case."""
     spec = grader.known
     forward = {spec.function: grader.forward or getattr(spec.ours(), spec.function)}
-    op, ours = (Subject(SimpleNamespace(**forward | {grader.function: grader.kindly(f)}), spec)
+    op, ours = (Subject(SimpleNamespace(**forward | {grader.function: grader.wrapped(f)}), spec)
                 for f in (answer, grader.reference()))  # fmt: skip
     case = op.fit(spec.case(CaseDrawer.seeded(seed)))
     got, expected = (function._numbers(observe_call(one, spec, case)) for one in (op, ours))

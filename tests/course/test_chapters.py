@@ -16,8 +16,8 @@ from tinyattn.course import check
 from tinyattn.course.chapters import BrokenChapterError, Chapter, Size, chapters, problems, solution_of
 from tinyattn.course.exercises import BY_CHAPTER, BY_NAME
 from tinyattn.course.graders import Number
+from tinyattn.course.prose import folder
 from tinyattn.course.road import road, road_map, stops
-from tinyattn.course.sources import folder
 from tinyattn.show.style import BLUE, GREY, GROUND, ORANGE
 
 ROOT = Path(__file__).parent.parent.parent

@@ -209,7 +209,7 @@ def test_what_an_answer_prints_stays_out_of_the_way(capsys):
 def test_an_endless_loop_ends(monkeypatch):
     monkeypatch.setattr("tinyattn.course.graders.calling.PATIENCE", 0.2)
     started = time.monotonic()
-    assert "it does not come back" in told("my_softmax_backward", endless)  # nor held against what is tempting
+    assert "it does not return in time" in told("my_softmax_backward", endless)  # nor held against what is tempting
     assert time.monotonic() - started < 60
 
 
@@ -440,7 +440,7 @@ def test_zeros_and_ones_become_true_and_false(as_numbers):
     grade = banded((2, 3))(mine)
     assert grade.outcome == "right"
     assert grade.note == "It returns numbers where True and False are asked for: dtype=bool."
-    made = banded((2, 3)).kindly(mine)(3, 2)
+    made = banded((2, 3)).wrapped(mine)(3, 2)
     assert made.dtype == bool
     np.testing.assert_array_equal(made, band(3, 2))
     additive = banded((2, 3))(lambda n, width: np.where(band(n, width), 0, -np.inf))
@@ -480,7 +480,7 @@ def test_none_in_place_of_a_truth():
 
 
 def test_the_repaired_model_must_stay_what_it_was():
-    assert find("repaired_model").grader.also(lambda x: x).startswith("nothing leaks any more, but something else")
+    assert find("repaired_model").grader.last_test(lambda x: x).startswith("nothing leaks any more, but something else")
 
 
 def test_extremes_are_cases_of_their_own():
@@ -771,7 +771,7 @@ def rows_sum_to_one_with_a_mask(attention):
 def test_a_property_may_have_to_be_true_of_another_bug():
     killing = Property("attention", "mask_after_softmax", gives=("attention",))
     assert killing(rows_sum_to_one_with_a_mask).outcome == "right"
-    sparing = Property("attention", "mask_after_softmax", gives=("attention",), lives=("off_by_one_mask",))
+    sparing = Property("attention", "mask_after_softmax", gives=("attention",), true_of=("off_by_one_mask",))
     grade = sparing(rows_sum_to_one_with_a_mask)
     assert grade.outcome == "wrong"
     assert grade.says.startswith("it is also false where the mask is shifted")

@@ -138,9 +138,9 @@ def test_a_judge_passes_more_arguments_and_its_reference_is_the_librarys():
 
     assert judge(asserts).outcome == RIGHT
     assert judge(lambda f: True).says.startswith("it raises TypeError")
-    kindly = judge.kindly(asserts)
-    assert (kindly(double, 2, 4), kindly(triple, 2, 4)) == (True, False)
-    assert judge.kindly(lambda *a: 0)(double) is False
+    wrapped = judge.wrapped(asserts)
+    assert (wrapped(double, 2, 4), wrapped(triple, 2, 4)) == (True, False)
+    assert judge.wrapped(lambda *a: 0)(double) is False
 
 
 def test_a_property_is_asked_five_times_of_what_is_right_and_of_the_bug(monkeypatch):
@@ -262,13 +262,13 @@ def test_an_accepted_function_gets_copies_and_keeps_the_dtype():
             more[0][...] = 1
         return [1.5, 2.0]
 
-    kindly = TolerantCall(answer, 1, lambda x, more=None: x)
+    tolerant = TolerantCall(answer, 1, lambda x, more=None: x)
     x, more = np.array([1.0, 2.0], "f4"), [np.zeros(2, "f4")]
-    y = kindly.call(x, more=more)
+    y = tolerant.call(x, more=more)
     np.testing.assert_array_equal(x, [1, 2])
     np.testing.assert_array_equal(more[0], 0)
     assert (y.dtype, y.tolist()) == (np.float32, [1.5, 2.0])
-    assert kindly.remarks == {"writes", "list"}
+    assert tolerant.remarks == {"writes", "list"}
     wide = TolerantCall(lambda x: x.astype(float), 1, lambda x: x)
     narrow = TolerantCall(lambda x: x.astype("f4"), 1, lambda x: x)
     assert (wide.call(x).dtype, narrow.call(x.astype(float)).dtype) == (np.float32, np.float64)

@@ -10,7 +10,7 @@ from tinyattn.cli import main
 from tinyattn.course import show_arrays, show_figure, table
 from tinyattn.course.chapters import Chapter
 from tinyattn.course.notebook import build, notebook, text_of
-from tinyattn.course.sources import folder
+from tinyattn.course.prose import folder
 from tinyattn.files import FileError, alone_in
 from tinyattn.show import figure, style
 

@@ -5,8 +5,7 @@ import pytest
 from tinyattn.course import prose
 from tinyattn.course.exercises import BY_CHAPTER
 from tinyattn.course.graders import Number
-from tinyattn.course.prose import Prose
-from tinyattn.course.sources import folder
+from tinyattn.course.prose import Prose, folder
 
 SMALL = """
 [one]

@@ -3,7 +3,7 @@
 check("my_softmax_backward", my_softmax_backward)     is my answer right? if not, where, and on request why
 yours("my_softmax_backward")                          the reader's accepted answer, or the library's function
 with your_ops(): model.fit(data)                       a model computes with the accepted answers
-buggy("nothing_leaks")                                the bug that a property must find
+buggy("nothing_leaks")                                a function with the bug that a property must find
 show_arrays(q=q, s=s)                                 arrays with names and shapes
 table("d_k | std", rows)                              a table of numbers
 show_figure(fig, "scores", "...")                      a figure in a notebook, the same bytes every time
@@ -22,18 +22,6 @@ from .substitutes import your_ops
 from .tables import Text, page_part, show_arrays, table
 
 __all__ = [
-    "Exercise",
-    "Picture",
-    "Text",
-    "Verdict",
-    "buggy",
-    "check",
-    "page_part",
-    "road",
-    "road_map",
-    "show_arrays",
-    "show_figure",
-    "table",
-    "your_ops",
-    "yours",
-]
+    "Exercise", "Picture", "Text", "Verdict", "buggy", "check", "page_part", "road", "road_map", "show_arrays",
+    "show_figure", "table", "your_ops", "yours",
+]  # fmt: skip

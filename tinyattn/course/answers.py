@@ -1,9 +1,9 @@
 """The reader's accepted answers, kept for `yours`.
 
-They are kept in the process that accepted them. Where `tinyattn course build` has made a folder `answers` beside the
-notebooks, each answer also has a file there, for later chapters. A file holds the source of the answer and of all that
-it uses: imports, other functions of the notebook, plain numbers. This source is executed and graded before the file is
-written, so that a later notebook gets the function that was accepted.
+The process that accepted an answer keeps it. Where `tinyattn course build` has made a folder `answers` beside the
+notebooks, each answer also has a file there, for later chapters: its source, with everything that it uses (imports,
+other functions of the notebook, plain numbers). This source is executed and graded before the file is written, so that
+a later notebook gets the function that was accepted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Later chapters use them: yours("my_softmax") reads my_softmax.py here. Delete a 
 afterwards the library's own function takes its place.
 """
 _MODULE = "accepted_answer"          # __name__ in such a file, while it is used
-_EXERCISE = "of_the_exercise"        # the attribute of functions that `yours` returned: their exercise
+EXERCISE = "of_the_exercise"         # the attribute of functions that `yours` returned: their exercise
 
 
 def keep(exercise: Exercise, answer: Any) -> str:
@@ -66,18 +66,6 @@ def keep(exercise: Exercise, answer: Any) -> str:
     return f"It is kept in this process only: {why}. Later notebooks use the library's."
 
 
-def hand_back(exercise: Exercise) -> Any:
-    """The accepted answer of this process or of the folder, or else the library's function; prints which."""
-    answer, problem = find_answer(exercise)
-    if answer is None:
-        print(f"{exercise.name}: the library's, {problem or 'until yours is accepted'}")
-        return exercise.grader.reference()
-    print(f"{exercise.name}: yours")
-    handed = exercise.grader.kindly(answer)
-    setattr(handed, _EXERCISE, exercise.name)
-    return handed
-
-
 def find_answer(exercise: Exercise) -> tuple[Any, str]:
     """-> the accepted answer of this process or of the folder, or None; and the problem with the file, or ""."""
     if exercise.name in accepted():
@@ -93,7 +81,7 @@ def find_answer(exercise: Exercise) -> tuple[Any, str]:
 
 
 def expect_room(folder: Path) -> None:
-    """Raises ValueError if the path of the folder of answers, beside the notebooks, is taken by something else."""
+    """Raises ValueError if something other than a folder stands where the folder of answers belongs."""
     made = folder / FOLDER
     in_the_way = made.is_symlink() or made.exists()
     if (in_the_way and not made.is_dir()) or (made / MARK).is_dir():
@@ -144,10 +132,10 @@ def _source(f: Any, done: dict[str, Any]) -> str:
 
 
 def _written(name: str, value: Any, done: dict[str, Any]) -> str:
-    """One line, or a function, that gives `name` this value."""
-    if hasattr(value, _EXERCISE):
+    """Source, a line or a function, that defines `name` with this value."""
+    if hasattr(value, EXERCISE):
         done[name] = value
-        return f"from tinyattn.course import yours\n\n{name} = yours({getattr(value, _EXERCISE)!r})"
+        return f"from tinyattn.course import yours\n\n{name} = yours({getattr(value, EXERCISE)!r})"
     if isinstance(value, FunctionType) and value.__module__ in ("__main__", _MODULE):
         text = _source(value, done)
         return text if value.__name__ == name else f"{text}\n\n\n{name} = {value.__name__}"
@@ -173,7 +161,7 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _names_in_head(text: str) -> set[str]:
-    """The names in a function's decorators, defaults and annotations, which are looked up at its definition."""
+    """The names in a function's decorators, defaults and annotations."""
     [tree] = ast.parse(text).body[:1]
     assert isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef)
     heads = [*tree.decorator_list, tree.args, *filter(None, [tree.returns])]

@@ -25,8 +25,8 @@ from pathlib import Path
 
 from .exercise import RIGHT, UNANSWERED, Exercise, Verdict
 from .exercises import BY_CHAPTER
+from .prose import folder
 from .session import recording
-from .sources import folder
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 # The pace of careful reading; the time for a line of code, a formula on paper, a written prediction.

@@ -6,7 +6,7 @@ import difflib
 from dataclasses import replace
 from typing import Any
 
-from .answers import hand_back, keep
+from .answers import EXERCISE, find_answer, keep
 from .chapters import solution_of
 from .exercise import DIAGNOSIS, QUESTION, RIGHT, SOLUTION, UNANSWERED, Exercise, Grade, Verdict
 from .exercises import BY_NAME
@@ -18,10 +18,10 @@ HINTS = (0, QUESTION, DIAGNOSIS, SOLUTION)
 def check(name: str, answer: Any = ..., *, hint: int = 0) -> Verdict:
     """Is `answer` right? -> a verdict: true if it is, else it shows where the answer is wrong.
 
-    The verdict on a wrong answer says whether shape or values are wrong, and shows the smallest counterexample found,
-    with the expected and the actual result. `hint` 1 adds a leading question, 2 the diagnosis, 3 the solution and its
-    reason. `...` is no answer yet. Functions are tried in this process on small random inputs, for a second or two.
-    `yours(name)` returns a right answer, further down and in later chapters.
+    The verdict on a wrong answer says whether its shape or its values are wrong, and shows a small counterexample, with
+    the expected and the actual result. `hint` 1 adds a leading question, 2 the diagnosis, 3 the solution
+    and its reason. `...` means that there is no answer yet. Functions are tried in this process on small random inputs,
+    for a second or two. Later cells and later chapters get a right answer by `yours(name)`.
 
     Raises ValueError for an unknown name, listing similar ones, and for a hint other than 0 to 3.
     """
@@ -51,22 +51,28 @@ def find(name: str) -> Exercise:
 def yours(name: str) -> Any:
     """The reader's accepted answer to the exercise `name`, or else the library's function; prints which.
 
-    The answer is called with copies of its arguments, and its results are arrays in their dtype. Raises ValueError for
-    an unknown exercise, one that asks for no function, or one whose answer is being graded or read: that answer
-    would be made of itself.
+    The answer is called with copies of its arguments, and its results become arrays of their dtype. Raises ValueError
+    for an unknown exercise, for one that asks for no function, and inside an answer to the exercise `name` itself.
     """
     exercise = find(name)
     if not hasattr(exercise.grader, "reference"):
         raise ValueError(f"{name} asks for {exercise.grader.asks}, and only functions can be used in later cells")
     with using(name):
-        return hand_back(exercise)
+        answer, problem = find_answer(exercise)
+    if answer is None:
+        print(f"{name}: the library's, {problem or 'until yours is accepted'}")
+        return exercise.grader.reference()
+    print(f"{name}: yours")
+    wrapped = exercise.grader.wrapped(answer)
+    setattr(wrapped, EXERCISE, name)
+    return wrapped
 
 
 def buggy(name: str, bug: str = "") -> Any:
-    """The function with the bug that the property `name` must find.
+    """The function with the bug that the property `name` must find; a tuple where the property takes several functions.
 
-    A tuple where the property takes several functions; `bug` names another bug of the zoo. Raises ValueError for an
-    unknown exercise or bug, or one that asks for no property.
+    `bug` names another bug of the zoo. Raises ValueError for an unknown exercise or bug, and for an exercise that asks
+    for no property.
     """
     grader = find(name).grader
     if not hasattr(grader, "planted"):

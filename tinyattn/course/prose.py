@@ -9,15 +9,21 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 from .exercise import Exercise
 from .graders import Number
-from .sources import folder
 
 SHARED = "mistakes"
 TABLES = {"tempting": "mistakes", "right": "right", "wrong": "wrong"}     # fields of graders, and their subtables
 FIELDS = {field.name for field in fields(Exercise)} - {"name", "grader"}
+
+
+def folder() -> Path:
+    """The folder of the chapters' sources: beside this file in an installed package, notebooks/ in a checkout."""
+    installed = Path(__file__).parent / "chapters"
+    return installed if installed.is_dir() else Path(__file__).parents[2] / "notebooks"
 
 
 class Prose:

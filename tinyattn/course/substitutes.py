@@ -90,7 +90,7 @@ def _substitutes(exercise: Exercise, answer: Callable[..., Any], file: str) -> l
     assert isinstance(grader, Function)
     spec = grader.known
     parts = {name: getattr(spec.ours(), name) for name in (spec.function, f"{spec.function}_backward")}
-    op = Subject(SimpleNamespace(**parts | {grader.function: grader.kindly(answer)}), spec)
+    op = Subject(SimpleNamespace(**parts | {grader.function: grader.wrapped(answer)}), spec)
     if "mask" in op.lacks:
         return "it takes no mask, and a model that predicts the next item has one"
     try:

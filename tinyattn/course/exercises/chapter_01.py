@@ -140,7 +140,7 @@ SELF_LOOKUP = op_spec(
 
 EXERCISES = PROSE.exercises(
     nine_tenths=Number(_temperature, tolerance=0.01),
-    my_softmax=Function("softmax", tempting=WRONG_SOFTMAX, also=_of_one_row),
+    my_softmax=Function("softmax", tempting=WRONG_SOFTMAX, last_test=_of_one_row),
     self_lookup=Function(SELF_LOOKUP, tempting=TEMPTING),
     zero_query=Number(_zero_query, tolerance=0.01),
     normalises_over_keys=Property("attention", "softmax_axis", gives=("attention",)),

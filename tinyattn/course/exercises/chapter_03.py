@@ -1,7 +1,5 @@
 """Exercises of chapter 03, gradients."""
 
-from typing import Any
-
 import numpy as np
 
 from ... import ops
@@ -29,11 +27,6 @@ def _best_step() -> int:
     return min(range(-14, 0), key=lambda exponent: error(10.0**exponent))
 
 
-def _softmax(s: Any) -> Any:
-    """The library's softmax without the mask, which a later chapter introduces."""
-    return ops.softmax(s)
-
-
 WRONG_SOFTMAX_BACKWARD = dict(
     right_but_for_its_sign=lambda dp, p: -ops.softmax_backward(dp, p),
     over_everything=lambda dp, p: p * (dp - np.sum(dp * p)),
@@ -43,7 +36,9 @@ WRONG_SOFTMAX_BACKWARD = dict(
 EXERCISES = PROSE.exercises(
     gradient_of_a_weight=Number(lambda: ops.linear_backward(DY, X, np.zeros((3, 2)))[1][0, 1], tolerance=1e-6),
     my_linear_backward=Function("linear", part="backward"),
-    my_softmax_backward=Function("softmax", part="backward", forward=_softmax, tempting=WRONG_SOFTMAX_BACKWARD),
+    my_softmax_backward=Function(                         # without a mask, which a later chapter introduces
+        "softmax", part="backward", forward=lambda s: ops.softmax(s), tempting=WRONG_SOFTMAX_BACKWARD
+    ),
     best_step=Number(_best_step, exactly=True),
     not_fooled_by_ones=Property("linear", "db_ones", gives=("linear", "linear_backward")),
 )

@@ -88,7 +88,7 @@ EXERCISES = PROSE.exercises(
     my_decoder_weights=Function(DECODER, tempting=TEMPTING),
     nothing_leaks=Property(
         "attention", "mask_after_softmax", gives=("attention",), to_the_bit=True,
-        others=("off_by_one_peek", "mask_transposed", "mask_ignored"), lives=("off_by_one_mask",),
+        others=("off_by_one_peek", "mask_transposed", "mask_ignored"), true_of=("off_by_one_mask",),
     ),
-    repaired_model=Function("causal_model", also=_rest_is_kept),
+    repaired_model=Function("causal_model", last_test=_rest_is_kept),
 )

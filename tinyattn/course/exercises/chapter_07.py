@@ -118,47 +118,47 @@ def _turn(a: int, b: int, c: int, d: int) -> Any:
     return lambda x, cos, sin: _pairs(x, cos, sin, a, b, c, d)
 
 
-def _halves(x: Any, cos: Any, sin: Any, sign: int = 1) -> Any:
+def _halves(x: Any, cos: Any, sin: Any) -> Any:
     """Pairs feature i with feature i + d / 2."""
     one, two = np.split(x, 2, axis=-1)
-    return np.concatenate([cos * one - sign * sin * two, sign * sin * one + cos * two], axis=-1)
+    return np.concatenate([cos * one - sin * two, sin * one + cos * two], axis=-1)
 
 
-def _written_apart(x: Any, cos: Any, sin: Any, sign: int = 1) -> Any:
+def _written_apart(x: Any, cos: Any, sin: Any) -> Any:
     """The right pairs, with all first features before all second ones."""
     even, odd = x[..., 0::2], x[..., 1::2]
-    return np.concatenate([cos * even - sign * sin * odd, sign * sin * even + cos * odd], axis=-1)
+    return np.concatenate([cos * even - sin * odd, sin * even + cos * odd], axis=-1)
 
 
-def _over_itself(x: Any, cos: Any, sin: Any, sign: int = 1) -> Any:
+def _over_itself(x: Any, cos: Any, sin: Any) -> Any:
     """The second line reads what the first has written."""
     y = np.array(x)
-    y[..., 0::2] = cos * y[..., 0::2] - sign * sin * y[..., 1::2]
-    y[..., 1::2] = sign * sin * y[..., 0::2] + cos * y[..., 1::2]
+    y[..., 0::2] = cos * y[..., 0::2] - sin * y[..., 1::2]
+    y[..., 1::2] = sin * y[..., 0::2] + cos * y[..., 1::2]
     return y
 
 
-def _tables_by_tile(x: Any, cos: Any, sin: Any, sign: int = 1) -> Any:
+def _tables_by_tile(x: Any, cos: Any, sin: Any) -> Any:
     """cos and sin tiled, where each angle should be repeated for both features of its pair."""
     partner = np.stack([-x[..., 1::2], x[..., 0::2]], axis=-1).reshape(x.shape)
-    return x * np.tile(cos, 2) + sign * partner * np.tile(sin, 2)
+    return x * np.tile(cos, 2) + partner * np.tile(sin, 2)
 
 
-def _only_even(x: Any, cos: Any, sin: Any, sign: int = 1) -> Any:
-    y = _pairs(x, cos, sin, 1, -sign, sign, 1)
+def _only_even(x: Any, cos: Any, sin: Any) -> Any:
+    y = _pairs(x, cos, sin, 1, -1, 1, 1)
     y[..., 1::2] = x[..., 1::2]
     return y
 
 
-def _first_pair_only(x: Any, cos: Any, sin: Any, sign: int = 1) -> Any:
+def _first_pair_only(x: Any, cos: Any, sin: Any) -> Any:
     y = np.array(x)
-    y[..., :2] = _pairs(x, cos, sin, 1, -sign, sign, 1)[..., :2]
+    y[..., :2] = _pairs(x, cos, sin, 1, -1, 1, 1)[..., :2]
     return y
 
 
-def _one_angle(x: Any, cos: Any, sin: Any, sign: int = 1) -> Any:
+def _one_angle(x: Any, cos: Any, sin: Any) -> Any:
     """All pairs turn like the first."""
-    return _pairs(x, cos[..., :1], sin[..., :1], 1, -sign, sign, 1)
+    return _pairs(x, cos[..., :1], sin[..., :1], 1, -1, 1, 1)
 
 
 WRONG_ROPE = dict(
@@ -177,21 +177,22 @@ WRONG_ROPE = dict(
     added=lambda x, cos, sin: x + np.stack([cos, sin], axis=-1).reshape(*cos.shape[:-1], -1),
 )
 
+
+def _turned_back(wrong: Any) -> Any:
+    """The backward with the same mistake: it turns by -angle."""
+    return lambda dy, cos, sin: wrong(dy, cos, -sin)
+
+
+AS_IN_ROPE = ("halves", "written_apart", "over_itself", "tables_by_tile", "only_even", "one_angle", "first_pair_only")
 WRONG_ROPE_BACKWARD = dict(
     forward_again=_turn(1, -1, 1, 1),
-    halves=lambda dy, cos, sin: _halves(dy, cos, sin, -1),
-    written_apart=lambda dy, cos, sin: _written_apart(dy, cos, sin, -1),
-    over_itself=lambda dy, cos, sin: _over_itself(dy, cos, sin, -1),
-    tables_by_tile=lambda dy, cos, sin: _tables_by_tile(dy, cos, sin, -1),
+    **{name: _turned_back(WRONG_ROPE[name]) for name in AS_IN_ROPE},
     no_minus=_turn(1, 1, 1, 1),
     minus_in_both_lines=_turn(1, -1, -1, 1),
     cosines_negative=_turn(-1, 1, -1, -1),
     by_the_angle=lambda dy, cos, sin: _pairs(dy, -sin, cos, 1, -1, 1, 1),
     not_turned=lambda dy, cos, sin: dy.copy(),
     no_sines=lambda dy, cos, sin: dy * np.repeat(cos, 2, axis=-1),
-    only_even=lambda dy, cos, sin: _only_even(dy, cos, sin, -1),
-    one_angle=lambda dy, cos, sin: _one_angle(dy, cos, sin, -1),
-    first_pair_only=lambda dy, cos, sin: _first_pair_only(dy, cos, sin, -1),
 )
 
 

@@ -226,8 +226,8 @@ NO_TARGET_IS_READ = plain_spec(
 class _Asserted(Function):
     """Grades a property as a function; it may also assert and return nothing."""
 
-    def kindly(self, answer: Callable[..., Any]) -> Callable[..., Any]:
-        return super().kindly(as_truth(answer))
+    def wrapped(self, answer: Callable[..., Any]) -> Callable[..., Any]:
+        return super().wrapped(as_truth(answer))
 
     def __call__(self, answer: Any) -> Grade:
         return super().__call__(as_truth(answer) if callable(answer) else answer)

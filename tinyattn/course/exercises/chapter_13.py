@@ -231,7 +231,7 @@ WRONG_FORMS = dict(
 
 EXERCISES = PROSE.exercises(
     my_refine_backward=Function(REFINE, part="backward", tempting=WRONG_BACKWARD),
-    repaired_value=Function(VALUE, tempting=WRONG_VALUE, lacking=NOT_MASKED),
+    repaired_value=Function(VALUE, tempting=WRONG_VALUE, missing_steps=NOT_MASKED),
     later_rows_move_nothing=Judge(later_rows_move_nothing, RIGHT_FORMS, WRONG_FORMS, more=(5,)),
     all_better_by_chance=Number(_all_better, tolerance=0.03),
     smallest_difference=Number(_smallest, tolerance=0.035),

@@ -340,5 +340,5 @@ EXERCISES = PROSE.exercises(
     my_tile_gradients=Function(TILE_GRADIENTS, tempting=WRONG_TILE),
     strided_exponent=Number(_strided_exponent, tolerance=0.02),
     repaired_mask=Function(REPAIRED, tempting=WRONG_MASK),
-    my_linear_attention=Function(FEATURES, tempting=WRONG_LINEAR, also=_keeps_no_square),
+    my_linear_attention=Function(FEATURES, tempting=WRONG_LINEAR, last_test=_keeps_no_square),
 )

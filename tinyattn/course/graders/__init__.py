@@ -2,10 +2,10 @@
 finds a bug of the zoo, a property of functions that the exercise lists.
 
 They run offline in the reader's process and discard the answer's prints. They test what `tinyattn check` tests, but
-accept an answer that returns another dtype or lists, or that writes into its arguments.
+also accept an answer that returns lists or another dtype, or writes into its arguments.
 
-A grader is called with the answer and returns a `Grade`. `asks` names the form of answer. A grader whose answers later
-cells can call has `reference()`, the library's function, and `kindly(answer)`, the answer in a wrapper.
+A grader is called with the answer and returns a `Grade`. `asks` names the form of answer. Where later cells can call
+the answer, `reference()` is the library's function, and `wrapped(answer)` is the answer as they call it.
 """
 
 from .checker import Checker

@@ -90,10 +90,10 @@ def silenced() -> Iterator[None]:
 class TolerantCall:
     """An answer, called with copies of its arguments; its results become arrays.
 
-    Results may come stacked in one array, or in a dict by `names`, and a single result in a 1-tuple. Floats are cast to
-    the dtype of the first float argument; results become integers or booleans where the reference's are. `remarks` are
-    deviations from a library's style: "writes" into its arguments, returns a "list", a wider "dtype", "floats" for
-    integers, or "numbers" for booleans. `narrow` names a loss of digits: "float64 in, float32 out".
+    Several results may be stacked in one array, or in a dict by `names`; one result may be in a 1-tuple. Floats get the
+    dtype of the first float argument; results become integers or booleans where the reference's are. `remarks` are
+    deviations from a library's style: the answer "writes" into its arguments, or returns a "list", a wider "dtype",
+    "floats" for integers, or "numbers" for booleans. `narrow` is a loss of digits, such as "float64 in, float32 out".
     """
 
     def __init__(

@@ -36,7 +36,7 @@ class Checker:
     def reference(self) -> Callable[..., Any]:
         return self.checker
 
-    def kindly(self, answer: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(self, answer: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *args: answer(*args)
 
     def __call__(self, answer: Any) -> Grade:

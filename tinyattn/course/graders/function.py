@@ -29,7 +29,7 @@ from . import calling
 from .calling import RETURNED_NONE, UNWRITTEN, Listed, TolerantCall, no_function, run_answer, silenced
 from .words import begun, compared, in_lines, in_words_of
 
-EXAMPLES = 15           # cases for each property: enough to kill every bug of the zoo, in a second or two
+EXAMPLES = 15           # cases for each property: enough to find every bug of the zoo, in a second or two
 ALIKE = 30              # cases on which an answer is compared with a tempting one, at most
 
 # Remarks on a right answer, of which the first is shown.
@@ -48,7 +48,7 @@ HEADLINES = {
     "type": "wrong type.",
     "count": "a gradient is missing, or there is one too many.",
     "raised": "it raises an error.",
-    "endless": "it does not come back in time: is there a loop without end, or one over every entry?",
+    "endless": "it does not return in time: is there a loop without end, or one over every entry?",
 }
 ROUNDED = "Is there a float32 on the way, a constant with few digits, or a small number added to a denominator?"
 # Questions for faults other than wrong values, which the exercise's question is about.
@@ -70,11 +70,11 @@ class Function:
 
     `spec` is a name in `tinyattn.check.SPECS`, or a `Spec` of the exercise. With `part` "backward" the answer is the
     backward of `forward`, by default the library's; where `forward` takes fewer arguments, the backward has fewer
-    gradients. `takes` names the optional arguments that a forward must have. `tempting` are common wrong functions,
-    each with a question and perhaps the diagnosis. `conventions` is False where an answer must follow the library's
-    convention. `names` are pairs of an output's name in the library and in the task. `also` is a last test of an answer
-    that passed all properties: it returns a sentence about what is wrong, or "". `lacking` are last steps that wrong
-    answers leave out: a function that makes the result right, a question, the diagnosis.
+    gradients. `takes` names the optional arguments that a forward must have. `conventions` is False where an answer
+    must follow the library's convention. `names` are pairs: an output's name in the library, and in the task.
+    `tempting` are common wrong functions, each with a question and perhaps a diagnosis. `missing_steps` are functions,
+    also with question and diagnosis, that make the results of a common wrong answer right. `last_test` is called with
+    an answer that has all properties, and returns a sentence about what is wrong, or "".
     """
 
     spec: Any
@@ -84,8 +84,8 @@ class Function:
     tempting: Listed = ()
     conventions: bool = True
     names: tuple[tuple[str, str], ...] = ()
-    also: Callable[[Callable[..., Any]], str] | None = None
-    lacking: Listed = ()
+    last_test: Callable[[Callable[..., Any]], str] | None = None
+    missing_steps: Listed = ()
 
     asks = "a function"
 
@@ -114,11 +114,11 @@ class Function:
 
         return ours if len(places) == len(spec.wrt) else fewer
 
-    def kindly(self, answer: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(self, answer: Callable[..., Any]) -> Callable[..., Any]:
         """An accepted answer for later cells: it gets copies, and returns arrays in the dtype of its arguments."""
-        return self._kind(answer).call
+        return self._tolerant(answer).call
 
-    def _kind(self, answer: Callable[..., Any]) -> TolerantCall:
+    def _tolerant(self, answer: Callable[..., Any]) -> TolerantCall:
         names = self.known.wrt if self.part == "backward" else ()
         return TolerantCall(answer, len(names or self.known.outputs), self.reference(), names)
 
@@ -127,8 +127,8 @@ class Function:
             return no_function(answer)
         spec = self.known
         stages: tuple[str, ...] = ("shapes", "oracle", "properties", "extremes")
-        kind = self._kind(answer)
-        offered = SimpleNamespace(**{self.function: kind.call})
+        tolerant = self._tolerant(answer)
+        offered = SimpleNamespace(**{self.function: tolerant.call})
         if self.part == "backward":
             setattr(offered, spec.function, self.forward or getattr(spec.ours(), spec.function))
             spec, stages = replace(spec, shown=_backward_arguments), ("gradients", "extremes")
@@ -139,7 +139,7 @@ class Function:
                 refusal = self._unwritten(answer, offered, spec) or self._disordered(answer)
                 if refusal is not None:
                     return refusal
-                kind.remarks.clear()
+                tolerant.remarks.clear()
                 try:
                     report = check_in_process(offered, spec, **how)
                     refused = report.not_offered or (report.conventions and not self.conventions)
@@ -153,7 +153,7 @@ class Function:
         missing = next((name for name in self.takes if name in report.lacks), "")
         if missing:
             return Grade(WRONG, f"it takes no `{missing}`, which later cells pass by that name.")
-        tried = _Tried(self, answer, kind, op, report)
+        tried = _Tried(self, answer, tolerant, op, report)
         return tried.right() if report.verdict in ("right", "contract") else tried.wrong()
 
     def _unwritten(self, answer: Callable[..., Any], offered: Any, spec: Spec) -> Grade | None:
@@ -193,11 +193,11 @@ class Function:
 
 @dataclass(frozen=True)
 class _Tried:
-    """An answer after its trial: grader, answer, how it was called, and the report."""
+    """An answer after the check, which made `report`; `tolerant` calls the answer, and `op` is the tested subject."""
 
     grader: Function
     answer: Callable[..., Any]
-    kind: TolerantCall
+    tolerant: TolerantCall
     op: Subject
     report: Report
 
@@ -206,7 +206,7 @@ class _Tried:
         if absent:
             says = f"right as far as it goes, but it returns no `{self._in_task(absent[0])}`."
             return Grade(WRONG, says, (f"  expected {', '.join(map(self._in_task, self.op.spec.outputs))}",))
-        still_wrong = run_answer(self.grader.also, self.kind.call) if self.grader.also else ""
+        still_wrong = run_answer(self.grader.last_test, self.tolerant.call) if self.grader.last_test else ""
         if still_wrong:
             return still_wrong if isinstance(still_wrong, Grade) else Grade(WRONG, still_wrong)
         held = [f for f in self.report.findings if f.outcome == "holds"]
@@ -218,16 +218,16 @@ class _Tried:
         return dict(self.grader.names).get(output, output)
 
     def _note(self) -> str:
-        """At most one friendly line."""
+        """A remark on a right answer, or ""."""
         if self.report.conventions:
             return f"Another convention than the library's, and as good: {self.report.conventions[0]}."
-        remarks = [text for name, text in REMARKS.items() if name in self.kind.remarks]
+        remarks = [text for name, text in REMARKS.items() if name in self.tolerant.remarks]
         remarks += [REMARKS["contract"].format(failure.message) for failure in self.report.failures]
         remarks += [REMARKS["empty"] for finding in self.report.findings if finding.message.startswith(NOT_OF_NOTHING)]
         return remarks[0] if remarks else ""
 
     def _not_returned(self) -> list[str]:
-        """Outputs that a right answer leaves out: optional in `tinyattn.check`, required in a chapter."""
+        """Outputs that the answer does not return: they are optional in `tinyattn.check`, and required in a chapter."""
         spec = self.op.spec
         if self.grader.part == "backward" or len(spec.outputs) == 1:
             return []
@@ -250,8 +250,8 @@ class _Tried:
             says, question = f"it returns no {', '.join(f'`{name}`' for name in missing)}.", QUESTIONS["count"]
         elif len(expected) > 1 and self._only_exchanged():
             says, question = "right results, in another order.", "In which order does the task ask for them?"
-        elif self.kind.narrow and first.sort == "values":
-            says = f"{self.kind.narrow}: digits are lost."
+        elif self.tolerant.narrow and first.sort == "values":
+            says = f"{self.tolerant.narrow}: digits are lost."
         elif first.stage == "extremes" and first.sort == "values":
             says = "right in ordinary cases, wrong in an extreme one."
         elif first.stage == "oracle" and first.sort == "values" and not _differing(expected, got):
@@ -262,7 +262,7 @@ class _Tried:
         else:
             hints = next((hints for wrong, *hints in self.grader.tempting if self._gives_the_same_as(wrong)), None)
             if hints is None and first.sort == "values":
-                hints = next((hints for step, *hints in self.grader.lacking if self._is_right_after(step)), None)
+                hints = next((hints for step, *hints in self.grader.missing_steps if self._is_right_after(step)), None)
         if hints:
             question, diagnosis = [*hints, ""][:2]
         elif self.report.diagnosis:
@@ -274,7 +274,7 @@ class _Tried:
         return Grade(WRONG, says, tuple(lines), question, diagnosis, names)
 
     def _required(self, first: Finding) -> str:
-        """The argument that the answer requires and the task does not, if a call without it raised; or ""."""
+        """The argument without which a call raised, if the task says that it is optional; else ""."""
         missed = re.search(r"missing \d+ required positional argument\S* '(\w+)'", first.message)
         name = missed[1] if missed and first.sort == "raised" else ""
         parameters = self.op.signature.parameters
@@ -350,7 +350,7 @@ class _Tried:
 
         @functools.wraps(self.answer)
         def ended(*args: Any, **kwargs: Any) -> Any:
-            return step(self.kind.call(*args, **kwargs))
+            return step(self.tolerant.call(*args, **kwargs))
 
         return self._alike(self._with(ended), self._with(self.grader.reference()))
 

@@ -30,7 +30,7 @@ class Judge:
     def reference(self) -> Callable[..., Any]:
         return self.holds
 
-    def kindly(self, answer: Callable[..., Any]) -> Callable[..., bool]:
+    def wrapped(self, answer: Callable[..., Any]) -> Callable[..., bool]:
         """The answer for later cells: it returns True or False."""
         holds = as_truth(answer)
         return lambda *args: bool(holds(*args))

@@ -29,8 +29,8 @@ class Property:
     """Grades a property that the reader writes: true of every right implementation of `spec`, false of the zoo's `bug`.
 
     The answer is called with the functions named in `gives`, in this order. It returns whether the property holds; or
-    it asserts, and returns nothing. `others` are more bugs of the zoo that it must find; it must stay true of the bugs
-    in `lives`, which break something else. `to_the_bit` is True where the chapter teaches exact equality.
+    it asserts, and returns nothing. It must also be false of the bugs `others`, and true of the bugs `true_of`, which
+    break something else. `to_the_bit` is True where the chapter teaches exact equality.
     """
 
     spec: str
@@ -38,7 +38,7 @@ class Property:
     gives: tuple[str, ...]
     others: tuple[str, ...] = ()
     to_the_bit: bool = False
-    lives: tuple[str, ...] = ()
+    true_of: tuple[str, ...] = ()
 
     asks = "a property"
 
@@ -70,7 +70,7 @@ class Property:
                     correct = " and ".join(f"a correct `{name}`" for name in self.gives)
                     return self._false_of_right(answer, f"it also rejects {correct}: {which}.", trial)
         bugs = self._bugs()
-        for name in self.lives:
+        for name in self.true_of:
             for trial in (self._try(answer, make(frozenset([name]))) for _ in range(RUNS)):
                 if trial.finds:
                     says = f"it is also false where {bugs[name].says} ({name}): the statement is true even there."
