@@ -8,7 +8,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -61,8 +60,6 @@ BUGS = MappingProxyType(_bugs())
 
 
 # planting
-
-
 def made(kind: str, bug: str = "") -> Any:
     """A kind's functions with a bug: the zoo's, or the library's with another line in the backward. "" is no bug."""
     return mutated(*BY_RULE[bug]) if bug in BY_RULE else ZOO[kind].make(frozenset([bug] if bug else ()))
@@ -110,7 +107,7 @@ def planted_run(row: Row, model: Any, split: Any, train_and_measure: Callable[[]
             when: _compared(*(_gradient(network, p, batch, model.seed, ops) for ops in (right, wrong)))
             for when, p in places.items()
         }
-    return measured | ({"check": _check(kind, bugs[0])} if bugs and model.seed == 0 else {})
+    return measured | ({"check": soonest(made(kind, bugs[0]), kind)} if bugs and model.seed == 0 else {})
 
 
 def _gradient(
@@ -147,11 +144,6 @@ def _finite(x: float) -> float | None:
     return float(f"{x:.6g}") if math.isfinite(x) else None
 
 
-@cache
-def _check(kind: str, bug: str) -> dict[str, Any]:
-    return soonest(made(kind, bug), kind)
-
-
 def is_whole(run: dict[str, Any]) -> bool:
     gradients, check = run["gradient"], run.get("check", {"cases": 1, "property": "", "stage": "", "noted": []})
     return (
@@ -165,8 +157,6 @@ def is_whole(run: dict[str, Any]) -> bool:
 
 
 # what the runs say
-
-
 class Outcome(NamedTuple):
     """What a bug did on one dataset. `cost` is the share of the right NDCG@10 that is lost, 1 for a failed run."""
 
@@ -176,9 +166,7 @@ class Outcome(NamedTuple):
 
 
 ByBug = Mapping[tuple[str, str], tuple[Outcome, Runs]]
-VERDICTS = {
-    "within": "within seeds", "better": "above them", "worse": "below them", "failed": "diverged or raised",
-}  # fmt: skip
+VERDICTS = {"within": "within seeds", "better": "above them", "worse": "below them", "failed": "diverged or raised"}
 
 
 def interval(right: Sequence[float], runs: int) -> tuple[float, float]:
@@ -286,8 +274,6 @@ def _dearest(by_bug: ByBug) -> str:
 
 
 # the page
-
-
 def _page(experiment: Experiment, results: Results) -> str:
     parts = [[findings(results)], ["## How many train"], *(_how_many(results, data) for data in DATA)]
     parts += [figures(experiment, results)]

@@ -98,15 +98,15 @@ def beyond(results: Results, keys: Sequence[str], titles: dict[str, str], first:
     """A line for each row: coverage, novelty, popularity, overlap with `first`'s lists; older runs do not have them."""
     known = {key: [run["beyond"] for run in results[key] if "beyond" in run] for key in (first, *keys)}
     names = ("coverage@10", "novelty", "popularity")
-    lines = heading([*names, f"overlap with {titles[first]}"])
+    rows = []
     for key in keys:
         if runs := known[key]:
             cells = [f"{statistics.mean(run[name] for run in runs):.3f}" for name in names]
             lists, others = ([unpacked(run["best"]) for run in each] for each in (runs, known[first]))
             shared = [overlap(mine, theirs) for mine in lists for theirs in others]
             cells.append(f"{statistics.mean(shared):.2f}" if shared else "")
-            lines.append(f"| {titles[key]} | {' | '.join(cells)} |")
-    return lines
+            rows.append((titles[key], cells))
+    return grid([*names, f"overlap with {titles[first]}"], rows)
 
 
 def minutes(runs: Runs) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import layers, ops
+from ... import layers
 from ...check.cases import CaseDrawer
 from ...layers.mixers.multi_head import merge, split
 from ..graders import Function, Number, Property
@@ -43,10 +43,6 @@ def _case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": draw.array(*draw.lead, draw.size(), dim), "W": draw.array(dim, dim), "heads": heads}
 
 
-def _to_heads(x: Any, W: Any, heads: Any) -> Any:
-    return split(ops.linear(x, W), heads)
-
-
 def _cut(x: Any, heads: int) -> Any:
     """(..., n, D) -> (..., heads, n, d) by a reshape alone."""
     return x.reshape(*x.shape[:-2], heads, x.shape[-2], x.shape[-1] // heads)
@@ -73,17 +69,15 @@ def _first_head_only(x: Any, W: Any, heads: int) -> Any:
     return np.array(np.broadcast_to(q[..., :1, :, :], q.shape))
 
 
-TO_HEADS = op_spec("to_heads", "head after head, x times the next D / heads columns of W", _case, _to_heads, "q")
+TO_HEADS = op_spec(
+    "to_heads", "head after head, x times the next D / heads columns of W", _case,
+    lambda x, W, heads: split(x @ W, heads), "q")  # fmt: skip
 
 
 # from_heads: the merge, and the output projection
 def _joined_case(draw: CaseDrawer) -> dict[str, Any]:
     heads, d = draw.choose((2, 3, 1)), draw.choose((2, 3, 1))
     return {"out": draw.array(*draw.lead, heads, draw.size(), d), "W_o": draw.array(heads * d, heads * d)}
-
-
-def _from_heads(out: Any, W_o: Any) -> Any:
-    return merge(out) @ W_o
 
 
 def _outer(left: Any, right: Any) -> Any:
@@ -115,7 +109,7 @@ def _dW_of_one_head(dy: Any, out: Any) -> Any:
 
 
 FROM_HEADS = op_spec(
-    "from_heads", "y is the heads side by side, times W_o", _joined_case, _from_heads, "y",
+    "from_heads", "y is the heads side by side, times W_o", _joined_case, lambda out, W_o: merge(out) @ W_o, "y",
     backward=_from_heads_backward, wrt=("out", "W_o"))  # fmt: skip
 
 EXERCISES = PROSE.exercises(

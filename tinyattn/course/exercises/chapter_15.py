@@ -19,11 +19,6 @@ STEPS, FORGET_BIAS = 100, 1.0                # of power_of_ten_left
 LETTERS, NUMBERS, BITS = 27, 64, 32          # of letters_that_fit
 
 
-def _recurrent_over_attention() -> float:
-    """Multiplications of n products (1, d) @ (d, d), divided by those of one (n, d) @ (d, n)."""
-    return N * (D * D) / (N * D * N)
-
-
 def _letters() -> int:
     """The largest n with LETTERS^n <= 2^(NUMBERS BITS), in whole numbers."""
     n = 0
@@ -317,7 +312,8 @@ WRONG_ADDITIVE = dict(
 EXERCISES = PROSE.exercises(
     my_rnn=Function(RNN, tempting=WRONG_RNN),
     repaired_scan=Function(SCAN, tempting=WRONG_SCAN),
-    recurrent_over_attention=Number(_recurrent_over_attention, tolerance=0.001),
+    # multiplications of n products (1, d) @ (d, d), divided by those of one (n, d) @ (d, n)
+    recurrent_over_attention=Number(lambda: N * D * D / (N * D * N), tolerance=0.001),
     my_rnn_backward=Function(RNN, part="backward", tempting=WRONG_BACKWARD),
     power_of_ten_left=Number(_power_of_ten_left, tolerance=0.0037),         # to one decimal
     repaired_gru=Function(GRU, tempting=WRONG_GRU),

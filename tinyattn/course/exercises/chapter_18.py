@@ -151,13 +151,10 @@ WRONG_DISTANCE = dict(
 
 
 # window_saving
-def _multiply_adds(n: int, keys: int, D: int) -> int:
-    """Of an attention layer: four projections n × D × D, and two products of each query with its keys."""
-    return 4 * n * D * D + 2 * n * keys * D
-
-
 def _window_saving() -> float:
-    return _multiply_adds(GRID**2, GRID**2, WIDTH) / _multiply_adds(GRID**2, SIDE**2, WIDTH)
+    """A token's multiply-adds, with all keys and with a window's: four projections D × D, two products with keys."""
+    full, window = (4 * WIDTH * WIDTH + 2 * keys * WIDTH for keys in (GRID**2, SIDE**2))
+    return full / window
 
 
 # repaired_windows

@@ -25,5 +25,3 @@ Beauty. What the rows are, and the verdict on cost: [docs/awrsr.md](../../../../
     per_user=True,
     seeds=SEEDS,
 )
-
-__all__ = ["EXPERIMENT"]
