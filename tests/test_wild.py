@@ -14,7 +14,7 @@ from benchmarks import wild
 from tinyattn import ops
 from tinyattn.check import SPECS, adapters, zoo
 from tinyattn.check.cases import CaseDrawer
-from tinyattn.check.specs.adam import Moments
+from tinyattn.check.specs.optimisers import Moments
 from tinyattn.check.subject import Subject
 from tinyattn.check.trial import show_case
 

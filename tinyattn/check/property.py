@@ -86,8 +86,10 @@ class Property:
         return 1 if self.once else min(examples, 6) if self.wide else examples
 
 
-def stating(spec: str, into: list[Property]) -> Callable[..., Callable[[Callable[..., None]], Callable[..., None]]]:
-    """A decorator that registers functions as properties of `spec` in the list `into`.
+def stating(
+    spec: str, into: list[Property], prefix: str = ""
+) -> Callable[..., Callable[[Callable[..., None]], Callable[..., None]]]:
+    """A decorator that registers functions as properties of `spec` in the list `into`, by their names without `prefix`.
 
     states = stating("softmax", PROPERTIES)
 
@@ -99,7 +101,7 @@ def stating(spec: str, into: list[Property]) -> Callable[..., Callable[[Callable
         exactness: str, statement: str, stage: str = "properties", hint: str = "", name: str = "", **fields: Any
     ) -> Callable[[Callable[..., None]], Callable[..., None]]:
         def register(holds: Callable[..., None]) -> Callable[..., None]:
-            title = name or holds.__name__
+            title = name or holds.__name__.removeprefix(prefix)
             into.append(Property(spec, title, stage, exactness, statement, holds, hint, **fields))
             return holds
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..cases import copied
 from ..common import tolerance, widened
 from ..spec import Spec
-from ..specs.linear_attention import seen
+from ..specs.efficient_attention import linear_attention_seen as seen
 from ..subject import Subject
 from ..switch import Case, Switch
 from .convention import Convention, OtherSpec, cases_of, error, mends, oracle, other_spec

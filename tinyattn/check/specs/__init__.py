@@ -1,4 +1,4 @@
-"""The specs, one file each; every file here with a `SPEC` is loaded."""
+"""The specs, a file for each group of kinds; every `Spec` of a file here is loaded."""
 
 import difflib
 import importlib
@@ -14,9 +14,9 @@ from ..spec import Spec
 
 
 def _load() -> dict[str, Spec]:
-    modules = (importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__))
-    specs = [module.SPEC for module in modules if hasattr(module, "SPEC")]
-    return {spec.name: spec for spec in specs}
+    modules = [importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__)]
+    specs = {x.name: x for module in modules for x in vars(module).values() if isinstance(x, Spec)}
+    return dict(sorted(specs.items()))
 
 
 SPECS = _load()

@@ -19,18 +19,20 @@ __all__ = ["CaseDrawer", "SpecBuilder", "Subject"]
 class SpecBuilder:
     """A decorator that registers properties of the spec `name`, and `spec`, which builds the Spec with them.
 
-    states = SpecBuilder("relu")
+    relu = SpecBuilder("relu")
 
-    @states("exact", "relu is never negative")
-    def positive(op, x): ...
+    @relu("exact", "relu is never negative")
+    def relu_positive(op, x): ...
 
-    SPEC = states.spec("y = max(x, 0)", "relu(x): x (...)", case=case, wrt=("x",))
+    RELU = relu.spec("y = max(x, 0)", "relu(x): x (...)", case=relu_case, wrt=("x",))
+
+    A property has its function's name without the kind: `positive`, as a file has several kinds.
     """
 
     def __init__(self, name: str):
         self.name = name
         self.properties: list[Property] = []
-        self.states = stating(name, self.properties)
+        self.states = stating(name, self.properties, f"{name}_")
 
     def __call__(self, *statement: Any, **options: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
         return self.states(*statement, **options)

@@ -1,18 +1,19 @@
-"""Cross-entropy on logits."""
+"""Cross-entropy on logits, without and with label smoothing."""
 
 import math
 from typing import Any
 
 import numpy as np
 
+from .. import oracles
 from ..property import close, demand, largest, rounding
 from .builder import CaseDrawer, SpecBuilder, Subject
 
-states = SpecBuilder("cross_entropy")
+cross_entropy = SpecBuilder("cross_entropy")
 HINT_MEAN = "The loss is Σ w nll / Σ w: what do you divide by?"
 
 
-def case(draw: CaseDrawer) -> dict[str, Any]:
+def cross_entropy_case(draw: CaseDrawer) -> dict[str, Any]:
     size = 200 + draw.size() if draw.wide else draw.size()
     positions = (*draw.lead, draw.size_like(size))
     targets = draw.rng.integers(0, size, positions)
@@ -20,7 +21,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"logits": draw.array(*positions, size, size=3), "targets": targets, "weights": draw.weights(positions)}
 
 
-def special_cases() -> list[dict[str, Any]]:
+def cross_entropy_special_cases() -> list[dict[str, Any]]:
     z = np.array([[1.0, 2.0, -1.0], [0.0, 0.5, 3.0]])
     several = [(z, 1, None), (z, 1, [2.0, 0.0]), (z, 1, [0.5, 2.0]), (1000 * z, 1, None), (40 * z, 2, None),
                (z - 2000.0, 1, None), (12 * z, 2, None)]  # fmt: skip
@@ -28,19 +29,19 @@ def special_cases() -> list[dict[str, Any]]:
             for logits, first, w in several]  # fmt: skip
 
 
-@states("rounding", "with all logits equal the loss is ln V", hint="How large is the loss of pure guessing?")
-def uniform(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+@cross_entropy("rounding", "with all logits equal the loss is ln V", hint="How large is the loss of pure guessing?")
+def cross_entropy_uniform(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     loss = op(np.full_like(logits, 3.0), targets, weights)
     close(loss, math.log(logits.shape[-1]), rounding(logits.dtype, logits.size, 10.0), "the loss")
 
 
-@states("rounding", "adding a constant to a row of logits changes nothing", hint="softmax does not see it.")
+@cross_entropy("rounding", "adding a constant to a row of logits changes nothing", hint="softmax does not see it.")
 def shift(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     moved = logits + logits.dtype.type(4)
     close(op(moved, targets, weights), op(logits, targets, weights), tolerance_of(logits), "the loss")
 
 
-@states("exact", "a position of weight 0 does not move the loss", hint="Change a padding target.", gravity="leak")
+@cross_entropy("exact", "a position of weight 0 does not move the loss", hint="Change a padding target.", gravity="leak")
 def weight_zero(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     w = np.concatenate([_ones(targets, logits), np.zeros(targets.shape, logits.dtype)])
     last = np.full_like(targets, logits.shape[-1] - 1)
@@ -49,14 +50,14 @@ def weight_zero(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: n
     demand(first == second, f"the loss moved from {first} to {second}")
 
 
-@states("rounding", "adding positions of weight 0 leaves the loss as it is", hint=HINT_MEAN)
+@cross_entropy("rounding", "adding positions of weight 0 leaves the loss as it is", hint=HINT_MEAN)
 def ignored_positions(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     w = _ones(targets, logits) if weights is None else weights
     more = [np.concatenate(pair) for pair in ((logits, logits + 1), (targets, targets), (w, np.zeros_like(w)))]
     close(op(*more), op(logits, targets, w), tolerance_of(logits), "the loss")
 
 
-@states("rounding", "multiplying all weights by a constant changes nothing", hint=HINT_MEAN)
+@cross_entropy("rounding", "multiplying all weights by a constant changes nothing", hint=HINT_MEAN)
 def weights_are_shares(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     w = _ones(targets, logits) if weights is None else weights
     for size in (4, 1 / 64):
@@ -64,7 +65,7 @@ def weights_are_shares(op: Subject, logits: np.ndarray, targets: np.ndarray, wei
     close(op(logits, targets, _ones(targets, logits)), op(logits, targets, None), tolerance_of(logits), "the loss")
 
 
-@states("rounding", "each row of the gradient sums to 0, and positions of weight 0 have none", "gradients",
+@cross_entropy("rounding", "each row of the gradient sums to 0, and positions of weight 0 have none", "gradients",
         hint="softmax minus one-hot: both sum to 1.")
 def gradient_rows(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     d = op.gradients({"logits": logits, "targets": targets, "weights": weights}, 1.0)["logits"]
@@ -73,7 +74,7 @@ def gradient_rows(op: Subject, logits: np.ndarray, targets: np.ndarray, weights:
         demand(np.all(d[weights == 0] == 0), "a position of weight 0 has a gradient")
 
 
-@states("rounding", "a batch has the gradients of its halves, each with its share of the weight as dloss", "gradients",
+@cross_entropy("rounding", "a batch has the gradients of its halves, each with its share of the weight as dloss", "gradients",
         hint="dloss multiplies the whole gradient, once.")
 def shares(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     z = logits.reshape(-1, logits.shape[-1])
@@ -87,7 +88,7 @@ def shares(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.nda
     close(np.concatenate(gradients), whole, 10 * tolerance_of(z), "the gradient")
 
 
-@states("rounding", "logits of ±2,000 give the exact loss: 0 where the target leads, 4,000 + ln(V - 1) where it trails",
+@cross_entropy("rounding", "logits of ±2,000 give the exact loss: 0 where the target leads, 4,000 + ln(V - 1) where it trails",
         "extremes", hint="log(exp(-4000)) is the log of 0: subtract each row's largest logit first.")
 def large_logits(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     if logits.shape[-1] == 1:
@@ -100,7 +101,7 @@ def large_logits(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: 
     close(op(leads - 5000, targets), 0.0, 1e-12, "with all logits below -3,000, the loss")
 
 
-@states("rounding", "a target 60 below the others costs 60 + ln(V - 1), not less", "extremes",
+@cross_entropy("rounding", "a target 60 below the others costs 60 + ln(V - 1), not less", "extremes",
         hint="-log(p + 1e-12) can never exceed 27.6: how does that change the gradient?")
 def no_cap(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     one_hot = np.arange(logits.shape[-1]) == targets[..., None]
@@ -110,7 +111,7 @@ def no_cap(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.nda
         close(op(z, targets), expected, rounding(logits.dtype, logits.size, gap), "the loss")
 
 
-@states("rounding", "with logits of ±2,000 the gradient is still softmax minus one-hot", "extremes",
+@cross_entropy("rounding", "with logits of ±2,000 the gradient is still softmax minus one-hot", "extremes",
         hint="The gradient needs no logarithm: softmax, with each row's largest subtracted first, minus one-hot.")
 def large_logits_gradient(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     if logits.shape[-1] == 1:
@@ -130,15 +131,73 @@ def tolerance_of(logits: np.ndarray) -> float:
     return rounding(logits.dtype, logits.size, 10 * largest(logits))
 
 
-SPEC = states.spec(
+CROSS_ENTROPY = cross_entropy.spec(
     "loss = Σ w nll / Σ w, with nll = -log softmax(logits)[target]",
     "cross_entropy(logits, targets, weights=None): logits (..., V), targets (...) integers, weights (...) or None for "
     "all 1, not all 0",
     "the backward's upstream gradient is a number: cross_entropy_backward(dloss, logits, targets, weights=None)",
     "logits of any finite size",
-    case=case,
+    case=cross_entropy_case,
     outputs=("loss",),
     wrt=("logits",),
     scale=lambda case: 4 * largest(case["logits"]),
-    special_cases=special_cases,
+    special_cases=cross_entropy_special_cases,
+)
+
+
+smoothed_cross_entropy = SpecBuilder("smoothed_cross_entropy")
+
+
+def smoothed_cross_entropy_case(draw: CaseDrawer) -> dict[str, Any]:
+    return cross_entropy_case(draw) | {"smoothing": draw.choose((0.1, 0.5, 0.0, 1.0))}
+
+
+def smoothed_cross_entropy_special_cases() -> list[dict[str, Any]]:
+    pairs = zip(cross_entropy_special_cases(), (0.1, 0.2, 0.5, 0.1, 0.3, 0.9, 0.1), strict=True)
+    return [case | {"smoothing": smoothing} for case, smoothing in pairs]
+
+
+@smoothed_cross_entropy("rounding", "without smoothing it is cross-entropy", hint="At ε = 0 the target has probability 1.")
+def no_smoothing(op: Subject, smoothing: float = 0.1, **case: Any) -> None:
+    close(op(**case, smoothing=0.0), oracles.cross_entropy(**case), tolerance_of(case["logits"]), "the loss")
+
+
+@smoothed_cross_entropy("rounding", "with all logits equal the loss is ln V, whatever ε is", hint="The probabilities of q sum to 1.")
+def smoothed_cross_entropy_uniform(op: Subject, smoothing: float = 0.1, **case: Any) -> None:
+    loss = op(**case | {"logits": np.full_like(case["logits"], 3.0)}, smoothing=smoothing)
+    close(loss, math.log(case["logits"].shape[-1]), rounding(case["logits"].dtype, case["logits"].size, 10.0), "the loss")
+
+
+@smoothed_cross_entropy("rounding", "with ε = 1 the target does not matter", hint="ε is spread over all classes, also the target.")
+def all_smoothing(op: Subject, smoothing: float = 0.1, **case: Any) -> None:
+    other = case | {"targets": (case["targets"] + 1) % case["logits"].shape[-1]}
+    expected = op(**case, smoothing=1.0)
+    close(op(**other, smoothing=1.0), expected, tolerance_of(case["logits"]), "the loss of other targets")
+
+
+@smoothed_cross_entropy("rounding", "where the softmax is q, the gradient is 0 and the loss is the entropy of q", "gradients",
+        hint="softmax minus q: which logits have the softmax q?")
+def least(op: Subject, smoothing: float = 0.1, **case: Any) -> None:
+    V, dtype = case["logits"].shape[-1], case["logits"].dtype
+    q = np.full(case["logits"].shape, 0.3 / V)
+    np.put_along_axis(q, case["targets"][..., None], 0.7 + 0.3 / V, axis=-1)
+    case |= {"logits": np.log(q).astype(dtype), "smoothing": 0.3, "weights": None}
+    atol = 10 * tolerance_of(case["logits"])
+    close(op(**case), -float(np.mean(np.sum(q * np.log(q), axis=-1))), atol, "the loss")
+    close(op.gradients(case, 1.0)["logits"], np.zeros(q.shape), atol, "the gradient")
+
+
+SMOOTHED_CROSS_ENTROPY = smoothed_cross_entropy.spec(
+    "loss = Σ w nll / Σ w, with nll = -Σⱼ qⱼ log softmax(logits)ⱼ and q = (1 - ε) onehot(target) + ε / V",
+    "smoothed_cross_entropy(logits, targets, weights=None, smoothing=0.1): logits (..., V), targets (...) integers, "
+    "weights (...) or None for all 1, not all 0; ε = smoothing in 0..1 is spread over all V classes",
+    "the backward's upstream gradient is a number: smoothed_cross_entropy_backward(dloss, logits, targets, "
+    "weights=None, smoothing=0.1)",
+    "logits of any finite size",
+    case=smoothed_cross_entropy_case,
+    outputs=("loss",),
+    wrt=("logits",),
+    scale=lambda case: 4 * largest(case["logits"]),
+    special_cases=smoothed_cross_entropy_special_cases,
+    choices=("smoothing",),
 )

@@ -1,18 +1,63 @@
-"""The position-wise feed-forward network with a ReLU."""
+"""The linear map of every token, and feed-forward networks."""
 
 from typing import Any
 
 import numpy as np
 
-from ..families import tokens_apart
+from ..common import tolerance
+from ..families import linear_in, tokens_apart
 from ..property import close, largest, rounding
 from .builder import CaseDrawer, SpecBuilder, Subject
 
-states = SpecBuilder("feed_forward")
-tokens_apart(states, name="positions_apart")
+linear = SpecBuilder("linear")
+linear_in(linear, "x", of=lambda case: case | {"b": None}, name="additive", says="without b it is linear in x",
+          hint="Is anything added besides b, or not linear?")  # fmt: skip
 
 
-def case(draw: CaseDrawer) -> dict[str, Any]:
+def linear_case(draw: CaseDrawer) -> dict[str, Any]:
+    i = draw.size()
+    o = draw.size_like(i)
+    x = draw.array(*draw.lead, i) if draw.flag() else draw.array(*draw.lead, draw.size_like(o), i)
+    return {"x": x, "W": draw.array(i, o), "b": draw.array(o) if draw.flag() else None}
+
+
+@linear("rounding", "every token is mapped alike, whatever its neighbours", hint="Does a token see its neighbour?")
+def linear_tokens_apart(op: Subject, x: np.ndarray, W: np.ndarray, b: np.ndarray | None) -> None:
+    if x.size:
+        alone = op(x.reshape(-1, x.shape[-1])[:1], W, b)
+        close(op(x, W, b).reshape(-1, W.shape[1])[:1], alone, _linear_tolerance(x, W), "the first token's y")
+
+
+@linear("rounding", "db is the sum of dy over all tokens, dW the sum of outer products x dyᵀ", "gradients",
+        hint="Every token of every batch used W and b: their gradients are sums over all of them.")
+def sums_over_tokens(op: Subject, x: np.ndarray, W: np.ndarray, b: np.ndarray | None) -> None:
+    bias = np.zeros(W.shape[1], x.dtype) if b is None else b
+    dy = np.cos(np.arange(x.size // x.shape[-1] * W.shape[1])).reshape(*x.shape[:-1], W.shape[1]).astype(x.dtype)
+    gradients = op.gradients(op.fit({"x": x, "W": W, "b": bias}), dy)
+    flat = dy.reshape(-1, W.shape[1]).astype(float)
+    if "b" in gradients:
+        close(gradients["b"], np.sum(flat, axis=0), 10 * _linear_tolerance(x, W), "db")
+    close(gradients["W"], x.reshape(-1, x.shape[-1]).astype(float).T @ flat, 10 * _linear_tolerance(x, W), "dW")
+
+
+def _linear_tolerance(x: np.ndarray, W: np.ndarray) -> float:
+    return rounding(x.dtype, x.size, 4 * largest(x, W) ** 2)
+
+
+LINEAR = linear.spec(
+    "y = x W + b",
+    "linear(x, W, b=None): tokens are rows, x (..., i), W (i, o), b (o,)",
+    case=linear_case,
+    wrt=("x", "W", "b"),
+    but=" (db may be returned even so)",
+)
+
+
+feed_forward = SpecBuilder("feed_forward")
+tokens_apart(feed_forward, name="positions_apart")
+
+
+def feed_forward_case(draw: CaseDrawer) -> dict[str, Any]:
     D = draw.size()
     H = draw.size_like(D)
     x = draw.array(*draw.lead, D) if draw.choose((False, False, True)) else draw.array(*draw.lead, draw.size_like(D), D)
@@ -28,40 +73,136 @@ def off_the_kink(draw: CaseDrawer, u: np.ndarray) -> np.ndarray:
     return np.asarray(tries[np.argmax(np.minimum(gaps, 0.05), axis=0), np.arange(u.shape[-1])], draw.dtype)
 
 
-@states("rounding", "doubling x, b_1 and b_2 doubles the output: ReLU bends at 0 and nowhere else",
+@feed_forward("rounding", "doubling x, b_1 and b_2 doubles the output: ReLU bends at 0 and nowhere else",
         hint="Is there another activation, or an extra bias?")
 def homogeneous(op: Subject, **case: Any) -> None:
     twice = {name: 2 * case[name] for name in ("x", "b_1", "b_2")}
-    close(op(**case | twice), 2 * np.asarray(op(**case)), 2 * _tolerance(case), "y")
+    close(op(**case | twice), 2 * np.asarray(op(**case)), 2 * _feed_forward_tolerance(case), "y")
 
 
-@states("rounding", "where every hidden unit is on, y is x W_1 W_2 + b_1 W_2 + b_2", hint="Where is b_1 added?")
+@feed_forward("rounding", "where every hidden unit is on, y is x W_1 W_2 + b_1 W_2 + b_2", hint="Where is b_1 added?")
 def all_on(op: Subject, **case: Any) -> None:
     b_1 = np.full_like(case["b_1"], 2 * largest(case["x"] @ case["W_1"]) + 1)
     x, W_1, W_2, b_2 = (case[name].astype(float) for name in ("x", "W_1", "W_2", "b_2"))
-    close(op(**case | {"b_1": b_1}), (x @ W_1 + b_1) @ W_2 + b_2, 4 * _tolerance(case), "y")
+    close(op(**case | {"b_1": b_1}), (x @ W_1 + b_1) @ W_2 + b_2, 4 * _feed_forward_tolerance(case), "y")
 
 
-@states("rounding", "where every hidden unit is off, the output is b_2", hint="Is b_2 added, and after everything else?")
+@feed_forward("rounding", "where every hidden unit is off, the output is b_2", hint="Is b_2 added, and after everything else?")
 def all_off(op: Subject, **case: Any) -> None:
     b_1 = -np.full_like(case["b_1"], 2 * largest(case["x"] @ case["W_1"]) + 1)
     close(op(**case | {"b_1": b_1}), np.broadcast_to(case["b_2"], case["x"].shape), 0, "y")
 
 
-def scale(case: dict[str, Any]) -> float:
+def feed_forward_scale(case: dict[str, Any]) -> float:
     D, H = case["W_1"].shape
     return (largest(case["x"]) * largest(case["W_1"]) * D + largest(case["b_1"])) * largest(case["W_2"]) * H
 
 
-def _tolerance(case: dict[str, Any]) -> float:
-    return rounding(case["x"].dtype, case["x"].size, scale(case))
+def _feed_forward_tolerance(case: dict[str, Any]) -> float:
+    return rounding(case["x"].dtype, case["x"].size, feed_forward_scale(case))
 
 
-SPEC = states.spec(
+FEED_FORWARD = feed_forward.spec(
     "y = relu(x W_1 + b_1) W_2 + b_2",
     "feed_forward(x, W_1, b_1, W_2, b_2): x (..., D), W_1 (D, H), b_1 (H,), W_2 (H, D), b_2 (D,)",
-    case=case,
+    case=feed_forward_case,
     wrt=("x", "W_1", "b_1", "W_2", "b_2"),
-    scale=scale,
+    scale=feed_forward_scale,
     choices=("inner kink",),
+)
+
+
+gelu_feed_forward = SpecBuilder("gelu_feed_forward")
+tokens_apart(gelu_feed_forward)
+linear_in(gelu_feed_forward, "W_2", of=lambda case: case | {"b_2": 0 * case["b_2"]}, hint="Where is the GELU applied?")
+
+
+def gelu_feed_forward_case(draw: CaseDrawer) -> dict[str, Any]:
+    drawn = feed_forward_case(draw)
+    return {**drawn, "b_1": draw.array(len(drawn["b_1"])), "approximate": draw.flag()}
+
+
+@gelu_feed_forward("rounding", "where every hidden unit is far on, y is x W_1 W_2 + b_1 W_2 + b_2; where all are far off, y is b_2",
+        hint="Where are b_1 and b_2 added, and is there another activation?")
+def all_on_and_all_off(op: Subject, **case: Any) -> None:
+    x, W_1, W_2, b_2 = (case[name].astype(float) for name in ("x", "W_1", "W_2", "b_2"))
+    b_1 = np.full_like(case["b_1"], largest(x @ W_1) + 30)
+    atol = tolerance(GELU_FEED_FORWARD, case | {"b_1": b_1})
+    close(op(**case | {"b_1": b_1}), (x @ W_1 + b_1) @ W_2 + b_2, atol, "with all units on, y")
+    close(op(**case | {"b_1": -b_1}), np.broadcast_to(b_2, x.shape), atol, "with all units off, y")
+
+
+@gelu_feed_forward("rounding", "without b_1, the results for x and -x differ by x W_1 W_2", hint="GELU(u) - GELU(-u) is u.")
+def gelu_feed_forward_odd_part(op: Subject, **case: Any) -> None:
+    case |= {"b_1": 0 * case["b_1"]}
+    x, W_1, W_2 = (case[name].astype(float) for name in ("x", "W_1", "W_2"))
+    close(op(**case) - op(**case | {"x": -case["x"]}), x @ W_1 @ W_2, 2 * tolerance(GELU_FEED_FORWARD, case), "the difference")
+
+
+GELU_FEED_FORWARD = gelu_feed_forward.spec(
+    "y = gelu(x W_1 + b_1) W_2 + b_2, gelu(u) = u Φ(u), or its tanh form if approximate",
+    "gelu_feed_forward(x, W_1, b_1, W_2, b_2, approximate=False): x (..., D), W_1 (D, H), b_1 (H,), W_2 (H, D), b_2 (D,); "
+    "Φ to the last digits, and with approximate=True ½ u (1 + tanh(√(2/π) (u + 0.044715 u³)))",
+    case=gelu_feed_forward_case,
+    wrt=("x", "W_1", "b_1", "W_2", "b_2"),
+    scale=feed_forward_scale,
+)
+
+
+swiglu = SpecBuilder("swiglu")
+tokens_apart(swiglu)
+linear_in(swiglu, "V", hint="The SiLU is of x W_1 alone: x V is a factor, with nothing added to it.")
+
+
+def swiglu_case(draw: CaseDrawer) -> dict[str, Any]:
+    D = draw.size()
+    H = draw.size_like(D)
+    x = draw.array(*draw.lead, D) if draw.choose((False, False, True)) else draw.array(*draw.lead, draw.size_like(D), D)
+    return {"x": x, "W_1": draw.array(D, H), "V": draw.array(D, H), "W_2": draw.array(H, D)}
+
+
+@swiglu("rounding", "y of W_1 minus y of -W_1 is ((x W_1) ⊙ (x V)) W_2, since silu(a) - silu(-a) is a",
+        hint="Which of the two products goes through the SiLU, and is it a σ(a)?")
+def swiglu_odd_part(op: Subject, **case: Any) -> None:
+    got = np.asarray(op(**case), float) - op(**case | {"W_1": -case["W_1"]})
+    close(got, _products(case), 2 * _swiglu_tolerance(case), "the difference")
+
+
+@swiglu("rounding", "far out the gate is x W_1 on the right and 0 on the left, in y and in dW_2", "extremes",
+        hint="exp(-a) of a large negative a overflows: use the side on which exp is below 1.")
+def far_out(op: Subject, **case: Any) -> None:
+    case |= {"x": np.ones_like(case["x"])}
+    for sign in (1, -1):
+        W_1 = np.full_like(case["W_1"], sign * 2.0**14)
+        far = case | {"W_1": W_1}
+        open_gate = (sign > 0) * _products(far)
+        close(op(**far), open_gate, _swiglu_tolerance(far), "y")
+        if "swiglu_backward" not in op.lacks:
+            h = (sign > 0) * (far["x"] @ W_1) * (far["x"] @ far["V"])
+            dW_2 = op.gradients(op.fit(far), np.ones_like(case["x"]))["W_2"]
+            expected = np.broadcast_to(np.sum(h.reshape(-1, h.shape[-1]), axis=0)[:, None], dW_2.shape)
+            close(dW_2, expected, 10 * _swiglu_tolerance(far), "dW_2")
+
+
+def _products(case: dict[str, Any]) -> Any:
+    x, W_1, V, W_2 = (case[name].astype(float) for name in ("x", "W_1", "V", "W_2"))
+    return ((x @ W_1) * (x @ V)) @ W_2
+
+
+def swiglu_scale(case: dict[str, Any]) -> float:
+    D, H = case["W_1"].shape
+    return (largest(case["x"]) * D) ** 2 * largest(case["W_1"]) * largest(case["V"]) * largest(case["W_2"]) * H
+
+
+def _swiglu_tolerance(case: dict[str, Any]) -> float:
+    return rounding(case["x"].dtype, case["x"].size, swiglu_scale(case))
+
+
+SWIGLU = swiglu.spec(
+    "y = (silu(x W_1) ⊙ (x V)) W_2, without biases",
+    "swiglu(x, W_1, V, W_2): x (..., D), W_1 and V (D, H), W_2 (H, D); W_1 is the gate's",
+    case=swiglu_case,
+    wrt=("x", "W_1", "V", "W_2"),
+    scale=swiglu_scale,
+    choices=("swiglu",),
 )

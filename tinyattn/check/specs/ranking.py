@@ -1,22 +1,23 @@
-"""Ranking metrics of one user with one relevant item."""
+"""Ranking metrics of one user, with one relevant item or several."""
 
 import contextlib
+import itertools
 import math
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from .. import oracles
+from .. import adapters, oracles
 from ..property import Violation, close, demand
 from ..spec import Spec
 from ..subject import MissingError, NotOfferedError, Subject
 from .builder import CaseDrawer, SpecBuilder
 
-states = SpecBuilder("ranking")
+ranking = SpecBuilder("ranking")
 
 
-def case(draw: CaseDrawer) -> dict[str, Any]:
+def ranking_case(draw: CaseDrawer) -> dict[str, Any]:
     items = draw.size(1, 12)
     tied, apart = draw.rng.integers(0, 4, items), draw.rng.standard_normal(items)
     scores = tied if draw.flag() else apart
@@ -24,8 +25,8 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"scores": np.asarray(scores, draw.dtype), "target": int(draw.rng.integers(items)), "k": k}
 
 
-@states("exact", "a metric returns one number and does not change the scores passed in", "shapes", hint="Sort a copy.")
-def one_number(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
+@ranking("exact", "a metric returns one number and does not change the scores passed in", "shapes", hint="Sort a copy.")
+def ranking_one_number(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     before = scores.copy()
     for name, metric in metrics_of(op):
         value = metric(scores, target, k)
@@ -34,15 +35,15 @@ def one_number(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
         close(metric(scores, target, k), value, 0, f"an equal call's {name}")
 
 
-@states("rounding", "HR@k is 1 and NDCG@k is 1 / log2(rank + 1) for ranks up to k, both are 0 beyond; ties have the mean rank",
+@ranking("rounding", "HR@k is 1 and NDCG@k is 1 / log2(rank + 1) for ranks up to k, both are 0 beyond; ties have the mean rank",
         "oracle", hint="Write down the rank of the target by hand: how many score higher, how many the same?")
-def oracle(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
+def ranking_oracle(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     decided(op, scores, target)
     for name, metric in metrics_of(op):
-        _agrees(op, name, metric, scores, target, k)
+        _ranking_agrees(op, name, metric, scores, target, k)
 
 
-def _agrees(op: Subject, name: str, metric: Any, scores: np.ndarray, target: int, k: int) -> None:
+def _ranking_agrees(op: Subject, name: str, metric: Any, scores: np.ndarray, target: int, k: int) -> None:
     if not on_the_edge(scores, target, k):
         _close(op, metric(scores, target, k), getattr(oracles, name)(scores, target, k), name)
 
@@ -52,8 +53,8 @@ def _close(op: Subject, got: Any, expected: float, what: str) -> None:
     close(got, expected, 1e-6 if np.float32 in (op.spec.dtype, np.asarray(got).dtype) else 1e-9, what)
 
 
-@states("rounding", "the k-th item counts, and the next one does not", hint="Is rank k within k? Is rank k + 1?")
-def cut(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
+@ranking("rounding", "the k-th item counts, and the next one does not", hint="Is rank k within k? Is rank k + 1?")
+def ranking_cut(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     ladder = np.arange(k + 3, 0, -1).astype(scores.dtype)                # item i has rank i + 1
     for name, metric in metrics_of(op):
         inside, outside = metric(ladder, k - 1, k), metric(ladder, k, k)
@@ -61,7 +62,7 @@ def cut(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
         close(outside, 0.0, 0, f"{name} at rank k + 1")
 
 
-@states("exact", "HR@1 equals NDCG@1, and a larger k lowers neither", hint="1 / log2(1 + 1) = 1.")
+@ranking("exact", "HR@1 equals NDCG@1, and a larger k lowers neither", hint="1 / log2(1 + 1) = 1.")
 def at_one(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     both = dict(metrics_of(op))
     if len(both) == 2 and not on_the_edge(scores, target, 1):
@@ -70,18 +71,18 @@ def at_one(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
         demand(metric(scores, target, k + 1) >= metric(scores, target, k) - 1e-12, f"{name} falls as k grows")
 
 
-@states("rounding", "if all V scores are equal, the target's rank is the mean one, (V + 1) / 2",
+@ranking("rounding", "if all V scores are equal, the target's rank is the mean one, (V + 1) / 2",
         hint="Score everything 0: how large is your HR@10?")
-def constant_scores(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
+def ranking_constant_scores(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     decided(op, np.zeros(3), 0)
     for items in (3, 21, 41):
         same = np.zeros(items, scores.dtype)
         for chosen in (0, items // 2, items - 1):
             for name, metric in metrics_of(op):
-                _agrees(op, name, metric, same, chosen, k)
+                _ranking_agrees(op, name, metric, same, chosen, k)
 
 
-@states("exact", "shuffling the items, the target among them, changes nothing", hint="Does an item's index matter?")
+@ranking("exact", "shuffling the items, the target among them, changes nothing", hint="Does an item's index matter?")
 def item_order(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     decided(op, scores, target)
     order = np.random.default_rng(len(scores)).permutation(len(scores))
@@ -90,7 +91,7 @@ def item_order(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
         close(metric(scores[order], place, k), metric(scores, target, k), 1e-12, name)
 
 
-@states("exact", "only the order of scores matters: 2 s + 3 ranks as s does", hint="Are scores taken for ranks?")
+@ranking("exact", "only the order of scores matters: 2 s + 3 ranks as s does", hint="Are scores taken for ranks?")
 def order_only(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     whole = np.round(4 * scores)
     decided(op, whole, target)
@@ -98,7 +99,7 @@ def order_only(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
         close(metric(2 * whole + 3, target, k), metric(whole, target, k), 1e-12, name)
 
 
-@states("rounding", "k may exceed the number of items: then HR@k is 1", "extremes", hint="Does your code take k items, or assume that there are k?")
+@ranking("rounding", "k may exceed the number of items: then HR@k is 1", "extremes", hint="Does your code take k items, or assume that there are k?")
 def large_k(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     decided(op, scores, target)
     for name, metric in metrics_of(op):
@@ -106,8 +107,8 @@ def large_k(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
         _close(op, metric(scores, target, 1000), expected, f"{name}@1000 of {len(scores)} items")
 
 
-@states("exact", "items left out (-inf) rank last", "extremes", hint="Seen items are scored -inf: do they rank last?")
-def left_out(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
+@ranking("exact", "items left out (-inf) rank last", "extremes", hint="Seen items are scored -inf: do they rank last?")
+def ranking_left_out(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     decided(op, scores, target)
     gone = np.full(5, -np.inf, scores.dtype)
     if not on_the_edge(scores, target, k):
@@ -116,7 +117,7 @@ def left_out(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
             close(metric(np.concatenate([gone, scores]), target + 5, k), metric(scores, target, k), 1e-12, name)
 
 
-@states("exact", "scores that differ in their last digits are different scores", "extremes",
+@ranking("exact", "scores that differ in their last digits are different scores", "extremes",
         hint="Is anything rounded, or compared with a tolerance?")
 def nearly_tied(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     near = 1 + 4 * np.finfo(scores.dtype).eps * np.arange(len(scores), dtype=scores.dtype)
@@ -124,8 +125,8 @@ def nearly_tied(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
         _close(op, metric(near, target, k), getattr(oracles, name)(near, target, k), name)
 
 
-@states("exact", "with 300 items, ranks up to 300 are right: the ranking is not truncated", "extremes", hint="Is the ranking cut off somewhere?", once=True)
-def many_items(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
+@ranking("exact", "with 300 items, ranks up to 300 are right: the ranking is not truncated", "extremes", hint="Is the ranking cut off somewhere?", once=True)
+def ranking_many_items(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
     ladder = np.arange(300, 0, -1).astype(scores.dtype)
     for name, metric in metrics_of(op):
         for place in (0, 99, 150, 255, 299):
@@ -133,7 +134,7 @@ def many_items(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
                 _close(op, metric(ladder, place, at), getattr(oracles, name)(ladder, place, at), f"{name}@{at}")
 
 
-def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
+def ranking_observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     """Both metrics, also for large k, with items left out, and with equal scores; no tie of another convention."""
     scores, target, k = case["scores"], case["target"], case["k"]
     longer = np.concatenate([scores, np.full(2, -np.inf, scores.dtype)])
@@ -205,20 +206,166 @@ def of_one_user(metric: Any) -> Any:
     return value
 
 
-SPEC = states.spec(
+RANKING = ranking.spec(
     "rank = 1 + #greater + #equal others / 2; HR@k = [rank within k], NDCG@k = HR@k / log2(rank + 1)",
     "hit_rate(scores, target, k) and ndcg(scores, target, k), or one of them -> a number: scores (V,) of one user, higher is better, target "
     "the index of the one relevant item, k at least 1. A function of a batch, (B, V), (B,) -> (B,), is accepted too",
     "the mean rank on ties; k may exceed the number of items; -inf is the score of an item left out",
     "a rank between k and k + 1 may count as within k or not",
     function="hit_rate",
-    case=case,
+    case=ranking_case,
     outputs=("value",),
     others=("ndcg",),
     any_metric=True,
     choices=("ties",),
     common=False,
-    observe=observe,
+    observe=ranking_observe,
     loops=(oracles.hit_rate, oracles.ndcg),
     of_loops=lambda hit_rate, ndcg: SimpleNamespace(hit_rate=hit_rate, ndcg=ndcg),
+)
+
+
+ranking_of_several = SpecBuilder("ranking_of_several")
+LOOPS = {"recall": oracles.recall, "ndcg": oracles.ndcg_of_several}
+
+
+def ranking_of_several_case(draw: CaseDrawer) -> dict[str, Any]:
+    items = draw.size(1, 12)
+    scores = draw.rng.integers(0, 9, items) if draw.flag() else draw.rng.standard_normal(items)
+    relevant = draw.rng.random(items) < draw.choose((0.4, 0.1, 0.8))
+    relevant[draw.rng.integers(items)] = True
+    return {"scores": np.asarray(scores, draw.dtype), "relevant": relevant, "k": draw.choose((1, 2, 3, 5, 10, 20))}
+
+
+def ranking_of_several_special_cases() -> list[dict[str, Any]]:
+    scores, relevant = np.array([5.0, 4, 3, 2, 1]), np.array([True, False, True, False, True])
+    return [{"scores": scores, "relevant": relevant, "k": k} for k in (2, 3, 1000)]
+
+
+@ranking_of_several("exact", "a metric returns one number from 0 to 1 and changes neither argument", "shapes", hint="Sort a copy.")
+def ranking_of_several_one_number(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
+    passed = scores.copy(), relevant.copy()
+    decided(op, scores, relevant)                                        # two of one rank may give more than 1
+    for name, metric in metrics_of(op):
+        value = metric(*passed, k)
+        demand(-1e-9 <= value <= 1 + 1e-9, f"{name} is {value!r}, expected a number from 0 to 1")
+        for x, before, what in zip(passed, (scores, relevant), ("scores", "relevant"), strict=True):
+            close(x, before, 0, f"the argument {what}")
+
+
+@ranking_of_several("rounding", "recall is the share of relevant items within k, NDCG their DCG over that of the ideal ranking", "oracle",
+        hint="Rank five items, two of them relevant, by hand: what do you divide by?")
+def ranking_of_several_oracle(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
+    _ranking_of_several_agrees(op, scores, relevant, k)
+
+
+@ranking_of_several("rounding", "where the first items are the relevant ones, NDCG is 1 at every k, and recall@k is k / R up to R",
+        hint="The ideal DCG ends at k, and at the number of relevant items R: the smaller of the two.")
+def ideal(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
+    ladder = np.arange(12, 0, -1).astype(scores.dtype)
+    for at in (1, 3, 5, 12, 40):
+        for R in (1, 3, 8):
+            _ranking_of_several_agrees(op, ladder, np.arange(12) < R, at)
+
+
+@ranking_of_several("rounding", "the k-th item counts, and the next one does not", hint="Is rank k within k? Is rank k + 1?")
+def ranking_of_several_cut(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
+    ladder = np.arange(k + 3, 0, -1).astype(scores.dtype)                # item i has rank i + 1
+    for places in ((k - 1,), (k,), (k - 1, k), (0, k)):
+        _ranking_of_several_agrees(op, ladder, np.isin(np.arange(k + 3), places), k)
+
+
+@ranking_of_several("exact", "shuffling the items changes nothing, and neither does 2 s + 3 in the place of every score s",
+        hint="Does an item's index matter, or the size of a score?")
+def order_alone(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
+    whole, order = np.round(4 * scores), np.random.default_rng(len(scores)).permutation(len(scores))
+    decided(op, whole, relevant)
+    for name, metric in metrics_of(op):
+        expected = metric(whole, relevant, k)
+        close(metric(whole[order], relevant[order], k), expected, 1e-12, f"of shuffled items, {name}")
+        close(metric(2 * whole + 3, relevant, k), expected, 1e-12, f"of other scores in this order, {name}")
+
+
+@ranking_of_several("rounding", "if all V scores are equal, recall@k is k / V and NDCG what random orders have on average",
+        hint="Score everything 0: how large is your recall@10?")
+def ranking_of_several_constant_scores(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
+    _ranking_of_several_agrees(op, np.zeros(21, scores.dtype), np.arange(21) % 4 == 1, k)
+
+
+@ranking_of_several("exact", "items left out (-inf) that are not relevant change nothing", "extremes",
+        hint="Seen items are scored -inf: do they rank last?")
+def ranking_of_several_left_out(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
+    decided(op, scores, relevant)
+    longer, more = np.append(scores, [-np.inf] * 5).astype(scores.dtype), np.append(relevant, [False] * 5)
+    for name, metric in metrics_of(op):
+        close(metric(longer, more, k), metric(scores, relevant, k), 1e-12, name)
+        close(metric(longer[::-1].copy(), more[::-1].copy(), k), metric(scores, relevant, k), 1e-12, name)
+
+
+@ranking_of_several("rounding", "with 200 items of which 40 are relevant, every k is right", "extremes", once=True,
+        hint="Is the ranking, or the ideal one, cut off somewhere?")
+def ranking_of_several_many_items(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
+    rng = np.random.default_rng(0)
+    for at in (1, 10, 39, 41, 150, 200, 1000):
+        _ranking_of_several_agrees(op, rng.permutation(200).astype(float), rng.permutation(200) < 40, at)
+
+
+def _ranking_of_several_agrees(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
+    """Every metric is that of plain loops."""
+    decided(op, scores, relevant)
+    for name, metric in metrics_of(op):
+        expected, R = LOOPS[name](scores, relevant, k), int(np.sum(relevant))
+        if name == "recall" and op.convention("recall") is not None:
+            expected *= R / min(k, R)
+        close(metric(scores, relevant, k), expected, 1e-6, f"{name}@{k} of {R} relevant items among {len(scores)}")
+
+
+def ranking_of_several_remark(op: Subject, **_: Any) -> str:
+    """Whether it is a function of lists: of the ranked items, and of the relevant ones."""
+    for group in (set, list):
+        with contextlib.suppress(Violation):
+            for case in ranking_of_several_special_cases():
+                ranked, items = np.argsort(-case["scores"]).tolist(), group(np.flatnonzero(case["relevant"]).tolist())
+                close(op(ranked, items, case["k"]), LOOPS[op.computes](**case), 1e-6)
+            return (
+                "It is right if it gets the ranked items and the relevant ones. "
+                "It got scores, and a boolean for each item: write an adapter, as --contract ranking_of_several says."
+            )
+    return ""
+
+
+def ranking_of_several_observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
+    """Both metrics, also for another k; no tie of another convention."""
+    seen: dict[str, Any] = {}
+    for (name, metric), k in itertools.product(metrics_of(op), (case["k"], 1, 1000)):
+        with contextlib.suppress(NotOfferedError):
+            decided(op, case["scores"], case["relevant"])
+            try:
+                seen[f"{name} at {k}"] = np.array(metric(case["scores"].copy(), case["relevant"].copy(), k))
+            except Violation:
+                seen[f"{name} at {k}"] = "raises"
+    return seen
+
+
+RANKING_OF_SEVERAL = ranking_of_several.spec(
+    "recall@k = |relevant within k| / |relevant|; NDCG@k = DCG / ideal DCG, DCG = Σ 1 / log2(rank + 1) over the relevant "
+    "within k, and the ideal one is Σ 1 / log2(i + 1) for i = 1 .. min(k, |relevant|)",
+    "recall(scores, relevant, k) and ndcg(scores, relevant, k), or one of them -> a number: scores (V,) of one user, higher is better, "
+    "relevant (V,) boolean, True at one item or more, k at least 1. A function of a batch, (B, V) twice -> (B,), is "
+    "accepted too. For a function of lists, pass np.argsort(-scores) and np.flatnonzero(relevant)",
+    "of tied items each has the mean gain of their places, as on average over random orders; k may exceed the number of "
+    "items; -inf is the score of an item left out",
+    function="recall",
+    ours=adapters.SeveralRelevant,
+    case=ranking_of_several_case,
+    outputs=("value",),
+    others=("ndcg",),
+    any_metric=True,
+    choices=("ties of several", "recall", "small k"),
+    common=False,
+    special_cases=ranking_of_several_special_cases,
+    observe=ranking_of_several_observe,
+    loops=tuple(LOOPS.values()),
+    of_loops=lambda recall, ndcg: SimpleNamespace(recall=recall, ndcg=ndcg),
+    remark=ranking_of_several_remark,
 )

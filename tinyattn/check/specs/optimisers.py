@@ -1,4 +1,4 @@
-"""One step of Adam, in place."""
+"""A step of Adam and of AdamW, in place."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import oracles
-from ..cases import CaseDrawer, copied
+from ..cases import copied
 from ..property import Violation, close, demand, largest, rounding, same_bits
-from ..spec import Spec
+from ..spec import Form, Spec
 from ..switch import OtherDefault, Rescaled
-from .builder import SpecBuilder, Subject
+from .builder import CaseDrawer, SpecBuilder, Subject
 
-states = SpecBuilder("adam")
+adam = SpecBuilder("adam")
 DEFAULTS = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.98, "eps": 1e-8}
 
 
@@ -21,7 +21,7 @@ class Moments(NamedTuple):
     v: np.ndarray
 
 
-def case(draw: CaseDrawer) -> dict[str, Any]:
+def adam_case(draw: CaseDrawer) -> dict[str, Any]:
     n = draw.size(1, 9)
     g = draw.array(n) * draw.dtype(draw.choose((1.0, 0.01, 30.0)))
     step = draw.choose((1, 2, 3, 10, 1000))
@@ -33,9 +33,9 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"vector": draw.array(n), "gradient": g, "moments": Moments(m, v), "step": step, **options}
 
 
-@states("exact", "vector and moments are written in place, in their dtype; the gradient keeps its bits", "shapes",
+@adam("exact", "vector and moments are written in place, in their dtype; the gradient keeps its bits", "shapes",
         hint="vector -= ... changes the caller's array; vector = vector - ... does not.", gravity="contract")
-def in_place(op: Subject, **case: Any) -> None:
+def adam_in_place(op: Subject, **case: Any) -> None:
     stepped = after_step(op, case)
     same_bits(stepped["gradient"], case["gradient"], "the gradient passed in")
     both = ((x["vector"], *x["moments"]) for x in (case, stepped))
@@ -48,16 +48,16 @@ def in_place(op: Subject, **case: Any) -> None:
     close(m, stepped["moments"][0], within(case, largest(case["gradient"], case["moments"][0])), "a strided m")
 
 
-@states("exact", "equal steps give equal results", "shapes", hint="Is anything remembered?", gravity="contract")
+@adam("exact", "equal steps give equal results", "shapes", hint="Is anything remembered?", gravity="contract")
 def repeatable(op: Subject, **case: Any) -> None:
     first = after_step(op, case)
     after_step(op, case | {"step": case["step"] + 1})
     same_bits(after_step(op, case)["vector"], first["vector"], "the second call's vector")
 
 
-@states("rounding", "a step does what plain loops do: m̂ / (√v̂ + eps), both moments corrected for their start", "oracle",
+@adam("rounding", "a step does what plain loops do: m̂ / (√v̂ + eps), both moments corrected for their start", "oracle",
         hint="Write down m, v, m̂ and v̂ for one number and two steps.")
-def oracle(op: Subject, **case: Any) -> None:
+def adam_oracle(op: Subject, **case: Any) -> None:
     agrees_with_loops(op, oracles.adam, case, size=1)
 
 
@@ -71,7 +71,7 @@ def agrees_with_loops(op: Subject, loops: Callable[..., Any], case: dict[str, An
     close(stepped["vector"], vector, atol, "vector")
 
 
-@states("rounding", "the first step has size lr, whatever the gradient's size: lr · sign(g)",
+@adam("rounding", "the first step has size lr, whatever the gradient's size: lr · sign(g)",
         hint="m and v start at 0 and are too small at first: by how much?")
 def first_step(op: Subject, **case: Any) -> None:
     for size in (1.0, 1e-3):
@@ -81,7 +81,7 @@ def first_step(op: Subject, **case: Any) -> None:
         close(moved, -case["lr"] * np.sign(case["gradient"]), atol, "the step")
 
 
-@states("rounding", "a constant gradient moves every entry by lr at every step",
+@adam("rounding", "a constant gradient moves every entry by lr at every step",
         hint="At step t both means are too small by a factor of 1 - βᵗ. Is t right in both corrections?")
 def constant_gradient(op: Subject, **case: Any) -> None:
     run = _fresh(case, np.full_like(case["vector"], 0.5))
@@ -92,7 +92,7 @@ def constant_gradient(op: Subject, **case: Any) -> None:
         close((run["vector"] - before).astype(float), np.full(len(before), -case["lr"]), atol, f"step {step}")
 
 
-@states("rounding", "multiplying all gradients and eps by a constant changes no step",
+@adam("rounding", "multiplying all gradients and eps by a constant changes no step",
         hint="m and √v have the gradient's unit, and so must what is added to √v.")
 def scale_free(op: Subject, **case: Any) -> None:
     steps = []
@@ -106,15 +106,15 @@ def scale_free(op: Subject, **case: Any) -> None:
     close(steps[2], steps[0], atol, "the step for large gradients")
 
 
-@states("exact", "if all gradients are 0, nothing moves", hint="Is anything added besides the gradient?")
+@adam("exact", "if all gradients are 0, nothing moves", hint="Is anything added besides the gradient?")
 def no_gradient(op: Subject, **case: Any) -> None:
     stepped = after_step(op, _fresh(case, np.zeros_like(case["gradient"])))
     same_bits(stepped["vector"], case["vector"], "the vector")
 
 
-@states("rounding", "the defaults are lr 1e-3, beta1 0.9, beta2 0.98, eps 1e-8",
+@adam("rounding", "the defaults are lr 1e-3, beta1 0.9, beta2 0.98, eps 1e-8",
         hint="SASRec's beta2 is 0.98; the 0.999 of the Adam paper is another default.")
-def defaults(op: Subject, **case: Any) -> None:
+def adam_defaults(op: Subject, **case: Any) -> None:
     has_defaults(op, case, DEFAULTS)
 
 
@@ -127,7 +127,7 @@ def has_defaults(op: Subject, case: dict[str, Any], named: dict[str, float]) -> 
     close(implied["vector"], after_step(op, case | named)["vector"], within(case, 1e-3), "vector")
 
 
-@states("rounding", "a gradient g of 1e-9 still moves the vector by lr g / (g + eps)", "extremes",
+@adam("rounding", "a gradient g of 1e-9 still moves the vector by lr g / (g + eps)", "extremes",
         hint="eps is added to √v̂, after the correction: multiply all gradients by 1e-9 and look at the step.")
 def tiny_gradient(op: Subject, **case: Any) -> None:
     if case["vector"].dtype != np.float64:
@@ -139,14 +139,14 @@ def tiny_gradient(op: Subject, **case: Any) -> None:
         close(stepped / case["lr"], np.full(len(stepped), expected / case["lr"]), 1e-9, "the step / lr")
 
 
-@states("rounding", "steps 3,000 and 100,000 agree with plain loops", "extremes",
+@adam("rounding", "steps 3,000 and 100,000 agree with plain loops", "extremes",
         hint="βᵗ tends to 0, slowly for β = 0.999, and is never cut off.")
 def late(op: Subject, **case: Any) -> None:
     for step in (3_000, 100_000):
         agrees_with_loops(op, oracles.adam, case | {"step": step}, size=1)
 
 
-@states("rounding", "all 300 entries are updated", "extremes", hint="Which entries does the loop reach?", once=True)
+@adam("rounding", "all 300 entries are updated", "extremes", hint="Which entries does the loop reach?", once=True)
 def long_vector(op: Subject, **case: Any) -> None:
     rng = np.random.default_rng(0)
     m, v = rng.standard_normal(300), rng.random(300) + 0.1
@@ -154,7 +154,7 @@ def long_vector(op: Subject, **case: Any) -> None:
     agrees_with_loops(op, oracles.adam, op.fit(case | arrays | {"step": 5}), size=1)
 
 
-def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
+def adam_observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     """Vector and moments after one step, and after a second one with another gradient."""
     others = {other.name for other in op.conventions if isinstance(other, OtherDefault)}  # these are passed
     implied = {n: x for n, x in case.items() if n not in DEFAULTS}
@@ -209,18 +209,73 @@ def within(case: dict[str, Any], size: float) -> float:
     return rounding(case["vector"].dtype, 1, size)
 
 
-SPEC = states.spec(
+ADAM = adam.spec(
     "m = β₁ m + (1 - β₁) g, v = β₂ v + (1 - β₂) g², vector -= lr · m̂ / (√v̂ + eps), m̂ = m / (1 - β₁ᵗ), v̂ = v / (1 - β₂ᵗ)",
     "adam(vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8): one step, counted from 1, written "
     "into vector (P,) and moments = (m, v), which can also be reached as moments.m and moments.v",
     "the gradient keeps every bit, and nothing is remembered outside the moments",
     "float32 or float64, all arrays of a call alike",
     "an error of 1e-8 in float64 is an error",
-    case=case,
+    case=adam_case,
     outputs=("nothing",),
     choices=("beta2", "eps hat"),
     common=False,
-    observe=observe,
+    observe=adam_observe,
     loops=(oracles.adam,),
+    of_loops=in_place_of,
+)
+
+
+adamw = SpecBuilder("adamw")
+HINT = "λ p is added to the step, beside m̂ / (√v̂ + eps), and not to the gradient."
+
+
+def adamw_case(draw: CaseDrawer) -> dict[str, Any]:
+    drawn = adam_case(draw)
+    each = np.abs(draw.array(len(drawn["vector"])))
+    return drawn | {"weight_decay": draw.choose((0.01, 0.5, 0.0, each))}
+
+
+@adamw("exact", "vector and moments are written in place, in their dtype; the gradient keeps its bits", "shapes",
+        hint="vector -= ... changes the caller's array; vector = vector - ... does not.", gravity="contract")
+def adamw_in_place(op: Subject, **case: Any) -> None:
+    stepped = after_step(op, case)
+    same_bits(stepped["gradient"], case["gradient"], "the gradient passed in")
+    same_bits(stepped["weight_decay"], case["weight_decay"], "the decay passed in")
+
+
+@adamw("rounding", "a step does what plain loops do: p -= lr (λ p + m̂ / (√v̂ + eps))", "oracle", hint=HINT)
+def adamw_oracle(op: Subject, **case: Any) -> None:
+    agrees_with_loops(op, oracles.adamw, case, size=4)
+
+
+@adamw("rounding", "if all gradients are 0, a step multiplies entries by 1 - lr λ, and moments stay 0", hint=HINT)
+def decay_alone(op: Subject, **case: Any) -> None:
+    zeros = Moments(np.zeros_like(case["vector"]), np.zeros_like(case["vector"]))
+    stepped = after_step(op, case | {"gradient": np.zeros_like(case["vector"]), "moments": zeros})
+    left = (1 - case["lr"] * np.asarray(case["weight_decay"], float)) * case["vector"].astype(float)
+    close(stepped["vector"], left, within(case, 4 * largest(case["vector"])), "the vector")
+    same_bits(np.stack(stepped["moments"]), np.zeros((2, len(left)), case["vector"].dtype), "the moments")
+
+
+@adamw("rounding", "the defaults are Adam's, and a decay of 0.01", hint="torch has the same decay, and β₂ = 0.999.")
+def adamw_defaults(op: Subject, **case: Any) -> None:
+    has_defaults(op, case, DEFAULTS | {"weight_decay": 0.01})
+
+
+ADAMW = adamw.spec(
+    "vector -= lr · (λ · vector + m̂ / (√v̂ + eps)), with Adam's m̂ and v̂",
+    "adamw(vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8, weight_decay=0.01): one step, "
+    "counted from 1, written into vector (P,) and moments = (m, v), which can also be reached as moments.m and moments.v",
+    "weight_decay is a number, or (P,): one for each entry",
+    "the gradient keeps every bit, and nothing is remembered outside the moments",
+    "float32 or float64, all arrays of a call alike",
+    case=adamw_case,
+    outputs=("nothing",),
+    choices=("beta2", "decay alone", "eps hat"),
+    forms=(Form("a weight_decay for each entry", lambda case: np.ndim(case.get("weight_decay", 0)) > 0),),
+    common=False,
+    observe=adam_observe,
+    loops=(oracles.adamw,),
     of_loops=in_place_of,
 )

@@ -1,18 +1,19 @@
-"""A model of sequences with a cache: step by step it gives the outputs of the whole sequence."""
+"""Models of sequences with a cache: step by step they give the outputs of the whole sequence."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from .. import adapters
 from ..property import close, demand, rounding, same_bits
-from ..subject import CannotRunError, Subject
+from ..subject import CannotRunError, MissingError, Subject
 from . import causal_model
 from .builder import SpecBuilder
-from .causal_model import array_of, dtype_of, forward_of, input_of, tried_length, two_of
+from .causal_model import array_of, differs, dtype_of, forward_of, input_of, tried_length, two_of
 
-states = SpecBuilder("cached_model")
+cached_model = SpecBuilder("cached_model")
 
 
 def one_step(op: Subject, x: np.ndarray, cache: Any) -> tuple[np.ndarray, Any]:
@@ -38,7 +39,7 @@ def allowed(op: Subject, y: np.ndarray) -> float:
     return rounding(dtype_of(op, y), y.size, 1e4 * max(1.0, float(np.max(np.abs(y)))))
 
 
-@states("rounding", "one step for each token gives what forward gives for the whole sequence",
+@cached_model("rounding", "one step for each token gives what forward gives for the whole sequence",
         hint="What does a token need of the tokens before it, and what is its position?")
 def steps_are_the_whole(op: Subject, x: np.ndarray) -> None:
     x = input_of(op, x)
@@ -46,7 +47,7 @@ def steps_are_the_whole(op: Subject, x: np.ndarray) -> None:
     close(steps(op, x), y, allowed(op, y), "y of the steps")
 
 
-@states("rounding", "the same holds for long sequences: `maxlen` tokens, 256 at most, or 40", "extremes", once=True,
+@cached_model("rounding", "the same holds for long sequences: `maxlen` tokens, 256 at most, or 40", "extremes", once=True,
         hint="Does the cache have an end, or a window?")
 def long_sequences(op: Subject, x: np.ndarray) -> None:
     x = two_of(op, tried_length(op, "long_sequences"))
@@ -54,14 +55,14 @@ def long_sequences(op: Subject, x: np.ndarray) -> None:
     close(steps(op, x), y, allowed(op, y), "y of the steps")
 
 
-@states("exact", "without a cache it starts afresh, whatever came before", hint="Is anything kept outside the cache?")
+@cached_model("exact", "without a cache it starts afresh, whatever came before", hint="Is anything kept outside the cache?")
 def begins_anew(op: Subject, x: np.ndarray) -> None:
     first = steps(op, input_of(op, x))
     steps(op, input_of(op, x * 3 + 1))
     same_bits(steps(op, input_of(op, x)), first, "the second time, y of the steps")
 
 
-@states("rounding", "two sequences in turns, each with a cache, do not interact", hint="Is there one cache for all?")
+@cached_model("rounding", "two sequences in turns, each with a cache, do not interact", hint="Is there one cache for all?")
 def taking_turns(op: Subject, x: np.ndarray) -> None:
     both = input_of(op, x), input_of(op, x * 3 + 1)
     expected, caches = [forward_of(op, tokens) for tokens in both], [None, None]
@@ -71,14 +72,14 @@ def taking_turns(op: Subject, x: np.ndarray) -> None:
             close(y, expected[i][:, t], allowed(op, expected[i]), f"sequence {i}, y of token {t}: entry ")
 
 
-@states("rounding", "an entry of the batch has the same outputs alone", hint="Which cache axis is the batch?")
+@cached_model("rounding", "an entry of the batch has the same outputs alone", hint="Which cache axis is the batch?")
 def entries_apart(op: Subject, x: np.ndarray) -> None:
     x = input_of(op, x)
     y = steps(op, x)
     close(steps(op, x[-1:]), y[-1:], allowed(op, y), "the last entry alone: y of the steps")
 
 
-def remark(op: Subject, x: np.ndarray) -> str:
+def cached_model_remark(op: Subject, x: np.ndarray) -> str:
     """What a step gives in place of forward's output: of fewer tokens, of another position, or from some token on."""
     length = tried_length(op, "long_sequences")
     for tokens in (two_of(op, min(length, 6)), input_of(op, x), two_of(op, length)):
@@ -130,7 +131,7 @@ def _alike(a: np.ndarray, b: np.ndarray, atol: float) -> bool:
     return a.shape == b.shape and bool(np.allclose(a, b, rtol=0, atol=atol))
 
 
-SPEC = states.spec(
+CACHED_MODEL = cached_model.spec(
     "step(x[:, t], cache) -> y[:, t], cache, one token after another, gives y = forward(x)",
     "forward(x) -> y: x (B, T, D) float64, or tokens (B, T) if the model has a `vocabulary`; y (B, T, ...)",
     "step(x, cache) -> y, cache: the next token of each sequence, x (B, D) or (B,), y (B, ...); cache None starts afresh, and "
@@ -141,5 +142,85 @@ SPEC = states.spec(
     others=("step",),
     common=False,
     shown=causal_model.shown,
-    remark=remark,
+    remark=cached_model_remark,
+)
+
+
+ring_cache = SpecBuilder("ring_cache")
+ASKED = ("steps_are_the_whole", "taking_turns")  # of every cache
+ring_cache.properties += [replace(p, spec="ring_cache") for p in cached_model.properties if p.name in ASKED]
+
+
+@ring_cache("rounding", "after three turns of the ring the steps still give what forward gives", "extremes", once=True,
+        hint="When the newest key takes the oldest one's place, does each key keep its position? Is a slot read too early?")
+def turns_of_the_ring(op: Subject, x: np.ndarray) -> None:
+    x = two_of(op, 3 * _window(op) + 2)
+    y = forward_of(op, x)
+    close(steps(op, x), y, allowed(op, y), "y of the steps")
+
+
+@ring_cache("exact", "the first token changes the output of the last token that looks at it, and not one bit of later outputs", "extremes",
+        hint="A window of W is the token itself and W - 1 before it: count them.", once=True, gravity="leak")
+def reach(op: Subject, x: np.ndarray) -> None:
+    window, layers = _window(op), int(getattr(op.implementation, "layers", 1))
+    x = two_of(op, layers * (window - 1) + 3)
+    other = x.copy()
+    other[:, 0] = x[:, -1]
+    for run in (forward_of, steps) if "step" not in op.lacks else (forward_of,):
+        y, moved = run(op, x), run(op, other)
+        last = layers * (window - 1)
+        demand(differs(moved[:, window - 1], y[:, window - 1]),
+               f"y of position {window - 1} does not depend on the first token, which is in its window of {window}")
+        same_bits(moved[:, last + 1 :], y[:, last + 1 :], "with another first token, y of a later position: ")
+
+
+@ring_cache("exact", "the cache does not grow once the window is full", "extremes", once=True,
+        hint="Which keys does no later token look at? They can be dropped.", gravity="contract")
+def bounded(op: Subject, x: np.ndarray) -> None:
+    window = _window(op)
+    x = two_of(op, 12 * window)
+    cache, sizes = None, []
+    for t in range(x.shape[1]):
+        _, cache = one_step(op, x[:, t].copy(), cache)
+        sizes.append(_bytes(cache, set()))
+    if not sizes[-1]:
+        raise MissingError("no array was found in its cache")
+    full = max(sizes[: 4 * window])
+    demand(sizes[-1] <= 1.5 * full, f"the cache has {sizes[-1]} bytes after {12 * window} tokens, {full} after {4 * window}")
+
+
+def _window(op: Subject) -> int:
+    window = getattr(op.implementation, "window", None)
+    if window is None:
+        raise CannotRunError("it has no `window`: how many tokens each token looks at, itself among them, at most 64")
+    if not 2 <= window <= 64:
+        raise CannotRunError(f"its window is {window}, expected 2 to 64, so that it is soon full")
+    return int(window)
+
+
+def _bytes(x: Any, met: set[int]) -> int:
+    """Bytes of all arrays in nested containers and objects; of a view, those of the whole array."""
+    x = x.base if isinstance(x, np.ndarray) and isinstance(x.base, np.ndarray) else x
+    if id(x) in met:
+        return 0
+    met.add(id(x))
+    if hasattr(x, "nbytes") and hasattr(x, "dtype"):
+        return int(x.nbytes)
+    parts = x.values() if isinstance(x, dict) else x if isinstance(x, list | tuple) else vars(x).values() if hasattr(x, "__dict__") else ()
+    return sum(_bytes(part, met) for part in parts)
+
+
+RING_CACHE = ring_cache.spec(
+    "step(x[:, t], cache) -> y[:, t], cache gives y = forward(x), whose token t looks at t - window + 1 .. t",
+    "forward(x) -> y: x (B, T, D) float64, or tokens (B, T) if the model has a `vocabulary`; y (B, T, ...)",
+    "step(x, cache) -> y, cache: the next token of each sequence; cache None starts afresh",
+    "`window`, 2 to 64, is how many tokens each looks at, itself among them; with several `layers` the reach is "
+    "layers (window - 1) tokens back",
+    "the cache has a bounded size: a ring, or the newest keys and values",
+    case=causal_model.case,
+    function="forward",
+    ours=adapters.SlidingAttention,
+    others=("step",),
+    common=False,
+    shown=causal_model.shown,
 )

@@ -1,0 +1,399 @@
+"""Losses of a score: binary cross-entropy on logits, and three forms of BPR."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import oracles
+from ..common import tolerance
+from ..families import Case
+from ..property import close, demand, largest, rounding
+from .builder import CaseDrawer, SpecBuilder, Subject
+
+bce = SpecBuilder("bce")
+
+
+def bce_case(draw: CaseDrawer) -> dict[str, Any]:
+    shape = (*draw.lead, draw.size())
+    targets = draw.rng.choice([0.0, 1.0, 0.25], shape).astype(draw.dtype)
+    return {"z": draw.array(*shape, size=3), "targets": targets, "weights": draw.weights(shape)}
+
+
+def bce_special_cases() -> list[dict[str, Any]]:
+    z, t = np.array([0.5, -2.0, 3.0]), np.array([1.0, 0.0, 0.25])
+    weighted = {"z": z, "targets": t, "weights": np.array([2.0, 0.0, 0.5])}
+    far = ((1000 * z, t), (50 * z, 1 - t), (-1000 * z, t))
+    plain, *others = [{"z": z, "targets": t, "weights": None} for z, t in ((z, t), *far)]
+    return [plain, weighted, *others]
+
+
+@bce("rounding", "swapping the labels equals negating the logits", hint="σ(-z) = 1 - σ(z).")
+def symmetry(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    close(op(-z, 1 - targets, weights), op(z, targets, weights), _bce_tolerance(z), "the loss")
+
+
+@bce("rounding", "label 1 instead of 0 lowers the loss by the mean logit", hint="log σ(z) - log σ(-z) = z.")
+def difference(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    got = op(z, np.ones_like(z), weights) - op(z, np.zeros_like(z), weights)
+    w = np.ones(z.shape) if weights is None else weights.astype(float)
+    close(got, -np.sum(w * z) / np.sum(w), _bce_tolerance(z), "the difference")
+
+
+@bce("rounding", "multiplying all weights by a constant changes nothing, and positions of weight 0 do not count",
+        hint="The loss is Σ w loss / Σ w: what do you divide by?")
+def bce_weights_are_shares(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    w = np.ones(z.shape, z.dtype) if weights is None else weights
+    for size in (4, 1 / 64):
+        close(op(z, targets, (w * size).astype(w.dtype)), op(z, targets, w), _bce_tolerance(z), "the loss")
+    more = [np.concatenate(pair) for pair in ((z, z + 1), (targets, targets), (w, np.zeros_like(w)))]
+    close(op(*more), op(z, targets, w), _bce_tolerance(z), "with positions of weight 0 added, the loss")
+
+
+@bce("rounding", "logits of ±10,000 cost 0 on the right side, and 10,000 on the wrong one", "extremes",
+        hint="log σ(z) underflows; max(z, 0) - z t + log(1 + exp(-|z|)) does not.")
+def large_logits(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    far, labels = np.array([1e4, -1e4, 1e4, -1e4], z.dtype), np.array([1, 0, 0, 1], z.dtype)
+    close(op(far, labels), 5000.0, rounding(z.dtype, 4, 1e4), "the loss")
+    close(op(far[:2], labels[:2]), 0.0, 1e-12, "the loss on the right side")
+
+
+@bce("rounding", "a logit of -60 under label 1 costs 60, and one of 20 under label 0 costs 20", "extremes",
+        hint="Is there an eps inside a logarithm?")
+def no_cap(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    one = np.array([1.0], z.dtype)
+    for gap in (20.0, 60.0):
+        for logit, label in ((-gap * one, one), (gap * one, 0 * one)):
+            close(op(logit, label), gap + np.log1p(np.exp(-gap)), rounding(z.dtype, 1, gap), "the loss")
+
+
+@bce("rounding", "far out the gradient is 0 on the right side and ±1 on the wrong one", "extremes",
+        hint="σ(z) - t: compute σ so that neither end overflows.")
+def large_logits_gradient(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    far, labels = np.array([1e4, -1e4, 1e4, -1e4], z.dtype), np.array([1, 0, 0, 1], z.dtype)
+    dz = op.gradients({"z": far, "targets": labels, "weights": None}, 1.0)["z"]
+    close(dz, np.array([0, 0, 1, -1]) / 4, rounding(z.dtype, 4, 10.0), "dz")
+
+
+@bce("rounding", "the gradient is the share of the weight times σ(z) - t, 0 where the weight is 0", "gradients",
+        hint="Predicted minus true probability: the sigmoid's derivative has cancelled.")
+def gradient_form(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    w = np.ones(z.shape) if weights is None else weights.astype(float)
+    dz = op.gradients({"z": z, "targets": targets, "weights": weights}, 3.0)["z"]
+    expected = 3 * w / np.sum(w) * (1 / (1 + np.exp(-z.astype(float))) - targets)
+    close(dz, expected, 10 * rounding(z.dtype, z.size, 3.0), "dz")
+    if weights is not None:
+        demand(np.all(dz[weights == 0] == 0), "a position of weight 0 has a gradient")
+
+
+def _bce_tolerance(z: np.ndarray) -> float:
+    return rounding(z.dtype, z.size, 10 * largest(z))
+
+
+BCE = bce.spec(
+    "loss = Σ w l / Σ w, with l = -t log σ(z) - (1 - t) log(1 - σ(z))",
+    "bce_with_logits(z, targets, weights=None): z and targets (...), targets in 0..1, weights (...) or None for all 1, "
+    "not all 0",
+    "the backward's upstream gradient is a number: bce_with_logits_backward(dloss, z, targets, weights=None)",
+    "logits of any finite size",
+    function="bce_with_logits",
+    case=bce_case,
+    outputs=("loss",),
+    wrt=("z",),
+    scale=lambda case: 4 * largest(case["z"]),
+    special_cases=bce_special_cases,
+)
+
+
+bpr = SpecBuilder("bpr")
+
+
+def bpr_case(draw: CaseDrawer) -> dict[str, Any]:
+    positions = (*draw.lead, draw.size())
+    positive, negative = (draw.array(*positions, size=2) for _ in range(2))
+    return {"positive": positive, "negative": negative, "weights": draw.weights(positions)}
+
+
+def bpr_special_cases() -> list[dict[str, Any]]:
+    up, down = np.array([0.5, -2.0, 3.0]), np.array([1.0, 2.0, -1.0])
+    return [
+        {"positive": up, "negative": down, "weights": None},
+        {"positive": up, "negative": down, "weights": np.array([2.0, 0.0, 0.5])},
+        {"positive": 100 * up, "negative": down, "weights": None},
+        {"positive": up, "negative": up, "weights": None},
+    ]
+
+
+@bpr("rounding", "equal scores cost ln 2, whatever they are", hint="σ(0) is one half: is anything added?")
+def equal_scores(op: Subject, positive: Any, negative: Any, weights: Any) -> None:
+    close(op(positive, positive, weights), math.log(2), _bpr_tolerance(positive), "the loss")
+
+
+@bpr("rounding", "exchanging positive and negative adds the weighted mean of positive - negative",
+        hint="log σ(z) - log σ(-z) = z: is z the difference of the two scores, and the sum divided by Σ w?")
+def exchanged(op: Subject, positive: Any, negative: Any, weights: Any) -> None:
+    w = np.ones(positive.shape) if weights is None else weights.astype(float)
+    expected = np.sum(w * (positive.astype(float) - negative)) / np.sum(w)
+    got = float(op(negative, positive, weights)) - float(op(positive, negative, weights))
+    close(got, expected, 2 * _bpr_tolerance(positive, negative), "the difference of losses")
+
+
+@bpr("rounding", "multiplying all weights by a constant changes nothing, and positions of weight 0 do not count",
+        hint="The loss is Σ w loss / Σ w: what do you divide by?")
+def bpr_weights_are_shares(op: Subject, positive: Any, negative: Any, weights: Any) -> None:
+    w = np.ones(positive.shape, positive.dtype) if weights is None else weights
+    expected, limit = op(positive, negative, w), _bpr_tolerance(positive, negative)
+    for size in (4, 1 / 64):
+        close(op(positive, negative, (w * size).astype(w.dtype)), expected, limit, "the loss")
+    longer = (np.concatenate(pair) for pair in ((positive, positive + 1), (negative, negative - 1), (w, 0 * w)))
+    close(op(*longer), expected, limit, "with positions of weight 0 added, the loss")
+
+
+@bpr("rounding", "dnegative is -dpositive; positions of weight 0 have no gradient", "gradients",
+        hint="The loss depends on the difference alone: the score that goes up is matched by one that goes down.")
+def opposite_gradients(op: Subject, **case: Any) -> None:
+    d = op.gradients(case, 1.0)
+    close(d["negative"], -np.asarray(d["positive"]), 10 * _bpr_tolerance(case["positive"], case["negative"]), "dnegative")
+    if case["weights"] is not None:
+        demand(np.all(d["positive"][case["weights"] == 0] == 0), "a position of weight 0 has a gradient")
+
+
+@bpr("rounding", "a target 4,000 behind costs 4,000, and one 4,000 ahead nothing; N dpositive is -1 and 0", "extremes",
+        hint="σ(-4000) is 0, and its logarithm is -inf, or what a small constant makes of it: stay with logarithms.")
+def bpr_far_behind(op: Subject, positive: Any, negative: Any, weights: Any) -> None:
+    high = np.full_like(positive, 2000)
+    limit = rounding(positive.dtype, positive.size, 4000.0)
+    for ahead, cost, slope in ((-high, 4000.0, -1.0), (high, 0.0, 0.0)):
+        close(op(ahead, -ahead, None), cost, limit if cost else 1e-12, "the loss")
+        if "bpr_backward" not in op.lacks:
+            dpositive = op.gradients({"positive": ahead, "negative": -ahead, "weights": None}, 1.0)["positive"]
+            close(dpositive * positive.size, np.full(positive.shape, slope), limit if cost else 1e-12, "N dpositive")
+
+
+def _bpr_tolerance(*scores: np.ndarray) -> float:
+    return rounding(scores[0].dtype, scores[0].size, 10 * largest(*scores))
+
+
+BPR = bpr.spec(
+    "loss = Σ w l / Σ w, with l = -log σ(positive - negative)",
+    "bpr(positive, negative, weights=None): the scores of targets and of a negative each, positive and negative (...), "
+    "weights (...) or None for all 1, not all 0",
+    "the backward's upstream gradient is a number: bpr_backward(dloss, positive, negative, weights=None)",
+    "scores of any finite size; nothing is added to σ",
+    case=bpr_case,
+    outputs=("loss",),
+    wrt=("positive", "negative"),
+    scale=lambda case: 4 * largest(case["positive"], case["negative"]),
+    special_cases=bpr_special_cases,
+    choices=("sum",),
+)
+
+
+bpr_max = SpecBuilder("bpr_max")
+
+
+def bpr_max_case(draw: CaseDrawer) -> dict[str, Any]:
+    positions = (*draw.lead, draw.size())
+    return {
+        "positive": draw.array(*positions, size=2),
+        "negatives": draw.array(*positions, draw.size_like(positions[-1]), size=2),
+        "weights": draw.weights(positions),
+        "regularisation": draw.choose((1.0, 0.0, 0.25)),
+    }
+
+
+def bpr_max_special_cases() -> list[dict[str, Any]]:
+    r, others = np.array([0.5, -2.0]), np.array([[1.0, 2.0, -1.0], [0.0, 0.5, 3.0]])
+    several: list[dict[str, Any]] = [
+        {},
+        {"weights": np.array([2.0, 0.0]), "regularisation": 0.5},
+        {"weights": np.array([0.5, 2.0]), "regularisation": 0.0},
+        {"negatives": 100 * others, "regularisation": 0.0},
+        {"positive": 100 * r, "regularisation": 2.0},
+        {"positive": -50 * r, "negatives": others[:, :1]},
+    ]
+    return [{"positive": r, "negatives": others, "weights": None} | arguments for arguments in several]
+
+
+@bpr_max("rounding", "with one negative and no regularisation it is BPR, the cross-entropy of two", hint="s is then 1.")
+def one_negative(op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0) -> None:
+    two = np.stack([positive, negatives[..., 0]], axis=-1)
+    expected = oracles.cross_entropy(two, np.zeros(positive.shape, int), weights)
+    close(op(positive, negatives[..., :1], weights, 0.0), expected, _bpr_max_tolerance(positive, negatives, 1), "the loss")
+
+
+@bpr_max("rounding", "without regularisation, adding a constant to all scores of a position changes nothing",
+        hint="Only differences of scores are compared; softmax does not see a shift either.")
+def shift(op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0) -> None:
+    moved = op(positive + positive.dtype.type(4), negatives + negatives.dtype.type(4), weights, 0.0)
+    close(moved, op(positive, negatives, weights, 0.0), _bpr_max_tolerance(positive, negatives), "the loss")
+
+
+@bpr_max("rounding", "taking every negative twice changes nothing, and neither does their order",
+        hint="softmax halves the weight of each of two equal ones: a weighted mean, not a sum.")
+def twice(op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0) -> None:
+    got = op(positive, np.concatenate([negatives, negatives[..., ::-1]], axis=-1), weights, regularisation)
+    close(got, op(positive, negatives, weights, regularisation), _bpr_max_tolerance(positive, negatives), "the loss")
+
+
+@bpr_max("rounding", "regularisation adds λ times the mean of the squared scores under their softmax",
+        hint="The squares are weighted with s, as the terms σ(r⁺ - r) are.")
+def regularised(op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0) -> None:
+    s = oracles.softmax(negatives)
+    w = np.ones(positive.shape) if weights is None else weights.astype(float)
+    expected = 0.5 * np.sum(w * np.sum(s * negatives.astype(float) ** 2, axis=-1)) / np.sum(w)
+    got = op(positive, negatives, weights, 0.5) - op(positive, negatives, weights, 0.0)
+    close(got, expected, _bpr_max_tolerance(positive, negatives), "the difference")
+
+
+@bpr_max("rounding", "multiplying all weights by a constant changes nothing, and positions of weight 0 do not count",
+        hint="The loss is Σ w loss / Σ w: what do you divide by?")
+def bpr_max_weights_are_shares(op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0) -> None:
+    w = np.ones(positive.shape, positive.dtype) if weights is None else weights
+    expected, limit = op(positive, negatives, w, regularisation), _bpr_max_tolerance(positive, negatives)
+    for size in (4, 1 / 64):
+        close(op(positive, negatives, (w * size).astype(w.dtype), regularisation), expected, limit, "the loss")
+    pairs = ((positive, positive + 1), (negatives, negatives - 1), (w, np.zeros_like(w)))
+    longer = op(*map(np.concatenate, pairs), regularisation)
+    close(longer, expected, limit, "with positions of weight 0 added, the loss")
+
+
+@bpr_max("rounding", "without regularisation a position's gradients sum to 0; positions of weight 0 have none", "gradients",
+        hint="A shift of all scores changes nothing, so the gradient has no part along it.")
+def bpr_max_gradients_sum_to_zero(
+    op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0
+) -> None:
+    d = op.gradients({"positive": positive, "negatives": negatives, "weights": weights, "regularisation": 0.0}, 1.0)
+    total = d["positive"] + np.sum(d["negatives"], axis=-1)
+    close(total, np.zeros(positive.shape), 10 * _bpr_max_tolerance(positive, negatives), "the sum of a position's gradients")
+    if weights is not None:
+        demand(np.all(d["positive"][weights == 0] == 0), "a position of weight 0 has a gradient")
+        demand(np.all(d["negatives"][weights == 0] == 0), "negatives of a position of weight 0 have a gradient")
+
+
+@bpr_max("rounding", "scores near 800 and near -800 give the loss of scores near 0, for only differences count",
+        "extremes", hint="exp(800) is infinite and exp(-800) is 0: which maximum does the softmax subtract first?")
+def far_negatives(op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0) -> None:
+    limit = 800 * _bpr_max_tolerance(positive, negatives)
+    expected = op(positive, negatives, weights, 0.0)
+    for far in (-800, 800):
+        moved = (x + x.dtype.type(far) for x in (positive, negatives))
+        close(op(*moved, weights, 0.0), expected, limit, f"with all scores moved by {far}, the loss")
+
+
+@bpr_max("rounding", "a target 4,000 behind costs 4,000, and one 4,000 ahead nothing; gradients are -1, 1 / k and 0",
+        "extremes", hint="σ(-4000) is 0, and its logarithm is not -55: stay with logarithms.")
+def bpr_max_far_behind(op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0) -> None:
+    at, level = np.full_like(positive, 2000), np.full_like(negatives, 2000)
+    limit = rounding(positive.dtype, negatives.size, 4000.0)
+    for place, cost in ((-at, 4000.0), (at, math.log(2))):
+        close(op(place, level, None, 0.0), cost, limit, "the loss")
+    close(op(at, -level, None, 0.0), 0.0, 1e-12, "the loss of a target that leads")
+    behind = op.gradients({"positive": -at, "negatives": level, "weights": None, "regularisation": 0.0}, 1.0)
+    close(behind["positive"], np.full(positive.shape, -1 / max(positive.size, 1)), limit, "dpositive")
+    close(behind["negatives"], np.full(negatives.shape, 1 / max(negatives.size, 1)), limit, "dnegatives")
+    ahead = op.gradients({"positive": at, "negatives": -level, "weights": None, "regularisation": 0.0}, 1.0)
+    close(ahead["positive"], np.zeros(positive.shape), 1e-12, "dpositive of a target that leads")
+
+
+def _bpr_max_tolerance(positive: np.ndarray, negatives: np.ndarray, power: int = 2) -> float:
+    return rounding(positive.dtype, negatives.size, 10 * largest(positive, negatives) ** power)
+
+
+BPR_MAX = bpr_max.spec(
+    "loss = Σ w l / Σ w, with l = -log Σ s σ(r⁺ - r) + λ Σ s r² and s = softmax(r)",
+    "bpr_max(positive, negatives, weights=None, regularisation=1.0): positive (...), negatives (..., k) with k of at "
+    "least 1, weights (...) or None for all 1, not all 0",
+    "the backward's upstream gradient is a number: bpr_max_backward(dloss, positive, negatives, weights=None, "
+    "regularisation=1.0)",
+    "scores of any size whose squares are finite",
+    case=bpr_max_case,
+    outputs=("loss",),
+    wrt=("positive", "negatives"),
+    scale=lambda case: 4 * largest(case["positive"], case["negatives"]) ** 2,
+    special_cases=bpr_max_special_cases,
+)
+
+
+distance_bpr = SpecBuilder("distance_bpr")
+
+
+def distance_bpr_case(draw: CaseDrawer) -> Case:
+    """d⁺ and d differ by 0.1 at least: the hinge has no derivative at its kink."""
+    shape = (*draw.lead, draw.size())
+    positive, negative, off = (np.abs(draw.array(*shape, size=2)) for _ in range(3))
+    between = (positive + (off + 0.1) * draw.rng.choice([-1, 1], shape)).astype(draw.dtype)
+    return {"positive": positive, "negative": negative, "between": between, "weights": draw.weights(shape),
+            "pvn_weight": draw.choose((0.0, 0.5, 2.0))}  # fmt: skip
+
+
+@distance_bpr("rounding", "without the hinge it is the cross-entropy of two logits, the negative distances",
+        hint="A small distance is good: -log σ(d⁻ - d⁺).")  # fmt: skip
+def of_two(op: Subject, **case: Any) -> None:
+    logits = -np.stack([case["positive"], case["negative"]], axis=-1)
+    expected = oracles.cross_entropy(logits, np.zeros(logits.shape[:-1], int), case["weights"])
+    close(op(**case | {"pvn_weight": 0.0}), expected, tolerance(op.spec, case), "the loss")
+
+
+@distance_bpr("rounding", "the hinge adds λ times the mean of max(d⁺ - d, 0)", hint="Which of the two should be larger?")
+def hinge(op: Subject, **case: Any) -> None:
+    w = np.ones(case["positive"].shape) if case["weights"] is None else case["weights"].astype(float)
+    over = np.maximum(case["positive"].astype(float) - case["between"], 0)
+    added = op(**case | {"pvn_weight": 3.0}) - op(**case | {"pvn_weight": 0.0})
+    close(added, 3 * np.sum(w * over) / np.sum(w), 4 * tolerance(op.spec, case), "the difference")
+
+
+@distance_bpr("rounding", "multiplying all weights by a constant changes nothing, and positions of weight 0 do not count",
+        hint="The loss is Σ w l / Σ w: what do you divide by?")  # fmt: skip
+def distance_bpr_weights_are_shares(op: Subject, **case: Any) -> None:
+    w = np.ones_like(case["positive"]) if case["weights"] is None else case["weights"]
+    expected, limit = op(**case | {"weights": w}), tolerance(op.spec, case)
+    close(op(**case | {"weights": (w / 64).astype(w.dtype)}), expected, limit, "the loss")
+    more = {name: np.concatenate([case[name], 7 * case[name] + 1]) for name in ("positive", "negative", "between")}
+    close(op(**case | more | {"weights": np.concatenate([w, 0 * w])}), expected, limit, "with positions of weight 0, the loss")
+
+
+@distance_bpr("rounding", "a position's gradients sum to 0; dd is never positive, and is 0 with λ = 0", "gradients",
+        hint="Adding a constant to all three distances changes nothing.")  # fmt: skip
+def distance_bpr_gradients_sum_to_zero(op: Subject, **case: Any) -> None:
+    d = op.gradients(case, 1.0)
+    total = d["positive"] + d["negative"] + d["between"]
+    close(total, np.zeros(total.shape), 10 * tolerance(op.spec, case), "the sum of a position's gradients")
+    demand(np.all(d["between"] <= 0), "dd is positive")
+    demand(not np.any(op.gradients(case | {"pvn_weight": 0.0}, 1.0)["between"]), "without the hinge d has a gradient")
+
+
+@distance_bpr("rounding", "a target 4,000 farther costs 4,000, and one 4,000 nearer nothing", "extremes",
+        hint="σ(-4000) is 0, and its logarithm is not -55: stay with logarithms.")  # fmt: skip
+def distance_bpr_far_behind(op: Subject, **case: Any) -> None:
+    zero = np.zeros_like(case["positive"])
+    far, case = zero + 4000, case | {"weights": None, "between": zero, "pvn_weight": 0.0}
+    for positive, negative, cost in ((far, zero, 4000.0), (zero, far, 0.0), (far, far, math.log(2))):
+        close(op(**case | {"positive": positive, "negative": negative}), cost, 1e-4 * max(cost, 1e-3), "the loss")
+
+
+@distance_bpr("exact", "at the kink, d⁺ = d, the gradient of the hinge is 0", "extremes", hint="d⁺ > d, or d⁺ >= d?")
+def at_the_kink(op: Subject, **case: Any) -> None:
+    if "distance_bpr_backward" not in op.lacks:
+        d = op.gradients(case | {"between": case["positive"].copy(), "pvn_weight": 2.0}, 1.0)
+        close(d["between"], np.zeros(case["positive"].shape), 0, "dbetween")
+
+
+def distance_bpr_special_cases() -> list[Case]:
+    """The hinge positive, 0, and left out; targets nearer than the negative, and much farther."""
+    distances = {"positive": [0.5, 9.0, 700.0], "negative": [2.0, 1.0, 3.0], "between": [0.1, 30.0, 2.0]}
+    plain: Case = {name: np.array(d) for name, d in distances.items()} | {"weights": None}
+    return [plain, plain | {"weights": np.array([2.0, 0.0, 0.5]), "pvn_weight": 0.25}]
+
+
+DISTANCE_BPR = distance_bpr.spec(
+    "loss = Σ w l / Σ w, with l = -log σ(d⁻ - d⁺) + λ max(d⁺ - d, 0)",
+    "distance_bpr(positive, negative, between, weights=None, pvn_weight=0.0): all (...); λ is pvn_weight",
+    "the backward's upstream gradient is a number: distance_bpr_backward(dloss, positive, negative, between, "
+    "weights=None, pvn_weight=0.0)",
+    case=distance_bpr_case,
+    outputs=("loss",),
+    wrt=("positive", "negative", "between"),
+    special_cases=distance_bpr_special_cases,
+    choices=("hinge",),
+)

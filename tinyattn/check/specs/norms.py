@@ -1,0 +1,316 @@
+"""Normalisation: of a token, by its root mean square, of a feature over the batch, and before a linear map."""
+
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from .. import oracles
+from ..common import tolerance, widened
+from ..families import linear_in, normaliser, tokens_apart
+from ..property import close, largest, rounding, same_bits
+from ..spec import Form
+from .builder import CaseDrawer, SpecBuilder, Subject
+
+layer_norm = SpecBuilder("layer_norm")
+tokens_apart(layer_norm)
+normaliser(layer_norm)
+
+
+def layer_norm_case(draw: CaseDrawer) -> dict[str, Any]:
+    d = draw.size(1, 8)
+    x = draw.array(*draw.lead, d) if draw.flag() else draw.array(*draw.lead, draw.size_like(d), d)
+    x = x * draw.dtype(draw.choose((1.0, 3.0, 0.01)))
+    eps = draw.choose((1e-5, 1e-3, 1e-6, 0.1))
+    return {"x": x, "gamma": draw.array(d), "beta": draw.array(d), "eps": eps}
+
+
+def layer_norm_special_cases() -> list[dict[str, Any]]:
+    """A constant token, a tiny one, a large offset, in both precisions."""
+    x = np.array([[1.0, 2.0, 4.0, -3.0], [2.0, 2.0, 2.0, 2.0], [1e-3, 0.0, -1e-3, 2e-3]])
+    gamma, beta = np.linspace(0.5, 2, 4), np.linspace(-1, 1, 4)
+    pairs = ((x[:1], 1e-5), (x, 1e-5), (x * np.ones((2, 1, 1)), 1e-3), (x[:1] + 2.0**27, 1e-5))
+    single = {name: array.astype("f") for name, array in (("x", x[:1]), ("gamma", gamma), ("beta", beta))}
+    return [*({"x": x, "gamma": gamma, "beta": beta, "eps": eps} for x, eps in pairs), single | {"eps": 1e-5}]
+
+
+def layer_norm_scale(case: dict[str, Any]) -> float:
+    """The subtracted mean has the size of x; the difference is multiplied by rstd."""
+    x = case["x"].astype(np.float64)
+    rstd = 1 / np.sqrt(np.var(x, axis=-1) + case["eps"]) if x.size else np.ones(1)
+    return 4 * largest(x * largest(rstd)) * largest(rstd) * largest(case["gamma"], case["beta"])
+
+
+@layer_norm("rounding", "without gain and shift every token has mean 0", hint="Along which axis is your mean?")
+def mean_zero(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
+    close(np.mean(_plain(op, x, eps), axis=-1), np.zeros(x.shape[:-1]), _tolerance(x, eps), "the mean of token ")
+
+
+@layer_norm("rounding", "without gain and shift the mean square of a token is variance / (variance + eps): 1 but for eps",
+        hint="Biased variance (divide by d), and eps inside the root.")
+def variance_one(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
+    y = _plain(op, x, eps).astype(float)
+    variance = np.var(x.astype(np.float64), axis=-1)
+    close(np.mean(y * y, axis=-1), variance / (variance + eps), 10 * _tolerance(x, eps), "the mean square of token ")
+
+
+@layer_norm("rounding", "y is x_hat ⊙ γ + β, β where γ = 0, and x_hat where γ = 1, β = 0",
+        hint="Which comes first, gain or shift?")
+def gain_and_shift(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
+    close(op(x, np.zeros_like(gamma), beta, eps), np.broadcast_to(beta, x.shape), 0, "with γ = 0, y")
+    expected = _plain(op, x, eps) * gamma + beta
+    close(op(x, gamma, beta, eps), expected, _tolerance(x, eps) * largest(gamma, beta), "y")
+
+
+@layer_norm("rounding", "dx sums to 0, and dx ⊙ x_hat to rstd³ eps Σ g x_hat", "gradients",
+        hint="Shifting x changes nothing, so dx must sum to 0; scaling x changes almost nothing, so dx·x_hat is almost 0.")
+def layer_norm_gradient_directions(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
+    x_hat, rstd = _exact(x, eps)
+    dy = np.cos(np.arange(x.size).reshape(x.shape)).astype(x.dtype)
+    dx = op.gradients({"x": x, "gamma": gamma, "beta": beta, "eps": eps}, dy)["x"]
+    atol = 10 * _tolerance(x, eps) * largest(rstd) * largest(gamma) * largest(x_hat) ** 2
+    close(np.sum(dx, axis=-1), np.zeros(x.shape[:-1]), atol, "the sum of dx of token ")
+    along = np.sum(dy * gamma * x_hat, axis=-1) * rstd[..., 0] ** 3 * eps
+    close(np.sum(dx * x_hat, axis=-1), along, atol, "dx along x_hat of token ")
+
+
+@layer_norm("rounding", "adding a number to a token, even a large one, changes nothing", "extremes",
+        hint="Add 10,000 to the input in float32: E[x²] - mean² loses every digit, a second pass does not.")
+def layer_norm_shift(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
+    """With whole numbers whose mean is whole, so that float32 is exact too."""
+    d = x.shape[-1]
+    whole = np.round(8 * np.cos(np.arange(x.size))).reshape(x.shape).astype(x.dtype)
+    whole[..., 0] += -np.sum(whole, axis=-1) % d                          # a whole mean
+    x_hat, rstd = _exact(whole, eps)
+    for far in (8192.0, 2.0**27) if x.dtype == np.float64 else (8192.0,):
+        atol = rounding(x.dtype, d, far * largest(rstd) * largest(gamma, beta))
+        close(op(whole + x.dtype.type(far), gamma, beta, eps), x_hat * gamma + beta, atol, f"with {far:g} added, y")
+
+
+@layer_norm("rounding", "a token of equal numbers becomes β, and is finite", "extremes", hint="Feed a constant row.")
+def constant_token(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
+    y = op(np.full_like(x, 2.0), gamma, beta, eps)
+    close(y, np.broadcast_to(beta, x.shape), rounding(x.dtype, 1, 2 * 300 * largest(gamma, beta)), "y")
+
+
+def _plain(op: Subject, x: np.ndarray, eps: float) -> np.ndarray:
+    d = x.shape[-1]
+    return op(x, np.ones(d, x.dtype), np.zeros(d, x.dtype), eps)
+
+
+def _exact(x: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
+    """x_hat and rstd in float64."""
+    x = x.astype(np.float64)
+    rstd = 1 / np.sqrt(np.var(x, axis=-1, keepdims=True) + eps)
+    return (x - np.mean(x, axis=-1, keepdims=True)) * rstd, rstd
+
+
+def _tolerance(x: np.ndarray, eps: float) -> float:
+    return rounding(x.dtype, x.shape[-1], 4 * largest(x) * largest(_exact(x, eps)[1]))
+
+
+LAYER_NORM = layer_norm.spec(
+    "y = x_hat ⊙ γ + β, x_hat = (x - mean) · rstd, rstd = 1 / √(variance + eps), over the last axis",
+    "layer_norm(x, gamma, beta, eps=1e-5) -> y, x_hat, rstd (y alone is enough): x (..., d), rstd (..., 1)",
+    "the biased variance (divided by d), eps inside the root",
+    case=layer_norm_case,
+    outputs=("y", "x_hat", "rstd"),
+    wrt=("x", "gamma", "beta"),
+    scale=layer_norm_scale,
+    special_cases=layer_norm_special_cases,
+    choices=("eps outside", "single"),
+)
+
+
+rms_norm = SpecBuilder("rms_norm")
+tokens_apart(rms_norm)
+normaliser(rms_norm)
+linear_in(rms_norm, "gamma", hint="Is anything added to the gain?")
+
+
+def rms_norm_case(draw: CaseDrawer) -> dict[str, Any]:
+    return {name: x for name, x in layer_norm_case(draw).items() if name != "beta"}
+
+
+@rms_norm("rounding", "dx ⊙ x_hat sums to r³ eps Σ g ⊙ x_hat", "gradients",
+        hint="Scaling x changes almost nothing, so dx · x_hat is almost 0. Is a mean subtracted?")
+def gradient_along_x_hat(op: Subject, **case: Any) -> None:
+    _, x_hat, r = oracles.rms_norm(case["x"].astype(float), case["gamma"], case["eps"])
+    dy = np.cos(np.arange(case["x"].size).reshape(case["x"].shape)).astype(case["x"].dtype)
+    dx = op.gradients(case, dy)["x"]
+    expected = np.sum(dy * case["gamma"] * x_hat, axis=-1) * r[..., 0] ** 3 * case["eps"]
+    close(np.sum(dx * x_hat, axis=-1), expected, 10 * tolerance(RMS_NORM, case) * largest(r), "dx along x_hat of token ")
+
+
+def rms_norm_scale(case: dict[str, Any]) -> float:
+    """x and its rounding error are multiplied by r and γ."""
+    r = 1 / np.sqrt(np.mean(case["x"].astype(float) ** 2, axis=-1) + case["eps"]) if case["x"].size else 1.0
+    return 4 * largest(np.asarray(r)) * largest(case["x"]) * largest(case["gamma"])
+
+
+RMS_NORM = rms_norm.spec(
+    "y = x_hat ⊙ γ, x_hat = x · r, r = 1 / √(mean(x²) + eps), over the last axis",
+    "rms_norm(x, gamma, eps=1e-5) -> y, x_hat, r (y alone is enough): x (..., d), r (..., 1)",
+    case=rms_norm_case,
+    outputs=("y", "x_hat", "r"),
+    wrt=("x", "gamma"),
+    scale=rms_norm_scale,
+    special_cases=lambda: [
+        {"x": np.array([[0.0] * 4, [2.0] * 4, [1e-3, 0.0, -1e-3, 2e-3]]), "gamma": np.linspace(0.5, 2, 4), "eps": 1e-5}
+    ],
+    choices=("single",),
+)
+
+
+batch_norm = SpecBuilder("batch_norm")
+
+
+def batch_norm_case(draw: CaseDrawer) -> dict[str, Any]:
+    drawn, fixed = layer_norm_case(draw), draw.flag()
+    mean, std = (draw.array(drawn["x"].shape[-1]) if fixed else None for _ in range(2))
+    return drawn | {"mean": mean, "var": None if std is None else std * std}
+
+
+def of_the_batch(case: dict[str, Any]) -> dict[str, Any]:
+    return case | {"mean": None, "var": None}
+
+
+normaliser(batch_norm, of=of_the_batch)
+linear_in(batch_norm, "gamma", of=lambda case: case | {"beta": 0 * case["beta"]}, hint="Is anything added to the gain?")
+
+
+@batch_norm("rounding", "rows in another order give the same results in that order", hint="Over which axes is your mean?")
+def rows_in_any_order(op: Subject, **case: Any) -> None:
+    y, d = op(**case), case["x"].shape[-1]
+    turned = op(**case | {"x": case["x"].reshape(-1, d)[::-1].reshape(case["x"].shape)})
+    close(turned.reshape(-1, d)[::-1], y.reshape(-1, d), tolerance(op.spec, case), "the result of row ")
+
+
+@batch_norm("exact", "a feature's result does not depend on another feature", gravity="leak", hint="Which axes are averaged?")
+def features_apart(op: Subject, **case: Any) -> None:
+    other = case["x"].copy()
+    other[..., 1:] = 3 * other[..., 1:] + 1
+    moved = op(**case | {"x": other})
+    same_bits(moved[..., :1], op(**case)[..., :1], "the first feature's result", largest(moved))
+
+
+@batch_norm("rounding", "a batch has the same result when its mean and variance are passed in, and so has each row alone",
+        hint="Are mean and var used as passed in, with nothing computed from the batch?")  # fmt: skip
+def given_statistics(op: Subject, **case: Any) -> None:
+    rows = case["x"].reshape(-1, case["x"].shape[-1]).astype(float)
+    mean, var = (a.astype(case["x"].dtype) for a in (rows.mean(axis=0), rows.var(axis=0)))
+    fixed, atol = case | {"x": rows.astype(case["x"].dtype), "mean": mean, "var": var}, 4 * tolerance(op.spec, case)
+    y = op(**fixed)
+    close(y, op(**of_the_batch(fixed)), atol, "with its statistics passed in, the result of row ")
+    close(op(**fixed | {"x": fixed["x"][:1]}), y[:1], atol, "alone, the result of row ")
+
+
+@batch_norm("rounding", "adding a number to a feature, even a large one, changes nothing", "extremes",
+        hint="Add 10,000 to the input in float32: E[x²] - mean² loses every digit, a second pass does not.")
+def batch_norm_shift(op: Subject, **case: Any) -> None:
+    case, n = of_the_batch(case), max(case["x"].size // case["x"].shape[-1], 1)
+    rows = np.round(8 * np.cos(np.arange(case["x"].size))).reshape(n, -1)
+    rows[0] += -np.sum(rows, axis=0) % n                                  # a whole mean
+    near = case | {"x": rows.reshape(case["x"].shape).astype(case["x"].dtype)}
+    far = 8192.0 if case["x"].dtype == np.float32 else 2.0**27
+    atol = rounding(case["x"].dtype, n, far * batch_norm_scale(near))
+    close(op(**near | {"x": near["x"] + case["x"].dtype.type(far)}), op(**near), atol, "y")
+
+
+@batch_norm("rounding", "dx sums to 0 over rows, and dx ⊙ x_hat to γ inv_std³ eps Σ dy ⊙ x_hat", "gradients",
+        hint="Shifting a feature changes nothing, so its dx sums to 0; scaling it changes almost nothing.")
+def batch_norm_gradient_directions(op: Subject, **case: Any) -> None:
+    case = of_the_batch(case)
+    _, x_hat, inv_std = oracles.batch_norm(case["x"].astype(float), case["gamma"], case["beta"], case["eps"])
+    dy = np.cos(np.arange(case["x"].size).reshape(case["x"].shape)).astype(case["x"].dtype)
+    dx, rows = op.gradients(case, dy)["x"], tuple(range(case["x"].ndim - 1))
+    atol = 10 * tolerance(op.spec, case) * largest(inv_std)
+    close(np.sum(dx, axis=rows), np.zeros(dx.shape[-1]), atol, "the sum of dx of feature ")
+    along = case["gamma"] * inv_std**3 * case["eps"] * np.sum(dy * x_hat, axis=rows)
+    close(np.sum(dx * x_hat, axis=rows), along, atol * largest(x_hat), "dx along x_hat of feature ")
+
+
+def batch_norm_scale(case: dict[str, Any]) -> float:
+    """The subtracted mean has the size of x; the difference is multiplied by inv_std."""
+    x = case["x"].astype(float)
+    var = case["var"] if case["var"] is not None else np.var(x, axis=tuple(range(x.ndim - 1))) if x.size else np.ones(1)
+    inv_std = largest(1 / np.sqrt(var + case["eps"]))
+    return 4 * largest(largest(x, case["mean"]) * inv_std) * inv_std * largest(case["gamma"], case["beta"])
+
+
+def batch_norm_special_cases() -> list[dict[str, Any]]:
+    """The cases of layer_norm, and one with fixed statistics, of which one variance is 0."""
+    cases = [case | {"mean": None, "var": None} for case in layer_norm_special_cases()]
+    return [*cases, cases[1] | {"mean": np.linspace(-1, 2, 4), "var": np.array([0.0, 1.0, 1e-4, 9.0])}]
+
+
+BATCH_NORM = batch_norm.spec(
+    "y = x_hat ⊙ γ + β, x_hat = (x - mean) ⊙ inv_std, inv_std = 1 / √(var + eps), of each feature over all rows",
+    "batch_norm(x, gamma, beta, eps=1e-5, mean=None, var=None) -> y, x_hat, inv_std (y alone is enough): x (..., d), "
+    "inv_std (d,)",
+    "mean and biased variance are over all axes but the last; mean and var, if passed, are constants without gradients",
+    case=batch_norm_case,
+    outputs=("y", "x_hat", "inv_std"),
+    wrt=("x", "gamma", "beta"),
+    together=("mean", "var"),
+    scale=batch_norm_scale,
+    special_cases=batch_norm_special_cases,
+    forms=(
+        Form("a single row", lambda case: case["x"].size == case["x"].shape[-1]),
+        Form("x of one axis", lambda case: case["x"].ndim == 1, ours=True),
+    ),
+)
+
+
+norm_linear = SpecBuilder("norm_linear")
+tokens_apart(norm_linear)
+normaliser(norm_linear)
+linear_in(norm_linear, "W", of=lambda case: case | {"b": None}, hint="Does W multiply x_hat, or x_hat ⊙ γ + β?")
+
+
+def norm_linear_case(draw: CaseDrawer) -> dict[str, Any]:
+    normed = layer_norm_case(draw)
+    i, eps = len(normed["gamma"]), normed.pop("eps")
+    W = draw.array(i, draw.size_like(i))
+    return {**normed, "W": W, "b": draw.array(W.shape[1]) if draw.flag() else None, "eps": eps}
+
+
+@norm_linear("rounding", "adding a number to a token, even a large one, changes nothing", "extremes",
+        hint="With γ ⊙ W in place of W, is x still centred first, in a separate pass?")
+def norm_linear_shift(op: Subject, **case: Any) -> None:
+    """With whole numbers, so that float32 is exact too."""
+    case |= {"x": np.round(8 * case["x"])}
+    moved = case | {"x": case["x"] + case["x"].dtype.type(8192)}
+    close(op(**moved), ops.norm_linear(**widened(moved))[0], tolerance(NORM_LINEAR, moved), "y")
+
+
+@norm_linear("rounding", "its gradients are those of LayerNorm followed by a linear map", "gradients",
+        hint="γ scales rows of W and β moves the bias: which part of dV belongs to dW, and which to dγ?")
+def one_after_the_other(op: Subject, **case: Any) -> None:
+    wide = widened(case)
+    h, x_hat, rstd = ops.layer_norm(*(wide[name] for name in ("x", "gamma", "beta", "eps")))
+    dy = np.cos(np.arange(h[..., 0].size * wide["W"].shape[1])).reshape(*h.shape[:-1], -1)
+    dh, dW, db = ops.linear_backward(dy, h, wide["W"])
+    expected = dict(zip(NORM_LINEAR.wrt, (*ops.layer_norm_backward(dh, x_hat, rstd, wide["gamma"]), dW, db), strict=True))
+    for name, g in op.gradients(case, dy.astype(case["x"].dtype)).items():
+        close(g, expected[name], 10 * tolerance(NORM_LINEAR, case) * largest(expected[name]), f"d{name}")
+
+
+def norm_linear_scale(case: dict[str, Any]) -> float:
+    return layer_norm_scale(case) * largest(case["W"]) * len(case["W"]) + largest(case["b"])
+
+
+NORM_LINEAR = norm_linear.spec(
+    "y = LN(x) W + b, LN(x) = (x - mean) / √(variance + eps) ⊙ γ + β",
+    "norm_linear(x, gamma, beta, W, b=None, eps=1e-5) -> y, x_hat, rstd (y alone is enough): x (..., i), gamma and beta "
+    "(i,), W (i, o), b (o,), rstd (..., 1)",
+    "the biased variance (divided by i), eps inside the root",
+    case=norm_linear_case,
+    outputs=("y", "x_hat", "rstd"),
+    wrt=("x", "gamma", "beta", "W", "b"),
+    scale=norm_linear_scale,
+    special_cases=lambda: [
+        {**case, "W": np.cos(np.arange(12.0)).reshape(4, 3).astype(case["x"].dtype), "b": None}
+        for case in layer_norm_special_cases()
+    ],
+)

@@ -1,0 +1,325 @@
+"""Recurrences: the simple one, LSTM, GRU in PyTorch's form, RWKV's mean with decaying weights, and scans."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import oracles
+from ..common import ours_of
+from ..contrast import right_up_to
+from ..families import causal, linear_in
+from ..property import close, demand, largest, rounding, same_bits
+from ..spec import Form
+from .builder import CaseDrawer, SpecBuilder, Subject
+from .efficient_attention import equal_forms
+
+rnn = SpecBuilder("rnn")
+causal(rnn, "x", hint="Which state goes into which step?")
+
+
+def rnn_case(draw: CaseDrawer) -> dict[str, Any]:
+    n, i, H = draw.tokens(), draw.size(), draw.size(high=4)
+    x, W = draw.array(*draw.lead, n, i), draw.array(i, H, size=0.5)
+    U = draw.array(H, H, size=0.5 / math.sqrt(H))               # small, so that rounding errors do not grow with n
+    return {"x": x, "W": W, "U": U, "b": draw.array(H), "h0": draw.array(*draw.lead, H) if draw.flag() else None}
+
+
+@rnn("rounding", "without U a state depends on its token alone: tanh(x W + b)", hint="What else is read?")
+def no_memory(op: Subject, **case: Any) -> None:
+    case |= {"U": np.zeros_like(case["U"])}
+    expected = np.tanh(case["x"] @ case["W"] + case["b"])
+    close(op(**case), expected, rounding(case["x"].dtype, case["x"].size, RNN.scale(case)), "the state")
+
+
+def passes_state_on(states: SpecBuilder) -> None:
+    @states("rounding", "a sequence can be cut in two, if the state is passed on", hint="Is h0 the state before the first token?")
+    def handed_on(op: Subject, **case: Any) -> None:
+        h, n = op(**case), case["x"].shape[-2]
+        atol = rounding(h.dtype, 10 * case["x"].size, op.spec.scale(case))
+        for t in range(1, n):
+            rest = op(**case | {"x": case["x"][..., t:, :].copy(), "h0": h[..., t - 1, :].copy()})
+            close(rest, h[..., t:, :], atol, f"from token {t} on, the state")
+
+
+passes_state_on(rnn)
+
+
+@rnn("rounding", "a state lies within -1 and 1", hint="Which function squashes it?")
+def rnn_bounded(op: Subject, **case: Any) -> None:
+    demand(np.all(np.abs(op(**case)) <= 1), "a state has left -1..1")
+
+
+RNN = rnn.spec(
+    "h_t = tanh(x_t W + b + h_{t-1} U)",
+    "rnn(x, W, U, b, h0=None) -> h: x (..., n, i), W (i, H), U (H, H), b (H,), h0 (..., H) or None for zeros, "
+    "h (..., n, H)",
+    case=rnn_case,
+    outputs=("h",),
+    wrt=("x", "W", "U", "b", "h0"),
+)
+
+
+lstm = SpecBuilder("lstm")
+causal(lstm, "x", hint="Which state goes into which step?")
+
+
+def lstm_case(draw: CaseDrawer) -> dict[str, Any]:
+    n, i, H = draw.tokens(), draw.size(), draw.size(high=4)
+    columns = draw.choose((4, 3)) * H
+    x, W, U = draw.array(*draw.lead, n, i), draw.array(i, columns, size=0.5), draw.array(H, columns, size=0.5)
+    h0, c0 = (draw.array(*draw.lead, H) if draw.flag() else None for _ in range(2))
+    return {"x": x, "W": W, "U": U, "b": draw.array(columns), "h0": h0, "c0": c0}
+
+
+def forgets(case: dict[str, Any]) -> bool:
+    return case["U"].shape[1] == 4 * len(case["U"])
+
+
+@lstm("exact", "with its input gate closed and nothing forgotten, a cell keeps its number to the last bit", "extremes",
+        hint="Which term is added to the cell where i is 0, and which factor multiplies it?")
+def kept(op: Subject, **case: Any) -> None:
+    H, b = len(case["U"]), case["b"].copy()
+    b[:H] = -1e4
+    if forgets(case):
+        b[H : 2 * H] = 1e4
+    b[-2 * H : -H] = 1e4                                        # the output gate is open: h = tanh(c)
+    c0 = np.zeros((*case["x"].shape[:-2], H), b.dtype) if case["c0"] is None else case["c0"]
+    h = op(**case | {"b": b, "c0": c0})
+    # a GPU rounds tanh differently: the same bits at all times, but tanh(c0) only up to rounding
+    close(h[..., :1, :], np.tanh(c0)[..., None, :], rounding(b.dtype, 1, 1.0), "the state")
+    same_bits(h, np.broadcast_to(h[..., :1, :], h.shape).copy(), "the state")
+
+
+@lstm("rounding", "an open forget gate equals no forget gate", "extremes", hint="How is the cell updated?")
+def open_gate(op: Subject, **case: Any) -> None:
+    if not forgets(case):
+        return
+    H, b = len(case["U"]), case["b"].copy()
+    b[H : 2 * H] = 1e4
+    without = {name: np.concatenate([x[..., :H], x[..., 2 * H :]], axis=-1)
+               for name, x in (("W", case["W"]), ("U", case["U"]), ("b", b))}  # fmt: skip
+    atol = rounding(b.dtype, 10 * case["x"].size, LSTM.scale(case))
+    close(op(**case | {"b": b}), op(**case | without), atol, "the state")
+
+
+LSTM = lstm.spec(
+    "h = o ⊙ tanh(c), c = f ⊙ c' + i ⊙ g, with i, f, o = σ(x W + h' U + b), g = tanh(x W + h' U + b), columns of each",
+    "lstm(x, W, U, b, h0=None, c0=None) -> h first: x (..., n, i), W (i, 4 H), U (H, 4 H), b (4 H,), h0 and c0 "
+    "(..., H) or None for zeros, h (..., n, H)",
+    "W, U and b hold the columns of i, f, o and g side by side; with 3 H columns, of i, o and g: nothing is forgotten",
+    case=lstm_case,
+    outputs=("h",),
+    wrt=("x", "W", "U", "b", "h0", "c0"),
+    forms=(
+        Form("3 H columns, without a forget gate", lambda case: not forgets(case), ours=True, fatal=True),
+        Form("h0 without c0", lambda case: case.get("h0") is not None and case.get("c0") is None, ours=True),
+        Form("c0 without h0", lambda case: case.get("c0") is not None and case.get("h0") is None, ours=True),
+    ),
+    choices=("lstm gates",),
+)
+
+
+gru = SpecBuilder("gru")
+causal(gru, "x", hint="Which state goes into which step?")
+
+
+def gru_case(draw: CaseDrawer) -> dict[str, Any]:
+    n, i, H = draw.tokens(), draw.size(), draw.size(high=4)
+    x, W, U = draw.array(*draw.lead, n, i), draw.array(i, 3 * H, size=0.5), draw.array(H, 3 * H, size=0.5)
+    h0 = draw.array(*draw.lead, H) if draw.flag() else None
+    return {"x": x, "W": W, "U": U, "b": draw.array(3 * H), "c": draw.array(3 * H), "h0": h0}
+
+
+@gru("exact", "with an update gate of 1 a state is copied, to the last bit", "extremes",
+        hint="(1 - z) n + z h, or n + z (h - n)? Rounded, they differ.")
+def copied(op: Subject, **case: Any) -> None:
+    H, b, h0 = len(case["U"]), case["b"].copy(), case["h0"]
+    b[H : 2 * H] = 1e4
+    h0 = np.zeros((*case["x"].shape[:-2], H), b.dtype) if h0 is None else h0
+    h = op(**case | {"b": b, "h0": h0})
+    same_bits(h, np.broadcast_to(h0[..., None, :], h.shape).copy(), "the state")
+
+
+passes_state_on(gru)
+
+
+@gru("rounding", "a state that begins within -1 and 1 stays there", hint="It is a mean of a state and a tanh.")
+def gru_bounded(op: Subject, **case: Any) -> None:
+    demand(np.all(np.abs(op(**case | {"h0": None})) <= 1), "a state has left -1..1")
+
+
+GRU = gru.spec(
+    "h = (1 - z) ⊙ n + z ⊙ h', r = σ(x W_r + b_r + h' U_r + c_r), z alike, n = tanh(x W_n + b_n + r ⊙ (h' U_n + c_n))",
+    "gru(x, W, U, b, c, h0=None) -> h first: x (..., n, i), W (i, 3 H), U (H, 3 H), b and c (3 H,), h0 (..., H) or "
+    "None for zeros, h (..., n, H)",
+    "W, U, b and c hold the columns of r, z and n side by side; r acts after the product with U_n",
+    case=gru_case,
+    outputs=("h",),
+    wrt=("x", "W", "U", "b", "c", "h0"),
+    choices=("gru",),
+)
+
+
+wkv = SpecBuilder("wkv")
+causal(wkv, "k", "v", hint="Which values does y_t average?")
+linear_in(wkv, "v", of=lambda case: case | {"mean0": None, "size0": None})
+
+
+def wkv_case(draw: CaseDrawer) -> dict[str, Any]:
+    n, d = draw.tokens(), draw.size()
+    k, v = (draw.array(*draw.lead, n, d) for _ in range(2))
+    before = draw.flag()
+    mean0, size0 = (draw.array(*draw.lead, d) if before else None for _ in range(2))
+    return {"k": k, "v": v, "w": np.abs(draw.array(d)), "u": draw.array(d), "mean0": mean0, "size0": size0}
+
+
+@wkv("rounding", "adding 800 to all keys, and to the size of the past, changes nothing", "extremes",
+        hint="exp(800) overflows float64: which maximum is subtracted from the exponent?")
+def far_keys(op: Subject, **case: Any) -> None:
+    y = op(**case)
+    for far in (800.0, -800.0):
+        shift = y.dtype.type(far)
+        size0 = None if case["size0"] is None else case["size0"] + shift
+        moved = op(**case | {"k": case["k"] + shift, "size0": size0})
+        close(moved, y, rounding(y.dtype, 10 * y.size, 800 * WKV.scale(case)), f"with keys moved by {far:g}, y")
+
+
+@wkv("rounding", "y is a mean: it lies between the least and the greatest value", hint="Do the weights sum to 1?")
+def between(op: Subject, **case: Any) -> None:
+    y, v = op(**case | {"mean0": None, "size0": None}), case["v"]
+    atol = rounding(y.dtype, 10 * y.size, WKV.scale(case))
+    low, high = (f(v, axis=-2, keepdims=True) for f in (np.min, np.max))
+    demand(np.all((y >= low - atol) & (y <= high + atol)), "y lies outside of the values")
+
+
+@wkv("rounding", "with an infinite decay and u = 0, y mixes a token with the one before it only", "extremes",
+        hint="How often has the last token's weight decayed by w when the next one reads it?")
+def one_back(op: Subject, **case: Any) -> None:
+    k, v = case["k"], case["v"]
+    y = op(**case | {"w": np.full_like(case["w"], 1e4), "u": np.zeros_like(case["u"]), "mean0": None, "size0": None})
+    share = 1 / (1 + np.exp(np.minimum(k[..., :-1, :] - k[..., 1:, :], 700)))
+    expected = np.concatenate([v[..., :1, :], share * v[..., 1:, :] + (1 - share) * v[..., :-1, :]], axis=-2)
+    close(y, expected, rounding(y.dtype, 10 * y.size, WKV.scale(case)), "y")
+
+
+WKV = wkv.spec(
+    "y_t = Σ_s p_ts v_s, p_t = softmax over s <= t of k_s - (t - 1 - s) w, and of k_t + u for s = t, channel by channel",
+    "wkv(k, v, w, u, mean0=None, size0=None) -> y first: k and v (..., n, d), w (d,) >= 0, u (d,), y (..., n, d)",
+    "mean0 and size0 (..., d) or None: the mean of the past, and the logarithm of its weight, at the first token",
+    case=wkv_case,
+    together=("mean0", "size0"),
+    wrt=("k", "v", "w", "u", "mean0", "size0"),
+    scale=lambda case: 10 * largest(*(x for x in case.values() if x is not None)) ** 2,
+)
+
+
+selective_scan = SpecBuilder("selective_scan")
+causal(selective_scan, "x", "delta", "B", "C", hint="Which state does y_t read?")
+for name in ("x", "B", "C"):
+    linear_in(selective_scan, name, of=lambda case: case | {"h0": None, "D": np.zeros_like(case["D"])})
+
+
+def selective_scan_case(draw: CaseDrawer) -> dict[str, Any]:
+    n, d, N = draw.tokens(), draw.size(), draw.size(high=4)
+    x, delta = draw.array(*draw.lead, n, d), np.abs(draw.array(*draw.lead, n, d))
+    A, B, C = -np.abs(draw.array(N, d)), draw.array(*draw.lead, n, N), draw.array(*draw.lead, n, N)
+    h0 = draw.array(*draw.lead, N, d) if draw.flag() else None
+    return {"x": x, "delta": delta, "A": A, "B": B, "C": C, "D": draw.array(d), "h0": h0, "exact": draw.flag()}
+
+
+@selective_scan("rounding", "a token with Δ = 0 reads the state and does not change it", "extremes",
+        hint="How large are decay and input at Δ = 0?")
+def no_time(op: Subject, **case: Any) -> None:
+    if case["h0"] is None:
+        return
+    y = op(**case | {"delta": np.zeros_like(case["delta"]), "D": np.zeros_like(case["D"])})
+    close(y, case["C"] @ case["h0"], rounding(y.dtype, 10 * y.size, SELECTIVE_SCAN.scale(case)), "y")
+
+
+@selective_scan("rounding", "with equal Δ, B and C for all tokens it is a convolution", "extremes",
+        hint="How much of a token remains s tokens later?")
+def convolution(op: Subject, **case: Any) -> None:
+    same = {name: np.broadcast_to(case[name][..., :1, :], case[name].shape).copy() for name in ("delta", "B", "C")}
+    y, n = op(**case | same | {"h0": None}), case["x"].shape[-2]
+    x, delta, A, B, C, D = (np.asarray((case | same)[a], float) for a in ("x", "delta", "A", "B", "C", "D"))
+    z = delta[..., :1, :] * A                                   # (..., N, d)
+    width = delta[..., :1, :] * (oracles.zero_order_hold(z) if case["exact"] else 1)
+    kernel = [np.sum(C[..., 0, :, None] * np.exp(s * z) * width * B[..., 0, :, None], axis=-2) for s in range(n)]
+    expected = D * x
+    for t in range(n):
+        for s in range(t + 1):
+            expected[..., t, :] += kernel[t - s] * x[..., s, :]
+    close(y, expected, rounding(y.dtype, 10 * y.size * n, SELECTIVE_SCAN.scale(case)), "y")
+
+
+SELECTIVE_SCAN = selective_scan.spec(
+    "y_t = C_t h_t + D ⊙ x_t, h_t = exp(Δ_t A) ⊙ h_{t-1} + B_tᵀ (Δ_t ⊙ x_t); exact: the last term ⊙ φ(Δ_t A), φ(z) = (eᶻ - 1)/z",
+    "selective_scan(x, delta, A, B, C, D, h0=None, exact=False) -> y first: x and delta (..., n, d), A (N, d), "
+    "B and C (..., n, N), D (d,), h0 (..., N, d) or None for zeros, y (..., n, d)",
+    "delta >= 0 and A <= 0; φ(0) = 1",
+    case=selective_scan_case,
+    wrt=("x", "delta", "A", "B", "C", "D", "h0"),
+    scale=lambda case: 10 * largest(*(x for x in case.values() if isinstance(x, np.ndarray))) ** 4,
+    choices=("A",),
+)
+
+
+associative_scan = SpecBuilder("associative_scan")
+FORMS = ("sequential", "chunked", "doubling", "tree")
+causal(associative_scan, "a", "b", hint="Which tokens does h_t depend on?")
+linear_in(associative_scan, "b", of=lambda case: case | {"h0": None})
+equal_forms(associative_scan, FORMS, hint="How do two tokens in a row change a state?", atol=lambda _, case: _tolerance(case))
+
+
+def associative_scan_case(draw: CaseDrawer) -> dict[str, Any]:
+    n, d = draw.tokens(high=11), draw.size(high=4)
+    a, b = draw.array(*draw.lead, n, d), draw.array(*draw.lead, n, d)
+    h0 = draw.array(*draw.lead, d) if draw.flag() else None
+    return {"a": np.asarray(a / 2, a.dtype), "b": b, "h0": h0, "form": draw.choose(FORMS)}
+
+
+@associative_scan("rounding", "a scan can continue from its last state", "extremes", hint="Which decays multiply h0?")
+def goes_on(op: Subject, **case: Any) -> None:
+    half = case["a"].shape[-2] // 2
+    if not half:
+        return
+    early, late = ({x: case[x][..., part, :] for x in "ab"} for part in (slice(half), slice(half, None)))
+    h0 = op(**case | early)[..., -1, :].copy()
+    close(op(**case | late | {"h0": h0}), op(**case)[..., half:, :], _tolerance(case), "h")
+
+
+def _tolerance(case: dict[str, Any]) -> float:
+    return rounding(case["a"].dtype, 10 * case["a"].size, ASSOCIATIVE_SCAN.scale(case))
+
+
+def _scale(case: dict[str, Any]) -> float:
+    """A bound on the states."""
+    h0 = None if case["h0"] is None else np.abs(case["h0"])
+    return 1 + float(np.max(oracles.associative_scan(np.abs(case["a"]), np.abs(case["b"]), h0), initial=0))
+
+
+def associative_scan_remark(op: Subject, **_: Any) -> str:
+    """The number of tokens from which on it is wrong."""
+    a, b = np.random.default_rng(0).standard_normal((2, 513, 3))
+
+    def right(n: int) -> bool:
+        case = op.fit({"a": a[:n] / 2, "b": b[:n], "h0": None, "form": "tree"})
+        return bool(np.allclose(op(**case), ours_of(ASSOCIATIVE_SCAN, case)[0], rtol=0, atol=1e-6))
+
+    tokens = right_up_to(right)
+    if tokens is None:
+        return ""
+    return f"Yours is right for {tokens[0]} tokens, and wrong for {tokens[1]}: (a, b), then (a', b'), is (a a', a' b + b')."
+
+
+ASSOCIATIVE_SCAN = associative_scan.spec(
+    "h_t = a_t ⊙ h_{t-1} + b_t",
+    "associative_scan(a, b, h0=None, form='tree') -> h: a and b (..., n, d), h0 (..., d) or None for zeros, "
+    "h (..., n, d)",
+    case=associative_scan_case,
+    outputs=("h",),
+    wrt=("a", "b", "h0"),
+    scale=_scale,
+    remark=associative_scan_remark,
+)
