@@ -192,7 +192,8 @@ def test_the_page_is_made_of_the_runs_there_are():
     assert "| right gradient | 1 | 0 | 0 | 0 |" in text
     assert "| mutants by rule | 0 | 0 | 1 | 0 |" in text
     assert "**MovieLens 1M**: to come." in text
-    fine, dear = text.split("## Wrong, and none the worse: default world")[1].split("## Worse than they look: default")
+    after = text.split("## Wrong gradients that train as well: default world")[1]
+    fine, dear = after.split("## Bugs that cost more than their angle suggests: default")
     assert "dq and dk are exchanged | 40° | 0.6100 |" in fine
     assert "| 5° | **0.2000** |" in dear.split("## Every bug")[0]
     assert "| 75° | 75° | 0.500 | **0.3000** |  | 205 | oracle |" in text

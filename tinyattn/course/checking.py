@@ -31,7 +31,7 @@ def check(name: str, answer: Any = ..., *, hint: int = 0) -> Verdict:
     with using(name):
         grade = Grade(UNANSWERED, "not answered yet") if answer is ... else exercise.grader(answer)
     if grade.outcome == RIGHT:
-        grade = replace(grade, kept=keep(exercise, answer))
+        grade = replace(grade, not_kept=keep(exercise, answer))
     shows_solution = hint == SOLUTION and grade.outcome != RIGHT
     verdict = Verdict(exercise, grade, hint, solution_of(exercise) if shows_solution else "")
     record(verdict)

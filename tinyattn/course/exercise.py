@@ -25,8 +25,8 @@ class Grade:
     """A grader's result for an answer.
 
     `says` is a sentence, `lines` are the counterexample, expected and got. `question` and `diagnosis` are shown on
-    request. `named` are the zoo's names of the bug, `note` is a remark on a right answer, and `kept` is the reason why
-    a later notebook cannot use the answer.
+    request. `named` are the zoo's names of the bug, `note` is a remark on a right answer, and `not_kept` is the reason
+    why a later notebook cannot use the answer.
     """
 
     outcome: str
@@ -36,7 +36,7 @@ class Grade:
     diagnosis: str = ""
     named: tuple[str, ...] = ()
     note: str = ""
-    kept: str = ""
+    not_kept: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What `check` returns: true where the answer is right. It prints, and shows in a notebook, as text."""
+    """What `check` returns: true where the answer is right. `print` and notebooks show it as text."""
 
     exercise: Exercise
     grade: Grade
@@ -85,7 +85,7 @@ class Verdict:
     def __str__(self) -> str:
         grade, exercise = self.grade, self.exercise
         lines = [f"{MARKS[grade.outcome]} {exercise.name}: {grade.says}", *grade.lines]
-        lines += [f"  {line}" for line in (grade.note, grade.kept) if line]
+        lines += [f"  {line}" for line in (grade.note, grade.not_kept) if line]
         if grade.outcome == UNANSWERED:
             lines.append(f"  {exercise.task} ({exercise.label})")
         if not self:

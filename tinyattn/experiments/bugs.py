@@ -43,7 +43,7 @@ DATA: dict[str, tuple[Dataset, dict[str, Any], int, float]] = {
     "world": (Dataset("default world", world=SeriesWorld()), {"epochs": 6}, 10, 0.11),
     "ml-1m": (ML_1M, {"epochs": 3, "valid_users": 1000}, 5, 0.19),
 }
-THE = {"world": "the default world", "ml-1m": "MovieLens 1M"}     # in a sentence
+IN_A_SENTENCE = {"world": "the default world", "ml-1m": "MovieLens 1M"}
 BY_RULE = {f"mutant-{i}": mutant for i, mutant in enumerate(MUTANTS, 1)}      # name: kind, a line, what it becomes
 
 
@@ -235,7 +235,7 @@ def findings(results: Results) -> str:
     """What the runs say, in a few sentences; "" before any verdict."""
     by_data = {data: outcomes(results, data) for data in DATA}
     data_sets = [data for data in DATA if any(is_wrong(runs) for _, runs in by_data[data].values())]
-    parts = [part for data in data_sets for part in (_of_wrong(data, by_data[data]), _dearest(by_data[data]))]
+    parts = [part for data in data_sets for part in (_of_wrong(data, by_data[data]), _most_costly(by_data[data]))]
     if not parts:
         return ""
     known = checks(results)
@@ -254,12 +254,12 @@ def _of_wrong(data: str, by_bug: ByBug) -> str:
     train = f"{fine or 'none'} train{'s' * (fine < 2)}"
     fail = "diverges or raises" if failed == 1 else "diverge or raise"
     return (
-        f"On {THE[data]}, of {len(wrong)} bugs with a wrong gradient, {train} to an NDCG@10 no worse than seeds make "
-        f"it, {wrong.count('worse')} to a lower one, and {failed} {fail}."
+        f"On {IN_A_SENTENCE[data]}, of {len(wrong)} bugs with a wrong gradient, {train} to an NDCG@10 no worse than "
+        f"seeds make it, {wrong.count('worse')} to a lower one, and {failed} {fail}."
     )
 
 
-def _dearest(by_bug: ByBug) -> str:
+def _most_costly(by_bug: ByBug) -> str:
     """The bug that costs most of those whose gradient looks right at the start."""
     looks_right = {bug: result for bug, (result, runs) in by_bug.items()
                    if result.verdict == "worse" and (a := angle(runs)) is not None and a <= SMALL}  # fmt: skip
@@ -306,21 +306,23 @@ def _how_many(results: Results, data: str) -> list[str]:
 
 
 def _surprises(results: Results, data: str) -> list[list[str]]:
-    """Wrong gradients that train as well as right ones, and bugs that cost more than their angle lets expect."""
+    """Wrong gradients that train as well as right ones, and bugs that cost more than their angle suggests."""
     by_bug = outcomes(results, data)
     title = DATA[data][0].title
     angles = {bug: angle(runs) for bug, (_, runs) in by_bug.items()}
     fine = [bug for bug, (result, _) in by_bug.items() if result.verdict in ("within", "better")]
     fine = sorted((bug for bug in fine if (angles[bug] or 0) > WRONG), key=lambda bug: -(angles[bug] or 0))
-    dear = [bug for bug, (result, _) in by_bug.items() if result.verdict in ("worse", "failed")]
-    dear = [bug for bug in dear if (a := angles[bug]) is not None and a <= SMALL]
-    dear.sort(key=lambda bug: -by_bug[bug][0].cost)
+    costly = [bug for bug, (result, _) in by_bug.items() if result.verdict in ("worse", "failed")]
+    costly = [bug for bug in costly if (a := angles[bug]) is not None and a <= SMALL]
+    costly.sort(key=lambda bug: -by_bug[bug][0].cost)
     parts = []
-    for heading, bugs in ((f"Wrong, and none the worse: {title}", fine), (f"Worse than they look: {title}", dear)):
+    headings = {"Wrong gradients that train as well": fine, "Bugs that cost more than their angle suggests": costly}
+    for heading, bugs in headings.items():
         rows = ((f"{kind}: {BUGS[kind, name].says}", [f"{angles[kind, name]:.0f}°", _ndcg(*by_bug[kind, name])])
                 for kind, name in bugs[:SHOWN])  # fmt: skip
         more = [f"and {len(bugs) - SHOWN} more"] if len(bugs) > SHOWN else []
-        parts += [[f"## {heading}", "", *grid(["angle at the start", "NDCG@10"], rows), "", *more]] if bugs else []
+        if bugs:
+            parts.append([f"## {heading}: {title}", "", *grid(["angle at the start", "NDCG@10"], rows), "", *more])
     return parts
 
 

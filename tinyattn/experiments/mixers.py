@@ -29,7 +29,7 @@ PLACED: dict[str, tuple[str, dict[str, Any], tuple[float, ...]]] = {
     "rwkv": ("RWKV", {"mixer": "rwkv"}, (10, 24)),
     "mamba": ("Mamba, expand 1", {"mixer": "mamba", "expand": 1}, (12, 29)),
 }
-# Does attention lack positions? On the longer histories alone, after the others
+# Added to find out whether attention lacks positions: on the longer histories alone, run after the others
 PROBE = {"t5": ("attention, distances", {"position": "t5"}, 22)}
 
 

@@ -180,8 +180,10 @@ def _prepare(begin: Callable[[], None] | None) -> None:
 def _side_by_side(
     pool: ProcessPoolExecutor, jobs: int, tasks: Iterable[tuple[str, tuple[Any, ...]]]
 ) -> Iterator[tuple[str, Future[None]]]:
-    """Name and future of each task, (name, arguments of `_run`), as they end. The pool has at most `jobs` of them:
-    after an interruption it would begin those that wait."""
+    """Yields the name and the future of each task, (name, arguments of `_run`), as it ends.
+
+    The pool gets at most `jobs` tasks at a time: after an interruption it would still begin those that wait.
+    """
     waiting: dict[Future[None], str] = {}
     coming = iter(tasks)
     while True:

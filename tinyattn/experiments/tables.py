@@ -112,7 +112,7 @@ def beyond(results: Results, keys: Sequence[str], titles: dict[str, str], first:
 def minutes(runs: Runs) -> str:
     """Minutes of training with one worker: the mean number of epochs at the pace of the quickest run.
 
-    Other load on a machine only slows a run. "seconds" count from a run's last start: they serve without epochs only.
+    Other load on a machine only slows a run. "seconds" count from a run's last start: models without epochs use them.
     """
     if not all(run["epochs"] for run in runs):
         return f"{statistics.mean(run['seconds'] for run in runs) / 60:.1f}"

@@ -16,7 +16,7 @@ EPISODES, SEEN, OFFERED = 54, 12, 10         # of chance_hit_rate
 
 
 def _chance() -> float:
-    """The share of orders of the unseen episodes in which a given episode is among the first OFFERED."""
+    """The probability that one of the unseen episodes is among the first OFFERED of a random order."""
     left = EPISODES - SEEN
     return float(np.mean(np.arange(1, left + 1) <= OFFERED))
 

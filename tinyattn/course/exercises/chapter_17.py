@@ -165,7 +165,7 @@ def _naive(k: Any, v: Any, w: Any, u: Any) -> Any:
 
 
 def _infinite(k: Any, v: Any, w: Any, u: Any) -> Any:
-    """By definition, with an infinity of either sign in place of NaN, which every comparison notices."""
+    """By definition, with an infinity of either sign in place of NaN: every comparison notices an infinity."""
     y = _naive(k, v, w, u)
     return np.where(np.isnan(y), np.copysign(np.inf, k), y)
 
@@ -179,9 +179,9 @@ def _by_matrix(k: Any, v: Any, w: Any, u: Any) -> Any:
 
 
 def _swinging(k: Any, v: Any, w: Any, u: Any) -> Any:
-    """The library's y, plus a term of each channel's mean key that alternates in sign and leaves the mean of y alone.
+    """The library's y plus, for each channel, a term of its mean key, which alternates in sign: the mean of y stays.
 
-    Each channel has its term: with one sum for all channels, a property's shifts of them might cancel.
+    With one term of all channels, a property could shift the channels so that their sum stays.
     """
     swing = np.where(np.arange(len(k)) % 2, 1.0, -1.0)
     return _library(k, v, w, u) + 1e-2 * np.tanh(np.mean(k, axis=0)) * (swing - swing.mean())[:, None]

@@ -50,7 +50,7 @@ def _columns_first(x: Any, P: int) -> Any:
 
 
 def _put_back(dp: Any, x: Any, P: int, axes: str) -> Any:
-    """Patches put back, their axes read in this order: u, v of the patch, y, x inside it, c the channel."""
+    """The image of patches whose axes have this order: (u, v) is the patch, (y, x) the pixel in it, c the channel."""
     h, w, C = x.shape
     sizes = {"u": h // P, "v": w // P, "y": P, "x": P, "c": C}
     parts = dp.reshape([sizes[axis] for axis in axes])

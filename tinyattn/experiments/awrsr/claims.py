@@ -123,7 +123,10 @@ def of_all(effects: Iterable[Effect]) -> str:
 
 
 def seeds_for(effect: Effect, least: float, seeds: int) -> str:
-    """The seeds a row that likely tell no gain from `least`, and the interval's half-width; `effect` is of `seeds`."""
+    """The seeds a row that likely distinguish no gain from `least`, and the half-width of the interval that they give.
+
+    `effect` was measured with `seeds` a row.
+    """
     wanted = LIKELY * least
     more = max(seeds + 1, math.ceil(seeds * Z**2 * effect.variance / wanted**2))
     return f"about {more} seeds a row, for ±{wanted:.1%}"
