@@ -70,6 +70,22 @@ def test_only_listed_items_are_given(runs, tmp_path, capsys):
     refuses(capsys, ["recommend", runs["sasrec"], "--items", "s1e1", "--only", some], "some.txt: no ids")
 
 
+def test_items_that_the_model_does_not_know_are_skipped_and_counted(runs, tmp_path, capsys):
+    new, known, out, same = tmp_path / "new.csv", tmp_path / "known.csv", tmp_path / "out.csv", tmp_path / "same.csv"
+    new.write_text("user,item,time\n7,s1e1,1\n7,s9e9,2\n7,s2e1,3\n8,s9e9,1\n9,s3e1,1\n")
+    known.write_text("user,item,time\n7,s1e1,1\n7,s2e1,3\n9,s3e1,1\n")
+    ask = ["recommend", str(runs["sasrec"]), str(new), "--users", "all", "-k", "3"]
+    assert main([*ask, "--out", str(out)]) == 0
+    note = "note: 2 of 5 interactions are skipped: the model does not know s9e9, and 1 of 3 users have no other"
+    assert note in capsys.readouterr().err
+    assert main(["recommend", str(runs["sasrec"]), str(known), "--users", "all", "-k", "3", "--out", str(same)]) == 0
+    assert out.read_text() == same.read_text()
+    assert capsys.readouterr().err == ""
+    refuses(capsys, [*ask, "--out", out, "--unknown", "refuse"], "unknown item id s9e9")
+    new.write_text("user,item,time\n7,s9e9,1\n")
+    refuses(capsys, [*ask, "--out", out], "the model knows none of the 1 items, such as s9e9")
+
+
 @pytest.mark.parametrize(("left", "note"), [(10, ""), (9, "9 items are"), (1, "1 item is")])
 def test_of_fewer_than_ten_items_all_are_given_and_that_is_noted(left, note, capsys):
     model = Popularity().fit([[*range(left + 2)]])

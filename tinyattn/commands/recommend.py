@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from ..data import Interactions
 from ..models.choosing import refuse_k
+from ..terminal import quoted
 from .arguments import add_candidates, add_data, add_history, add_names, add_run
 from .measures import in_the_models_ids
 from .ops import add_ops
@@ -43,6 +45,8 @@ def add(command: Any, arguments: list[str]) -> None:
     add_history(command).add_argument("--users", metavar="all|FILE", help=text)
     add_candidates(command)
     add_names(command)
+    text = "with --users: leave items out of histories that the model does not know, or refuse them (default: skip)"
+    command.add_argument("--unknown", choices=("skip", "refuse"), default="skip", help=text)
     text = "with --users: the CSV file to write, with columns user, rank, item, score, and, with --names, name; "
     text += "ids and names are as in the data: a spreadsheet may execute one that begins with =, +, - or @"
     command.add_argument("--out", metavar="FILE", help=text)
@@ -70,6 +74,8 @@ def _write_many(options: argparse.Namespace) -> None:
     refuse_unwritable(options.out, read=[options.data, options.users, options.names, options.only])
     model, source, data, _ = open_run(options)
     refuse_unwritable(options.out, read=[source.path])                       # the training data
+    if options.unknown == "skip":
+        data = _of_known_items(data, model)
     data = in_the_models_ids(data, model)
     names, only = names_of(options, model), known_ids(options.only, model.items)
     everyone = options.users == "all"
@@ -112,6 +118,26 @@ def _write_many(options: argparse.Namespace) -> None:
     at_most = "at most " if most.min() < k else ""
     items = "item" if k == 1 else "items"
     print(f"{len(rows):,} users, {at_most}{k} {items} each: {options.out}")
+
+
+def _of_known_items(data: Interactions, model: Any) -> Interactions:
+    """The interactions with items that the model knows; a note counts the others. Users without any are left out.
+
+    Raises ValueError where no item is known.
+    """
+    known = model.items.numbers_or_zero(data.items.ids) > 0
+    keep = known[data.flat - 1]
+    if np.all(keep):
+        return data
+    if not np.any(keep):
+        raise ValueError(f"the model knows none of the {data.n_items:,} items, such as {quoted(data.items.ids[0])}")
+    kept = data.where(keep)
+    some = ", ".join(map(quoted, data.items.ids[~known][:3].tolist())) + (", ..." if np.sum(~known) > 3 else "")
+    lost = data.n_users - kept.n_users
+    users = f", and {lost:,} of {data.n_users:,} users have no other" if lost else ""
+    counts = f"{np.sum(~keep):,} of {len(data):,} interactions are skipped: the model does not know {some}{users}"
+    print(f"note: {counts} (--unknown refuse ends here)", file=sys.stderr)
+    return kept
 
 
 def _note_short_lists(most: np.ndarray, k: int) -> None:

@@ -96,11 +96,15 @@ class Interactions:
             keep = keep & (of_user[owner] >= k) & (of_item[self.flat] >= k)
         if not np.any(keep):
             raise ValueError(f"the {k}-core is empty: no users and items with {k} interactions among themselves remain")
-        users, user = np.unique(owner[keep], return_inverse=True)
+        core = self.where(keep)
+        return replace(core, notes=core.notes | {"k_core": k, "removed": len(self) - int(np.sum(keep))})
+
+    def where(self, keep: np.ndarray) -> Interactions:
+        """The interactions where `keep` (N,) is true, with the users and items that they have."""
+        users, user = np.unique(self.owner[keep], return_inverse=True)
         items, item = np.unique(self.flat[keep], return_inverse=True)
         offsets = offsets_of(np.bincount(user, minlength=len(users)))
         notes = {name: note for name, note in self.notes.items() if name != "ties"}  # counted over all users
-        notes |= {"k_core": k, "removed": len(self) - int(np.sum(keep))}
         kept = self._rows(keep) | {"flat": (item + 1).astype(np.int32)}
         catalogue = Vocabulary(self.items.decode(items), "item")
         people = Vocabulary(self.users.decode(users + 1), "user")

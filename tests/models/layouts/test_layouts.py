@@ -78,6 +78,15 @@ def test_without_a_model_type_the_names_tell(kind, tmp_path):
         agrees(import_model(write(tmp_path / prefix, bare, prefixed(weights, prefix))), config, weights)
 
 
+@pytest.mark.parametrize("kind", TEXT_LAYOUTS)
+@pytest.mark.parametrize("wrapper", ["module.", "_orig_mod.", "model.", "module._orig_mod."])
+def test_the_prefix_of_a_wrapper_is_left_out(kind, wrapper, tmp_path):
+    config, weights = CONFIGS[kind], weights_of(CONFIGS[kind])
+    for number, inner in enumerate((weights, prefixed(weights, PREFIXES[kind]))):
+        wrapped = {f"{wrapper}{name}": array for name, array in inner.items()}
+        agrees(import_model(write(tmp_path / str(number), config, wrapped)), config, weights)
+
+
 @pytest.mark.parametrize("form", ["float16", "float64", "bfloat16"])
 def test_other_formats_become_float32(form, tmp_path):
     if form == "bfloat16":

@@ -118,7 +118,10 @@ def test_a_state_dict_as_pytorch_would_give_it(monkeypatch, tmp_path):
     loaded = {"torch_model.a": a, "torch_model.b": a}
     torch = SimpleNamespace(Tensor=Tensor, float32=None, serialization=SimpleNamespace(safe_globals=nullcontext))
     monkeypatch.setitem(sys.modules, "torch", torch)
-    for whole, about in ((loaded, {}), ({"state_dict": loaded, "hyper_parameters": {"x": 1}}, {"x": 1})):
+    nested = [{key: loaded} for key in ("model", "model_state_dict")]
+    twice = {f"module._orig_mod.{name}": x for name, x in loaded.items()}
+    wholes = [(whole, {}) for whole in (loaded, twice, *nested)]
+    for whole, about in (*wholes, ({"state_dict": loaded, "hyper_parameters": {"x": 1}}, {"x": 1})):
         torch.load = lambda path, map_location, weights_only, whole=whole: whole if weights_only else None
         state = StateDict(file)
         assert (state.about, list(state.found), state.read("b").tolist()) == (about, ["a", "b"], [1, 1])

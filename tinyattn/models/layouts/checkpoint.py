@@ -96,7 +96,7 @@ class Checkpoint:
         for name, expected in known.items():
             if name not in found:        # a copy
                 continue
-            path, shape, form = found[name]
+            path, _, shape, form = found[name]
             if shape != expected:
                 raise FileError(f"{path}: {name} is {shape}, expected {expected} by its config.json")
             if form not in FORMATS:

@@ -81,6 +81,8 @@ def _rope_base(config: Config) -> float:
     table = config.table("rope_parameters")
     for found in (table, config.table("rope_scaling")):
         kind = found.get("rope_type", found.get("type", "default"))
+        if "factor" in found.values and not {"rope_type", "type"} & found.values.keys():
+            raise FileError(f"{config.path} scales angles by {found.get('factor')} without a rope_type: expected none")
         if kind != "default":
             raise FileError(f"{config.path} has rope_type {kind!r}, expected 'default': angles are not scaled here")
     return table.positive("rope_theta", config.positive("rope_theta", 10000.0))

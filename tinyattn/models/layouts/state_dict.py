@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from ...files import FileError
-from .weights import as_float32, opened
+from .weights import as_float32, opened, without_wrappers
 
+NESTS = ("state_dict", "model_state_dict", "model")      # keys under which trainers keep the state dict
 PICKLED = (".pt", ".pth", ".ckpt", ".bin")
-PREFIXES = ("module.", "torch_model.")       # of all names, by DataParallel and RecTools' Lightning module
 
 
 class StateDict:
@@ -33,10 +33,7 @@ class StateDict:
         if not path.is_file():
             raise FileError(f"{path}: no such file")
         parameters = self._safetensors() if path.suffix == ".safetensors" else self._pickle()
-        for prefix in PREFIXES:
-            if parameters and all(name.startswith(prefix) for name in parameters):
-                parameters = {name.removeprefix(prefix): x for name, x in parameters.items()}
-        self.found = parameters
+        self.found = without_wrappers(parameters)
 
     def read(self, name: str) -> np.ndarray:
         """The parameter, as `as_float32` has it."""
@@ -72,9 +69,10 @@ class StateDict:
         except (RuntimeError, EOFError, ValueError, KeyError) as error:
             what = str(error).partition(".")[0] or "it ends too soon"         # torch adds its internals
             raise FileError(f"{self.path} is truncated, damaged or no state dict: {what}") from None
-        if isinstance(whole, dict) and isinstance(whole.get("state_dict"), dict):
-            about = whole.get("hyper_parameters")
-            self.about, whole = about if isinstance(about, dict) else {}, whole["state_dict"]
+        outer = whole if isinstance(whole, dict) else {}
+        if inner := next((key for key in NESTS if isinstance(outer.get(key), dict)), None):
+            about = outer.get("hyper_parameters")
+            self.about, whole = about if isinstance(about, dict) else {}, outer[inner]
         if not isinstance(whole, dict) or not all(isinstance(x, torch.Tensor) for x in whole.values()) or not whole:
             raise FileError(f"{self.path} holds a {type(whole).__name__}, expected a state dict: names and tensors")
         return {str(name): x.detach().to(torch.float32).numpy() for name, x in whole.items()}

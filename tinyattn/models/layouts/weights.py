@@ -14,12 +14,15 @@ from ...files import FileError, read_json
 ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 FORMATS = ("F64", "F32", "F16", "BF16")
+# of all names: by DataParallel, torch.compile, RecTools' Lightning module, and modules that hold one model
+WRAPPERS = ("module.", "_orig_mod.", "torch_model.", "model.")
 
 
 class Stored(NamedTuple):
-    """A parameter in a file."""
+    """A parameter in a file, where it may have a longer name."""
 
     path: Path
+    name: str
     shape: tuple[int, ...]
     format: str
 
@@ -44,6 +47,7 @@ class Weights:
         for name, file in index.items():
             if name not in self.found or self.found[name].path.name != file:
                 raise FileError(f"{folder / INDEX} says that {name} is in {file}, and it is not")
+        self.found = without_wrappers(self.found)
 
     def read(self, name: str) -> np.ndarray:
         """The parameter, as `as_float32` has it."""
@@ -51,7 +55,7 @@ class Weights:
         if stored.format == "BF16":
             _package("ml_dtypes")        # which adds this format to NumPy's
         with opened(stored.path) as file:
-            return as_float32(file.get_tensor(name), stored.path, name)
+            return as_float32(file.get_tensor(stored.name), stored.path, name)
 
     def fingerprint(self) -> str:
         """A digest of all files."""
@@ -76,6 +80,13 @@ class Weights:
             if not isinstance(name, str) or name in ("", ".", "..") or Path(name).name != name:
                 raise FileError(f"{path} names the file {name!r}, expected one in the same folder")
         return names
+
+
+def without_wrappers(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The same parameters, without the prefixes that wrappers put before every name."""
+    while prefix := next((p for p in WRAPPERS if parameters and all(name.startswith(p) for name in parameters)), ""):
+        parameters = {name.removeprefix(prefix): parameter for name, parameter in parameters.items()}
+    return parameters
 
 
 def as_float32(x: np.ndarray, path: Path, name: str) -> np.ndarray:
@@ -105,7 +116,7 @@ def _header(path: Path) -> dict[str, Stored]:
     with opened(path) as file:
         for name in file.keys():         # no dict  # noqa: SIM118
             about = file.get_slice(name)
-            stored[name] = Stored(path, tuple(about.get_shape()), about.get_dtype())
+            stored[name] = Stored(path, name, tuple(about.get_shape()), about.get_dtype())
     return stored
 
 
