@@ -25,7 +25,7 @@ from tinyattn.course import buggy, check, road, show_arrays, show_figure, table,
 from tinyattn.ops import linear, linear_backward, softmax, softmax_backward
 from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE
-from tinyattn.show.views import mirror
+from tinyattn.show.views import derivation, mirror
 
 road(3)
 
@@ -124,15 +124,11 @@ table("step: W becomes W - step · dW | loss", rows)
 #
 # $$\langle A,\; B\,C \rangle \;=\; \langle B^\top A,\; C \rangle \;=\; \langle A\,C^\top,\; B \rangle .$$
 #
-# All three are the same sum, $\sum_{ijk} A_{ik}\,B_{ij}\,C_{jk}$. What stands beside $C_{jk}$ in it is $\sum_i B_{ij} A_{ik}$, a sum
-# over the *first* index of $B$. A matrix product sums over the *last* index of its left factor, so $B$ must be transposed. **Every
+# All three are the same sum. Step through it with the arrow keys: terms move, the arrays change, and their total stays. **Every
 # transpose in a backward comes from here.**
 
-# %%
-rng = np.random.default_rng(0)
-A, B, C = rng.standard_normal((2, 4)), rng.standard_normal((2, 3)), rng.standard_normal((3, 4))
-one, two, three = (A * (B @ C)).sum(), ((B.T @ A) * C).sum(), ((A @ C.T) * B).sum()
-print(f"<A, BC> = {one:.6f}   <BᵀA, C> = {two:.6f}   <ACᵀ, B> = {three:.6f}")
+# %% tags=["hide-input"]
+derivation("rule")
 
 # %% [markdown]
 # ## A linear map, on paper
@@ -307,6 +303,12 @@ def my_softmax_backward(dp, p):
 
 # %%
 check("my_softmax_backward", my_softmax_backward)
+
+# %% [markdown]
+# When yours is right, compare the steps:
+
+# %% tags=["hide-cell"]
+derivation("softmax")
 
 # %% [markdown]
 # <details><summary>When yours is right: what the formula says</summary>

@@ -24,7 +24,7 @@ from tinyattn.course import buggy, check, road, show_arrays, show_figure, table,
 from tinyattn.ops import attention, attention_backward, softmax, softmax_backward
 from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREY, GROUND, ORANGE
-from tinyattn.show.views import mirror
+from tinyattn.show.views import derivation, mirror
 
 
 def measured(loss, X, h=1e-6):
@@ -188,19 +188,15 @@ mirror(["token 0", "token 1", "token 2"], q=q, k=k, v=v, dout=out - target, hide
 #
 # **The loss.** $L = \tfrac12 \lVert out - \text{target} \rVert^2$ gives $d\mathit{out} = out - \text{target}$.
 #
-# **out = p v.** Both factors change: $\delta out = \delta p\,v + p\,\delta v$. So
-#
-# $$
-# \begin{aligned}
-# \langle d\mathit{out},\, \delta p\,v \rangle = \langle d\mathit{out}\,v^\top,\, \delta p \rangle
-# &\quad\Longrightarrow\quad dp = d\mathit{out}\,v^\top \\
-# \langle d\mathit{out},\, p\,\delta v \rangle = \langle p^\top d\mathit{out},\, \delta v \rangle
-# &\quad\Longrightarrow\quad dv = p^\top d\mathit{out}
-# \end{aligned}
-# $$
-#
-# Read them. $dp_{ij} = d\mathit{out}_i \cdot v_j$ says whether the loss grows if query $i$ takes more of value $j$. And
-# $dv_j = \sum_i p_{ij}\,d\mathit{out}_i$: the gradient of value $j$ collects from every query, in proportion to how much of it the query took.
+# **out = p v.** Both factors change. Step through it with the arrow keys; $p$, $v$ and $d\mathit{out}$ are the arrays above.
+
+# %% tags=["hide-input"]
+derivation("product", p=p, v=v, dout=out - target)
+
+# %% [markdown]
+# So $dp = d\mathit{out}\,v^\top$ and $dv = p^\top d\mathit{out}$. Read them. $dp_{ij} = d\mathit{out}_i \cdot v_j$ says whether the loss
+# grows if query $i$ takes more of value $j$. And $dv_j = \sum_i p_{ij}\,d\mathit{out}_i$: the gradient of value $j$ collects from every
+# query, in proportion to how much of it the query took.
 #
 # **p = softmax(s).** You have this one: $ds = p \odot (dp - \sum_j p_j\,dp_j)$, row by row. ($\odot$ multiplies entry by entry.)
 

@@ -11,8 +11,8 @@ from types import ModuleType
 
 NAMES = (
     "train", "evaluate", "data", "recommend", "similar", "translate", "generate", "import-model", "export", "fill",
-    "probe", "classify", "compare", "explain", "show", "check", "trace", "board", "course", "page", "reproduce",
-    "sweep", "collect",
+    "probe", "classify", "compare", "explain", "show", "check", "trace", "board", "derivation", "course", "page",
+    "reproduce", "sweep", "collect",
 )  # fmt: skip
 COMMANDS: dict[str, ModuleType] = {name: import_module(f".{name.replace('-', '_')}", __name__) for name in NAMES}
 

@@ -21,7 +21,9 @@ MOST = 400               # pictures
 
 @in_style
 def animate(pictures: Iterable[Any], path: str | Path, seconds: float = 1.0) -> Path:
-    """Write matplotlib figures of one size as a repeating GIF, each for `seconds`. -> path.
+    """Write matplotlib figures of one size as a repeating GIF. -> path.
+
+    Each is shown for `seconds`; a pair (figure, seconds) has its own.
 
     Raises ValueError for no pictures, for more than 400, and for seconds that are not above 0.
     """
@@ -29,8 +31,10 @@ def animate(pictures: Iterable[Any], path: str | Path, seconds: float = 1.0) -> 
 
     if not seconds > 0:
         raise ValueError(f"seconds is {seconds}, expected a number above 0")
-    frames = []
-    for fig in pictures:
+    frames, milliseconds = [], []
+    for each in pictures:
+        fig, long = each if isinstance(each, tuple) else (each, seconds)
+        milliseconds.append(round(1000 * long))
         fig.canvas.draw()
         picture = Image.fromarray(np.asarray(fig.canvas.buffer_rgba()))
         frames.append(picture.convert("P", palette=Image.Palette.ADAPTIVE))
@@ -38,7 +42,7 @@ def animate(pictures: Iterable[Any], path: str | Path, seconds: float = 1.0) -> 
             raise ValueError(f"there are more than {MOST} pictures: pass fewer")
     if not frames:
         raise ValueError("there are no pictures")
-    path, content, milliseconds = Path(path), io.BytesIO(), round(1000 * seconds)
+    path, content = Path(path), io.BytesIO()
     frames[0].save(content, format="GIF", save_all=True, append_images=frames[1:], duration=milliseconds, loop=0)
     write_atomically(path, content.getbuffer())
     return path

@@ -17,7 +17,7 @@ from sphinx.application import Sphinx
 
 from tinyattn.ops import attention
 from tinyattn.show import trace
-from tinyattn.show.views import View, mirror, visualise_text
+from tinyattn.show.views import View, derivation, mirror, visualise_text
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,6 +39,7 @@ PAGES = {
     "player": player,
     "visualiser": lambda: visualise_text("The cat sat on the mat"),
     "mirror": lambda: mirror(["cat", "sat", "mat"], **WORDS, hide=("heads",), play=True),
+    "derivation": derivation,
 }
 PICTURES = {ROOT / "figures" / f"view-{name}.png": name for name in PAGES}
 

@@ -73,7 +73,7 @@ def mirror(
         raise ValueError(f"hide has {unknown[0]!r}, expected some of {', '.join(PARTS)}")
     if unknown := sorted(set(arrays) - set(axes)):
         raise ValueError(f"{algorithm} has no array {unknown[0]!r}, expected some of {', '.join(axes)}")
-    passed = {name: _real(name, x) for name, x in arrays.items() if x is not None}
+    passed = {name: real(name, x) for name, x in arrays.items() if x is not None}
     passed |= {name: x[None] for name, x in passed.items() if axes[name][0] == "1" and x.ndim == 1}
     widths = {}
     for axis in sorted({word[1] for word in axes.values()}):
@@ -114,7 +114,7 @@ def mirror(
     return View("mirror", title, data, _as_tables(named, algorithm, values, allowed, scale, heads))
 
 
-def _real(name: str, x: Any) -> np.ndarray:
+def real(name: str, x: Any) -> np.ndarray:
     try:
         found = np.asarray(x)
     except ValueError:  # rows of different lengths

@@ -24,10 +24,13 @@ HEIGHT = 640                           # of the frame in a notebook, in pixels
 
 
 class View:
-    """`KIND.js` draws `data`, on the ground of `ground.js`. `table` is HTML for readers without scripts."""
+    """`KIND.js` draws `data`, on the ground of `ground.js`; a `KIND.css` adds to `view.css`.
 
-    def __init__(self, kind: str, title: str, data: dict[str, Any], table: str = "") -> None:
-        self.kind, self.title, self.data, self.table = kind, title, data, table
+    `table` is HTML for readers without scripts, `height` a frame's, in pixels.
+    """
+
+    def __init__(self, kind: str, title: str, data: dict[str, Any], table: str = "", height: int = HEIGHT) -> None:
+        self.kind, self.title, self.data, self.table, self.height = kind, title, data, table, height
 
     def __repr__(self) -> str:
         return f"View({self.kind!r}, {self.title!r})"
@@ -36,7 +39,7 @@ class View:
         return self._page(self.table or "This page needs scripts.")
 
     def _page(self, without_scripts: str) -> str:
-        style = _part("view.css")
+        style = _part("view.css") + (_part(f"{self.kind}.css") if (HERE / f"{self.kind}.css").exists() else "")
         script = f'"use strict";\n(() => {{\n{_part("ground.js")}\n{_part(f"{self.kind}.js")}}})();\n'
         policy = f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}"
         return (
@@ -61,7 +64,7 @@ class View:
         page = page.replace("'", "&#39;")            # for single quotes: thousands of double quotes need no escapes
         return (
             f'<iframe title="{escape(self.title)}" sandbox="allow-scripts allow-downloads" '
-            f'style="width: 100%; height: {HEIGHT}px; border: 1px solid #8888" '
+            f'style="width: 100%; height: {self.height}px; border: 1px solid #8888" '
             f"srcdoc='{page}'></iframe>"
             f"<details><summary>As a table</summary>{self.table or 'There is none.'}</details>"
         )
@@ -100,7 +103,7 @@ def numbers(x: np.ndarray, digits: int = 6) -> list[Any]:
 @cache
 def _part(name: str) -> str:
     text = (HERE / name).read_text(encoding="utf-8")
-    assert "</" not in text or name == "view.css", name          # no closing tag ends the element
+    assert "</" not in text or name.endswith(".css"), name          # no closing tag ends the element
     return text
 
 
