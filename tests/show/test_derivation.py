@@ -14,14 +14,14 @@ from tinyattn.show.views import derivation
 from tinyattn.show.views.derivation import DERIVATIONS, brief, in_words
 
 TERMS = "return [...document.querySelectorAll(arguments[0] + ' [data-key]')].map((x) => x.dataset.key)"
-LAST = {  # the arrays left of the comma in the last step
+LAST: dict[str, Any] = {  # the arrays left of the comma in the last step
     "rule": lambda A, B, C: [A @ C.T],
     "product": lambda p, v, dout, **changes: list(ops.linear_backward(dout, p, v)[:2]),
     "softmax": lambda p, dp, δs: [ops.softmax_backward(dp, p)],
 }
 
 
-def drawn(kind: str, seed: int) -> dict[str, np.ndarray]:
+def drawn(kind: str, seed: int) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     sizes = dict(zip("nme", rng.integers(1, 7, 3), strict=True))
     arrays = {name: rng.standard_normal([sizes[axis] for axis in axes]) for name, axes in DERIVATIONS[kind][1].items()}
