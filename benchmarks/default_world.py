@@ -22,7 +22,7 @@ if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.machine import README, RESULTS, ROOT, clean_environment, describe, write_pages, write_result
-from tinyattn.models import SASRec
+from tinyattn.models import RunFolder, SASRec
 from tinyattn.show import attention_map, save
 
 RESULT, PICTURE = RESULTS / "default_world.json", ROOT / "figures" / "attention.svg"
@@ -60,7 +60,7 @@ def train(flags: str, seed: int, out: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "tinyattn", "train", *flags.split(), "--seed", str(seed), "--out", str(out)]
     subprocess.run(command, check=True, env=clean_environment())
     seconds = time.monotonic() - began
-    metrics = {row: m["full"] for row, m in json.loads((out / "metrics.json").read_text()).items()}
+    metrics = {row: m["full"] for row, m in RunFolder(out).metrics().items()}
     return {"seed": seed, "seconds": round(seconds, 1), "metrics": metrics}
 
 

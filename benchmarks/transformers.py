@@ -24,7 +24,7 @@ if __package__ is None:
 from benchmarks.children import environment
 from benchmarks.machine import RESULTS, ROOT, describe, made_on, write_pages, write_result
 from tinyattn.data import IMAGE_SETS, TASKS
-from tinyattn.models import MODELS, SequenceModel
+from tinyattn.models import MODELS, RunFolder, SequenceModel
 
 RESULT, PAGE = RESULTS / "transformers.json", RESULTS / "transformers.md"
 # table of the model: the flags that choose its data; without a line there is one data set
@@ -62,7 +62,7 @@ def measure(model: str, flags: tuple[str, ...]) -> dict[str, Any]:
         command = [sys.executable, "-m", "tinyattn", "train", "--model", model, *flags, "--out", str(run)]
         subprocess.run(command, check=True, cwd=ROOT, env=environment(ROOT), stdout=subprocess.DEVNULL)
         seconds = time.perf_counter() - begin
-        metrics = json.loads((run / "metrics.json").read_text())
+        metrics = RunFolder(run).metrics()
         epochs = len((run / "training.csv").read_text().splitlines()) - 1
     blocks = dict(metrics["model"])
     metric, value = next(iter(blocks.pop("test").items()))

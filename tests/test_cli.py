@@ -47,7 +47,9 @@ def test_train_writes_a_whole_run(finished):
     ]  # fmt: skip
     assert sorted(p.name for p in (finished / "figures").iterdir()) == ["attention.png", "metrics.png", "training.png"]
     metrics = json.loads((finished / "metrics.json").read_text())
-    assert list(metrics) == ["model", "popularity", "markov"]  # a file has no known truth, so no optimum
+    assert list(metrics) == ["model", "popularity", "markov", "validation"]  # a file has no known truth, so no optimum
+    epochs = [line.split(",") for line in (finished / "training.csv").read_text().splitlines()[1:]]
+    assert metrics.pop("validation")["ndcg@10"] == pytest.approx(max(float(row[2]) for row in epochs), abs=1e-6)
     for row in metrics.values():
         assert set(row["full"]) == {"hr@10", "ndcg@10", "mrr"}
         assert all(0 <= value <= 1 for value in row["full"].values())
@@ -195,7 +197,8 @@ def test_the_default_world_has_an_optimum(tmp_path, capsys):
     out = tmp_path / "series"
     assert main(["train", *SMALL, "--epochs", "1", "--out", str(out), "--at", "1,10"]) == 0
     metrics = json.loads((out / "metrics.json").read_text())
-    assert list(metrics) == ["model", "popularity", "markov", "optimum"]
+    assert list(metrics) == ["model", "popularity", "markov", "optimum", "validation"]
+    del metrics["validation"]
     for name in metrics["optimum"]["full"]:
         best = metrics["optimum"]["full"][name]
         assert all(row["full"][name] <= best + 1e-12 for row in metrics.values())

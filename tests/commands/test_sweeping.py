@@ -13,7 +13,10 @@ from tinyattn.cli import main
 from tinyattn.commands import collect, sweep
 from tinyattn.commands.collect import Found
 from tinyattn.commands.sweep import config_of
+from tinyattn.data import leave_one_out, read
+from tinyattn.evaluation import full_ranking
 from tinyattn.files import alone_in, write_json
+from tinyattn.models import RunFolder
 
 
 def grid(folder, text):
@@ -251,6 +254,32 @@ def test_the_same_data_split_in_two_ways_is_not_other_data(tmp_path):
 def test_the_best_row_is_the_first_and_of_losses_the_least(metric, first):
     runs = [Found({"name": name}, {("test", metric): value}) for name, value in (("a", 1.0), ("b", 2.0))]
     assert collect._table(runs)[2].startswith(f"| name {first} |")
+
+
+def test_the_validation_part_sorts_and_the_test_part_stands_beside_it():
+    runs = {name: Found({"name": name, "seed": seed}, {("full", "ndcg@10"): test}, valid=("ndcg@10", valid))
+            for name, seed, test, valid in (("a", 0, 0.9, 0.1), ("b", 0, 0.2, 0.3), ("b", 1, 0.1, 0.5))}  # fmt: skip
+    table = collect._table(list(runs.values()))
+    assert "| validation NDCG@10 | full NDCG@10 |" in table[0]
+    assert [row.split(" | ")[0] for row in table[2:]] == ["| name b", "| name a"]
+    assert collect._csv(runs)[0] == ["run", "name", "seed", "validation ndcg@10", "full ndcg@10"]
+    assert collect._csv(runs)[1] == ["a", "a", 0, 0.1, 0.9]
+    older = [*runs.values(), Found({"name": "c", "seed": 0}, {("full", "ndcg@10"): 0.95})]       # without validation
+    assert [row.split(" | ")[0] for row in collect._table(older)[2:]] == ["| name c", "| name a", "| name b"]
+
+
+def test_a_model_without_epochs_is_validated_too_and_the_file_says_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{u},{(u + t) % 7},{t}\n" for u in range(9) for t in range(5))
+    (tmp_path / "d.csv").write_text(f"user,item,time\n{rows}")
+    assert main(["train", "d.csv", "--model", "markov", "--out", "run"]) == 0
+    folder = RunFolder(tmp_path / "run")
+    model, split = folder.open()[0], leave_one_out(read("d.csv"))
+    assert folder.validation() == ("ndcg@10", pytest.approx(full_ranking(model, split, "valid")["ndcg@10"]))
+    assert "validation" not in folder.metrics()
+    for wrong in ({}, {"validation": 1}, {"validation": {"a": 1.0, "b": 2.0}}, {"validation": {"a": "x"}}, []):
+        (tmp_path / "run" / "metrics.json").write_text(json.dumps(wrong))
+        assert folder.validation() is None
 
 
 def test_without_a_picture_there_is_the_table(tmp_path, monkeypatch, capsys):

@@ -1,7 +1,7 @@
 """`tinyattn collect`: the table and the picture of a sweep.
 
-Write README.md, runs.csv and runs.png of the finished runs into DIR, and name the runs that failed. The exit code is 1
-if any failed.
+Write README.md, runs.csv and runs.png of the finished runs into DIR, and name the runs that failed. Rows are sorted by
+the validation part; the test part stands beside it, and does not choose. The exit code is 1 if any failed.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class Found(NamedTuple):
     options: dict[str, Any]
     metrics: dict[tuple[str, str], float] | None
     why: str = ""
+    valid: tuple[str, float] | None = None           # the metric on the validation part, and its value
 
 
 def add(command: Any, arguments: list[str]) -> None:
@@ -84,7 +85,8 @@ def _run(
             metrics = run.metrics()["model"]
         except (FileError, ValueError) as error:             # the table goes on without this run
             return Found(options, None, str(error))
-        return Found(options, {(part, metric): v for part, row in metrics.items() for metric, v in row.items()})
+        by_part = {(part, metric): v for part, row in metrics.items() for metric, v in row.items()}
+        return Found(options, by_part, valid=run.validation())
     try:
         lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     except OSError:
@@ -107,15 +109,32 @@ def _groups(runs: list[Found]) -> dict[str, list[Found]]:
 
 
 def _table(runs: list[Found]) -> list[str]:
-    """The table, sorted by the mean of the first metric, the best row first."""
-    columns = _columns(runs)
-    lines = heading(["runs", *(f"{part} {metric.upper()}" for part, metric in columns)])
-    groups, is_loss = _groups(runs), columns[0][1] in ("loss", "nats", "rmse", "mae")
-    for shared in sorted(groups, key=lambda x: _mean(groups[x], columns[0]), reverse=not is_loss):
-        cells = [cell([run.metrics[c] for run in groups[shared] if run.metrics and c in run.metrics]) for c in columns]
+    """The table, sorted by the mean on the validation part, the best row first.
+
+    Runs of older versions, and models without validation, are sorted by the first metric of the test part.
+    """
+    columns, groups = _columns(runs), _groups(runs)
+    chosen_by = _chosen_by(runs)
+    validated = [] if chosen_by is None else [f"validation {chosen_by.upper()}"]
+    lines = heading(["runs", *validated, *(f"{part} {metric.upper()}" for part, metric in columns)])
+    is_loss = columns[0][1] in ("loss", "nats", "rmse", "mae")
+    by_validation = {shared: [run.valid[1] for run in group if run.valid] for shared, group in groups.items()}
+    if chosen_by is None:
+        order = sorted(groups, key=lambda x: _mean(groups[x], columns[0]), reverse=not is_loss)
+    else:
+        order = sorted(groups, key=lambda x: statistics.mean(by_validation[x]), reverse=True)
+    for shared in order:
+        cells = [] if chosen_by is None else [cell(by_validation[shared])]
+        cells += [cell([run.metrics[c] for run in groups[shared] if run.metrics and c in run.metrics]) for c in columns]
         shown = shared.replace("|", r"\|")                     # a path may contain |, which would end the cell
         lines.append(f"| {shown} | {len(groups[shared])} | {' | '.join(cells)} |")
     return lines
+
+
+def _chosen_by(runs: list[Found]) -> str | None:
+    """The metric on the validation part, if all runs have the same one."""
+    names = {run.valid and run.valid[0] for run in runs}
+    return names.pop() if len(names) == 1 else None
 
 
 def _mean(runs: list[Found], column: tuple[str, str]) -> float:
@@ -126,6 +145,9 @@ def _csv(runs: dict[str, Found]) -> list[list[Any]]:
     """A heading, and a row for each run: its name, the options that vary, its metrics."""
     columns = _columns(list(runs.values()))
     options = next(iter(runs.values())).options
-    rows = [[name, *run.options.values(), *((run.metrics or {}).get(column, "") for column in columns)]
+    chosen_by = _chosen_by(list(runs.values()))
+    validated = [] if chosen_by is None else [f"validation {chosen_by}"]
+    rows = [[name, *run.options.values(), *([run.valid[1]] if chosen_by and run.valid else []),
+             *((run.metrics or {}).get(column, "") for column in columns)]
             for name, run in runs.items()]  # fmt: skip
-    return [["run", *options, *(f"{part} {metric}" for part, metric in columns)], *rows]
+    return [["run", *options, *validated, *(f"{part} {metric}" for part, metric in columns)], *rows]

@@ -169,7 +169,7 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
         rows = measure.rows(model, on)
         if job.number == 0:
             with alone():
-                folder.write_results(model, rows)        # first: pictures may fail
+                folder.write_results(model, rows, measure.validated(model, split))       # first: pictures may fail
                 with drawing(f"the pictures of {folder.path}"):
                     measure.draw(folder, model, on, rows, f"{options.model} on {source.name}")
                 folder.finish()

@@ -130,6 +130,8 @@ class RunFolder:
     def metrics(self, parts: Collection[str] = ()) -> dict[str, Any]:
         """The contents of metrics.json. FileError if tinyattn did not write it, or if it has none of `parts`."""
         metrics = read_json(self.path / "metrics.json")
+        if isinstance(metrics, dict):
+            metrics = {row: value for row, value in metrics.items() if row != "validation"}
         rows = list(metrics.values()) if isinstance(metrics, dict) and "model" in metrics else [None]
         if any(_columns(row) is None or _columns(row) != _columns(metrics["model"]) for row in rows):
             raise FileError(f"{self.path / 'metrics.json'} was not written by tinyattn; {_REMEDY}")
@@ -137,6 +139,14 @@ class RunFolder:
             there, wanted = shortened(repr(next(iter(metrics["model"])))), ", ".join(parts)
             raise FileError(f"{self.path / 'metrics.json'} has metrics of {there}, expected of {wanted}; {_REMEDY}")
         return metrics
+
+    def validation(self) -> tuple[str, float] | None:
+        """The metric by which the model was chosen on the validation part, and its value; None where none was kept."""
+        metrics = read_json(self.path / "metrics.json")
+        row = metrics.get("validation") if isinstance(metrics, dict) else None
+        if not isinstance(row, dict) or len(row) != 1 or not all(isinstance(value, float) for value in row.values()):
+            return None
+        return next(iter(row.items()))
 
     def write_history(self, history: list[dict[str, Any]], criterion: str = "ndcg@10") -> None:
         """training.csv: a row an epoch; the metric `criterion` chooses the epoch."""
@@ -149,10 +159,14 @@ class RunFolder:
             writer.writerow([row["epoch"], loss, valid, norm, f"{row['tokens_per_second']:.0f}"])
         write_atomically(self.path / "training.csv", text.getvalue().encode())
 
-    def write_results(self, model: Estimator, metrics: dict[str, Any]) -> None:
-        """Write model.npz and metrics.json; the checkpoint stays, so a run killed after this can be resumed."""
+    def write_results(self, model: Estimator, metrics: dict[str, Any], valid: float | None = None) -> None:
+        """Write model.npz and metrics.json; the checkpoint stays, so a run killed after this can be resumed.
+
+        `valid` is the model's `criterion` on the validation part.
+        """
         model.save(self.model)
-        write_json(self.path / "metrics.json", metrics)
+        validation = {} if valid is None else {"validation": {model.criterion: float(valid)}}
+        write_json(self.path / "metrics.json", metrics | validation)
 
     def contents(self) -> list[str]:
         """The names of its files."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...data import RATING_SPLITS, SPLITS, Interactions, Source, Split, Truth, split_ratings
-from ...evaluation import PROTOCOLS, RATING_BASELINES, candidates_for, rating_errors
+from ...evaluation import PROTOCOLS, RATING_BASELINES, candidates_for, full_ranking, rating_errors
 from ...models import Recommender, RunFolder
 from ..arguments import RANKING, add_data, add_evaluation, add_world, source_of
 from ..comparisons import RANKING_NOTES, RATING_NOTES, compare_rankings, compare_ratings
@@ -104,6 +104,10 @@ class Ranking(OfInteractions):
             draws = f"uni100 draws 100 items for each user, and a user has as few as {fewest} new ones"
             print(f"note: {draws}: many are drawn several times; --protocols full ranks each once", file=sys.stderr)
         return candidates
+
+    def validated(self, model: Any, split: Split) -> float | None:
+        best = super().validated(model, split)
+        return full_ranking(model, split, "valid")[model.criterion] if best is None else best
 
     def draw(self, folder: RunFolder, model: Any, on: Evaluation, rows: Any, title: str) -> None:
         from ...show import draw_run

@@ -80,6 +80,10 @@ class Measure(Protocol):
     def draw(self, folder: RunFolder, model: Any, on: Evaluation, rows: Any, title: str) -> None:
         """Draw the pictures of a run."""
 
+    def validated(self, model: Any, split: Any) -> float | None:
+        """The model's criterion on the validation part, of the best epoch; None for a model without epochs."""
+        return max((row["valid"] for row in getattr(model, "history", []) if row["valid"] is not None), default=None)
+
 
 class InTenths(Measure):
     """A measure of models that train on eight tenths of their data, validate on one and are tested on one.
