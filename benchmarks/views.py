@@ -44,10 +44,12 @@ ACT = """const [i, done] = arguments, root = document.getElementById("view"), fr
 { %s }
 const check = () => root.hasAttribute("aria-busy") ? window.setTimeout(check, 4) : done(performance.now() - from);
 check();"""
-SELECT = """const s = document.querySelector("select[aria-label=WHICH]"), o = [...s.options];
+SELECT = """const s = document.querySelector("select[aria-label='WHICH']"), o = [...s.options];
 s.value = o[(i + 1) % o.length].value; s.dispatchEvent(new Event("change"));"""
 TOKEN = """const b = document.querySelectorAll("[aria-label^='tokens: choose'] button");
 b[(i * 37) % b.length].click();"""
+ANSWER = """const b = document.querySelectorAll("[aria-label^='answers: choose'] button");
+b[i % b.length].click();"""
 BACKWARD = """{ const s = document.querySelector("select[aria-label=view]"); if (s.value !== "product") {
   s.value = "product"; s.dispatchEvent(new Event("change")); } }
 """
@@ -71,7 +73,8 @@ def measured() -> Iterator[tuple[str, View, dict[str, str]]]:
     acts = {"choose another view": select("view"), "choose another token": TOKEN,
             "choose another layer": select("layer"), "choose another head": select("head"),
             "choose another token, gradient times weight": BACKWARD + TOKEN,
-            "choose another output": BACKWARD + select("output")}  # fmt: skip
+            "choose another answer": ANSWER, "choose another answer, gradient times weight": BACKWARD + ANSWER,
+            "choose lines, or the matrix": select("drawn as")}  # fmt: skip
     yield "visualiser, 200 positions, 4 heads, 4 layers", looks, acts
     q, k, v = np.random.default_rng(0).standard_normal((3, 6, 4))
     steps = trace(attention, q, k, v, backward=True).player(follow=24)

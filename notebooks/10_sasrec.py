@@ -438,8 +438,8 @@ show_figure(
 #
 # </details>
 #
-# All of the model's attention to Eve's history is on the page below: choose an episode, a layer, a head. Its views from gradients ask what a score
-# depends on, and each says what it does not prove.
+# The page below has the ten best episodes for Eve, and what each of their scores rests on. Its other views have all attention to her history: choose
+# an episode, a layer, a head; draw it as lines. Each view says what it does not prove.
 
 # %%
 visualise(model, eve)

@@ -37,6 +37,17 @@ def test_train_writes_a_whole_run_and_the_grammars_own_loss_stands_beside_it(fin
     assert rows["grammar"]["test"]["nats"] == pytest.approx(best)
 
 
+def test_a_page_has_the_probabilities_that_fill_prints(finished, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    assert main(["show", str(finished), "--prompt", "the c_t", "--html", str(page)]) == 0
+    assert main(["fill", str(finished), "the c_t"]) == 0
+    probability, text = capsys.readouterr().out.splitlines()[1].split(maxsplit=1)
+    data = json.loads(page.read_text().split('id="data">')[1].split("</script>")[0])
+    best = data["runs"][0]["outputs"][0]
+    assert best["share"] == pytest.approx(float(probability), abs=1e-4)
+    assert text == f"'the c{best['name'].replace('␣', ' ')}t'"
+
+
 def test_a_text_of_ones_own_has_no_such_row(tmp_path, capsys):
     path = tmp_path / "words.txt"
     path.write_text("the cat sat on the mat. " * 12)

@@ -17,7 +17,7 @@ def test_a_page_of_a_run_beside_another(runs, names, tmp_path, capsys):
     assert main(["show", run, *ITEMS, "--html", str(out), "--against", run, "--names", str(names)]) == 0
     page = out.read_text(encoding="utf-8")
     assert "Le Café (1995)" in page
-    assert page.count('"shuffled"') == 2
+    assert page.count('"title":"the same options (sasrec)"') == 2
 
 
 def test_a_page_of_a_sentence_needs_no_run(tmp_path, capsys):

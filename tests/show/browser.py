@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,35 @@ def emulated(driver: Any, scheme: str, medium: str = "screen") -> None:
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": medium, "features": features})
 
 
+@contextmanager
+def screen(driver: Any, width: int, height: int) -> Iterator[None]:
+    """A screen of this many pixels."""
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        yield
+    finally:
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def tab_stops(driver: Any) -> list[str]:
+    """What the Tab key comes to, from the top of the page to its end."""
+    from selenium.webdriver.common.keys import Keys
+
+    stops: list[str] = []
+    driver.execute_script("window.came = new Set()")
+    while len(stops) < 500:
+        driver.switch_to.active_element.send_keys(Keys.TAB)
+        stop = driver.execute_script(
+            "const x = document.activeElement; if (x === document.body || window.came.has(x)) return null;"
+            "window.came.add(x); return `${x.tagName} ${x.ariaLabel || x.className || x.textContent}`"
+        )
+        if stop is None:
+            break
+        stops.append(stop)
+    return stops
+
+
 def contrast(one: str, two: str) -> float:
     """Of two colours as the browser writes them, rgb(r, g, b): WCAG 2's ratio, 1 to 21."""
     light, dark = sorted((_luminance(one), _luminance(two)), reverse=True)
@@ -51,7 +82,7 @@ def refuse_unreachable(driver: Any, tags: set[str]) -> None:
     """All that can be used has a name and is come to with Tab, some of all `tags`; where the focus is can be seen."""
     from selenium.webdriver.common.keys import Keys
 
-    usable = "button:enabled, input:enabled, select:enabled, textarea, summary, [tabindex='0']"
+    usable = "button:enabled:not([tabindex='-1']), input:enabled, select:enabled, textarea, summary, [tabindex='0']"
     nameless = driver.execute_script(
         "return [...document.querySelectorAll(arguments[0])].filter((x) => x.checkVisibility() && "
         "!(x.ariaLabel || x.textContent.trim())).map((x) => x.outerHTML)", usable,

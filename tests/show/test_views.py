@@ -274,7 +274,7 @@ def test_weights_can_be_made_again_of_what_the_page_has(options):
         np.testing.assert_allclose(found, weights, atol=1e-5)
         if "mechanism" not in options:
             np.testing.assert_array_equal(np.broadcast_to(allowed, (n, m)), causal_mask(n, np.zeros(1)))
-    (columns, rows) = tables_of(view.table)["sasrec: weights of the last token"]
+    (columns, rows) = tables_of(view.table)["sasrec: weights of the token that is asked"]
     assert columns == run["tokens"] == history(model)
     assert list(rows) == [f"layer {i + 1}, head {j + 1}" for i in range(2) for j in range(2)]
     np.testing.assert_allclose(list(rows.values()), expected[:, :, -1].reshape(4, 6), atol=6e-4)
@@ -294,22 +294,27 @@ def test_outputs_are_the_best_scores_and_the_loss_with_a_gradient_each():
     (run,) = visualise(model, ids).data["runs"]
     scores = model.score([np.arange(1, 7)], np.zeros(1, dtype=int))[0]
     scores[:7] = -np.inf  # padding, and what was had
-    best = np.argsort(-scores, kind="stable")[:5]
-    assert [o["says"] for o in run["outputs"][:-1]] == [f"the score of {model.items.ids[i - 1]}" for i in best]
-    np.testing.assert_allclose([o["value"] for o in run["outputs"][:-1]], scores[best], rtol=1e-3)
+    best = np.argsort(-scores, kind="stable")[:10]
+    items, _ = model.recommend([ids], 10)
+    assert [o["name"] for o in run["outputs"][:-1]] == [model.items.ids[i - 1] for i in best] == items[0].tolist()
+    assert [o["rank"] for o in run["outputs"]] == [*range(1, 11), 0]
+    assert not any(o["came"] or o["share"] for o in run["outputs"][:-1])
+    np.testing.assert_allclose([o["value"] for o in run["outputs"][:-1]], scores[best], atol=1e-6)
+    (columns, rows) = tables_of(visualise(model, ids).table)["sasrec: answers"]
+    assert (columns, list(rows)) == (["score"], items[0].tolist())
     asked = _asked(model, ids)
     rows, _ = asked.scores()
     following = [-math.log(np.exp(row[i] - row[1:].max()) / np.exp(row[1:] - row[1:].max()).sum())
                  for row, i in zip(rows, range(2, 7), strict=False)]  # fmt: skip
-    assert run["outputs"][-1]["value"] == pytest.approx(np.mean(following), rel=1e-3)
-    assert run["outputs"][-1]["says"].startswith("the loss")
+    assert run["outputs"][-1]["value"] == pytest.approx(np.mean(following), abs=1e-6)
+    assert run["outputs"][-1]["name"] == "the loss"
     for output, symbol in enumerate(best[:2].tolist()):
         one = _asked(model, ids)
         _, cache = one.scores()
         one.gradient(_only(rows, symbol)[0], cache)
         for layer, watched in zip(run["layers"], one.watched.layers, strict=True):
             np.testing.assert_allclose(unpacked(layer["gradients"][output], 2, 6, 4), watched.gradients[0], atol=1e-6)
-    assert {len(layer["gradients"]) for layer in run["layers"]} == {len(run["inputs"])} == {6}
+    assert {len(layer["gradients"]) for layer in run["layers"]} == {len(run["inputs"])} == {11}
     assert _asked(model, model.items.ids[:10].tolist()).left_out.tolist() == list(range(1, 11))
 
 
@@ -319,9 +324,9 @@ def test_weights_of_the_last_token_are_dealt_out_anew_twenty_times():
     ids = history(model)
     (run,) = visualise(model, ids).data["runs"]
     asked = _asked(model, ids)
-    last = asked.last()
-    assert {one["spread"] for one in run["shuffled"]} == {float(f"{np.std(last[np.isfinite(last)]):.4g}")}
-    for at, said in enumerate(run["shuffled"]):
+    last = asked.answer()
+    assert run["shuffled"]["spread"] == pytest.approx(np.std(last[np.isfinite(last)]))
+    for at, median in enumerate(run["shuffled"]["moved"]):
         moved = []
         for shuffle in range(20):
             rng = np.random.default_rng([at, shuffle])
@@ -335,7 +340,7 @@ def test_weights_of_the_last_token_are_dealt_out_anew_twenty_times():
 
             asked.watched.change = dealt
             moved.append(abs(asked.scores()[0][-1, np.argmax(last)] - last.max()))
-        assert said["moved"] == pytest.approx(np.median(moved), rel=2e-3)
+        assert median == pytest.approx(np.median(moved), abs=1e-6)
 
 
 def test_a_model_that_reads_both_ways_says_that_nothing_is_masked_and_is_asked_by_its_mask():
@@ -347,7 +352,7 @@ def test_a_model_that_reads_both_ways_says_that_nothing_is_masked_and_is_asked_b
     assert long["note"] == "It looks at the newest 9 of the 12 items of the history."
     assert long["runs"][0]["tokens"] == [*history(model, 12)[3:], "[MASK]"]
     assert run["mask"] == "Nothing is masked: every token may look at every other."
-    assert all(o["says"].startswith("the score of ") for o in run["outputs"])  # no next tokens: no loss
+    assert all(o["rank"] for o in run["outputs"])  # no next tokens: no loss
     with pytest.raises(ValueError, match="padding is 4, expected 0 to 3"):
         visualise(model, ids, padding=4)
     padded = visualise(model, ids, padding=2).data["runs"][0]
@@ -356,28 +361,38 @@ def test_a_model_that_reads_both_ways_says_that_nothing_is_masked_and_is_asked_b
     assert causal["mask"] == "Hatched, or grey, is masked: what comes later, and with it padding."
 
 
-def test_two_models_are_asked_for_the_same_items_and_named():
-    model, other = trained(), trained(position="alibi")
+def test_two_models_are_asked_for_the_best_items_of_both_and_titles_have_the_options_that_differ():
+    model, other = trained(), trained(position="alibi", dropout=0.4)
     ids = history(model)
     view = visualise(model, ids, against=other, titles=["first"], names=lambda item: f"<{item}>" + 60 * "x")
     mine, theirs = view.data["runs"]
-    assert (mine["title"], theirs["title"]) == ("first", "sasrec")
-    assert [o["says"] for o in mine["outputs"]] == [o["says"] for o in theirs["outputs"]]
+    first, second = "dropout 0.2, position learned (first)", "dropout 0.4, position alibi (sasrec)"
+    assert (mine["title"], theirs["title"]) == (first, second)
+    assert [o["name"] for o in mine["outputs"]] == [o["name"] for o in theirs["outputs"]]
+    for run in (mine, theirs):
+        assert {1, 2, 3, 4, 5} <= {o["rank"] for o in run["outputs"]}
     assert mine["outputs"][0]["value"] != theirs["outputs"][0]["value"]
     assert mine["tokens"][0] == f"<{ids[0]}>" + 52 * "x" + "…"
     assert len(mine["tokens"][0]) == 60
     assert _short(60 * "x") == 60 * "x"
-    assert list(tables_of(view.table)) == ["first: weights of the last token", "sasrec: weights of the last token"]
+    parts = ("answers", "weights of the token that is asked")
+    assert list(tables_of(view.table)) == [f"{title}: {part}" for title in (first, second) for part in parts]
+    alike = visualise(model, ids, against=model, titles=["a", "b"]).data["runs"]
+    assert [run["title"] for run in alike] == ["the same options (a)", "the same options (b)"]
+    many = trained(position="alibi", dropout=0.4, seed=1, epochs=1, lr=0.01, block_form="post")
+    assert "and 2 more (sasrec)" in visualise(model, ids, against=many).data["runs"][1]["title"]
     everything = leave_one_out(WORLD.generate()).data.items.ids.tolist()
     all_had = _asked(model, everything)  # then items may come again
-    assert np.isfinite(all_had.last()[1:]).any()
+    assert np.isfinite(all_had.answer()[1:]).any()
 
 
-def test_a_text_is_learned_from_its_seed_and_asked_for_its_words():
+def test_a_text_is_learned_from_its_seed_and_asked_for_its_last_word():
     view, other = visualise_text("a b a c"), visualise_text("a b a c", seed=1)
     (run,) = view.data["runs"]
-    assert (view.title, run["tokens"]) == ("a b a c", ["a", "b", "a", "c"])
-    assert {o["says"] for o in run["outputs"][:-1]} == {f"the score of {word}" for word in "abc"}
-    assert run["last"] == 3
+    assert (view.title, run["tokens"], run["last"]) == ("a b a c", ["a", "b", "a"], 2)
+    *words, _ = run["outputs"]
+    assert {o["name"] for o in words} == set("abc")  # no word that the sentence does not have
+    assert [o["name"] for o in words if o["came"]] == ["c"] == [o["name"] for o in words if o["rank"] == 1]
+    assert sum(o["share"] for o in words) == pytest.approx(1)
     assert "in 150 steps from seed 0 (loss" in view.data["note"]
     assert other.data["runs"] != view.data["runs"]

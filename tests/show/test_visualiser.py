@@ -13,14 +13,23 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from tests.show.browser import contrast, emulated, opened, refuse_complaints, refuse_unreachable, settle
+from tests.show.browser import (
+    contrast,
+    emulated,
+    opened,
+    refuse_complaints,
+    refuse_unreachable,
+    screen,
+    settle,
+    tab_stops,
+)
 from tinyattn.data.worlds import SeriesWorld
-from tinyattn.models import BERT4Rec, Markov, SASRec
+from tinyattn.models import BERT4Rec, Decoder, Encoder, Markov, SASRec
 from tinyattn.models.explanation import gradient_times_input
-from tinyattn.ops import relative_values_backward
+from tinyattn.ops import relative_values_backward, softmax
 from tinyattn.show.views import visualise, visualise_text
 from tinyattn.show.views.view import as_json
-from tinyattn.show.views.visualiser import _asked
+from tinyattn.show.views.visualiser import _asked, _packed
 from tinyattn.show.views.watch import Watched
 
 WORLD = SeriesWorld(users=60)
@@ -128,9 +137,9 @@ def test_padding_changes_nothing_and_is_masked(kind: Any) -> None:
     n = padded.real
     assert not any(layer.allowed[:n, n:].any() for layer in padded.watched.layers)
     page, other = (visualise(model, history(model), padding=p).data["runs"][0] for p in (2, 0))
-    assert (page["last"], page["shuffled"]) == (n - 1, other["shuffled"])
+    assert (page["last"], page["shuffled"]["moved"]) == (n - 1, pytest.approx(other["shuffled"]["moved"], rel=1e-4))
     one, more = (visualise(model, history(model), padding=p).table for p in (0, 2))      # of the last item
-    last = [np.array(re.findall(r"<td>([\d.]+)</td>", page), float).reshape(-1, len(r.tokens))
+    last = [np.array(re.findall(r"<td>([\d.]+)</td>", page.split("</table>")[1]), float).reshape(-1, len(r.tokens))
             for page, r in ((one, asked), (more, padded))]
     np.testing.assert_allclose(last[1][:, :n], last[0], atol=1e-3)
     assert "padding" in page["mask"]
@@ -173,9 +182,45 @@ def test_the_text_form_learns_and_says_so(monkeypatch: Any) -> None:
             visualise_text(text)
     visualisers = importlib.import_module("tinyattn.show.views.visualiser")
     monkeypatch.setattr(visualisers, "STEPS", 1)
-    assert len(visualise_text(32 * "a b ").data["runs"][0]["tokens"]) == 64
+    assert len(visualise_text(32 * "a b ").data["runs"][0]["tokens"]) == 63
+    assert visualise_text("one word").data["runs"][0]["tokens"] == ["one"]
+    unlearned = visualise_text(" ".join(f"w{i}" for i in range(30))).data["runs"][0]["outputs"]
+    assert [o["name"] for o in unlearned if o.get("came")] == ["w29"]        # not among the ten best
     monkeypatch.setattr(visualisers, "LONGEST", 4)
     assert visualise(trained(), history(trained())).data["note"].startswith("It looks at the newest 4 of the 6 items")
+
+
+@cache
+def text_model(kind: Any, **options: Any) -> Any:
+    return kind(**{"epochs": 1, "dim": 8, "heads": 2, "layers": 2, "context": 8} | options).fit(40 * "abc def\n")
+
+
+def test_a_decoder_answers_with_the_next_token_and_an_encoder_with_the_hidden_one() -> None:
+    model = text_model(Decoder)
+    run = visualise(model, "abc def").data["runs"][0]
+    assert run["tokens"] == list("abc␣def")                                # a blank can be seen
+    scores = model.network.forward(model.parameters, model.tokens.encode("abc def")[None])[0][0, -1]
+    order = np.argsort(-scores, kind="stable")
+    *best, loss = run["outputs"]
+    assert [o["name"] for o in best] == [model.tokens.text([i]).replace(" ", "␣").replace("\n", "⏎") for i in order]
+    np.testing.assert_allclose([o["share"] for o in best], softmax(scores)[order], atol=1e-6)
+    assert (loss["name"], any(o["came"] for o in best)) == ("the loss", False)      # nothing follows a prompt
+    masked = text_model(Encoder)
+    run = visualise(masked, "a_c d_f").data["runs"][0]
+    assert (run["last"], run["tokens"], {o["rank"] > 0 for o in run["outputs"]}) == (1, list("a_c␣d_f"), {True})
+    ways = [(text[1], p) for text, p in masked.fill("a_c d_f", 100)]
+    for one in run["outputs"]:
+        character = one["name"].replace("␣", " ").replace("⏎", "\n")
+        assert one["share"] == pytest.approx(sum(p for first, p in ways if first == character), abs=1e-6)
+
+
+def test_two_models_answer_with_what_both_know(monkeypatch: Any) -> None:
+    ab, ac = (Decoder(epochs=10, dim=8, heads=2, layers=1, context=8, lr=0.02).fit(99 * text) for text in ("ab", "ac"))
+    runs = visualise(ab, "a", against=ac).data["runs"]
+    assert [[o["name"] for o in run["outputs"]] for run in runs] == 2 * [["a"]]
+    monkeypatch.setattr(importlib.import_module("tinyattn.show.views.visualiser"), "BEST", 2)
+    with pytest.raises(ValueError, match="the two models have no answer in common: they know different items"):
+        visualise(ab, "a", against=ac)
 
 
 def test_refusals() -> None:
@@ -197,6 +242,17 @@ def test_refusals() -> None:
         Watched(object())
     with pytest.raises(ValueError, match="longformer does not give weights times values"):
         visualise(trained(mechanism="longformer", window=3), history(model))
+    damaged = SASRec(epochs=1, dim=8, heads=2, maxlen=10, workers=1).fit(WORLD.generate())
+    damaged.parameters["items"][...] = np.nan
+    with pytest.raises(ValueError, match="the model's scores are NaN: its parameters are damaged"):
+        visualise(damaged, history(damaged))
+    masked = text_model(Encoder)
+    with pytest.raises(ValueError, match="the text has no blank: expected '_'"):
+        visualise(masked, "abc")
+    with pytest.raises(ValueError, match="the text has 9 tokens, expected 8 at most"):
+        visualise(masked, "abcdefab_")
+    with pytest.raises(ValueError, match="the text is empty"):
+        visualise(text_model(Decoder), "")
     for padding in (-1, 5):
         with pytest.raises(ValueError, match=f"padding is {padding}, expected 0 to 4"):
             visualise(model, history(model), padding=padding)
@@ -205,6 +261,7 @@ def test_refusals() -> None:
 # ---- in a browser
 
 LOOKED_AT, STEPS = "[aria-label='what it looks at']", "[aria-label='from scores to weights']"
+TOKENS, ANSWERS = "[aria-label^='tokens: choose'] button", "[aria-label^='answers: choose'] button"
 
 
 def weights_on(driver: Any) -> np.ndarray:
@@ -221,7 +278,7 @@ def cells_of(driver: Any, what: str) -> np.ndarray:
 
 def chosen(driver: Any, label: str, value: Any) -> None:
     driver.execute_script(
-        "const s = document.querySelector(`select[aria-label=${arguments[0]}]`); s.value = arguments[1];"
+        "const s = document.querySelector(`select[aria-label='${arguments[0]}']`); s.value = arguments[1];"
         "s.dispatchEvent(new Event('change'))", label, str(value),
     )  # fmt: skip
 
@@ -248,28 +305,35 @@ def test_the_screen_shows_the_models_weights_and_gradients(
             chosen(chromium, "view", "gradient")
             gradient = by_weight(asked.watched.layers[layer])[head] * allowed
             np.testing.assert_allclose(weights_on(chromium), gradient, atol=1e-5)
-    heads, below = (chromium.find_elements("css selector", f"[aria-label=inputs] {x}") for x in ("th", "td"))
-    assert [x.rect["x"] for x in heads] == [x.rect["x"] for x in below]   # names stand above their numbers
     chosen(chromium, "view", "rollout")
     np.testing.assert_allclose(weights_on(chromium).sum(axis=1), 1, atol=1e-5)
     refuse_complaints(chromium)
 
 
-def test_hovering_and_tabbing_choose_who_looks(chromium: Any, tmp_path: Any) -> None:
+def test_hovering_and_keys_choose_who_looks(chromium: Any, tmp_path: Any) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.keys import Keys
 
     model = trained()
     opened(chromium, visualise(model, history(model), against=trained(position="alibi")), tmp_path)
-    words = chromium.find_elements("css selector", "[aria-label^='tokens: choose'] button")
+    chosen(chromium, "view", "weights")
+    words = chromium.find_elements("css selector", TOKENS)
+
+    def looking() -> list[str]:
+        settle(chromium)
+        return [h.text.split()[1] for h in chromium.find_elements("css selector", f"{LOOKED_AT} h2")]
+
     ActionChains(chromium).move_to_element(words[2]).perform()
-    settle(chromium)
-    heads = [h.text for h in chromium.find_elements("css selector", f"{LOOKED_AT} h2")]
-    assert len(heads) == 2
-    assert all(history(model)[2] in text for text in heads)
-    words[3].send_keys(Keys.TAB)                                           # focus goes on to the next one
-    settle(chromium)
-    assert history(model)[4] in chromium.find_element("css selector", f"{LOOKED_AT} h2").text
+    assert looking() == 2 * [history(model)[2]]                             # both models
+    ActionChains(chromium).move_to_element(chromium.find_element("css selector", "h1")).perform()
+    assert looking() == 2 * [history(model)[5]]                             # the last, as before
+    words[3].click()
+    ActionChains(chromium).move_to_element(chromium.find_element("css selector", "h1")).perform()
+    words[3].send_keys(Keys.ARROW_RIGHT)                                   # focus goes on to the next one
+    assert looking() == 2 * [history(model)[4]]
+    for key, i in ((Keys.HOME, 0), (Keys.ARROW_LEFT, 0), (Keys.PAGE_DOWN, 5), (Keys.ARROW_UP, 4), (Keys.END, 5)):
+        chromium.switch_to.active_element.send_keys(key)
+        assert looking()[0] == history(model)[i]
     assert "the weights sum to 1" in chromium.find_element("css selector", f"{LOOKED_AT} .number").text
     refuse_complaints(chromium)
 
@@ -290,6 +354,139 @@ def test_every_control_can_be_reached_and_keys_choose_a_row(chromium: Any, tmp_p
     refuse_complaints(chromium)
 
 
+def test_answers_are_shown_with_the_models_numbers_and_the_chosen_one_is_explained(
+    chromium: Any, tmp_path: Any
+) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    model = trained(position="none")
+    opened(chromium, visualise(model, history(model)), tmp_path)
+
+    def numbers_of(where: str) -> list[float]:
+        settle(chromium)
+        return [float(x.get_attribute("data-value")) for x in chromium.find_elements("css selector", where)]
+
+    shown = [x.text.split("\n") for x in chromium.find_elements("css selector", ANSWERS)]
+    items, scores = model.recommend([history(model)], 10)
+    assert [(int(rank), name) for rank, name, _ in shown[:-1]] == list(enumerate(items[0].tolist(), 1))
+    np.testing.assert_allclose(numbers_of(ANSWERS)[:-1], scores[0], atol=1e-6)
+    for place in (0, 3):
+        heading = chromium.find_element("css selector", f"{LOOKED_AT} h2").text
+        assert heading == f"What each token adds to the score of {items[0, place]}"
+        symbol = int(model.items.numbers([items[0, place]])[0])
+        expected = gradient_times_input(model, np.arange(1, 7), symbol, np.zeros(1, dtype=int))
+        np.testing.assert_allclose(numbers_of(TOKENS), expected, atol=1e-6)
+        chromium.execute_script("document.querySelector(arguments[0]).focus()", f"{ANSWERS}[tabindex='0']")
+        for _ in range(3):
+            chromium.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
+        chromium.switch_to.active_element.send_keys(Keys.ENTER)
+        settle(chromium)
+    opened(chromium, visualise_text("The cat sat on the mat"), tmp_path)
+    assert [x.text.split("\n")[1] for x in chromium.find_elements("css selector", f"{ANSWERS}:has(em)")] == ["mat"]
+    refuse_complaints(chromium)
+
+
+@pytest.mark.parametrize("options", [KINDS[0], KINDS[5]], ids=named)
+def test_lines_have_the_weights_of_all_heads(options: dict[str, Any], chromium: Any, tmp_path: Any) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    model = trained(**options)
+    opened(chromium, visualise(model, history(model)), tmp_path)
+    chromium.execute_script("document.querySelector(\"select[aria-label='drawn as']\").focus()")
+    chromium.switch_to.active_element.send_keys(Keys.ARROW_DOWN)           # the keyboard is enough
+    settle(chromium)
+
+    def lines(which: str = "line") -> dict[tuple[int, ...], float]:
+        settle(chromium)
+        found = chromium.execute_script(
+            "return [...document.querySelectorAll(arguments[0])].map((x) => "
+            "[x.dataset.head, x.dataset.from, x.dataset.to, x.dataset.value].map(Number))", f".lines {which}",
+        )  # fmt: skip
+        return {(int(h), int(i), int(j)): x for h, i, j, x in found}
+
+    weights = model.attention(history(model))[1][0]
+    drawn = lines()
+    assert drawn == pytest.approx({place: weights[place] for place in drawn}, abs=1e-6)
+    assert set(drawn) == {place for place in np.ndindex(*weights.shape) if weights[place] >= 0.01 * weights.max()}
+    assert {i for _, i, _ in lines("line.now")} == {5}
+    chromium.execute_script("document.querySelector('.lines').focus()")
+    for _ in range(2):
+        chromium.switch_to.active_element.send_keys(Keys.ARROW_UP)
+        settle(chromium)
+    assert {i for _, i, _ in lines("line.now")} == {3}
+    chosen(chromium, "head", 1)
+    assert {h for h, _, _ in lines()} == {1}
+    chosen(chromium, "view", "product")
+    assert min(lines().values()) < 0
+    assert chromium.find_elements("css selector", ".lines line[stroke-dasharray]")
+    refuse_complaints(chromium)
+
+
+def test_of_200_items_the_answer_is_on_the_first_screen_and_twenty_tabs_reach_all(
+    chromium: Any, tmp_path: Any
+) -> None:
+    model = trained(maxlen=200, epochs=1, heads=4)
+    ids = (model.items.ids.tolist() * 10)[:200]
+    view = visualise(model, ids, names=lambda item: f"an item named {item}")
+    assert len(view.data["runs"][0]["tokens"]) == 200
+    with screen(chromium, 1280, 900):
+        opened(chromium, view, tmp_path)
+        for part in (ANSWERS, f"{LOOKED_AT} ol", f"{LOOKED_AT} [role=group]"):
+            boxes = [x.rect for x in chromium.find_elements("css selector", part)]
+            assert all(box["y"] + box["height"] <= 900 and box["width"] > 0 for box in boxes), part
+        shown = chromium.find_elements("css selector", f"{LOOKED_AT} li small")
+        effects = np.abs(_unpacked(view.data["runs"][0]["inputs"][0]))
+        largest = [abs(float(x.text.replace("−", "-"))) for x in shown]
+        np.testing.assert_allclose(largest, np.sort(effects)[::-1][:10], rtol=0.06)
+        used = chromium.execute_script(
+            "return Math.max(...[...document.querySelectorAll('.panel')].map((x) => x.getBoundingClientRect().right))"
+        )
+        assert used > 1200
+        for form in ("matrix", "lines"):
+            chosen(chromium, "drawn as", form)
+            settle(chromium)
+            stops = tab_stops(chromium)
+            assert 8 <= len(stops) <= 20, stops
+        assert len(chromium.find_elements("css selector", ".lines > div:last-of-type span")) == 10
+    refuse_complaints(chromium)
+
+
+@pytest.mark.parametrize("options", [{}, {"heads": 8, "kv_heads": 1, "blocks": 3, "position": "rope"}], ids=named)
+def test_a_phone_shows_all_without_overflow(options: dict[str, Any], chromium: Any, tmp_path: Any) -> None:
+    model, wide = trained(), trained(**{"dim": 16} | options)
+    ids = history(model)
+    with screen(chromium, 400, 800):
+        for view in (visualise(wide, ids, against=model), visualise(wide, ids[:1])):       # two, and a single token
+            opened(chromium, view, tmp_path)
+            for form in ("matrix", "lines"):
+                chosen(chromium, "drawn as", form)
+                settle(chromium)
+                assert chromium.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+            thumbs = [x.rect for x in chromium.find_elements("css selector", ".small canvas")]
+            assert all(x["width"] == x["height"] and x["x"] + x["width"] <= 400 for x in thumbs)
+        chosen(chromium, "drawn as", "matrix")
+        assert weights_on(chromium) == [[1]]
+    refuse_complaints(chromium)
+
+
+def test_infinities_are_shown_as_such(chromium: Any, tmp_path: Any) -> None:
+    view = visualise(trained(), history(trained()))
+    run = json.loads(json.dumps(view.data["runs"][0]))
+    run["outputs"][0]["value"] = "inf"
+    run["inputs"][0]["f4"] = _packed(np.array([np.nan, np.inf, -np.inf, 1, 2, 3]))["f4"]
+    run["layers"][0]["v"] = _packed(np.full((2, 6, 4), np.nan))
+    view.data = view.data | {"runs": [run]}
+    opened(chromium, view, tmp_path)
+    assert chromium.find_element("css selector", f"{ANSWERS} b").text == "∞"
+    assert [x.text.split("\n")[1] for x in chromium.find_elements("css selector", TOKENS)] == ["NaN", "∞", "−∞", *"123"]
+    chosen(chromium, "view", "gradient")
+    for form in ("lines", "matrix"):
+        chosen(chromium, "drawn as", form)
+        settle(chromium)
+    assert "NaN" in chromium.find_element("css selector", "[aria-label='all tokens']").text
+    refuse_complaints(chromium)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_weights_on_colours_can_be_read(scheme: str, chromium: Any, tmp_path: Any) -> None:
     model = trained()
@@ -297,7 +494,7 @@ def test_weights_on_colours_can_be_read(scheme: str, chromium: Any, tmp_path: An
     try:
         opened(chromium, visualise(model, history(model)), tmp_path)
         shades = chromium.execute_script("""
-            const all = "[aria-label='what it looks at'] [role=listitem], [aria-label='all tokens'] td";
+            const all = "[aria-label='what it looks at'] button, [aria-label='all tokens'] td";
             return [...document.querySelectorAll(all)].filter((x) => !x.classList.contains('masked'))
                 .map((x) => getComputedStyle(x)).map((x) => [x.color, x.backgroundColor])""")
         assert len(shades) == 27                                           # 6 looked at, and half of 6 by 6
@@ -313,8 +510,12 @@ def test_hostile_tokens_are_text(chromium: Any, tmp_path: Any) -> None:
     try:
         chromium.set_window_size(400, 900)
         opened(chromium, visualise(model, history(model), names=lambda item: named.get(item, str(item))), tmp_path)
-        words = chromium.find_elements("css selector", "[aria-label^='tokens: choose'] button")
-        assert words[0].text == hostile[0]
+        words = chromium.find_elements("css selector", TOKENS)
+        assert words[0].text.split("\n")[0] == hostile[0]
+        chosen(chromium, "drawn as", "lines")
+        settle(chromium)
+        left = chromium.find_elements("css selector", ".lines > div:first-of-type span")
+        assert left[0].get_attribute("textContent") == hostile[0]
         assert not chromium.find_elements("css selector", f"{LOOKED_AT} b")
         assert chromium.execute_script("return document.documentElement.scrollWidth <= innerWidth")
     finally:
@@ -329,6 +530,8 @@ def test_an_array_is_saved_as_svg_with_its_names_and_numbers_as_text(chromium: A
         emulated(chromium, "dark")
         opened(chromium, visualise(model, history(model), names=lambda item: names.get(item, str(item))), tmp_path)
         chromium.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+        chosen(chromium, "head", 0)
+        settle(chromium)
         chromium.find_element("css selector", "[aria-label='save attention weights as SVG']").click()
         for _ in range(500):
             if (tmp_path / "attention-weights.svg").exists():

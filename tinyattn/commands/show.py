@@ -1,7 +1,8 @@
 """`tinyattn show`: who looks at whom, as a picture or as an interactive page.
 
-Draw the attention weights for a history, by layer and head. With --html, write a page with scores, weights and
-gradients of every token, layer and head. With --text instead of RUN, a tiny model learns the text on the spot.
+Draw the attention weights for a history, by layer and head. With --html, write a page with the model's answers, what
+each rests on, and scores, weights and gradients of every token, layer and head. With --text instead of RUN, a tiny
+model learns the text on the spot.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..models import Decoder, NeuralRecommender, NextItemNetwork, RunFolder
+from ..models import Decoder, Encoder, NeuralRecommender, NextItemNetwork, RunFolder
 from .arguments import add_data, add_history, add_names, add_run, reading_given
 from .measures import open_kind
 from .runs import history_of, names_of, refuse_no_gif, refuse_no_picture, refuse_unwritable
@@ -21,7 +22,8 @@ def add(command: Any, arguments: list[str]) -> None:
     add_run(command, optional=True)
     add_data(command)
     which = add_history(command)
-    which.add_argument("--prompt", metavar="TEXT", help="what a run of model decoder reads (with --html)")
+    prompt = "what a run of model decoder reads, or of model encoder, which is asked for the first _ (with --html)"
+    which.add_argument("--prompt", metavar="TEXT", help=prompt)
     which.add_argument("--text", metavar="TEXT", help="instead of RUN: a sentence of 2 to 64 words (with --html)")
     add_names(command)
     text = "the picture (default: RUN/figures/attention-LAST.png, after the last item)"
@@ -92,7 +94,8 @@ def _page(options: argparse.Namespace) -> Any:
         raise ValueError("say which run, or give --text TEXT")
     titles = [Path(folder).name for folder in (options.run_folder, options.against) if folder is not None]
     if options.prompt is not None:
-        sequence, model, names = options.prompt, open_kind(options.run_folder, Decoder, options.device)[0], None
+        sequence, names = options.prompt, None
+        model, _ = open_kind(options.run_folder, (Decoder, Encoder), options.device)
     else:
         sequence, _, model = history_of(options)
         names = names_of(options, model).label

@@ -146,7 +146,9 @@ def refuse_ranking(options: argparse.Namespace, model: str, measure: Measure) ->
 MEASURES: dict[str, Measure] = {}        # all kinds by name: __init__.py fills them in
 
 
-def open_kind(folder: str | Path, kind: type[Estimator], device: str = "cpu") -> tuple[Any, dict[str, Any]]:
+def open_kind(
+    folder: str | Path, kind: type[Estimator] | tuple[type[Estimator], ...], device: str = "cpu"
+) -> tuple[Any, dict[str, Any]]:
     """The model of a finished run, and its configuration.
 
     Raises FileError as `RunFolder.open`, and ValueError, which names the right command, for a model of another kind.

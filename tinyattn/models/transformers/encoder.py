@@ -215,7 +215,7 @@ class Encoder(EncoderOptions, Masking, Smoothed, SequenceModel):
         network = self.fitted()
         if not 1 <= k <= MOST:
             raise ValueError(f"k is {k}, expected 1 to {MOST}")
-        ids, places = self._blanks(text, blank)
+        ids, places = self.blanks(text, blank)
         xp, V = self._module(self.parameters), len(self.tokens)
         rows, scores = ids[None], np.zeros(1)
         for place in places.tolist():
@@ -228,8 +228,8 @@ class Encoder(EncoderOptions, Masking, Smoothed, SequenceModel):
         texts = [self.tokens.text(row) for row in rows[:k]]
         return list(zip(texts, np.exp(scores[:k]).tolist(), strict=True))
 
-    def _blanks(self, text: str, blank: str) -> tuple[np.ndarray, np.ndarray]:
-        """The tokens of a text, with [MASK] at the blanks; and the places of the blanks."""
+    def blanks(self, text: str, blank: str = "_") -> tuple[np.ndarray, np.ndarray]:
+        """-> ids (n,) of a text's tokens, [MASK] at blanks; and the blanks' places. Raises ValueError as `fill`."""
         if len(blank) != 1:
             raise ValueError(f"blank is {blank!r}, expected one character")
         places = np.flatnonzero(np.array(list(text)) == blank)

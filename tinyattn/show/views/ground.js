@@ -183,6 +183,23 @@ function place(index, shape) {
   return found;
 }
 
+// One tab stop for many nodes: arrow keys go from one to the next, `across` of which stand in a row, Page Up and Page Down by ten.
+// -> what makes one of them the stop.
+function roving(box, nodes, across = 1) {
+  let now = 0;
+  const stop = (i) => { nodes[now].tabIndex = -1; nodes[i].tabIndex = 0; now = i; };
+  for (const node of nodes) node.tabIndex = -1;
+  stop(0);
+  box.addEventListener("focusin", ({ target }) => { if (nodes.includes(target)) stop(nodes.indexOf(target)); });
+  box.addEventListener("keydown", (event) => {
+    const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -across, ArrowDown: across, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity }[event.key];
+    if (by === undefined) return;
+    event.preventDefault();
+    nodes[Math.max(0, Math.min(nodes.length - 1, now + by))].focus();
+  });
+  return stop;
+}
+
 const LARGE = 900;      // numbers: more are drawn as a picture, without their digits
 
 // An array as a grid of numbers, or a picture of one. Of more than two axes one matrix is shown, and chosen from.

@@ -30,13 +30,12 @@ class LayerSeen {
   // q, k, v, bias, weights, relative: (heads, tokens, numbers) one after the other, or null.
   array(name) { return this.once(name, () => (this.data[name] === null ? null : floats(this.data[name]))); }
   gradient(output) { return this.once(`gradient ${output}`, () => floats(this.data.gradients[output])); }
-  // (n m): 1 = this query may not look at that key.
+  // (n m): 1 = this query may not look at that key; head -1: in no head.
   masked(head) {
     return this.once(`masked ${head}`, () => {
-      const { n, m } = this, found = new Uint8Array(n * m), from = this.data.by_head ? Math.max(0, head) * n * m : 0;
-      const packed = this.once("bits", () => bytes(this.data.allowed));
-      for (let i = 0; i < n * m; i++) found[i] = 1 - ((packed[(from + i) >> 3] >> ((from + i) & 7)) & 1);
-      return found;
+      const { n, m } = this, packed = this.once("bits", () => bytes(this.data.allowed)), bit = (i) => (packed[i >> 3] >> (i & 7)) & 1;
+      const of = !this.data.by_head ? [0] : head >= 0 ? [head] : Array.from({ length: this.heads }, (_, h) => h);
+      return Uint8Array.from({ length: n * m }, (_, i) => (of.some((h) => bit(h * n * m + i)) ? 0 : 1));
     });
   }
   // a_i · b_j in a head, of arrays (heads, tokens, d).
@@ -125,35 +124,32 @@ function rollout(layers, upto) {
 }
 
 const LENSES = {
+  inputs: ["what the answer rests on", "Gradient times input: to first order, what the chosen answer would lose if what goes into the first block for a token were 0. It sees no interactions."],
   weights: ["attention weights", "Each row sums to 1. A weight says what was taken, not what mattered: the output may not depend on it."],
   rollout: ["roll-out up to this layer", "Products of (mean weights + 1) / 2, layer by layer (Abnar & Zuidema 2020): where tokens could have come from. It leaves out values, feed-forward networks and norms."],
-  gradient: ["gradient by each weight", "How fast the chosen output changes with a weight, all else held. A weight cannot change alone: its row sums to 1."],
-  product: ["gradient times weight", "To first order, what the chosen output would lose if the weight were 0. It sees no interactions."],
+  gradient: ["gradient by each weight", "How fast the chosen answer changes with a weight, all else held. A weight cannot change alone: its row sums to 1."],
+  product: ["gradient times weight", "To first order, what the chosen answer would lose if the weight were 0. It sees no interactions."],
 };
+const LARGEST = 10;      // weights that come first, where there are more than twice as many tokens
+const FEW = 30;          // tokens between which all lines are drawn; of more, those of the chosen token to its largest
 
 function visualiser(data, root) {
   const runs = data.runs.map((run) => ({ ...run, layers: run.layers.map((layer) => new LayerSeen(layer)) }));
-  const tokens = runs[0].tokens, n = tokens.length;
-  const state = { token: runs[0].last, other: null, layer: 0, head: 0, lens: "weights", output: 0 };
-  const select = (label, key, options) => make("select", { "aria-label": label, on: { change: (event) => choose({ [key]: key === "lens" ? event.target.value : Number(event.target.value) }) } },
+  const tokens = runs[0].tokens, n = tokens.length, seen = (text) => text || " ";
+  const state = { token: runs[0].last, other: null, layer: 0, head: -1, lens: "inputs", form: "matrix", output: 0 };
+  let kept = state.token;                                    // who looks when nobody is pointed at
+  const select = (label, key, options) => make("select", { "aria-label": label, on: { change: ({ target }) => choose({ [key]: Number.isInteger(state[key]) ? Number(target.value) : target.value }) } },
     ...options.map(([value, text]) => make("option", { value, text })));
   const most = Math.max(...runs.map((run) => run.layers.length)), heads = Math.max(...runs.flatMap((run) => run.layers.map((layer) => layer.heads)));
   const controls = {
     lens: select("view", "lens", Object.entries(LENSES).map(([key, [text]]) => [key, text])),
     layer: select("layer", "layer", Array.from({ length: most }, (_, i) => [i, `layer ${i + 1}`])),
-    head: select("head", "head", [...Array.from({ length: heads }, (_, i) => [i, `head ${i + 1}`]), [-1, "all heads"]]),
-    output: select("output", "output", runs[0].outputs.map((one, i) => [i, one.says])),
+    head: select("head", "head", [[-1, "all heads"], ...Array.from({ length: heads }, (_, i) => [i, `head ${i + 1}`])]),
+    form: select("drawn as", "form", [["matrix", "as a matrix"], ["lines", "as lines"]]),
   };
   const note = make("p", { class: "faint" }), body = make("div", { class: runs.length > 1 ? "beside" : null });
-  const strip = make("div", { class: "tokens", role: "group", "aria-label": "tokens: choose the one that looks" });
-  const buttons = tokens.map((text) => make("button", { type: "button", text: text || " ", title: text }));
-  for (const event of ["click", "mouseover", "focusin"]) {
-    strip.addEventListener(event, ({ target }) => { if (buttons.includes(target)) choose({ token: buttons.indexOf(target) }); });
-  }
-  strip.append(...buttons);
   root.replaceChildren(make("h1", { text: data.title }), data.note ? make("p", { text: data.note }) : "",
-    make("div", { class: "controls", role: "group", "aria-label": "what is shown" }, controls.lens, controls.layer, controls.head, make("label", {}, "of ", controls.output)),
-    note, make("section", { class: "panel", "aria-label": "tokens" }, make("h2", { text: "Who looks" }), strip), body);
+    make("div", { class: "controls", role: "group", "aria-label": "what is shown" }, ...Object.values(controls)), note, body);
 
   const backward = () => state.lens === "gradient" || state.lens === "product";
   const of = (run) => run.layers[Math.min(state.layer, run.layers.length - 1)];
@@ -161,99 +157,190 @@ function visualiser(data, root) {
 
   // What is looked at, (n n), in steps.
   function matrix(run, layer, head) {
-    if (state.lens === "weights") return layer.weightsOf(head);
     if (state.lens === "rollout") return rollout(run.layers, run.layers.indexOf(layer));
+    if (!backward()) return layer.weightsOf(head);
     return state.lens === "product" ? layer.productOf(state.output, head) : layer.gradientOf(state.output, head);
   }
-  // What of it is masked: roll-out has no mask of its own, nor have all heads together, where theirs differ.
-  const maskOf = (layer, head) => (state.lens === "rollout" || (head < 0 && layer.data.by_head) ? null : layer.masked(head));
+  const maskOf = (layer, head) => (state.lens === "rollout" ? null : layer.masked(head));      // roll-out has no mask
+  const clamped = (i) => Math.max(0, Math.min(n - 1, i));
+  const largest = (row, among) => among.filter((j) => row[j]).sort((a, b) => Math.abs(row[b]) - Math.abs(row[a])).slice(0, LARGEST);
 
   // Draws what a change of the state has to do with; all of it, at first and in other colours.
   function choose(changes) {
     const names = Object.keys(changes).filter((name) => changes[name] !== state[name]);
     if (!names.length) return;
-    buttons[state.token].removeAttribute("aria-current");
     Object.assign(state, changes);
     draw((...asked) => asked.some((name) => names.includes(name)));
   }
   function draw(changed) {
     note.textContent = LENSES[state.lens][1];
     for (const [name, control] of Object.entries(controls)) control.value = state[name];
-    controls.output.disabled = !backward();
-    buttons[state.token].setAttribute("aria-current", "true");
     for (const part of parts) part(changed);
+  }
+  const arrows = (box, go) => box.addEventListener("keydown", (event) => {
+    const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    if (by === undefined) return;
+    event.preventDefault();
+    go(by);
+  });
+  // Who looks: while it is pointed at, or, chosen by a click or by the keyboard, from now on.
+  function looks(box) {
+    for (const event of ["click", "focusin", "mouseover"]) {
+      box.addEventListener(event, ({ target }) => {
+        const token = Number(target.closest("[data-token]")?.dataset.token ?? -1);
+        if (token >= 0) choose({ token: event === "mouseover" ? token : (kept = token) });
+      });
+    }
+    box.addEventListener("mouseleave", () => choose({ token: kept }));
   }
 
   // Parts of every run; those of one kind follow each other, so that two runs are drawn together.
-  const boxes = runs.map((run) => make("div", {}, runs.length > 1 ? make("h2", { text: run.title }) : null));
-  const PARTS = { "what it looks at": looking, "all tokens": mapping, "layers and heads": small, "from scores to weights": stepping, inputs,
-    "is it an explanation?": shuffled };
+  const boxes = runs.map((run) => make("div", { class: "run" }, runs.length > 1 ? make("h2", { text: run.title }) : null));
+  const PARTS = { answers, "what it looks at": looking, "layers and heads": small, "all tokens": mapping, "is it an explanation?": shuffled, "from scores to weights": stepping };
   const parts = Object.entries(PARTS).flatMap(([name, part]) => runs.map((run, r) => {
-    const box = make("section", { class: "panel", "aria-label": name });
+    const box = make("section", { class: `panel ${part.name}`, "aria-label": name });
     boxes[r].append(box);
     return part(run, box);
   }));
   body.replaceChildren(...boxes);
 
-  // What the chosen token looks at, token by token: elements that are made once and filled anew.
+  // What the model answers, the best first. One is chosen, and explained.
+  function answers(run, box) {
+    const text = ({ value, share }) => (finite(share) ? `${said(100 * share)} %` : said(value, 4));
+    const buttons = run.outputs.map((one, i) => make("button", { type: "button", title: one.name, data: { value: one.value, share: one.share }, on: { click: () => choose({ output: i, lens: backward() ? state.lens : "inputs" }) } },
+      make("small", { text: one.rank || "" }), make("span", { text: seen(one.name) }), make("b", { text: text(one) }), one.came ? make("em", { text: "came next" }) : null));
+    run.outputs.forEach((one, i) => { if (finite(one.share)) buttons[i].style.backgroundSize = `${100 * one.share}% 100%`; });
+    const ranked = [...buttons.keys()].sort((a, b) => (run.outputs[a].rank || Infinity) - (run.outputs[b].rank || Infinity));
+    const list = make("div", { role: "group", "aria-label": "answers: choose the one that is explained" }, ...ranked.map((i) => buttons[i])), stop = roving(list, ranked.map((i) => buttons[i]));
+    box.append(make("h2", { text: finite(run.outputs[0].share) ? "Answers, by probability" : "Answers, by score" }), list);
+    return (changed) => {
+      if (!changed("output")) return;
+      buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === state.output)));
+      stop(ranked.indexOf(state.output));
+    };
+  }
+
+  // Every token with what it counts for the answer, or what the chosen token takes from it: elements that are made once and filled
+  // anew. Of many tokens the ten largest come first.
   function looking(run, box) {
-    const heading = make("h2"), total = make("p", { class: "number", "aria-live": "polite" }), list = make("div", { class: "tokens", role: "list" });
-    const items = tokens.map((text) => make("span", { role: "listitem" }, text || " ", make("small"))), slot = frames();
-    list.append(...items);
-    box.append(heading, list, total);
+    const heading = make("h2"), total = make("p", { class: "number", "aria-live": "polite" }), slot = frames();
+    const list = make("div", { class: "tokens", role: "group", "aria-label": "tokens: choose the one that looks" });
+    const buttons = tokens.map((text, token) => make("button", { type: "button", title: text, data: { token } }, seen(text), make("small"))), stop = roving(list, buttons);
+    const first = Array.from({ length: n > 2 * LARGEST ? LARGEST : 0 }, () => make("li", {}, make("span"), make("small"))), values = run.inputs.map(floats);
+    looks(list);
+    list.append(...buttons);
+    box.append(heading, total, make("ol", { class: "tokens", "aria-label": "the largest" }, ...first), list);
+    const paint = (item, text, rgb) => {
+      item.lastChild.textContent = text;
+      item.style.cssText = rgb ? `background: ${css(rgb)}; color: ${inkOn(rgb)}` : "";
+    };
     function* draw() {
-      const layer = of(run), head = headOf(layer), values = yield* matrix(run, layer, head);
-      const row = values.subarray(state.token * n, (state.token + 1) * n), colour = colours(row), masked = maskOf(layer, head);
-      const most = [...row.keys()].sort((a, b) => Math.abs(row[b]) - Math.abs(row[a])).slice(0, 3).filter((j) => row[j] !== 0);
-      heading.replaceChildren("What ", make("code", { text: tokens[state.token] }), ` ${backward() ? "would pass on" : "looks at"}, ${headed(run, layer, head)}`);
-      total.textContent = `${backward() ? "sum" : "the weights sum to"} ${said(row.reduce((a, b) => a + b, 0), 4)}; most: ${most.map((j) => `${tokens[j]} ${said(row[j])}`).join(", ") || "nothing"}`;
-      list.setAttribute("aria-label", `what ${tokens[state.token]} looks at`);
+      const layer = of(run), head = headOf(layer), why = state.lens === "inputs", all = why ? null : yield* matrix(run, layer, head);
+      const row = why ? values[state.output] : all.subarray(state.token * n, (state.token + 1) * n), colour = colours(row), masked = why ? null : maskOf(layer, head);
+      const order = largest(row, [...row.keys()]), sum = said(row.reduce((a, b) => a + b, 0), 4);
+      const { name, rank } = run.outputs[state.output];
+      heading.replaceChildren(...(why ? [`What each token adds to ${rank ? "the score of " : ""}`, make("code", { text: seen(name) })]
+        : ["What ", make("code", { text: seen(tokens[state.token]) }), ` ${backward() ? "would pass on" : "looks at"}, ${headed(run, layer, head)}`]));
+      total.textContent = `${why || backward() ? "the sum is" : "the weights sum to"} ${sum}${first.length ? "; the ten largest, then all in order" : ""}`;
+      first.forEach((item, i) => {
+        const j = order[i];
+        item.hidden = j === undefined;
+        item.firstChild.textContent = seen(tokens[j]);
+        paint(item, said(row[j], 2), item.hidden ? null : colour(row[j]));
+      });
       for (let j = 0; j < n; j++) {
-        const item = items[j], hidden = masked !== null && masked[state.token * n + j] === 1, rgb = hidden ? null : colour(row[j]);
-        item.lastChild.textContent = hidden ? "masked" : said(row[j], 2);
-        item.setAttribute("aria-label", `${tokens[j]}, ${hidden ? "masked" : said(row[j])}`);
-        item.dataset.value = String(row[j]);
-        item.classList.toggle("masked", hidden);
-        item.style.cssText = rgb ? `background: ${css(rgb)}; color: ${inkOn(rgb)}` : "";
+        const hidden = masked !== null && masked[state.token * n + j] === 1;
+        paint(buttons[j], hidden ? "masked" : said(row[j], 2), hidden ? null : colour(row[j]));
+        buttons[j].setAttribute("aria-label", `${tokens[j]}, ${hidden ? "masked" : said(row[j])}`);
+        buttons[j].dataset.value = String(row[j]);
+        buttons[j].classList.toggle("masked", hidden);
         yield;
       }
     }
-    return (changed) => { if (changed("token", "lens", "layer", "head", "output")) slot(draw()); };
+    return (changed) => {
+      if (changed("token")) {
+        buttons.forEach((button, i) => { if (i === state.token) button.setAttribute("aria-current", "true"); else button.removeAttribute("aria-current"); });
+        stop(state.token);
+      }
+      if (changed("lens", "output") || (state.lens !== "inputs" && changed("token", "layer", "head"))) slot(draw());
+    };
   }
 
   const headed = (run, layer, head) => `layer ${run.layers.indexOf(layer) + 1}, ${head < 0 ? "all heads" : `head ${head + 1}`}`;
 
+  // All tokens, as a matrix or as lines.
   function mapping(run, box) {
-    const slot = frames(), note = make("span", { class: "faint" });
+    const slot = frames(), note = make("span", { class: "faint" }), heading = make("h2"), body = make("div");
+    const drawn = make("div", { class: "lines", role: "group", tabindex: 0, "aria-label": "lines; up and down choose the token that looks" });
     let map = null, lens = null;
+    box.append(heading, body, make("p", { class: "faint", text: run.mask }));
+    looks(drawn);
+    arrows(drawn, (by) => choose({ token: kept = clamped(state.token + by) }));
     function* draw() {
-      const layer = of(run), head = headOf(layer), values = yield* matrix(run, layer, head);
+      const layer = of(run), head = headOf(layer);
+      note.textContent = headed(run, layer, head);
+      if (state.form === "lines") {
+        lens = null;
+        heading.textContent = `Lines: the left looks at the right, ${note.textContent}`;
+        if (body.firstChild !== drawn) body.replaceChildren(drawn);
+        drawn.replaceChildren(...(yield* lines(run, layer, head)));
+        return;
+      }
+      const values = yield* matrix(run, layer, head);
       if (lens !== state.lens) {
         lens = state.lens;
-        map = heatMap({ shape: [n, n], values }, { name: LENSES[state.lens][0], rows: tokens, columns: tokens, note, later: true,
-          onChoose: (i) => choose({ token: Math.floor(i / n), other: i % n }) });
-        box.replaceChildren(make("h2", { text: "All tokens: rows look at columns" }), map, make("p", { class: "faint", text: run.mask }));
+        map = heatMap({ shape: [n, n], values }, { name: LENSES[lens === "inputs" ? "weights" : lens][0], rows: tokens, columns: tokens, note, later: true,
+          onChoose: (i) => choose({ token: kept = Math.floor(i / n), other: i % n }) });
+        heading.textContent = "All tokens: rows look at columns";
+        body.replaceChildren(map);
       }
-      note.textContent = headed(run, layer, head);
       yield* map.fill(values, maskOf(layer, head));
     }
-    return (changed) => { if (changed("lens", "layer", "head", "output")) slot(draw()); };
+    return (changed) => { if (changed("lens", "layer", "head", "form") || (backward() && changed("output")) || (state.form === "lines" && changed("token"))) slot(draw()); };
+  }
+
+  // Lines between tokens, a colour a head, as wide as the number is large, dashed where it is negative; those of the token that looks
+  // stand out.
+  function* lines(run, layer, head) {
+    const all = [], which = state.lens === "rollout" || head >= 0 ? [head] : Array.from({ length: layer.heads }, (_, h) => h);
+    for (const h of which) all.push(yield* matrix(run, layer, h));
+    const rows = all.map((values) => values.subarray(state.token * n, (state.token + 1) * n)), every = [...tokens.keys()];
+    const sums = every.map((j) => rows.reduce((sum, row) => sum + Math.abs(row[j]), 0)), right = n > FEW ? largest(sums, every).sort((a, b) => a - b) : every;
+    const left = n > FEW ? [state.token] : every, shades = which.map((h) => `hsl(${(360 * Math.max(0, h)) / layer.heads} 75% ${theme() === "dark" ? 70 : 38}%)`);
+    const size = Math.max(...all.flatMap((values) => left.map((i) => values.subarray(i * n, (i + 1) * n).reduce((a, b) => Math.max(a, Math.abs(b)), 0)))) || 1;
+    const picture = vector("svg", { viewBox: `0 0 100 ${right.length}`, height: 22 * right.length, preserveAspectRatio: "none", "aria-hidden": "true" });
+    for (const [a, i] of left.entries()) {
+      for (const [b, j] of right.entries()) {
+        all.forEach((values, h) => {
+          const x = values[i * n + j], y = n > FEW ? right.length / 2 : a + 0.5, now = i === state.token;
+          if (!finite(x) || Math.abs(x) < 0.01 * size) return;
+          picture.append(vector("line", { x1: 0, y1: y, x2: 100, y2: b + 0.5 + (h - (all.length - 1) / 2) / (all.length + 1), stroke: shades[h], "stroke-width": (now ? 1 : 0) + (5 * Math.abs(x)) / size, "stroke-dasharray": x < 0 ? "5 3" : null,
+            opacity: now ? 0.9 : 0.2, "vector-effect": "non-scaling-stroke", class: now ? "now" : null, "data-head": which[h], "data-from": i, "data-to": j, "data-value": x }));
+        });
+      }
+      yield;
+    }
+    const key = which.map((h, at) => Object.assign(make("span", { class: "key", text: h < 0 ? "all heads" : `head ${h + 1}` }), { style: `border-color: ${shades[at]}` }));
+    const says = (j) => which.map((h, at) => `${h < 0 ? "" : `head ${h + 1} `}${said(rows[at][j])}`).join(", ");
+    return [make("p", { class: "faint" }, ...key, n > FEW ? `to the ${right.length} of ${n} tokens with the largest numbers` : ""),
+      make("div", {}, ...left.map((i) => make("span", { title: tokens[i], text: seen(tokens[i]), data: { token: i }, "aria-current": i === state.token ? "true" : null }))), picture,
+      make("div", {}, ...right.map((j) => make("span", { text: seen(tokens[j]), title: `${tokens[j]}: ${says(j)}` })))];
   }
 
   // Every layer and head, small.
   function small(run, box) {
-    const table = make("table", { class: "small" }), all = [], slot = frames();
-    run.layers.forEach((layer, l) => {
-      const line = make("tr", {}, make("th", { scope: "row", text: `layer ${l + 1}` }));
+    const all = [], slot = frames(), lines = run.layers.map((layer, l) => {
+      const line = make("div", { class: "tokens" }, make("small", { text: `layer ${l + 1}` }));
       for (let head = 0; head < layer.heads; head++) {
         const canvas = make("canvas", { width: n, height: n, "aria-hidden": "true" });
         const pick = make("button", { type: "button", "aria-label": `layer ${l + 1}, head ${head + 1}`, on: { click: () => choose({ layer: l, head }) } }, canvas);
-        line.append(make("td", {}, pick));
+        line.append(pick);
         all.push({ layer, head, canvas, pick });
       }
-      table.append(line);
+      return line;
     });
-    box.append(make("h2", { text: "Layers and heads" }), make("div", { class: "scroll" }, table));
+    const map = make("div", { role: "group", "aria-label": "layers and heads: choose one" }, ...lines), stop = roving(map, all.map(({ pick }) => pick), run.layers[0].heads);
+    box.append(make("h2", { text: "Layers and heads" }), map);
     function* draw() {
       for (const { layer, head, canvas } of all) {
         const values = yield* matrix(run, layer, head);
@@ -262,8 +349,12 @@ function visualiser(data, root) {
       }
     }
     return (changed) => {
-      if (changed("layer", "head")) for (const { layer, head, pick } of all) pick.setAttribute("aria-pressed", String(layer === of(run) && head === headOf(layer)));
-      if (changed("lens", "output")) slot(draw());
+      if (changed("layer", "head")) {
+        const now = all.map(({ layer, head }) => layer === of(run) && (state.head < 0 || head === headOf(layer)));
+        all.forEach(({ pick }, i) => pick.setAttribute("aria-pressed", String(now[i])));
+        stop(now.indexOf(true));
+      }
+      if (changed("lens") || (backward() && changed("output"))) slot(draw());
     };
   }
 
@@ -271,19 +362,12 @@ function visualiser(data, root) {
   // Rows are made once for what stands in the columns, and filled anew.
   function stepping(run, box) {
     const heading = make("h2"), other = make("p", { class: "faint", text: "This mechanism makes its weights in another way; queries and keys are those that it was given." });
-    const scroll = make("div", { class: "scroll", role: "group", tabindex: 0 }), vectors = make("div"), slot = frames(), { d } = run.layers[0];
-    const vector = Object.fromEntries(["q", "k", "v"].map((name) => {
-      const whose = make("span");
-      return [name, { whose, map: heatMap({ shape: [d], values: new Float32Array(d) }, { name, note: whose, later: true }) }];
-    }));
+    const scroll = make("div", { class: "scroll", role: "group", tabindex: 0 }), whose = make("span"), slot = frames(), { d } = run.layers[0];
+    const vectors = heatMap({ shape: [3, d], values: new Float32Array(3 * d) }, { name: "vectors", rows: ["q", "k", "v"], note: whose, later: true });
     let columns = "", lines = [], now = 0;
-    vectors.append(...Object.values(vector).map(({ map }) => map));
-    box.append(heading, other, scroll, vectors);
-    scroll.addEventListener("keydown", (event) => {
-      const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-      if (by === undefined) return;
-      event.preventDefault();
-      choose({ other: Math.max(0, Math.min(n - 1, (state.other ?? state.token) + by)) });
+    box.append(heading, other, make("div", { class: "arrays" }, scroll, vectors));
+    arrows(scroll, (by) => {
+      choose({ other: clamped((state.other ?? state.token) + by) });
       lines[state.other]?.scrollIntoView({ block: "nearest" });
     });
     scroll.addEventListener("click", (event) => {
@@ -309,11 +393,8 @@ function visualiser(data, root) {
         scroll.replaceChildren(make("table", { class: "steps" }, make("tr", {}, ...names.map((text) => make("th", { scope: "col", text }))), ...lines));
       }
       point(j);
-      for (const [name, key] of [["q", i], ["k", j], ["v", j]]) {
-        const from = (head * n + key) * d;
-        vector[name].whose.textContent = `of ${tokens[key]}`;
-        yield* vector[name].map.fill(layer.array(name).subarray(from, from + d));
-      }
+      whose.textContent = ` of head ${head + 1}: q of ${tokens[i]}, k and v of ${tokens[j]}`;
+      yield* vectors.fill([["q", i], ["k", j], ["v", j]].flatMap(([name, key]) => [...layer.array(name).subarray((head * n + key) * d, (head * n + key + 1) * d)]));
       const weights = yield* layer.weightsOf(head), gradient = backward() ? yield* layer.gradientOf(state.output, head) : null;
       for (let key = 0; key < n; key++) {
         const s = layer.stages(head, i, key), at = i * n + key;
@@ -328,24 +409,12 @@ function visualiser(data, root) {
     return (changed) => { if (changed("token", "other", "lens", "layer", "head", "output")) slot(draw()); };
   }
 
-  // What each input token does to the chosen output.
-  function inputs(run, box) {
-    const title = make("h2"), slot = frames(), values = run.inputs.map(floats);
-    const map = heatMap({ shape: [1, n], values: values[0] }, { name: "input", columns: tokens, later: true });
-    box.append(title, make("p", { class: "faint", text: "To first order, what the output would lose if what goes into the first block for a token were 0." }), map);
-    return (changed) => {
-      box.hidden = !backward();
-      if (box.hidden || !changed("lens", "output")) return;
-      title.textContent = `Gradient times input: ${run.outputs[state.output].says}`;
-      slot(map.fill(values[state.output]));
-    };
-  }
-
   function shuffled(run, box) {
-    const lines = run.shuffled.map((one, l) => make("tr", {}, make("td", { text: `layer ${l + 1}` }), make("td", { text: said(one.moved) }), make("td", { text: said(one.spread) })));
+    const lines = run.shuffled.moved.map((moved, l) => make("tr", {}, make("td", { text: `layer ${l + 1}` }), make("td", { text: said(moved) })));
     box.append(make("h2", { text: "Is attention an explanation here?" }),
-      make("p", { text: "The last token's weights are dealt out to other tokens, in each head at random, in one layer at a time. If the best score hardly moves, beside the spread of all scores, those weights do not explain it." }),
-      make("div", { class: "scroll" }, make("table", { class: "steps" }, make("tr", {}, ...["", "the best score moves by", "spread of all scores"].map((text) => make("th", { scope: "col", text }))), ...lines)));
+      make("p", { text: "The weights of the token that is asked are permuted among the tokens, in each head at random, in one layer at a time. If the best score hardly moves, beside the spread of all scores, those weights do not explain it." }),
+      make("p", { text: `The spread, a standard deviation, is ${said(run.shuffled.spread)}.` }),
+      make("table", { class: "steps" }, make("tr", {}, ...["layer", "the best score moves by"].map((text) => make("th", { scope: "col", text }))), ...lines));
     return () => {};
   }
 

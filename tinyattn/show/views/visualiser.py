@@ -1,4 +1,4 @@
-"""The visualiser: attention in a model, from queries and keys to weights, and the gradients.
+"""The visualiser: what a model answers, what each answer rests on, and who looks at whom.
 
 All numbers are of the named model and history. The page computes weights, scores, their gradients and the roll-out from
 the library's queries, keys, values and gradients.
@@ -14,20 +14,23 @@ from typing import Any
 import numpy as np
 
 from ...data import TextBatch, pad
-from ...models import Decoder, DecoderNetwork
+from ...models import Decoder, DecoderNetwork, Encoder
 from ...models.choosing import refuse_damaged
-from ...ops import cross_entropy, cross_entropy_backward
+from ...ops import cross_entropy, cross_entropy_backward, softmax
+from ...options import as_text
 from ...random import Stream, generator
 from ...training import Moments, adam
 from ...tree import add_to, flatten, views
-from .view import View, as_table
+from .view import View, as_table, numbers
 from .watch import Layer, Watched
 
-BEST = 5                 # outputs with gradients
+BEST = 10                # answers, each with its gradients; half of them of each of two models
 SHUFFLES = 20
 STEPS = 150              # of training the model of a text
 LONGEST = 400            # tokens
 LONGEST_NAME = 60        # characters of a token's name
+MOST_OPTIONS = 4         # in the title of one of two models
+SEEN = str.maketrans(" \n\t", "␣⏎⇥")      # characters that would not be seen
 
 
 @dataclass
@@ -41,15 +44,20 @@ class Query:
     p: Any
     batch: Any                           # or ids: the argument of `forward`
     table: Any                           # (V, D): scores are h tableᵀ; None where `forward` returns scores
-    follows: np.ndarray                  # (real - 1,) the symbol after each token but the last; empty: no loss
+    follows: np.ndarray                  # (up to real,) the symbol that followed each token; empty: no loss
     names: list[str]                     # (V,): of the symbols
     ids: list[Any]                       # (V,): of the symbols, alike in every model
     first: int                           # symbols below this are special, such as padding
     left_out: np.ndarray                 # symbols that are not recommended
     cut: str = ""                        # a note for a sequence that was cut
+    at: int = -1                         # the token whose answer is shown
+
+    def __post_init__(self) -> None:
+        self.at %= self.real
+        self.came = int(self.follows[self.at]) if len(self.follows) > self.at else None    # what really came next
 
     def scores(self) -> tuple[np.ndarray, Any]:
-        """(real, V) of the symbol after each token, and the cache. Raises ValueError for a NaN."""
+        """(real, V) of the symbol after each token, or in its place; and the cache. Raises ValueError for a NaN."""
         with np.errstate(over="ignore", invalid="ignore"):           # a NaN is refused, below
             h, cache = self.watched.forward(self.p, self.batch)
             h = h[:, : self.real]
@@ -57,18 +65,19 @@ class Query:
         refuse_damaged(scores)
         return scores, cache
 
-    def last(self) -> np.ndarray:
+    def answer(self) -> np.ndarray:
         """(V,): the scores of the next symbol; -inf for symbols that are not recommended, unless those are all."""
-        last = self.scores()[0][-1]
-        last[: self.first] = -np.inf
-        if len(self.left_out) < len(last) - self.first:
-            last[self.left_out] = -np.inf
-        return last
+        answer = self.scores()[0][self.at]
+        answer[: self.first] = -np.inf
+        if len(self.left_out) < len(answer) - self.first:
+            answer[self.left_out] = -np.inf
+        return answer
 
-    def best(self) -> list[int]:
-        """The symbols with the highest scores, the best first."""
-        last = self.last()
-        return np.argsort(-last, kind="stable")[: min(BEST, int(np.isfinite(last).sum()))].tolist()
+    def best(self, most: int = BEST) -> list[int]:
+        """The symbols with the highest scores, the best first; what really came next is among them."""
+        answer = self.answer()
+        best = np.argsort(-answer, kind="stable")[: min(most, int(np.isfinite(answer).sum()))].tolist()
+        return best if self.came is None or self.came in best else [*best, self.came]
 
     def gradient(self, dscores: np.ndarray, cache: Any) -> None:
         """Backpropagate the gradient of the scores, (real, V); scores at padding have none."""
@@ -79,25 +88,47 @@ class Query:
 def visualise(
     model: Any, sequence: Any, *, against: Any = None, names: Any = None, titles: Sequence[str] = (), padding: int = 0
 ) -> View:
-    """A page about the attention of `model`, and of the model `against`, if any, for one history or prompt.
+    """A page about the answers of `model`, and of the model `against`, if any, to one history or prompt.
 
-    `model` is a recommender of equal blocks with attention, such as SASRec, or a `Decoder`. `names` maps ids to names.
-    `padding` positions follow the history, as in a batch with longer ones, to show their mask.
+    `model` is a recommender of equal blocks with attention, such as SASRec; a `Decoder`; or an `Encoder`, which is
+    asked for the first `_` of its prompt. `names` maps ids to names. `padding` positions follow the history, as in a
+    batch with longer ones, to show their mask. Of two models, `titles` are preceded by the options that differ.
     Raises ValueError for a model without attention, an unknown item (named), an empty history, too much padding, and
-    two models that look at different tokens.
+    two models that look at different tokens or know no answer in common.
     """
     models = [model] if against is None else [model, against]
     titles = [*titles, *(m.name for m in models[len(titles) :])]
     queries = [_asked(m, sequence, names, title, padding) for m, title in zip(models, titles, strict=True)]
     if any(query.tokens != queries[0].tokens for query in queries):
         raise ValueError("the two models look at different tokens of this history: give a history that fits both")
-    best = [queries[0].ids[symbol] for symbol in queries[0].best()]          # the same symbols for both
-    runs = [_run(query, [query.ids.index(symbol) for symbol in best if symbol in query.ids]) for query in queries]
-    return _page(queries, runs, "Who looks at whom", " ".join(dict.fromkeys(query.cut for query in queries)).strip())
+    if against is not None:
+        for query, differs in zip(queries, _differences(models), strict=True):
+            query.title = f"{differs} ({query.title})"
+    best = [query.ids[symbol] for query in queries for symbol in query.best(BEST // len(queries))]
+    known = [symbol for symbol in dict.fromkeys(best) if all(symbol in query.ids for query in queries)]
+    if not known:
+        raise ValueError("the two models have no answer in common: they know different items")
+    runs = [_run(query, [query.ids.index(symbol) for symbol in known]) for query in queries]
+    title = "What the model answers, and why" if against is None else "What two models answer, and why"
+    return _page(queries, runs, title, " ".join(dict.fromkeys(query.cut for query in queries)).strip())
+
+
+def _differences(models: list[Any]) -> list[str]:
+    """The options in which two models differ, with the values of each."""
+    options = [{"model": model.name} | model.identity() for model in models]
+    differ = [name for name in options[0] | options[1] if options[0].get(name) != options[1].get(name)]
+    more = f" and {len(differ) - MOST_OPTIONS} more" if len(differ) > MOST_OPTIONS else ""
+    return [
+        ", ".join(f"{name.replace('_', ' ')} {as_text(one.get(name, 'none'))}" for name in differ[:MOST_OPTIONS]) + more
+        or "the same options" for one in options
+    ]  # fmt: skip
 
 
 def visualise_text(text: str, *, seed: int = 0) -> View:
-    """A page about 2 to 64 words (else ValueError): a tiny decoder learns to predict each word from those before."""
+    """A page about 2 to 64 words (else ValueError): a tiny decoder learns to predict each word from those before.
+
+    It is asked for the last word.
+    """
     words = text.split()
     if not 2 <= len(words) <= 64:
         raise ValueError(f"the text has {len(words)} words, expected 2 to 64")
@@ -106,12 +137,12 @@ def visualise_text(text: str, *, seed: int = 0) -> View:
     network = DecoderNetwork(n_tokens=len(known), context=len(words), dim=32, layers=2, heads=2)
     p, loss = _learned(network, ids, seed)
     query = Query(
-        "a decoder of two layers", words, len(words), Watched(network), p, ids, None, ids[0, 1:], known, known, 0,
-        np.zeros(0, int),
+        "a decoder of two layers", words[:-1], len(words) - 1, Watched(network), p, ids[:, :-1], None, ids[0, 1:],
+        known, known, 0, np.zeros(0, int),
     )  # fmt: skip
     note = (
         f"A decoder of two layers and two heads has just learned this one sentence, in {STEPS} steps from seed {seed} "
-        f"(loss {loss:.2g} nats a word). It knows nothing else: its heads look at what tells the next word here."
+        f"(loss {loss:.2g} nats a word). It knows nothing else. It reads all words but the last, and answers with that."
     )
     return _page([query], [_run(query, query.best())], text, note)
 
@@ -132,14 +163,15 @@ def _learned(network: DecoderNetwork, ids: np.ndarray, seed: int) -> tuple[Any, 
 
 
 def _page(queries: list[Query], runs: list[dict[str, Any]], title: str, note: str) -> View:
-    """The page, with the weights of the last token, in every layer and head, as a table."""
-    tables = [
-        as_table(f"{query.title}: weights of the last token", run["tokens"], (
-            (f"layer {at + 1}, head {head + 1}", weights[query.real - 1])
+    """The page; as tables, the answers, and the weights of the token that is asked, in every layer and head."""
+    tables = []
+    for query, run in zip(queries, runs, strict=True):
+        answers = [(one["name"], [one["value"]]) for one in run["outputs"] if one["rank"]]
+        tables.append(as_table(f"{query.title}: answers", ["score"], answers))
+        tables.append(as_table(f"{query.title}: weights of the token that is asked", run["tokens"], (
+            (f"layer {at + 1}, head {head + 1}", weights[query.at])
             for at, layer in enumerate(query.watched.layers) for head, weights in enumerate(layer.weights)
-        ))
-        for query, run in zip(queries, runs, strict=True)
-    ]  # fmt: skip
+        )))  # fmt: skip
     return View("visualiser", title, {"title": title, "note": note, "runs": runs}, "".join(tables))
 
 
@@ -152,7 +184,7 @@ def _asked(model: Any, sequence: Any, names: Any = None, title: str = "", paddin
     except ValueError as error:
         without = f"{title} is of model {model.name}, without attention that can be shown"
         raise ValueError(f"model {model.name}: {error}; {drawn}" if model.attends else without) from None
-    if isinstance(model, Decoder):
+    if isinstance(model, Decoder | Encoder):
         if padding:
             raise ValueError(f"padding is {padding}: it is for histories, and a prompt has none")
         return _of_text(model, watched, sequence, title)
@@ -179,15 +211,20 @@ def _asked(model: Any, sequence: Any, names: Any = None, title: str = "", paddin
     )  # fmt: skip
 
 
-def _of_text(model: Decoder, watched: Watched, prompt: str, title: str) -> Query:
-    whole = np.asarray(model.tokens.encode(prompt))
-    ids = whole[-min(model.context, LONGEST) :]
-    if not len(ids):
-        raise ValueError("the prompt is empty: expected at least one character")
-    every = [model.tokens.text(np.array([i])) for i in range(len(model.tokens))]
+def _of_text(model: Decoder | Encoder, watched: Watched, prompt: str, title: str) -> Query:
+    every = [model.tokens.text(np.array([i])).translate(SEEN) for i in range(len(model.tokens))]
+    if isinstance(model, Encoder):
+        whole, blanks = model.blanks(prompt)
+        if len(whole) > LONGEST:
+            raise ValueError(f"the prompt has {len(whole)} tokens, expected {LONGEST} at most")
+        ids, follows, at = whole, whole[:0], int(blanks[0])
+    else:
+        whole = np.asarray(model.tokens.encode(prompt))
+        ids = whole[-min(model.context, LONGEST) :]
+        follows, at = ids[1:], -1
     return Query(
-        title, [every[i] for i in ids.tolist()], len(ids), watched, model.parameters, ids[None], None, ids[1:],
-        every, every, 0, np.zeros(0, int), _cut(len(whole), len(ids), "tokens of the prompt"),
+        title, [[*every, "_"][i] for i in ids.tolist()], len(ids), watched, model.parameters, ids[None], None, follows,
+        every, every, 0, np.zeros(0, int), _cut(len(whole), len(ids), "tokens of the prompt"), at,
     )  # fmt: skip
 
 
@@ -197,19 +234,23 @@ def _cut(length: int, kept: int, what: str) -> str:
 
 def _run(query: Query, symbols: list[int]) -> dict[str, Any]:
     """The page's data of one model: with gradients of the scores of these symbols, and of the loss."""
-    scores, cache = query.scores()
-    layers = query.watched.layers
-    outputs = []
+    answer, (scores, cache) = query.answer(), query.scores()
+    layers, said = query.watched.layers, scores[query.at]
+    shares = numbers(softmax(said), 8) if query.table is None else None              # probabilities of a text's tokens
+    outputs: list[dict[str, Any]] = []
     for symbol in symbols:
         dscores = np.zeros(scores.shape)
-        dscores[-1, symbol] = 1.0
-        outputs.append({"says": f"the score of {_short(query.names[symbol])}", "value": _rounded(scores[-1, symbol])})
+        dscores[query.at, symbol] = 1.0
+        outputs.append({
+            "name": _short(query.names[symbol]), "value": _number(said[symbol]), "share": shares and shares[symbol],
+            "rank": 1 + int(np.sum(answer > said[symbol])), "came": symbol == query.came,
+        })  # fmt: skip
         query.gradient(dscores, cache)
-    if len(query.follows):
-        s, targets = scores[:-1, query.first :], query.follows - query.first
-        loss, dscores = float(cross_entropy(s, targets)), np.zeros(scores.shape)
-        dscores[:-1, query.first :] = cross_entropy_backward(1.0, s, targets)
-        outputs.append({"says": "the loss, the mean cross-entropy of each next token", "value": _rounded(loss)})
+    if rows := len(query.follows):
+        s, targets = scores[:rows, query.first :], query.follows - query.first
+        loss, dscores = _number(cross_entropy(s, targets)), np.zeros(scores.shape)
+        dscores[:rows, query.first :] = cross_entropy_backward(1.0, s, targets)
+        outputs.append({"name": "the loss", "value": loss, "rank": 0})
         query.gradient(dscores, cache)
     assert query.watched.read is not None
     inputs = [_packed(np.sum(query.watched.read * dx, axis=-1)) for dx in query.watched.inputs]
@@ -217,7 +258,7 @@ def _run(query: Query, symbols: list[int]) -> dict[str, Any]:
     return {
         "title": query.title, "tokens": [_short(token) for token in query.tokens], "outputs": outputs,
         "layers": [_layer(layer) for layer in layers], "inputs": inputs, "shuffled": shuffled,
-        "last": query.real - 1, "mask": _masked(query),
+        "last": query.at, "mask": _masked(query),
     }  # fmt: skip
 
 
@@ -235,11 +276,11 @@ def _masked(query: Query) -> str:
     return f"{legend}what comes later{padding}{more}."
 
 
-def _shuffled(query: Query, layers: int) -> list[dict[str, float]]:
-    """For each layer, the median change of the best score when the last token's weights are permuted (Jain & Wallace
-    2019, section 4.1), and the standard deviation of the last token's scores."""
-    tests, last = [], query.last()
-    symbol, spread = int(np.argmax(last)), float(np.std(last[np.isfinite(last)]))
+def _shuffled(query: Query, layers: int) -> dict[str, Any]:
+    """For each layer, the median change of the best score when the asked token's weights are permuted (Jain & Wallace
+    2019, section 4.1); and the standard deviation of all scores."""
+    medians, answer = [], query.answer()
+    symbol = int(np.argmax(answer))
     for layer in range(layers):
         moved = []
         for shuffle in range(SHUFFLES):
@@ -249,16 +290,16 @@ def _shuffled(query: Query, layers: int) -> list[dict[str, float]]:
                 if at != layer:
                     return weights
                 permuted = weights.copy()
-                allowed = np.broadcast_to(query.watched.layers[at].allowed, weights.shape)[:, query.real - 1]
-                for row, may in zip(permuted[:, query.real - 1], allowed, strict=True):
+                allowed = np.broadcast_to(query.watched.layers[at].allowed, weights.shape)[:, query.at]
+                for row, may in zip(permuted[:, query.at], allowed, strict=True):
                     row[may] = rng.permutation(row[may])
                 return permuted
 
             query.watched.change = permute
-            moved.append(abs(float(query.scores()[0][-1, symbol]) - float(last[symbol])))
-        tests.append({"moved": _rounded(np.median(moved)), "spread": _rounded(spread)})
+            moved.append(abs(float(query.scores()[0][query.at, symbol]) - float(answer[symbol])))
+        medians.append(_number(np.median(moved)))
     query.watched.change = None
-    return tests
+    return {"moved": medians, "spread": _number(np.std(answer[np.isfinite(answer)]))}
 
 
 def _layer(layer: Layer) -> dict[str, Any]:
@@ -275,8 +316,9 @@ def _layer(layer: Layer) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _rounded(x: Any) -> float:
-    return float(f"{float(x):.4g}")
+def _number(x: Any) -> Any:
+    """A number for `as_json`, to eight digits."""
+    return numbers(np.array([x], dtype=np.float64), 8)[0]
 
 
 def _packed(x: np.ndarray) -> dict[str, str]:
