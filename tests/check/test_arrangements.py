@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers import accused_by
 from tinyattn import ops
-from tinyattn.check import check_in_process, gradcheck
+from tinyattn.check import adapters, check_in_process, gradcheck
 from tinyattn.check.conventions.denominator import Denominator
 from tinyattn.check.conventions.gru import gru_before, gru_before_backward
 from tinyattn.check.runner import look_at
@@ -217,6 +217,27 @@ EPS_FIRST, DECAY_ALONE = "eps is added to √v before the correction", "the deca
 HALF, SINGLE = "pairs are features i and i + d/2, not neighbours", "it computes in float32, whatever comes in"
 FIFTH = Denominator(1e-5)
 DENOMINATOR = SimpleNamespace(linear_attention=FIFTH.forward, linear_attention_backward=FIFTH.backward)
+def of_two(sign=1, unsqueeze=False):
+    """As in transformers: queries (B, h, n, d) and keys at once, tables (B, n, d)."""
+
+    def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
+        cos, sin = (np.expand_dims(x, unsqueeze_dim) if unsqueeze else x for x in (cos, sin))
+        return tuple(x * cos + sign * turned(x) * sin for x in (q, k))
+
+    return apply_rotary_pos_emb
+
+
+def gated(backward=False):
+    def swiglu(x, up, gate, down):
+        return adapters.swiglu(x, gate, up, down)
+
+    def swiglu_backward(dy, x, up, gate, down):
+        dx, dgate, dup, ddown = adapters.swiglu_backward(dy, x, gate, up, down)
+        return dx, dup, dgate, ddown
+
+    return SimpleNamespace(swiglu=swiglu, swiglu_backward=swiglu_backward) if backward else swiglu
+
+
 ADOPTED = [
     ("lstm", lstm("ifgo"), [COLUMNS.format("i, f, g, o, not i, f, o, g")]),
     ("lstm", lstm("gofi"), [COLUMNS.format("g, o, f, i, not i, f, o, g")]),
@@ -229,6 +250,8 @@ ADOPTED = [
     ("rotary", halves(), [HALF]),
     ("rotary", halves(doubled=True), [f"{HALF}; cos and sin are (n, d)"]),
     ("rotary", neighbours(), ["cos and sin are (n, d), with each entry twice"]),
+    ("swiglu", gated(), ["the arguments are x, up, gate, down: V comes before W_1"]),
+    ("swiglu", gated(backward=True), ["the arguments are x, up, gate, down: V comes before W_1"]),
     ("selective_scan", scan, ["A is (d, N), not (N, d), and h0 (..., d, N)"]),
     ("smoothed_cross_entropy", smoothed(lambda e, V: e / (V - 1)), [OTHERS]),
     ("adam", adam(hat), [EPS_FIRST]),
@@ -250,6 +273,8 @@ REFUSED = [
     ("gru", gru(slip="c outside")),
     ("rotary", halves(sign=-1)),
     ("rotary", halves(sign=-1, doubled=True)),
+    ("swiglu", lambda x, up, gate, down: ops.silu(ops.silu(x @ gate)) * (x @ up) @ down),
+    ("swiglu", lambda x, W_1, V, W_2: x @ W_1 * ops.silu(x @ V) @ W_2),
     ("rotary", neighbours(sign=-1)),
     ("selective_scan", lambda x, delta, A, B, C, D: scan(x, delta, A, B, C, 2 * D)),
     ("smoothed_cross_entropy", smoothed(lambda e, V: e / (V - 1), target=lambda e, V: 1)),
@@ -275,6 +300,14 @@ def test_a_convention_is_adopted_and_fails_under_strict(kind, implementation, sa
     assert report, report
     assert list(report.conventions) == says
     assert accused_by(Subject(implementation, SPECS[kind]), SPECS[kind], seeds=3)
+
+
+@pytest.mark.parametrize("unsqueeze", [False, True])
+def test_a_rotation_of_queries_and_keys_at_once_is_checked_as_one_of_each(unsqueeze):
+    report = check_in_process(of_two(unsqueeze=unsqueeze), "rotary", examples=4)
+    assert report, report
+    assert list(report.conventions) == [f"{HALF}; cos and sin are (n, d)"]
+    assert not check_in_process(of_two(-1, unsqueeze), "rotary", examples=4)
 
 
 @pytest.mark.parametrize(("kind", "implementation"), REFUSED)

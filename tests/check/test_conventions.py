@@ -11,7 +11,7 @@ from tinyattn.check import adapters, check_in_process
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.conventions import CONVENTIONS, choices_of, find_conventions
 from tinyattn.check.conventions.masks import _logits
-from tinyattn.check.conventions.norms import eps_outside, eps_outside_backward
+from tinyattn.check.conventions.norms import eps_outside, eps_outside_backward, rms_outside, rms_outside_backward
 from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import NotOfferedError, Subject
 
@@ -89,6 +89,7 @@ ADDED = "a mask that is added to the logits, 0 and -inf"
 NAN = "a query that may look at nothing gets NaN, not zeros"
 AVERAGE = "a query that may look at nothing gets an average, not zeros: masked logits are finite"
 OUTSIDE = "eps is added to the standard deviation, not to the variance"
+RMS_OUTSIDE = "eps is added to the root, not to the mean square under it"
 TANH = "it computes the tanh form"
 SCALES = "it scales by 1 - rate in evaluation, not by 1 / (1 - rate) in training"
 
@@ -130,6 +131,10 @@ ALONE = [
     ("batch_norm", lambda x, gamma, beta: ops.batch_norm(x, gamma, beta, 1e-8)[0],
      ["eps is 1e-08, and cannot be given"]),
     ("rms_norm", lambda x, gamma: ops.rms_norm(x, gamma, 1e-5)[0], []),
+    ("rms_norm", lambda x, gamma, eps=1e-5: rms_outside(x, gamma, eps)[0], [RMS_OUTSIDE]),
+    ("rms_norm", lambda x, gamma, eps=1e-5: rms_outside(x, gamma, 2 * eps)[0], []),
+    ("rms_norm", lambda x, gamma: rms_outside(x, gamma, 1e-6)[0],
+     [f"{RMS_OUTSIDE}, and is 1e-06, and cannot be given"]),
     ("rms_norm", lambda x, gamma: ops.rms_norm(x, gamma, 5e-6)[0], []),
     ("norm_linear", lambda x, gamma, beta, W, b=None: ops.norm_linear(x, gamma, beta, W, b, 1e-6)[0],
      ["eps is 1e-06, and cannot be given"]),
@@ -226,6 +231,7 @@ def test_the_backward_of_eps_outside_is_the_derivative_of_its_forward():
     rng = np.random.default_rng(0)
     x, gamma, beta = rng.standard_normal((3, 5)), rng.standard_normal(5), rng.standard_normal(5)
     assert gradcheck(eps_outside, eps_outside_backward, x, gamma, beta, 0.1)
+    assert gradcheck(rms_outside, rms_outside_backward, x, gamma, 0.1)
 
 
 def test_a_kind_names_the_conventions_that_its_arguments_allow():
@@ -234,7 +240,7 @@ def test_a_kind_names_the_conventions_that_its_arguments_allow():
 
     assert choices_of(SPECS["softmax"]) == says("mask", "dead rows", "single", "wide")
     assert choices_of(SPECS["layer_norm"]) == says("eps outside", "single", "wide")
-    assert choices_of(SPECS["rms_norm"]) == says("eps", "single", "wide")
+    assert choices_of(SPECS["rms_norm"]) == says("eps outside", "single", "wide")
     assert choices_of(SPECS["gelu"]) == says("tanh", "wide")
     assert choices_of(SPECS["relu"]) == says("kink", "wide")
     assert choices_of(SPECS["linear"]) == says("wide")

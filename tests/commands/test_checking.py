@@ -125,6 +125,11 @@ def test_without_a_table_a_target_is_asked_for(folder, asked, capsys):
     assert not asked
 
 
+def test_a_table_with_a_byte_order_mark_is_read(folder):
+    (folder / "pyproject.toml").write_text('[tool.tinyattn.check]\n"a.py" = "relu"\n', "utf-8-sig")
+    assert read_table(folder / "pyproject.toml") == [Target("a.py", "a.py", "relu", {})]
+
+
 def test_a_target_has_options_of_its_own_before_those_of_all(folder):
     table(folder, 'seed = 1\nskip = ["oracle"]\n"a.py" = "relu"\n"b.py" = { as = "gelu", seed = 2, skip = [] }')
     assert read_table(folder / "pyproject.toml") == [
@@ -230,6 +235,10 @@ def test_a_failure_is_an_annotation_of_its_line(folder, capsys, monkeypatch):
     captured = capsys.readouterr()
     assert json.loads(captured.out)["verdict"] == "not run"
     assert captured.err == "::error title=tinyattn check%3A nowhere.py::relu: nowhere.py is no file\n"
+    (folder / "broken.py").write_text("import nothing_of_this_name\n")
+    assert check("broken.py:relu", "--as", "relu", "--github") == 2
+    place = f"::error file={folder.name}/broken.py,title=tinyattn check%3A broken.py%3Arelu::relu: importing broken.py"
+    assert capsys.readouterr().err.startswith(place)
     found = report.Report("relu", "100%, a:b", (), problem="two\nlines, 100%", place=f"{folder}/deep/a.py:7")
     place, title = f"file={folder.name}/deep/a.py,line=7", "title=tinyattn check%3A 100%25%2C a%3Ab"
     assert report.annotation(found) == f"::error {place},{title}::relu: two%0Alines, 100%25"

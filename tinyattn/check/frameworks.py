@@ -112,6 +112,8 @@ def subject_of(implementation: Any, spec: Spec, patience: float = PATIENCE) -> S
         implementation = _with_our_arguments(implementation, spec)
     if inspect.isclass(implementation):
         implementation = _made(implementation)
+    if spec.name == "rotary":
+        implementation = _of_one(implementation)
     op = Subject(implementation, spec)
     takes_arrays = not loaded or _returns_arrays(op, patience)
     for framework in loaded:
@@ -126,6 +128,23 @@ def subject_of(implementation: Any, spec: Spec, patience: float = PATIENCE) -> S
         if imports and not takes_arrays:
             return lifted  # what it raises for tensors is to be reported
     return op
+
+
+def _of_one(implementation: Any) -> Any:
+    """A function (q, k, cos, sin) -> (q, k), as of transformers, made to turn one array; anything else unchanged."""
+    f = getattr(implementation, "rotary", implementation)
+    try:
+        names = [n for n, p in inspect.signature(f).parameters.items() if p.default is p.empty]
+    except (TypeError, ValueError):
+        return implementation
+    if names != ["q", "k", "cos", "sin"]:
+        return implementation
+
+    def rotary(x: Any, cos: Any, sin: Any) -> Any:
+        return f(x, x, cos[None], sin[None])[0].reshape(x.shape)  # cos may gain an axis of heads after the first
+
+    rotary.__wrapped__, rotary.__signature__ = f, inspect.signature(rotary)  # type: ignore[attr-defined]
+    return rotary
 
 
 def _made(implementation: type) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from .isolation import split
 from .property import GRAVITY, STAGES
 from .trial import Finding
 
@@ -186,6 +187,8 @@ def problem(report: Report, root: str = "") -> tuple[str, str, str]:
     root = os.path.abspath(root)
     first = next(iter(report.failures), None)
     path, _, line = ((first and first.place) or report.place).rpartition(":")
+    if not path and os.path.isfile(file := split(report.implementation)[0]):  # it could not be imported
+        path = os.path.abspath(file)
     says = report.problem or (first.message.partition(" (line ")[0] if first else "")
     relative = os.path.relpath(path, root) if path and Path(path).is_relative_to(root) else path
     return relative, line, f"{report.kind}: {says}"

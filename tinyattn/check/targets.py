@@ -48,7 +48,7 @@ class Target:
 def tables_of(path: Path) -> Any:
     """The table of a pyproject.toml, or None. Raises ValueError for a file that is no TOML."""
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")  # Windows editors write a byte order mark
         tool = tomllib.loads(text).get("tool", {}) if "tinyattn" in text else {}
     except OSError:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -133,12 +134,17 @@ class Exchanged(Switch):
         return self.given(named)
 
 
-def _llama(op: Subject) -> Switch | None:
-    return fitting(op, (Exchanged("the arguments are x, W_1, W_2, V, as w1, w2, w3 of Llama", ("V", "W_2")),))
+def _swiglu(op: Subject) -> Switch | None:
+    names = [name for name in inspect.signature(op.forward).parameters if "up" in name or "gate" in name]
+    up_first = Exchanged("the arguments are x, up, gate, down: V comes before W_1", ("W_1", "V"))
+    llama = Exchanged("the arguments are x, W_1, W_2, V, as w1, w2, w3 of Llama", ("V", "W_2"))
+    return fitting(op, (llama, up_first) if len(names) == 2 and "up" in names[0] else (llama,))
 
 
 CONVENTIONS = {
-    "swiglu": Convention("the arguments may be x, W_1, W_2, V, as w1, w2, w3 of Llama", _llama, first=True),
+    "swiglu": Convention(
+        "the arguments may be x, W_1, W_2, V, as w1, w2, w3 of Llama, or x, up, gate, down", _swiglu, first=True
+    ),
     "lstm gates": Convention(
         "the columns of the gates may stand in any order", lambda op: fitting(op, lstm_gates()), first=True
     ),

@@ -14,7 +14,7 @@ from ..subject import Subject
 from ..switch import Switch
 from .convention import Convention, FixedArgument, error, oracle, other_spec
 
-KEPT_OUTSIDE = ("mean_zero", "tokens_apart", "gain_and_shift", "constant_token")  # hold wherever eps is added
+KEPT_OUTSIDE = ("mean_zero", "tokens_apart", "gain_and_shift", "constant_token", "linear_in_gamma")  # wherever eps is
 LIMITS = (1e-9, 1e-5)  # errors that tell values of eps apart; the second is for float32
 EPS = (1e-3, 1e-4, 1e-6, 1e-7, 1e-8, 1e-10, 1e-12)
 
@@ -36,20 +36,20 @@ def _fixed_eps(op: Subject) -> Switch | None:
 
 def _eps(op: Subject) -> Switch | None:
     """The place of eps, and its value where it is no argument. If eps is outside the root, `op.spec` is replaced."""
-    x, ones, zeros = np.array([[0.011, 0.013, -0.02, 0.004]]), np.ones(4), np.zeros(4)
-    fixed = "eps" in op.lacks
-    y = op(x, ones, zeros, *(() if fixed else (1e-3,)))
+    (inside, outside, backward, size), fixed = PLACES[op.spec.name], "eps" in op.lacks
+    x, weights = np.array([[0.011, 0.013, -0.02, 0.004]]), (np.ones(4), np.zeros(4))[: len(op.spec.wrt) - 1]
+    y = op(x, *weights, *(() if fixed else (1e-3,)))
     values = (1e-5, *EPS) if fixed else (1e-3,)
-    for limit, form, eps in itertools.product(LIMITS, (oracles.layer_norm, eps_outside), values):
-        if error(y, form(x, ones, zeros, eps)[0]) <= limit:
+    for limit, form, eps in itertools.product(LIMITS, (inside, outside), values):
+        if error(y, form(x, *weights, eps)[0]) <= limit:
             break
     else:
         return None
     where = ""
-    if form is eps_outside:
-        where = "eps is added to the standard deviation, not to the variance"
+    if form is outside:
+        where = f"eps is added to the {size}"
         kept = [p for p in op.spec.properties if p.name in KEPT_OUTSIDE]
-        op.spec = other_spec(op.spec, eps_outside, eps_outside_backward, properties=kept)
+        op.spec = other_spec(op.spec, outside, backward, properties=kept)
     if fixed and (eps != 1e-5 or where):
         says = f"{f'{where}, and' if where else 'eps'} is {eps:g}, and cannot be given"
         return FixedArgument(says, "eps", eps, 1e-5)
@@ -58,25 +58,37 @@ def _eps(op: Subject) -> Switch | None:
 
 def eps_outside(x: Any, gamma: Any, beta: Any, eps: float = 1e-5) -> tuple[Any, Any, Any]:
     """y = γ (x - mean) / (σ + eps) + β."""
-    centred = x - np.mean(x, axis=-1, keepdims=True)
-    rstd = 1 / (np.sqrt(np.mean(centred * centred, axis=-1, keepdims=True)) + x.dtype.type(eps))
-    return centred * rstd * gamma + beta, centred * rstd, rstd
+    y, x_hat, rstd = rms_outside(x - np.mean(x, axis=-1, keepdims=True), gamma, eps)
+    return y + beta, x_hat, rstd
 
 
 def eps_outside_backward(dy: Any, x: Any, gamma: Any, eps: float = 1e-5) -> tuple[Any, Any, Any]:
-    """dx = rstd (g - mean(g) - x_hat mean(g x_hat) / (rstd σ)), with g = dy γ and rstd = 1 / (σ + eps)."""
-    _, x_hat, rstd = eps_outside(x, gamma, gamma, eps)
-    sigma = 1 / rstd - x.dtype.type(eps)
-    g = dy * gamma
-    along = np.mean(g * x_hat, axis=-1, keepdims=True) / np.where(sigma > 0, rstd * sigma, 1)
-    dx = rstd * (g - np.mean(g, axis=-1, keepdims=True) - x_hat * along)
-    tokens = (-1, x.shape[-1])
-    return dx, np.sum((dy * x_hat).reshape(tokens), axis=0), np.sum(dy.reshape(tokens), axis=0)
+    """dx = dc - mean(dc), with dc the gradient of the centred c = x - mean."""
+    dc, dgamma = rms_outside_backward(dy, x - np.mean(x, axis=-1, keepdims=True), gamma, eps)
+    return dc - np.mean(dc, axis=-1, keepdims=True), dgamma, np.sum(dy.reshape(-1, x.shape[-1]), axis=0)
 
 
+def rms_outside(x: Any, gamma: Any, eps: float = 1e-5) -> tuple[Any, Any, Any]:
+    """y = γ x / (σ + eps), with σ = √mean(x²)."""
+    r = 1 / (np.sqrt(np.mean(x * x, axis=-1, keepdims=True)) + x.dtype.type(eps))
+    return x * r * gamma, x * r, r
+
+
+def rms_outside_backward(dy: Any, x: Any, gamma: Any, eps: float = 1e-5) -> tuple[Any, Any]:
+    """dx = r (g - x_hat mean(g x_hat) / (r σ)), with g = dy γ and r = 1 / (σ + eps)."""
+    _, x_hat, r = rms_outside(x, gamma, eps)
+    sigma, g = 1 / r - x.dtype.type(eps), dy * gamma
+    along = np.mean(g * x_hat, axis=-1, keepdims=True) / np.where(sigma > 0, r * sigma, 1)
+    return r * (g - x_hat * along), np.sum((dy * x_hat).reshape(-1, x.shape[-1]), axis=0)
+
+
+PLACES: dict[str, tuple[Any, Any, Any, str]] = {  # eps under the root, eps added to it, the backward of that
+    "layer_norm": (oracles.layer_norm, eps_outside, eps_outside_backward, "standard deviation, not to the variance"),
+    "rms_norm": (oracles.rms_norm, rms_outside, rms_outside_backward, "root, not to the mean square under it"),
+}
 CONVENTIONS = {
     "eps outside": Convention(
-        "eps may be added to the standard deviation; without `eps` it may be any from 1e-12 to 1e-3", _eps
+        "eps may be added to the root, not under it; without `eps` it may be any from 1e-12 to 1e-3", _eps
     ),
     "eps": Convention("without `eps` it may be any from 1e-12 to 1e-3", _fixed_eps),
 }

@@ -158,7 +158,7 @@ RMS_NORM = rms_norm.spec(
     special_cases=lambda: [
         {"x": np.array([[0.0] * 4, [2.0] * 4, [1e-3, 0.0, -1e-3, 2e-3]]), "gamma": np.linspace(0.5, 2, 4), "eps": 1e-5}
     ],
-    choices=("single",),
+    choices=("eps outside", "single"),
 )
 
 
