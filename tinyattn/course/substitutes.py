@@ -29,7 +29,9 @@ def your_ops() -> Iterator[None]:
     for exercise in BY_NAME.values():
         answer = find_answer(exercise)[0] if _op_of(exercise) else None
         if answer is not None:
-            _add(ops, _substitutes(exercise, answer, f"{FOLDER}/{exercise.name}.py"))
+            with contextlib.suppress(SubstituteError):
+                for part in _substitutes(exercise, answer, f"{FOLDER}/{exercise.name}.py"):
+                    ops.setdefault(part.name, part)
     for name, substitute in ops.items():
         print(f"{name}: yours, {Path(substitute.origin.rpartition(':')[0]).stem}")
     print(f"{'all other ops' if ops else 'every op'}: the library's, as its file says")
@@ -50,8 +52,12 @@ def read_answers(folder: Path, checked: bool = True) -> tuple[list[Substitute], 
     for exercise in filter(_op_of, BY_NAME.values()):
         path = folder / f"{exercise.name}.py"
         if path.is_file():
-            why = _add(ops, _substitutes(exercise, _graded(exercise, path, checked), str(path)))
-            notes += [f"  {path} is not used: {why}"] if why else []
+            answer = _graded(exercise, path, checked)
+            try:
+                for part in _substitutes(exercise, answer, str(path)):
+                    ops.setdefault(part.name, part)
+            except SubstituteError as error:
+                notes.append(f"  {path} is not used: {error}")
     if not ops:
         expected = ", ".join(f"{exercise.name}.py" for exercise in filter(_op_of, BY_NAME.values()))
         why = "".join(f"\n{note}" for note in notes)
@@ -81,8 +87,8 @@ def _graded(exercise: Exercise, path: Path, checked: bool) -> Callable[..., Any]
     return answer
 
 
-def _substitutes(exercise: Exercise, answer: Callable[..., Any], file: str) -> list[Substitute] | str:
-    """The answer as a substitute, or why a model cannot call it.
+def _substitutes(exercise: Exercise, answer: Callable[..., Any], file: str) -> list[Substitute]:
+    """The answer as a substitute. Raises SubstituteError where a model cannot call it.
 
     Forward and backward of multi-head attention share a cache, so the library's backward comes with the forward.
     """
@@ -92,20 +98,8 @@ def _substitutes(exercise: Exercise, answer: Callable[..., Any], file: str) -> l
     parts = {name: getattr(spec.ours(), name) for name in (spec.function, f"{spec.function}_backward")}
     op = Subject(SimpleNamespace(**parts | {grader.function: grader.wrapped(answer)}), spec)
     if "mask" in op.lacks:
-        return "it takes no mask, and a model that predicts the next item has one"
-    try:
-        made = {part.name: part for part in of_subject(op)}
-    except SubstituteError as error:
-        return str(error)
+        raise SubstituteError("it takes no mask, and a model that predicts the next item has one")
+    made = {part.name: part for part in of_subject(op)}
     line = answer.__code__.co_firstlineno if hasattr(answer, "__code__") else 1
     yours = replace(made[grader.function], origin=f"{file}:{line}")
     return [yours, made[f"{HEADS}_backward"]] if grader.function == HEADS else [yours]
-
-
-def _add(ops: dict[str, Substitute], substitutes: list[Substitute] | str) -> str:
-    """Add substitutes of ops that have none yet. -> why an answer cannot be used, or ""."""
-    if isinstance(substitutes, str):
-        return substitutes
-    for part in substitutes:
-        ops.setdefault(part.name, part)
-    return ""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ... import ops
 from ...check.cases import CaseDrawer
-from ..exercise import Grade
 from ..graders import Function, Number
-from ..graders.calling import as_truth
 from ..plain import adjustable, op_spec, plain_spec
 from ..prose import Prose
 
@@ -223,16 +220,6 @@ NO_TARGET_IS_READ = plain_spec(
     _batch_case, _no_target_is_read, "answer")  # fmt: skip
 
 
-class _Asserted(Function):
-    """Grades a property as a function; it may also assert and return nothing."""
-
-    def wrapped(self, answer: Callable[..., Any]) -> Callable[..., Any]:
-        return super().wrapped(as_truth(answer))
-
-    def __call__(self, answer: Any) -> Grade:
-        return super().__call__(as_truth(answer) if callable(answer) else answer)
-
-
 def _neighbours(n: int) -> Any:
     return np.abs(np.subtract.outer(np.arange(n), np.arange(n))) == 1
 
@@ -266,6 +253,6 @@ WRONG_PROPERTY = dict(
 EXERCISES = PROSE.exercises(
     my_cloze=Function(CLOZE, tempting=WRONG_CLOZE),
     loss_with_kept_items=Number(_loss_with_kept_items, tolerance=0.01),
-    no_target_is_read=_Asserted(NO_TARGET_IS_READ, tempting=WRONG_PROPERTY),
+    no_target_is_read=Function(NO_TARGET_IS_READ, may_assert=True, tempting=WRONG_PROPERTY),
     my_cloze_backward=Function(CLOZE_LOSS, part="backward", tempting=WRONG_LOSS),
 )

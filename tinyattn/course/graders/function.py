@@ -26,7 +26,7 @@ from ...check.subject import CannotRunError, Subject, TooLongError
 from ...check.trial import NOT_OF_NOTHING, Finding
 from ..exercise import RIGHT, WRONG, Grade
 from . import calling
-from .calling import RETURNED_NONE, UNWRITTEN, Listed, TolerantCall, no_function, run_answer, silenced
+from .calling import RETURNED_NONE, UNWRITTEN, Listed, TolerantCall, as_truth, no_function, run_answer, silenced
 from .words import begun, compared, in_lines, in_words_of
 
 EXAMPLES = 15           # cases for each property: enough to find every bug of the zoo, in a second or two
@@ -74,7 +74,8 @@ class Function:
     must follow the library's convention. `names` are pairs: an output's name in the library, and in the task.
     `tempting` are common wrong functions, each with a question and perhaps a diagnosis. `missing_steps` are functions,
     also with question and diagnosis, that make the results of a common wrong answer right. `last_test` is called with
-    an answer that has all properties, and returns a sentence about what is wrong, or "".
+    an answer that has all properties, and returns a sentence about what is wrong, or "". With `may_assert` the answer
+    is a property, and may assert and return nothing instead of True or False.
     """
 
     spec: Any
@@ -86,6 +87,7 @@ class Function:
     names: tuple[tuple[str, str], ...] = ()
     last_test: Callable[[Callable[..., Any]], str] | None = None
     missing_steps: Listed = ()
+    may_assert: bool = False
 
     asks = "a function"
 
@@ -116,7 +118,7 @@ class Function:
 
     def wrapped(self, answer: Callable[..., Any]) -> Callable[..., Any]:
         """An accepted answer for later cells: it gets copies, and returns arrays in the dtype of its arguments."""
-        return self._tolerant(answer).call
+        return self._tolerant(as_truth(answer) if self.may_assert else answer).call
 
     def _tolerant(self, answer: Callable[..., Any]) -> TolerantCall:
         names = self.known.wrt if self.part == "backward" else ()
@@ -125,6 +127,7 @@ class Function:
     def __call__(self, answer: Any) -> Grade:
         if not callable(answer):
             return no_function(answer)
+        answer = as_truth(answer) if self.may_assert else answer
         spec = self.known
         stages: tuple[str, ...] = ("shapes", "oracle", "properties", "extremes")
         tolerant = self._tolerant(answer)
