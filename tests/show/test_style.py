@@ -76,3 +76,14 @@ def test_labels_may_stand_left_of_the_first_point():
     (text,) = ax.texts
     assert text.xy == pytest.approx((0.5, 0.25))
     assert text.get_ha() == "right"
+
+
+def test_a_line_without_a_visible_point_has_no_label():
+    with style():
+        _, ax = figure()
+        ax.plot([1, 2], [np.nan, np.nan], label="empty")
+        label_ends(ax)
+        assert not ax.texts
+        ax.plot([1, 2], [0, 1], label="seen")
+        label_ends(ax)
+    assert [text.get_text() for text in ax.texts] == ["seen"]

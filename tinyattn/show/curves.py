@@ -90,7 +90,7 @@ def draw_run(
         user = int(split.evaluated[np.argmin(np.abs(lengths - 20))])
         sequence = split.data.items.decode(split.histories(np.array([user]), "test")[0])[-NUMBERS:]
         ids, weights = model.attention(sequence.tolist())
-        names = [f"layer {len(weights)}, head {head + 1}" for head in range(weights.shape[1])]
+        heads = [f"layer {len(weights)}, head {head + 1}" for head in range(weights.shape[1])]
         said = f"{title}: who looks at whom, user {split.data.users.ids[user]}"
-        picture = attention_map(weights[-1], ids, said, names=names)
+        picture = attention_map(weights[-1], ids, said, names=heads)
         save(picture, folder / "attention.png")

@@ -113,13 +113,16 @@ def drawn(fig: Any, suffix: str) -> bytes:
 def label_ends(ax: Any, fontsize: float = 9, start: bool = False) -> None:
     """Write the label of each line beside its last point, or left of its first: no legend to look up.
 
-    Set scales and limits before. Labels that would overlap are moved apart.
+    Set scales and limits before. Labels that would overlap are moved apart; a line without a visible point has none.
     """
     ax.figure.draw_without_rendering()                           # where the axes come to stand
     line_height = 1.25 * fontsize / 72 * ax.figure.dpi / ax.get_window_extent().height
-    lines = [line for line in ax.lines if not line.get_label().startswith("_")]
     into = ax.transData + ax.transAxes.inverted()
-    at = np.array([_inside(into.transform(line.get_xydata()))[0 if start else -1] for line in lines])
+    points = {line: _inside(into.transform(line.get_xydata())) for line in ax.lines if line.get_label()[:1] != "_"}
+    lines = [line for line, seen in points.items() if len(seen)]
+    if not lines:
+        return
+    at = np.array([points[line][0 if start else -1] for line in lines])
     at[:, 1] = at[:, 1].clip(line_height / 2)
     order = np.argsort(at[:, 1], kind="stable")
     for _ in range(200):
