@@ -44,9 +44,9 @@ def pictures(steps: list[dict[str, Any]], dark: bool = False) -> Iterator[tuple[
 
 
 def _between(now: dict[str, Item], after: dict[str, Item], t: float) -> Iterator[Item]:
-    """What is in both moves, and copies leave what they copy; the rest fades, the old in the first half."""
+    """What is in both moves, copies leave what they copy, and terms join; the rest fades, the old in the first half."""
     for key in now | after:
-        one, other = _twin(now, key), _twin(after, key)
+        one, other = _twin(now, key), after.get(key) if " " in key else _twin(after, key)     # arrays join no others
         if one and other:
             x, y = ((1 - t) * a + t * b for a, b in zip(one[:2], other[:2], strict=True))
             yield (other if key in after else one)._replace(x=x, y=y, alpha=1.0 if key in after else 1 - t)

@@ -74,7 +74,7 @@ function derivation({ title, steps }, root) {
       node.animate(old ? [{ transform: shift(old[1], box) }, { transform: "none" }] : [{ opacity: 0 }, { opacity: 0, offset: 0.5 }, { opacity: 1 }], how);
     }
     for (const [key, [node, box]] of before) if (!after.has(key)) {
-      const other = twin(after, key);
+      const other = key.includes(" ") ? null : twin(after, key);           // terms join; arrays fade
       node.animate([{ visibility: "visible", opacity: 1 }, { visibility: "visible", opacity: 0, transform: other ? shift(other[1], box) : "none" }], { ...how, duration: other ? TIME : TIME / 2 });
     }
   }
