@@ -33,6 +33,8 @@ STILLS: dict[str, tuple[int, int, list[str]]] = {
 s.dispatchEvent(new Event("change"));"""]),
     "mirror": (1060, 460, ["""document.querySelector("g.entry[aria-label^='ds[1, 2]']").dispatchEvent(
 new PointerEvent("pointerover", {pointerType: "mouse", bubbles: true}));"""]),
+    "derivation": (800, 610, 3 * ["""const all = [...document.querySelectorAll("button")];
+all.find((b) => b.textContent === "Next").click();"""]),
 }  # fmt: skip
 
 

@@ -509,7 +509,10 @@ def test_hostile_tokens_are_text(chromium: Any, tmp_path: Any) -> None:
     named = dict(zip(history(model), hostile, strict=True))
     try:
         chromium.set_window_size(400, 900)
-        opened(chromium, visualise(model, history(model), names=lambda item: named.get(item, str(item))), tmp_path)
+        view = visualise(model, history(model), names=lambda item: named.get(item, f"</script><i>{item}"))
+        opened(chromium, view, tmp_path)
+        answers = chromium.find_elements("css selector", f"{ANSWERS} span")
+        assert all(x.text.startswith("</script><i>") for x in answers[:-1])
         words = chromium.find_elements("css selector", TOKENS)
         assert words[0].text.split("\n")[0] == hostile[0]
         chosen(chromium, "drawn as", "lines")
