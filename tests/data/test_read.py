@@ -110,7 +110,6 @@ def test_the_same_data_has_the_same_fingerprint(tmp_path):
         (b"PK\x03\x04\x00", "a zip archive, expected UTF-8 text, gzipped or not"),
         (b"BZh\x00", "compressed by bzip2, expected UTF-8"),
         (b"\xfd7zXZ\x00", "compressed by xz, expected UTF-8"),
-        (b"PAR1\x00", "Parquet, expected UTF-8"),
         (b"\xfe\xff\x00a", "UTF-16, expected UTF-8"),
         (b"\x7fELF\x00", "not text"),
         ("caf\xe9 1\n".encode("latin-1"), "not UTF-8 text: convert it first"),

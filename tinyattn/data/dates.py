@@ -122,7 +122,7 @@ def shown_date(row: np.ndarray) -> str:
 
 
 def look_like_times(values: list[str]) -> bool:
-    """Are these values of a column dates, or numbers of seconds, milliseconds or microseconds from 1990 to 2035?"""
+    """Are these values of a column dates, or numbers of seconds or of their parts from 1990 to 2035?"""
     values = [value for value in values[:_SAMPLE] if value]
     if not values:
         return False
@@ -135,6 +135,6 @@ def look_like_times(values: list[str]) -> bool:
 
 
 def unit_of(numbers: np.ndarray) -> float | None:
-    """How many units a second has, 1, 1e3 or 1e6, if all numbers are times from 1990 to 2035; else None."""
-    inside = (unit for unit in (1.0, 1e3, 1e6) if np.all((_EARLIEST * unit <= numbers) & (numbers < _LATEST * unit)))
-    return next(inside, None)
+    """How many units a second has, 1, 1e3, 1e6 or 1e9, if all numbers are times from 1990 to 2035; else None."""
+    units = (1.0, 1e3, 1e6, 1e9)
+    return next((u for u in units if np.all((_EARLIEST * u <= numbers) & (numbers < _LATEST * u))), None)

@@ -1,4 +1,4 @@
-"""Read a file of interactions in any format of `FORMATS`, gzipped or not."""
+"""Read a file of interactions in any format of `FORMATS`, gzipped or not, or in Parquet."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from .fields import DataError, chunks_of_lines, lines_in, naming
 from .filters import Filters
 from .formats import FORMATS, JsonLines, described, detect
 from .interactions import Interactions
+from .parquet import MAGIC, csv_of
 
 _PIECE = 1 << 20          # bytes read at a time: arrays made from them stay in a core's cache
 LONGEST_TEXT = 1 << 28    # bytes of a text or a list, which are read whole: a small gzip file may hold any number
@@ -102,10 +103,17 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def pieces(path: Path, size: int = _PIECE) -> Iterator[bytes]:
-    """The file's content, unzipped, without a byte order mark. Raises DataError if it is unreadable or has a byte 0."""
+    """The file's content, unzipped, without a byte order mark; of Parquet, as CSV.
+
+    Raises DataError if it is unreadable or has a byte 0.
+    """
     with open_regular(path) as file:
         try:
-            zipped = file.read(2) == b"\x1f\x8b"
+            magic = file.read(len(MAGIC))
+            if magic == MAGIC:
+                yield from csv_of(path)
+                return
+            zipped = magic[:2] == b"\x1f\x8b"
             file.seek(0)
             with gzip.open(file) if zipped else file as content:
                 first = True
@@ -123,7 +131,7 @@ def pieces(path: Path, size: int = _PIECE) -> Iterator[bytes]:
 def _kind(start: bytes) -> str:
     """The error for a file that is no text, by its first bytes."""
     known = {b"PK\x03\x04": "a zip archive", b"BZh": "compressed by bzip2", b"\xfd7zXZ": "compressed by xz",
-             b"PAR1": "Parquet", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}  # fmt: skip
+             b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}  # fmt: skip
     what = next((what for begin, what in known.items() if start.startswith(begin)), "")
     return f"{what}, expected UTF-8 text, gzipped or not" if what else "not text"
 
