@@ -269,10 +269,11 @@ class _Tried:
         if hints:
             question, diagnosis = [*hints, ""][:2]
         elif self.report.diagnosis:
-            found = self.report.diagnosis
-            bug, names = found.bugs[0][0], found.names if found.how != "rule" else ()
-            says_what = bug.says.partition(", as with")[0]  # the line itself would be the solution
-            question, diagnosis = bug.hint, f"{begun(says_what, {*self.op.signature.parameters, *spec.outputs})}."
+            bug = self.report.diagnosis.bugs[0][0]
+            if self.report.diagnosis.how != "rule":  # a change by rule has no name, and no question of its bug
+                question, names = bug.hint, self.report.diagnosis.names
+            without_line = bug.says.partition(", as with")[0]  # the line would be the solution
+            diagnosis = f"{begun(without_line, {*self.op.signature.parameters, *spec.outputs})}."
         lines = () if optional else self._shown(first, _differing(expected, got), got)
         return Grade(WRONG, says, tuple(lines), question, diagnosis, names)
 
