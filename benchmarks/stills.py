@@ -29,7 +29,7 @@ STILLS: dict[str, tuple[int, int, list[str]]] = {
         STEP.replace("STEP", "0"), """document.querySelector("td[aria-label^='q[0, 1]']").click();""",
         STEP.replace("STEP", "20"),
     ]),
-    "visualiser": (1000, 620, ["""const s = document.querySelector("select[aria-label='drawn as']"); s.value = "lines";
+    "visualiser": (1000, 600, ["""const s = document.querySelector("select[aria-label='drawn as']"); s.value = "lines";
 s.dispatchEvent(new Event("change"));"""]),
     "mirror": (1060, 460, ["""document.querySelector("g.entry[aria-label^='ds[1, 2]']").dispatchEvent(
 new PointerEvent("pointerover", {pointerType: "mouse", bubbles: true}));"""]),

@@ -270,15 +270,16 @@ function visualiser(data, root) {
 
   // All tokens, as a matrix or as lines.
   function mapping(run, box) {
-    const slot = frames(), note = make("span", { class: "faint" }), heading = make("h2"), body = make("div");
+    const slot = frames(), note = make("span", { class: "faint" }), heading = make("h2"), body = make("div"), mask = make("p", { class: "faint", text: run.mask });
     const drawn = make("div", { class: "lines", role: "group", tabindex: 0, "aria-label": "lines; up and down choose the token that looks" });
     let map = null, lens = null;
-    box.append(heading, body, make("p", { class: "faint", text: run.mask }));
+    box.append(heading, body, mask);
     looks(drawn);
     arrows(drawn, (by) => choose({ token: kept = clamped(state.token + by) }));
     function* draw() {
       const layer = of(run), head = headOf(layer);
       note.textContent = headed(run, layer, head);
+      mask.hidden = state.form === "lines";
       if (state.form === "lines") {
         lens = null;
         heading.textContent = `Lines: the left looks at the right, ${note.textContent}`;
