@@ -64,9 +64,9 @@ def test_streams_keep_their_numbers():
     """A seed means the same training, data and masks tomorrow: a checkpoint goes on with the draws it began with."""
     assert " ".join(s.name for s in Stream) == (
         "INIT SHUFFLE NEGATIVES DROPOUT WORLD CANDIDATES FEATURES BLOCKS CLOZE VALIDATION BOOTSTRAP RATINGS PARTS TASK "
-        "TEXT WINDOWS GENERATION IMAGES MASKING PROBE TRIAL"
+        "TEXT WINDOWS GENERATION IMAGES MASKING PROBE TRIAL SWEEP"
     )
-    assert [int(s) for s in Stream] == list(range(21))
+    assert [int(s) for s in Stream] == list(range(22))
     assert generator(0, Stream.SHUFFLE, 3).integers(10**6, size=3).tolist() == [6360, 669310, 218719]
 
 

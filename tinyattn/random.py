@@ -39,6 +39,7 @@ class Stream(IntEnum):
     MASKING = 18
     PROBE = 19
     TRIAL = 20               # histories that test an ONNX export
+    SWEEP = 21               # options of a sweep that are drawn
 
 
 def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from tests.helpers import refuses
@@ -126,6 +127,59 @@ def test_a_grid_of_too_many_runs_or_too_long_names_is_refused(tmp_path, capsys, 
         refuses(capsys, asked, said)
     grid(tmp_path, "dim = [4, 8]")
     assert main([str(a) for a in asked]) == 0
+
+
+def test_combinations_are_drawn_each_with_every_seed(tmp_path, capsys):
+    text = """
+    seed = [0, 1]
+    epochs = {from = 3, to = 5}
+    lr = {from = 1e-4, to = 1e-2, log = true}
+    dropout = {from = 0.1, to = 0.3}
+    [[grid]]
+    dim = [8, 16, 32]
+    [[grid]]
+    dim = {from = 4, to = 64, log = true}
+    """
+    out, other = tmp_path / "swept", tmp_path / "other"
+    assert main(["sweep", str(grid(tmp_path, text)), "--draw", "60", "--out", str(out)]) == 0
+    runs = list(json.loads((out / "sweep.json").read_text())["runs"].values())
+    assert len(runs) == 120
+    points = [{name: value for name, value in run.items() if name != "seed"} for run in runs]
+    assert points[::2] == points[1::2]
+    assert [run["seed"] for run in runs] == [0, 1] * 60
+    assert {run["epochs"] for run in runs} == {3, 4, 5}
+    rates = np.array([run["lr"] for run in runs])
+    assert 1e-4 <= min(rates) < 3e-4 < 3e-3 < max(rates) <= 1e-2
+    assert 0.3 < np.mean(rates < 1e-3) < 0.7                                  # half of them, on a scale of logarithms
+    assert all(0.1 <= run["dropout"] <= 0.3 and run["dropout"] == float(f"{run['dropout']:.3g}") for run in runs)
+    assert {8, 16, 32} < {run["dim"] for run in runs} <= set(range(4, 65))
+    again = ["sweep", str(tmp_path / "grid.toml"), "--draw", "60", "--out", str(other)]
+    assert main(again) == 0
+    assert json.loads((other / "sweep.json").read_text())["runs"] == dict(
+        zip(json.loads((out / "sweep.json").read_text())["runs"], runs, strict=True)
+    )
+    assert main([*again[:-1], str(tmp_path / "seeded"), "--seed", "1"]) == 0
+    assert list(json.loads((tmp_path / "seeded" / "sweep.json").read_text())["runs"].values()) != runs
+
+
+@pytest.mark.parametrize(
+    ("text", "draw", "said"),
+    [
+        ("lr = {from = 1, to = 2}", [], "lr is a range, from which --draw N draws"),
+        ("dim = [8, 16]", ["--draw", "3"], "--draw is 3, and only 2 different combinations were drawn"),
+        ("dim = [8, 16]", ["--draw", "0"], "--draw is 0, expected 1 to 100,000"),
+        ("lr = {from = 2, to = 1}", ["--draw", "1"], "lr is {'from': 2, 'to': 1}, expected a number"),
+        ("lr = {from = 0, to = 1, log = true}", ["--draw", "1"], "expected a number"),
+        ("lr = {from = 0.1, to = inf}", ["--draw", "1"], "expected a number"),
+        ("lr = {from = 0.1, to = 1, log = 3}", ["--draw", "1"], "expected a number"),
+        ("lr = {from = 0.1}", ["--draw", "1"], "expected a number"),
+        ("lr = {from = 0.1, to = 1, step = 2}", ["--draw", "1"], "expected a number"),
+        ('dim = {from = "a", to = 1}', ["--draw", "1"], "expected a number"),
+        ("dim = {from = -3, to = -1}", ["--draw", "1"], "dim is -"),
+    ],
+)
+def test_a_draw_that_cannot_be_is_refused(tmp_path, capsys, text, draw, said):
+    refuses(capsys, ["sweep", grid(tmp_path, text), *draw, "--out", tmp_path / "swept"], said)
 
 
 def test_a_value_of_another_type_is_refused(tmp_path, capsys):

@@ -5,6 +5,7 @@ was killed resumes when started again; one that has finished does nothing. `tiny
 
 GRID.toml has options of `tinyattn train` by name: `dim = [32, 64]` tries each value, `epochs = 50` is the same for all
 runs, data = "FILE" is DATA. Each table [[grid]] is a separate grid, to which the options above all tables are added.
+--draw N also takes ranges, such as lr = {from = 1e-4, to = 1e-2, log = true}.
 Run the commands in the folder where sweep was called: `parallel < DIR/commands.txt`, or
 `sed -n ${N}p DIR/commands.txt | sh` for job N.
 """
@@ -14,15 +15,19 @@ from __future__ import annotations
 import argparse
 import difflib
 import itertools
+import math
 import shlex
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
+
 from ..files import FileError, alone_in, read_json, write_atomically, write_json
 from ..models import MODELS, PRESETS, RunFolder
 from ..options import one_of
+from ..random import Stream, generator
 from . import train
 from .arguments import Parser
 from .runs import refuse_empty
@@ -36,13 +41,22 @@ MOST = 100_000                               # runs; a larger grid is a mistake
 def add(command: Any, arguments: list[str]) -> None:
     command.add_argument("grid", metavar="GRID.toml", help="the options")
     command.add_argument("--out", required=True, metavar="DIR", help="the folder of the sweep, and of its runs")
+    text = "draw N combinations at random (Bergstra & Bengio 2012) in the place of all; each runs with every seed"
+    command.add_argument("--draw", type=int, metavar="N", help=text)
+    command.add_argument("--seed", type=int, default=0, metavar="S", help="the seed of --draw (default: 0)")
 
 
 def run(options: argparse.Namespace) -> None:
     """Check every run of the grid as `train` does, then write."""
     refuse_empty(options.out)
     grids = _read(Path(options.grid))
-    runs = list(itertools.islice((point for grid in grids for point in _points(grid)), MOST + 1))
+    if options.draw is None:
+        ranged = next((name for grid in grids for name, value in grid.items() if isinstance(value, dict)), None)
+        if ranged is not None:
+            raise ValueError(f"{options.grid}: {ranged} is a range, from which --draw N draws")
+        runs = list(itertools.islice((point for grid in grids for point in _points(grid)), MOST + 1))
+    else:
+        runs = _drawn(grids, options.draw, options.seed)
     if len(runs) > MOST:
         raise ValueError(f"{options.grid} has more than {MOST:,} runs")
     names = dict.fromkeys(name for run in runs for name in run)
@@ -132,6 +146,9 @@ def _read(path: Path) -> list[dict[str, Any]]:
         raise FileError(f"{path}: grid is one table, expected one or more [[grid]]")
     whole = [shared | grid for grid in grids]
     for name, value in ((name, value) for grid in whole for name, value in grid.items()):
+        if isinstance(value, dict):
+            _refuse_range(path, name, value)
+            continue
         for one in value if isinstance(value, list) and value else [value]:
             if not isinstance(one, bool | int | float | str):
                 expected = "a number, a text, true or false, or a list of them"
@@ -146,6 +163,47 @@ def _read(path: Path) -> list[dict[str, Any]]:
 def _points(grid: dict[str, Any]) -> Iterator[dict[str, Any]]:
     values = [value if isinstance(value, list) else [value] for value in grid.values()]
     return (dict(zip(grid, point, strict=True)) for point in itertools.product(*values))
+
+
+def _refuse_range(path: Path, name: str, value: Any) -> None:
+    """Raise FileError unless the table is a range of numbers: from, to and perhaps log."""
+    low, high, log = value.get("from"), value.get("to"), value.get("log", False)
+    numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in (low, high))
+    known = value.keys() <= {"from", "to", "log"} and isinstance(log, bool)
+    if not numbers or not known or not low < high or not math.isfinite(high - low) or (log and low <= 0):
+        expected = "a number, a text, true or false, a list of them, or a range {from = 1e-4, to = 1e-2, log = true}"
+        raise FileError(f"{path}: {name} is {value}, expected {expected}")
+
+
+def _drawn(grids: list[dict[str, Any]], count: int, seed: int) -> list[dict[str, Any]]:
+    """`count` different points, of grids drawn alike often, each with every value of `seed`.
+
+    From a list a value is drawn, from a range a number: whole if both ends are, of three digits otherwise. Raises
+    ValueError for a count below 1, and where there are fewer different points.
+    """
+    if not 1 <= count <= MOST:
+        raise ValueError(f"--draw is {count}, expected 1 to {MOST:,}")
+    rng, points = generator(seed, Stream.SWEEP), dict[str, list[dict[str, Any]]]()
+    for _ in range(100 * count):
+        grid = grids[int(rng.integers(len(grids)))]
+        point = {name: value if name == "seed" else _draw(value, rng) for name, value in grid.items()}
+        points.setdefault(repr(point), list(_points(point)))
+        if len(points) == count:
+            return [run for runs in points.values() for run in runs]
+    raise ValueError(f"--draw is {count}, and only {len(points)} different combinations were drawn: expected fewer")
+
+
+def _draw(value: Any, rng: np.random.Generator) -> Any:
+    if isinstance(value, list):
+        return value[int(rng.integers(len(value)))]
+    if not isinstance(value, dict):
+        return value
+    low, high, log = value["from"], value["to"], value.get("log", False)
+    whole = isinstance(low, int) and isinstance(high, int)
+    if whole and not log:
+        return int(rng.integers(low, high + 1))
+    drawn = math.exp(rng.uniform(math.log(low), math.log(high))) if log else rng.uniform(low, high)
+    return round(drawn) if whole else min(max(float(f"{drawn:.3g}"), low), high)
 
 
 def _name(point: dict[str, Any], varied: list[str]) -> str:
