@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tinyattn.check import gradcheck, gradcheck_layer, gradcheck_model
-from tinyattn.check.gradcheck import FLOAT32_TOLERANCE, GradReport, _places
+from tinyattn.check.differences import FLOAT32_TOLERANCE, GradReport, _places
 
 SIZES = [(3.0, False), (1 / 3, True)]
 

@@ -77,7 +77,7 @@ def test_every_bug_is_killed_and_no_convention_is(spec):
 
 
 def test_an_oracle_that_is_not_imported_is_named():
-    with pytest.raises(AttributeError, match="no oracle is called swish: is it imported in tinyattn/check/oracles"):
+    with pytest.raises(AttributeError, match="no oracle is called swish: is it in a file that tinyattn/check/oracles"):
         oracles.swish  # noqa: B018
 
 

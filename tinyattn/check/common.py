@@ -60,27 +60,21 @@ def _forward(states: Any, spec: Spec, f: str) -> None:
             says = f"{f} returned {1 + op.spare} results, expected {spec.outputs[0]} alone: a caller would get a tuple"
             raise Violation(f"{says}. What a backward needs may follow where {f}_backward is there", sort="count")
 
-    @contract(
-        f"{f} leaves every bit of its inputs as it was",
-        hint="Something like x -= ... or out=x writes into the caller's array: work on a copy.",
-    )
+    @contract(f"{f} leaves every bit of its inputs as it was",
+              hint="Something like x -= ... or out=x writes into the caller's array: work on a copy.")  # fmt: skip
     def inputs_unchanged(op: Subject, **case: Any) -> None:
         before = copied(case)
         op.outputs_of_lent(**case)
         for name, x in _arrays(before).items():
             untouched(case[name], x, f"the argument {name}")
 
-    @contract(
-        f"the results of {f} share no memory with its arguments",
-        hint="A view into an input changes when the input does: return a new array.",
-    )
+    @contract(f"the results of {f} share no memory with its arguments",
+              hint="A view into an input changes when the input does: return a new array.")  # fmt: skip
     def own_memory(op: Subject, **case: Any) -> None:
         _demand_new_memory(dict(zip(spec.outputs, op.outputs_of_lent(**case), strict=True)), case)
 
-    @contract(
-        f"equal calls of {f} give equal results, and earlier results survive later calls",
-        hint="Is a buffer, a cache or a generator kept between calls?",
-    )
+    @contract(f"equal calls of {f} give equal results, and earlier results survive later calls",
+              hint="Is a buffer, a cache or a generator kept between calls?")  # fmt: skip
     def repeatable(op: Subject, **case: Any) -> None:
         first = op.outputs(**case)
         kept = [None if x is None else np.array(x) for x in first]
@@ -103,11 +97,9 @@ def _forward(states: Any, spec: Spec, f: str) -> None:
                 if x is not None:
                     close(y, x, tolerance(spec, case), f"with {layout} inputs, {name}")
 
-    @contract(
-        f"for an empty batch {f} returns a result of size 0",
-        hint="Which line needs at least one entry: a reduction, a division by the batch size, a reshape with -1?",
-        leads=EMPTY_BATCHES,
-    )
+    @contract(f"for an empty batch {f} returns a result of size 0",
+              hint="Which line needs at least one entry: a reduction, a division by the batch size, a reshape with -1?",
+              leads=EMPTY_BATCHES)  # fmt: skip
     def batch_of_nothing(op: Subject, **case: Any) -> None:
         if not _is_empty(spec, case):
             return
@@ -118,12 +110,8 @@ def _forward(states: Any, spec: Spec, f: str) -> None:
     if spec.oracle is None:
         return
 
-    @states(
-        "rounding",
-        f"{f} computes what plain loops compute: {spec.says}",
-        "oracle",
-        "Do the smallest example above on paper, one line of your code at a time.",
-    )
+    @states("rounding", f"{f} computes what plain loops compute: {spec.says}", "oracle",
+            "Do the smallest example above on paper, one line of your code at a time.")  # fmt: skip
     def oracle(op: Subject, **case: Any) -> None:
         _close_outputs(spec, op, case, by_loops(spec, case))
 
@@ -132,18 +120,14 @@ def _backward(states: Any, spec: Spec, f: str) -> None:
     exact, rounded = (partial(states, how, stage="gradients") for how in ("exact", "rounding"))
     contract = partial(exact, gravity="contract")
 
-    @exact(
-        f"the gradients of {f} have the shapes of the arguments they belong to, and their dtype",
-        hint="A gradient is added to its argument: it must have that argument's shape exactly.",
-    )
+    @exact(f"the gradients of {f} have the shapes of the arguments they belong to, and their dtype",
+           hint="A gradient is added to its argument: it must have that argument's shape exactly.")  # fmt: skip
     def gradient_shapes(op: Subject, **case: Any) -> None:
         for name, g in op.gradients(case, *upstream(spec, case)).items():
             _like(g, case[name].shape, case[name].dtype, f"d{name}")
 
-    @contract(
-        f"the backward of {f} leaves every bit of its arguments as it was, and shares no memory with them",
-        hint="dx -= ... on an argument spoils it for the next layer, or for a second call.",
-    )
+    @contract(f"the backward of {f} leaves every bit of its arguments as it was, and shares no memory with them",
+              hint="dx -= ... on an argument spoils it for the next layer, or for a second call.")  # fmt: skip
     def backward_inputs_unchanged(op: Subject, **case: Any) -> None:
         arguments = op.prepared(case, upstream(spec, case))
         kept = copied(arguments)
@@ -153,10 +137,8 @@ def _backward(states: Any, spec: Spec, f: str) -> None:
         gradients = op.name_gradients(case, returned)
         _demand_new_memory({f"d{name}": g for name, g in gradients.items()}, arguments)
 
-    @contract(
-        f"the backward of {f}, called twice, gives the same gradients, and the first ones survive",
-        hint="What does a call leave behind: in a cache, in a saved array, in a buffer?",
-    )
+    @contract(f"the backward of {f}, called twice, gives the same gradients, and the first ones survive",
+              hint="What does a call leave behind: in a cache, in a saved array, in a buffer?")  # fmt: skip
     def backward_twice(op: Subject, **case: Any) -> None:
         arguments = op.prepared(case, upstream(spec, case))
         first = op.name_gradients(case, op.backward(arguments))
@@ -169,10 +151,8 @@ def _backward(states: Any, spec: Spec, f: str) -> None:
         for name, g in kept.items():
             same_bits(again[name], g, f"the second call's d{name}")
 
-    @contract(
-        f"the backward of {f} depends on its arguments alone, not on the last forward",
-        hint="Two layers share your function: whose forward does the backward remember?",
-    )
+    @contract(f"the backward of {f} depends on its arguments alone, not on the last forward",
+              hint="Two layers share your function: whose forward does the backward remember?")  # fmt: skip
     def no_memory_of_the_forward(op: Subject, **case: Any) -> None:
         arguments = op.prepared(case, upstream(spec, case))
         first = {name: np.array(g) for name, g in op.name_gradients(case, op.backward(arguments)).items()}
@@ -220,10 +200,8 @@ def _backward(states: Any, spec: Spec, f: str) -> None:
     def exact_gradients(op: Subject, **case: Any) -> None:
         _exact_gradients(op, spec, case)
 
-    @rounded(
-        f"the backward of {f} is linear in its upstream gradients",
-        hint="Every term of a gradient has the upstream gradient in it exactly once.",
-    )
+    @rounded(f"the backward of {f} is linear in its upstream gradients",
+             hint="Every term of a gradient has the upstream gradient in it exactly once.")  # fmt: skip
     def linear_in_upstream(op: Subject, **case: Any) -> None:
         one, two = upstream(spec, case), upstream(spec, case, 1)
         both = tuple(_times(2, a) - _times(3, b) for a, b in zip(one, two, strict=True))
@@ -232,11 +210,9 @@ def _backward(states: Any, spec: Spec, f: str) -> None:
             atol = _gradient_tolerance(spec, case, g, largest(first[name], second[name]), 5)
             close(g, _times(2, first[name]) - _times(3, second[name]), atol, f"d{name}")
 
-    @rounded(
-        f"the backward of {f} does not care how its inputs lie in memory",
-        hint="Is there a reshape, a .ravel() or an in-place step that takes C order for granted?",
-        gravity="contract",
-    )
+    @rounded(f"the backward of {f} does not care how its inputs lie in memory",
+             hint="Is there a reshape, a .ravel() or an in-place step that takes C order for granted?",
+             gravity="contract")  # fmt: skip
     def backward_memory_layout(op: Subject, **case: Any) -> None:
         arguments = op.prepared(case, upstream(spec, case))
         first = op.name_gradients(case, op.backward(arguments))
@@ -263,18 +239,14 @@ def _extremes(states: Any, spec: Spec, f: str) -> None:
     extreme = partial(states, "rounding", stage="extremes")
     large = partial(extreme, leads=((),), wide=True)
 
-    @large(
-        f"{f} is right for sizes of 20 to 70 too, and for 300 tokens, beyond one tile of a blocked computation",
-        hint="Where one tile ends and the next begins, what must be carried over?",
-    )
+    @large(f"{f} is right for sizes of 20 to 70 too, and for 300 tokens, beyond one tile of a blocked computation",
+           hint="Where one tile ends and the next begins, what must be carried over?")  # fmt: skip
     def large_sizes(op: Subject, **case: Any) -> None:
         _close_outputs(spec, op, case, ours_of(spec, widened(case)))
 
-    @extreme(
-        f"{f} is right with two and with three leading axes, and so are its gradients",
-        hint="Over which axes does each sum run, if there are more than two?",
-        leads=((2, 3), (2, 1, 3)),
-    )
+    @extreme(f"{f} is right with two and with three leading axes, and so are its gradients",
+             hint="Over which axes does each sum run, if there are more than two?",
+             leads=((2, 3), (2, 1, 3)))  # fmt: skip
     def several_axes(op: Subject, **case: Any) -> None:
         _close_outputs(spec, op, case, ours_of(spec, widened(case)))
         if spec.wrt and f"{spec.function}_backward" not in op.lacks:
@@ -283,10 +255,8 @@ def _extremes(states: Any, spec: Spec, f: str) -> None:
     if not spec.wrt:
         return
 
-    @large(
-        f"the gradients of {f} are right for sizes of 20 to 70 too, and for 300 tokens",
-        hint="Where one tile ends and the next begins, what must be carried over?",
-    )
+    @large(f"the gradients of {f} are right for sizes of 20 to 70 too, and for 300 tokens",
+           hint="Where one tile ends and the next begins, what must be carried over?")  # fmt: skip
     def gradients_of_large_sizes(op: Subject, **case: Any) -> None:
         _exact_gradients(op, spec, case)
 

@@ -37,12 +37,9 @@ def linear_in(
 ) -> None:
     """For a function whose first output is linear in `argument`."""
 
-    @states(
-        "rounding",
-        says or f"the result is linear in {argument}",
-        hint=hint or f"Is anything added or clipped? Does the factor of {argument} depend on {argument}?",
-        name=name or f"linear_in_{argument}",
-    )
+    @states("rounding", says or f"the result is linear in {argument}",
+            hint=hint or f"Is anything added or clipped? Does the factor of {argument} depend on {argument}?",
+            name=name or f"linear_in_{argument}")  # fmt: skip
     def linear(op: Subject, **case: Any) -> None:
         case = of(case)
         x, two, three = case[argument], *(case[argument].dtype.type(c) for c in (2, 3))
@@ -55,13 +52,9 @@ def linear_in(
 def tokens_apart(states: Any, name: str = "tokens_apart") -> None:
     """For a function of tokens (..., d) in which none sees another."""
 
-    @states(
-        "exact",
-        "a token's result does not depend on any other token, and equal tokens have equal results",
-        hint="Does one token change with its neighbour?",
-        gravity="leak",
-        name=name,
-    )
+    @states("exact",
+            "a token's result does not depend on any other token, and equal tokens have equal results",
+            hint="Does one token change with its neighbour?", gravity="leak", name=name)  # fmt: skip
     def apart(op: Subject, **case: Any) -> None:
         d = case["x"].shape[-1]
         rows = np.concatenate([case["x"].reshape(-1, d)[:3], np.ones((3, d), case["x"].dtype)])
@@ -76,12 +69,8 @@ def tokens_apart(states: Any, name: str = "tokens_apart") -> None:
 def batch_apart(states: Any) -> None:
     """For a function of sequences (..., n, d) in which tokens of one sequence may see each other."""
 
-    @states(
-        "exact",
-        "an entry of the batch does not depend on the others",
-        hint="Which axes does each sum run over?",
-        gravity="leak",
-    )
+    @states("exact", "an entry of the batch does not depend on the others",
+            hint="Which axes does each sum run over?", gravity="leak")  # fmt: skip
     def batch_apart(op: Subject, **case: Any) -> None:
         first = case["x"].reshape(-1, *case["x"].shape[-2:])[0]
         one, other = np.stack([first, 2 * first]), np.stack([first, 3 * first + 1])
@@ -104,12 +93,8 @@ def causal(
     `read` selects the part of the output that callers use, if they do not use all of it.
     """
 
-    @states(
-        "exact",
-        "no later token changes a single bit of an earlier output",
-        hint=hint or "mask[i, j] = may query i look at key j: rows are queries.",
-        gravity="leak",
-    )
+    @states("exact", "no later token changes a single bit of an earlier output",
+            hint=hint or "mask[i, j] = may query i look at key j: rows are queries.", gravity="leak")  # fmt: skip
     def causal(op: Subject, **case: Any) -> None:
         case = of(case)
         y = read(op(**case))
@@ -155,6 +140,22 @@ def softmax_like(states: Any, allowed: Callable[[Case], np.ndarray]) -> None:
     def shift(op: Subject, **case: Any) -> None:
         moved = case["s"] + case["s"].dtype.type(3)
         close(op(**case | {"s": moved}), op(**case), 2 * tolerance(op.spec, case), "the weight ")
+
+
+def weighted_mean(states: Any, *arrays: str) -> None:
+    """For a loss Σ w loss / Σ w; `arrays` are its arguments, the first one with an entry for each position."""
+
+    @states("rounding", "multiplying all weights by a constant changes nothing, and positions of weight 0 do not count",
+            hint="The loss is Σ w loss / Σ w: what do you divide by?")  # fmt: skip
+    def weights_are_shares(op: Subject, **case: Any) -> None:
+        w = np.ones_like(case[arrays[0]]) if case["weights"] is None else case["weights"]
+        expected, limit = op(**case | {"weights": w}), 3 * tolerance(op.spec, case)
+        for size in (4, 1 / 64):
+            close(op(**case | {"weights": (w * size).astype(w.dtype)}), expected, limit, "the loss")
+        more = {name: case[name] if name == "targets" else 3 * case[name] + 1 for name in arrays}
+        longer = {name: np.concatenate([case[name], x]) for name, x in more.items()}
+        longer["weights"] = np.concatenate([w, np.zeros_like(w)])
+        close(op(**case | longer), expected, limit, "with positions of weight 0 added, the loss")
 
 
 def normaliser(states: Any, of: Callable[[Case], Case] = dict) -> None:

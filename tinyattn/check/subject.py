@@ -11,34 +11,23 @@ import functools
 import inspect
 import os
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .cases import copied, in_dtype
+from .passing import BY_POSITION, EMPTY, PAIRS, CannotRunError, backward_beside, name_of, names_of, passing_of, taken_by
 from .property import Violation
 from .spec import Form, Spec
 from .switch import Switch
 
-_EMPTY = inspect.Parameter.empty
 _LIBRARY_FOLDERS = tuple(f"{folder}{os.sep}" for folder in (Path(__file__).parents[1], Path(np.__file__).parent))
-OTHER_NAMES = {  # optional arguments: usual name -> the library's
-    **dict.fromkeys(("attn_mask", "attention_mask", "src_mask"), "mask"),
-    "bias": "b", "bpreg": "regularisation", "istarget": "weights", "label_smoothing": "smoothing",
-    "layer_norm_eps": "eps", "scaling": "scale",
-}  # fmt: skip
-PAIRS = {"betas": ("beta1", "beta2")}  # an argument that is two of the library's
-_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class TooLongError(BaseException):
     """A call did not return in time. A BaseException: `except Exception` in the checked code must not catch it."""
-
-
-class CannotRunError(Exception):
-    """The implementation cannot be called as its spec says; the message names the missing part and a remedy."""
 
 
 class MissingError(Exception):
@@ -74,7 +63,7 @@ class Subject:
             forward = implementation
         self.computes = spec.function  # or another of the spec's metrics, if it is the only one
         for other in spec.others if spec.any_metric else ():
-            if forward is None or (forward is implementation and _called(forward).startswith(other)):
+            if forward is None or (forward is implementation and name_of(forward).startswith(other)):
                 forward, self.computes = forward or getattr(implementation, other, None), other
         if forward is None:
             public = [n for n in dir(implementation) if not n.startswith("_") and callable(getattr(implementation, n))]
@@ -93,15 +82,15 @@ class Subject:
         self.backward_forms: list[Form] = []  # of calls whose gradient it does not offer
         self.not_derived: list[str] = []  # arguments for which the backward returns None
         self.conventions: list[Switch] = []  # that it follows, and the library does not (conventions/)
-        self.passing = _plan(forward, self.signature, spec.function)  # how each argument is passed
-        self.library_names = _library_names(forward, self.passing)
+        self.passing = passing_of(forward, self.signature, spec.function)  # how each argument is passed
+        self.library_names = names_of(forward, self.passing)
         self._their_names = {n: theirs for theirs, n in self.library_names.items()}
         passed = {*self.library_names, *PAIRS, *(n for n, how in self.passing.items() if how == "by name")}
-        parameters = _parameters(forward) or {}
+        parameters = taken_by(forward) or {}
         self._pairs = {n: pair for n, pair in PAIRS.items() if n in parameters}
         approximate = getattr(parameters.get("approximate"), "default", None)
         self._in_words = isinstance(approximate, str)  # torch has approximate="none" or "tanh"
-        self.unused = [n for n, p in parameters.items() if p.default is not _EMPTY and n not in passed]
+        self.unused = [n for n, p in parameters.items() if p.default is not EMPTY and n not in passed]
         if any(self.passing.get(n) == "left out" for n in spec.together):
             self.passing |= dict.fromkeys(spec.together, "left out")
         self.lacks = [n for n, how in self.passing.items() if how == "left out"]
@@ -114,7 +103,7 @@ class Subject:
             candidates += [backward_beside(forward)] if forward is implementation else []  # FILE:function
             self._backward = next((f for f in candidates if f is not None), None)
             self.lacks += [f"{spec.function}_backward"] if self._backward is None else []
-        self._of_backward = _parameters(self._backward) if self._backward is not None else None  # looked up once: slow
+        self._of_backward = taken_by(self._backward) if self._backward is not None else None  # once: slow
         functions = (spec.function, *spec.others) if spec.any_metric else spec.others
         self.lacks += [n for n in functions if n != self.computes and not hasattr(implementation, n)]
 
@@ -262,7 +251,7 @@ class Subject:
         if sum(required[n] and n not in known for n in rest) > len(spare):  # other names: by position
             parameters = self.ours_backward.parameters
             library = list(parameters)[len(upstream) :]
-            needed = [n for n in rest if required[n]], [n for n in library if parameters[n].default is _EMPTY]
+            needed = [n for n in rest if required[n]], [n for n in library if parameters[n].default is EMPTY]
             for theirs, ours in ((rest, library), needed):
                 if len(theirs) == len(ours):
                     known |= {n: known.get(c) for n, c in zip(theirs, ours, strict=True)}
@@ -294,8 +283,8 @@ class Subject:
         decorated = parameters is not None and len(parameters) <= 2  # if any is *args
         if parameters is None or (decorated and any(p.kind is p.VAR_POSITIONAL for p in parameters.values())):
             parameters = self.ours_backward.parameters
-        named = (*_BY_POSITION, inspect.Parameter.KEYWORD_ONLY)
-        return {n: p.default is _EMPTY for n, p in parameters.items() if p.kind in named}
+        named = (*BY_POSITION, inspect.Parameter.KEYWORD_ONLY)
+        return {n: p.default is EMPTY for n, p in parameters.items() if p.kind in named}
 
     def backward(self, takes: dict[str, Any]) -> Any:
         """Call the backward with arguments from `prepared`."""
@@ -305,7 +294,7 @@ class Subject:
         for n, p in (self._of_backward or {}).items():
             if p.kind is inspect.Parameter.VAR_POSITIONAL:  # behind a decorator: what it has, in the library's order
                 positional, named = [x for name, x in takes.items() if name not in self.lacks], {}
-            if p.kind not in _BY_POSITION or n not in named:
+            if p.kind not in BY_POSITION or n not in named:
                 break
             positional.append(named.pop(n))
         return called(self._backward, f"{self.spec.function}_backward", *positional, **named)
@@ -345,18 +334,6 @@ def by_name(returned: Any, names: Sequence[str]) -> Any:
         return returned
     named = {known[key]: g for key, g in returned.items()}
     return tuple(named[n] for n in names if n in named)
-
-
-def backward_beside(forward: Any) -> Any:
-    """The function NAME_backward in the module that defines the forward NAME, or None."""
-    module = getattr(inspect.unwrap(forward), "__globals__", {})
-    backward = module.get(f"{_called(forward)}_backward")
-    return backward if callable(backward) else None
-
-
-def _called(f: Any) -> str:
-    """The name of a function, "" for an object without one."""
-    return str(getattr(f, "__name__", ""))
 
 
 def called(f: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
@@ -406,59 +383,6 @@ def _numeric(x: Any, name: str) -> None:
 def _is_cache(x: Any) -> bool:
     """Whether a further result is for the backward and no output: a tuple, a dict, an object."""
     return x is not None and not isinstance(x, bool | int | float) and not hasattr(x, "dtype")
-
-
-def _parameters(f: Any) -> Mapping[str, inspect.Parameter] | None:
-    """The parameters by name; None for a function built in C, which has no signature."""
-    try:
-        return inspect.signature(f).parameters
-    except (TypeError, ValueError):
-        return None
-
-
-def _plan(forward: Callable[..., Any], library: inspect.Signature, name: str) -> dict[str, str]:
-    """How each of the library's arguments is passed: by name, by position, or left out."""
-    theirs = _parameters(forward)
-    if theirs is None:
-        return {n: "by position" if p.default is _EMPTY else "left out" for n, p in library.parameters.items()}
-    kinds = {p.kind for p in theirs.values()}
-    required = [n for n, p in library.parameters.items() if p.default is _EMPTY]
-    name = _called(forward) or name
-    named = {n for n, p in theirs.items() if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
-    by_name = all(n in named for n in required)
-    places = [n for n, p in theirs.items() if p.kind in _BY_POSITION]
-    if not by_name and len(places) < len(required) and inspect.Parameter.VAR_POSITIONAL not in kinds:
-        count = f"{len(places)} argument{'s' * (len(places) != 1)}"
-        raise CannotRunError(f"`{name}` takes {count}, expected {len(required)}: {', '.join(required)}")
-    taken = set() if by_name else set(places[: len(required)])  # by required arguments, whatever they are called
-    named -= taken
-    named |= {OTHER_NAMES[n] for n in named if n in OTHER_NAMES and not isinstance(theirs[n].default, bool)}
-    named |= {n for pair in PAIRS.keys() & named for n in PAIRS[pair]}
-    plan = dict.fromkeys(library.parameters, "left out")
-    plan |= dict.fromkeys(required, "by name" if by_name else "by position")
-    anything = named if inspect.Parameter.VAR_KEYWORD not in kinds else plan.keys() - taken
-    plan |= {n: "by name" for n in plan if n not in required and (n in named or n in anything)}
-    for n, p in theirs.items():
-        passed = n in taken or plan.get(n, plan.get(OTHER_NAMES.get(n, n))) == "by name"
-        if not passed and p.default is _EMPTY and p.kind in (*_BY_POSITION, p.KEYWORD_ONLY):
-            if by_name:
-                raise CannotRunError(f"`{name}` asks for `{n}`, which the library's {name}{library} does not have")
-            asked = ", ".join(m for m in theirs if theirs[m].default is _EMPTY)
-            remedy = "write a function that takes these and calls it"
-            raise CannotRunError(f"`{name}` asks for {asked}, expected {', '.join(required)}: {remedy}")
-    return plan
-
-
-def _library_names(forward: Callable[..., Any], plan: dict[str, str]) -> dict[str, str]:
-    """The library's name for each of the implementation's arguments that is passed by position or is in OTHER_NAMES."""
-    theirs = _parameters(forward) or {}
-    places = [n for n, p in theirs.items() if p.kind in _BY_POSITION]
-    names = dict(zip(places, [n for n, how in plan.items() if how == "by position"], strict=False))
-    for n, ours in OTHER_NAMES.items():
-        here = n in theirs and n not in names and ours not in theirs and not isinstance(theirs[n].default, bool)
-        if here and plan.get(ours) == "by name":
-            names[n] = ours
-    return names
 
 
 def _same(x: Any, default: Any) -> bool:

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..backend import to_numpy
 from ..check.binding import bind
-from ..check.gradcheck import FLOAT32_TOLERANCE
+from ..check.differences import FLOAT32_TOLERANCE
 from ..tree import Rows
 from .pairing import forward_of, gradients_of, made_by, value_of
 from .recorder import Recorder

@@ -310,9 +310,6 @@ SPEC = states.spec(
     "dropout is weights · keep / (1 - rate)",
     "a query that may look at nothing gets zeros, and passes no gradient on",
     "scores of any finite size",
-    case=case,
-    outputs=("out", "weights"),
-    wrt=("q", "k", "v", "bias"),
-    scale=lambda case: 10 * largest(case["q"], case["k"], case["v"], case["bias"]) ** 2,
-    special_cases=special_cases,
+    case=case, outputs=("out", "weights"), wrt=("q", "k", "v", "bias"),
+    scale=lambda case: 10 * largest(case["q"], case["k"], case["v"], case["bias"]) ** 2, special_cases=special_cases,
 )

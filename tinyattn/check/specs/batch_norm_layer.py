@@ -150,10 +150,5 @@ SPEC = states.spec(
     "evaluate(x, state) -> y: of any rows, also one",
     "the running variance is the biased or the unbiased one, eps at most 1e-3, m constant or 1/t; where the running "
     "statistics begin is free",
-    function="train",
-    ours=adapters.BatchNorm,
-    case=case,
-    outputs=("y", "state"),
-    others=("evaluate",),
-    common=False,
+    function="train", ours=adapters.BatchNorm, case=case, outputs=("y", "state"), others=("evaluate",), common=False,
 )

@@ -98,9 +98,7 @@ BLOCK = block.spec(
     f"block({', '.join(BLOCK_ARRAYS)}, heads, mask=None, eps=1e-5) -> y: x (..., n, D), gains and shifts (D,), W_q to W_o (D, D), "
     "W_1 (D, H), W_2 (H, D); ReLU; head i owns columns i D/h .. (i + 1) D/h",
     "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets zeros",
-    case=block_case,
-    wrt=BLOCK_ARRAYS,
-    scale=block_scale,
+    case=block_case, wrt=BLOCK_ARRAYS, scale=block_scale,
 )
 
 
@@ -155,7 +153,5 @@ POST_LN_BLOCK = post_ln_block.spec(
     f"post_ln_block({', '.join(POST_LN_BLOCK_ARRAYS)}, heads, mask=None, eps=1e-5) -> y: x (..., n, D), gains and shifts (D,), W_q to W_o "
     "(D, D), W_1 (D, H), W_2 (H, D); ReLU; head i owns columns i D/h .. (i + 1) D/h",
     "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets zeros",
-    case=post_ln_block_case,
-    wrt=POST_LN_BLOCK_ARRAYS,
-    scale=post_ln_block_scale,
+    case=post_ln_block_case, wrt=POST_LN_BLOCK_ARRAYS, scale=post_ln_block_scale,
 )

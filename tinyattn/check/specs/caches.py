@@ -136,13 +136,8 @@ CACHED_MODEL = cached_model.spec(
     "forward(x) -> y: x (B, T, D) float64, or tokens (B, T) if the model has a `vocabulary`; y (B, T, ...)",
     "step(x, cache) -> y, cache: the next token of each sequence, x (B, D) or (B,), y (B, ...); cache None starts afresh, and "
     "the cache of one step is passed to the next unchanged",
-    case=causal_model.case,
-    function="forward",
-    ours=adapters.CachedAttention,
-    others=("step",),
-    common=False,
-    shown=causal_model.shown,
-    remark=cached_model_remark,
+    case=causal_model.case, function="forward", ours=adapters.CachedAttention, others=("step",), common=False,
+    shown=causal_model.shown, remark=cached_model_remark,
 )
 
 
@@ -217,10 +212,6 @@ RING_CACHE = ring_cache.spec(
     "`window`, 2 to 64, is how many tokens each looks at, itself among them; with several `layers` the reach is "
     "layers (window - 1) tokens back",
     "the cache has a bounded size: a ring, or the newest keys and values",
-    case=causal_model.case,
-    function="forward",
-    ours=adapters.SlidingAttention,
-    others=("step",),
-    common=False,
+    case=causal_model.case, function="forward", ours=adapters.SlidingAttention, others=("step",), common=False,
     shown=causal_model.shown,
 )

@@ -260,11 +260,6 @@ SPEC = states.spec(
     "outputs of a prefix are those of the whole; a model that counts positions from the end has `from_the_end = True`",
     "fit(tokens) and log_probs(tokens) -> (B, T, vocabulary), where it has them: trained on uniform noise, its loss on fresh "
     "noise is not below ln V",
-    case=case,
-    function="forward",
-    ours=adapters.SASRecTokens,
-    others=("fit", "log_probs"),
-    common=False,
-    observe=observe,
-    shown=shown,
+    case=case, function="forward", ours=adapters.SASRecTokens, others=("fit", "log_probs"), common=False,
+    observe=observe, shown=shown,
 )

@@ -53,9 +53,7 @@ CONV1D = conv1d.spec(
     "y_t = Σ_j x_{t + j δ - p} W_j, δ = dilation, p = 0, (K - 1) δ // 2 or (K - 1) δ: padding valid, same or causal",
     "conv1d(x, W, dilation=1, padding='same') -> y: x (..., n, i), W (K, i, o), y (..., n, o), "
     "with 'valid' (..., n - (K - 1) dilation, o); beyond both ends x is 0",
-    case=conv1d_case,
-    wrt=("x", "W"),
-    forms=(Form("padding='causal'", lambda case: case["padding"] == "causal"),),
+    case=conv1d_case, wrt=("x", "W"), forms=(Form("padding='causal'", lambda case: case["padding"] == "causal"),),
 )
 
 
@@ -95,8 +93,7 @@ CONV2D = conv2d.spec(
     "padding valid or same",
     "conv2d(x, W, dilation=1, padding='same') -> y: x (..., h, w, i), W (K, L, i, o), y (..., h, w, o), "
     "with 'valid' (..., h - (K - 1) dilation, w - (L - 1) dilation, o); beyond the edges x is 0",
-    case=conv2d_case,
-    wrt=("x", "W"),
+    case=conv2d_case, wrt=("x", "W"),
 )
 
 
@@ -132,8 +129,7 @@ def one_place(op: Subject, **case: Any) -> None:
 DEPTHWISE_CONV1D = depthwise_conv1d.spec(
     "y_t = Σ_j x_{t + j} ⊙ W_j",
     "depthwise_conv1d(x, W) -> y: x (..., n, d), W (K, d), y (..., n - K + 1, d)",
-    case=depthwise_conv1d_case,
-    wrt=("x", "W"),
+    case=depthwise_conv1d_case, wrt=("x", "W"),
 )
 
 
@@ -174,8 +170,7 @@ MAX_POOL1D = max_pool1d.spec(
     "y_t = max x_{t + j} over 0 <= j < width, each feature alone",
     "max_pool1d(x, width) -> y first: x (..., n, d), y (..., n - width + 1, d); of equal numbers the first is the "
     "maximum",
-    case=max_pool1d_case,
-    wrt=("x",),
+    case=max_pool1d_case, wrt=("x",),
 )
 
 
@@ -212,6 +207,5 @@ PATCHIFY = patchify.spec(
     "y_{t, (a P + b) C + c} = x_{u P + a, v P + b, c}, P = patch, t = u (w / P) + v",
     "patchify(x, patch) -> y: x (..., h, w, C), y (..., h w / patch², patch² C); patches row by row, in each "
     "the pixels row by row, for each pixel its channels",
-    case=patchify_case,
-    wrt=("x",),
+    case=patchify_case, wrt=("x",),
 )

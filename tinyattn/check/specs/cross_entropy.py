@@ -137,19 +137,12 @@ CROSS_ENTROPY = cross_entropy.spec(
     "all 1, not all 0",
     "the backward's upstream gradient is a number: cross_entropy_backward(dloss, logits, targets, weights=None)",
     "logits of any finite size",
-    case=cross_entropy_case,
-    outputs=("loss",),
-    wrt=("logits",),
-    scale=lambda case: 4 * largest(case["logits"]),
+    case=cross_entropy_case, outputs=("loss",), wrt=("logits",), scale=lambda case: 4 * largest(case["logits"]),
     special_cases=cross_entropy_special_cases,
 )
 
 
 smoothed_cross_entropy = SpecBuilder("smoothed_cross_entropy")
-
-
-def smoothed_cross_entropy_case(draw: CaseDrawer) -> dict[str, Any]:
-    return cross_entropy_case(draw) | {"smoothing": draw.choose((0.1, 0.5, 0.0, 1.0))}
 
 
 def smoothed_cross_entropy_special_cases() -> list[dict[str, Any]]:
@@ -194,10 +187,8 @@ SMOOTHED_CROSS_ENTROPY = smoothed_cross_entropy.spec(
     "the backward's upstream gradient is a number: smoothed_cross_entropy_backward(dloss, logits, targets, "
     "weights=None, smoothing=0.1)",
     "logits of any finite size",
-    case=smoothed_cross_entropy_case,
-    outputs=("loss",),
+    case=lambda draw: cross_entropy_case(draw) | {"smoothing": draw.choose((0.1, 0.5, 0.0, 1.0))}, outputs=("loss",),
     wrt=("logits",),
-    scale=lambda case: 4 * largest(case["logits"]),
-    special_cases=smoothed_cross_entropy_special_cases,
+    scale=lambda case: 4 * largest(case["logits"]), special_cases=smoothed_cross_entropy_special_cases,
     choices=("smoothing",),
 )

@@ -108,10 +108,7 @@ SPEC = states.spec(
     "y = x · keep / (1 - rate), and x itself where keep is None",
     "dropout(x, keep, rate): x (...), keep boolean, True = kept, of any shape that broadcasts to x, or None",
     "keep_mask(rng, shape, rate) -> boolean, drawn from the generator rng; without it its properties are skipped",
-    case=case,
-    wrt=("x",),
-    others=("keep_mask",),
-    observe=observe,
+    case=case, wrt=("x",), others=("keep_mask",), observe=observe,
     special_cases=lambda: [
         {"x": np.array([[1.0, -2.0], [3.0, 0.5]]), "keep": None, "rate": 0.25},
         {"x": np.array([4.0, -1.0, 2.0]), "keep": None, "rate": 0.5},

@@ -64,10 +64,7 @@ LINEAR_ATTENTION = linear_attention.spec(
     "linear_attention(q, k, v, causal=True, keys=None, form='chunked') -> out first: q (..., n, d), k (..., m, d), "
     "v (..., m, e)",
     "keys broadcasts to (..., m), True = a real key; a query that may look at nothing gets zeros",
-    case=linear_attention_case,
-    outputs=("out",),
-    wrt=("q", "k", "v"),
-    choices=("denominator",),
+    case=linear_attention_case, outputs=("out",), wrt=("q", "k", "v"), choices=("denominator",),
 )
 
 
@@ -117,10 +114,7 @@ PERFORMER_ATTENTION = performer_attention.spec(
     "performer_attention(q, k, v, W, causal=True, keys=None, form='chunked') -> out first: q (..., n, d), "
     "k (..., m, d), v (..., m, e), W (features, d)",
     "keys broadcasts to (..., m), True = a real key; a query that may look at nothing gets zeros",
-    case=performer_attention_case,
-    outputs=("out",),
-    wrt=("q", "k", "v"),
-    scale=performer_attention_scale,
+    case=performer_attention_case, outputs=("out",), wrt=("q", "k", "v"), scale=performer_attention_scale,
 )
 
 
@@ -176,9 +170,7 @@ WINDOW_ATTENTION = window_attention.spec(
     "window_attention(q, k, v, window, causal=True, keys=None, keep=None, rate=0.0, scale=None) -> out first: "
     "q, k (..., n, d), v (..., n, e)",
     "keys broadcasts to (..., n), True = a real key; a query that may look at nothing gets zeros",
-    case=window_attention_case,
-    outputs=("out",),
-    wrt=("q", "k", "v"),
+    case=window_attention_case, outputs=("out",), wrt=("q", "k", "v"),
 )
 
 
@@ -241,6 +233,5 @@ BLOCK_SPARSE_ATTENTION = block_sparse_attention.spec(
     "keys broadcasts to (..., m), True = a real key; a bias, for a layout of one group, to (..., z, a, b)",
     case=block_sparse_attention_case,
     forms=(Form("a query that may look at nothing", lambda case: not np.all(np.any(block_sparse_attention_seen(case), axis=-1)), ours=True),),
-    outputs=("out",),
-    wrt=("q", "k", "v", "bias"),
+    outputs=("out",), wrt=("q", "k", "v", "bias"),
 )

@@ -52,9 +52,7 @@ RELU = relu.spec(
     "y = max(x, 0)",
     "relu(x): x (...)",
     "at the kink x = 0 the gradient is 0",
-    case=relu_case,
-    wrt=("x",),
-    special_cases=lambda: [{"x": np.array([-20.0, -7.5, -0.25, 0.0, 0.5, 6.5, 100.0])}],
+    case=relu_case, wrt=("x",), special_cases=lambda: [{"x": np.array([-20.0, -7.5, -0.25, 0.0, 0.5, 6.5, 100.0])}],
     choices=("kink",),
 )
 
@@ -95,18 +93,12 @@ GELU = gelu.spec(
     "y = x Φ(x), with Φ the normal distribution function; approximate=True: ½ x (1 + tanh(√(2/π) (x + 0.044715 x³)))",
     "gelu(x, approximate=False): x (...); Φ to the last digits, not to seven",
     "x of any finite size; the gradient up to ±10,000",
-    case=gelu_case,
-    wrt=("x",),
-    scale=lambda case: largest(case["x"]),
+    case=gelu_case, wrt=("x",), scale=lambda case: largest(case["x"]),
 )
 
 
 silu = SpecBuilder("silu")
 elementwise(silu)
-
-
-def silu_case(draw: CaseDrawer) -> dict[str, Any]:
-    return {"x": draw.array(*draw.lead, draw.size(), size=draw.choose((1.0, 3.0)))}
 
 
 @silu("rounding", "silu(x) - silu(-x) is x, since σ(x) + σ(-x) = 1", hint="Is σ(0) one half?")
@@ -134,8 +126,7 @@ def silu_far_out(op: Subject, x: np.ndarray) -> None:
 SILU = silu.spec(
     "y = x σ(x), with σ(x) = 1 / (1 + exp(-x))",
     "silu(x): x (...), of any finite size",
-    case=silu_case,
-    wrt=("x",),
+    case=lambda draw: {"x": draw.array(*draw.lead, draw.size(), size=draw.choose((1.0, 3.0)))}, wrt=("x",),
     scale=lambda case: largest(case["x"]),
 )
 
@@ -187,18 +178,12 @@ def elu_far_out(op: Subject, x: np.ndarray, alpha: float) -> None:
 ELU = elu.spec(
     "y = x where x > 0, and α (exp(x) - 1) elsewhere",
     "elu(x, alpha=1.0): x (...), of any finite size; small x keep their digits",
-    case=elu_case,
-    wrt=("x",),
-    scale=lambda case: largest(case["x"]) + case["alpha"],
+    case=elu_case, wrt=("x",), scale=lambda case: largest(case["x"]) + case["alpha"],
 )
 
 
 root_elu = SpecBuilder("root_elu")
 elementwise(root_elu)
-
-
-def root_elu_case(draw: CaseDrawer) -> dict[str, Any]:
-    return {"x": draw.array(*draw.lead, draw.size(), size=draw.choose((1.0, 4.0)))}
 
 
 @root_elu("rounding", "its square is ELU(x) + 1", hint="Which root, of which side?")
@@ -238,6 +223,5 @@ def root_elu_far_out(op: Subject, x: np.ndarray) -> None:
 ROOT_ELU = root_elu.spec(
     "y = √(ELU(x) + 1): exp(x / 2) where x < 0, and √(1 + x) elsewhere",
     "root_elu(x): x (...), of any finite size; far left of 0 value and gradient keep their digits",
-    case=root_elu_case,
-    wrt=("x",),
+    case=lambda draw: {"x": draw.array(*draw.lead, draw.size(), size=draw.choose((1.0, 4.0)))}, wrt=("x",),
 )

@@ -47,9 +47,7 @@ def _linear_tolerance(x: np.ndarray, W: np.ndarray) -> float:
 LINEAR = linear.spec(
     "y = x W + b",
     "linear(x, W, b=None): tokens are rows, x (..., i), W (i, o), b (o,)",
-    case=linear_case,
-    wrt=("x", "W", "b"),
-    but=" (db may be returned even so)",
+    case=linear_case, wrt=("x", "W", "b"), but=" (db may be returned even so)",
 )
 
 
@@ -105,10 +103,7 @@ def _feed_forward_tolerance(case: dict[str, Any]) -> float:
 FEED_FORWARD = feed_forward.spec(
     "y = relu(x W_1 + b_1) W_2 + b_2",
     "feed_forward(x, W_1, b_1, W_2, b_2): x (..., D), W_1 (D, H), b_1 (H,), W_2 (H, D), b_2 (D,)",
-    case=feed_forward_case,
-    wrt=("x", "W_1", "b_1", "W_2", "b_2"),
-    scale=feed_forward_scale,
-    choices=("inner kink",),
+    case=feed_forward_case, wrt=("x", "W_1", "b_1", "W_2", "b_2"), scale=feed_forward_scale, choices=("inner kink",),
 )
 
 
@@ -143,9 +138,7 @@ GELU_FEED_FORWARD = gelu_feed_forward.spec(
     "y = gelu(x W_1 + b_1) W_2 + b_2, gelu(u) = u Φ(u), or its tanh form if approximate",
     "gelu_feed_forward(x, W_1, b_1, W_2, b_2, approximate=False): x (..., D), W_1 (D, H), b_1 (H,), W_2 (H, D), b_2 (D,); "
     "Φ to the last digits, and with approximate=True ½ u (1 + tanh(√(2/π) (u + 0.044715 u³)))",
-    case=gelu_feed_forward_case,
-    wrt=("x", "W_1", "b_1", "W_2", "b_2"),
-    scale=feed_forward_scale,
+    case=gelu_feed_forward_case, wrt=("x", "W_1", "b_1", "W_2", "b_2"), scale=feed_forward_scale,
 )
 
 
@@ -201,8 +194,5 @@ def _swiglu_tolerance(case: dict[str, Any]) -> float:
 SWIGLU = swiglu.spec(
     "y = (silu(x W_1) ⊙ (x V)) W_2, without biases",
     "swiglu(x, W_1, V, W_2): x (..., D), W_1 and V (D, H), W_2 (H, D); W_1 is the gate's",
-    case=swiglu_case,
-    wrt=("x", "W_1", "V", "W_2"),
-    scale=swiglu_scale,
-    choices=("swiglu",),
+    case=swiglu_case, wrt=("x", "W_1", "V", "W_2"), scale=swiglu_scale, choices=("swiglu",),
 )

@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import oracles
 from ..common import tolerance
-from ..families import Case
+from ..families import Case, weighted_mean
 from ..property import close, demand, largest, rounding
 from .builder import CaseDrawer, SpecBuilder, Subject
 
@@ -40,14 +40,7 @@ def difference(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndar
     close(got, -np.sum(w * z) / np.sum(w), _bce_tolerance(z), "the difference")
 
 
-@bce("rounding", "multiplying all weights by a constant changes nothing, and positions of weight 0 do not count",
-        hint="The loss is Σ w loss / Σ w: what do you divide by?")
-def bce_weights_are_shares(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
-    w = np.ones(z.shape, z.dtype) if weights is None else weights
-    for size in (4, 1 / 64):
-        close(op(z, targets, (w * size).astype(w.dtype)), op(z, targets, w), _bce_tolerance(z), "the loss")
-    more = [np.concatenate(pair) for pair in ((z, z + 1), (targets, targets), (w, np.zeros_like(w)))]
-    close(op(*more), op(z, targets, w), _bce_tolerance(z), "with positions of weight 0 added, the loss")
+weighted_mean(bce, "z", "targets")
 
 
 @bce("rounding", "logits of ±10,000 cost 0 on the right side, and 10,000 on the wrong one", "extremes",
@@ -96,12 +89,8 @@ BCE = bce.spec(
     "not all 0",
     "the backward's upstream gradient is a number: bce_with_logits_backward(dloss, z, targets, weights=None)",
     "logits of any finite size",
-    function="bce_with_logits",
-    case=bce_case,
-    outputs=("loss",),
-    wrt=("z",),
-    scale=lambda case: 4 * largest(case["z"]),
-    special_cases=bce_special_cases,
+    function="bce_with_logits", case=bce_case, outputs=("loss",), wrt=("z",),
+    scale=lambda case: 4 * largest(case["z"]), special_cases=bce_special_cases,
 )
 
 
@@ -138,15 +127,7 @@ def exchanged(op: Subject, positive: Any, negative: Any, weights: Any) -> None:
     close(got, expected, 2 * _bpr_tolerance(positive, negative), "the difference of losses")
 
 
-@bpr("rounding", "multiplying all weights by a constant changes nothing, and positions of weight 0 do not count",
-        hint="The loss is Σ w loss / Σ w: what do you divide by?")
-def bpr_weights_are_shares(op: Subject, positive: Any, negative: Any, weights: Any) -> None:
-    w = np.ones(positive.shape, positive.dtype) if weights is None else weights
-    expected, limit = op(positive, negative, w), _bpr_tolerance(positive, negative)
-    for size in (4, 1 / 64):
-        close(op(positive, negative, (w * size).astype(w.dtype)), expected, limit, "the loss")
-    longer = (np.concatenate(pair) for pair in ((positive, positive + 1), (negative, negative - 1), (w, 0 * w)))
-    close(op(*longer), expected, limit, "with positions of weight 0 added, the loss")
+weighted_mean(bpr, "positive", "negative")
 
 
 @bpr("rounding", "dnegative is -dpositive; positions of weight 0 have no gradient", "gradients",
@@ -180,11 +161,8 @@ BPR = bpr.spec(
     "weights (...) or None for all 1, not all 0",
     "the backward's upstream gradient is a number: bpr_backward(dloss, positive, negative, weights=None)",
     "scores of any finite size; nothing is added to σ",
-    case=bpr_case,
-    outputs=("loss",),
-    wrt=("positive", "negative"),
-    scale=lambda case: 4 * largest(case["positive"], case["negative"]),
-    special_cases=bpr_special_cases,
+    case=bpr_case, outputs=("loss",), wrt=("positive", "negative"),
+    scale=lambda case: 4 * largest(case["positive"], case["negative"]), special_cases=bpr_special_cases,
     choices=("sum",),
 )
 
@@ -246,16 +224,7 @@ def regularised(op: Subject, positive: Any, negatives: Any, weights: Any, regula
     close(got, expected, _bpr_max_tolerance(positive, negatives), "the difference")
 
 
-@bpr_max("rounding", "multiplying all weights by a constant changes nothing, and positions of weight 0 do not count",
-        hint="The loss is Σ w loss / Σ w: what do you divide by?")
-def bpr_max_weights_are_shares(op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0) -> None:
-    w = np.ones(positive.shape, positive.dtype) if weights is None else weights
-    expected, limit = op(positive, negatives, w, regularisation), _bpr_max_tolerance(positive, negatives)
-    for size in (4, 1 / 64):
-        close(op(positive, negatives, (w * size).astype(w.dtype), regularisation), expected, limit, "the loss")
-    pairs = ((positive, positive + 1), (negatives, negatives - 1), (w, np.zeros_like(w)))
-    longer = op(*map(np.concatenate, pairs), regularisation)
-    close(longer, expected, limit, "with positions of weight 0 added, the loss")
+weighted_mean(bpr_max, "positive", "negatives")
 
 
 @bpr_max("rounding", "without regularisation a position's gradients sum to 0; positions of weight 0 have none", "gradients",
@@ -307,11 +276,8 @@ BPR_MAX = bpr_max.spec(
     "the backward's upstream gradient is a number: bpr_max_backward(dloss, positive, negatives, weights=None, "
     "regularisation=1.0)",
     "scores of any size whose squares are finite",
-    case=bpr_max_case,
-    outputs=("loss",),
-    wrt=("positive", "negatives"),
-    scale=lambda case: 4 * largest(case["positive"], case["negatives"]) ** 2,
-    special_cases=bpr_max_special_cases,
+    case=bpr_max_case, outputs=("loss",), wrt=("positive", "negatives"),
+    scale=lambda case: 4 * largest(case["positive"], case["negatives"]) ** 2, special_cases=bpr_max_special_cases,
 )
 
 
@@ -343,14 +309,7 @@ def hinge(op: Subject, **case: Any) -> None:
     close(added, 3 * np.sum(w * over) / np.sum(w), 4 * tolerance(op.spec, case), "the difference")
 
 
-@distance_bpr("rounding", "multiplying all weights by a constant changes nothing, and positions of weight 0 do not count",
-        hint="The loss is Σ w l / Σ w: what do you divide by?")  # fmt: skip
-def distance_bpr_weights_are_shares(op: Subject, **case: Any) -> None:
-    w = np.ones_like(case["positive"]) if case["weights"] is None else case["weights"]
-    expected, limit = op(**case | {"weights": w}), tolerance(op.spec, case)
-    close(op(**case | {"weights": (w / 64).astype(w.dtype)}), expected, limit, "the loss")
-    more = {name: np.concatenate([case[name], 7 * case[name] + 1]) for name in ("positive", "negative", "between")}
-    close(op(**case | more | {"weights": np.concatenate([w, 0 * w])}), expected, limit, "with positions of weight 0, the loss")
+weighted_mean(distance_bpr, "positive", "negative", "between")
 
 
 @distance_bpr("rounding", "a position's gradients sum to 0; dd is never positive, and is 0 with λ = 0", "gradients",
@@ -391,9 +350,6 @@ DISTANCE_BPR = distance_bpr.spec(
     "distance_bpr(positive, negative, between, weights=None, pvn_weight=0.0): all (...); λ is pvn_weight",
     "the backward's upstream gradient is a number: distance_bpr_backward(dloss, positive, negative, between, "
     "weights=None, pvn_weight=0.0)",
-    case=distance_bpr_case,
-    outputs=("loss",),
-    wrt=("positive", "negative", "between"),
-    special_cases=distance_bpr_special_cases,
-    choices=("hinge",),
+    case=distance_bpr_case, outputs=("loss",), wrt=("positive", "negative", "between"),
+    special_cases=distance_bpr_special_cases, choices=("hinge",),
 )

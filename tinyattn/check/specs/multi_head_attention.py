@@ -116,9 +116,7 @@ MULTI_HEAD_ATTENTION = multi_head_attention.spec(
     "head i owns columns i D/h .. (i + 1) D/h of W_q, W_k, W_v, and those rows of W_o",
     "the mask is boolean, True = may look, and broadcasts to (n, n); scores are divided by √(D/h)",
     "a query that may look at nothing gets zeros",
-    case=multi_head_attention_case,
-    wrt=ARRAYS,
-    scale=multi_head_attention_scale,
+    case=multi_head_attention_case, wrt=ARRAYS, scale=multi_head_attention_scale,
     special_cases=multi_head_attention_special_cases,
 )
 
@@ -177,8 +175,7 @@ CROSS_ATTENTION = cross_attention.spec(
     "cross_attention(x, memory, W_q, W_k, W_v, W_o, heads, mask=None) -> y: x (..., n, D), memory (..., m, D), all W "
     "(D, D); head i owns columns i D/h .. (i + 1) D/h of W_q, W_k, W_v, and those rows of W_o",
     "the mask is boolean, True = may look, and broadcasts to (n, m); a query that may look at nothing gets zeros",
-    case=cross_attention_case,
-    wrt=("x", "memory", "W_q", "W_k", "W_v", "W_o"),
+    case=cross_attention_case, wrt=("x", "memory", "W_q", "W_k", "W_v", "W_o"),
     scale=lambda case: multi_head_attention_scale(case | {"x": np.concatenate([case["x"], case["memory"]], axis=-2)}),
 )
 
@@ -240,8 +237,7 @@ BIASED_MULTI_HEAD_ATTENTION = biased_multi_head_attention.spec(
     "biased_multi_head_attention(x, W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o, heads, mask=None) -> y: x (..., n, D), all W "
     "(D, D), all b (D,); head i owns columns i D/h .. (i + 1) D/h of W_q, W_k, W_v, and those rows of W_o",
     "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets b_o",
-    case=biased_multi_head_attention_case,
-    wrt=("x", "W_q", "W_k", "W_v", "W_o", *BIASES),
+    case=biased_multi_head_attention_case, wrt=("x", "W_q", "W_k", "W_v", "W_o", *BIASES),
     scale=biased_multi_head_attention_scale,
 )
 
@@ -305,7 +301,5 @@ GROUPED_QUERY_ATTENTION = grouped_query_attention.spec(
     "grouped_query_attention(x, W_q, W_k, W_v, W_o, heads, kv_heads, mask=None) -> y: x (..., n, D), W_q and W_o (D, D), "
     "W_k and W_v (D, kv_heads D / heads); successive heads share keys and values, kv_heads divides heads",
     "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets zeros",
-    case=grouped_query_attention_case,
-    wrt=("x", "W_q", "W_k", "W_v", "W_o"),
-    scale=multi_head_attention_scale,
+    case=grouped_query_attention_case, wrt=("x", "W_q", "W_k", "W_v", "W_o"), scale=multi_head_attention_scale,
 )

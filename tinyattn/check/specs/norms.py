@@ -113,12 +113,8 @@ LAYER_NORM = layer_norm.spec(
     "y = x_hat ⊙ γ + β, x_hat = (x - mean) · rstd, rstd = 1 / √(variance + eps), over the last axis",
     "layer_norm(x, gamma, beta, eps=1e-5) -> y, x_hat, rstd (y alone is enough): x (..., d), rstd (..., 1)",
     "the biased variance (divided by d), eps inside the root",
-    case=layer_norm_case,
-    outputs=("y", "x_hat", "rstd"),
-    wrt=("x", "gamma", "beta"),
-    scale=layer_norm_scale,
-    special_cases=layer_norm_special_cases,
-    choices=("eps outside", "single"),
+    case=layer_norm_case, outputs=("y", "x_hat", "rstd"), wrt=("x", "gamma", "beta"), scale=layer_norm_scale,
+    special_cases=layer_norm_special_cases, choices=("eps outside", "single"),
 )
 
 
@@ -126,10 +122,6 @@ rms_norm = SpecBuilder("rms_norm")
 tokens_apart(rms_norm)
 normaliser(rms_norm)
 linear_in(rms_norm, "gamma", hint="Is anything added to the gain?")
-
-
-def rms_norm_case(draw: CaseDrawer) -> dict[str, Any]:
-    return {name: x for name, x in layer_norm_case(draw).items() if name != "beta"}
 
 
 @rms_norm("rounding", "dx ⊙ x_hat sums to r³ eps Σ g ⊙ x_hat", "gradients",
@@ -151,10 +143,8 @@ def rms_norm_scale(case: dict[str, Any]) -> float:
 RMS_NORM = rms_norm.spec(
     "y = x_hat ⊙ γ, x_hat = x · r, r = 1 / √(mean(x²) + eps), over the last axis",
     "rms_norm(x, gamma, eps=1e-5) -> y, x_hat, r (y alone is enough): x (..., d), r (..., 1)",
-    case=rms_norm_case,
-    outputs=("y", "x_hat", "r"),
-    wrt=("x", "gamma"),
-    scale=rms_norm_scale,
+    case=lambda draw: {name: x for name, x in layer_norm_case(draw).items() if name != "beta"},
+    outputs=("y", "x_hat", "r"), wrt=("x", "gamma"), scale=rms_norm_scale,
     special_cases=lambda: [
         {"x": np.array([[0.0] * 4, [2.0] * 4, [1e-3, 0.0, -1e-3, 2e-3]]), "gamma": np.linspace(0.5, 2, 4), "eps": 1e-5}
     ],
@@ -249,12 +239,8 @@ BATCH_NORM = batch_norm.spec(
     "batch_norm(x, gamma, beta, eps=1e-5, mean=None, var=None) -> y, x_hat, inv_std (y alone is enough): x (..., d), "
     "inv_std (d,)",
     "mean and biased variance are over all axes but the last; mean and var, if passed, are constants without gradients",
-    case=batch_norm_case,
-    outputs=("y", "x_hat", "inv_std"),
-    wrt=("x", "gamma", "beta"),
-    together=("mean", "var"),
-    scale=batch_norm_scale,
-    special_cases=batch_norm_special_cases,
+    case=batch_norm_case, outputs=("y", "x_hat", "inv_std"), wrt=("x", "gamma", "beta"), together=("mean", "var"),
+    scale=batch_norm_scale, special_cases=batch_norm_special_cases,
     forms=(
         Form("a single row", lambda case: case["x"].size == case["x"].shape[-1]),
         Form("x of one axis", lambda case: case["x"].ndim == 1, ours=True),
@@ -296,19 +282,13 @@ def one_after_the_other(op: Subject, **case: Any) -> None:
         close(g, expected[name], 10 * tolerance(NORM_LINEAR, case) * largest(expected[name]), f"d{name}")
 
 
-def norm_linear_scale(case: dict[str, Any]) -> float:
-    return layer_norm_scale(case) * largest(case["W"]) * len(case["W"]) + largest(case["b"])
-
-
 NORM_LINEAR = norm_linear.spec(
     "y = LN(x) W + b, LN(x) = (x - mean) / √(variance + eps) ⊙ γ + β",
     "norm_linear(x, gamma, beta, W, b=None, eps=1e-5) -> y, x_hat, rstd (y alone is enough): x (..., i), gamma and beta "
     "(i,), W (i, o), b (o,), rstd (..., 1)",
     "the biased variance (divided by i), eps inside the root",
-    case=norm_linear_case,
-    outputs=("y", "x_hat", "rstd"),
-    wrt=("x", "gamma", "beta", "W", "b"),
-    scale=norm_linear_scale,
+    case=norm_linear_case, outputs=("y", "x_hat", "rstd"), wrt=("x", "gamma", "beta", "W", "b"),
+    scale=lambda case: layer_norm_scale(case) * largest(case["W"]) * len(case["W"]) + largest(case["b"]),
     special_cases=lambda: [
         {**case, "W": np.cos(np.arange(12.0)).reshape(4, 3).astype(case["x"].dtype), "b": None}
         for case in layer_norm_special_cases()

@@ -216,13 +216,8 @@ ADAM = adam.spec(
     "the gradient keeps every bit, and nothing is remembered outside the moments",
     "float32 or float64, all arrays of a call alike",
     "an error of 1e-8 in float64 is an error",
-    case=adam_case,
-    outputs=("nothing",),
-    choices=("beta2", "eps hat"),
-    common=False,
-    observe=adam_observe,
-    loops=(oracles.adam,),
-    of_loops=in_place_of,
+    case=adam_case, outputs=("nothing",), choices=("beta2", "eps hat"), common=False, observe=adam_observe,
+    loops=(oracles.adam,), of_loops=in_place_of,
 )
 
 
@@ -270,12 +265,7 @@ ADAMW = adamw.spec(
     "weight_decay is a number, or (P,): one for each entry",
     "the gradient keeps every bit, and nothing is remembered outside the moments",
     "float32 or float64, all arrays of a call alike",
-    case=adamw_case,
-    outputs=("nothing",),
-    choices=("beta2", "decay alone", "eps hat"),
+    case=adamw_case, outputs=("nothing",), choices=("beta2", "decay alone", "eps hat"),
     forms=(Form("a weight_decay for each entry", lambda case: np.ndim(case.get("weight_decay", 0)) > 0),),
-    common=False,
-    observe=adam_observe,
-    loops=(oracles.adamw,),
-    of_loops=in_place_of,
+    common=False, observe=adam_observe, loops=(oracles.adamw,), of_loops=in_place_of,
 )

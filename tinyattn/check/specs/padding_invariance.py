@@ -85,8 +85,5 @@ SPEC = states.spec(
     "y[b, :lengths[b]] depends on x[b, :lengths[b]] alone",
     "forward(x, lengths) -> y, or forward(x, mask), mask boolean (B, T), True = real: x (B, T, D) float64, or tokens (B, T) "
     "if the model has a `vocabulary`; sequences begin at position 0; y (B, T, ...), ignored in the padding",
-    case=case,
-    function="forward",
-    ours=adapters.PaddedBlock,
-    common=False,
+    case=case, function="forward", ours=adapters.PaddedBlock, common=False,
 )

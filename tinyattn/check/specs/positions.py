@@ -14,14 +14,6 @@ from .builder import CaseDrawer, SpecBuilder, Subject
 alibi = SpecBuilder("alibi")
 
 
-def alibi_case(draw: CaseDrawer) -> dict[str, Any]:
-    return {"heads": draw.choose((4, 1, 2, 8, 3, 6, 12, 16)), "n": draw.size(2, 9)}
-
-
-def alibi_special_cases() -> list[dict[str, Any]]:
-    return [{"heads": 8, "n": 3}, {"heads": 12, "n": 2}]
-
-
 @alibi("exact", "the bias is of shape (heads, n, n), or broadcasts to it, and finite for keys up to the query", "shapes",
         hint="One matrix for each head: rows are queries, columns are keys.")
 def shape(op: Subject, heads: int, n: int) -> None:
@@ -84,12 +76,9 @@ ALIBI = alibi.spec(
     "bias[h, i, j] = -2^(-8 h / H) (i - j), for heads h = 1, ..., H and keys j up to the query i",
     "alibi(heads, n) -> (H, n, n), or an array that broadcasts to it, also with a batch axis of 1",
     "a number may be added to each row, as softmax ignores it; what stands at later keys, such as -inf, does not count",
-    case=alibi_case,
-    ours=lambda: adapters,
-    outputs=("bias",),
-    choices=("head slopes",),
-    common=False,
-    special_cases=alibi_special_cases,
+    case=lambda draw: {"heads": draw.choose((4, 1, 2, 8, 3, 6, 12, 16)), "n": draw.size(2, 9)}, ours=lambda: adapters,
+    outputs=("bias",), choices=("head slopes",), common=False,
+    special_cases=lambda: [{"heads": 8, "n": 3}, {"heads": 12, "n": 2}],
 )
 
 
@@ -122,10 +111,7 @@ def summed(op: Subject, **case: Any) -> None:
 BUCKET_BIAS = bucket_bias.spec(
     "bias[k, i, j] = table[buckets[i, j], k]",
     "bucket_bias(table, buckets) -> bias: table (R, h), buckets (n, m) of integers, bias (h, n, m)",
-    case=bucket_bias_case,
-    outputs=("bias",),
-    wrt=("table",),
-    sums_rows=True,
+    case=bucket_bias_case, outputs=("bias",), wrt=("table",), sums_rows=True,
 )
 
 
@@ -156,10 +142,7 @@ TABLES = Form("a with leading axes", lambda case: case["a"].ndim > 2, ours=True)
 RELATIVE_SCORES = relative_scores.spec(
     "s[i, j] = q[i] · a[clip(j - i, -K, K) + K]",
     "relative_scores(q, a, m) -> s: q (..., n, d), a onto (..., 2 K + 1, d), m the number of keys, s (..., n, m)",
-    forms=(TABLES,),
-    case=relative_scores_case,
-    outputs=("s",),
-    wrt=("q", "a"),
+    forms=(TABLES,), case=relative_scores_case, outputs=("s",), wrt=("q", "a"),
 )
 
 
@@ -183,10 +166,7 @@ def equal_vectors(op: Subject, **case: Any) -> None:
 RELATIVE_VALUES = relative_values.spec(
     "out[i] = Σ_j w[i, j] a[clip(j - i, -K, K) + K]",
     "relative_values(w, a) -> out: w (..., n, m), a onto (..., 2 K + 1, d), out (..., n, d)",
-    forms=(TABLES,),
-    case=relative_values_case,
-    outputs=("out",),
-    wrt=("w", "a"),
+    forms=(TABLES,), case=relative_values_case, outputs=("out",), wrt=("w", "a"),
 )
 
 
@@ -220,8 +200,7 @@ def no_turn(op: Subject, **case: Any) -> None:
 ROTARY = rotary.spec(
     "y[2i] = cos_i x[2i] - sin_i x[2i+1], y[2i+1] = sin_i x[2i] + cos_i x[2i+1]: neighbours are pairs",
     "rotary(x, cos, sin) -> y: x (..., n, d) with d even; cos and sin broadcast to (..., n, d/2), and are constants",
-    case=rotary_case,
-    wrt=("x",),
+    case=rotary_case, wrt=("x",),
     forms=(
         Form("cos and sin with leading axes", lambda case: case["cos"].ndim > 2, ours=True),
         Form("cos and sin of one row", lambda case: case["cos"].shape[-2] < case["x"].shape[-2], ours=True),

@@ -54,9 +54,7 @@ RNN = rnn.spec(
     "h_t = tanh(x_t W + b + h_{t-1} U)",
     "rnn(x, W, U, b, h0=None) -> h: x (..., n, i), W (i, H), U (H, H), b (H,), h0 (..., H) or None for zeros, "
     "h (..., n, H)",
-    case=rnn_case,
-    outputs=("h",),
-    wrt=("x", "W", "U", "b", "h0"),
+    case=rnn_case, outputs=("h",), wrt=("x", "W", "U", "b", "h0"),
 )
 
 
@@ -108,9 +106,7 @@ LSTM = lstm.spec(
     "lstm(x, W, U, b, h0=None, c0=None) -> h first: x (..., n, i), W (i, 4 H), U (H, 4 H), b (4 H,), h0 and c0 "
     "(..., H) or None for zeros, h (..., n, H)",
     "W, U and b hold the columns of i, f, o and g side by side; with 3 H columns, of i, o and g: nothing is forgotten",
-    case=lstm_case,
-    outputs=("h",),
-    wrt=("x", "W", "U", "b", "h0", "c0"),
+    case=lstm_case, outputs=("h",), wrt=("x", "W", "U", "b", "h0", "c0"),
     forms=(
         Form("3 H columns, without a forget gate", lambda case: not forgets(case), ours=True, fatal=True),
         Form("h0 without c0", lambda case: case.get("h0") is not None and case.get("c0") is None, ours=True),
@@ -154,10 +150,7 @@ GRU = gru.spec(
     "gru(x, W, U, b, c, h0=None) -> h first: x (..., n, i), W (i, 3 H), U (H, 3 H), b and c (3 H,), h0 (..., H) or "
     "None for zeros, h (..., n, H)",
     "W, U, b and c hold the columns of r, z and n side by side; r acts after the product with U_n",
-    case=gru_case,
-    outputs=("h",),
-    wrt=("x", "W", "U", "b", "c", "h0"),
-    choices=("gru",),
+    case=gru_case, outputs=("h",), wrt=("x", "W", "U", "b", "c", "h0"), choices=("gru",),
 )
 
 
@@ -207,9 +200,7 @@ WKV = wkv.spec(
     "y_t = Σ_s p_ts v_s, p_t = softmax over s <= t of k_s - (t - 1 - s) w, and of k_t + u for s = t, channel by channel",
     "wkv(k, v, w, u, mean0=None, size0=None) -> y first: k and v (..., n, d), w (d,) >= 0, u (d,), y (..., n, d)",
     "mean0 and size0 (..., d) or None: the mean of the past, and the logarithm of its weight, at the first token",
-    case=wkv_case,
-    together=("mean0", "size0"),
-    wrt=("k", "v", "w", "u", "mean0", "size0"),
+    case=wkv_case, together=("mean0", "size0"), wrt=("k", "v", "w", "u", "mean0", "size0"),
     scale=lambda case: 10 * largest(*(x for x in case.values() if x is not None)) ** 2,
 )
 
@@ -258,10 +249,8 @@ SELECTIVE_SCAN = selective_scan.spec(
     "selective_scan(x, delta, A, B, C, D, h0=None, exact=False) -> y first: x and delta (..., n, d), A (N, d), "
     "B and C (..., n, N), D (d,), h0 (..., N, d) or None for zeros, y (..., n, d)",
     "delta >= 0 and A <= 0; φ(0) = 1",
-    case=selective_scan_case,
-    wrt=("x", "delta", "A", "B", "C", "D", "h0"),
-    scale=lambda case: 10 * largest(*(x for x in case.values() if isinstance(x, np.ndarray))) ** 4,
-    choices=("A",),
+    case=selective_scan_case, wrt=("x", "delta", "A", "B", "C", "D", "h0"),
+    scale=lambda case: 10 * largest(*(x for x in case.values() if isinstance(x, np.ndarray))) ** 4, choices=("A",),
 )
 
 
@@ -317,9 +306,5 @@ ASSOCIATIVE_SCAN = associative_scan.spec(
     "h_t = a_t ⊙ h_{t-1} + b_t",
     "associative_scan(a, b, h0=None, form='tree') -> h: a and b (..., n, d), h0 (..., d) or None for zeros, "
     "h (..., n, d)",
-    case=associative_scan_case,
-    outputs=("h",),
-    wrt=("a", "b", "h0"),
-    scale=_scale,
-    remark=associative_scan_remark,
+    case=associative_scan_case, outputs=("h",), wrt=("a", "b", "h0"), scale=_scale, remark=associative_scan_remark,
 )

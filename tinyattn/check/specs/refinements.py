@@ -24,10 +24,6 @@ def drawn(draw: CaseDrawer, *maps: str, square: bool = True) -> dict[str, Any]:
     return arrays | {"scale": draw.choose((None, 0.4)), "lags": lags}
 
 
-def refine_simp_case(draw: CaseDrawer) -> dict[str, Any]:
-    return drawn(draw, "W_Q", "W_K", square=False)
-
-
 def compares_rows(states: Any, *maps: str) -> None:
     """State the properties of a refinement that compares rows of A, and may read them by the lag."""
     causal(states, "A", of=lambda case: case | {"A": np.tril(case["A"])}, read=np.tril,
@@ -62,19 +58,13 @@ REFINE_SIMP = refine_simp.spec(
     "refine_simp(A, W_Q, W_K, scale=None, lags=False) -> B first: A (..., n, m), W_Q and W_K onto (..., m, r), "
     "B (..., n, n)",
     "lags: n = m, and Ã in place of A, with Ã_kr = A_{k,k-r}, 0 for r > k",
-    case=refine_simp_case,
-    outputs=("B",),
-    wrt=("A", "W_Q", "W_K"),
+    case=lambda draw: drawn(draw, "W_Q", "W_K", square=False), outputs=("B",), wrt=("A", "W_Q", "W_K"),
     scale=refine_simp_scale,
 )
 
 
 refine_add = SpecBuilder("refine_add")
 compares_rows(refine_add, "W_Q", "W_K")
-
-
-def refine_add_case(draw: CaseDrawer) -> dict[str, Any]:
-    return drawn(draw, "W_Q", "W_K")
 
 
 @refine_add("rounding", "where a map is 0, B is half of A", hint="B is a mean of two terms, not their sum.")
@@ -86,19 +76,12 @@ REFINE_ADD = refine_add.spec(
     "B = (c X Yᵀ + A) / 2, X = A W_Q, Y = A W_K, c = scale or 1 / √r",
     "refine_add(A, W_Q, W_K, scale=None, lags=False) -> B first: A and B (..., n, n), W_Q and W_K onto (..., n, r)",
     "lags: Ã in place of A in X and Y, with Ã_kr = A_{k,k-r}, 0 for r > k",
-    case=refine_add_case,
-    outputs=("B",),
-    wrt=("A", "W_Q", "W_K"),
-    scale=refine_simp_scale,
+    case=lambda draw: drawn(draw, "W_Q", "W_K"), outputs=("B",), wrt=("A", "W_Q", "W_K"), scale=refine_simp_scale,
 )
 
 
 refine_stoc = SpecBuilder("refine_stoc")
 compares_rows(refine_stoc, "W_mu", "W_sigma")
-
-
-def refine_stoc_case(draw: CaseDrawer) -> dict[str, Any]:
-    return drawn(draw, "W_mu", "W_sigma", square=False)
 
 
 @refine_stoc("rounding", "a row has distance 0 from itself, and no score is positive", hint="Is it -|a - b|²?")
@@ -134,9 +117,7 @@ REFINE_STOC = refine_stoc.spec(
     "refine_stoc(A, W_mu, W_sigma, scale=None, lags=False) -> B first: A (..., n, m), W_mu and W_sigma onto "
     "(..., m, r), B (..., n, n)",
     "lags: n = m, and Ã in place of A, with Ã_kr = A_{k,k-r}, 0 for r > k",
-    case=refine_stoc_case,
-    outputs=("B",),
-    wrt=("A", "W_mu", "W_sigma"),
+    case=lambda draw: drawn(draw, "W_mu", "W_sigma", square=False), outputs=("B",), wrt=("A", "W_mu", "W_sigma"),
     scale=refine_simp_scale,
 )
 
@@ -174,10 +155,7 @@ def refine_value_literal_scale(case: dict[str, Any]) -> float:
 REFINE_VALUE_LITERAL = refine_value_literal.spec(
     "B = Z softmax(Xᵀ Y)ᵀ, X = W_Q A, Y = W_K A, Z = W_V A, softmax over the last axis",
     "refine_value_literal(A, W_Q, W_K, W_V) -> B first: A and B (..., n, n), the maps onto (..., n, n)",
-    case=refine_value_literal_case,
-    outputs=("B",),
-    wrt=("A", "W_Q", "W_K", "W_V"),
-    scale=refine_value_literal_scale,
+    case=refine_value_literal_case, outputs=("B",), wrt=("A", "W_Q", "W_K", "W_V"), scale=refine_value_literal_scale,
 )
 
 
@@ -207,10 +185,7 @@ REFINE_VALUE = refine_value.spec(
     "b_k = z_k softmax(Σ_{i <= k} x_iᵀ y_i)ᵀ over the first k + 1 columns, X = W_Q A, Y = W_K A, Z = W_V A, all tril",
     "refine_value(A, W_Q, W_K, W_V) -> B first: A and B (..., n, n), the maps onto (..., n, n)",
     "numbers above the diagonals of A and of the maps are not read; B is 0 there",
-    case=refine_value_literal_case,
-    outputs=("B",),
-    wrt=("A", "W_Q", "W_K", "W_V"),
-    scale=refine_value_literal_scale,
+    case=refine_value_literal_case, outputs=("B",), wrt=("A", "W_Q", "W_K", "W_V"), scale=refine_value_literal_scale,
 )
 
 
@@ -236,8 +211,5 @@ REFINE_VALUE_ROWS = refine_value_rows.spec(
     "W_K onto (..., n, r), W_V onto (..., n, n), mask onto A, True = may look",
     "lags: Ã in place of A, with Ã_kr = A_{k,k-r}, 0 for r > k; column r of the mean is lag r too, "
     "and B has columns again",
-    case=refine_value_rows_case,
-    outputs=("B",),
-    wrt=("A", "W_Q", "W_K", "W_V"),
-    scale=refine_value_literal_scale,
+    case=refine_value_rows_case, outputs=("B",), wrt=("A", "W_Q", "W_K", "W_V"), scale=refine_value_literal_scale,
 )

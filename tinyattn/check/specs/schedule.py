@@ -126,9 +126,5 @@ SPEC = states.spec(
     "any number, and the last rate may be above 0. A schedule without an end ignores `steps`",
     "counting from 0 or from 1 is a choice: one step more or less is no error, and neither is a warm-up from above 0",
     "with warmup 0 the first rate is the peak; beyond the last step the rate does not rise",
-    case=case,
-    ours=adapters.Schedule,
-    outputs=("rate",),
-    choices=("end",),
-    common=False,
+    case=case, ours=adapters.Schedule, outputs=("rate",), choices=("end",), common=False,
 )

@@ -43,9 +43,7 @@ def pairs_apart(op: Subject, **case: Any) -> None:
 ADDITIVE_SCORES = additive_scores.spec(
     "s_ij = w · tanh(q_i + k_j)",
     "additive_scores(q, k, w) -> s: q (..., n, d), k (..., m, d), w (d,), s (..., n, m)",
-    case=additive_scores_case,
-    outputs=("s",),
-    wrt=("q", "k", "w"),
+    case=additive_scores_case, outputs=("s",), wrt=("q", "k", "w"),
 )
 
 
@@ -82,9 +80,7 @@ ADDITIVE_ATTENTION = additive_attention.spec(
     "out_i = Σ_j a_ij v_j, a_ij = w · σ(q_i + k_j), no softmax; causal: over j <= i",
     "additive_attention(q, k, v, w, causal=True) -> out, weights: q (..., n, d), k (..., m, d), v (..., m, e), "
     "w (d,), out (..., n, e), weights (..., n, m), 0 where not allowed",
-    case=additive_attention_case,
-    outputs=("out", "weights"),
-    wrt=("q", "k", "v", "w"),
+    case=additive_attention_case, outputs=("out", "weights"), wrt=("q", "k", "v", "w"),
 )
 
 
@@ -161,9 +157,7 @@ WASSERSTEIN_SCORES = wasserstein_scores.spec(
     "wasserstein_scores(q_mean, q_dev, k_mean, k_dev, root=False): q's (..., n, d), k's (..., m, d) -> s (..., n, m); "
     "deviations are 0 or more",
     "where a distance is 0, its gradient is taken as 0",
-    case=wasserstein_scores_case,
-    outputs=("s",),
-    wrt=("q_mean", "q_dev", "k_mean", "k_dev"),
+    case=wasserstein_scores_case, outputs=("s",), wrt=("q_mean", "q_dev", "k_mean", "k_dev"),
     scale=lambda case: 16 * largest(*(case[name] for name in ("q_mean", "q_dev", "k_mean", "k_dev"))) ** 2,
     special_cases=wasserstein_scores_special_cases,
 )
@@ -237,8 +231,6 @@ GAUSSIAN_ATTENTION = gaussian_attention.spec(
     "gaussian_attention(s, v_mean, v_cov, mask=None) -> out, weights: s (..., n, m), v_mean (..., m, e), v_cov "
     "(..., m, f), 0 or more, out (..., n, e + f), means first; the mask is boolean, True = may look, onto (..., n, m)",
     "a query that may look at nothing gets zeros, and passes no gradient on",
-    case=gaussian_attention_case,
-    outputs=("out", "weights"),
-    wrt=("s", "v_mean", "v_cov"),
+    case=gaussian_attention_case, outputs=("out", "weights"), wrt=("s", "v_mean", "v_cov"),
     scale=lambda case: 4 * largest(case["s"]) * largest(case["v_mean"], case["v_cov"]),
 )

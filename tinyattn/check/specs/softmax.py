@@ -121,10 +121,5 @@ SPEC = states.spec(
     "softmax(s, mask=None): s (..., m); the mask is boolean, True = may look, of any shape that broadcasts to s",
     "a row with nothing allowed gives zeros, and passes no gradient on",
     "logits of any finite size",
-    case=case,
-    outputs=("p",),
-    wrt=("s",),
-    scale=lambda case: 10.0,
-    special_cases=special_cases,
-    choices=("single",),
+    case=case, outputs=("p",), wrt=("s",), scale=lambda case: 10.0, special_cases=special_cases, choices=("single",),
 )

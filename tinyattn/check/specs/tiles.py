@@ -92,11 +92,8 @@ FUSED_ATTENTION = fused_attention.spec(
     "out = softmax(c q kᵀ, mask) v, with c = 1 / √d unless `scale` is given",
     "fused_attention(q, k, v, mask=None, scale=None) -> out first: q (..., n, d), k (..., m, d), v (..., m, e)",
     "the mask is boolean, True = may look, onto (..., n, m), or a `Mask`; a query that may look at nothing gets zeros",
-    case=fused_attention_case,
-    outputs=("out",),
-    wrt=("q", "k", "v"),
-    scale=lambda case: 10 * largest(case["q"], case["k"], case["v"]) ** 2,
-    special_cases=fused_attention_special_cases,
+    case=fused_attention_case, outputs=("out",), wrt=("q", "k", "v"),
+    scale=lambda case: 10 * largest(case["q"], case["k"], case["v"]) ** 2, special_cases=fused_attention_special_cases,
     forms=(MASKS,),
 )
 
@@ -208,11 +205,7 @@ FLASH_ATTENTION = flash_attention.spec(
     "k (..., m, d), v (..., m, e)",
     "the mask is boolean, True = may look, onto (..., n, m), or a `Mask`; a query that may look at nothing gets zeros",
     "keep is a `PairMask`: keep.tile(lead, queries, keys, like) is the dropout mask of these slices, keep.rate its rate",
-    case=flash_attention_case,
-    outputs=("out",),
-    wrt=("q", "k", "v"),
-    scale=lambda case: 10 * largest(case["q"], case["k"], case["v"]) ** 2,
-    special_cases=flash_attention_special_cases,
-    forms=(MASKS,),
-    remark=flash_attention_remark,
+    case=flash_attention_case, outputs=("out",), wrt=("q", "k", "v"),
+    scale=lambda case: 10 * largest(case["q"], case["k"], case["v"]) ** 2, special_cases=flash_attention_special_cases,
+    forms=(MASKS,), remark=flash_attention_remark,
 )
