@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tinyattn.check.mutants import filled, fits, parsed
+from tinyattn.check.rules import filled, fits, parsed
 
 # What each expression or statement becomes, one change at a time. Single letters stand for any expression.
 # Numbers, truth values, conditions, `and` and `or` follow below.

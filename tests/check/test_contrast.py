@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tinyattn.check.contrast import contrast, parts, right_up_to
+from tinyattn.check.contrast import contrast, parts, resemblance, right_up_to
 
 
 def case(n=2, mask=None, form="a", dtype=np.float64):
@@ -41,3 +41,23 @@ def test_some_results_are_wrong_and_some_are_right():
 @pytest.mark.parametrize(("most", "found"), [(3, (3, 4)), (17, (17, 32)), (0, None), (1000, None)])
 def test_the_size_up_to_which_it_is_right(most, found):
     assert right_up_to(lambda n: n <= most) == found
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda y: -y, "Yours has the opposite sign."),
+        (lambda y: y * len(y), "times one number"),
+        (lambda y: y + len(y), "plus one number"),
+        (lambda y: y[::-1], "the right numbers in other places"),
+        (lambda y: y + np.arange(len(y))[:, None], "right for the first token"),
+        (lambda y: y + np.cos(y), ""),
+    ],
+)
+def test_what_wrong_results_have_in_common_with_right_ones(change, says):
+    right = [np.random.default_rng(n).normal(size=(n, 3)) for n in (2, 3, 4)]
+    assert says in resemblance([(change(y), y) for y in right])
+    assert bool(says) == bool(resemblance([(change(y), y) for y in right]))
+    assert resemblance([(change(y), y) for y in right[:2]]) == ""
+    for spoilt in ([(change(y)[:1], y) for y in right], [(change(y) * np.inf, y) for y in right]):
+        assert resemblance(spoilt) == ""

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from tinyattn import ops
-from tinyattn.check.diagnosis import FINGERPRINTS, _compare, diagnose, same_numbers
+from tinyattn.check.comparing import compare, same_numbers
+from tinyattn.check.diagnosis import FINGERPRINTS, diagnose
 from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import Subject
 from tinyattn.check.zoo import ZOO
@@ -65,7 +66,7 @@ def test_numbers_are_the_same_up_to_rounding_of_the_coarser_dtype_and_the_larges
 def test_two_observations_agree_contradict_or_cannot_be_compared(a, b, aspect, verdict):
     """The right result is y = [1, 2]; two results of wrong shape agree."""
     a, b = ({n: np.array(x) if isinstance(x, list) else x for n, x in seen.items()} for seen in (a, b))
-    assert _compare(a, b, {"y": np.array([1.0, 2.0])}, aspect) == _compare(b, a, {"y": np.ones(2)}, aspect) == verdict
+    assert compare(a, b, {"y": np.array([1.0, 2.0])}, aspect) == compare(b, a, {"y": np.ones(2)}, aspect) == verdict
 
 
 def test_a_permitted_bug_is_not_named_beside_another_one_unless_strict():

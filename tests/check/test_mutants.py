@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from tinyattn.check.mutants import Formula
+from tinyattn.check.formula import Formula
+from tinyattn.check.mutants import mutants_of
 
 
 def half(x):
@@ -24,7 +25,7 @@ def made(*entries):
 
 def told(run=lambda f: f.function()(3.0, 5.0)):
     f = made(formula)
-    return f, {mutant.says: mutant for mutant in f.mutants(lambda: run(f))}
+    return f, {mutant.says: mutant for mutant in mutants_of(f, lambda: run(f))}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from tests.check.strangers import textbook
 from tinyattn.check import adapters, oracles
-from tinyattn.check.mutants import Formula
+from tinyattn.check.formula import Formula
 from tinyattn.check.slips import OF_TILES
 from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import Subject
@@ -43,7 +43,9 @@ def remark(kind, implementation, **case):
         (Steps(lambda past: 0), "each step has the first position."),
         (Steps(lambda past: past + 1), "The first step, which has no cache, is wrong already"),
         (Steps(causal=False), "forward itself is not causal"),
-        (Steps(keep=lambda x: x[:, ::-1] * 2), "The first step is right, and the second"),
+        (Steps(keep=lambda x: 1.01 * x), "The first step is right, and the second"),
+        (Steps(keep=lambda x: 0 * x), "does not change with tokens 1, 3"),
+        (Steps(keep=lambda x: x[::-1]), "Each sequence alone is right, and two together are not"),
         (Steps(keep=lambda x: x[:, :3]), "what forward gives for the first 3 tokens and its own alone."),
         (Steps(keep=lambda x: x if x.shape[1] < 4 else 2 * x), "The first 4 steps are right, and the next one is not."),
     ],

@@ -10,7 +10,7 @@ import pytest
 
 from tests.course.answers import found, title
 from tinyattn.check.cases import CaseDrawer
-from tinyattn.check.diagnosis import same_numbers
+from tinyattn.check.comparing import same_numbers
 from tinyattn.check.observing import observe_call
 from tinyattn.check.subject import Subject
 from tinyattn.course.checking import find

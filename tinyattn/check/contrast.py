@@ -62,3 +62,37 @@ def parts(wrong: dict[str, bool]) -> str:
     if not all(names.values()):
         return ""
     return f"Wrong: {', '.join(names[True])}. Right: {', '.join(names[False])}."
+
+
+def resemblance(pairs: list[tuple[np.ndarray, np.ndarray]]) -> str:
+    """A sentence on what wrong results have in common with the right ones, in every pair of the two; or ""."""
+    pairs = [(x, y) for x, y in pairs if x.size > 1]
+    if len(pairs) < LEAST or any(x.shape != y.shape or not np.all(np.isfinite(x)) for x, y in pairs):
+        return ""
+    for says, holds in _RESEMBLANCES:
+        if all(holds(x.astype(float), y.astype(float)) for x, y in pairs):
+            return says
+    return ""
+
+
+def _near(x: Any, y: Any) -> bool:
+    return np.allclose(x, y, rtol=0, atol=1e-3 * max(1e-30, float(np.max(np.abs(y), initial=0.0))))
+
+
+def _times_a_number(x: np.ndarray, y: np.ndarray) -> bool:
+    return bool(np.count_nonzero(y) > 1) and _near(x, y * (np.sum(x * y) / np.sum(y * y)))
+
+
+def _later_tokens(x: np.ndarray, y: np.ndarray) -> bool:
+    return x.ndim > 1 and x.shape[-2] > 1 and _near(x[..., 0, :], y[..., 0, :])
+
+
+_RESEMBLANCES: tuple[tuple[str, Callable[[Any, Any], bool]], ...] = (
+    ("Yours has the opposite sign.", lambda x, y: _near(x, -y)),
+    ("In each case yours is the right result times one number: which factor is wrong?", _times_a_number),
+    ("In each case yours is the right result plus one number: which term is wrong?",
+     lambda x, y: _near(x - y, np.mean(x - y))),
+    ("Yours has the right numbers in other places: in which order are they written, and along which axis?",
+     lambda x, y: _near(np.sort(x, axis=None), np.sort(y, axis=None))),
+    ("Yours is right for the first token, not for later ones: what do they learn of it?", _later_tokens),
+)  # fmt: skip

@@ -95,11 +95,12 @@ def cached_model_remark(op: Subject, x: np.ndarray) -> str:
             some = [t for t in range(n) if 0 < len(seen(t)) <= n]
             if not all(right[t] for t in some) and all(_alike(stepped[:, t], forward_of(op, tokens[:, seen(t)])[:, -1], atol) for t in some):
                 return f"A step gives what forward gives for {says}."
+        if n > 1 and all(_alike(steps(op, one), forward_of(op, one), atol) for one in (tokens[:1], tokens[1:2])):
+            return "Each sequence alone is right, and two together are not: which axis of the cache is the batch?"
         if not right[0]:
-            return "The first step, which has no cache, is wrong already: look at what else differs from forward."
-        twice = tokens[:, [0, 0, 1 % n]]
-        if not right[1 % n] and _alike(steps(op, twice)[:, 2], steps(op, twice[:, 1:])[:, 1], atol):
-            return "A step attends to the tokens before its own, and not to its own."
+            return "The first step, which has no cache, is wrong already: what else is there that forward does not read?"
+        if reads := _reads(op, tokens[:, :4], atol):
+            return reads
         equal = np.repeat(tokens[:, :1], min(length, 6), axis=1)
         moves, still = forward_of(op, equal), steps(op, equal)
         one = all(_alike(still[:, t], still[:, 0], atol) for t in range(still.shape[1]))
@@ -125,6 +126,18 @@ def _sets(n: int) -> Iterator[tuple[str, Callable[[int], list[int]]]]:
         tokens = f"{many} tokens" if many > 1 else "token"
         yield f"the last {tokens} alone", lambda t, many=many: list(range(max(t + 1 - many, 0), t + 1))  # type: ignore[misc]
         yield f"the first {tokens} and its own alone", lambda t, many=many: [*range(min(many, t)), t]  # type: ignore[misc]
+
+
+def _reads(op: Subject, tokens: np.ndarray, atol: float) -> str:
+    """The tokens with which forward's last output changes, and the last step's does not."""
+    outputs, n, missed = [steps(op, tokens)[0, -1], forward_of(op, tokens)[0, -1]], tokens.shape[1], []
+    for t in range(n):
+        other = tokens.copy()
+        other[0, t] = tokens[1, t]
+        still = [_alike(f(op, other)[0, -1], y, atol) for f, y in zip((steps, forward_of), outputs, strict=True)]
+        missed += [f"{t + 1}"] * (still == [True, False])
+    named = f"{'token' if len(missed) == 1 else 'tokens'} {', '.join(missed)}"
+    return f"The output of step {n} does not change with {named}, and forward's does." if missed else ""
 
 
 def _alike(a: np.ndarray, b: np.ndarray, atol: float) -> bool:

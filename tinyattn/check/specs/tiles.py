@@ -11,7 +11,8 @@ from .. import oracles
 from ..common import ours_of, tolerance, upstream, widened
 from ..contrast import right_up_to
 from ..families import averages, causal, onto_itself
-from ..mutants import Formula, explained
+from ..formula import Formula
+from ..mutants import explained
 from ..property import close, largest, rounding
 from ..slips import OF_TILES
 from ..spec import Form

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...check.cases import CaseDrawer
 from ...check.common import upstream
-from ...check.diagnosis import same_numbers
+from ...check.comparing import same_numbers
 from ...check.isolation import alarm
 from ...check.observing import observe_call
 from ...check.property import Violation

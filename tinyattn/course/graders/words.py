@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...check.diagnosis import differing
+from ...check.comparing import differing
 from ...check.trial import show_case
 
 MANY = 60               # larger arrays are shown by their shape and their first wrong entry

@@ -12,7 +12,8 @@ import numpy as np
 
 from ...check.cases import CaseDrawer, plainness
 from ...check.common import ours_of, upstream
-from ...check.mutants import of_backward
+from ...check.formula import of_backward
+from ...check.mutants import mutants_of
 from ...check.specs import SPECS, get_spec
 from ...check.subject import Subject
 from ...ops import softmax
@@ -88,7 +89,7 @@ def boards_of(kind: str, count: int = 6, seed: int = 0) -> View:
     measured = {name: _quotients(loss, {name: case[name]}, name) for name in spec.wrt if case[name] is not None}
     name = f"{spec.function}_backward"
     right = _lines(formula.source(name))
-    mutants = [m for m in formula.mutants(lambda: subject.gradients(case, *given)) if m.function == name]
+    mutants = [m for m in mutants_of(formula, lambda: subject.gradients(case, *given)) if m.function == name]
     made: dict[int, list[dict[str, Any]]] = {}
     for i in np.random.default_rng(seed).permutation(len(mutants)):
         code = _lines(formula.source(name, (mutants[i],)))

@@ -1,0 +1,138 @@
+"""The change of a formula that gives the numbers of an implementation: a known slip, or a mutant by rule."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from . import oracles, plain
+from .cases import copied, plainness
+from .common import upstream, widened
+from .comparing import AGREE, GRADIENTS, NUMBERS, Observation, broken, case_of, compare, fails_so
+from .formula import Formula, Mutant, of_backward
+from .isolation import TooLongError, alarm
+from .match import Match
+from .mutants import mutants_of
+from .observing import in_dtype
+from .slips import SLIPS
+from .subject import Subject
+from .trial import Trial
+from .zoo import Bug
+
+RULED = 3.5  # seconds for the search
+NAMED = 3  # how many changes with the same numbers are named
+RULE_HINT = "Which of your lines computes this?"
+
+
+def changes_alike(match: Match, shown: Trial | None, limit: float) -> tuple[Bug, ...]:
+    """The plainest changes of a formula that give the same numbers in every case, and fail the shown property so."""
+    works = _workshops(match)
+    if not works:
+        return ()
+    first = min(match.wrong, key=lambda i: (broken(match.seen[i]) != "", plainness(case_of(match.op, i))))
+    if broken(match.seen[first]) not in ("", "overflow"):
+        return ()  # every call raises: so do many changes, for other reasons
+    found: list[tuple[Any, Bug]] = []
+    until = time.process_time() + min(limit, RULED)
+    unchanged = {id(work): work.run(first) for work in works}  # a plain form may follow another convention
+    for work, rank, bug, mutants in _variants(works, first):
+        if time.process_time() > until or len(found) == NAMED or (found and (work, rank) != found[0][0]):
+            break
+        with work.formula.mutated(mutants):
+            same_line = bug.name in [other.name for _, other in found]
+            changed = compare(work.run(first), unchanged[id(work)], match.truth[first], match.aspect) != AGREE
+            if changed and not same_line and match.explained_by(work.run, first):
+                found += [((work, rank), bug)] * (shown is None or fails_so(shown, work.subject, True))
+    return tuple(bug for _, bug in found)
+
+
+def _variants(works: list[_Workshop], i: int) -> Iterator[tuple[_Workshop, int, Bug, list[Mutant]]]:
+    """The known slips, then the mutants by rule, the plainest first, then two slips at once, each with its rank."""
+    slips = SLIPS.get(works[0].match.op.spec.name, ())
+    for slip in slips:
+        yield from _patched(works, 0, Bug(slip.name, slip.says, slip.hint), slip.changes)
+    for work in works:
+        for mutant in mutants_of(work.formula, functools.partial(work.run, i)):
+            yield work, mutant.rank, Bug(mutant.place, mutant.says, RULE_HINT), [mutant]
+    for a, b in itertools.combinations(slips, 2):
+        bug = Bug(f"{a.name} and {b.name}", f"{a.says}; and {b.says}", a.hint)
+        yield from _patched(works, 4, bug, a.changes + b.changes)
+
+
+def _patched(works: list[_Workshop], rank: int, bug: Bug, changes: Any) -> Iterator[Any]:
+    """With these changes, the first formula that has all of the texts."""
+    made = ((work, rank, bug, work.formula.patched(bug.says, changes)) for work in works)
+    return itertools.islice((variant for variant in made if variant[-1]), 1)
+
+
+def _workshops(match: Match) -> list[_Workshop]:
+    """For results the plain form and the oracle; for gradients the plain backward and the library's."""
+    spec = match.op.spec
+    if match.aspect == GRADIENTS:
+        name, made = f"{spec.function}_backward", of_backward(spec)
+        works = [_Workshop(match, *made)] if made is not None else []
+        if hasattr(plain, name):
+            formula = Formula(getattr(plain, name), within=plain.__name__)
+            both = {spec.function: getattr(spec.ours(), spec.function), name: formula.function()}
+            works.insert(0, _Workshop(match, formula, SimpleNamespace(**both)))
+        return works
+    loops = spec.loops or ((spec.oracle,) if spec.oracle is not None else ())
+    if not loops or (match.aspect not in NUMBERS and spec.of_loops is None):
+        return []
+    names, works = [loop.__name__ for loop in loops], []
+    for room in (plain, oracles):
+        if all(hasattr(room, name) for name in names):
+            formula = Formula(*(getattr(room, name) for name in names), within=room.__name__)
+            calls = map(formula.function, range(len(names)))
+            implementation = spec.of_loops(*calls) if spec.of_loops is not None else _in_its_dtype(spec, *calls)
+            works.append(_Workshop(match, formula, implementation))
+    return works
+
+
+def _in_its_dtype(spec: Any, formula: Any) -> SimpleNamespace:
+    """The formula as an implementation: its results in the dtype of the inputs."""
+    ours = getattr(spec.ours(), spec.function)
+    signature = inspect.signature(ours)
+
+    @functools.wraps(ours)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        case = dict(signature.bind(*args, **kwargs).arguments)
+        y = formula(**widened(case))
+        return tuple(in_dtype(x, case) for x in y) if isinstance(y, tuple) else in_dtype(y, case)
+
+    return SimpleNamespace(**{spec.function: forward})
+
+
+class _Workshop:
+    """A formula of a spec, and the observations of its variants on the cases of a match."""
+
+    def __init__(self, match: Match, formula: Formula, implementation: Any):
+        self.match, self.formula = match, formula
+        self.subject = Subject(implementation, match.op.spec)
+        self.takes: dict[int, Any] = {}  # arguments of the backward, by case
+
+    def run(self, i: int) -> Observation:
+        """The observation of the formula as it is at present, on case i."""
+        spec, case = self.match.op.spec, case_of(self.match.op, i)
+        gradients = self.match.aspect == GRADIENTS
+        try:
+            with alarm(1.0), np.errstate(all="ignore"):
+                if spec.observe is not None:
+                    return spec.observe(self.subject, spec, case)
+                if not gradients:
+                    outputs = zip(spec.outputs, self.subject.outputs(**copied(case)), strict=True)
+                    return {n: in_dtype(x, case) for n, x in outputs if x is not None}
+                if i not in self.takes:
+                    self.takes[i] = self.subject.prepared(copied(case), upstream(spec, case))
+                named = self.subject.name_gradients(case, self.formula.function()(**copied(self.takes[i])))
+                return {f"gradient {n}": in_dtype(g, case) for n, g in named.items()}
+        except (Exception, TooLongError) as error:
+            says = "overflow" if isinstance(error.__cause__ or error, ArithmeticError) else "raises"
+            return {"gradient's error" if gradients else "forward": says}

@@ -1,0 +1,190 @@
+"""What implementations compute on a fixed battery of cases, and whether two of them agree."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from .cases import CaseDrawer, copied
+from .forms import with_batch
+from .isolation import TooLongError, alarm
+from .observing import observe_call
+from .property import Violation
+from .specs import SPECS
+from .subject import Subject
+from .trial import Trial
+from .zoo import ZOO
+
+DRAWN = 24  # number of random cases in a battery, besides the spec's special cases
+Observation = dict[str, Any]
+
+
+def case_of(op: Subject, i: int) -> dict[str, Any]:
+    """Case i of the battery, adapted to the calls that `op` supports."""
+    case = op.fit(battery(op.spec.name)[i])
+    return case if op.offers(case) or not op.forms else with_batch(op.spec, case)
+
+
+@functools.cache
+def battery(spec: str) -> tuple[dict[str, Any], ...]:
+    """The cases for comparison: the spec's special ones, then random ones from fixed seeds."""
+    known = SPECS[spec]
+    special = known.special_cases()
+    small = [known.case(CaseDrawer.seeded(seed, ((), (2,), (2, 3)))) for seed in range(DRAWN)]
+    return (*special, *small)
+
+
+def observe(op: Subject, i: int) -> Observation:
+    """The observation of `op` on case i, by the spec's `observe` or `observe_call`; a timeout counts as one."""
+    try:
+        with alarm(5.0):
+            return (op.spec.observe or observe_call)(op, op.spec, case_of(op, i))
+    except TooLongError:
+        return {"forward": "does not return"}
+
+
+ASPECTS = 5
+OUTPUT, FURTHER, GRADIENTS, SIDE_EFFECTS, BACKWARDS_SIDE_EFFECTS = range(ASPECTS)
+NUMBERS = (OUTPUT, FURTHER, GRADIENTS)
+# for each aspect, the aspects seen in the same pass: 0, 1, 3 forward; 2, 4 backward
+SAME_PASS = ((0, 1, 3), (0, 1, 3), (2, 4), (0, 1, 3), (2, 4))
+AGREE, INCOMPARABLE, CONTRADICT = "agree", "incomparable", "contradict"
+_FURTHER_OUTPUTS = {name for spec in SPECS.values() for name in spec.outputs[1:]}
+# prefix of an observation's name -> its aspect; others are outputs
+_ASPECT_OF_PREFIX = {"gradient ": GRADIENTS, "gradient's error": GRADIENTS, "gradient's": BACKWARDS_SIDE_EFFECTS}
+_ASPECT_OF_PREFIX |= dict.fromkeys(("dtype of ", "own memory of ", "changed", "repeats"), SIDE_EFFECTS)
+
+
+def aspect_of(name: str) -> int:
+    outputs = FURTHER if name in _FURTHER_OUTPUTS else OUTPUT
+    return next((aspect for prefix, aspect in _ASPECT_OF_PREFIX.items() if name.startswith(prefix)), outputs)
+
+
+def zip_named(a: Observation, b: Observation) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """The arrays that both have, with their names."""
+    pairs = ((n, a[n], b[n]) for n in a if n in b)
+    return [(n, x, y) for n, x, y in pairs if isinstance(x, np.ndarray) and isinstance(y, np.ndarray)]
+
+
+def compare(a: Observation, b: Observation, truth: Observation, aspect: int) -> str:
+    """Compare two observations of one case: AGREE, CONTRADICT (different numbers) or INCOMPARABLE.
+
+    Different numbers are evidence of different bugs. An error or overflow in only one is no evidence: two ways of
+    writing one bug may fail on different inputs. Two results of wrong shape agree, whatever the shapes.
+    """
+    one, two = ({n: x for n, x in seen.items() if aspect_of(n) == aspect} for seen in (a, b))
+    errors = [broken(seen) for seen in (one, two)]
+    if any(errors):
+        return AGREE if errors[0] == errors[1] else INCOMPARABLE
+    if aspect and ("forward" in a or "forward" in b):
+        return INCOMPARABLE
+    for n in one.keys() & two.keys():
+        x, y, right = one[n], two[n], truth.get(n)
+        if isinstance(x, np.ndarray) and isinstance(y, np.ndarray) and isinstance(right, np.ndarray):
+            wrong = [value.shape != right.shape for value in (x, y)]
+            if all(wrong):
+                continue
+            if any(wrong):
+                return CONTRADICT
+        if not same_numbers(x, y):
+            return CONTRADICT
+    return AGREE
+
+
+def broken(seen: Observation) -> str:
+    """ "overflow", "raises", the text of a different error, or "" if all numbers are finite."""
+    error = seen.get("forward") or seen.get("gradient's error")
+    floats = (x for x in seen.values() if isinstance(x, np.ndarray) and x.dtype.kind == "f")
+    return error or ("" if all(np.all(np.isfinite(x)) for x in floats) else "overflow")
+
+
+def same_numbers(a: Any, b: Any) -> bool:
+    """Whether two observations agree: arrays up to rounding, anything else exactly."""
+    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
+        return bool(a == b)
+    if a.shape != b.shape or not a.size:
+        return a.shape == b.shape
+    return a.dtype.kind in "fiub" and b.dtype.kind in "fiub" and not np.any(differing(a, b))
+
+
+def differing(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The entries where two arrays of numbers, of one shape, differ by more than rounding."""
+    single = np.float32 in (a.dtype, b.dtype)
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    finite = np.isfinite(x) & np.isfinite(y)
+    different = ~finite & ~((x == y) | (np.isnan(x) & np.isnan(y)))
+    x, y = np.where(finite, x, 0), np.where(finite, y, 0)
+    tolerance = (3e-4 if single else 1e-8) * max(1.0, *(float(np.max(np.abs(z), initial=0)) for z in (x, y)))
+    return different | (np.abs(x - y) > tolerance)
+
+
+@functools.cache
+def zoo_subject(spec: str, bugs: frozenset[str]) -> Subject:
+    return Subject(ZOO[spec].make(bugs), SPECS[spec])
+
+
+def ours_run(like: Subject, i: int) -> Observation:
+    """The observation of the library's own implementation, on case i as adapted to `like`."""
+    with np.errstate(all="ignore"):
+        return (like.spec.observe or observe_call)(Subject(like.spec.ours(), like.spec), like.spec, case_of(like, i))
+
+
+# cached zoo observations, by bugs, case, and what the subject lacks, refuses or does by convention
+_ZOO_OBSERVATIONS: dict[Any, Observation] = {}
+
+
+def zoo_run(bugs: Iterable[str], like: Subject, i: int) -> Observation:
+    """The observation of the zoo's version with these bugs, on case i as adapted to `like`."""
+    spec, bugs = like.spec, frozenset(bugs)
+    forms, conventions = (tuple(x.says for x in known) for known in (like.forms, like.conventions))
+    key = spec.name, spec.dtype, bugs, i, tuple(like.lacks), forms, conventions  # the case depends on these
+    if key not in _ZOO_OBSERVATIONS:
+        with np.errstate(all="ignore"):
+            zoos = zoo_subject(spec.name, bugs)
+            _ZOO_OBSERVATIONS[key] = (spec.observe or observe_call)(zoos, spec, case_of(like, i))
+    return _ZOO_OBSERVATIONS[key]
+
+
+def fails_so(shown: Trial, other: Subject, numbers: bool) -> bool:
+    """Whether another implementation fails the shown property on the shown case; if `numbers`, with the same value."""
+    mine = shown.failure().violation
+    try:
+        with np.errstate(all="ignore"):
+            shown.prop.holds(other, **copied(shown.failure().case))
+    except Violation as violation:
+        if not numbers:
+            return True
+        if (mine.__cause__ is None) != (violation.__cause__ is None):
+            return False
+        if mine.got is None or violation.got is None:
+            return mine.got is violation.got
+        return _same_value(mine.got, violation.got) or _same_value(_error(mine), _error(violation))
+    except Exception:  # a result that the property cannot examine
+        return False
+    return False
+
+
+def _error(violation: Violation) -> Any:
+    """How far off the shown entry is: of several that are equally far off, rounding decides which is shown."""
+    try:
+        return abs(violation.got - violation.expected)
+    except TypeError:
+        return violation.got
+
+
+def _same_value(a: Any, b: Any) -> bool:
+    try:
+        x, y = (np.asarray(value, np.float32) for value in (a, b))
+    except (TypeError, ValueError):
+        return str(a) == str(b)
+    finite = [bool(np.all(np.isfinite(value))) for value in (x, y)]
+    return same_numbers(x, y) if all(finite) else not any(finite)  # equivalent formulas overflow at different entries
+
+
+def largest_error(seen: dict[int, Observation], truth: dict[int, Observation]) -> float:
+    pairs = ((x, y) for i in seen for _, x, y in zip_named(seen[i], truth[i]))
+    errors = (np.abs(x.astype(float) - y.astype(float)) for x, y in pairs if x.shape == y.shape)
+    return max((float(np.max(error)) for error in errors if error.size), default=0.0)
