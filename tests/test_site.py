@@ -51,15 +51,18 @@ def test_every_op_shows_forward_and_backward_beside_each_other():
     from website.extensions.ops_page import aligned
     from website.extensions.ops_page import sections as generated
 
-    page = (ROOT / "website/api/ops.md").read_text()
-    sections = re.split(r"^## ", page + generated(page), flags=re.M)
+    page, sections = "", []
+    for path in ROOT.glob("website/api/ops_*.md"):
+        text = path.read_text()
+        page += text
+        sections += re.split(r"^## ", text + generated(text, path.stem.removeprefix("ops_")), flags=re.M)
     both_ways = [name for name in ops.__all__ if f"{name}_backward" in ops.__all__]
     assert len(both_ways) > 10
     for name in both_ways:
         docs = [getattr(ops, each).__doc__ or "" for each in (name, f"{name}_backward")]
         assert f":: {name}\n" in page or all(map(aligned, docs)), (
             f"{name}: the first sentence of both docstrings must be equations alone, without backticks or words; "
-            "or set it by hand in website/api/ops.md"
+            "or set it by hand on its page, website/api/ops_*.md"
         )
         [section] = [s for s in sections if f"autofunction:: {name}\n.. autofunction:: {name}_backward\n" in s]
         halves = section.split("{container} pair")[1].split("{container} half")[1:]
@@ -86,13 +89,13 @@ def test_a_section_is_set_from_docstrings():
     pytest.importorskip("sphinx")
     from website.extensions.ops_page import aligned, sections
 
-    page = (ROOT / "website/api/ops.md").read_text()
-    made = sections(page)
+    page = (ROOT / "website/api/ops_maps.md").read_text()
+    made = sections(page, "maps")
     assert made.startswith("## ")
-    assert "\n## Batch normalisation\n" in made
+    assert "## Batch normalisation\n" in made
     assert "\n## Root-mean-square normalisation\n" in made
     assert "::: linear" not in made
-    assert sections(page + made) == ""
+    assert sections(page + made, "maps") == ""
     assert aligned("y = x_hat ⊙ γ, with x_hat = x / √(mean(x²) + eps). And so on.\n\nMore.") == (
         r"\begin{aligned} y &= \hat x \odot  \gamma  \\ \hat x &= x / \sqrt{\operatorname{mean}(x^2) + \varepsilon } "
         r"\end{aligned}"
@@ -102,6 +105,19 @@ def test_a_section_is_set_from_docstrings():
     )
     for prose in ("The map of every token.", "y = x, the same for every token.", "c = `scale` or 1."):
         assert aligned(prose) == ""
+
+
+def test_every_op_is_on_a_page_and_where_all_of_them_stood_is_a_link_to_it():
+    pytest.importorskip("sphinx")
+    from website.extensions.ops_page import family, index
+
+    assert {f"ops_{family(getattr(ops, name).__module__)}" for name in ops.__all__} == {
+        path.stem for path in ROOT.glob("website/api/ops_*.md")
+    }
+    for name in ops.__all__:
+        assert re.search(rf'id="tinyattn.ops.{name}" href="ops_\w+.html#tinyattn.ops.{name}"', index()), name
+    assert family("tinyattn.ops.positions.rotary") == "positions"
+    assert family("tinyattn.random") == "maps"
 
 
 def test_what_the_errata_name_is_where_they_say():
@@ -345,8 +361,7 @@ def test_formulas_are_drawn_and_no_markup_is_left_over(pages):
         if "source" not in path.parts and "Shapes" not in said:
             assert "$$" not in said, path
             assert "\\frac" not in said, path
-    [ops_page] = [p for p in pages if p.match("website/api/ops.html")]
-    assert ops_page.read_text().count("<math") > 40
+    assert sum(p.read_text().count("<math") for p in pages if p.match("website/api/ops_*.html")) > 40
     assert ":py:obj:" not in "".join(text.values())
 
 

@@ -10,7 +10,7 @@ import pytest
 from tinyattn.cli import main
 from tinyattn.commands.tables import print_history, print_items
 from tinyattn.data import ItemNames
-from tinyattn.terminal import any_terminal, one_line, quoted, shortened, visible
+from tinyattn.terminal import any_terminal, filled, one_line, quoted, shortened, visible
 
 
 @pytest.fixture
@@ -24,6 +24,22 @@ def test_values_are_quoted_and_shortened_where_that_helps():
     assert [quoted(value) for value in (7, "a b", " a", "", "\x1b", "ł")] == ["7", "a b", "' a'", "''", r"'\x1b'", "ł"]
     assert shortened("x" * 60) == "x" * 60
     assert shortened("x" * 61) == "x" * 57 + "..."
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_notes_are_as_wide_as_the_terminal(columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    shown = filled("a note of many words " * 20 + "\nanother-one")
+    lines = shown.split("\n")
+    assert columns - 6 < max(map(len, lines)) <= columns
+    assert lines[-1] == "another-one"                              # a line of its own, and not cut at the hyphen
+    assert "".join(shown.split()) == "anoteofmanywords" * 20 + "another-one"
+
+
+def test_notes_without_a_terminal_have_80_columns(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr("sys.__stdout__", io.StringIO())
+    assert max(map(len, filled("word " * 40).split("\n"))) == 79
 
 
 def test_escapes_in_ids_are_shown_and_columns_stand(capsys):

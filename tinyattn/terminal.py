@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
@@ -29,6 +31,12 @@ def quoted(value: Any) -> str:
 def shortened(text: str, most: int = 60) -> str:
     """The text; if it has more than `most` characters, cut to `most`, of which three dots are the last."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def filled(text: str) -> str:
+    """Each line of the text, wrapped at the terminal's width: 80 columns where there is none."""
+    width = shutil.get_terminal_size((80, 24)).columns
+    return "\n".join(textwrap.fill(line, width, break_on_hyphens=False) for line in text.splitlines())
 
 
 def one_line(text: str) -> str:

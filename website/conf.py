@@ -65,6 +65,7 @@ html_theme = "furo"
 html_title = "tinyattn"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["scroll.js"]
 templates_path = ["templates"]
 html_additional_pages = {"index": "to_the_front_page.html"}
 html_copy_source = False

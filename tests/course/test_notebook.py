@@ -137,6 +137,7 @@ def test_a_picture_has_the_same_bytes_every_time():
     first = draw()
     assert first.content == draw().content
     assert b"<metadata>" not in first.content
+    assert b"<title>a line that rises</title>" in first.content
     data, metadata = first._repr_mimebundle_()
     assert data == {"image/svg+xml": first.content.decode(), "text/plain": "[a-line: a line that rises]"}
     assert metadata == {"image/svg+xml": {"alt": "a line that rises"}, "picture": "a-line"}

@@ -15,20 +15,22 @@ from typing import Any
 import numpy as np
 
 from ..data import Interactions
+from ..terminal import filled
 from .arguments import add_device, add_history, add_names, add_protocols
 from .measures import OF_INTERACTIONS
 from .runs import describe_counts, listed, names_of, open_runs
 from .tables import Evaluation, print_history
 
-NOTES = """\
-Differences are to the first run. [low, high] is the 95 % percentile interval of a paired bootstrap: 2,000 times, as
-many users as there are in the test set are drawn with replacement; both runs are measured on the same draw. It covers
-the choice of users, not the variation between training seeds.
-"""
+NOTES = (
+    "Differences are to the first run. [low, high] is the 95 % percentile interval of a paired bootstrap: 2,000 times, "
+    "as many users as there are in the test set are drawn with replacement; both runs are measured on the same draw. "
+    "It covers the choice of users, not the variation between training seeds.\n"
+)
 
 
 def add(command: Any, arguments: list[str]) -> None:
-    command.print_below("\n".join([NOTES, *(f"Where a model {m.does}:\n{m.notes}" for m in OF_INTERACTIONS.values())]))
+    kinds = [f"\nWhere a model {m.does}:\n{m.notes}" for m in OF_INTERACTIONS.values()]
+    command.print_below(filled(NOTES + "".join(kinds)))
     command.add_argument("run_folders", nargs="+", metavar="RUN", help="folders that `tinyattn train` wrote")
     add_device(command)
     add_protocols(command)
@@ -53,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
     evaluation = Evaluation(options, source, None, split, measure.prepare(split, options))
     print(f"{len(models)} runs on {source.title}: {describe_counts(data, split)}")
     measure.compare(options.run_folders, models, evaluation)
-    print(f"\n{NOTES}{measure.notes}", end="")
+    print(f"\n{filled(NOTES + measure.notes)}")
     if best:
         print()
         print_history(history, names)

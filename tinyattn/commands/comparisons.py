@@ -27,13 +27,12 @@ K = 10                   # length of the lists that are compared beyond accuracy
 POWERS = {"rmse": 2, "mae": 1}
 
 RANKING_NOTES = f"""\
-coverage@{K}: the share of the catalogue that is among anybody's {K} best. novelty: the mean of -log2 of an item's share
-of the training interactions. popularity: the mean popularity of recommended items over that of items in histories.
+coverage@{K}: the share of the catalogue that is among anybody's {K} best.
+novelty: the mean of -log2 of an item's share of the training interactions.
+popularity: the mean popularity of recommended items over that of items in histories.
 overlap: the share of a user's {K} best that the first run has, too.
 """
-RATING_NOTES = """\
-The bootstrap draws a user with all test ratings of that user; every rating counts the same.
-"""
+RATING_NOTES = "The bootstrap draws a user with all test ratings of that user; every rating counts the same.\n"
 
 
 def compare_rankings(folders: Sequence[str], models: Sequence[Any], on: Evaluation) -> None:

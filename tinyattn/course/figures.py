@@ -40,7 +40,7 @@ def show_figure(fig: Any, name: str, alt: str) -> Picture:
     if not name.replace("-", "").replace("_", "").isalnum():
         raise ValueError(f"a picture's name is {name!r}, expected letters, digits and hyphens")
     with style():
-        vectors = drawn(fig, "svg")
+        vectors = drawn(fig, "svg", alt)
         if len(vectors) <= LARGEST:
             return Picture(name, alt, "svg", vectors)
         return Picture(name, alt, "png", drawn(fig, "png"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import io
 import re
 import warnings
@@ -91,8 +92,11 @@ def save(fig: Any, path: str | Path) -> Path:
     return path
 
 
-def drawn(fig: Any, suffix: str) -> bytes:
-    """-> a file of the figure, in the format that a suffix names, without date and version; an SVG has `DARK` too."""
+def drawn(fig: Any, suffix: str, title: str = "") -> bytes:
+    """-> a file of the figure, in the format that a suffix names, without date and version.
+
+    An SVG has the colours of `DARK`, too, and `title`, which says what there is to see.
+    """
     content = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)             # missing glyphs are drawn as boxes
@@ -107,6 +111,7 @@ def drawn(fig: Any, suffix: str) -> bytes:
     )
     text = re.sub(r"'Bitstream Vera Sans'.*?sans-serif", "Verdana, sans-serif", content.getvalue().decode())
     style = f"<style>@media (prefers-color-scheme: dark) {{{rules}}}</style>"
+    style = (f"<title>{html.escape(title)}</title>" if title else "") + style
     return re.sub(r" *<metadata>.*</metadata>\n", "", text, flags=re.S).replace("<defs>", style + "<defs>", 1).encode()
 
 

@@ -1,7 +1,8 @@
-"""Ops that website/api/ops.md does not name get their section from their docstrings: a new op needs no line there.
+"""The ops, a page a family: one that no page names gets its section from its docstrings: a new op needs no line.
 
 The title is what the module's docstring begins with. Forward and backward stand beside each other, set from the
 equations that each docstring begins with: `y = x_hat ⊙ γ, with x_hat = x · r and r = 1 / √(mean(x²) + eps).`
+website/api/ops.md lists the ops of every page.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -16,6 +18,11 @@ from sphinx.application import Sphinx
 from tinyattn import ops
 
 PAGE = "website/api/ops"
+PAGES = Path(__file__).parents[1] / "api"
+FAMILIES = {                 # of a module: the folder of ops/ that it is in, or this
+    "activations": "functions", "elu": "functions", "root_elu": "functions", "sigmoid": "functions",
+    "silu": "functions", "softmax": "functions", "losses": "functions", "masks": "attention",
+}  # fmt: skip
 SIGNS = {
     "α": r"\alpha ", "β": r"\beta ", "γ": r"\gamma ", "δ": r"\delta ", "ε": r"\varepsilon ", "θ": r"\theta ",
     "λ": r"\lambda ", "μ": r"\mu ", "σ": r"\sigma ", "φ": r"\varphi ", "Φ": r"\Phi ", "Σ": r"\sum ", "∂": r"\partial ",
@@ -27,16 +34,35 @@ WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)?")
 PROSE = re.compile(r"`|\b[a-z]{2,} [a-z]{3,}\b")
 
 
-def sections(text: str) -> str:
-    """Sections of the ops whose names do not stand in `text`, a module after the other."""
+def family(module: str) -> str:
+    """The page that ops of a module are on; those that no folder and no line of FAMILIES claims are maps."""
+    path = module.removeprefix(f"{ops.__name__}.").split(".")
+    return path[0] if len(path) > 1 and path[0] != "tinyattn" else FAMILIES.get(path[-1], "maps")
+
+
+def sections(text: str, of: str) -> str:
+    """Sections of a family's ops whose names do not stand in `text`, a module after the other."""
     found = []
     for module in pkgutil.walk_packages(ops.__path__, f"{ops.__name__}."):
         source = importlib.import_module(module.name)
         names = [name for name in ops.__all__ if getattr(getattr(ops, name), "__module__", None) == source.__name__]
         names = [name for name in names if not re.search(rf"::\s+{name}$", text, flags=re.M)]
-        if names:
+        if names and family(module.name) == of:
             found.append(section(source.__doc__ or "", [(name, getattr(ops, name)) for name in names]))
     return "\n".join(found)
+
+
+def index() -> str:
+    """The ops by page. Each line has the anchor that the op had when all stood on one page: old links lead to it."""
+    by_page: dict[str, list[str]] = {}
+    for name in ops.__all__:
+        by_page.setdefault(family(getattr(ops, name).__module__), []).append(name)
+    lines = []
+    for page, names in by_page.items():
+        links = (f'<a id="tinyattn.ops.{n}" href="ops_{page}.html#tinyattn.ops.{n}">{n}</a>' for n in sorted(names))
+        title = (PAGES / f"ops_{page}.md").read_text(encoding="utf-8").split("\n")[0]
+        lines += [f"## [{title.removeprefix('# ')}](ops_{page}.md)", "", ",\n".join(links), ""]
+    return "\n".join(lines)
 
 
 def section(about: str, members: list[tuple[str, Any]]) -> str:
@@ -102,7 +128,9 @@ def _closing(text: str, at: int) -> int:
 
 def append(app: Sphinx, docname: str, source: list[str]) -> None:
     if docname == PAGE:
-        source[0] += "\n" + sections(source[0])
+        source[0] += "\n" + index()
+    elif docname.startswith(f"{PAGE}_"):
+        source[0] += "\n" + sections(source[0], docname.removeprefix(f"{PAGE}_"))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

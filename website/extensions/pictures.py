@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import html
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -44,18 +45,19 @@ def describe(app: Sphinx, doctree: nodes.document) -> None:
 
 def inline(drawing: str, alt: str, app: Sphinx) -> str:
     """An SVG as a part of a page: links lead to the site's pages, with a tab stop each; dark goes with the theme."""
-    met: set[str] = set()
+    to_come = Counter(LINK.findall(drawing))             # of a circle, its number and its name the last is a tab stop
 
     def link(found: re.Match[str]) -> str:
-        target, again = html.unescape(found[1]), found[1] in met
-        met.add(found[1])
+        target = html.unescape(found[1])
+        to_come[found[1]] -= 1
         if target.startswith("../"):
             page = app.builder.get_relative_uri(app.env.docname, target.removeprefix("../").removesuffix(".ipynb"))
             target = html.escape(page)
-        return f'<a href="{target}"{" tabindex=-1 aria-hidden=true" if again else ""}>'
+        return f'<a href="{target}"{" tabindex=-1 aria-hidden=true" if to_come[found[1]] else ""}>'
 
     by_theme = r"body[data-theme=dark] \1 @media (prefers-color-scheme: dark) { body:not([data-theme=light]) \1 }"
     drawing = DARK.sub(by_theme, drawing)
+    drawing = re.sub("<title>.*?</title>", "", drawing)
     drawing = re.sub(r"(?s)^.*?<svg ", f'<svg class="inline" role="group" aria-label="{html.escape(alt)}" ', drawing)
     return LINK.sub(link, drawing)
 

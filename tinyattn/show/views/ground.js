@@ -251,7 +251,7 @@ function heatMap(array, how) {
     const from = shown * size, cells = [], painted = [];
     const table = make("table", { class: rows === 1 && !how.columns ? "grid row" : "grid", role: "grid", "aria-label": `${how.name}, ${shape.join(" by ") || "a number"}` });
     const heading = (text, scope) => make("th", { scope, text, title: text });
-    if (how.columns) table.append(make("tr", {}, how.rows ? make("th") : null, ...how.columns.map((text) => heading(text, "col"))));
+    if (how.columns) table.append(make("tr", {}, how.rows ? make("th", { role: "cell" }) : null, ...how.columns.map((text) => heading(text, "col"))));
     for (let r = 0; r < rows; r++) {
       const row = make("tr", { role: "row" }, how.rows ? heading(how.rows[r], "row") : null);
       for (let c = 0; c < columns; c++) {
