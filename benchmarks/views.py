@@ -1,6 +1,7 @@
 """How long the script of a view takes for what a reader does, in headless Chromium, and how large the page is.
 
     python benchmarks/views.py [--times 30]
+    python benchmarks/views.py --parents        # only of which numbers of a trace the player knows the parents
 
 The visualiser shows 200 positions, 4 heads and 4 layers of a SASRec that was trained on the generated world; the player
 a trace of self-attention; the mirror 6 tokens, the most it takes. Everything is done `--times` times. Long
@@ -31,9 +32,11 @@ import numpy as np
 
 from benchmarks.machine import RESULTS, describe, made_on, write_pages, write_result
 from tinyattn.data import SeriesWorld
+from tinyattn.layers import Block, MultiHead
 from tinyattn.models import SASRec
-from tinyattn.ops import attention
-from tinyattn.show import trace
+from tinyattn.ops import Mask, attention, layer_norm, softmax
+from tinyattn.show import Trace, trace
+from tinyattn.show.parents import Parents
 from tinyattn.show.views import View, mirror, visualise
 
 RESULT, PAGE = RESULTS / "views.json", RESULTS / "views.md"
@@ -55,6 +58,8 @@ BACKWARD = """{ const s = document.querySelector("select[aria-label=view]"); if 
 """
 STEP = """const s = document.querySelector("input[type=range]"); s.value = i % (Number(s.max) + 1);
 s.dispatchEvent(new Event("input"));"""
+CHOOSE = """const c = document.querySelectorAll("[aria-label=numbers] td[role=gridcell]");
+c[(i * 7) % c.length].click();"""
 TURN = """const c = document.querySelectorAll("g.edited"); c[(i * 7) % c.length].focus();
 c[(i * 7) % c.length].dispatchEvent(new KeyboardEvent("keydown", {key: "+", bubbles: true}));"""
 
@@ -77,10 +82,49 @@ def measured() -> Iterator[tuple[str, View, dict[str, str]]]:
             "choose lines, or the matrix": select("drawn as")}  # fmt: skip
     yield "visualiser, 200 positions, 4 heads, 4 layers", looks, acts
     q, k, v = np.random.default_rng(0).standard_normal((3, 6, 4))
-    steps = trace(attention, q, k, v, backward=True).player(follow=24)
-    yield "player, attention of 6 tokens", steps, {"go to another step": STEP}
+    steps = trace(attention, q, k, v, backward=True).player()
+    yield "player, attention of 6 tokens", steps, {"choose another number": CHOOSE, "go to another step": STEP}
     reflected = mirror(["the", "cat", "sat", "on", "the", "mat"])
     yield "mirror, 6 tokens", reflected, {"turn a number": TURN, "point at a number": POINT}
+
+
+def of_block() -> Trace:
+    rng, block = np.random.default_rng(0), Block(MultiHead(heads=2))
+    p, x = block.init(rng, 4), rng.standard_normal((1, 4, 4))
+    return trace(block.forward, p, x, mask=Mask(causal=True), backward=block.backward)
+
+
+def drawn(*shape: int) -> Any:
+    return np.random.default_rng(0).standard_normal(shape)
+
+
+TRACES = {
+    "attention": lambda: trace(attention, *drawn(3, 4, 3), np.tri(4, dtype=bool), backward=True),
+    "softmax": lambda: trace(softmax, drawn(3, 4), np.tri(3, 4, dtype=bool), backward=True),
+    "layer_norm": lambda: trace(layer_norm, drawn(3, 4), *1 + drawn(2, 4), backward=True),
+    "block": of_block,
+}
+
+
+def share_known(traced: Trace) -> tuple[int, int, set[str]]:
+    """-> of how many numbers the parents are known, of how many; the names that have none and did not come in."""
+    found = Parents(traced)
+    known = [one for entry in traced.entries for one in found.known(entry)]
+    made = [(e, of) for e, of in zip(traced.entries, found.of, strict=False) if e.how not in ("input", "allocated")]
+    return sum(known), len(known), {entry.name for entry, of in made if not all(np.ravel(of))}
+
+
+def parents_known() -> list[dict[str, Any]]:
+    """Of each trace: the steps, the numbers, how many have known parents, and the names of those without any."""
+    rows = []
+    for name, make in TRACES.items():
+        traced = make()
+        known, total, bare = share_known(traced)
+        rows.append({
+            "trace": name, "steps": len(traced), "numbers": total, "known": known, "without": sorted(bare),
+            "bytes": len(traced.player().html().encode()),
+        })  # fmt: skip
+    return rows
 
 
 def browser() -> Any:
@@ -181,6 +225,19 @@ def page(found: dict[str, Any]) -> str:
         "values and saved gradients, when they are first asked for.",
         "",
         f"{made_on(machine)}. Made by `python benchmarks/views.py`.",
+        "",
+        "## Of which numbers does the player know the parents?",
+        "",
+        "| trace, forward and backward | steps | numbers | parents known | size, MB |",
+        "|---|---|---|---|---|",
+    ]
+    for one in found["parents"]:
+        share = f"{100 * one['known'] / one['numbers']:.1f} %"
+        lines.append(f"| {one['trace']} | {one['steps']} | {one['numbers']} | {share} | {one['bytes'] / 1e6:.2f} |")
+    lines += [
+        "",
+        "Known are all numbers that the line reads to make a number, and those that have none: what comes in, and a "
+        "constant such as c = 1 / √d. Made by `python benchmarks/views.py --parents`.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -192,11 +249,17 @@ def pages() -> dict[Path, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--times", type=int, default=30, help="how often each is done (default: 30)")
-    times = parser.parse_args().times
+    parser.add_argument("--parents", action="store_true", help="measure only which numbers have known parents")
+    options = parser.parse_args()
+    times = options.times
     if times < 1:
         parser.error(f"--times is {times}, expected 1 or more")
-    chromium, acts = measure(times)
-    result = {"machine": describe(), "chromium": chromium, "times": times, "acts": acts}
+    if options.parents:
+        result = json.loads(RESULT.read_text())
+    else:
+        chromium, acts = measure(times)
+        result = {"machine": describe(), "chromium": chromium, "times": times, "acts": acts}
+    result["parents"] = parents_known()
     write_result(RESULT, result)
     write_pages(__file__, pages())
     print(page(result))

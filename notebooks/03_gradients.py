@@ -342,11 +342,11 @@ show_arrays(p=p, dp=dp, ds=ds, sum_of_row=ds.sum(axis=-1, keepdims=True))
 # calculus.
 #
 # Step through it: right and left arrows go forward, then backward. Choose an entry of `s`: what moves with it is marked, and its gradient
-# is shown beside a central difference.
+# is shown beside one by nudging. Choose an entry of `ds`: what it was made of is listed.
 
 # %%
 trace(softmax, s[:2], backward=softmax_backward, dp=dp[:2]).player(
-    follow=8, title="Softmax of two rows, forward and backward"
+    title="Softmax of two rows, forward and backward"
 )
 
 # %% [markdown]

@@ -454,9 +454,10 @@ seen.follow("x", (0, 0))
 # </details>
 #
 # The same run, step by step. The arrow keys go forward and then backward; choose a number of `x`, and all that moves with it is marked.
+# Choose one of a gradient: the page lists what it was made of, and writes out its sum.
 
 # %%
-seen.player(follow=12, title="Self-attention, forward and backward")
+seen.player(title="Self-attention, forward and backward")
 
 # %% [markdown]
 # ### Exercise `repaired_tied_backward` (find the bug, ★★☆, 8 min)

@@ -402,7 +402,7 @@ check("my_masked_softmax", my_masked_softmax)
 # %% tags=["hide-input"]
 allowed = np.array([[True, True, False], [False, False, False]])
 trace(softmax, np.arange(6.0).reshape(2, 3), allowed, backward=softmax_backward).player(
-    follow=6, title="Softmax under a mask, forward and backward"
+    title="Softmax under a mask, forward and backward"
 )
 
 # %% [markdown]

@@ -580,7 +580,7 @@ check("from_heads_backward", from_heads_backward)
 own = np.random.default_rng(6)
 p, two_tokens = multi_head_init(own, 4, bias=False), own.standard_normal((2, 4))
 seen = trace(multi_head_attention, p, two_tokens, two_tokens, heads=2, backward=True)
-seen.player(follow=16, title="Two heads, forward and backward")
+seen.player(title="Two heads, forward and backward")
 
 # %% [markdown]
 # ## A bug that other tests let live

@@ -455,7 +455,7 @@ def turn_backward(dy, cos, sin):
 
 
 three = np.random.default_rng(7).standard_normal((3, 2)), *rotary_tables(np.arange(3), 2, float)
-trace(turn, *three, backward=True).player(follow=6, title="RoPE, forward and backward")
+trace(turn, *three, backward=True).player(title="RoPE, forward and backward")
 
 # %% [markdown]
 # ## All of them, in one table

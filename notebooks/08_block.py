@@ -406,7 +406,7 @@ page_part("sasrec", "block", "block_backward")
 small = Block(MultiHead(2), "pre", feed_forward=FeedForward(4))
 small_p, two_tokens = small.init(rng, 4), rng.standard_normal((1, 2, 4))
 seen = trace(small.forward, small_p, two_tokens, backward=small.backward)
-seen.player(follow=8, title="A pre-LN block, forward and backward")
+seen.player(title="A pre-LN block, forward and backward")
 
 # %% [markdown]
 # ### Exercise `repaired_block` (find the bug, ★★☆, 8 min)

@@ -312,7 +312,7 @@ three = pad([np.array([1, 4, 3])], 3)._replace(
     targets=np.array([[2, 0, 1]]), weight=np.array([[1.0, 0, 1]])
 )
 trace(OBJECTIVES["ce"].forward, h[:1, :3], E[:5], three, backward=OBJECTIVES["ce"].backward).player(
-    follow=24, title="The loss of three positions, forward and backward"
+    title="The loss of three positions, forward and backward"
 )
 
 # %% [markdown]

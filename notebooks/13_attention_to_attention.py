@@ -149,7 +149,7 @@ print("only W_Q W_Kᵀ matters:", np.allclose(W_Q.T @ mine[1], (W_K.T @ mine[2])
 # %% tags=["hide-input"]
 three_words = np.array([[1.0, 0, 0], [2, 1, 0], [2, 0, 1]]), np.eye(3), np.eye(3)
 trace(refine_simp, *three_words, scale=1 / 2, backward=True).player(
-    follow=9, title="M_simp of three words, forward and backward"
+    title="M_simp of three words, forward and backward"
 )
 
 # %% [markdown]

@@ -136,7 +136,7 @@ show_arrays(dx=dx, dmemory=dmemory)
 # %% tags=["hide-input"]
 maps = {"query": {"W": W_q}, "key": {"W": W_k}, "value": {"W": W_v}}
 seen = trace(multi_head_attention, maps, x, memory, heads=1, backward=True, dy=dout)
-seen.player(follow=18, title="Cross-attention, forward and backward")
+seen.player(title="Cross-attention, forward and backward")
 
 # %% [markdown]
 # ### One memory, many readers

@@ -387,7 +387,7 @@ check("my_rnn_backward", my_rnn_backward)
 rng = np.random.default_rng(9)
 three = rng.standard_normal((3, 2)), *weights(rng, 2, 1)
 trace(rnn, *three, backward=True).player(
-    follow=6, title="Three steps of an RNN, forward and backward"
+    title="Three steps of an RNN, forward and backward"
 )
 
 # %% [markdown]

@@ -170,7 +170,7 @@ def in_two_tiles(q, k, v):
 
 few = np.random.default_rng(16)
 two_and_four = (few.standard_normal((n, 2)) for n in (2, 4, 4))
-trace(in_two_tiles, *two_and_four).player(follow=20, title="Online softmax in two tiles")
+trace(in_two_tiles, *two_and_four).player(title="Online softmax in two tiles")
 
 # %% [markdown]
 # That is [FlashAttention](https://arxiv.org/abs/2205.14135) (Dao et al. 2022), as far as its arithmetic goes; its speed comes from tiles that fit into fast memory. And where the mask hides a whole tile, nothing need be computed. Under a

@@ -82,7 +82,7 @@ print("the same:", np.allclose(recurrent(lam, q, k, v), explicit(lam, q, k, v)))
 
 # %% tags=["hide-input"]
 four = lam[:4], *(x[:4, :2] for x in (q, k, v))
-trace(recurrent, *four).player(follow=28, title="One state, four tokens")
+trace(recurrent, *four).player(title="One state, four tokens")
 
 # %% [markdown]
 # Three questions tell the members of this family apart: what is kept ($\lambda$), what is written ($k$ and $v$), and how it is read ($q$).

@@ -39,7 +39,7 @@ def test_a_table_of_ones_own_function_and_of_its_backward(mine: str, capsys: Any
 
 def test_a_page(mine: str, tmp_path: Path, capsys: Any) -> None:
     out = tmp_path / "page.html"
-    asked = ["trace", f"{mine}:my_softmax", "--as", "softmax", "--html", str(out), "--steps", "1-3", "--follow", "0"]
+    asked = ["trace", f"{mine}:my_softmax", "--as", "softmax", "--html", str(out), "--steps", "1-3"]
     assert main(asked) == 0
     assert capsys.readouterr().out.strip() == str(out)
     assert "my_softmax, as softmax, seed 0" in out.read_text(encoding="utf-8")
@@ -52,7 +52,6 @@ def test_a_page(mine: str, tmp_path: Path, capsys: Any) -> None:
         (["--as", "linear"], "`my_softmax` takes 1 argument, expected 2: x, W"),
         (["--as", "softmax", "--seed", "-1"], "--seed is -1, expected at least 0"),
         (["--as", "softmax", "--steps", "1-3"], "--steps is for a page or an animation: give --html OUT or --gif"),
-        (["--as", "softmax", "--follow", "3"], "--follow is for a page: give --html OUT, too"),
         (["--as", "softmax", "--html", "mine.py/x.html"], "cannot be written"),
         (["--as", "softmax", "--html", "mine.py"], "which is read: expected another one to write to"),
         (["--as", "softmax", "--gif", "x.png"], "--gif x.png is an animation, expected a name that ends in .gif"),
@@ -103,11 +102,7 @@ def test_what_is_too_large_is_refused_before_the_work(tmp_path: Path, monkeypatc
     assert not list(tmp_path.glob("out.*"))
 
 
-@pytest.mark.parametrize(
-    ("flag", "says"),
-    [("--steps", "'-1' is no pair of steps, expected A-B as in 0-40"), ("--follow", "'-1' is not a whole number, 0")],
-)
-def test_steps_that_are_no_pair_and_a_count_that_is_none(mine: str, capsys: Any, flag: str, says: str) -> None:
+def test_steps_that_are_no_pair(mine: str, capsys: Any) -> None:
     with pytest.raises(SystemExit):
-        main(["trace", f"{mine}:my_softmax", "--as", "softmax", "--html", "x.html", f"{flag}=-1"])
-    assert says in capsys.readouterr().err
+        main(["trace", f"{mine}:my_softmax", "--as", "softmax", "--html", "x.html", "--steps=-1"])
+    assert "'-1' is no pair of steps, expected A-B as in 0-40" in capsys.readouterr().err

@@ -111,7 +111,7 @@ def of_trace() -> dict[str, Any]:
     rng = np.random.default_rng(1)
     q, k, v = (rng.standard_normal((3, 2)) for _ in range(3))
     found = show.trace(ops.attention, q, k, v, backward=ops.attention_backward)
-    return {"table": str(found).splitlines()[1:], "page": of_view(player(found, follow=2))}
+    return {"table": str(found).splitlines()[1:], "page": of_view(player(found))}
 
 
 def of_mirror(*algorithm: str, **how: Any) -> dict[str, Any]:

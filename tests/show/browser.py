@@ -82,7 +82,8 @@ def refuse_unreachable(driver: Any, tags: set[str]) -> None:
     """All that can be used has a name and is come to with Tab, some of all `tags`; where the focus is can be seen."""
     from selenium.webdriver.common.keys import Keys
 
-    usable = "button:enabled:not([tabindex='-1']), input:enabled, select:enabled, textarea, summary, [tabindex='0']"
+    usable = ":is(button, input, select):enabled, textarea, summary, [tabindex='0']"
+    usable = f":is({usable}):not([tabindex='-1'])"
     nameless = driver.execute_script(
         "return [...document.querySelectorAll(arguments[0])].filter((x) => x.checkVisibility() && "
         "!(x.ariaLabel || x.textContent.trim())).map((x) => x.outerHTML)", usable,

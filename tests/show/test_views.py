@@ -18,9 +18,9 @@ from tinyattn.data import leave_one_out
 from tinyattn.models import BERT4Rec
 from tinyattn.ops import attention, causal_mask, softmax
 from tinyattn.show import trace
+from tinyattn.show.tracked import Sources
 from tinyattn.show.views import Goal, mirror, player, visualise, visualise_text
-from tinyattn.show.views.influence import Influence
-from tinyattn.show.views.player import _sparse
+from tinyattn.show.views.player import _flat
 from tinyattn.show.views.view import as_table, numbers
 from tinyattn.show.views.visualiser import _asked, _short
 
@@ -137,7 +137,7 @@ def inner(a: Any) -> Any:
 def test_pages_of_the_player_have_calls_functions_and_what_each_line_read():
     x = np.array([1 / 3, 1e8])
     t = trace(scaled, x)
-    data = player(t, follow=0, title="mine").data
+    data = player(t, title="mine").data
     assert (data["title"], data["said"], data["first"]) == ("mine", "5 steps", 0)
     assert not any(step["adds"] for step in data["steps"])  # gradients alone meet
     assert data["forward_end"] == 4
@@ -159,76 +159,51 @@ def test_pages_of_the_player_have_calls_functions_and_what_each_line_read():
     assert reads[3] == [("a", 2)]  # what came in, and was made two steps before
     assert reads[4][:2] == [("room", 2), ("x", 0)]
     assert all(s["line"] == s["last"] for s in data["steps"][1:])
-    assert [s["last"] - s["line"] for s in player(trace(doubled, x), follow=0).data["steps"][1:]] == [2, 0]
+    assert [s["last"] - s["line"] for s in player(trace(doubled, x)).data["steps"][1:]] == [2, 0]
     shown = data["arrays"][data["steps"][0]["array"]]
     assert shown == {"shape": [2], "dtype": "float64", "values": [0.333333, 100000000]}
     assert player(t).data["title"] == "scaled(x)"
-    part = player(t, steps=(2, 3), follow=0).data
+    part = player(t, steps=(2, 3)).data
     assert (part["first"], [s["name"] for s in part["steps"]]) == (2, ["room", "a"])
-    assert player(t).data["followed"] == 8  # all that is made of numbers, but for memory that is not yet filled
 
 
-def test_rates_on_the_page_are_derivatives_and_kept_to_the_steps_that_are_shown():
-    """room = x², a = 3 room, y = a + x: exact, as every step is of the second degree."""
+def test_slopes_on_the_page_are_derivatives_of_each_line_of_the_steps_that_are_shown():
+    """room = x², a = 3 room, y = a + x."""
     x = np.array([0.51234, -2.0])
-    t = trace(scaled, x, backward=lambda dy, x: dy * (6 * x + 1), dy=np.array([1.0, 10.0]))
-    at = {e.path: e.number for e in t.entries[:5]}
-    reach = player(t).data["reach"]
-    filled = t.all("room")[-1].number
+    t = trace(scaled, x)
+    found = player(t).data["parents"]
+    filled, a, y = (t.all(name)[-1].number for name in ("room", "a", "y"))
     for i, value in enumerate(x.tolist()):
-        one = reach[0][i]
-        assert one["loss"] == pytest.approx([1, 10][i] * (6 * value + 1), rel=1e-5)
-        assert one["moves"][filled] == [i, pytest.approx(2 * value, rel=5e-3)]
-        assert one["moves"][at["scaled.inner.a"]] == [i, pytest.approx(6 * value, rel=5e-3)]
-        assert one["moves"][at["scaled.y"]] == [i, pytest.approx(6 * value + 1, rel=5e-3)]
-        assert reach[filled][i]["moves"][at["scaled.y"]] == [i, pytest.approx(3, rel=5e-3)]
-        assert reach[filled][i]["loss"] == pytest.approx([3, 30][i], rel=1e-5)
-    later = [e.number for e in t.entries if e.call.name == "<lambda>"]
-    assert all(one["loss"] is None for step in later for one in reach.get(step, []))
-    part = player(t, steps=(filled, filled + 1)).data["reach"]
-    assert list(part) == [filled, filled + 1]
-    assert all(set(one["moves"]) <= {filled + 1} for ones in part.values() for one in ones)
-    exact = Influence(t, 99).reach[0][1]
-    assert exact.moves[at["scaled.y"]][1] == pytest.approx(-11, rel=1e-7)
-    assert Influence(t, 2).numbers == Influence(t, 3).numbers == 2
+        assert found[filled][i] == [0, 1, i, pytest.approx(2 * value, rel=1e-4)]
+        assert found[a][i] == [filled, 1, i, 3]
+        assert found[y][i] == [0, 1, i, 1, a, 1, i, 1]
+    assert set(found) == {filled, a, y}
+    assert set(player(t, steps=(filled, a)).data["parents"]) == {filled, a}
 
 
-def test_a_large_number_is_nudged_by_as_large_a_share_of_it():
-    t = trace(few, np.array([1e11, np.inf]))
-    large, infinite = Influence(t, 2).reach[0]
-    assert large.moves[1][0] == pytest.approx(3, rel=1e-6)
-    assert (infinite.moves, infinite.loss, large.loss) == ({}, None, None)
-
-
-def few(x: Any) -> Any:
-    y = 3 * x
-    return y
-
-
-def test_a_page_holds_so_many_numbers_and_steps_and_follows_as_many_as_take_some_seconds(monkeypatch):
+def test_a_page_holds_so_many_numbers_and_steps(monkeypatch):
     t = trace(scaled, np.array([1.0, 2.0]))  # five steps of two numbers
-    monkeypatch.setattr(players, "WORK", 40)
-    assert player(t).data["followed"] == 4  # 40 steps are four runs up and down
     monkeypatch.setattr(players, "MOST", 10)
-    assert len(player(t, follow=0).data["steps"]) == 5
+    assert len(player(t).data["steps"]) == 5
     monkeypatch.setattr(players, "MOST", 9)
     with pytest.raises(ValueError, match=r"steps 0-4 have 10 numbers, .* 9 numbers .*: steps 0-3 would fit \(steps="):
-        player(t, follow=0)
+        player(t)
     monkeypatch.setattr(players, "MOST", 1)
     with pytest.raises(ValueError, match=r"steps 1-4 have 8 numbers, .*: step 1 alone does not fit"):
-        player(t, steps=(1, 4), follow=0)
+        player(t, steps=(1, 4))
     monkeypatch.setattr(players, "MOST", 99)
     monkeypatch.setattr(players, "STEPS", 3)
     with pytest.raises(ValueError, match="steps 1-3 would fit"):
-        player(t, steps=(1, 4), follow=0)
-    assert len(player(t, steps=(2, 4), follow=0).data["steps"]) == 3
+        player(t, steps=(1, 4))
+    assert len(player(t, steps=(2, 4)).data["steps"]) == 3
 
 
-def test_what_rounding_leaves_of_a_rate_is_nought():
-    assert _sparse(np.array([[1e-8, 2.0], [-3e-6, 0.0]])) == [1, 2.0, 2, -3e-6]
-    assert _sparse(np.array([1e-8, 1e-6])) == [1, 1e-6]  # beside 1, where all are small
-    assert _sparse(np.array([1e-4, 1e4])) == [1, 1e4]  # beside the largest
-    assert _sparse(np.array([np.nan, np.inf, -np.inf, 1.23456])) == [3, 1.23]
+def test_what_rounding_leaves_of_a_slope_is_nought():
+    assert _flat(Sources({(0, 1): 1e-9, (2, 3): 2.0, (0, 0): -3e-6})) == [0, 2, 0, -3e-06, 1, 0, 2, 1, 3, 2]
+    assert _flat(Sources({(0, 0): 1e-4, (0, 1): 1e9})) == [0, 2, 0, 0, 1, 1000000000]  # beside the largest
+    assert _flat(Sources({(0, 0): np.nan, (0, 1): np.inf, (0, 2): 1.234567})) == [0, 3, 0, "nan", 1, "inf", 2, 1.2346]
+    assert _flat(Sources()) == []
+    assert _flat(Sources({"inv": np.nan})) == "the line uses inv, for which there is no rule"
 
 
 # ---- the visualiser

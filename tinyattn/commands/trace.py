@@ -27,8 +27,6 @@ def add(command: Any, arguments: list[str]) -> None:
     command.add_argument("--html", metavar="OUT", help="write a page that steps through it, instead of the table")
     command.add_argument("--gif", metavar="OUT", help="write an animated picture of the steps, instead of the table")
     command.add_argument("--steps", type=_steps, metavar="A-B", help="only these steps (with --html or --gif)")
-    text = "how many numbers can be followed on the page, at two runs each (with --html; default: by the cost of a run)"
-    command.add_argument("--follow", type=_count, metavar="N", help=text)
     add_ops(command, READABLE)
 
 
@@ -37,12 +35,6 @@ def _steps(text: str) -> tuple[int, int]:
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no pair of steps, expected A-B as in 0-40")
     return int(match[1]), int(match[2])
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
-    return int(text)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -59,8 +51,6 @@ def run(options: argparse.Namespace) -> None:
         refuse_no_gif(options.gif, read)
     if options.steps and not (options.html or options.gif):
         raise ValueError("--steps is for a page or an animation: give --html OUT or --gif OUT, too")
-    if options.follow is not None and not options.html:
-        raise ValueError("--follow is for a page: give --html OUT, too")
     if options.seed < 0:
         raise ValueError(f"--seed is {options.seed}, expected at least 0")
     spec = get_spec(options.kind)
@@ -92,7 +82,7 @@ def run(options: argparse.Namespace) -> None:
     if not options.html:
         return
     title = f"{getattr(inspect.unwrap(forward), '__name__', options.target)}, as {options.kind}, seed {seed}"
-    print(traced.player(steps=options.steps, follow=options.follow, title=title).save(options.html))
+    print(traced.player(steps=options.steps, title=title).save(options.html))
 
 
 def _raised(error: Exception, forward: Any) -> str:

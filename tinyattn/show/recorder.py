@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -62,6 +63,7 @@ class Recorder:
         self._listed: dict[int, Entry] = {}            # id -> its latest entry
         self._stack: list[_Watched] = []
         self._root: Call | None = None
+        self._showing: dict[int, tuple[Any, bool]] = {}    # id of code -> the code, and whether it is recorded
         self._globals: Any = None
         self._root_code: Any = None
         self._root_names: tuple[str, ...] = ()
@@ -78,9 +80,9 @@ class Recorder:
             )
         plain = _plain(function)
         self._globals, self._root_code, self._root, self._stack = plain.__globals__, plain.__code__, None, []
-        self._root_names = result_names
+        self._root_names, self._showing = result_names, {}
         try:
-            with readable(not self.engine), blank_memory():
+            with readable(not self.engine), self._memory():
                 sys.settrace(self._entered)
                 returned = function(*args, **kwargs)
         except TooLargeError as error:
@@ -98,6 +100,9 @@ class Recorder:
         label_all(self._root)
         return returned, self._root
 
+    def _memory(self) -> AbstractContextManager[None]:
+        return blank_memory()
+
     def _shown(self, frame: FrameType) -> bool:
         code = frame.f_code
         if code.co_flags & _GENERATOR or (code.co_name.startswith("<") and code.co_name != "<lambda>"):
@@ -111,9 +116,12 @@ class Recorder:
         return LIBRARY in file.parents and not any(file == no or no in file.parents for no in NOT_SHOWN)
 
     def _entered(self, frame: FrameType, event: str, arg: Any) -> Any:
-        if event != "call" or not self._shown(frame):
+        code = frame.f_code
+        if id(code) not in self._showing:
+            self._showing[id(code)] = code, self._shown(frame)
+        if event != "call" or not self._showing[id(code)][1]:
             return None
-        code, above = frame.f_code, self._stack[-1] if self._stack else None
+        above = self._stack[-1] if self._stack else None
         undo = {name: copy(value) for name, value in vars(self).items()} if _readable_name(frame) else None
         if above is None and self._root is not None:
             return None                                     # a __del__ after the root's return
@@ -124,14 +132,15 @@ class Recorder:
         call = Call(name, code.co_filename, code.co_firstlineno, above.call if above else None,
                     (statement.first, statement.text) if statement else (0, ""))  # fmt: skip
         call.parameters = tuple(n for n in names if n not in ("self", "cls"))
-        call.signature = f"{name}({', '.join(n for n in call.parameters if frame.f_locals[n] is not None)})"
         call.result_names = (self._root_names if above is None else ()) or _result_names(frame)
+        now = self._locals(frame)
+        call.signature = f"{name}({', '.join(n for n in call.parameters if now[n] is not None)})"
         if above is None:
             self._root = call
         else:
             above.call.steps.append(call)
         for name in names:
-            value = frame.f_locals[name]
+            value = now[name]
             self._note(call, value)
             if isinstance(value, float):
                 call.inputs[name] = self._copy(value)[0]
@@ -140,9 +149,12 @@ class Recorder:
                 if not self._known(leaf):
                     self._keep(call, field_name, leaf, "input", code.co_firstlineno, "")
                 self._also(call, call.inputs, field_name, leaf)
-        arrays = {n: (x, self._copy(x)[1]) for n, x in frame.f_locals.items() if is_array(x)}
+        arrays = {n: (x, self._copy(x)[1]) for n, x in now.items() if is_array(x)}
         self._stack.append(_Watched(call, code.co_firstlineno, arrays, undo=undo))
         return self._inside
+
+    def _locals(self, frame: FrameType) -> dict[str, Any]:
+        return dict(frame.f_locals)
 
     def _inside(self, frame: FrameType, event: str, arg: Any) -> Any:
         top = self._stack[-1]
@@ -168,7 +180,7 @@ class Recorder:
         """Record what the statement at `top.line` assigned, and what it wrote in place."""
         statement = statement_at(top.call.file, top.line)
         targets = () if top.raising else statement.targets
-        now = dict(frame.f_locals)
+        now = self._locals(frame)
         for name in (*targets, *(n for n in now if n not in targets)):
             value = now.get(name)
             old, digest_before = top.before.get(name, (None, None))

@@ -101,11 +101,11 @@ class Trace:
         """From the loss back to one number of an input or a parameter, e.g. `("query.W", (3, 7))`: see `follow`."""
         return follow(self, name, index, h)
 
-    def player(self, steps: tuple[int, int] | None = None, follow: int | None = None, title: str = "") -> Any:
+    def player(self, steps: tuple[int, int] | None = None, title: str = "", start: int | None = None) -> Any:
         """A page that steps through the trace, in a notebook or, by `.save("FILE.html")`, a file: see `player`."""
         from .views import player
 
-        return player(self, steps, follow, title)
+        return player(self, steps, title, start)
 
     def gif(self, path: str | Path, steps: tuple[int, int] | None = None, seconds: float = 1.0) -> Path:
         """The steps, or those from the first to the last of `steps`, as an animated GIF. See `animate`."""

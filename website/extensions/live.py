@@ -32,7 +32,8 @@ WORDS = {  # chapter 01's
 def player() -> View:
     """Attention of three words, and its backward, step by step."""
     found = trace(attention, *WORDS.values(), backward=True)
-    return found.player(follow=36, title="Attention of three words, forward and backward")
+    first = found.entry("attention_backward.dv").number                   # the backward's first product
+    return found.player(title="Attention of three words, forward and backward", start=first)
 
 
 PAGES = {

@@ -1,15 +1,16 @@
 // ---- The player: a trace, step by step
 
 function player(data, root) {
-  const { steps, calls, functions, arrays, reach, first } = data;
+  const { steps, calls, functions, arrays, first } = data;
   const last = first + steps.length - 1;
   const step = (n) => steps[n - first];
   const there = (n) => n !== null && n !== undefined && n >= first && n <= last;
-  let now = first, chosen = null, timer = null;              // chosen: { step, i }
-  let second = false;                                        // mark gradients that would change with a chosen number of the forward?
+  let now = data.start ?? first, timer = null;
+  let chosen = data.start === null ? null : { step: now, i: 0 };
+  let far = false;                                           // mark the parents of parents, too, and gradients that would change?
 
   const title = make("h1", { text: data.title });
-  const note = make("p", { class: "faint", text: `${data.said}. Arrow keys step, space plays, Escape lets go of a number.` });
+  const note = make("p", { class: "faint", text: `${data.said}. Arrow keys step, space plays, Escape lets go of a number. Choose any number to see what it was made of.` });
   const slider = make("input", { type: "range", min: first, max: last, value: first, "aria-label": "step", on: { input: () => go(Number(slider.value)) } });
   const button = (text, label, action) => make("button", { type: "button", text, "aria-label": label, title: label, on: { click: action } });
   const start = button("|◀", "first step", () => go(first)), back = button("◀", "one step back", () => go(now - 1));
@@ -41,6 +42,19 @@ function player(data, root) {
     items.set(n, item);
     return item;
   }
+
+  // One stop for Tab: the current step; arrow keys go up and down from there.
+  function stopAt(item) {
+    for (const one of outline.querySelectorAll("button, summary")) one.tabIndex = one === item ? 0 : -1;
+  }
+  outline.addEventListener("keydown", (event) => {
+    const all = [...outline.querySelectorAll("button, summary")].filter((one) => one.checkVisibility());
+    const to = all[all.indexOf(document.activeElement) + { ArrowDown: 1, ArrowUp: -1 }[event.key]];
+    if (!to) return;
+    stopAt(to);
+    to.focus();
+    event.preventDefault();
+  });
 
   function toggle() {
     if (timer === null && now < last) {
@@ -90,6 +104,7 @@ function player(data, root) {
       tag.textContent = marks.join(" ") + influence(n);
       tag.className = `tag ${marks.length === 1 ? `tag-${marks[0].toLowerCase()}` : ""}`;
       if (n === now) {
+        stopAt(item);
         for (let box = item.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
         laidOut(outline, () => {
           const top = item.offsetTop - outline.offsetTop;
@@ -101,30 +116,77 @@ function player(data, root) {
     shown.replaceChildren(...numbers(s));
   }
 
-  // What the chosen number has to do with a step: how many of its numbers move with it, or move it.
+  // How many numbers of a step have to do with the chosen one.
   function influence(n) {
-    if (!chosen || n === chosen.step) return "";
-    const found = links(n);
-    return found.size ? ` ● ${found.size}` : "";
+    const { size } = n === (chosen || {}).step ? new Map() : links(n);
+    return size ? ` ● ${size}` : "";
   }
 
-  // Of a step, the numbers that depend on the chosen one, or that it depends on, and what is said of each.
-  function links(n) {
-    const found = new Map();
-    if (!chosen) return found;
-    const name = named(chosen.step, chosen.i), later = n > data.forward_end && chosen.step <= data.forward_end;
-    if (later && step(n).gradient && step(n).gradient.of === chosen.step) found.set(chosen.i, `is the gradient of ${name}`);
-    if (later && !second) return found;
-    if (n > chosen.step) {
-      const flat = ((reach[chosen.step] || [])[chosen.i] || { moves: {} }).moves[n] || [];
-      for (let j = 0; j < flat.length; j += 2) found.set(flat[j], `moves by ${said(flat[j + 1])} for 1 of ${name}`);
-    } else if (n < chosen.step) {
-      (reach[n] || []).forEach((one, i) => {
-        const flat = one.moves[chosen.step] || [];
-        for (let j = 0; j < flat.length; j += 2) if (flat[j] === chosen.i) found.set(i, `for 1 of it ${name} moves by ${said(flat[j + 1])}`);
-      });
+  // ---- parents and children
+
+  // [step, how many, number, slope, number, slope, ..., step, ...] -> [{ n, i, slope }], or a text: why it is not known.
+  function unpacked(flat) {
+    if (typeof flat === "string") return flat;
+    const all = [];
+    for (let at = 0; at < flat.length; at += 2 + 2 * flat[at + 1]) {
+      for (let k = 0; k < flat[at + 1]; k++) all.push({ n: flat[at], i: flat[at + 2 + 2 * k], slope: Number(flat[at + 3 + 2 * k]) });
     }
-    return found;
+    return all;
+  }
+  const parents = (n, i) => unpacked(typeof data.parents[n] === "string" ? data.parents[n] : (data.parents[n] || [])[i] || []);
+
+  let everyChild = null;                                     // step -> number -> [{ n, i, slope }]
+  function children(n, i) {
+    if (!everyChild) {
+      everyChild = new Map();
+      steps.forEach((s, k) => arrays[s.array].values.forEach((_, j) => {
+        const made = parents(first + k, j);
+        if (typeof made === "string") return;
+        for (const from of made) {
+          if (!everyChild.has(from.n)) everyChild.set(from.n, new Map());
+          const of = everyChild.get(from.n);
+          if (!of.has(from.i)) of.set(from.i, []);
+          of.get(from.i).push({ n: first + k, i: j, slope: from.slope });
+        }
+      }));
+    }
+    return (everyChild.get(n) || new Map()).get(i) || [];
+  }
+
+  // Slopes multiplied along all paths from a number, by `next` (children or parents) -> Map: step -> Map: number -> slope.
+  function reached(n, i, next) {
+    const all = new Map([[n, new Map([[i, 1]])]]), open = [n], later = next === children;
+    while (open.length) {
+      const at = open.splice(open.indexOf(later ? Math.min(...open) : Math.max(...open)), 1)[0];
+      for (const [j, slope] of all.get(at)) {
+        const on = there(at) ? next(at, j) : [];
+        for (const to of typeof on === "string" ? [] : on) {
+          if (!all.has(to.n)) { all.set(to.n, new Map()); open.push(to.n); }
+          all.get(to.n).set(to.i, (all.get(to.n).get(to.i) || 0) + slope * to.slope);
+        }
+      }
+    }
+    return all;
+  }
+
+  const moves = (slope) => (Number.isNaN(slope) ? "moves by an unknown amount" : `moves by ${said(slope)}`);
+  let marks = new Map(), marksOf = "";                       // step -> number -> what is said of it
+  function links(n) {
+    const key = chosen ? `${chosen.step} ${chosen.i} ${far}` : "";
+    if (key === marksOf) return marks.get(n) || new Map();
+    marksOf = key;
+    marks = new Map();
+    if (!chosen) return new Map();
+    const { step: at, i } = chosen, name = named(at, i);
+    const mark = (m, j, text) => { if (!marks.has(m)) marks.set(m, new Map()); marks.get(m).set(j, text); };
+    const shows = (m) => far || (m > data.forward_end) === (at > data.forward_end);
+    for (const [m, of] of reached(at, i, children)) for (const [j, slope] of of) if (shows(m) && slope !== 0) mark(m, j, `${moves(slope)} for 1 of ${name}`);
+    if (far) for (const [m, of] of reached(at, i, parents)) for (const [j, slope] of of) if (slope !== 0) mark(m, j, `for 1 of it ${name} ${moves(slope)}`);
+    marks.delete(at);
+    const from = parents(at, i);
+    if (typeof from !== "string") for (const { n: m, i: j, slope } of from) mark(m, j, `is a parent of ${name}, which ${moves(slope)} for 1 of it`);
+    if (at <= data.forward_end) steps.forEach((s, k) => { if (s.gradient && s.gradient.of === at) mark(first + k, i, `is the gradient of ${name}`); });
+    return marks.get(n) || new Map();
   }
 
   function named(n, i) {
@@ -191,40 +253,67 @@ function player(data, root) {
     return found;
   }
 
-  // The backward step that has the gradient of the value of step n.
-  const gradientOf = (n) => steps.findIndex((s) => s.gradient && s.gradient.of === n);
-
   function following() {
     const box = make("div", { class: "panel", "aria-live": "polite" }, make("h2", { text: "One number" }));
     if (!chosen) {
-      box.append(make("p", { class: "faint", text: "Choose a number, by a click or by Enter, to see where it came from and where it goes." }));
+      box.append(make("p", { class: "faint", text: "Choose a number, by a click or by Enter, to see what it was made of and where it goes." }));
       return box;
     }
-    const { step: n, i } = chosen, value = arrays[step(n).array].values[i];
-    box.append(make("p", {}, make("code", { text: `${named(n, i)} = ${said(value, 6)}` }), " of ", link(n)));
-    const one = (reach[n] || [])[i];
-    if (!one) {
-      box.append(make("p", { class: "faint", text: `This number was not followed: ${data.followed} were, in the first steps.` }));
-    } else if (one.loss !== null) box.append(verdict(n, i, one.loss));
-    const rows = [];
-    for (let m = first; m <= last; m++) {
-      const count = m === n ? 0 : links(m).size;
-      if (count) rows.push(make("tr", {}, make("td", {}, link(m)), make("td", { text: m < n ? "from" : "to" }), make("td", {}, make("code", { text: step(m).name })), make("td", { text: `${count} of ${arrays[step(m).array].values.length}` })));
-    }
-    if (rows.length) box.append(make("div", { class: "moves" }, make("table", {}, make("tr", {}, ...["step", "", "name", "numbers"].map((text) => make("th", { scope: "col", text }))), ...rows)));
-    if (n <= data.forward_end && data.forward_end < last) box.append(make("p", {}, make("label", {}, make("input", { type: "checkbox", checked: second, on: { change: (event) => { second = event.target.checked; draw(); } } }), " mark the gradients that would change with it, too")));
+    const { step: n, i } = chosen, from = parents(n, i), to = new Map();
+    box.append(make("p", {}, make("code", { text: `${named(n, i)} = ${said(valueOf(n, i), 6)}` }), " of ", link(n)));
+    if (typeof from === "string") box.append(make("p", { text: `Its parents are not known here: ${from}.` }));
+    else if (!from.length) box.append(make("p", { text: step(n).how === "comes in" && calls[step(n).call].parent === null ? "It comes in from outside." : "Its line reads no number of the trace to make it." }));
+    else box.append(...madeOf(n, i, from));
+    if (n <= data.forward_end) box.append(verdict(n, i));
+    for (const child of children(n, i)) to.set(child.n, (to.get(child.n) || 0) + 1);
+    if (to.size) box.append(make("p", {}, "It goes into ", ...[...to].flatMap(([m, count], k) => [k ? "; " : "", `${count} of `, make("code", { text: step(m).name }), " ", link(m)])));
+    box.append(make("p", {}, make("label", {}, make("input", { type: "checkbox", checked: far, on: { change: (event) => { far = event.target.checked; draw(); } } }), " mark all that it depends on, and the gradients that would change with it, too")));
     box.append(make("button", { type: "button", text: "Let go", on: { click: release } }));
     return box;
   }
 
-  // The gradient by the backward beside the difference quotient.
-  function verdict(n, i, measured) {
-    const at = gradientOf(n);
-    if (data.forward_end >= last || at < 0) return make("p", { text: `∂L/∂${named(n, i)} = ${said(measured, 4)} by differences; no step of the backward is its gradient alone.` });
-    const traced = arrays[steps[at].array].values[i];
-    const slack = 1e-5 * Math.max(1, ...arrays[steps[at].array].values.filter(finite).map(Math.abs));
+  const valueOf = (n, i) => (there(n) ? arrays[step(n).array].values[i] : null);
+
+  // The sum, where the parents times their slopes make the number, and all parents.
+  function madeOf(n, i, from) {
+    const row = ({ n: m, i: j, slope }) => make("tr", {}, make("td", {}, make("code", { text: there(m) ? named(m, j) : `number ${j}` })), make("td", { text: there(m) ? said(valueOf(m, j), 4) : "" }),
+      make("td", { text: Number.isNaN(slope) ? "not known" : said(slope, 4) }), make("td", {}, link(m) || `step ${m}, not on this page`));
+    const sum = written(n, i, from);
+    return [sum ? make("p", {}, make("code", { class: "written", text: `${named(n, i)} = ${sum}` })) : null,
+      make("p", { text: `${from.length === 1 ? "Its only parent" : `All its ${from.length} parents`}: what the line reads to make it. The slope: how fast it changes with the parent.` }),
+      make("div", { class: "moves" }, make("table", {}, make("tr", {}, ...["number", "value", "slope", "step"].map((text) => make("th", { scope: "col", text }))), ...from.map(row))),
+    ].filter((part) => part);
+  }
+
+  // Value times slope of each parent, added up: of one array, or of all, whichever gives the number. At most eight terms.
+  function written(n, i, from) {
+    const x = valueOf(n, i), term = (y) => (y < 0 ? `(${said(y)})` : said(y));
+    for (const m of [...new Set(from.map((one) => one.n)), null]) {
+      const terms = from.filter((one) => m === null || one.n === m).map((one) => [valueOf(one.n, one.i), one.slope]);
+      const products = terms.map(([value, slope]) => value * slope), total = products.reduce((a, b) => a + b, 0);
+      if (!finite(x) || terms.length > 8 || !products.every(finite) || !terms.some(([, slope]) => slope !== 0)) continue;
+      if (Math.abs(total - x) <= 1e-4 * products.reduce((a, b) => a + Math.abs(b), 1e-9)) {
+        const plain = terms.every(([, slope]) => slope === 1);
+        return `${terms.map(([value, slope]) => (plain ? term(value) : `${term(value)} · ${term(slope)}`)).join(" + ")}${plain ? "" : `, the numbers of ${m === null ? "all" : step(m).name} times their slopes`}`;
+      }
+    }
+    return "";
+  }
+
+  // The gradient by the backward beside the slopes of the forward's lines, multiplied along all paths to the loss.
+  function verdict(n, i) {
+    const loss = unpacked(data.loss), partial = first > n || last < data.forward_end || typeof loss === "string";
+    if (!loss.length || last <= data.forward_end) return "";
+    const changes = reached(n, i, children);
+    const holes = partial || steps.some((s, k) => first + k > n && first + k <= data.forward_end && arrays[s.array].values.some((_, j) => typeof parents(first + k, j) === "string"));
+    const measured = holes ? NaN : loss.reduce((sum, one) => sum + one.slope * ((changes.get(one.n) || new Map()).get(one.i) || 0), 0);
+    const name = `∂L/∂${named(n, i)}`, at = steps.findIndex((s) => s.gradient && s.gradient.of === n);
+    if (Number.isNaN(measured)) return make("p", { text: `${name} by nudging is not known here.` });
+    if (at < 0 || data.shared.includes(n)) return make("p", { text: `${name} = ${said(measured, 4)} by nudging; no step of the backward is its gradient alone.` });
+    const gradient = arrays[steps[at].array], traced = gradient.values[i];
+    const slack = (gradient.dtype === "float32" ? 1e-3 : 1e-5) * Math.max(1, ...gradient.values.filter(finite).map(Math.abs));
     const agree = Math.abs(traced - measured) <= slack;
-    return make("p", {}, `∂L/∂${named(n, i)}: ${said(traced, 5)} by the backward, `, link(first + at), `; ${said(measured, 5)} by a difference quotient: `,
+    return make("p", { title: "by nudging: the slopes of the forward's operations, multiplied along all paths to the loss; the backward has no part in it" }, `${name}: ${said(traced, 5)} by the backward, `, link(first + at), `; ${said(measured, 5)} by nudging: `,
       make("span", { class: agree ? "agree" : "differ", text: agree ? "they agree" : "they differ" }));
   }
 

@@ -2,7 +2,7 @@
 
 Every step has its source line within the function, and the values it read and made. A gradient has the value it
 belongs to, and the forward lines that read this value: the backward line undoes them. A sum of gradients has its terms.
-`Influence` has the dependencies between numbers.
+Every number has its parents, with the slope by each (`Parents`).
 """
 
 from __future__ import annotations
@@ -14,32 +14,34 @@ from typing import Any
 import numpy as np
 
 from ..pairing import forward_of, gradients_of, value_of
+from ..parents import Parents
 from ..records import Call, Entry
 from ..sources import dotted, function_lines, statement_at
 from ..trace_html import page
 from ..trace_table import place
 from ..trace_table import title as title_of
-from .influence import Influence
+from ..tracked import Sources
 from .view import View, numbers
 
 MOST = 300_000           # numbers on a page: some 3 MB
 STEPS = 5_000            # steps on a page, all of them in its list
-WORK = 12_000            # steps run to follow numbers, two runs of the trace for each number
+LINKS = 300_000          # parents on a page: some 4 MB
 ALGEBRA = (ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Name, ast.Attribute, ast.Constant, ast.Load)
-NOISE = 1e-7             # of the largest rate, or of 1: smaller difference quotients are rounding errors
+NOISE = 1e-8             # of the largest slope, or of 1: smaller ones are rounding errors
 
 
-def player(trace: Any, steps: tuple[int, int] | None = None, follow: int | None = None, title: str = "") -> View:
+def player(trace: Any, steps: tuple[int, int] | None = None, title: str = "", start: int | None = None) -> View:
     """A page that steps through a trace, or from the first to the last of `steps`.
 
-    At most `follow` numbers can be followed: whole arrays, in order. Each takes two runs of the trace; by default all
-    together take some seconds.
+    It opens at its first step, or at `start` with that step's first number chosen. Every number has its parents where
+    the rules of `Parents` know them; that takes one more run of the trace.
     Raises ValueError for missing steps, and for more than `MOST` numbers or `STEPS` steps, naming those that would fit.
     """
     first, last = _range(trace, steps)
+    if start is not None and not first <= start <= last:
+        raise ValueError(f"start is {start}, expected one of the steps {first}-{last} on the page")
     title = title or trace.roots[0].signature
-    budget = WORK // (2 * len(trace)) if follow is None else follow
-    data = _Page(trace, first, last).data(Influence(trace, budget)) | {"title": title, "said": trace.header()}
+    data = _Page(trace, first, last).data() | {"title": title, "said": trace.header(), "start": start}
     return View("player", title, data, page(trace.roots, trace.header()))
 
 
@@ -69,15 +71,16 @@ class _Page:
         self._calls = [call for root in trace.roots for call in root.calls()]
         self._number = {call: i for i, call in enumerate(self._calls)}
         self._forward_end = max((e.number for e in trace.roots[0].entries()), default=-1)
+        self._parents = Parents(trace)
 
-    def data(self, influence: Influence) -> dict[str, Any]:
+    def data(self) -> dict[str, Any]:
         gradients = self._gradients()
         steps = [self._step(e, gradients.get(e.number)) for e in self._trace.entries[self._first : self._last + 1]]
         calls = [self._call(call) for call in self._calls]
         return {
             "first": self._first, "forward_end": self._forward_end, "steps": steps, "calls": calls,
-            "functions": self.functions, "arrays": self.arrays, "reach": self._reach(influence),
-            "followed": influence.numbers,
+            "functions": self.functions, "arrays": self.arrays, "parents": self._linked(),
+            "loss": _flat(self._parents.loss), "shared": self._shared(),
         }  # fmt: skip
 
     def _array(self, x: np.ndarray) -> int:
@@ -108,6 +111,9 @@ class _Page:
     def _step(self, entry: Entry, gradient: dict[str, Any] | None) -> dict[str, Any]:
         statement = statement_at(entry.call.file, entry.line)
         reads = [] if entry.how == "input" else list(self._reads(entry, statement.reads))
+        for step in self._made_from(entry) - {read["step"] for read in reads}:
+            made = self._trace.entries[step]
+            reads.append({"name": made.name, "array": self._array(made.value), "step": step})
         words = {"input": "comes in", "in place": "written in place", "returned": "returned", "implied": "follows"}
         return {
             "name": entry.name, "how": words.get(entry.how, entry.how), "array": self._array(entry.value),
@@ -210,7 +216,8 @@ class _Page:
                 continue
             for name, place_of, gradient in gradients_of(call, base):
                 value = value_of(base, name, place_of)
-                made = [e for e in forward.entries() if e.value is value]
+                made = [e for e in forward.entries() if e.value is value]              # equal values are one array
+                made.sort(key=lambda e: e.name == name)
                 same = [e for e in call.entries() if e.value is gradient and e.call is call]
                 at = next((e for e in same if e.name == f"d{name}"), next(iter(same), None))  # ds may be dbias, too
                 if value is None or at is None or not made or value.shape != gradient.shape:
@@ -220,18 +227,29 @@ class _Page:
                 }  # fmt: skip
         return gradients
 
-    def _reach(self, influence: Influence) -> dict[int, list[dict[str, Any]]]:
-        """Step -> for each of its numbers ∂L/∂(the number), and the rates at each later step."""
-        pages = {}
-        for step, reaches in influence.reach.items():
-            if self._first <= step <= self._last:
-                losses = iter(_without_noise([r.loss for r in reaches if r.loss is not None]))
-                pages[step] = [
-                    {"loss": None if r.loss is None else float(f"{next(losses):.6g}"),
-                     "moves": {m: flat for m, rate in r.moves.items()
-                               if self._first <= m <= self._last and (flat := _sparse(rate))}}
-                    for r in reaches
-                ]  # fmt: skip
+    def _made_from(self, entry: Entry) -> set[int]:
+        """The steps of its parents."""
+        of = self._parents.of[entry.number] if entry.number < len(self._parents.of) else ()
+        return {place[0] for sources in np.ravel(of) for place in sources if isinstance(place, tuple)}
+
+    def _shared(self) -> list[int]:
+        """The steps of arrays that came in under several names: each name has a gradient."""
+        entries = list(self._trace.roots[0].listed.values())
+        return sorted({e.number for e in entries if entries.count(e) > 1})
+
+    def _linked(self) -> dict[int, Any]:
+        """Step -> for each of its numbers the parents, or why they are not known: a text for one number, or for all."""
+        pages: dict[int, Any] = {}
+        links = 0
+        for step in range(self._first, self._last + 1):
+            of: Any = np.ravel(self._parents.of[step]) if step < len(self._parents.of) else []
+            links += sum(map(len, of))
+            if step >= len(self._parents.of):
+                pages[step] = self._parents.reason
+            elif links > LINKS:
+                pages[step] = f"the page has {LINKS:,} parents, and holds no more: take fewer steps"
+            elif any(of):
+                pages[step] = [_flat(sources) for sources in of]
         return pages
 
 
@@ -242,13 +260,15 @@ def _readers(call: Call, name: str) -> list[list[int]]:
     return [[s.first, s.last] for s in statements if name in s.reads]
 
 
-def _sparse(rate: np.ndarray) -> list[Any]:
-    """[index, value, index, value, ...] of the nonzero rates."""
-    flat = _without_noise(rate.ravel())
-    return [x for i in np.flatnonzero(flat).tolist() for x in (i, float(f"{flat[i]:.3g}"))]
-
-
-def _without_noise(rates: Any) -> np.ndarray:
-    """Difference quotients, with rounding errors set to 0, so that exact zeros are 0 on every machine."""
-    flat = np.nan_to_num(np.asarray(rates, dtype=float), posinf=0.0, neginf=0.0)
-    return np.where(np.abs(flat) > NOISE * max(1.0, float(np.max(np.abs(flat), initial=0.0))), flat, 0.0)
+def _flat(sources: Sources) -> list[Any] | str:
+    """[step, how many, number, slope, number, slope, ..., step, ...] of the parents, or why they are not known."""
+    if sources.unknown:
+        return f"the line uses {', '.join(sources.unknown)}, for which there is no rule"
+    slopes = np.array(list(sources.values()), dtype=float)
+    noise = NOISE * np.max(np.abs(slopes), initial=1.0, where=np.isfinite(slopes))
+    shown = dict(zip(sources, numbers(np.where(np.abs(slopes) <= noise, 0.0, slopes), 5), strict=True))
+    flat: list[Any] = []
+    for step in sorted({step for step, _ in sources}):
+        mine = sorted(i for n, i in sources if n == step)
+        flat += [step, len(mine), *(x for i in mine for x in (i, shown[step, i]))]
+    return flat
