@@ -296,7 +296,8 @@ def selective_scan(
 
 
 def wkv(k: Any, v: Any, w: Any, u: Any, mean0: Any = None, size0: Any = None) -> Any:
-    num, top = _first(mean0, k, k.shape[-1]), _first(size0, k, k.shape[-1])
+    num = _first(mean0, k, k.shape[-1])
+    top = np.full(num.shape, -1e38) if size0 is None else size0
     den = np.ones(num.shape) * (mean0 is not None)
     k, v = np.moveaxis(k, -2, 0), np.moveaxis(v, -2, 0)
     y = np.zeros(k.shape)
