@@ -10,10 +10,9 @@ from contextlib import AbstractContextManager, nullcontext, redirect_stderr, red
 from typing import Any
 
 from . import __version__
-from .commands import COMMANDS
-from .commands.arguments import Parser
+from .commands import NAMES, load
 from .commands.ops import computing
-from .models import MODELS
+from .commands.parser import Parser
 from .ranks import mpi, started
 from .terminal import OUTPUT, any_terminal, one_line, silence_output, visible
 from .training import DivergedError, InterruptedRunError, WorkerKilledError
@@ -25,9 +24,8 @@ GRACE = 2.0              # seconds in which rank 0 may report the error before a
 def parser(arguments: list[str]) -> Parser:
     """The parser of all commands, which sets `command`. Some flags depend on other arguments.
 
-    If the arguments name a command, the others have no flags: making the flags of all takes as long as some commands.
+    If the arguments begin with a command, it has no others: to import and describe all takes longer than some commands.
     """
-    named = COMMANDS.keys() & set(arguments) or COMMANDS.keys()
     whole = Parser(
         prog="tinyattn",
         description="Train, measure and look into recommenders and Transformers built from scratch in NumPy.",
@@ -35,13 +33,13 @@ def parser(arguments: list[str]) -> Parser:
     whole.add_argument("--version", action="version", version=f"tinyattn {__version__}")
     commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
     whole.commands = commands.choices
-    for name, module in COMMANDS.items():
+    for name in arguments[:1] if arguments[0] in NAMES else NAMES:
+        module = load(name)
         summary, *paragraphs = (" ".join(paragraph.split()) for paragraph in (module.__doc__ or "").split("\n\n"))
         below: dict[str, Any] = dict(zip(("description", "epilog"), paragraphs, strict=False))
         command = commands.add_parser(name, help=summary.partition(": ")[2].removesuffix("."), **below)
         command.set_defaults(command=name)
-        if name in named:
-            module.add(command, arguments)
+        module.add(command, arguments)
     return whole
 
 
@@ -89,8 +87,10 @@ def _run_rank(arguments: list[str], number: int) -> tuple[int, str]:
 def _run(arguments: list[str]) -> int:
     whole = parser(arguments)
     options, unknown = whole.parse_known_args(arguments)
-    module = COMMANDS[options.command]
+    module = load(options.command)
     if unknown:
+        from .models import MODELS
+
         explain = getattr(module, "explain_unknown_flags", lambda *_: "")
         of_model = f" --model {options.model}" if getattr(options, "model", None) in MODELS else ""
         whole.prog = f"tinyattn {options.command}{of_model}"     # the error refers to its --help

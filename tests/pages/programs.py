@@ -10,9 +10,11 @@ from pathlib import Path
 from tinyattn import pages
 
 
-def run(page, constant, value, *arguments):
-    """The program with another value of one of its constants, in a process of its own, with one thread."""
-    code = Path(page.__file__).read_text().replace(f" {getattr(page, constant)}, ", f" {value}, ", 1)
+def run(page, *arguments, **constants):
+    """The program with other values of some of its constants, in a process of its own, with one thread."""
+    code = Path(page.__file__).read_text()
+    for name, value in constants.items():
+        code = code.replace(f" {getattr(page, name)}, ", f" {value}, ", 1)
     how = {"capture_output": True, "text": True, "timeout": 300, "env": os.environ | {"OPENBLAS_NUM_THREADS": "1"}}
     return subprocess.run([sys.executable, "-", *arguments], input=code, **how)
 
@@ -27,7 +29,7 @@ def refuses(page, constant, path, content, message):
     """One line on standard error that says `message`, and exit code 2; a content of None is a file that is missing."""
     if content is not None:
         path.write_bytes(content)
-    done = run(page, constant, 1, str(path))
+    done = run(page, str(path), **{constant: 1})
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
     assert done.stderr.count("\n") == 1

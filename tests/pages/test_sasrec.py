@@ -171,7 +171,7 @@ def test_it_trains_on_a_file_and_prints_its_table(tmp_path):
     path = tmp_path / "small.txt"
     rows = [(user, (user + step) % 20) for user in range(60) for step in range(8)]
     path.write_text("".join(f"u{user} i{item}\n" for user, item in rows))
-    done = run(page, "EPOCHS", 5, str(path))
+    done = run(page, str(path), EPOCHS=5)
     assert (done.returncode, done.stderr) == (0, "")
     epoch, test, after = done.stdout.splitlines()
     assert epoch.startswith("epoch   5   loss ")

@@ -20,7 +20,7 @@ import numpy as np
 
 import tinyattn
 from tinyattn.cli import parser
-from tinyattn.commands import COMMANDS
+from tinyattn.commands import NAMES
 from tinyattn.experiments import EXPERIMENTS
 
 # what tests register devices in, bugs on purpose, and prose
@@ -117,5 +117,5 @@ def flags_of(command: str) -> dict[str, str]:
 CASES: dict[str, Callable[[], Any]] = {
     name.removeprefix("tinyattn.").replace(".", " ", 1): partial(of_module, name) for name in modules()
 }
-CASES |= {f"commands, flags of {command}": partial(flags_of, command) for command in COMMANDS}
+CASES |= {f"commands, flags of {command}": partial(flags_of, command) for command in NAMES}
 CASES |= {f"experiments, rows of {name}": partial(rows_of, experiment) for name, experiment in EXPERIMENTS.items()}

@@ -258,7 +258,8 @@ class SASRecTokens:
         """Train on (N, T) tokens, by cross-entropy at every position."""
         from ..models import SASRec
 
-        model = SASRec(dim=16, maxlen=32, dropout=0.0, loss="ce", epochs=30, patience=0).fit(ids.tolist())
+        how: dict[str, Any] = {"loss": "ce", "epochs": 10, "lr": 0.01, "patience": 0, "workers": 1}
+        model = SASRec(dim=16, maxlen=32, dropout=0.0, **how).fit(ids.tolist())
         assert model.items is not None
         self.network, self.parameters = model.network, model.parameters
         self.numbers = model.items.numbers(range(self.vocabulary))

@@ -9,6 +9,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import lru_cache
 from inspect import Parameter
 from numbers import Number, Real
 from typing import Any
@@ -142,8 +143,13 @@ def upstream_names(parameters: list[str], inputs: Collection[str], results: Sequ
 
 def named_results(forward: Callable[..., Any]) -> tuple[str, ...]:
     """The names of the results in a function's last return statement; "" for one without a name."""
+    return _results_of(getattr(inspect.unwrap(forward), "__code__", None))
+
+
+@lru_cache(maxsize=1000)
+def _results_of(code: Any) -> tuple[str, ...]:
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(forward)))).body[0]
+        tree = ast.parse(textwrap.dedent(inspect.getsource(code))).body[0]
     except (OSError, TypeError, SyntaxError):
         return ("",)
     returns = [node for node in _nodes(tree) if isinstance(node, ast.Return)]

@@ -144,9 +144,9 @@ def copied(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def _copy(x: Any) -> Any:
-    if isinstance(x, tuple) and hasattr(x, "_fields"):
-        return type(x)(*map(_copy, x))
-    return x.copy() if isinstance(x, np.ndarray) else x
+    if isinstance(x, np.ndarray):
+        return x.copy()
+    return type(x)(*map(_copy, x)) if isinstance(x, tuple) and hasattr(x, "_fields") else x
 
 
 def in_dtype(x: Any, dtype: Any) -> Any:

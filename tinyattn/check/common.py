@@ -6,10 +6,9 @@ those of plain loops, and the backward is the derivative of the forward.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from .property import (
 from .spec import Spec
 from .subject import MissingError, NotOfferedError, Subject
 
+Exact = Callable[[Subject, dict[str, Any]], None]  # compares a subject's gradients with the exact ones
 STEP = 1e-6  # of central differences in float64, relative to the argument
 
 
@@ -37,10 +37,15 @@ def common_properties(spec: Spec) -> list[Property]:
     """The common properties of one spec's function."""
     found: list[Property] = []
     states = stating(spec.name, found)
+    reference = cache(lambda: Subject(spec.ours(), replace(spec, dtype=None)))
+
+    def exact(op: Subject, case: dict[str, Any]) -> None:
+        _exact_gradients(reference(), op, spec, case)
+
     _forward(states, spec, spec.function)
     if spec.wrt:
-        _backward(states, spec, spec.function)
-    _extremes(states, spec, spec.function)
+        _backward(states, spec, spec.function, exact)
+    _extremes(states, spec, spec.function, exact)
     return found
 
 
@@ -53,9 +58,9 @@ def _forward(states: Any, spec: Spec, f: str) -> None:
         hint="Print .shape and .dtype of the result: a NumPy float64 scalar, for example, widens a float32 array.",
     )
     def shape_and_dtype(op: Subject, **case: Any) -> None:
-        for name, x, y in zip(spec.outputs, op.outputs(**case), ours_of(spec, case), strict=True):
+        for name, x, shape in zip(spec.outputs, op.outputs(**case), shapes_of(spec, case), strict=True):
             if x is not None:
-                _like(x, np.shape(y), dtype_of(case), name)
+                _like(x, shape, dtype_of(case), name)
         if op.spare and f"{f}_backward" in op.lacks and not spec.lets_more_follow:
             says = f"{f} returned {1 + op.spare} results, expected {spec.outputs[0]} alone: a caller would get a tuple"
             raise Violation(f"{says}. What a backward needs may follow where {f}_backward is there", sort="count")
@@ -103,9 +108,9 @@ def _forward(states: Any, spec: Spec, f: str) -> None:
     def batch_of_nothing(op: Subject, **case: Any) -> None:
         if not _is_empty(spec, case):
             return
-        for name, x, y in zip(spec.outputs, op.outputs(**case), ours_of(spec, case), strict=True):
-            if x is not None and np.shape(y):
-                _like(x, np.shape(y), dtype_of(case), name)
+        for name, x, shape in zip(spec.outputs, op.outputs(**case), shapes_of(spec, case), strict=True):
+            if x is not None and shape:
+                _like(x, shape, dtype_of(case), name)
 
     if spec.oracle is None:
         return
@@ -116,7 +121,7 @@ def _forward(states: Any, spec: Spec, f: str) -> None:
         _close_outputs(spec, op, case, by_loops(spec, case))
 
 
-def _backward(states: Any, spec: Spec, f: str) -> None:
+def _backward(states: Any, spec: Spec, f: str, exact_of: Exact) -> None:
     exact, rounded = (partial(states, how, stage="gradients") for how in ("exact", "rounding"))
     contract = partial(exact, gravity="contract")
 
@@ -177,6 +182,7 @@ def _backward(states: Any, spec: Spec, f: str) -> None:
             return dy * _wide(op(**case))
 
         size = float(np.sum(np.abs(terms(case))))
+        steepness = max(spec.scale(case), 1.0)  # a bound on the relative curvature
         for name, g in gradients.items():
             if not np.size(g):
                 continue
@@ -189,7 +195,6 @@ def _backward(states: Any, spec: Spec, f: str) -> None:
                 measured = (above - below) / (2 * h)
                 derived = float(np.sum(g * direction))
                 scale = float(np.sum(np.abs(g * direction))) + abs(measured)
-                steepness = max(spec.scale(case), 1.0)  # a bound on the relative curvature
                 if not abs(derived - measured) <= 1e-6 * max(scale, 1.0) * steepness + 4e-16 * size / h:
                     raise Violation(f"d{name} is not the derivative along a {along}", derived, measured)
 
@@ -198,7 +203,7 @@ def _backward(states: Any, spec: Spec, f: str) -> None:
         hint="Right to six digits and wrong after: an approximation, float32 inside, or an eps where none belongs.",
     )
     def exact_gradients(op: Subject, **case: Any) -> None:
-        _exact_gradients(op, spec, case)
+        exact_of(op, case)
 
     @rounded(f"the backward of {f} is linear in its upstream gradients",
              hint="Every term of a gradient has the upstream gradient in it exactly once.")  # fmt: skip
@@ -206,8 +211,9 @@ def _backward(states: Any, spec: Spec, f: str) -> None:
         one, two = upstream(spec, case), upstream(spec, case, 1)
         both = tuple(_times(2, a) - _times(3, b) for a, b in zip(one, two, strict=True))
         first, second, mixed = (op.gradients(case, *dy) for dy in (one, two, both))
+        allowed = _gradient_tolerance(spec, case)
         for name, g in mixed.items():
-            atol = _gradient_tolerance(spec, case, g, largest(first[name], second[name]), 5)
+            atol = allowed(g, 5 * largest(first[name], second[name]))
             close(g, _times(2, first[name]) - _times(3, second[name]), atol, f"d{name}")
 
     @rounded(f"the backward of {f} does not care how its inputs lie in memory",
@@ -216,12 +222,12 @@ def _backward(states: Any, spec: Spec, f: str) -> None:
     def backward_memory_layout(op: Subject, **case: Any) -> None:
         arguments = op.prepared(case, upstream(spec, case))
         first = op.name_gradients(case, op.backward(arguments))
+        allowed = _gradient_tolerance(spec, case)
         for layout, other in _layouts(arguments):
             if left_out := op.left_out(case | other):
                 raise NotOfferedError(left_out)
             for name, g in op.name_gradients(case, op.backward(other)).items():
-                atol = _gradient_tolerance(spec, case, g, largest(first[name]))
-                close(g, first[name], atol, f"with {layout} inputs, d{name}")
+                close(g, first[name], allowed(g, largest(first[name])), f"with {layout} inputs, d{name}")
 
     @contract(
         f"for an empty batch the gradients of {f} have the right shapes, and are 0 where the batch shares an argument",
@@ -235,7 +241,7 @@ def _backward(states: Any, spec: Spec, f: str) -> None:
                 demand(not np.any(g), f"d{name} is not 0")
 
 
-def _extremes(states: Any, spec: Spec, f: str) -> None:
+def _extremes(states: Any, spec: Spec, f: str, exact_of: Exact) -> None:
     extreme = partial(states, "rounding", stage="extremes")
     large = partial(extreme, leads=((),), wide=True)
 
@@ -250,7 +256,7 @@ def _extremes(states: Any, spec: Spec, f: str) -> None:
     def several_axes(op: Subject, **case: Any) -> None:
         _close_outputs(spec, op, case, ours_of(spec, widened(case)))
         if spec.wrt and f"{spec.function}_backward" not in op.lacks:
-            _exact_gradients(op, spec, case)
+            exact_of(op, case)
 
     if not spec.wrt:
         return
@@ -258,13 +264,13 @@ def _extremes(states: Any, spec: Spec, f: str) -> None:
     @large(f"the gradients of {f} are right for sizes of 20 to 70 too, and for 300 tokens",
            hint="Where one tile ends and the next begins, what must be carried over?")  # fmt: skip
     def gradients_of_large_sizes(op: Subject, **case: Any) -> None:
-        _exact_gradients(op, spec, case)
+        exact_of(op, case)
 
 
 def upstream(spec: Spec, case: dict[str, Any], seed: int = 0) -> tuple[Any, ...]:
     """A random upstream gradient of the first output, in its shape and the inputs' dtype; a float for a loss."""
     rng = np.random.default_rng(seed)
-    shape = np.shape(ours_of(spec, case)[0])
+    shape = shapes_of(spec, case)[0]
     return (np.asarray(rng.standard_normal(shape), dtype_of(case)) if shape else float(rng.standard_normal()),)
 
 
@@ -272,6 +278,15 @@ def ours_of(spec: Spec, case: dict[str, Any]) -> tuple[Any, ...]:
     """The outputs of the library's implementation, without those that only its backward needs."""
     with np.errstate(all="ignore"):
         return _tuple(getattr(spec.ours(), spec.function)(**case))[: len(spec.outputs)]
+
+
+def shapes_of(spec: Spec, case: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
+    """The shapes of the outputs. They depend on those of the arguments alone: cases of equal shapes share them."""
+    arguments = ((n, x.dtype, x.shape) if isinstance(x, np.ndarray) else (n, x) for n, x in case.items())
+    key = (getattr(spec.ours(), spec.function), *arguments)
+    if key not in spec.shapes:
+        spec.shapes[key] = tuple(map(np.shape, ours_of(spec, case)))
+    return spec.shapes[key]
 
 
 def by_loops(spec: Spec, case: dict[str, Any]) -> tuple[Any, ...]:
@@ -290,13 +305,13 @@ def _close_outputs(spec: Spec, op: Subject, case: dict[str, Any], expected: tupl
             close(x, y, tolerance(spec, case), name)
 
 
-def _exact_gradients(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
+def _exact_gradients(reference: Subject, op: Subject, spec: Spec, case: dict[str, Any]) -> None:
     """Compare with the library's gradients in float64, which central differences and two other libraries confirm."""
     dy = upstream(spec, case)
-    ours = Subject(spec.ours(), replace(spec, dtype=None))
-    wide = ours.gradients(widened(op.fit(case)), *(_wide(d) for d in dy))
+    wide = reference.gradients(widened(op.fit(case)), *(_wide(d) for d in dy))
+    allowed = _gradient_tolerance(spec, case)
     for name, g in op.gradients(case, *dy).items():
-        close(g, wide[name], _gradient_tolerance(spec, case, g, largest(wide[name])), f"d{name}")
+        close(g, wide[name], allowed(g, largest(wide[name])), f"d{name}")
 
 
 def _demand_new_memory(results: dict[str, Any], arguments: dict[str, Any]) -> None:
@@ -343,9 +358,11 @@ def tolerance(spec: Spec, case: dict[str, Any]) -> float:
     return rounding(dtype_of(case), _length(case), spec.scale(case))
 
 
-def _gradient_tolerance(spec: Spec, case: dict[str, Any], g: Any, *factors: float) -> float:
-    """10 times the rounding error of sums as long as `g` or the largest input, of terms of size scale · factors."""
-    return 10 * rounding(dtype_of(case), max(_length(case), np.size(g)), math.prod(factors, start=spec.scale(case)))
+def _gradient_tolerance(spec: Spec, case: dict[str, Any]) -> Callable[[Any, float], float]:
+    """-> a function of a gradient g and a factor: 10 times the rounding error of sums as long as g or the largest
+    input, of terms of size scale · factor."""
+    dtype, length, scale = dtype_of(case), _length(case), spec.scale(case)
+    return lambda g, factor: 10 * rounding(dtype, max(length, np.size(g)), scale * factor)
 
 
 def _length(case: dict[str, Any]) -> int:
@@ -359,8 +376,7 @@ def dtype_of(case: dict[str, Any]) -> Any:
 
 def _is_empty(spec: Spec, case: dict[str, Any]) -> bool:
     """Whether the result has size 0. The loss of an empty batch may be any number."""
-    answer = ours_of(spec, case)[0]
-    return bool(np.shape(answer)) and np.size(answer) == 0
+    return 0 in shapes_of(spec, case)[0]
 
 
 def _arrays(case: dict[str, Any]) -> dict[str, np.ndarray]:

@@ -198,4 +198,4 @@ def _difference(got: Any, expected: Any, what: str) -> tuple[str, Any, Any] | No
 
 def largest(*arrays: Any) -> float:
     """The largest absolute value in any of the arrays, at least 1; None is skipped."""
-    return max([1.0, *(float(np.max(np.abs(x))) for x in arrays if x is not None and np.size(x))])
+    return max([1.0, *(float(np.abs(x).max()) for x in arrays if x is not None and np.size(x))])

@@ -160,6 +160,9 @@ class Subject:
         The implementation gets copies, so that writing into them changes no comparison. Specs without common properties
         pass the arrays themselves: Adam's outputs are written into its arguments.
         """
+        names = self.signature.parameters
+        if not args and kwargs.keys() == names.keys():  # sooner than to bind them
+            return self._run({n: kwargs[n] for n in names})[0]
         return self._run(dict(self.signature.bind(*args, **kwargs).arguments))[0]
 
     def outputs_of_lent(self, **case: Any) -> tuple[Any, ...]:
@@ -269,10 +272,9 @@ class Subject:
 
     def _remembered_by_forward(self, case: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         """Run the forward. -> arguments and outputs by the library's and the implementation's names; other results."""
-        call = self.signature.bind(**case)
-        outputs, extra = self._run(dict(call.arguments))
-        call.apply_defaults()
-        known = self.translated(dict(call.arguments))
+        given = {n: case.get(n, p.default) for n, p in self.signature.parameters.items()}
+        outputs, extra = self._run({n: x for n, x in given.items() if n in case})
+        known = self.translated(given)
         known |= {n: x for n, x in zip(self.spec.outputs, outputs, strict=True) if x is not None and n not in known}
         known |= {theirs: known[n] for theirs, n in self.library_names.items() if n in known}
         return known, list(extra)

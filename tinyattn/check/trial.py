@@ -7,7 +7,6 @@ import itertools
 import math
 import time
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -96,12 +95,21 @@ def trial_of(
     if trial.too_long is not None:
         return trial
     trial.flaky = not trial.fails_again()
-    if shrink and not prop.once and find_spec("hypothesis"):
+    if shrink and not prop.once and _has_hypothesis():
         smaller = Trial(op, prop, until, patience, strict)
         _search(smaller, trial.failure(), strategy(spec.case, prop.leads, prop.wide), wanted, seed)
         smaller.tries += trial.tries
         trial = smaller if smaller.failed else trial
     return trial
+
+
+def _has_hypothesis() -> bool:
+    """Whether it can be imported, whatever the implementation has patched."""
+    try:
+        from hypothesis import given  # noqa: F401
+    except Exception:
+        return False
+    return True
 
 
 @dataclass(frozen=True)

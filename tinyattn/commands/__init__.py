@@ -14,6 +14,11 @@ NAMES = (
     "probe", "classify", "compare", "explain", "show", "check", "trace", "board", "derivation", "course", "page",
     "reproduce", "sweep", "collect",
 )  # fmt: skip
-COMMANDS: dict[str, ModuleType] = {name: import_module(f".{name.replace('-', '_')}", __name__) for name in NAMES}
 
-__all__ = ["COMMANDS"]
+
+def load(name: str) -> ModuleType:
+    """The file of a command: of most, it imports far more than of `check`."""
+    return import_module(f".{name.replace('-', '_')}", __name__)
+
+
+__all__ = ["NAMES", "load"]

@@ -29,7 +29,7 @@ from ..models import MODELS, PRESETS, RunFolder
 from ..options import one_of
 from ..random import Stream, generator
 from . import train
-from .arguments import Parser
+from .parser import Parser
 from .runs import refuse_empty
 
 COMMANDS_FILE, RUNS_FILE = "commands.txt", "sweep.json"

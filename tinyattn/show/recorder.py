@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from types import FrameType
@@ -107,13 +108,11 @@ class Recorder:
         code = frame.f_code
         if code.co_flags & _GENERATOR or (code.co_name.startswith("<") and code.co_name != "<lambda>"):
             return False                                    # a comprehension belongs to its function
-        file = Path(code.co_filename)
-        private = file == _OF_THE_ENGINE or (code.co_name.startswith("_") and not code.co_name.endswith("__"))
-        if private and LIBRARY in file.parents and not self.engine and code is not self._root_code:
+        ours, listed, engine = _place(code.co_filename)
+        private = engine or (code.co_name.startswith("_") and not code.co_name.endswith("__"))
+        if private and ours and not self.engine and code is not self._root_code:
             return False
-        if frame.f_globals is self._globals:
-            return True
-        return LIBRARY in file.parents and not any(file == no or no in file.parents for no in NOT_SHOWN)
+        return listed or frame.f_globals is self._globals
 
     def _entered(self, frame: FrameType, event: str, arg: Any) -> Any:
         code = frame.f_code
@@ -296,6 +295,14 @@ class Recorder:
             copy.setflags(write=False)
             self._copies[digest] = copy
         return copy, digest
+
+
+@cache
+def _place(filename: str) -> tuple[bool, bool, bool]:
+    """Whether a file is the library's, whether calls of its functions are listed, and whether only with engine=True."""
+    file = Path(filename)
+    ours = LIBRARY in file.parents
+    return ours, ours and not any(file == no or no in file.parents for no in NOT_SHOWN), file == _OF_THE_ENGINE
 
 
 def _plain(function: Any) -> Any:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ... import ops
 from .. import adapters, oracles
 from ..common import tolerance, widened
 from ..families import batch_apart, causal
@@ -29,10 +30,9 @@ def block_case(draw: CaseDrawer) -> dict[str, Any]:
     p |= {"W_1": np.round(draw.rng.standard_normal((D, H)), 2), "W_2": np.round(draw.rng.standard_normal((H, D)), 2)}
     p["b_2"] = np.round(draw.rng.standard_normal(D), 2)
     mask = draw.choose((None, np.tri(n, dtype=bool), draw.mask(n, n)))
-    x_1 = x + oracles.multi_head_attention(
-        oracles.layer_norm(x, p["gamma_1"], p["beta_1"], EPS)[0], p["W_q"], p["W_k"], p["W_v"], p["W_o"], heads, mask
-    )
-    p["b_1"] = off_the_kink(draw, oracles.layer_norm(x_1, p["gamma_2"], p["beta_2"], EPS)[0] @ p["W_1"])
+    normed = ops.layer_norm(x, p["gamma_1"], p["beta_1"], EPS)[0]
+    x_1 = x + adapters.multi_head_attention(normed, p["W_q"], p["W_k"], p["W_v"], p["W_o"], heads, mask)
+    p["b_1"] = off_the_kink(draw, ops.layer_norm(x_1, p["gamma_2"], p["beta_2"], EPS)[0] @ p["W_1"])
     arrays = {name: np.asarray(x if name == "x" else p[name], draw.dtype) for name in BLOCK_ARRAYS}
     return {**arrays, "heads": heads, "mask": mask, "eps": EPS}
 
@@ -112,8 +112,8 @@ causal(post_ln_block, "x", of=lambda case: case | {"mask": np.tri(case["x"].shap
 def post_ln_block_case(draw: CaseDrawer) -> dict[str, Any]:
     drawn = block_case(draw)
     wide = widened(drawn)
-    attended = oracles.multi_head_attention(**{n: wide[n] for n in ("x", *ATTENTION, "heads", "mask")})
-    x_1 = oracles.layer_norm(wide["x"] + attended, wide["gamma_1"], wide["beta_1"], drawn["eps"])[0]
+    attended = adapters.multi_head_attention(**{n: wide[n] for n in ("x", *ATTENTION, "heads", "mask")})
+    x_1 = ops.layer_norm(wide["x"] + attended, wide["gamma_1"], wide["beta_1"], drawn["eps"])[0]
     drawn["b_1"] = off_the_kink(draw, x_1 @ wide["W_1"])
     return {name: drawn[name] for name in (*POST_LN_BLOCK_ARRAYS, "heads", "mask", "eps")}
 
