@@ -230,6 +230,26 @@ def test_a_picture_of_a_view_is_the_view(tmp_path, monkeypatch):
     assert "<title>" in (tmp_path / "_static" / "mirror.html").read_text(encoding="utf-8")
 
 
+def test_a_picture_with_links_is_a_part_of_its_page():
+    """Its chapters are links to pages of the site, one tab stop each; an ordinary picture stays a picture."""
+    pytest.importorskip("sphinx")
+    from website.extensions.pictures import LINK, inline
+
+    drawing = (ROOT / "figures/00-map.svg").read_text()
+    builder = SimpleNamespace(get_relative_uri=lambda page, other: f"to/{other}.html")
+    made = inline(drawing, 'all "chapters"', SimpleNamespace(builder=builder, env=SimpleNamespace(docname="docs/a")))
+    assert made.startswith('<svg class="inline" role="group" aria-label="all &quot;chapters&quot;" ')
+    links = re.findall(r"<a href=\"([^\"]+)\"(.*?)>(.*?)</a>", made, re.S)
+    stops = [(to, inside) for to, hidden, inside in links if not hidden]
+    chapters = [path.stem for path in sorted(ROOT.glob("notebooks/[0-9]*.py"))]
+    assert [to for to, _ in stops] == [f"to/notebooks/{name}.html" for name in chapters]
+    assert all(re.search(r">[^<]*[a-z√][^<]*</(text|tspan)>", inside) for _, inside in stops)     # its name, to be read
+    assert all(hidden == " tabindex=-1 aria-hidden=true" for _, hidden, _ in links if hidden)
+    assert "body[data-theme=dark] {" in made
+    assert "<title>" not in made
+    assert not LINK.search((ROOT / "figures/01-weights.svg").read_text())
+
+
 def build(source, to):
     """Warnings are errors, and the first ones are shown."""
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", source / "website", source, to]
