@@ -13,7 +13,7 @@ from tests.show.browser import emulated, opened, settle
 from tests.test_site import site  # noqa: F401  a fixture
 from tinyattn.ops import softmax
 from tinyattn.show import trace
-from tinyattn.show.views import boards_of, mirror, visualise_text
+from tinyattn.show.views import boards_of, derivation, mirror, visualise_text
 
 ROOT = Path(__file__).parents[2]
 WHERE = Path(os.environ.get("AXE", ROOT / "node_modules/axe-core/axe.min.js"))
@@ -45,6 +45,7 @@ VIEWS = {
     "player": lambda: trace(softmax, np.ones((2, 2)), backward=True).player(),
     "visualiser": lambda: visualise_text("The cat sat"),
     "board": lambda: boards_of("softmax", 1),
+    "derivation": derivation,
 }
 
 
