@@ -31,16 +31,16 @@ def bind(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, An
     return arguments
 
 
-def call(f: Callable[..., Any], given: dict[str, Any]) -> Any:
+def call(f: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     """Call f with arguments by name; positional-only ones by position.
 
     Defaults are not passed: ufuncs refuse some of their own.
     """
     signature = signature_of(f)
-    first = [name for name in _of_kind(signature, Parameter.POSITIONAL_ONLY) if name in given]
+    first = [name for name in _of_kind(signature, Parameter.POSITIONAL_ONLY) if name in arguments]
     default = {name: parameter.default for name, parameter in signature.parameters.items()}
-    by_name = {n: x for n, x in given.items() if n not in first and x is not default.get(n, Parameter.empty)}
-    return f(*(given[name] for name in first), **by_name)
+    by_name = {n: x for n, x in arguments.items() if n not in first and x is not default.get(n, Parameter.empty)}
+    return f(*(arguments[name] for name in first), **by_name)
 
 
 def signature_of(f: Callable[..., Any]) -> inspect.Signature:

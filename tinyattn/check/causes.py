@@ -118,9 +118,9 @@ def differing(op: Subject, patience: float = 10.0) -> Diagnosis:
     """The conventions that `op` follows."""
     fresh = copy.copy(op)
     fresh.conventions = []
-    found = find_conventions(fresh, patience)
-    says = f"another convention: {'; '.join(switch.says for switch in found)}"
-    return _diagnosis("convention", says, "Without --strict this is no failure.") if found else Diagnosis()
+    switches = find_conventions(fresh, patience)
+    says = f"another convention: {'; '.join(switch.says for switch in switches)}"
+    return _diagnosis("convention", says, "Without --strict this is no failure.") if switches else Diagnosis()
 
 
 def _diagnosis(name: str, says: str, hint: str) -> Diagnosis:

@@ -35,8 +35,8 @@ STEP = 1e-6  # of central differences in float64, relative to the argument
 
 def common_properties(spec: Spec) -> list[Property]:
     """The common properties of one spec's function."""
-    found: list[Property] = []
-    states = stating(spec.name, found)
+    properties: list[Property] = []
+    states = stating(spec.name, properties)
     reference = cache(lambda: Subject(spec.ours(), replace(spec, dtype=None)))
 
     def exact(op: Subject, case: dict[str, Any]) -> None:
@@ -46,7 +46,7 @@ def common_properties(spec: Spec) -> list[Property]:
     if spec.wrt:
         _backward(states, spec, spec.function, exact)
     _extremes(states, spec, spec.function, exact)
-    return found
+    return properties
 
 
 def _forward(states: Any, spec: Spec, f: str) -> None:

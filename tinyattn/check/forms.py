@@ -206,16 +206,16 @@ def _ours_refused(op: Subject, until: float, patience: float) -> list[Form]:
 
     def outcomes(form: Form | None) -> list[str]:
         """Of calls with this form of `forms` and no other; None: with none of them."""
-        found = []
+        each = []
         for case in itertools.islice((c for c in drawn if all(f.has(c) == (f is form) for f in forms)), 2 * SEEDS):
             try:
                 with alarm(patience):
-                    found.append(_outcome(op, case))
+                    each.append(_outcome(op, case))
             except TooLongError:
                 return []
             if time.monotonic() > until:
                 break
-        return found
+        return each
 
     plain = outcomes(None) if forms else []
     for form in forms:

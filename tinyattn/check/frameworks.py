@@ -51,11 +51,11 @@ class Torch:
 
     @classmethod
     def differentiate(
-        cls, f: Callable[..., Any], wrt: tuple[str, ...], given: dict[str, Any], dy: Any
+        cls, f: Callable[..., Any], wrt: tuple[str, ...], arguments: dict[str, Any], dy: Any
     ) -> dict[str, Any]:
         import torch
 
-        lifted = {name: cls.lift(x) for name, x in given.items()}
+        lifted = {name: cls.lift(x) for name, x in arguments.items()}
         leaves = {name: lifted[name].requires_grad_() for name in wrt if hasattr(lifted.get(name), "requires_grad_")}
         y = _first(f(**lifted))
         dy = torch.tensor(np.array(dy), dtype=y.dtype).reshape(y.shape)
@@ -86,12 +86,12 @@ class Jax:
 
     @classmethod
     def differentiate(
-        cls, f: Callable[..., Any], wrt: tuple[str, ...], given: dict[str, Any], dy: Any
+        cls, f: Callable[..., Any], wrt: tuple[str, ...], arguments: dict[str, Any], dy: Any
     ) -> dict[str, Any]:
         import jax
 
-        leaves = {name: cls.lift(given[name]) for name in wrt if isinstance(given.get(name), np.ndarray)}
-        rest = {name: cls.lift(x) for name, x in given.items() if name not in leaves}
+        leaves = {name: cls.lift(arguments[name]) for name in wrt if isinstance(arguments.get(name), np.ndarray)}
+        rest = {name: cls.lift(x) for name, x in arguments.items() if name not in leaves}
         y, pull = jax.vjp(lambda leaves: _first(f(**leaves, **rest)), leaves)
         return {name: cls.lower(g) for name, g in pull(jax.numpy.asarray(dy, y.dtype).reshape(y.shape))[0].items()}
 
@@ -349,9 +349,9 @@ def _step_of(optimizer: Any) -> Callable[..., None]:
         made.state[p] = {"step": vector.new_tensor(step - 1.0), "exp_avg": moments[0], "exp_avg_sq": moments[1]}
         made.step()
 
-    given = list(inspect.signature(step).parameters.values())[:4]
+    required = list(inspect.signature(step).parameters.values())[:4]
     options = [p for n, p in inspect.signature(optimizer).parameters.items() if n in OPTIONS]
-    step.__signature__ = inspect.Signature(given + options)  # type: ignore[attr-defined]
+    step.__signature__ = inspect.Signature(required + options)  # type: ignore[attr-defined]
     step.__name__ = optimizer.__name__
     step.__wrapped__ = optimizer.step  # type: ignore[attr-defined]  # its place, for the report
     return step

@@ -142,14 +142,14 @@ class Subject:
         """Whether it takes a call of this form."""
         return not self.left_out(case)
 
-    def left_out(self, given: dict[str, Any]) -> str:
+    def left_out(self, call: dict[str, Any]) -> str:
         """The call's form that the implementation does not take, or the convention that decides the call; or ""."""
-        if self.causal is not None and given.get("causal", self.signature.parameters["causal"].default) != self.causal:
+        if self.causal is not None and call.get("causal", self.signature.parameters["causal"].default) != self.causal:
             return f"causal={not self.causal}"  # as many keys as queries, or not: no other value will do
         for form in self.forms:
-            given = form.rewrite(given) if form.rewrite is not None and form.has(given) else given
+            call = form.rewrite(call) if form.rewrite is not None and form.has(call) else call
         every: list[Form | Switch] = [*(form for form in self.forms if form.rewrite is None), *self.conventions]
-        return next((form.says for form in every if form.has(given)), "")
+        return next((form.says for form in every if form.has(call)), "")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.outputs(*args, **kwargs)[0]
@@ -169,12 +169,12 @@ class Subject:
         """All outputs, as `outputs`, of a call with these very arrays: for properties of memory."""
         return self._run(dict(self.signature.bind(**case).arguments), lent=True)[0]
 
-    def _run(self, given: dict[str, Any], lent: bool = False) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def _run(self, call: dict[str, Any], lent: bool = False) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """-> the spec's outputs, and any other results."""
-        given = in_dtype(given, self.spec.dtype)
+        call = in_dtype(call, self.spec.dtype)
         written = lent or not self.spec.common  # into these very arrays: the report shows them as they were
-        self.last = copied(given) if written else given
-        positional, named = self.arguments(given if written else copied(given))
+        self.last = copied(call) if written else call
+        positional, named = self.arguments(call if written else copied(call))
         result = called(self.forward, self.spec.function, *positional, **named)
         outputs = tuple(result) if isinstance(result, tuple | list) else (result,)
         wanted = cache = len(self.spec.outputs)
@@ -190,19 +190,19 @@ class Subject:
             raise Violation(f"{self.spec.function} returned nothing", sort="type")
         outputs += (None,) * (wanted - len(outputs))
         for switch in self.conventions:
-            outputs = switch.outputs(given, outputs)
+            outputs = switch.outputs(call, outputs)
         return outputs, spare
 
-    def arguments(self, given: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    def arguments(self, call: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """The implementation's arguments: by position, and by its names.
 
         Raises NotOfferedError and MissingError where it does not take such a call.
         """
-        left_out = self.left_out(given)
+        left_out = self.left_out(call)
         if left_out:
             raise NotOfferedError(left_out)
         positional, named = [], {}
-        for name, x in self.translated(given).items():
+        for name, x in self.translated(call).items():
             how = self.passing[name]
             if how == "by position":
                 positional.append(x)
@@ -215,13 +215,13 @@ class Subject:
                 named[theirs] = tuple(named.pop(n, self.signature.parameters[n].default) for n in pair)
         return positional, named
 
-    def translated(self, given: dict[str, Any]) -> dict[str, Any]:
+    def translated(self, call: dict[str, Any]) -> dict[str, Any]:
         """The arguments in the forms that the implementation takes, and in its conventions."""
         for form in self.forms:
-            given = form.rewrite(given) if form.rewrite is not None and form.has(given) else given
-        if self._in_words and "approximate" in given:
-            given = given | {"approximate": "tanh" if given["approximate"] else "none"}
-        return functools.reduce(lambda arguments, switch: switch.given(arguments), self.conventions, given)
+            call = form.rewrite(call) if form.rewrite is not None and form.has(call) else call
+        if self._in_words and "approximate" in call:
+            call = call | {"approximate": "tanh" if call["approximate"] else "none"}
+        return functools.reduce(lambda arguments, switch: switch.arguments(arguments), self.conventions, call)
 
     def other(self, name: str) -> Callable[..., Any]:
         """One of the spec's `others`. Raises MissingError if the implementation lacks it."""
@@ -345,7 +345,7 @@ def called(f: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         with np.errstate(all="ignore"):
             y = f(*args, **kwargs)
         if os.getpid() != process:
-            os._exit(0)  # f forked: only the parent goes on
+            os._exit(0)  # f forked: only the parent continues
         return y
     except (TooLongError, KeyboardInterrupt, NotOfferedError):
         raise

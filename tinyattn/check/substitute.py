@@ -161,22 +161,22 @@ def backward_of(op: Subject) -> Callable[..., Any]:
     return backward
 
 
-def _all_gradients(op: Subject, given: dict[str, Any], returned: Any) -> Any:
+def _all_gradients(op: Subject, call: dict[str, Any], returned: Any) -> Any:
     """The gradients in the library's order; None for an argument that was not passed."""
     wrt, parameters = op.spec.wrt, op.ours_backward.parameters
-    case = {name: given.get(name) if name in parameters else 0.0 for name in wrt if name not in op.lacks}
-    gradients = op.name_gradients(case, returned)
+    passed = {name: call.get(name) if name in parameters else 0.0 for name in wrt if name not in op.lacks}
+    gradients = op.name_gradients(passed, returned)
     for name, g in gradients.items():
-        if name in given and np.shape(g) != np.shape(given[name]):
-            raise Violation(f"d{name} has shape {np.shape(g)}, expected {np.shape(given[name])}, as {name}")
-    _expect_dtype({f"d{name}": g for name, g in gradients.items()}, given)
+        if name in call and np.shape(g) != np.shape(call[name]):
+            raise Violation(f"d{name} has shape {np.shape(g)}, expected {np.shape(call[name])}, as {name}")
+    _expect_dtype({f"d{name}": g for name, g in gradients.items()}, call)
     every = tuple(gradients.get(name) for name in wrt)
     return every[0] if len(every) == 1 else every
 
 
-def _expect_dtype(results: dict[str, Any], given: dict[str, Any]) -> None:
+def _expect_dtype(results: dict[str, Any], call: dict[str, Any]) -> None:
     """Raise Violation for a result in another precision, which would make a later op of the library raise."""
-    name, like = next((n, x) for n, x in given.items() if getattr(x, "dtype", np.dtype(int)).kind == "f")
+    name, like = next((n, x) for n, x in call.items() if getattr(x, "dtype", np.dtype(int)).kind == "f")
     for result, x in results.items():
         if np.ndim(x) and x.dtype.kind == "f" and x.dtype != like.dtype:
             raise Violation(f"{result} is {x.dtype}, expected {like.dtype}, as {name}")

@@ -19,7 +19,7 @@ class Switch:
     says: str
     topic: str = field(default="", kw_only=True)
 
-    def has(self, given: Case) -> bool:
+    def has(self, call: Case) -> bool:
         """Whether the result of this call depends on the convention: then the call is left out."""
         return False
 
@@ -31,17 +31,17 @@ class Switch:
         """A similar case that does not depend on the convention."""
         return case
 
-    def given(self, given: Case) -> Case:
+    def arguments(self, call: Case) -> Case:
         """The arguments in the implementation's convention."""
-        return given
+        return call
 
-    def result(self, given: Case, y: Any) -> Any:
+    def result(self, call: Case, y: Any) -> Any:
         """The first output in the library's convention."""
         return y
 
-    def outputs(self, given: Case, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    def outputs(self, call: Case, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """All outputs in the library's convention."""
-        return (self.result(given, outputs[0]), *outputs[1:])
+        return (self.result(call, outputs[0]), *outputs[1:])
 
     def upstream(self, case: Case, dy: tuple[Any, ...]) -> tuple[Any, ...]:
         """The upstream gradients in the implementation's convention."""
@@ -67,11 +67,11 @@ class Rescaled(Switch):
     name: str
     factor: Callable[[Case], float]
     default: float | None = None  # the library's number in a call without it
-    cannot: Callable[[Case], bool] = lambda given: False
+    cannot: Callable[[Case], bool] = lambda call: False
 
-    def has(self, given: Case) -> bool:
-        return self.cannot(given)
+    def has(self, call: Case) -> bool:
+        return self.cannot(call)
 
-    def given(self, given: Case) -> Case:
-        value = given.get(self.name, self.default)
-        return given if value is None else given | {self.name: value * self.factor(given)}
+    def arguments(self, call: Case) -> Case:
+        value = call.get(self.name, self.default)
+        return call if value is None else call | {self.name: value * self.factor(call)}

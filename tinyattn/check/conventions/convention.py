@@ -41,14 +41,14 @@ class FixedArgument(Switch):
     value: Any
     default: Any
 
-    def has(self, given: Case) -> bool:
-        return given.get(self.name, self.default) != self.value
+    def has(self, call: Case) -> bool:
+        return call.get(self.name, self.default) != self.value
 
     def avoid(self, case: Case) -> Case:
         return case | {self.name: self.value}
 
-    def given(self, given: Case) -> Case:
-        return given | {self.name: self.default}  # so that it may be left out
+    def arguments(self, call: Case) -> Case:
+        return call | {self.name: self.default}  # so that it may be left out
 
 
 @dataclass(frozen=True)
@@ -111,13 +111,13 @@ def adopt(op: Subject, switch: Switch) -> None:
     op.spec = getattr(switch, "spec", None) or op.spec
 
 
-def is_right(op: Subject, case: Case, given: Case | None = None, like: Case | None = None) -> bool | None:
+def is_right(op: Subject, case: Case, call: Case | None = None, like: Case | None = None) -> bool | None:
     """Whether the first output is the oracle's; None if the call raises or is left out.
 
-    The call is `given`, and the rounding that of `like`, where these are not the case itself.
+    The call is `call`, and the rounding that of `like`, where these are not the case itself.
     """
     try:
-        y = op.outputs(**copied(case if given is None else given))[0]
+        y = op.outputs(**copied(case if call is None else call))[0]
     except Violation as violation:
         return None if violation.__cause__ is not None else False
     except (MissingError, CannotRunError):

@@ -18,8 +18,8 @@ from .convention import Convention, OtherSpec, cases_of, error, oracle
 class Wide(Switch):
     """np.sqrt(d) is a float64, and NumPy 2 makes float64 of every product with it."""
 
-    def outputs(self, given: Case, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(_narrowed(given, y) for y in outputs)
+    def outputs(self, call: Case, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(_narrowed(call, y) for y in outputs)
 
     def gradients(self, case: Case, named: Case) -> Case:
         return {name: _narrowed(case, g) for name, g in named.items()}
@@ -29,8 +29,8 @@ def _dtypes(case: Case) -> set[Any]:
     return {x.dtype for x in case.values() if is_float_array(x)}
 
 
-def _narrowed(given: Case, y: Any) -> Any:
-    wide = getattr(y, "dtype", None) == np.float64 and _dtypes(given) == {np.dtype(np.float32)}
+def _narrowed(call: Case, y: Any) -> Any:
+    wide = getattr(y, "dtype", None) == np.float64 and _dtypes(call) == {np.dtype(np.float32)}
     return np.asarray(y, np.float32) if wide else y
 
 

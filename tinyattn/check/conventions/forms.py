@@ -70,9 +70,9 @@ def _ties_of_several(op: Subject) -> Switch | None:
     """As `_ties`, by the recall at 2 of each of the tied items, or by their NDCG over that of rank 2."""
     scores, metric = np.array([3.0, 2, 2, 1]), of_one_user(op)
     second = metric(np.array([3.0, 2, 1, 0]), np.arange(4) == 1, 2)
-    found = [round(float(metric(scores.copy(), target, 2) / second), 6) for target in np.eye(4, dtype=bool)]
-    ranks = SHARES.get((found[1], found[2]))
-    if found[0] < 1 or found[3] != 0 or ranks is None:
+    shares = [round(float(metric(scores.copy(), target, 2) / second), 6) for target in np.eye(4, dtype=bool)]
+    ranks = SHARES.get((shares[1], shares[2]))
+    if shares[0] < 1 or shares[3] != 0 or ranks is None:
         return None
     return Switch(f"a relevant item ranks {RANKS[ranks]} items of its score", topic="ties")
 
@@ -81,8 +81,8 @@ def _ties_of_several(op: Subject) -> Switch | None:
 class SmallK(Switch):
     spare: int = 0  # k may be at most the number of items less this
 
-    def has(self, given: Case) -> bool:
-        return bool(given["k"] + self.spare > np.shape(given["scores"])[-1])
+    def has(self, call: Case) -> bool:
+        return bool(call["k"] + self.spare > np.shape(call["scores"])[-1])
 
 
 def _small_k(op: Subject) -> Switch | None:
@@ -120,8 +120,8 @@ class Multiplied(Switch):
 
     factor: Callable[[Case], float]
 
-    def result(self, given: Case, y: Any) -> Any:
-        return y / self.factor(given)
+    def result(self, call: Case, y: Any) -> Any:
+        return y / self.factor(call)
 
     def gradients(self, case: Case, named: Case) -> Case:
         return {name: g / self.factor(case) for name, g in named.items()}

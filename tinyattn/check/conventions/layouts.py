@@ -33,12 +33,12 @@ class Rearranged(Switch):
     fro: Move = lambda y, case: y
     spec: Spec | None = None
 
-    def given(self, given: Case) -> Case:
-        moved = {n: move(given[n], given) for n, move in self.there.items() if given.get(n) is not None}
-        return given | moved
+    def arguments(self, call: Case) -> Case:
+        moved = {n: move(call[n], call) for n, move in self.there.items() if call.get(n) is not None}
+        return call | moved
 
-    def result(self, given: Case, y: Any) -> Any:
-        return self.fro(y, given)
+    def result(self, call: Case, y: Any) -> Any:
+        return self.fro(y, call)
 
     def upstream(self, case: Case, dy: tuple[Any, ...]) -> tuple[Any, ...]:
         return (self.to(dy[0], case), *dy[1:])
@@ -126,12 +126,12 @@ class Exchanged(Switch):
 
     names: tuple[str, str] = ("", "")
 
-    def given(self, given: Case) -> Case:
+    def arguments(self, call: Case) -> Case:
         one, other = self.names
-        return given | {one: given[other], other: given[one]}
+        return call | {one: call[other], other: call[one]}
 
     def gradients(self, case: Case, named: Case) -> Case:
-        return self.given(named)
+        return self.arguments(named)
 
 
 def _swiglu(op: Subject) -> Switch | None:

@@ -25,11 +25,11 @@ LARGE = 5000.0  # logits beyond it may lie below a finite fill
 class MaskMeaning(Switch):
     translate: Callable[[np.ndarray, Any], np.ndarray] = lambda mask, dtype: mask
 
-    def given(self, given: Case) -> Case:
-        if given.get("mask") is None:
-            return given
-        dtype = next((x.dtype for x in given.values() if is_float_array(x)), np.float64)
-        return given | {"mask": self.translate(given["mask"], dtype)}
+    def arguments(self, call: Case) -> Case:
+        if call.get("mask") is None:
+            return call
+        dtype = next((x.dtype for x in call.values() if is_float_array(x)), np.float64)
+        return call | {"mask": self.translate(call["mask"], dtype)}
 
 
 MEANINGS = (
@@ -55,7 +55,7 @@ def _mask(op: Subject) -> Switch | None:
         cases.append(case | {"mask": (places % 2 == 0).reshape(mask.shape)})
     if sum(not is_right(op, case) for case in cases) < 2:
         return None
-    fitting = (meaning for meaning in MEANINGS if all(is_right(op, case, meaning.given(case)) for case in cases))
+    fitting = (meaning for meaning in MEANINGS if all(is_right(op, case, meaning.arguments(case)) for case in cases))
     return next(fitting, None)
 
 
@@ -67,11 +67,11 @@ def _is_long(mask: Any, axis: int) -> bool:
 class DeadRows(Switch):
     finite: bool = False
 
-    def has(self, given: Case) -> bool:
-        mask = given.get("mask")
+    def has(self, call: Case) -> bool:
+        mask = call.get("mask")
         if not isinstance(mask, np.ndarray) or not mask.size:
             return False
-        return bool(np.any(~np.any(mask, axis=-1))) or (self.finite and _logits(given) >= LARGE)
+        return bool(np.any(~np.any(mask, axis=-1))) or (self.finite and _logits(call) >= LARGE)
 
     def avoid(self, case: Case) -> Case:
         mask = case.get("mask")
@@ -122,14 +122,14 @@ def _is_average(dead: np.ndarray, case: Case) -> bool:
     return True
 
 
-def _logits(given: Case) -> float:
+def _logits(call: Case) -> float:
     """A bound on the logits: of softmax, of attention, or of a layer that projects its queries and keys."""
-    if "s" in given:
-        return _size(given["s"])
-    if "q" in given:
-        return _size(given["q"]) * _size(given["k"]) * math.sqrt(given["q"].shape[-1])
-    x, memory = given["x"], given.get("memory", given["x"])
-    return _size(x @ given["W_q"]) * _size(memory @ given["W_k"]) * math.sqrt(given["W_q"].shape[1])
+    if "s" in call:
+        return _size(call["s"])
+    if "q" in call:
+        return _size(call["q"]) * _size(call["k"]) * math.sqrt(call["q"].shape[-1])
+    x, memory = call["x"], call.get("memory", call["x"])
+    return _size(x @ call["W_q"]) * _size(memory @ call["W_k"]) * math.sqrt(call["W_q"].shape[1])
 
 
 def _with_logits(case: Case, size: float) -> Case:

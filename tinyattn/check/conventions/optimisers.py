@@ -19,14 +19,14 @@ def _beta2(op: Subject) -> Switch | None:
 def _eps_hat(op: Subject) -> Switch | None:
     """√v + ε̂ before the correction (Kingma and Ba 2015, the end of section 2), where the library has √v̂ + eps."""
     says = "eps is added to √v before the correction"
-    hat = Rescaled(says, "eps", lambda given: math.sqrt(1 - given.get("beta2", 0.98) ** given["step"]))
+    hat = Rescaled(says, "eps", lambda call: math.sqrt(1 - call.get("beta2", 0.98) ** call["step"]))
     return _where_it_agrees(op, hat, eps=1e-3)
 
 
 def _decay_alone(op: Subject) -> Switch | None:
     """p - λ p, as Loshchilov and Hutter (2019) write it, where the library and torch have p - lr λ p."""
     says = "the decay is not multiplied by the learning rate"
-    return _where_it_agrees(op, Rescaled(says, "weight_decay", lambda given: given.get("lr", 1e-3)), eps=1e-14)
+    return _where_it_agrees(op, Rescaled(says, "weight_decay", lambda call: call.get("lr", 1e-3)), eps=1e-14)
 
 
 def _where_it_agrees(op: Subject, switch: Switch, **arguments: float) -> Switch | None:

@@ -47,15 +47,15 @@ def planted(
     @functools.cache
     def make(switches: frozenset[str] = frozenset()) -> Any:
         space = dict(vars(sys.modules[module]))
-        own = [f for f in space.values() if inspect.isfunction(f) and f.__module__ == module]
-        source = "\n".join(map(inspect.getsource, own))
+        functions = [f for f in space.values() if inspect.isfunction(f) and f.__module__ == module]
+        source = "\n".join(map(inspect.getsource, functions))
         for change in (text for name, text in changes.items() if name in switches and text):
             for old, new in (part.split(" -> ") for part in change.split(" && ")):
                 source = source.replace(old, new)
         for zoo, names in inner:
             space |= vars(zoo.make(frozenset(names[name] for name in names.keys() & switches)))
         exec(compile(source, f"<{module} with {', '.join(sorted(switches)) or 'no bugs'}>", "exec"), space)
-        return SimpleNamespace(**attributes, **{f.__name__: space[f.__name__] for f in own if f.__name__[0] != "_"})
+        return SimpleNamespace(**attributes, **{f.__name__: space[f.__name__] for f in functions if f.__name__[0] != "_"})
 
     make.changes = changes  # type: ignore[attr-defined]
     return bugs, make
