@@ -156,7 +156,7 @@ def test_validation_on_a_sample_is_said_and_part_of_the_run(data, tmp_path, caps
     assert "validated on 7 users" in capsys.readouterr().out
     refuses(capsys, [*run, "--valid-users", "8"], "was made with --valid-users 7, not 8")
     run[-1] = str(tmp_path / "other")
-    refuses(capsys, [*run, "--valid-users", "999999"], "999,999 users were asked for, but only")
+    refuses(capsys, [*run, "--valid-users", "999999"], "999,999 users were requested, but only")
     assert not (tmp_path / "other").exists()
     refuses(capsys, [*run, "--valid-users", "0"], "valid_users is 0, expected at least 1")
 

@@ -24,7 +24,7 @@ GRACE = 2.0              # seconds in which rank 0 may report the error before a
 def parser(arguments: list[str]) -> Parser:
     """The parser of all commands, which sets `command`. Some flags depend on other arguments.
 
-    If the arguments begin with a command, it has no others: to import and describe all takes longer than some commands.
+    If the arguments begin with a command, only it is added: importing and describing all takes longer than some of them.
     """
     whole = Parser(
         prog="tinyattn",
@@ -103,7 +103,7 @@ def _run(arguments: list[str]) -> int:
             code = module.run(options)
         sys.stdout.flush()
     except InterruptedRunError as stop:
-        return _say(f"\ntinyattn: {stop}; the same command goes on from there", 130)
+        return _say(f"\ntinyattn: {stop}; the same command continues from there", 130)
     except KeyboardInterrupt:
         return _say("\ntinyattn: interrupted", 130)
     except BrokenPipeError:  # standard output was closed, as by `| head`

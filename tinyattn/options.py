@@ -1,4 +1,4 @@
-"""Options, declared once: default, help and bounds stand at the field of a dataclass.
+"""Options, declared once: default, help and bounds are written at the field of a dataclass.
 
     @dataclass(kw_only=True)
     class Markov(Recommender):
@@ -36,7 +36,7 @@ class Option:
     choices: Collection[str] | None = None       # the keys of a table of variants
     group: str = "model"                         # its heading in --help
     identity: bool = True                        # does it affect the learned parameters?
-    items: bool = False                          # does it count items of a history? Above the longest, values act alike
+    items: bool = False                          # does it count items of a history? Values above its length act alike
 
 
 def option(default: Any, help: str, **rest: Any) -> Any:

@@ -67,7 +67,7 @@ def keep_mask(
     xp = np if like is None else get_xp(like)
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     key, rows = _drawn(rng)
-    # For (B, n, d), a row's n d entries are numbered consecutively: cutting off the last tokens leaves the rest alike.
+    # For (B, n, d), a row's n d entries are numbered consecutively: cutting off the last tokens changes no other.
     if len(shape) > len(_AXIS_MULTIPLIERS):
         raise ValueError(f"keep_mask: shape {shape} has {len(shape)} axes, expected at most {len(_AXIS_MULTIPLIERS)}")
     *lead, last = (shape[0], shape[1] * shape[2]) if len(shape) == 3 else shape or (1,)
@@ -88,7 +88,7 @@ class PairMask(NamedTuple):
     key: int                      # of 64 bits
     rate: float
     rows: Array | None = None     # (B,) integers, as in `MaskKeys`; None: 0 to B - 1
-    heads: tuple[int, int] = (0, 1)     # (first, step): its heads are first, first + step, ...
+    heads: tuple[int, int] = (0, 1)     # (first, step): the heads are first, first + step, ...
 
     def tile(
         self, lead: tuple[int, ...], queries: slice, keys: slice, like: Array, at: tuple[int, ...] | None = None

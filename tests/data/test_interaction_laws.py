@@ -225,7 +225,7 @@ def test_leave_one_out_is_the_last_item_and_the_one_before(seed):
     assert everyone == {(u,) for u in split.evaluated.tolist()}
     everyone = len(split.evaluated)
     assert split.sample(everyone).test.tolist() == split.test.tolist()
-    with pytest.raises(ValueError, match=f"{everyone + 1} users were asked for, but only {everyone} have"):
+    with pytest.raises(ValueError, match=f"{everyone + 1} users were requested, but only {everyone} have"):
         split.sample(everyone + 1)
 
 

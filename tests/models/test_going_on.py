@@ -181,16 +181,16 @@ def test_mamba_keeps_as_many_tokens_as_its_convolution_sees_before_one(kernel):
 @pytest.mark.parametrize("mechanism", CANNOT)
 def test_what_cannot_go_on_says_so(mechanism):
     network, p = make(mechanism=mechanism)
-    with pytest.raises(ValueError, match=f"mechanism {mechanism} cannot go on from past tokens: it has no cache"):
+    with pytest.raises(ValueError, match=f"mechanism {mechanism} cannot continue from past tokens: it has no cache"):
         network.extend(p, np.zeros((1, 2), dtype=int))
 
 
 def test_neither_does_a_position_scheme_or_a_mixer_that_does_not_say_how(monkeypatch):
     monkeypatch.setitem(POSITIONS, "turning", SCHEMES["turning"])
     network, p = make(position="turning")
-    with pytest.raises(ValueError, match="position turning cannot go on from past tokens: it has no cache"):
+    with pytest.raises(ValueError, match="position turning cannot continue from past tokens: it has no cache"):
         network.extend(p, np.zeros((1, 2), dtype=int))
     monkeypatch.delattr(MIXERS["gru"], "extend")
     network, p = make(mixer="gru")
-    with pytest.raises(ValueError, match="mixer gru cannot go on from past tokens: it has no cache"):
+    with pytest.raises(ValueError, match="mixer gru cannot continue from past tokens: it has no cache"):
         network.extend(p, np.zeros((1, 2), dtype=int))

@@ -168,5 +168,5 @@ def test_options_of_a_loss_are_its_own():
     ):
         with pytest.raises(ValueError, match=says.replace("?", r"\?")):
             SASRec(**options)
-    with pytest.raises(ValueError, match="no negative can be drawn, and only a loss without negatives, ce where"):
+    with pytest.raises(ValueError, match="no negative can be drawn; use a loss without negatives, such as ce where"):
         SASRec(loss="gbce").fit(Interactions.from_sequences([[1, 2], [1, 2, 3]]))

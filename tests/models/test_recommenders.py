@@ -420,7 +420,7 @@ def test_validation_on_a_fixed_sample_of_users():
     of_few, of_all = (model.evaluate(some, "valid")["ndcg@10"] for some in (few, split))
     assert model.history[0]["valid"] == of_few != of_all
     assert model.identity() == other.identity() | {"valid_users": 9}
-    with pytest.raises(ValueError, match="10,000 users were asked for, but only 60 have an item to validate on"):
+    with pytest.raises(ValueError, match="10,000 users were requested, but only 60 have an item to validate on"):
         SASRec(**SMALL, valid_users=10_000).fit(split, progress=False)
 
 

@@ -2,7 +2,7 @@
 
 Each board shows a backward with one wrong line, and its gradients beside difference quotients; the reader chooses the
 line. Without KIND, the page has six boards of attention that were written by hand; with KIND, boards of the library's
-backward, changed by rule: another --seed makes other ones.
+backward, changed by rule; another --seed makes other boards.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`tinyattn collect`: the table and the picture of a sweep.
 
 Write README.md, runs.csv and runs.png of the finished runs into DIR, and name the runs that failed. Rows are sorted by
-the validation part; the test part stands beside it, and does not choose. The exit code is 1 if any failed.
+the validation part; metrics of the test part are shown, and do not choose. The exit code is 1 if any failed.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _run(
             if was != fingerprint:
                 raise FileError(f"{run.path} was trained on other data than {other}")
             metrics = run.metrics()["model"]
-        except (FileError, ValueError) as error:             # the table goes on without this run
+        except (FileError, ValueError) as error:             # the table is made without this run
             return Found(options, None, str(error))
         by_part = {(part, metric): v for part, row in metrics.items() for metric, v in row.items()}
         return Found(options, by_part, valid=run.validation())

@@ -26,7 +26,7 @@ gradient: the derivative of the score by the item's embedding, times the embeddi
 network's own backward pass.
 """,
     ATTENTION: """\
-attention: how much the position that asks looks at the item, the mean over blocks and heads. Attention is no
+attention: how much the position that predicts attends to the item, the mean over blocks and heads. Attention is no
 explanation by itself: weights may be high where nothing depends on them (Jain & Wallace 2019).
 """,
 }

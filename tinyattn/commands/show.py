@@ -22,7 +22,7 @@ def add(command: Any, arguments: list[str]) -> None:
     add_run(command, optional=True)
     add_data(command)
     which = add_history(command)
-    prompt = "what a run of model decoder reads, or of model encoder, which is asked for the first _ (with --html)"
+    prompt = "the text that a decoder reads, or an encoder, which fills the first _ (with --html)"
     which.add_argument("--prompt", metavar="TEXT", help=prompt)
     which.add_argument("--text", metavar="TEXT", help="instead of RUN: a sentence of 2 to 64 words (with --html)")
     add_names(command)

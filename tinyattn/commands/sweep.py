@@ -176,7 +176,7 @@ def _refuse_range(path: Path, name: str, value: Any) -> None:
 
 
 def _drawn(grids: list[dict[str, Any]], count: int, seed: int) -> list[dict[str, Any]]:
-    """`count` different points, of grids drawn alike often, each with every value of `seed`.
+    """`count` different points, of grids drawn equally often, each with every value of `seed`.
 
     From a list a value is drawn, from a range a number: whole if both ends are, of three digits otherwise. Raises
     ValueError for a count below 1, and where there are fewer different points.

@@ -16,7 +16,7 @@ from .ops import FAST, READABLE, add_ops
 from .runs import refuse_no_gif, refuse_unwritable
 
 TRIED = 200          # cases to try until the function accepts one
-LIMIT = 60.0         # seconds; cases are small, so that a longer run would never end
+LIMIT = 60.0         # seconds; cases are small: a longer run would never end
 
 
 def add(command: Any, arguments: list[str]) -> None:

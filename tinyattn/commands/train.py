@@ -146,7 +146,7 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
                 print(*more, sep="; ")
         if job.once(lambda: folder.finished):
             if job.number == 0:
-                print(f"{folder.path} is complete; another --out, or removing it, trains again")
+                print(f"{folder.path} is complete; to train again, remove it or choose another --out")
                 measure.print(folder.metrics(measure.parts), model, truth is not None)
             return
         if folder.checkpoint.exists():

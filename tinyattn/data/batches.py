@@ -125,13 +125,13 @@ class Sampler:
         if seen and np.any(seen.counts[users] >= train.n_items):
             name = train.users.ids[users[np.argmax(seen.counts[users])]]
             raise ValueError(
-                f"user {name} has had all {train.n_items} items: no negative can be drawn, and only a loss "
-                "without negatives, ce where the model has it, could learn from this"
+                f"user {name} has had all {train.n_items} items: no negative can be drawn; use a loss "
+                "without negatives, such as ce where the model has it"
             )
         if self.in_batch and min(self.batch_size, len(users)) < 2:
             raise ValueError(
                 f"a batch of one user has no other users to take negatives from: in_batch is {self.in_batch}, "
-                f"batch_size {self.batch_size}, and {len(users)} have two training interactions"
+                f"batch_size {self.batch_size}, and {len(users)} users have two training interactions"
             )
         object.__setattr__(self, "_users", users)
         object.__setattr__(self, "_below", _cumulative(train, self.popularity_power) if self.popularity_power else None)

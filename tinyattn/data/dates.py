@@ -94,8 +94,8 @@ def by_day_or_month(strings: np.ndarray) -> np.ndarray | None:
 def in_seconds(rows: np.ndarray) -> np.ndarray:
     """The rows of `by_day_or_month` as seconds since 1970, int64 (n,), once the whole column is there.
 
-    The day comes first where points separate the numbers, or a first number is above 12; the month does where a second
-    number is. Raises ValueError, with an example, where neither or both are so, and for a date that no calendar has.
+    The day comes first where points separate the numbers, or a first number is above 12; the month comes first where a
+    second one is. Raises ValueError, with an example, where neither or both hold, and for a date that no calendar has.
     """
     first, second, year, clock, points = rows.T
     by_day, by_month = (first > 12) | (points == 1), second > 12

@@ -196,7 +196,7 @@ class Column:
 class Times(Column):
     """A column of times: numbers, or dates, in UTC unless they have a zone, as seconds since 1970: see `dates`.
 
-    The first field says which. Whether the day or the month of 04/12/2023 comes first, the whole column says.
+    The first field says which. The whole column decides whether the day or the month of 04/12/2023 comes first.
     """
 
     expected = "a finite number, nor a date such as 2023-12-03 11:17:37 or 03.12.2023"

@@ -17,7 +17,7 @@ _WHERE = re.compile(r"""\s*(?P<column>[^=!'"]+?)\s*(?P<sign>==|!=)\s*(?P<quote>[
 
 @dataclass(frozen=True, kw_only=True)
 class Filters:
-    """Rows that count: all of the conditions that are not None.
+    """Rows that count meet all conditions that are not None.
 
     min_rating: the rating is at least this. where: `column == value` or `column != value`, with the column's name in
     the header, or in the template of --columns, and the value as the file writes it, perhaps in quotes. since, until:
@@ -73,7 +73,7 @@ class Filters:
 
 
 def moment_of(name: str, text: str, times: np.ndarray) -> float:
-    """The time that a text names, in the unit of `times`. Raises DataError for a text that is neither."""
+    """The time that a text names, in the unit of `times`. Raises DataError for a text that is no date and no number."""
     strings = np.array([text.strip().encode() or b"-"])
     try:
         return float(strings[0])

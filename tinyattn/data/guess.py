@@ -55,7 +55,7 @@ def _short(spec: str) -> str:
 
 
 def has_times(name: str, values: Sequence[str]) -> bool:
-    """Are the values times? Numbers of a column whose name ends in id may be as large, and are none."""
+    """Are the values times? Numbers of a column whose name ends in id may be as large, and are no times."""
     return look_like_times(list(values)) and not plain(name).endswith("id")
 
 

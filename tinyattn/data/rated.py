@@ -71,7 +71,7 @@ class Rated:
 
     @classmethod
     def of(cls, data: Interactions) -> Rated:
-        """Of interactions with ratings and times."""
+        """From interactions with ratings and times."""
         ratings, times = data.rated
         counts = np.concatenate([[0], data.lengths])
         kept = np.maximum(counts, 1)

@@ -34,7 +34,7 @@ class Seen:
     ) -> np.ndarray:
         """For each entry of `users` an item that this user has not had, by rejection sampling.
 
-        `draw(n)` returns n items, by default uniform over the catalogue. If a user has had all items, it never ends.
+        `draw(n)` returns n items, by default uniform over the catalogue. It never ends if a user has had all items.
         """
         drawn = np.zeros(users.shape, dtype=np.int64)
         places = np.arange(len(users))

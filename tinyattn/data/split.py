@@ -22,7 +22,7 @@ from .interactions import Interactions, offsets_of
 
 @dataclass(frozen=True)
 class Split:
-    """The data, and the targets of each user. Users with targets 0 have too few interactions: they only train."""
+    """The data, and the targets of each user. Users with targets 0 have too few interactions to be evaluated."""
 
     data: Interactions        # all that the split uses: the last item of each evaluated user is the test item
     train: Interactions       # all but the last two of each evaluated user
@@ -74,7 +74,7 @@ class Split:
         """The same data, with targets for `count` users only, drawn by `seed`. Raises ValueError for too few users."""
         users = self.evaluated
         if count > len(users):
-            raise ValueError(f"{count:,} users were asked for, but only {len(users):,} have an item to validate on")
+            raise ValueError(f"{count:,} users were requested, but only {len(users):,} have an item to validate on")
         kept = np.zeros(len(self.test), dtype=bool)
         kept[generator(seed, Stream.VALIDATION).choice(users, count, replace=False)] = True
         return replace(self, valid=np.where(kept, self.valid, 0), test=np.where(kept, self.test, 0))
@@ -100,7 +100,7 @@ def by_time(data: Interactions, share: float = 0.9, date: str | None = None) -> 
     first item as target and the last training item for validation; the share is theirs. No model knows an item that
     first occurs after T.
 
-    Raises ValueError for data without times, a share or a date that is none, and where no user has interactions on
+    Raises ValueError for data without times, an invalid share or date, and where no user has interactions on
     both sides.
     """
     if data.times is None:

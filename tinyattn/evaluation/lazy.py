@@ -78,7 +78,7 @@ class WholeRows(LazyScores):
 class SharedScores(LazyScores):
     """Scores that histories share except for a few items: they are ranked without rows of scores.
 
-    The score of item i in group g is base[i], divided by each of divisors[:, g] in turn, or the entry of `values` for
+    The score of item i in group g is base[i], divided by each of divisors[:, g], or the entry of `values` for
     i and g. Division by a positive number keeps the order, so one sorted base serves all groups.
     """
 

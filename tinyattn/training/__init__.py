@@ -1,4 +1,4 @@
-"""The training loop, Adam and worker processes. `loop.py` says what they use of a model."""
+"""The training loop, Adam and worker processes. `loop.py` lists the methods that a model needs."""
 
 from .adam import Moments, adam
 from .adamw import adamw

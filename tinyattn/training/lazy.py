@@ -53,7 +53,7 @@ class LazyAdam:
         factors = self.factors[np.minimum(t, len(self.factors) - 1)]
         self._scale = np.concatenate([[0.0], np.sqrt(1 - beta2**t) / (1 - beta1**t) * factors])
         self._log_decay = np.concatenate([[0.0], np.log1p(-lr * weight_decay * factors)])            # of each step
-        self._log_kept = np.cumsum(self._log_decay)                                                  # of all up to it
+        self._log_kept = np.cumsum(self._log_decay)                                                  # of steps up to it
         nodes = (1 - np.cos(np.pi * (np.arange(NODES) + 0.5) / NODES)) / 2                           # in 0..1
         self._at = 1 + (reach - 1) * nodes**2                                # steps; denser where rows move most
         self._basis = _lagrange(nodes, np.sqrt((self._j - 1) / (reach - 1)))                         # (reach, NODES)

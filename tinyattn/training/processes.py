@@ -37,11 +37,11 @@ from .workers import OPEN, Workers, cores, keep_freed_memory
 SLOTS = 32           # results that can lie in shared memory at once; others travel through the pipe
 AT_ONCE = 1024       # tasks of one round: their numbers have to fit into a pipe, which holds 64 kB
 MOST_WORKERS = 8     # unless more are asked for: a batch of training has about ten slices
-PATIENCE = 5.0       # seconds that children have to finish their tasks when the pool ends, or after an error
+PATIENCE = 5.0       # seconds in which children may finish their tasks when the pool ends, or after an error
 
 
 def can_fork() -> bool:
-    """Only on Linux is it safe to fork a process that has used BLAS, and a daemon may have no children."""
+    """Forking a process that has used BLAS is safe only on Linux, and a daemon may have no children."""
     has_files_in_memory = hasattr(os, "memfd_create")            # not with every C library
     return sys.platform == "linux" and has_files_in_memory and not multiprocessing.current_process().daemon
 

@@ -19,7 +19,7 @@ BLANK, MARKER, FIRST = 0, 1, 2
 
 @dataclass(frozen=True, kw_only=True)
 class SelectiveCopy(SequenceTask):
-    """At the i-th marker, 1, the answer is the i-th token that is no blank, 0: · a · · b a · | | | becomes a b a."""
+    """At the i-th marker (1) the answer is the i-th token that is no blank (0): · a · · b a · | | | becomes a b a."""
 
     copied: int = option(8, "tokens to copy", at_least=1)
     tokens: int = option(16, "different tokens among them", at_least=2)

@@ -1,8 +1,8 @@
 """Counting: the number of ones so far, modulo k. With k = 2 that is parity.
 
 A state that a token can flip counts at any length. Attention takes means, in which one token of many weighs less and
-less: with bounded numbers of heads and blocks it cannot compute parity at every length (Hahn 2020). Nor can linear
-recurrences whose decay is never negative (Sarrof et al. 2024).
+less: with bounded numbers of heads and blocks it cannot compute parity at every length (Hahn 2020). Linear recurrences
+whose decay is never negative cannot, either (Sarrof et al. 2024).
 """
 
 from __future__ import annotations

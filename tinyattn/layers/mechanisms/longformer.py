@@ -98,7 +98,7 @@ class Longformer(Patterned):
         made, caches = zip(*(dense(p[name], y) for name, y in zip(PROJECTIONS, tokens, strict=True)), strict=True)
         q, k, v = (for_each_head(split(y, h), heads) for y, h in zip(made, of, strict=True))
         slots = None if slots is None else slots[..., :rows]
-        q, k, _, placed = position.enter(p.get("position"), q, k, slots)     # its terms were given before
+        q, k, _, placed = position.enter(p.get("position"), q, k, slots)     # the terms are known already
         cache = ProjectionsCache(rows, kv_heads, caches, position, placed)
         return dict(zip(PROJECTIONS, (q, k, v), strict=True)), cache
 

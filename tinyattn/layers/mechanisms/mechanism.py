@@ -99,7 +99,7 @@ class Mechanism:
         n, d) -> out (B, h, n, d). Raises ValueError for a mechanism without cache.
         """
         if not self.extends:
-            raise ValueError(f"mechanism {self.name} cannot go on from past tokens: it has no cache")
+            raise ValueError(f"mechanism {self.name} cannot continue from past tokens: it has no cache")
         kept, heads = KeysValues(GrowingRows.none(k), GrowingRows.none(v)) if past is None else past, q.shape[-3]
         kept = KeysValues(kept.k.append(k), kept.v.append(v))
         placed = terms(q, kept.k.rows)
@@ -126,7 +126,7 @@ class Mechanism:
         return out
 
     def init_projections(self, rng: np.random.Generator, dim: int, kv_dim: int, bias: bool) -> dict[str, Any]:
-        """Parameters of further projections, beside queries, keys and values, by name."""
+        """Parameters of additional projections, beside queries, keys and values, by name."""
         return {}
 
     def project(

@@ -43,7 +43,7 @@ class MambaCache(NamedTuple):
 
 
 def _rates(p: Any) -> Array:
-    """A = -exp(log A), with log A at most FASTEST: A stays finite, and a state is forgotten far below that."""
+    """A = -exp(log A), with log A at most FASTEST: A stays finite, and far smaller rates forget a state at once."""
     xp = get_xp(p["log_A"])
     return -xp.exp(xp.minimum(p["log_A"], FASTEST))
 
@@ -57,9 +57,9 @@ class Mamba(Recurrent):
     """
 
     state: int = option(16, "N: numbers that each channel remembers", at_least=1, at_most=100_000)
-    expand: int = option(2, "how many times as wide as a token the scanned channels are", at_least=1, at_most=1000)
+    expand: int = option(2, "width of the scanned channels, as a multiple of a token's width", at_least=1, at_most=1000)
     kernel: int = option(4, "tokens that the convolution before the scan sees", at_least=1, at_most=100_000)
-    exact_hold: bool = option(False, "weigh the input as the paper's equation 4, not as its code")
+    exact_hold: bool = option(False, "weigh the input as in the paper's equation 4, not as in its code")
 
     name = "mamba"
 

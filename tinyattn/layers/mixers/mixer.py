@@ -91,7 +91,7 @@ class Mixer:
         `past` is None at the beginning, and is not changed. To rounding, y is the last n rows of `forward`'s for all
         tokens. Shapes: x, memory (B, n, D), the same tokens -> y (B, n, D). Raises ValueError if there is no cache.
         """
-        raise ValueError(f"mixer {self.name} cannot go on from past tokens: it has no cache")
+        raise ValueError(f"mixer {self.name} cannot continue from past tokens: it has no cache")
 
     def mix(
         self, p: Any, x: Array, memory: Array | None = None, *, at: Array | None = None, rate: float = 0.0,

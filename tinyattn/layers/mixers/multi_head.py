@@ -227,7 +227,7 @@ class MultiHead(Mixer):
     def extend(self, p: Any, x: Array, memory: Array | None, past: MultiHeadPast | None) -> tuple[Array, MultiHeadPast]:
         """The cache has keys and values of past tokens, or the mechanism's summary of them."""
         if not self.position.extends:
-            raise ValueError(f"position {self.position.name} cannot go on from past tokens: it has no cache")
+            raise ValueError(f"position {self.position.name} cannot continue from past tokens: it has no cache")
         memory, length = x if memory is None else memory, 0 if past is None else past.length
         q = split(dense(p["query"], x)[0], self.heads)
         k, v = (split(dense(p[name], memory)[0], self.groups) for name in ("key", "value"))

@@ -28,7 +28,7 @@ class RWKVCache(NamedTuple):
 
 
 def _decay(p: Any) -> Array:
-    """w = exp(log w), with log w at most FASTEST: w stays finite, and a state is forgotten far below that."""
+    """w = exp(log w), with log w at most FASTEST: w stays finite, and far smaller rates forget a state at once."""
     xp = get_xp(p["log_w"])
     return xp.exp(xp.minimum(p["log_w"], FASTEST))
 

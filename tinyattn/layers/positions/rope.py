@@ -20,7 +20,7 @@ class RoPE(Position):
     table serves all. Heads must have an even width.
     """
 
-    rope_base: float = option(10000.0, "base of the angles, of 1 radian a token down to about 1 / base", above=0)
+    rope_base: float = option(10000.0, "base of the angles, from 1 radian a token down to about 1 / base", above=0)
 
     name = "rope"
 

@@ -36,7 +36,7 @@ class Refinement:
         check_options(self)
 
     def refuse(self, causal: bool) -> None:
-        """Raise ValueError if it makes no sense under such a mask."""
+        """Raise ValueError if it makes no sense under a mask that is causal, or one that is not."""
 
     def init(self, rng: np.random.Generator, heads: int, longest: int) -> dict[str, Any]:
         """Parameters of one block, for sequences of at most `longest` tokens."""
@@ -74,7 +74,7 @@ class Maps(Refinement):
     so W is indexed from the end. For a shorter sequence A is the lower right corner of an n x n matrix of zeros, and
     only the matching part of W is used. In a batch, whose padding is on the right, these parts differ by sequence.
 
-    Masked scores are multiplied, so they cannot be -∞. They are 0, or A is softmax of the scores, with true zeros.
+    Maps multiply masked scores, so these cannot be -∞: they are 0, or A is softmax of the scores, with true zeros.
     Weights of n keys are about 1 / n: B is then small, and its softmax begins nearly uniform.
 
     Maps begin as the identity plus a tenth of glorot's numbers.
