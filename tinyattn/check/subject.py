@@ -272,9 +272,9 @@ class Subject:
 
     def _remembered_by_forward(self, case: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         """Run the forward. -> arguments and outputs by the library's and the implementation's names; other results."""
-        given = {n: case.get(n, p.default) for n, p in self.signature.parameters.items()}
-        outputs, extra = self._run({n: x for n, x in given.items() if n in case})
-        known = self.translated(given)
+        call = {n: case.get(n, p.default) for n, p in self.signature.parameters.items()}
+        outputs, extra = self._run({n: x for n, x in call.items() if n in case})
+        known = self.translated(call)
         known |= {n: x for n, x in zip(self.spec.outputs, outputs, strict=True) if x is not None and n not in known}
         known |= {theirs: known[n] for theirs, n in self.library_names.items() if n in known}
         return known, list(extra)
