@@ -11,7 +11,7 @@ from ..random import Stream, generator
 
 DRAWS = 2000             # resamples of the users
 LEVEL = 0.95
-_NUMBERS_AT_ONCE = 4_000_000
+_NUMBERS_AT_ONCE = 250_000     # few enough to stay in the cache
 
 
 class Difference(NamedTuple):
