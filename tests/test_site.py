@@ -369,7 +369,7 @@ def test_links_lead_somewhere_and_nothing_is_loaded_from_elsewhere(pages):
 @pytest.mark.slow
 def test_views_are_live_and_small(site, pages):
     frames = {src for src in pages[site / "docs/views.html"].loads if "_static/" in src and src.endswith(".html")}
-    assert frames == {f"../_static/{name}.html" for name in ("player", "visualiser", "mirror")}
+    assert frames == {f"../_static/{name}.html" for name in ("player", "visualiser", "mirror", "derivation")}
     assert "../_static/mirror.html" in pages[site / "website/index.html"].loads
     assert all((site / "docs" / src).stat().st_size < 250_000 for src in frames)
 
