@@ -32,7 +32,7 @@ SPLIT = leave_one_out(TINY.generate())
 SMALL = {"maxlen": 6, "dim": 8, "epochs": 2, "patience": 0}
 # Functions that no spec of `tinyattn check` covers, and where they run on every device all the same.
 ALSO = {
-    "nbytes": "models/test_going_on.py",
+    "nbytes": "models/test_past.py",
     "causal_mask": "ops/test_edges.py",
     "sigmoid": "ops/test_edges.py",
     "causal_sum": "inside linear_attention",

@@ -183,7 +183,7 @@ def test_the_mechanism_of_the_contributing_page_is_one(monkeypatch):
 @pytest.mark.parametrize("which", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
 def test_mechanisms_added_by_the_contributing_page_pass_the_shared_tests(which):
     """With a line in MECHANISMS and nothing else: the page's, and one whose weights do not sum to 1."""
-    shared = [f"tests/models/test_{name}.py" for name in ("seams", "going_on", "session")]
+    shared = [f"tests/models/test_{name}.py" for name in ("seams", "past", "session")]
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "tests.registered", "-m", which]
     added = ["-k", "tempered or sigmoid"]
     found = subprocess.run([*command, *added, *shared], capture_output=True, text=True, cwd=ROOT)

@@ -5,7 +5,7 @@
 
 A readable form with a faster one is marked `@replaceable`, and FASTER names the faster form. It takes the same
 arguments and computes the same numbers to rounding. For arguments that do not suit it, it returns NotImplemented, and
-the readable form computes. `replaceable` alone chooses: nothing else asks which form is wanted.
+the readable form computes. `replaceable` alone chooses: nothing else depends on which form is wanted.
 
 The choice holds for forwards that the calling thread runs inside the `with`. The cache of a faster forward has a
 `backward`, which the layer's backward calls, so a backward may run inside or outside.

@@ -135,10 +135,10 @@ def _expected(declared: Declared, value: Any) -> str:
     return f"a finite number, {limits}" if limits else "a finite number"
 
 
-def one_of(known: Iterable[str], given: Any) -> str:
+def one_of(known: Iterable[str], value: Any) -> str:
     """"one of full, window; did you mean window?": the known names, and the closest, if any is close."""
     known = list(known)
-    near = difflib.get_close_matches(str(given), known, 1, 0.5)
+    near = difflib.get_close_matches(str(value), known, 1, 0.5)
     return f"one of {', '.join(known)}" + (f"; did you mean {near[0]}?" if near else "")
 
 
@@ -160,11 +160,11 @@ def part_options(**tables: Mapping[str, Any]) -> Any:
                     _, kind, field = fields[declared.name]
                     if (declared.type | None, _bounds(declared.option)) != (kind, _bounds(field.metadata[_KEY])):
                         raise TypeError(f"two parts declare {declared.name} with different types or bounds")
-                says = texts.setdefault(declared.name, {})
-                says.setdefault((declared.option.help, chosen_by, declared.default), []).append(name)
+                variants = texts.setdefault(declared.name, {})
+                variants.setdefault((declared.option.help, chosen_by, declared.default), []).append(name)
                 help = "; ".join(
                     f"{text} ({by} {' or '.join(names)}; default: {as_text(default)})"
-                    for (text, by, default), names in says.items()
+                    for (text, by, default), names in variants.items()
                 )
                 field = option(None, **{**vars(declared.option), "help": help})
                 fields[declared.name] = (declared.name, declared.type | None, field)

@@ -12,7 +12,7 @@ import pytest
 from tests.helpers import refuses
 from tinyattn.cli import main
 from tinyattn.commands import collect, sweep
-from tinyattn.commands.collect import Found
+from tinyattn.commands.collect import Collected
 from tinyattn.commands.sweep import config_of
 from tinyattn.data import leave_one_out, read
 from tinyattn.evaluation import full_ranking
@@ -286,11 +286,11 @@ def test_a_readme_of_ones_own_is_not_lost(tmp_path, capsys):
 
 
 def test_a_bar_in_a_value_ends_no_cell():
-    assert collect._table([Found({"data": "a|b"}, {("test", "nats"): 1.0})])[-1].startswith(r"| data a\|b | 1 |")
+    assert collect._table([Collected({"data": "a|b"}, {("test", "nats"): 1.0})])[-1].startswith(r"| data a\|b | 1 |")
 
 
 def test_runs_that_differ_in_their_seed_alone_are_a_row():
-    runs = [Found({"seed": seed}, {("test", "nats"): value}) for seed, value in ((0, 1.0), (1, 2.0))]
+    runs = [Collected({"seed": seed}, {("test", "nats"): value}) for seed, value in ((0, 1.0), (1, 2.0))]
     assert collect._table(runs)[-1] == "| all | 2 | 1.5000 ± 0.7071 |"
 
 
@@ -306,19 +306,19 @@ def test_the_same_data_split_in_two_ways_is_not_other_data(tmp_path):
     ("metric", "first"), [("ndcg@10", "b"), ("nats", "a"), ("rmse", "a"), ("mae", "a"), ("loss", "a")]
 )
 def test_the_best_row_is_the_first_and_of_losses_the_least(metric, first):
-    runs = [Found({"name": name}, {("test", metric): value}) for name, value in (("a", 1.0), ("b", 2.0))]
+    runs = [Collected({"name": name}, {("test", metric): value}) for name, value in (("a", 1.0), ("b", 2.0))]
     assert collect._table(runs)[2].startswith(f"| name {first} |")
 
 
 def test_the_validation_part_sorts_and_the_test_part_stands_beside_it():
-    runs = {name: Found({"name": name, "seed": seed}, {("full", "ndcg@10"): test}, valid=("ndcg@10", valid))
+    runs = {name: Collected({"name": name, "seed": seed}, {("full", "ndcg@10"): test}, valid=("ndcg@10", valid))
             for name, seed, test, valid in (("a", 0, 0.9, 0.1), ("b", 0, 0.2, 0.3), ("b", 1, 0.1, 0.5))}  # fmt: skip
     table = collect._table(list(runs.values()))
     assert "| validation NDCG@10 | full NDCG@10 |" in table[0]
     assert [row.split(" | ")[0] for row in table[2:]] == ["| name b", "| name a"]
     assert collect._csv(runs)[0] == ["run", "name", "seed", "validation ndcg@10", "full ndcg@10"]
     assert collect._csv(runs)[1] == ["a", "a", 0, 0.1, 0.9]
-    older = [*runs.values(), Found({"name": "c", "seed": 0}, {("full", "ndcg@10"): 0.95})]       # without validation
+    older = [*runs.values(), Collected({"name": "c", "seed": 0}, {("full", "ndcg@10"): 0.95})]  # without validation
     assert [row.split(" | ")[0] for row in collect._table(older)[2:]] == ["| name c", "| name a", "| name b"]
 
 
@@ -338,7 +338,7 @@ def test_a_model_without_epochs_is_validated_too_and_the_file_says_so(tmp_path, 
 
 def test_without_a_picture_there_is_the_table(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("tinyattn.show.sweep_dots", lambda *_: 1 / 0)
-    assert not collect._draw([Found({"name": "a"}, {("test", "ndcg@10"): 1.0})], tmp_path / "runs.png")
+    assert not collect._draw([Collected({"name": "a"}, {("test", "ndcg@10"): 1.0})], tmp_path / "runs.png")
     assert "runs.png could not be drawn" in capsys.readouterr().err
 
 
@@ -363,6 +363,6 @@ def test_the_commands_run_and_run_again(tmp_path, capsys, monkeypatch):
 
 
 def test_a_run_without_metrics_is_a_line_of_the_table_too():
-    done = Found({"seed": 0}, {("full", "ndcg@10"): 0.5})
-    rows = collect._csv({"a": done, "b": Found({"seed": 1}, None, "out of memory")})
+    done = Collected({"seed": 0}, {("full", "ndcg@10"): 0.5})
+    rows = collect._csv({"a": done, "b": Collected({"seed": 1}, None, "out of memory")})
     assert rows == [["run", "seed", "full ndcg@10"], ["a", 0, 0.5], ["b", 1, ""]]

@@ -5,7 +5,7 @@ import pytest
 
 from tests.covering import covering
 from tests.devices import DEVICES, MISSING
-from tests.models.test_going_on import CANNOT
+from tests.models.test_past import CANNOT
 from tests.models.test_seams import OWN
 from tinyattn import backend
 from tinyattn.data import SeriesWorld, leave_one_out, pad

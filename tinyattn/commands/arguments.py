@@ -58,7 +58,7 @@ def add_data(command: Any, text: str = "default: the data the run was trained on
     group.add_argument("--k-core", type=int, metavar="K", help="only users and items with at least K interactions")
 
 
-def reading_given(options: argparse.Namespace) -> str:
+def reading_flags(options: argparse.Namespace) -> str:
     """The flags of READING on the command line, as a text for errors; "" for none."""
     return ", ".join(f"--{name.replace('_', '-')}" for name in READING if getattr(options, name) is not None)
 

@@ -15,7 +15,7 @@ from ..models import ImageModel, distances_by_head
 from ..terminal import quoted
 from .arguments import add_run
 from .measures import open_kind
-from .runs import its_own_data, refuse_no_picture
+from .runs import refuse_no_picture, training_data_of
 from .tables import print_distances
 
 PICTURES = {
@@ -39,12 +39,12 @@ def run(options: argparse.Namespace) -> None:
     if options.picture:
         refuse_no_picture(options.picture, "--picture", [options.images])
     elif options.of != "rollout":
-        raise ValueError(f"--of {options.of} is for --picture FILE, which is not given")
+        raise ValueError(f"--of {options.of} is for --picture FILE, which is missing")
     model, config = open_kind(options.run_folder, ImageModel, options.device)
     if options.images is not None:
         data = read_images(options.images, labelled=False)
     else:
-        data = its_own_data(options.run_folder, model, config)[1].split().test[:SHOWN]
+        data = training_data_of(options.run_folder, model, config)[1].split().test[:SHOWN]
     if options.picture:                                      # first: some models have no such picture
         from ..show import LOOKS, save
 

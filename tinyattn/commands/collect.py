@@ -21,7 +21,7 @@ OURS = " have finished, "         # every page of a sweep contains it
 SEED = "seed"                    # runs that differ only in this option share a row
 
 
-class Found(NamedTuple):
+class Collected(NamedTuple):
     """A run: its options that vary; its metrics, {(part, metric): value}, or None; and why it failed."""
 
     options: dict[str, Any]
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _draw(runs: list[Found], path: Path) -> bool:
+def _draw(runs: list[Collected], path: Path) -> bool:
     """-> was the picture drawn?"""
     from ..show import save, sweep_dots
 
@@ -70,7 +70,7 @@ def _draw(runs: list[Found], path: Path) -> bool:
 
 def _run(
     folder: Path, name: str, point: dict[str, Any], varied: list[str], first: dict[str, tuple[str, Path]]
-) -> Found:
+) -> Collected:
     """`first` keeps, for each source of data, the fingerprint and the path of the first run on it."""
     run, log = RunFolder(folder / name), folder / f"{name}.log"
     options = {n: point.get(n, "") for n in varied}
@@ -84,31 +84,31 @@ def _run(
                 raise FileError(f"{run.path} was trained on other data than {other}")
             metrics = run.metrics()["model"]
         except (FileError, ValueError) as error:             # the table is made without this run
-            return Found(options, None, str(error))
+            return Collected(options, None, str(error))
         by_part = {(part, metric): v for part, row in metrics.items() for metric, v in row.items()}
-        return Found(options, by_part, valid=run.validation())
+        return Collected(options, by_part, valid=run.validation())
     try:
         lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     except OSError:
         lines = []
     ended = lines and (lines[-1].startswith("tinyattn") or "Error" in lines[-1])        # not a warning
-    return Found(options, None, lines[-1] if ended else "")
+    return Collected(options, None, lines[-1] if ended else "")
 
 
-def _columns(runs: list[Found]) -> list[tuple[str, str]]:
+def _columns(runs: list[Collected]) -> list[tuple[str, str]]:
     return list(dict.fromkeys(column for run in runs for column in run.metrics or {}))
 
 
-def _groups(runs: list[Found]) -> dict[str, list[Found]]:
+def _groups(runs: list[Collected]) -> dict[str, list[Collected]]:
     """The runs, grouped by all options but the seed."""
-    groups: dict[str, list[Found]] = {}
+    groups: dict[str, list[Collected]] = {}
     for run in runs:
         shared = ", ".join(f"{name} {value}" for name, value in run.options.items() if name != SEED and value != "")
         groups.setdefault(shared or "all", []).append(run)
     return groups
 
 
-def _table(runs: list[Found]) -> list[str]:
+def _table(runs: list[Collected]) -> list[str]:
     """The table, sorted by the mean on the validation part, the best row first.
 
     Runs of older versions, and models without validation, are sorted by the first metric of the test part.
@@ -131,17 +131,17 @@ def _table(runs: list[Found]) -> list[str]:
     return lines
 
 
-def _chosen_by(runs: list[Found]) -> str | None:
+def _chosen_by(runs: list[Collected]) -> str | None:
     """The metric on the validation part, if all runs have the same one."""
     names = {run.valid and run.valid[0] for run in runs}
     return names.pop() if len(names) == 1 else None
 
 
-def _mean(runs: list[Found], column: tuple[str, str]) -> float:
+def _mean(runs: list[Collected], column: tuple[str, str]) -> float:
     return statistics.mean([run.metrics[column] for run in runs if run.metrics and column in run.metrics] or [0.0])
 
 
-def _csv(runs: dict[str, Found]) -> list[list[Any]]:
+def _csv(runs: dict[str, Collected]) -> list[list[Any]]:
     """A heading, and a row for each run: its name, the options that vary, its metrics."""
     columns = _columns(list(runs.values()))
     options = next(iter(runs.values())).options

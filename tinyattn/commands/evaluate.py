@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"--by is for ranks, and model {model.name} {measure.does}")
     if options.per_user and measure is not MEASURES["ranking"]:
         raise ValueError(f"--per-user writes ranks, and model {model.name} {measure.does}")
-    split = split_of(options.run_folder, model, data, is_its_own=options.data is None)
+    split = split_of(options.run_folder, model, data, is_training_data=options.data is None)
     print(f"{model.name} of {options.run_folder} on {source.title}: {describe_counts(data, split)}")
     on = Evaluation(options, source, truth, split, measure.prepare(split, options))
     rows = measure.rows(model, on)

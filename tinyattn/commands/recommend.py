@@ -26,9 +26,9 @@ from .runs import (
     history_of,
     k_of,
     known_ids,
-    may_be_given,
     names_of,
     open_run,
+    recommendable,
     refuse_unwritable,
     write_csv,
 )
@@ -82,7 +82,7 @@ def _write_many(options: argparse.Namespace) -> None:
     rows = np.arange(data.n_users) if everyone else data.users.numbers(known_ids(options.users, data.users) or []) - 1
     k = min(DEFAULT_K, len(model.items)) if options.k is None else options.k
     refuse_k(k, len(model.items))
-    may = may_be_given(model, only)
+    may = recommendable(model, only)
     seen = [np.sum(may[np.unique(data.sequence(row))]) for row in rows.tolist()]
     most = np.minimum(np.sum(may) - np.array(seen, dtype=np.int64), k)             # the length of each user's list
     if not most.any():

@@ -19,7 +19,7 @@ from ..data import DataError, Interactions, ItemNames, Source, Truth, Vocabulary
 from ..files import FileError, is_same, write_atomically
 from ..models import Estimator, Recommender, RunFolder
 from ..terminal import quoted, shortened
-from .arguments import reading_given
+from .arguments import reading_flags
 from .measures import MEASURES, OF_INTERACTIONS, open_kind
 
 DEFAULT_K = 10               # items of a list
@@ -32,11 +32,11 @@ def open_run(
     _refuse_reading_nothing(options)
     model, config = open_kind(options.run_folder, kind, options.device)
     if options.data is None:
-        return model, *its_own_data(options.run_folder, model, config)
+        return model, *training_data_of(options.run_folder, model, config)
     measure = MEASURES[model.table]
     source = measure.named(options)
     reading = config["data"].get("reading") if isinstance(config.get("data"), dict) else None
-    if isinstance(source, Source) and isinstance(reading, dict) and not reading_given(options):
+    if isinstance(source, Source) and isinstance(reading, dict) and not reading_flags(options):
         like = {what: how for what, how in reading.items() if what in ("format", "columns")}
         source = replace(source, reading=source.reading | like)      # a file like the one of its training
     return model, source, *measure.load(source)
@@ -49,7 +49,7 @@ def open_runs(folders: Sequence[str], device: str) -> tuple[list[Any], Any, Inte
     """
     opened = [open_kind(folder, Recommender, device) for folder in folders]
     first = opened[0][0]
-    source, data, _ = its_own_data(folders[0], *opened[0])
+    source, data, _ = training_data_of(folders[0], *opened[0])
     by = RunFolder(folders[0]).evaluation()["split"]
     fingerprint = MEASURES[first.table].fingerprint(data, by)
     for folder, (model, config) in zip(folders, opened, strict=True):
@@ -63,15 +63,15 @@ def open_runs(folders: Sequence[str], device: str) -> tuple[list[Any], Any, Inte
     return [model for model, _ in opened], source, data, split_of(folders[0], first, data)
 
 
-def split_of(folder: str, model: Any, data: Any, is_its_own: bool = True) -> Any:
+def split_of(folder: str, model: Any, data: Any, is_training_data: bool = True) -> Any:
     """The data, split as for this run. Raises FileError for a run with an unknown split."""
     name, measure = RunFolder(folder).evaluation()["split"], MEASURES[model.table]
     if name not in measure.splits:
         raise FileError(f"{folder}/config.json has split {name!r}, expected one of {', '.join(measure.splits)}")
-    return measure.split_again(data, model, name, is_its_own)
+    return measure.split_again(data, model, name, is_training_data)
 
 
-def its_own_data(folder: str, model: Any, config: dict[str, Any]) -> tuple[Any, Any, Truth | None]:
+def training_data_of(folder: str, model: Any, config: dict[str, Any]) -> tuple[Any, Any, Truth | None]:
     """The source, data and truth of a run's training. Raises ValueError where the data has changed or is missing."""
     measure = MEASURES[model.table]
     try:
@@ -92,7 +92,7 @@ def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None
     """The history of --items or --user, in the data's ids; [user], or None if unknown to the model; the model."""
     if options.items is not None:
         if options.data is not None:
-            raise ValueError(f"DATA ({options.data}) goes with --user; a history given by --items needs none")
+            raise ValueError(f"DATA ({options.data}) goes with --user; a history of --items needs none")
         _refuse_reading_nothing(options)
         model, _ = open_kind(options.run_folder, Recommender, options.device)
         return listed(options.items), None, model
@@ -103,13 +103,13 @@ def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None
 
 
 def _refuse_reading_nothing(options: argparse.Namespace) -> None:
-    flags = reading_given(options)
+    flags = reading_flags(options)
     if flags and options.data is None:
         raise ValueError(f"{flags}: for DATA, which is missing: the data of a run is read as in its training")
 
 
 def listed(items: str) -> list[str]:
-    """The ids of --items, by the rules of CSV: an id with a comma stands in double quotes.
+    """The ids of --items, by the rules of CSV: an id with a comma is in double quotes.
 
     Raises ValueError for quotes that do not close.
     """
@@ -188,7 +188,7 @@ def drawing(what: str) -> Iterator[None]:
         print(f"note: {what} could not be drawn: {shortened(str(error), 300)}", file=sys.stderr)
 
 
-def may_be_given(model: Recommender, only: Sequence[Any] | None) -> np.ndarray:
+def recommendable(model: Recommender, only: Sequence[Any] | None) -> np.ndarray:
     """Which items may be recommended: a mask (n_items + 1,), False for padding; with `only`, True only for these."""
     vocabulary = model.fitted()
     may = np.full(len(vocabulary) + 1, only is None)
@@ -202,7 +202,7 @@ def k_of(options: argparse.Namespace, model: Recommender, out: Sequence[Any], on
     """The option -k; by default 10, or all items if fewer are left. Raises ValueError where none are left."""
     if options.k is not None:
         return int(options.k)
-    may = may_be_given(model, only)
+    may = recommendable(model, only)
     may[model.fitted().numbers(out)] = False
     left = int(np.sum(may))
     if not left:

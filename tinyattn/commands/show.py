@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..models import Decoder, Encoder, NeuralRecommender, NextItemNetwork, RunFolder
-from .arguments import add_data, add_history, add_names, add_run, reading_given
+from .arguments import add_data, add_history, add_names, add_run, reading_flags
 from .measures import open_kind
 from .runs import history_of, names_of, refuse_no_gif, refuse_no_picture, refuse_unwritable
 
@@ -81,7 +81,7 @@ def _page(options: argparse.Namespace) -> Any:
 
     reads = "--text" if options.text is not None else "--prompt" if options.prompt is not None else None
     if reads:
-        wrong = [options.names and "--names", reading_given(options), reads == "--prompt" and options.data]
+        wrong = [options.names and "--names", reading_flags(options), reads == "--prompt" and options.data]
         if named := " and ".join(flag for flag in wrong if flag):
             raise ValueError(f"{named}: for a history, and {reads} has none: leave it out")
     if options.text is not None:

@@ -14,7 +14,7 @@ from ..options import check_options, option
 from ..random import Stream, generator
 from .texts import Text
 
-# The forms of each {part}, and their weights. A verb agrees with a noun that may stand far before it.
+# The forms of each {part}, and their weights. A verb agrees with a noun that may be far before it.
 RULES: dict[str, dict[str, int]] = {
     "sentence": {"{one} {does}. ": 1, "{many} {do}. ": 1},
     "one": {"the {noun}": 4, "a {noun}": 2, "the {noun} that {sees} {other}": 1, "every {noun} near {other}": 1},

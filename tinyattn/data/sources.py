@@ -33,7 +33,7 @@ class AnySource:
     table: ClassVar[Mapping[str, Any]]       # generators by name, the default first
     flags: ClassVar[tuple[str, str]]         # of the file, and of the generator's name
     noun: ClassVar[str] = ""                 # before the generator's title
-    nameless: ClassVar[str]                  # the name for a file whose own is empty
+    nameless: ClassVar[str]                  # the name of a file whose name is empty
 
     def __init_subclass__(cls, **settings: Any) -> None:
         for name, value in settings.items():
@@ -99,7 +99,7 @@ class Source(AnySource, made_as="world", key="world", table=WORLDS, flags=("DATA
         if path is None and reading.get("ratings"):
             raise ValueError("a generated world has no ratings: expected DATA with columns of ratings and of times")
         if path is None and reading:
-            raise ValueError(f"--{min(reading).replace('_', '-')} is for a file of interactions, and none is given")
+            raise ValueError(f"--{min(reading).replace('_', '-')} is for a file of interactions, and DATA is missing")
         return replace(super().of(path, world), reading=reading)
 
     @classmethod

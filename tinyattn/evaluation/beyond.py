@@ -14,7 +14,7 @@ from .ranking import refuse_nan, top
 
 
 def best_items(score: Score, split: Split, k: int = 10, users: np.ndarray | None = None) -> np.ndarray:
-    """The k best next items of every evaluated user, given all but the test item: (evaluated users, k) item numbers.
+    """The k best next items of every evaluated user, from all but the test item: (evaluated users, k) item numbers.
 
     Items of the history are left out; 0 fills a list where fewer than k items remain. `score`, such as
     `model.score`, and `users` are as in `evaluate`. Raises NaNScoreError for a NaN score.

@@ -12,9 +12,9 @@ from ..data import Interactions
 DAMPING = {"items": 25, "users": 10}       # Koren (2010), section 2.2
 
 
-def rating_errors(predicted: np.ndarray, given: np.ndarray) -> dict[str, float]:
+def rating_errors(predicted: np.ndarray, ratings: np.ndarray) -> dict[str, float]:
     """{"rmse": √mean((r̂ - r)²), "mae": mean |r̂ - r|}. Shapes: (N,) both."""
-    off = predicted - given
+    off = predicted - ratings
     return {"rmse": math.sqrt(np.mean(off * off)), "mae": float(np.mean(np.abs(off)))}
 
 

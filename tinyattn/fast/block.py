@@ -140,7 +140,7 @@ def _is_relu(block: Any) -> bool:
 
 
 def _three(x: Array) -> tuple[Array, Array, Array]:
-    """Views of the heads of q, of k and of v, which stand in this order. Shapes: (..., 3 h, n, d) -> (..., h, n, d)."""
+    """Views of the heads of q, of k and of v, in this order. Shapes: (..., 3 h, n, d) -> (..., h, n, d)."""
     h = x.shape[-3] // 3
     return x[..., :h, :, :], x[..., h : 2 * h, :, :], x[..., 2 * h :, :, :]
 

@@ -77,23 +77,23 @@ class OneHistory:
         x += self._positions[len(self._positions) - n :]
         x -= x.dot(self._mean)
         for number, weights in enumerate(self._blocks, start=1):
-            x = self._block(weights, x, asking=n if number < len(self._blocks) else 1)
+            x = self._block(weights, x, m=n if number < len(self._blocks) else 1)
         return self._normed(x[-1:])[0] * p["norm"]["gamma"] + p["norm"]["beta"]
 
-    def _block(self, weights: Folded, x: np.ndarray, asking: int) -> np.ndarray:
-        """The output for the last m = `asking` tokens. `dot` has less overhead than @. Shapes: x (n, D) -> (m, D)."""
+    def _block(self, weights: Folded, x: np.ndarray, m: int) -> np.ndarray:
+        """The output for the last m tokens. `dot` has less overhead than @. Shapes: x (n, D) -> (m, D)."""
         A, a, C, c, W, b, V, v = weights
         (n, dim), heads = x.shape, self._network.heads
-        x_hat, x = self._normed(x), x[n - asking :]
-        q = x_hat[n - asking :].dot(A)
+        x_hat, x = self._normed(x), x[n - m :]
+        q = x_hat[n - m :].dot(A)
         q += a
         s = q.reshape(-1, dim).dot(x_hat.T)                  # (m h, n): the heads of a query are neighbours
-        s += self._later[(n - asking) * heads : n * heads, :n]
+        s += self._later[(n - m) * heads : n * heads, :n]
         s -= s.max(axis=1, keepdims=True)
         np.exp(s, out=s)
         y = s.dot(x_hat)                                     # (m h, D)
         y /= s.dot(self._ones[:n])
-        y = y.reshape(asking, -1).dot(C)
+        y = y.reshape(m, -1).dot(C)
         y += c
         y += x
         u = self._normed(y).dot(W)
@@ -134,10 +134,10 @@ def _folded(p: Any, heads: int) -> Folded:
     dim = len(W["query"])
     output = p["attention"].get("output", {"W": np.eye(dim, dtype=W["query"].dtype)})
     c = 1 / math.sqrt(dim // heads)
-    own = [slice(i * dim // heads, (i + 1) * dim // heads) for i in range(heads)]        # columns of each head
-    A = np.concatenate([c * W["query"][:, i] @ W["key"][:, i].T for i in own], axis=1)
-    a = np.concatenate([c * b["query"][i] @ W["key"][:, i].T for i in own])
-    C = np.concatenate([W["value"][:, i] @ output["W"][i] for i in own])
+    columns = [slice(i * dim // heads, (i + 1) * dim // heads) for i in range(heads)]        # columns of each head
+    A = np.concatenate([c * W["query"][:, i] @ W["key"][:, i].T for i in columns], axis=1)
+    a = np.concatenate([c * b["query"][i] @ W["key"][:, i].T for i in columns])
+    C = np.concatenate([W["value"][:, i] @ output["W"][i] for i in columns])
     outer = p["feed_forward"]["outer"]
     parts = C, b["value"] @ output["W"] + output.get("b", 0), outer["W"], outer["b"]
     C, c, V, v = (part - part.mean(axis=-1, keepdims=True) for part in parts)

@@ -22,8 +22,6 @@ from ..layers import ACTIVATIONS, FeedForward, LayerNorm, MultiHead, Past, Posit
 from ..layers.mechanisms.mechanism import KeysValues
 from ..layers.mixers.multi_head import MultiHeadPast
 
-Extend = Callable[[Array, Past | None], tuple[Array, Past]]
-
 
 class Folded(NamedTuple):
     """The weights of one block, with g heads of keys and values of width d, and H hidden units."""

@@ -16,10 +16,10 @@ from .feed_forward import (
     feed_forward_init,
 )
 from .gaussian_block import GaussianBlock
-from .going_on import Past, nbytes
 from .mechanisms import MECHANISMS, Mechanism
 from .mixers import GRU, MIXERS, Mixer, MultiHead, multi_head_attention, multi_head_attention_backward, multi_head_init
 from .norm import NORMS, LayerNorm, Norm, norm, norm_backward, norm_init
+from .past import Past, nbytes
 from .positions import POSITIONS, Position
 from .refinements import REFINEMENTS, Refinement
 from .rms_norm import RMSNorm

@@ -23,7 +23,7 @@ class BidirectionalGRUCache(NamedTuple):
 class BidirectionalGRU:
     """y_j = [f_j, b_j]: the states of one GRU that has read up to token j, and of one that has read back to it.
 
-    Padding stands on the right, so the second reading begins at each sequence's last token.
+    Padding is on the right, so the second reading begins at each sequence's last token.
     """
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:

@@ -28,10 +28,10 @@ from ..options import one_of
 from .block_cache import BlockCache
 from .dropout_mask import dropout_mask
 from .feed_forward import FeedForward, PositionWise
-from .going_on import CachedMixer
 from .ligr import gates_init, ligr_block, ligr_block_backward
 from .mixers import Mixer, MultiHead
 from .norm import LayerNorm, Norm
+from .past import CachedMixer
 from .plain import plain_block, plain_block_backward
 from .rows import gather_rows
 

@@ -94,7 +94,7 @@ def feed_forward_backward(p: Any, dy: Array, cache: FeedForwardCache) -> tuple[A
 
 
 class PositionWise(Protocol):
-    """What a block asks of a feed-forward network."""
+    """What a block needs of a feed-forward network."""
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
         """Parameters for tokens of this width."""

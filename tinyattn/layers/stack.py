@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array
-from .going_on import Past
+from .past import Past
 from .rows import gather_rows
 
 

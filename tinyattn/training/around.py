@@ -138,8 +138,8 @@ def note_idle(state: State, first: list[Batch], progress: bool) -> None:
     """Print a note where a step has fewer slices than there are ranks."""
     job, pieces = state.learner.ranks, len(state.learner.slices(first))
     if progress and not job.number and pieces < job.size:
-        says = f"{pieces} of {job.size} ranks have work: a step is cut into {pieces} slices at most"
-        print(f"note: {says}", file=sys.stderr)
+        note = f"{pieces} of {job.size} ranks have work: a step is cut into {pieces} slices at most"
+        print(f"note: {note}", file=sys.stderr)
 
 
 def epoch_in_words(row: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Worker processes for training: slices side by side, each process with a separate interpreter lock.
 
-Threads share one lock, and a training step asks for it hundreds of times a slice, so they spend much of their time
+Threads share one lock, and a training step needs it hundreds of times a slice, so they spend much of their time
 waiting for each other. Processes do not. Parameters, tasks and gradients pass through shared memory. Whichever process
 is free takes the next task; the parent process works as well.
 
@@ -36,7 +36,7 @@ from .workers import OPEN, Workers, cores, keep_freed_memory
 
 SLOTS = 32           # results that can lie in shared memory at once; others travel through the pipe
 AT_ONCE = 1024       # tasks of one round: their numbers have to fit into a pipe, which holds 64 kB
-MOST_WORKERS = 8     # unless more are asked for: a batch of training has about ten slices
+MOST_WORKERS = 8     # unless more are requested: a batch of training has about ten slices
 PATIENCE = 5.0       # seconds in which children may finish their tasks when the pool ends, or after an error
 
 

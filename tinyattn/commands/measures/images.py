@@ -20,7 +20,7 @@ LOOKED_AT = 100          # images over which attention distances are averaged
 class OfImages(InTenths):
     """The share of the test images whose label a model predicts."""
 
-    does, asked_by, sources = "classifies images", "classify", ImageSource
+    does, queried_by, sources = "classifies images", "classify", ImageSource
     heading = "tested images, called by their label"
 
     def add_data(self, command: Any) -> None:
@@ -83,7 +83,7 @@ class OfImages(InTenths):
 class OfHiddenPatches(InTenths):
     """The share of hidden patches whose visual word a model predicts."""
 
-    does, asked_by, sources = "predicts hidden patches of images, so that a vit can start from it", "", ImageSource
+    does, queried_by, sources = "predicts hidden patches of images, so that a vit can start from it", "", ImageSource
     heading = "hidden patches of tested images, called by their word"
 
     def add_data(self, command: Any) -> None:

@@ -29,7 +29,7 @@ class OfInteractions(Measure):
     ratings: bool            # does the model read ratings?
     notes: str               # the meaning of the numbers that `compare` prints
 
-    asked_by, sources = "recommend", Source
+    queried_by, sources = "recommend", Source
 
     def add_data(self, command: Any) -> None:
         add_data(command, "a file of interactions, .gz as well; `tinyattn data --help` lists the formats")
@@ -57,7 +57,7 @@ class OfInteractions(Measure):
     def split(self, data: Interactions, options: argparse.Namespace) -> Any:
         return self.splits[options.split](data)
 
-    def split_again(self, data: Interactions, model: Recommender, name: str, is_its_own: bool) -> Any:
+    def split_again(self, data: Interactions, model: Recommender, name: str, is_training_data: bool) -> Any:
         """Raises ValueError naming an item that the model does not know."""
         return self.splits[name](in_the_models_ids(data, model))
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from ...data import Parts, Truth
 from ...models import Estimator, RunFolder
-from ..arguments import RANKING, reading_given
+from ..arguments import RANKING, reading_flags
 from ..tables import Evaluation, print_means
 
 Splits = Mapping[str, Callable[[Any], Any]]     # by name: data -> parts for training, validation and test
@@ -20,7 +20,7 @@ class Measure(Protocol):
     """How the data of a kind of model is read and split, and its metrics; `Estimator.table` names a model's measure."""
 
     does: str                # what its models do: "model NAME ..."
-    asked_by: str            # the command (of COMMANDS) that queries its models; "" where only `evaluate` does
+    queried_by: str            # the command (of COMMANDS) that queries its models; "" where only `evaluate` does
     sources: Any             # the class of its sources, which has `from_config`
     splits: Splits           # by the names that config.json uses
     parts: Sequence[str]     # keys of its metrics: every run has at least one of them
@@ -61,7 +61,7 @@ class Measure(Protocol):
     def split(self, data: Any, options: argparse.Namespace) -> Any:
         """Parts to train on (`train`), to validate on, and to test on (`tested`, in words)."""
 
-    def split_again(self, data: Any, model: Any, name: str, is_its_own: bool) -> Any:
+    def split_again(self, data: Any, model: Any, name: str, is_training_data: bool) -> Any:
         """Split the run's data, or other data, by `splits[name]`, to measure a trained model."""
 
     def settings(self, options: argparse.Namespace) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class InTenths(Measure):
         refuse_ranking(options, model, self)
 
     def named(self, options: argparse.Namespace) -> Any:
-        if flags := reading_given(options):
+        if flags := reading_flags(options):
             raise ValueError(f"{flags}: for a file of interactions, and this model {self.does}")
         return self.sources.of(options.data)
 
@@ -110,8 +110,8 @@ class InTenths(Measure):
     def split(self, data: Any, options: argparse.Namespace) -> Parts:
         return self.split_again(data, None, "tenths", True)
 
-    def split_again(self, data: Any, model: Any, name: str, is_its_own: bool) -> Parts:
-        parts: Parts = self.splits[name](data) if is_its_own else Parts(None, test=data)
+    def split_again(self, data: Any, model: Any, name: str, is_training_data: bool) -> Parts:
+        parts: Parts = self.splits[name](data) if is_training_data else Parts(None, test=data)
         return parts
 
     def settings(self, options: argparse.Namespace) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def open_kind(
     model, config = RunFolder(folder).open(Estimator, device=device)
     if not isinstance(model, kind):
         measure = MEASURES[model.table]
-        query = f"`tinyattn {measure.asked_by}` queries it, and " if measure.asked_by else ""
+        query = f"`tinyattn {measure.queried_by}` queries it, and " if measure.queried_by else ""
         raise ValueError(
             f"{folder} is of model {model.name}, which {measure.does}: {query}`tinyattn evaluate` measures it"
         )

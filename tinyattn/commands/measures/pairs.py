@@ -14,7 +14,7 @@ from .measure import InTenths
 class OfPairs(InTenths):
     """The share of unseen strings that a model translates exactly."""
 
-    does, asked_by, sources = "writes strings", "translate", PairSource
+    does, queried_by, sources = "writes strings", "translate", PairSource
     heading = "tested strings, written from their sources alone"
 
     def add_data(self, command: Any) -> None:

@@ -14,7 +14,7 @@ from .measure import InTenths
 class OfSequenceTasks(InTenths):
     """The share of right answers on unseen sequences."""
 
-    does, asked_by, sources = "answers questions about sequences", "", SequenceTaskSource
+    does, queried_by, sources = "answers questions about sequences", "", SequenceTaskSource
     heading = "answers about tested sequences; longer ones have twice as many tokens"
 
     def add_data(self, command: Any) -> None:

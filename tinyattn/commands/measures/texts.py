@@ -13,7 +13,7 @@ from .measure import InTenths
 class OfText(InTenths):
     """The loss per character of unseen text; each token is predicted from those before it."""
 
-    does, asked_by, sources = "continues texts", "generate", TextSource
+    does, queried_by, sources = "continues texts", "generate", TextSource
     heading, loss_unit = "the loss on the tested text, a character", "nats a token"
 
     def add_data(self, command: Any) -> None:
@@ -32,7 +32,7 @@ class OfText(InTenths):
 class OfMaskedText(OfText):
     """The loss on hidden tokens of unseen text, predicted from both sides."""
 
-    does, asked_by = "fills gaps in texts", "fill"
+    does, queried_by = "fills gaps in texts", "fill"
     heading = "the loss on the test part, a character that is to be predicted"
 
     def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:

@@ -110,18 +110,18 @@ class Mechanism:
             out = self._looked_up(q, kept.k.rows, kept.v.rows, placed)
         return out, KeysValues(kept.k.newest(self.keeps), kept.v.newest(self.keeps))
 
-    def _looked_up(self, q: Array, k: Array, v: Array, given: dict[str, Array]) -> Array:
+    def _looked_up(self, q: Array, k: Array, v: Array, terms: dict[str, Array]) -> Array:
         """Attention of the last n of m tokens. Shapes: q (B, h, n, d), k, v (B, g, m, d) -> out (B, h, n, d)."""
         xp, (_, heads, n, _), (_, g, m, _) = get_xp(q), q.shape, k.shape
         queries = xp.arange(m - n, m)[None, :, None]
         mask = self.as_full(Mask(causal=True), heads, queries, m)
         assert mask is not None                                 # as it `extends`
         allowed = None if n == 1 and mask.only_causal else mask.rows(queries, m, q)      # the last token looks at all
-        grouped = (in_groups(x, heads, g) for x in (q, allowed, given.get("bias")))
+        grouped = (in_groups(x, heads, g) for x in (q, allowed, terms.get("bias")))
         out, weights = attention_in_groups(k, v, *grouped)
         out, weights = out.reshape(q.shape), weights.reshape(*q.shape[:-1], m)
-        if "relative_values" in given:                          # read backwards, as in `Shaw.terms`
-            backwards = weights[..., ::-1, ::-1], given["relative_values"][..., ::-1, :]
+        if "relative_values" in terms:                          # read backwards, as in `Shaw.terms`
+            backwards = weights[..., ::-1, ::-1], terms["relative_values"][..., ::-1, :]
             out += relative_values(*backwards)[..., ::-1, :]
         return out
 

@@ -59,7 +59,7 @@ class Mixer:
     ) -> tuple[Array, Any]:
         """-> y, cache. Without `memory`, tokens read one another.
 
-        Shapes: x (B, n, D), memory (B, m, D), slots (B, n), where tokens stand -> y (B, n, D).
+        Shapes: x (B, n, D), memory (B, m, D), slots (B, n), the tokens' places -> y (B, n, D).
         """
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""The position schemes, by name: how tokens come to know where they stand."""
+"""The position schemes, by name: how tokens get to know their places."""
 
 from .alibi import ALiBi
 from .learned import Learned

@@ -1,4 +1,4 @@
-"""What a position scheme is: how tokens come to know where they stand."""
+"""What a position scheme is: how tokens get to know their places."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rotary positions: queries and keys are turned by where they stand (Su et al. 2021)."""
+"""Rotary positions: queries and keys are rotated by their places (Su et al. 2021)."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Refinement:
     It is a subclass of `Rows` or of `Maps`, below, which have `forward` and `backward`: it names its `maps`, and its
     `refine` and `refine_backward` call an op. CONTRIBUTING.md says what else a new one needs.
 
-    It stands between a mechanism's scores and their softmax: A becomes B, and the weights are softmax(B, allowed).
+    It acts between a mechanism's scores and their softmax: A becomes B, and the weights are softmax(B, allowed).
     `identity`: is B simply A? `reads_all`: do rows of B read rows of A of later queries? Then a causal mask does not
     hide later tokens.
     """
