@@ -202,7 +202,7 @@ table("bug | 1 token | 4 tokens, width 4 | 3 queries, 5 keys, width 4", rows)
 # On the left are two runs of the forward, on the right one of the backward. With the Jacobian $J$ this reads
 # $\langle u, J t \rangle = \langle J^\top u, t \rangle$; it is called the *adjoint test*. All entries take part at once, and a wrong one has to be very lucky to cancel.
 #
-# What is a large difference? Compare it with the numbers themselves: $\;error = |a - b| \,/\, \max(|a|, |b|)$.
+# What is a large difference? Compare it with the numbers themselves: $\;error = |a - b| \,/\, \max(|a|, |b|)$, and 0 where both are 0.
 #
 # ### Exercise `my_gradcheck` (write the op, ★★☆, 12 min)
 #

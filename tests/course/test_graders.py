@@ -7,10 +7,11 @@ import pytest
 
 from tinyattn import ops
 from tinyattn.check.zoo import ZOO
+from tinyattn.course.checking import find
 from tinyattn.course.exercise import RIGHT, UNANSWERED, WRONG, Exercise, Grade, Verdict
 from tinyattn.course.graders import Checker, Function, Judge, Number, Property, calling, function
 from tinyattn.course.graders import property as graders_property
-from tinyattn.course.graders.calling import TolerantCall, described, run_answer
+from tinyattn.course.graders.calling import ONCE_IT_RUNS, TolerantCall, described, run_answer
 from tinyattn.course.graders.property import _rounded
 from tinyattn.course.graders.words import compared, in_lines
 
@@ -394,3 +395,43 @@ def test_only_a_property_that_never_returns_is_told_that_it_returns_nothing():
 
     assert Judge(is_double, *LISTED)(some).says == "it is true of what is wrong."
     assert "it always returns None" in Judge(is_double, *LISTED)(lambda f: None).says
+
+
+class Elsewhere:
+    """A result that NumPy cannot read, as a tensor on a graphics card."""
+
+    def __array__(self, *args, **kwargs):
+        raise TypeError("no array of this")
+
+
+@pytest.mark.parametrize("name", ["score_std", "my_gradcheck", "my_softmax_backward", "knows_the_scale"])
+def test_a_result_that_numpy_cannot_read_gets_a_verdict(name):
+    for result in (Elsewhere(), [Elsewhere()]):
+        assert find(name).grader(result if name == "score_std" else lambda *args, r=result: r).outcome == "wrong"
+
+
+def test_a_tuple_is_no_array():
+    grade = find("to_heads").grader(lambda x, W, heads: (find("to_heads").grader.reference()(x, W, heads), "junk"))
+    assert (grade.outcome, grade.says) == ("wrong", "it returns a tuple; the task asks for one array.")
+
+
+def test_a_size_from_another_cell_is_asked_about():
+    space = {"np": np, "softmax": ops.softmax, "d": 16}
+    exec("def f(q, k, v):\n    p = softmax(q @ k.swapaxes(-1, -2) / d**0.5)\n    return p @ v, p\n", space)
+    assert "takes `d = 16` from another cell" in find("my_attention").grader(space["f"]).question
+
+
+def test_what_raises_gets_no_diagnosis_of_numbers():
+    def raises(f, f_backward, x):
+        return 1 / 0
+
+    assert find("my_gradcheck").grader(raises).diagnosis == ONCE_IT_RUNS
+    assert find("my_softmax_backward").grader(lambda dp, p: 1 / 0).diagnosis == ONCE_IT_RUNS
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [("best_of_twenty", (0.036, 0.0366, 0.0362), (0.0319, 0.038, 0.0387)), ("held_state", (1.45, 1.448), (1.42, 1.44))],
+)
+def test_wrong_reasoning_is_not_near_enough(name, right, wrong):
+    assert [find(name).grader(x).outcome for x in (*right, *wrong)] == ["right"] * len(right) + ["wrong"] * len(wrong)

@@ -9,11 +9,11 @@ a later notebook gets the function that was accepted.
 from __future__ import annotations
 
 import ast
-import builtins
 import contextlib
 import dis
 import inspect
 import io
+import linecache
 import sys
 import textwrap
 from collections.abc import Callable
@@ -48,8 +48,8 @@ def keep(exercise: Exercise, answer: Any) -> str:
     try:
         if not (Path(FOLDER) / MARK).is_file():
             return ""
-        text = _source(answer, {})
-        text += "\n" if answer.__name__ == exercise.name else f"\n\n\n{exercise.name} = {answer.__name__}\n"
+        text, defined = _source(answer, {})
+        text += "\n" if defined == exercise.name else f"\n\n\n{exercise.name} = {defined}\n"
         with using(exercise.name):
             again = read_answer(exercise.name, text)
             if exercise.grader(again).outcome != RIGHT:
@@ -59,11 +59,10 @@ def keep(exercise: Exercise, answer: Any) -> str:
         return ""
     except _NotKeptError as error:
         why = str(error)
-        with contextlib.suppress(OSError):
-            (Path(FOLDER) / f"{exercise.name}.py").unlink(missing_ok=True)  # an earlier answer
     except Exception as error:
         why = f"{type(error).__name__}: {error}".partition("\n")[0]
-    return f"It is kept in this process only: {why}. Later notebooks use the library's."
+    later = "your earlier answer" if (Path(FOLDER) / f"{exercise.name}.py").is_file() else "the library's function"
+    return f"It is kept in this process only: {why}. Later notebooks use {later}."
 
 
 def find_answer(exercise: Exercise) -> tuple[Any, str]:
@@ -113,32 +112,65 @@ def read_answer(name: str, text: str) -> Callable[..., Any]:
     return space[name]
 
 
-def _source(f: Any, done: dict[str, Any]) -> str:
-    """The source of a notebook's function, preceded by that of everything it uses."""
-    if not isinstance(f, FunctionType) or f.__name__ == "<lambda>":
-        raise _NotKeptError("it is not written as a function with `def`")
-    if f.__closure__ or hasattr(f, "__wrapped__"):
-        raise _NotKeptError(f"`{f.__name__}` is made by another function")
-    done[f.__name__] = f
-    text = textwrap.dedent(inspect.getsource(f)).rstrip()
+def _source(value: Any, done: dict[str, Any]) -> tuple[str, str]:
+    """-> the source of a notebook's function or class, preceded by that of everything it uses; the name it defines."""
+    text, name, space = _definition(value)
+    done[name] = value
     parts = []
-    for name in sorted((_names(f.__code__) | _names_in_head(text)) & f.__globals__.keys()):
-        value = f.__globals__[name]
-        if name not in done:
-            parts.append(_written(name, value, done))
-        elif done[name] is not value:
-            raise _NotKeptError(f"`{name}` means two things in it")
-    return "\n\n\n".join(filter(None, (*parts, text)))
+    for used in sorted(_names(compile(text, FOLDER, "exec", dont_inherit=True)) & space.keys()):
+        if used not in done:
+            parts.append(_written(used, space[used], done))
+        elif done[used] is not space[used]:
+            raise _NotKeptError(f"`{used}` means two things in it")
+    return "\n\n\n".join(filter(None, (*parts, text))), name
+
+
+def _definition(value: Any) -> tuple[str, str, dict[str, Any]]:
+    """-> the source of a function or class without what it uses, the name that it defines, and its globals."""
+    f = inspect.unwrap(value)
+    if isinstance(value, type):
+        methods = [x for x in map(inspect.unwrap, vars(value).values()) if isinstance(x, FunctionType)]
+        for method in methods:
+            text = _class_around(method.__code__, value.__name__)
+            if text:
+                return text, value.__name__, method.__globals__
+        raise _NotKeptError(f"the source of its class `{value.__name__}` is not to be had")
+    if not isinstance(f, FunctionType):
+        raise _NotKeptError("it is not written as a function with `def`")
+    text = textwrap.dedent(inspect.getsource(f)).rstrip()
+    if f.__name__ == "<lambda>":
+        with contextlib.suppress(SyntaxError):
+            match ast.parse(text).body:
+                case [ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda())]:
+                    return text, name, f.__globals__
+        raise _NotKeptError("it is not written as a function with `def`")
+    if f.__closure__ or (f is not value and not text.startswith("@")):
+        raise _NotKeptError(f"`{f.__name__}` is made by another function")
+    return text, f.__name__, f.__globals__
+
+
+def _class_around(method: CodeType, name: str) -> str:
+    """The source of the class of that name around a method, or "". (inspect finds no class of a notebook.)"""
+    lines = linecache.getlines(method.co_filename)
+    with contextlib.suppress(SyntaxError):
+        for node in ast.parse("".join(lines)).body:
+            if isinstance(node, ast.ClassDef) and node.name == name and node.end_lineno is not None:
+                first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+                if first <= method.co_firstlineno <= node.end_lineno:
+                    return "".join(lines[first - 1 : node.end_lineno]).rstrip()
+    return ""
 
 
 def _written(name: str, value: Any, done: dict[str, Any]) -> str:
-    """Source, a line or a function, that defines `name` with this value."""
+    """Source, a line or a definition, that defines `name` with this value."""
     if hasattr(value, EXERCISE):
         done[name] = value
         return f"from tinyattn.course import yours\n\n{name} = yours({getattr(value, EXERCISE)!r})"
-    if isinstance(value, FunctionType) and value.__module__ in ("__main__", _MODULE):
-        text = _source(value, done)
-        return text if value.__name__ == name else f"{text}\n\n\n{name} = {value.__name__}"
+    module, attribute = getattr(value, "__module__", None), getattr(value, "__name__", "")
+    here = module in ("__main__", _MODULE)
+    if here and (isinstance(value, type) or isinstance(inspect.unwrap(value), FunctionType)):
+        text, defined = _source(value, done)
+        return text if defined == name else f"{text}\n\n\n{name} = {defined}"
     done[name] = value
     if isinstance(value, ModuleType):
         return f"import {value.__name__} as {name}"
@@ -147,22 +179,13 @@ def _written(name: str, value: Any, done: dict[str, Any]) -> str:
     with contextlib.suppress(ValueError, SyntaxError, TypeError):
         if ast.literal_eval(repr(value)) == value:                   # numbers, strings, tuples of them
             return f"{name} = {value!r}"
-    module, attribute = getattr(value, "__module__", None), getattr(value, "__name__", "")
-    if getattr(sys.modules.get(module or ""), attribute, None) is not value or not attribute.isidentifier():
-        raise _NotKeptError(f"it uses `{name}`, which is no function, module or plain number")
+    if here or getattr(sys.modules.get(module or ""), attribute, None) is not value or not attribute.isidentifier():
+        raise _NotKeptError(f"it uses `{name}`, which is no function, class, module or plain number")
     return f"from {module} import {attribute} as {name}"
 
 
 def _names(code: CodeType) -> set[str]:
-    """The global names that a function and its inner functions look up."""
+    """The global names that code and the functions and classes in it look up."""
     outer = {str(step.argval) for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     inner = [_names(const) for const in code.co_consts if isinstance(const, CodeType)]
-    return outer.union(*inner) - set(dir(builtins))
-
-
-def _names_in_head(text: str) -> set[str]:
-    """The names in a function's decorators, defaults and annotations."""
-    [tree] = ast.parse(text).body[:1]
-    assert isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef)
-    heads = [*tree.decorator_list, tree.args, *filter(None, [tree.returns])]
-    return {node.id for head in heads for node in ast.walk(head) if isinstance(node, ast.Name)}
+    return {name for name in outer.union(*inner) if not name.startswith("__")}

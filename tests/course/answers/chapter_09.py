@@ -20,7 +20,8 @@ def entry_by_entry(f, f_backward, x):
         step[i] = h
         measured[i] = (u * (f(x + step) - f(x - step))).sum() / (2 * h)
     derived = f_backward(u, x)
-    return np.abs(measured - derived).max() / max(np.abs(measured).max(), np.abs(derived).max())
+    largest = max(np.abs(measured).max(), np.abs(derived).max())
+    return np.abs(measured - derived).max() / largest if largest else 0.0
 
 
 def by_jacobian(f, f_backward, x):
@@ -39,7 +40,7 @@ def by_jacobian(f, f_backward, x):
         dy = np.zeros(y.size)
         dy[i] = 1
         rows.append(f_backward(dy.reshape(y.shape), x).reshape(-1))
-    return float(np.max(np.abs(J - np.array(rows))) / np.max(np.abs(J)))
+    return float(np.max(np.abs(J - np.array(rows))) / (np.max(np.abs(J)) + 1e-300))
 
 
 def several_directions(f, f_backward, x):
@@ -72,7 +73,7 @@ def one_sided(f, f_backward, x):
     rng, h = np.random.default_rng(3), 1e-7
     u, v = rng.standard_normal(f(x).shape), rng.standard_normal(x.shape)
     a, b = (np.vdot(u, f(x + h * v)) - np.vdot(u, f(x))) / h, np.vdot(f_backward(u, x), v)
-    return abs(a - b) / (abs(a) + abs(b))
+    return 0.0 if a == b else abs(a - b) / (abs(a) + abs(b))
 
 
 def einsum_and_norms(f, f_backward, x):
@@ -87,7 +88,15 @@ def einsum_and_norms(f, f_backward, x):
         measured[i] = (above - np.einsum("i,i->", u.ravel(), f(moved).ravel())) / (2 * h)
         moved.flat[i] += h
     derived = np.asarray(f_backward(u, x)).ravel()
-    return np.linalg.norm(measured - derived) / (np.linalg.norm(measured) + np.linalg.norm(derived))
+    return np.linalg.norm(measured - derived) / (np.linalg.norm(measured) + np.linalg.norm(derived) or 1.0)
+
+
+def without_a_guard(f, f_backward, x):
+    """0 / 0 where the whole gradient is 0."""
+    rng, h = np.random.default_rng(0), 1e-5
+    u, t = rng.standard_normal(f(x).shape), rng.standard_normal(x.shape)
+    a, b = (u * (f(x + h * t) - f(x - h * t))).sum() / (2 * h), (f_backward(u, x) * t).sum()
+    return abs(a - b) / max(abs(a), abs(b))
 
 
 def with_weights(f, f_backward, x, weights, h=1e-5):
@@ -417,7 +426,7 @@ RIGHT = {
 WRONG = {
     "my_gradcheck": unnamed(of_the_sum, absolute, entrywise_ratio, first_entry_only, of_sizes, huge_step, tiny_step,
                             not_halved, dy_like_x, forgets_u, a_verdict, all_errors, always_content, never_content,
-                            nothing, generous, two_axes_only, gradcheck),
+                            nothing, generous, two_axes_only, gradcheck, without_a_guard),
     "twins_change_nothing": unnamed(twins_of_keys_only, weights_stay, exactly_equal, always, never, sums_to_one,
                                     as_many_keys_as_width, shuffled, one_key, zero_queries, compares_tuples,
                                     returns_an_array, forgets_the_values),

@@ -123,6 +123,8 @@ TEMPTING = dict(
     exponentials=_weighed.but(weights=lambda s, c: np.exp(s * c)),      # the zoo's bug subtracts a maximum first
     scaled_by_the_model=_weighed.but(width=lambda x, W_v: x.shape[-1]),
     scaled_by_the_values=_weighed.but(width=lambda x, W_v: W_v.shape[-1]),
+    scaled_by_root_two=_weighed.but(width=lambda x, W_v: 2),
+    halved=_weighed.but(width=lambda x, W_v: 4),
     tokens_as_values=lambda x, W_q, W_k, W_v: ops.attention(x @ W_q, x @ W_k, x),
     one_projection=lambda x, W_q, W_k, W_v: self_lookup(x, W_q, W_q, W_v),
     without_projections=lambda x, W_q, W_k, W_v: ops.attention(x, x, x @ W_v),

@@ -21,6 +21,7 @@ UNWRITTEN = Grade(UNANSWERED, "not answered yet")
 RAISES = (
     "Which line raises that? Call your function yourself and print the shapes before that line (check shows no prints)."
 )
+ONCE_IT_RUNS = "Yours stops before it has a result. Once it runs, compare it with this:"
 RETURNED_NONE = "it returned None. Is the `return` missing?"
 
 ALWAYS_NONE = Grade(WRONG, "it always returns None, expected True or False. Is the `return` missing?")
@@ -45,7 +46,7 @@ def run_answer(answer: Callable[..., Any], *args: Any) -> Any:
     except (KeyboardInterrupt, AssertionError):
         raise
     except BaseException as error:  # sys.exit() in an answer must not end the reader's process
-        return Grade(WRONG, f"it raises {type(error).__name__}: {message_of(error)}", question=RAISES)
+        return Grade(WRONG, f"it raises {type(error).__name__}: {message_of(error)}", (), RAISES, ONCE_IT_RUNS)
 
 
 def ask_property(answer: Callable[..., Any], *args: Any, advice: str = "np.all or bool") -> tuple[Any, str]:
@@ -93,7 +94,8 @@ class TolerantCall:
     Several results may be stacked in one array, or in a dict by `names`; one result may be in a 1-tuple. Floats get the
     dtype of the first float argument; results become integers or booleans where the reference's are. `remarks` are
     deviations from a library's style: the answer "writes" into its arguments, or returns a "list", a wider "dtype",
-    "floats" for integers, or "numbers" for booleans. `narrow` is a loss of digits, such as "float64 in, float32 out".
+    "floats" for integers, "numbers" for booleans, or a "tuple" for an array. `narrow` is a loss of digits, such as
+    "float64 in, float32 out".
     """
 
     def __init__(
@@ -146,11 +148,13 @@ class TolerantCall:
         if isinstance(x, list | tuple):
             try:
                 array = np.array(x)
-            except ValueError:  # rows of different lengths
-                return x
+            except Exception:  # rows of different lengths, or an entry that NumPy cannot read
+                array = np.asarray(None)
             if array.dtype.kind in "biuf":
                 self.remarks.add("list")
                 x = array if array.dtype.kind != "f" or dtype is None else array.astype(dtype)
+            elif self.returns == 1 and isinstance(x, tuple):
+                self.remarks.add("tuple")
         if not isinstance(x, np.ndarray | np.number | int | float) or isinstance(x, bool):
             return x
         y = np.asarray(x)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..exercise import RIGHT, WRONG, Grade
-from .calling import RETURNED_NONE, Listed, described, no_function, run_answer
+from .calling import ONCE_IT_RUNS, RAISES, RETURNED_NONE, Listed, described, no_function, run_answer
 
 INPUTS = 3              # for each forward: along one random direction a wrong backward's error may be small
 SMALL, LARGE = 1e-4, 1e-3
@@ -50,14 +50,13 @@ class Checker:
                 try:
                     error = run_answer(answer, f, f_backward, x)
                 except AssertionError as failed:
-                    error = Grade(WRONG, f"it raises AssertionError: {failed}")
+                    error = Grade(WRONG, f"it raises AssertionError: {failed}", (), RAISES, ONCE_IT_RUNS)
                 if isinstance(error, Grade):
                     where = (f"  f(x) = {about}",) if error.outcome == WRONG else ()
-                    question, diagnosis = [*hints, "", ""][:2]
-                    return Grade(error.outcome, error.says, where, error.question or question, diagnosis)
+                    return Grade(error.outcome, error.says, where, error.question, error.diagnosis)
                 if error is None:
                     return Grade(WRONG, RETURNED_NONE)
-                number = np.asarray(error)
+                number = _number(error)
                 if number.dtype.kind not in "iuf" or number.size != 1:
                     return Grade(WRONG, f"it returns {described(error)}, expected the relative error, one number.")
                 errors.append(float(number.reshape(())))
@@ -72,3 +71,11 @@ class Checker:
                 return Grade(WRONG, says, lines, *hints)
         counts = f"all {len(self.right)} correct backward functions and rejects all {len(self.wrong)} wrong ones."
         return Grade(RIGHT, f"right. It accepts {counts}")
+
+
+def _number(x: Any) -> np.ndarray:
+    """x as an array; of objects where NumPy cannot read it: a list of lists of other lengths, a tensor elsewhere."""
+    try:
+        return np.asarray(x)
+    except Exception:
+        return np.asarray(None)

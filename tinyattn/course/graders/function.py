@@ -27,7 +27,7 @@ from ...check.trial import NOT_OF_NOTHING, Finding
 from ..exercise import RIGHT, WRONG, Grade
 from . import calling
 from .calling import RETURNED_NONE, UNWRITTEN, Listed, TolerantCall, as_truth, no_function, run_answer, silenced
-from .words import begun, compared, in_lines, in_words_of
+from .words import compared, in_lines, in_words_of
 
 EXAMPLES = 15           # cases for each property: enough to find every bug of the zoo, in a second or two
 ALIKE = 30              # cases on which an answer is compared with a tempting one, at most
@@ -205,6 +205,8 @@ class _Tried:
     report: Report
 
     def right(self) -> Grade:
+        if "tuple" in self.tolerant.remarks:
+            return Grade(WRONG, "it returns a tuple; the task asks for one array.", question=QUESTIONS["count"])
         absent = self._not_returned()
         if absent:
             says = f"right as far as it goes, but it returns no `{self._in_task(absent[0])}`."
@@ -239,7 +241,7 @@ class _Tried:
         return [name for name, x in zip(spec.outputs, returned, strict=True) if x is None]
 
     def wrong(self) -> Grade:
-        first, spec = self.report.failures[0], self.op.spec
+        first = self.report.failures[0]
         expected, got = ({}, {}) if first.sort in NO_RESULT else self._results(self.report.case)
         says, question = HEADLINES[first.sort], QUESTIONS.get(first.sort, "")
         missing = [self._in_task(name) for name in expected if name not in got]
@@ -273,7 +275,11 @@ class _Tried:
             if self.report.diagnosis.how != "rule":  # a change by rule has no name, and no question of its bug
                 question, names = bug.hint, self.report.diagnosis.names
             without_line = bug.says.partition(", as with")[0]  # the line would be the solution
-            diagnosis = f"{begun(without_line, {*self.op.signature.parameters, *spec.outputs})}."
+            diagnosis = f"Yours: {without_line}."
+        elif first.sort in NO_RESULT:
+            diagnosis = calling.ONCE_IT_RUNS
+        elif outside := _outside(self.answer):
+            question = f"Your function takes `{outside}` from another cell. Is that right in this example?"
         lines = () if optional else self._shown(first, _differing(expected, got), got)
         return Grade(WRONG, says, tuple(lines), question, diagnosis, names)
 
@@ -413,6 +419,13 @@ def _signature(f: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     except (TypeError, ValueError):
         return {}
     return {n: p for n, p in parameters.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)}
+
+
+def _outside(f: Callable[..., Any]) -> str:
+    """A whole number that a function reads from outside, as `d = 16`, or ""."""
+    f = inspect.unwrap(f)
+    names, values = getattr(getattr(f, "__code__", None), "co_names", ()), getattr(f, "__globals__", {})
+    return next((f"{name} = {values[name]}" for name in names if type(values.get(name)) is int), "")
 
 
 def _backward_arguments(op: Any, case: dict[str, Any]) -> dict[str, Any]:

@@ -65,10 +65,3 @@ def in_words_of(answer: Callable[..., Any], function: str, message: str) -> str:
     message = re.sub(rf"\bthe gradients of {f}\b", "the gradients", message)
     message = message if name == "it" else re.sub(rf"\b{f}(?=\()", name, message)
     return re.sub(rf"\b{f}\b" + (r"(?!\()" if "_" in function else _SUBJECT), name, message)
-
-
-def begun(says: str, names: set[str]) -> str:
-    """The sentence with a capital, unless it begins with a name of the code."""
-    word = says.split()[0]
-    a_name = not (word.isascii() and word.isalpha()) or (word in names and len(word) < 5) or word[1:] in names
-    return says if a_name else says[0].upper() + says[1:]

@@ -1,0 +1,42 @@
+"""An accepted answer carries on: chapters run to their ends with each style of right answer as theirs.
+
+Chapter and style are a test each, so that a run can be cut anywhere and resumed: `-k 09`, or `-k "09 and style-3"`.
+"""
+
+import re
+
+import pytest
+
+from tests.course.answers import found
+from tinyattn.course.chapters import chapters
+from tinyattn.course.exercises import BY_NAME
+from tinyattn.course.graders import function
+from tinyattn.course.session import accepted
+
+RIGHT, _ = found()
+STYLES = range(max(map(len, RIGHT.values())))
+CHECKED = r'^check\("(\w+)", \1\)'
+
+
+def of_style(i):
+    """Answer i of every exercise that asks for code; exercises with fewer begin again."""
+    return {name: answers[i % len(answers)] for name, answers in RIGHT.items()}
+
+
+@pytest.mark.slow(seconds=20)
+@pytest.mark.parametrize("style", STYLES, ids=lambda i: f"style-{i}")
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.path.stem)
+def test_every_accepted_answer_carries_on(chapter, style, monkeypatch):
+    """Those of earlier chapters are what `yours` returns."""
+    monkeypatch.setattr(function, "EXAMPLES", 2)
+    answers = of_style(style)
+    here = {exercise.name for exercise in chapter.exercises} & answers.keys()
+    if style >= max((len(RIGHT[name]) for name in here), default=1):
+        pytest.skip("its exercises have fewer styles")
+    monkeypatch.setattr("builtins.ANSWERS", answers, raising=False)
+    monkeypatch.setattr("builtins.accepted", accepted, raising=False)
+    earlier = {n for n in answers if hasattr(BY_NAME[n].grader, "reference")} - here
+    text = re.sub(CHECKED, lambda m: f'{m[1]} = ANSWERS["{m[1]}"]; {m[0]}' if m[1] in here else m[0],
+                  chapter.solved(), flags=re.M)  # fmt: skip
+    text = f"accepted().update({{name: ANSWERS[name] for name in {sorted(earlier)}}}); {text}"
+    assert [str(verdict) for verdict in chapter.run(text) if not verdict] == []
