@@ -12,7 +12,7 @@ from tinyattn.commands import classify
 from tinyattn.commands.measures import MEASURES
 from tinyattn.commands.measures import images as of_images
 from tinyattn.data import ImageSource, tenths
-from tinyattn.models import ImageModel, distances_by_head
+from tinyattn.models import ImageModel, RunFolder, distances_by_head
 
 SMALL = ["--dim", "8", "--heads", "2", "--layers", "2", "--epochs", "2", "--workers", "1", "--patch", "2"]
 
@@ -36,7 +36,7 @@ def finished(request, images, tmp_path_factory):
 
 def test_train_writes_a_whole_run_and_prints_its_table(finished, images, capsys):
     assert sorted(p.name for p in (finished / "figures").iterdir()) == ["distances.png", "field.png", "training.png"]
-    (row,) = json.loads((finished / "metrics.json").read_text()).values()
+    (row,) = RunFolder(finished).metrics().values()
     assert row["test"].keys() == {"accuracy", "loss"}
     blocks = list(row)[1:]
     assert blocks == [f"block {i}" for i in range(1, len(blocks) + 1)]
@@ -72,7 +72,7 @@ def test_distances_are_those_of_the_first_test_images(finished, images, monkeypa
 
 def test_a_picture_that_cannot_be_is_refused_before_anything_is_printed(finished, tmp_path, capsys):
     out = refuses(capsys, ["classify", finished, "--picture", tmp_path / "x.xyz"], "x.xyz ends in .xyz, expected a")
-    out += refuses(capsys, ["classify", finished, "--of", "field"], "--of field is for --picture FILE, which is not")
+    out += refuses(capsys, ["classify", finished, "--of", "field"], "--of field is for --picture FILE, which is missing")
     if finished.name == "swin":
         out += refuses(capsys, ["classify", finished, "--picture", tmp_path / "x.png"], "")
     assert not out
@@ -80,7 +80,7 @@ def test_a_picture_that_cannot_be_is_refused_before_anything_is_printed(finished
 
 
 def test_evaluate_measures_its_own_images_and_those_of_a_file(finished, images, capsys):
-    table = json.loads((finished / "metrics.json").read_text())["model"]
+    table = RunFolder(finished).metrics()["model"]
     assert main(["evaluate", str(finished)]) == 0
     said = capsys.readouterr().out
     assert "6 images are tested" in said

@@ -10,7 +10,7 @@ from tinyattn.cli import main
 from tinyattn.commands import probe
 from tinyattn.data import Grammar, GrammarChain
 from tinyattn.evaluation import linear_probe
-from tinyattn.models import Encoder
+from tinyattn.models import Encoder, RunFolder
 
 SMALL = ["--model", "encoder", "--dim", "16", "--heads", "2", "--layers", "1", "--context", "24", "--epochs", "3",
          "--workers", "1", "--batch-size", "8"]  # fmt: skip
@@ -29,7 +29,7 @@ def finished(tmp_path_factory):
 def test_train_writes_a_whole_run_and_the_grammars_own_loss_stands_beside_it(finished):
     assert (finished / "training.csv").read_text().startswith("epoch,loss,valid_-loss,")
     assert (finished / "figures" / "training.png").exists()
-    rows = json.loads((finished / "metrics.json").read_text())
+    rows = RunFolder(finished).metrics()
     assert list(rows) == ["model", "grammar"]
     assert 0 < rows["grammar"]["test"]["nats"] < 0.3 < rows["model"]["test"]["nats"] < 3
     model, test = Encoder.load(finished / "model.npz"), Grammar(sentences=150).generate().split().test

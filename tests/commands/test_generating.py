@@ -1,13 +1,12 @@
 """train --model decoder and generate as people type them."""
 
-import json
 
 import pytest
 
 from tests.helpers import refuses
 from tinyattn.cli import main
 from tinyattn.data import Text, TextSource
-from tinyattn.models import Decoder
+from tinyattn.models import Decoder, RunFolder
 
 SMALL = ["--model", "decoder", "--dim", "8", "--heads", "2", "--layers", "1", "--context", "12", "--epochs", "2",
          "--workers", "1", "--batch-size", "4"]  # fmt: skip
@@ -30,7 +29,7 @@ def finished(text, tmp_path_factory):
 def test_train_writes_a_whole_run_and_prints_its_table(finished, text, capsys):
     assert (finished / "training.csv").read_text().startswith("epoch,loss,valid_-loss,")
     assert (finished / "figures" / "training.png").exists()
-    (row,) = json.loads((finished / "metrics.json").read_text()).values()
+    (row,) = RunFolder(finished).metrics().values()
     measured = Decoder.load(finished / "model.npz").evaluate(TextSource.of(str(text)).load().split().test)
     assert row["test"] == {"nats": pytest.approx(measured["per_character"])}
     assert measured["per_character"] < measured["loss"]      # a token may have several characters
@@ -47,7 +46,7 @@ def test_the_grammars_table_has_its_entropy(tmp_path, capsys, monkeypatch):
 
 
 def test_evaluate_measures_its_own_text_and_that_of_a_file(finished, text, capsys):
-    nats = json.loads((finished / "metrics.json").read_text())["model"]["test"]["nats"]
+    nats = RunFolder(finished).metrics()["model"]["test"]["nats"]
     capsys.readouterr()
     for data, tested in (([], 28), ([str(text)], 288)):
         assert main(["evaluate", str(finished), *data]) == 0

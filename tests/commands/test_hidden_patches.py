@@ -10,7 +10,7 @@ from tests.helpers import pictures_drawn, refuses
 from tinyattn.cli import main
 from tinyattn.commands.measures import MEASURES
 from tinyattn.data import ImageSource, tenths
-from tinyattn.models import Estimator
+from tinyattn.models import Estimator, RunFolder
 
 SMALL = ["--dim", "8", "--heads", "2", "--layers", "1", "--epochs", "2", "--workers", "1", "--patch", "2"]
 
@@ -36,7 +36,7 @@ def finished(images, tmp_path_factory):
 
 def test_train_writes_a_whole_run_and_evaluate_measures_it_again(finished, images, capsys):
     assert sorted(p.name for p in (finished / "figures").iterdir()) == ["hidden.png", "training.png"]
-    table = json.loads((finished / "metrics.json").read_text())
+    table = RunFolder(finished).metrics()
     assert table.keys() == {"model", "blind"}
 
     model = Estimator.load(finished / "model.npz")

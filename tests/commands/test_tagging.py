@@ -7,7 +7,7 @@ import pytest
 from tests.helpers import refuses
 from tinyattn.cli import main
 from tinyattn.data import SequenceTaskSource
-from tinyattn.models import Tagger
+from tinyattn.models import RunFolder, Tagger
 
 SMALL = ["--dim", "8", "--layers", "1", "--epochs", "2", "--workers", "1", "--task", "count"]
 
@@ -22,7 +22,7 @@ def finished(tmp_path_factory):
 
 def test_train_writes_a_whole_run_and_evaluate_measures_it_again(finished, capsys):
     assert [p.name for p in (finished / "figures").iterdir()] == ["training.png"]
-    table = json.loads((finished / "metrics.json").read_text())
+    table = RunFolder(finished).metrics()
     assert set(table) == {"model", "longer"}
     model = Tagger.load(finished / "model.npz")
     for row, length in (("model", 6), ("longer", 12)):
@@ -40,7 +40,7 @@ def test_where_positions_end_nothing_longer_is_measured(tmp_path, capsys):
     out = tmp_path / "run"
     flags = ["--position", "learned", "--length", "6", "--context", "6"]
     assert main(["train", "--model", "tagger", *SMALL, *flags, "--out", str(out)]) == 0
-    assert set(json.loads((out / "metrics.json").read_text())) == {"model"}
+    assert set(RunFolder(out).metrics()) == {"model"}
 
 
 def test_what_is_refused(finished, capsys):

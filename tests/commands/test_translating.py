@@ -1,11 +1,11 @@
 """train with a model of pairs, and translate, as people type them."""
 
-import json
 
 import pytest
 
 from tests.helpers import pictures_drawn, refuses
 from tinyattn.cli import main
+from tinyattn.models import RunFolder
 from tinyattn.show import alignment_map
 
 OF_BOTH = ["--dim", "8", "--epochs", "2", "--workers", "1"]
@@ -41,7 +41,7 @@ def test_train_writes_a_whole_run_and_prints_its_table(finished, model, pairs, c
     ]  # fmt: skip
     assert sorted(p.name for p in (finished / "figures").iterdir()) == ["alignment.png", "training.png"]
     assert (finished / "training.csv").read_text().startswith("epoch,loss,valid_exact,")
-    (row,) = json.loads((finished / "metrics.json").read_text()).values()
+    (row,) = RunFolder(finished).metrics().values()
     assert row["test"].keys() == {"exact", "characters", "loss"}
     again = ["train", *MODELS[model], "--pairs", str(pairs), "--batch-size", "8", "--out", str(finished)]
     capsys.readouterr()
@@ -74,7 +74,7 @@ def test_translate_writes_what_the_model_makes_of_a_text(finished, with_pictures
 
 
 def test_evaluate_measures_its_own_strings_and_those_of_a_file(finished, pairs, capsys):
-    table = json.loads((finished / "metrics.json").read_text())["model"]["test"]
+    table = RunFolder(finished).metrics()["model"]["test"]
     capsys.readouterr()
     for data, tested in (([], 6), ([str(pairs)], 64)):
         assert main(["evaluate", str(finished), *data]) == 0
