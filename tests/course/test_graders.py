@@ -435,3 +435,8 @@ def test_what_raises_gets_no_diagnosis_of_numbers():
 )
 def test_wrong_reasoning_is_not_near_enough(name, right, wrong):
     assert [find(name).grader(x).outcome for x in (*right, *wrong)] == ["right"] * len(right) + ["wrong"] * len(wrong)
+
+
+def test_what_yours_lends_is_a_right_answer():
+    grader = find("my_linear_attention").grader
+    assert grader(grader.reference()).outcome == RIGHT

@@ -256,8 +256,9 @@ WRONG_MASK = dict(
 
 # my_linear_attention
 def _linear(a: Any, b: Any, v: Any) -> Any:
-    weights = np.tril(a @ b.T)
-    return weights @ v / _row_sum(weights)
+    """Without an array of all pairs: the two sums, up to every token."""
+    S, z = np.cumsum(b[:, :, None] * v[:, None], axis=0), np.cumsum(b, axis=0)
+    return (a[:, None] @ S)[:, 0] / np.sum(a * z, axis=-1, keepdims=True)
 
 
 def _again(x: Any) -> Any:
