@@ -440,3 +440,13 @@ def test_wrong_reasoning_is_not_near_enough(name, right, wrong):
 def test_what_yours_lends_is_a_right_answer():
     grader = find("my_linear_attention").grader
     assert grader(grader.reference()).outcome == RIGHT
+
+
+def test_a_notebook_shows_a_misspelt_exercise_in_one_line():
+    shell = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell()
+    shell.run_cell("from tinyattn.course import check")
+    with pytest.MonkeyPatch.context() as patch:
+        shown = []
+        patch.setattr(shell, "_showtraceback", lambda kind, value, lines: shown.extend(lines))
+        shell.run_cell("check('my_sofmax', 1)")
+    assert shown == ["no exercise is called 'my_sofmax'; near: my_softmax, my_online_softmax, my_masked_softmax"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tinyattn.data import Interactions, SeriesWorld, Vocabulary, leave_one_out
-from tinyattn.evaluation import draw_candidates, evaluate, full_ranking, read_candidates, save_candidates
+from tinyattn.evaluation import best_items, draw_candidates, evaluate, full_ranking, read_candidates, save_candidates
 
 WORLD = SeriesWorld(series=20, episodes=12, users=80, most_open=3, shortest=5, longest=20)
 SPLIT = leave_one_out(WORLD.generate())
@@ -123,3 +123,14 @@ def test_what_cannot_be_drawn_is_said():
         draw_candidates(small, "pop100")
     with pytest.raises(ValueError, match="protocol is 'uni'"):
         draw_candidates(small, "uni")
+
+
+def test_counts_are_scores_under_a_truth_too():
+    counts = np.random.default_rng(0).integers(0, 9, (80, 241))
+    with_counts, with_floats = (
+        evaluate(lambda histories, users, x=x: x[: len(histories)], SPLIT, truth=WORLD.next_item)
+        for x in (counts, counts.astype(float))
+    )
+    assert with_counts == with_floats
+    assert np.array_equal(*(best_items(lambda histories, users, x=x: x[: len(histories)], SPLIT) for x in (
+        counts, counts.astype(float))))  # fmt: skip

@@ -15,6 +15,13 @@ from .session import record, using
 HINTS = (0, QUESTION, DIAGNOSIS, SOLUTION)
 
 
+class UnknownExerciseError(ValueError):
+    """A misspelt exercise. Notebooks show the message alone."""
+
+    def _render_traceback_(self) -> list[str]:  # IPython asks for it
+        return [str(self)]
+
+
 def check(name: str, answer: Any = ..., *, hint: int = 0) -> Verdict:
     """Is `answer` right? -> a verdict: true if it is, else it shows where the answer is wrong.
 
@@ -44,7 +51,7 @@ def find(name: str) -> Exercise:
         text = str(getattr(name, "__name__", name))                  # of a function passed in place of the name
         near = difflib.get_close_matches(text, BY_NAME, n=3, cutoff=0.5)
         advice = f"near: {', '.join(near)}" if near else "`tinyattn course list` names them all"
-        raise ValueError(f"no exercise is called {name!r}; {advice}")
+        raise UnknownExerciseError(f"no exercise is called {name!r}; {advice}")
     return BY_NAME[name]
 
 

@@ -99,7 +99,7 @@ def _expected(
     def measured(places: np.ndarray) -> dict[str, float]:
         rows = everyone[places]
         histories = split.histories(rows, stage)
-        scores = np.array(_lazily(score, split, histories, rows, users).whole())
+        scores = as_floats(_lazily(score, split, histories, rows, users).whole())
         _mask_seen(scores, histories, targets[rows])                 # writes into `scores`, which is a copy
         return metrics(all_ranks(scores), ks, weight=truth(histories))
 
@@ -241,6 +241,11 @@ def read_candidates(path: Path, split: Split) -> np.ndarray:
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     return np.array([numbers[lists.sequence(known[user]) - 1] for user in wanted])
+
+
+def as_floats(scores: np.ndarray) -> np.ndarray:
+    """A copy that can hold -inf: counts are scores, too."""
+    return np.array(scores, np.result_type(scores, np.float32))
 
 
 def _mask_seen(scores: np.ndarray, histories: list[np.ndarray], target: np.ndarray) -> None:
