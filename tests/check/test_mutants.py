@@ -31,7 +31,7 @@ def told(run=lambda f: f.function()(3.0, 5.0)):
 @pytest.mark.parametrize(
     ("says", "result"),
     [
-        ("a term is missing, as with `total = x * x` in place of `total = x * x + half(y)`", 9.0),
+        ("the term `half(y)` is missing, as with `total = x * x` in place of `total = x * x + half(y)`", 9.0),
         ("the sign of a term is wrong, as with `total = x * x - half(y)` in place of `total = x * x + half(y)`", 6.5),
         ("a square is missing, as with `total = x + half(y)` in place of `total = x * x + half(y)`", 5.5),
         ("a division is missing, as with `return x` in place of `return x / 2`", 14.0),

@@ -1,5 +1,6 @@
 """A plain form computes what the oracle of its kind does, and its changes are those that people make in vectors."""
 
+import ast
 import inspect
 from types import SimpleNamespace
 
@@ -48,6 +49,17 @@ def test_a_plain_backward_is_the_librarys(kind):
             assert (g is None and gradients[1][name] is None) or np.allclose(g, gradients[1][name], rtol=0, atol=1e-6)
 
 
+def test_every_comment_is_what_a_statement_computes():
+    comments = [line for line in inspect.getsource(plain).splitlines() if "  # " in line and "fmt" not in line]
+    words = []
+    for name in {name for _, name in PLAIN} | {"gelu", "bpr_backward", "rnn_backward", "swiglu_backward"}:
+        formula = Formula(getattr(plain, name), within=plain.__name__)
+        for function, tree in formula.trees.items():
+            lines = {node.lineno for node in ast.walk(tree) if isinstance(node, ast.stmt)}
+            words += [(function, *of) for line, of in formula.words[function].items() if line in lines]
+    assert len(set(words)) == len(comments)
+
+
 def carried(x):
     y = np.zeros(x.shape)
     h, n = np.zeros(len(x.T)), np.zeros(len(x.T))
@@ -88,7 +100,7 @@ def test_what_people_do_wrong_in_a_loop(says, change):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda q, k, v: plain.softmax(q @ k.swapaxes(-1, -2), axis=-1) @ v, "a factor is missing"),
+        (lambda q, k, v: plain.softmax(q @ k.swapaxes(-1, -2), axis=-1) @ v, "the factor `scale` is missing"),
         (lambda q, k, v: plain.attention(q, np.sin(3 * k), v), ""),
         (lambda q, k, v: plain.attention(q, k[..., ::-1, :], v), "the rows of `k` are in reversed order"),
     ],

@@ -7,7 +7,9 @@ import pytest
 
 from tests.check.strangers import textbook
 from tinyattn.check import adapters, oracles
+from tinyattn.check.diagnosis import Diagnosis
 from tinyattn.check.formula import Formula
+from tinyattn.check.report import tell
 from tinyattn.check.slips import OF_TILES
 from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import Subject
@@ -44,7 +46,7 @@ def remark(kind, implementation, **case):
         (Steps(lambda past: past + 1), "The first step, which has no cache, is wrong already"),
         (Steps(causal=False), "forward itself is not causal"),
         (Steps(keep=lambda x: 1.01 * x), "The first step is right, and the second"),
-        (Steps(keep=lambda x: 0 * x), "does not change with tokens 1, 3"),
+        (Steps(keep=lambda x: 0 * x), "does not change with token 1,"),
         (Steps(keep=lambda x: x[::-1]), "Each sequence alone is right, and two together are not"),
         (Steps(keep=lambda x: x[:, :3]), "what forward gives for the first 3 tokens and its own alone."),
         (Steps(keep=lambda x: x if x.shape[1] < 4 else 2 * x), "The first 4 steps are right, and the next one is not."),
@@ -76,6 +78,35 @@ def no_positions(keep):
 )
 def test_a_cache_that_forgets(keep, says):
     assert says in remark("cached_model", no_positions(keep), x=np.arange(12).reshape(2, 6))
+
+
+class Attended(textbook.cached_model):
+    """A step's query, and the keys that it meets, are those that `choose` makes of the cache and the new token."""
+
+    def __init__(self, choose):
+        self.choose = choose
+
+    def step(self, x, cache):
+        x = x[:, None]
+        old = x[:, :0] if cache is None else cache
+        q, keys = self.choose(x, old, np.concatenate([old, x], axis=1))
+        return textbook.attention(q, keys, keys)[0][:, 0], np.concatenate([old, x], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("choose", "hint"),
+    [
+        (lambda x, old, new: (x, old if old.size else x), "Is a token appended before it is attended to?"),
+        (lambda x, old, new: (new, new), "Which row of the result belongs to the newest token?"),
+        (lambda x, old, new: (x, np.concatenate([new, x], axis=1)), "How often is a token appended to the cache?"),
+        (lambda x, old, new: (x, new[:1]), "Which axis of the cache is the batch?"),
+    ],
+)
+def test_a_step_has_a_hint_on_what_it_attends_to(choose, hint):
+    model = Attended(lambda *arrays: [np.broadcast_to(a, (len(arrays[0]), *a.shape[1:])) for a in choose(*arrays)])
+    says = remark("cached_model", model, x=np.arange(12).reshape(2, 6))
+    assert says.endswith(f"\nhint: {hint}")
+    assert list(tell(SimpleNamespace(hint="A general one?"), Diagnosis(where=says))) == [says]
 
 
 @pytest.mark.parametrize("slip", OF_TILES, ids=lambda slip: slip.name)

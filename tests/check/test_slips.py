@@ -21,7 +21,9 @@ def formulas(kind):
     for room in (plain, oracles):
         if all(hasattr(room, name) for name in names):
             yield Formula(*(getattr(room, name) for name in names), within=room.__name__)
-    backward = getattr(spec.ours(), f"{spec.function}_backward", None)
+    backward = getattr(spec.ours(), name := f"{spec.function}_backward", None)
+    if hasattr(plain, name):
+        yield Formula(getattr(plain, name), within=plain.__name__)
     if backward is not None and backward.__module__.startswith("tinyattn.ops"):
         yield Formula(backward, within=backward.__module__)
 
@@ -72,8 +74,9 @@ def test_a_mutant_by_rule_is_named_by_its_line():
     found = diagnose(Subject(lstm(lambda o, c: o * sigmoid(c)), SPECS["lstm"]), SPECS["lstm"])
     assert found.names[0].startswith("plain.py:")
     assert str(found).startswith(
-        "Yours: a sigmoid stands in place of tanh, as with `h = o * (1 / (1 + np.exp(-c)))` in place of "
+        "Yours: in the new state, a sigmoid stands in place of tanh, as with `h = o * (1 / (1 + np.exp(-c)))` in place "
     )
+    assert str(found).endswith("\nhint: h = o ⊙ tanh(c): which c?")
 
 
 def test_a_change_that_changes_nothing_is_not_named():

@@ -28,7 +28,7 @@ from .zoo import Bug
 
 RULED = 3.5  # seconds for the search
 NAMED = 3  # how many changes with the same numbers are named
-RULE_HINT = "Which of your lines computes this?"
+RULE_HINTS = "Which of your lines computes this?", "What is this gradient multiplied by, and what is added to it?"
 
 
 def changes_alike(match: Match, shown: Trial | None, limit: float) -> tuple[Bug, ...]:
@@ -58,9 +58,10 @@ def _variants(works: list[_Workshop], i: int) -> Iterator[tuple[_Workshop, int, 
     slips = SLIPS.get(works[0].match.op.spec.name, ())
     for slip in slips:
         yield from _patched(works, 0, Bug(slip.name, slip.says, slip.hint), slip.changes)
+    hint = RULE_HINTS[works[0].match.aspect == GRADIENTS]
     for work in works:
         for mutant in mutants_of(work.formula, functools.partial(work.run, i)):
-            yield work, mutant.rank, Bug(mutant.place, mutant.says, RULE_HINT), [mutant]
+            yield work, mutant.rank, Bug(mutant.place, mutant.says, mutant.hint or hint), [mutant]
     for a, b in itertools.combinations(slips, 2):
         bug = Bug(f"{a.name} and {b.name}", f"{a.says}; and {b.says}", a.hint)
         yield from _patched(works, 4, bug, a.changes + b.changes)

@@ -13,6 +13,7 @@ import copy
 import functools
 import inspect
 import math
+import re
 import sys
 import textwrap
 import types
@@ -32,7 +33,7 @@ Slot = tuple[ast.AST, str, int | None]  # a node, its field, and an index if tha
 class Mutant:
     """One change of one function, and what it is, in words. `rank` is 0 for the plainest changes.
 
-    `place` is FILE:LINE. `new` goes into the slot.
+    `place` is FILE:LINE. `new` goes into the slot. `hint` is a question on the line, if it has one.
     """
 
     function: str
@@ -41,6 +42,7 @@ class Mutant:
     rank: int
     slot: Slot = field(repr=False, compare=False)
     new: Any = field(repr=False, compare=False)
+    hint: str = ""
 
 
 class Formula:
@@ -50,6 +52,7 @@ class Formula:
         self.space: dict[str, Any] = {"math": math}
         self.places: dict[str, tuple[str, int]] = {}  # file, and the line before the first
         self.trees: dict[str, ast.FunctionDef] = {}
+        self.words: dict[str, dict[int, tuple[str, str]]] = {}  # what a line computes, and a question, by its number
         self.entries, self.within = [inspect.unwrap(entry) for entry in entries], within
         for entry in self.entries:
             self._collect(entry)
@@ -65,6 +68,8 @@ class Formula:
         if isinstance(tree.body[0], ast.Expr) and len(tree.body) > 1:
             del tree.body[0]  # the docstring
         self.trees[function.__name__] = tree
+        words = {i: re.search(r"  # ([^:]+): (.+\?)$", line) for i, line in enumerate(lines, 1)}
+        self.words[function.__name__] = {i: (found[1], found[2]) for i, found in words.items() if found}
         self.places[function.__name__] = (Path(function.__code__.co_filename).name, first - 1)
         for used in sorted({node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}):
             value = function.__globals__.get(used)

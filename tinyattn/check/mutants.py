@@ -25,6 +25,7 @@ _PARTS = (
     ("{}[..., ::-1, :]", "the rows of `{}` are in reversed order"),
     ("{}[..., ::-1, :, :]", "the matrices of `{}` are in reversed order"),
 )
+_MISSING = ("a term is missing", "a factor is missing")
 _STEPS = ("{} - 1", "{} + 1", "max({} - 1, 0)", "0", "-1")
 
 
@@ -54,15 +55,18 @@ class _Rules:
 
     def __init__(self, formula: Formula, name: str, values: dict[str, Any]):
         self.name, self.tree, self.values = name, formula.trees[name], values
-        self.file, self.before = formula.places[name]
+        (self.file, self.before), self.words = formula.places[name], formula.words[name]
         self.seen: set[Any] = set()
-        self.sites: dict[str, list[Any]] = {}  # by what a rule says: slots, and what goes into them
+        self.sites: dict[str, list[Any]] = {}  # by what a rule says: slots, what goes into them, statements
 
     def mutants(self) -> Iterator[Mutant]:
         for slot, node, statement in _sites(self.tree, self.tree):
             for change, says in changes(node):
-                self.sites.setdefault(says, []).append((slot, change))
-                yield from self._made(slot, change, says, node if isinstance(node, ast.stmt) else statement, 1)
+                self.sites.setdefault(says, []).append((slot, change, statement))
+                if isinstance(node, ast.BinOp) and change in (node.left, node.right) and says.startswith(_MISSING):
+                    gone = text_of(node.right if change is node.left else node.left)
+                    says = f"the {says.split()[1]} `{gone}` is missing"
+                yield from self._made(slot, change, says, statement, 1)
             if not isinstance(node, ast.stmt):
                 yield from self._of_expression(slot, node, statement)
         for says, sites in self.sites.items():
@@ -74,10 +78,10 @@ class _Rules:
                 yield from self._of_body((node, name, None), body, i, statement)
 
     def _together(self, says: str, sites: Any) -> Mutant:
-        with put(*sites):
+        with put(*(site[:2] for site in sites)):
             body = copy.deepcopy(self.tree.body)
         says, slot = f"{says}, in {len(sites)} places", (self.tree, "body", None)
-        return Mutant(self.name, self._at(self.tree), says, 2, slot, body)
+        return self._mutant(sites[0][2], says, 2, slot, body)
 
     def _of_expression(self, slot: Any, node: Any, statement: Any) -> Iterator[Mutant]:
         if isinstance(node, ast.Constant) and type(node.value) in (int, float):
@@ -89,7 +93,7 @@ class _Rules:
                 kept = [ast.keyword("axis", ast.Constant(axis)) if k is keyword else k for k in node.keywords]
                 call, says = ast.Call(node.func, node.args, kept), "the axis is wrong"
                 if axis is not None or any(k.arg == "keepdims" for k in kept):
-                    self.sites.setdefault(f"{says} ({axis})", []).append((slot, call))
+                    self.sites.setdefault(f"{says} ({axis})", []).append((slot, call, statement))
                     yield from self._made(slot, call, says, statement, 2)
         if isinstance(slot[0], ast.Attribute):
             return
@@ -121,19 +125,19 @@ class _Rules:
             return
         self.seen.add((id(statement), new_text))
         gives = f"`{_short(new_text)}` in place of `{_short(old_text)}`" if new_text else f"no `{old_text}`"
-        yield Mutant(self.name, self._at(statement), f"{label}, as with {gives}", rank, slot, new)
+        yield self._mutant(statement, f"{label}, as with {gives}", rank, slot, new)
 
     def _of_body(self, slot: Any, body: list[Any], i: int, statement: Any) -> Iterator[Mutant]:
         """Changes of a whole statement, or of its place."""
-        at, text = self._at(statement), _short(text_of(statement))
+        text = _short(text_of(statement))
 
-        def made(says: str, new: list[Any], rank: int = 1, until: int = i + 1) -> Mutant:
-            return Mutant(self.name, at, says, rank, slot, [*body[:i], *new, *body[until:]])
+        def made(says: str, new: list[Any], rank: int = 1, until: int = i + 1, hint: str = "") -> Mutant:
+            return self._mutant(statement, says, rank, slot, [*body[:i], *new, *body[until:]], hint)
 
         then = body[i + 1] if i + 1 < len(body) else None
         if isinstance(statement, _SIMPLE) and isinstance(then, _SIMPLE):
             says = f"two steps are in the other order, as with `{text_of(then)}` before `{text_of(statement)}`"
-            yield made(says, [then, statement], until=i + 2)
+            yield made(says, [then, statement], until=i + 2, hint="What should each of the two read: old, or new?")
             here, there = _names(statement) - _names(then), _names(then) - _names(statement)
             for a, b in itertools.product(sorted(here), sorted(there)):
                 if b in self._alike(a):
@@ -226,8 +230,11 @@ class _Rules:
     def _arguments(self) -> set[str]:
         return {a.arg for a in self.tree.args.args}
 
-    def _at(self, statement: Any) -> str:
-        return f"{self.file}:{statement.lineno + self.before}"
+    def _mutant(self, statement: Any, says: str, rank: int, slot: Any, new: Any, asks: str = "") -> Mutant:
+        """In words of what the line computes, if it has any."""
+        line, place = statement.lineno, f"{self.file}:{statement.lineno + self.before}"
+        what, hint = self.words.get(line, ("", ""))
+        return Mutant(self.name, place, f"in {what}, {says}" if what else says, rank, slot, new, asks or hint)
 
 
 class _Renamed(ast.NodeTransformer):

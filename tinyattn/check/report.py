@@ -148,11 +148,13 @@ def describe(first: Finding, diagnosis: Any = None, smallest: bool = True) -> It
 
 
 def tell(first: Finding, diagnosis: Any) -> Iterator[str]:
-    """The bug that explains a failure; if none does, where the implementation is wrong, and the property's hint."""
+    """The bug that explains a failure; if none does, where the implementation is wrong, and a hint on
+    that, or else the property's."""
     if diagnosis:
         yield str(diagnosis)
     else:
-        yield from filter(None, [getattr(diagnosis, "where", ""), first.hint and f"hint: {first.hint}"])
+        where = getattr(diagnosis, "where", "")
+        yield from filter(None, [where, first.hint and "hint: " not in where and f"hint: {first.hint}"])
 
 
 def also_fails(failures: list[Finding]) -> Iterator[str]:

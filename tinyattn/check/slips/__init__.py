@@ -27,6 +27,7 @@ SLIPS: dict[str, tuple[Slip, ...]] = {
     "bpr": losses.BPR,
     "bpr_max": losses.BPR_MAX,
     "distance_bpr": losses.DISTANCE_BPR,
+    "cross_entropy": losses.CROSS_ENTROPY,
     "smoothed_cross_entropy": losses.SMOOTHED_CROSS_ENTROPY,
     "ranking_of_several": losses.RANKING_OF_SEVERAL,
 }

@@ -6,6 +6,11 @@ _MEAN_SQUARE, _ROOT = "np.mean(x ** 2, axis=-1, keepdims=True)", "np.sqrt(np.mea
 _REPEATED = "k, v = (np.repeat(k, heads // kv_heads, axis=-3), np.repeat(v, heads // kv_heads, axis=-3))"
 
 RMS_NORM = (
+    slip("variance", "it divides by the standard deviation, not by the root of the mean square", "Mean square, or variance?", (_MEAN_SQUARE, "np.var(x, axis=-1, keepdims=True)")),
+    slip("norm_only", "it divides by the length of a token, √Σx², without the mean", "Double the width: does the size of y change?", (_MEAN_SQUARE, "np.sum(x ** 2, axis=-1, keepdims=True)")),
+    slip("all_axes", "the mean square is taken over all tokens at once", "Does one token change with another?", (_MEAN_SQUARE, "np.mean(x ** 2)")),
+    slip("no_projection", "r is treated as a constant in the gradient", "r depends on x, too: which term does that add?", ("dx -= x_hat * (row_sum(along_x_hat, gamma) / dy.shape[-1])", "pass")),
+    slip("power_of_r", "the second term of dx has a wrong power of r", "d(1/√u) = -1/2 u^(-3/2) du: how often does r appear?", ("dx -= x_hat * (row_sum(along_x_hat, gamma) / dy.shape[-1])", "dx -= x_hat / r * (row_sum(along_x_hat, gamma) / dy.shape[-1])")),
     slip("centred", "the mean is subtracted, as LayerNorm does", "Add 5 to a token: does the result change?",
          ("return x /", "x = x - np.mean(x, axis=-1, keepdims=True)\n    return x /")),
     slip("centred_above", "the mean is subtracted from x, and not in the mean square", "Add 5 to a token: does the result change?",
@@ -27,6 +32,10 @@ RMS_NORM = (
          ("column_sum(along_x_hat)", "column_sum(along_x_hat / r)")),
 )  # fmt: skip
 BATCH_NORM = (
+    slip("unbiased", "the variance divides by n - 1", "Σ (x - mean)² / n: which n?", ("rows.var(axis=0)", "rows.var(axis=0, ddof=min(1, len(rows) - 1))")),
+    slip("eps_outside", "eps is added to the standard deviation, not to the variance", "Where does eps stand?", ("np.sqrt(var + eps)", "(np.sqrt(var) + eps)")),
+    slip("mean_constant", "the mean is treated as a constant in the gradient", "The mean moves with x, too.", ("dx = dy - dbeta / n", "dx = dy * 1")),
+    slip("variance_constant", "the variance is treated as a constant in the gradient", "The variance moves with x, too.", ("dx -= x_hat * (dgamma / n)", "pass")),
     slip("given_ignored", "the mean and the variance that are passed are not used", "In evaluation, whose statistics?",
          (" if mean is None else mean", ""), (" if var is None else var", "")),
     slip("var_as_std", "`var` is taken for a standard deviation", "Is it var, or its root?", ("else var", "else var ** 2")),
@@ -36,6 +45,9 @@ BATCH_NORM = (
          ("column_sum(dy * x_hat)", "column_sum(dy * x_hat) / inv_std"), ("(dgamma / n)", "(dgamma * inv_std / n)")),
 )  # fmt: skip
 SWIGLU = (
+    slip("exchanged", "the SiLU acts on x V, not on x W_1", "Which of the two branches is the gate?", ("a * _sigmoid(a)", "a * _sigmoid(b)")),
+    slip("glu", "the gate is a sigmoid, as in GLU, not a SiLU", "SiLU(a) = a σ(a).", ("a * _sigmoid(a)", "_sigmoid(a)")),
+    slip("bilinear", "no SiLU acts on the gate", "What happens if x W_1 is far below 0?", ("a * _sigmoid(a)", "a")),
     slip("reglu", "the gate is a relu, as in ReGLU, not a SiLU", "SiLU(a) = a σ(a): is it 0 below 0?", ("a * _sigmoid(a)", "np.maximum(a, 0)")),
     slip("geglu", "the gate is a GELU, as in GEGLU, not a SiLU", "SiLU(a) = a σ(a).",
          ("v / (1 + math.exp(-v))", "0.5 * v * (1 + math.erf(v / math.sqrt(2)))")),
@@ -43,6 +55,11 @@ SWIGLU = (
          ("a * _sigmoid(a)", "0.5 * a * (1 + np.tanh(np.sqrt(2 / np.pi) * (a + 0.044715 * a ** 3)))")),
 )  # fmt: skip
 ROTARY = (
+    slip("cos_for_sin", "cos and sin are exchanged", "At an angle of 0, does anything move?", ("y = np.zeros(x.shape)", "cos, sin = (sin, cos)\n    y = np.zeros(x.shape)")),
+    slip("half_missing", "the halves are not negated when they are exchanged: both sines have a plus", "Which of the two terms has a minus?", ("even * cos - odd * sin", "even * cos + odd * sin")),
+    slip("one_position", "all tokens are turned by the angles of the first position", "Does the angle grow with the position?", ("y = np.zeros(x.shape)", "cos, sin = (cos[..., :1, :], sin[..., :1, :])\n    y = np.zeros(x.shape)")),
+    slip("one_frequency", "all pairs are turned by the angle of the first pair", "Does each pair have its own angle?", ("y = np.zeros(x.shape)", "cos, sin = (cos[..., :1], sin[..., :1])\n    y = np.zeros(x.shape)")),
+    slip("not_turned_back", "the gradient is turned the same way as the forward", "Rᵀ, or R?", ("cos, -sin", "cos, sin")),
     slip("other_way", "it turns the other way round: the minus is on the wrong sine", "At an angle of 90°, where does (1, 0) go?",
          ("even * cos - odd * sin", "even * cos + odd * sin"), ("even * sin + odd * cos", "odd * cos - even * sin")),
     slip("in_place", "the second feature is computed from the first one's new value", "Which numbers do both lines read?",
@@ -61,6 +78,10 @@ ATTENTION = (
          ("s = q @ k.swapaxes(-1, -2) * scale", "s = q @ k.swapaxes(-1, -2)"), ("axis=-1)", "axis=-1) * scale")),
 )  # fmt: skip
 GROUPED_QUERY_ATTENTION = (
+    slip("interleaved", "head h reads group h % kv_heads: the keys are tiled, not repeated", "Which group does head 1 read?", (_REPEATED, "k, v = (np.concatenate([k] * (heads // kv_heads), axis=-3), np.concatenate([v] * (heads // kv_heads), axis=-3))")),
+    slip("keys_interleaved", "the keys are tiled where the values are repeated", "Do keys and values of a head come from one group?", ("np.repeat(k, heads // kv_heads, axis=-3)", "np.concatenate([k] * (heads // kv_heads), axis=-3)")),
+    slip("values_interleaved", "the values are tiled where the keys are repeated", "Do keys and values of a head come from one group?", ("np.repeat(v, heads // kv_heads, axis=-3)", "np.concatenate([v] * (heads // kv_heads), axis=-3)")),
+    slip("merged_untransposed", "the heads are reshaped without moving their axis back", "Print the shape before the last reshape: (h, n, d), or (n, h, d)?", ("(p @ v).swapaxes(-2, -3)", "(p @ v)")),
     slip("last_group", "all heads read the last group", "Which columns of W_k are never read?", (_REPEATED, "k, v = (k[..., -1:, :, :], v[..., -1:, :, :])")),
     slip("one_group", "all heads read the first group", "Which columns of W_k are never read?", (_REPEATED, "k, v = (k[..., :1, :, :], v[..., :1, :, :])")),
     slip("groups_averaged", "all heads read the mean of the groups", "Which group does head 1 read?",

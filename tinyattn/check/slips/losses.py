@@ -9,6 +9,8 @@ _WITH_EPS = tuple(
     for eps in (1e-24, 1e-16, 1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5)
 )  # fmt: skip
 _WEIGHTED = (
+    slip("weights_ignored", "the weights are not used", "Give a position a weight of 0: does its loss still count?", (" if weights is None else (weights * loss).sum() / weights.sum()", "")),
+    slip("sum_of_weighted", "the weighted losses are summed, and not divided by the sum of the weights", "Double all weights: does the loss double?", (".sum() / weights.sum()", ".sum()")),
     slip("mean_of_weighted", "the sum is divided by the number of positions, not by the sum of the weights",
          "Double all weights: does the loss double?", ("(weights * loss).sum() / weights.sum()", "(weights * loss).mean()")),
     slip("shares_missing", "the gradient is not divided by the sum of the weights, or by the number of positions",
@@ -23,6 +25,7 @@ _LIKELIHOOD = "_log_sum_exp(log_s + _log_sigmoid(positive - negatives), axis=-1)
 _Q = "(1 - smoothing) * np.eye(logits.shape[-1])[targets] + smoothing / logits.shape[-1]"
 
 BPR = (
+    slip("sign", "the difference has the wrong sign: the loss falls where the negative wins", "Raise the target's score: does the loss fall?", ("-_log_sigmoid(positive - negative)", "-_log_sigmoid(negative - positive)")),
     slip("no_logarithm", "it is σ or 1 - σ itself, without the logarithm", "A target 4,000 behind: how large is the loss?",
          ("-_log_sigmoid(positive - negative)", "_sigmoid(negative - positive)")),
     slip("squared", "it is the square of 1 - difference", "How does the loss change when the target is 2 ahead, and then 3?",
@@ -35,6 +38,8 @@ BPR = (
     *_WEIGHTED[:1],
 )  # fmt: skip
 BPR_MAX = (
+    slip("regularised_whole", "the squares of the regularisation are summed without weights", "Σ s r²: which weights?", (_S, "(negatives ** 2).sum(axis=-1)")),
+    slip("regularised_linear", "the regularisation takes the scores, not their squares", "λ Σ s r².", ("negatives ** 2", "negatives")),
     *(slip(f"log_with_{eps:g}", f"{eps:g} is added in the logarithm", "All negatives 100 ahead: how large is the loss, and its gradient?",
            ("_log_sum_exp(logs)", f"math.log(sum((math.exp(x) for x in logs)) + {eps})")) for eps in (1e-24, 1e-16, 1e-12, 1e-10, 1e-8, 1e-6)),
     slip("positive_in_softmax", "the softmax is over the positive, too", "Over which scores do the weights sum to 1?",
@@ -57,7 +62,7 @@ BPR_MAX = (
 )  # fmt: skip
 DISTANCE_BPR = (
     slip("between_missing", "the gradient of the hinge by d is missing", "d is in the hinge as well.", ("-hinge", "0 * hinge")),
-    *_WEIGHTED[1:],
+    *_WEIGHTED[3:],
 )  # fmt: skip
 SMOOTHED_CROSS_ENTROPY = (
     slip("target_without_share", "the target has no share of ε: q sums to less than 1", "ε is spread over all V classes, the target among them.",
@@ -74,7 +79,14 @@ SMOOTHED_CROSS_ENTROPY = (
     slip("gradient_sign", "the gradient has the wrong sign: q minus softmax", "softmax minus q.", ("shares.reshape(-1, 1)", "-shares.reshape(-1, 1)")),
     *_WEIGHTED,
 )  # fmt: skip
+CROSS_ENTROPY = (
+    slip("every_row", "1 is subtracted in the targets' columns of every row", "dlogits[:, targets] takes all rows: what picks one entry in each?", ("dlogits[xp.arange(len(dlogits)), ", "dlogits[:, ")),
+)  # fmt: skip
 RANKING_OF_SEVERAL = (
+    slip("ideal_of_all", "the ideal ranking is not cut at k", "With more relevant items than k, can NDCG@k be 1?", ("min(k, relevant.sum())", "relevant.sum()")),
+    slip("ideal_of_k", "the ideal ranking has k relevant items, even where there are fewer", "With one relevant item, can NDCG@10 be 1?", ("min(k, relevant.sum())", "k")),
+    slip("ideal_of_one", "DCG is not divided by that of the ideal ranking", "With two relevant items, can NDCG be above 1?", (" / ideal", "")),
+    slip("ascending", "the smallest score ranks first", "Is a high score good?", ("np.argsort(-scores)", "np.argsort(scores)")),
     slip("ideal_of_hits", "the ideal ranking has as many relevant items as are within k", "With a relevant item at rank k + 1, can NDCG@k be 1?",
          ("min(k, relevant.sum())", "max(relevant[_order(scores)][:k].sum(), 1)")),
     slip("precision", "recall is divided by k: it is precision", "Divided by k, or by the number of relevant items?", ("sum() / relevant.sum()", "sum() / k")),

@@ -6,6 +6,10 @@ _DECAY = "vector = vector * (1 - lr * weight_decay)"
 _CORRECTED = "m_hat = m / (1 - beta1 ** step)"
 
 ADAMW = (
+    slip("no_lr", "the decay is not multiplied by the learning rate", "p ← p - lr λ p: what multiplies λ?", ("lr * weight_decay", "weight_decay")),
+    slip("decay_sign", "the decay has the wrong sign: weights grow", "Zero gradient: does |p| fall?", ("1 - lr * weight_decay", "1 + lr * weight_decay")),
+    slip("decay_missing", "there is no decay", "Zero gradient: what moves?", (_DECAY, "pass")),
+    slip("eps_inside", "eps stands inside the root", "Multiply all gradients by 1e-3.", ("np.sqrt(v_hat) + eps", "np.sqrt(v_hat + eps)")),
     slip("coupled", "the decay is added to the gradient: L2 regularisation, which the moments see",
          "Zero gradient: does an entry decay by lr λ p, or by lr?", (_DECAY, "gradient = gradient + weight_decay * vector")),
     slip("coupled_twice", "the decay is added to the gradient as well", "How often does λ p appear?",

@@ -5,6 +5,8 @@ from .slip import slip
 _STEP = "h = a[t] * h + b[t]"
 
 ASSOCIATIVE_SCAN = (
+    slip("exclusive", "every state is that before its token", "Which tokens does h_1 depend on?", (_STEP, f"before = h\n        {_STEP}"), ("y[t] = h", "y[t] = before")),
+    slip("decay_late", "a token is decayed by its own a as well", "h_t = a_t h_{t-1} + b_t: does a_t multiply b_t?", ("a[t] * h + b[t]", "a[t] * (h + b[t])")),
     slip("h0_undecayed", "the initial state is added without its decay", "h_1 = a_1 h_0 + b_1.", ("a[t] * h", "(a[t] if t else 1) * h")),
     slip("no_decay", "the states are sums: nothing is decayed but the initial state", "h_t = a_t h_{t-1} + b_t.", ("a[t] * h", "(1 if t else a[t]) * h")),
     slip("exclusive_zero", "every state is that before its token, and the first is 0", "Which tokens does h_1 depend on?",
@@ -19,6 +21,12 @@ ASSOCIATIVE_SCAN = (
     slip("da_of_h", "da multiplies by the state after the step, not before it", "a_t multiplies h_{t-1}.", ("G * before, G", "G * h, G")),
 )  # fmt: skip
 SELECTIVE_SCAN = (
+    slip("delta_not_in_B", "the input is not multiplied by Δ", "Δ = 0: does a token still enter?", ("(delta[t] * x[t])", "x[t]")),
+    slip("delta_not_in_A", "the decay is exp(A), without Δ", "Δ = 0: does the state still decay?", ("np.exp(z) * h", "np.exp(A) * h")),
+    slip("euler_A", "the decay is 1 + Δ A, not exp(Δ A)", "May a decay be below 0?", ("np.exp(z) * h", "(1 + z) * h")),
+    slip("old_state_read", "the output reads the state before its token", "Does y_t see x_t through the state?", ("h = np.exp(z) * h", "old = h\n        h = np.exp(z) * h"), ("* h).sum", "* old).sum")),
+    slip("D_missing", "D x is not added", "Is there a way around the state?", (" + D * x[t]", "")),
+    slip("B_C_exchanged", "B and C are exchanged", "Which of the two writes, and which reads?", ("y = np.zeros(x.shape)", "B, C = (C, B)\n    y = np.zeros(x.shape)")),
     slip("A_of_log", "A is taken for log(-A): the decay is exp(-Δ exp(A))", "Is A an argument, or its logarithm?", ("[..., None, :] * A", "[..., None, :] * -np.exp(A)")),
     slip("softplus", "Δ goes through a softplus first", "Is Δ an argument, or what a softplus makes Δ of?",
          ("y = np.zeros(x.shape)", "delta = np.log1p(np.exp(delta))\n    y = np.zeros(x.shape)")),

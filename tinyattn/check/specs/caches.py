@@ -91,41 +91,46 @@ def cached_model_remark(op: Subject, x: np.ndarray) -> str:
         alone = forward_of(op, tokens[:, :1])[:, 0]
         if not right[0] and _alike(stepped[:, 0], alone, atol):
             return "forward itself is not causal: the output of the first token changes with the tokens after it."
-        for says, seen in _sets(n):
+        for says, hint, seen in _sets(n):
             some = [t for t in range(n) if 0 < len(seen(t)) <= n]
             if not all(right[t] for t in some) and all(_alike(stepped[:, t], forward_of(op, tokens[:, seen(t)])[:, -1], atol) for t in some):
-                return f"A step gives what forward gives for {says}."
+                return f"A step gives what forward gives for {says}.\nhint: {hint}"
         if n > 1 and all(_alike(steps(op, one), forward_of(op, one), atol) for one in (tokens[:1], tokens[1:2])):
-            return "Each sequence alone is right, and two together are not: which axis of the cache is the batch?"
+            return "Each sequence alone is right, and two together are not.\nhint: Which axis of the cache is the batch?"
         if not right[0]:
-            return "The first step, which has no cache, is wrong already: what else is there that forward does not read?"
-        if reads := _reads(op, tokens[:, :4], atol):
+            return "The first step, which has no cache, is wrong already.\nhint: At which position is the first token?"
+        if reads := _reads(op, tokens[:, :2], atol) or _reads(op, tokens[:, :4], atol):
             return reads
         equal = np.repeat(tokens[:, :1], min(length, 6), axis=1)
         moves, still = forward_of(op, equal), steps(op, equal)
         one = all(_alike(still[:, t], still[:, 0], atol) for t in range(still.shape[1]))
         if one and not _alike(moves[:, 1], moves[:, 0], atol):
-            return "For equal tokens all steps give the same output, and forward does not: each step has the first position."
-        return f"The first {right.index(False)} steps are right, and the next one is not." if right.index(False) > 1 else (
-            "The first step is right, and the second, which reads the cache, is not."
+            return "For equal tokens all steps give the same output, and forward does not: each step has the first position.\nhint: What tells a step its position?"
+        return f"The first {right.index(False)} steps are right, and the next one is not.\nhint: Where does the cache end?" if right.index(False) > 1 else (
+            "The first step is right, and the second, which reads the cache, is not.\nhint: Which keys does the second token meet, and at which positions?"
         )
     return ""
 
 
-def _sets(n: int) -> Iterator[tuple[str, Callable[[int], list[int]]]]:
-    """The tokens that step t of n may know, in place of all tokens up to t, and a description."""
-    yield "its token alone: the cache is not read", lambda t: [t]
-    yield "the tokens before its own", lambda t: list(range(t))
-    yield "all tokens but the first", lambda t: list(range(min(t, 1), t + 1))
-    yield "all tokens but the one before its own", lambda t: [*range(t - 1), t]
-    yield "all tokens, the first one twice", lambda t: [0, *range(t + 1)]
-    yield "all tokens, its own twice", lambda t: [*range(t + 1), t]
-    yield "all tokens, each twice", lambda t: sorted([*range(t + 1)] * 2)
-    yield "the tokens before its own in reversed order, and its own", lambda t: [*reversed(range(t)), t]
+def _sets(n: int) -> Iterator[tuple[str, str, Callable[[int], list[int]]]]:
+    """The tokens that step t of n may know, in place of all tokens up to t: a description, a question, and the last is
+    the one whose output is given.
+    """
+    row, often = "Which row of the result belongs to the newest token?", "How often is a token appended to the cache?"
+    yield "its token alone: the cache is not read", "Which keys does a token meet?", lambda t: [t]
+    yield "the first token alone", row, lambda t: [0]
+    yield "the tokens before its own", row, lambda t: list(range(t))
+    yield "the first token, as if it stood last", row, lambda t: [*range(1, t + 1), 0]
+    yield "all tokens but the first", "Is the first token appended to the cache?", lambda t: list(range(min(t, 1), t + 1))
+    yield "all tokens but the one before its own", "When is a token appended to the cache?", lambda t: [*range(t - 1), t]
+    yield "all tokens, the first one twice", "What is in the cache after the first step?", lambda t: [0, *range(t + 1)]
+    yield "all tokens, its own twice", often, lambda t: [*range(t + 1), t]
+    yield "all tokens, each twice", often, lambda t: sorted([*range(t + 1)] * 2)
+    yield "the tokens before its own in reversed order, and its own", "At which end is a token appended?", lambda t: [*reversed(range(t)), t]
     for many in range(1, n):
-        tokens = f"{many} tokens" if many > 1 else "token"
-        yield f"the last {tokens} alone", lambda t, many=many: list(range(max(t + 1 - many, 0), t + 1))  # type: ignore[misc]
-        yield f"the first {tokens} and its own alone", lambda t, many=many: [*range(min(many, t)), t]  # type: ignore[misc]
+        tokens, end = f"{many} tokens" if many > 1 else "token", "How long is the cache, and what if it is full?"
+        yield f"the last {tokens} alone", end, lambda t, many=many: list(range(max(t + 1 - many, 0), t + 1))  # type: ignore[misc]
+        yield f"the first {tokens} and its own alone", end, lambda t, many=many: [*range(min(many, t)), t]  # type: ignore[misc]
 
 
 def _reads(op: Subject, tokens: np.ndarray, atol: float) -> str:
@@ -137,7 +142,8 @@ def _reads(op: Subject, tokens: np.ndarray, atol: float) -> str:
         still = [_alike(f(op, other)[0, -1], y, atol) for f, y in zip((steps, forward_of), outputs, strict=True)]
         missed += [f"{t + 1}"] * (still == [True, False])
     named = f"{'token' if len(missed) == 1 else 'tokens'} {', '.join(missed)}"
-    return f"The output of step {n} does not change with {named}, and forward's does." if missed else ""
+    hint = "Is a token appended before it is attended to?" if f"{n}" in missed else "Which keys stay in the cache?"
+    return f"The output of step {n} does not change with {named}, and forward's does.\nhint: {hint}" if missed else ""
 
 
 def _alike(a: np.ndarray, b: np.ndarray, atol: float) -> bool:

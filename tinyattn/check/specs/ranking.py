@@ -247,7 +247,7 @@ def ranking_of_several_one_number(op: Subject, scores: np.ndarray, relevant: np.
 
 
 @ranking_of_several("rounding", "recall is the share of relevant items within k, NDCG their DCG over that of the ideal ranking", "oracle",
-        hint="Rank five items, two of them relevant, by hand: what do you divide by?")
+        hint="Rank five items by hand, the second and the fourth relevant: which rank has each hit, what does it gain, and what divides the sum?")
 def ranking_of_several_oracle(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
     _ranking_of_several_agrees(op, scores, relevant, k)
 
