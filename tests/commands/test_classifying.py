@@ -72,7 +72,8 @@ def test_distances_are_those_of_the_first_test_images(finished, images, monkeypa
 
 def test_a_picture_that_cannot_be_is_refused_before_anything_is_printed(finished, tmp_path, capsys):
     out = refuses(capsys, ["classify", finished, "--picture", tmp_path / "x.xyz"], "x.xyz ends in .xyz, expected a")
-    out += refuses(capsys, ["classify", finished, "--of", "field"], "--of field is for --picture FILE, which is missing")
+    ask = ["classify", finished, "--of", "field"]
+    out += refuses(capsys, ask, "--of field is for --picture FILE, which is missing")
     if finished.name == "swin":
         out += refuses(capsys, ["classify", finished, "--picture", tmp_path / "x.png"], "")
     assert not out
