@@ -25,6 +25,7 @@ _PARTS = (
     ("{}[..., ::-1, :]", "the rows of `{}` are in reversed order"),
     ("{}[..., ::-1, :, :]", "the matrices of `{}` are in reversed order"),
 )
+_ASKS = "Print what your first lines read of each argument: which, and in which order?"
 _MISSING = ("a term is missing", "a factor is missing")
 _STEPS = ("{} - 1", "{} + 1", "max({} - 1, 0)", "0", "-1")
 
@@ -165,7 +166,7 @@ class _Rules:
                     yield made(f"`{name}` is added to the result", [added], 2)
         if isinstance(statement, ast.For) and isinstance(statement.target, ast.Name):
             for says, new in self._of_loop(statement, statement.target.id):
-                yield made(says, new, 2)
+                yield made(says, new, 2, hint="What does a step hand on, and when is its result stored?")
 
     def _of_loop(self, loop: ast.For, t: str) -> Iterator[tuple[str, list[Any]]]:
         """A state that is not handed on, or another that is; results that share one array, or are stored too early."""
@@ -217,7 +218,7 @@ class _Rules:
             lines.append((f"{first} = once_{self.name}({passed})", "it acts twice: on its result, too"))
         for text, says in lines:
             body = [parsed(text), *self.tree.body]
-            yield Mutant(self.name, f"{self.file}:{self.before}", says, 1, (self.tree, "body", None), body)
+            yield Mutant(self.name, f"{self.file}:{self.before}", says, 1, (self.tree, "body", None), body, _ASKS)
 
     def _alike(self, text: str) -> list[str]:
         """Other atoms whose values have the same type, and a shape that fits; whole numbers are left out."""

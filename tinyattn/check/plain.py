@@ -16,7 +16,7 @@ from ..ops import as_mask
 
 
 def _mean(loss: Any, weights: Any) -> Any:
-    return loss.mean() if weights is None else (weights * loss).sum() / weights.sum()
+    return loss.mean() if weights is None else (weights * loss).sum() / weights.sum()  # the mean over positions: Double all weights: does the loss double?
 
 
 def _sigmoid(x: Any) -> Any:
@@ -33,13 +33,13 @@ def _log_sigmoid(x: Any) -> Any:
 
 def _log_sum_exp(x: Any, axis: int) -> Any:
     top = x.max(axis=axis, keepdims=True)
-    return top + np.log(np.exp(x - top).sum(axis=axis, keepdims=True))
+    return top + np.log(np.exp(x - top).sum(axis=axis, keepdims=True))  # the log of the sum: Add 4 to all scores: how much is added?
 
 
 def softmax(s: Any, mask: Any = None, axis: int = -1) -> Any:
     s = s if mask is None else np.where(mask, s, -np.inf)
     e = np.exp(s - s.max(axis=axis, keepdims=True))
-    return np.nan_to_num(e / e.sum(axis=axis, keepdims=True))
+    return np.nan_to_num(e / e.sum(axis=axis, keepdims=True))  # the softmax: Do the weights sum to 1, and along which axis?
 
 
 # layers
@@ -112,7 +112,7 @@ def bpr_backward(dloss: Any, positive: Any, negative: Any, weights: Any = None) 
 def bpr_max(positive: Any, negatives: Any, weights: Any = None, regularisation: float = 1.0) -> Any:
     positive = positive[..., None]
     log_s = negatives - _log_sum_exp(negatives, axis=-1)  # the softmax of the negatives: Over which scores do the weights sum to 1?
-    likelihood = _log_sum_exp(log_s + _log_sigmoid(positive - negatives), axis=-1)[..., 0]
+    likelihood = _log_sum_exp(log_s + _log_sigmoid(positive - negatives), axis=-1)[..., 0]  # the likelihood: Log of a mean, or mean of logs, of which difference?
     return _mean(-likelihood + regularisation * (np.exp(log_s) * negatives**2).sum(axis=-1), weights)  # the loss: Σ s r²: which weights?
 
 
@@ -187,9 +187,9 @@ def grouped_query_attention(
     x: Any, W_q: Any, W_k: Any, W_v: Any, W_o: Any, heads: int, kv_heads: int, mask: Any = None
 ) -> Any:
     *lead, n, D = x.shape
-    q = (x @ W_q).reshape(*lead, n, heads, D // heads).swapaxes(-2, -3)
-    k = (x @ W_k).reshape(*lead, n, kv_heads, D // heads).swapaxes(-2, -3)
-    v = (x @ W_v).reshape(*lead, n, kv_heads, D // heads).swapaxes(-2, -3)
+    q = (x @ W_q).reshape(*lead, n, heads, D // heads).swapaxes(-2, -3)  # the heads' queries: Which numbers of a token belong to head 0?
+    k = (x @ W_k).reshape(*lead, n, kv_heads, D // heads).swapaxes(-2, -3)  # the groups' keys: Which numbers of a token belong to group 0?
+    v = (x @ W_v).reshape(*lead, n, kv_heads, D // heads).swapaxes(-2, -3)  # the groups' values: Which numbers of a token belong to group 0?
     k, v = np.repeat(k, heads // kv_heads, axis=-3), np.repeat(v, heads // kv_heads, axis=-3)  # the groups' keys and values: Which group does head 1 read?
     s = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])  # the scores: Over how many numbers does a score sum?
     mask = np.broadcast_to(True if mask is None else mask, (*lead, n, n))[..., None, :, :]  # the mask: Change a masked token: which outputs move?

@@ -148,8 +148,7 @@ def describe(first: Finding, diagnosis: Any = None, smallest: bool = True) -> It
 
 
 def tell(first: Finding, diagnosis: Any) -> Iterator[str]:
-    """The bug that explains a failure; if none does, where the implementation is wrong, and a hint on
-    that, or else the property's."""
+    """The bug that explains a failure, or else where the implementation is wrong; a hint on that, or the property's."""
     if diagnosis:
         yield str(diagnosis)
     else:
