@@ -90,7 +90,7 @@ def cached_model_remark(op: Subject, x: np.ndarray) -> str:
             continue
         alone = forward_of(op, tokens[:, :1])[:, 0]
         if not right[0] and _alike(stepped[:, 0], alone, atol):
-            return "forward itself is not causal: the output of the first token changes with the tokens after it."
+            return "forward itself is not causal: the output of the first token changes with the tokens after it.\nhint: Which keys may a query of forward see?"
         for says, hint, seen in _sets(n):
             some = [t for t in range(n) if 0 < len(seen(t)) <= n]
             if not all(right[t] for t in some) and all(_alike(stepped[:, t], forward_of(op, tokens[:, seen(t)])[:, -1], atol) for t in some):
@@ -98,7 +98,7 @@ def cached_model_remark(op: Subject, x: np.ndarray) -> str:
         if n > 1 and all(_alike(steps(op, one), forward_of(op, one), atol) for one in (tokens[:1], tokens[1:2])):
             return "Each sequence alone is right, and two together are not.\nhint: Which axis of the cache is the batch?"
         if not right[0]:
-            return "The first step, which has no cache, is wrong already.\nhint: At which position is the first token?"
+            return "The first step, which has no cache, is wrong already.\nhint: What does it read besides its token: which position, which slots?"
         if reads := _reads(op, tokens[:, :2], atol) or _reads(op, tokens[:, :4], atol):
             return reads
         equal = np.repeat(tokens[:, :1], min(length, 6), axis=1)
@@ -118,7 +118,7 @@ def _sets(n: int) -> Iterator[tuple[str, str, Callable[[int], list[int]]]]:
     """
     row, often = "Which row of the result belongs to the newest token?", "How often is a token appended to the cache?"
     yield "its token alone: the cache is not read", "Which keys does a token meet?", lambda t: [t]
-    yield "the first token alone", row, lambda t: [0]
+    yield "the first token alone", "Which keys may the newest query see, and which row of the result is its?", lambda t: [0]
     yield "the tokens before its own", row, lambda t: list(range(t))
     yield "the first token, as if it stood last", row, lambda t: [*range(1, t + 1), 0]
     yield "all tokens but the first", "Is the first token appended to the cache?", lambda t: list(range(min(t, 1), t + 1))
