@@ -86,7 +86,7 @@ def test_negatives_by_popularity(in_batch):
 def test_a_batch_of_one_user_has_no_others_to_take_negatives_from():
     data = Interactions.from_sequences([[1, 2, 3], [2, 4, 5]])
     for alone, size, n in ((data, 1, 2), (Interactions.from_sequences([[1, 2, 3], [4]]), 8, 1)):
-        says = f"a batch of one user has no other .* in_batch is 0.5, batch_size {size}, and {n} have two"
+        says = f"a batch of one user has no other .* in_batch is 0.5, batch_size {size}, and {n} users have two"
         with pytest.raises(ValueError, match=says):
             Sampler(alone, 5, size, 0, True, 4, in_batch=0.5)
     Sampler(data, 5, 1, 0, True, 4)
