@@ -43,9 +43,8 @@ def template_flag(rows: Sequence[Sequence[str]], separator: str) -> str:
     of_times = [look_like_times([row[place] for row in rows]) for place in range(len(rows[0]))]
     time = of_times.index(True) if any(of_times) else None
     others = [place for place, times in enumerate(of_times) if not times]
-    meaning = {place: what for place, what in zip(others, ("user", "item"), strict=False)} | {time: "time"}
-    last = max(place for place in meaning if place is not None)
-    words = [meaning.get(place, "-") for place in range(max(last + 1, len(rows[0])))]
+    meaning = {time: "time"} | dict(zip(others, ("user", "item"), strict=False))
+    words = [meaning.get(place, "-") for place in range(len(rows[0]))]
     return _short({"\t": r"\t", "": " "}.get(separator, separator).join(words))
 
 
