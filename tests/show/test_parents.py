@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.views import TRACES, share_known
+from tests.show import test_trace
 from tinyattn.ops import attention, embedding, layer_norm, softmax
 from tinyattn.show import Trace, trace
 from tinyattn.show import parents as of_parents
@@ -277,3 +278,30 @@ def test_a_tracked_array_passes_for_an_array_and_refuses_what_has_no_rule() -> N
     assert (len(t), bool(t[1]), f"{t[2]:.1f}", repr(t)) == (3, True, "2.0", "array([0., 1., 2.])")
     with pytest.raises(AttributeError, match="setfield has no rule"):
         t.setfield(1, float)
+
+
+def drawn_inside(x: Any, rng: Any) -> Any:
+    """Compiled code allocates the memory of `noise`, and reads `x`; the function allocates that of `y`."""
+    y = np.full(x.shape, 3.0)
+    noise = rng.standard_normal(x.shape)
+    y += noise * x
+    return y
+
+
+def test_compiled_code_that_allocates_gets_memory_that_it_can_write() -> None:
+    """NumPy's generators call np.empty as well: a tracked array there would end the process."""
+    t = trace(drawn_inside, np.arange(2.0), np.random.default_rng(0))
+    (_, noise), sources = t["noise"], np.ravel(Parents(t).of[-1])
+    assert sources[1] == {(1, 1): 1.0, (0, 1): noise, (2, 1): 1.0}
+
+
+EVERY = [name for name in test_trace.CALLS if name != "window_attention"]                # longer than `MOST`
+QUICK = ["block_sparse_attention", "dense_weights", "orthogonal_features"]
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow(1)) for n in EVERY])
+def test_every_number_of_every_op_and_layer_has_its_parents(name: str) -> None:
+    args, kwargs = test_trace.fresh(name)
+    t = trace(test_trace.BY_NAME[name], *args, backward=bool(test_trace.opposite(name)), **kwargs)
+    known, total, _ = share_known(t)
+    assert known == total > 0

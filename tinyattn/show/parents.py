@@ -7,13 +7,16 @@ Python numbers that it reads, count for everything that the line makes. The cond
 
 from __future__ import annotations
 
+import ast
 import copy
+import linecache
 import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import wraps
-from types import FrameType
+from functools import lru_cache, wraps
+from itertools import islice
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
@@ -27,7 +30,7 @@ from .tracked import EMPTY, Sources, Tracked, plain
 
 MOST = 30_000            # numbers in a trace: more take too long
 STAYING = ("asarray", "array", "asanyarray", "ascontiguousarray")      # a tracked array stays one
-ALLOCATING = ("empty", "zeros")                                        # what is written into is tracked
+ALLOCATING = ("empty", "zeros", "full")                                      # what is written into is tracked
 
 
 class Parents:
@@ -113,8 +116,9 @@ class _Tracking(Recorder):
     def _allocating(self, make: Any) -> Any:
         @wraps(make)
         def allocating(*args: Any, **how: Any) -> Any:
-            memory, caller = make(*args, **how), sys._getframe(1).f_globals.get("__name__", "")
-            return memory if caller.startswith(("numpy", "tinyattn.show")) else self._tracked(memory)
+            memory, frame = make(*args, **how), sys._getframe(1)
+            inner = frame.f_globals.get("__name__", "").startswith(("numpy", "tinyattn.show"))
+            return memory if inner or not _calls(frame.f_code, frame.f_lasti, make.__name__) else self._tracked(memory)
 
         return allocating
 
@@ -228,16 +232,38 @@ def _places(entry: Entry) -> np.ndarray:
     return places
 
 
+@lru_cache(1000)
+def _calls(code: CodeType, at: int, name: str) -> bool:
+    """Is instruction `at` a call of a function of that name? Otherwise compiled code, which has no frame, called it.
+
+    Compiled code (a random generator) reads and writes the memory itself, so it must get an ordinary array.
+    """
+    line, last, start, end = next(islice(code.co_positions(), at // 2, None))
+    if line is None or last is None:
+        return False
+    rows = [linecache.getline(code.co_filename, row).encode() for row in range(line, last + 1)]
+    rows[-1] = rows[-1][:end]                  # columns count bytes; one row may be both first and last
+    try:
+        call: Any = ast.parse(b"(" + b"".join([rows[0][start:], *rows[1:]]) + b")", mode="eval").body
+    except SyntaxError:
+        return False
+    return isinstance(call, ast.Call) and name in (getattr(call.func, "attr", ""), getattr(call.func, "id", ""))
+
+
 def _staying(make: Any) -> Any:
     """`asarray` and its like, which leave a tracked array what it is."""
 
-    @wraps(make)
-    def staying(x: Any, *args: Any, **how: Any) -> Any:
+    def stay(x: Any, *args: Any, **how: Any) -> Any:
         if type(x) in (list, tuple) and any(isinstance(part, Tracked) for part in x):
-            return np.stack([staying(part, *args, **how) for part in x])
+            return np.stack([stay(part, *args, **how) for part in x])
         if not isinstance(x, Tracked):
             return make(x, *args, **how)
         made = make(x.values, *args, **how)
         return x if made is x.values else Tracked(made, x.sources, x.run)
+
+    @wraps(make)
+    def staying(x: Any, *args: Any, **how: Any) -> Any:
+        frame = sys._getframe(1)
+        return (stay if _calls(frame.f_code, frame.f_lasti, make.__name__) else make)(x, *args, **how)
 
     return staying

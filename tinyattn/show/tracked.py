@@ -148,6 +148,8 @@ class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
         return bool(self.values)                           # a branch is no parent
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        if self.dtype.kind in "biu":                       # ids of rows of an array that is not tracked
+            return np.array(self._number(), dtype)
         self.run.loses("a copy as another kind of array")
         return np.array(self.values, dtype)
 
@@ -217,7 +219,8 @@ class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
             sources = Sources({name: math.nan})
         if isinstance(values, tuple | list):
             parts = sources if isinstance(sources, tuple | list) else [sources] * len(values)
-            return type(values)(Tracked(x, s, self.run) for x, s in zip(values, parts, strict=True))
+            tracked = [Tracked(x, s, self.run) for x, s in zip(values, parts, strict=True)]
+            return type(values)(*tracked) if hasattr(values, "_fields") else type(values)(tracked)
         made = Tracked(values, sources, self.run)
         if not out:
             return made
@@ -432,7 +435,8 @@ RULES: dict[str, Any] = {name: rule for rule, names in {
     _compared: "max min amax amin prod var std any all argmax argmin median ptp count_nonzero nanmax nanmin "
                "nansum nanmean",
     _entry_by_entry: "clip nan_to_num round around real imag conj isclose",
-    _looked_at: "searchsorted flatnonzero nonzero argwhere unique qr inv pinv svd eigh eigvalsh solve cholesky det",
+    _looked_at: "searchsorted bincount flatnonzero nonzero argwhere unique qr inv pinv svd eigh eigvalsh solve "
+                "cholesky det",
     _chosen: "where", _taken: "take take_along_axis", _along: "sort argsort partition argpartition",
     partial(_linear, data=2): "append",
 }.items() for name in names.split()}  # fmt: skip
