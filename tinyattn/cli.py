@@ -88,6 +88,8 @@ def _run(arguments: list[str]) -> int:
     whole = parser(arguments)
     options, unknown = whole.parse_known_args(arguments)
     module = load(options.command)
+    if unknown and isinstance(getattr(options, "data", None), list) and _are_files(unknown, arguments):
+        options.data, unknown = options.data + unknown, []           # argparse lists no files on both sides of a flag
     if unknown:
         from .models import MODELS
 
@@ -116,6 +118,12 @@ def _run(arguments: list[str]) -> int:
             silence_output()
         return _say(f"tinyattn: {one_line(str(error))}", 2)
     return code or 0
+
+
+def _are_files(words: list[str], arguments: list[str]) -> bool:
+    """Are these no flags, and no continuation of a list that ends with a comma?"""
+    flags = any(word.startswith("-") and word != "-" for word in words)
+    return not flags and not arguments[arguments.index(words[0]) - 1].endswith(",")
 
 
 def _computing(options: Any) -> AbstractContextManager[None]:

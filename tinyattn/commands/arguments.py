@@ -44,7 +44,7 @@ READING = ("format", "columns", "k_core", "min_rating", "where", "since", "until
 
 
 def add_data(command: Any, text: str = "default: the data the run was trained on") -> None:
-    command.add_argument("data", nargs="?", metavar="DATA", help=text)
+    command.add_argument("data", nargs="*", metavar="DATA", help=f"{text}; several files are one; - is standard input")
     group = command.add_argument_group("reading DATA")
     group.add_argument("--format", choices=FORMATS, metavar="NAME", help="the format, if the first lines mislead")
     text = "the columns of any other table: user;item;-;time, or by header user=NAME,item=NAME,time=NAME; also rating"

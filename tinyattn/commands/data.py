@@ -20,7 +20,7 @@ def add(command: Any, arguments: list[str]) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    if options.data is None and options.world is None:
+    if not options.data and options.world is None:
         raise ValueError("nothing to describe: expected DATA, or --world NAME")
     report = source_of(options).load()[0].report()
     report |= {f"length, {name}": value for name, value in report.pop("length").items()}

@@ -35,10 +35,10 @@ def add(command: Any, arguments: list[str]) -> None:
 
 def run(options: argparse.Namespace) -> None:
     if options.per_user:
-        refuse_unwritable(options.per_user, "--per-user", [options.data])
+        refuse_unwritable(options.per_user, "--per-user", options.data)
     model, source, data, truth = open_run(options, Estimator)
     if options.per_user:
-        refuse_unwritable(options.per_user, "--per-user", [getattr(source, "path", None)])
+        refuse_unwritable(options.per_user, "--per-user", getattr(source, "paths", []))
     measure = MEASURES[model.table]
     measure.fill_options(options, model.name)
     if options.per_user and getattr(options, "negatives", None):
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"--by is for ranks, and model {model.name} {measure.does}")
     if options.per_user and measure is not MEASURES["ranking"]:
         raise ValueError(f"--per-user writes ranks, and model {model.name} {measure.does}")
-    split = split_of(options.run_folder, model, data, is_training_data=options.data is None)
+    split = split_of(options.run_folder, model, data, is_training_data=not options.data)
     print(f"{model.name} of {options.run_folder} on {source.title}: {describe_counts(data, split)}")
     on = Evaluation(options, source, truth, split, measure.prepare(split, options))
     rows = measure.rows(model, on)

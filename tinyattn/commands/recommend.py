@@ -71,9 +71,9 @@ def run(options: argparse.Namespace) -> None:
 
 def _write_many(options: argparse.Namespace) -> None:
     """Write recommendations for many users, whose lists may be shorter than k. Errors come before any work."""
-    refuse_unwritable(options.out, read=[options.data, options.users, options.names, options.only])
+    refuse_unwritable(options.out, read=[*options.data, options.users, options.names, options.only])
     model, source, data, _ = open_run(options)
-    refuse_unwritable(options.out, read=[source.path])                       # the training data
+    refuse_unwritable(options.out, read=source.paths)                       # the training data
     if options.unknown == "skip":
         data = _of_known_items(data, model)
     data = in_the_models_ids(data, model)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..data import DataError, Interactions, ItemNames, Source, Truth, Vocabulary, read_ids, read_names
+from ..data.read import STDIN
 from ..files import FileError, is_same, write_atomically
 from ..models import Estimator, Recommender, RunFolder
 from ..terminal import quoted, shortened
@@ -31,7 +32,7 @@ def open_run(
     """A finished run's model, of this kind; and the source, data and truth of DATA, or else of its training."""
     _refuse_reading_nothing(options)
     model, config = open_kind(options.run_folder, kind, options.device)
-    if options.data is None:
+    if not options.data:
         return model, *training_data_of(options.run_folder, model, config)
     measure = MEASURES[model.table]
     source = measure.named(options)
@@ -79,20 +80,25 @@ def training_data_of(folder: str, model: Any, config: dict[str, Any]) -> tuple[A
         trained_on = config["data"]["fingerprint"]
     except (KeyError, TypeError, AttributeError, ValueError):
         raise ValueError(f"{folder}/config.json does not say which data the run was trained on; name DATA") from None
+    if STDIN in getattr(source, "paths", []):
+        raise ValueError(f"{folder} was trained on standard input, which is gone: name DATA, a file with the same rows")
     try:
         data, truth = measure.load(source)
     except DataError as error:
         raise DataError(f"{error}: {folder} was trained on it; name DATA to use another") from None
     if measure.fingerprint(data, RunFolder(folder).evaluation()["split"]) != trained_on:
-        raise ValueError(f"{source.title} is no longer what {folder} was trained on; name DATA to use it anyway")
+        then = ", ".join(f"{config['data'].get(what, 0):,} {what} then, {n:,} now" for what, n in data.sizes.items()
+                         if config["data"].get(what) != n) or "as many rows, of other content"  # fmt: skip
+        changed = f"{source.title} is no longer what {folder} was trained on ({then})"
+        raise ValueError(f"{changed}; name DATA to use it anyway")
     return source, data, truth
 
 
 def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None, Any]:
     """The history of --items or --user, in the data's ids; [user], or None if unknown to the model; the model."""
     if options.items is not None:
-        if options.data is not None:
-            raise ValueError(f"DATA ({options.data}) goes with --user; a history of --items needs none")
+        if options.data:
+            raise ValueError(f"DATA ({', '.join(options.data)}) goes with --user; a history of --items needs none")
         _refuse_reading_nothing(options)
         model, _ = open_kind(options.run_folder, Recommender, options.device)
         return listed(options.items), None, model
@@ -104,7 +110,7 @@ def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None
 
 def _refuse_reading_nothing(options: argparse.Namespace) -> None:
     flags = reading_flags(options)
-    if flags and options.data is None:
+    if flags and not options.data:
         raise ValueError(f"{flags}: for DATA, which is missing: the data of a run is read as in its training")
 
 
@@ -238,6 +244,7 @@ def remarks(data: Interactions, maxlen: int | None) -> list[str]:
     return [
         *([report["first and last"]] if report["first and last"] else []),
         *([f"{report['rows left out']} left out"] if "rows left out" in report else []),
+        *([f"read twice: {report['read twice']}"] if "read twice" in report else []),
         *(f"{count:,} {what}" for what, count in counts.items() if count),
         *([f"maxlen {maxlen} cuts off {cut / len(data):.1%} of the interactions"] if cut else []),
     ]

@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> None:
     for flag in ("text", "prompt", "against", "padding"):
         if getattr(options, flag) is not None and options.html is None:
             raise ValueError(f"--{flag} is for a page: give --html FILE, too")
-    read = (options.data, options.names)
+    read = (*options.data, options.names)
     if options.gif is not None:
         refuse_no_gif(options.gif, read)
     if options.out is not None:
@@ -81,7 +81,7 @@ def _page(options: argparse.Namespace) -> Any:
 
     reads = "--text" if options.text is not None else "--prompt" if options.prompt is not None else None
     if reads:
-        wrong = [options.names and "--names", reading_flags(options), reads == "--prompt" and options.data]
+        wrong = [options.names and "--names", reading_flags(options), reads == "--prompt" and ", ".join(options.data)]
         if named := " and ".join(flag for flag in wrong if flag):
             raise ValueError(f"{named}: for a history, and {reads} has none: leave it out")
     if options.text is not None:

@@ -33,7 +33,7 @@ class DataError(ValueError):
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def naming(path: Path | str) -> Iterator[None]:
     """A context in which a DataError gets the file's name."""
     try:
         yield
@@ -157,6 +157,13 @@ class Column:
             raise DataError(f"line {lines[at]}: {self.what} {shortened(fields[at])!r} is not text") from None
         first, last, _ = text.split(b"", runs=False)
         self.add(text, first, last, lambda i: lines[i])
+
+    def add_ids(self, ids: np.ndarray, rows: np.ndarray) -> None:
+        """Add rows as `ids` returns them."""
+        self._parts.append(ids[rows] if ids.dtype.kind == "i" else (np.char.encode(ids, "utf-8"), rows))
+
+    def __len__(self) -> int:
+        return sum(len(part[1] if isinstance(part, tuple) else part) for part in self._parts)
 
     def ids(self) -> tuple[np.ndarray, np.ndarray]:
         """-> the distinct ids, sorted (as integers if all are integers), and for each row the index of its id."""

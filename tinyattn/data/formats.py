@@ -17,7 +17,7 @@ from .fields import BLANKS, Column, DataError, columns, lists
 from .guess import flag, named_flag, refusal_of_unread, template_flag
 from .json_lines import JsonLines
 from .names import PLAIN_NAMES, USUAL_NAMES, plain
-from .table import Table, new_columns
+from .table import Table
 
 _PAIR, _UNIT = b"::", b"\x1f"         # the separator of MovieLens' files, and a byte that replaces it
 
@@ -35,8 +35,8 @@ class Delimited:
     rating: int | None = None
     names: tuple[str, ...] = ()     # of the columns, from the header or a template
 
-    def read(self, chunks: Iterable[bytes], ratings: bool = False, label: str | None = None) -> Table:
-        """The table; `label` names one more column to read as text. Raises DataError for a label that is no column."""
+    def wanted(self, ratings: bool = False, label: str | None = None) -> dict[str, int]:
+        """The places of the columns to read; `label` names one more. Raises DataError for a label that is no column."""
         places = {"user": self.user, "item": self.item, "time": self.time, "rating": self.rating if ratings else None}
         if label is not None:
             there = list(map(plain, self.names))
@@ -45,19 +45,16 @@ class Delimited:
             if there.index(plain(label)) in places.values():
                 raise DataError(f"column {label} is read as user, item, time or rating, expected another one")
             places["label"] = there.index(plain(label))
-        known = {name: place for name, place in places.items() if place is not None}
-        read = new_columns(known, label or "")
+        return {name: place for name, place in places.items() if place is not None}
+
+    def fill(self, chunks: Iterable[bytes], places: dict[str, int], read: dict[str, Column]) -> None:
+        """Add the rows to the columns at `places`."""
         if self.header:
             rest = iter(chunks)
             chunks = chain([next(rest, b"").partition(b"\n")[2]], rest)
         split = _in_pairs if self.separators == _PAIR else columns
-        wanted = {place: read[name] for name, place in known.items()}
+        wanted = {place: read[name] for name, place in places.items()}
         split(chunks, self.separators, self.width, wanted, 2 if self.header else 1)
-        table = Table.of(read)
-        if not len(table.users[0]):
-            raise DataError("a header and no interactions")
-        self._refuse_header_again(table)
-        return table
 
     def columns_read(self) -> str:
         """The columns that are read, then the others: by name, or without a header by place."""
@@ -75,14 +72,14 @@ class Delimited:
     def fields(self, line: str) -> list[str]:
         return fields_of(line, "" if b" " in self.separators else self.separators.decode())
 
-    def _refuse_header_again(self, table: Table) -> None:
-        """Raise DataError where the header is repeated as a row."""
+    def refuse_header_again(self, table: Table, rows: slice) -> None:
+        """Raise DataError where the header is repeated in this file's rows of the table."""
         if not self.header or {table.users[0].dtype.kind, table.items[0].dtype.kind} != {"U"}:
             return
         named = self.fields(self.header)
-        again = np.ones(len(table.users[1]), dtype=bool)
+        again = np.ones(len(table.users[1][rows]), dtype=bool)
         for (ids, row), place in ((table.users, self.user), (table.items, self.item)):
-            again &= row == (int(np.searchsorted(ids, named[place])) if named[place] in ids else -1)
+            again &= row[rows] == (int(np.searchsorted(ids, named[place])) if named[place] in ids else -1)
         if np.any(again):
             raise DataError(f"line {int(np.argmax(again)) + 2}: the header is repeated")
 
@@ -90,14 +87,19 @@ class Delimited:
 class Sequences:
     """One user a line, then the user's items, oldest first."""
 
+    header = ""
+
     def columns_read(self) -> str:
         return "user, items"
 
-    def read(self, chunks: Iterable[bytes], ratings: bool = False, label: str | None = None) -> Table:
+    def wanted(self, ratings: bool = False, label: str | None = None) -> dict[str, int]:
         if label is not None:
             raise DataError(f"no column {label}: lines of a user and items have no others")
-        users, items = Column("user"), Column("item")
-        lines, counts = lists(chunks, BLANKS, users, items)
+        return {"user": 0, "item": 1}
+
+    def fill(self, chunks: Iterable[bytes], places: dict[str, int], read: dict[str, Column]) -> None:
+        users = Column("user")
+        lines, counts = lists(chunks, BLANKS, users, read["item"])
         if not np.any(counts):
             raise DataError("users and no items: expected `user item item ...` a line")
         ids, user = users.ids()
@@ -106,7 +108,7 @@ class Sequences:
         if len(same):
             first, second = lines[np.sort(order[same[0] : same[0] + 2])].tolist()
             raise DataError(f"lines {first} and {second} are of the same user, {ids[user[order[same[0]]]].item()!r}")
-        return Table((ids, np.repeat(user, counts)), items.ids(), None)
+        read["user"].add_ids(ids, np.repeat(user, counts))
 
 
 class Format(NamedTuple):

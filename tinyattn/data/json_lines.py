@@ -11,7 +11,6 @@ from ..terminal import shortened
 from .fields import LONGEST_FIELD, Column, DataError
 from .guess import named_flag
 from .names import PLAIN_NAMES, USUAL_NAMES, plain
-from .table import Table, new_columns
 
 LONGEST_LITERAL = 1 << 16             # characters of a line that ast may parse: its tree takes 500 times their memory
 
@@ -32,13 +31,16 @@ class JsonLines:
         if unnamed:
             del self.names["time"]
 
+    header = ""
+
     def columns_read(self) -> str:
         return "user, item, time" if "time" in self.names else "user, item; no times: the file's order is taken"
 
-    def read(self, chunks: Iterable[bytes], ratings: bool = False, label: str | None = None) -> Table:
+    def wanted(self, ratings: bool = False, label: str | None = None) -> dict[str, tuple[str, ...]]:
         names = {what: usual for what, usual in self.names.items() if ratings or what != "rating"}
-        names |= {} if label is None else {"label": (label,)}
-        read = new_columns(names, label or "")
+        return names | ({} if label is None else {"label": (label,)})
+
+    def fill(self, chunks: Iterable[bytes], names: dict[str, tuple[str, ...]], read: dict[str, Column]) -> None:
         line = 1
         for chunk in chunks:
             rows = [_object(text, number) for number, text in enumerate(chunk.decode().split("\n")[:-1], start=line)]
@@ -47,7 +49,6 @@ class JsonLines:
                 values = [_pick(row, names[name], column, n) for n, row in zip(lines, rows, strict=True)]
                 column.add_strings(values, lines)
             line += len(rows)
-        return Table.of(read)
 
 
 def _object(line: str, number: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from .fields import DataError
 
@@ -15,7 +15,7 @@ MAGIC = b"PAR1"                # the first bytes of a file
 _ROWS = 1 << 16                # rows that are in memory at a time
 
 
-def csv_of(path: Path) -> Iterator[bytes]:
+def csv_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
     """A line with the names of the columns, then the rows. Columns of lists and other nested values are left out.
 
     Raises ImportError without pyarrow, DataError for a file that is damaged or has no columns.
@@ -25,14 +25,14 @@ def csv_of(path: Path) -> Iterator[bytes]:
     except ImportError:
         raise ImportError(f"{path} is Parquet, which needs pyarrow: pip install 'tinyattn[parquet]'") from None
     try:
-        with parquet.ParquetFile(path) as file:
-            names = [field.name for field in file.schema_arrow if not arrow.types.is_nested(field.type)]
+        with parquet.ParquetFile(file) as table:
+            names = [field.name for field in table.schema_arrow if not arrow.types.is_nested(field.type)]
             if not names:
                 raise DataError("no columns of single values")
             header = io.StringIO()
             csv.writer(header, lineterminator="\n").writerow(names)
             begin = header.getvalue().encode()               # in one piece with rows, which show what it names
-            for batch in file.iter_batches(_ROWS, columns=names):
+            for batch in table.iter_batches(_ROWS, columns=names):
                 yield begin + _lines(batch)
                 begin = b""
             yield begin

@@ -1,30 +1,45 @@
-"""Read a file of interactions in any format of `FORMATS`, gzipped or not, or in Parquet."""
+"""Read interactions from files or standard input: any format of `FORMATS`, gzipped or not, or Parquet."""
 
 from __future__ import annotations
 
 import gzip
+import shutil
 import stat
+import sys
+import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .fields import DataError, chunks_of_lines, lines_in, naming
+from ..files import is_same
+from .fields import Column, DataError, chunks_of_lines, lines_in, naming
 from .filters import Filters
 from .formats import FORMATS, JsonLines, described, detect
 from .interactions import Interactions
 from .parquet import MAGIC, csv_of
+from .table import Table, new_columns
 
 _PIECE = 1 << 20          # bytes read at a time: arrays made from them stay in a core's cache
 LONGEST_TEXT = 1 << 28    # bytes of a text or a list, which are read whole: a small gzip file may hold any number
+_HEAD = 1 << 16           # bytes from which the format is detected
+_IN_MEMORY = 1 << 26      # bytes of standard input; a longer one is copied to a temporary file
 _MARK = "\ufeff".encode()  # a byte order mark in UTF-8
+STDIN = Path("-")         # in the place of a file: standard input
 
 
 def read(
-    path: str | Path, format: str | None = None, columns: str | None = None, ratings: bool = False, **filters: Any
+    path: str | Path | Sequence[str | Path],
+    format: str | None = None,
+    columns: str | None = None,
+    ratings: bool = False,
+    **filters: Any,
 ) -> Interactions:
-    """The interactions in the file at `path`, each user's in the order of time.
+    """The interactions in the file at `path`, or in several files, each user's in the order of time.
 
+    Several files are one table: each has a header, or none has, and columns of a header may be in any order. Without
+    times, rows are in the order of the files. The path - is standard input, which is read once.
     The format is detected from the first lines (see `FORMATS`), unless `format` names it. `columns` describes any other
     table: a template of a line that shows the separator, such as `user;item;-;time`, or the names in its header,
     such as `user=client,item=sku,time=when`. Rows are sorted by time, stably; without times the file's order is kept.
@@ -32,29 +47,61 @@ def read(
     count.
 
     Raises DataError, naming the file and the line, for a file that is missing, empty, truncated, ragged, not text, or
-    of no known format; with `ratings`, where ratings or times are missing, or a rating is no number; and where a filter
-    needs a column that the file lacks, or leaves no row.
+    of no known format; with `ratings`, where ratings or times are missing, or a rating is no number; where a filter
+    needs a column that the file lacks, or leaves no row; and for files of which only some have times.
     """
-    path = Path(path)
+    paths = [Path(path)] if isinstance(path, str | Path) else list(map(Path, path))
+    if not paths:
+        raise DataError("no files, expected one or more")
     if format is not None and format not in FORMATS:
         raise DataError(f"unknown format {format!r}, expected one of {', '.join(FORMATS)}")
     chosen = Filters(**filters)
-    with naming(path):
-        head = _head(path)
-        if format is not None and columns is not None:
-            raise DataError(f"format is {format} and columns are {columns!r}, expected one of them")
-        name, reader = ("columns", described(columns, head)) if columns is not None else detect(head, format)
-        if ratings:
-            _refuse_unrated(reader)
-        label = chosen.condition[0] if chosen.condition else None
-        table = reader.read(_lines(path), ratings or chosen.min_rating is not None, label)
-        rows = len(table.users[1])
+    label, names, parts = None, list[str](), list[tuple[Any, int]]()
+    filled: dict[str, Column] = {}
+    for one in paths:
+        with naming(titled([one])):
+            head, chunks = _begun(one)
+            if format is not None and columns is not None:
+                raise DataError(f"format is {format} and columns are {columns!r}, expected one of them")
+            reader: Any
+            name, reader = ("columns", described(columns, head)) if columns is not None else detect(head, format)
+            if ratings:
+                _refuse_unrated(reader)
+            label = chosen.condition[0] if chosen.condition else None
+            wanted = reader.wanted(ratings or chosen.min_rating is not None, label)
+            filled = filled or new_columns(wanted, label or "")
+            if other := min(filled.keys() ^ wanted.keys(), default=""):
+                only = f"a column of {other}s" if other in wanted else f"no column of {other}s"
+                raise DataError(f"{only}, unlike {titled(paths[:1])}")
+            parts.append((reader, len(filled["user"])))
+            names.append(name)
+            reader.fill(chunks, wanted, filled)
+    with naming(titled(paths)):
+        rows = len(filled["user"])
+        if not rows:
+            raise DataError("a header and no interactions")
+        table = Table.of(filled)
+    ends = [begin for _, begin in parts[1:]] + [rows]
+    for one, (reader, begin), end in zip(paths, parts, ends, strict=True):
+        if reader.header:
+            with naming(titled([one])):
+                reader.refuse_header_again(table, slice(begin, end))
+    with naming(titled(paths)):
         table = chosen.kept(table) if chosen else table
+    name = ", ".join(dict.fromkeys(names))
     data = Interactions.from_numbered(table.users, table.items, table.times, name, table.ratings if ratings else None)
-    data.notes["columns"] = reader.columns_read()
+    data.notes["columns"] = " / ".join(dict.fromkeys(reader.columns_read() for reader, _ in parts))
+    if again := sorted({str(one) for place, one in enumerate(paths) if any(is_same(one, x) for x in paths[:place])}):
+        data.notes["read twice"] = ", ".join(again)
     if chosen:
         data.notes["rows left out"] = f"{rows - len(data):,} of {rows:,} by {chosen}"
     return data
+
+
+def titled(paths: Sequence[Path]) -> str:
+    """Files in words: three names, or one and how many more."""
+    names = ["standard input" if path == STDIN else str(path) for path in paths]
+    return f"{names[0]} and {len(names) - 1:,} more files" if len(names) > 3 else ", ".join(names)
 
 
 def read_text(path: str | Path) -> str:
@@ -77,14 +124,17 @@ def _refuse_unrated(reader: Any) -> None:
         )
 
 
-def _head(path: Path) -> list[str]:
-    """The first lines, from which the format is detected."""
-    for chunk in _lines(path, 1 << 16):
-        head = chunk.decode().split("\n")[:-1][:100]
-        if not head[0].strip():
-            raise DataError("line 1 is blank")
-        return head
-    raise DataError("empty")
+def _begun(path: Path) -> tuple[list[str], Iterator[bytes]]:
+    """-> the first lines, from which the format is detected, and all lines, in chunks."""
+    chunks, first = _lines(path), b""
+    while len(first) < _HEAD and (chunk := next(chunks, b"")):
+        first += chunk
+    if not first:
+        raise DataError("empty")
+    head = [line.decode() for line in first.split(b"\n", 100)[:-1]]
+    if not head[0].strip():
+        raise DataError("line 1 is blank")
+    return head, chain([first], chunks)
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -102,16 +152,26 @@ def open_regular(path: Path) -> BinaryIO:
         raise DataError(str(error.strerror)) from None
 
 
-def pieces(path: Path, size: int = _PIECE) -> Iterator[bytes]:
+def _opened(path: Path) -> Any:
+    """The file, or a temporary copy of standard input: Parquet is not read from its beginning to its end."""
+    if path != STDIN:
+        return open_regular(path)
+    copy = tempfile.SpooledTemporaryFile(_IN_MEMORY)         # noqa: SIM115, `pieces` closes it
+    shutil.copyfileobj(sys.stdin.buffer, copy)
+    copy.seek(0)
+    return copy
+
+
+def pieces(path: Path, size: int = _PIECE, opened: Callable[[Path], Any] = open_regular) -> Iterator[bytes]:
     """The file's content, unzipped, without a byte order mark; of Parquet, as CSV.
 
     Raises DataError if it is unreadable or has a byte 0.
     """
-    with open_regular(path) as file:
+    with opened(path) as file:
         try:
             magic = file.read(len(MAGIC))
             if magic == MAGIC:
-                yield from csv_of(path)
+                yield from csv_of(file, path)
                 return
             zipped = magic[:2] == b"\x1f\x8b"
             file.seek(0)
@@ -146,13 +206,13 @@ def whole(path: Path) -> bytes:
     return bytes(content)
 
 
-def _lines(path: Path, size: int = _PIECE) -> Iterator[bytes]:
+def _lines(path: Path) -> Iterator[bytes]:
     """The file's lines, in chunks, without blank ones at the end.
 
     Raises DataError where they are not UTF-8 text, or contain a carriage return or a byte order mark.
     """
     blank, line = b"", 1
-    for chunk in chunks_of_lines(pieces(path, size)):
+    for chunk in chunks_of_lines(pieces(path, _PIECE, _opened)):
         at = chunk.find(b"\r")
         if at >= 0:
             raise DataError(f"line {line + lines_in(chunk[:at])} has a carriage return in it")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -13,7 +13,7 @@ from ..options import one_of
 from .grammar import Grammar
 from .interactions import Interactions
 from .pairs import Pairs, read_pairs
-from .read import read, read_text
+from .read import STDIN, read, read_text, titled
 from .tasks import TASKS, Task
 from .texts import Text
 from .worlds import WORLDS, World
@@ -71,9 +71,14 @@ class AnySource:
         return self.path.name.split(".")[0] or self.nameless if self.path else getattr(self, self.made_as).name
 
     @property
+    def paths(self) -> list[Path]:
+        """The files; none for a generator."""
+        return [] if self.path is None else [self.path]
+
+    @property
     def title(self) -> str:
         """For people to read."""
-        return str(self.path) if self.path else f"{self.noun}{getattr(self, self.made_as).title}"
+        return titled(self.paths) if self.path else f"{self.noun}{getattr(self, self.made_as).title}"
 
     def describe(self) -> dict[str, Any]:
         """The source as JSON, for `from_config`."""
@@ -86,21 +91,31 @@ class AnySource:
 @dataclass(frozen=True)
 class Source(AnySource, made_as="world", key="world", table=WORLDS, flags=("DATA", "--world"), noun="the world ",
              nameless="data"):  # fmt: skip
-    """A file, or a world; `reading` holds the arguments of `read` that were set, and k_core."""
+    """Files, or a world; `reading` holds the arguments of `read` that were set, and k_core."""
 
     path: Path | None
     world: World | None
     reading: dict[str, Any] = field(default_factory=dict)
+    more: tuple[Path, ...] = ()              # files after the first
 
     @classmethod
-    def of(cls, path: str | None, world: str | None = None, **reading: Any) -> Self:  # type: ignore[override]
-        """The file at `path`, or the world. Raises ValueError for both, an unknown one, or `reading` without a file."""
+    def of(  # type: ignore[override]
+        cls, path: str | Sequence[str] | None, world: str | None = None, **reading: Any
+    ) -> Self:
+        """The file or files at `path`, or the world.
+
+        Raises ValueError for both, an unknown one, `reading` without a file, and standard input twice.
+        """
         reading = {name: value for name, value in reading.items() if value is not None}
-        if path is None and reading.get("ratings"):
+        paths = [path] if isinstance(path, str) else list(path or [])
+        if paths.count(str(STDIN)) > 1:
+            raise ValueError("standard input can be read once, and DATA names it twice")
+        if not paths and reading.get("ratings"):
             raise ValueError("a generated world has no ratings: expected DATA with columns of ratings and of times")
-        if path is None and reading:
+        if not paths and reading:
             raise ValueError(f"--{min(reading).replace('_', '-')} is for a file of interactions, and DATA is missing")
-        return replace(super().of(path, world), reading=reading)
+        first = paths[0] if paths else None
+        return replace(super().of(first, world), reading=reading, more=tuple(map(Path, paths[1:])))
 
     @classmethod
     def from_config(cls, data: dict[str, Any]) -> Self:
@@ -111,19 +126,27 @@ class Source(AnySource, made_as="world", key="world", table=WORLDS, flags=("DATA
                  "min_rating": float, "where": str, "since": str, "until": str}  # fmt: skip
         if any(type(value) is not kinds.get(name) for name, value in reading.items()):
             raise TypeError(f"reading is {reading}")
-        return replace(super().from_config(data), reading=reading)
+        more = tuple(map(Path, data.get("more", [])))
+        return replace(super().from_config(data), reading=reading, more=more)
+
+    @property
+    def paths(self) -> list[Path]:
+        return [*super().paths, *self.more]
 
     @property
     def name(self) -> str:
         if self.path is None:
             return super().name
-        name = self.path.name
-        for suffix in (".gz", ".txt", ".inter", ".csv", ".tsv", ".json", ".dat", ".data"):
+        name = "stdin" if self.path == STDIN else self.path.name
+        for suffix in (".gz", ".txt", ".inter", ".csv", ".tsv", ".json", ".dat", ".data", ".parquet"):
             name = name.removesuffix(suffix)
-        return name or self.nameless
+        return (name or self.nameless) + (f"+{len(self.more)}" if self.more else "")
 
     def describe(self) -> dict[str, Any]:
-        return super().describe() | ({"reading": self.reading} if self.path else {})
+        if self.path is None:
+            return super().describe()
+        first, *more = (str(path if path == STDIN else path.resolve()) for path in self.paths)
+        return {"path": first} | ({"more": more} if more else {}) | {"reading": self.reading}
 
     def load(self) -> tuple[Interactions, Truth | None]:
         """The interactions, and the true distribution of the next item, where it is known."""
@@ -132,7 +155,7 @@ class Source(AnySource, made_as="world", key="world", table=WORLDS, flags=("DATA
         assert self.path is not None
         settings = dict(self.reading)
         k = settings.pop("k_core", None)
-        data = read(self.path, **settings)
+        data = read(self.paths, **settings)
         return (data if k is None else data.k_core(k)), None
 
 

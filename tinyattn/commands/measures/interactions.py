@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from ...data import RATING_SPLITS, SPLITS, Interactions, Source, Split, Truth, split_ratings
+from ...data.read import STDIN
 from ...evaluation import PROTOCOLS, RATING_BASELINES, candidates_for, full_ranking, rating_errors
 from ...models import Recommender, RunFolder
+from ...ranks import ranks
 from ..arguments import RANKING, add_data, add_evaluation, add_world, source_of
 from ..comparisons import RANKING_NOTES, RATING_NOTES, compare_rankings, compare_ratings
 from ..tables import RATED, ROWS, Evaluation, metric_rows, print_means, print_table
@@ -36,7 +38,12 @@ class OfInteractions(Measure):
         add_world(command)
 
     def read(self, options: argparse.Namespace) -> tuple[Source, Interactions, Truth | None]:
-        """Raises ValueError for data of a single user."""
+        """Raises ValueError for data of a single user, and for standard input of several ranks. A note on it."""
+        if STDIN in self.source(options).paths:
+            if ranks().size > 1:
+                raise ValueError("standard input reaches a single process of mpiexec: expected DATA in files")
+            print("note: standard input cannot be read again: `evaluate RUN DATA` and `recommend RUN DATA` "
+                  "need these rows in a file", file=sys.stderr)  # fmt: skip
         source, data, truth = super().read(options)
         if data.n_users < 2:
             raise ValueError(f"{source.title} has a single user: nothing can be learned from others")

@@ -102,7 +102,9 @@ class InTenths(Measure):
     def named(self, options: argparse.Namespace) -> Any:
         if flags := reading_flags(options):
             raise ValueError(f"{flags}: for a file of interactions, and this model {self.does}")
-        return self.sources.of(options.data)
+        if len(options.data) > 1:
+            raise ValueError(f"DATA is {len(options.data)} files, and this model {self.does}: expected one")
+        return self.sources.of(options.data[0])
 
     def load(self, source: Any) -> tuple[Any, Truth | None]:
         return source.load(), None

@@ -28,7 +28,7 @@ class OfSequenceTasks(InTenths):
         return SequenceTaskSource.of(options.task, **length)
 
     def named(self, options: argparse.Namespace) -> SequenceTaskSource:
-        raise ValueError(f"DATA is {options.data}, and model tagger is measured on its own task: expected none")
+        raise ValueError(f"DATA is {options.data[0]}, and model tagger is measured on its own task: expected none")
 
     def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:
         """Adds a row for sequences twice as long, where the model has positions for them."""
