@@ -21,7 +21,15 @@ from benchmarks.machine import RESULTS, ROOT, read_no_arguments, write_pages
 from tinyattn.experiments import EXPERIMENTS, Results, results_of
 from tinyattn.experiments.awrsr.checks import checks
 from tinyattn.experiments.awrsr.claims import gain, ndcg5, other_seeds, verdicts
-from tinyattn.experiments.awrsr.grid import DATASETS, HOSTS, LATER, NDCG5_PRINTED, OF_HOST, PUBLISHED, published_gain
+from tinyattn.experiments.awrsr.grid import (
+    BACKBONES,
+    DATASETS,
+    LATER,
+    NDCG5_PRINTED,
+    OF_BACKBONE,
+    PUBLISHED,
+    published_gain,
+)
 from tinyattn.experiments.tables import cell, heading, made, to_come
 
 PAGE = ROOT / "docs" / "awrsr.md"
@@ -31,25 +39,25 @@ BESIDE = ("popularity", "markov", "sasrec-ce", "stosa-released")
 
 def table(results: Results) -> list[str]:
     """NDCG@5 of all rows with one layer, and the gains of refinements, on both data sets."""
-    shown = "gain, % of the host's"
+    shown = "gain, % of the backbone's"
     lines = heading([column for data in DATASETS.values() for column in (data.title, shown, "published")])
     for key in BESIDE:
         cells = [(_score(results[f"{data}-{key}"]), "", "") for data in DATASETS]
         lines.append(_line(AWRSR.rows[f"ml-1m-{key}"].title, cells))
-    for host, (title, *_) in HOSTS.items():
-        hosts = {data: results[f"{data}-{host}-none"] for data in DATASETS}
-        theirs = {data: PUBLISHED[data, host]["none"][NDCG5_PRINTED] for data in DATASETS}
-        cells = [(_score(runs), "", f"*{theirs[data]:.4f}*") for data, runs in hosts.items()]
+    for backbone, (title, *_) in BACKBONES.items():
+        backbones = {data: results[f"{data}-{backbone}-none"] for data in DATASETS}
+        theirs = {data: PUBLISHED[data, backbone]["none"][NDCG5_PRINTED] for data in DATASETS}
+        cells = [(_score(runs), "", f"*{theirs[data]:.4f}*") for data, runs in backbones.items()]
         lines.append(_line(f"**{title}**", cells))
-        cells = [(_score(others), gain(others, first), "") for others, first in map(other_seeds, hosts.values())]
+        cells = [(_score(others), gain(others, first), "") for others, first in map(other_seeds, backbones.values())]
         lines.append(_line(f"{title}, other seeds beside the first", cells))
-        for form in OF_HOST[host][1:] + LATER[host]:
+        for form in OF_BACKBONE[backbone][1:] + LATER[backbone]:
             cells = []
-            for data, plain in hosts.items():
-                runs, published = results[f"{data}-{host}-{form}"], published_gain(data, host, form)
+            for data, plain in backbones.items():
+                runs, published = results[f"{data}-{backbone}-{form}"], published_gain(data, backbone, form)
                 said = "" if published is None else f"*{published:+.1%}*"
                 cells.append((_score(runs), gain(runs, plain), said))
-            lines.append(_line(AWRSR.rows[f"ml-1m-{host}-{form}"].title, cells))
+            lines.append(_line(AWRSR.rows[f"ml-1m-{backbone}-{form}"].title, cells))
     return lines
 
 
@@ -68,7 +76,7 @@ def block(results: Results, costs: dict[str, Any]) -> str:
         *checks(results), "",
         *table(results), "",
         "NDCG@5 under full ranking. Means ± standard deviations over seeds; in brackets intervals of 95 % over seeds. "
-        "Published: the NDCG@5 of hosts, and the gains of refinements. "
+        "Published: the NDCG@5 of backbones, and the gains of refinements. "
         f"{made(results)} {to_come(AWRSR, results)}{deep and f'Of STOSA with several layers {deep}'}".strip(),
     ])  # fmt: skip
 

@@ -46,7 +46,7 @@ def measure(seed: int) -> dict[str, Any]:
             vit = ViT(epochs=times * SEEN // n, warmup=10, seed=seed, workers=1)
             vit.fit(few, progress=False, start=beit if row == "beit" else None)
             found[f"{row}, {n}"] = vit.evaluate(tested)["accuracy"]
-    asked = beit.asked(tested)
+    asked = beit.evaluation_batch(tested)
     blind = float(np.max(np.bincount(asked.words[asked.hidden]))) / asked.total
     return {"seed": seed, "accuracy": found, "words": beit.evaluate(tested)["accuracy"], "blind": blind}
 

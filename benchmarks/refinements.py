@@ -32,7 +32,7 @@ from benchmarks.peers.ours import TinyAttn
 from benchmarks.training_step import BEAUTY, ML_1M, SEED, Configuration, given
 from tinyattn.data import Batch
 from tinyattn.experiments.awrsr.claims import Verdict
-from tinyattn.experiments.awrsr.grid import FORMS, HOSTS, OF_HOST
+from tinyattn.experiments.awrsr.grid import BACKBONES, FORMS, OF_BACKBONE
 from tinyattn.experiments.tables import heading
 from tinyattn.models import MODELS
 from tinyattn.training import SLICE_TOKENS
@@ -45,8 +45,8 @@ SHAPES = {  # n, d, heads
 }
 OURS = {"sasrec": (50, 64, 1), "stosa": (50, 64, 4)}  # shapes of `tinyattn reproduce awrsr`, at its data's lengths
 LENGTHS = {"full": None, "MovieLens 1M": ML_1M, "Beauty": BEAUTY}
-CASES = [(host, "full", shape) for host, shapes in SHAPES.items() for shape in shapes]
-CASES += [(host, lengths, OURS[host]) for host in OURS for lengths in ("MovieLens 1M", "Beauty")]
+CASES = [(backbone, "full", shape) for backbone, shapes in SHAPES.items() for shape in shapes]
+CASES += [(backbone, lengths, OURS[backbone]) for backbone in OURS for lengths in ("MovieLens 1M", "Beauty")]
 PRINTED = {"simp": 3, "lags": 3, "add": 3, "value": 5, "literal": 5, "stoc": 4}  # products of n x n matrices a head
 MEASURED = FORMS | {
     "literal": (" + M_value, as printed", {"refine": "value-literal"}),
@@ -55,21 +55,21 @@ MEASURED = FORMS | {
 NEGLIGIBLE = 0.1  # share of a step's time: less is called negligible
 
 
-def network_of(host: str, form: str, shape: tuple[int, int, int]) -> Any:
+def network_of(backbone: str, form: str, shape: tuple[int, int, int]) -> Any:
     n, d, heads = shape
-    _, name, options = HOSTS[host]
+    _, name, options = BACKBONES[backbone]
     kind: Any = MODELS[name]
     settings = {"maxlen": n, "dim": d, "heads": heads, "blocks": 1, "dropout": 0.2} | MEASURED[form][1]
     settings |= {key: options[key] for key in options.keys() & {"block_form"}}
     return kind.Network(n_items=ITEMS, **settings)
 
 
-def formula(host: str, form: str, shape: tuple[int, int, int]) -> float:
+def formula(backbone: str, form: str, shape: tuple[int, int, int]) -> float:
     """Multiply-adds of a refinement over those of the attention that it refines: projections, scores and averages.
 
     STOSA's attention takes twice as many: it has two streams, means and covariances.
     """
-    (n, d, heads), streams = shape, 2 if host == "stosa" else 1
+    (n, d, heads), streams = shape, 2 if backbone == "stosa" else 1
     return PRINTED[form] * heads * n**3 / (streams * (4 * n * d * d + 2 * n * n * d))
 
 
@@ -91,14 +91,14 @@ def peak(trainer: TinyAttn) -> int:
     return found
 
 
-def measure(host: str, lengths: str, shape: tuple[int, int, int], rounds: int) -> dict[str, Any]:
+def measure(backbone: str, lengths: str, shape: tuple[int, int, int], rounds: int) -> dict[str, Any]:
     """For each form: seconds per round (forms take turns), peak, multiply-adds, parameters."""
     trainers: dict[str, TinyAttn] = {}
     batch = BATCH if LENGTHS[lengths] else FULL_BATCH
     found: dict[str, Any] = {}
-    for form in (*OF_HOST[host], "literal", "layer"):
+    for form in (*OF_BACKBONE[backbone], "literal", "layer"):
         network, weights, batches = given(
-            Configuration("", LENGTHS[lengths], batch, network_of(host, form, shape)), None
+            Configuration("", LENGTHS[lengths], batch, network_of(backbone, form, shape)), None
         )
         trainers[form] = TinyAttn(network, weights, batches, workers=1)
         found[form] = {
@@ -119,7 +119,7 @@ def measure(host: str, lengths: str, shape: tuple[int, int, int], rounds: int) -
 
 
 def slower(forms: dict[str, Any], form: str) -> float:
-    """A step's time divided by its host's: the median over rounds."""
+    """A step's time divided by its backbone's: the median over rounds."""
     pairs = zip(forms[form]["seconds"], forms["none"]["seconds"], strict=True)
     return statistics.median(a / b for a, b in pairs)
 
@@ -127,12 +127,12 @@ def slower(forms: dict[str, Any], form: str) -> float:
 def named(case: dict[str, Any], form: str = "") -> str:
     n, d, heads = case["shape"]
     lengths = "" if case["lengths"] == "full" else f", lengths of {case['lengths']}"
-    return f"{HOSTS[case['host']][0]}{form}, n {n}, d {d}, {heads} head{'s' * (heads > 1)}{lengths}"
+    return f"{BACKBONES[case['host']][0]}{form}, n {n}, d {d}, {heads} head{'s' * (heads > 1)}{lengths}"
 
 
 def table(result: dict[str, Any]) -> list[str]:
-    columns = ["ms a step", "time / host's", "MB at most", "memory / host's", "extra parameters",
-               "multiply-adds / host's", "by the formula: extra / attention's"]  # fmt: skip
+    columns = ["ms a step", "time / backbone's", "MB at most", "memory / backbone's", "extra parameters",
+               "multiply-adds / backbone's", "by the formula: extra / attention's"]  # fmt: skip
     lines = heading(columns)
     for case in result["cases"]:
         forms, full = case["forms"], case["lengths"] == "full"
@@ -191,8 +191,9 @@ def page(result: dict[str, Any]) -> str:
         "",
         f"A training step of {FULL_BATCH} full histories, or of {BATCH} with lengths drawn like those of a data set, "
         f"{ITEMS:,} items, one block, dropout .2, one worker; medians of {result['rounds']} rounds, in which all forms "
-        "of a host take turns. MB: the most that a step holds beside parameters, gradients and moments. Multiply-adds "
-        "are those of the whole step, counted, as a multiple of the host's. The formula, for full histories, is the "
+        "of a backbone take turns. MB: the most that a step holds beside parameters, gradients and moments. "
+        "Multiply-adds are those of the whole step, counted, as a multiple of the backbone's. The formula, for full "
+        "histories, is the "
         "refinement's c h n³ over its attention's 4 n d² + 2 n² d (h heads; twice that for STOSA's two streams). c is "
         "3 for M_simp and M_add, 4 for M_stoc, 5 for M_value as printed. That one sees later tokens and makes every "
         "history an n x n matrix; its causal form makes a softmax for every token. Unrefined attention forms no n x n "
@@ -216,10 +217,10 @@ def main(words: Sequence[str] | None = None) -> None:
     if words is None and clean_environment() != dict(os.environ):   # a choice of kernel is read when NumPy is imported
         os.execve(sys.executable, [sys.executable, *sys.argv], clean_environment())
     cases = []
-    for host, lengths, shape in CASES:
-        case: dict[str, Any] = {"host": host, "lengths": lengths, "shape": shape}
+    for backbone, lengths, shape in CASES:
+        case: dict[str, Any] = {"host": backbone, "lengths": lengths, "shape": shape}
         tell(named(case))
-        cases.append(case | {"forms": measure(host, lengths, shape, asked.rounds)})
+        cases.append(case | {"forms": measure(backbone, lengths, shape, asked.rounds)})
     result = {"rounds": asked.rounds, "cases": cases, "machine": describe()}
     write_result(RESULT, result)
     write_pages(__file__, pages())

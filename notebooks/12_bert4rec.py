@@ -135,7 +135,7 @@ show_arrays(ids=ids, inputs=inputs, targets=targets)
 # %%
 batch = ClozeSampler(fresh, 9, 4, 0, False, rho=0.4, mask_last=0.0).batch(0)
 whole = batch.ids.copy()
-np.put_along_axis(whole, batch.asked, batch.targets, axis=1)
+np.put_along_axis(whole, batch.target_positions, batch.targets, axis=1)
 originals = np.array([fresh.sequence(user - 1) for user in batch.users])
 turn = np.random.default_rng(0).permutation(originals.size).reshape(originals.shape)
 mine, _ = cloze(originals, turn, 0.4, 9)
@@ -176,11 +176,11 @@ class BertSampler(ClozeSampler):
     def batch(self, step):
         batch = super().batch(step)
         rng = np.random.default_rng([self.seed, step])
-        kind, ids = rng.random(batch.asked.shape), batch.ids.copy()
+        kind, ids = rng.random(batch.target_positions.shape), batch.ids.copy()
         shown = np.where(kind < 0.1, batch.targets, rng.integers(1, 9, kind.shape))
         shown = np.where((kind < 0.2) & (batch.targets != 0), shown, 0)  # 0: as it is
-        shown = np.where(shown == 0, np.take_along_axis(ids, batch.asked, axis=1), shown)
-        np.put_along_axis(ids, batch.asked, shown, axis=1)
+        shown = np.where(shown == 0, np.take_along_axis(ids, batch.target_positions, axis=1), shown)
+        np.put_along_axis(ids, batch.target_positions, shown, axis=1)
         return batch._replace(ids=ids)
 
 
@@ -335,7 +335,7 @@ for rho in (0.1, 0.2, 0.4, 0.8):
         how = {"rho": rho, "mask_last": mask_last}
         batch = ClozeSampler(fresh, 9, 2000, 0, False, **how).batch(0)
         real = batch.targets != 0
-        last = (batch.asked == 8) & real
+        last = (batch.target_positions == 8) & real
         alone = last.any(axis=1) & (real.sum(axis=1) == 1)
         count = real.sum(axis=1).mean()
         shares = last.sum() / real.sum(), alone.mean()

@@ -412,11 +412,11 @@ table("outputs move by | 2 places | 5 places", rows)
 #
 # ## What seeds alone do
 #
-# Now the table. The paper trains each model once, as far as it says, and prints gains over the unrefined host, such as +7.26 %. How does such a table look if the refinements do *nothing at all*?
+# Now the table. The paper trains each model once, as far as it says, and prints gains over the unrefined backbone, such as +7.26 %. How does such a table look if the refinements do *nothing at all*?
 #
 # ### Exercise `all_better_by_chance` (predict the number, ★★☆, 5 min)
 #
-# SASRec and three "refinements" of it that are nothing but SASRec with another seed; one run each. How likely is it that *all three* are better than the host?
+# SASRec and three "refinements" of it that are nothing but SASRec with another seed; one run each. How likely is it that *all three* are better than the backbone?
 
 # %%
 ### BEGIN SOLUTION
@@ -428,7 +428,7 @@ check("all_better_by_chance", all_better_by_chance)
 
 # %% [markdown]
 # Not 1/8: the three are compared with the *same* run, and all gain if it was unlucky. That all gains are positive is thus weaker evidence than it looks: 1/64 for three data sets, not 1/512.
-# And their size? Below are eight seeds of one SASRec, without any refinement; each is the host once, and the other seven are its "refinements". On the right is what the paper
+# And their size? Below are eight seeds of one SASRec, without any refinement; each is the backbone once, and the other seven are its "refinements". On the right is what the paper
 # printed for two of its data sets.
 
 # %% tags=["hide-input"]
@@ -441,11 +441,11 @@ spread = seeds.std(ddof=1) / seeds.mean()
 print(f"NDCG@5 {seeds.mean():.2f}, standard deviation over seeds {spread:.2f} of it")
 with style():
     fig, (left, right) = figure(1, 2, size=(8.2, 3.8), sharey=True)
-    for host, one in enumerate(seeds):
-        others = np.delete(seeds, host)
+    for backbone, one in enumerate(seeds):
+        others = np.delete(seeds, backbone)
         gains = 100 * (others / one - 1)
-        left.plot(np.full(7, host), gains, "o", color=GREY, mfc="none", label="another seed" if not host else None)
-        left.plot(host, gains.mean(), "_", color=INK, ms=16, mew=2, label="their mean" if not host else None)
+        left.plot(np.full(7, backbone), gains, "o", color=GREY, mfc="none", label="another seed" if not backbone else None)
+        left.plot(backbone, gains.mean(), "_", color=INK, ms=16, mew=2, label="their mean" if not backbone else None)
     left.legend(fontsize=9, loc="lower left")
     names = ("simp", "value", "add", "stoc")
     for place, printed in enumerate(PUBLISHED.values()):
@@ -456,13 +456,13 @@ with style():
                     place, gain, marker, color=colour, label=f"M_{name}" if place == 3 else None
                 )
     titles = {"beauty": "Beauty", "ml-1m": "ML-1M", "sasrec": "SASRec", "stosa": "STOSA"}
-    labels = [f"{titles[host]}\n{titles[data]}" for data, host in PUBLISHED]
+    labels = [f"{titles[backbone]}\n{titles[data]}" for data, backbone in PUBLISHED]
     right.set(title="printed in the paper", xticks=range(4), xlim=(-0.5, 3.5))
     right.set_xticklabels(labels)
     right.legend(fontsize=9, loc="lower left")
     left.set(
         title="nothing but another seed",
-        xlabel="seed of the host",
+        xlabel="seed of the backbone",
         ylabel="gain in NDCG@5, %",
         xticks=range(8),
     )
@@ -471,8 +471,8 @@ with style():
 show_figure(
     fig,
     "gains",
-    "Gains in NDCG@5. Left: each of eight seeds as the host, and the other seven beside it, from -7 to +8 %. "
-    "Right: the gains that the paper printed for two hosts on two data sets, from -3 to +9 %",
+    "Gains in NDCG@5. Left: each of eight seeds as the backbone, and the other seven beside it, from -7 to +8 %. "
+    "Right: the gains that the paper printed for two backbones on two data sets, from -3 to +9 %",
 )
 
 # %% [markdown]
@@ -488,7 +488,7 @@ show_figure(
 #
 # ### Exercise `smallest_difference` (predict the number, ★★☆, 5 min)
 #
-# $s$ is 3 % of the metric. Three seeds of the host, three of the refinement. What is the smallest gain, in percent, that can be told from 0?
+# $s$ is 3 % of the metric. Three seeds of the backbone, three of the refinement. What is the smallest gain, in percent, that can be told from 0?
 
 # %%
 ### BEGIN SOLUTION
@@ -509,22 +509,22 @@ table("seeds of each | smallest gain, s = 3 %", rows)
 # %% [markdown]
 # A true gain of just that size is found in half of all experiments only. Look at the right half of the picture once more.
 #
-# So a table needs one row more: the host against *itself*, with three other seeds.
+# So a table needs one row more: the backbone against *itself*, with three other seeds.
 
 
 # %%
-def difference(runs, host):
-    """The mean gain as a share of the host, and the half width of its interval."""
-    s = math.sqrt((runs.var(ddof=1) + host.var(ddof=1)) / 2)
-    gain, half = runs.mean() - host.mean(), 2.776 * s * math.sqrt(2 / 3)
-    return [f"{x / host.mean():.2f}" for x in (gain, half)]
+def difference(runs, backbone):
+    """The mean gain as a share of the backbone, and the half width of its interval."""
+    s = math.sqrt((runs.var(ddof=1) + backbone.var(ddof=1)) / 2)
+    gain, half = runs.mean() - backbone.mean(), 2.776 * s * math.sqrt(2 / 3)
+    return [f"{x / backbone.mean():.2f}" for x in (gain, half)]
 
 
 rows = [
     ["SASRec: seeds 3 to 5, and 0 to 2", *difference(seeds[3:6], seeds[:3])],
     ["value-literal, and none", *difference(found["value-literal"], found["none"])],
 ]
-table("three runs, and three of the host | gain | ±", rows)
+table("three runs, and three of the backbone | gain | ±", rows)
 
 # %% [markdown]
 # In the first row nothing was changed but the seeds. The second is the leak from further up: a seventh is lost, and three seeds cannot tell even that from 0. A refinement has shown nothing, either, if its
@@ -533,7 +533,7 @@ table("three runs, and three of the host | gain | ±", rows)
 # ## The table
 #
 # `tinyattn reproduce awrsr --data DIR` trains SASRec and STOSA, plain and refined, on MovieLens and Beauty, with three seeds each and three *other* seeds of
-# each host; settings, budget and the smallest difference were [written down](../tinyattn/experiments/awrsr/grid.py) before the first run. [Its page](../docs/awrsr.md) has a verdict
+# each backbone; settings, budget and the smallest difference were [written down](../tinyattn/experiments/awrsr/grid.py) before the first run. [Its page](../docs/awrsr.md) has a verdict
 # for each claim, and says what a refinement costs. Read it with what you know now: is the interval one over people or over seeds? Is the gain larger than that of three other seeds? Where do
 # popularity and a Markov chain stand?
 #
@@ -543,7 +543,7 @@ table("three runs, and three of the host | gain | ±", rows)
 # | with a causal mask nothing leaks | equation 3 leaks with $A$, $B$ and $W$ masked |
 # | a leak inflates the metric | not at the last position: the loss in training looks too good, and the metric is worse on average (three seeds cannot tell) |
 # | the refinement gains 5 % | so does another seed, now and then |
-# | all three refinements help, so it is no chance | they share one run of the host: 1/4, not 1/8 |
+# | all three refinements help, so it is no chance | they share one run of the backbone: 1/4, not 1/8 |
 #
 # ## In five lines
 #

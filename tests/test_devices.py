@@ -328,7 +328,7 @@ def test_one_transfer_carries_a_whole_batch():
             np.testing.assert_array_equal(theirs.get(), mine)
     assert there.map(lambda x: x.get()).negatives is not None
     bare = Sampler(uneven(), 4, 7, 0, False).batch(0).to(strict)
-    assert bare.negatives is bare.asked is None
+    assert bare.negatives is bare.target_positions is None
 
 
 def test_arrays_of_every_size_travel_together():

@@ -33,7 +33,7 @@ def test_train_writes_a_whole_run_and_the_grammars_own_loss_stands_beside_it(fin
     assert list(rows) == ["model", "grammar"]
     assert 0 < rows["grammar"]["test"]["nats"] < 0.3 < rows["model"]["test"]["nats"] < 3
     model, test = Encoder.load(finished / "model.npz"), Grammar(sentences=150).generate().split().test
-    best = GrammarChain.of_rules().loss(model.asked(test), model.tokens.strings, model.masking)
+    best = GrammarChain.of_rules().loss(model.evaluation_batch(test), model.tokens.strings, model.masking)
     assert rows["grammar"]["test"]["nats"] == pytest.approx(best)
 
 

@@ -41,7 +41,7 @@ def test_train_writes_a_whole_run_and_evaluate_measures_it_again(finished, image
 
     model = Estimator.load(finished / "model.npz")
     tested = ImageSource.of(str(images / "plain.npz")).load(labelled=False)[tenths(60, "images")[2]]
-    hidden = model.asked(tested)                             # whose most frequent word is guessed
+    hidden = model.evaluation_batch(tested)                             # whose most frequent word is guessed
     counts = np.bincount(hidden.words[hidden.hidden])
     assert table["blind"]["test"]["accuracy"] == pytest.approx(counts.max() / counts.sum())
     shares = [count / counts.sum() for count in counts.tolist() if count]

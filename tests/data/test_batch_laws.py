@@ -156,19 +156,21 @@ def test_a_batch_is_cut_without_losing_a_number():
     for part in slices:
         rows = part.users - 5
         longest = lengths[rows].max()
-        assert part.asked is None
+        assert part.target_positions is None
         for name in ("ids", "slots", "targets", "negatives", "weight"):
             np.testing.assert_array_equal(getattr(part, name), getattr(batch, name)[rows, :longest])
         np.testing.assert_array_equal(part.shared[:, 0, 0], rows + 7)
     asked = np.where(np.arange(5) < (lengths[:, None] + 1) // 2, 1, 0)
-    cloze = batch._replace(targets=asked, negatives=asked * 2, weight=asked * 1.0, asked=asked * 3, shared=None)
+    cloze = batch._replace(targets=asked, negatives=asked * 2, weight=asked * 1.0, shared=None,
+                           target_positions=asked * 3)  # fmt: skip
     for part in cloze.slices(15):
         rows = part.users - 5
         most = (int(lengths[rows].max()) + 1) // 2
         assert part.ids.shape == part.slots.shape == (len(rows), lengths[rows].max())
-        assert part.targets.shape == part.asked.shape == part.weight.shape == part.negatives.shape == (len(rows), most)
+        for x in (part.targets, part.target_positions, part.weight, part.negatives):
+            assert x.shape == (len(rows), most)
     doubled = batch.map(lambda x: x * 2)
-    assert doubled.asked is None
+    assert doubled.target_positions is None
     np.testing.assert_array_equal(doubled.slots, batch.slots * 2)
     there = batch.to(np)
     for mine, theirs in zip(there, batch, strict=True):
@@ -270,7 +272,7 @@ def test_of_every_history_a_rounded_share_is_hidden_and_at_least_one(rho):
         assert np.count_nonzero(target) == counts[n]
         assert counts[n] == max(1, round(rho * n))
     assert sorted(counts) == list(range(2, 11))
-    assert batch.asked.shape[1] == max(counts.values())
+    assert batch.target_positions.shape[1] == max(counts.values())
 
 
 def test_every_position_is_hidden_as_often_as_any_other_and_rows_differ():
@@ -290,7 +292,7 @@ def test_a_cloze_batch_has_the_newest_items_and_the_seeds_own_holes():
     for row, user in enumerate(batch.users.tolist()):
         history = data.sequence(user - 1)[-3:].tolist()
         n = len(history)
-        asked = dict(zip(batch.asked[row].tolist(), batch.targets[row].tolist(), strict=True))
+        asked = dict(zip(batch.target_positions[row].tolist(), batch.targets[row].tolist(), strict=True))
         whole = [asked.get(place) or int(batch.ids[row, place]) for place in range(n)]
         assert whole == history
         assert batch.slots[row, :n].tolist() == list(range(3 - n, 3))

@@ -23,9 +23,9 @@ def test_hidden_items_are_the_targets_and_all_others_are_as_they_were(step):
     batch = sampler().batch(step)
     for row in range(len(batch.ids)):
         items, n = original(batch, row), np.count_nonzero(batch.targets[row])
-        hidden, filling = batch.asked[row, :n], batch.asked[row, n:]
+        hidden, filling = batch.target_positions[row, :n], batch.target_positions[row, n:]
         assert n in (1, max(1, round(0.4 * len(items))))
-        assert len(set(batch.asked[row])) == batch.asked.shape[1]  # each position is asked once
+        assert len(set(batch.target_positions[row])) == batch.target_positions.shape[1]  # each position is asked once
         np.testing.assert_array_equal(batch.targets[row, :n], items[hidden])
         assert not batch.targets[row, n:].any()
         assert np.all(batch.ids[row, filling] != MASK)

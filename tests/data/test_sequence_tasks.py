@@ -61,7 +61,7 @@ READERS = dict(zip(SMALL, (read_recall, read_induction, read_copy, read_count, r
 def test_every_answer_is_what_the_rule_says(name):
     task = SMALL[name]
     drawn = task.generate().held_out()
-    assert drawn.ids.shape == drawn.targets.shape == drawn.asked.shape == (40, 20)
+    assert drawn.ids.shape == drawn.targets.shape == drawn.has_answer.shape == (40, 20)
     assert min(drawn.ids.min(), drawn.targets.min()) >= 0
     assert max(drawn.ids.max(), drawn.targets.max()) < task.n_tokens
     for ids, targets, asked in zip(*(array.tolist() for array in drawn), strict=True):
@@ -77,7 +77,7 @@ def test_every_answer_is_what_the_rule_says(name):
 def test_balance_is_not_told_by_the_place_of_a_token(modulus):
     """Nor by any small counter: at best it is right as often as the places of one remainder say."""
     drawn = Balance(length=128, held_out=4000).generate().held_out()
-    rows, places = np.nonzero(drawn.asked)
+    rows, places = np.nonzero(drawn.has_answer)
     ends = drawn.targets[rows, places] == 0
     back = 2 * np.sum(drawn.ids == 1, axis=1)[rows] - 1 - places         # how many b are still to come
     assert np.mean((back % modulus == 0) == ends) < 1 - 0.15 / modulus
@@ -90,7 +90,7 @@ def test_balance_is_not_told_by_the_place_of_a_token(modulus):
 def test_chance_is_how_often_the_best_constant_guess_is_right(name):
     task = SEQUENCE_TASKS[name](held_out=4000)
     drawn = task.generate().held_out()
-    counts = np.bincount(drawn.targets[drawn.asked])
+    counts = np.bincount(drawn.targets[drawn.has_answer])
     assert counts.max() / counts.sum() == pytest.approx(task.chance, rel=0.15)
 
 
@@ -180,6 +180,6 @@ def test_a_source_is_what_it_describes():
 def test_balance_is_guessed_by_odd_and_even_places_as_often_as_it_says(length):
     """Of short sequences, where it is more than of long ones."""
     drawn = Balance(length=length, held_out=20000).generate().held_out()
-    rows, places = np.nonzero(drawn.asked)
+    rows, places = np.nonzero(drawn.has_answer)
     ends = drawn.targets[rows, places] == 0
     assert np.mean((places % 2 == 1) == ends) == pytest.approx(Balance(length=length).by_place, abs=0.008)

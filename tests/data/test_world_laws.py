@@ -168,7 +168,7 @@ def test_balance_ends_anywhere_and_its_other_question_is_near_in_half_of_the_row
     found = drawn(task, 6000)
     n = np.sum(found.ids == 1, axis=1)
     assert all(near(np.sum(n == size), 6000, 1 / 4) for size in (2, 3, 4, 5))
-    left = np.array([2 * size - 1 - np.flatnonzero(row)[0] for size, row in zip(n, found.asked, strict=True)])
+    left = np.array([2 * size - 1 - np.flatnonzero(row)[0] for size, row in zip(n, found.has_answer, strict=True)])
     for size in (2, 3, 4, 5):
         mine = left[n == size]
         for gap in range(1, size):

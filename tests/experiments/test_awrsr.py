@@ -84,13 +84,13 @@ def test_as_many_seeds_as_are_said_to_decide_do_in_8_of_10_cases_where_nothing_i
     assert 0.74 < judged.count("not replicated") / 500 < 0.86
 
 
-def test_where_refinements_vary_more_than_hosts_only_intervals_of_welch_hold(rng):
-    """At a true gain of nothing, of four places: hosts differ by 2 %, refined models by 6 %."""
+def test_where_refinements_vary_more_than_backbones_only_intervals_of_welch_hold(rng):
+    """At a true gain of nothing, of four places: backbones differ by 2 %, refined models by 6 %."""
     holds = {"pooled": 0, "Welch": 0}
     for _ in range(500):
         pairs = [((1 + 0.06 * rng.standard_normal(3)).tolist(), (1 + 0.02 * rng.standard_normal(6)).tolist())
                  for _ in range(4)]  # fmt: skip
-        found = {"pooled": pooled([contrast([row], host) for row, host in pairs]), "Welch": unlike(pairs)}
+        found = {"pooled": pooled([contrast([row], backbone) for row, backbone in pairs]), "Welch": unlike(pairs)}
         for name, effect in found.items():
             holds[name] += effect.low < 0 < effect.high
     assert holds["pooled"] / 500 < 0.9
@@ -106,7 +106,7 @@ def test_what_is_asked_after_the_first_runs(rng):
     results["ml-1m-stosa-simp"][0]["valid"][30:] = []  # as a dip would end it
     told = "\n".join(checks(results))
     assert re.search(r"\n\| STOSA on MovieLens 1M \| -\d\.\d% \| -\d\.\d%, 30 epochs \| 60 \| 5\d \|", told)
-    assert "is 0.2% for hosts (4 rows), 0.2% for refinements (14 rows)" in told
+    assert "is 0.2% for backbones (4 rows), 0.2% for refinements (14 rows)" in told
     assert re.search(r"M_value, causal -[45]\.\d% .*: not replicated", told)
     assert "as M_value's causal form is ours: replicated." in told
     assert "M_simp +4.7%, below +4.9%" in told
@@ -122,7 +122,7 @@ def test_checks_are_made_of_runs_that_found_nothing():
     for run in (run for runs in results.values() for run in runs):
         run["metrics"]["full"] = dict.fromkeys(run["metrics"]["full"], 0.0)
         run["valid"] = [0.0] * 60
-    assert "0.0% for hosts (4 rows)" in "\n".join(checks(results))
+    assert "0.0% for backbones (4 rows)" in "\n".join(checks(results))
 
 
 def test_more_seeds_of_the_same_spread_do_not_change_how_many_would_decide():
@@ -201,7 +201,7 @@ def test_no_verdict_before_all_seeds_are_there():
     results["beauty-stosa-add"].pop()
     results["beauty-sasrec-add-4"].pop()
     found = Claims(results).every_refinement_helps()
-    assert (found.verdict, found.evidence) == ("to come", "17 of 18 rows (hosts included) are complete, of 3 seeds")
+    assert (found.verdict, found.evidence) == ("to come", "17 of 18 rows (backbones included) are complete, of 3 seeds")
     assert "| M_add is best with depth | **to come** |" in "\n".join(verdicts(results))
 
 

@@ -45,34 +45,36 @@ GAINS_3 = {
 UNIT = 0.0001  # of the last digit
 
 
-def gains(found, host):
-    return 100 * (np.array(found) / np.array(host) - 1)
+def gains(found, backbone):
+    return 100 * (np.array(found) / np.array(backbone) - 1)
 
 
 def test_the_tables_are_those_of_the_grid():
-    for (data, host), rows in PUBLISHED.items():
+    for (data, backbone), rows in PUBLISHED.items():
         first = {"beauty": 0, "ml-1m": 3}[data]
-        assert rows == {form: found[first : first + 3] for form, found in TABLE_2[host].items()}
-    assert all(BY_DEPTH[host, form][0] == found[2] for host, rows in TABLE_2.items() for form, found in rows.items())
+        assert rows == {form: found[first : first + 3] for form, found in TABLE_2[backbone].items()}
+    for backbone, rows in TABLE_2.items():
+        assert all(BY_DEPTH[backbone, form][0] == found[2] for form, found in rows.items())
 
 
 def test_percentages_are_those_of_the_cells_but_for_one_sign():
-    for (host, form), printed in GAINS_2.items():
-        np.testing.assert_allclose(gains(TABLE_2[host][form], TABLE_2[host]["none"]), printed, rtol=0, atol=0.09)
-    for (host, form), printed in GAINS_3.items():
-        off = np.abs(gains(BY_DEPTH[host, form], BY_DEPTH[host, "none"]) - printed) > 0.09
+    for (backbone, form), printed in GAINS_2.items():
+        rows = TABLE_2[backbone]
+        np.testing.assert_allclose(gains(rows[form], rows["none"]), printed, rtol=0, atol=0.09)
+    for (backbone, form), printed in GAINS_3.items():
+        off = np.abs(gains(BY_DEPTH[backbone, form], BY_DEPTH[backbone, "none"]) - printed) > 0.09
         assert off.tolist() == [form == "stoc", False, False, False]
     assert GAINS_3["stosa", "stoc"][0] == -GAINS_2["stosa", "stoc"][2]
 
 
 def test_add_is_ahead_of_the_others_in_about_half_of_the_cells():
     ahead = dict.fromkeys(("simp", "value"), 0)
-    best = {host: dict.fromkeys(rows, 0) for host, rows in TABLE_2.items()}
-    for host, rows in TABLE_2.items():
+    best = {backbone: dict.fromkeys(rows, 0) for backbone, rows in TABLE_2.items()}
+    for backbone, rows in TABLE_2.items():
         for other in ahead:
             ahead[other] += np.sum(np.array(rows["add"]) > rows[other])
         for cell in range(9):
-            best[host][max(rows, key=lambda form: rows[form][cell])] += 1
+            best[backbone][max(rows, key=lambda form: rows[form][cell])] += 1
     assert ahead == {"simp": 10, "value": 9}
     assert best["sasrec"] == {"none": 0, "simp": 2, "value": 3, "add": 4}
     assert best["stosa"] == {"none": 0, "simp": 1, "value": 6, "add": 2, "stoc": 0}
@@ -80,12 +82,12 @@ def test_add_is_ahead_of_the_others_in_about_half_of_the_cells():
 
 def test_the_smallest_gain_is_one_unit_of_the_last_digit_and_rounding_alone_can_make_it():
     rows = PUBLISHED["beauty", "stosa"]
-    host, value = rows["none"][2], rows["value"][2]
-    assert value - host == pytest.approx(UNIT)
+    backbone, value = rows["none"][2], rows["value"][2]
+    assert value - backbone == pytest.approx(UNIT)
     assert min(gains(found[2], rows["none"][2]) for rows in PUBLISHED.values() for found in rows.values()
                if found[2] > rows["none"][2]) == pytest.approx(0.35, abs=0.005)  # fmt: skip
     assert UNIT / PUBLISHED["beauty", "sasrec"]["none"][2] == pytest.approx(0.0043, abs=5e-5)
-    low, high = (gains(value + sign * UNIT / 2, host - sign * UNIT / 2) for sign in (-1, 1))
+    low, high = (gains(value + sign * UNIT / 2, backbone - sign * UNIT / 2) for sign in (-1, 1))
     assert low == pytest.approx(0, abs=1e-9)  # what both may have been before they were rounded
     assert high == pytest.approx(0.70, abs=0.01)
 
@@ -109,7 +111,7 @@ def test_as_printed_a_score_is_a_matrix_and_its_scale_is_not_that_of_its_sum(rng
     [
         ([("sasrec", n) for n in (2, 3, 4)], 0.05, 0.14),
         ([("sasrec", n) for n in (2, 3, 4)] + [("stosa", 4)], 0.38, 0.5),
-        ([(host, n) for host in ("sasrec", "stosa") for n in (2, 3, 4)], 0.6, 0.72),
+        ([(backbone, n) for backbone in ("sasrec", "stosa") for n in (2, 3, 4)], 0.6, 0.72),
     ],
     ids=["SASRec", "and STOSA with 4 layers", "and STOSA with 2 to 4"],
 )
@@ -117,8 +119,8 @@ def test_how_often_add_would_be_found_above_simp_if_table_3_were_true(places, lo
     """With three seeds a row that differ by 3 %."""
     found = 0
     for _ in range(1000):
-        rows = [[BY_DEPTH[host, form][n - 1] * (1 + 0.03 * rng.standard_normal(SEEDS)) for form in ("add", "simp")]
-                for host, n in places]  # fmt: skip
+        rows = [[BY_DEPTH[backbone, form][n - 1] * (1 + 0.03 * rng.standard_normal(SEEDS)) for form in ("add", "simp")]
+                for backbone, n in places]  # fmt: skip
         found += judge(pooled([contrast([add.tolist()], simp.tolist()) for add, simp in rows])) == "replicated"
     assert low < found / 1000 < high
 
@@ -130,17 +132,17 @@ def test_how_often_add_would_be_found_above_simp_if_table_3_were_true(places, lo
     ids=["nothing is gained, 3 %", "table 2 is true, 3 %", "nothing is gained, 5 %", "table 2 is true, 5 %"],
 )  # fmt: skip
 def test_how_often_every_refinement_would_be_found_to_help(true, spread, least, rng):
-    """With three seeds a row and six of the host that differ by `spread`: shares of verdicts, of 300 such experiments.
+    """With three seeds a row and six of the backbone, which differ by `spread`: shares of verdicts in 300 experiments.
     """
     found = Counter()
     for _ in range(300):
         effects = {form: [] for form in refined("sasrec")}
         for place in PLACES:
             printed = PUBLISHED[tuple(place.rsplit("-", 1))]
-            host = (1 + spread * rng.standard_normal(2 * SEEDS)).tolist()
+            backbone = (1 + spread * rng.standard_normal(2 * SEEDS)).tolist()
             for form in effects:
                 mean = printed[form][2] / printed["none"][2] if true else 1
-                effects[form].append(contrast([(mean * (1 + spread * rng.standard_normal(SEEDS))).tolist()], host))
+                effects[form].append(contrast([(mean * (1 + spread * rng.standard_normal(SEEDS))).tolist()], backbone))
         found[of_all(map(pooled, effects.values()))] += 1
     assert all(found[verdict] / 300 > share for verdict, share in least.items())
     assert found["not replicated" if true else "replicated"] < 6

@@ -32,12 +32,12 @@ def test_an_effect_reaches_students_t_times_its_error_to_either_side():
     assert gain(runs(0.1), runs(0.1, 0.2)) == gain(runs(0.1, 0.2), runs(0.1)) == ""
 
 
-def test_a_contrast_of_logs_or_with_a_host_of_nothing_is_no_share():
-    rows, host = [[3.0, 5.0], [6.0, 8.0]], [2.0, 2.0, 5.0]
+def test_a_contrast_of_logs_or_with_a_backbone_of_nothing_is_no_share():
+    rows, backbone = [[3.0, 5.0], [6.0, 8.0]], [2.0, 2.0, 5.0]
     within = (2 + 2 + 6) / (1 + 1 + 2)
-    plain = claims.contrast(rows, host, share=False)
+    plain = claims.contrast(rows, backbone, share=False)
     assert plain == Effect(pytest.approx(2.5), pytest.approx(within * (1 / 8 + 1 / 8 + 1 / 3)), 4)
-    assert claims.contrast(rows, host) == Effect(pytest.approx(2.5 / 3), pytest.approx(plain.variance / 9), 4)
+    assert claims.contrast(rows, backbone) == Effect(pytest.approx(2.5 / 3), pytest.approx(plain.variance / 9), 4)
     assert claims.contrast([[1.0, 3.0]], [-1.0, 1.0]).size == 2.0
     mean = claims.pooled([Effect(0.1, 0.02, 3), Effect(0.3, 0.06, 4)])
     assert mean == Effect(pytest.approx(0.2), pytest.approx(0.02), 7)
@@ -65,11 +65,11 @@ def test_how_many_seeds_would_decide():
     assert claims.seeds_for(Effect(0.5, 0.0001, 3), 0.05, 3) == "about 4 seeds a row, for ±3.5%"  # one more at least
 
 
-def test_of_a_host_the_later_half_of_the_seeds_stands_beside_the_first():
-    host = runs(*range(8), seeds=[7, 0, 3, 1, 6, 2, 5, 4])
-    later, first = other_seeds(host)
+def test_of_a_backbone_the_later_half_of_the_seeds_stands_beside_the_first():
+    backbone = runs(*range(8), seeds=[7, 0, 3, 1, 6, 2, 5, 4])
+    later, first = other_seeds(backbone)
     assert ([r["row"]["seed"] for r in later], [r["row"]["seed"] for r in first]) == ([4, 5, 6, 7], [0, 1, 2, 3])
-    later, first = other_seeds(host[:4])
+    later, first = other_seeds(backbone[:4])
     assert [r["row"]["seed"] for r in first] == [0, 1, 3]  # three at least
     assert [r["row"]["seed"] for r in later] == [7]
 
@@ -83,13 +83,13 @@ def test_places_and_their_rows():
     assert [claims.name_of(form) for form in ("none", "simp", "value")] == ["", "M_simp", "M_value, causal"]
 
 
-def test_a_row_has_as_many_seeds_as_count_and_a_host_twice_as_many():
+def test_a_row_has_as_many_seeds_as_count_and_a_backbone_twice_as_many():
     found = Claims({"beauty-sasrec-none": [{}] * 5, "beauty-sasrec-simp": [{}] * 4})
     assert found.seeds(["beauty-sasrec-none"]) == 2
     assert found.seeds(["beauty-sasrec-simp"]) == 4
     assert found.seeds(["beauty-sasrec-none", "beauty-sasrec-simp"]) == 2
     assert found.missing(["beauty-sasrec-none", "beauty-sasrec-simp", "ml-1m-sasrec-simp"]) == Verdict(
-        "to come", "1 of 3 rows (hosts included) are complete, of 3 seeds"
+        "to come", "1 of 3 rows (backbones included) are complete, of 3 seeds"
     )
     assert found.missing(["beauty-sasrec-simp"]) is None
 
@@ -113,7 +113,7 @@ def test_the_least_sure_refinement_says_how_many_seeds_would_decide():
     assert found.evidence.endswith("of 14 rows' intervals, above 0: 10, below: 0")
 
 
-def test_with_depth_add_has_to_be_above_its_host_and_above_simp():
+def test_with_depth_add_has_to_be_above_its_backbone_and_above_simp():
     results = made_up(lambda key: 0.1 if "add" in key or "simp" in key else 0.0)
     found = Claims(results).add_is_best_with_depth()
     assert found.verdict == "not replicated"
@@ -124,7 +124,8 @@ def test_with_depth_add_has_to_be_above_its_host_and_above_simp():
                                  for n in (2, 3, 4)]) for form in ("none", "simp")}  # fmt: skip
     found = Claims(results).add_is_best_with_depth()
     assert found == Verdict(
-        "undecided at this power", f"SASRec, 2 to 4 layers: {over['none']} over the host, {over['simp']} over M_simp",
+        "undecided at this power",
+        f"SASRec, 2 to 4 layers: {over['none']} over the backbone, {over['simp']} over M_simp",
         claims.seeds_for(over["simp"], 0.01, 3),
     )  # fmt: skip
 
@@ -138,7 +139,7 @@ def test_the_papers_gain_is_above_within_or_below_the_interval():
 
 
 def test_epochs_are_compared_by_their_logs():
-    """A host that comes near its best after 8 and 2 epochs, and a refinement after 2 and 1: a mean log of ½ log 8."""
+    """The backbone comes near its best after 8 and 2 epochs, the refinement after 2 and 1: a mean log of ½ log 8."""
     def learns(epochs):
         return {"valid": [None, *[0.0] * (epochs - 1), 1.0], "row": {"seed": 0}}
 
@@ -154,7 +155,7 @@ def test_epochs_are_compared_by_their_logs():
     assert epochs_of(Effect(-math.log(1.5), 0.0, 2)) == "+50% (+50% to +50%)"
 
 
-def test_norms_are_cut_where_the_first_run_beside_a_host_ends():
+def test_norms_are_cut_where_the_first_run_beside_a_backbone_ends():
     norms = {"none": [[5, 4, 3, 2] + [1.0] * 8] * 2, "simp": [[5.0] + [1.0] * 9] * 2, "value": [[5.0] + [1.0] * 11] * 2,
              "add": [[5.0, 5.0] + [1.0] * 11] * 2}  # fmt: skip
     results = {f"beauty-sasrec-{form}": [{"gradient_norm": each} for each in of] for form, of in norms.items()}
@@ -196,7 +197,7 @@ def test_the_spread_over_seeds_is_pooled_over_rows_by_their_degrees_of_freedom()
                "beauty-stosa-add": runs(1)}  # fmt: skip
     of_rows = math.sqrt((0.02 / 1**2 + 2 * 1 / 2**2) / 3)
     said = "The standard deviation of NDCG@5 over seeds, in % of the mean, is"
-    assert spread(results) == f"{said} {of_rows:.1%} for hosts (2 rows)."
+    assert spread(results) == f"{said} {of_rows:.1%} for backbones (2 rows)."
     one = spread({"ml-1m-sasrec-add": runs(0.9, 1.1)})
     assert one.endswith("is 14.1% for refinements (1 row).")
     assert spread({}) == ""
@@ -205,7 +206,7 @@ def test_the_spread_over_seeds_is_pooled_over_rows_by_their_degrees_of_freedom()
 def test_checks_count_runs_that_never_came_near_and_norms_that_rise():
     results = made_up(lambda key: 0.0)
     n = sum(len(results[key]) for key in claims.rows_at(claims.PLACES))
-    assert never_there(results) == f"{n} of {n} runs reach 80% of the host's best."
+    assert never_there(results) == f"{n} of {n} runs reach 80% of the backbone's best."
     results["beauty-stosa-stoc"][1]["valid"] = [0.0479] * 60  # below .8 · .06 · (1 - e^-7.5)
     assert never_there(results).startswith(f"{n - 1} of {n} runs")
     for run in results["ml-1m-sasrec-add"]:
@@ -241,23 +242,23 @@ def drawn(**forms):
 
 def test_lines_of_pictures_are_means_over_seeds():
     place = "SASRec on Amazon Beauty, 5-core"
-    host = [{"ranks": "AB.", "valid": [0.1, None, 0.3, 0.6], "gradient_norm": [9.0, 4.0, 2.0]},
+    backbone = [{"ranks": "AB.", "valid": [0.1, None, 0.3, 0.6], "gradient_norm": [9.0, 4.0, 2.0]},
             {"ranks": "A..", "valid": [0.3, 0.4, 0.5], "gradient_norm": [6.0, 4.0]}]  # fmt: skip
-    found = drawn(none=host, simp=host[1:])
+    found = drawn(none=backbone, simp=backbone[1:])
     assert list(found) == ["ndcg", "validation", "gradients", "attention"]
     assert list(found["ndcg"].panels) == [place]
-    assert list(found["ndcg"].panels[place]) == ["host", "M_simp"]
-    n, values = found["ndcg"].panels[place]["host"]
+    assert list(found["ndcg"].panels[place]) == ["backbone", "M_simp"]
+    n, values = found["ndcg"].panels[place]["backbone"]
     assert list(n) == list(range(1, 21))
     for k, value in zip(n, values, strict=True):
         assert value == pytest.approx((ndcg(ranks_of("AB."), k).mean() + ndcg(ranks_of("A.."), k).mean()) / 2)
-    assert found["validation"].panels[place]["host"] == ([1, 3], pytest.approx([0.2, 0.4]))
+    assert found["validation"].panels[place]["backbone"] == ([1, 3], pytest.approx([0.2, 0.4]))
     assert found["validation"].panels[place]["M_simp"] == ([1, 2, 3], [0.3, 0.4, 0.5])
     assert found["validation"].levels == {place: pytest.approx(0.8 * 0.55)}
-    assert found["validation"].level == "80% of the host's best"
-    assert found["gradients"].panels[place]["host"] == ([-1, 0], [5.0, 3.0])  # 6 with 4, and 4 with 2
+    assert found["validation"].level == "80% of the backbone's best"
+    assert found["gradients"].panels[place]["backbone"] == ([-1, 0], [5.0, 3.0])  # 6 with 4, and 4 with 2
     long = [{"ranks": "A", "valid": [0.1], "gradient_norm": [float(i) for i in range(60)]}]
-    places, norms = drawn(none=long)["gradients"].panels[place]["host"]
+    places, norms = drawn(none=long)["gradients"].panels[place]["backbone"]
     assert (places[0], places[-1], norms[0], norms[-1], len(norms)) == (-49, 0, 10.0, 59.0, 50)
 
 
@@ -268,7 +269,7 @@ def test_maps_are_those_of_the_first_run_that_has_them():
 
     found = drawn(none=[run(0), run(1), run(2)], simp=[run(3), run(4)])["attention"].rows
     assert found == {"SASRec on Amazon Beauty, 5-core": {
-        "host: softmax(A)": [[1]], "M_simp: softmax(A)": [[-3]], "M_simp: softmax(B)": [[3]]
+        "backbone: softmax(A)": [[1]], "M_simp: softmax(A)": [[-3]], "M_simp: softmax(B)": [[3]]
     }}  # fmt: skip
     assert drawn(none=[run(1)], simp=[run(0)])["attention"].rows == {}
 
@@ -289,15 +290,15 @@ def test_the_best_settings_are_those_whose_best_epoch_validates_best():
     assert settings.best(results, "beauty", "sasrec", 3) == (1e-3, 0.2)  # the first of equal ones
 
 
-def test_with_depth_a_gain_is_over_the_host_with_as_many_layers():
+def test_with_depth_a_gain_is_over_the_backbone_with_as_many_layers():
     experiment = depth.EXPERIMENT
     results = made_up(lambda key: 0.0)
-    host, times = results["beauty-stosa-none"][:3], {"stosa-none-2": 2.0, "stosa-simp-2": 3.0}
+    backbone, times = results["beauty-stosa-none"][:3], {"stosa-none-2": 2.0, "stosa-simp-2": 3.0}
 
     def scaled(run, scale):
         return run | {"metrics": {"full": {name: value * scale for name, value in run["metrics"]["full"].items()}}}
 
-    results = {key: [scaled(run, times.get(key, 1.0)) for run in host] for key in experiment.rows}
+    results = {key: [scaled(run, times.get(key, 1.0)) for run in backbone] for key in experiment.rows}
     page = experiment.page(experiment, results)
     assert "| STOSA + M_simp, 2 layers | +50.0% (" in page
     assert "| STOSA + M_add, 2 layers | -50.0% (" in page

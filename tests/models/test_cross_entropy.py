@@ -27,7 +27,7 @@ def smoothed_by_hand(scores, targets, weights, rate):
 def test_the_loss_is_smoothed_with_its_gradient_and_what_is_measured_is_not(name):
     network, p, batch = MADE[name](dropout=0.0, label_smoothing=0.2)
     plain, *_ = MADE[name](dropout=0.0)
-    scores, targets, weights, _ = network.asked(p, batch)
+    scores, targets, weights, _ = network.scores_and_targets(p, batch)
     assert network.loss(p, batch)[0] == pytest.approx(smoothed_by_hand(scores, targets, weights, 0.2), rel=1e-12)
     assert gradcheck_model(network, p, batch, entries=1)
     assert network.measure(p, batch) == plain.measure(p, batch)
@@ -36,7 +36,7 @@ def test_the_loss_is_smoothed_with_its_gradient_and_what_is_measured_is_not(name
 def test_of_two_heads_both_losses_are_smoothed():
     network, p = test_images.make("distil")
     network.label_smoothing = 0.2
-    scores, targets, weights, _ = network.asked(p, test_images.batch_of())
+    scores, targets, weights, _ = network.scores_and_targets(p, test_images.batch_of())
     assert scores.shape[1] == 2
     loss = network.loss(p, test_images.batch_of())[0]
     assert loss == pytest.approx(smoothed_by_hand(scores, targets, weights, 0.2), rel=1e-12)

@@ -139,7 +139,7 @@ def test_a_teachers_answers_are_the_second_heads_targets():
 
 def test_of_hidden_patches_their_words_alone_are_counted():
     model, test = of_small("beit", words=4, block=1)
-    batch, rows = model.asked(test), []
+    batch, rows = model.evaluation_batch(test), []
     assert 0 < batch.hidden.sum() < batch.hidden.size
     for image, hidden, words in zip(batch.images, batch.hidden, batch.words, strict=True):
         scores = model.network.forward(model.parameters, image[None], hidden[None])[0][0]

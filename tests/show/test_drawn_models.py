@@ -96,8 +96,9 @@ def test_hidden_patches_their_words_and_guesses_are_rows():
         assert where is hidden
         return images.images * 0 + (-1 if what is None else what[0, 0])
 
-    asked = SimpleNamespace(images=some.images, hidden=hidden, words=words)
-    model = SimpleNamespace(asked=lambda images: asked, painted=painted, guessed=lambda images, where: guesses)
+    batch = SimpleNamespace(images=some.images, hidden=hidden, words=words)
+    guessed = lambda images, where: guesses  # noqa: E731
+    model = SimpleNamespace(evaluation_batch=lambda images: batch, painted=painted, guessed=guessed)
     made = hidden_map(model, some, "beit")
     rows = np.array(made.axes).reshape(4, 2)
     assert [ax.get_ylabel() for ax in rows[:, 0]] == ["image", "hidden", "its words", "guessed"]

@@ -33,7 +33,7 @@ from .parser import Parser
 from .runs import refuse_empty
 
 COMMANDS_FILE, RUNS_FILE = "commands.txt", "sweep.json"
-OWN = ("model", "preset", "data")            # options of `train` itself; the others are of a model or its measure
+TRAIN_OPTIONS = ("model", "preset", "data")  # of every model; `train` knows what else the chosen model has
 LONGEST = 200                                # letters of a folder's name
 MOST = 100_000                               # runs; a larger grid is a mistake
 
@@ -231,7 +231,7 @@ def _check(point: dict[str, Any], grid: str) -> None:
         raise ValueError(f"{grid}: model is {model!r}, expected {one_of(MODELS, model)}")
     if len({name.replace("-", "_") for name in point}) < len(point):
         raise ValueError(f"{grid}: an option is there twice, with - and with _: {', '.join(point)}")
-    known = [*OWN, *(flag.removeprefix("--").replace("-", "_") for flag in train.flags_of(MODELS[model]))]
+    known = [*TRAIN_OPTIONS, *(flag.removeprefix("--").replace("-", "_") for flag in train.flags_of(MODELS[model]))]
     for name in point:
         if name.replace("-", "_") not in known or name == "out":
             near = difflib.get_close_matches(name, known, 1, 0.5)

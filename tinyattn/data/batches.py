@@ -29,7 +29,7 @@ class Batch(NamedTuple):
     negatives: Array = None   # (B, L) an item that the user never had in training, 0 at padding
     shared: Array = None      # (B, 1, k) such items, shared by all positions of the row
     weight: Array = None      # (B, L) 1.0 at real positions, 0.0 at padding
-    asked: Array = None       # (B, M) positions to predict; `targets`, `negatives` and `weight` are then (B, M)
+    target_positions: Array = None   # (B, M), of BERT4Rec; `targets`, `negatives` and `weight` are then (B, M)
 
     @property
     def rows(self) -> Array:
@@ -49,9 +49,9 @@ class Batch(NamedTuple):
         return [self._take(rows, int(lengths[rows[0]])) for rows in cut(lengths, tokens)]
 
     def _take(self, rows: np.ndarray, width: int) -> Batch:
-        asked = width if self.asked is None else int(np.max(np.sum(self.targets[rows] != 0, axis=1)))
+        n_targets = width if self.target_positions is None else int(np.max(np.sum(self.targets[rows] != 0, axis=1)))
         widths = {"ids": width, "slots": width}
-        parts = ((x, widths.get(name, asked)) for name, x in zip(self._fields, self, strict=True))
+        parts = ((x, widths.get(name, n_targets)) for name, x in zip(self._fields, self, strict=True))
         return Batch(*(None if x is None else x[rows] if x.ndim == 1 else x[rows, :upto] for x, upto in parts))
 
     def map(self, f: Callable[[Array], Array]) -> Batch:

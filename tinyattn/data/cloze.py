@@ -24,7 +24,7 @@ class ClozeSampler(Sampler):
     mask_last: float = field(kw_only=True)
 
     def batch(self, step: int) -> Batch:
-        """`asked` are the hidden positions, padded with other positions of weight 0."""
+        """`target_positions` are the hidden positions, padded with other positions of weight 0."""
         users = rows_of_step(self._users, self.steps, self.seed, step)
         inputs = pad([self.train.sequence(u)[-self.maxlen :] for u in users.tolist()], self.maxlen, users + 1)
         ids = inputs.ids
@@ -34,9 +34,9 @@ class ClozeSampler(Sampler):
         turn = np.where(ids == 0, 1.0, rng.random(ids.shape))             # padding comes last, in order
         turn[only_last, lengths[only_last] - 1] = -1.0
         hidden = np.where(only_last, 1, np.maximum(1, np.rint(self.rho * lengths).astype(np.int64)))
-        asked = np.argsort(turn, axis=1, kind="stable")[:, : int(hidden.max())]
-        is_hidden = np.arange(asked.shape[1]) < hidden[:, None]
-        targets = np.where(is_hidden, np.take_along_axis(ids, asked, axis=1), 0)
+        positions = np.argsort(turn, axis=1, kind="stable")[:, : int(hidden.max())]
+        is_hidden = np.arange(positions.shape[1]) < hidden[:, None]
+        targets = np.where(is_hidden, np.take_along_axis(ids, positions, axis=1), 0)
         masked = ids.copy()
-        masked[np.nonzero(is_hidden)[0], asked[is_hidden]] = self.train.n_items + 1
-        return self._with_targets(inputs._replace(ids=masked, asked=asked), targets, users, step)
+        masked[np.nonzero(is_hidden)[0], positions[is_hidden]] = self.train.n_items + 1
+        return self._with_targets(inputs._replace(ids=masked, target_positions=positions), targets, users, step)

@@ -38,12 +38,12 @@ def smoothed_loss_backward(dloss: float, saved: Any) -> Array:
 
 @dataclass(kw_only=True)
 class ClassNetwork(Smoothed):
-    """Base of networks that score classes. A subclass has `asked` and `backward(p, dscores, cache) -> grads`."""
+    """Base of networks that score classes. A subclass has `scores_and_targets` and `backward`."""
 
     def __post_init__(self) -> None:
         check_options(self)
 
-    def asked(self, p: Any, batch: Any, rng: Any = None) -> tuple[Array, Array, Array, Any]:
+    def scores_and_targets(self, p: Any, batch: Any, rng: Any = None) -> tuple[Array, Array, Array, Any]:
         """Scores (..., V), the targets and their weights (...), in the scores' dtype, and the cache of `forward`."""
         raise NotImplementedError
 
@@ -53,7 +53,7 @@ class ClassNetwork(Smoothed):
 
     def measure(self, p: Any, batch: Any) -> dict[str, tuple[float, float]]:
         """(sum, how many) of `accuracy`, targets that score highest, and of the loss without smoothing."""
-        scores, targets, weight, _ = self.asked(p, batch)
+        scores, targets, weight, _ = self.scores_and_targets(p, batch)
         xp = get_xp(scores)
         total = float(xp.sum(weight))
         right = float(xp.sum(weight * (xp.argmax(scores, axis=-1) == targets)))
@@ -61,7 +61,7 @@ class ClassNetwork(Smoothed):
 
     def loss(self, p: Any, batch: Any, rng: Any = None) -> tuple[Any, Any]:
         """The mean cross-entropy of the targets, in nats, smoothed by `label_smoothing`; and the cache."""
-        scores, targets, weight, cache = self.asked(p, batch, rng)
+        scores, targets, weight, cache = self.scores_and_targets(p, batch, rng)
         loss, saved = smoothed_loss(scores, targets, weight, self.label_smoothing)
         return loss, (saved, cache)
 

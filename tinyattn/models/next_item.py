@@ -68,7 +68,7 @@ class NextItemNetwork(LossOptions):
         return table
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, Any]:
-        """h (B, L, D), the state of each position, and the cache; for a batch with `asked` positions h (B, M, D)."""
+        """h (B, L, D), the state of each position, and the cache; for a batch with `target_positions` h (B, M, D)."""
         raise NotImplementedError
 
     def backward(self, p: Any, dh: Array, cache: Any) -> tuple[Array, dict[str, Any]]:

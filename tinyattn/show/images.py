@@ -70,16 +70,16 @@ def field_map(fields: dict[str, np.ndarray], title: str = "") -> Any:
 @in_style
 def hidden_map(model: BEiT, images: Images, title: str = "") -> Any:
     """Rows: images; with hidden patches; with the patches' words in their places; with predicted words. -> figure."""
-    asked = model.asked(images)
+    batch = model.evaluation_batch(images)
     shown = {
-        "image": asked.images,
-        "hidden": model.painted(images, asked.hidden, None),
-        "its words": model.painted(images, asked.hidden, asked.words),
-        "guessed": model.painted(images, asked.hidden, model.guessed(images, asked.hidden)),
+        "image": batch.images,
+        "hidden": model.painted(images, batch.hidden, None),
+        "its words": model.painted(images, batch.hidden, batch.words),
+        "guessed": model.painted(images, batch.hidden, model.guessed(images, batch.hidden)),
     }
     fig, axes = figure(len(shown), len(images), size=(1.3 * len(images) + 0.4, 5.6), squeeze=False)
     for row, (name, pixels) in zip(axes, shown.items(), strict=True):
-        for ax, image, whole in zip(row, pixels, asked.images, strict=True):
+        for ax, image, whole in zip(row, pixels, batch.images, strict=True):
             ax.imshow(image.mean(axis=-1), cmap="gray", vmin=whole.min(), vmax=whole.max())
             ax.set(xticks=[], yticks=[])
         row[0].set_ylabel(name)

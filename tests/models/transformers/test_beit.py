@@ -110,7 +110,7 @@ def learned(shapes):
 
 def test_it_names_hidden_patches_better_than_who_knows_their_shares(learned, shapes, tmp_path, monkeypatch):
     monkeypatch.setattr(beit, "AT_ONCE", 30)
-    asked = learned.asked(shapes[:100])
+    asked = learned.evaluation_batch(shapes[:100])
     share = np.bincount(asked.words[asked.hidden]).max() / asked.hidden.sum()
     assert learned.evaluate(shapes[:100])["accuracy"] > share + 0.1
     guessed = learned.guessed(shapes[:100], asked.hidden)

@@ -221,7 +221,7 @@ def test_with_the_same_weights_scores_and_all_gradients_are_those_of_a_gpt_2_in_
     loss.backward()
     mine, cache = network.loss(p, batch)
     close = {"rtol": 0, "atol": 1e-10}
-    np.testing.assert_allclose(network.asked(p, batch)[0], scores.detach().numpy(), **close)
+    np.testing.assert_allclose(network.scores_and_targets(p, batch)[0], scores.detach().numpy(), **close)
     assert float(mine) == pytest.approx(loss.item(), abs=1e-12)
     for name, found in gpt_2_names(network.loss_backward(p, 1.0, cache)).items():
         np.testing.assert_allclose(found, t[name].grad.numpy(), **close, err_msg=name)

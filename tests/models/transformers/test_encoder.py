@@ -139,7 +139,7 @@ def least_loss(masking):
 def test_nothing_leaks_independent_tokens_are_not_guessed_better_than_their_entropy(shares):
     model = Encoder(**LEARNING, chosen=0.3, **shares).fit(drawn(6000, 0), progress=False)
     unseen = drawn(20000, 1)
-    batch = model.asked(unseen)
+    batch = model.evaluation_batch(unseen)
     least = least_loss(model.masking)
     if shares:
         assert least == pytest.approx(-np.sum(CHANCES * np.log(CHANCES)))
@@ -212,7 +212,7 @@ def test_what_cannot_be_filled_or_made_is_refused_and_named(learned):
         Encoder(swapped=0.3)
     with pytest.raises(ValueError, match="chosen is 0, expected above 0 and at most 1"):
         Encoder(chosen=0)
-    for call in (lambda: Encoder().fill("a_"), lambda: Encoder().states("a"), lambda: Encoder().asked("a")):
+    for call in (lambda: Encoder().fill("a_"), lambda: Encoder().states("a"), lambda: Encoder().evaluation_batch("a")):
         with pytest.raises(ValueError, match="not learned anything yet"):
             call()
 
@@ -230,7 +230,7 @@ def test_its_loss_comes_near_what_the_grammar_itself_says():
     """In 12 of the 40 epochs of `tinyattn train --model encoder`, with its other options: all 40 end at .03 from it."""
     parts = Grammar().generate().split()
     model = Encoder(epochs=12).fit(parts, progress=False)
-    least = GrammarChain.of_rules().loss(model.asked(parts.test), model.tokens.strings, model.masking)
+    least = GrammarChain.of_rules().loss(model.evaluation_batch(parts.test), model.tokens.strings, model.masking)
     assert least - 0.002 < model.evaluate(parts.test)["loss"] < least + 0.15
 
 
@@ -256,7 +256,7 @@ def test_with_the_same_weights_scores_and_all_gradients_are_those_of_torch(form)
 
     mine, cache = network.loss(p, batch)
     close = {"rtol": 0, "atol": 1e-10}
-    np.testing.assert_allclose(network.asked(p, batch)[0], scores.detach().numpy(), **close)
+    np.testing.assert_allclose(network.scores_and_targets(p, batch)[0], scores.detach().numpy(), **close)
     assert float(mine) == pytest.approx(loss.item(), abs=1e-12)
     grads = network.loss_backward(p, 1.0, cache)
     for name, found in torch_names(grads).items():

@@ -184,7 +184,7 @@ def test_with_torchs_weights_scores_and_all_gradients_are_torchs(form):
     assert float(mine) == pytest.approx(loss.item(), abs=1e-12)
     close = {"rtol": 0, "atol": 1e-10}
     real = batch.weight > 0
-    np.testing.assert_allclose(network.asked(p, batch)[0][real], scores.detach().numpy()[real], **close)
+    np.testing.assert_allclose(network.scores_and_targets(p, batch)[0][real], scores.detach().numpy()[real], **close)
     grads = network.loss_backward(p, 1.0, cache)
     for name, table in E.items():
         np.testing.assert_allclose(grads[name], table.grad.numpy(), **close)

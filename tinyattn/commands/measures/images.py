@@ -97,8 +97,8 @@ class OfHiddenPatches(InTenths):
 
     def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:
         """Adds the baseline "blind", which predicts each word by its frequency."""
-        asked = model.asked(on.split.test)                   # the patches that `evaluate` hides
-        counts = np.bincount(asked.words[asked.hidden])
+        batch = model.evaluation_batch(on.split.test)                   # the patches that `evaluate` hides
+        counts = np.bincount(batch.words[batch.hidden])
         share = counts[counts > 0] / np.sum(counts)
         blind = {"accuracy": float(np.max(share)), "loss": -float(np.sum(share * np.log(share)))}
         return super().rows(model, on) | {"blind": {"test": blind}}

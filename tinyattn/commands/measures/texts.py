@@ -40,5 +40,5 @@ class OfMaskedText(OfText):
         row = {"model": {"test": {"nats": model.evaluate(on.split.test)["loss"]}}}
         if on.source.entropy is None:
             return row
-        best = GrammarChain.of_rules().loss(model.asked(on.split.test), model.tokens.strings, model.masking)
+        best = GrammarChain.of_rules().loss(model.evaluation_batch(on.split.test), model.tokens.strings, model.masking)
         return row | {"grammar": {"test": {"nats": best}}}

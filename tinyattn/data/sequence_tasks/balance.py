@@ -63,5 +63,5 @@ class Balance(SequenceTask):
         place = np.arange(self.length)
         ids = np.where(place < n, A, np.where(place < 2 * n, B, END))
         last = place == 2 * n - 1
-        asked = last | (place == 2 * n - 1 - left)
-        return Drawn(ids, np.where(asked & ~last, B, END), asked)
+        has_answer = last | (place == 2 * n - 1 - left)
+        return Drawn(ids, np.where(has_answer & ~last, B, END), has_answer)

@@ -43,12 +43,12 @@ class Induction(SequenceTask):
 
     def draw(self, rng: np.random.Generator, rows: int) -> Drawn:
         ids = rng.integers(self.tokens, size=(rows, self.length))
-        targets, asked = np.zeros_like(ids), np.zeros(ids.shape, dtype=bool)
+        targets, has_answer = np.zeros_like(ids), np.zeros(ids.shape, dtype=bool)
         follower, every = np.full((rows, self.tokens), -1), np.arange(rows)     # of each token's last occurrence
         for t in range(self.length):
             if t:
                 follower[every, ids[:, t - 1]] = ids[:, t]
             answer = follower[every, ids[:, t]]
-            asked[:, t] = answer >= 0
+            has_answer[:, t] = answer >= 0
             targets[:, t] = np.maximum(answer, 0)
-        return Drawn(ids, targets, asked)
+        return Drawn(ids, targets, has_answer)

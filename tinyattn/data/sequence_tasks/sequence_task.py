@@ -20,7 +20,7 @@ class Drawn(NamedTuple):
 
     ids: np.ndarray           # (B, n) tokens
     targets: np.ndarray       # (B, n) answers, else 0
-    asked: np.ndarray         # (B, n) True = has an answer, which depends on this token and earlier ones
+    has_answer: np.ndarray    # (B, n) True = has an answer, which depends on this token and earlier ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,4 +132,4 @@ class TaskSampler:
 
 
 def _batch(drawn: Drawn) -> TextBatch:
-    return TextBatch(drawn.ids, drawn.targets, drawn.asked.astype(np.float32), np.arange(len(drawn.ids)))
+    return TextBatch(drawn.ids, drawn.targets, drawn.has_answer.astype(np.float32), np.arange(len(drawn.ids)))

@@ -10,9 +10,9 @@ EXPERIMENT = Experiment(
     title="Paying attention to attention",
     question="""
 AWRSR (Liu et al. 2024) computes new attention scores B from the scores A, by maps that are learned with the model. Each
-refinement is compared with its host, the model without it, with the same settings; n 50, d 64. Full ranking, without
+refinement is compared with its backbone: the same model and settings without it; n 50, d 64. Full ranking, without
 items that the user has had. The paper's numbers, one for each cell, are in italics; its counts show another version of
-Beauty. What the rows are, and the verdict on cost: [docs/awrsr.md](../../../../docs/awrsr.md).
+Beauty. The rows, and the verdict on cost, are explained in [docs/awrsr.md](../../../../docs/awrsr.md).
 """,
     datasets=DATASETS,
     rows=rows_of_grid(),

@@ -46,9 +46,9 @@ def checks(results: Results) -> list[str]:
 
 def spread(results: Results) -> str:
     """Standard deviations over seeds, as shares of the mean, pooled over rows. If they differ, intervals with a pooled
-    variance are wrong: with 2 % for hosts and 6 % for refinements, 95 % intervals cover 84 % (simulated)."""
+    variance are wrong: with 2 % for backbones and 6 % for refinements, 95 % intervals cover 84 % (simulated)."""
     pooled_ = []
-    for name, forms in {"hosts": ["none"], "refinements": refined("stosa")}.items():
+    for name, forms in {"backbones": ["none"], "refinements": refined("stosa")}.items():
         keys = [f"{place}-{form}" for place in PLACES for form in forms]
         groups = [[ndcg5(run) for run in results[key]] for key in keys if len(results.get(key, [])) >= SMALLEST]
         if groups:
@@ -64,7 +64,7 @@ def papers_gains(results: Results) -> str:
     gains = []
     for form in refined("stosa"):
         places = (place.rpartition("-") for place in places_of(form))
-        theirs = statistics.mean(published_gain(data, host, form) or 0 for data, _, host in places)
+        theirs = statistics.mean(published_gain(data, backbone, form) or 0 for data, _, backbone in places)
         ours = pooled(Claims(results).gains(form))
         side = "above" if theirs > ours.high else "below" if theirs < ours.low else "within"
         gains.append(f"{name_of(form)} {theirs:+.1%}, {side} {ours.low:+.1%} to {ours.high:+.1%}")
@@ -89,7 +89,7 @@ def without_value(results: Results) -> str:
 def by_place(results: Results) -> str:
     """The contrasts of "convergence is faster", place by place."""
     epochs = [f"{TITLES[place]} {epochs_of(Claims(results).faster(place, forms))}" for place, forms in PLACES.items()]
-    return f"Epochs to {NEAR:.0%} of the host's best, place by place: {', '.join(epochs)}."
+    return f"Epochs to {NEAR:.0%} of the backbone's best, place by place: {', '.join(epochs)}."
 
 
 def by_form(results: Results) -> str:
@@ -105,23 +105,23 @@ def cut_alike(results: Results) -> list[str]:
     """A table by place: the mean gain in the best validation NDCG@10, of whole runs and of runs cut alike."""
     table = []
     for place, forms in PLACES.items():
-        host, *rows = ([scores(run) for run in results.get(f"{place}-{form}", [])] for form in ("none", *forms))
-        if min(len(host), *map(len, rows)) < SEEDS:
+        backbone, *rows = ([scores(run) for run in results.get(f"{place}-{form}", [])] for form in ("none", *forms))
+        if min(len(backbone), *map(len, rows)) < SEEDS:
             continue
-        shortest = min(len(curve) for curves in (host, *rows) for curve in curves)
+        shortest = min(len(curve) for curves in (backbone, *rows) for curve in curves)
         whole, alike = (
-            _above(statistics.mean(_best(row, epochs) for row in rows), _best(host, epochs))
+            _above(statistics.mean(_best(row, epochs) for row in rows), _best(backbone, epochs))
             for epochs in (TRAINED["epochs"], shortest)
         )
-        lengths = [round(statistics.mean(map(len, curves))) for curves in (host, [c for row in rows for c in row])]
+        lengths = [round(statistics.mean(map(len, curves))) for curves in (backbone, [c for row in rows for c in row])]
         table.append((TITLES[place], [whole, f"{alike}, {shortest} epochs", *map(str, lengths)]))
-    columns = ["refinements above their host on validation", "within as many epochs as all runs had",
-               "epochs of the host", "of refinements"]  # fmt: skip
+    columns = ["refinements above their backbone on validation", "within as many epochs as all runs had",
+               "epochs of the backbone", "of refinements"]  # fmt: skip
     return grid(columns, table) if table else []
 
 
-def _above(mine: float, host: float) -> str:
-    return f"{mine / host - 1:+.1%}" if host else ""
+def _above(mine: float, backbone: float) -> str:
+    return f"{mine / backbone - 1:+.1%}" if backbone else ""
 
 
 def _best(curves: Sequence[Sequence[float]], epochs: int) -> float:
@@ -133,7 +133,7 @@ def never_there(results: Results) -> str:
     counted = [first_at(scores(run), Claims(results).target(place))
                for place in PLACES for key in rows_at([place]) for run in results[key]]  # fmt: skip
     there = sum(epoch <= TRAINED["epochs"] for epoch in counted)
-    return f"{there} of {len(counted)} runs reach {NEAR:.0%} of the host's best."
+    return f"{there} of {len(counted)} runs reach {NEAR:.0%} of the backbone's best."
 
 
 def still_rising(results: Results) -> str:
@@ -150,16 +150,16 @@ def still_rising(results: Results) -> str:
 
 
 def unlike(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Effect:
-    """The mean gain over pairs of (row, host), each with its variance.
+    """The mean gain over pairs of (row, backbone), each with its variance.
 
     Degrees of freedom are Satterthwaite's (Welch 1947, eq. 28), rounded down.
     """
     sizes, parts = [], []
-    for row, host in pairs:
-        base = statistics.mean(host) or 1.0
+    for row, backbone in pairs:
+        base = statistics.mean(backbone) or 1.0
         sizes.append(statistics.mean(row) / base - 1)
         unit = len(pairs) * base
-        parts += [(statistics.variance(group) / len(group) / unit**2, len(group) - 1) for group in (row, host)]
+        parts += [(statistics.variance(group) / len(group) / unit**2, len(group) - 1) for group in (row, backbone)]
     variance = sum(part for part, _ in parts)
     freedom = variance**2 / sum(part**2 / n for part, n in parts) if variance else 1
     return Effect(statistics.mean(sizes), variance, max(1, int(freedom)))

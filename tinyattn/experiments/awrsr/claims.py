@@ -1,6 +1,6 @@
 """The paper's claims, and the rules by which the runs judge them, written before the first run.
 
-Every claim is judged by a contrast: the mean over seeds of some rows minus their host's mean, as a share of the
+Every claim is judged by a contrast: the mean over seeds of some rows minus their backbone's mean, as a share of the
 latter. Its 95 % interval is Student's, with a common variance within rows; it covers other seeds, and not other users.
 A claim has a verdict once all of its rows have all their seeds:
 
@@ -13,10 +13,10 @@ Two claims have special rules. "M_simp is always at least as good" is replicated
 average, and if at most one of seven contrasts (four places, three depths) has an interval below 0. Without any effect,
 two intervals are below 0 in about 1 of 100 cases. For epochs, the least gain is a twentieth.
 
-"Every refinement helps" is judged for each refinement by its mean gain over four places, two hosts on two data sets:
-twelve runs against twenty-four. It is replicated if M_simp, M_value and M_add gain, and not replicated if one does not.
-M_stoc is shown and decides nothing, as the paper reports losses on Beauty. A single row, three seeds against six,
-cannot distinguish a gain such as the paper's from none.
+"Every refinement helps" is judged for each refinement by its mean gain over four places, two backbones on two data
+sets: twelve runs against twenty-four. It is replicated if M_simp, M_value and M_add gain, and not replicated if one
+does not. M_stoc is shown and decides nothing, as the paper reports losses on Beauty. A single row, three seeds against
+six, cannot distinguish a gain such as the paper's from none.
 
 The number of seeds that would decide a claim was first computed for half of the paper's gain, and after the first runs
 for the least gain; no verdict changed.
@@ -33,10 +33,10 @@ from typing import Any
 from ..experiment import Results, Runs
 from ..paired import t_95
 from ..tables import grid
-from .grid import AT_DEPTH, DATASETS, DEPTHS, FORMS, HOSTS, NDCG5, OF_HOST, SEEDS, TRAINED, rows_of_grid
+from .grid import AT_DEPTH, BACKBONES, DATASETS, DEPTHS, FORMS, NDCG5, OF_BACKBONE, SEEDS, TRAINED, rows_of_grid
 
-LEAST = 0.01        # the least gain, as a share of the host's NDCG@5
-NEAR = 0.8          # the share of the host's best validation score to which epochs are counted
+LEAST = 0.01        # the least gain, as a share of the backbone's NDCG@5
+NEAR = 0.8          # the share of the backbone's best validation score to which epochs are counted
 SOONER = 0.05       # the least gain in epochs, as a log
 Z, LIKELY = 1.96, 0.7       # normal numbers: 95 % are within ±Z, 80 % below .84, and LIKELY is Z / (Z + .84)
 STEADY = 0.1        # a gradient norm is steady within this relative distance of its last values
@@ -78,14 +78,14 @@ class Verdict:
     decides: str = ""
 
 
-def contrast(rows: Sequence[Sequence[float]], host: Sequence[float], share: bool = True) -> Effect:
-    """The mean of the rows' means minus the host's mean; with `share`, divided by the host's mean unless that is 0."""
-    groups = [*rows, host]
+def contrast(rows: Sequence[Sequence[float]], backbone: Sequence[float], share: bool = True) -> Effect:
+    """The mean of the rows' means minus the backbone's mean; with `share`, divided by the latter unless that is 0."""
+    groups = [*rows, backbone]
     freedom = sum(len(group) - 1 for group in groups)
     within = sum((len(group) - 1) * statistics.variance(group) for group in groups) / freedom
-    base = statistics.mean(host)
+    base = statistics.mean(backbone)
     size = statistics.mean(statistics.mean(row) for row in rows) - base
-    variance = within * (sum(1 / len(row) for row in rows) / len(rows) ** 2 + 1 / len(host))
+    variance = within * (sum(1 / len(row) for row in rows) / len(rows) ** 2 + 1 / len(backbone))
     unit = base if share and base else 1.0
     return Effect(size / unit, variance / unit**2, freedom)
 
@@ -98,15 +98,15 @@ def pooled(effects: Sequence[Effect]) -> Effect:
     )
 
 
-def gain(runs: Runs, host: Runs) -> str:
+def gain(runs: Runs, backbone: Runs) -> str:
     """The gain in NDCG@5 with its interval over seeds; "" for fewer than two seeds."""
-    mine, theirs = ([ndcg5(run) for run in each] for each in (runs, host))
+    mine, theirs = ([ndcg5(run) for run in each] for each in (runs, backbone))
     return str(contrast([mine], theirs)) if min(len(mine), len(theirs)) > 1 else ""
 
 
-def other_seeds(host: Runs) -> tuple[list[Run], list[Run]]:
-    """A host's runs, by seed, in two halves: the second, then the first."""
-    runs = sorted(host, key=lambda run: run["row"]["seed"])
+def other_seeds(backbone: Runs) -> tuple[list[Run], list[Run]]:
+    """A backbone's runs, by seed, in two halves: the second, then the first."""
+    runs = sorted(backbone, key=lambda run: run["row"]["seed"])
     half = max(SEEDS, len(runs) // 2)
     return runs[half:], runs[:half]
 
@@ -132,11 +132,12 @@ def seeds_for(effect: Effect, least: float, seeds: int) -> str:
     return f"about {more} seeds a row, for ±{wanted:.1%}"
 
 
-def refined(host: str) -> list[str]:
-    return [form for form in OF_HOST[host] if form not in ("none", "lags")]
+def refined(backbone: str) -> list[str]:
+    return [form for form in OF_BACKBONE[backbone] if form not in ("none", "lags")]
 
 
-PLACES = {f"{data}-{host}": refined(host) for data in DATASETS for host in HOSTS}       # and their refinements
+# the refinements at each place
+PLACES = {f"{data}-{backbone}": refined(backbone) for data in DATASETS for backbone in BACKBONES}
 
 
 def places_of(form: str) -> list[str]:
@@ -144,7 +145,7 @@ def places_of(form: str) -> list[str]:
 
 
 def rows_at(places: Iterable[str]) -> list[str]:
-    """The keys of the hosts and refinements at these places."""
+    """The keys of the backbones and refinements at these places."""
     return [f"{place}-{form}" for place in places for form in ("none", *PLACES[place])]
 
 
@@ -166,11 +167,11 @@ class Claims:
     def numbers(self, key: str, number: Number = ndcg5) -> list[float]:
         return [number(run) for run in self.results[key]]
 
-    def against(self, keys: Sequence[str], host: str) -> Effect:
-        return contrast([self.numbers(key) for key in keys], self.numbers(host))
+    def against(self, keys: Sequence[str], backbone: str) -> Effect:
+        return contrast([self.numbers(key) for key in keys], self.numbers(backbone))
 
     def gains(self, form: str) -> list[Effect]:
-        """The gain of a refinement over its host at each of its places."""
+        """The gain of a refinement over its backbone at each of its places."""
         return [self.against([f"{place}-{form}"], f"{place}-none") for place in places_of(form)]
 
     def missing(self, keys: Sequence[str]) -> Verdict | None:
@@ -178,10 +179,10 @@ class Claims:
         done = sum(self.seeds([key]) >= SEEDS for key in keys)
         if done == len(keys):
             return None
-        return Verdict("to come", f"{done} of {len(keys)} rows (hosts included) are complete, of {SEEDS} seeds")
+        return Verdict("to come", f"{done} of {len(keys)} rows (backbones included) are complete, of {SEEDS} seeds")
 
     def seeds(self, keys: Iterable[str]) -> int:
-        """The least number of seeds among these rows; a host's count half, as it has twice as many."""
+        """The least number of seeds among these rows; a backbone's count half, as it has twice as many."""
         return min(len(self.results.get(key, ())) // self.rows[key].times for key in keys)
 
     def every_refinement_helps(self) -> Verdict:
@@ -203,20 +204,20 @@ class Claims:
         keys = [place.format(form) for place in places for form in AT_DEPTH]
         if to_come := self.missing(keys):
             return to_come
-        over_host, over_simp = (
+        over_backbone, over_simp = (
             pooled([self.against([place.format("add")], place.format(form)) for place in places])
             for form in ("none", "simp")
         )
-        gains = f"SASRec, 2 to 4 layers: {over_host} over the host, {over_simp} over M_simp"
-        return _verdict(of_all([over_host, over_simp]), gains, seeds_for(over_simp, LEAST, self.seeds(keys)))
+        gains = f"SASRec, 2 to 4 layers: {over_backbone} over the backbone, {over_simp} over M_simp"
+        return _verdict(of_all([over_backbone, over_simp]), gains, seeds_for(over_simp, LEAST, self.seeds(keys)))
 
     def simp_is_never_worse(self) -> Verdict:
-        pairs = [(f"{data}-{host}-simp", f"{data}-{host}-none") for data in DATASETS for host in HOSTS]
+        pairs = [(f"{data}-{backbone}-simp", f"{data}-{backbone}-none") for data in DATASETS for backbone in BACKBONES]
         pairs += [(f"beauty-sasrec-simp-{depth}", f"beauty-sasrec-none-{depth}") for depth in DEPTHS]
         keys = [key for pair in pairs for key in pair]
         if to_come := self.missing(keys):
             return to_come
-        each = [self.against([mine], host) for mine, host in pairs]
+        each = [self.against([mine], backbone) for mine, backbone in pairs]
         mean, (_, below) = pooled(each), _sides(each)
         verdict = "replicated" if mean.low > -LEAST else "undecided"
         if below >= TOO_MANY or mean.high < -LEAST:
@@ -229,10 +230,10 @@ class Claims:
         if to_come := self.missing(keys):
             return to_come
         effects = [self.faster(place, forms) for place, forms in PLACES.items()]
-        return _sooner(effects, f"epochs to {NEAR:.0%} of the host's best on validation", self.seeds(keys))
+        return _sooner(effects, f"epochs to {NEAR:.0%} of the backbone's best on validation", self.seeds(keys))
 
     def faster(self, place: str, forms: Sequence[str]) -> Effect:
-        """Minus the log of the ratio of epochs, refinements to host, until validation is near the host's best."""
+        """Minus the log of the ratio of epochs, refinements to backbone, until validation is near the latter's best."""
         target = self.target(place)
         return self._fewer(place, forms, lambda run: first_at(scores(run), target))
 

@@ -19,7 +19,7 @@ def _page(experiment: Experiment, results: Results) -> str:
         gain(results[_key(form, depth)], results[_key("none", depth)]),
         f"*{published_gain('beauty', 'stosa', form, depth):+.1%}*",
     ]) for depth in DEPTHS for form in AT_DEPTH[1:])  # fmt: skip
-    columns = ["gain in NDCG@5, as a share of the host's (95 % over seeds)", "published"]
+    columns = ["gain in NDCG@5, as a share of the backbone's (95 % over seeds)", "published"]
     return page(experiment, results, [table(experiment, results, keys, COLUMNS, TRAINING), grid(columns, gains)])
 
 

@@ -1,12 +1,12 @@
 """The grid of the replication of AWRSR: rows, settings, and the paper's results (Liu et al. 2024).
 
 Fixed before the first run, with the rules of the verdicts in claims.py. **Selection**: the epoch by validation;
-learning rate and dropout of each host by settings.py, on its plain form alone. **Budget**: a refinement has its host's
-settings, epochs and patience. **Power**: over seeds NDCG@5 has a standard deviation of about 3 %, as SASRec had before
-the grid. Three seeds of a row and six of its host then show a difference of 5 % (95 %); the twelve runs of a refinement
-in its four places show one of 2 %. Intervals over users cover other users, not other seeds. The paper's gains are 0 to
-9 %, one number each. **Left out** for the budget: M_value and M_stoc at depth, lags on STOSA; STOSA at depth is in
-depth.py.
+learning rate and dropout of each backbone by settings.py, on its plain form alone. **Budget**: a refinement has its
+backbone's settings, epochs and patience. **Power**: over seeds NDCG@5 has a standard deviation of about 3 %, as SASRec
+had before the grid. Three seeds of a row and six of its backbone then show a difference of 5 % (95 %); the twelve runs
+of a refinement in its four places show one of 2 %. Intervals over users cover other users, not other seeds. The paper's
+gains are 0 to 9 %, one number each. **Left out** for the budget: M_value and M_stoc at depth, lags on STOSA; STOSA at
+depth is in depth.py.
 
 **Added after the first runs**, without a verdict: M_value in its other causal form; n 20 and d 128 on Beauty
 (OF_PAPER), which the paper names for SASRec; and, as maps know positions, SASRec unrefined with a learned bias for
@@ -29,13 +29,13 @@ NDCG5_PRINTED = PRINTED.index(NDCG5)
 DATASETS = {"ml-1m": ML_1M, "beauty": BEAUTY}
 SOURCE = "Liu et al. 2024, table 2"
 TRAINED: dict[str, Any] = {"maxlen": 50, "dim": 64, "blocks": 1, "epochs": 200, "patience": 15}
-HOSTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+BACKBONES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "sasrec": ("SASRec", "sasrec", TRAINED | {"block_form": "sasrec"}),
     "stosa": ("STOSA", "stosa", TRAINED | {"heads": 4}),
 }
-TITLES = {f"{data}-{host}": f"{title} on {dataset.title}"
-          for data, dataset in DATASETS.items() for host, (title, *_) in HOSTS.items()}  # fmt: skip
-# learning rate and dropout by data and host: those of TRIED that validate best, by settings.py
+TITLES = {f"{data}-{backbone}": f"{title} on {dataset.title}"
+          for data, dataset in DATASETS.items() for backbone, (title, *_) in BACKBONES.items()}  # fmt: skip
+# learning rate and dropout by data and backbone: those of TRIED that validate best, by settings.py
 SETTINGS = {
     ("ml-1m", "sasrec"): (5e-4, 0.2), ("ml-1m", "stosa"): (1e-3, 0.2),
     ("beauty", "sasrec"): (5e-4, 0.5), ("beauty", "stosa"): (1e-3, 0.2),
@@ -52,7 +52,7 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
     "rows": (" + M_value by rows", {"refine": "value-rows"}),
     "distances": (" with distances, unrefined", {"position": "t5"}),
 }
-OF_HOST = {"sasrec": ("none", "simp", "value", "add", "lags"), "stosa": ("none", "simp", "value", "add", "stoc")}
+OF_BACKBONE = {"sasrec": ("none", "simp", "value", "add", "lags"), "stosa": ("none", "simp", "value", "add", "stoc")}
 LATER = {"sasrec": ("rows", "distances"), "stosa": ("rows",)}       # forms without a verdict
 OF_PAPER: dict[str, Any] = {"maxlen": 20, "dim": 128}               # of SASRec on Beauty, in the paper's section 3.5
 AT_PAPERS = ("none", "simp", "value", "add")
@@ -80,39 +80,39 @@ BY_DEPTH = {
     ("stosa", "stoc"): (0.0276, 0.0273, 0.0261, 0.0270),
 }  # fmt: skip
 AT_DEPTH = ("none", "simp", "add")                                   # the forms with more layers
-# estimates: minutes of a plain host's run, and the other forms' multiples
+# estimates: minutes of a plain backbone's run, and the other forms' multiples
 MINUTES = {"sasrec": 4, "stosa": 14}
 TIMES_AS_LONG = {"none": 1.0, "simp": 1.25, "value": 2.3, "add": 1.25, "stoc": 1.4, "lags": 1.25, "rows": 1.4,
                  "distances": 1.1}  # fmt: skip
 
 
-def published_gain(data: str, host: str, form: str, depth: int = 1) -> float | None:
-    """The paper's gain in NDCG@5, as a share of the host's, or None. Several layers are on Beauty alone."""
+def published_gain(data: str, backbone: str, form: str, depth: int = 1) -> float | None:
+    """The paper's gain in NDCG@5, as a share of the backbone's, or None. Several layers are on Beauty alone."""
     if depth > 1:
-        mine, theirs = (BY_DEPTH[host, name][depth - 1] for name in (form, "none"))
+        mine, theirs = (BY_DEPTH[backbone, name][depth - 1] for name in (form, "none"))
         return mine / theirs - 1
-    of = PUBLISHED[data, host]
+    of = PUBLISHED[data, backbone]
     return of[form][NDCG5_PRINTED] / of["none"][NDCG5_PRINTED] - 1 if form in of else None
 
 
 def rows_of_grid() -> dict[str, Row]:
-    """Every row, by key: data, host and refinement, and the number of layers above one."""
+    """Every row, by key: data, backbone and refinement, and the number of layers above one."""
     rows: dict[str, Row] = {}
     for data in DATASETS:
         for title, key in (("popularity", "popularity"), ("Markov", "markov")):
             rows[f"{data}-{key}"] = Row(title, data, key)
-        for host in HOSTS:
-            for form in OF_HOST[host]:
-                theirs = dict(zip(PRINTED, PUBLISHED[data, host].get(form, ()), strict=False))
+        for backbone in BACKBONES:
+            for form in OF_BACKBONE[backbone]:
+                theirs = dict(zip(PRINTED, PUBLISHED[data, backbone].get(form, ()), strict=False))
                 times = 2 if form == "none" else 1
-                rows[f"{data}-{host}-{form}"] = replace(row_of(data, host, form), published=theirs, times=times)
+                rows[f"{data}-{backbone}-{form}"] = replace(row_of(data, backbone, form), published=theirs, times=times)
         rows[f"{data}-stosa-released"] = row_of(data, "stosa", more=(" as released", {"mean_passthrough": True}))
         entropy = row_of(data, "sasrec", more=(", cross-entropy", {"loss": "ce"}))
         rows[f"{data}-sasrec-ce"] = replace(entropy, minutes=15, seeds=1)
     deep = {f"beauty-sasrec-{form}-{depth}": row_of("beauty", "sasrec", form, depth)
             for form in AT_DEPTH for depth in DEPTHS}  # fmt: skip
-    added = {f"{data}-{host}-{form}": row_of(data, host, form)
-             for data in DATASETS for host in HOSTS for form in LATER[host]}  # fmt: skip
+    added = {f"{data}-{backbone}-{form}": row_of(data, backbone, form)
+             for data in DATASETS for backbone in BACKBONES for form in LATER[backbone]}  # fmt: skip
     for form in AT_PAPERS:
         theirs = dict(zip(PRINTED, PUBLISHED["beauty", "sasrec"][form], strict=True))
         row = row_of("beauty", "sasrec", form, more=(", n 20, d 128", OF_PAPER))
@@ -122,20 +122,20 @@ def rows_of_grid() -> dict[str, Row]:
 
 
 def tried_rows() -> dict[str, Row]:
-    """The rows of settings.py: each host's plain form with each of TRIED, and DEEP_TRIED with each."""
+    """The rows of settings.py: each backbone's plain form with each of TRIED, and DEEP_TRIED with each."""
     rows = {}
-    for data, host, depth in [(*place, 1) for place in SETTINGS] + [DEEP_TRIED]:
-        title, model, options = HOSTS[host]
+    for data, backbone, depth in [(*place, 1) for place in SETTINGS] + [DEEP_TRIED]:
+        title, model, options = BACKBONES[backbone]
         for lr, dropout in TRIED:
             about = f"{title} on {DATASETS[data].title}, learning rate {lr:g}, dropout {dropout}{layers(depth)}"
             tried = options | {"lr": lr, "dropout": dropout, "blocks": depth}
-            row = Row(about, data, model, tried, minutes=MINUTES[host] * depth)
-            rows[tried_key(data, host, depth, lr, dropout)] = row
+            row = Row(about, data, model, tried, minutes=MINUTES[backbone] * depth)
+            rows[tried_key(data, backbone, depth, lr, dropout)] = row
     return rows
 
 
-def tried_key(data: str, host: str, depth: int, lr: float, dropout: float) -> str:
-    return f"{data}-{host}-{lr:g}-{dropout}" + (f"-{depth}" if depth > 1 else "")
+def tried_key(data: str, backbone: str, depth: int, lr: float, dropout: float) -> str:
+    return f"{data}-{backbone}-{lr:g}-{dropout}" + (f"-{depth}" if depth > 1 else "")
 
 
 def layers(depth: int) -> str:
@@ -143,11 +143,11 @@ def layers(depth: int) -> str:
 
 
 def row_of(
-    data: str, host: str, form: str = "none", depth: int = 1, more: tuple[str, dict[str, Any]] = ("", {})
+    data: str, backbone: str, form: str = "none", depth: int = 1, more: tuple[str, dict[str, Any]] = ("", {})
 ) -> Row:
-    """A host with a refinement and the host's settings; `more` is a suffix of the title, and its options."""
-    title, model, options = HOSTS[host]
-    lr, dropout = SETTINGS[data, host]
+    """A backbone with a refinement and the backbone's settings; `more` is a suffix of the title, and its options."""
+    title, model, options = BACKBONES[backbone]
+    lr, dropout = SETTINGS[data, backbone]
     settled = options | {"lr": lr, "dropout": dropout, "blocks": depth} | FORMS[form][1] | more[1]
-    minutes = round(MINUTES[host] * depth * TIMES_AS_LONG[form], 1)
+    minutes = round(MINUTES[backbone] * depth * TIMES_AS_LONG[form], 1)
     return Row(title + FORMS[form][0] + more[0] + layers(depth), data, model, settled, source=SOURCE, minutes=minutes)

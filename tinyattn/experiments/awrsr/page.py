@@ -12,29 +12,29 @@ from .claims import gain, other_seeds, verdicts
 from .grid import (
     AT_DEPTH,
     AT_PAPERS,
+    BACKBONES,
     BY_DEPTH,
     COLUMNS,
     DATASETS,
     DEPTHS,
     FORMS,
-    HOSTS,
     LATER,
     NDCG5,
     NDCG5_PRINTED,
-    OF_HOST,
+    OF_BACKBONE,
     PUBLISHED,
     published_gain,
 )
 
 RULES = """The rules were written down before the first run (tinyattn/experiments/awrsr/claims.py): gains are
-shares of the host's NDCG@5, with 95 % intervals over seeds. A gain is *not replicated* if its interval ends below 1 %,
-*replicated* if it ends at 1 % or above and begins above 0, and else *undecided*. In epochs, the limit is 5 % fewer, not
-1 %; M_simp's claim has another rule. HR is Recall, as one item of each user is held out, and NDCG@1 is HR@1. Added
-later, without a verdict: the rows *by rows* and *with distances*, those with n 20 and d 128, and this table's last
-column."""
-DIFFERENCE = ("difference", "95 % over users", "gain, % of the host's (95 % over seeds)", "published")
-BESIDE = """The difference in NDCG@5 from all runs of the host; in the rows "other seeds", the
-difference of the second half of the host's runs from the first:"""
+shares of the backbone's NDCG@5, with 95 % intervals over seeds. A gain is *not replicated* if its interval ends below
+1 %, *replicated* if it ends at 1 % or above and begins above 0, and else *undecided*. In epochs, the limit is 5 %
+fewer, not 1 %; M_simp's claim has another rule. HR is Recall, as one item of each user is held out, and NDCG@1 is HR@1.
+Added later, without a verdict: the rows *by rows* and *with distances*, those with n 20 and d 128, and this table's
+last column."""
+DIFFERENCE = ("difference", "95 % over users", "gain, % of the backbone's (95 % over seeds)", "published")
+BESIDE = """The difference in NDCG@5 from all runs of the backbone; in the rows "other seeds", the
+difference of the second half of the backbone's runs from the first:"""
 DEEP = """NDCG@5 on Beauty (table 3). An empty cell has no run yet, or is not in this grid; STOSA with several layers
 is on [another page](../awrsr-depth/README.md)."""
 LAYERS = ["1 layer", *(f"{depth} layers" for depth in DEPTHS)]
@@ -52,57 +52,58 @@ def awrsr_page(experiment: Experiment, results: Results) -> str:
     parts = [["## Claims"], verdicts(results), [RULES], checks(results)]
     for data in DATASETS:
         keys = [f"{data}-{key}" for key in ("popularity", "markov", "sasrec-ce")]
-        keys += [f"{data}-{host}-{form}" for host in HOSTS for form in OF_HOST[host] + LATER[host]]
+        for backbone in BACKBONES:
+            keys += [f"{data}-{backbone}-{form}" for form in OF_BACKBONE[backbone] + LATER[backbone]]
         keys.append(f"{data}-stosa-released")
         parts += [[f"## {experiment.datasets[data].title}"],
                   table(experiment, results, keys, COLUMNS, TRAINING),
                   [BESIDE], differences(experiment, results, data)]
     deeper = [f"beauty-sasrec-{form}-{depth}" for form in AT_DEPTH for depth in DEPTHS]
     parts += [["## Depth", "", DEEP], _by_depth(results),
-              ["The gain in NDCG@5, as a share of the host's (95 % over seeds):"], _gains_by_depth(results),
+              ["The gain in NDCG@5, as a share of the backbone's (95 % over seeds):"], _gains_by_depth(results),
               table(experiment, results, deeper, COLUMNS, TRAINING)]
     papers = [f"beauty-sasrec-{form}-n20" for form in AT_PAPERS]
-    gains = _against_host(experiment, results, "beauty", "sasrec", AT_PAPERS[1:], "-n20")
+    gains = _against_backbone(experiment, results, "beauty", "sasrec", AT_PAPERS[1:], "-n20")
     parts += [["## The setting that the paper names for SASRec on Beauty", "", ADDED],
               table(experiment, results, papers, COLUMNS, TRAINING),
               [BESIDE], grid(DIFFERENCE, gains)]
     for name, picture in experiment.shown(results).items():
         parts.append([f"## {FIGURES[name]}", "", f"![{picture.alt}]({name}.svg)"])
-    parts.append(["How the hosts' settings were found: [awrsr-settings](../awrsr-settings/README.md)."])
+    parts.append(["How the backbones' settings were found: [awrsr-settings](../awrsr-settings/README.md)."])
     return page(experiment, results, parts)
 
 
 def differences(experiment: Experiment, results: Results, data: str) -> list[str]:
-    """Each refinement against all seeds of its host, and the second half of the host's seeds against the first."""
+    """Each refinement against all seeds of its backbone, and the second half of these seeds against the first."""
     rows = []
-    for host in HOSTS:
-        later, first = other_seeds(results[f"{data}-{host}-none"])
-        rows.append((f"{HOSTS[host][0]}, other seeds beside the first", [_difference(later, first), ""]))
-        rows += _against_host(experiment, results, data, host, OF_HOST[host][1:] + LATER[host])
+    for backbone in BACKBONES:
+        later, first = other_seeds(results[f"{data}-{backbone}-none"])
+        rows.append((f"{BACKBONES[backbone][0]}, other seeds beside the first", [_difference(later, first), ""]))
+        rows += _against_backbone(experiment, results, data, backbone, OF_BACKBONE[backbone][1:] + LATER[backbone])
     return grid(DIFFERENCE, rows)
 
 
-def _against_host(
-    experiment: Experiment, results: Results, data: str, host: str, forms: Iterable[str], suffix: str = ""
+def _against_backbone(
+    experiment: Experiment, results: Results, data: str, backbone: str, forms: Iterable[str], suffix: str = ""
 ) -> list[tuple[str, list[str]]]:
     rows = []
     for form in forms:
-        mine, theirs = (f"{data}-{host}-{x}{suffix}" for x in (form, "none"))
-        share, base = published_gain(data, host, form), PUBLISHED[data, host]["none"][NDCG5_PRINTED]
+        mine, theirs = (f"{data}-{backbone}-{x}{suffix}" for x in (form, "none"))
+        share, base = published_gain(data, backbone, form), PUBLISHED[data, backbone]["none"][NDCG5_PRINTED]
         published = "" if share is None else f"*{share * base:+.4f} ({share:+.1%})*"
         rows.append((experiment.rows[mine].title, [_difference(results[mine], results[theirs]), published]))
     return rows
 
 
-def _difference(runs: Runs, host: Runs) -> str:
-    return f"{over_users(runs, host)} | {gain(runs, host)}"
+def _difference(runs: Runs, backbone: Runs) -> str:
+    return f"{over_users(runs, backbone)} | {gain(runs, backbone)}"
 
 
 def _by_depth(results: Results) -> list[str]:
     rows = []
-    for (host, form), theirs in BY_DEPTH.items():
-        runs = [results.get(f"beauty-{host}-{form}{n}", []) for n in SUFFIXES]
-        rows.append((f"{HOSTS[host][0]}{FORMS[form][0]}", [cell(values(each, NDCG5)) for each in runs]))
+    for (backbone, form), theirs in BY_DEPTH.items():
+        runs = [results.get(f"beauty-{backbone}-{form}{n}", []) for n in SUFFIXES]
+        rows.append((f"{BACKBONES[backbone][0]}{FORMS[form][0]}", [cell(values(each, NDCG5)) for each in runs]))
         rows.append(("*published*", [f"*{value:.4f}*" for value in theirs]))
     return grid(LAYERS, rows)
 
@@ -112,5 +113,5 @@ def _gains_by_depth(results: Results) -> list[str]:
     for form in AT_DEPTH[1:]:
         gains = [gain(results[f"beauty-sasrec-{form}{n}"], results[f"beauty-sasrec-none{n}"]) for n in SUFFIXES]
         theirs = [published_gain("beauty", "sasrec", form, depth) for depth in (1, *DEPTHS)]
-        rows += [(f"{HOSTS['sasrec'][0]}{FORMS[form][0]}", gains), ("*published*", [f"*{x:+.1%}*" for x in theirs])]
+        rows += [(f"{BACKBONES['sasrec'][0]}{FORMS[form][0]}", gains), ("*published*", [f"*{x:+.1%}*" for x in theirs])]
     return grid(LAYERS, rows)

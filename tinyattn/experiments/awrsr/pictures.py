@@ -19,7 +19,7 @@ from ..paired import ranks_of
 from ..pictures import Curves, Line, Maps, Picture
 from ..whole import is_number
 from .claims import NEAR, Claims, name_of
-from .grid import OF_HOST, TITLES
+from .grid import OF_BACKBONE, TITLES
 
 POSITIONS = 15              # of a history, its last ones, in the maps of figure 3
 EPOCHS = 50                 # of a run, its last ones, in figure 5
@@ -75,17 +75,17 @@ def _last(weights: np.ndarray) -> list[list[float]]:
 
 def pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
     return {
-        "ndcg": Curves("NDCG at N from 1 to 20, by host, data and refinement, mean over seeds", "N", "NDCG@N",
+        "ndcg": Curves("NDCG at N from 1 to 20, by backbone, data and refinement, mean over seeds", "N", "NDCG@N",
                        _panels(results, _at_n)),
         "validation": Curves("Validation NDCG@10 by epoch, mean over seeds, as far as all of them go", "epoch",
                              "NDCG@10, validation",
                              _panels(results, lambda runs: _mean([run["valid"] for run in runs])),
-                             f"{NEAR:.0%} of the host's best", _targets(results)),
+                             f"{NEAR:.0%} of the backbone's best", _targets(results)),
         "gradients": Curves(f"The norm of the gradient in the last {EPOCHS} epochs, mean over seeds",
                             "epoch, counted from the last, which is 0", "norm of the gradient",
                             _panels(results, _to_the_end)),
         "attention": Maps(
-            f"Attention weights among one user's last {POSITIONS} positions, mean over heads, one seed: the host's, "
+            f"Attention weights among one user's last {POSITIONS} positions, mean over heads, one seed: the backbone, "
             "those of the refined model's scores A, and of its B; what a row gives to older positions is not shown",
             _maps(results)),
     }  # fmt: skip
@@ -93,8 +93,8 @@ def pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
 
 def _panels(results: Results, line: Callable[[Runs], Line]) -> dict[str, dict[str, Line]]:
     """A panel for each place with runs, with a line for each form that has runs."""
-    panels = {title: {name_of(form) or "host": line(runs)
-                      for form in OF_HOST[place.rpartition("-")[2]] if (runs := results[f"{place}-{form}"])}
+    panels = {title: {name_of(form) or "backbone": line(runs)
+                      for form in OF_BACKBONE[place.rpartition("-")[2]] if (runs := results[f"{place}-{form}"])}
               for place, title in TITLES.items()}  # fmt: skip
     return {title: lines for title, lines in panels.items() if lines}
 
@@ -124,7 +124,7 @@ def _to_the_end(runs: Runs) -> Line:
 
 
 def _maps(results: Results) -> dict[str, dict[str, list[list[float]]]]:
-    """For each place: the maps of the host and of its M_simp, unrefined and refined, of the first seed with maps."""
+    """For each place, of the first seed with maps: those of the backbone, and of its M_simp, unrefined and refined."""
     rows: dict[str, dict[str, list[list[float]]]] = {}
     for place, title in TITLES.items():
         plain, simp = (
@@ -132,6 +132,6 @@ def _maps(results: Results) -> dict[str, dict[str, list[list[float]]]]:
             for form in ("none", "simp")
         )
         if plain and simp:
-            rows[title] = {"host: softmax(A)": plain["weights"], "M_simp: softmax(A)": simp["unrefined"],
+            rows[title] = {"backbone: softmax(A)": plain["weights"], "M_simp: softmax(A)": simp["unrefined"],
                            "M_simp: softmax(B)": simp["weights"]}  # fmt: skip
     return rows

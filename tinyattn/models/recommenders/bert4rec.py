@@ -104,13 +104,13 @@ class BERT4RecNetwork(BERT4RecOptions, NextItemNetwork):
         return get_xp(batch.ids).where(batch.ids > self.n_items, 0, batch.ids)
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, BERT4RecCache]:
-        """h (B, L, D + 1), or (B, M, D + 1) of the `asked` positions; and the cache."""
+        """h (B, L, D + 1), or (B, M, D + 1) at `target_positions`; and the cache."""
         x, norm = NORM.forward(p["norm"], self._read(p, batch))
         keep = dropout_mask(x, x.shape, self.dropout, rng)
         x = dropout(x, keep, self.dropout)
         x, caches = self.stack.forward(p["blocks"], x, mask=_real(batch), rng=rng)
-        if batch.asked is not None:
-            x = get_xp(x).take_along_axis(x, batch.asked[..., None], axis=1)
+        if batch.target_positions is not None:
+            x = get_xp(x).take_along_axis(x, batch.target_positions[..., None], axis=1)
         h, head = _head(p["head"], x)
         return h, BERT4RecCache(batch, norm, keep, caches, head)
 
@@ -122,11 +122,11 @@ class BERT4RecNetwork(BERT4RecOptions, NextItemNetwork):
 
     def backward(self, p: Any, dh: Array, cache: BERT4RecCache) -> tuple[Array, dict[str, Any]]:
         """-> dx (B, L, D + 1), 0 at [MASK], and grads, which lack "items"."""
-        xp, (B, L), asked = get_xp(dh), cache.batch.ids.shape, cache.batch.asked
+        xp, (B, L), positions = get_xp(dh), cache.batch.ids.shape, cache.batch.target_positions
         dx, head = _head_backward(p["head"], dh, cache.head)
-        if asked is not None:
+        if positions is not None:
             d, dx = dx, xp.zeros((B, L, self.dim), dtype=dh.dtype)
-            dx[xp.arange(B)[:, None], asked] = d                         # no position is asked twice
+            dx[xp.arange(B)[:, None], positions] = d                     # no position is there twice
         grads: dict[str, Any] = {"head": head}
         dx, grads["blocks"] = self.stack.backward(p["blocks"], dx, cache.blocks)
         dx = dropout_backward(dx, cache.keep, self.dropout)

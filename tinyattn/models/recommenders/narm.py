@@ -29,8 +29,8 @@ CAUSAL = Mask(causal=True)
 class NARMCache(NamedTuple):
     keep: Array | None              # (B, L, D): dropout on the input
     encoder: Any
-    asked: Any                      # of A_1 h_t
-    offered: Any                    # of A_2 h_j
+    queries: Any                    # the cache of A_1 h_t
+    keys: Any                       # the cache of A_2 h_j
     q: Array                        # (B, L, D) A_1 h_t
     k: Array                        # (B, L, D) A_2 h_j
     h: Array                        # (B, L, D)
@@ -64,13 +64,13 @@ class NARMNetwork(SequenceOptions, NextItemNetwork):
         x = embedding(batch.ids, p["items"])
         keep = dropout_mask(x, x.shape, self.dropout, rng)
         h, encoder = GRU().forward(p["encoder"], dropout(x, keep, self.dropout), mask=CAUSAL)
-        q, asked = dense(p["A1"], h)
-        k, offered = dense(p["A2"], h)
+        q, queries = dense(p["A1"], h)
+        k, keys = dense(p["A2"], h)
         local, weights = additive_attention(q, k, h, p["v"])
         both = get_xp(h).concatenate([h, local], axis=-1)                # (B, L, 2 D)
         keep_last = dropout_mask(both, both.shape, self.dropout, rng)
         y, decoder = dense(p["B"], dropout(both, keep_last, self.dropout))
-        return y, NARMCache(keep, encoder, asked, offered, q, k, h, weights, keep_last, decoder)
+        return y, NARMCache(keep, encoder, queries, keys, q, k, h, weights, keep_last, decoder)
 
     def backward(self, p: Any, dh: Array, cache: NARMCache) -> tuple[Array, dict[str, Any]]:
         """-> dx (B, L, D) and grads, which lack "items". A state was read in four places."""
@@ -79,8 +79,8 @@ class NARMNetwork(SequenceOptions, NextItemNetwork):
         dlocal = get_xp(dh).ascontiguousarray(dboth[..., self.dim :])
         dq, dk, dstate, dv = additive_attention_backward(dlocal, cache.q, cache.k, cache.h, p["v"], cache.weights)
         dstate += dboth[..., : self.dim]                                 # the global encoder
-        dh_k, dA2 = dense_backward(p["A2"], dk, cache.offered)
-        dh_q, dA1 = dense_backward(p["A1"], dq, cache.asked)
+        dh_k, dA2 = dense_backward(p["A2"], dk, cache.keys)
+        dh_q, dA1 = dense_backward(p["A1"], dq, cache.queries)
         dstate += dh_k
         dstate += dh_q
         dx, _, encoder = GRU().backward(p["encoder"], dstate, cache.encoder)

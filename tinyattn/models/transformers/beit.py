@@ -71,7 +71,7 @@ class BEiTNetwork(BEiTOptions, PatchEncoder, ClassNetwork):
         _, grads = self.encode_backward(p, xp.concatenate([unread, dpatches], axis=1), cache.encoder)
         return grads | {"head": head}
 
-    def asked(self, p: Any, batch: HiddenBatch, rng: Any = None) -> tuple[Array, Array, Array, Any]:
+    def scores_and_targets(self, p: Any, batch: HiddenBatch, rng: Any = None) -> tuple[Array, Array, Array, Any]:
         scores, cache = self.forward(p, batch.images, batch.hidden, rng)
         return scores, batch.words, batch.hidden.astype(scores.dtype), cache
 
@@ -128,7 +128,7 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
     def sampler(self, numbered: WordedImages) -> HiddenSampler:
         return HiddenSampler(numbered, Hiding(**self.options_for(Hiding)), self.batch_size, self.seed)
 
-    def asked(self, data: Any) -> HiddenBatch:
+    def evaluation_batch(self, data: Any) -> HiddenBatch:
         """Images, hidden as `evaluate` hides them. `data` is what `Data.of` takes."""
         self.fitted()
         return self.sampler(self.numbered(self.Data.of(data), self.known())).whole()

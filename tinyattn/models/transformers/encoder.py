@@ -186,7 +186,7 @@ class Encoder(EncoderOptions, Masking, Smoothed, SequenceModel):
         ids, n = numbered
         return MaskedTextSampler(ids, self.context, self.batch_size, self.seed, n_tokens=n, masking=self.masking)
 
-    def asked(self, data: Any) -> TextBatch:
+    def evaluation_batch(self, data: Any) -> TextBatch:
         """The windows of a text, masked as `evaluate` masks them. `data` is what `Data.of` takes."""
         self.fitted()
         return self.sampler(self.numbered(self.Data.of(data), self.known())).whole()

@@ -84,7 +84,7 @@ class ImageNetwork(ClassNetwork):
         dimages, grads = self.encode_backward(p, dx, cache.encoder)
         return dimages, grads | {"heads": [g for _, g in mapped]}
 
-    def asked(self, p: Any, batch: ImageBatch, rng: Any = None) -> tuple[Array, Array, Array, Any]:
+    def scores_and_targets(self, p: Any, batch: ImageBatch, rng: Any = None) -> tuple[Array, Array, Array, Any]:
         """The first head learns the labels, a second a teacher's answers (Touvron et al. 2021, equation 3)."""
         scores, cache = self.forward(p, batch.images, rng)
         xp = get_xp(scores)

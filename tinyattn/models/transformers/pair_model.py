@@ -63,7 +63,7 @@ class PairNetwork(ClassNetwork):
         """The weights of cross-attention in each layer of the decoder, (B, heads, n, m)."""
         raise NotImplementedError
 
-    def asked(self, p: Any, batch: PairBatch, rng: Any = None) -> tuple[Array, Array, Array, Any]:
+    def scores_and_targets(self, p: Any, batch: PairBatch, rng: Any = None) -> tuple[Array, Array, Array, Any]:
         scores, cache = self.forward(p, batch, rng)
         return scores, batch.targets, batch.weight.astype(scores.dtype), cache
 
@@ -74,7 +74,7 @@ class PairNetwork(ClassNetwork):
         target, so one teacher-forced pass decides it.
         """
         xp = get_xp(batch.source)
-        scores, targets, weight, _ = self.asked(p, batch)
+        scores, targets, weight, _ = self.scores_and_targets(p, batch)
         wrong = (xp.argmax(scores, axis=-1) != targets) * weight
         total, n = float(xp.sum(weight)), len(batch.source)
         return {

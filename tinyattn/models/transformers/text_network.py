@@ -18,7 +18,7 @@ class TextNetwork(ClassNetwork):
         """Scores (B, n, V) and the cache. Shapes: ids (B, n)."""
         raise NotImplementedError
 
-    def asked(self, p: Any, batch: TextBatch, rng: Any = None) -> tuple[Array, Array, Array, Any]:
+    def scores_and_targets(self, p: Any, batch: TextBatch, rng: Any = None) -> tuple[Array, Array, Array, Any]:
         scores, cache = self.forward(p, batch.ids, rng)
         return scores, batch.targets, batch.weight.astype(scores.dtype), cache
 
