@@ -321,6 +321,13 @@ def test_a_pipe_is_no_archive(tmp_path):
         read_arrays(tmp_path / "pipe", "model")
 
 
+def test_json_of_a_name_that_is_no_utf_8(tmp_path):
+    """Python gives bytes of a path that are no UTF-8 as lone surrogates."""
+    write_json(tmp_path / "a.json", {"data": "é\udcff.csv"})
+    assert read_json(tmp_path / "a.json") == {"data": "é\udcff.csv"}
+    assert "é".encode() in (tmp_path / "a.json").read_bytes()
+
+
 def test_json(tmp_path):
     write_json(tmp_path / "a.json", {"x": [1, 2.5]})
     assert read_json(tmp_path / "a.json") == {"x": [1, 2.5]}

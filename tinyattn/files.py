@@ -138,7 +138,7 @@ def _sync(folder: Path) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write JSON that people can read. Raises ValueError for NaN and infinities, which JSON lacks."""
-    write_atomically(path, (json_text(value) + "\n").encode())
+    write_atomically(path, (json_text(value) + "\n").encode(errors="backslashreplace"))   # names that are no UTF-8
 
 
 def json_text(value: Any, margin: str = "\n") -> str:
@@ -162,10 +162,18 @@ def read_json(path: Path) -> Any:
     if path.exists() and not path.is_file():
         raise FileError(f"{path} is no regular file, expected JSON")
     try:
-        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_each_once)
+        return json_of(path.read_bytes(), path)
     except (FileNotFoundError, NotADirectoryError):
         raise FileError(f"{path}: no such file") from None
-    except (OSError, ValueError, RecursionError) as error:       # such as integers of more than 4,300 digits
+    except OSError as error:
+        raise FileError(f"{path} is not readable JSON: {error}") from None
+
+
+def json_of(content: bytes, path: Path) -> Any:
+    """The value of JSON from the file `path`. Raises FileError if it is not JSON, or if an object repeats a name."""
+    try:
+        return json.loads(content.decode(), object_pairs_hook=_each_once)
+    except (ValueError, RecursionError) as error:                # such as integers of more than 4,300 digits
         raise FileError(f"{path} is not readable JSON: {error}") from None
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -67,7 +68,8 @@ def test_a_run_is_not_told_as_one_with_other_options(tmp_path, capsys):
     outside = '{"varied": ["dim"], "runs": {"../dim=8": {"dim": 8}}}'
     pairs = '{"varied": [["dim"]], "runs": {"run": {}}}'
     text = '{"varied": "dim", "runs": {"run": {}}}'
-    for damaged in ("[]", "{}", '{"runs": [1]}', '{"runs": {"dim=8": 1}}', outside, pairs, text):
+    no_options = [f'{{"varied": [], "runs": {{"run": {one}}}}}' for one in ("3", "null", "[]", '""', '{"lr": [1]}')]
+    for damaged in ("[]", "{}", '{"runs": [1]}', '{"runs": {"dim=8": 1}}', outside, pairs, text, *no_options):
         (out / "sweep.json").write_text(damaged)
         refuses(capsys, ["sweep", tmp_path / "grid.toml", "--out", out], "sweep.json was not written by `tinyattn")
 
@@ -235,6 +237,9 @@ def test_a_table_of_what_has_finished_and_what_failed_by_name(with_pictures, tmp
     assert "runs.png" not in printed
     assert "- dim=32,seed=1 failed: tinyattn: not enough memory for this size" in printed
     (out / "dim=16,seed=0" / "metrics.json").write_text("[]")
+    if hasattr(os, "mkfifo"):                                # nobody writes to it
+        (out / "dim=32,seed=0.log").unlink()
+        os.mkfifo(out / "dim=32,seed=0.log")
     assert main(["collect", str(out)]) == 1
     assert "- dim=16,seed=0 failed: " in capsys.readouterr().out
     finished(out / "dim=16,seed=0", 0.3, dim=16, seed=0)

@@ -59,6 +59,8 @@ def test_files_that_are_refused(content, says, tmp_path):
 
 
 def test_pairs_that_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"the string 'b.x00' has a NUL in it"):
+        Pairs.of([("a", "b\0")])
     with pytest.raises(ValueError, match=r"pair 2 is 'a', '': expected two strings that are not empty"):
         Pairs.of([("a", "b"), ("a", "")])
     with pytest.raises(ValueError, match="there are no pairs"):

@@ -29,6 +29,10 @@ def test_what_has_no_number_is_refused():
     assert tokens.reads == "text of the characters 'abc'"
     with pytest.raises(ValueError, match="character 'x' of the text is unknown: the known ones are 'abc'"):
         tokens.encode("abx")
+    with pytest.raises(ValueError, match=r"the text 'a.x00b' has a NUL in it$"):
+        Text("a\0b")
+    with pytest.raises(ValueError, match=r"the text 'a.*' has a NUL in it, its character 71$"):
+        Text("a" * 70 + "\0")
     with pytest.raises(ValueError, match="the text is empty"):
         tokens.encode("")
     with pytest.raises(ValueError, match="a merge is of tokens that are not there before it"):

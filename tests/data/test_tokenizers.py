@@ -138,8 +138,8 @@ CATASTROPHIC = {"type": "Split", "pattern": {"Regex": "(a|aa)+$"}, "behavior": "
 VERSION = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None}
 
 
-def test_a_panic_of_the_package_is_a_refusal_and_ctrl_c_is_not(package, monkeypatch):
-    """Both are BaseExceptions."""
+def test_a_panic_of_the_package_is_a_refusal_and_ctrl_c_is_not(package, monkeypatch, capfd):
+    """Both are BaseExceptions. A panic prints 84 lines by itself: they are not for the user."""
     parts = {"pre_tokenizer": CATASTROPHIC, "post_processor": None, "decoder": None, "model": BPE}
     found = TokenizerFile(2, json.dumps(VERSION | parts))
     for text in ("a" * 42 + "b", "a\udcff"):
@@ -150,6 +150,23 @@ def test_a_panic_of_the_package_is_a_refusal_and_ctrl_c_is_not(package, monkeypa
         found.encode("a")
     with pytest.raises(ValueError, match="it describes no tokenizer: "):
         TokenizerFile(2, json.dumps({"model": BPE | {"vocab": {"a": 0, "b": 0}, "merges": [["a", "b"]]}}))
+    assert capfd.readouterr() == ("", "")
+    print("printed again", file=sys.stderr)
+    assert capfd.readouterr().err == "printed again\n"
+
+
+def test_replacements_that_could_make_a_text_a_thousand_times_as_long_are_refused(package):
+    def reader(doublings, decoder=None):
+        step = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
+        chain = {"type": "Sequence", "normalizers": [step] * doublings}
+        parts = {"pre_tokenizer": None, "post_processor": None, "decoder": decoder, "model": BPE, "normalizer": chain}
+        return TokenizerFile(2, json.dumps(VERSION | parts))
+
+    assert reader(9).encode("a").tolist() == [0] * 512
+    with pytest.raises(ValueError, match="its replacements can make a text 1,024 times as long"):
+        reader(10)
+    with pytest.raises(ValueError, match="its replacements can make a text 1,500 times as long"):
+        reader(1, {"type": "Replace", "pattern": {"String": "ab"}, "content": "b" * 3000})
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")

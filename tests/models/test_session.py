@@ -1,5 +1,7 @@
 """A history that grows: what a session gives is what `recommend` gives for all of it."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -105,6 +107,18 @@ def test_a_copy_goes_on_by_itself():
         same(other, model, [*ITEMS[:4], ITEMS[6]])
     same(other.add(ITEMS[7]), model, [*ITEMS[:4], ITEMS[6], ITEMS[7]])
     same(one.add(ITEMS[8]), model, [*ITEMS[:4], ITEMS[5], ITEMS[8]])
+
+
+@pytest.mark.parametrize("position", ["learned", "rope"])
+def test_a_session_can_be_pickled(position):
+    model = made(position=position)
+    session = model.session(ITEMS[:4])
+    session.best(5)
+    again = pickle.loads(pickle.dumps(session))
+    for some in ([*ITEMS[:4]], [*ITEMS[:4], ITEMS[5]]):
+        again.add(*some[len(again) :])
+        same(again, model, some)
+    assert (len(session), again.keeps) == (4, session.keeps)
 
 
 def test_with_learned_positions_no_state_stays_as_it_was():

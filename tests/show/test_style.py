@@ -77,3 +77,11 @@ def test_a_line_without_a_visible_point_has_no_label():
         ax.plot([1, 2], [0, 1], label="seen")
         label_ends(ax)
     assert [text.get_text() for text in ax.texts] == ["seen"]
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_a_name_that_is_no_utf_8_is_drawn_with_a_question_mark(suffix):
+    fig, ax = figure()
+    title = ax.set_title("run \udcff")
+    assert drawn(fig, suffix)
+    assert title.get_text() == "run ?"

@@ -11,6 +11,8 @@ import statistics
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..data.fields import DataError
+from ..data.read import open_regular
 from ..experiments.tables import cell, heading
 from ..files import FileError, write_atomically
 from ..models import RunFolder
@@ -88,8 +90,9 @@ def _run(
         by_part = {(part, metric): v for part, row in metrics.items() for metric, v in row.items()}
         return Collected(options, by_part, valid=run.validation())
     try:
-        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    except OSError:
+        with open_regular(log) as file:                      # a pipe would be waited for
+            lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+    except (OSError, DataError):
         lines = []
     ended = lines and (lines[-1].startswith("tinyattn") or "Error" in lines[-1])        # not a warning
     return Collected(options, None, lines[-1] if ended else "")

@@ -92,8 +92,9 @@ def runs_of(folder: Path) -> tuple[list[str], dict[str, dict[str, Any]]]:
     plan = read_json(folder / RUNS_FILE)
     try:
         varied, runs = plan["varied"], plan["runs"]
+        plain = all(isinstance(value, str | int | float) for point in runs.values() for value in point.values())
         known = all(name == _name(point, varied) and len(name) <= LONGEST for name, point in runs.items())
-        ours = type(varied) is list and runs and known
+        ours = type(varied) is list and runs and known and plain
     except (TypeError, KeyError, AttributeError):
         ours = False
     if not ours:

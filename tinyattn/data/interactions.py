@@ -17,7 +17,7 @@ from .distinct import distinct, distinct_integers, signed
 from .fields import DataError, Times, integers
 from .guess import unread_times
 from .names import PLAIN_NAMES, USUAL_NAMES, plain
-from .vocabulary import Vocabulary
+from .vocabulary import Vocabulary, refuse_nul
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ class Interactions:
         strings = [i for a, s in zip(arrays, sequences, strict=True) if a.dtype.kind == "U" for i in s]
         if not all(isinstance(i, str) for i in strings) or kinds not in ({"i"}, {"U"}):
             raise ValueError("item ids must be all integers or all strings")
-        _refuse_nul(strings, "item")
+        refuse_nul(strings, "item id")
         item_ids, item = np.unique(np.concatenate([a for a in arrays if a.size]), return_inverse=True)
         users = Vocabulary(np.arange(1, len(arrays) + 1), "user")
         offsets = offsets_of([a.size for a in arrays])
@@ -340,20 +340,13 @@ def _ids(column: np.ndarray, what: str) -> np.ndarray:
         return column.astype(np.int64)             # from `exact` on, several integers share a float
     if column.dtype.kind == "O":                   # from a DataFrame of several types
         if all(isinstance(i, str) for i in column.tolist()):
-            _refuse_nul(column.tolist(), what)
+            refuse_nul(column.tolist(), f"{what} id")
             return column.astype(str)
         if all(isinstance(i, int) for i in column.tolist()):
             column = np.array(column.tolist())
     if column.dtype.kind not in "iuU":
         raise ValueError(f"{what} ids are {column.dtype}, expected integers or strings")
     return signed(column, f"{what} id")
-
-
-def _refuse_nul(ids: list[str], what: str) -> None:
-    """Refuse ids with a NUL: NumPy drops one at the end of a string, which would merge two ids."""
-    for text in ids:
-        if "\0" in text:
-            raise ValueError(f"{what} id {text!r} has a NUL in it")
 
 
 def _numbers_or_none(ratings: np.ndarray | None) -> np.ndarray | None:

@@ -16,7 +16,7 @@ from .fields import DataError
 from .parts import Parts, tenths
 from .read import read_text
 from .slices import cut, rows_of_step, steps_of
-from .vocabulary import Vocabulary
+from .vocabulary import Vocabulary, refuse_nul
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Pairs:
             if not source or not target:
                 pair = f"{shortened(source)!r}, {shortened(target)!r}"
                 raise ValueError(f"pair {number} is {pair}: expected two strings that are not empty")
+        refuse_nul((*self.sources, *self.targets), "the string")
 
     @classmethod
     def of(cls, data: Any) -> Self:

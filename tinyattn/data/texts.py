@@ -12,6 +12,7 @@ from ..backend import Array, transfer
 from ..random import Stream, generator
 from .parts import Parts
 from .slices import cut, rows_of_step, steps_of
+from .vocabulary import refuse_nul
 
 SHORTEST = 20            # characters of a text that can be split: its last tenth has two
 
@@ -27,6 +28,7 @@ class Text:
     def __post_init__(self) -> None:
         if not self.text:
             raise ValueError("the text is empty: expected at least one character")
+        refuse_nul([self.text], "the text")
 
     @classmethod
     def of(cls, data: Any) -> Self:

@@ -73,3 +73,11 @@ class Vocabulary:
     def _unknown(self, value: Any) -> str:
         some = ", ".join(map(quoted, self.ids[:3].tolist())) + (", ..." if len(self.ids) > 3 else "")
         return f"unknown {self.what} id {shortened(quoted(value))}: the {len(self.ids):,} known ids are {some}"
+
+
+def refuse_nul(texts: Iterable[str], what: str) -> None:
+    """Raise ValueError for a text with a NUL: NumPy drops one at the end of a string, which would merge two ids."""
+    for text in texts:
+        if (place := text.find("\0")) >= 0:
+            where = "" if len(text) <= 60 else f", its character {place + 1:,}"
+            raise ValueError(f"{what} {shortened(text)!r} has a NUL in it{where}")

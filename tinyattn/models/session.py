@@ -8,7 +8,6 @@ The same holds for a history longer than `maxlen`, whose oldest items drop out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from copy import copy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -54,13 +53,24 @@ class Session:
 
     def add(self, *items: Any) -> Self:
         """Append items. Raises ValueError for an unknown id (named), before any is added."""
-        self._numbers = np.concatenate([self._numbers, self._vocabulary.numbers(items)])
-        self._scores = None
+        if items:
+            self._numbers = np.concatenate([self._numbers, self._vocabulary.numbers(items)])
+            self._scores = None
         return self
 
     def copy(self) -> Session:
         """An independent session with this history."""
-        return copy(self)
+        session = object.__new__(type(self))
+        vars(session).update(vars(self))
+        return session
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but a function over the model's parameters, which no pickle can hold."""
+        return {name: value for name, value in vars(self).items() if name != "_growing"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._growing = self._model.growing()
 
     def best(
         self, k: int = 10, *, exclude: Iterable[Any] = (), only: Iterable[Any] | None = None, repeats: bool = False

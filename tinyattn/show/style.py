@@ -98,6 +98,9 @@ def drawn(fig: Any, suffix: str, title: str = "") -> bytes:
     An SVG has the colours of `DARK`, too, and `title`, which says what there is to see.
     """
     content = io.BytesIO()
+    for text in fig.findobj(lambda artist: hasattr(artist, "get_text")):        # names of files that are no UTF-8
+        if (readable := text.get_text().encode(errors="replace").decode()) != text.get_text():
+            text.set_text(readable)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)             # missing glyphs are drawn as boxes
         without = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}.get(suffix)

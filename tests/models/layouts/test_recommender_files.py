@@ -1,10 +1,13 @@
 """Recommenders that were trained elsewhere give the same scores here; what cannot be mapped is named."""
 
+import math
 import os
 import pickle
 import sys
+import zipfile
 from contextlib import nullcontext
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -80,6 +83,9 @@ def test_ids_of_rectools_follow_that_of_padding():
     found = SimpleNamespace(about={"item_external_ids": np.array(["PAD", "a", "b"], dtype=object)})
     assert RecTools().ids(found) == ["a", "b"]
     assert RecTools().ids(SimpleNamespace(about={})) is None
+    for ids in (3, "PAD", {"PAD": 0}, np.array([["PAD", "a"]])):
+        with pytest.raises(FileError, match=r"m.ckpt has item_external_ids .*, expected a list of ids"):
+            RecTools().ids(SimpleNamespace(about={"item_external_ids": ids}, path="m.ckpt"))
 
 
 def test_the_configuration_in_a_checkpoint_of_rectools_decides():
@@ -103,20 +109,90 @@ def test_the_configuration_in_a_checkpoint_of_rectools_decides():
         ({"use_causal_attn": False}, "none", "has use_causal_attn False, expected True"),
         ({"transformer_layers_type": "a.Other"}, "none", "has transformer_layers_type 'a.Other', expected 'SASRecTr"),
         ({"similarity_module_kwargs": {"distance": "cosine"}}, "none", "has distance 'cosine', expected 'dot'"),
+        ({"similarity_module_kwargs": "dot"}, "none", "has similarity_module_kwargs 'dot', expected a dict"),
+        ({"pos_encoding_kwargs": [1]}, "none", r"has pos_encoding_kwargs \[1\], expected a dict"),
         ({}, "pos_emb", "has no pos_encoding_layer.pos_emb.weight: say maxlen, its session_max_len"),
     ):
         with pytest.raises(FileError, match=says):
             options(config, without)
 
 
-Tensor = type("Tensor", (SimpleNamespace,), {"detach": lambda self: self, "to": lambda self, dtype: self})
+class Tensor:
+    """What is asked of a torch.Tensor, of two numbers; `others` take the place of its answers."""
+
+    layout, is_nested, is_meta, dtype, shape = "torch.strided", False, False, "torch.float32", (2,)
+
+    def __init__(self, **others):
+        vars(self).update(others)
+
+    def detach(self, *dtype):
+        return self
+
+    to = resolve_neg = detach
+
+    def numpy(self):
+        return np.ones(2, np.float32)
+
+    def numel(self):
+        return math.prod(self.shape)
+
+    def element_size(self):
+        return 4
+
+    def untyped_storage(self):
+        return SimpleNamespace(nbytes=lambda: 8)
+
+
+def torch_of(**others):
+    serialization = SimpleNamespace(safe_globals=nullcontext)
+    return SimpleNamespace(Tensor=Tensor, float32=None, strided="torch.strided", serialization=serialization, **others)
+
+
+@pytest.mark.parametrize(("other", "says"), [
+    ({"dtype": "torch.complex64"}, "b is of complex64, expected one of float64, float32, float16, bfloat16"),
+    ({"dtype": "torch.int64"}, "b is of int64, expected one of"),
+    ({"dtype": "torch.qint8"}, "b is of qint8, expected one of"),
+    ({"layout": "torch.sparse_coo"}, "b has the layout torch.sparse_coo, expected a dense tensor"),
+    ({"is_nested": True}, "b has the layout nested, expected a dense tensor"),
+    ({"is_meta": True}, "b has no numbers, expected a dense tensor"),
+    ({"shape": (3,)}, r"b is \(3,\), and the file holds 2 numbers of it"),
+    ({"shape": (10**9, 8)}, r"b is \(1000000000, 8\), and the file holds 2 numbers of it"),
+])  # fmt: skip
+def test_a_tensor_that_is_no_dense_array_of_floats_is_refused(other, says, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "torch", torch_of(load=lambda path, **how: {"a": Tensor(), "b": Tensor(**other)}))
+    (tmp_path / "m.pth").write_bytes(b"1")
+    with pytest.raises(FileError, match=says):
+        StateDict(tmp_path / "m.pth")
+
+
+def test_whatever_torch_raises_of_a_damaged_file_is_a_refusal(monkeypatch, tmp_path):
+    load = Mock()
+    monkeypatch.setitem(sys.modules, "torch", torch_of(load=load))
+    (tmp_path / "m.pth").write_bytes(b"1")
+    for error in (AssertionError, IndexError, TypeError, AttributeError, OverflowError):
+        load.side_effect = error("a. b")
+        with pytest.raises(FileError, match=r"m.pth is truncated, damaged or no state dict: a$"):
+            StateDict(tmp_path / "m.pth")
+    load.side_effect = MemoryError("too large")
+    with pytest.raises(MemoryError):
+        StateDict(tmp_path / "m.pth")
+
+
+def test_a_compressed_archive_is_refused_before_torch_reads_it(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "torch", torch_of(load=lambda path, **how: {"a": Tensor()}))
+    for method, refused in ((zipfile.ZIP_DEFLATED, True), (zipfile.ZIP_STORED, False)):
+        with zipfile.ZipFile(tmp_path / "m.pth", "w", method) as archive:
+            archive.writestr("archive/data/0", bytes(10**6))
+        refusal = pytest.raises(FileError, match=r"m.pth has archive/data/0 compressed, which torch.save does not do")
+        with refusal if refused else nullcontext():
+            StateDict(tmp_path / "m.pth")
 
 
 def test_a_state_dict_as_pytorch_would_give_it(monkeypatch, tmp_path):
-    file, a = tmp_path / "m.ckpt", Tensor(numpy=lambda: np.ones(2, np.float32))
+    file, a = tmp_path / "m.ckpt", Tensor()
     file.write_bytes(b"1")
     loaded = {"torch_model.a": a, "torch_model.b": a}
-    torch = SimpleNamespace(Tensor=Tensor, float32=None, serialization=SimpleNamespace(safe_globals=nullcontext))
+    torch = torch_of()
     monkeypatch.setitem(sys.modules, "torch", torch)
     nested = [{key: loaded} for key in ("model", "model_state_dict")]
     twice = {f"module._orig_mod.{name}": x for name, x in loaded.items()}
@@ -202,6 +278,34 @@ def test_a_pickle_that_wants_to_run_code_is_refused(tmp_path, capsys):
     (tmp_path / "m.pth").write_bytes(b"")
     refuses(capsys, arguments, "m.pth is truncated, damaged or no state dict: it ends too soon")
     assert not out.exists()
+
+
+@pytest.mark.parametrize("form", ["int64", "bool"])
+def test_numbers_that_are_no_floats_are_refused(form, tmp_path):
+    weights = pmixer_weights()
+    weights["pos_emb.weight"] = weights["pos_emb.weight"].astype(form)
+    file = write(tmp_path / "m.safetensors", weights)
+    stored = {"int64": "I64", "bool": "BOOL"}[form]
+    with pytest.raises(FileError, match=f"pos_emb.weight is of {stored}, expected one of F64, F32, F16, BF16"):
+        import_model(file, heads=H, block_form="pre")
+
+
+def test_a_parameter_that_stands_twice_in_the_header_is_refused(tmp_path):
+    file = write(tmp_path / "m.safetensors", {"a": np.ones(2, np.float32), "b": np.ones(2, np.float32)})
+    content = file.read_bytes()
+    entry = b'"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}'
+    header = b"{" + b",".join([entry, entry, entry.replace(b'"a"', b'"b"').replace(b"[0,8]", b"[8,16]")]) + b"}"
+    file.write_bytes(len(header).to_bytes(8, "little") + header + content[-16:])
+    with pytest.raises(FileError, match=r"m.safetensors is not readable JSON: 'a' is twice in one object"):
+        import_model(file, heads=H, block_form="pre")
+
+
+@pytest.mark.parametrize("ids", [["a", "a\0", "a\0\0"], ["\0", "x", "y"]])
+def test_an_id_with_a_nul_is_refused(ids, tmp_path):
+    """NumPy drops one at the end: two ids would be one, and the model could not be opened again."""
+    file = write(tmp_path / "m.safetensors", pmixer_weights())
+    with pytest.raises(ValueError, match="has a NUL in it"):
+        import_model(file, [*ids, *"bcdefg"], heads=H, block_form="pre")
 
 
 CHANGES = {

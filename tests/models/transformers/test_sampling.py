@@ -100,3 +100,9 @@ def test_of_hundreds_of_equally_likely_tokens_the_first_are_kept_too():
     """An unstable sort shows only with many tokens."""
     scores = np.tile([0.0, 1.0], 300)
     assert np.flatnonzero(Sampling(top_k=3).probabilities(scores)).tolist() == [1, 3, 5]
+
+
+@pytest.mark.parametrize("logit", [math.inf, -math.inf, math.nan])
+def test_logits_that_are_not_finite_have_no_probabilities(logit):
+    with pytest.raises(ValueError, match="the model's logits are not finite: its weights are too large"):
+        Sampling().draw(np.array([0.0, logit], np.float32), generator(0, Stream.GENERATION))

@@ -5,6 +5,10 @@ GPT-2's are vocab.json and merges.txt, byte-pair encoding of bytes (Radford et a
 
 from __future__ import annotations
 
+import json
+import math
+import os
+import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +23,7 @@ from ..read import open_regular
 from .tokenizer import Tokenizer
 
 FILE, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
+MOST_GROWTH = 1000.0                     # a chain of replacements may double a text each
 END_OF_TEXT = "<|endoftext|>"            # GPT-2's only special token
 
 
@@ -37,6 +42,9 @@ class TokenizerFile(Tokenizer):
         package = _package()
         with _refusing("it describes no tokenizer"):
             self._reader = package.Tokenizer.from_str(content)
+        table = json.loads(content)
+        if max(growth := [_growth(table.get(part)) for part in ("normalizer", "decoder")]) > MOST_GROWTH:
+            raise ValueError(f"its replacements can make a text {max(growth):,.0f} times as long")
         self._reader.no_truncation()     # some files request one length, for training
         self._reader.no_padding()
         most = max(self._reader.get_vocab().values(), default=0)
@@ -101,13 +109,30 @@ def _of_gpt_2(vocabulary: Path, merges: Path) -> str:
 
 @contextmanager
 def _refusing(what: str) -> Iterator[None]:
-    """Raise ValueError for any error of the package, whose panics are no Exceptions."""
+    """Raise ValueError for any error of the package. Its panics are no Exceptions, and print themselves: not here."""
+    sys.stderr.flush()
+    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
         raise ValueError(f"{what}: {error}") from None
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nothing)
+
+
+def _growth(step: Any) -> float:
+    """How many times as long a normaliser or decoder of a tokenizer.json can make a text, by its replacements."""
+    if not isinstance(step, dict):
+        return 1.0
+    steps = step.get("normalizers") or step.get("decoders") or ()
+    pattern, content = step.get("pattern"), step.get("content", "")
+    shortest = len(pattern.get("String") or " ") if isinstance(pattern, dict) else 1       # a regular expression: 1
+    return max(1.0, len(content) / shortest) * math.prod(map(_growth, steps))
 
 
 def _text(path: Path) -> str:

@@ -19,7 +19,7 @@ from .gpt2 import GPT2
 from .layout import HEAD, Entry, TextLayout
 from .llama import Llama
 from .recommender_file import RecommenderFile
-from .weights import FORMATS, Weights
+from .weights import Weights, refuse_format
 
 # by config.json's model_type
 TEXT_LAYOUTS: dict[str, TextLayout] = {layout.name: layout for layout in (GPT2(), Llama())}
@@ -96,11 +96,10 @@ class Checkpoint:
         for name, expected in known.items():
             if name not in found:        # a copy
                 continue
-            path, _, shape, form = found[name]
+            path, _, shape, _ = found[name]
             if shape != expected:
                 raise FileError(f"{path}: {name} is {shape}, expected {expected} by its config.json")
-            if form not in FORMATS:
-                raise FileError(f"{path}: {name} is of {form}, expected one of {', '.join(FORMATS)}")
+            refuse_format(found[name], name)
         return entries
 
     def _ignored(self, name: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...data import Vocabulary
+from ...data.vocabulary import refuse_nul
 from ...files import FileError
 from ..parameters import PREFIX
 from ..recommenders.sasrec import SASRec
@@ -81,6 +82,7 @@ class RecommenderFile:
             counts = f"{len(ids):,} ids, {len(set(map(str, ids))):,} of them different"
             raise ValueError(f"{counts}, expected {self.count:,} different ones: {self.state.path} has so many items")
         texts = [str(i) for i in ids]
+        refuse_nul(texts, "item id")
         whole = all(text.isascii() and text.isdigit() and str(int(text)) == text and len(text) < 19 for text in texts)
         return np.array([int(text) for text in texts]) if whole else np.array(texts)
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...files import FileError
+from ...terminal import shortened
 from .layout import Entry, norm
 from .sasrec_layout import SASRecLayout, heads, linear
 from .state_dict import StateDict
@@ -34,7 +35,7 @@ class RecTools(SASRecLayout):
         config = self._config(found)
         about: dict[str, Any] = {
             "dim": self.shape(found, self.items, 2)[1], "blocks": self.blocks(found), "block_form": "sasrec",
-            "emb_scale": bool((config.get("pos_encoding_kwargs") or {}).get("use_scale_factor", False)),
+            "emb_scale": bool(_table(found, config, "pos_encoding_kwargs").get("use_scale_factor", False)),
             "qkv_bias": True, "output_projection": True, "eps": 1e-5, "last_eps": 1e-8,
             "padding": "hidden" if config.get("use_key_padding_mask") else "blank",
         }  # fmt: skip
@@ -63,7 +64,11 @@ class RecTools(SASRecLayout):
     def ids(self, found: StateDict) -> list[Any] | None:
         """All but the first, which is padding's."""
         ids = found.about.get("item_external_ids")
-        return None if ids is None else list(np.asarray(ids, dtype=object))[1:]
+        if ids is None:
+            return None
+        if not isinstance(ids, list | tuple | np.ndarray) or np.ndim(np.asarray(ids, dtype=object)) != 1:
+            raise FileError(f"{found.path} has item_external_ids {shortened(repr(ids))}, expected a list of ids")
+        return list(ids)[1:]
 
     def _config(self, found: StateDict) -> dict[str, Any]:
         """The model's configuration, {} if the file has none. FileError for one that is not computed here."""
@@ -73,7 +78,15 @@ class RecTools(SASRecLayout):
         for name, only in ONLY.items():
             if str(config.get(name, only)).rpartition(".")[2] != str(only):
                 raise FileError(f"{found.path} has {name} {config[name]!r}, expected {only!r}: nothing else is mapped")
-        distance = (config.get("similarity_module_kwargs") or {}).get("distance", "dot")
+        distance = _table(found, config, "similarity_module_kwargs").get("distance", "dot")
         if distance != "dot":
             raise FileError(f"{found.path} has distance {distance!r}, expected 'dot': nothing else is mapped")
         return config
+
+
+def _table(found: StateDict, config: dict[str, Any], name: str) -> dict[str, Any]:
+    """A part of a configuration, {} if it is missing or None. Raises FileError for one that is no dict."""
+    table = config.get(name) or {}
+    if not isinstance(table, dict):
+        raise FileError(f"{found.path} has {name} {shortened(repr(table))}, expected a dict")
+    return table

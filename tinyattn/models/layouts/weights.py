@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...files import FileError, read_json
+from ...files import FileError, json_of, read_json
 
 ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
@@ -40,7 +40,7 @@ class Weights:
         self.files = sorted({folder / name for name in index.values()}) or [folder / ONE]
         self.found: dict[str, Stored] = {}
         for path in self.files:
-            for name, stored in _header(path).items():
+            for name, stored in header(path).items():
                 if name in self.found:
                     raise FileError(f"{name} is in both {self.found[name].path} and {path}")
                 self.found[name] = stored
@@ -110,14 +110,31 @@ def _nothing(folder: Path) -> str:
     return f"{folder} has no {ONE} and no {INDEX}"
 
 
-def _header(path: Path) -> dict[str, Stored]:
-    """Every parameter of a file, without its numbers."""
-    stored = {}
-    with opened(path) as file:
-        for name in file.keys():         # no dict  # noqa: SIM118
-            about = file.get_slice(name)
-            stored[name] = Stored(path, name, tuple(about.get_shape()), about.get_dtype())
-    return stored
+def refuse_format(stored: Stored, name: str) -> None:
+    """Raise FileError for numbers that are not of floating point."""
+    if stored.format not in FORMATS:
+        raise FileError(f"{stored.path}: {name} is of {stored.format}, expected one of {', '.join(FORMATS)}")
+
+
+def header(path: Path) -> dict[str, Stored]:
+    """Every parameter of a file, without its numbers.
+
+    The package checks the header, and takes time k for one name of k; so names are read here, all of them at once.
+    """
+    with opened(path), path.open("rb") as file:
+        table = json_of(file.read(int.from_bytes(file.read(8), "little")), path)
+    table.pop("__metadata__", None)
+    return {name: Stored(path, name, tuple(about["shape"]), about["dtype"]) for name, about in table.items()}
+
+
+def read_whole(path: Path) -> dict[str, np.ndarray]:
+    """Every parameter of a file. Raises FileError for numbers that are not of floating point."""
+    for name, stored in header(path).items():
+        refuse_format(stored, name)
+        if stored.format == "BF16":
+            _package("ml_dtypes")
+    arrays: dict[str, np.ndarray] = import_module("safetensors.numpy").load_file(path)
+    return arrays
 
 
 def opened(path: Path) -> Any:

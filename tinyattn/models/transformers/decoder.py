@@ -233,7 +233,8 @@ class Decoder(DecoderOptions, Smoothed, SequenceModel):
         first, past, unread = len(ids), None, ids
         extend = network.extending(self.parameters)
         while len(ids) < first + length:
-            scores, past = extend(xp.asarray(np.array([unread])), past)
+            with np.errstate(over="ignore", invalid="ignore"):       # `draw` refuses what is not finite
+                scores, past = extend(xp.asarray(np.array([unread])), past)
             ids.append(how.draw(backend.to_numpy(scores)[0, -1], rng))
             if ids[-1] in self.tokens.ends:
                 break

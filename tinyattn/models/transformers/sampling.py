@@ -23,8 +23,13 @@ class Sampling:
         check_options(self)
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """Shapes: scores (V,) -> (V,), float64. Of equally likely tokens the first counts as likelier."""
+        """Shapes: scores (V,) -> (V,), float64. Of equally likely tokens the first counts as likelier.
+
+        Raises ValueError unless all scores are finite.
+        """
         scores = scores.astype(np.float64)
+        if not np.all(np.isfinite(scores)):
+            raise ValueError("the model's logits are not finite: its weights are too large, so it has no probabilities")
         with np.errstate(over="ignore"):                   # a temperature near 0 gives -inf, probability 0
             p = np.exp((scores - scores.max()) / self.temperature)
         order = np.argsort(-p, kind="stable")[: self.top_k]
