@@ -338,7 +338,7 @@ def test_json(tmp_path):
             read_json(tmp_path / "b.json")
         assert len(str(refused.value)) < 300 + len(str(tmp_path))
     (tmp_path / "b.json").write_text("{" + "".join(f'"{i}": 0, ' for i in range(200_000)) + '"199999": 0}')
-    with pytest.raises(FileError, match="'199999' is twice in one object"):        # counting each took minutes
+    with pytest.raises(FileError, match="'199999' appears twice in one object"):        # counting each took minutes
         read_json(tmp_path / "b.json")
     for missing in ("c.json", "b.json/c.json"):
         with pytest.raises(FileError, match=f"{missing}: no such file"):

@@ -1,6 +1,6 @@
 """Which array module do these arrays belong to? The only file that imports CuPy.
 
-An op asks `xp = get_xp(x, ...)` and writes `xp.exp(x)`; the same line then runs on the CPU or on the GPU, depending
+An op sets `xp = get_xp(x, ...)` and writes `xp.exp(x)`; the same line then runs on the CPU or on the GPU, depending
 on the arrays. There is no global switch.
 """
 

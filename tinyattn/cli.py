@@ -24,7 +24,8 @@ GRACE = 2.0              # seconds in which rank 0 may report the error before a
 def parser(arguments: list[str]) -> Parser:
     """The parser of all commands, which sets `command`. Some flags depend on other arguments.
 
-    If the arguments begin with a command, only it is added: to import and describe all takes longer than some of them.
+    If the arguments begin with a command, only it is added: importing and describing all of them takes longer than
+    some of them run.
     """
     whole = Parser(
         prog="tinyattn",

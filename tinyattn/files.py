@@ -182,7 +182,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     if len(entries) < len(pairs):
         twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-        raise ValueError(f"{shortened(twice)!r} is twice in one object")
+        raise ValueError(f"{shortened(twice)!r} appears twice in one object")
     return entries
 
 

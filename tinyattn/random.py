@@ -118,7 +118,7 @@ class PairMask(NamedTuple):
     ) -> Array:
         """The hash input of a pair without the key position's term. Shapes: (..., a) -> (*lead, ..., a)."""
         if len(lead) > 2:
-            raise ValueError(f"a PairMask has an axis for sequences and one for heads; there are {len(lead)}: {lead}")
+            raise ValueError(f"a PairMask has an axis for sequences and one for heads; the leading axes are {lead}")
         xp, (sequences, heads) = get_xp(like), (1,) * (2 - len(lead)) + tuple(lead)
         rows = xp.arange(sequences) if self.rows is None else xp.asarray(self.rows)
         if len(rows) != sequences:

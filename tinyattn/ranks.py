@@ -70,7 +70,7 @@ class Ranks:
     def map(
         self, f: Callable[[Any], Any], tasks: Sequence[Any], each: Callable[..., Iterable[Any]] = map
     ) -> list[Any]:
-        """The results of f for all tasks, in order; a rank runs `each(f, its tasks)`. All raise an exception of any."""
+        """The results of f for all tasks, in order; a rank runs `each(f, its tasks)`. If one raises, all do."""
         mine = self.mine([1] * len(tasks))
         results: dict[int, Any] = {}
         for part in self._all(lambda: dict(zip(mine, each(f, [tasks[i] for i in mine]), strict=True))):

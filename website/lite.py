@@ -4,8 +4,8 @@
     python -m http.server --directory build/lite        # then open /notebooks/index.html?path=00_first_look.ipynb
 
 The site has the chapters, exercises unsolved, and a wheel of this checkout, which each chapter's first cell installs.
-Python and NumPy are Pyodide's, which a reader's browser fetches from Pyodide's server. docs/browser.md says what of
-this was tried.
+Python and NumPy are Pyodide's, which a reader's browser fetches from Pyodide's server. docs/browser.md says which
+parts were tried.
 """
 
 from __future__ import annotations

@@ -230,7 +230,7 @@ def rows(dp, p):
         (ops.softmax_backward, ""),
         (lambda dp, p: ops.softmax_backward(dp, p).astype("f8"), "somewhere a float64 came in"),
         (lambda dp, p: ops.softmax_backward(dp, p).tolist(), "It returns a list"),
-        (in_place, "It writes into an array that it was given"),
+        (in_place, "It writes into its argument"),
         (lambda dp, p: in_place(dp, p).tolist(), "It returns a list"),
         (rows, "It fails on a batch of size 0"),
         (lambda dp, p: np.asfortranarray(ops.softmax_backward(dp, p)), ""),
@@ -261,7 +261,7 @@ def shifted_and_spoiled(sequences, maxlen):
     ("answer", "note"),
     [
         (lambda sequences, maxlen: shifted_batch(sequences, maxlen, float), "It returns floats where whole numbers"),
-        (shifted_and_spoiled, "It writes into an array that it was given"),
+        (shifted_and_spoiled, "It writes into its argument"),
     ],
 )
 def test_whole_numbers_and_arrays_in_lists_are_taken_kindly(answer, note):

@@ -53,7 +53,7 @@ def test_a_run_on_a_task_that_changed_is_refused(quick, tmp_path, monkeypatch):
     carry_out(other, None, tmp_path, say=lambda line: None)
     changed = TaskData("parity", replace(quick.datasets["parity"].task, seed=5))
     (tmp_path / "parity-gru-seed0.json").unlink()
-    with pytest.raises(FileError, match=r"parity is no longer what the finished runs in .* were made on"):
+    with pytest.raises(FileError, match=r"parity has changed since the finished runs in .* were made on"):
         carry_out(replace(other, datasets=quick.datasets | {"parity": changed}), None, tmp_path)
 
 

@@ -226,7 +226,7 @@ def test_a_run_on_data_that_changed_since_the_others_is_refused(finished, tmp_pa
     run_here(monkeypatch)
     (tmp_path / "popularity-seed0.json").write_bytes((finished[0] / "popularity-seed0.json").read_bytes())
     other = replace(SMALL, datasets=SMALL.datasets | {"series": Dataset("series", world=replace(TINY, seed=5))})
-    with pytest.raises(FileError, match=r"series is no longer what the finished runs in .* were made on"):
+    with pytest.raises(FileError, match=r"series has changed since the finished runs in .* were made on"):
         carry_out(other, None, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["popularity-seed0.json"]
 

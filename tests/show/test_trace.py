@@ -535,7 +535,7 @@ def test_upstream_gradients_are_given_or_said():
     t = trace(attention, Q, K, V, backward=True, dout=dout)
     out, weights = attention(Q, K, V)
     same_bits(t.grads, attention_backward(dout, Q, K, V, weights))
-    assert "dout as given" in str(t)
+    assert "dout as passed" in str(t)
     assert list(t.gradients) == ["q", "k", "v"]
     drawn = trace(attention, Q, K, V, backward=attention_backward, seed=3)
     assert "dout random, seed 3" in str(drawn)

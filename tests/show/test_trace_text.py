@@ -237,7 +237,7 @@ def test_a_page_has_a_row_a_step_in_order_and_long_inner_calls_are_folded():
 def test_what_is_followed_is_told_stage_by_stage():
     """y = 2 first / 4 and first = 2 (x W + b): with W[0, 1] move first by 2, second by 4 and y by 1."""
     t = trace(outer, P, X, backward=outer_backward, dy=np.array([[1.0, 10.0]]))
-    assert t.header() == "20 steps; upstream gradient: dy as given"
+    assert t.header() == "20 steps; upstream gradient: dy as passed"
     found = t.follow("W", (0, 1))
     assert [(s.gradient, s.name, s.step, s.shape) for s in found.stages] == [
         ("dy", "y", 13, (1, 2)), ("dsecond", "second", 14, (1, 2)), ("dfirst", "first", 15, (1, 2))
@@ -256,7 +256,7 @@ def test_what_is_followed_is_told_stage_by_stage():
     np.testing.assert_allclose(found.moved[2].rate, [[0, 2]], atol=1e-8)
     assert str(found).splitlines() == [
         "from the loss L back to w = W[0, 1]: 7 of 8 forward intermediates move with it",
-        "share: Σ dX ⊙ ∂X/∂w in parts of ∂L/∂w. 100 %: all that w does passes through X; else some goes round X",
+        "share: Σ dX ⊙ ∂X/∂w divided by ∂L/∂w. 100 %: all effects of w pass through X; else a part bypasses X",
         "",
         "step  gradient dX             shape   norm dX  norm ∂X/∂w    share  the line that made X, or read it",
         "  13  outer_backward.dy       (1, 2)    10.05           1  100.0 %  return second * total",

@@ -29,7 +29,7 @@ FOLDER, MARK = "answers", "README.txt"
 EXPLAINED = """Right answers of the course's exercises, a file for each, as `check` accepted them.
 
 Later chapters use them: yours("my_softmax") reads my_softmax.py here. Delete a file, and in notebooks that are started
-afterwards the library's own function takes its place.
+afterwards the library's function takes its place.
 """
 _MODULE = "accepted_answer"          # __name__ in such a file, while it is used
 EXERCISE = "of_the_exercise"         # the attribute of functions that `yours` returned: their exercise
@@ -134,7 +134,7 @@ def _definition(value: Any) -> tuple[str, str, dict[str, Any]]:
             text = _class_around(method.__code__, value.__name__)
             if text:
                 return text, value.__name__, method.__globals__
-        raise _NotKeptError(f"the source of its class `{value.__name__}` is not to be had")
+        raise _NotKeptError(f"the source of its class `{value.__name__}` cannot be read")
     if not isinstance(f, FunctionType):
         raise _NotKeptError("it is not written as a function with `def`")
     text = textwrap.dedent(inspect.getsource(f)).rstrip()

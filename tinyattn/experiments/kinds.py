@@ -176,7 +176,7 @@ EXPERIMENT = Experiment(
 Causal blocks of width {TRAINED["dim"]}, two unless the row names another number, with attention or a recurrence between
 the norms, learn {len(RULES)} tasks. **Recall**: pairs of a key and its value, then keys; the answer is the value of
 each. **Induction**: the token that followed the last occurrence of this one. **Selective copy**: 8 tokens among blanks,
-to be given in their order. **Parity**: is the number of ones so far odd? **Balance**: a's, then as many b's; was this
+to be repeated in order. **Parity**: is the number of ones so far odd? **Balance**: a's, then as many b's; was this
 the last b? (`tinyattn.data.SEQUENCE_TASKS` has each with its source.) Sequences of {LENGTH} tokens are drawn anew at
 every step, {TRAINED["batch_size"]} a step, at most {STEPS:,} steps; the loss counts at the tokens with an answer. A run
 ends early once {TRAINED["enough"]} of the validation answers are right, and its best epoch counts. A task is solved

@@ -223,7 +223,7 @@ def _run(
     except ValueError as error:                # some errors do not name the file
         raise ValueError(f"{data.title}: {error}") from None
     if fingerprint not in (None, loaded.about["fingerprint"]):
-        raise FileError(f"{data.title} is no longer what the finished runs in {path.parent} were made on")
+        raise FileError(f"{data.title} has changed since the finished runs in {path.parent} were made on")
     model, work = make_model(row, seed, device), _work_of(path)
     history: list[dict[str, Any]] = []
     paces, machines, how = [], [describe() | {"commit": commit()}], {}

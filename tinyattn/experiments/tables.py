@@ -132,7 +132,7 @@ def at_pace(runs: Runs, times: float = 1.0) -> str:
 
 
 def epochs(runs: Runs) -> str:
-    """The mean number of epochs, with those of the patience."""
+    """The mean number of epochs, patience included."""
     counts = [run["epochs"] for run in runs]
     return str(round(statistics.mean(counts))) if any(counts) else ""
 

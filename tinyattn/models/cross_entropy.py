@@ -52,7 +52,7 @@ class ClassNetwork(Smoothed):
         raise NotImplementedError
 
     def measure(self, p: Any, batch: Any) -> dict[str, tuple[float, float]]:
-        """(sum, how many) of `accuracy`, targets that score highest, and of the loss without smoothing."""
+        """(sum, count) of `accuracy`, 1 where the target scores highest, and of the loss without smoothing."""
         scores, targets, weight, _ = self.scores_and_targets(p, batch)
         xp = get_xp(scores)
         total = float(xp.sum(weight))

@@ -72,7 +72,7 @@ class Estimator:
     def identity(self) -> dict[str, Any]:
         """The options that decide the learned parameters, as JSON: all but those like `device`."""
         values = {o.name: getattr(self, o.name) for o in options_of(self) if o.option.identity}
-        return {name: value for name, value in values.items() if value is not None}   # None: its part is not chosen
+        return {name: value for name, value in values.items() if value is not None}   # None: an option of another part
 
     @classmethod
     def identity_today(cls, stored: dict[str, Any]) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def gradient_times_input(
 
 
 def _of_items(values: np.ndarray, ids: np.ndarray, n_items: int, n: int) -> np.ndarray:
-    """The values of the items that were read, 0 for the n's older ones. Shapes: values, ids (L,) -> (n,)."""
+    """The values of the newest of n items, which were read, and 0 for the older. Shapes: values, ids (L,) -> (n,)."""
     read = values[(ids >= 1) & (ids <= n_items)]
     return np.concatenate([np.zeros(n - len(read)), read])
 

@@ -14,7 +14,7 @@ OF_ATTENTION = {"heads", "kv_heads", "mechanism", "refine", "bias", "qkv_bias", 
 
 
 class OneBlock:
-    """Base of networks that repeat one block: options choose its parts in `tables`; the second is of positions."""
+    """Base of networks that repeat one block. Options choose its parts, one from each of `tables`: see `make_parts`."""
 
     tables: ClassVar[dict[str, Any]]
 

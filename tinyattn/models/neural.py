@@ -42,7 +42,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         group="training",
     )
     valid_users: int | None = option(
-        None, "validate after each epoch on so many users, drawn by the seed (default: on all)", at_least=1,
+        None, "validate after each epoch on N users, drawn by the seed (default: on all)", at_least=1,
         group="training",
     )  # fmt: skip
 
@@ -105,7 +105,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
             size = getattr(self, name)
             if size is None or size <= min(self.maxlen, longest):
                 continue
-            at_most, why = f"at most {longest}", "the longest history that is learned from has so many items"
+            at_most, why = f"at most {longest}", "the longest training history has so many items"
             if size > self.maxlen:
                 at_most, why = f"at most maxlen {self.maxlen}", "no history is longer"
             if self.get_params()[name] != default:

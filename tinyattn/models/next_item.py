@@ -33,7 +33,7 @@ class NextItemNetwork(LossOptions):
 
     A subclass has options, `init`, `forward`, `backward` and `last_state`. An item's score is the dot product of the
     state and the item's row of the table `scored`, p["items"] if input and output are tied. A bias is the last number
-    of an item's row; the last number of each state is then 1. Networks with other scores that are products override
+    of an item's row; the last number of each state is then 1. Networks whose scores are other products override
     `as_products` and `score_gradient`. Raises ValueError for invalid options.
     """
 
@@ -88,7 +88,7 @@ class NextItemNetwork(LossOptions):
         if self.causal or not hasattr(self, "refine"):
             return ""
         cause = f"with refine {self.refine} a position sees the items that it is to predict"
-        return f"{cause}: the loss does not say how well it does"
+        return f"{cause}: the loss does not measure how well it predicts"
 
     @property
     def is_plain(self) -> bool:
@@ -137,7 +137,7 @@ class NextItemNetwork(LossOptions):
         return {"items": ids[0], self.scored: xp.concatenate(ids[1:])}
 
     def undecayed(self, p: Any) -> list[Array]:
-        """Views of the biases within tables, of a tree like the parameters: weight decay spares them."""
+        """Views of the biases that are columns of tables, in a tree shaped like p: they are not decayed."""
         return [p[self.scored][:, -1]] if self.biased else []
 
     def align_with_targets(self, h: Array, batch: Batch) -> tuple[Array, Batch]:

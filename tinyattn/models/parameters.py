@@ -23,7 +23,7 @@ def named(p: Any) -> dict[str, np.ndarray]:
 def restored(network: Any, arrays: Arrays | Iterable[tuple[str, np.ndarray]], device: str) -> Any:
     """The tree of these arrays, on `device`: the inverse of `named`. They may come one at a time.
 
-    Raises ValueError for an array missing, misshapen or extra; within one file before any is read.
+    Raises ValueError for an array missing, misshapen or extra: for those of one file, before any is read.
     """
     p = _room(network, device, arrays.nbytes if isinstance(arrays, Arrays) else None)
     wanted = {f"{PREFIX}{name}": leaf for name, leaf in leaves(p)}

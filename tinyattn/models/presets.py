@@ -43,7 +43,7 @@ PRESETS = {
          "maxlen": 200, "dim": 64, "blocks": 2, "heads": 1, "dropout": 0.1, "lr": 1e-3, "batch_size": 128},
         "Tikhonovich et al. 2025, released code for ML-1M",
     ),
-    "llama": Preset(             # its form; sizes are the defaults
+    "llama": Preset(             # LLaMA's form; sizes are the defaults
         "decoder",
         {"norm": "rms", "position": "rope", "feed_forward": "swiglu", "feed_forward_width": 3, "kv_heads": 2,
          "bias": False, "tied": False, "dropout": 0.0},

@@ -70,7 +70,7 @@ class Recommender(Estimator):
         """The k best next items, best first: -> ids, scores; (k,) for one sequence of item ids, (B, k) for many.
 
         The sequences may be new. Their items are no candidates, unless `repeats`; neither are items in `exclude`, nor
-        those missing in `only`. `users`, an id per sequence or None, matter only to models with user embeddings.
+        those that `only` lacks. `users`, an id per sequence or None, matter only to models with user embeddings.
         Raises ValueError for an unknown id (named), an empty sequence, more or fewer users than sequences, or fewer
         than k candidates.
         """

@@ -108,7 +108,7 @@ class RunFolder:
         fingerprint = data.pop("fingerprint", None)
         if not isinstance(fingerprint, str):
             raise FileError(f"{self.path / 'config.json'} does not say what data it is about")
-        return repr({name: x for name, x in data.items() if type(x) is not int}), fingerprint  # but for sizes
+        return repr({name: x for name, x in data.items() if type(x) is not int}), fingerprint  # without sizes
 
     def refuse_other(self, config: dict[str, Any]) -> None:
         """Raise FileError if the run has another model, other options, evaluation, or data (where `config` has any)."""

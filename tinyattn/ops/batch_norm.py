@@ -44,7 +44,7 @@ def batch_norm_backward(
     changes nothing, so the part of dy along (1, .., 1), its mean, is taken out. Multiplying the column by a number
     changes (almost) nothing, so the part along x_hat is taken out. γ is one number for the whole column, so it
     factors out, and the two means are dβ and dγ divided by the number of rows. Ioffe & Szegedy (section 3) derive the
-    same through the gradients of variance and mean. If the forward was given a `mean`, pass it here, too: then mean
+    same through the gradients of variance and mean. If the forward took a `mean`, pass it here, too: then mean
     and variance do not move with x, and dx = γ ⊙ inv_std ⊙ dy.
     """
     expect("...d ...d d d d", dy=dy, x_hat=x_hat, inv_std=inv_std, gamma=gamma, mean=mean)

@@ -91,6 +91,6 @@ def draw_run(
         sequence = split.data.items.decode(split.histories(np.array([user]), "test")[0])[-NUMBERS:]
         ids, weights = model.attention(sequence.tolist())
         heads = [f"layer {len(weights)}, head {head + 1}" for head in range(weights.shape[1])]
-        said = f"{title}: who looks at whom, user {split.data.users.ids[user]}"
-        picture = attention_map(weights[-1], ids, said, names=heads)
+        caption = f"{title}: who looks at whom, user {split.data.users.ids[user]}"
+        picture = attention_map(weights[-1], ids, caption, names=heads)
         save(picture, folder / "attention.png")

@@ -71,7 +71,7 @@ class Followed:
         head = (
             f"from the loss L back to w = {what}: "
             f"{len(self.moved)} of {self._total} forward intermediates move with it\n"
-            "share: Σ dX ⊙ ∂X/∂w in parts of ∂L/∂w. 100 %: all that w does passes through X; else some goes round X"
+            "share: Σ dX ⊙ ∂X/∂w divided by ∂L/∂w. 100 %: all effects of w pass through X; else a part bypasses X"
             if not self.tiny
             else "∂L/∂w is 0, or as small as rounding: the column has Σ dX ⊙ ∂X/∂w itself, and no shares"
         )

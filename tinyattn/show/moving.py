@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from .style import figure
 
-WIDTH, TOP = 840, 250                                    # pixels: at least; of what stands above the arrays
+WIDTH, TOP = 840, 250                                    # pixels: the least width; the height above the arrays
 ACROSS, DOWN = 60, 26                                    # of a cell
 MOVES = 9                                                # pictures from step to step
 GROUNDS = {                                              # ground, ink, changes, gradients, above 0, below 0
@@ -44,7 +44,7 @@ def pictures(steps: list[dict[str, Any]], dark: bool = False) -> Iterator[tuple[
 
 
 def _between(now: dict[str, Item], after: dict[str, Item], t: float) -> Iterator[Item]:
-    """What is in both moves, copies leave what they copy, and terms join; the rest fades, the old in the first half."""
+    """Items of both steps move, copies leave their originals, terms join; others fade, old ones in the first half."""
     for key in now | after:
         one, other = _twin(now, key), after.get(key) if " " in key else _twin(after, key)     # arrays join no others
         if one and other:
@@ -61,7 +61,7 @@ def _twin(items: dict[str, Item], key: str) -> Item | None:
 
 
 def _placed(step: dict[str, Any], steps: list[dict[str, Any]], colours: tuple[str, ...]) -> dict[str, Item]:
-    """Where all of a step stands, by keys that are the same from step to step."""
+    """The places of a step's items, by keys that are the same in every step."""
     from matplotlib.font_manager import FontProperties
 
     _, ink, change, gradient, *_ = colours

@@ -1,8 +1,8 @@
 """The direct parents of every number of a trace: the numbers that its line read to make it, and its slope by each.
 
 The trace is run once more, on arrays whose entries carry their sources (`tracked.py`). When the recorder lists a value,
-these sources are its parents, and from then on it is a source itself. What a line turns into a Python number, and the
-Python numbers that it reads, count for everything that the line makes. The condition of an `if` is no parent.
+these sources are its parents, and from then on it is a source itself. Python numbers that
+a line reads, or makes of arrays, are parents of everything that the line makes. The condition of an `if` is no parent.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _Tracking(Recorder):
         super().__init__(limit, engine)
         self.parents: list[np.ndarray] = []
         self._wrapped: dict[int, tuple[Any, Tracked]] = {}     # id of an array -> the array, tracked
-        self._left: list[list[tuple[Any, Sources]]] = [[]]     # of the line of each call: what left the arrays
+        self._left: list[list[tuple[Any, Sources]]] = [[]]     # numbers that left arrays, by call, in its current line
         self._undo: list[tuple[Any, Any, Any]] = []            # container, key, array that was there
 
     def run_again(self, trace: Any) -> Sources:
@@ -163,7 +163,7 @@ class _Tracking(Recorder):
         super()._inside(frame, event, arg)
         if event == "line" and statement_at(top.call.file, top.line).first != first:
             self._left[-1].clear()
-        if len(self._stack) < depth:           # returned: a number that it returns is one of the line that called
+        if len(self._stack) < depth:           # returned: its number belongs to the calling line
             left = self._left.pop()
             if isinstance(arg, float) and not is_array(arg):
                 self._left[-1] += [*left, (None, self._read(top.call, top.line))]
@@ -198,7 +198,7 @@ class _Tracking(Recorder):
             value.sources = _places(entry)
 
     def _of_line(self, call: Call, line: int, value: np.ndarray) -> Sources:
-        """Python numbers that the line read or made of arrays. The slope is known where one was not changed."""
+        """Python numbers that the line read or made of arrays. The slope is known where a number is unchanged."""
         total = self._read(call, line)
         for number, sources in self._left[-1]:
             total += sources if number is not None and np.array_equal(number, value) else sources * math.nan
@@ -215,7 +215,7 @@ class _Tracking(Recorder):
 
 
 def _number(call: Call, name: str, entries: list[Entry]) -> Entry | None:
-    """The latest entry of a Python number of that name in a call; of an argument, that of a caller with its value."""
+    """The latest entry of a Python number of that name in a call; for an argument, the caller's with its value."""
     mine = [e for e in call.steps if isinstance(e, Entry) and e.name == name]
     if mine:
         return mine[-1] if mine[-1].dtype == "float" else None

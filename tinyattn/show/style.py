@@ -17,7 +17,7 @@ import numpy as np
 
 from ..files import write_atomically
 
-INK, GROUND = "#1a1a1c", "#fefefe"                # text and axes; what they stand on
+INK, GROUND = "#1a1a1c", "#fefefe"                # text and axes; the background
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072b2", "#c25200", "#00805f", "#ae4d86", "#6b6b6b"    # after Okabe & Ito
 HEAT = "cividis"                                                            # perceptually uniform, for the colour-blind
 DARK = {            # for readers who prefer dark pages; black and white in the cells of a heat map stay what they are
@@ -148,6 +148,6 @@ def label_ends(ax: Any, fontsize: float = 9, start: bool = False) -> None:
 
 
 def _inside(points: np.ndarray) -> np.ndarray:
-    """Those of a line's points that are seen; in fractions of the axes."""
+    """The visible points of a line, in fractions of the axes."""
     with np.errstate(invalid="ignore"):
         return points[((points > -0.01) & (points < 1.01)).all(axis=1)]

@@ -91,7 +91,7 @@ def _opposite(forward: Any, backward: Any) -> Callable[..., Any] | None:
     opposite = getattr(owner, name, None) if owner is not None else beside.get(name)
     if opposite is None:
         where = type(owner).__name__ if owner is not None else getattr(plain, "__module__", "its module")
-        raise ValueError(f"trace: there is no {name} in {where}: give it as backward=...")
+        raise ValueError(f"trace: there is no {name} in {where}: pass it as backward=...")
     return opposite
 
 
@@ -110,7 +110,7 @@ def _cotangents(
             if shape != expected:
                 raise ValueError(f"trace: {name} has shape {shape}, expected {expected}, as the output has")
             cotangents.append(passed[name])
-            notes.append(f"{name} as given")
+            notes.append(f"{name} as passed")
         elif getattr(out, "shape", ()):
             cotangents.append(asarray(rng.standard_normal(out.shape).astype(out.dtype), like=out))
             notes.append(f"{name} random, seed {seed}")

@@ -25,7 +25,7 @@ import numpy as np
 
 from ..backend import register
 
-H = 1e-6                               # the nudge, in parts of the number
+H = 1e-6                               # the nudge, relative to the number
 
 
 class Sources(dict[Any, float]):
@@ -66,7 +66,7 @@ _clean = np.frompyfunc(lambda x: x if isinstance(x, Sources) else EMPTY, 1, 1)  
 
 
 class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
-    """`values`, and `sources` of the same shape. `run` is told what leaves as a Python number, and what is lost."""
+    """`values`, and `sources` of the same shape. `run` notes what leaves as a Python number, and what is lost."""
 
     _all: ClassVar[WeakSet[Tracked]] = WeakSet()
     __hash__ = object.__hash__
@@ -280,7 +280,7 @@ def _of_index(shape: tuple[int, ...], index: Any) -> Any:
     joint = np.broadcast_shapes(*(parts[k].shape for k in arrays))
     sources = reduce(np.add, (np.broadcast_to(_sources_of(parts[k]) * 0.0, joint) for k in arrays))
     count, axis = math.prod(joint), sum(part is not None for part in parts[: arrays[0]])
-    # An array like x that has, along that axis, the number of the id: it is indexed as x is, but by these numbers.
+    # `numbers` is indexed as x is, with the ids replaced by their numbers: each entry then has the number of its id.
     numbers = np.arange(count).reshape(-1, *[1] * (len(shape) - axis - 1))
     numbers = np.broadcast_to(numbers, (*shape[:axis], count, *shape[axis + 1 :]))
     for k in arrays:
@@ -376,7 +376,7 @@ def _compared(function: Any, args: Any, how: Any, made: Any) -> Any:
 
 
 def _looked_at(function: Any, args: Any, how: Any, made: Any) -> Any:
-    """Every entry of the result looked at all entries; whole numbers do not change with them a little."""
+    """Every entry of the result depends on all entries. Where it is a whole number its slopes are 0, else unknown."""
     parts = [np.sum(x.sources) for x in args if isinstance(x, Tracked) and x.size]
     whole = np.asarray(made[0] if isinstance(made, tuple) else made).dtype.kind in "biu"
     total = reduce(operator.add, parts, EMPTY) * (0.0 if whole else math.nan)

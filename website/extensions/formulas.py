@@ -1,6 +1,6 @@
 """Formulas as MathML, which browsers draw: no script, nothing to load, and an unknown command is a warning.
 
-MathJax would have to be vendored, two megabytes of it, and tells of a mistake only who happens to look at the page.
+MathJax would have to be vendored, two megabytes of it, and shows a mistake only to those who look at the page.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     ![The player: what there is to see](../figures/view-player.png)
 
-The frame may run scripts and hand over files, and do nothing else. Below it is a link that opens the page alone. The
+The frame may run scripts and offer downloads, and do nothing else. Below it is a link that opens the page alone. The
 build makes the pages.
 """
 

@@ -1,4 +1,4 @@
-"""The ops, a page a family: one that no page names gets its section from its docstrings: a new op needs no line.
+"""The ops, a page a family. An op that no page names gets a section from its docstrings, so a new op needs no line.
 
 The title is what the module's docstring begins with. Forward and backward stand beside each other, set from the
 equations that each docstring begins with: `y = x_hat ⊙ γ, with x_hat = x · r and r = 1 / √(mean(x²) + eps).`

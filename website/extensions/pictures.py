@@ -1,4 +1,4 @@
-"""What there is to see in a chapter's pictures, for whoever cannot see them: myst-nb leaves it in the notebook.
+"""Descriptions of a chapter's pictures, for those who cannot see them: myst-nb leaves them in the notebook.
 
 A picture with links, as the map of chapters, becomes part of its page, where they can be followed.
 """
@@ -45,7 +45,7 @@ def describe(app: Sphinx, doctree: nodes.document) -> None:
 
 def inline(drawing: str, alt: str, app: Sphinx) -> str:
     """An SVG as a part of a page: links lead to the site's pages, with a tab stop each; dark goes with the theme."""
-    to_come = Counter(LINK.findall(drawing))             # of a circle, its number and its name the last is a tab stop
+    to_come = Counter(LINK.findall(drawing))             # circle, number and name have one link: the last is a tab stop
 
     def link(found: re.Match[str]) -> str:
         target = html.unescape(found[1])

@@ -1,7 +1,7 @@
 """A page for every source that some page links to, and for every source of an entry: the same link works on a Git host.
 
 docs/block.md links to ../tinyattn/ops/softmax.py. A host shows that file; here it is build/site/source/tinyattn/ops/
-softmax.py.html. A folder is shown as what is in it, or as its README.md where that is a page.
+softmax.py.html. A folder is shown as a list of its contents, or as its README.md where that is a page.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def relative(here: str, page: str) -> str:
 
 
 def shown(env: BuildEnvironment, path: Path) -> str:
-    """The way from the page that is being read to the page of `path`, of which there will be one."""
+    """The link from the page that is being read to that of `path`, which will be made."""
     env.metadata[env.docname].setdefault("sources", set()).add(str(path))
     return relative(env.docname, place(path))
 

@@ -111,7 +111,7 @@ def test_the_configuration_in_a_checkpoint_of_rectools_decides():
         ({"similarity_module_kwargs": {"distance": "cosine"}}, "none", "has distance 'cosine', expected 'dot'"),
         ({"similarity_module_kwargs": "dot"}, "none", "has similarity_module_kwargs 'dot', expected a dict"),
         ({"pos_encoding_kwargs": [1]}, "none", r"has pos_encoding_kwargs \[1\], expected a dict"),
-        ({}, "pos_emb", "has no pos_encoding_layer.pos_emb.weight: say maxlen, its session_max_len"),
+        ({}, "pos_emb", "has no pos_encoding_layer.pos_emb.weight: set maxlen to its session_max_len"),
     ):
         with pytest.raises(FileError, match=says):
             options(config, without)
@@ -337,9 +337,9 @@ def test_what_is_missing_or_misshapen_is_named_and_nothing_written(name, tmp_pat
 def test_what_the_file_does_not_tell_is_asked_for(tmp_path, capsys):
     file, ids = write(tmp_path / "m.safetensors", pmixer_weights()), tmp_path / "ids.txt"
     asked = ["import-model", file, "--out", tmp_path / "run"]
-    refuses(capsys, asked, "does not tell heads: give its --num_heads, which was 1 unless it was given (--heads)")
+    refuses(capsys, asked, "does not hold heads: set --heads to its --num_heads, which was 1 unless it was set")
     asked += ["--heads", H]
-    refuses(capsys, asked, "does not tell block_form: give pre for --norm_first, post without it, sasrec for code")
+    refuses(capsys, asked, "does not hold block_form: set --block-form to pre for --norm_first, post without it,")
     refuses(capsys, [*asked, "--block-form", "plain"], "block_form is 'plain', expected one of pre, post, sasrec")
     refuses(capsys, [*asked, "--block-form", "pre", "--maxlen", "7"], f"maxlen is 7, expected at most {N}")
     ids.write_text("a\nb\n")
@@ -351,7 +351,7 @@ def test_what_the_file_does_not_tell_is_asked_for(tmp_path, capsys):
     refuses(capsys, ["import-model", file, "--out", tmp_path / "run", "--heads", H], "0.layer_norm_1.weight: of Rec")
     assert RECTOOLS_ITEMS in moved
     refuses(capsys, ["import-model", tmp_path, "--out", tmp_path / "run", "--heads", H], "heads are for a file")
-    with pytest.raises(ValueError, match="tells what it is; ids of items are for a file"):
+    with pytest.raises(ValueError, match="has its options; ids of items are for a file"):
         import_model(tmp_path, ["a"])
     refuses(capsys, ["import-model", tmp_path / "m.t", "--out", tmp_path / "run", "--heads", H], "m.t: no such file")
 

@@ -201,7 +201,7 @@ def test_what_is_refused(tmp_path):
     for kind, says in ((ViT, "of the width of the images, which is 5"), (Swin, "width must be a multiple of 4")):
         with pytest.raises(ValueError, match=says):
             kind(**small).fit((rng.random((12, 4, 5)), np.arange(12) % 2), progress=False)
-    with pytest.raises(ValueError, match="distil is a second token beside the class token, and readout is mean"):
+    with pytest.raises(ValueError, match="distil adds a token to that of readout class; readout is mean"):
         ViT(distil=True, readout="mean")
     with pytest.raises(ValueError, match="call fit first"):
         ViT().classify(images)

@@ -58,7 +58,7 @@ def _cloze_case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 CLOZE = plain_spec(
-    "cloze", "of each row max(1, round(rho n)) real items are hidden and asked for", _cloze_case, _cloze,
+    "cloze", "of each row max(1, round(rho n)) real items are hidden: its targets", _cloze_case, _cloze,
     "inputs", "targets")  # fmt: skip
 
 
@@ -95,8 +95,8 @@ WRONG_CLOZE = dict(
 
 # my_cloze_backward
 def _loss_parts(h: Any, E: Any, targets: Any) -> tuple[Any, Any, Any]:
-    asked = np.asarray(targets != 0, h.dtype)
-    return h @ E[1:].T, np.maximum(targets - 1, 0), asked
+    hidden = np.asarray(targets != 0, h.dtype)
+    return h @ E[1:].T, np.maximum(targets - 1, 0), hidden
 
 
 def _cloze_loss(h: Any, E: Any, targets: Any) -> Any:
@@ -115,8 +115,8 @@ def _through(h: Any, E: Any, ds: Any) -> tuple[Any, Any]:
 
 
 def _padding_scored(dloss: float, h: Any, E: Any, targets: Any) -> tuple[Any, Any]:
-    asked = np.asarray(targets != 0, h.dtype)
-    ds = ops.cross_entropy_backward(dloss, h @ E.T, targets, asked)
+    hidden = np.asarray(targets != 0, h.dtype)
+    ds = ops.cross_entropy_backward(dloss, h @ E.T, targets, hidden)
     return ds @ E, np.einsum("bnv,bnd->vd", ds, h)
 
 
@@ -128,7 +128,7 @@ def _loss_case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 CLOZE_LOSS = op_spec(
-    "cloze_loss", "-log softmax(h Eᵀ)[target], the mean over positions that are asked", _loss_case, _cloze_loss, "loss",
+    "cloze_loss", "-log softmax(h Eᵀ)[target], the mean over positions with a target", _loss_case, _cloze_loss, "loss",
     backward=_cloze_loss_backward, wrt=("h", "E"))  # fmt: skip
 
 
@@ -136,13 +136,13 @@ CLOZE_LOSS = op_spec(
 def _backward_by_hand(
     dloss: float, h: Any, E: Any, targets: Any, *, softmax: Any = ops.softmax, first: int = 1,
     wrong_of: Any = lambda p, onehot: p - onehot,
-    ds_of: Any = lambda dloss, wrong, asked: dloss * asked * wrong / asked.sum(),
+    ds_of: Any = lambda dloss, wrong, hidden: dloss * hidden * wrong / hidden.sum(),
     dE_of: Any = lambda dE, ds, h, targets: dE,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """The backward by hand: `wrong` is p - onehot; `asked` is 1 at asked positions, (B, n, 1)."""
-    s, _, asked = _loss_parts(h, E, targets)
+    """The backward by hand: `wrong` is p - onehot; `hidden` is 1 at positions with a target, (B, n, 1)."""
+    s, _, hidden = _loss_parts(h, E, targets)
     onehot = np.asarray(targets[..., None] == np.arange(first, first + s.shape[-1]), s.dtype)
-    ds = ds_of(dloss, wrong_of(softmax(s), onehot), asked[..., None])
+    ds = ds_of(dloss, wrong_of(softmax(s), onehot), hidden[..., None])
     dh, dE = _through(h, E, ds)
     return dh, dE_of(dE, ds, h, targets)
 
@@ -160,22 +160,22 @@ def _plain_softmax(s: Any) -> Any:
 WRONG_LOSS = dict(
     overflowing=_backward_by_hand.but(softmax=_plain_softmax),
     onehot_one_off=_backward_by_hand.but(first=0),
-    unasked_have_gradient=_backward_by_hand.but(ds_of=lambda dloss, wrong, asked: dloss * wrong / asked.sum()),
-    mean_of_rows=_backward_by_hand.but(ds_of=lambda dloss, wrong, asked: (
-        dloss * asked * wrong / np.maximum(asked.sum(axis=1, keepdims=True), 1) / len(asked)
+    unasked_have_gradient=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: dloss * wrong / hidden.sum()),
+    mean_of_rows=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: (
+        dloss * hidden * wrong / np.maximum(hidden.sum(axis=1, keepdims=True), 1) / len(hidden)
     )),
-    divided_by_rows=_backward_by_hand.but(ds_of=lambda dloss, wrong, asked: dloss * asked * wrong / len(asked)),
+    divided_by_rows=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: dloss * hidden * wrong / len(hidden)),
     padding_row_missing=_backward_by_hand.but(dE_of=lambda dE, ds, h, targets: dE[1:]),
     rows_moved=_backward_by_hand.but(dE_of=lambda dE, ds, h, targets: np.roll(dE, -1, axis=0)),
     targets_alone_have_gradient=_backward_by_hand.but(
         dE_of=lambda dE, ds, h, targets: dE * np.isin(np.arange(len(dE)), targets)[:, None]
     ),
     not_summed=_backward_by_hand.but(dE_of=lambda dE, ds, h, targets: np.einsum("bnv,bnd->bvd", ds, h)),
-    every_position_counts=_backward_by_hand.but(ds_of=lambda dloss, wrong, asked: dloss * wrong / asked.size),
-    divided_by_all=_backward_by_hand.but(ds_of=lambda dloss, wrong, asked: dloss * asked * wrong / asked.size),
-    not_divided=_backward_by_hand.but(ds_of=lambda dloss, wrong, asked: dloss * asked * wrong),
-    dloss_ignored=_backward_by_hand.but(ds_of=lambda dloss, wrong, asked: asked * wrong / asked.sum()),
-    sign_turned=_backward_by_hand.but(ds_of=lambda dloss, wrong, asked: -dloss * asked * wrong / asked.sum()),
+    every_position_counts=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: dloss * wrong / hidden.size),
+    divided_by_all=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: dloss * hidden * wrong / hidden.size),
+    not_divided=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: dloss * hidden * wrong),
+    dloss_ignored=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: hidden * wrong / hidden.sum()),
+    sign_turned=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: -dloss * hidden * wrong / hidden.sum()),
     moved_down=_moved_down,
     no_onehot=_backward_by_hand.but(wrong_of=lambda p, onehot: p),
     target_logit_alone=_backward_by_hand.but(wrong_of=lambda p, onehot: onehot * (p - onehot)),
@@ -186,12 +186,12 @@ WRONG_LOSS = dict(
 
 # no_target_is_read
 def _read(inputs: Any, targets: Any) -> Any:
-    """(B, L, L): True where input i is the item that is asked for at position j."""
+    """(B, L, L): True where input i is the target of position j."""
     return (inputs[:, :, None] == targets[:, None, :]) & (targets[:, None, :] != 0)
 
 
 def _no_target_is_read(inputs: Any, targets: Any) -> bool:
-    """Whether no item that is asked for stands in the same row of inputs."""
+    """Whether no target stands in the same row of inputs."""
     return not _read(inputs, targets).any()
 
 
@@ -216,7 +216,7 @@ def _batch_case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 NO_TARGET_IS_READ = plain_spec(
-    "no_target_is_read", "True where no item that is asked for stands in its own row of inputs, else False",
+    "no_target_is_read", "True where no target stands in its row of inputs, else False",
     _batch_case, _no_target_is_read, "answer")  # fmt: skip
 
 

@@ -38,7 +38,7 @@ REMARKS = {
     "floats": "It returns floats where whole numbers are asked for, and floats cannot be used as indices: dtype=int.",
     "numbers": "It returns numbers where True and False are asked for: dtype=bool.",
     "list": "It returns a list; np.array(...) around it would make it an array.",
-    "writes": "It writes into an array that it was given; a library works on a copy.",
+    "writes": "It writes into its argument; a library works on a copy.",
     "empty": "It fails on a batch of size 0, which a library would take.",
     "contract": "The numbers are right. `tinyattn check` would ask for more: {}.",
 }

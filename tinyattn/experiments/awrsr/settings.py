@@ -46,7 +46,7 @@ EXPERIMENT = Experiment(
     title="Paying attention to attention: the backbones' settings",
     question="""
 Two learning rates and two rates of dropout for each backbone on each data set, one run each, with a seed that no row of
-the replication has. The backbone and all of its refinements are given the settings with the best NDCG@10 on validation.
+the replication has. The backbone and all of its refinements have the settings with the best NDCG@10 on validation.
 """,
     datasets=DATASETS,
     rows=tried_rows(),

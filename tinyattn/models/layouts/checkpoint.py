@@ -121,8 +121,8 @@ def opened(path: str | Path, items: list[Any] | None = None, **options: Any) -> 
     if not Path(path).is_dir() and (options or items is not None or Path(path).is_file()):
         return RecommenderFile(path, items, **options)
     if options or items is not None:
-        asked = ", ".join([*options, *(["ids of items"] if items is not None else [])])
-        raise ValueError(f"{path} is a folder, whose config.json tells what it is; {asked} are for a file")
+        unused = ", ".join([*options, *(["ids of items"] if items is not None else [])])
+        raise ValueError(f"{path} is a folder, whose config.json has its options; {unused} are for a file")
     return Checkpoint(path)
 
 

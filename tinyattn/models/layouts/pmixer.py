@@ -26,8 +26,8 @@ class Pmixer(SASRecLayout):
     """`item_emb.weight`, `attention_layers.0.in_proj_weight`, ..."""
 
     name, items, first = "pmixer/SASRec.pytorch", "item_emb.weight", "attention_layers.{}.in_proj_weight"
-    asked_for: ClassVar[dict[str, str]] = {
-        "heads": "its --num_heads, which was 1 unless it was given",
+    required: ClassVar[dict[str, str]] = {
+        "heads": "its --num_heads, which was 1 unless it was set",
         "block_form": "pre for --norm_first, post without it, sasrec for code before 2025",
     }
 

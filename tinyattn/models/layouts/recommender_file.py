@@ -34,9 +34,9 @@ class RecommenderFile:
     def __init__(self, path: str | Path, items: list[Any] | None = None, **options: Any) -> None:
         self.state = StateDict(Path(path))
         self.layout = self._recognised()
-        for name, why in self.layout.asked_for.items():
+        for name, why in self.layout.required.items():
             if name not in options and name not in self._of_file():
-                raise FileError(f"{path} does not tell {name}: give {why} (--{name.replace('_', '-')})")
+                raise FileError(f"{path} does not hold {name}: set --{name.replace('_', '-')} to {why}")
         of_file = self.layout.options(self.state, options)
         self.model = SASRec(**of_file | options)
         self.count = self.layout.shape(self.state, self.layout.items, 2)[0] - 1

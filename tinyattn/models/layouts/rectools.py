@@ -26,7 +26,7 @@ ONLY = {"use_causal_attn": True, "transformer_layers_type": "SASRecTransformerLa
 class RecTools(SASRecLayout):
     name, items = "RecTools", "item_model.item_net_blocks.0.ids_emb.weight"
     first = BLOCKS + ".{}.q_layer_norm.weight"
-    asked_for: ClassVar[dict[str, str]] = {"heads": "its n_heads, 4 unless it was given"}
+    required: ClassVar[dict[str, str]] = {"heads": "its n_heads, which was 4 unless it was set"}
 
     def options(self, found: StateDict, options: dict[str, Any]) -> dict[str, Any]:
         other = f"{BLOCKS}.0.layer_norm_1.weight"
@@ -44,7 +44,7 @@ class RecTools(SASRecLayout):
         if POSITIONS in found.found:
             return about | {"maxlen": self.shape(found, POSITIONS, 2)[0]}
         if "session_max_len" not in config and "maxlen" not in options:
-            raise FileError(f"{found.path} has no {POSITIONS}: say maxlen, its session_max_len")
+            raise FileError(f"{found.path} has no {POSITIONS}: set maxlen to its session_max_len")
         return about | {"position": "none", "maxlen": config.get("session_max_len", options.get("maxlen"))}
 
     def entries(self, network: Any) -> Iterator[Entry]:

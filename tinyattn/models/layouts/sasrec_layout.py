@@ -18,7 +18,7 @@ class SASRecLayout:
     name: ClassVar[str]                  # the library
     items: ClassVar[str]                 # the name of the table of items, whose row 0 is padding
     first: ClassVar[str]                 # the name of a parameter of each block, with {} for the block's number
-    asked_for: ClassVar[dict[str, str]]       # options that no file holds, and the message if one is missing
+    required: ClassVar[dict[str, str]]        # options that no file holds, and what to set them to
 
     def options(self, found: StateDict, options: dict[str, Any]) -> dict[str, Any]:
         """The options of the SASRec. Raises FileError for a model that is not computed here."""
@@ -29,7 +29,7 @@ class SASRecLayout:
         raise NotImplementedError
 
     def finish(self, network: Any, arrays: dict[str, np.ndarray], found: StateDict) -> None:
-        """Write parameters made of several, or of a part of one, into `arrays`."""
+        """Write into `arrays` the parameters that are made of several, or of a part of one."""
 
     def ids(self, found: StateDict) -> list[Any] | None:
         """The ids of items 1, 2, 3, ..., where the file has them."""

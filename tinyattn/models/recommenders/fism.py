@@ -43,7 +43,7 @@ def prefix_sums(y: Array, alpha: float) -> Array:
 
 
 def prefix_sums_backward(dx: Array, alpha: float) -> Array:
-    """dy[j] = Σₜ n^-α dx[t] over the positions t >= j: all that y[j] is in. Shapes: dx (B, L, d) -> (B, L, d)."""
+    """dy[j] = Σₜ n^-α dx[t] over the positions t >= j, whose sums have y[j]. Shapes: dx (B, L, d) -> (B, L, d)."""
     shared = dx * _shares(dx, alpha)
     return get_xp(dx).cumsum(shared[:, ::-1], axis=1)[:, ::-1]
 

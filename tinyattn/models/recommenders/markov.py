@@ -20,7 +20,7 @@ class Followers(NamedTuple):
     """What followed each context of one length: context c was followed by items[begin[c]:begin[c + 1]].
 
     A context of k items has the number a c + b: a is its oldest item, c the count of contexts of k - 1 items, and b the
-    place among these of its other items. So no number exceeds items times interactions.
+    place of its other items among these. So no number exceeds items times interactions.
     """
 
     contexts: np.ndarray      # (C,) the contexts seen in training, ascending
@@ -42,8 +42,8 @@ class Markov(Recommender):
     """An item's score is how often it followed the history's last `order` items in training.
 
     Ties are broken by the counts after the last `order` - 1 items, and so on down to popularity. If the last `order`
-    items did not occur in training, the scores are the next lower order's. If counts of many levels fill the 53 bits of
-    a score, the lowest levels break no ties.
+    items did not occur in training, the scores are the next lower order's. If counts of many orders fill the 53 bits of
+    a score, the lowest orders break no ties.
     """
 
     name = "markov"

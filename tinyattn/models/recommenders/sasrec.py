@@ -123,7 +123,7 @@ class SASRecNetwork(SASRecOptions, OneBlock, NextItemNetwork):
 
     @property
     def causal(self) -> bool:  # type: ignore[override]
-        """Not where a refinement reads all rows of scores."""
+        """False where a refinement reads all rows of scores."""
         return not self.block.mixer.reads_all
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
@@ -207,8 +207,8 @@ class SASRecNetwork(SASRecOptions, OneBlock, NextItemNetwork):
 
     @property
     def extends(self) -> bool:
-        """Not where positions are added to items: they count from the newest (`Batch.slots`), so that a new item moves
-        all others and changes their states. Positions that act at the heads are distances, which stay.
+        """False where positions are added to items: they count from the newest (`Batch.slots`), so that a new item
+        moves all others and changes their states. Positions that act at the heads are distances, which stay.
         """
         return not self.scheme.at_tokens and self.block.mixer.extends and not self.user_embedding
 
@@ -229,7 +229,7 @@ class SASRecNetwork(SASRecOptions, OneBlock, NextItemNetwork):
 
     @property
     def attends(self) -> bool:  # type: ignore[override]
-        """Not without blocks, nor with a mixer other than attention."""
+        """False without blocks, and with a mixer other than attention."""
         return self.blocks > 0 and self.block.mixer.has_weights
 
     def attention(self, cache: NetworkCache) -> list[Array]:

@@ -91,7 +91,7 @@ def distances(h: Array, E: Array, batch: Batch, *, pvn_weight: float) -> tuple[A
 
 
 def distances_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
-    """d = |h - e|² gives dh = 2 dd (h - e), and de the opposite; a deviation passes the root of ELU + 1 to its z."""
+    """d = |h - e|² gives dh = 2 dd (h - e) and de = -dh; that of a deviation goes back through √(ELU + 1) to z."""
     ids, e, apart, between, inputs = saved
     xp = get_xp(h)
     dpositive, dnegative, dbetween = distance_bpr_backward(dloss, *inputs)
@@ -161,7 +161,7 @@ class STOSANetwork(STOSAOptions, NextItemNetwork):
 
     @property
     def causal(self) -> bool:  # type: ignore[override]
-        """Not where a refinement reads all rows of scores."""
+        """False where a refinement reads all rows of scores."""
         return not self.block.refinement.reads_all
 
     def _mask(self, batch: Batch) -> Mask:

@@ -50,8 +50,8 @@ def uniform_distance(patches: int, height: int, width: int) -> float:
 def distances_by_head(model: ImageModel, images: Any) -> dict[str, dict[str, float]]:
     """{"block 1": {"head 1": .., "mean": .., "alike": ..}}: `attention_distance` of a model, in pixels, block by block.
 
-    "alike" is `uniform_distance`; a block whose mean is well below it looks near. `images` and errors are those of
-    `ImageModel.attention`.
+    "alike" is `uniform_distance`; a block whose mean is well below it looks at near patches. `images` and errors are
+    those of `ImageModel.attention`.
     """
     weights, read, (height, width, _) = model.attention(images), model.network.read, model.shape
     table = {}

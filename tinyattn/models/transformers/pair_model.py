@@ -36,7 +36,7 @@ class PairCache(NamedTuple):
 
 @dataclass(kw_only=True)
 class PairNetwork(ClassNetwork):
-    """Base of the networks. A subclass has init, backward and what raises here. Symbol 0 begins and ends targets."""
+    """Base of the networks. A subclass has init, backward and what raises here. Symbol 0 begins and ends a target."""
 
     n_sources: int                   # characters that are read, 1 to n_sources
     n_targets: int                   # characters that are written

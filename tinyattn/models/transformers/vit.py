@@ -34,7 +34,7 @@ class ViTOptions(PatchOptions):
     def __post_init__(self) -> None:
         check_options(self)
         if self.distil and self.readout != "class":
-            raise ValueError(f"distil is a second token beside the class token, and readout is {self.readout}")
+            raise ValueError(f"distil adds a token to that of readout class; readout is {self.readout}")
         super().__post_init__()  # type: ignore[misc]       # of a network or an estimator
 
 

@@ -13,7 +13,7 @@ Forward and backward then only compute the `causal_sum`
 
 The features differ: `linear_attention` has ELU(x) + 1, `performer_attention` random ones whose
 product is exp(q_i·k_j / √d) on average. These may be too large or too small for a float; so a sum may have a running
-size g, which never falls: key s is given as b_s = exp(-g_s) times its features, and y_t as exp(-g_t) times the sum,
+size g, which never falls: b_s is then exp(-g_s) times the features of key s, and y_t is exp(-g_t) times the sum,
 
     y_t = Σ_{s <= t} exp(g_s - g_t) (a_t·b_s) c_s
 

@@ -71,7 +71,7 @@ def derivation(kind: str = "product", *, seed: int = 0, **arrays: Any) -> View:
     backward of out = p v, with p, δp (n, m), v, δv (m, e), dout (n, e); "softmax", that of p = softmax(s), with p,
     dp, δs (n, m). Missing arrays are drawn from `seed`, rounded to tenths; p has rows of weights.
 
-    Raises ValueError for unknown names, sizes that do not fit or exceed 6, numbers that are no real ones of at most
+    Raises ValueError for unknown names, sizes that do not fit or exceed 6, numbers that are not real or exceed
     1000, and rows of softmax's p that do not sum to 1.
     """
     if kind not in DERIVATIONS:

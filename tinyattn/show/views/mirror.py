@@ -61,7 +61,7 @@ def mirror(
     (n, D), gamma, beta (D,). mask (n, n), True = may look.
 
     Raises ValueError for unknown names, other shapes, more than 6 tokens or
-    12 numbers a token, heads that do not divide D and E, numbers that are no real ones of at most 1e30, and a goal for
+    12 numbers a token, heads that do not divide D and E, numbers that are not real or exceed 1e30, and a goal for
     missing tokens, or where nothing attends.
     """
     if algorithm not in ALGORITHMS:

@@ -24,7 +24,7 @@ from ...tree import add_to, flatten, views
 from .view import View, as_table, numbers
 from .watch import Layer, Watched
 
-BEST = 10                # answers, each with its gradients; half of them of each of two models
+BEST = 10                # answers, each with its gradients; of two models half as many each
 SHUFFLES = 20
 STEPS = 150              # of training the model of a text
 LONGEST = 400            # tokens
@@ -90,8 +90,8 @@ def visualise(
 ) -> View:
     """A page about the answers of `model`, and of the model `against`, if any, to one history or prompt.
 
-    `model` is a recommender of equal blocks with attention, such as SASRec; a `Decoder`; or an `Encoder`, which is
-    asked for the first `_` of its prompt. `names` maps ids to names. `padding` positions follow the history, as in a
+    `model` is a recommender of equal blocks with attention, such as SASRec; a `Decoder`; or an `Encoder`, which
+    fills the first `_` of its prompt. `names` maps ids to names. `padding` positions follow the history, as in a
     batch with longer ones, to show their mask. Of two models, `titles` are preceded by the options that differ.
     Raises ValueError for a model without attention, an unknown item (named), an empty history, too much padding, and
     two models that look at different tokens or know no answer in common.
@@ -125,9 +125,9 @@ def _differences(models: list[Any]) -> list[str]:
 
 
 def visualise_text(text: str, *, seed: int = 0) -> View:
-    """A page about 2 to 64 words (else ValueError): a tiny decoder learns to predict each word from those before.
+    """A page about 2 to 64 words (else ValueError): a tiny decoder learns to predict each word from those before it.
 
-    It is asked for the last word.
+    The page shows its prediction of the last word.
     """
     words = text.split()
     if not 2 <= len(words) <= 64:
@@ -235,15 +235,15 @@ def _cut(length: int, kept: int, what: str) -> str:
 def _run(query: Query, symbols: list[int]) -> dict[str, Any]:
     """The page's data of one model: with gradients of the scores of these symbols, and of the loss."""
     answer, (scores, cache) = query.answer(), query.scores()
-    layers, said = query.watched.layers, scores[query.at]
-    shares = numbers(softmax(said), 8) if query.table is None else None              # probabilities of a text's tokens
+    layers, shown = query.watched.layers, scores[query.at]
+    shares = numbers(softmax(shown), 8) if query.table is None else None              # probabilities of a text's tokens
     outputs: list[dict[str, Any]] = []
     for symbol in symbols:
         dscores = np.zeros(scores.shape)
         dscores[query.at, symbol] = 1.0
         outputs.append({
-            "name": _short(query.names[symbol]), "value": _number(said[symbol]), "share": shares and shares[symbol],
-            "rank": 1 + int(np.sum(answer > said[symbol])), "came": symbol == query.came,
+            "name": _short(query.names[symbol]), "value": _number(shown[symbol]), "share": shares and shares[symbol],
+            "rank": 1 + int(np.sum(answer > shown[symbol])), "came": symbol == query.came,
         })  # fmt: skip
         query.gradient(dscores, cache)
     if rows := len(query.follows):
