@@ -228,7 +228,7 @@ def test_what_a_backward_writes_moves_no_number_and_is_said():
     report = gradcheck(leaky, relu_backward, np.array([-2.0, -1.0, 0.5, 2.0]))
     assert report.entries[0].error > 0.01
     assert str(report).startswith("gradients DIFFER")
-    assert "the backward writes into dout, which it was given" in str(report)
+    assert "the backward writes into its argument dout" in str(report)
 
     def in_place(dy, x):
         x *= 2
@@ -249,7 +249,7 @@ def test_what_a_layers_backward_writes_moves_no_number_and_is_said():
 
     report = gradcheck_layer(dense, backward, dense_init(generator(0, Stream.INIT), 4, 5), X)
     assert report.entries[0].error > 0.1
-    assert "the backward writes into dy, which it was given" in str(report)
+    assert "the backward writes into its argument dy" in str(report)
 
 
 def test_float32_is_refused_by_all_three():
@@ -306,7 +306,7 @@ def test_a_model_whose_backward_writes_into_its_parameters():
     report = gradcheck_model(network, p, batch)
     assert not report
     assert "gradients agree, but" in str(report)
-    assert "the backward writes into p, which it was given" in str(report)
+    assert "the backward writes into its argument p" in str(report)
     assert np.any(p["positions"])
 
 
@@ -354,7 +354,7 @@ def test_what_a_forward_writes_moves_no_number_and_is_said(forward, backward, ar
     report = gradcheck(forward, backward, *args)
     assert not report
     assert str(report).startswith("gradients agree, but" if agree else "gradients DIFFER")
-    assert f"the forward writes into {argument}, which it was given" in str(report)
+    assert f"the forward writes into its argument {argument}" in str(report)
     np.testing.assert_array_equal(kept, args)
 
 
@@ -371,8 +371,8 @@ def test_a_layers_forward_that_writes_and_a_backward_that_does_by_its_cache():
 
     scale = np.array([3.0])
     report = gradcheck_layer(forward, backward, {"w": B}, B, scale=scale)
-    assert "the forward writes into options, which it was given" in str(report)
-    assert "the backward writes into input 0, which it was given" in str(report)
+    assert "the forward writes into its argument options" in str(report)
+    assert "the backward writes into its argument input 0" in str(report)
     assert scale == 3
 
 
@@ -443,7 +443,7 @@ def test_a_batch_is_lent_too(form):
         report = gradcheck_model(model, p, batch)
         assert not report
         assert "gradients agree, but" in str(report)
-        assert f"the {who} writes into batch, which it was given" in str(report)
+        assert f"the {who} writes into its argument batch" in str(report)
     np.testing.assert_array_equal(Weighted().x_of(batch), X)
 
 

@@ -32,7 +32,7 @@ RULE_HINTS = "Which of your lines computes this?", "What is this gradient multip
 
 
 def changes_alike(match: Match, shown: Trial | None, limit: float) -> tuple[Bug, ...]:
-    """The plainest changes of a formula that give the same numbers in every case, and fail the shown property so."""
+    """The plainest changes of a formula that give the same numbers in every case, and fail the shown property alike."""
     works = _workshops(match)
     if not works:
         return ()

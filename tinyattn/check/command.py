@@ -106,7 +106,7 @@ def _check(options: argparse.Namespace, targets: list[Target]) -> int:
 
 
 def _targets(options: argparse.Namespace) -> list[Target]:
-    """What is to be checked: the targets named, or else those of the nearest table."""
+    """The targets named, or else those of the nearest table."""
     if bool(options.targets) != bool(options.kind):
         asked = "MODULE --as KIND, or a table [tool.tinyattn.check] in pyproject.toml"
         raise ValueError(f"say what to check, and its kind: tinyattn check {asked}; kinds: {', '.join(SPECS)}")

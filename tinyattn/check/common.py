@@ -63,7 +63,7 @@ def _forward(states: Any, spec: Spec, f: str) -> None:
                 _like(x, shape, dtype_of(case), name)
         if op.spare and f"{f}_backward" in op.lacks and not spec.lets_more_follow:
             says = f"{f} returned {1 + op.spare} results, expected {spec.outputs[0]} alone: a caller would get a tuple"
-            raise Violation(f"{says}. What a backward needs may follow where {f}_backward is there", sort="count")
+            raise Violation(f"{says}. Arrays for a backward may follow it if there is {f}_backward", sort="count")
 
     @contract(f"{f} leaves every bit of its inputs as it was",
               hint="Something like x -= ... or out=x writes into the caller's array: work on a copy.")  # fmt: skip

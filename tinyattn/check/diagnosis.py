@@ -104,7 +104,7 @@ def diagnose(
 def _diagnosed(op: Subject, failed: Iterable[str], limit: float, shown: Trial | None) -> Diagnosis:
     spec = op.spec
     if spec.name not in ZOO and spec.oracle is None and spec.of_loops is None:
-        return Diagnosis()  # nothing to compare with: every implementation has parameters of its own
+        return Diagnosis()  # nothing to compare with: implementations differ in their parameters
     until = time.monotonic() + limit
     cases = [i for i in range(len(battery(spec.name))) if op.offers(case_of(op, i))]
     seen = {i: observe(op, i) for i in cases}

@@ -83,7 +83,7 @@ def gradcheck(
     copies = _copied(arguments)
     returned = _copied(watch.call("backward", lambda: call(backward, copies), copies))
     if is_list_of_numbers(returned) and any(x.shape for x in arrays.values()):
-        returned = (returned,)  # one gradient, given as a list: `_problem` reports it
+        returned = (returned,)  # one gradient, as a list: `_problem` reports it
     gradients = name_gradients(inputs, returned, wrt)
     surplus = gradients.pop(SURPLUS, 0)
 
@@ -187,7 +187,7 @@ class _Watch:
 
     def added_to(self, report: GradReport) -> GradReport:
         """The report, with an entry for each function that wrote into arguments, which may be read again elsewhere."""
-        message = "the {} writes into {}, which it was given: expected work on a copy"
+        message = "the {} writes into its argument {}: expected work on a copy"
         entries = [Entry(WRITTEN, np.inf, problem=message.format(who, ", ".join(n))) for who, n in self.written.items()]
         return GradReport((*report.entries, *entries), report.tolerance)
 

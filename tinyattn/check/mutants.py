@@ -1,4 +1,4 @@
-"""All mutants by rule of a formula: each is one change, as somebody makes it who writes the formula down wrongly."""
+"""All mutants by rule of a formula: each is one change that somebody who writes it down wrongly could make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formulas as textbooks write them, in NumPy's vectors: what is easily written wrongly in them is tried by rule.
+"""Formulas as textbooks write them, in NumPy's vectors: mutants by rule make the mistakes that are easily made here.
 
 An oracle has no axes to mix up: its loops are over single numbers. Each function here has the signature of its spec's
 oracle, and gives the first result alone; a backward has that of the library. Time comes first in recurrences.

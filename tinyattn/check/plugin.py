@@ -107,7 +107,7 @@ class Candidate:
         if patched := replaced(before):
             raise CannotRunError(
                 f"importing it replaced {', '.join(patched)} for every test of this process; "
-                f"check it in a process of its own: tinyattn check {target.place} --as {target.kind}"
+                f"check it in a separate process: tinyattn check {target.place} --as {target.kind}"
             )
 
     def left_out(self, prop: Property) -> str:

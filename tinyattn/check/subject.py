@@ -383,7 +383,7 @@ def _numeric(x: Any, name: str) -> None:
 
 
 def _is_cache(x: Any) -> bool:
-    """Whether a further result is for the backward and no output: a tuple, a dict, an object."""
+    """Whether a result after the outputs is for the backward: a tuple, a dict, an object."""
     return x is not None and not isinstance(x, bool | int | float) and not hasattr(x, "dtype")
 
 

@@ -1,4 +1,4 @@
-"""What is checked, as what, and how: the table `[tool.tinyattn.check]` of a pyproject.toml.
+"""Targets, their kinds and options: the table `[tool.tinyattn.check]` of a pyproject.toml.
 
 [tool.tinyattn.check]
 "mypkg/attention.py:attention" = "attention"
@@ -85,7 +85,7 @@ def _targets(table: Any, folder: Path) -> list[Target]:
         entry = entry if isinstance(entry, dict) else {"as": entry}
         kinds = [entry["as"]] if isinstance(entry.get("as"), str) else entry.get("as")
         if not (isinstance(kinds, list) and kinds and all(isinstance(kind, str) for kind in kinds)):
-            says = f'{name!r} is given {entry["as"]!r}' if "as" in entry else f"{name!r} has no kind"
+            says = f'{name!r} has {entry["as"]!r}' if "as" in entry else f"{name!r} has no kind"
             says = f'{says}, expected its kind: "{name}" = "attention"'
             raise ValueError(f"{says}, with quotes around a name that has a dot" if "py" in entry else says)
         options = {option: value for option, value in entry.items() if option != "as"}

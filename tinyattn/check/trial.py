@@ -248,7 +248,7 @@ class Trial:
         return False
 
     def _passed(self, failure: Failure) -> dict[str, Any]:
-        """The arguments of the last call, where that is a call of what the property is about; else the case."""
+        """The arguments of the last call, if it called what the property is about; else the case."""
         is_backward = bool(failure.last.keys() - self.op.signature.parameters.keys())
         last = failure.last and is_backward == (self.prop.stage == "gradients")
         return self._without_lacking(failure.last if last else failure.case)

@@ -296,7 +296,7 @@ def test_a_parameter_that_stands_twice_in_the_header_is_refused(tmp_path):
     entry = b'"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}'
     header = b"{" + b",".join([entry, entry, entry.replace(b'"a"', b'"b"').replace(b"[0,8]", b"[8,16]")]) + b"}"
     file.write_bytes(len(header).to_bytes(8, "little") + header + content[-16:])
-    with pytest.raises(FileError, match=r"m.safetensors is not readable JSON: 'a' is twice in one object"):
+    with pytest.raises(FileError, match=r"m.safetensors is not readable JSON: 'a' appears twice in one object"):
         import_model(file, heads=H, block_form="pre")
 
 

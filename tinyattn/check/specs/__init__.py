@@ -29,7 +29,7 @@ def properties_of(spec: Spec) -> list[Property]:
 
 
 def get_spec(name: str, dtype: str | None = None) -> Spec:
-    """The spec of that name, for floats of one dtype where that is given. Raises ValueError for an unknown name."""
+    """The spec of that name, for floats of `dtype`, or of both dtypes. Raises ValueError for an unknown name."""
     if name not in SPECS:
         raise ValueError(f"{name!r} is no kind of implementation; {near(name, SPECS)}")
     if dtype not in (None, "float32", "float64"):

@@ -113,8 +113,8 @@ def cached_model_remark(op: Subject, x: np.ndarray) -> str:
 
 
 def _sets(n: int) -> Iterator[tuple[str, str, Callable[[int], list[int]]]]:
-    """The tokens that step t of n may know, in place of all tokens up to t: a description, a question, and the last is
-    the one whose output is given.
+    """For each mistake a description, a question, and the tokens that step t of n then knows, in place of all up to t;
+    the step returns the output of the last of them.
     """
     row, often = "Which row of the result belongs to the newest token?", "How often is a token appended to the cache?"
     yield "its token alone: the cache is not read", "Which keys does a token meet?", lambda t: [t]
@@ -161,8 +161,8 @@ CACHED_MODEL = cached_model.spec(
 
 
 ring_cache = SpecBuilder("ring_cache")
-ASKED = ("steps_are_the_whole", "taking_turns")  # of every cache
-ring_cache.properties += [replace(p, spec="ring_cache") for p in cached_model.properties if p.name in ASKED]
+OF_EVERY_CACHE = ("steps_are_the_whole", "taking_turns")
+ring_cache.properties += [replace(p, spec="ring_cache") for p in cached_model.properties if p.name in OF_EVERY_CACHE]
 
 
 @ring_cache("rounding", "after three turns of the ring the steps still give what forward gives", "extremes", once=True,
