@@ -423,7 +423,7 @@ def test_a_diverging_run_names_the_step(data, tmp_path, capsys):
     out = tmp_path / "wild"
     train = ["train", data, "--maxlen", "6", "--dim", "8", "--lr", "1e30", "--epochs", "3"]
     refuses(capsys, [*train, "--batch-size", "20", "--out", out], "diverged at step 2 (epoch 1): loss nan")
-    assert (out / "checkpoint.npz").exists()
+    assert not out.exists()                          # a smaller learning rate may have it
     assert not (out / "model.npz").exists()
     refuses(capsys, [*train, "--out", tmp_path / "one"], "diverged at step 1 (epoch 1): validation score nan")
 
@@ -556,6 +556,21 @@ def test_a_refused_training_gives_its_folder_back(tmp_path, capsys):
     huge = ["train", few, "--loss", "ce", "--dim", "100000", "--out", tmp_path / "huge"]
     refuses(capsys, huge, "not enough memory")
     assert not (tmp_path / "huge").exists()
+
+
+def test_a_training_that_diverges_keeps_its_best_model_and_says_so(data, tmp_path, capsys):
+    out = tmp_path / "run"
+    hot = ["train", str(data), "--model", "mf", "--dim", "8", "--epochs", "60", "--patience", "0", "--lr", "1e30"]
+    assert main([*hot, "--warmup", "20", "--out", str(out)]) == 0
+    said = capsys.readouterr()
+    note = r"note: training diverged at step \d+ \(epoch (\d+)\): .*; the model of epoch (\d+), the best so far,"
+    epoch, best = map(int, re.search(note, said.err).groups())
+    scores = [float(row["valid_ndcg@10"]) for row in csv.DictReader((out / "training.csv").read_text().splitlines())]
+    assert len(scores) == epoch - 1
+    assert best == 1 + int(np.argmax(scores))
+    assert main(["recommend", str(out), "--user", "1"]) == 0
+    assert main([*hot, "--warmup", "20", "--out", str(out)]) == 0
+    assert "is complete" in capsys.readouterr().out
 
 
 def test_ctrl_c_before_anything_is_learned_gives_the_folder_back(tmp_path):

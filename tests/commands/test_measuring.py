@@ -164,7 +164,10 @@ def test_parts_of_the_users_have_their_metrics_and_intervals(runs, data, capsys)
 def test_what_a_reader_of_a_table_should_know_is_noted():
     split = leave_one_out(Interactions.of([[1, 2, 3, 4], [4, 5, 6], *([i, i + 1] for i in range(5, 30))]))
     assert split.unseen.tolist() == [26, 27]
-    model = SimpleNamespace(name="mine", criterion="ndcg@10", epochs=3, history=[{"valid": v} for v in (0.1, 0.2, 0.3)])
+    def history(*scores, losses=(2.0, 1.0, 0.5, 4.9)):
+        return [{"valid": score, "loss": loss} for score, loss in zip(scores, losses, strict=False)]
+
+    model = SimpleNamespace(name="mine", criterion="ndcg@10", epochs=3, history=history(0.1, 0.2, 0.3))
     rows = {"model": {"full": {"hr@10": 0.5, "ndcg@10": 0.2, "hr@27": 1.0, "ndcg@27": 0.3}},
             "popularity": {"full": {"hr@10": 0.6, "ndcg@10": 0.1, "hr@27": 1.0, "ndcg@27": 0.31}}}  # fmt: skip
     assert notes_on(model, rows, split) == [
@@ -174,8 +177,12 @@ def test_what_a_reader_of_a_table_should_know_is_noted():
     ]
     better = {"model": {"full": {"hr@10": 0.5, "ndcg@10": 0.2}}, "popularity": {"full": {"hr@10": 0.6, "ndcg@10": 0.2}}}
     for epochs, scores in ((3, (0.1, 0.3, 0.3)), (4, (0.1, 0.2, 0.3)), (1, (0.1,)), (2, (None, None)), (0, ())):
-        model.epochs, model.history = epochs, [{"valid": score} for score in scores]
+        model.epochs, model.history = epochs, history(*scores)
         assert notes_on(model, better, split) == []
+    rising, high, low = ((0.5, 5.1), "5.1 after epoch 2, and was 0.5"), ((1e7,), "1e+07 after epoch 1"), ((999.0,), "")
+    for losses, says in (rising, high, low):
+        model.history = history(0.2, 0.1, losses=losses)
+        assert notes_on(model, better, split) == [f"the loss is {says}: a smaller --lr may help"] * bool(says)
 
 
 def test_compare_prints_metrics_intervals_and_lists(runs, data, names, capsys):

@@ -117,6 +117,27 @@ def test_a_step_that_is_not_finite_is_named_and_the_good_state_kept(part, tmp_pa
     assert same(resumed, run()[0], device)  # the checkpoint held the parameters from before that step
 
 
+def test_a_divergence_after_a_good_epoch_has_the_best_parameters_so_far(device):
+    """Epoch 2 has the best score of three, and epoch 4 diverges."""
+    scores = iter([0.1, 0.5, 0.4])
+    best, history = run(Settings(epochs=2, patience=0))
+    stops = Stops(11, lambda p, batch, rng: (np.nan, NETWORK.loss(p, batch, rng)[1]))
+    message = r"step 11 \(epoch 4\): .*; the model of epoch 2, the best so far, is kept$"
+    with pytest.raises(DivergedError, match=message) as stop:
+        run(Settings(epochs=4, patience=0), model=stops, validate=lambda p: next(scores))
+    assert same(flat(stop.value.parameters), best, device)
+    assert [row["valid"] for row in stop.value.history] == [0.1, 0.5, 0.4]
+    assert stop.value.history[1]["loss"] == pytest.approx(history[1]["loss"], rel=1e-5)
+
+
+def test_a_divergence_before_any_score_has_no_parameters():
+    for epoch in (1, 2):
+        stops = Stops(3 * epoch, lambda p, batch, rng: (np.nan, NETWORK.loss(p, batch, rng)[1]))
+        with pytest.raises(DivergedError, match=r"a smaller learning rate may help$") as stop:
+            run(model=stops, validate=(lambda p: 0.5) if epoch == 1 else None)
+        assert stop.value.parameters is None
+
+
 def test_parameters_that_are_not_finite_are_never_returned_or_saved(tmp_path):
     with pytest.raises(DivergedError, match="diverged at step"):
         run(Settings(epochs=2, lr=1e38), checkpoint=tmp_path / "c.npz")

@@ -18,6 +18,7 @@ TITLES = {
     "uni100": "among 100 items drawn uniformly from those not in the user's training part",
     "pop100": "among 100 unseen items drawn by popularity",
 }
+EXPLODED = 1000.0         # nats for a target: logits in the thousands
 RATED = "ratings of the test part, predicted; lower is better"
 
 
@@ -66,7 +67,8 @@ def print_table(metrics: dict[str, Any], model: Any, expected: bool) -> None:
 def notes_on(model: Any, rows: dict[str, Any], split: Any) -> list[str]:
     """What a reader of the table should know.
 
-    Metrics that are 1 whatever the model, a model below popularity, and one that stopped while it improved.
+    Metrics that are 1 whatever the model, a model below popularity, a loss that has exploded, and a model that stopped
+    while it improved.
     """
     notes = []
     protocol = next(iter(rows["model"]))
@@ -79,6 +81,10 @@ def notes_on(model: Any, rows: dict[str, Any], split: Any) -> list[str]:
     if ndcg is not None and ndcg in others and mine[ndcg] < others[ndcg]:
         notes.append(f"{model.name} ranks below popularity: {ndcg.upper()} {mine[ndcg]:.4f}, and {others[ndcg]:.4f}")
     scores = [row["valid"] for row in getattr(model, "history", []) if row["valid"] is not None]
+    losses = [row["loss"] for row in getattr(model, "history", [])]
+    if losses and (losses[-1] > 10 * min(losses) or losses[-1] > EXPLODED):
+        was = f", and was {min(losses):.4g}" if losses[-1] > min(losses) else ""
+        notes.append(f"the loss is {losses[-1]:.4g} after epoch {len(losses)}{was}: a smaller --lr may help")
     if len(scores) == getattr(model, "epochs", 0) and len(scores) > 1 and max(scores[:-1]) < scores[-1]:
         notes.append(f"the last of {len(scores)} epochs was the best on the validation items: try more --epochs")
     return notes

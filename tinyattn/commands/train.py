@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import ExitStack
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -15,7 +17,7 @@ from .. import __version__
 from ..models import MODELS, PRESETS, Estimator, RunFolder, preset_options
 from ..options import one_of, options_of
 from ..ranks import alone, ranks
-from ..training import Settings
+from ..training import DivergedWarning, Settings
 from ..training.around import epoch_in_words
 from .arguments import add_options
 from .measures import MEASURES
@@ -105,6 +107,23 @@ def model_of(options: argparse.Namespace) -> tuple[Any, Any]:
     return model, measure
 
 
+@contextmanager
+def _divergence_as_note() -> Iterator[None]:
+    """A DivergedWarning is printed as a note."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def note(message: Any, category: Any, *where: Any, **how: Any) -> None:
+            if issubclass(category, DivergedWarning):
+                print(f"note: {message}", file=sys.stderr)
+            else:
+                show(message, category, *where, **how)
+
+        warnings.simplefilter("always", DivergedWarning)
+        warnings.showwarning = note
+        yield
+
+
 def run(options: argparse.Namespace) -> None:
     """Errors come before training begins. Ranks of mpiexec share the work."""
     model, measure = model_of(options)
@@ -160,7 +179,8 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
                     row = history[-1]
                     print(f"{epoch_in_words(row)}, {row['seconds']:.1f} s", file=sys.stderr, flush=True)
 
-            model.fit(split, checkpoint=folder.checkpoint, on_epoch=on_epoch, **measure.fitting(options))
+            with _divergence_as_note():
+                model.fit(split, checkpoint=folder.checkpoint, on_epoch=on_epoch, **measure.fitting(options))
             if job.number == 0:
                 write(model.history)
         else:

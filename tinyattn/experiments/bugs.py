@@ -21,7 +21,7 @@ from ..check.zoo import ZOO, Bug
 from ..data.worlds import SeriesWorld
 from ..forms import readable
 from ..random import MaskKeys, Stream, generator
-from ..training import InterruptedRunError
+from ..training import DivergedWarning, InterruptedRunError
 from ..training.adam import adam
 from ..tree import flatten
 from .datasets import ML_1M
@@ -89,6 +89,7 @@ def planted_run(row: Row, model: Any, split: Any, train_and_measure: Callable[[]
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
+        warnings.simplefilter("error", DivergedWarning)
         stack.enter_context(np.errstate(all="ignore"))
         stack.enter_context(readable())
         with substituted(wrong):
@@ -369,7 +370,7 @@ def _angle_cell(runs: Runs, when: str) -> str:
 
 def _failure(runs: Runs) -> str:
     errors = {run["failed"].partition(":")[0] for run in runs if "failed" in run}
-    return ", ".join("diverged" if error == "DivergedError" else "raised" for error in sorted(errors))
+    return ", ".join("diverged" if error.startswith("Diverged") else "raised" for error in sorted(errors))
 
 
 GROUPS = {"wrong": "wrong gradient", "right": "right gradient", "failed": "diverged or raised"}

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..files import FORMAT, FileError, alone_in, read_json, refuse_unknown_format, write_atomically, write_json
 from ..terminal import shortened
+from ..training import DivergedError
 from .estimator import Estimator
 from .recommender import Recommender
 
@@ -36,9 +37,9 @@ class RunFolder:
     def claimed(self, config: dict[str, Any]) -> Iterator[None]:
         """Lock the folder for this configuration until the block ends; a finished run is left unchanged.
 
-        If the block fails before anything was learned, its files are removed, so that another attempt can begin. Raises
-        FileError, with nothing changed, if the folder is in use by another process, belongs to another configuration or
-        other data, has some files of a run but no config.json, or cannot be written to.
+        If the block diverges, or fails before anything was learned, its files are removed, so that another attempt can
+        begin. Raises FileError, with nothing changed, if the folder is in use by another process, belongs to another
+        configuration or other data, has some files of a run but no config.json, or cannot be written to.
         """
         if self.finished:                            # also on a read-only disk
             self.refuse_other(config)
@@ -54,6 +55,10 @@ class RunFolder:
                 raise FileError(f"cannot write to {self.path}: {error.strerror}") from None
             try:
                 yield
+            except DivergedError:                    # and no epoch was good: the same command would diverge again
+                self.checkpoint.unlink(missing_ok=True)
+                self._give_back()
+                raise
             except BaseException:                    # Ctrl-C, too
                 if not self.checkpoint.exists() and not self.model.exists():
                     self._give_back()

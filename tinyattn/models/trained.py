@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from ..files import Arrays
 from ..options import option
-from ..training import Batches, Settings, train
+from ..training import Batches, DivergedError, DivergedWarning, Settings, train
 from .estimator import Estimator
 from .parameters import named, restored
 
@@ -40,17 +41,27 @@ class Trained(Settings, Estimator):
     def _train(
         self, network: Any, batches: Batches, validate: Callable[[Any], float] | None, fingerprint: str, **how: Any
     ) -> None:
-        """Set network, parameters and history. `how` is as in `tinyattn.training.train`."""
-        self.parameters, self.history = train(
-            network,
-            batches,
-            Settings(**self.options_for(Settings)),
-            workers=self.workers,
-            validate=validate,
-            identity={"model": self.identity(), "data": fingerprint},
-            identity_today=lambda saved: saved | {"model": self.identity_today(saved["model"])},
-            **how,
-        )
+        """Set network, parameters and history. `how` is as in `tinyattn.training.train`.
+
+        Where training diverges after an epoch with a validation score, the model is that of the best epoch, and a
+        DivergedWarning tells it.
+        """
+        try:
+            self.parameters, self.history = train(
+                network,
+                batches,
+                Settings(**self.options_for(Settings)),
+                workers=self.workers,
+                validate=validate,
+                identity={"model": self.identity(), "data": fingerprint},
+                identity_today=lambda saved: saved | {"model": self.identity_today(saved["model"])},
+                **how,
+            )
+        except DivergedError as error:
+            if error.parameters is None:
+                raise
+            warnings.warn(str(error), DivergedWarning, stacklevel=4)
+            self.parameters, self.history = error.parameters, list(error.history)
         self.network = network
 
     def arrays(self) -> dict[str, np.ndarray]:

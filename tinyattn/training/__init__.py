@@ -2,7 +2,7 @@
 
 from .adam import Moments, adam
 from .adamw import adamw
-from .around import DivergedError, InterruptedRunError
+from .around import DivergedError, DivergedWarning, InterruptedRunError
 from .batch import SLICE_TOKENS, Batch, Batches
 from .learner import Learner
 from .loop import train
@@ -17,6 +17,7 @@ __all__ = [
     "Batch",
     "Batches",
     "DivergedError",
+    "DivergedWarning",
     "InterruptedRunError",
     "Learner",
     "Moments",

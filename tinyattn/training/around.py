@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -26,7 +26,24 @@ LOOK_EVERY = 50          # on a device, losses are fetched and checked every so 
 
 
 class DivergedError(ArithmeticError):
-    """A number is not finite; the message names it, and the step."""
+    """A number is not finite; the message names it, and the step.
+
+    After an epoch with a validation score, `parameters` are those of the best epoch, and `history` has all whole ones.
+    """
+
+    parameters: Any = None
+    history: Sequence[dict[str, Any]] = ()
+
+    def keep(self, state: State) -> None:
+        """Keep the parameters of the best epoch, if there is one."""
+        if state.best_score is not None:
+            state.learner.vector[...] = state.best
+            self.parameters, self.history = state.learner.p, state.history
+            self.args = (f"{self}; the model of epoch {state.best_epoch}, the best so far, is kept",)
+
+
+class DivergedWarning(RuntimeWarning):
+    """A training that diverged has ended with the model of its best epoch; the message is the error's."""
 
 
 class InterruptedRunError(Exception):
@@ -58,8 +75,10 @@ class Around:
         self._open.enter_context(self.bar)
         return self
 
-    def __exit__(self, *exception: Any) -> None:
-        self._open.__exit__(*exception)
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._open.__exit__(kind, error, trace)
+        if isinstance(error, DivergedError):
+            error.keep(self.state)
 
     def begin(self) -> None:
         """A step begins."""
@@ -145,7 +164,8 @@ def note_idle(state: State, first: list[Batch], progress: bool) -> None:
 def epoch_in_words(row: dict[str, Any]) -> str:
     """A row of the history in short: "epoch 3, loss 0.4123, valid 0.3512"."""
     valid = "" if row["valid"] is None else f", valid {row['valid']:.4f}"
-    return f"epoch {row['epoch']}, loss {row['loss']:.4f}{valid}"
+    loss = f"{row['loss']:.4f}" if row["loss"] < 1e6 else f"{row['loss']:.4g}"
+    return f"epoch {row['epoch']}, loss {loss}{valid}"
 
 
 @contextmanager

@@ -56,8 +56,8 @@ def train(
     progress, calls `on_epoch`, and reads and writes the checkpoint, which a different number of ranks may resume. The
     numbers are those of one rank up to rounding. Raises RanksDifferError where the ranks' arguments differ.
 
-    Raises DivergedError where loss, gradient, validation score or parameters are not finite, InterruptedRunError on
-    Ctrl-C, FileError for a checkpoint that is damaged, or of another identity.
+    Raises DivergedError, with the best parameters so far, where loss, gradient, validation score or parameters are not
+    finite; InterruptedRunError on Ctrl-C; FileError for a checkpoint that is damaged, or of another identity.
     """
     steps = Grouped(batches, settings.accumulate)
     first, last = steps.batch(0), settings.epochs * steps.steps
