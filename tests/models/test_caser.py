@@ -86,7 +86,7 @@ def test_a_window_that_no_history_fills_is_refused_and_of_the_default_it_is_said
     data, how = uneven(longest=4), {"dim": 4, "epochs": 1, "workers": 1, "loss": "ce"}
     short = how | {"maxlen": 6}                                       # as long as the window
     for model in (Caser(window=6, nh=1, nv=1, **short), SASRec(mechanism="window", window=6, **short)):
-        with pytest.raises(ValueError, match="window is 6, expected at most 4: the longest history that is learned"):
+        with pytest.raises(ValueError, match="window is 6, expected at most 4: the longest training history"):
             model.check_data(data)
         with pytest.raises(ValueError, match="window is 6, expected at most 4"):
             model.fit(data)
@@ -97,6 +97,6 @@ def test_a_window_that_no_history_fills_is_refused_and_of_the_default_it_is_said
     SASRec(mechanism="window", **how).fit(data, progress=False)
     assert capsys.readouterr().err == ""
     model = SASRec(mechanism="window", **how).fit(data)
-    assert capsys.readouterr().err.startswith("note: window is 16, of which at most 4 are used: the longest history")
+    assert capsys.readouterr().err.startswith("note: window is 16, of which at most 4 are used: the longest training history")
     model.save(tmp_path / "model.npz")
     assert SASRec.load(tmp_path / "model.npz").window == 16
