@@ -240,7 +240,7 @@ def test_refusals_before_anything_is_written(data, tmp_path, capsys):
         (["--model", "fossil", "--order", "0"], "order is 0, expected 1 to 1"),
         (["--depth", "3"], "unrecognized arguments: --depth 3"),
         (["--mechanism", "window", "--window", "500"], "window is 500, expected at most maxlen 50"),
-        (["--mechanism", "longformer", "--window", "8"], "window is 8, expected at most 7: the longest training history"),
+        (["--mechanism", "longformer", "--window", "8"], "window is 8, expected at most 7: the longest"),
         (["--position", "first"], "position is 'first', expected one of learned, none"),
         (["--preset", "esasrek"], "preset is 'esasrek', expected one of", "did you mean esasrec?"),
         (["--preset", "esasrec", "--model", "gru4rec"], "preset esasrec is one of model sasrec; model is gru4rec"),

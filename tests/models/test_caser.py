@@ -97,6 +97,6 @@ def test_a_window_that_no_history_fills_is_refused_and_of_the_default_it_is_said
     SASRec(mechanism="window", **how).fit(data, progress=False)
     assert capsys.readouterr().err == ""
     model = SASRec(mechanism="window", **how).fit(data)
-    assert capsys.readouterr().err.startswith("note: window is 16, of which at most 4 are used: the longest training history")
+    assert capsys.readouterr().err.startswith("note: window is 16, of which at most 4 are used: the longest")
     model.save(tmp_path / "model.npz")
     assert SASRec.load(tmp_path / "model.npz").window == 16

@@ -1,4 +1,4 @@
-"""What a mask hides must be finite: a weight of 0 times NaN is NaN. In every form a result is right or NaN, not wrong."""
+"""What a mask hides must be finite: a weight of 0 times NaN is NaN. A result is right or NaN, never wrong."""
 
 import numpy as np
 import pytest
