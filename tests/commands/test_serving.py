@@ -123,6 +123,13 @@ def test_many_users_get_what_each_gets_alone(who, runs, data, names, tmp_path, c
     assert capsys.readouterr().out == f"{len(users)} users, 3 items each: {out}\n"
     rows = list(csv.DictReader(out.read_text().splitlines()))
     assert [(row["user"], row["rank"]) for row in rows] == [(u, str(r)) for u in users for r in (1, 2, 3)]
+    if who == "all":             # parts, one below the other, are the whole
+        parts = []
+        for number in (1, 2, 3):
+            assert main([*ask, "--shard", f"{number}/3", "--out", str(some), "--names", str(names)]) == 0
+            assert capsys.readouterr().out == f"20 users, 3 items each: {some}\n"
+            parts += list(csv.DictReader(some.read_text().splitlines()))
+        assert [(row["user"], row["item"]) for row in parts] == [(row["user"], row["item"]) for row in rows]
     named = {"s1e1": "Le Café (1995)", "s1e2": "Second, the (1996)"}
     assert all(row["name"] == named.get(row["item"], "") for row in rows)
     model = Recommender.load(runs["sasrec"] / "model.npz")
@@ -183,6 +190,10 @@ def test_what_many_users_refuse_leaves_no_file(data, runs, tmp_path, capsys):
     ask = ["recommend", runs["markov"], "--out", out]
     refuses(capsys, [*ask, "--users", some], f"{some}: unknown user id 99")
     refuses(capsys, [*ask, "--users", tmp_path / "none"], "none: no such file")
+    refuses(capsys, [*ask, "--users", "all", "--shard", "1/61"], "--shard 1/61: there are 60 users, so at most as many")
+    for text in ("0/3", "4/3", "1", "x/3", "1/-3", "1/2/3"):
+        refuses(capsys, [*ask, "--users", "all", "--shard", text], f"--shard: '{text}' is no part I/N with 1 <= I <= N")
+    refuses(capsys, ["recommend", runs["markov"], "--items", "s1e1", "--shard", "1/2"], "give --users and --out, too")
     refuses(capsys, [*ask, "--users", "all", "-k", "17"], "k is 17, expected 1 to 16, the number of items")
     refuses(capsys, [*ask, "--users", "all", "-k", "0"], "k is 0")
     user, item = data.read_text().split()[:2]

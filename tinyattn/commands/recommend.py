@@ -43,6 +43,8 @@ def add(command: Any, arguments: list[str]) -> None:
     add_data(command)
     text = "many users: all, or a file with one id per line; needs --out"
     add_history(command).add_argument("--users", metavar="all|FILE", help=text)
+    text = "with --users: the I-th of N parts of them, for several processes or machines, each with an --out"
+    command.add_argument("--shard", type=_shard, metavar="I/N", help=text)
     add_candidates(command)
     add_names(command)
     text = "with --users: leave items out of histories that the model does not know, or refuse them (default: skip)"
@@ -52,9 +54,19 @@ def add(command: Any, arguments: list[str]) -> None:
     command.add_argument("--out", metavar="FILE", help=text)
 
 
+def _shard(text: str) -> tuple[int, int]:
+    """ "2/8" -> (2, 8)."""
+    number, slash, count = text.partition("/")
+    if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no part I/N with 1 <= I <= N, such as 1/4")
+    return int(number), int(count)
+
+
 def run(options: argparse.Namespace) -> None:
     if (options.users is None) != (options.out is None):
         raise ValueError("--users and --out go together: recommendations for many users are written to a file")
+    if options.shard is not None and options.users is None:
+        raise ValueError("--shard is a part of many users: give --users and --out, too")
     if options.users is not None:
         _write_many(options)
         return
@@ -80,6 +92,11 @@ def _write_many(options: argparse.Namespace) -> None:
     names, only = names_of(options, model), known_ids(options.only, model.items)
     everyone = options.users == "all"
     rows = np.arange(data.n_users) if everyone else data.users.numbers(known_ids(options.users, data.users) or []) - 1
+    if options.shard is not None:
+        number, count = options.shard
+        if count > len(rows):
+            raise ValueError(f"--shard {number}/{count}: there are {len(rows):,} users, so at most as many parts")
+        rows = np.array_split(rows, count)[number - 1]
     k = min(DEFAULT_K, len(model.items)) if options.k is None else options.k
     refuse_k(k, len(model.items))
     may = recommendable(model, only)
