@@ -19,7 +19,7 @@ def attention(
 
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e); mask (boolean, True = may look), bias (same dtype as q)
     and keep (boolean, from `keep_mask`) broadcast to (..., n, m) -> out (..., n, e), weights (..., n, m).
-    Weights are those before dropout. A query without keys gets zeros. Hidden keys and values are finite: 0 · NaN is NaN.
+    Weights are those before dropout. A query without keys gets zeros. Hidden entries must be finite: 0 · NaN is NaN.
     Raises ValueError for shapes that do not fit, and a rate outside of 0 <= rate < 1; TypeError for dtypes.
     """
     expect("...nd ...md ...me", q=q, k=k, v=v)
