@@ -17,6 +17,7 @@ MACHINE = {"cores": 2, "cpu": "abacus", "python": "3.11", "numpy": "2.4", "syste
 
 STYLE = importlib.import_module("tinyattn.show.style")  # of the package it is the function of that name
 DRAWN = STYLE.drawn
+READ = importlib.import_module("tinyattn.data.read")
 
 
 @contextmanager
@@ -25,6 +26,12 @@ def pictures_drawn():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(STYLE, "drawn", DRAWN)
         yield
+
+
+def in_pieces(monkeypatch, size):
+    """Files are read in pieces of so many bytes, and their formats detected from as many, or 64."""
+    for name, value in (("_PIECE", size), ("_HEAD", max(size, 64))):
+        monkeypatch.setattr(READ, name, value)
 
 
 class Frame(dict):

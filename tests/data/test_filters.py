@@ -30,8 +30,8 @@ def json_of(rows):
         ({"where": "event == 'buy'"}, lambda u, i, e, r, t: e == "buy"),
         ({"where": "Event==buy"}, lambda u, i, e, r, t: e == "buy"),
         ({"where": 'event != "buy"'}, lambda u, i, e, r, t: e != "buy"),
-        ({"since": "1700100000"}, lambda u, i, e, r, t: t >= 1_700_100_000),
-        ({"until": "1700100000"}, lambda u, i, e, r, t: t < 1_700_100_000),
+        ({"since": "1700100800"}, lambda u, i, e, r, t: t >= 1_700_100_800),
+        ({"until": "1700100800"}, lambda u, i, e, r, t: t < 1_700_100_800),
         ({"since": "2023-11-16", "until": "2023-11-17 12:00"},
          lambda u, i, e, r, t: datetime(2023, 11, 16, tzinfo=UTC).timestamp() <= t
          < datetime(2023, 11, 17, 12, tzinfo=UTC).timestamp()),

@@ -3,12 +3,12 @@
 import gzip
 import json
 import re
-import sys
 import tracemalloc
 
 import numpy as np
 import pytest
 
+from tests.helpers import in_pieces
 from tinyattn.data import FORMATS, DataError, Interactions, read
 
 # user 7: 30 20 10 in time; user 8: 10 30 in time; written out of order where there is a time
@@ -150,7 +150,7 @@ def test_the_first_time_of_a_file_says_what_all_are(tmp_path, monkeypatch, first
     for text in (above + f"1,3,{other}\n" * 3, above + f'1,"3",{other}\n' * 3, objects):
         path = written(tmp_path, text)
         for size in (1, 7, 64, 1 << 20):
-            monkeypatch.setattr(sys.modules["tinyattn.data.read"]._lines, "__defaults__", (size,))
+            in_pieces(monkeypatch, size)
             with pytest.raises(DataError, match=f"line 11: time '{other}' is not {expected}"):
                 read(path)
 
@@ -335,7 +335,7 @@ def test_sequences_of_one_length_are_read_by_name(tmp_path):
 
 
 def test_objects_may_have_unusual_names_and_no_times(tmp_path):
-    rows = [{"client": 7, "sku": "b", "day": "2024-02-01"}, {"client": 7, "sku": "a", "day": "2024-01-01"}]
+    rows = [{"user": 1, "client": 7, "sku": item, "day": f"2024-0{month}-01"} for item, month in (("b", 2), ("a", 1))]
     path = written(tmp_path, "".join(f"{json.dumps(row)}\n" for row in rows))
     untimed = read(path, columns="user=client,item=sku,time=-")
     assert sequences(untimed) == {7: ["b", "a"]}
@@ -356,7 +356,7 @@ def test_what_each_column_was_read_as_is_said(tmp_path):
 
 
 def test_a_users_second_line_deep_in_a_sequences_file_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["tinyattn.data.read"]._lines, "__defaults__", (64,))
+    in_pieces(monkeypatch, 64)
     rows = [f"{u} " + " ".join(str(i) for i in range(u % 5 + 2)) for u in range(200)]
     with pytest.raises(DataError, match="lines 51 and 201 are of the same user, 50"):
         read(written(tmp_path, "\n".join([*rows, "50 1 2"]) + "\n"))
@@ -371,9 +371,8 @@ def test_pieces_that_cut_lines_anywhere_give_the_same(tmp_path, monkeypatch, rng
     rows = [(int(u), f"i{i}", int(t)) for u, i, t in rng.integers(0, 50, (400, 3))]
     path = written(tmp_path, "".join(f"{u} {i} {t}\r\n" for u, i, t in rows))
     whole = read(path)
-    lines = sys.modules["tinyattn.data.read"]._lines               # which hands its size on
     for size in (1, 7, 64, 1000):
-        monkeypatch.setattr(lines, "__defaults__", (size,))
+        in_pieces(monkeypatch, size)
         assert read(path).fingerprint() == whole.fingerprint()
 
 

@@ -31,7 +31,8 @@ def csv_of(path, columns):
     return path
 
 
-def test_it_is_the_same_table_as_csv(tmp_path, columns):
+def test_it_is_the_same_table_as_csv(tmp_path, columns, monkeypatch):
+    monkeypatch.setattr("tinyattn.data.parquet._ROWS", 150)  # so that it has three batches
     text, file = csv_of(tmp_path / "f.csv", columns), written(tmp_path / "f.parquet", columns)
     for filters in ({}, {"where": "event == buy"}, {"since": "2023-11-18"}):
         one, other = read(text, **filters), read(file, **filters)
@@ -57,6 +58,8 @@ def test_damage_empty_values_and_times_of_other_names_are_refused(tmp_path, colu
         read(written(path, {"user": [1, 2], "item": [3, None]}))
     with pytest.raises(DataError, match=r"column moment looks like times, .*time=moment reads it"):
         read(written(path, {"user": [1, 2], "item": [3, 4], "moment": columns["created_at"][:2]}))
+    with pytest.raises(DataError, match="a header and no interactions"):
+        read(written(path, {name: column[:0] for name, column in columns.items()}))
     with pytest.raises(DataError, match="no columns of single values"):
         read(written(path, {"a": [[1]]}))
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.data.test_formats import sequences
-from tests.helpers import Frame
+from tests.helpers import Frame, in_pieces
 from tinyattn.data import (
     DataError,
     ImageSource,
@@ -211,14 +211,24 @@ def test_blanks_at_the_end_of_a_chunk_make_no_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("begin", "says"),
-    [("\r", " has a carriage return"), ("\ufeff", " begins with a byte order mark"), ("x ", ": 3 fields in 'x 1 3'")],
+    ("line", "last", "message", "form"),
+    [
+        ("1 2", "\r1 3", " has a carriage return", None),
+        ("1 2", "\ufeff1 3", " begins with a byte order mark", None),
+        ("1 2", "x 1 3", ": 3 fields in 'x 1 3'", None),
+        ("1 2 3", "1 2 soon", ": time 'soon' is not a finite number", None),
+        ("1 2 3 4", f"1 2 {'3' * 300}", ": the item has 300 bytes", "sequences"),
+        ('"1",2,3,4', '"1",2,3', ": 3 fields in '1,2,3'", None),
+        ('{"user": 1, "item": 2}', "{", " is neither JSON nor", None),
+        ('{"user": 1, "item": 2}', '{"user": 1}', ": no item_id in user", None),
+        ('{"user": 1, "item": 2, "t": 3}', '{"user": 1, "item": 2, "t": "soon"}', ": time 'soon' is not", None),
+    ],
 )
-def test_lines_are_counted_over_all_pieces(tmp_path, monkeypatch, begin, says):
-    monkeypatch.setattr(sys.modules["tinyattn.data.read"]._lines, "__defaults__", (64,))
-    (tmp_path / "f").write_bytes(b"1 2\n" * 20_000 + f"{begin}1 3\n".encode())
-    with pytest.raises(DataError, match=f"line 20001{says}"):
-        read(tmp_path / "f")
+def test_lines_are_counted_over_all_pieces(tmp_path, monkeypatch, line, last, message, form):
+    in_pieces(monkeypatch, 64)
+    (tmp_path / "f").write_bytes(f"{line}\n".encode() * 500 + f"{last}\n".encode())
+    with pytest.raises(DataError, match=f"line 501{message}"):
+        read(tmp_path / "f", form)
 
 
 def test_sequences_of_ids(rng):

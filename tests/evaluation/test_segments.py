@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tinyattn.data import Interactions, leave_one_out
-from tinyattn.evaluation import SEGMENTS, mean_interval
+from tinyattn.evaluation import SEGMENTS, mean_interval, paired_difference
 from tinyattn.evaluation.segments import PARTS
 
 
@@ -64,3 +64,4 @@ def test_the_interval_of_a_mean_holds_it_and_shrinks_with_users(rng):
     assert many.low < many.mean < many.high
     assert many.high - many.low == pytest.approx(2 * 1.96 * np.std(values) / 20, rel=0.1)
     assert few.high - few.low > 2 * (many.high - many.low)
+    assert mean_interval(values, 1) == paired_difference(values, np.zeros(400), 1) != many
