@@ -1,8 +1,8 @@
-"""One table for docs/models.md: every model on three real data sets, from the runs of two experiments.
+"""One table for docs/models.md: every model on three real data sets, from the runs of three experiments.
 
     python benchmarks/models.py
 
-It reads benchmarks/results/reproduce/sampled and full, and trains nothing.
+It reads benchmarks/results/reproduce/sampled, full and splits, and trains nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from tinyattn.experiments import EXPERIMENTS, Results, results_of
 from tinyattn.experiments.tables import cell, heading, made, minutes
 
 PAGE = ROOT / "docs" / "models.md"
-SETS = ("MovieLens 1M", "Beauty", "Games, among 100")
+SETS = ("MovieLens 1M", "Beauty", "Beauty, by time", "Games, among 100")
+READ = ("sampled", "full", "splits")
 FULL, UNI100 = ("full", "ndcg@10"), ("uni100", "ndcg@10")
 # title: the model, the run's key in `sampled`, and in `full`
 MODELS = {
@@ -52,18 +53,19 @@ def column(runs: list[dict[str, Any]], metric: tuple[str, str]) -> str:
     return cell([run["metrics"][protocol][name] for run in runs], digits=3)
 
 
-def table(sampled: Results, full: Results) -> str:
+def table(sampled: Results, full: Results, splits: Results) -> str:
     lines, printed = heading(["`--model`", *SETS, "minutes of training on MovieLens 1M"]), {}
     for title, (flags, one, other) in MODELS.items():
         dense = (full, f"ml-1m-{other}") if other else (sampled, f"ml-1m-{one}")
-        shown = dense, (full, other and f"beauty-{other}"), (sampled, one and f"games-{one}")
+        by_time = (splits, f"beauty-time-{other or one}")
+        shown = dense, (full, other and f"beauty-{other}"), by_time, (sampled, one and f"games-{one}")
         runs = [results.get(key or "", []) for results, key in shown]
-        cells = [flags, *map(column, runs, (FULL, FULL, UNI100)), minutes(runs[0]) if runs[0] else ""]
+        cells = [flags, *map(column, runs, (FULL, FULL, FULL, UNI100)), minutes(runs[0]) if runs[0] else ""]
         printed |= {(title, name): found for name, found in zip(SETS, runs, strict=True)}
         lines.append(f"| {title} | {' | '.join(cells)} |")
     said = "NDCG@10, mean ± standard deviation over seeds; an empty cell has no run:"
-    sizes = [size(results, key, title) for title, (results, key) in zip(SETS, (
-        (full, "ml-1m-bce"), (full, "beauty-bce"), (sampled, "games-sasrec")), strict=True)]  # fmt: skip
+    sizes = [size(results, key, title) for title, results, key in (
+        (SETS[0], full, "ml-1m-bce"), (SETS[1], full, "beauty-bce"), (SETS[3], sampled, "games-sasrec"))]  # fmt: skip
     told = """What was run on MovieLens 1M (on Beauty and Games with dropout .5 and patience 8; on Games with at most
 100 epochs, and SASRec with d 50):"""
     commands = ["```text", *(command(one, other) for _, one, other in MODELS.values()), "```"]
@@ -92,7 +94,7 @@ def size(results: Results, key: str, title: str) -> str:
 
 
 def pages() -> dict[Path, str]:
-    return {PAGE: table(*(results_of(EXPERIMENTS[name], RESULTS / "reproduce" / name) for name in ("sampled", "full")))}
+    return {PAGE: table(*(results_of(EXPERIMENTS[name], RESULTS / "reproduce" / name) for name in READ))}
 
 
 if __name__ == "__main__":

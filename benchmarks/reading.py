@@ -1,10 +1,11 @@
 """How long ten million interactions take to read, and how much memory: generated, three forms.
 
-    python benchmarks/reading.py [--rows 10000000] [--rounds 3] [--against COMMIT]
+    python benchmarks/reading.py [--rows 10000000] [--rounds 3] [--against COMMIT | --parquet]
 
 Each reading is a process of its own; time is the processor's, the median of the rounds, and memory the most that a
 process took, in the worst round. With --against another commit's library reads the same files in the same rounds, in a
-new order in each, and must read the same from them.
+new order in each, and must read the same from them. --parquet measures Parquet beside text of the same rows, and keeps
+the other numbers (extra `parquet`).
 
 Writes benchmarks/results/reading.json, which keeps what was measured on each make of CPU.
 """
@@ -62,6 +63,17 @@ def write(path: Path, rows: int, line: str, compressed: bool) -> None:
             file.write("".join(line.format(*row) for row in columns))
 
 
+def as_parquet(path: Path, separator: str) -> Path:
+    """The same rows as Parquet, with the usual names of their columns."""
+    from pyarrow import csv, parquet
+
+    names = ["user_id", "item_id", *(["rating"] if separator == "," else []), "timestamp"]
+    options = csv.ReadOptions(column_names=names), csv.ParseOptions(delimiter=separator)
+    written = path.with_suffix(".parquet")
+    parquet.write_table(csv.read_csv(path, *options), written)
+    return written
+
+
 def once(side: Side, path: Path) -> dict[str, Any]:
     """What one process of this side took to read the file, and a digest of what it read."""
     done = subprocess.run(
@@ -92,7 +104,8 @@ def measured(sides: tuple[Side, ...], path: Path, rounds: int) -> dict[str, Any]
 
 def text(results: dict[str, Any]) -> str:
     """What docs/data.md says, from the results file alone."""
-    return " ".join(_sentence(result) for result in results.values())
+    plain = [_sentence(result) for result in results.values() if "forms" in result]
+    return " ".join(plain + [_on_parquet(result["parquet"]) for result in results.values() if "parquet" in result])
 
 
 def _sentence(result: dict[str, Any]) -> str:
@@ -110,6 +123,22 @@ def _sentence(result: dict[str, Any]) -> str:
     )
 
 
+def _on_parquet(result: dict[str, Any]) -> str:
+    by_form = {form: [one[form]["ours"] for one in result["forms"].values()] for form in ("Parquet", "text")}
+    spans = {form: _span([one["seconds"] for one in ones]) for form, ones in by_form.items()}
+    most = {form: max(one["peak memory, GB"] for one in ones) for form, ones in by_form.items()}
+    machine = result["machine"]
+    return (
+        f"As Parquet {result['rows']:,} rows take {spans['Parquet']} s and {most['Parquet']:.1f} GB, and as text "
+        f"{spans['text']} s and {most['text']:.1f} GB ({machine['cpu']}, NumPy {machine['numpy']}, {machine['date']})."
+    )
+
+
+def _span(seconds: list[float]) -> str:
+    low, high = f"{min(seconds):.0f}", f"{max(seconds):.0f}"
+    return low if low == high else f"{low} to {high}"
+
+
 def pages() -> dict[Path, str]:
     return {ROOT / "docs" / "data.md": text(json.loads(RESULT.read_text()))}
 
@@ -118,8 +147,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--against", metavar="COMMIT")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--against", metavar="COMMIT")
+    which.add_argument("--parquet", action="store_true")
     options = parser.parse_args()
+    if options.parquet:
+        beside_parquet(options.rows, options.rounds)
+        return
     alone = nullcontext((Side("ours", ROOT, ""),))
     machine, found = describe(), {}
     with tempfile.TemporaryDirectory() as folder, both(options.against) if options.against else alone as sides:
@@ -129,9 +163,31 @@ def main() -> None:
             found[name] = measured(sides, path, options.rounds) | {"file, MB": round(path.stat().st_size / 1e6)}
             print(name, found[name])
         against = {"against": sides[-1].commit} if options.against else {}
-    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     about = {"machine": machine, "rows": options.rows, "rounds": options.rounds} | against
-    result[machine["cpu"]] = about | {"forms": found}
+    keep(machine["cpu"], about | {"forms": found})
+
+
+def beside_parquet(rows: int, rounds: int) -> None:
+    """Measure Parquet beside text; text is what `FORMS` has without gzip."""
+    machine, alone, found = describe(), (Side("ours", ROOT, ""),), {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (line, kind) in FORMS.items():
+            if kind == 1:
+                path = Path(folder) / "interactions"
+                write(path, rows, line, False)
+                files = {"text": path, "Parquet": as_parquet(path, "," if "," in line else "\t")}
+                found[name] = {
+                    form: measured(alone, file, rounds) | {"file, MB": round(file.stat().st_size / 1e6)}
+                    for form, file in files.items()
+                }
+                print(name, found[name])
+    keep(machine["cpu"], {"parquet": {"machine": machine, "rows": rows, "rounds": rounds, "forms": found}})
+
+
+def keep(cpu: str, found: dict[str, Any]) -> None:
+    """Write the numbers of this make of CPU; those that were not measured now stay."""
+    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    result[cpu] = result.get(cpu, {}) | found
     RESULTS.mkdir(exist_ok=True)
     write_result(RESULT, result)
     write_pages(__file__, pages())

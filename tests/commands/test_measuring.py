@@ -13,7 +13,7 @@ from tests.helpers import refuses
 from tinyattn.cli import main
 from tinyattn.commands import compare
 from tinyattn.commands.measures import MEASURES
-from tinyattn.commands.tables import notes_on, print_history, print_table
+from tinyattn.commands.tables import Evaluation, notes_on, notes_on_candidates, print_history, print_table
 from tinyattn.data import Interactions, ItemNames, by_time, leave_one_out, read
 from tinyattn.evaluation import (
     SEGMENTS,
@@ -107,7 +107,8 @@ def test_a_heading_has_the_five_newest_items_of_a_history(length, capsys):
 
 def test_of_a_world_full_ranking_alone_is_expected_and_a_model_beside_its_name_is_this_one(capsys):
     both = {row: {p: {"mrr": value} for p in ("full", "uni100")} for row, value in (("markov", 0.5), ("model", 0.25))}
-    print_table(both, Markov(order=2), True)
+    split = leave_one_out(Interactions.of([[1, 2, 3]]))
+    print_table(both, Markov(order=2), Evaluation(None, None, print, split, None))
     full, sampled = capsys.readouterr().out.split("among 100 items")
     assert "that the user has not had, expected under the world's true distribution\n" in full
     assert "expected" not in sampled
@@ -163,7 +164,8 @@ def test_parts_of_the_users_have_their_metrics_and_intervals(runs, data, capsys)
 
 def test_what_a_reader_of_a_table_should_know_is_noted():
     split = leave_one_out(Interactions.of([[1, 2, 3, 4], [4, 5, 6], *([i, i + 1] for i in range(5, 30))]))
-    assert split.unseen.tolist() == [26, 27]
+    assert split.candidates.tolist() == [27, 28]
+
     def history(*scores, losses=(2.0, 1.0, 0.5, 4.9)):
         return [{"valid": score, "loss": loss} for score, loss in zip(scores, losses, strict=False)]
 
@@ -174,6 +176,9 @@ def test_what_a_reader_of_a_table_should_know_is_noted():
         "1 of 2 users have at most 27 candidates: HR@27 is 1 for any model",
         "mine ranks below popularity: NDCG@27 0.3000, and 0.3100",
         "the last of 3 epochs was the best on the validation items: try more --epochs",
+    ]
+    assert notes_on_candidates({"uni100": ["hr@100", "ndcg@100"], "pop100": ["hr@5", "hr@101", "mrr"]}, split) == [
+        "pop100 ranks 101 items: HR@101 is 1 for any model"
     ]
     better = {"model": {"full": {"hr@10": 0.5, "ndcg@10": 0.2}}, "popularity": {"full": {"hr@10": 0.6, "ndcg@10": 0.2}}}
     for epochs, scores in ((3, (0.1, 0.3, 0.3)), (4, (0.1, 0.2, 0.3)), (1, (0.1,)), (2, (None, None)), (0, ())):

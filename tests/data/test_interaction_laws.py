@@ -209,7 +209,7 @@ def test_leave_one_out_is_the_last_item_and_the_one_before(seed):
         assert split.train.sequence(u).tolist() == (history[:-2] if tested else history)
         assert (u in split.evaluated) == tested
         again += tested and history[-1] in history[:-1]
-    assert split.repeats == again
+    assert split.repeated == again
     new = sum(not np.any(split.train.flat == target) for target in split.test[split.evaluated])
     counts = {"on an item that they had before": again, "on an item that training lacks": new}
     which = ", ".join(f"{count} of them {what}" for what, count in counts.items() if count)

@@ -4,6 +4,7 @@ import pytest
 
 from tests.models.worlds import uneven
 from tinyattn.data import SPLITS, Interactions, Sampler, Vocabulary, by_time, distinct, leave_one_out
+from tinyattn.data.split import folds
 
 
 def test_leave_one_out_by_hand():
@@ -128,7 +129,7 @@ def test_a_split_by_time_at_a_date_or_a_share_says_whom_it_leaves_out():
     rows = [(1, 1, 0), (1, 2, 1), (1, 3, 5), (2, 1, 0), (2, 2, 6), (3, 1, 2), (3, 2, 3), (4, 1, 1), (4, 3, 2)]
     rows += [(4, 9, 7)]
     data = timed([(user, item, 1_700_000_000 + day * t) for user, item, t in rows])
-    for split in (SPLITS["time:2023-11-19"](data), SPLITS["time:0.7"](data), by_time(data, date="1700345600")):
+    for split in (SPLITS["time:2023-11-19"](data), SPLITS["time:0.7"](data), by_time(data, "1700345600")):
         assert (split.evaluated + 1).tolist() == [1, 4]
         assert split.left_out == {"have nothing after the moment": 1, "have fewer than 2 interactions before it": 1}
         assert split.tested == "2 users (2 of them on an item that training lacks)"
@@ -152,7 +153,7 @@ def test_a_split_by_time_needs_times_and_users_on_both_sides():
     with pytest.raises(ValueError, match="needs times, and these interactions have none"):
         by_time(uneven())
     with pytest.raises(ValueError, match="none of the 2 users has 2 interactions up to time 3 and 1 after it"):
-        by_time(timed([(1, 1, 1), (1, 2, 2), (1, 3, 3), (2, 1, 4)]), share=0.75)
+        by_time(timed([(1, 1, 1), (1, 2, 2), (1, 3, 3), (2, 1, 4)]), at=0.75)
 
 
 @pytest.mark.parametrize("keys", [[], [3], [5, 1, 5, 5, 0], [2**40, -1, 2**40]])
@@ -161,3 +162,41 @@ def test_distinct_integers_are_numpys_unique(keys):
     found = distinct(keys)
     assert found.dtype == keys.dtype
     np.testing.assert_array_equal(found, np.unique(keys))
+
+
+def test_windows_of_time_end_where_they_say(rng):
+    data = timed([(user, item, time) for user in (1, 2, 3) for time, item in enumerate(range(1, 11))])
+    split = SPLITS["time:0.5..0.8"](data)
+    assert split.train.lengths.tolist() == [4, 4, 4]
+    assert split.test.tolist() == [6, 6, 6]
+    owner, items = split.window
+    assert (owner.tolist(), items.tolist()) == ([0, 0, 0, 1, 1, 1, 2, 2, 2], [6, 7, 8] * 3)
+    assert split.measured("all").tested == "3 users on 9 items of the window, 9 of them unknown to training"
+    assert split.sample(1).measured("all").relevant[1].tolist() == [6, 7, 8]
+    late = timed([(1, 1, 1), (1, 2, 2), (1, 3, 5), (2, 1, 1), (2, 2, 2), (2, 3, 9), (3, 3, 8)])
+    split = SPLITS["time:0.55..0.75"](late)
+    assert split.evaluated.tolist() == [0]
+    assert split.left_out == {"have nothing in the window": 1, "have fewer than 2 interactions before it": 1}
+    for name, message in (("time:0.7..0.5", "has no interactions"), ("time:0.7..1.2", "is at 1.2, expected a share")):
+        with pytest.raises(ValueError, match=message):
+            SPLITS[name](data)
+
+
+def test_folds_divide_a_window_and_train_on_all_before(rng):
+    day, begin = 86_400, 1_700_000_000
+    rows = [(user, 1 + (7 * time + user) % 11, begin + day * time) for user in range(1, 8) for time in range(20)]
+    data = timed(rows)
+    assert folds(data, "time", 2) == ["time:0.9..0.95", "time:0.95"]
+    assert folds(data, "time:0.4..0.8", 2) == ["time:0.4..0.6", "time:0.6..0.8"]
+    names = folds(data, "time:2023-11-20", 3)
+    assert names[0].startswith("time:2023-11-20T00:00:00..")
+    assert names[-1].startswith("time:")
+    assert ".." not in names[-1]
+    windows = [SPLITS[name](data).window for name in names]
+    assert sum(len(owner) for owner, _ in windows) == np.sum(data.times >= begin + 6 * day)
+    lengths = [len(SPLITS[name](data).train) for name in names]
+    assert lengths == sorted(lengths)
+    assert len(folds(data, "time:2023-11-20..2023-11-30", 5)) == 5
+    for name, count, message in (("leave-one-out", 3, "use --split time"), ("time", 1, "folds is 1, expected")):
+        with pytest.raises(ValueError, match=message):
+            folds(data, name, count)

@@ -8,12 +8,13 @@ import pytest
 
 from tests.experiments.test_awrsr import AWRSR, made_up
 from tinyattn.evaluation import ndcg
+from tinyattn.evaluation.bootstrap import t_95
 from tinyattn.experiments.awrsr import claims, depth, settings
 from tinyattn.experiments.awrsr.checks import checks, never_there, spread, still_rising, unlike
 from tinyattn.experiments.awrsr.claims import Claims, Effect, Verdict, epochs_of, gain, judge, of_all, other_seeds
 from tinyattn.experiments.awrsr.grid import published_gain
 from tinyattn.experiments.awrsr.pictures import pictures
-from tinyattn.experiments.paired import ranks_of, t_95
+from tinyattn.experiments.paired import ranks_of
 
 
 def runs(*found, seeds=None):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tinyattn.evaluation import ndcg, paired_difference
+from tinyattn.evaluation.bootstrap import t_95
 from tinyattn.experiments import paired
-from tinyattn.experiments.paired import difference, in_pairs, letters, over_users, packed, ranks_of, t_95, unpacked
+from tinyattn.experiments.paired import difference, in_pairs, letters, over_users, packed, ranks_of, unpacked
 
 
 def test_ranks_as_letters_and_back():

@@ -38,6 +38,8 @@ def test_a_loop_with_onnx_runtime(model):
         assert answer == model.recommend(history, k=5)[0].tolist()
         history.append(answer[0])
     assert found["history"] == history
+    kept = model.recommend(history, k=5, repeats=True)[0].tolist()
+    assert found["recommend"]([history], k=5, repeats=True) == [kept]
 
 
 def test_a_module_of_pytorch(model):

@@ -30,6 +30,12 @@ SEQUENCES = [["a", "b", "c"], ["b", "c", "d"], ["c", "d", "a", "e"], ["a", "b"]]
 SMALL = {"maxlen": 6, "dim": 8, "epochs": 2, "workers": 1}
 
 
+def test_more_negatives_than_items_are_noted(capsys):
+    for count in (4, 5):
+        SASRec(loss="sampled-softmax", n_negatives=count, **SMALL | {"epochs": 1}).fit(SEQUENCES)
+        assert ("note: n_negatives is 5, drawn from 5 items" in capsys.readouterr().err) == (count == 5)
+
+
 def test_only_some_items_may_be_given():
     model = Popularity().fit(SEQUENCES)
     assert model.recommend(["a"], 2)[0].tolist() == ["b", "c"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..backend import DEVICES
 from ..data import FORMATS, WORLDS, Source
+from ..data.split import REPEATS, TARGETS
 from ..evaluation import PROTOCOLS
 from ..models import BASELINES
 from ..options import Declared, as_text, options_of
@@ -99,6 +100,7 @@ def add_candidates(command: Any) -> None:
 # Defaults of an evaluation of ranked items. The parser does not set them: for other models these flags are errors.
 RANKING: dict[str, Any] = {
     "at": (10,), "protocols": ["full"], "negatives": None, "baselines": ["popularity", "markov"],
+    "test_targets": None, "repeats": None,
 }  # fmt: skip
 
 
@@ -111,7 +113,20 @@ def add_protocols(command: Any) -> Any:
     group.add_argument("--protocols", type=names_among(PROTOCOLS), default=argparse.SUPPRESS, metavar="P,P", help=text)
     text = "the folder of candidates for sampled protocols; a missing file is drawn and written"
     group.add_argument("--negatives", default=argparse.SUPPRESS, metavar="DIR", help=text)
+    text = "with a split by time: the first item of each user after the moment, or all of the window, by Recall and "
+    text += "NDCG (default: those of the run; first)"
+    how: Any = {"dest": "test_targets", "choices": TARGETS, "default": argparse.SUPPRESS, "help": text}
+    try:
+        group.add_argument("--targets", **how)
+    except argparse.ArgumentError:
+        group.add_argument("--test-targets", **how)          # model caser has --targets, the T of its paper
+    add_repeats(group, "full ranking drops items that the user had, but for the target, or keeps them as rivals "
+                "(default: as the run; drop)", argparse.SUPPRESS)  # fmt: skip
     return group
+
+
+def add_repeats(command: Any, text: str, default: Any = "drop") -> None:
+    command.add_argument("--repeats", choices=REPEATS, default=default, help=text)
 
 
 def add_evaluation(command: Any) -> Any:

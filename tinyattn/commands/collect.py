@@ -1,7 +1,8 @@
 """`tinyattn collect`: the table and the picture of a sweep.
 
 Write README.md, runs.csv and runs.png of the finished runs into DIR, and name the runs that failed. Rows are sorted by
-the validation part; metrics of the test part are shown, and do not choose. The exit code is 1 if any failed.
+the validation part; metrics of the test part are shown, and do not choose. A run with folds counts by the means over
+them. The exit code is 1 if any failed.
 """
 
 from __future__ import annotations
@@ -74,21 +75,18 @@ def _run(
     folder: Path, name: str, point: dict[str, Any], varied: list[str], first: dict[str, tuple[str, Path]]
 ) -> Collected:
     """`first` keeps, for each source of data, the fingerprint and the path of the first run on it."""
-    run, log = RunFolder(folder / name), folder / f"{name}.log"
+    log, count = folder / f"{name}.log", point.get("folds")
+    runs = [RunFolder(folder / name / f"fold-{n + 1}") for n in range(count)] if count else [RunFolder(folder / name)]
     options = {n: point.get(n, "") for n in varied}
-    if run.finished:
+    if all(run.finished for run in runs):
         try:
-            run.refuse_other(config_of(point))
-            source, fingerprint = run.data()
-            source += run.evaluation()["split"]                  # the fingerprint depends on the split
-            was, other = first.setdefault(source, (fingerprint, run.path))
-            if was != fingerprint:
-                raise FileError(f"{run.path} was trained on other data than {other}")
-            metrics = run.metrics()["model"]
+            each = [_measured(run, config_of(point), bool(count), first) for run in runs]
         except (FileError, ValueError) as error:             # the table is made without this run
             return Collected(options, None, str(error))
-        by_part = {(part, metric): v for part, row in metrics.items() for metric, v in row.items()}
-        return Collected(options, by_part, valid=run.validation())
+        by_part = {key: statistics.mean(metrics[key] for metrics, _ in each) for key in each[0][0]}
+        valid = [valid for _, valid in each if valid is not None]
+        mean = (valid[0][0], statistics.mean(value for _, value in valid)) if len(valid) == len(runs) else None
+        return Collected(options, by_part, valid=mean)
     try:
         with open_regular(log) as file:                      # a pipe would be waited for
             lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
@@ -96,6 +94,20 @@ def _run(
         lines = []
     ended = lines and (lines[-1].startswith("tinyattn") or "Error" in lines[-1])        # not a warning
     return Collected(options, None, lines[-1] if ended else "")
+
+
+def _measured(
+    run: RunFolder, config: dict[str, Any], is_fold: bool, first: dict[str, tuple[str, Path]]
+) -> tuple[dict[tuple[str, str], float], tuple[str, float] | None]:
+    """The metrics of a run on the test part and on the validation part. Raises FileError for another run."""
+    split = run.evaluation()["split"]
+    run.refuse_other(config | {"evaluation": config["evaluation"] | ({"split": split} if is_fold else {})})
+    source, fingerprint = run.data()
+    was, other = first.setdefault(source + split, (fingerprint, run.path))       # the fingerprint depends on the split
+    if was != fingerprint:
+        raise FileError(f"{run.path} was trained on other data than {other}")
+    metrics = run.metrics()["model"]
+    return {(part, metric): v for part, row in metrics.items() for metric, v in row.items()}, run.validation()
 
 
 def _columns(runs: list[Collected]) -> list[tuple[str, str]]:

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError("-k and --names only affect recommendations: expected --items or --user, too")
     if options.seed < 0:
         raise ValueError(f"--seed is {options.seed}, expected at least 0")
-    models, source, data, split = open_runs(options.run_folders, options.device)
+    models, source, data, split = open_runs(options)
     measure = OF_INTERACTIONS[models[0].table]
     measure.fill_options(options, models[0].name)
     names = names_of(options, models[0])

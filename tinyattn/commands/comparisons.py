@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,16 +13,13 @@ from ..evaluation import (
     Difference,
     best_items,
     beyond_accuracy,
-    hit_rate,
-    ndcg,
+    metrics_of_users,
     overlap,
     paired_difference,
     paired_error_difference,
     rating_errors,
-    reciprocal_rank,
-    target_ranks,
 )
-from .tables import RATED, TITLES, Evaluation
+from .tables import RATED, Evaluation, notes_on_candidates, title_of
 
 K = 10                   # length of the lists that are compared beyond accuracy
 POWERS = {"rmse": 2, "mae": 1}
@@ -37,15 +35,15 @@ RATING_NOTES = "The bootstrap draws a user with all test ratings of that user; e
 
 def compare_rankings(folders: Sequence[str], models: Sequence[Any], on: Evaluation) -> None:
     """Print HR, NDCG and MRR under every protocol, then coverage, novelty, popularity and overlap."""
-    ranks = [target_ranks(model, on.split, "test", on.prepared) for model in models]
+    users = [metrics_of_users(model, on.split, on.options.at, on.prepared) for model in models]
+    for note in notes_on_candidates(users[0], on.split):
+        print(f"note: {note}", file=sys.stderr)
     for protocol in on.options.protocols:
-        print(f"\n{TITLES[protocol]}")
-        by_run = [rank[protocol] for rank in ranks]
-        metrics = {f"{name}@{k}": [f(rank, k) for rank in by_run]
-                   for k in on.options.at for name, f in (("HR", hit_rate), ("NDCG", ndcg))}  # fmt: skip
-        for name, values in (metrics | {"MRR": [reciprocal_rank(rank) for rank in by_run]}).items():
+        print(f"\n{title_of(protocol, on.split)}")
+        for name in users[0][protocol]:
+            values = [metrics[protocol][name] for metrics in users]
             differences = [paired_difference(other, values[0], on.options.seed) for other in values[1:]]
-            _print_metric(name, folders, [np.mean(v) for v in values], differences)
+            _print_metric(name.upper(), folders, [np.mean(v) for v in values], differences)
     _print_beyond(folders, models, on.split)
 
 

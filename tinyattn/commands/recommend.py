@@ -18,7 +18,7 @@ from tqdm import tqdm
 from ..data import Interactions
 from ..models.choosing import refuse_k
 from ..terminal import quoted
-from .arguments import add_candidates, add_data, add_history, add_names, add_run
+from .arguments import add_candidates, add_data, add_history, add_names, add_repeats, add_run
 from .measures import in_the_models_ids
 from .ops import add_ops
 from .runs import (
@@ -46,6 +46,7 @@ def add(command: Any, arguments: list[str]) -> None:
     text = "with --users: the I-th of N parts of them, for several processes or machines, each with an --out"
     command.add_argument("--shard", type=_shard, metavar="I/N", help=text)
     add_candidates(command)
+    add_repeats(command, "leave out the items of the history, or keep them as candidates (default: drop)")
     add_names(command)
     text = "with --users: leave items out of histories that the model does not know, or refuse them (default: skip)"
     command.add_argument("--unknown", choices=("skip", "refuse"), default="skip", help=text)
@@ -74,9 +75,10 @@ def run(options: argparse.Namespace) -> None:
     if model.by_user and user is None:
         ranking = "recommends by the user alone: this is its ranking for users that it was not trained on"
         print(f"note: model {model.name} reads no history, and {ranking}", file=sys.stderr)
-    names = names_of(options, model)
+    names, repeats = names_of(options, model), options.repeats == "keep"
     only = known_ids(options.only, model.items)
-    ids, scores = model.recommend([history], k_of(options, model, history, only), only=only, users=user)
+    k = k_of(options, model, [] if repeats else history, only)
+    ids, scores = model.recommend([history], k, only=only, users=user, repeats=repeats)
     print_history(history, names)
     print_items(ids[0], scores[0], names)
 
@@ -99,8 +101,8 @@ def _write_many(options: argparse.Namespace) -> None:
         rows = np.array_split(rows, count)[number - 1]
     k = min(DEFAULT_K, len(model.items)) if options.k is None else options.k
     refuse_k(k, len(model.items))
-    may = recommendable(model, only)
-    seen = [np.sum(may[np.unique(data.sequence(row))]) for row in rows.tolist()]
+    may, repeats = recommendable(model, only), options.repeats == "keep"
+    seen = [0 if repeats else np.sum(may[np.unique(data.sequence(row))]) for row in rows.tolist()]
     most = np.minimum(np.sum(may) - np.array(seen, dtype=np.int64), k)             # the length of each user's list
     if not most.any():
         raise ValueError("no items are left for any user when seen ones are taken out")
@@ -121,7 +123,7 @@ def _write_many(options: argparse.Namespace) -> None:
                     ids = data.users.ids[rows[some]].tolist()
                     users = [user if known[place] else None for user, place in zip(ids, some, strict=True)]
                     histories = [data.items.decode(data.sequence(row)).tolist() for row in rows[some].tolist()]
-                    recommended = model.recommend(histories, n, only=only, users=users)
+                    recommended = model.recommend(histories, n, only=only, users=users, repeats=repeats)
                     lists |= zip(some.tolist(), zip(*recommended, strict=True), strict=True)
                 for place in places.tolist():
                     best = zip(*(b.tolist() for b in lists.get(place, ())), strict=True)

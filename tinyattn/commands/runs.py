@@ -21,7 +21,7 @@ from ..files import FileError, is_same, write_atomically
 from ..models import Estimator, Recommender, RunFolder
 from ..terminal import quoted, shortened
 from .arguments import reading_flags
-from .measures import MEASURES, OF_INTERACTIONS, open_kind
+from .measures import MEASURES, OF_INTERACTIONS, asked, open_kind
 
 DEFAULT_K = 10               # items of a list
 
@@ -43,12 +43,13 @@ def open_run(
     return model, source, *measure.load(source)
 
 
-def open_runs(folders: Sequence[str], device: str) -> tuple[list[Any], Any, Interactions, Any]:
+def open_runs(options: argparse.Namespace) -> tuple[list[Any], Any, Interactions, Any]:
     """The models of several finished runs, the source and data that all were trained on, and the split.
 
     Raises FileError for a run that has not finished, ValueError for one of another kind, other data or another split.
     """
-    opened = [open_kind(folder, Recommender, device) for folder in folders]
+    folders = options.run_folders
+    opened = [open_kind(folder, Recommender, options.device) for folder in folders]
     first = opened[0][0]
     source, data, _ = training_data_of(folders[0], *opened[0])
     by = RunFolder(folders[0]).evaluation()["split"]
@@ -61,15 +62,16 @@ def open_runs(folders: Sequence[str], device: str) -> tuple[list[Any], Any, Inte
             raise ValueError(f"{folder} has another --split than {folders[0]}: their metrics cannot be compared")
         if config["data"].get("fingerprint") != fingerprint:
             raise ValueError(f"{folder} was trained on other data than {folders[0]}: their metrics cannot be compared")
-    return [model for model, _ in opened], source, data, split_of(folders[0], first, data)
+    return [model for model, _ in opened], source, data, split_of(folders[0], first, data, options)
 
 
-def split_of(folder: str, model: Any, data: Any, is_training_data: bool = True) -> Any:
+def split_of(folder: str, model: Any, data: Any, options: argparse.Namespace, is_training_data: bool = True) -> Any:
     """The data, split as for this run. Raises FileError for a run with an unknown split."""
-    name, measure = RunFolder(folder).evaluation()["split"], MEASURES[model.table]
+    measured, measure = RunFolder(folder).evaluation(), MEASURES[model.table]
+    name = measured["split"]
     if name not in measure.splits:
         raise FileError(f"{folder}/config.json has split {name!r}, expected one of {', '.join(measure.splits)}")
-    return measure.split_again(data, model, name, is_training_data)
+    return asked(measure.split_again(data, model, name, is_training_data), options, measured)
 
 
 def training_data_of(folder: str, model: Any, config: dict[str, Any]) -> tuple[Any, Any, Truth | None]:

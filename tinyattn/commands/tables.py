@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data import ItemNames, Truth
-from ..evaluation import evaluate
+from ..evaluation import evaluate, over_samples
 from ..models import BASELINES
 from ..terminal import quoted
 
@@ -20,6 +20,13 @@ TITLES = {
 }
 EXPLODED = 1000.0         # nats for a target: logits in the thousands
 RATED = "ratings of the test part, predicted; lower is better"
+
+
+def title_of(protocol: str, split: Any) -> str:
+    """The candidates and the targets of a protocol, in words."""
+    kept = protocol == "full" and split.repeats == "keep"
+    title = "full ranking, among all items, also those that the user has had" if kept else TITLES[protocol]
+    return title + (", of all items of the window" if split.targets == "all" else "")
 
 
 class Evaluation(NamedTuple):
@@ -48,19 +55,44 @@ def metric_rows(model: Any, on: Evaluation) -> dict[str, Any]:
     return rows
 
 
-def print_table(metrics: dict[str, Any], model: Any, expected: bool) -> None:
-    """`expected`: are metrics expectations under a known truth?"""
+def print_table(metrics: dict[str, Any], model: Any, on: Evaluation) -> None:
     valid_users = getattr(model, "valid_users", None)
     if valid_users is not None:
         print(f"\nvalidated on {valid_users:,} users, drawn by seed {model.seed}; measured on all:")
-    is_baseline = metrics.get(model.name) == metrics["model"]            # one of the same kind and options
+    titles = _titles(metrics, model)
+    for protocol in [name for name in metrics["model"] if name in TITLES]:
+        expected = on.truth is not None and protocol == "full"
+        under = ", expected under the world's true distribution" if expected else ""
+        rows = {title: metrics[row][protocol] for row, title in titles.items()}
+        print_rows(f"\n{title_of(protocol, on.split)}{under}", rows)
+    print()
+
+
+def _titles(metrics: dict[str, Any], model: Any) -> dict[str, str]:
+    """The title of each row, in the order of a table. A baseline of the model's kind and options has no row."""
+    is_baseline = metrics.get(model.name) == metrics["model"]
     is_variant = model.name in metrics and not is_baseline
     titles = {row: row for row in ROWS if row in metrics and not (row == model.name and is_baseline)}
     titles["model"] = f"this {model.name}" if is_variant else model.name
-    for protocol in [name for name in metrics["model"] if name in TITLES]:
-        under = ", expected under the world's true distribution" if expected and protocol == "full" else ""
-        rows = {title: metrics[row][protocol] for row, title in titles.items()}
-        _print_rows(f"\n{TITLES[protocol]}{under}", rows)
+    return titles
+
+
+def print_folds(folds: dict[str, tuple[dict[str, Any], Evaluation]], model: Any) -> None:
+    """Print the model's metrics in each fold, their mean and its 95 % interval over folds, and means of baselines."""
+    several = list(folds.values())
+    titles = _titles(several[0][0], model)
+    for protocol, names in several[0][0]["model"].items():
+        rows: dict[str, Any] = {
+            title: {"users": len(on.split.evaluated)} | metrics["model"][protocol]
+            for title, (metrics, on) in folds.items()
+        }
+        for row, called in titles.items():
+            ends = {name: over_samples([metrics[row][protocol][name] for metrics, _ in several]) for name in names}
+            shown = ("mean", "low", "high") if row == "model" else ("mean",)
+            for what in shown:
+                title = {"mean": f"mean, {called}", "low": "95 % from", "high": "to"}[what]
+                rows[title] = {name: getattr(end, what) for name, end in ends.items()}
+        print_rows(f"\n{title_of(protocol, several[0][1].split)}, {len(folds)} folds", rows)
     print()
 
 
@@ -70,12 +102,7 @@ def notes_on(model: Any, rows: dict[str, Any], split: Any) -> list[str]:
     Metrics that are 1 whatever the model, a model below popularity, a loss that has exploded, and a model that stopped
     while it improved.
     """
-    notes = []
-    protocol = next(iter(rows["model"]))
-    cutoffs = [int(name.removeprefix("hr@")) for name in rows["model"].get("full", {}) if name.startswith("hr@")]
-    if cutoffs and (few := int(np.sum(split.unseen < max(cutoffs)))):
-        most, users = max(cutoffs), len(split.evaluated)
-        notes.append(f"{few:,} of {users:,} users have at most {most} candidates: HR@{most} is 1 for any model")
+    notes, protocol = notes_on_candidates(rows["model"], split), next(iter(rows["model"]))
     mine, others = rows["model"][protocol], rows.get("popularity", {}).get(protocol, {})
     ndcg = next((name for name in reversed(mine) if name.startswith("ndcg@")), None)
     if ndcg is not None and ndcg in others and mine[ndcg] < others[ndcg]:
@@ -90,25 +117,50 @@ def notes_on(model: Any, rows: dict[str, Any], split: Any) -> list[str]:
     return notes
 
 
+def notes_on_candidates(metrics: dict[str, dict[str, Any]], split: Any) -> list[str]:
+    """Which hit rates, or recalls, can only be 1; `metrics` has the names of each protocol's metrics as keys."""
+    notes = []
+    for protocol, names in metrics.items():
+        hits = [name for name in names if name.startswith(("hr@", "recall@"))]
+        most = max((int(name.partition("@")[2]) for name in hits), default=0)
+        if not most:
+            continue
+        metric = "Recall" if hits[0].startswith("recall") else "HR"
+        if protocol != "full":
+            who = f"{protocol} ranks 101 items" if most > 100 else ""
+        else:
+            few = int(np.sum(split.candidates <= most))
+            who = f"{few:,} of {len(split.evaluated):,} users have at most {most} candidates" if few else ""
+        notes += [f"{who}: {metric}@{most} is 1 for any model"] if who else []
+    return notes
+
+
 def print_means(heading: str, metrics: dict[str, Any], of: str, model: Any) -> None:
     """Print a heading, and a line for each row of `metrics`, {row: {of: {metric: value}}}."""
     rows = {model.name if row == "model" else row: values[of] for row, values in metrics.items()}
-    _print_rows(f"\n{heading}", rows)
+    print_rows(f"\n{heading}", rows)
     print()
 
 
-def _print_rows(heading: str, rows: dict[str, dict[str, float]], digits: int = 4) -> None:
+def print_rows(heading: str, rows: dict[str, dict[str, float]], digits: int = 4) -> None:
+    """Print a line of names, and a line for each row, {row: {name: value}}."""
     widths = {name: max(10, len(name) + 2) for name in max(rows.values(), key=len)}
-    print(f"{heading}\n{'':12}" + "".join(f"{name.upper():>{width}}" for name, width in widths.items()))
+    first = max(12, *(len(title) + 1 for title in rows))
+    print(f"{heading}\n{'':{first}}" + "".join(f"{name.upper():>{width}}" for name, width in widths.items()))
     for title, values in rows.items():
-        cells = (f"{values[name]:.{digits}f}" if name in values else "" for name in widths)
-        print(f"{title:12}" + "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths.values(), strict=True)))
+        cells = [_number(values[name], digits) if name in values else "" for name in widths]
+        line = "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths.values(), strict=True))
+        print(f"{title:{first}}{line}")
+
+
+def _number(value: float, digits: int) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.{digits}f}"
 
 
 def print_distances(distances: dict[str, dict[str, float]]) -> None:
     """Print the result of `distances_by_head`, a line for each block."""
     heading = "how far heads look, in pixels, their mean, and that of a head that looks at all patches alike"
-    _print_rows(heading, distances, digits=2)                # blocks may differ in heads
+    print_rows(heading, distances, digits=2)                # blocks may differ in heads
     print()
 
 

@@ -11,9 +11,11 @@ import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..data.split import folds
 from ..models import MODELS, PRESETS, Estimator, RunFolder, preset_options
 from ..options import one_of, options_of
 from ..ranks import alone, ranks
@@ -23,7 +25,7 @@ from .arguments import add_options
 from .measures import MEASURES
 from .ops import FAST, add_ops
 from .runs import describe_counts, drawing, refuse_empty, remarks
-from .tables import Evaluation, notes_on
+from .tables import Evaluation, notes_on, print_folds
 
 DEFAULT = "sasrec"
 SHORT = ("data", "world", "out", "model", "preset", "ops", "epochs", "lr", "seed", "loss", "maxlen",
@@ -130,21 +132,49 @@ def run(options: argparse.Namespace) -> None:
     refuse_empty(options.out)
     job = ranks()
     if isinstance(model, Settings):                      # trained by gradient steps
-        _train(options, model, measure)
+        _work(options, model, measure)
     elif job.number == 0:
         if job.size > 1:
             print(f"note: {options.model} has no steps to share out: rank 0 of {job.size} does it all", file=sys.stderr)
         with alone():
-            _train(options, model, measure)
+            _work(options, model, measure)
     job.wait()
 
 
-def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
+def _work(options: argparse.Namespace, model: Any, measure: Any) -> None:
+    """Train one model, or one for each of --folds."""
+    loaded = measure.read(options)
+    if getattr(options, "folds", None) is None:
+        _train(options, model, measure, loaded)
+        return
+    out = Path(options.out or f"{_folder(options, loaded[0]).path}-folds")
+    if (out / "config.json").exists():
+        raise ValueError(f"{out} is a run without --folds: choose another --out or remove it")
+    names = enumerate(folds(loaded[1], options.split, options.folds), start=1)
+    plan = {number: argparse.Namespace(**vars(options) | {"split": split, "out": str(out / f"fold-{number}")})
+            for number, split in names}  # fmt: skip
+    for fold in plan.values():
+        measure.split(loaded[1], fold)                   # raises where a window has nobody to test
+    runs = {}
+    for number, fold in plan.items():
+        print(f"fold {number} of {options.folds}: --split {fold.split}")
+        runs[f"fold {number}"] = _train(fold, model_of(options)[0], measure, loaded)
+    if ranks().number == 0:
+        print_folds(runs, model)
+        print(f"written to {out}: {', '.join(name.replace(' ', '-') for name in runs)}")
+
+
+def _folder(options: argparse.Namespace, source: Any) -> RunFolder:
+    return RunFolder(options.out or f"runs/{options.preset or options.model}-{source.name}{options.computing.suffix}")
+
+
+def _train(options: argparse.Namespace, model: Any, measure: Any, loaded: Any) -> tuple[Any, Evaluation]:
+    """-> the metrics, and what they were measured on."""
     job = ranks()
-    source, data, truth = measure.read(options)
+    source, data, truth = loaded
     split = measure.split(data, options)
     computing = options.computing
-    folder = RunFolder(options.out or f"runs/{options.preset or options.model}-{source.name}{computing.suffix}")
+    folder = _folder(options, source)
     settings = measure.settings(options)
     config = {
         "model": options.model,
@@ -155,7 +185,7 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
     } | computing.identity()
     model.check_data(split.train)                        # raises for data that it cannot be trained on
     job.agree({"tinyattn": __version__} | config)        # the version first: another version may have other options
-    prepared = job.once(lambda: measure.prepare(split, options))
+    on = Evaluation(options, source, truth, split, job.once(lambda: measure.prepare(split, options)))
     with ExitStack() as stack:
         job.once(lambda: bool(stack.enter_context(folder.claimed(config))))
         print(f"{options.model} on {source.title}: {describe_counts(data, split)}")
@@ -166,8 +196,8 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
         if job.once(lambda: folder.finished):
             if job.number == 0:
                 print(f"{folder.path} is complete; to train again, remove it or choose another --out")
-                measure.print(folder.metrics(measure.parts), model, truth is not None)
-            return
+                measure.print(folder.metrics(measure.parts), model, on)
+            return job.once(lambda: folder.metrics(measure.parts)), on
         if folder.checkpoint.exists():
             print(f"resuming from {folder.checkpoint}")
         if issubclass(type(model), Settings):
@@ -185,7 +215,6 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
                 write(model.history)
         else:
             model.fit(split)
-        on = Evaluation(options, source, truth, split, prepared)
         rows = measure.rows(model, on)
         if job.number == 0:
             with alone():
@@ -194,8 +223,9 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
                     measure.draw(folder, model, on, rows, f"{options.model} on {source.name}")
                 folder.finish()
     if job.number == 0:
-        measure.print(folder.metrics(measure.parts), model, truth is not None)
+        measure.print(rows, model, on)
         for note in notes_on(model, rows, split):
             print(f"note: {note}", file=sys.stderr)
         print(*computing.lines(), sep="\n")
         print(f"written to {folder.path}: {', '.join(folder.contents())}")
+    return rows, on

@@ -1,7 +1,7 @@
 """Ranking metrics and protocols; the errors of predicted ratings; linear probes."""
 
 from .beyond import best_items, beyond_accuracy, coverage, novelty, overlap, popularity_lift, popularity_of
-from .bootstrap import Difference, mean_interval, paired_difference, paired_error_difference
+from .bootstrap import Difference, mean_interval, over_samples, paired_difference, paired_error_difference
 from .lazy import LazyScores, SharedScores, WholeRows
 from .probe import Probed, linear_probe
 from .protocol import (
@@ -10,6 +10,7 @@ from .protocol import (
     draw_candidates,
     evaluate,
     full_ranking,
+    metrics_of_users,
     read_candidates,
     save_candidates,
     target_ranks,
@@ -33,7 +34,7 @@ __all__ = [
     "PROTOCOLS", "RATING_BASELINES", "SEGMENTS", "Difference", "LazyScores", "NaNScoreError", "Probed",
     "SharedScores", "WholeRows", "all_ranks", "best_items", "beyond_accuracy", "candidates_for", "coverage",
     "damped_biases", "draw_candidates", "evaluate", "full_ranking", "hit_rate", "linear_probe", "mean_interval",
-    "mean_rating", "metrics", "ndcg", "ndcg_of_several", "novelty", "overlap", "paired_difference",
-    "paired_error_difference", "popularity_lift", "popularity_of", "ranks", "rating_errors", "read_candidates",
-    "recall", "reciprocal_rank", "save_candidates", "target_ranks", "top",
+    "mean_rating", "metrics", "metrics_of_users", "ndcg", "ndcg_of_several", "novelty", "over_samples", "overlap",
+    "paired_difference", "paired_error_difference", "popularity_lift", "popularity_of", "ranks", "rating_errors",
+    "read_candidates", "recall", "reciprocal_rank", "save_candidates", "target_ranks", "top",
 ]  # fmt: skip

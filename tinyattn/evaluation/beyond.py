@@ -16,8 +16,8 @@ from .ranking import refuse_nan, top
 def best_items(score: Score, split: Split, k: int = 10, users: np.ndarray | None = None) -> np.ndarray:
     """The k best next items of every evaluated user, from all but the test item: (evaluated users, k) item numbers.
 
-    Items of the history are left out; 0 fills a list where fewer than k items remain. `score`, such as
-    `model.score`, and `users` are as in `evaluate`. Raises NaNScoreError for a NaN score.
+    Items of the history are left out, unless the split keeps repeats; 0 fills a list where fewer than k items remain.
+    `score`, such as `model.score`, and `users` are as in `evaluate`. Raises NaNScoreError for a NaN score.
     """
     everyone, lists = split.evaluated, []
     for part in parts_of(len(everyone), max(1, SCORES_AT_ONCE // (split.data.n_items + 1))):
@@ -26,7 +26,7 @@ def best_items(score: Score, split: Split, k: int = 10, users: np.ndarray | None
         scores = as_floats(score(histories, numbers_of(split, users)[rows]))             # a copy, written into
         refuse_nan(scores)
         for row, history in zip(scores, histories, strict=True):
-            row[history] = row[0] = -np.inf
+            row[history if split.repeats == "drop" else []] = row[0] = -np.inf
         best = top(scores, min(k, split.data.n_items))
         best[np.take_along_axis(scores, best, axis=1) == -np.inf] = 0
         lists.append(np.pad(best, ((0, 0), (0, k - best.shape[1]))))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from ..random import Stream, generator
 
 DRAWS = 2000             # resamples of the users
 LEVEL = 0.95
+T_95 = {1: 12.71, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571}     # Student's t, two-sided 95 %, by degrees of freedom
 _NUMBERS_AT_ONCE = 250_000     # few enough to stay in the cache
 
 
@@ -25,6 +27,22 @@ class Difference(NamedTuple):
 def mean_interval(values: np.ndarray, seed: int = 0) -> Difference:
     """The mean of a metric over users (users,), and its interval as in `paired_difference`."""
     return paired_difference(values, np.zeros(len(values)), seed)
+
+
+def over_samples(values: Sequence[float] | np.ndarray) -> Difference:
+    """The mean of a few independent values, of seeds or folds, and its 95 % interval by Student's t; NaN for one."""
+    n, mean = len(values), float(np.mean(values))
+    half = t_95(n - 1) * float(np.std(values, ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+    return Difference(mean, mean - half, mean + half)
+
+
+def t_95(freedom: int) -> float:
+    """The two-sided 95 % point of Student's t: from the table, or by Abramowitz & Stegun 1972, 26.7.5, to 0.001."""
+    if freedom in T_95:
+        return T_95[freedom]
+    z = 1.959964
+    terms = (z, (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
+    return sum(term / freedom**i for i, term in enumerate(terms))
 
 
 def paired_difference(values: np.ndarray, others: np.ndarray, seed: int = 0) -> Difference:

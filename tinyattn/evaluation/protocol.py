@@ -1,10 +1,11 @@
-"""Evaluation protocols under leave-one-out: the candidates that the target is ranked against.
+"""Evaluation protocols: the candidates that the target is ranked against.
 
-    full      every item, except those the user has had (the default)
+    full      every item, except those the user has had (the default; with `repeats` of a split "keep": every item)
     uni100    the target and 100 items drawn uniformly, with replacement, from those not in the user's training part
               (Kang & McAuley 2018 and their code: the target itself may be drawn, and then ties with itself)
     pop100    the target and 100 unseen items drawn by popularity, without replacement (Sun et al. 2019)
 
+A split by time with all targets of its window has Recall@k and NDCG@k of several items, under full ranking.
 Sampled metrics are much higher than full ones, and may order models differently (Krichene & Rendle 2020).
 """
 
@@ -23,7 +24,7 @@ from ..files import write_atomically
 from ..random import Stream, generator
 from ..ranks import ranks as job
 from .lazy import SCORES_AT_ONCE, LazyScores, Score, WholeRows
-from .ranking import all_ranks, metrics, ranks
+from .ranking import all_ranks, hit_rate, metrics, ndcg, ndcg_of_several, ranks, recall, reciprocal_rank
 
 PROTOCOLS = ("full", "uni100", "pop100")
 _NO_WORD = re.compile(r"[ \t\r\n,]|^[#\ufeff]")         # in an id that a line of candidates cannot hold
@@ -54,15 +55,38 @@ def evaluate(
     returns P(next | history), shaped like the scores: with it, the full metrics are expectations under P. `sampled`
     maps a protocol to every evaluated user's candidates without the target: (users, 100), from `draw_candidates`.
     `users` (n_users,) are the model's numbers of the data's users, 0 for unknown ones; by default they are the data's.
-    Raises NaNScoreError for a NaN score, ValueError for another stage and for ks that are not whole numbers from 1 on.
+    With all targets of a window, the metrics of the test stage are Recall@k and NDCG@k of several items.
+    Raises NaNScoreError for a NaN score, ValueError for another stage, for ks that are not whole numbers from 1 on,
+    and for `truth` or `sampled` with all targets.
     """
     if stage not in ("valid", "test"):
         raise ValueError(f"stage is {stage!r}, expected valid or test")
     if not isinstance(ks, Sequence) or not all(isinstance(k, Integral) and k >= 1 for k in ks):
         raise ValueError(f"ks is {ks!r}, expected whole numbers of 1 or more, as (5, 10)")
+    if split.targets == "all" and stage == "test":
+        if truth is not None or sampled:
+            raise ValueError("all targets of a window are ranked in full, without a truth: expected neither")
+        return {"full": {name: float(np.mean(each)) for name, each in of_several(score, split, ks, users).items()}}
     ranked = target_ranks(score, split, stage, sampled, users) if truth is None or sampled else {}
     means = {name: metrics(rank, ks) for name, rank in ranked.items()}
     return means if truth is None else means | {"full": _expected(score, split, stage, ks, truth, users)}
+
+
+def metrics_of_users(
+    score: Score | HasLazyScores,
+    split: Split,
+    ks: tuple[int, ...] = (10,),
+    sampled: dict[str, np.ndarray] | None = None,
+    users: np.ndarray | None = None,
+) -> dict[str, dict[str, np.ndarray]]:
+    """The metrics of the test stage before they are averaged: as `evaluate`, with (evaluated users,) for a mean."""
+    if split.targets == "all":
+        return {"full": of_several(score, split, ks, users)}
+    named = (("hr", hit_rate), ("ndcg", ndcg))
+    return {
+        protocol: {f"{name}@{k}": f(rank, k) for k in ks for name, f in named} | {"mrr": reciprocal_rank(rank)}
+        for protocol, rank in target_ranks(score, split, "test", sampled, users).items()
+    }
 
 
 def target_ranks(
@@ -84,10 +108,39 @@ def target_ranks(
         histories = split.histories(rows, stage)
         scores = _lazily(score, split, histories, rows, users)
         among = {name: drawn[places] for name, drawn in candidates.items()}
-        return _ranks(scores, targets[rows], histories, among, split.data.n_items + 1)
+        return _ranks(scores, targets[rows], _dropped(split, histories), among, split.data.n_items + 1)
 
     parts = job().map(ranked, parts_of(len(everyone), min(USERS_AT_ONCE, max(1, -(-len(everyone) // job().size)))))
     return {name: np.concatenate([part[name] for part in parts]) for name in ("full", *candidates)}
+
+
+def of_several(
+    score: Score | HasLazyScores, split: Split, ks: tuple[int, ...] = (10,), users: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """{"recall@10": .., "ndcg@10": ..} of all targets of the window, each of shape (evaluated users,).
+
+    Arguments as in `evaluate`. Raises NaNScoreError for a NaN score.
+    """
+    everyone, (owner, items) = split.evaluated, split.relevant
+
+    def measured(places: np.ndarray) -> np.ndarray:
+        rows = everyone[places]
+        histories = split.histories(rows, "test")
+        scores = as_floats(_lazily(score, split, histories, rows, users).whole())
+        mine = slice(*np.searchsorted(owner, [rows[0], rows[-1] + 1]))
+        relevant = np.zeros(scores.shape, dtype=bool)
+        relevant[np.searchsorted(rows, owner[mine]), items[mine]] = True
+        _mask_seen(scores, _dropped(split, histories), relevant)
+        return np.stack([f(scores, relevant, k) for k in ks for f in (recall, ndcg_of_several)])
+
+    parts = parts_of(len(everyone), max(1, SCORES_AT_ONCE // (split.data.n_items + 1)))
+    values = np.concatenate(list(job().map(measured, parts)), axis=1)
+    return dict(zip([f"{name}@{k}" for k in ks for name in ("recall", "ndcg")], values, strict=True))
+
+
+def _dropped(split: Split, histories: list[np.ndarray]) -> list[np.ndarray]:
+    """The items of each history that are not ranked."""
+    return histories if split.repeats == "drop" else [np.empty(0, dtype=np.int64)] * len(histories)
 
 
 def _expected(
@@ -100,7 +153,8 @@ def _expected(
         rows = everyone[places]
         histories = split.histories(rows, stage)
         scores = as_floats(_lazily(score, split, histories, rows, users).whole())
-        _mask_seen(scores, histories, targets[rows])                 # writes into `scores`, which is a copy
+        is_target = np.arange(scores.shape[1]) == targets[rows][:, None]
+        _mask_seen(scores, _dropped(split, histories), is_target)    # writes into `scores`, which is a copy
         return metrics(all_ranks(scores), ks, weight=truth(histories))
 
     parts = parts_of(len(everyone), max(1, SCORES_AT_ONCE // (split.data.n_items + 1)))
@@ -248,10 +302,9 @@ def as_floats(scores: np.ndarray) -> np.ndarray:
     return np.array(scores, np.result_type(scores, np.float32))
 
 
-def _mask_seen(scores: np.ndarray, histories: list[np.ndarray], target: np.ndarray) -> None:
-    """Set the scores of padding and of each user's history to -inf, except the target's. In place."""
-    kept = np.take_along_axis(scores, target[:, None], axis=1)
-    rows = np.repeat(np.arange(len(histories)), [len(h) for h in histories])
-    scores[rows, np.concatenate(histories)] = -np.inf
-    np.put_along_axis(scores, target[:, None], kept, axis=1)
+def _mask_seen(scores: np.ndarray, histories: list[np.ndarray], relevant: np.ndarray) -> None:
+    """Set the scores of padding and of each user's history to -inf, except where `relevant` (B, V). In place."""
+    rows, items = np.repeat(np.arange(len(histories)), [len(h) for h in histories]), np.concatenate(histories)
+    others = ~relevant[rows, items]
+    scores[rows[others], items[others]] = -np.inf
     scores[:, 0] = -np.inf

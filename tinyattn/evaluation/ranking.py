@@ -104,11 +104,11 @@ def ndcg_of_several(scores: np.ndarray, relevant: np.ndarray, k: int) -> np.ndar
 def _gains(scores: np.ndarray, relevant: np.ndarray, of_place: np.ndarray) -> np.ndarray:
     """(B,): the sum over a row's relevant items of the gains of their places; tied items share theirs equally."""
     refuse_nan(scores)
-    sums = np.empty(len(scores))
+    sums, below = np.empty(len(scores)), np.concatenate([[0.0], np.cumsum(of_place)])
     for i, row in enumerate(scores):
-        _, group, size = np.unique(-row, return_inverse=True, return_counts=True)
-        shared = np.add.reduceat(of_place, np.cumsum(size) - size) / size        # (groups,), the best first
-        sums[i] = np.sum(shared[group[relevant[i]]])
+        ordered, items = np.sort(-row), -row[relevant[i]]
+        first, end = np.searchsorted(ordered, items, "left"), np.searchsorted(ordered, items, "right")
+        sums[i] = np.sum((below[end] - below[first]) / (end - first))            # the places of each one's group
     return sums
 
 

@@ -19,6 +19,7 @@ from ..check.subject import Subject
 from ..check.substitute import Substitute, of_subject, substituted
 from ..check.zoo import ZOO, Bug
 from ..data.worlds import SeriesWorld
+from ..evaluation.bootstrap import t_95
 from ..forms import readable
 from ..random import MaskKeys, Stream, generator
 from ..training import DivergedWarning, InterruptedRunError
@@ -27,7 +28,6 @@ from ..tree import flatten
 from .datasets import ML_1M
 from .experiment import Dataset, Experiment, Results, Row, Runs
 from .mutants import MUTANTS, mutated
-from .paired import t_95
 from .pictures import Line, Picture, Scatter
 from .tables import cell, figures, grid, page, values
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from base64 import b64decode, b64encode
 from typing import Any
 
 import numpy as np
 
-from ..evaluation import ndcg, paired_difference
+from ..evaluation import ndcg, over_samples, paired_difference
 from .experiment import Runs
 
 K = 5
 RANKS = "ABCDEFGHIJKLMNOPQRST"   # a user's rank as a letter: A is 1, T is 20; a point is any larger rank
-T_95 = {1: 12.71, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571}     # Student's t, two-sided 95 %, by degrees of freedom
 
 
 def difference(runs: Runs, others: Runs, k: int = K) -> str:
@@ -56,22 +54,11 @@ def _by_user(runs: Runs, k: int) -> np.ndarray:
     return np.array([ndcg(ranks_of(run["ranks"]), k) for run in runs])
 
 
-def t_95(freedom: int) -> float:
-    """The two-sided 95 % point of Student's t: from the table, or by Abramowitz & Stegun 1972, 26.7.5, to 0.001."""
-    if freedom in T_95:
-        return T_95[freedom]
-    z = 1.959964
-    terms = (z, (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
-    return sum(term / freedom**i for i, term in enumerate(terms))
-
-
 def _over_seeds(differences: np.ndarray) -> str:
-    n = len(differences)
-    if n < 2:
+    if len(differences) < 2:
         return ""
-    half = t_95(n - 1) * float(np.std(differences, ddof=1)) / math.sqrt(n)
-    mean = float(np.mean(differences))
-    return f"{mean - half:+.4f} to {mean + half:+.4f}"
+    mean = over_samples(differences)
+    return f"{mean.low:+.4f} to {mean.high:+.4f}"
 
 
 def letters(ranks: np.ndarray) -> str:

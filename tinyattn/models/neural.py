@@ -67,7 +67,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         """`how` is as in `tinyattn.training.train`; validation is by NDCG@10."""
         network = self.make_network(data.n_items, data.n_users)
         chosen = split.sample(self.valid_users, self.seed) if split and self.valid_users else split
-        for warning in (network.sees_targets, self._idle_options(data)):
+        for warning in (network.sees_targets, self._idle_options(data), self._few_items(data)):
             if warning and how.get("progress", True) and ranks().number == 0:
                 print(f"note: {warning}", file=sys.stderr)
 
@@ -112,6 +112,13 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
                 raise ValueError(f"{name} is {size}, expected {at_most}: {why}")
             return f"{name} is {size}, of which {at_most} are used: {why}"
         return ""
+
+    def _few_items(self, data: Interactions) -> str:
+        """A warning where more negatives are drawn than there are items, else ""."""
+        if (self.n_negatives or 0) < data.n_items:
+            return ""
+        drawn = f"n_negatives is {self.n_negatives}, drawn from {data.n_items} items"
+        return f"{drawn}, each several times: a smaller number, or loss ce, is enough"
 
     def check_data(self, data: Interactions) -> None:
         self.sampler(data)

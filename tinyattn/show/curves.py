@@ -77,11 +77,11 @@ def sweep_dots(groups: dict[str, list[Any]], column: tuple[str, str]) -> Any:
 def draw_run(
     folder: Path, model: Any, split: Split, rows: dict[str, dict[str, float]], at: tuple[int, ...], title: str
 ) -> None:
-    """Write metrics.png of `rows`, with HR and NDCG at `at[0]`, and, if available, training.png and attention.png.
+    """Write metrics.png of `rows`, with the metrics at `at[0]`, and, if available, training.png and attention.png.
 
     attention.png has the last layer's weights, among the newest eight items of one user.
     """
-    names = (f"hr@{at[0]}", f"ndcg@{at[0]}", "mrr")
+    names = tuple(name for name in next(iter(rows.values())) if name.endswith((f"@{at[0]}", "mrr")))
     save(metric_bars(rows, names, model.name, title), folder / "metrics.png")
     if history := getattr(model, "history", None):
         save(training_curves(history, title), folder / "training.png")

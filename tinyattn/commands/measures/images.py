@@ -66,8 +66,8 @@ class OfImages(InTenths):
         test = on.split.test
         return {"model": {"test": model.evaluate(test)} | distances_by_head(model, test[:LOOKED_AT])}
 
-    def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
-        super().print(metrics, model, expected)
+    def print(self, metrics: dict[str, Any], model: Any, on: Evaluation) -> None:
+        super().print(metrics, model, on)
         distances = {name: row for name, row in metrics["model"].items() if name != "test"}
         if distances:                                        # runs of older versions have none
             print_distances(distances)

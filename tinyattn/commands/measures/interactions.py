@@ -14,6 +14,7 @@ import numpy as np
 
 from ...data import RATING_SPLITS, SPLITS, Interactions, Source, Split, Truth, split_ratings
 from ...data.read import STDIN
+from ...data.split import refuse_folds
 from ...evaluation import PROTOCOLS, RATING_BASELINES, candidates_for, full_ranking, rating_errors
 from ...models import Recommender, RunFolder
 from ...ranks import ranks
@@ -62,7 +63,7 @@ class OfInteractions(Measure):
         return data.fingerprint(timed=split.startswith("time"))
 
     def split(self, data: Interactions, options: argparse.Namespace) -> Any:
-        return self.splits[options.split](data)
+        return asked(self.splits[options.split](data), options, {})
 
     def split_again(self, data: Interactions, model: Recommender, name: str, is_training_data: bool) -> Any:
         """Raises ValueError naming an item that the model does not know."""
@@ -86,11 +87,16 @@ class Ranking(OfInteractions):
     def add(self, command: Any) -> None:
         text = "the test items: each user's last item, or, where DATA has times, each user's first item after "
         text += "the moment by which 90 percent of all interactions had happened; time:SHARE and time:DATE name another"
-        text += " moment (default: leave-one-out)"
-        add_evaluation(command).add_argument("--split", type=_split, default="leave-one-out", metavar="NAME", help=text)
+        text += " moment, and time:SHARE..SHARE and time:DATE..DATE a window (default: leave-one-out)"
+        group = add_evaluation(command)
+        group.add_argument("--split", type=_split, default="leave-one-out", metavar="NAME", help=text)
+        text = "with a split by time: N windows after its moment; for each a model is trained on all that precedes it"
+        group.add_argument("--folds", type=int, metavar="N", help=text)
 
     def fill_options(self, options: argparse.Namespace, model: str) -> None:
-        """Raises ValueError for --negatives without a sampled protocol, and for --negatives that is a file."""
+        """Raises ValueError for --negatives without a sampled protocol or that is a file, and --folds without time."""
+        if getattr(options, "folds", None) is not None:
+            refuse_folds(options.split, options.folds)
         for name, value in RANKING.items():
             setattr(options, name, getattr(options, name, value))
         folder = options.negatives
@@ -102,12 +108,18 @@ class Ranking(OfInteractions):
 
     def settings(self, options: argparse.Namespace) -> dict[str, Any]:
         kept = {name: getattr(options, name) for name in ("protocols", "baselines", "split")}
-        negatives = {} if options.negatives is None else {"negatives": options.negatives}
-        return {"at": list(options.at)} | kept | negatives
+        more = {name: getattr(options, name) for name in ("negatives", "test_targets", "repeats")}
+        usual = {"negatives": None, "test_targets": "first", "repeats": "drop"}
+        more = {name: value for name, value in more.items() if value not in (None, usual[name])}
+        return {"at": list(options.at)} | kept | more
 
     def prepare(self, split: Split, options: argparse.Namespace) -> dict[str, np.ndarray]:
+        """Raises ValueError for a sampled protocol with all targets, or with repeats."""
+        flag = "--targets all" if split.targets == "all" else "--repeats keep" if split.repeats == "keep" else ""
+        if flag and set(options.protocols) != {"full"}:
+            raise ValueError(f"{flag} is for full ranking, and protocols are {', '.join(options.protocols)}")
         candidates = candidates_for(split, options.protocols, options.negatives)
-        if "uni100" in candidates and (fewest := np.min(split.unseen)) < 100:
+        if "uni100" in candidates and (fewest := np.min(split.candidates) - 1) < 100:
             draws = f"uni100 draws 100 items for each user, and a user has as few as {fewest} new ones"
             print(f"note: {draws}: many are drawn several times; --protocols full ranks each once", file=sys.stderr)
         return candidates
@@ -124,10 +136,19 @@ class Ranking(OfInteractions):
         draw_run(folder.figures, model, on.split, ordered, on.options.at, title)
 
 
+def asked(split: Any, options: argparse.Namespace, measured: dict[str, Any]) -> Any:
+    """The split with the targets and candidates of the command line, or else those of a run."""
+    if not isinstance(split, Split):
+        return split
+    usual = {"test_targets": "first", "repeats": "drop"}
+    return split.measured(*(getattr(options, name, None) or measured.get(name, usual[name]) for name in usual))
+
+
 def _split(name: str) -> str:
     """A type for argparse: a key of SPLITS."""
     if name not in SPLITS:
-        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(SPLITS)}, time:SHARE and time:DATE")
+        windows = "time:SHARE, time:DATE, or a window of two with .. between"
+        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(SPLITS)}, {windows}")
     return name
 
 
@@ -155,7 +176,7 @@ class Ratings(OfInteractions):
         rows = {name: rating_errors(make(train)(test), test.ratings) for name, make in RATING_BASELINES.items()}
         return {name: {"ratings": row} for name, row in (rows | {"model": model.evaluate(on.split)}).items()}
 
-    def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
+    def print(self, metrics: dict[str, Any], model: Any, on: Evaluation) -> None:
         print_means(RATED, metrics, "ratings", model)
 
     def draw(self, folder: RunFolder, model: Any, on: Evaluation, rows: Any, title: str) -> None:

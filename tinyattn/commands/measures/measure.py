@@ -74,8 +74,8 @@ class Measure(Protocol):
     def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:
         """{row: {protocol: {metric: value}}}; the model's row is "model"."""
 
-    def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
-        """Print the table; `expected` says whether metrics are expectations under a known truth."""
+    def print(self, metrics: dict[str, Any], model: Any, on: Evaluation) -> None:
+        """Print the table."""
 
     def draw(self, folder: RunFolder, model: Any, on: Evaluation, rows: Any, title: str) -> None:
         """Draw the pictures of a run."""
@@ -122,7 +122,7 @@ class InTenths(Measure):
     def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:
         return {"model": {"test": model.evaluate(on.split.test)}}
 
-    def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
+    def print(self, metrics: dict[str, Any], model: Any, on: Evaluation) -> None:
         print_means(self.heading, metrics, "test", model)
 
     def draw(self, folder: RunFolder, model: Any, on: Evaluation, rows: Any, title: str) -> None:
@@ -141,7 +141,7 @@ def draw_training(folder: RunFolder, model: Any, title: str, loss_unit: str) -> 
 
 def refuse_ranking(options: argparse.Namespace, model: str, measure: Measure) -> None:
     """Raise ValueError for flags of an evaluation of ranked items."""
-    if flags := ", ".join(f"--{name}" for name in RANKING if hasattr(options, name)):
+    if flags := ", ".join(f"--{name.removeprefix('test_')}" for name in RANKING if hasattr(options, name)):
         raise ValueError(f"{flags}: for a model that ranks items, and model {model} {measure.does}")
 
 

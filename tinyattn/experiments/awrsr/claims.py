@@ -30,8 +30,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...evaluation.bootstrap import t_95
 from ..experiment import Results, Runs
-from ..paired import t_95
 from ..tables import grid
 from .grid import AT_DEPTH, BACKBONES, DATASETS, DEPTHS, FORMS, NDCG5, OF_BACKBONE, SEEDS, TRAINED, rows_of_grid
 
