@@ -54,7 +54,8 @@ def column(runs: list[dict[str, Any]], metric: tuple[str, str]) -> str:
 
 
 def table(sampled: Results, full: Results, splits: Results) -> str:
-    lines, printed = heading(["`--model`", *SETS, "minutes of training on MovieLens 1M"]), {}
+    lines = heading(["`--model`", *SETS, "minutes of training on MovieLens 1M"])
+    printed: dict[Any, Any] = {}
     for title, (flags, one, other) in MODELS.items():
         dense = (full, f"ml-1m-{other}") if other else (sampled, f"ml-1m-{one}")
         by_time = (splits, f"beauty-time-{other or one}")

@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import nullcontext
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,7 @@ def write(path: Path, rows: int, line: str, compressed: bool) -> None:
 
 def as_parquet(path: Path, separator: str) -> Path:
     """The same rows as Parquet, with the usual names of their columns."""
-    from pyarrow import csv, parquet
-
+    csv, parquet = import_module("pyarrow.csv"), import_module("pyarrow.parquet")
     names = ["user_id", "item_id", *(["rating"] if separator == "," else []), "timestamp"]
     options = csv.ReadOptions(column_names=names), csv.ParseOptions(delimiter=separator)
     written = path.with_suffix(".parquet")
