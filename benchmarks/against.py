@@ -139,9 +139,9 @@ def measure(sides: tuple[Side, Side], wanted: str, rounds: int, data: Path | Non
                     found[name][what].append(row[what])
                 found[name] |= {what: row[what] for what in ("about", "pools")}
     for name in SIDES:
-        said = {what: work[name][what] for what in ("network", "seed", "python", "numpy")}
+        settings = {what: work[name][what] for what in ("network", "seed", "python", "numpy")}
         first_loss, first_norm = work[name]["losses"][0], float(np.linalg.norm(work[name]["norms"][0]))
-        found[name] |= said | {"loss": first_loss, "norm": first_norm, "check": checked[name]}
+        found[name] |= settings | {"loss": first_loss, "norm": first_norm, "check": checked[name]}
     return found
 
 
@@ -183,7 +183,7 @@ def judged(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def said(verdict: dict[str, Any]) -> str:
+def verdict_text(verdict: dict[str, Any]) -> str:
     words = "holds" if verdict["holds"] else "**does not hold**"
     return words if verdict["surely"] else f"{words}, but the interval also includes the opposite: run more rounds"
 
@@ -208,7 +208,7 @@ def _line(key: str, row: dict[str, Any]) -> str:
     cells += [f"{middle:.3f}", f"{low:.3f} to {high:.3f}"]
     cells += [*(f"{np.median(row[side]['peak']):.1f}" for side in SIDES)]
     peak, least, most, _ = verdict["peak"]
-    cells += [f"{peak:.3f} ({least:.3f} to {most:.3f})", said(verdict)]
+    cells += [f"{peak:.3f} ({least:.3f} to {most:.3f})", verdict_text(verdict)]
     return f"| {' | '.join(cells)} |"
 
 

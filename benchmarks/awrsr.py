@@ -55,8 +55,8 @@ def table(results: Results) -> list[str]:
             cells = []
             for data, plain in backbones.items():
                 runs, published = results[f"{data}-{backbone}-{form}"], published_gain(data, backbone, form)
-                said = "" if published is None else f"*{published:+.1%}*"
-                cells.append((_score(runs), gain(runs, plain), said))
+                paper = "" if published is None else f"*{published:+.1%}*"
+                cells.append((_score(runs), gain(runs, plain), paper))
             lines.append(_line(AWRSR.rows[f"ml-1m-{backbone}-{form}"].title, cells))
     return lines
 

@@ -48,8 +48,8 @@ REFERENCE = {
 
 def page(result: dict[str, Any]) -> str:
     """The Markdown page, from the results file alone: what we measure, and in brackets REFERENCE."""
-    said = "Ours, and in brackets the numbers of another implementation, which is not published, on the same file."
-    lines = ["# Baselines, to the digit", "", said, ""]
+    intro = "Ours, and in brackets the numbers of another implementation, which is not published, on the same file."
+    lines = ["# Baselines, to the digit", "", intro, ""]
     titles = " | ".join(f"{protocol} {metric.upper()}" for protocol, metric in METRICS)
     lines += [f"| | | {titles} |", "|---|---|" + "---|" * len(METRICS)]
     for name, rows in result["rows"].items():

@@ -73,8 +73,8 @@ def page(result: dict[str, Any]) -> str:
     """The Markdown page, from the results file alone."""
     rows = result["kinds"]
     two = all("theirs" in row for row in rows.values())
-    said = "CPU seconds of `tinyattn check` on the library's own code, with imports and all processes; medians of"
-    lines = ["# What a check costs", "", f"{said} {result['rounds']} rounds."]
+    intro = "CPU seconds of `tinyattn check` on the library's own code, with imports and all processes; medians of"
+    lines = ["# What a check costs", "", f"{intro} {result['rounds']} rounds."]
     if two:
         ours, theirs = (rows[KINDS[0]][name]["commit"] for name in ("ours", "theirs"))
         lines[-1] += f" Ours is commit {ours}, theirs {theirs}."

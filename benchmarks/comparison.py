@@ -101,7 +101,7 @@ class RecurrentLinear(Linear):
 
 
 @dataclass(frozen=True)
-class Said:
+class Theory:
     """What a layer's row says beside its counts. `own` gives the multiply-adds of (mixer, n, d), exactly."""
 
     sources: str
@@ -117,8 +117,8 @@ def _blocks(mixer: Any, n: int, d: int) -> int:
 
 def _longformer(mixer: Any, n: int, d: int) -> int:
     (pattern,) = mixer.mechanism.patterns(False, 1)
-    further = n * len(mixer.mechanism.init_projections(np.random.default_rng(0), d, d, False)) * d * d
-    return _blocks(mixer, n, d) + 2 * pattern.of_globals(n).pairs * d + further
+    projections = n * len(mixer.mechanism.init_projections(np.random.default_rng(0), d, d, False)) * d * d
+    return _blocks(mixer, n, d) + 2 * pattern.of_globals(n).pairs * d + projections
 
 
 def _window(mixer: Any, n: int, d: int) -> int:
@@ -126,22 +126,22 @@ def _window(mixer: Any, n: int, d: int) -> int:
     return 2 * chunks * c * width * d
 
 
-SAID = {
-    "full": Said("O(n² d)", "2 n² d", lambda _, n, d: 2 * n * n * d, 2),
-    "window": Said("O(n d)", "2 n · 3 c · d, c = max(w - 1, 16)", _window, 1, "O(n / w)"),
-    "longformer": Said("O(n d)", "2 pairs d + 3 n d²", _longformer, 1),
-    "bigbird": Said("O(n d)", "2 pairs d", _blocks, 1),
-    "strided": Said("O(n √n d)", "2 pairs d", _blocks, 2),
-    "linear": Said("O(n d²)", "2 n d (d + 1)", lambda _, n, d: 2 * n * d * (d + 1), 1),
-    "performer": Said("O(n d²)", "2 n m (2 d + 1)", lambda l, n, d: 2 * n * l.mechanism.features * (2 * d + 1), 1),
-    "gru": Said("O(n d²)", "6 n d²", lambda _, n, d: 6 * n * d * d, 1, "O(n)"),
-    "convolution": Said("O(k n d²)", "k n d²", lambda m, n, d: m.kernel * n * d * d, 1, "O(log_k n)"),
+THEORY = {
+    "full": Theory("O(n² d)", "2 n² d", lambda _, n, d: 2 * n * n * d, 2),
+    "window": Theory("O(n d)", "2 n · 3 c · d, c = max(w - 1, 16)", _window, 1, "O(n / w)"),
+    "longformer": Theory("O(n d)", "2 pairs d + 3 n d²", _longformer, 1),
+    "bigbird": Theory("O(n d)", "2 pairs d", _blocks, 1),
+    "strided": Theory("O(n √n d)", "2 pairs d", _blocks, 2),
+    "linear": Theory("O(n d²)", "2 n d (d + 1)", lambda _, n, d: 2 * n * d * (d + 1), 1),
+    "performer": Theory("O(n d²)", "2 n m (2 d + 1)", lambda l, n, d: 2 * n * l.mechanism.features * (2 * d + 1), 1),
+    "gru": Theory("O(n d²)", "6 n d²", lambda _, n, d: 6 * n * d * d, 1, "O(n)"),
+    "convolution": Theory("O(k n d²)", "k n d²", lambda m, n, d: m.kernel * n * d * d, 1, "O(log_k n)"),
 }
 RECURRENT, DILATED = "linear, as a recurrence", "convolution, dilated by k^l"
 MADE_AGAIN = "full, weights made again"
-SAID[MADE_AGAIN] = SAID["full"]
-SAID[RECURRENT] = Said("O(n d²)", "n d (d + 1), and as much in sums", lambda _, n, d: n * d * (d + 1), 1)
-SAID[DILATED] = SAID["convolution"]
+THEORY[MADE_AGAIN] = THEORY["full"]
+THEORY[RECURRENT] = Theory("O(n d²)", "n d (d + 1), and as much in sums", lambda _, n, d: n * d * (d + 1), 1)
+THEORY[DILATED] = THEORY["convolution"]
 
 
 @dataclass(frozen=True)
@@ -157,8 +157,8 @@ class Layer:
         return self.at(0)
 
     @property
-    def said(self) -> Said:
-        return SAID.get(self.name, Said(""))
+    def theory(self) -> Theory:
+        return THEORY.get(self.name, Theory(""))
 
     @property
     def options(self) -> str:
@@ -271,7 +271,7 @@ def measure() -> dict[str, Any]:
             "causal only": layer.causal,
             "parameters": parameters(mixer, WIDTH),
             "own": [row["products"] - layer.around(n, WIDTH) for row, n in zip(found, SIZES, strict=True)],
-            "formula": [layer.said.own(mixer, n, WIDTH) for n in SIZES] if layer.said.own else None,
+            "formula": [layer.theory.own(mixer, n, WIDTH) for n in SIZES] if layer.theory.own else None,
             "whole": [row["products"] for row in found],
             "causal": [row["products"] - layer.around(n, WIDTH) for row, n in zip(causal, SIZES, strict=False)],
             "entries": [row["entries"] for row in found],
@@ -306,13 +306,13 @@ def page(result: dict[str, Any]) -> str:
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, row in rows.items():
-        said = SAID.get(name, Said(""))
-        theory = "" if said.grows is None else f" ({said.grows:g})"
+        stated = THEORY.get(name, Theory(""))
+        theory = "" if stated.grows is None else f" ({stated.grows:g})"
         ratio = "" if row["formula"] is None else f"{row['formula'][at] / row['own'][at]:.3f}"
         cells = [
             f"**{name}**" + (f" ({row['options']})" if row["options"] else ""),
-            said.sources,
-            said.formula,
+            stated.sources,
+            stated.formula,
             _short(row["own"][at]),
             ratio,
             _short(row["causal"][at]) if row["causal"] else "",
@@ -335,7 +335,7 @@ def page(result: dict[str, Any]) -> str:
     for name, row in rows.items():
         reached = "never" if row["path"] is None else str(row["path"]) + (" steps of its state" * (name == "gru"))
         calls = f"{row['chain'][-1]:,} | n^{exponent(STEPS, row['chain']):.2f}"
-        lines.append(f"| **{name}** | {calls} | {row['field']} | {reached} | {SAID.get(name, Said('')).path} |")
+        lines.append(f"| **{name}** | {calls} | {row['field']} | {reached} | {THEORY.get(name, Theory('')).path} |")
     lines += ["", "## Which is cheaper, attention or recurrence?", ""]
     lines += ["Multiply-adds of a whole layer of full attention, over those of a GRU of the same width:", ""]
     lines += ["| n / d | " + " | ".join(map(str, RATIOS)) + " |", "|---|" + "---|" * len(RATIOS)]
@@ -358,7 +358,7 @@ def _made(machine: dict[str, Any]) -> str:
 
 HOW = """
 A layer of attention with its four projections takes 4 n d² + 2 n² d, a GRU 6 n d²: attention is the cheaper one as long
-as n < d, and recurrence where n > d. (It is often told the other way round: [errata](../../docs/errata.md).)
+as n < d, and recurrence where n > d. (It is often stated the other way round: [errata](../../docs/errata.md).)
 
 ## How
 
@@ -393,7 +393,7 @@ def draw(result: dict[str, Any]) -> Any:
 
     made, (left, right) = figure(1, 2, size=(8.8, 4.6), width_ratios=(5, 3))
     for name, (colour, look) in LOOKS.items():
-        row, theory = result["rows"][name], SAID.get(name, Said("")).grows
+        row, theory = result["rows"][name], THEORY.get(name, Theory("")).grows
         label = f"{name}: n^{exponent(SIZES, row['own']):.2f}" + ("" if theory is None else f" ({theory:g})")
         left.loglog(SIZES, row["own"], look, color=colour, label=label, markersize=5)
     left.set(xlabel="n", title=f"Multiply-adds of a layer without its\nprojections, d = {WIDTH} (theory in brackets)")

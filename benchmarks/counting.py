@@ -27,7 +27,7 @@ import numpy as np
 
 from tinyattn.tree import leaves
 
-# They make arrays from nothing, or plain ndarrays of whatever they are given.
+# They make arrays from nothing, or plain ndarrays of whatever they get.
 MAKE = ("arange", "array", "asarray", "ascontiguousarray", "empty", "eye", "full", "ones", "tri", "zeros")
 PRODUCTS = (np.matmul, np.dot, np.inner, np.vdot, np.tensordot, np.einsum)
 COMPUTE = ("cumsum", "cumprod", "sum", "prod", "max", "min", "amax", "amin", "mean", "std", "var", "clip", "where",
@@ -106,7 +106,7 @@ def _write(target: Any, inputs: Any) -> None:
 
 
 def _result(result: Any, inputs: Any, how: dict[str, Any], steps: int) -> Any:
-    """The result, counted: the `out` that was given, a view, which shares its buffer's `after`, or a new array."""
+    """The result, counted: the `out` argument, a view, which shares its buffer's `after`, or a new array."""
     after = _waited(inputs) + steps
     out = how.get("out")
     out = out[0] if isinstance(out, tuple) else out

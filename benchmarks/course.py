@@ -114,8 +114,8 @@ def graded_answers(name: str, right: tuple[Any, ...], wrong: tuple[Any, ...]) ->
 def page(result: dict[str, Any]) -> str:
     """The page of the results."""
     rows = result["chapters"].values()
-    answers = [(row["title"], name, told) for row in rows for name, told in row["answers"].items()]
-    counts = {key: sum(_count(told[key]) for *_, told in answers) for key in answers[0][2]} if answers else {}
+    answers = [(row["title"], name, counted) for row in rows for name, counted in row["answers"].items()]
+    counts = {key: sum(_count(counted[key]) for *_, counted in answers) for key in answers[0][2]} if answers else {}
     lines = [
         "# The course in numbers",
         "",
@@ -146,11 +146,11 @@ def page(result: dict[str, Any]) -> str:
         "| exercise | right | accepted | wrong | refused | in the zoo | named | named wrongly | own question |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for _, name, told in answers:
+    for _, name, counted in answers:
         counted = (
-            told["right"], told["right"] - len(told["right ones refused"]), told["wrong"],
-            told["wrong"] - len(told["wrong ones accepted"]), told["in the zoo"], told["named rightly"],
-            len(told["named wrongly"]), told["own question"],
+            counted["right"], counted["right"] - len(counted["right ones refused"]), counted["wrong"],
+            counted["wrong"] - len(counted["wrong ones accepted"]), counted["in the zoo"], counted["named rightly"],
+            len(counted["named wrongly"]), counted["own question"],
         )  # fmt: skip
         lines.append(f"| `{name}` | " + " | ".join(map(str, counted)) + " |")
     lines += ["", f"Made by `python benchmarks/course.py` on {made_on(*(row['machine'] for row in rows))}.", ""]

@@ -93,13 +93,14 @@ def text(result: dict[str, Any]) -> str:
         if values:
             lines.insert(-1, f"| {title} | " + " | ".join(f"{values[n]:.4f}" for n in names) + " |")
     shares = {name: [100 * closed(run, name) for run in runs] for name in names}
-    told = ", ".join(f"{min(v):.0f} to {max(v):.0f} % in {name.upper()}" for name, v in shares.items())
+    share = ", ".join(f"{min(v):.0f} to {max(v):.0f} % in {name.upper()}" for name, v in shares.items())
     seconds = [run["seconds"] for run in runs]
     lines += [
         "",
         "SASRec closes most of the gap between a Markov chain and the optimum: "
-        f"{told} (over {len(runs)} seeds). A run took {min(seconds):.0f} to {max(seconds):.0f} s on {machine['cores']} "
-        f"cores of {machine['cpu']} (NumPy {machine['numpy']}, Python {machine['python']}, {machine['date']}). "
+        f"{share} (over {len(runs)} seeds). A run took {min(seconds):.0f} to {max(seconds):.0f} s "
+        f"on {machine['cores']} cores of {machine['cpu']} (NumPy {machine['numpy']}, Python {machine['python']}, "
+        f"{machine['date']}). "
         "Figures: [benchmarks/results/default_world.json](benchmarks/results/default_world.json).",
     ]
     return "\n".join(lines)

@@ -31,7 +31,7 @@ _PICK: list[tuple[np.ufunc, float]] = []  # the extreme that is looked for, and 
 
 
 class Distance(np.ndarray):
-    """An array of distances. Its entries are such arrays, too: a plain number could not be told from a constant."""
+    """An array of distances. Its entries are such arrays, too: a plain number would look like a constant."""
 
     def __getitem__(self, key: Any) -> Any:
         return np.asanyarray(self.view(np.ndarray)[key]).view(Distance)

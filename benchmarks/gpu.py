@@ -435,15 +435,15 @@ def line(result: dict[str, Any]) -> str:
     if gpu:
         m = gpu["machine"]
         what = f"{m['date']}, {m['device']}, CuPy {m['cupy']}, CUDA {m['cuda']}, commit {m['commit']}"
-        return f"GPU last verified: {what}: {_told(gpu)} (`python benchmarks/gpu.py`)."
-    said = "GPU last verified: not yet on a real one."
+        return f"GPU last verified: {what}: {_part_text(gpu)} (`python benchmarks/gpu.py`)."
+    text = "GPU last verified: not yet on a real one."
     if double:
         double_is = "a stand-in that computes with NumPy and refuses what CuPy refuses (the strict double)"
-        said += f" On {double_is}, {double['machine']['date']}: {_told(double)}"
-    return said + " (`python benchmarks/gpu.py --device strict`)."
+        text += f" On {double_is}, {double['machine']['date']}: {_part_text(double)}"
+    return text + " (`python benchmarks/gpu.py --device strict`)."
 
 
-def _told(part: dict[str, Any]) -> str:
+def _part_text(part: dict[str, Any]) -> str:
     ruled, held, by_spec, trained = (
         f"{sum(row['holds'] for row in part[name])} of {len(part[name])} {what}"
         for name, what in (

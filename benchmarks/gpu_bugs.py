@@ -211,15 +211,15 @@ def try_bug(bug: Bug | None, lookers: tuple[str, ...]) -> dict[str, str | None]:
 
 def page(result: dict[str, Any]) -> str:
     rows = result["bugs"]
-    told = [
+    noticed = [
         f"{sum(bool(r['surface'] or r['double']) for r in rows)} of {len(rows)} by the surface check and the double"
     ]
     if "numpy" in rows[0]:
-        told.append(f"{sum(bool(r['numpy']) for r in rows)} by the same tests on NumPy alone")
+        noticed.append(f"{sum(bool(r['numpy']) for r in rows)} by the same tests on NumPy alone")
     lines = [
         "# Bugs that only a GPU would show",
         "",
-        f"Made by `python benchmarks/gpu_bugs.py`. Planted one at a time; noticed: {', '.join(told)}.",
+        f"Made by `python benchmarks/gpu_bugs.py`. Planted one at a time; noticed: {', '.join(noticed)}.",
         "",
         "| bug | in | what a device would do | surface | double |" + (" NumPy |" if "numpy" in rows[0] else ""),
         "|---|---|---|---|---|" + ("---|" if "numpy" in rows[0] else ""),

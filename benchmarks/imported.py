@@ -58,7 +58,7 @@ def of_pmixer(file: str, code: str, model: Any) -> Callable[[np.ndarray], np.nda
 def of_rectools(file: str, model: Any) -> Callable[[np.ndarray], np.ndarray]:
     """The scores that RecTools gives a history. Its checkpoint runs code when RecTools reads it: only read your own.
 
-    Lightning newer than the 2.5.2 that RecTools 0.19 asks for wants TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 for that.
+    Lightning newer than 2.5.2, which RecTools 0.19 requires, needs TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 for that.
     """
     import torch
     from rectools.models import SASRecModel  # type: ignore[import-not-found]
@@ -94,8 +94,8 @@ def main() -> None:
     parser.add_argument("--name", metavar="TEXT", help="what it is, for the table (default: the name of FILE)")
     parser.add_argument("--histories", type=int, default=50, metavar="N")
     options = parser.parse_args()
-    said = {name: getattr(options, name) for name in ("heads", "block_form") if getattr(options, name) is not None}
-    model: Any = import_model(options.file, **said)
+    named = {name: getattr(options, name) for name in ("heads", "block_form") if getattr(options, name) is not None}
+    model: Any = import_model(options.file, **named)
     score = of_pmixer(options.file, options.code, model) if options.code else of_rectools(options.file, model)
     rng, worst = np.random.default_rng(0), 0.0
     for n in rng.integers(1, model.maxlen + 10, size=options.histories):

@@ -1,4 +1,4 @@
-"""What did each choice buy that makes tinyattn fast? Training steps with each taken away, and up from a textbook.
+"""What did each choice that makes tinyattn fast buy? Training steps with each taken away, and up from a textbook.
 
     python benchmarks/ladder.py [--data DIR] [--rounds 9] [--config A,B,C] [--rungs ladder,threads,..] [--again]
 
@@ -106,7 +106,7 @@ def _taken_away(result: dict[str, Any]) -> list[str]:
         return []
     shown = [f"{_as_it_is(row['rungs']):.1f} ms" if row["rungs"] else "" for row in result.values()]
     lines.append(f"| **the library as it is** | | {' | '.join(shown)} |")
-    said = ""
+    previous = ""
     for name, rung in RUNGS.items():
         cells = []
         for key, row in result.items():
@@ -115,8 +115,8 @@ def _taken_away(result: dict[str, Any]) -> list[str]:
                 low, middle, high = np.percentile(ratios(row["rungs"][name]), [10, 50, 90])
                 cell = f"{middle:.2f} ({low:.2f} to {high:.2f})"
             cells.append(cell)
-        lines.append(f"| {'' if rung.choice == said else rung.choice} | {rung.instead} | {' | '.join(cells)} |")
-        said = rung.choice
+        lines.append(f"| {'' if rung.choice == previous else rung.choice} | {rung.instead} | {' | '.join(cells)} |")
+        previous = rung.choice
     return lines
 
 

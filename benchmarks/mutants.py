@@ -294,8 +294,8 @@ def in_child(i: int) -> dict[str, Any]:
         finally:
             os._exit(0)
     os.close(sender)
-    with os.fdopen(receiver) as told:
-        last = told.read().splitlines()[-1:]
+    with os.fdopen(receiver) as pipe:
+        last = pipe.read().splitlines()[-1:]
     _, status = os.waitpid(child, 0)
     row = json.loads(last[0]) if last else {}
     return row | {"signal": os.WTERMSIG(status)} if os.WIFSIGNALED(status) else row

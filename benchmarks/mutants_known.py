@@ -170,7 +170,7 @@ def page(result: dict[str, Any], reasons: dict[str, str]) -> str:
     if survive:
         lines += ["## Survive", "", *(f"- `{m}`" for m in survive), ""]
     if refuted:
-        lines += ["## Said to be equivalent, and killed", "", *(f"- `{m}`" for m in refuted), ""]
+        lines += ["## Called equivalent, and killed", "", *(f"- `{m}`" for m in refuted), ""]
     lines += ["## Equivalent, and why", "", *by_reason(equivalent, reasons)]
     lines += [
         f"The ops: made by `python benchmarks/mutants.py` on {machine['cpu']}, NumPy {machine['numpy']}, Python "
@@ -219,7 +219,7 @@ def rooms_part(rooms: dict[str, Any]) -> list[str]:
     lines += ["", "### Survive in the rest", ""]
     lines += [*(f"- `{m}`{' (not reached)' if m in unreached else ''}" for m in survive), ""]
     if refuted:
-        lines += ["### Said to be equivalent in the rest, and killed", "", *(f"- `{m}`" for m in refuted), ""]
+        lines += ["### Called equivalent in the rest, and killed", "", *(f"- `{m}`" for m in refuted), ""]
     lines += ["### Equivalent in the rest, and why", "", *by_reason(equivalent, reasons)]
     made = made_on(*(room["machine"] for room in rooms.values()))
     seeds = " and ".join(dict.fromkeys(str(room["seed"]) for room in rooms.values()))

@@ -27,7 +27,7 @@ def table(group: str) -> list[str]:
         for declared in options_of(model):
             if declared.option.group == group:
                 default = "" if declared.default is None else f"`{as_text(declared.default)}`: "    # help says which
-                rows.setdefault(said(declared), {}).setdefault(default, []).append(name)
+                rows.setdefault(flag_and_help(declared), {}).setdefault(default, []).append(name)
     lines = ["| option | what it is | default, and models |", "|---|---|---|"]
     flags = list(dict.fromkeys(flag for flag, _ in rows))
     for (flag, text), found in sorted(rows.items(), key=lambda row: flags.index(row[0][0])):
@@ -36,7 +36,7 @@ def table(group: str) -> list[str]:
     return lines
 
 
-def said(declared: Declared) -> tuple[str, str]:
+def flag_and_help(declared: Declared) -> tuple[str, str]:
     """The flag, and its help with the choices that there are."""
     flag, option = declared.flag, declared.option
     if declared.type is bool:

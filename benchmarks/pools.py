@@ -88,9 +88,9 @@ def verdict(rows: dict[str, Any]) -> str:
     others = [name for name in CONTENDERS if name != OURS and all(name in row["contenders"] for row in rows.values())]
     worst = {name: max(float(np.median(ratios(row, name))) for row in rows.values()) for name in others}
     near = [name for name in others if worst[name] <= NEAR]
-    said = ", ".join(f"{name} {times:.2f}" for name, times in worst.items())
+    worst_ratios = ", ".join(f"{name} {times:.2f}" for name, times in worst.items())
     return (
-        f"Where they are farthest behind, the others take so many times as long as the library's pool: {said}. "
+        f"Where they are farthest behind, the others take so many times as long as the library's pool: {worst_ratios}. "
         f"One that is within {NEAR:g} everywhere would take its place: {', '.join(near) or 'none is'}."
     )
 

@@ -125,8 +125,8 @@ def large_table(result: dict[str, Any]) -> list[str]:
         lines.append(f"| {LARGE[name]} | {seconds:.1f} | {cells} | {found['peak']:.0f} |")
     ranking = np.subtract(contenders["tinyattn"]["seconds"], contenders["states"]["seconds"])
     value = float(np.median(ranking / contenders["product"]["seconds"]))
-    said = "reached" if value <= LARGE_GOAL else "**missed**"
-    goal = f"Goal: from states to ranks in at most {LARGE_GOAL} times the product alone. Found: {value:.2f}, {said}."
+    word = "reached" if value <= LARGE_GOAL else "**missed**"
+    goal = f"Goal: from states to ranks in at most {LARGE_GOAL} times the product alone. Measured: {value:.2f}, {word}."
     return [*lines, "", goal]
 
 

@@ -166,7 +166,7 @@ def verdict(result: dict[str, Any]) -> Verdict:
         for form in forms.keys() - {"none", "lags"}:
             kind = form if form in ("value", "layer") else "as printed"
             found.setdefault(kind, []).append(slower(forms, form) - 1)
-    said = "; ".join(
+    parts = "; ".join(
         f"{group}: as the paper prints them {_span(found['as printed'])}, M_value's causal form "
         f"{_span(found['value'])}, a second block {_span(found['layer'])}" for group, found in groups.items()
     )  # fmt: skip
@@ -175,7 +175,7 @@ def verdict(result: dict[str, Any]) -> Verdict:
     word = "replicated" if all(small.values()) else "not replicated"
     if word != "replicated" and small.get(far_below):
         word = "replicated where n is far below d"
-    return Verdict(word, f"extra time of a training step: {said}")
+    return Verdict(word, f"extra time of a training step: {parts}")
 
 
 def _span(found: list[float]) -> str:

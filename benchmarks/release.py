@@ -141,7 +141,7 @@ class Report:
 
 
 def run(words: list[str], folder: Path) -> str:
-    """-> what it printed; no variable of ours chooses its modules. Raises Failure with what it said of its failure."""
+    """-> what it printed; no variable of ours chooses its modules. Raises Failure with the reason that it printed."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
     clean |= {"PYTHONDONTWRITEBYTECODE": "1", "MPLBACKEND": "Agg"}
     try:

@@ -122,7 +122,7 @@ class Fork:
             return [int(n) for n in Path(f"/proc/{self.number}/task/{self.number}/children").read_text().split()]
         return []
 
-    def said(self) -> str:
+    def printed(self) -> str:
         return self.log.read_text(errors="replace")[-2000:]
 
     def survivors(self) -> str:
@@ -159,7 +159,7 @@ def kills(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
     began = time.monotonic()
     undisturbed = Fork([*command, str(whole)], folder / "log")
     if not undisturbed.ended() or undisturbed.code:
-        raise RuntimeError(f"the undisturbed training ended with {undisturbed.code}: {undisturbed.said()}")
+        raise RuntimeError(f"the undisturbed training ended with {undisturbed.code}: {undisturbed.printed()}")
     seconds = time.monotonic() - began
     for _ in range(tries):
         out, how = folder / "cut", rng.choice([*KILLED])
@@ -174,7 +174,7 @@ def _killed(command: list[str], out: Path, whole: Path, how: str, seconds: float
         if not training.ended(moment):
             break
         shutil.rmtree(out)
-    told = f"{how} after {moment:.3f} s"
+    event = f"{how} after {moment:.3f} s"
     workers = training.workers()
     if how == "a worker" and workers:
         training.send(signal.SIGKILL, rng.choice(workers))
@@ -183,9 +183,9 @@ def _killed(command: list[str], out: Path, whole: Path, how: str, seconds: float
     if not training.ended():
         training.send(signal.SIGKILL)
         training.ended()
-        return f"{told}: it did not end"
+        return f"{event}: it did not end"
     wrong = training.survivors()
-    text = training.said()
+    text = training.printed()
     if "Traceback" in text:
         wrong += f"; a traceback: {text}"
     if how == "Ctrl-C" and training.code not in (0, 130):
@@ -194,9 +194,9 @@ def _killed(command: list[str], out: Path, whole: Path, how: str, seconds: float
     if not again.ended() or again.code:
         again.send(signal.SIGKILL)
         again.ended()
-        return f"{told}{wrong}; the same command ended with {again.code}: {again.said()}"
+        return f"{event}{wrong}; the same command ended with {again.code}: {again.printed()}"
     different = difference(out, whole, ("model.npz", "metrics.json", "config.json"))
-    return f"{told}{wrong}; {different}" if wrong or different else ""
+    return f"{event}{wrong}; {different}" if wrong or different else ""
 
 
 def races(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
@@ -206,7 +206,7 @@ def races(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
     for order in ("1", "2"):
         alone = Fork([*command, str(folder / order), "--order", order], folder / "log")
         if not alone.ended() or alone.code:
-            raise RuntimeError(f"a training without a rival ended with {alone.code}: {alone.said()}")
+            raise RuntimeError(f"a training without a rival ended with {alone.code}: {alone.printed()}")
     for number in range(tries):
         out, orders = folder / "out", ("1", "1") if number % 3 == 2 else ("1", "2")
         waits, starts = os.pipe()
@@ -217,26 +217,26 @@ def races(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
         ]
         os.close(starts)
         os.close(waits)
-        told = " and ".join(f"--order {o} after {pause:.3f} s" for o, pause in zip(orders, pauses, strict=True))
-        yield _raced(pair, orders, out, folder, told)
+        event = " and ".join(f"--order {o} after {pause:.3f} s" for o, pause in zip(orders, pauses, strict=True))
+        yield _raced(pair, orders, out, folder, event)
         shutil.rmtree(out, ignore_errors=True)
 
 
-def _raced(pair: list[Fork], orders: tuple[str, str], out: Path, folder: Path, told: str) -> str:
+def _raced(pair: list[Fork], orders: tuple[str, str], out: Path, folder: Path, event: str) -> str:
     for one in pair:
         if not one.ended():
             one.send(signal.SIGKILL)
             one.ended()
-            return f"{told}: one did not end"
-    codes = sorted((one.code, one.said()) for one in pair)
+            return f"{event}: one did not end"
+    codes = sorted((one.code, one.printed()) for one in pair)
     winners = [order for order, one in zip(orders, pair, strict=True) if one.code == 0]
     if not winners or codes[1][0] not in (0, 2) or len(set(winners)) > 1:
-        return f"{told}: {codes}"
-    for code, said in codes:
-        if code == 2 and (said.count("\n") != 1 or not re.search("another process is at work|was made with", said)):
-            return f"{told}: refused in other words: {said}"
+        return f"{event}: {codes}"
+    for code, text in codes:
+        if code == 2 and (text.count("\n") != 1 or not re.search("another process is at work|was made with", text)):
+            return f"{event}: refused in other words: {text}"
     different = difference(out, folder / winners[0], ("model.npz", "metrics.json", "config.json"))
-    return f"{told}: {different}" if different else ""
+    return f"{event}: {different}" if different else ""
 
 
 def drawn(strategy: st.SearchStrategy[Any], tries: int, rng: random.Random) -> Iterator[Any]:
@@ -381,8 +381,8 @@ def learners(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
             dtype=rng.choice(["f2", "O", "U5", "c16", "i8"]),
         )  # fmt: skip
         path.write_text(LEARNER.format(pids=str(pids), after=after, way=drawn_way))
-        told = f"a learner that {name} ({drawn_way}, after {after} calls)"
-        yield guarded(told, lambda p=path, q=pids: _checked(p, q))
+        event = f"a learner that {name} ({drawn_way}, after {after} calls)"
+        yield guarded(event, lambda p=path, q=pids: _checked(p, q))
 
 
 # signals that stop a process or do nothing to it (two because Python ignores them), and two of the C library's own

@@ -95,8 +95,8 @@ def child_training(name: str, workers: int) -> dict[str, float]:
         whole = time.perf_counter() - began
         steps = model.history[-1]["steps"]
         seconds = sum(row["seconds"] for row in model.history)
-        said = {key: value / steps for key, value in spent.items()}
-        return said | {"step": seconds / steps, "epoch": whole / len(model.history), "rank": job.number}
+        result = {key: value / steps for key, value in spent.items()}
+        return result | {"step": seconds / steps, "epoch": whole / len(model.history), "rank": job.number}
 
 
 def child_allreduce(rounds: int) -> dict[str, Any]:
@@ -143,8 +143,8 @@ def launched(ranks: int, *words: str) -> dict[str, Any]:
     if ranks > 1:
         environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         command = [str(mpiexec()), "-n", str(ranks), *command]
-    said = subprocess.run(command, check=True, capture_output=True, text=True, env=environment, cwd=ROOT).stdout
-    return dict(json.loads(said))
+    result = subprocess.run(command, check=True, capture_output=True, text=True, env=environment, cwd=ROOT).stdout
+    return dict(json.loads(result))
 
 
 def mpiexec() -> str | None:
@@ -228,9 +228,9 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.child:
         what, count = asked.child
-        said = child_allreduce(int(count)) if what == "allreduce" else child_training(what, int(count))
-        if said["rank"] == 0:
-            print(json.dumps(said))
+        result = child_allreduce(int(count)) if what == "allreduce" else child_training(what, int(count))
+        if result["rank"] == 0:
+            print(json.dumps(result))
         return
     names = asked.only.split(",")
     unknown = set(names) - CONFIGURATIONS.keys()

@@ -214,11 +214,11 @@ def page(result: dict[str, Any]) -> str:
 
 def verdict(found: dict[str, Any]) -> str:
     """The goal, and of each op that has one what was reached."""
-    said = []
+    ratios = []
     for op in [op for op in found if op in LOOPS]:
         ratio = float(np.median(times(found[op], "loop")))
-        said.append(f"`{op}` {ratio:.1f}, {'reached' if ratio >= GOAL else '**missed**'}")
-    return f"Goal, times as fast as the loop in NumPy: {GOAL}. {'; '.join(said) or 'Not measured'}."
+        ratios.append(f"`{op}` {ratio:.1f}, {'reached' if ratio >= GOAL else '**missed**'}")
+    return f"Goal, times as fast as the loop in NumPy: {GOAL}. {'; '.join(ratios) or 'Not measured'}."
 
 
 def times(row: dict[str, Any], name: str) -> np.ndarray:

@@ -285,7 +285,7 @@ def _goal(goal: Goal, value: float | None) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-SAID = {
+TITLES = {
     "torch-mha": "PyTorch, nn.MultiheadAttention",
     "torch-sdpa": "PyTorch, scaled_dot_product_attention",
     "torch-buckets": "the same PyTorch, in slices by length as ours",
@@ -303,7 +303,7 @@ def summary(result: dict[str, Any]) -> str:
         lines.append(f"| {title} | {' | '.join(cell(row) for row in result.values())} |")
 
     line("**tinyattn**, ms a step", lambda row: f"**{1e3 * np.median(row['contenders']['tinyattn']['seconds']):.0f}**")
-    for name, title in SAID.items():
+    for name, title in TITLES.items():
         line(f"{title}: times as long", lambda row, name=name: _ratio(row, name))
     peak = "PyTorch's peak memory (the lesser of the first two) over tinyattn's"
     line(peak, _memory)
@@ -351,8 +351,8 @@ def goals(result: dict[str, Any]) -> str:
 
 def pages() -> dict[Path, str]:
     result = json.loads(RESULT.read_text())
-    said = summary(result)
-    return {PAGE: page(result), README: sentence(result), SPEED: f"{said}\n\n{goals(result)}"}
+    short = summary(result)
+    return {PAGE: page(result), README: sentence(result), SPEED: f"{short}\n\n{goals(result)}"}
 
 
 HOW = f"""

@@ -76,7 +76,7 @@ class Case:
     def target(self) -> str:
         return f"{(ADAPTERS / self.file).relative_to(ROOT)}:{self.object}"
 
-    def said(self) -> dict[str, Any]:
+    def row(self) -> dict[str, Any]:
         """What the table says of it, for a row of the results."""
         return {"truth": self.truth, "convention": self.convention, "contract": self.contract,
                 "names": list(self.names)}  # fmt: skip
@@ -142,7 +142,7 @@ def judged_anew(table: list[Case], rows: list[dict[str, Any]]) -> list[dict[str,
     """The newest row of each case, in the table's order, judged by what the table says now."""
     newest = {row["target"]: row for row in rows}
     pairs = [(case, newest[case.target]) for case in table if case.target in newest]
-    return [row | case.said() | judged(row | case.said()) for case, row in pairs]
+    return [row | case.row() | judged(row | case.row()) for case, row in pairs]
 
 
 def demonstrate(there: list[Case], rows: list[dict[str, Any]]) -> None:
@@ -175,7 +175,7 @@ def needed(table: list[Case]) -> str:
     commits = dict.fromkeys((case.repository, case.commit) for case in table)
     lines = [f"git clone https://github.com/{name} {folder(name)} && git -C {folder(name)} checkout {commit[:7]}"
              for name, commit in commits]  # fmt: skip
-    return "\n".join(["say where the checkouts are, --repos DIR; they can be had by", "", *lines])
+    return "\n".join(["pass the folder of the checkouts, --repos DIR; these commands make it:", "", *lines])
 
 
 def folder(repository: str) -> str:
@@ -211,12 +211,12 @@ def looked_at(case: Case, examples: int) -> dict[str, Any]:
             importlib.import_module("torch.func")
     row: dict[str, Any] = {
         "repository": case.repository, "commit": case.commit[:7], "target": case.target, "kind": case.kind,
-        **case.said(), "in float64": in_a_child(measured, case.target, case.kind, case.lead),
+        **case.row(), "in float64": in_a_child(measured, case.target, case.kind, case.lead),
     }  # fmt: skip
     start = time.perf_counter()
     report = check_implementation(case.target, case.kind, examples=examples)
     row["seconds"] = round(time.perf_counter() - start, 1)
-    row |= told(report, in_paths(case.repository))
+    row |= reported(report, in_paths(case.repository))
     shown = parsed(row.get("counterexample", ""))
     if shown and (SPECS[case.kind].oracle or case.kind == "adam"):
         row["counterexample in float64"] = in_a_child(tried_again, case.target, case.kind, shown)
@@ -306,8 +306,8 @@ def _without(text: str, part: str) -> str:
     return text.replace(part, "")
 
 
-def told(report: Report, short: Callable[[str], str] = str) -> dict[str, Any]:
-    """What a report says: the verdict, its headline, the name of the bug, and further remarks where there are any."""
+def reported(report: Report, short: Callable[[str], str] = str) -> dict[str, Any]:
+    """What a report says: the verdict, its headline, the name of the bug, and other remarks where there are any."""
     bugs = report.diagnosis.bugs if report.diagnosis and report.diagnosis.how != "cause" else ()  # those of a zoo
     row: dict[str, Any] = {
         "verdict": "not run" if report.problem else "holds" if report else "fails",
@@ -525,12 +525,12 @@ def _other_line(row: dict[str, Any]) -> str:
 
 def _off(found: dict[str, float | str]) -> str:
     """The errors that are no rounding, or "nothing"."""
-    said = [
+    parts = [
         f"{name} {x}" if isinstance(x, str) else f"{name} {x:.1g}"
         for name, x in found.items()
         if isinstance(x, str) or x > 1e-7
     ]
-    return _cell("; ".join(said), 200) if said else "nothing" if found else ""
+    return _cell("; ".join(parts), 200) if parts else "nothing" if found else ""
 
 
 def _cell(text: str, most: int = 120) -> str:

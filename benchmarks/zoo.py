@@ -3,7 +3,7 @@
     python benchmarks/zoo.py                 the zoo: what kills every bug
     python benchmarks/zoo.py --naming        bugs planted in loops, einsum and in-place variants: killed? named?
     python benchmarks/zoo.py --sound         no correct implementation is accused: the library and three variants a spec
-    python benchmarks/zoo.py --fair          what a user is told of every bug and every variant: verdict and name
+    python benchmarks/zoo.py --fair          what a user reads about every bug and every variant: verdict and name
 
 Each part writes its own key of benchmarks/results/zoo.json, and the page beside it. The first also writes
 tinyattn/check/zoo/fingerprints.json, which tells apart the bugs whose wrong numbers are random.
@@ -194,13 +194,13 @@ def fair(examples: int) -> dict[str, Any]:
     for name in tqdm(ZOO, unit="kind"):
         module = importlib.import_module(f"tests.check.variants.{name}")
         kinds[name] = {
-            "bugs": {bug.name: _told(ZOO[name].make(frozenset([bug.name])), name, examples) for bug in ZOO[name].BUGS},
-            "variants": {style: _told(module.make(style), name, examples) for style in module.STYLES},
+            "bugs": {bug.name: _row(ZOO[name].make(frozenset([bug.name])), name, examples) for bug in ZOO[name].BUGS},
+            "variants": {style: _row(module.make(style), name, examples) for style in module.STYLES},
         }
     return {"kinds": kinds}
 
 
-def _told(implementation: Any, kind: str, examples: int) -> dict[str, Any]:
+def _row(implementation: Any, kind: str, examples: int) -> dict[str, Any]:
     try:
         report = check_in_process(implementation, kind, examples=examples, time_limit=120.0)
     except CannotRunError as error:
@@ -217,25 +217,25 @@ def _told(implementation: Any, kind: str, examples: int) -> dict[str, Any]:
 
 def _fair_lines(found: dict[str, Any]) -> list[str]:
     lines = [
-        "## What a user is told, without --strict",
+        "## What a user reads, without --strict",
         "",
-        "Refused: wrong numbers, a crash, a leak, or the contract. Said to differ: another convention, or a form of a "
+        "Refused: wrong numbers, a crash, a leak, or the contract. Reported: another convention, or a form of a "
         "call that is not offered. A name is wrong if the bug that was planted is not among those named.",
         "",
-        "| kind | bugs | refused | said to differ | missed | named | named wrongly | variants | accused |",
+        "| kind | bugs | refused | reported | missed | named | named wrongly | variants | accused |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     totals = [0] * 8
     missed = []
     for kind, row in found["kinds"].items():
         conventions = {b.name for b in ZOO[kind].BUGS if b.convention}
-        bugs = {name: told for name, told in row["bugs"].items() if name not in conventions}
-        refused = [name for name, told in bugs.items() if told["verdict"] != "right"]
-        differ = [n for n, told in bugs.items() if n not in refused and told["conventions"] + told["not offered"]]
+        bugs = {name: report for name, report in row["bugs"].items() if name not in conventions}
+        refused = [name for name, report in bugs.items() if report["verdict"] != "right"]
+        differ = [n for n, report in bugs.items() if n not in refused and report["conventions"] + report["not offered"]]
         gone = [name for name in bugs if name not in refused + differ]
-        named = [name for name, told in bugs.items() if name in told.get("named", ())]
-        wrongly = [name for name, told in bugs.items() if told.get("named") and name not in told["named"]]
-        accused = [style for style, told in row["variants"].items() if told["verdict"] != "right"]
+        named = [name for name, report in bugs.items() if name in report.get("named", ())]
+        wrongly = [name for name, report in bugs.items() if report.get("named") and name not in report["named"]]
+        accused = [style for style, report in row["variants"].items() if report["verdict"] != "right"]
         accused += [name for name in conventions if row["bugs"][name]["verdict"] != "right"]
         parts = (bugs, refused, differ, gone, named, wrongly, row["variants"], accused)
         totals = [total + len(part) for total, part in zip(totals, parts, strict=True)]

@@ -66,7 +66,7 @@ def test_fifteen_rounds_leave_out_three_at_each_end():
     ids=["same", "slower", "hardly", "hardly not", "larger", "a little larger", "not always larger"],
 )
 def test_the_verdict_follows_from_the_figures(row, words):
-    assert against.said(against.judged(row)) == words
+    assert against.verdict_text(against.judged(row)) == words
 
 
 def test_the_page_says_what_the_results_say():

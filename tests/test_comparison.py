@@ -72,11 +72,11 @@ def test_what_is_kept_is_counted_once_and_whole():
     assert kept((x, x[:1], {"there": [x.T, p["W"]]}, np.zeros(5, bool), None), p) == 12
 
 
-@pytest.mark.parametrize("name", [name for name, layer in LAYERS.items() if layer.said.own])
+@pytest.mark.parametrize("name", [name for name, layer in LAYERS.items() if layer.theory.own])
 def test_formulas_are_what_is_counted(name):
     layer, n, d = LAYERS[name], 96, 12
     own = comparison.cost(layer.mixer, n, d, layer.causal)["products"] - layer.around(n, d)
-    assert own == layer.said.own(layer.mixer, n, d)
+    assert own == layer.theory.own(layer.mixer, n, d)
 
 
 def test_every_mechanism_has_a_row():

@@ -75,4 +75,4 @@ def test_the_large_part_of_the_ranking_page_says_what_was_found():
     result = {"users": 1_000, "items": 2_000, "rounds": 2, "contenders": contenders, "machine": MACHINE}
     lines = "\n".join(ranking.large_table(result))
     assert "of every user's item | 2.5 | 1.60 | 1.52 to 1.68 | 50 |" in lines
-    assert "Found: 1.45, reached." in lines  # 1.4 of the product in one round, 3 / 2 of it in the other
+    assert "Measured: 1.45, reached." in lines  # 1.4 of the product in one round, 3 / 2 of it in the other
