@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from ..files import is_same
 from .fields import Column, DataError, chunks_of_lines, lines_in, naming
@@ -55,47 +55,55 @@ def read(
         raise DataError("no files, expected one or more")
     if format is not None and format not in FORMATS:
         raise DataError(f"unknown format {format!r}, expected one of {', '.join(FORMATS)}")
+    if format is not None and columns is not None:
+        raise DataError(f"format is {format} and columns are {columns!r}, expected one of them")
     chosen = Filters(**filters)
-    label, names, parts = None, list[str](), list[tuple[Any, int]]()
-    filled: dict[str, Column] = {}
+    with naming(titled(paths)):
+        label = chosen.condition[0] if chosen.condition else None
+    parts, filled = list[_Part](), dict[str, Column]()
     for one in paths:
         with naming(titled([one])):
             head, chunks = _begun(one)
-            if format is not None and columns is not None:
-                raise DataError(f"format is {format} and columns are {columns!r}, expected one of them")
             reader: Any
             name, reader = ("columns", described(columns, head)) if columns is not None else detect(head, format)
             if ratings:
                 _refuse_unrated(reader)
-            label = chosen.condition[0] if chosen.condition else None
             wanted = reader.wanted(ratings or chosen.min_rating is not None, label)
             filled = filled or new_columns(wanted, label or "")
             if other := min(filled.keys() ^ wanted.keys(), default=""):
                 only = f"a column of {other}s" if other in wanted else f"no column of {other}s"
                 raise DataError(f"{only}, unlike {titled(paths[:1])}")
-            parts.append((reader, len(filled["user"])))
-            names.append(name)
+            begin = len(filled["user"])
             reader.fill(chunks, wanted, filled)
+            parts.append(_Part(one, name, reader, slice(begin, len(filled["user"]))))
     with naming(titled(paths)):
         rows = len(filled["user"])
         if not rows:
             raise DataError("a header and no interactions")
         table = Table.of(filled)
-    ends = [begin for _, begin in parts[1:]] + [rows]
-    for one, (reader, begin), end in zip(paths, parts, ends, strict=True):
-        if reader.header:
-            with naming(titled([one])):
-                reader.refuse_header_again(table, slice(begin, end))
+    for part in parts:
+        if part.reader.header:
+            with naming(titled([part.path])):
+                part.reader.refuse_header_again(table, part.rows)
     with naming(titled(paths)):
         table = chosen.kept(table) if chosen else table
-    name = ", ".join(dict.fromkeys(names))
+    name = ", ".join(dict.fromkeys(part.name for part in parts))
     data = Interactions.from_numbered(table.users, table.items, table.times, name, table.ratings if ratings else None)
-    data.notes["columns"] = " / ".join(dict.fromkeys(reader.columns_read() for reader, _ in parts))
+    data.notes["columns"] = " / ".join(dict.fromkeys(part.reader.columns_read() for part in parts))
     if again := sorted({str(one) for place, one in enumerate(paths) if any(is_same(one, x) for x in paths[:place])}):
         data.notes["read twice"] = ", ".join(again)
     if chosen:
         data.notes["rows left out"] = f"{rows - len(data):,} of {rows:,} by {chosen}"
     return data
+
+
+class _Part(NamedTuple):
+    """A file that was read: its format, and its rows in the table."""
+
+    path: Path
+    name: str
+    reader: Any
+    rows: slice
 
 
 def titled(paths: Sequence[Path]) -> str:
