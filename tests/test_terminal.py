@@ -10,7 +10,7 @@ import pytest
 from tinyattn.cli import main
 from tinyattn.commands.tables import print_history, print_items
 from tinyattn.data import ItemNames
-from tinyattn.terminal import any_terminal, filled, one_line, quoted, shortened, visible
+from tinyattn.terminal import any_terminal, filled, one_line, progress_bar, quoted, shortened, visible
 
 
 @pytest.fixture
@@ -40,6 +40,18 @@ def test_notes_without_a_terminal_have_80_columns(monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setattr("sys.__stdout__", io.StringIO())
     assert max(map(len, filled("word " * 40).split("\n"))) == 79
+
+
+@pytest.mark.parametrize(("on_a_terminal", "disable", "shown"), [
+    (True, None, True), (False, None, False), (True, True, False), (False, False, True),
+])  # fmt: skip
+def test_a_progress_bar_is_shown_on_a_terminal_or_where_it_must(on_a_terminal, disable, shown, monkeypatch):
+    monkeypatch.setattr("sys.stderr", err := io.StringIO())
+    err.isatty = lambda: on_a_terminal
+    with progress_bar(disable, total=3) as bar:
+        bar.set_postfix_str("words")
+        bar.update()
+    assert ("words" in err.getvalue()) == shown
 
 
 def test_escapes_in_ids_are_shown_and_columns_stand(capsys):

@@ -7,7 +7,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any
 
 OUTPUT = "standard output"       # its name in an OSError
@@ -106,3 +106,23 @@ def open_standard_handles() -> None:
             os.fstat(handle)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
+
+
+class _NoBar(AbstractContextManager[Any]):
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def update(self, n: int = 1) -> None:
+        pass
+
+    def set_postfix_str(self, words: str) -> None:
+        pass
+
+
+def progress_bar(disable: bool | None = None, **how: Any) -> Any:
+    """tqdm's bar; with `disable` None only on a terminal. tqdm is imported only to be shown, as that takes 50 ms."""
+    if disable or (disable is None and not sys.stderr.isatty()):
+        return _NoBar()
+    from tqdm import tqdm
+
+    return tqdm(**{"file": sys.stderr, "leave": False} | how)

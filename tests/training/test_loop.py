@@ -3,7 +3,7 @@
 import os
 import signal
 from types import SimpleNamespace
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, call
 
 import numpy as np
 import pytest
@@ -203,17 +203,17 @@ def test_another_identity_or_a_damaged_checkpoint_is_refused(tmp_path):
 @pytest.mark.parametrize("score", [None, 0.25])
 def test_the_progress_bar_of_a_resumed_run_shows_steps_and_the_last_epoch(score, tmp_path, monkeypatch):
     bar, settings = MagicMock(), Settings(epochs=2, patience=0)
-    monkeypatch.setattr(around, "tqdm", bar)
+    monkeypatch.setattr(around, "progress_bar", bar)
     how = {"checkpoint": tmp_path / "c.npz", "validate": None if score is None else lambda p: score}
     with pytest.raises(InterruptedRunError):
         run(settings, Stops(2, ctrl_c), **how)
-    assert bar.call_args.kwargs["disable"] is True
+    assert bar.call_args.args == (True,)
     bar.reset_mock()
     _, history = train(NETWORK, sampler(), settings, workers=1, **how)
-    assert bar.call_args.kwargs == {"total": 6, "initial": 2, "bar_format": BAR, "disable": None, "leave": False}
+    assert bar.call_args == call(None, total=6, initial=2, bar_format=BAR)
     assert bar.return_value.update.call_count == 4
     valid = "" if score is None else ", valid 0.2500"
-    shown = [call.args[0] for call in bar.return_value.set_postfix_str.call_args_list]
+    shown = [words.args[0] for words in bar.return_value.set_postfix_str.call_args_list]
     assert shown == [f"epoch {i}, loss {row['loss']:.4f}{valid}" for i, row in enumerate(history, 1)]
     words = around.epoch_in_words({"epoch": 20, "loss": 0.1234, "valid": 0.1234})
     line = tqdm.format_meter(12_345, 23_456, 754.0, ncols=80, bar_format=BAR, postfix=words)

@@ -19,7 +19,6 @@ import numpy as np
 
 from .. import layers, ops
 from ..backend import Array, get_xp
-from ..evaluation import ranking
 from ..forms import readable
 from ..layers.mechanisms.window import Window
 from ..layers.positions.rope import RoPE
@@ -37,11 +36,11 @@ Run = tuple[Array, Callable[[Array], dict[str, Array]]]  # an output, and its pu
 def _pair(name: str, run: Callable[[dict[str, Any]], Run]) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """The forward and the backward of `run`, which takes the arguments of the oracle `name` by name."""
     signature = inspect.signature(getattr(oracles, name))
+    defaults = {n: p.default for n, p in signature.parameters.items() if p.default is not p.empty}
 
     def run_with(*args: Any, **kwargs: Any) -> Run:
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        return run(bound.arguments)
+        passed = defaults | dict(zip(signature.parameters, args, strict=False)) | kwargs
+        return run({n: passed[n] for n in signature.parameters})  # sooner than to bind them
 
     def forward(*args: Any, **kwargs: Any) -> Array:
         return run_with(*args, **kwargs)[0]
@@ -177,11 +176,11 @@ def flat_gradients(grads: Params) -> Iterator[Array]:
 
 
 def hit_rate(scores: Array, target: int, k: int) -> float:
-    return float(ranking.hit_rate(_rank(scores, target), k)[0])
+    return float(_metrics().hit_rate(_rank(scores, target), k)[0])
 
 
 def ndcg(scores: Array, target: int, k: int) -> float:
-    return float(ranking.ndcg(_rank(scores, target), k)[0])
+    return float(_metrics().ndcg(_rank(scores, target), k)[0])
 
 
 def alibi(heads: int, n: int) -> Array:
@@ -194,11 +193,11 @@ class SeveralRelevant:
 
     def recall(self, scores: Array, relevant: Array, k: int) -> float:
         """Shapes: scores (V,), relevant (V,) boolean."""
-        return float(ranking.recall(scores[None], relevant[None], k)[0])
+        return float(_metrics().recall(scores[None], relevant[None], k)[0])
 
     def ndcg(self, scores: Array, relevant: Array, k: int) -> float:
         """Shapes: scores (V,), relevant (V,) boolean."""
-        return float(ranking.ndcg_of_several(scores[None], relevant[None], k)[0])
+        return float(_metrics().ndcg_of_several(scores[None], relevant[None], k)[0])
 
 
 class Schedule:
@@ -331,4 +330,10 @@ class SlidingAttention:
 
 
 def _rank(scores: Array, target: int) -> Array:
-    return ranking.ranks(np.asarray(scores)[None], np.array([target]))
+    return _metrics().ranks(np.asarray(scores)[None], np.array([target]))
+
+
+def _metrics() -> Any:
+    from ..evaluation import ranking  # here, since its package imports all of `data`
+
+    return ranking

@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from ..files import is_same, write_atomically
+from ..terminal import progress_bar
 from .conventions import choices_of
 from .isolation import CheckerFailedError, split
 from .measure import catalogue, measure, summary, table
@@ -91,7 +90,7 @@ def _check(options: argparse.Namespace, targets: list[Target]) -> int:
         known = [prop.name for prop in properties_of(SPECS[target.kind])]
         skipped = dict.fromkeys((*target.options.get("skip", ()), *options.skip, *target.xfail))
         how = target.options | passed | {"skip": [name for name in skipped if name in known]}
-        with tqdm(total=len(known), desc=target.kind, leave=False, file=sys.stderr, disable=None) as bar:
+        with progress_bar(total=len(known), desc=target.kind) as bar:
             reports.append(check_implementation(target.place, target.kind, **how, progress=_advance(bar)))
         if not options.json:
             print(reports[-1], end="\n" if one else "\n\n", flush=True)
@@ -144,7 +143,7 @@ def _zoo(options: argparse.Namespace, chosen: list[str]) -> int:
     if not specs:
         raise ValueError(f"{chosen[0]} has no zoo; known: {', '.join(ZOO)}")
     total = sum(len(ZOO[name].BUGS) for name in specs)
-    with tqdm(total=total, unit="bug", leave=False, file=sys.stderr, disable=None) as bar:
+    with progress_bar(total=total, unit="bug") as bar:
         how = {name: getattr(options, name) for name in ("examples", "seed") if getattr(options, name) is not None}
         measured = measure(specs, **how, progress=_advance(bar))
     rows = summary(measured)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,242 +29,289 @@ from .property import (
 from .spec import Spec
 from .subject import MissingError, NotOfferedError, Subject
 
-Exact = Callable[[Subject, dict[str, Any]], None]  # compares a subject's gradients with the exact ones
 STEP = 1e-6  # of central differences in float64, relative to the argument
+
+FORWARD, ORACLE, BACKWARD = list[Property](), list[Property](), list[Property]()
+# In these lists `holds` takes the subject, the spec and the case, and statements contain {f}, the function's name, and
+# {says}, its equation; `common_properties` makes them those of one spec.
+_forward, _oracle, _backward = (stating("", into) for into in (FORWARD, ORACLE, BACKWARD))
+_shapes = partial(_forward, "exact", stage="shapes")
+_contract = partial(_shapes, gravity="contract")
+_extreme = partial(_forward, "rounding", stage="extremes")
+_gradients, _derived = (partial(_backward, how, stage="gradients") for how in ("exact", "rounding"))
+_backward_contract = partial(_gradients, gravity="contract")
+_LARGE: dict[str, Any] = {"leads": ((),), "wide": True}
 
 
 def common_properties(spec: Spec) -> list[Property]:
     """The common properties of one spec's function."""
-    properties: list[Property] = []
-    states = stating(spec.name, properties)
-    reference = cache(lambda: Subject(spec.ours(), replace(spec, dtype=None)))
-
-    def exact(op: Subject, case: dict[str, Any]) -> None:
-        _exact_gradients(reference(), op, spec, case)
-
-    _forward(states, spec, spec.function)
-    if spec.wrt:
-        _backward(states, spec, spec.function, exact)
-    _extremes(states, spec, spec.function, exact)
-    return properties
+    every = FORWARD + ORACLE * (spec.oracle is not None) + BACKWARD * bool(spec.wrt)
+    return [_for(spec, prop) for prop in every]
 
 
-def _forward(states: Any, spec: Spec, f: str) -> None:
-    exact = partial(states, "exact", stage="shapes")
-    contract = partial(exact, gravity="contract")
+def _for(spec: Spec, prop: Property) -> Property:
+    def holds(op: Subject, **case: Any) -> None:
+        prop.holds(op, spec, case)
 
-    @exact(
-        f"{f} returns arrays of the right shape in the inputs' dtype",
-        hint="Print .shape and .dtype of the result: a NumPy float64 scalar, for example, widens a float32 array.",
-    )
-    def shape_and_dtype(op: Subject, **case: Any) -> None:
-        for name, x, shape in zip(spec.outputs, op.outputs(**case), shapes_of(spec, case), strict=True):
+    says = prop.statement.format(f=spec.function, says=spec.says)
+    return replace(prop, spec=spec.name, statement=says, holds=holds)
+
+
+@_shapes(
+    "{f} returns arrays of the right shape in the inputs' dtype",
+    hint="Print .shape and .dtype of the result: a NumPy float64 scalar, for example, widens a float32 array.",
+)
+def shape_and_dtype(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
+    for name, x, shape in zip(spec.outputs, op.outputs(**case), shapes_of(spec, case), strict=True):
+        if x is not None:
+            _like(x, shape, dtype_of(case), name)
+    f = spec.function
+    if op.spare and f"{f}_backward" in op.lacks and not spec.lets_more_follow:
+        says = f"{f} returned {1 + op.spare} results, expected {spec.outputs[0]} alone: a caller would get a tuple"
+        raise Violation(f"{says}. Arrays for a backward may follow it if there is {f}_backward", sort="count")
+
+
+@_contract(
+    "{f} leaves every bit of its inputs as it was",
+    hint="Something like x -= ... or out=x writes into the caller's array: work on a copy.",
+)
+def inputs_unchanged(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
+    before = copied(case)
+    op.outputs_of_lent(**case)
+    for name, x in _arrays(before).items():
+        untouched(case[name], x, f"the argument {name}")
+
+
+@_contract(
+    "the results of {f} share no memory with its arguments",
+    hint="A view into an input changes when the input does: return a new array.",
+)
+def own_memory(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
+    _demand_new_memory(dict(zip(spec.outputs, op.outputs_of_lent(**case), strict=True)), case)
+
+
+@_contract(
+    "equal calls of {f} give equal results, and earlier results survive later calls",
+    hint="Is a buffer, a cache or a generator kept between calls?",
+)
+def repeatable(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
+    first = op.outputs(**case)
+    kept = [None if x is None else np.array(x) for x in first]
+    op.outputs(**_other(spec, case))
+    for x, copy in zip(first, kept, strict=True):
+        if x is not None:
+            untouched(x, copy, "after a later call, the first result")
+    for x, copy in zip(op.outputs(**case), kept, strict=True):
+        if x is not None:
+            same_bits(x, copy, "an equal call's result")
+
+
+@_forward(
+    "rounding",
+    "{f} does not care how its inputs lie in memory: Fortran order, strides, read-only",
+    hint="Is there a reshape, a .ravel() or an in-place step that takes C order for granted?",
+    gravity="contract",
+)
+def memory_layout(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
+    outputs = op.outputs(**case)
+    for layout, other in _layouts(case):
+        for name, x, y in zip(spec.outputs, outputs, op.outputs_of_lent(**other), strict=True):
             if x is not None:
-                _like(x, shape, dtype_of(case), name)
-        if op.spare and f"{f}_backward" in op.lacks and not spec.lets_more_follow:
-            says = f"{f} returned {1 + op.spare} results, expected {spec.outputs[0]} alone: a caller would get a tuple"
-            raise Violation(f"{says}. Arrays for a backward may follow it if there is {f}_backward", sort="count")
+                close(y, x, tolerance(spec, case), f"with {layout} inputs, {name}")
 
-    @contract(f"{f} leaves every bit of its inputs as it was",
-              hint="Something like x -= ... or out=x writes into the caller's array: work on a copy.")  # fmt: skip
-    def inputs_unchanged(op: Subject, **case: Any) -> None:
-        before = copied(case)
-        op.outputs_of_lent(**case)
-        for name, x in _arrays(before).items():
-            untouched(case[name], x, f"the argument {name}")
 
-    @contract(f"the results of {f} share no memory with its arguments",
-              hint="A view into an input changes when the input does: return a new array.")  # fmt: skip
-    def own_memory(op: Subject, **case: Any) -> None:
-        _demand_new_memory(dict(zip(spec.outputs, op.outputs_of_lent(**case), strict=True)), case)
-
-    @contract(f"equal calls of {f} give equal results, and earlier results survive later calls",
-              hint="Is a buffer, a cache or a generator kept between calls?")  # fmt: skip
-    def repeatable(op: Subject, **case: Any) -> None:
-        first = op.outputs(**case)
-        kept = [None if x is None else np.array(x) for x in first]
-        op.outputs(**_other(spec, case))
-        for x, copy in zip(first, kept, strict=True):
-            if x is not None:
-                untouched(x, copy, "after a later call, the first result")
-        for x, copy in zip(op.outputs(**case), kept, strict=True):
-            if x is not None:
-                same_bits(x, copy, "an equal call's result")
-
-    @partial(states, "rounding", gravity="contract")(
-        f"{f} does not care how its inputs lie in memory: Fortran order, strides, read-only",
-        hint="Is there a reshape, a .ravel() or an in-place step that takes C order for granted?",
-    )
-    def memory_layout(op: Subject, **case: Any) -> None:
-        outputs = op.outputs(**case)
-        for layout, other in _layouts(case):
-            for name, x, y in zip(spec.outputs, outputs, op.outputs_of_lent(**other), strict=True):
-                if x is not None:
-                    close(y, x, tolerance(spec, case), f"with {layout} inputs, {name}")
-
-    @contract(f"for an empty batch {f} returns a result of size 0",
-              hint="Which line needs at least one entry: a reduction, a division by the batch size, a reshape with -1?",
-              leads=EMPTY_BATCHES)  # fmt: skip
-    def batch_of_nothing(op: Subject, **case: Any) -> None:
-        if not _is_empty(spec, case):
-            return
-        for name, x, shape in zip(spec.outputs, op.outputs(**case), shapes_of(spec, case), strict=True):
-            if x is not None and shape:
-                _like(x, shape, dtype_of(case), name)
-
-    if spec.oracle is None:
+@_contract(
+    "for an empty batch {f} returns a result of size 0",
+    hint="Which line needs at least one entry: a reduction, a division by the batch size, a reshape with -1?",
+    leads=EMPTY_BATCHES,
+)
+def batch_of_nothing(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
+    if not _is_empty(spec, case):
         return
-
-    @states("rounding", f"{f} computes what plain loops compute: {spec.says}", "oracle",
-            "Do the smallest example above on paper, one line of your code at a time.")  # fmt: skip
-    def oracle(op: Subject, **case: Any) -> None:
-        _close_outputs(spec, op, case, by_loops(spec, case))
+    for name, x, shape in zip(spec.outputs, op.outputs(**case), shapes_of(spec, case), strict=True):
+        if x is not None and shape:
+            _like(x, shape, dtype_of(case), name)
 
 
-def _backward(states: Any, spec: Spec, f: str, exact_of: Exact) -> None:
-    exact, rounded = (partial(states, how, stage="gradients") for how in ("exact", "rounding"))
-    contract = partial(exact, gravity="contract")
+@_oracle(
+    "rounding",
+    "{f} computes what plain loops compute: {says}",
+    "oracle",
+    "Do the smallest example above on paper, one line of your code at a time.",
+)
+def oracle(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
+    _close_outputs(spec, op, case, by_loops(spec, case))
 
-    @exact(f"the gradients of {f} have the shapes of the arguments they belong to, and their dtype",
-           hint="A gradient is added to its argument: it must have that argument's shape exactly.")  # fmt: skip
-    def gradient_shapes(op: Subject, **case: Any) -> None:
+
+@_gradients(
+    "the gradients of {f} have the shapes of the arguments they belong to, and their dtype",
+    hint="A gradient is added to its argument: it must have that argument's shape exactly.",
+)
+def gradient_shapes(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
+    for name, g in op.gradients(case, *upstream(spec, case)).items():
+        _like(g, case[name].shape, case[name].dtype, f"d{name}")
+
+
+@_backward_contract(
+    "the backward of {f} leaves every bit of its arguments as it was, and shares no memory with them",
+    hint="dx -= ... on an argument spoils it for the next layer, or for a second call.",
+)
+def backward_inputs_unchanged(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
+    arguments = op.prepared(case, upstream(spec, case))
+    kept = copied(arguments)
+    returned = op.backward(arguments)
+    for name, x in _arrays(kept).items():
+        untouched(arguments[name], x, f"the backward's argument {name}")
+    gradients = op.name_gradients(case, returned)
+    _demand_new_memory({f"d{name}": g for name, g in gradients.items()}, arguments)
+
+
+@_backward_contract(
+    "the backward of {f}, called twice, gives the same gradients, and the first ones survive",
+    hint="What does a call leave behind: in a cache, in a saved array, in a buffer?",
+)
+def backward_twice(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
+    arguments = op.prepared(case, upstream(spec, case))
+    first = op.name_gradients(case, op.backward(arguments))
+    kept = {name: np.array(g) for name, g in first.items()}
+    other = _other(spec, case)
+    op.gradients(other, *upstream(spec, other, 1))  # a forward and a backward of something else
+    for name, g in kept.items():
+        untouched(first[name], g, f"after another call, the first d{name}")
+    again = op.name_gradients(case, op.backward(arguments))
+    for name, g in kept.items():
+        same_bits(again[name], g, f"the second call's d{name}")
+
+
+@_backward_contract(
+    "the backward of {f} depends on its arguments alone, not on the last forward",
+    hint="Two layers share your function: whose forward does the backward remember?",
+)
+def no_memory_of_the_forward(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
+    arguments = op.prepared(case, upstream(spec, case))
+    first = {name: np.array(g) for name, g in op.name_gradients(case, op.backward(arguments)).items()}
+    op.outputs(**_other(spec, case))
+    for name, g in op.name_gradients(case, op.backward(arguments)).items():
+        same_bits(g, first[name], f"after another forward, d{name}")
+
+
+@_derived(
+    "the backward of {f} is the derivative of its forward, by central differences in float64",
+    hint="Write out one entry of the output as a sum, and differentiate it by one entry of the input.",
+)
+def derivative(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
+    """Compare the directional derivative of <dy, y> with the gradient, argument by argument."""
+    if spec.dtype == np.float32:
+        raise MissingError("central differences need float64; the exact formulas are tried in float32")
+    case = widened(case)
+    rng = np.random.default_rng(0)
+    (dy,) = upstream(spec, case)
+    gradients = op.gradients(case, dy)
+
+    def terms(case: dict[str, Any]) -> Any:
+        return dy * _wide(op(**case))
+
+    size = float(np.sum(np.abs(terms(case))))
+    steepness = max(spec.scale(case), 1.0)  # a bound on the relative curvature
+    for name, g in gradients.items():
+        if not np.size(g):
+            continue
+        g = _wide(g)
+        if g.shape != case[name].shape:
+            raise Violation(f"d{name} has the wrong shape", g.shape, case[name].shape, sort="shape")
+        h = STEP * largest(case[name])
+        for along, direction in _directions(rng, g):
+            above, below = (float(np.sum(terms(case | {name: case[name] + step * direction}))) for step in (h, -h))
+            measured = (above - below) / (2 * h)
+            derived = float(np.sum(g * direction))
+            scale = float(np.sum(np.abs(g * direction))) + abs(measured)
+            if not abs(derived - measured) <= 1e-6 * max(scale, 1.0) * steepness + 4e-16 * size / h:
+                raise Violation(f"d{name} is not the derivative along a {along}", derived, measured)
+
+
+@_derived(
+    "the gradients of {f} are those of the exact formulas, in float32 too",
+    hint="Right to six digits and wrong after: an approximation, float32 inside, or an eps where none belongs.",
+)
+@_backward(
+    "rounding",
+    "the gradients of {f} are right for sizes of 20 to 70 too, and for 300 tokens",
+    "extremes",
+    "Where one tile ends and the next begins, what must be carried over?",
+    "gradients_of_large_sizes",
+    **_LARGE,
+)
+def exact_gradients(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
+    """Compare with the library's gradients in float64, which central differences and two other libraries confirm."""
+    dy, known = upstream(spec, case), spec.remembered
+    if "library" not in known:
+        known["library"] = Subject(spec.ours(), replace(spec, dtype=None))
+    wide = known["library"].gradients(widened(op.fit(case)), *(_wide(d) for d in dy))
+    allowed = _gradient_tolerance(spec, case)
+    for name, g in op.gradients(case, *dy).items():
+        close(g, wide[name], allowed(g, largest(wide[name])), f"d{name}")
+
+
+@_derived(
+    "the backward of {f} is linear in its upstream gradients",
+    hint="Every term of a gradient has the upstream gradient in it exactly once.",
+)
+def linear_in_upstream(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
+    one, two = upstream(spec, case), upstream(spec, case, 1)
+    both = tuple(_times(2, a) - _times(3, b) for a, b in zip(one, two, strict=True))
+    first, second, mixed = (op.gradients(case, *dy) for dy in (one, two, both))
+    allowed = _gradient_tolerance(spec, case)
+    for name, g in mixed.items():
+        atol = allowed(g, 5 * largest(first[name], second[name]))
+        close(g, _times(2, first[name]) - _times(3, second[name]), atol, f"d{name}")
+
+
+@_derived(
+    "the backward of {f} does not care how its inputs lie in memory",
+    hint="Is there a reshape, a .ravel() or an in-place step that takes C order for granted?",
+    gravity="contract",
+)
+def backward_memory_layout(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
+    arguments = op.prepared(case, upstream(spec, case))
+    first = op.name_gradients(case, op.backward(arguments))
+    allowed = _gradient_tolerance(spec, case)
+    for layout, other in _layouts(arguments):
+        if left_out := op.left_out(case | other):
+            raise NotOfferedError(left_out)
+        for name, g in op.name_gradients(case, op.backward(other)).items():
+            close(g, first[name], allowed(g, largest(first[name])), f"with {layout} inputs, d{name}")
+
+
+@_backward_contract(
+    "for an empty batch the gradients of {f} have the right shapes, and are 0 where the batch shares an argument",
+    hint="A sum over no entries is 0: which line divides by their number?",
+    leads=EMPTY_BATCHES,
+)
+def gradients_of_nothing(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
+    if _is_empty(spec, case):
         for name, g in op.gradients(case, *upstream(spec, case)).items():
             _like(g, case[name].shape, case[name].dtype, f"d{name}")
-
-    @contract(f"the backward of {f} leaves every bit of its arguments as it was, and shares no memory with them",
-              hint="dx -= ... on an argument spoils it for the next layer, or for a second call.")  # fmt: skip
-    def backward_inputs_unchanged(op: Subject, **case: Any) -> None:
-        arguments = op.prepared(case, upstream(spec, case))
-        kept = copied(arguments)
-        returned = op.backward(arguments)
-        for name, x in _arrays(kept).items():
-            untouched(arguments[name], x, f"the backward's argument {name}")
-        gradients = op.name_gradients(case, returned)
-        _demand_new_memory({f"d{name}": g for name, g in gradients.items()}, arguments)
-
-    @contract(f"the backward of {f}, called twice, gives the same gradients, and the first ones survive",
-              hint="What does a call leave behind: in a cache, in a saved array, in a buffer?")  # fmt: skip
-    def backward_twice(op: Subject, **case: Any) -> None:
-        arguments = op.prepared(case, upstream(spec, case))
-        first = op.name_gradients(case, op.backward(arguments))
-        kept = {name: np.array(g) for name, g in first.items()}
-        other = _other(spec, case)
-        op.gradients(other, *upstream(spec, other, 1))  # a forward and a backward of something else
-        for name, g in kept.items():
-            untouched(first[name], g, f"after another call, the first d{name}")
-        again = op.name_gradients(case, op.backward(arguments))
-        for name, g in kept.items():
-            same_bits(again[name], g, f"the second call's d{name}")
-
-    @contract(f"the backward of {f} depends on its arguments alone, not on the last forward",
-              hint="Two layers share your function: whose forward does the backward remember?")  # fmt: skip
-    def no_memory_of_the_forward(op: Subject, **case: Any) -> None:
-        arguments = op.prepared(case, upstream(spec, case))
-        first = {name: np.array(g) for name, g in op.name_gradients(case, op.backward(arguments)).items()}
-        op.outputs(**_other(spec, case))
-        for name, g in op.name_gradients(case, op.backward(arguments)).items():
-            same_bits(g, first[name], f"after another forward, d{name}")
-
-    @rounded(
-        f"the backward of {f} is the derivative of its forward, by central differences in float64",
-        hint="Write out one entry of the output as a sum, and differentiate it by one entry of the input.",
-    )
-    def derivative(op: Subject, **case: Any) -> None:
-        """Compare the directional derivative of <dy, y> with the gradient, argument by argument."""
-        if spec.dtype == np.float32:
-            raise MissingError("central differences need float64; the exact formulas are tried in float32")
-        case = widened(case)
-        rng = np.random.default_rng(0)
-        (dy,) = upstream(spec, case)
-        gradients = op.gradients(case, dy)
-
-        def terms(case: dict[str, Any]) -> Any:
-            return dy * _wide(op(**case))
-
-        size = float(np.sum(np.abs(terms(case))))
-        steepness = max(spec.scale(case), 1.0)  # a bound on the relative curvature
-        for name, g in gradients.items():
-            if not np.size(g):
-                continue
-            g = _wide(g)
-            if g.shape != case[name].shape:
-                raise Violation(f"d{name} has the wrong shape", g.shape, case[name].shape, sort="shape")
-            h = STEP * largest(case[name])
-            for along, direction in _directions(rng, g):
-                above, below = (float(np.sum(terms(case | {name: case[name] + step * direction}))) for step in (h, -h))
-                measured = (above - below) / (2 * h)
-                derived = float(np.sum(g * direction))
-                scale = float(np.sum(np.abs(g * direction))) + abs(measured)
-                if not abs(derived - measured) <= 1e-6 * max(scale, 1.0) * steepness + 4e-16 * size / h:
-                    raise Violation(f"d{name} is not the derivative along a {along}", derived, measured)
-
-    @rounded(
-        f"the gradients of {f} are those of the exact formulas, in float32 too",
-        hint="Right to six digits and wrong after: an approximation, float32 inside, or an eps where none belongs.",
-    )
-    def exact_gradients(op: Subject, **case: Any) -> None:
-        exact_of(op, case)
-
-    @rounded(f"the backward of {f} is linear in its upstream gradients",
-             hint="Every term of a gradient has the upstream gradient in it exactly once.")  # fmt: skip
-    def linear_in_upstream(op: Subject, **case: Any) -> None:
-        one, two = upstream(spec, case), upstream(spec, case, 1)
-        both = tuple(_times(2, a) - _times(3, b) for a, b in zip(one, two, strict=True))
-        first, second, mixed = (op.gradients(case, *dy) for dy in (one, two, both))
-        allowed = _gradient_tolerance(spec, case)
-        for name, g in mixed.items():
-            atol = allowed(g, 5 * largest(first[name], second[name]))
-            close(g, _times(2, first[name]) - _times(3, second[name]), atol, f"d{name}")
-
-    @rounded(f"the backward of {f} does not care how its inputs lie in memory",
-             hint="Is there a reshape, a .ravel() or an in-place step that takes C order for granted?",
-             gravity="contract")  # fmt: skip
-    def backward_memory_layout(op: Subject, **case: Any) -> None:
-        arguments = op.prepared(case, upstream(spec, case))
-        first = op.name_gradients(case, op.backward(arguments))
-        allowed = _gradient_tolerance(spec, case)
-        for layout, other in _layouts(arguments):
-            if left_out := op.left_out(case | other):
-                raise NotOfferedError(left_out)
-            for name, g in op.name_gradients(case, op.backward(other)).items():
-                close(g, first[name], allowed(g, largest(first[name])), f"with {layout} inputs, d{name}")
-
-    @contract(
-        f"for an empty batch the gradients of {f} have the right shapes, and are 0 where the batch shares an argument",
-        hint="A sum over no entries is 0: which line divides by their number?",
-        leads=EMPTY_BATCHES,
-    )
-    def gradients_of_nothing(op: Subject, **case: Any) -> None:
-        if _is_empty(spec, case):
-            for name, g in op.gradients(case, *upstream(spec, case)).items():
-                _like(g, case[name].shape, case[name].dtype, f"d{name}")
-                demand(not np.any(g), f"d{name} is not 0")
+            demand(not np.any(g), f"d{name} is not 0")
 
 
-def _extremes(states: Any, spec: Spec, f: str, exact_of: Exact) -> None:
-    extreme = partial(states, "rounding", stage="extremes")
-    large = partial(extreme, leads=((),), wide=True)
+@_extreme(
+    "{f} is right for sizes of 20 to 70 too, and for 300 tokens, beyond one tile of a blocked computation",
+    hint="Where one tile ends and the next begins, what must be carried over?",
+    **_LARGE,
+)
+def large_sizes(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
+    _close_outputs(spec, op, case, ours_of(spec, widened(case)))
 
-    @large(f"{f} is right for sizes of 20 to 70 too, and for 300 tokens, beyond one tile of a blocked computation",
-           hint="Where one tile ends and the next begins, what must be carried over?")  # fmt: skip
-    def large_sizes(op: Subject, **case: Any) -> None:
-        _close_outputs(spec, op, case, ours_of(spec, widened(case)))
 
-    @extreme(f"{f} is right with two and with three leading axes, and so are its gradients",
-             hint="Over which axes does each sum run, if there are more than two?",
-             leads=((2, 3), (2, 1, 3)))  # fmt: skip
-    def several_axes(op: Subject, **case: Any) -> None:
-        _close_outputs(spec, op, case, ours_of(spec, widened(case)))
-        if spec.wrt and f"{spec.function}_backward" not in op.lacks:
-            exact_of(op, case)
-
-    if not spec.wrt:
-        return
-
-    @large(f"the gradients of {f} are right for sizes of 20 to 70 too, and for 300 tokens",
-           hint="Where one tile ends and the next begins, what must be carried over?")  # fmt: skip
-    def gradients_of_large_sizes(op: Subject, **case: Any) -> None:
-        exact_of(op, case)
+@_extreme(
+    "{f} is right with two and with three leading axes, and so are its gradients",
+    hint="Over which axes does each sum run, if there are more than two?",
+    leads=((2, 3), (2, 1, 3)),
+)
+def several_axes(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
+    _close_outputs(spec, op, case, ours_of(spec, widened(case)))
+    if spec.wrt and f"{spec.function}_backward" not in op.lacks:
+        exact_gradients(op, spec, case)
 
 
 def upstream(spec: Spec, case: dict[str, Any], seed: int = 0) -> tuple[Any, ...]:
@@ -284,9 +331,9 @@ def shapes_of(spec: Spec, case: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
     """The shapes of the outputs. They depend on those of the arguments alone: cases of equal shapes share them."""
     arguments = ((n, x.dtype, x.shape) if isinstance(x, np.ndarray) else (n, x) for n, x in case.items())
     key = (getattr(spec.ours(), spec.function), *arguments)
-    if key not in spec.shapes:
-        spec.shapes[key] = tuple(map(np.shape, ours_of(spec, case)))
-    return spec.shapes[key]
+    if key not in spec.remembered:
+        spec.remembered[key] = tuple(map(np.shape, ours_of(spec, case)))
+    return spec.remembered[key]
 
 
 def by_loops(spec: Spec, case: dict[str, Any]) -> tuple[Any, ...]:
@@ -303,15 +350,6 @@ def _close_outputs(spec: Spec, op: Subject, case: dict[str, Any], expected: tupl
     for name, x, y in zip(spec.outputs, op.outputs(**case), expected, strict=True):
         if x is not None:
             close(x, y, tolerance(spec, case), name)
-
-
-def _exact_gradients(reference: Subject, op: Subject, spec: Spec, case: dict[str, Any]) -> None:
-    """Compare with the library's gradients in float64, which central differences and two other libraries confirm."""
-    dy = upstream(spec, case)
-    wide = reference.gradients(widened(op.fit(case)), *(_wide(d) for d in dy))
-    allowed = _gradient_tolerance(spec, case)
-    for name, g in op.gradients(case, *dy).items():
-        close(g, wide[name], allowed(g, largest(wide[name])), f"d{name}")
 
 
 def _demand_new_memory(results: dict[str, Any], arguments: dict[str, Any]) -> None:

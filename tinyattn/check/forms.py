@@ -99,20 +99,24 @@ def find_backward_forms(op: Subject, limit: float = 10.0, patience: float = 10.0
     if "keep" not in op.signature.parameters or "keep" in op.lacks or not op.spec.wrt:
         return []
     form = Form("the gradient for keep=None", partial(_is_none, "keep"))
-    raised: dict[bool, set[bool]] = {True: set(), False: set()}  # by whether the call has the form
     until = time.monotonic() + limit
-    for case in (op.fit(case) for case in (*op.spec.special_cases(), *_cases(op))):
-        if not op.offers(case) or time.monotonic() > until:
-            continue
+    cases = [case for case in map(op.fit, (*op.spec.special_cases(), *_cases(op))) if op.offers(case)]
+    if not any(map(form.has, cases)):
+        return []
+    for case in sorted(cases, key=form.has, reverse=True):
+        if time.monotonic() > until:
+            break
         try:
             with alarm(patience), np.errstate(all="ignore"):
                 op.gradients(case, *upstream(op.spec, case))
-            raised[form.has(case)].add(False)
+            raised = False
         except Violation as violation:
-            raised[form.has(case)].add(violation.__cause__ is not None)
+            raised = violation.__cause__ is not None
         except (TooLongError, MissingError, CannotRunError):
             return []
-    return [form] if raised[True] == {True} and True not in raised[False] else []
+        if raised != form.has(case):
+            return []
+    return [form]
 
 
 def find_missing_gradients(op: Subject, patience: float = 10.0) -> list[str]:

@@ -54,7 +54,7 @@ class Spec:
     about results and gradients; `shown` turns a case into the one in a report. `common` is False where the common
     properties do not apply. `loops` are the oracles of a spec without `oracle`, and `of_loops` makes an implementation
     of them; diagnosis changes their formulas. `remark` says what a failing case shows, where no bug can be named.
-    `shapes` remembers the shapes of outputs (common.py).
+    `remembered` is for common.py: the shapes of outputs, the library as a subject.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Spec:
     loops: tuple[Callable[..., Any], ...] = ()
     of_loops: Callable[..., Any] | None = None
     remark: Callable[..., str] | None = None
-    shapes: dict[Any, tuple[tuple[int, ...], ...]] = field(init=False, repr=False, default_factory=dict)
+    remembered: dict[Any, Any] = field(init=False, repr=False, default_factory=dict)
 
     @property
     def lets_more_follow(self) -> bool:

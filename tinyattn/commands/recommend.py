@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from ..data import Interactions
 from ..models.choosing import refuse_k
-from ..terminal import quoted
+from ..terminal import progress_bar, quoted
 from .arguments import add_candidates, add_data, add_history, add_names, add_repeats, add_run
 from .measures import in_the_models_ids
 from .ops import add_ops
@@ -115,7 +114,7 @@ def _write_many(options: argparse.Namespace) -> None:
 
     def lines() -> Iterator[list[Any]]:
         yield ["user", "rank", "item", "score", *(["name"] if options.names else [])]
-        with tqdm(total=len(rows), unit="user", disable=None, leave=False) as bar:
+        with progress_bar(total=len(rows), unit="user") as bar:
             for places in np.array_split(np.arange(len(rows)), -(-len(rows) // at_once)):
                 lists = dict[int, Any]()
                 for n in np.unique(most[places][most[places] > 0]).tolist():

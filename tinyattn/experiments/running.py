@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
-from tqdm import tqdm
 
 from ..backend import device_name
 from ..data import SPLITS, Split, Truth
@@ -29,6 +28,7 @@ from ..evaluation import best_items, beyond_accuracy, candidates_for, evaluate, 
 from ..files import FileError, alone_in, read_json, write_json
 from ..machine import commit, describe
 from ..models import MODELS, Estimator, Recommender, Trained
+from ..terminal import progress_bar
 from ..training import WorkerKilledError
 from .experiment import TIMES, Dataset, Experiment, Results, Row, TaskData
 from .paired import letters, packed, unpacked
@@ -115,7 +115,8 @@ def carry_out(
         tasks.append((f"{key}, seed {seed}", arguments))
     for key, seed in set(runs) - set(to_do):
         _clear(_work_of(file_of(out, key, seed)))            # left where a run was killed after writing its file
-    with alone_in(out), tqdm(total=len(tasks), unit="run") as bar, _processes(jobs, begin) as pool:
+    shown = {"total": len(tasks), "unit": "run", "leave": True}
+    with alone_in(out), progress_bar(False, **shown) as bar, _processes(jobs, begin) as pool:
         for name, future in _side_by_side(pool, jobs, tasks):
             bar.set_postfix_str(name)
             try:

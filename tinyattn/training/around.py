@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from tqdm import tqdm
 
 from .. import backend
 from ..ranks import alone
+from ..terminal import progress_bar
 from .batch import Batch
 from .state import State
 
@@ -66,8 +66,8 @@ class Around:
             state.restore(self.checkpoint, last, identity, identity_today)
         self._due = math.inf if checkpoint is None or self.job.number else time.monotonic()     # of the next save
         self._unseen = state.here                                # the first step whose loss has not been checked
-        shown = None if progress and not self.job.number else True         # tqdm's `disable`; None: on a terminal
-        self.bar = tqdm(total=last, initial=state.step, bar_format=BAR, disable=shown, leave=False)
+        shown = None if progress and not self.job.number else True         # None: on a terminal
+        self.bar = progress_bar(shown, total=last, initial=state.step, bar_format=BAR)
         self._open = ExitStack()
 
     def __enter__(self) -> Self:

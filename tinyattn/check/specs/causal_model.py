@@ -52,13 +52,18 @@ def repeatable(op: Subject, x: np.ndarray) -> None:
 @states("exact", "changing x at position t moves no output before t, to the last bit",
         hint="Change the last token; which outputs moved?", gravity="leak")
 def causal(op: Subject, x: np.ndarray) -> None:
-    x = input_of(op, x)
+    some, x = _some_position(x), input_of(op, x)
     y = forward_of(op, x)
     for t in range(1, x.shape[1]):
         moved = forward_of(op, _changed(op, x, t))
         _earlier_kept(y, moved, t, f"after a change at position {t}, y of an earlier position: entry ")
-        moved = forward_of(op, _changed(op, x, t, all_after=True, size=100.0))
-        _earlier_kept(y, moved, t, f"after large changes from position {t} on, y of an earlier position: ")
+    moved = forward_of(op, _changed(op, x, some, all_after=True, size=100.0))
+    _earlier_kept(y, moved, some, f"after large changes from position {some} on, y of an earlier position: ")
+
+
+def _some_position(x: np.ndarray) -> int:
+    """A position after the first, another for other numbers: 50 cases try all, in less time than each case would."""
+    return 1 + int(np.sum(x)) % (x.shape[1] - 1)
 
 
 def _earlier_kept(y: np.ndarray, moved: np.ndarray, t: int, what: str) -> None:
@@ -67,13 +72,13 @@ def _earlier_kept(y: np.ndarray, moved: np.ndarray, t: int, what: str) -> None:
 
 @states("exact", "each output depends on its token, and on the first one", hint="Is the mask's diagonal True?")
 def sees_itself_and_the_past(op: Subject, x: np.ndarray) -> None:
-    x = input_of(op, x)
+    some, x = _some_position(x), input_of(op, x)
     y = forward_of(op, x)
-    moved = [forward_of(op, _changed(op, x, t)) for t in range(x.shape[1])]
-    for t in range(x.shape[1]):
-        demand(differs(moved[t][:, t], y[:, t]), f"y of position {t} does not depend on x of position {t}")
+    first, moved = (forward_of(op, _changed(op, x, t)) for t in (0, some))
+    demand(differs(moved[:, some], y[:, some]), f"y of position {some} does not depend on x of position {some}")
+    demand(differs(first[:, 0], y[:, 0]), "y of position 0 does not depend on x of position 0")
     for t in range(1, x.shape[1]):
-        demand(differs(moved[0][:, t], y[:, t]), f"y of position {t} does not depend on the first token")
+        demand(differs(first[:, t], y[:, t]), f"y of position {t} does not depend on the first token")
 
 
 @states("exact", "the outputs of one entry of a batch do not depend on the other entries",
