@@ -1,16 +1,16 @@
 """What a check costs: CPU time of `tinyattn check` on right code, with imports and all of its processes.
 
-    python benchmarks/checking.py [--against COMMIT] [--rounds 5]
+    python benchmarks/checking.py [--against COMMIT] [--rounds 3]
 
-The code is the library's. With --against, that commit's checker, in a temporary folder, checks that commit's library in
-the same rounds, in turns with ours. Both are compiled before the first round; a check that fails ends the measurement.
+The code is the library's, of every kind. With --against, that commit's checker, in a temporary folder, checks that
+commit's library in the same rounds, in turns with ours, as far as it has the kind. Both are compiled before the first
+round; a check that fails ends the measurement.
 Writes benchmarks/results/checking.json and .md, and a sentence in docs/check.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import os
 import re
@@ -29,9 +29,9 @@ from benchmarks.against import Side, both
 from benchmarks.children import environment, tell
 from benchmarks.machine import RESULTS, ROOT, describe, made_on, write_pages, write_result
 from tinyattn.check.command import ours
+from tinyattn.check.specs import SPECS
 
 RESULT, PAGE, DOCS = RESULTS / "checking.json", RESULTS / "checking.md", ROOT / "docs" / "check.md"
-KINDS = ("attention", "layer_norm", "softmax", "lstm", "adam", "causal_model")
 
 
 def cost(side: Side, kind: str) -> tuple[float, int]:
@@ -50,18 +50,27 @@ def cost(side: Side, kind: str) -> tuple[float, int]:
     return used.ru_utime + used.ru_stime, int(tries[1].replace(",", ""))
 
 
+def kinds_of(side: Side) -> list[str]:
+    """The kinds that its checker knows."""
+    command, env = "from tinyattn.check.specs import SPECS; print(*SPECS)", environment(side.root, **side.settings)
+    return subprocess.check_output([sys.executable, "-c", command], cwd=side.root, env=env, text=True).split()
+
+
 def measure(sides: tuple[Side, ...], rounds: int) -> dict[str, Any]:
-    row = {side.name: {"commit": side.commit, "seconds": []} for side in sides}
-    found: dict[str, Any] = {kind: copy.deepcopy(row) for kind in KINDS}
+    known = {side.name: kinds_of(side) for side in sides}
+    found: dict[str, Any] = {
+        kind: {side.name: {"commit": side.commit, "seconds": []} for side in sides if kind in known[side.name]}
+        for kind in SPECS
+    }
     for side in sides:
-        cost(side, KINDS[0])  # compiles
+        cost(side, known[side.name][0])  # compiles
     for number in range(rounds):
         tell(f"round {number + 1} of {rounds}")
-        for kind in KINDS:
+        for kind, row in found.items():
             for side in sides[:: 1 if number % 2 else -1]:
-                seconds, tries = cost(side, kind)
-                found[kind][side.name]["seconds"].append(round(seconds, 3))
-                found[kind][side.name]["tries"] = tries
+                if side.name in row:
+                    seconds, row[side.name]["tries"] = cost(side, kind)
+                    row[side.name]["seconds"].append(round(seconds, 3))
     return found
 
 
@@ -72,18 +81,22 @@ def median(row: dict[str, Any]) -> float:
 def page(result: dict[str, Any]) -> str:
     """The Markdown page, from the results file alone."""
     rows = result["kinds"]
-    two = all("theirs" in row for row in rows.values())
+    both_have = [row for row in rows.values() if "theirs" in row]
+    two = bool(both_have)
     intro = "CPU seconds of `tinyattn check` on the library's own code, with imports and all processes; medians of"
     lines = ["# What a check costs", "", f"{intro} {result['rounds']} rounds."]
     if two:
-        ours, theirs = (rows[KINDS[0]][name]["commit"] for name in ("ours", "theirs"))
-        lines[-1] += f" Ours is commit {ours}, theirs {theirs}."
+        ours, theirs = (both_have[0][name]["commit"] for name in ("ours", "theirs"))
+        shares = [median(row["ours"]) / median(row["theirs"]) for row in both_have]
+        lines[-1] += f" Ours is commit {ours}, theirs {theirs}. Ours takes {min(shares):.2f} to {max(shares):.2f} of "
+        lines[-1] += "the time of theirs; a kind that theirs lacks has a dash."
     lines += ["", "| kind | ours |" + " theirs | ours / theirs |" * two + " cases tried |" + " theirs |" * two]
     lines += ["|---|---|---|" + "---|---|---|" * two]
     for kind, row in rows.items():
-        cells = [f"`{kind}`", f"{median(row['ours']):.1f}"]
-        cells += [f"{median(row['theirs']):.1f}", f"{median(row['ours']) / median(row['theirs']):.2f}"] if two else []
-        cells += [f"{row[name]['tries']:,}" for name in ("ours", "theirs")[: 1 + two]]
+        our, their = row["ours"], row.get("theirs")
+        cells = [f"`{kind}`", f"{median(our):.1f}"]
+        cells += [f"{median(their):.1f}", f"{median(our) / median(their):.2f}"] if their else ["-", "-"] * two
+        cells += [f"{side['tries']:,}" if side else "-" for side in (our, their)[: 1 + two]]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, "", f"Measured on {made_on(result['machine'])}, by `python benchmarks/checking.py`.", ""])
 
@@ -104,7 +117,7 @@ def pages() -> dict[Path, str]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--against", metavar="COMMIT", help="beside that commit's checker")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
     if asked.rounds < 1:
         parser.error(f"{asked.rounds} rounds: expected at least 1")

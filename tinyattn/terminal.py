@@ -125,4 +125,4 @@ def progress_bar(disable: bool | None = None, **how: Any) -> Any:
         return _NoBar()
     from tqdm import tqdm
 
-    return tqdm(**{"file": sys.stderr, "leave": False} | how)
+    return tqdm(file=sys.stderr, **{"leave": False} | how)
