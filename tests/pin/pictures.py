@@ -5,10 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import re
-import tempfile
 import zlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -16,11 +14,9 @@ import numpy as np
 from matplotlib.colors import to_hex
 from matplotlib.ticker import FixedLocator
 
-from tests.models.small import DATA
 from tests.pin.training import trained
 from tinyattn import ops, show
 from tinyattn.experiments.pictures import Curves, Dot, Dots, Maps
-from tinyattn.models import MODELS
 from tinyattn.show.views import Goal, mirror, player, visualise, visualise_text
 
 
@@ -98,15 +94,6 @@ DOTS = Dots("dots", "NDCG", {f"data {i}": {f"row {j}": Dot([0.1 * i, 0.1 * j, 0.
 MAPS = Maps("maps", {"one": {"a": [[1.0], [0.4, 0.6]], "b": [[1.0], [0.1, 0.9]]}, "two": {"a": [[1.0], [0.7, 0.3]]}})
 
 
-def of_run(name: str) -> dict[str, Any]:
-    """Which pictures a run has."""
-    model = trained(name) if name == "sasrec" else MODELS[name]().fit(DATA["ranking"])
-    rows = {row: {"hr@10": 0.2, "ndcg@10": 0.1, "mrr": 0.1} for row in ("popularity", name)}
-    with tempfile.TemporaryDirectory() as folder:
-        show.draw_run(Path(folder), model, DATA["ranking"], rows, (10,), "small")
-        return {"files": sorted(path.name for path in Path(folder).iterdir())}
-
-
 def of_trace() -> dict[str, Any]:
     rng = np.random.default_rng(1)
     q, k, v = (rng.standard_normal((3, 2)) for _ in range(3))
@@ -145,8 +132,6 @@ CASES: dict[str, Callable[[], Any]] = {
     "experiment, curves": lambda: described(show.draw_picture(CURVES)),
     "experiment, dots": lambda: described(show.draw_picture(DOTS)),
     "experiment, maps": lambda: described(show.draw_picture(MAPS)),
-    "run of sasrec": lambda: of_run("sasrec"),
-    "run of markov": lambda: of_run("markov"),
     "trace": of_trace,
     "mirror": of_mirror,
     "mirror of layer norm": lambda: of_mirror("layer_norm"),

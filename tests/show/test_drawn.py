@@ -1,17 +1,20 @@
 """What figures draw, asked of matplotlib's artists: every number, tick, mark and label in its place."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from matplotlib.colors import PowerNorm, to_hex
 
+from tinyattn.data import Interactions, leave_one_out
 from tinyattn.experiments.pictures import Curves, Dot, Dots, Maps
 from tinyattn.show import (
     alignment_map,
     array_map,
     attention_map,
     draw_picture,
+    draw_run,
     looking_picture,
     metric_bars,
     sweep_dots,
@@ -265,6 +268,23 @@ def test_of_a_sweep_each_run_is_a_dot_and_the_bar_stands_at_their_mean():
     top, bottom = ax.get_ylim()[::-1]
     assert top < bottom  # the first group stands at the top
     assert ax.get_xlabel() == "MRR, full"
+
+
+def test_a_run_has_the_last_layers_weights_of_the_newest_items_of_a_user_with_about_20(monkeypatch):
+    saved = {}
+    monkeypatch.setattr("tinyattn.show.curves.save", lambda made, path: saved.update({path.name: made}))
+    histories = [range(1, 31), range(7, 29), range(5, 9)]
+    split = leave_one_out(Interactions.of([list(items) for items in histories]))
+    weights = np.random.default_rng(0).random((3, 2, 8, 8))
+    model = SimpleNamespace(name="sasrec", history=[], attends=True, attention=lambda ids: (ids, weights))
+    draw_run(Path("figures"), model, split, {"model": {"hr@5": 0.5, "ndcg@5": 0.25, "mrr": 0.125}}, (5, 10), "t")
+    assert sorted(saved) == ["attention.png", "metrics.png"]
+    assert [title(ax) for ax in saved["metrics.png"].axes] == ["HR@5", "NDCG@5", "MRR"]
+    for head, ax in enumerate(maps(saved["attention.png"])):
+        np.testing.assert_array_equal(ax.images[0].get_array(), weights[2, head])
+        assert title(ax) == f"layer 3, head {head + 1}"
+        assert list(ticks(ax.xaxis).values()) == [str(item) for item in range(20, 28)]  # 28 is the test item
+    assert saved["attention.png"]._suptitle.get_text() == "t: who looks at whom, user 2"
 
 
 # ---- experiments

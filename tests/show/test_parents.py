@@ -43,7 +43,7 @@ def added(a: Any, b: Any) -> Any:
 
 
 def scaled(a: Any, b: Any) -> Any:
-    y = a * b / (1 + b * b) - np.exp(a)
+    y = a * b / (1 + b * b) - np.exp(-a)
     return y
 
 
@@ -80,6 +80,7 @@ def gathered(table: Any, ids: Any, rows: Any) -> Any:
 def scattered(table: Any, ids: Any, x: Any) -> Any:
     y = np.zeros_like(table)
     np.add.at(y, ids, x)
+    np.subtract.at(y, ids[::-1], 3 * x)
     y[1:, 0] *= 3
     half = y[:2]
     half += 1
