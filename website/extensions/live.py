@@ -9,6 +9,7 @@ build makes the pages.
 from __future__ import annotations
 
 import html
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,7 @@ PAGES = {
     "mirror": lambda: mirror(["cat", "sat", "mat"], **WORDS, hide=("heads",), play=True),
     "derivation": derivation,
 }
+view = cache(lambda name: PAGES[name]())
 PICTURES = {ROOT / "figures" / f"view-{name}.png": name for name in PAGES}
 
 
@@ -55,7 +57,8 @@ def enliven(app: Sphinx, doctree: nodes.document) -> None:
             uri = f"{up}_static/{name}.html"
             frame = (
                 f'<iframe class="live" src="{uri}" sandbox="allow-scripts allow-downloads" loading="lazy" '
-                f'title="{html.escape(image["alt"])}"></iframe><br><a href="{uri}">Open it alone</a>'
+                f'style="height: {view(name).height}px" title="{html.escape(image["alt"])}"></iframe>'
+                f'<br><a href="{uri}">Open it alone</a>'
             )
             image.replace_self(nodes.raw("", frame, format="html"))
 
@@ -65,8 +68,8 @@ def write_pages(app: Sphinx) -> None:
     if app.builder.format == "html":
         static = Path(app.outdir) / "_static"
         static.mkdir(parents=True, exist_ok=True)
-        for name, make in PAGES.items():
-            make().save(static / f"{name}.html")
+        for name in PAGES:
+            view(name).save(static / f"{name}.html")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

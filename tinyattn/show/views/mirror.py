@@ -66,11 +66,37 @@ def mirror(
     """
     if algorithm not in ALGORITHMS:
         raise ValueError(f"algorithm is {algorithm!r}, expected one of {', '.join(ALGORITHMS)}")
-    axes, n = ALGORITHMS[algorithm], len(tokens)
+    n = len(tokens)
     if not 1 <= n <= MOST:
         raise ValueError(f"there are {n} tokens, expected 1 to {MOST}")
     if unknown := sorted(set(hide) - set(PARTS)):
         raise ValueError(f"hide has {unknown[0]!r}, expected some of {', '.join(PARTS)}")
+    values, widths = _arrays(algorithm, arrays, n, heads, seed)
+    allowed = np.ones((n, n), dtype=bool) if mask is None else np.asarray(mask)
+    _expect_shape("mask", allowed, (n, n))
+    if allowed.dtype != bool:
+        raise ValueError(f"mask has dtype {allowed.dtype}, expected bool: True = may look")
+    if goal is not None:
+        _expect_goal(goal, algorithm, n)
+    scale = 1 / math.sqrt(widths.get("D", 1) / heads) if scale is None else float(scale)
+    if not (abs(scale) <= LARGEST and 1 / LARGEST <= eps <= LARGEST):
+        raise ValueError(f"scale is {scale} and eps {eps}, expected at most {LARGEST:g}, and eps from {1 / LARGEST:g}")
+    named = [str(token) for token in tokens]
+    data = {
+        "algorithm": algorithm, "title": title, "tokens": named, "mask": allowed.ravel().tolist(), "scale": scale,
+        "heads": int(heads), "eps": eps, "hide": sorted(hide), "plays": play,
+        "goal": goal and goal._asdict() | {"row": int(goal.row), "column": int(goal.column)},
+        "sizes": widths, "arrays": {name: numbers(x, digits=17) for name, x in values.items()},
+    }  # fmt: skip
+    table = _as_tables(named, algorithm, values, allowed, scale, int(heads))
+    return View("mirror", title, data, table, height=500 if "backward" in hide else 740)
+
+
+def _arrays(
+    algorithm: str, arrays: dict[str, Any], n: int, heads: int, seed: int
+) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+    """The algorithm's arrays, as they are passed or drawn, and the widths of their axes."""
+    axes = ALGORITHMS[algorithm]
     if unknown := sorted(set(arrays) - set(axes)):
         raise ValueError(f"{algorithm} has no array {unknown[0]!r}, expected some of {', '.join(axes)}")
     passed = {name: real(name, x) for name, x in arrays.items() if x is not None}
@@ -79,49 +105,40 @@ def mirror(
     for axis in sorted({word[1] for word in axes.values()}):
         known = [x.shape[1] for name, x in passed.items() if axes[name][1] == axis and x.ndim == 2]
         widths[axis] = known[0] if known else SIZES[axis]
-    sizes = {"n": n, "1": 1, **widths}
     counts = range(1, WIDEST + 1)
     if heads not in counts or not all(size in counts and size % heads == 0 for size in widths.values()):
         described = ", ".join(f"{axis} is {size}" for axis, size in widths.items())
         raise ValueError(f"{described} and heads {heads}, expected 1 to {WIDEST} numbers a token, a multiple of heads")
-    heads = int(heads)
-    rng = np.random.default_rng(seed)
-    shapes = {name: (sizes[word[0]], sizes[word[1]]) for name, word in axes.items()}
-    drawn = {name: np.round(rng.standard_normal(shape), 1) for name, shape in shapes.items()}
-    values = {name: passed.get(name, x) for name, x in drawn.items()}
-    allowed = np.ones((n, n), dtype=bool) if mask is None else np.asarray(mask)
-    for name, x, shape in (*((name, x, shapes[name]) for name, x in values.items()), ("mask", allowed, (n, n))):
-        if x.shape != shape:
-            raise ValueError(f"{name} has shape {x.shape}, expected {shape}")
-        if not (np.abs(x) <= LARGEST).all():
+    rng, sizes, values = np.random.default_rng(seed), {"n": n, "1": 1, **widths}, {}
+    for name, word in axes.items():
+        drawn = np.round(rng.standard_normal([sizes[axis] for axis in word]), 1)
+        values[name] = passed.get(name, drawn)
+        _expect_shape(name, values[name], drawn.shape)
+        if not (np.abs(values[name]) <= LARGEST).all():
             raise ValueError(f"{name} has numbers that are not finite, or beyond {LARGEST:g}")
-    if allowed.dtype != bool:
-        raise ValueError(f"mask has dtype {allowed.dtype}, expected bool: True = may look")
-    if goal is not None and "attention" not in algorithm:
+    return values, widths
+
+
+def _expect_shape(name: str, x: np.ndarray, shape: tuple[int, ...]) -> None:
+    if x.shape != shape:
+        raise ValueError(f"{name} has shape {x.shape}, expected {shape}")
+
+
+def _expect_goal(goal: Goal, algorithm: str, n: int) -> None:
+    if "attention" not in algorithm:
         raise ValueError(f"{algorithm} has no weights that a goal could ask for: expected attention")
-    if goal is not None and not (goal.row in range(n) and goal.column in range(n) and 0 < goal.least <= 1):
+    if not (goal.row in range(n) and goal.column in range(n) and 0 < goal.least <= 1):
         raise ValueError(f"{goal}: expected tokens 0 to {n - 1}, and a weight above 0 and up to 1")
-    scale = 1 / math.sqrt(sizes.get("D", 1) / heads) if scale is None else float(scale)
-    if not (abs(scale) <= LARGEST and 1 / LARGEST <= eps <= LARGEST):
-        raise ValueError(f"scale is {scale} and eps {eps}, expected at most {LARGEST:g}, and eps from {1 / LARGEST:g}")
-    named = [str(token) for token in tokens]
-    data = {
-        "algorithm": algorithm, "title": title, "tokens": named, "mask": allowed.ravel().tolist(), "scale": scale,
-        "heads": heads, "eps": eps, "hide": sorted(hide), "plays": play,
-        "goal": goal and goal._asdict() | {"row": int(goal.row), "column": int(goal.column)},
-        "sizes": widths, "arrays": {name: numbers(x, digits=17) for name, x in values.items()},
-    }  # fmt: skip
-    return View("mirror", title, data, _as_tables(named, algorithm, values, allowed, scale, heads))
 
 
 def real(name: str, x: Any) -> np.ndarray:
     try:
-        found = np.asarray(x)
+        array = np.asarray(x)
     except ValueError:  # rows of different lengths
-        found = np.asarray(None)
-    if found.dtype.kind not in "biuf":
+        array = np.asarray(None)
+    if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} is no array of real numbers")
-    return found.astype(float)
+    return array.astype(float)
 
 
 def _as_tables(
