@@ -17,6 +17,7 @@ from tinyattn.layers import multi_head_attention, multi_head_init
 from tinyattn.models import SASRecNetwork
 from tinyattn.ops import attention, layer_norm, refine_simp
 from tinyattn.show import Trace, trace
+from tinyattn.show.parents import Parents
 from tinyattn.show.views import player
 from tinyattn.show.views.view import View, as_json, numbers
 
@@ -280,7 +281,7 @@ def test_a_chosen_number_has_its_parents_its_sum_and_its_gradient(chromium: Any,
     text = chosen(chromium, "dv", 1)
     p, dout = t["weights"][:, 0], t.replay.cotangents[0][:, 1]
     shown = [float(x.replace("−", "-").strip("()")) for x in re.split(r" [·+] ", texts(chromium, "code.written")[0]
-             .partition(" = ")[2].partition(",")[0])]  # fmt: skip
+             .split(" = ")[1])]  # fmt: skip
     assert shown == pytest.approx([p[0], dout[0], p[1], dout[1]], rel=5e-3)
     assert "All its 4 parents" in text
     rows = texts(chromium, ".moves td:first-child")
@@ -300,8 +301,37 @@ def test_the_sum_of_every_product_on_the_page_is_its_number(chromium: Any, tmp_p
         at_step(chromium, entry.number)
         for i, x in enumerate(entry.value.ravel().tolist()):
             chosen(chromium, entry.name, i)
-            written = texts(chromium, "code.written")[0].partition(" = ")[2].partition(",")[0].replace("−", "-")
-            assert eval(written.replace("·", "*")) == pytest.approx(x, rel=0.02, abs=0.02)
+            written = texts(chromium, "code.written")[0].replace("−", "-").split(" = ")
+            assert float(written[-1]) == pytest.approx(x, rel=1e-3, abs=1e-9)
+            assert eval(written[1].replace("·", "*")) == pytest.approx(x, rel=0.02, abs=0.02)
+    refuse_complaints(chromium)
+
+
+def test_pointing_at_a_number_answers_where_it_came_from_without_scrolling(chromium: Any, tmp_path: Any) -> None:
+    """Ten numbers: the marked parents are those of the trace, and all of the answer is on the screen."""
+    from selenium.webdriver import ActionChains
+
+    t = attended(backward=True)
+    found, rng = Parents(t), np.random.default_rng(0)
+    opened(chromium, player(t), tmp_path)
+    numbers = [(e, i) for e in t.entries if e.how != "input" for i in range(e.value.size)]
+    for k in rng.choice(len(numbers), 10, replace=False):
+        entry, i = numbers[k]
+        at_step(chromium, entry.number)
+        made = f".panel:not(:has(h2 button)) table[aria-label^='{entry.name},'] td"
+        cell = [c for c in chromium.find_elements("css selector", made) if c.is_displayed()][-entry.value.size :][i]
+        chromium.execute_script("arguments[0].scrollIntoView({block: 'center'})", cell)
+        ActionChains(chromium).move_to_element(cell).perform()
+        label, what = texts(chromium, ".sum p")
+        shown = float(label.split(" = ")[-1].replace("−", "-").replace("∞", "inf"))
+        assert shown == pytest.approx(entry.value.flat[i], rel=1e-3)
+        assert what
+        assert chromium.execute_script("""const x = document.querySelector(".sum"), box = x.getBoundingClientRect();
+return box.top > 0 && box.bottom <= innerHeight && x.scrollHeight <= x.clientHeight""")
+        cells = chromium.find_elements("css selector", "td.linked")
+        marked = [json.loads(c.get_attribute("data-value").replace("-inf", "-Infinity")) for c in cells]
+        parents = [t.entries[n].value.flat[j] for n, j in np.ravel(found.of[entry.number])[i]]
+        assert sorted(map(float, marked)) == pytest.approx(sorted(map(float, parents)), rel=1e-5)
     refuse_complaints(chromium)
 
 

@@ -1,17 +1,10 @@
 // ---- A derivation: from step to step its terms slide to their next places, and the example's numbers follow
 
 const TIME = 900;                                            // milliseconds of a move
-const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
-const mathSpace = new DOMParser().parseFromString("<math>", "text/html").body.firstChild.namespaceURI;         // as `space` for SVG
 const isName = (text) => /^\p{L}/u.test(text);
 const symbol = (key) => key.replace(/\d+/, "");               // p2 is a copy of p
 
-function formula(tag, how, ...children) {
-  const made = document.createElementNS(mathSpace, tag);
-  for (const [name, value] of Object.entries(how)) if (value !== null) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
+const formula = elements("<math>");
 
 // Atoms [key, text, place] as MathML; a script (place 1 or -1) hangs at the atom before it. `moves`: they have keys.
 function asMath(atoms, moves) {

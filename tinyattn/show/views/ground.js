@@ -39,6 +39,7 @@ function said(x, digits = 3) {
 }
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)"), print = window.matchMedia("print");
+const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
 let onPaper = false;                                         // what is drawn for a file is light
 const theme = () => (dark.matches && !print.matches && !onPaper ? "dark" : "light");
 const onTheme = (draw) => [dark, print].forEach((media) => media.addEventListener("change", draw));
@@ -87,14 +88,17 @@ function image(context, values, rows, columns, colour, masked = null) {
   context.putImageData(pixels, 0, 0);
 }
 
-// An element of SVG. Its namespace is an address, which a page that asks for nothing should not contain.
-const space = new DOMParser().parseFromString("<svg>", "text/html").body.firstChild.namespaceURI;
-function vector(tag, how, ...children) {
-  const made = document.createElementNS(space, tag);
-  for (const [name, value] of Object.entries(how)) if (value !== null) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
+// -> what makes elements of SVG or MathML. A namespace is an address, which a page that asks for nothing should not contain.
+function elements(markup) {
+  const space = new DOMParser().parseFromString(markup, "text/html").body.firstChild.namespaceURI;
+  return (tag, how, ...children) => {
+    const made = document.createElementNS(space, tag);
+    for (const [name, value] of Object.entries(how)) if (value !== null) made.setAttribute(name, value);
+    made.append(...children);
+    return made;
+  };
 }
+const vector = elements("<svg>");
 
 // A matrix as a picture for papers and slides: its numbers and names are text. `rows`, `columns`: names, or none. -> SVG
 function drawing(title, values, [rows, columns], names, colour, masked) {
@@ -203,8 +207,9 @@ function roving(box, nodes, across = 1) {
 const LARGE = 900;      // numbers: more are drawn as a picture, without their digits
 
 // An array as a grid of numbers, or a picture of one. Of more than two axes one matrix is shown, and chosen from.
-// `how`: name, note, onChoose(flat index), onEdit(flat index, number), chosen, linked (Map: flat index -> what is said of it),
-// rows, columns (labels), later (nothing is drawn before the first `fill`). `.fill(values, masked)` takes others of the same shape, and returns the steps that draw them, for
+// `how`: name, note, onChoose(flat index), onPoint(flat index), onEdit(flat index, number), chosen, linked (Map: flat index -> what
+// is said of it), rows, columns (labels), later (nothing is drawn before the first `fill`). `.mark(has)` marks a grid's numbers for which
+// has(flat index), in the place of the linked ones. `.fill(values, masked)` takes others of the same shape, and returns the steps that draw them, for
 // `frames`; what has the focus keeps it.
 function heatMap(array, how) {
   const { shape } = array, rows = shape.length > 1 ? shape[shape.length - 2] : 1, columns = shape.length ? shape[shape.length - 1] : 1;
@@ -214,6 +219,7 @@ function heatMap(array, how) {
   let shown = !size ? 0 : Math.floor((chosen ?? linked.keys().next().value ?? 0) / size);     // which matrix
   let cursor = chosen === null ? 0 : chosen % size;                                           // in the matrix
   let paint;                                                                                  // draws the numbers, in steps
+  node.mark = () => {};
   const matrices = size ? values.length / size : 0, at = () => shown * size + cursor;
   const title = make("h3", {}, make("code", { text: how.name }), ` ${shape.length ? `(${shape.join(", ")})` : "a number"}`, how.note ? " " : null, how.note,
     shape.length && size ? make("button", { type: "button", class: "link file", text: "SVG", "aria-label": `save ${how.name} as SVG`, title: "save as SVG", on: { click: hand } }) : null);
@@ -263,7 +269,13 @@ function heatMap(array, how) {
     }
     const cellOf = (event) => cells.indexOf(event.target.closest("td"));
     table.addEventListener("click", (event) => { if (cellOf(event) >= 0) { cursor = cellOf(event); choose(); } });
-    table.addEventListener("mouseover", (event) => { const i = cellOf(event); if (i >= 0) cells[i].title = spoken(from + i); });
+    table.addEventListener("mouseover", (event) => {
+      const i = cellOf(event);
+      if (i < 0) return;
+      cells[i].title = spoken(from + i);
+      if (how.onPoint) how.onPoint(from + i);
+    });
+    node.mark = (has) => cells.forEach((cell, i) => cell.classList.toggle("linked", from + i !== chosen && has(from + i)));
     table.addEventListener("focusin", (event) => {
       const i = cellOf(event);
       if (i < 0) return;

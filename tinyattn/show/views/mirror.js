@@ -369,7 +369,7 @@ function mirror(data, root) {
 
   // ---- once forward and back, in ten seconds
 
-  const SECONDS = 10, calm = window.matchMedia("(prefers-reduced-motion: reduce)");
+  const SECONDS = 10;
   function start() {
     const order = parts.filter((part) => part.at && cells.has(key(part.name, 0, 0))), pause = (1000 * SECONDS) / order.length;
     let k = 0;

@@ -6,11 +6,11 @@ function player(data, root) {
   const step = (n) => steps[n - first];
   const there = (n) => n !== null && n !== undefined && n >= first && n <= last;
   let now = data.start ?? first, timer = null;
-  let chosen = data.start === null ? null : { step: now, i: 0 };
+  let chosen = data.start === null ? null : { step: now, i: 0 }, pointed = null;
   let far = false;                                           // mark the parents of parents, too, and gradients that would change?
 
   const title = make("h1", { text: data.title });
-  const note = make("p", { class: "faint", text: `${data.said}. Arrow keys step, space plays, Escape lets go of a number. Choose any number to see what it was made of.` });
+  const note = make("p", { class: "faint", text: `${data.said}. Arrow keys step, space plays. Point at a number to see what it was made of; choose it to see where it goes, too; Escape lets go.` });
   const slider = make("input", { type: "range", min: first, max: last, value: first, "aria-label": "step", on: { input: () => go(Number(slider.value)) } });
   const button = (text, label, action) => make("button", { type: "button", text, "aria-label": label, title: label, on: { click: action } });
   const start = button("|◀", "first step", () => go(first)), back = button("◀", "one step back", () => go(now - 1));
@@ -20,9 +20,10 @@ function player(data, root) {
   const live = make("p", { class: "hidden", "aria-live": "polite" });
   const outline = make("nav", { class: "panel outline", "aria-label": "calls and steps" });
   const source = make("section", { "aria-label": "source" });
-  const shown = make("section", { "aria-label": "numbers" });
+  const shown = make("section", { "aria-label": "numbers", on: { pointerleave: () => { pointed = null; tell(); } } });
+  const answer = make("div", { class: "panel sum" });
   root.replaceChildren(title, note, make("div", { class: "controls", role: "group", "aria-label": "steps" }, start, back, play, next, end, slider, where), live,
-    make("div", { class: "columns" }, outline, source, shown));
+    make("div", { class: "columns" }, outline, source, shown), answer);
 
   const items = new Map();                                   // step -> its button in the outline
   outline.append(make("h2", { text: "Calls" }), tree(null));
@@ -74,6 +75,7 @@ function player(data, root) {
     if (!there(n)) return;
     if (!playing) stop();
     now = n;
+    pointed = null;
     draw();
   }
 
@@ -114,6 +116,15 @@ function player(data, root) {
     }
     source.replaceChildren(code(call, [[s.line, s.last]], "now", backward ? "The backward line" : "The line"), ...undone(s));
     shown.replaceChildren(...numbers(s));
+    tell();
+  }
+
+  // What the number that is pointed at, or else the chosen one, was made of, in a line at the screen's end; its parents are marked.
+  function tell() {
+    const at = pointed || chosen, from = at && parents(at.step, at.i);
+    answer.replaceChildren(...(at ? sentence(at.step, at.i, from) : ["Point at a number to see what it was made of."]).map((part) => make("p", {}, ...[part].flat())));
+    const made = pointed && Array.isArray(from) ? from : null;
+    for (const { mark, step: n, marked } of arraysShown) mark(made ? (i) => made.some((one) => one.n === n && one.i === i) : (i) => marked.has(i));
   }
 
   // How many numbers of a step have to do with the chosen one.
@@ -217,11 +228,14 @@ function player(data, root) {
     return there(n) ? make("button", { type: "button", class: "link", text: `step ${n}`, on: { click: () => go(n) } }) : null;
   }
 
+  let arraysShown = [];
   function map(array, name, n, how = {}) {
     const follows = there(n) && arrays[step(n).array] === arrays[array];
-    const mine = chosen && follows && chosen.step === n ? chosen.i : null;
-    return heatMap(arrays[array], { name, chosen: mine, linked: follows ? links(n) : new Map(),
+    const mine = chosen && follows && chosen.step === n ? chosen.i : null, marked = follows ? links(n) : new Map();
+    const node = heatMap(arrays[array], { name, chosen: mine, linked: marked, onPoint: follows ? (i) => { pointed = { step: n, i }; tell(); } : null,
       onChoose: follows ? (i) => { chosen = chosen && chosen.step === n && chosen.i === i ? null : { step: n, i }; draw(); refocus(); } : null, ...how });
+    arraysShown.push({ mark: (has) => node.mark(has), step: follows ? n : null, marked });
+    return node;
   }
 
   // A redrawn grid has lost the focus; the chosen cell has it again.
@@ -232,6 +246,7 @@ function player(data, root) {
 
   function numbers(s) {
     const found = [];
+    arraysShown = [];
     const result = make("div", { class: "panel" }, make("h2", { text: s.how === "comes in" ? "It comes in" : "It makes" }));
     result.append(s.unfilled ? make("p", { class: "faint", text: `${s.name}: memory that is not yet filled` })
       : map(s.array, s.name, now, { note: s.how && s.how !== "comes in" ? make("span", { class: "faint", text: s.how }) : null }));
@@ -256,14 +271,13 @@ function player(data, root) {
   function following() {
     const box = make("div", { class: "panel", "aria-live": "polite" }, make("h2", { text: "One number" }));
     if (!chosen) {
-      box.append(make("p", { class: "faint", text: "Choose a number, by a click or by Enter, to see what it was made of and where it goes." }));
+      box.append(make("p", { class: "faint", text: "Choose a number, by a click or by Enter, to see its slopes and where it goes." }));
       return box;
     }
     const { step: n, i } = chosen, from = parents(n, i), to = new Map();
     box.append(make("p", {}, make("code", { text: `${named(n, i)} = ${said(valueOf(n, i), 6)}` }), " of ", link(n)));
-    if (typeof from === "string") box.append(make("p", { text: `Its parents are not known here: ${from}.` }));
-    else if (!from.length) box.append(make("p", { text: step(n).how === "comes in" && calls[step(n).call].parent === null ? "It comes in from outside." : "Its line reads no number of the trace to make it." }));
-    else box.append(...madeOf(n, i, from));
+    if (typeof from === "string" || !from.length) box.append(make("p", { text: unmade(n, from) }));
+    else box.append(...madeOf(from));
     if (n <= data.forward_end) box.append(verdict(n, i));
     for (const child of children(n, i)) to.set(child.n, (to.get(child.n) || 0) + 1);
     if (to.size) box.append(make("p", {}, "It goes into ", ...[...to].flatMap(([m, count], k) => [k ? "; " : "", `${count} of `, make("code", { text: step(m).name }), " ", link(m)])));
@@ -274,30 +288,42 @@ function player(data, root) {
 
   const valueOf = (n, i) => (there(n) ? arrays[step(n).array].values[i] : null);
 
-  // The sum, where the parents times their slopes make the number, and all parents.
-  function madeOf(n, i, from) {
-    const row = ({ n: m, i: j, slope }) => make("tr", {}, make("td", {}, make("code", { text: there(m) ? named(m, j) : `number ${j}` })), make("td", { text: there(m) ? said(valueOf(m, j), 4) : "" }),
-      make("td", { text: Number.isNaN(slope) ? "not known" : said(slope, 4) }), make("td", {}, link(m) || `step ${m}, not on this page`));
-    const sum = written(n, i, from);
-    return [sum ? make("p", {}, make("code", { class: "written", text: `${named(n, i)} = ${sum}` })) : null,
-      make("p", { text: `${from.length === 1 ? "Its only parent" : `All its ${from.length} parents`}: what the line reads to make it. The slope: how fast it changes with the parent.` }),
-      make("div", { class: "moves" }, make("table", {}, make("tr", {}, ...["number", "value", "slope", "step"].map((text) => make("th", { scope: "col", text }))), ...from.map(row))),
-    ].filter((part) => part);
+  function unmade(n, from) {
+    if (typeof from === "string") return `Its parents are not known here: ${from}.`;
+    return step(n).how === "comes in" && calls[step(n).call].parent === null ? "It comes in from outside." : "Its line reads no number of the trace to make it.";
   }
 
-  // Value times slope of each parent, added up: of one array, or of all, whichever gives the number. At most eight terms.
+  // All parents.
+  function madeOf(from) {
+    const row = ({ n: m, i: j, slope }) => make("tr", {}, make("td", {}, make("code", { text: there(m) ? named(m, j) : `number ${j}` })), make("td", { text: there(m) ? said(valueOf(m, j), 4) : "" }),
+      make("td", { text: Number.isNaN(slope) ? "not known" : said(slope, 4) }), make("td", {}, link(m) || `step ${m}, not on this page`));
+    return [make("p", { text: `${from.length === 1 ? "Its only parent" : `All its ${from.length} parents`}: what the line reads to make it. The slope: how fast it changes with the parent.` }),
+      make("div", { class: "moves" }, make("table", {}, make("tr", {}, ...["number", "value", "slope", "step"].map((text) => make("th", { scope: "col", text }))), ...from.map(row)))];
+  }
+
+  // A number, what it was made of, and what that means: its sum, or else its parents.
+  function sentence(n, i, from) {
+    const x = said(valueOf(n, i), 4), code = (text) => make("code", { class: "written", text });
+    if (typeof from === "string" || !from.length) return [code(`${named(n, i)} = ${x}`), unmade(n, from)];
+    const of = new Map(), { sum, note } = written(n, i, from);
+    for (const one of from) of.set(one.n, [...(of.get(one.n) || []), one.i]);
+    const parents = [...of].map(([m, all]) => (!there(m) ? `${all.length} of step ${m}, not on this page` : all.length > 4 ? `${all.length} of ${step(m).name}` : all.map((j) => `${named(m, j)} = ${said(valueOf(m, j))}`).join(", "))).join("; ");
+    if (sum) return [code(`${named(n, i)} = ${sum}${sum === x ? "" : ` = ${x}`}`), of.size > 1 ? `${note}. Its parents: ${parents}` : note];
+    return [code(`${named(n, i)} = ${x}`), `made of ${parents}`];
+  }
+
+  // Value times slope of each parent, added up: of one array, or of all, whichever gives the number. At most twelve terms.
   function written(n, i, from) {
     const x = valueOf(n, i), term = (y) => (y < 0 ? `(${said(y)})` : said(y));
     for (const m of [...new Set(from.map((one) => one.n)), null]) {
       const terms = from.filter((one) => m === null || one.n === m).map((one) => [valueOf(one.n, one.i), one.slope]);
       const products = terms.map(([value, slope]) => value * slope), total = products.reduce((a, b) => a + b, 0);
-      if (!finite(x) || terms.length > 8 || !products.every(finite) || !terms.some(([, slope]) => slope !== 0)) continue;
-      if (Math.abs(total - x) <= 1e-4 * products.reduce((a, b) => a + Math.abs(b), 1e-9)) {
-        const plain = terms.every(([, slope]) => slope === 1);
-        return `${terms.map(([value, slope]) => (plain ? term(value) : `${term(value)} · ${term(slope)}`)).join(" + ")}${plain ? "" : `, the numbers of ${m === null ? "all" : step(m).name} times their slopes`}`;
-      }
+      if (!finite(x) || terms.length > 12 || !products.every(finite) || !terms.some(([, slope]) => slope !== 0)) continue;
+      if (Math.abs(total - x) > 1e-4 * products.reduce((a, b) => a + Math.abs(b), 1e-9)) continue;
+      if (terms.every(([, slope]) => slope === 1)) return { sum: terms.map(([value]) => term(value)).join(" + "), note: from.length > 1 ? `the numbers of ${m === null ? "all" : step(m).name}` : `the number of step ${from[0].n}` };
+      return { sum: terms.map(([value, slope]) => `${term(value)} · ${term(slope)}`).join(" + "), note: `the numbers of ${m === null ? "all" : step(m).name} times their slopes` };
     }
-    return "";
+    return {};
   }
 
   // The gradient by the backward beside the slopes of the forward's lines, multiplied along all paths to the loss.
