@@ -56,11 +56,11 @@ function board(data, root) {
       }
     });
     y += 14;
-    const pair = Math.max(...arrays.map(({ shape }) => 2 * shape[1] * BOX[0] + 80));     // two pairs side by side
-    let tallest = 0;
+    const pair = Math.max(...arrays.map(({ shape }) => 2 * shape[1] * BOX[0] + 80));     // two pairs side by side, where they fit
+    let tallest = 0, across = picture.clientWidth < pair + 390 ? 1 : 2;
     arrays.forEach((array, k) => {
       const { name, shape: [rows, columns], backward, quotient, agrees } = array, colour = colours([...backward, ...quotient].flatMap((x) => [x, -x]));
-      const tone = k === first ? red : "currentColor", left = INDENT + (k % 2) * Math.max(pair, 390), apart = Math.max(columns * BOX[0], 110) + 24;
+      const tone = k === first ? red : "currentColor", left = INDENT + (k % across) * Math.max(pair, 390), apart = Math.max(columns * BOX[0], 110) + 24;
       sheet.push(vector("text", { x: left, y: y + 12, fill: tone, "font-weight": "bold" }, `${name}${agrees ? "" : k === first ? ", the first that differs" : ", differs, too"}`));
       [["by the backward", backward], ["by difference quotients", quotient]].forEach(([title, values], side) => {
         const x0 = left + side * apart;
@@ -76,7 +76,7 @@ function board(data, root) {
         width = Math.max(width, x0 + Math.max(columns * BOX[0], 160) + 8);
       });
       tallest = Math.max(tallest, rows);
-      if (k % 2 === 1 || k === arrays.length - 1) { y += 34 + tallest * BOX[1] + 18; tallest = 0; }
+      if (k % across === across - 1 || k === arrays.length - 1) { y += 34 + tallest * BOX[1] + 18; tallest = 0; }
     });
     if (solved[now]) {
       sheet.push(vector("text", { x: INDENT, y: y + 4, fill: red, "font-weight": "bold" }, boards[now].says), vector("text", { x: INDENT, y: y + 24 }, command));
@@ -91,6 +91,7 @@ function board(data, root) {
   }
 
   onTheme(draw);
+  onWidth(picture, draw);
   go(0);
 }
 

@@ -107,8 +107,7 @@ function derivation({ title, steps }, root) {
   onTheme(paint);
   paint();
   show();
-  let width = 0;
-  new ResizeObserver(() => { if (stage.clientWidth !== width) { width = stage.clientWidth; fit(); } }).observe(stage);
+  onWidth(stage, fit);
 }
 
 open(derivation);

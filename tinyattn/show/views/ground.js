@@ -177,6 +177,12 @@ function laidOut(node, action) {
   seen.observe(node);
 }
 
+// Whenever the node has another width.
+function onWidth(node, action) {
+  let width = 0;
+  new ResizeObserver(() => { if (node.clientWidth !== width) { width = node.clientWidth; action(); } }).observe(node);
+}
+
 // The place of a flat index, as in NumPy: [1, 0, 2].
 function place(index, shape) {
   const found = [];

@@ -2,6 +2,7 @@
 
 const STEP = 0.001;                                          // of an entry, when it is nudged
 const WIDTHS = [33, 46], HEIGHT = 22, GAP = [22, 38], LABEL = 58;          // pixels: of a cell, between arrays, of tokens' names
+const OTHERS = 310;                                          // pixels above and below the picture
 
 // Two decimals, so that five characters suffice; "0" is exactly 0.
 const brief = (x) => (x === 0 ? "0" : Math.abs(x) < 1e5 ? x.toFixed(Number.isInteger(x) ? 0 : Math.abs(x) < 10 ? 2 : Math.abs(x) < 1000 ? 1 : 0) : x.toExponential(0)).replace(/^-0\.00$/, "0.00").replace(/^-/, "−");
@@ -235,7 +236,9 @@ function mirror(data, root) {
       width = Math.max(width, x - GAP[0]);
       y += tall(line);
     }
-    picture.replaceChildren(vector("svg", { viewBox: `0 0 ${width + 2} ${y}`, width: width + 2, height: y, "font-family": "ui-monospace, Menlo, Consolas, monospace", "font-size": cell < 40 ? 10 : 12, fill: "currentColor", role: "group", "aria-label": data.title }, ...sheet, marks));
+    // As large as the screen allows, for those who see it from afar.
+    const zoom = Math.max(1, Math.min(1.6, picture.clientWidth / (width + 2), (window.innerHeight - OTHERS) / y));
+    picture.replaceChildren(vector("svg", { viewBox: `0 0 ${width + 2} ${y}`, width: zoom * (width + 2), height: zoom * y, "font-family": "ui-monospace, Menlo, Consolas, monospace", "font-size": cell < 40 ? 10 : 12, fill: "currentColor", role: "group", "aria-label": data.title }, ...sheet, marks));
     paint();
     if (held && cells.has(key(...held))) cells.get(key(...held)).node.focus({ preventScroll: true });
   }
@@ -393,8 +396,7 @@ function mirror(data, root) {
   }
 
   onTheme(draw);
-  let width = 0;
-  new ResizeObserver(() => { if (picture.clientWidth !== width) { width = picture.clientWidth; draw(); } }).observe(picture);
+  onWidth(picture, draw);
   draw();
   if (!calm.matches && data.plays) start();
 }

@@ -15,6 +15,10 @@ MOST = 6                 # tokens
 WIDEST = 12              # numbers of each
 LARGEST = 1e30           # of a number: products of eight stay finite
 PARTS = ("scale", "heads", "mask", "backward")           # parts that may be hidden
+TITLES = {
+    "attention": "Attention", "multi_head_attention": "Attention of many heads", "softmax": "A softmax",
+    "linear": "A linear map", "layer_norm": "LayerNorm",
+}  # fmt: skip
 ALGORITHMS = {           # the arrays that a reader can change, and their axes
     "attention": {"q": "nD", "k": "nD", "v": "nE", "dout": "nE"},
     "multi_head_attention": {"x": "nD", "W_q": "DD", "W_k": "DD", "W_v": "DD", "W_o": "DD", "dy": "nD"},
@@ -44,7 +48,7 @@ def mirror(
     eps: float = 1e-5,
     hide: Collection[str] = (),
     goal: Goal | None = None,
-    title: str = "Attention and its mirror",
+    title: str | None = None,
     play: bool = False,
     seed: int = 0,
     **arrays: np.ndarray | None,
@@ -81,7 +85,7 @@ def mirror(
     scale = 1 / math.sqrt(widths.get("D", 1) / heads) if scale is None else float(scale)
     if not (abs(scale) <= LARGEST and 1 / LARGEST <= eps <= LARGEST):
         raise ValueError(f"scale is {scale} and eps {eps}, expected at most {LARGEST:g}, and eps from {1 / LARGEST:g}")
-    named = [str(token) for token in tokens]
+    named, title = [str(token) for token in tokens], f"{TITLES[algorithm]} and its mirror" if title is None else title
     data = {
         "algorithm": algorithm, "title": title, "tokens": named, "mask": allowed.ravel().tolist(), "scale": scale,
         "heads": int(heads), "eps": eps, "hide": sorted(hide), "plays": play,
