@@ -21,6 +21,7 @@ from ...files import write_atomically
 
 HERE = Path(__file__).parent
 HEIGHT = 640                           # of the frame in a notebook, in pixels
+UNTRUSTED = "Run the cell, or trust the notebook, to see a page here."
 
 
 class View:
@@ -59,13 +60,16 @@ class View:
         return path
 
     def _repr_html_(self) -> str:
-        """A frame that may only run scripts and offer downloads; below it, folded, the table."""
+        """A frame that may only run scripts and offer downloads; below it, folded, the table.
+
+        A notebook that is not trusted shows the words within the frame in its place.
+        """
         page = escape(self._page("This frame needs scripts; the table below it does not."), quote=False)
         page = page.replace("'", "&#39;")            # for single quotes: thousands of double quotes need no escapes
         return (
             f'<iframe title="{escape(self.title)}" sandbox="allow-scripts allow-downloads" '
             f'style="width: 100%; height: {self.height}px; border: 1px solid #8888" '
-            f"srcdoc='{page}'></iframe>"
+            f"srcdoc='{page}'>{UNTRUSTED}</iframe>"
             f"<details><summary>As a table</summary>{self.table or 'There is none.'}</details>"
         )
 
