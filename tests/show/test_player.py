@@ -197,7 +197,7 @@ def test_in_a_notebook_it_is_a_frame_that_may_only_run_scripts() -> None:
     assert html.count("<iframe") == 1
     assert html.endswith(f"<summary>As a table</summary>{view.table}</details>")
     assert f"<noscript>{view.table}</noscript>" in view.html()
-    srcdoc = re.search(r"srcdoc='([^']*)'></iframe>", html)
+    srcdoc = re.search(r"srcdoc='([^']*)'>Run the cell, or trust the notebook, to see a page here.</iframe>", html)
     assert srcdoc is not None                                # the page is full of apostrophes, and none of them ends it
     assert unescape(srcdoc[1]) == view._page("This frame needs scripts; the table below it does not.")
 
