@@ -233,7 +233,7 @@ table("model | HR@10", rows)
 # A guess is worth about a quarter, what everybody watches .45, the last episode .70, and the whole history .98, once a model
 # knows where in it to look. (On real data the gaps are smaller, and can turn round: [chapter 11](11_not_to_fool_yourself.ipynb).)
 #
-# Where it goes from here: the course in four parts. Filled circles are chapters that you can read; the others are
+# Where it goes from here: the course in five parts. Filled circles are chapters that you can read; the others are
 # still to be written.
 
 # %% tags=["hide-input"]
@@ -242,8 +242,8 @@ with style():
 show_figure(
     fig,
     "map",
-    "The map of all chapters in four parts: attention (00 to 09), recommenders (10 to 13), around it (14 to 18), "
-    "fast (19 and 20)",
+    "The map of all chapters in five parts: attention (00 to 09), recommenders (10 to 13), around it (14 to 18), "
+    "read before 10 (19), fast (20 and 21)",
 )
 
 # %% [markdown]

@@ -8,7 +8,7 @@
 # its gradients, and from a trained model to a ranked list.
 #
 # **You need**: leave-one-out ([00](00_first_look.ipynb)), gradients of products ([03](03_gradients.ipynb)), the causal mask and padding
-# ([05](05_masks.ipynb)), learned positions ([07](07_order.ipynb)), the block ([08](08_block.ipynb)).
+# ([05](05_masks.ipynb)), learned positions ([07](07_order.ipynb)), the block ([08](08_block.ipynb)), Adam ([19](19_learning.ipynb)).
 #
 # **You will be able to**:
 #
@@ -259,7 +259,7 @@ check("bce_belief", bce_belief)
 #
 # ## Train
 #
-# Two seeds with each loss, eighteen times through the data (18 *epochs*). The optimiser takes small steps against the gradient (Adam: steps whose size adapts to each parameter).
+# Two seeds with each loss, eighteen times through the data (18 *epochs*). The optimiser takes small steps against the gradient (Adam, from [19](19_learning.ipynb)).
 
 # %%
 models = {

@@ -669,4 +669,4 @@ show_figure(
 # - A 3 × 3 convolution is nine heads that are told where to look, up to the edges.
 # - Windows cost $n w^2$ pairs and shifted ones let neighbours meet; what rolls over the border must be masked.
 #
-# To read: Dosovitskiy et al. (2021), sections 3.1 and 4.5; Liu et al. (2021), section 3.2. Next: 19, the same code on a GPU (to come).
+# To read: Dosovitskiy et al. (2021), sections 3.1 and 4.5; Liu et al. (2021), section 3.2. Next: 20, the same code on a GPU (to come).

@@ -113,7 +113,7 @@ def test_the_road_is_in_the_readme():
     text = (ROOT / "notebooks" / "README.md").read_text()
     there = {chapter.number: chapter.path.stem for chapter in CHAPTERS}
     chapters = [stop for _, numbered in stops() for stop in numbered]
-    assert [number for number, _ in chapters] == list(range(21))
+    assert [number for number, _ in chapters] == list(range(22))
     for number, title in chapters:
         name = f"[{title}]({there[number]}.ipynb)" if number in there else title
         assert f"| {number:02} | {name} | " in text
@@ -126,22 +126,22 @@ def test_the_map_marks_where_you_are():
     lines = str(road(2)).split("\n")
     assert max(map(len, lines)) <= 100
     assert "▶ 02 why √d ◀" in str(road(2))
-    assert "(20 making it fast)" in str(road(2))
+    assert "(21 making it fast)" in str(road(2))
     assert re.match(r"You are here: 02, about \d+ minutes: \d+ to read, \d+ for \d exercises$", lines[-1])
     assert "▶" not in str(road())
-    assert "You are here" not in str(road(20))  # there is no such chapter yet
+    assert "You are here" not in str(road(21))  # there is no such chapter yet
 
 
 def test_the_map_as_a_picture_fills_what_there_is_and_marks_where_you_are():
     (ax,) = road_map(2).axes
     dots = ax.collections
     colours = [tuple(to_hex(c[0]) for c in (dot.get_facecolor(), dot.get_edgecolor())) for dot in dots]
-    assert colours == [(ORANGE if n == 2 else BLUE,) * 2 for n in range(19)] + [(GROUND, GREY)] * 2
-    assert len(ax.lines) == 21 - 5  # to all but the first of each of five rows
+    assert colours == [(ORANGE if n == 2 else BLUE,) * 2 for n in range(20)] + [(GROUND, GREY)] * 2
+    assert len(ax.lines) == 22 - 6  # to all but the first of each of six rows
     places = [dot.get_offsets()[0].tolist() for dot in dots]
     assert [places[n][0] for n in (0, 4, 5, 10, 13, 14)] == [0, 4, 0, 0, 3, 0]
     assert places[4][1] < places[5][1] < places[10][1] == places[13][1] < places[14][1]
-    assert [dots[n].get_urls() for n in (2, 19)] == [["../notebooks/02_scale.ipynb"], [None]]
+    assert [dots[n].get_urls() for n in (2, 20)] == [["../notebooks/02_scale.ipynb"], [None]]
     assert {"attention to\nattention", "why √d", "Recommenders"} <= {text.get_text() for text in ax.texts}
 
 

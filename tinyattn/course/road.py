@@ -15,6 +15,7 @@ ROAD = {
                   "order", "the block", "how to know you are right"),
     "Recommenders": ("SASRec", "how not to fool yourself", "BERT4Rec", "attention to attention"),
     "Around it": ("the Transformer", "before attention", "cheaper attention", "after attention", "images"),
+    "Read before 10": ("learning itself",),
     "Fast": ("the same code on a GPU", "making it fast"),
 }  # fmt: skip
 
