@@ -262,7 +262,7 @@ def one_long_vector(gradients, most):
 
 def as_in_pytorch(gradients, most):
     norm = np.linalg.norm([np.linalg.norm(g) for g in gradients])
-    return np.minimum(most / (norm + 1e-6), 1.0)
+    return np.minimum(most / (norm + 1e-12), 1.0)
 
 
 def with_if(gradients, most):
