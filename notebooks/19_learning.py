@@ -410,7 +410,7 @@ gradients = np.ones(700)
 gradients[49] = 1000
 rows, shown = [], (49, 50, 51, 60, 100, 200, 400, 600)
 for most in (np.inf, 2.0):
-    stream = iter(np.minimum(gradients, most))
+    stream = iter(np.minimum(gradients, most)[:, None])
     path = run(rules(1.0)["Adam"][0], lambda w: next(stream), np.zeros(1), 700, arrays=2)
     rows.append(-np.diff(path[:, 0])[[t - 1 for t in shown]])
 table(
