@@ -83,5 +83,6 @@ def test_a_line_without_a_visible_point_has_no_label():
 def test_a_name_that_is_no_utf_8_is_drawn_with_a_question_mark(suffix):
     fig, ax = figure()
     title = ax.set_title("run \udcff")
+    ax.contour(np.arange(4).reshape(2, 2))  # contour lines have a get_text, and are no text
     assert drawn(fig, suffix)
     assert title.get_text() == "run ?"

@@ -97,8 +97,10 @@ def drawn(fig: Any, suffix: str, title: str = "") -> bytes:
 
     An SVG has the colours of `DARK`, too, and `title`, which says what there is to see.
     """
+    from matplotlib.text import Text
+
     content = io.BytesIO()
-    for text in fig.findobj(lambda artist: hasattr(artist, "get_text")):        # names of files that are no UTF-8
+    for text in fig.findobj(Text):                               # names of files that are no UTF-8
         if (readable := text.get_text().encode(errors="replace").decode()) != text.get_text():
             text.set_text(readable)
     with warnings.catch_warnings():
