@@ -38,7 +38,7 @@ class TinyAttn:
 
 
 class Answerer(child.Child):
-    """Asked like every contender; a step is one call."""
+    """Takes the words of every contender; a step is one call."""
 
     def check(self) -> dict[str, Any]:
         network, weights, _ = self._given()

@@ -1,10 +1,10 @@
-"""One contender in a process of its own: `python -m benchmarks.peers.child NAME FOLDER`, asked in words, answers JSON.
+"""One contender in a process of its own: `python -m benchmarks.peers.child NAME FOLDER`, reads words, answers JSON.
 
     check       loss and gradients of batch 0 without dropout, compared with the reference: what is farthest off, and
     how far prepare     make the contender and train two passes over the batches; whatever compiles does so here run
     train one pass: seconds a step finish      peak memory, thread pools, and what there is to know about the contender
 
-FOLDER holds what `write` wrote. Every answer says how long the process waited to be asked, and its CPU time meanwhile.
+FOLDER holds what `write` wrote. Every answer says how long the process waited for the word, and its CPU time meanwhile.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def memory(what: str, pid: int | str | None = "self") -> float:
 
 
 def main(load: Callable[[str], Any] = load, kind: type[Child] = Child) -> None:
-    """`load(NAME)` makes contenders, and imports what they need; `kind` is who asks them."""
+    """`load(NAME)` makes contenders, and imports what they need; `kind` is what runs them."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints is no answer
     child = kind(load(sys.argv[1]), Path(sys.argv[2]))

@@ -91,7 +91,7 @@ class HistoryAgain(History):
 
 
 class Grower(child.Child):
-    """Asked like every contender; a step is one `add`."""
+    """Takes the words of every contender; a step is one `add`."""
 
     def check(self) -> dict[str, Any]:
         network, weights, numbers = self._given()

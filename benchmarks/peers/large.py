@@ -42,7 +42,7 @@ class Evaluated:
 
 
 class Product(Evaluated):
-    """What the others are held to."""
+    """What the others are compared with."""
 
     def __init__(self, model: SASRec, split: Split) -> None:
         super().__init__(model, split)
@@ -61,7 +61,7 @@ class Product(Evaluated):
 
 
 class States(Evaluated):
-    """What there has to be before anything is ranked."""
+    """What must be computed before anything is ranked."""
 
     def step(self) -> None:
         users = self.split.evaluated
@@ -78,7 +78,7 @@ def contender_of(name: str, network: SASRecNetwork, weights: Any, split: Split) 
 
 
 class Ranker(child.Child):
-    """Asked like every contender; a step is all users once."""
+    """Takes the words of every contender; a step is all users once."""
 
     def check(self) -> dict[str, Any]:
         off = self.make(*self._given()).off()

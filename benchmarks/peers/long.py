@@ -24,7 +24,7 @@ from tinyattn.training.workers import keep_freed_memory
 CAUSAL = ops.Mask(causal=True)
 WINDOW = 256             # keys of a query
 AT_LEAST = 0.1           # seconds that are measured at once
-OPTIONS: dict[str, dict[str, Any]] = {"window": {"window": WINDOW}}      # of mechanisms; others as they are by default
+OPTIONS: dict[str, dict[str, Any]] = {"window": {"window": WINDOW}}      # of mechanisms; others have their defaults
 
 
 class Ours:
@@ -145,7 +145,7 @@ def reference(mechanism: str, inputs: list[np.ndarray]) -> dict[str, np.ndarray]
 
 
 class Child(child.Child):
-    """Asked like every contender; a step is one forward and one backward."""
+    """Takes the words of every contender; a step is one forward and one backward."""
 
     mechanism = "full"            # whose numbers are expected
 

@@ -1,4 +1,4 @@
-"""tinyattn as it trains: `Learner`, a step of which is `differentiate` and `update`, and a worker a core."""
+"""tinyattn as it trains: `Learner`, a step of which is `differentiate` and `update`, and one worker for each core."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Patch:
             raise LookupError(f"never called: {', '.join(unused)}; what was put in its place changes nothing")
 
     def stop_counting(self) -> None:
-        """Leave the new functions themselves in place: from here on nothing is timed."""
+        """Put the new functions in place without their counters, which would be timed too."""
         self._everywhere(self._counted)
         self._counted = []
 

@@ -2,7 +2,7 @@
 
 Slices, their results and the order in which they are added are the library's, so all pools give the same bits. Pools of
 other libraries compute on workers alone: parameters and gradients lie in `multiprocessing.shared_memory`, a task and
-what is left of its result travel as the executor sends them. It is asked as benchmarks/peers/child.py is.
+what is left of its result travel as the executor sends them. It takes the words that benchmarks/peers/child.py takes.
 """
 
 from __future__ import annotations

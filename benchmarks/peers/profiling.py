@@ -152,14 +152,14 @@ class Clock:
         return inside, wrapped - bare - inside
 
 
-HELPERS = ("rows", "transpose_last", "row_sum", "column_sum", "unbroadcast")  # their time belongs to the op that asked
+HELPERS = ("rows", "transpose_last", "row_sum", "column_sum", "unbroadcast")  # their time belongs to the calling op
 ALSO = ("ops.attention.fused_attention._exponentials", "models.objectives.bce", "models.objectives.bce_backward",
         "random.generator", "random.keep_mask", "tree.add_to", "data.batches.Batch.slices",
         "training.adam.adam")  # fmt: skip
 
 
 def timed_functions() -> list[str]:
-    """All public functions of ops/, but for the helpers, and those of other floors that a step is made of."""
+    """All public functions of ops/ but the helpers, and the functions outside ops/ of which a step consists."""
     found = []
     for name, module in sorted(sys.modules.items()):
         if name.startswith("tinyattn.ops."):
@@ -172,7 +172,7 @@ def timed_functions() -> list[str]:
 
 
 class Profiler(child.Child):
-    """Asked like every contender: `prepare`, then `run` for each round."""
+    """Takes the words of every contender: `prepare`, then `run` for each round."""
 
     def prepare(self) -> dict[str, Any]:
         began = time.perf_counter()

@@ -211,7 +211,7 @@ class Without(TinyAttn):
         self.patch = Patch(THREADS)
         for name in names:
             RUNGS[name].take_away(self.patch)
-        some = replace(network, dropout=network.dropout or 0.5)  # or masks would not be asked for
+        some = replace(network, dropout=network.dropout or 0.5)  # otherwise no masks would be drawn
         for workers in {1, self.patch.workers}:  # in this process, where calls are seen, and as it will be measured
             trial = TinyAttn(some, weights, batches[:1], workers)
             trial.step(0)

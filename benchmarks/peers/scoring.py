@@ -34,7 +34,7 @@ def reference(network: SASRecNetwork, weights: Any, histories: list[np.ndarray])
 
 
 class TinyAttn:
-    """SASRec.score, asked for as many users at once as evaluation asks; padding and sorting are timed."""
+    """SASRec.score of as many users at once as in evaluation; padding and sorting are timed."""
 
     def __init__(self, network: SASRecNetwork, weights: Any, histories: list[np.ndarray]) -> None:
         self.model = SASRec(maxlen=network.maxlen, dim=network.dim, blocks=network.blocks, heads=network.heads,
@@ -51,7 +51,7 @@ class TinyAttn:
 
 
 class Scorer(child.Child):
-    """Asked like every contender; a step is all users once."""
+    """Takes the words of every contender; a step is all users once."""
 
     def check(self) -> dict[str, Any]:
         network, weights, histories = self._given()

@@ -37,7 +37,7 @@ class FusedAttention(nn.Module):
 
 
 class MultiHeadAttention(nn.Module):
-    """nn.MultiheadAttention as its documentation has it fastest: need_weights=False, and the mask said to be causal.
+    """nn.MultiheadAttention in the form that its documentation calls fastest: need_weights=False, is_causal=True.
 
     It always projects the joined heads; here with the identity, frozen. That is one more matrix product of D by D
     a token each way than the others have.

@@ -1,6 +1,6 @@
 """Full ranking in PyTorch: fused attention, inference mode, and the last norm and the item table at one position only.
 
-Batches are padded, and sorted where that is asked for, beforehand: that is not timed.
+Batches are padded, and sorted for torch-buckets, beforehand: that is not timed.
 """
 
 from __future__ import annotations

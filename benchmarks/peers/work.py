@@ -2,7 +2,7 @@
 
 This file runs beside any checkout, whose modules PYTHONPATH names: it uses only names of
 benchmarks.training_step there, and passes no object of theirs on. FOLDER then holds what `python -m
-benchmarks.peers.child tinyattn FOLDER` wants there. Printed, as JSON: losses and gradients' norms in float64, which say
+benchmarks.peers.child tinyattn FOLDER` needs. Printed, as JSON: losses and gradients' norms in float64, which say
 in plain numbers what the work is. CONFIGURATION is a key of CONFIGURATIONS, or MODULE:NAME of another one.
 """
 

@@ -42,7 +42,7 @@ class LayerNorm:
 
 
 class Dropout:
-    """Its p is what is kept, and kept is what is drawn below it: the mask is handed over inverted."""
+    """Its p is the share that is kept: a number below p keeps its entry, so the mask is passed inverted."""
 
     def dropout(self, x, keep, rate):
         mode = {"p": 1 - rate, "mode": "test" if keep is None else "train"}

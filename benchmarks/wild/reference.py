@@ -1,7 +1,7 @@
 """Is an implementation right? A second opinion, in float64, that shares no code with the checker or the library.
 
 `measure` draws inputs of its own, computes the formula as a textbook writes it, and its gradients by central
-differences. What it finds is the ground on which a case of cases.toml is called right or wrong.
+differences. By what it finds a case of cases.toml is called right or wrong.
 """
 
 from __future__ import annotations

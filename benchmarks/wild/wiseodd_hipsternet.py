@@ -44,7 +44,7 @@ class CrossEntropy:
 
 
 class Dropout:
-    """Its p is what is kept; in evaluation its networks leave the layer out."""
+    """Its p is the share that is kept; in evaluation its networks leave the layer out."""
 
     def dropout(self, x, keep, rate):
         if keep is None:

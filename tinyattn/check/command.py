@@ -107,8 +107,8 @@ def _check(options: argparse.Namespace, targets: list[Target]) -> int:
 def _targets(options: argparse.Namespace) -> list[Target]:
     """The targets named, or else those of the nearest table."""
     if bool(options.targets) != bool(options.kind):
-        asked = "MODULE --as KIND, or a table [tool.tinyattn.check] in pyproject.toml"
-        raise ValueError(f"say what to check, and its kind: tinyattn check {asked}; kinds: {', '.join(SPECS)}")
+        usage = "MODULE --as KIND, or a table [tool.tinyattn.check] in pyproject.toml"
+        raise ValueError(f"say what to check, and its kind: tinyattn check {usage}; kinds: {', '.join(SPECS)}")
     if options.targets:
         return [Target(name, name, options.kind) for name in dict.fromkeys(options.targets)]
     path = find_table(Path.cwd())

@@ -67,9 +67,9 @@ def passing_of(forward: Callable[..., Any], library: inspect.Signature, name: st
         if not passed and p.default is EMPTY and p.kind in (*BY_POSITION, p.KEYWORD_ONLY):
             if by_name:
                 raise CannotRunError(f"`{name}` asks for `{n}`, which the library's {name}{library} does not have")
-            asked = ", ".join(m for m in theirs if theirs[m].default is EMPTY)
+            needed = ", ".join(m for m in theirs if theirs[m].default is EMPTY)
             remedy = "write a function that takes these and calls it"
-            raise CannotRunError(f"`{name}` asks for {asked}, expected {', '.join(required)}: {remedy}")
+            raise CannotRunError(f"`{name}` asks for {needed}, expected {', '.join(required)}: {remedy}")
     return plan
 
 

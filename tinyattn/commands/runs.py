@@ -21,7 +21,7 @@ from ..files import FileError, is_same, write_atomically
 from ..models import Estimator, Recommender, RunFolder
 from ..terminal import quoted, shortened
 from .arguments import reading_flags
-from .measures import MEASURES, OF_INTERACTIONS, asked, open_kind
+from .measures import MEASURES, OF_INTERACTIONS, as_requested, open_kind
 
 DEFAULT_K = 10               # items of a list
 
@@ -71,7 +71,7 @@ def split_of(folder: str, model: Any, data: Any, options: argparse.Namespace, is
     name = measured["split"]
     if name not in measure.splits:
         raise FileError(f"{folder}/config.json has split {name!r}, expected one of {', '.join(measure.splits)}")
-    return asked(measure.split_again(data, model, name, is_training_data), options, measured)
+    return as_requested(measure.split_again(data, model, name, is_training_data), options, measured)
 
 
 def training_data_of(folder: str, model: Any, config: dict[str, Any]) -> tuple[Any, Any, Truth | None]:

@@ -193,8 +193,8 @@ def _ranks(
     other = items != target[rows]
     rows, items = rows[other], items[other]
     n_seen, everyone = len(rows), np.arange(len(target))
-    asked = [(np.repeat(everyone, drawn.shape[1]), drawn.reshape(-1)) for drawn in among.values()]
-    rows, items = (np.concatenate(parts) for parts in zip((rows, items), *asked, strict=True))
+    pairs = [(np.repeat(everyone, drawn.shape[1]), drawn.reshape(-1)) for drawn in among.values()]
+    rows, items = (np.concatenate(parts) for parts in zip((rows, items), *pairs, strict=True))
     counts = scores.counts(target, rows, items)
     rows, seen, drawn = rows[:n_seen], counts.values[:n_seen], counts.values[n_seen:]
     # subtract the history's items from the counts over all items

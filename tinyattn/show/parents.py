@@ -86,8 +86,8 @@ class _Tracking(Recorder):
             for dy, y in zip(upstream, returned if type(returned) is tuple else (returned,), strict=False):
                 loss += np.sum(np.multiply(self._of_result(y), np.asarray(to_numpy(plain(dy)), dtype=object)))
             if backward is not None:
-                asked, others, _ = asked_of(backward, inputs, returned, named_results(forward))
-                self.run(backward, (), dict(zip(asked, upstream, strict=True)) | others)
+                gradients, others, _ = asked_of(backward, inputs, returned, named_results(forward))
+                self.run(backward, (), dict(zip(gradients, upstream, strict=True)) | others)
         finally:
             for container, key, value in reversed(self._undo):
                 container[key] = value

@@ -191,11 +191,11 @@ def result_names(function: Callable[..., Any], backward: Callable[..., Any] | No
     """The names of a function's results: from its backward's parameters, else from its docstring after `->`."""
     if backward is not None:
         inputs = list(inspect.signature(function).parameters)
-        asked = [name for name in inspect.signature(backward).parameters if name != "self"]
-        upstream = upstream_names(asked, inputs, named_results(function))
+        parameters = [name for name in inspect.signature(backward).parameters if name != "self"]
+        upstream = upstream_names(parameters, inputs, named_results(function))
         if upstream:
             names = [name[1:] for name in upstream]
-            return tuple(names + [n for n in asked if n not in (*upstream, *inputs, *names)])
+            return tuple(names + [n for n in parameters if n not in (*upstream, *inputs, *names)])
     _, arrow, results = (function.__doc__ or "").rpartition("->")
     return tuple(_leading_names(results)) if arrow else ()
 

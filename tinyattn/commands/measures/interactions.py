@@ -63,7 +63,7 @@ class OfInteractions(Measure):
         return data.fingerprint(timed=split.startswith("time"))
 
     def split(self, data: Interactions, options: argparse.Namespace) -> Any:
-        return asked(self.splits[options.split](data), options, {})
+        return as_requested(self.splits[options.split](data), options, {})
 
     def split_again(self, data: Interactions, model: Recommender, name: str, is_training_data: bool) -> Any:
         """Raises ValueError naming an item that the model does not know."""
@@ -136,7 +136,7 @@ class Ranking(OfInteractions):
         draw_run(folder.figures, model, on.split, ordered, on.options.at, title)
 
 
-def asked(split: Any, options: argparse.Namespace, measured: dict[str, Any]) -> Any:
+def as_requested(split: Any, options: argparse.Namespace, measured: dict[str, Any]) -> Any:
     """The split with the targets and candidates of the command line, or else those of a run."""
     if not isinstance(split, Split):
         return split

@@ -38,8 +38,8 @@ def checks(results: Results) -> list[str]:
     """A list of the answers, and a table; [] without runs. All but the spread need every row's seeds."""
     answers = [spread(results)]
     if Claims(results).missing(rows_at(PLACES)) is None:
-        asked = (papers_gains, welch, without_value, by_place, by_form, never_there, still_rising)
-        answers += [ask(results) for ask in asked]
+        questions = (papers_gains, welch, without_value, by_place, by_form, never_there, still_rising)
+        answers += [ask(results) for ask in questions]
     lines = [f"- {answer}" for answer in answers if answer]
     return ["Added after the first runs, without a verdict:", "", *lines, "", *cut_alike(results)] if lines else []
 
