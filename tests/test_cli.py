@@ -43,7 +43,7 @@ def finished(data, tmp_path_factory):
 
 def test_train_writes_a_whole_run(finished):
     assert sorted(p.name for p in finished.iterdir()) == [
-        "config.json", "figures", "metrics.json", "model.npz", "training.csv"
+        "config.json", "figures", "metrics.json", "model.npz", "moments.npz", "training.csv"
     ]  # fmt: skip
     assert sorted(p.name for p in (finished / "figures").iterdir()) == ["attention.png", "metrics.png", "training.png"]
     metrics = json.loads((finished / "metrics.json").read_text())
@@ -135,7 +135,8 @@ def test_pictures_that_cannot_be_drawn_lose_nothing(data, tmp_path, capsys, monk
     assert f"note: the pictures of {out} could not be drawn: Key backend: 'none'" in said.err
     assert len(said.err) < 700
     assert re.match(r"epoch 1, loss \d\.\d{4}, valid \d\.\d{4}, \d+\.\d s\n", said.err)  # no terminal, no progress bar
-    assert sorted(p.name for p in out.iterdir()) == ["config.json", "metrics.json", "model.npz", "training.csv"]
+    written = ["config.json", "metrics.json", "model.npz", "moments.npz", "training.csv"]
+    assert sorted(p.name for p in out.iterdir()) == written
 
 
 def test_evaluate_prints_the_same_table(finished, capsys):
@@ -417,6 +418,33 @@ def test_what_recommend_refuses(finished, data, capsys):
                         (["--items", ","], "history is empty"), (["--items", "s1e1", "-k", "17"], "k is 17"),
                         ([], "required"), (["--items", "s1e1", "--user", "1"], "not allowed")):  # fmt: skip
         assert refuses(capsys, ["recommend", finished, *extra], part) == ""
+
+
+def test_a_run_starts_from_another_with_its_options_and_its_rows(finished, data, tmp_path, capsys):
+    grown, out = tmp_path / "grown.txt", tmp_path / "run"
+    grown.write_text(data.read_text() + "61 s1e1\n61 s9e9\n61 s1e2\n")
+    start = ["train", str(grown), "--start", str(finished), "--epochs", "1"]
+    assert main([*start, "--out", str(out)]) == 0
+    assert f"starting from {finished}: 16 of 17 items keep their rows\n" in capsys.readouterr().out
+    config, was = (json.loads((run / "config.json").read_text()) for run in (out, finished))
+    assert config["parameters"] == was["parameters"] | {"epochs": 1}
+    assert config["evaluation"]["start"].startswith(f"{finished} (learned: ")
+    assert main([*start, "--out", str(out)]) == 0
+    assert "is complete" in capsys.readouterr().out
+    refuses(capsys, ["train", grown, "--start", out, "--epochs", "1", "--out", out], "was made with --start")
+    bare = tmp_path / "bare"
+    shutil.copytree(finished, bare)
+    (bare / "moments.npz").write_bytes(b"x")
+    refuses(capsys, ["train", grown, "--start", bare, "--out", tmp_path / "no"], "moments.npz")
+    (bare / "moments.npz").unlink()
+    assert main(["train", str(grown), "--start", str(bare), "--epochs", "1", "--out", str(tmp_path / "afresh")]) == 0
+    assert "rows; Adam begins afresh: there is no moments.npz\n" in capsys.readouterr().out
+    for extra, says in ((["--model", "mf"], "is a run of model sasrec, with options: leave out --model mf"),
+                        (["--preset", "esasrec"], "leave out --preset esasrec"),
+                        (["--dim", "16"], "dim is 16, expected 8"),
+                        (["--start", tmp_path / "nope"], "nope/config.json: no such file")):  # fmt: skip
+        refuses(capsys, ["train", grown, "--start", finished, *extra, "--out", tmp_path / "no"], says)
+    assert not (tmp_path / "no").exists()
 
 
 def test_a_diverging_run_names_the_step(data, tmp_path, capsys):

@@ -9,14 +9,15 @@ import argparse
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
 from ..data.split import folds
-from ..models import MODELS, PRESETS, Estimator, RunFolder, preset_options
+from ..files import FileError
+from ..models import MODELS, PRESETS, Estimator, RunFolder
 from ..options import one_of, options_of
 from ..ranks import alone, ranks
 from ..training import DivergedWarning, Settings
@@ -53,13 +54,18 @@ def add(command: Any, arguments: list[str]) -> None:
 
 
 def _named_model(arguments: list[str]) -> str:
-    """The model of --model, or of --preset, or the default one."""
+    """The model of --model, of --preset, or of the run of --start, or the default one."""
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)     # abbreviations as in the real one
     parser.add_argument("--model", nargs="?")
     parser.add_argument("--preset", nargs="?")
+    parser.add_argument("--start", nargs="?")
     parsed = parser.parse_known_args(arguments)[0]
-    preset = PRESETS.get(parsed.preset)
-    return parsed.model or (preset.model if preset else DEFAULT)
+    if parsed.model is None and parsed.preset in PRESETS:
+        return PRESETS[parsed.preset].model
+    if parsed.model is None and parsed.start is not None:
+        with suppress(FileError):                        # which opening the run explains
+            return str(RunFolder(parsed.start).config()["model"])
+    return parsed.model or DEFAULT
 
 
 def explain_unknown_flags(unknown: list[str], options: argparse.Namespace) -> str:
@@ -104,7 +110,8 @@ def model_of(options: argparse.Namespace) -> tuple[Any, Any]:
     if options.ops != FAST:
         options.workers = getattr(options, "workers", 1)     # debuggers do not stop in worker processes
     chosen = {o.name: getattr(options, o.name) for o in options_of(cls) if hasattr(options, o.name)}
-    model, measure = cls(**preset_options(options.preset, options.model) | chosen), MEASURES[cls.table]
+    measure = MEASURES[cls.table]
+    model = cls(**measure.known_options(options) | chosen)
     measure.fill_options(options, options.model)
     return model, measure
 
@@ -198,6 +205,8 @@ def _train(options: argparse.Namespace, model: Any, measure: Any, loaded: Any) -
                 print(f"{folder.path} is complete; to train again, remove it or choose another --out")
                 measure.print(folder.metrics(measure.parts), model, on)
             return job.once(lambda: folder.metrics(measure.parts)), on
+        if kept := measure.kept_rows(options, split.train):
+            print(kept)
         if folder.checkpoint.exists():
             print(f"resuming from {folder.checkpoint}")
         if issubclass(type(model), Settings):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -128,6 +129,11 @@ class Estimator:
     def arrays(self) -> dict[str, np.ndarray]:
         """The learned arrays, by name."""
         raise NotImplementedError
+
+    def digest(self) -> str:
+        """A digest of all that was learned."""
+        arrays = sorted(self.arrays().items())
+        return hashlib.sha256(b"".join(name.encode() + a.tobytes() for name, a in arrays)).hexdigest()[:16]
 
     def _restore(self, arrays: Arrays) -> None:
         """Read back `arrays`. Raises KeyError or ValueError for a missing or misshapen one."""

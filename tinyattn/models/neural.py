@@ -18,13 +18,15 @@ from ..evaluation import LazyScores, NaNScoreError, WholeRows, full_ranking
 from ..forms import replaceable
 from ..options import make_parts, option, options_of
 from ..ranks import ranks
-from ..training import SLICE_TOKENS, Workers
+from ..training import SLICE_TOKENS, Learner, Workers
+from ..tree import views
 from .choosing import in_order, refuse_damaged
 from .next_item import NextItemNetwork
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions
 from .products import Products
 from .recommender import Recommender, cosines
 from .session import Growing
+from .starting import carry_over, refuse_start
 from .trained import Trained
 
 
@@ -63,8 +65,10 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
     def known_network(self) -> Any:
         return self.make_network(len(self.items), len(self.users))
 
-    def _learn(self, data: Interactions, split: Split | None, **how: Any) -> None:
-        """`how` is as in `tinyattn.training.train`; validation is by NDCG@10."""
+    def _learn(self, data: Interactions, split: Split | None, start: Self | None = None, **how: Any) -> None:
+        """`how` is as in `tinyattn.training.train`; validation is by NDCG@10. `start` is as in `carry_over`."""
+        if start is not None:
+            refuse_start(start, self)
         network = self.make_network(data.n_items, data.n_users)
         chosen = split.sample(self.valid_users, self.seed) if split and self.valid_users else split
         for warning in (network.sees_targets, self._idle_options(data), self._few_items(data)):
@@ -82,7 +86,14 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
             except NaNScoreError:
                 return math.nan                              # the loop reports the step
 
-        self._train(network, self.sampler(data), validate if split else None, data.fingerprint(), **how)
+        def begin(learner: Learner) -> None:
+            if start is not None:
+                carry_over(start, data.items, data.users, learner)
+            m, v = learner.moments                               # which training updates in place
+            self.moments = views(m, learner.p), views(v, learner.p)
+
+        fingerprint = data.fingerprint() + ("" if start is None else start.digest())
+        self._train(network, self.sampler(data), validate if split else None, fingerprint, begin=begin, **how)
 
     def sampler(self, data: Interactions) -> Sampler:
         """The training batches. Raises ValueError for data that cannot be learned from."""

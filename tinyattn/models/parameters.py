@@ -25,7 +25,7 @@ def restored(network: Any, arrays: Arrays | Iterable[tuple[str, np.ndarray]], de
 
     Raises ValueError for an array missing, misshapen or extra: for those of one file, before any is read.
     """
-    p = _room(network, device, arrays.nbytes if isinstance(arrays, Arrays) else None)
+    p = room(network, device, arrays.nbytes if isinstance(arrays, Arrays) else None)
     wanted = {f"{PREFIX}{name}": leaf for name, leaf in leaves(p)}
     if isinstance(arrays, Arrays):
         _refuse_unknown(arrays, wanted)
@@ -48,7 +48,7 @@ def _refuse_unknown(names: Iterable[str], wanted: Collection[str]) -> None:
         raise ValueError(f"{min(unknown)} is not a parameter of this configuration")
 
 
-def _room(network: Any, device: str, most: int | None) -> Any:
+def room(network: Any, device: str, most: int | None = None) -> Any:
     """An unset tree of the network's parameters. Raises ValueError if it takes more than `most` bytes."""
     fresh = network.init(_Shapes(most))
     shaped = tree_map(lambda leaf: np.broadcast_to(np.float32(0), leaf.shape), fresh)

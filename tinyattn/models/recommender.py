@@ -33,8 +33,9 @@ class Recommender(Estimator):
         """Learn from a `Split`, or from whatever `Interactions.of` takes: sequences, an array, a DataFrame, ...
 
         Models that are trained by steps validate on a split's validation part after each epoch, by NDCG@10. They take
-        `checkpoint`, `on_epoch`, `progress` and `enough`, as `tinyattn.training.train`. Raises ValueError for data that
-        cannot be learned from.
+        `checkpoint`, `on_epoch`, `progress` and `enough`, as `tinyattn.training.train`, and `start`: a model of the
+        same kind and network, learned on older data. Items and users that it knows keep their rows and Adam's moments,
+        new ones begin fresh. Raises ValueError for data that cannot be learned from, or a start that does not fit.
         """
         if isinstance(data, Split | RatingSplit):
             train, split = data.train, data

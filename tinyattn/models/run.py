@@ -10,11 +10,27 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..files import FORMAT, FileError, alone_in, read_json, refuse_unknown_format, write_atomically, write_json
+import numpy as np
+
+from ..backend import to_numpy
+from ..files import (
+    FORMAT,
+    FileError,
+    alone_in,
+    read_arrays,
+    read_json,
+    refuse_unknown_format,
+    write_arrays,
+    write_atomically,
+    write_json,
+)
 from ..terminal import shortened
 from ..training import DivergedError
+from ..tree import leaves, tree_map
 from .estimator import Estimator
+from .parameters import checked
 from .recommender import Recommender
+from .trained import Trained
 
 _REMEDY = "choose another --out or remove it"
 
@@ -23,14 +39,16 @@ class RunFolder:
     """config.json first, then checkpoint.npz and training.csv as training goes, model.npz and metrics.json last.
 
     A run has finished when the last two exist and the checkpoint does not. Every file is written whole or not at all.
+    moments.npz is for a later run that starts from this one; without it the optimiser begins afresh there.
     """
 
-    PARTS = ("config.json", "model.npz", "metrics.json", "checkpoint.npz", "training.csv")
+    PARTS = ("config.json", "model.npz", "metrics.json", "checkpoint.npz", "training.csv", "moments.npz")
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.checkpoint = self.path / "checkpoint.npz"
         self.model = self.path / "model.npz"
+        self.moments = self.path / "moments.npz"
         self.figures = self.path / "figures"
 
     @contextmanager
@@ -68,7 +86,7 @@ class RunFolder:
         path = self.path / "config.json"
         if path.exists():
             self.refuse_other(config)
-            if self._config() == config:
+            if self.config() == config:
                 return
         else:
             lost = next((name for name in self.PARTS if (self.path / name).exists()), None)
@@ -94,14 +112,30 @@ class RunFolder:
         """
         if self.path.is_file():
             raise FileError(f"{self.path} is a file, expected the folder of a run")
-        config = self._config()
+        config = self.config()
         if not self.model.exists():
             raise FileError(f"{self.path} has no model.npz yet: its training has not finished")
         return kind.load(self.model, **where), config
 
+    def open_to_go_on(self, kind: type[Trained], **where: Any) -> Trained:
+        """The model of a finished run, with Adam's moments where the folder has them. Raises as `open`."""
+        model: Trained = self.open(kind, **where)[0]
+        if self.moments.exists():
+            try:
+                _, arrays = read_arrays(self.moments, "moments")
+                m, v = (tree_map(np.zeros_like, tree_map(to_numpy, model.parameters)) for _ in "mv")
+                for prefix, tree in (("m.", m), ("v.", v)):
+                    for name, leaf in leaves(tree):
+                        leaf[...] = checked(arrays, prefix + name, leaf.shape, np.float32)
+                arrays.refuse_unread()
+            except (KeyError, ValueError) as error:
+                raise FileError(f"{self.moments} is damaged ({error}): remove it, and Adam begins afresh") from None
+            model.moments = m, v
+        return model
+
     def evaluation(self) -> dict[str, Any]:
         """How the run was measured, as config.json has it."""
-        config = self._config()
+        config = self.config()
         measured = _evaluation(config)
         if not isinstance(config.get("evaluation", {}), dict) or not isinstance(measured["split"], str):
             raise FileError(f"{self.path / 'config.json'} does not say how the run is measured")
@@ -109,7 +143,7 @@ class RunFolder:
 
     def data(self) -> tuple[str, str]:
         """The source of the run's data, as one text, and their fingerprint. Raises FileError without a fingerprint."""
-        data = dict(self._config()["data"])
+        data = dict(self.config()["data"])
         fingerprint = data.pop("fingerprint", None)
         if not isinstance(fingerprint, str):
             raise FileError(f"{self.path / 'config.json'} does not say what data it is about")
@@ -117,7 +151,7 @@ class RunFolder:
 
     def refuse_other(self, config: dict[str, Any]) -> None:
         """Raise FileError if the run has another model, other options, evaluation, or data (where `config` has any)."""
-        stored, models = self._config(), Estimator.models
+        stored, models = self.config(), Estimator.models
         if isinstance(stored.get("model"), str) and stored["model"] in models:
             stored = stored | {"parameters": models[stored["model"]].identity_today(stored["parameters"])}
         old, new = (
@@ -169,20 +203,26 @@ class RunFolder:
 
         `valid` is the model's `criterion` on the validation part.
         """
+        if (moments := getattr(model, "moments", None)) is not None:
+            trees = zip("mv", moments, strict=True)
+            arrays = {f"{which}.{name}": to_numpy(leaf) for which, tree in trees for name, leaf in leaves(tree)}
+            if all(np.isfinite(array).all() for array in arrays.values()):          # not of a run that diverged
+                write_arrays(self.moments, "moments", {}, arrays)
         model.save(self.model)
         validation = {} if valid is None else {"validation": {model.criterion: float(valid)}}
         write_json(self.path / "metrics.json", metrics | validation)
 
     def contents(self) -> list[str]:
         """The names of its files."""
-        known = ("model.npz", "config.json", "metrics.json", "training.csv", "figures")
+        known = ("model.npz", "config.json", "metrics.json", "training.csv", "moments.npz", "figures")
         return [f"{name}/" if name == "figures" else name for name in known if (self.path / name).exists()]
 
     def finish(self) -> None:
         """Remove the checkpoint."""
         self.checkpoint.unlink(missing_ok=True)
 
-    def _config(self) -> dict[str, Any]:
+    def config(self) -> dict[str, Any]:
+        """config.json. Raises FileError where tinyattn did not write it."""
         config = read_json(self.path / "config.json")
         if isinstance(config, dict) and "tinyattn" in config:
             refuse_unknown_format(self.path / "config.json", config)

@@ -27,6 +27,7 @@ class Trained(Settings, Estimator):
 
     network: Any = field(init=False, repr=False)                         # set by fit and load
     parameters: Any = field(init=False, repr=False)                      # a tree, set by fit and load
+    moments: tuple[Any, Any] | None = field(init=False, repr=False, default=None)        # Adam's m and v, from fit
     history: list[dict[str, Any]] = field(init=False, repr=False, default_factory=list)  # a dict an epoch, from fit
 
     def known_network(self) -> Any:

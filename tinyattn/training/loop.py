@@ -30,6 +30,7 @@ def train(
     checkpoint: str | Path | None = None,
     identity: dict[str, Any] | None = None,
     identity_today: Callable[[Any], Any] = lambda found: found,
+    begin: Callable[[Learner], None] | None = None,
     on_epoch: Callable[[list[dict[str, Any]]], None] | None = None,
     progress: bool = True,
     enough: float | None = None,
@@ -43,6 +44,8 @@ def train(
 
     A step is one update, from `accumulate` batches as from one batch with all their rows; the last step of an epoch has
     the remaining batches. Schedules run over all steps of `epochs`, even where `patience` ends earlier.
+
+    `begin` may overwrite the parameters and moments of the new learner, which a checkpoint overwrites again.
 
     Checkpoints are saved right after loss and gradient were found finite, and on Ctrl-C; saving takes at most 2 % of
     the time. A run that was stopped and resumed ends with the same bits as one never stopped; on a device, with the
@@ -62,6 +65,8 @@ def train(
     steps = Grouped(batches, settings.accumulate)
     first, last = steps.batch(0), settings.epochs * steps.steps
     learner = Learner(model, settings, first, last)
+    if begin is not None:
+        begin(learner)
     learner.ranks.agree({"tinyattn": __version__, "numpy": np.__version__} | (identity or {}))
     state = State.new(learner, steps.steps)
     note_idle(state, first, progress)

@@ -16,12 +16,13 @@ from ...data import RATING_SPLITS, SPLITS, Interactions, Source, Split, Truth, s
 from ...data.read import STDIN
 from ...data.split import refuse_folds
 from ...evaluation import PROTOCOLS, RATING_BASELINES, candidates_for, full_ranking, rating_errors
-from ...models import Recommender, RunFolder
+from ...models import NeuralRecommender, Recommender, RunFolder
+from ...models.starting import known_ids
 from ...ranks import ranks
 from ..arguments import RANKING, add_data, add_evaluation, add_world, source_of
 from ..comparisons import RANKING_NOTES, RATING_NOTES, compare_rankings, compare_ratings
 from ..tables import RATED, ROWS, Evaluation, metric_rows, print_means, print_table
-from .measure import Measure, Splits, draw_training, refuse_ranking
+from .measure import Measure, Splits, draw_training, open_kind, refuse_ranking
 
 SPLITS_OF_RATINGS: Splits = {name: partial(split_ratings, by=name) for name in RATING_SPLITS}
 
@@ -84,6 +85,33 @@ class Ranking(OfInteractions):
     print = staticmethod(print_table)
     compare = staticmethod(compare_rankings)
 
+    def add_data(self, command: Any) -> None:
+        super().add_data(command)
+        text = "a finished run to start from: its options, and the rows of the items and users that DATA shares with it"
+        command.add_argument("--start", metavar="RUN", help=text)
+
+    def known_options(self, options: argparse.Namespace) -> dict[str, Any]:
+        """Those of the run of --start. Raises ValueError where it, or the model, is not trained by steps."""
+        if options.start is None:
+            return super().known_options(options)
+        start = start_of(options)
+        if options.preset is not None or start.name != options.model:
+            other = f"--preset {options.preset}" if options.preset is not None else f"--model {options.model}"
+            raise ValueError(f"--start {options.start} is a run of model {start.name}, with options: leave out {other}")
+        return start.identity()
+
+    def kept_rows(self, options: argparse.Namespace, train: Interactions) -> str:
+        if options.start is None:
+            return ""
+        start = start_of(options)
+        items, users = known_ids(start, train.items, train.users)
+        kept = [f"{items:,} of {len(train.items):,} items"] + [f"{users:,} of {len(train.users):,} users"] * (users > 0)
+        fresh = "" if start.moments is not None else "; Adam begins afresh: there is no moments.npz"
+        return f"starting from {options.start}: {' and '.join(kept)} keep their rows{fresh}"
+
+    def fitting(self, options: argparse.Namespace) -> dict[str, Any]:
+        return {} if options.start is None else {"start": start_of(options)}
+
     def add(self, command: Any) -> None:
         text = "the test items: each user's last item, or, where DATA has times, each user's first item after "
         text += "the moment by which 90 percent of all interactions had happened; time:SHARE and time:DATE name another"
@@ -111,6 +139,8 @@ class Ranking(OfInteractions):
         more = {name: getattr(options, name) for name in ("negatives", "test_targets", "repeats")}
         usual = {"negatives": None, "test_targets": "first", "repeats": "drop"}
         more = {name: value for name, value in more.items() if value not in (None, usual[name])}
+        if options.start is not None:           # its folder may get another model
+            more["start"] = f"{Path(options.start).resolve()} (learned: {start_of(options).digest()})"
         return {"at": list(options.at)} | kept | more
 
     def prepare(self, split: Split, options: argparse.Namespace) -> dict[str, np.ndarray]:
@@ -142,6 +172,15 @@ def as_requested(split: Any, options: argparse.Namespace, measured: dict[str, An
         return split
     usual = {"test_targets": "first", "repeats": "drop"}
     return split.measured(*(getattr(options, name, None) or measured.get(name, usual[name]) for name in usual))
+
+
+def start_of(options: argparse.Namespace) -> NeuralRecommender:
+    """The model of --start, read once. FileError for a run that has not finished, ValueError for another kind."""
+    if not hasattr(options, "started"):
+        model, _ = open_kind(options.start, NeuralRecommender)
+        options.started = RunFolder(options.start).open_to_go_on(type(model))
+    started: NeuralRecommender = options.started
+    return started
 
 
 def _split(name: str) -> str:

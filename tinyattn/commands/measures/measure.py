@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ...data import Parts, Truth
-from ...models import Estimator, RunFolder
+from ...models import Estimator, RunFolder, preset_options
 from ..arguments import RANKING, reading_flags
 from ..tables import Evaluation, print_means
 
@@ -48,9 +48,17 @@ class Measure(Protocol):
         fingerprint: str = data.fingerprint()
         return fingerprint
 
+    def known_options(self, options: argparse.Namespace) -> dict[str, Any]:
+        """The model's options before those that flags name: of --preset, if there is one."""
+        return preset_options(options.preset, options.model)
+
     def fitting(self, options: argparse.Namespace) -> dict[str, Any]:
         """Additional keyword arguments of `fit`."""
         return {}
+
+    def kept_rows(self, options: argparse.Namespace, train: Any) -> str:
+        """How much of the run of --start training begins with; "" without --start."""
+        return ""
 
     def named(self, options: argparse.Namespace) -> Any:
         """The source that DATA of `evaluate` names. Raises ValueError for flags that do not go with it."""

@@ -11,7 +11,6 @@ autoencoder's; there are no smaller initial weights in deeper layers, stochastic
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -161,11 +160,6 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
             shown = self.codebook[words]
         patches = np.where(self._each("hidden", hidden, pixels, "b")[..., None], shown, self._patches(pixels))
         return patchify_backward(patches, pixels, self.patch)
-
-    def digest(self) -> str:
-        """A digest of all that was learned."""
-        arrays = sorted(self.arrays().items())
-        return hashlib.sha256(b"".join(name.encode() + a.tobytes() for name, a in arrays)).hexdigest()[:16]
 
     def arrays(self) -> dict[str, np.ndarray]:
         return super().arrays() | {"codebook": self.codebook}

@@ -1,0 +1,66 @@
+"""Training that starts from a trained model: known items and users keep their rows, new ones begin fresh."""
+
+from __future__ import annotations
+
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+
+from .. import backend
+from ..data import Vocabulary
+from ..options import options_of
+from ..tree import leaves, views
+from .parameters import room
+
+
+def refuse_start(start: Any, model: Any) -> None:
+    """Raise ValueError for a `start` from which this model cannot start: another kind, or with another network."""
+    if type(start) is not type(model):
+        raise ValueError(f"start is {start!r}, expected a {type(model).__name__} that has learned")
+    start.fitted()
+    shared = start.options_for(model.Network)
+    for o in options_of(model):
+        mine, theirs = getattr(model, o.name), getattr(start, o.name)
+        if o.name in shared and o.option.group != "training" and "dropout" not in o.name and mine != theirs:
+            raise ValueError(f"{o.name} is {mine}, expected {theirs}, as in the model that this one starts from")
+
+
+def carry_over(start: Any, items: Vocabulary, users: Vocabulary, learner: Any) -> None:
+    """Overwrite fresh parameters and moments of Adam with those of `start`, whose rows are found by id.
+
+    Rows of new ids stay fresh, and so do all moments where `start` has none. Steps are counted from 1 again, and with
+    them Adam's corrections for moments that began at 0, which new rows need.
+    """
+    rows = {"items": _rows(start.items, items), "users": _rows(start.users, users)}
+    kind = _tables(start)
+    pairs = [(learner.p, start.parameters)]
+    if start.moments is not None:
+        pairs += [(views(x, learner.p), kept) for x, kept in zip(learner.moments, start.moments, strict=True)]
+    for tree, kept in pairs:
+        old = dict(leaves(kept))
+        for name, leaf in leaves(tree):
+            to, of = rows[kind[name]] if name in kind else (..., ...)
+            leaf[to] = backend.asarray(backend.to_numpy(old[name])[of], like=leaf)
+
+
+def known_ids(start: Any, items: Vocabulary, users: Vocabulary) -> tuple[int, int]:
+    """The numbers of items and of users whose rows are kept; no users where the model has no row of a user."""
+    has_users = "users" in _tables(start).values()
+    known = [int(np.sum(was.numbers_or_zero(now.ids) > 0)) for was, now in ((start.items, items), (start.users, users))]
+    return known[0], known[1] * has_users
+
+
+def _rows(was: Vocabulary, now: Vocabulary) -> tuple[np.ndarray | EllipsisType, np.ndarray | EllipsisType]:
+    """The rows of known ids in the new table, and in the old one. Row 0, padding's, is the same."""
+    old = was.numbers_or_zero(now.ids)
+    new = np.flatnonzero(old)
+    return np.concatenate([[0], 1 + new]), np.concatenate([[0], old[new]])
+
+
+def _tables(model: Any) -> dict[str, str]:
+    """Tables that have a row for each item, or each user: name -> "items" or "users"."""
+    networks = (model.make_network(*sizes) for sizes in ((1, 1), (2, 1), (1, 2)))
+    plain, items, users = ({name: x.shape for name, x in leaves(room(network, "cpu"))} for network in networks)
+    by_item = {name: "items" for name, shape in plain.items() if items[name] != shape}
+    return by_item | {name: "users" for name, shape in plain.items() if users[name] != shape}
