@@ -118,13 +118,13 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--against", metavar="COMMIT", help="beside that commit's checker")
     parser.add_argument("--rounds", type=int, default=3)
-    asked = parser.parse_args()
-    if asked.rounds < 1:
-        parser.error(f"{asked.rounds} rounds: expected at least 1")
+    args = parser.parse_args()
+    if args.rounds < 1:
+        parser.error(f"{args.rounds} rounds: expected at least 1")
     machine = describe()
     alone = nullcontext((Side("ours", ROOT, machine["commit"]),))
-    with both(asked.against) if asked.against is not None else alone as sides:
-        result = {"machine": machine, "rounds": asked.rounds, "kinds": measure(sides, asked.rounds)}
+    with both(args.against) if args.against is not None else alone as sides:
+        result = {"machine": machine, "rounds": args.rounds, "kinds": measure(sides, args.rounds)}
     write_result(RESULT, result)
     write_pages(__file__, pages())
     print(page(result))

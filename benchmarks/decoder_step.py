@@ -139,20 +139,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--contenders", default="tinyattn,torch-sdpa", metavar="NAME,NAME",
                         help=f"of {', '.join(CONTENDERS)}")  # fmt: skip
-    asked = parser.parse_args()
-    names = asked.contenders.split(",")
+    args = parser.parse_args()
+    names = args.contenders.split(",")
     if set(names) - CONTENDERS.keys() or "tinyattn" not in names:
-        parser.error(f"{asked.contenders}: expected tinyattn, and some of {', '.join(CONTENDERS)}")
-    if asked.rounds < 1:
-        parser.error(f"{asked.rounds} rounds: expected at least 1")
+        parser.error(f"{args.contenders}: expected tinyattn, and some of {', '.join(CONTENDERS)}")
+    if args.rounds < 1:
+        parser.error(f"{args.rounds} rounds: expected at least 1")
     names = [name for name in CONTENDERS if name in names and importlib.util.find_spec(CONTENDERS[name]) is not None]
     machine = describe()
-    contenders = measure(NETWORK, draw(NETWORK, BATCH), names, asked.rounds)
+    contenders = measure(NETWORK, draw(NETWORK, BATCH), names, args.rounds)
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     result[machine["cpu"]] = {
         "contenders": contenders,
         "machine": machine,
-        "rounds": asked.rounds,
+        "rounds": args.rounds,
         "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE"),
     }
     write_result(RESULT, result)

@@ -46,8 +46,8 @@ def measure(seed: int) -> dict[str, Any]:
             vit = ViT(epochs=times * SEEN // n, warmup=10, seed=seed, workers=1)
             vit.fit(few, progress=False, start=beit if row == "beit" else None)
             found[f"{row}, {n}"] = vit.evaluate(tested)["accuracy"]
-    asked = beit.evaluation_batch(tested)
-    blind = float(np.max(np.bincount(asked.words[asked.hidden]))) / asked.total
+    batch = beit.evaluation_batch(tested)
+    blind = float(np.max(np.bincount(batch.words[batch.hidden]))) / batch.total
     return {"seed": seed, "accuracy": found, "words": beit.evaluate(tested)["accuracy"], "blind": blind}
 
 
@@ -81,11 +81,11 @@ def pages() -> dict[Path, str]:
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
-    asked = parser.parse_args(words)
-    if asked.seeds < 1:
-        parser.error(f"{asked.seeds} seeds: expected at least 1")
+    args = parser.parse_args(words)
+    if args.seeds < 1:
+        parser.error(f"{args.seeds} seeds: expected at least 1")
     runs = []
-    for seed in range(asked.seeds):
+    for seed in range(args.seeds):
         tell(f"seed {seed}")
         runs.append(measure(seed))
         write_result(RESULT, {"runs": runs, "machine": describe()})

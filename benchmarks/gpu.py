@@ -1,4 +1,4 @@
-"""Does the library compute on this GPU what it computes on the host? Everything that can only be asked there.
+"""Does the library compute on this GPU what it computes on the host? All checks that need one.
 
     python benchmarks/gpu.py                     on a CUDA device, with CuPy
     python benchmarks/gpu.py --device strict     on the strict double: that the script works, before a device is at hand

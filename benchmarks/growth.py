@@ -283,25 +283,25 @@ def main() -> None:
     parser.add_argument("--axes", default=",".join(AXES), metavar="n,d")
     parser.add_argument("--contenders", default="tinyattn,torch-sdpa", metavar="NAME,NAME")
     parser.add_argument("--quick", action="store_true", help="two small sizes of each, two rounds, nothing is written")
-    asked = parser.parse_args()
-    for words, known in ((asked.axes, AXES), (asked.contenders, CONTENDERS)):
+    args = parser.parse_args()
+    for words, known in ((args.axes, AXES), (args.contenders, CONTENDERS)):
         unknown = set(words.split(",")) - known.keys()
         if unknown:
             parser.error(f"{', '.join(sorted(unknown))}: expected some of {', '.join(known)}")
-    if asked.rounds < 1:
-        parser.error(f"{asked.rounds} rounds: expected at least 1")
-    names = [name for name in CONTENDERS if name in asked.contenders.split(",")]
+    if args.rounds < 1:
+        parser.error(f"{args.rounds} rounds: expected at least 1")
+    names = [name for name in CONTENDERS if name in args.contenders.split(",")]
     missing = [name for name in names if not installed(name)]
     names = [name for name in names if name not in missing]
-    rounds = 2 if asked.quick else asked.rounds
+    rounds = 2 if args.quick else args.rounds
     refuse_others(names)
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
-    if not asked.quick and set(asked.axes.split(",")) != AXES.keys():
+    if not args.quick and set(args.axes.split(",")) != AXES.keys():
         refuse_other_code((row["machine"] for row in result.values()), "axes")
     axes: dict[str, Any] = {}
     done: dict[str, Any] = {}  # BASE lies on every axis
-    for axis in asked.axes.split(","):
-        for size in AXES[axis][: 2 if asked.quick else None]:
+    for axis in args.axes.split(","):
+        for size in AXES[axis][: 2 if args.quick else None]:
             sizes = BASE | {axis: size}
             title = configuration(sizes).title
             if title not in done:
@@ -313,7 +313,7 @@ def main() -> None:
     found = {"axes": axes, "packages": packages(), "machine": machine, "options": options}
     kernels = sorted({kernel for point in done.values() for kernel in point["kernels"]})
     cpu = " ".join([machine["cpu"], *(f"({kernel})" for kernel in kernels)])  # clouds hide a CPU's make, BLAS sees it
-    if asked.quick:
+    if args.quick:
         print(page({cpu: found}))
         return
     found["axes"] = result.get(cpu, {"axes": {}})["axes"] | axes

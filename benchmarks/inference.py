@@ -47,7 +47,7 @@ CHECKED = 20  # histories of full length: where there is padding, torch-released
 
 
 def histories_of(case: str, network: SASRecNetwork) -> list[np.ndarray]:
-    """What is asked in this case; items are drawn, and differ within a history."""
+    """The histories of this case; items are drawn, and differ within a history."""
     rng = np.random.default_rng(SEED)
     if case in ONE:
         return [1 + rng.choice(network.n_items, ONE[case], replace=False)]
@@ -151,25 +151,25 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--contenders", default=",".join(CONTENDERS), metavar="NAME,NAME")
     parser.add_argument("--only", default=",".join(PARTS), metavar="PART,PART", help="the other stays as it was")
-    asked = parser.parse_args()
-    for words, known in ((asked.contenders, CONTENDERS), (asked.only, PARTS)):
+    args = parser.parse_args()
+    for words, known in ((args.contenders, CONTENDERS), (args.only, PARTS)):
         unknown = set(words.split(",")) - set(known)
         if unknown:
             parser.error(f"{', '.join(sorted(unknown))}: expected some of {', '.join(known)}")
-    if asked.rounds < 1:
-        parser.error(f"{asked.rounds} rounds: expected at least 1")
+    if args.rounds < 1:
+        parser.error(f"{args.rounds} rounds: expected at least 1")
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
-    if "answers" in asked.only.split(",") or not result:
-        names = [name for name in CONTENDERS if name in asked.contenders.split(",")]
+    if "answers" in args.only.split(",") or not result:
+        names = [name for name in CONTENDERS if name in args.contenders.split(",")]
         missing = [name for name in names if importlib.util.find_spec(CONTENDERS[name]) is None]
-        result |= measure(NETWORK, [n for n in names if n not in missing], CASES, asked.rounds) | {
+        result |= measure(NETWORK, [n for n in names if n not in missing], CASES, args.rounds) | {
             "machine": describe(),
             "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE"),
-            "options": {"rounds": asked.rounds, "missing": missing},
+            "options": {"rounds": args.rounds, "missing": missing},
         }
-    if "one-more" in asked.only.split(","):
-        found = one_more.measure(list(one_more.CONTENDERS), asked.rounds, one_more.CASES)
-        result["one more"] = {"cases": found, "machine": describe(), "rounds": asked.rounds}
+    if "one-more" in args.only.split(","):
+        found = one_more.measure(list(one_more.CONTENDERS), args.rounds, one_more.CASES)
+        result["one more"] = {"cases": found, "machine": describe(), "rounds": args.rounds}
     RESULTS.mkdir(exist_ok=True)
     write_result(RESULT, result)
     if "one more" in result:

@@ -172,41 +172,41 @@ def main() -> None:
         help=f"{ALL_STEPS}, and {', '.join(RUNGS)}",
     )
     parser.add_argument("--again", action="store_true", help="measure again what has been measured")
-    asked = parser.parse_args()
-    for words, known in ((asked.config, SHOWN), (asked.rungs, [ALL_STEPS, *RUNGS])):
+    args = parser.parse_args()
+    for words, known in ((args.config, SHOWN), (args.rungs, [ALL_STEPS, *RUNGS])):
         unknown = [name for name in words.split(",") if name not in known]
         if unknown:
             parser.error(f"{', '.join(unknown)}: expected some of {', '.join(known)}")
-    if asked.rounds < 1:
-        parser.error(f"{asked.rounds} rounds: expected at least 1")
+    if args.rounds < 1:
+        parser.error(f"{args.rounds} rounds: expected at least 1")
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
-    for key in asked.config.split(","):
-        names = [name for name in asked.rungs.split(",") if name != ALL_STEPS and applies(name, key)]
-        if ALL_STEPS in asked.rungs.split(","):
+    for key in args.config.split(","):
+        names = [name for name in args.rungs.split(",") if name != ALL_STEPS and applies(name, key)]
+        if ALL_STEPS in args.rungs.split(","):
             names = list(dict.fromkeys([*ladder(key).values(), *names]))
-        row = _kept(key, result, asked)
+        row = _kept(key, result, args)
         result = {k: row if k == key else result[k] for k in SHOWN if k in result or k == key}
-        todo = [name for name in names if asked.again or name not in row["rungs"]]
+        todo = [name for name in names if args.again or name not in row["rungs"]]
         tell(f"{key}: {row['title']}: {len(names) - len(todo)} rungs measured already, {len(todo)} to do")
         for group in [todo[i : i + TOGETHER] for i in range(0, len(todo), TOGETHER)]:
-            row["rungs"] |= measure(CONFIGURATIONS[key], group, asked.rounds, asked.data)
+            row["rungs"] |= measure(CONFIGURATIONS[key], group, args.rounds, args.data)
             RESULTS.mkdir(exist_ok=True)
             write_result(RESULT, result)
     write_pages(__file__, pages())
     print(page(result))
 
 
-def _kept(key: str, result: dict[str, Any], asked: argparse.Namespace) -> dict[str, Any]:
+def _kept(key: str, result: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
     """The configuration's row: the one there is, if it is of this code, machine and options, or a new one."""
     machine = describe_code("tinyattn", *(f"benchmarks/peers/{name}.py" for name in ("rungs", "patch", "ours")))
-    options = {"rounds": asked.rounds, "lengths": "drawn" if asked.data is None else "real"}
+    options = {"rounds": args.rounds, "lengths": "drawn" if args.data is None else "real"}
     old = result.get(key)
     if old is not None:
         same = all(old["machine"][what] == machine[what] for what in ("commit", "cpu", "cores", "python", "numpy"))
         if same and old["options"] == options:
             return old
         tell(f"{key}: what was measured with other code or options, or on another machine, is left out")
-    batches = draw(CONFIGURATIONS[key], asked.data)
+    batches = draw(CONFIGURATIONS[key], args.data)
     return {
         "title": CONFIGURATIONS[key].title,
         "tokens": float(np.mean([np.sum(batch.weight) for batch in batches])),

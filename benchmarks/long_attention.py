@@ -217,16 +217,16 @@ def main() -> None:
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), metavar="N,N")
     parser.add_argument("--contenders", default=",".join(CONTENDERS), metavar="NAME,NAME")
     parser.add_argument("--quick", action="store_true", help="two small sizes, two rounds, nothing is written")
-    asked = parser.parse_args()
-    unknown = set(asked.contenders.split(",")) - CONTENDERS.keys()
+    args = parser.parse_args()
+    unknown = set(args.contenders.split(",")) - CONTENDERS.keys()
     if unknown:
         parser.error(f"{', '.join(sorted(unknown))}: expected some of {', '.join(CONTENDERS)}")
     torch = _torch()
-    names = [name for name in CONTENDERS if name in asked.contenders.split(",") and (torch or "torch" not in name)]
-    sizes = [256, 512] if asked.quick else [int(n) for n in asked.sizes.split(",")]
-    rounds = 2 if asked.quick else asked.rounds
+    names = [name for name in CONTENDERS if name in args.contenders.split(",") and (torch or "torch" not in name)]
+    sizes = [256, 512] if args.quick else [int(n) for n in args.sizes.split(",")]
+    rounds = 2 if args.quick else args.rounds
     refuse_others(names)
-    result = json.loads(RESULT.read_text()) if RESULT.exists() and not asked.quick else {}
+    result = json.loads(RESULT.read_text()) if RESULT.exists() and not args.quick else {}
     if (len(sizes), len(names)) != (len(SIZES), len(CONTENDERS)):
         refuse_other_code((row["machine"] for row in result.values()), "sizes and contenders")
     for n in sizes:
@@ -244,9 +244,9 @@ def main() -> None:
             if row:
                 here = found[what].get(str(n), {}) | row
                 found[what] = dict(sorted((found[what] | {str(n): here}).items(), key=lambda point: int(point[0])))
-        if not asked.quick:  # what has been measured is not lost
+        if not args.quick:  # what has been measured is not lost
             write_result(RESULT, result)
-    if not asked.quick:
+    if not args.quick:
         write_pages(__file__, pages())
         write_pictures(pictures())
     print(page(result))

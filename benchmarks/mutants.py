@@ -105,7 +105,7 @@ def main() -> None:
 
 def of_ops(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     every = {name_of(path): mutants_of(path.read_text(), str(path)) for path in sorted(OPS.rglob("*.py"))}
-    chosen = [m for name in every for m in every[name] if asked(m, options.ops)]
+    chosen = [m for name in every for m in every[name] if named(m, options.ops)]
     if not chosen:
         parser.error(f"no mutant of {', '.join(options.ops)}")
     if options.list:
@@ -157,7 +157,7 @@ def known_reasons() -> dict[str, str]:
     return read_equivalent(EQUIVALENT, keys_in(names))
 
 
-def asked(mutant: Mutant, names: list[str]) -> bool:
+def named(mutant: Mutant, names: list[str]) -> bool:
     return not names or Path(mutant.file).stem in names or op_of(mutant) in names
 
 

@@ -114,18 +114,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--only", default=",".join(MEASURED), metavar="A,B", help=f"of {', '.join(MEASURED)}")
-    asked = parser.parse_args()
-    if asked.rounds < 1:
-        parser.error(f"{asked.rounds} rounds: expected at least 1")
-    if unknown := set(asked.only.split(",")) - MEASURED.keys():
+    args = parser.parse_args()
+    if args.rounds < 1:
+        parser.error(f"{args.rounds} rounds: expected at least 1")
+    if unknown := set(args.only.split(",")) - MEASURED.keys():
         parser.error(f"no configuration {', '.join(sorted(unknown))}: expected some of {', '.join(MEASURED)}")
     names = [name for name, package in CONTENDERS.items() if importlib.util.find_spec(package) is not None]
     machine = describe()
-    for name in asked.only.split(","):
-        contenders = measure(MEASURED[name], names, asked.rounds)
+    for name in args.only.split(","):
+        contenders = measure(MEASURED[name], names, args.rounds)
         result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
         part = result.setdefault(machine["cpu"], {})
-        part[name] = {"contenders": contenders, "machine": machine, "rounds": asked.rounds}
+        part[name] = {"contenders": contenders, "machine": machine, "rounds": args.rounds}
         write_result(RESULT, result)
     write_pages(__file__, pages())
     print(page(result))

@@ -201,18 +201,18 @@ are without ranks and metrics; the second's include them.
 """
 
 
-def measure_small(asked: argparse.Namespace, before: dict[str, Any]) -> dict[str, Any]:
+def measure_small(args: argparse.Namespace, before: dict[str, Any]) -> dict[str, Any]:
     """What the contenders that are installed take; of what was found `before` the large part stays."""
-    names = [name for name in CONTENDERS if name in asked.contenders.split(",")]
+    names = [name for name in CONTENDERS if name in args.contenders.split(",")]
     missing = [name for name in names if importlib.util.find_spec(CONTENDERS[name]) is None]
     for name in missing:
         tell(f"{name}: {CONTENDERS[name]} is not installed, not measured")
     found = measure(
-        NETWORK, draw(NETWORK, ML_1M, asked.data), [n for n in names if n not in missing], asked.rounds
+        NETWORK, draw(NETWORK, ML_1M, args.data), [n for n in names if n not in missing], args.rounds
     ) | {
         "machine": describe(),
         "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE"),
-        "options": {"rounds": asked.rounds, "lengths": "drawn" if asked.data is None else "real", "missing": missing},
+        "options": {"rounds": args.rounds, "lengths": "drawn" if args.data is None else "real", "missing": missing},
     }
     return found | ({"large": before["large"]} if "large" in before else {})
 
@@ -230,20 +230,20 @@ def main() -> None:
     parser.add_argument("--users", type=int, default=100_000, help="with --large")
     parser.add_argument("--items", type=int, default=200_000, help="with --large")
     parser.add_argument("--contenders", default=",".join(CONTENDERS), metavar="NAME,NAME")
-    asked = parser.parse_args()
-    asked.rounds = (3 if asked.large else 9) if asked.rounds is None else asked.rounds
-    unknown = set(asked.contenders.split(",")) - CONTENDERS.keys()
+    args = parser.parse_args()
+    args.rounds = (3 if args.large else 9) if args.rounds is None else args.rounds
+    unknown = set(args.contenders.split(",")) - CONTENDERS.keys()
     if unknown:
         parser.error(f"{', '.join(sorted(unknown))}: expected some of {', '.join(CONTENDERS)}")
-    if asked.rounds < 1:
-        parser.error(f"{asked.rounds} rounds: expected at least 1")
+    if args.rounds < 1:
+        parser.error(f"{args.rounds} rounds: expected at least 1")
     before = json.loads(RESULT.read_text()) if RESULT.exists() else {}
-    if asked.large:
-        if min(asked.users, asked.items) < 100:
-            parser.error(f"{asked.users} users and {asked.items} items: expected at least 100 of each")
-        result = before | {"large": measure_large(asked.users, asked.items, asked.rounds)}
+    if args.large:
+        if min(args.users, args.items) < 100:
+            parser.error(f"{args.users} users and {args.items} items: expected at least 100 of each")
+        result = before | {"large": measure_large(args.users, args.items, args.rounds)}
     else:
-        result = measure_small(asked, before)
+        result = measure_small(args, before)
     RESULTS.mkdir(exist_ok=True)
     write_result(RESULT, result)
     write_pages(__file__, pages())

@@ -211,17 +211,17 @@ def pages() -> dict[Path, str]:
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=11)
-    asked = parser.parse_args(words)
-    if asked.rounds < 1:
-        parser.error(f"{asked.rounds} rounds: expected at least 1")
+    args = parser.parse_args(words)
+    if args.rounds < 1:
+        parser.error(f"{args.rounds} rounds: expected at least 1")
     if words is None and clean_environment() != dict(os.environ):   # a choice of kernel is read when NumPy is imported
         os.execve(sys.executable, [sys.executable, *sys.argv], clean_environment())
     cases = []
     for backbone, lengths, shape in CASES:
         case: dict[str, Any] = {"host": backbone, "lengths": lengths, "shape": shape}
         tell(named(case))
-        cases.append(case | {"forms": measure(backbone, lengths, shape, asked.rounds)})
-    result = {"rounds": asked.rounds, "cases": cases, "machine": describe()}
+        cases.append(case | {"forms": measure(backbone, lengths, shape, args.rounds)})
+    result = {"rounds": args.rounds, "cases": cases, "machine": describe()}
     write_result(RESULT, result)
     write_pages(__file__, pages())
     print(page(result))

@@ -256,8 +256,8 @@ def pythons(more: list[str]) -> dict[str, str]:
     found = {}
     for program in [*(f"python{version}" for version in named), *more]:
         if shutil.which(program):
-            asked = [program, "-c", "import platform; print(platform.python_version())"]
-            done = subprocess.run(asked, capture_output=True, text=True)
+            command = [program, "-c", "import platform; print(platform.python_version())"]
+            done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode == 0:
                 found[done.stdout.strip()] = program
             elif program in more:

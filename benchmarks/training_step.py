@@ -388,42 +388,42 @@ def main() -> None:
     parser.add_argument("--contenders", default=",".join(CONTENDERS), metavar="NAME,NAME")
     parser.add_argument("--again", action="store_true", help="measure again what has been measured")
     parser.add_argument("--against", metavar="COMMIT", help="beside that commit's library alone")
-    asked = parser.parse_args()
-    if asked.rounds is None:
-        asked.rounds = ROUNDS if asked.against is None else against.ROUNDS
-    for words, known in ((asked.only, CONFIGURATIONS), (asked.contenders, CONTENDERS)):
+    args = parser.parse_args()
+    if args.rounds is None:
+        args.rounds = ROUNDS if args.against is None else against.ROUNDS
+    for words, known in ((args.only, CONFIGURATIONS), (args.contenders, CONTENDERS)):
         unknown = set(words.split(",")) - known.keys()
         if unknown:
             parser.error(f"{', '.join(sorted(unknown))}: expected some of {', '.join(known)}")
-    if asked.rounds < 1:
-        parser.error(f"{asked.rounds} rounds: expected at least 1")
-    if asked.against is not None:
-        if asked.contenders != parser.get_default("contenders"):
+    if args.rounds < 1:
+        parser.error(f"{args.rounds} rounds: expected at least 1")
+    if args.against is not None:
+        if args.contenders != parser.get_default("contenders"):
             parser.error("--against has two contenders, this library and that commit's: expected no --contenders")
         keys = {
-            key: {"title": CONFIGURATIONS[key].title, "lengths": lengths_of(key, asked.data)}
-            for key in asked.only.split(",")
+            key: {"title": CONFIGURATIONS[key].title, "lengths": lengths_of(key, args.data)}
+            for key in args.only.split(",")
         }
-        against.run(asked.against, keys, asked.rounds, asked.data, asked.again, list(CONFIGURATIONS))
+        against.run(args.against, keys, args.rounds, args.data, args.again, list(CONFIGURATIONS))
         return
-    names = [name for name in CONTENDERS if name in asked.contenders.split(",")]
+    names = [name for name in CONTENDERS if name in args.contenders.split(",")]
     missing = [name for name in names if not installed(name)]
     for name in missing:
         tell(f"{name}: {CONTENDERS[name][0]} is not installed, not measured")
     options = {
-        "rounds": asked.rounds,
+        "rounds": args.rounds,
         "contenders": [name for name in names if name not in missing],
         "missing": missing,
     }
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
-    for key in asked.only.split(","):
-        options["lengths"] = lengths_of(key, asked.data)
+    for key in args.only.split(","):
+        options["lengths"] = lengths_of(key, args.data)
         machine, old = describe(), result.get(key)
-        if old and old["machine"]["commit"] == machine["commit"] and old["options"] == options and not asked.again:
+        if old and old["machine"]["commit"] == machine["commit"] and old["options"] == options and not args.again:
             tell(f"{key}: measured already")
             continue
         tell(f"{key}: {CONFIGURATIONS[key].title}")
-        measured = measure(CONFIGURATIONS[key], options["contenders"], asked.rounds, asked.data)
+        measured = measure(CONFIGURATIONS[key], options["contenders"], args.rounds, args.data)
         environment = {"machine": machine, "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE")}
         result[key] = measured | environment | {"options": dict(options)}
         result = {name: result[name] for name in CONFIGURATIONS if name in result}

@@ -77,8 +77,8 @@ def table(rows: list[dict[str, Any]]) -> str:
     lines = ["| command | measured | | goal | met | epochs | seconds |", "|---|---|---:|---|---|---:|---:|"]
     for row in rows:
         goal, value = GOALS.get(row["model"]) or GOALS[row["metric"]], row["value"]
-        said = f"{'yes' if goal.met(value) else '**no**'} | {row['epochs']} | {row['seconds']:.0f}"
-        lines.append(f"| `{row['command']}` | {goal.says} | {value:.4f} | {goal} | {said} |")
+        cells = f"{'yes' if goal.met(value) else '**no**'} | {row['epochs']} | {row['seconds']:.0f}"
+        lines.append(f"| `{row['command']}` | {goal.says} | {value:.4f} | {goal} | {cells} |")
     return "\n".join(lines)
 
 

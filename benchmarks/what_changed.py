@@ -375,7 +375,7 @@ def refuse_others(threads: int) -> None:
 
 def steps(sizes: Sizes, rounds: int, threads: Sequence[int] = THREADS) -> dict[str, Any]:
     """{n: {mixer: {contender: seconds a step of every round}}}; all of one n take turns."""
-    asked = {name: contenders(name, threads) for name in KINDS}
+    contending = {name: contenders(name, threads) for name in KINDS}
     found: dict[str, Any] = {}
     for n in sizes.timed:
         tell(f"n {n}")
@@ -384,9 +384,9 @@ def steps(sizes: Sizes, rounds: int, threads: Sequence[int] = THREADS) -> dict[s
             for name in KINDS:
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
                 given(name, n, sizes.dim, sizes.a_step, folder)
-                start |= {f"{name} {who}": partial(Child, who, folder, "mixers") for who in asked[name]}
+                start |= {f"{name} {who}": partial(Child, who, folder, "mixers") for who in contending[name]}
             rows = side_by_side(start, rounds, seed=0)
-        found[str(n)] = {name: {who: rows[f"{name} {who}"]["seconds"] for who in asked[name]} for name in KINDS}
+        found[str(n)] = {name: {who: rows[f"{name} {who}"]["seconds"] for who in contending[name]} for name in KINDS}
     made = {name: network_of(name, sizes.timed[0], sizes.dim) for name in KINDS}
     pools = [pool for row in rows.values() for pool in row["pools"] if pool["internal_api"] == "openblas"]
     return {
@@ -693,30 +693,30 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--threads", default=",".join(map(str, THREADS)), metavar="N,N", help="of the steps")
     parser.add_argument("--quick", action="store_true", help="small sizes, nothing is written")
-    asked = parser.parse_args(words)
-    names = asked.parts.split(",")
+    args = parser.parse_args(words)
+    names = args.parts.split(",")
     if unknown := set(names) - PARTS.keys() - {"steps"}:
         parser.error(f"{', '.join(sorted(unknown))}: expected some of {', '.join([*PARTS, 'steps'])}")
-    if asked.rounds < 1:
-        parser.error(f"{asked.rounds} rounds: expected at least 1")
-    threads = [int(word) for word in asked.threads.split(",") if word.isdigit() and int(word)]
-    if len(threads) != len(asked.threads.split(",")):
-        parser.error(f"threads {asked.threads}: expected numbers of at least 1, with commas between them")
-    sizes = QUICK if asked.quick else Sizes()
-    known = RESULT.exists() and not asked.quick
+    if args.rounds < 1:
+        parser.error(f"{args.rounds} rounds: expected at least 1")
+    threads = [int(word) for word in args.threads.split(",") if word.isdigit() and int(word)]
+    if len(threads) != len(args.threads.split(",")):
+        parser.error(f"threads {args.threads}: expected numbers of at least 1, with commas between them")
+    sizes = QUICK if args.quick else Sizes()
+    known = RESULT.exists() and not args.quick
     result = json.loads(RESULT.read_text()) if known else {"counted": {}, "timed": {}}
     for name in names:
         tell(name)
         if name == "steps":
             refuse_others(threads[0])
-            found = steps(sizes, asked.rounds, threads)
+            found = steps(sizes, args.rounds, threads)
             cpu = " ".join([found["machine"]["cpu"], *(f"({kernel})" for kernel in found["kernels"])])
             result["timed"][cpu] = found  # clouds hide a CPU's make, BLAS sees it
         else:
             result["counted"][name] = json.loads(json.dumps({"found": PARTS[name](sizes), "machine": describe()}))
-        if not asked.quick:  # what has been measured is not lost
+        if not args.quick:  # what has been measured is not lost
             write_result(RESULT, result)
-    if not asked.quick:
+    if not args.quick:
         write_pictures(pictures())
         if result["counted"].keys() == PARTS.keys():
             write_pages(__file__, pages())

@@ -2,7 +2,7 @@
 
 A contender is made of `(network, weights, batches)`, the library's configuration, its initial parameters as a tree of
 float32, and its right-padded batches. It offers `step(i)`, one training step on batch i; `finish()`, which returns when
-all that was asked for is computed; `gradients()`, loss and gradients of batch 0 under the library's names and in its
+all work is done; `gradients()`, loss and gradients of batch 0 under the library's names and in its
 shapes; and `about`, what a reader of its times should know. `python -m benchmarks.peers.child` runs one of them.
 """
 

@@ -27,7 +27,7 @@ CHECKED = 40  # users whose metrics are compared with those from whole rows of s
 
 
 class Evaluated:
-    """A model, asked for all its metrics."""
+    """A model and all its metrics."""
 
     def __init__(self, model: Any, split: Split) -> None:
         self.model, self.split, self.about = model, split, {"users": len(split.evaluated)}

@@ -65,7 +65,7 @@ class CausalModel:
 
 
 class CachedModel(CausalModel):
-    """Token by token: the block keeps keys and values, and is told where the token stands."""
+    """Token by token: the block keeps keys and values, and gets the position of the token."""
 
     def step(self, x, cache):
         block, t = cache or (self.block(), 0)
