@@ -353,17 +353,18 @@ def test_an_exercise_that_says_nonsense_is_refused(name, value):
 
 
 @pytest.mark.parametrize("place", range(3))
-def test_a_checker_is_judged_by_the_worst_of_its_inputs(place):
+@pytest.mark.parametrize("worst", [1.0, np.nan])
+def test_a_checker_is_judged_by_the_worst_of_its_inputs(place, worst):
     """Wherever it stands among them: a fault that one input alone shows counts."""
     asked = []
 
     def on_one(f, f_backward, x):
         asked.append(1)
-        return 1.0 if (len(asked) - 1) % 3 == place else 0.0
+        return worst if (len(asked) - 1) % 3 == place else 0.0
 
     assert "rejects a correct backward" in Checker(on_one, (RIGHT_PAIR,), ())(on_one).says
     asked.clear()
-    assert Checker(on_one, (), (WRONG_PAIR,))(on_one).outcome == RIGHT
+    assert (Checker(on_one, (), (WRONG_PAIR,))(on_one).outcome == RIGHT) == (worst == 1)
 
 
 THIRD = np.array([1 / 3])

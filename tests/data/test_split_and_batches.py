@@ -129,7 +129,7 @@ def test_a_split_by_time_at_a_date_or_a_share_says_whom_it_leaves_out():
     rows = [(1, 1, 0), (1, 2, 1), (1, 3, 5), (2, 1, 0), (2, 2, 6), (3, 1, 2), (3, 2, 3), (4, 1, 1), (4, 3, 2)]
     rows += [(4, 9, 7)]
     data = timed([(user, item, 1_700_000_000 + day * t) for user, item, t in rows])
-    for split in (SPLITS["time:2023-11-19"](data), SPLITS["time:0.7"](data), by_time(data, "1700345600")):
+    for split in (SPLITS["time:2023-11-19"](data), SPLITS["time:0.7"](data), by_time(data, "1700432000")):
         assert (split.evaluated + 1).tolist() == [1, 4]
         assert split.left_out == {"have nothing after the moment": 1, "have fewer than 2 interactions before it": 1}
         assert split.tested == "2 users (2 of them on an item that training lacks)"
