@@ -234,10 +234,9 @@ def test_list_and_contract(capsys):
     assert "inputs keep every bit" in out
 
 
-@pytest.mark.parametrize("kind", SPECS)
-def test_self_knows_where_the_librarys_own_is(kind, capsys):
+def test_self_knows_where_the_librarys_own_is():
     """The place can be given to `tinyattn check`."""
-    assert hasattr(load(ours(kind)), SPECS[kind].function)
+    assert [kind for kind, spec in SPECS.items() if not hasattr(load(ours(kind)), spec.function)] == []
 
 
 def test_self_and_zoo_are_commands(capsys, monkeypatch):
