@@ -108,7 +108,7 @@ class On:
         if isinstance(thing, types.FunctionType) and thing.__module__.startswith(_HOME):
             return self.function(thing)
         if isinstance(thing, types.ModuleType) and thing.__name__.startswith(_HOME):
-            return types.SimpleNamespace(**{name: self.of(x) for name, x in vars(thing).items()})
+            return _module_on(self.device, thing)
         return thing
 
     def methods(self, network: Any) -> Any:
@@ -160,6 +160,12 @@ class On:
             add_to(total, each.loss_backward(p, 1.0, cache))
             found.append((value, total))
         return same(*found)
+
+
+@functools.cache
+def _module_on(device: str, module: types.ModuleType) -> types.SimpleNamespace:
+    """Made once: it takes longer than most tests that ask for it."""
+    return types.SimpleNamespace(**{name: On(device).of(x) for name, x in vars(module).items()})
 
 
 CHECKS = {gradcheck: On._gradcheck, gradcheck_layer: On._layer, gradcheck_model: On._model}

@@ -2,6 +2,8 @@
 
 from xml.etree import ElementTree
 
+from tinyattn import ops
+from tinyattn.check import check_in_process
 from tinyattn.check.diagnosis import Diagnosis
 from tinyattn.check.measure import table
 from tinyattn.check.report import Report, junit, page
@@ -118,3 +120,16 @@ def test_the_table_of_a_zoo_names_what_is_wrong():
     assert rest == ["4 of 5 bugs are killed", "  relu: c survives", "  relu: d is a convention and no bug; it passes",
                     "  relu: e is a convention, and ACCUSED",
                     "  relu: large ACCUSES an implementation that has no bug"]  # fmt: skip
+
+
+def test_a_cause_is_looked_for_once_and_when_it_is_read(monkeypatch):
+    looked = []
+    found = Diagnosis(where="everywhere")
+    monkeypatch.setattr("tinyattn.check.runner.find_cause", lambda *failure: looked.append(failure) or found)
+    report = check_in_process(lambda x: -x, "relu", examples=2)
+    assert report.failures
+    assert not looked
+    assert report.diagnosis is report.diagnosis is found
+    assert "everywhere" in str(report)
+    assert len(looked) == 1
+    assert check_in_process(ops.relu, "relu", examples=2).diagnosis is None

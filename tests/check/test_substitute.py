@@ -1,7 +1,9 @@
 """A reader's functions in place of the library's: the ops that are read are the ones that run."""
 
+import sys
 from contextlib import ExitStack
 from pathlib import Path
+from types import FunctionType
 
 import numpy as np
 import pytest
@@ -290,15 +292,34 @@ def test_a_substitute_may_call_the_librarys_function(tmp_path):
     fitted(inside=[unchecked(tmp_path, text)])
 
 
+def inside(value, depth=2):
+    """What a container holds, a function's default arguments and closure, a class, or an object of the library."""
+    parts = ()
+    if isinstance(value, dict):
+        parts = value.values()
+    elif isinstance(value, list | tuple | set | frozenset):
+        parts = value
+    elif isinstance(value, FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        parts = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *cells]
+    elif isinstance(value, type) or type(value).__module__.startswith("tinyattn."):
+        parts = list(getattr(value, "__dict__", {}).values())
+    for part in parts:
+        yield part
+        yield from inside(part, depth - 1) if depth else ()
+
+
 def test_ops_have_one_name_in_the_modules_that_compute():
     """One in a table or a default argument would still be called when a substitute replaces it."""
-    import gc
-    from types import FrameType
-
-    functions = [ours(name + suffix) for name in replaceable() for suffix in ("", "_backward")]
-    for holder in gc.get_referrers(*functions):  # one search of all that there is
-        is_module = isinstance(holder, dict) and "__name__" in holder
-        place = getattr(type(holder), "__module__", "")
-        if not is_module and not isinstance(holder, FrameType | list) and place.startswith("tinyattn."):
-            assert place.startswith(("tinyattn.check", "tinyattn.course")), holder
+    functions = {id(ours(name + suffix)): name for name in replaceable() for suffix in ("", "_backward")}
+    held = [
+        f"{place}.{name}: {functions[id(x)]}"
+        for place, module in list(sys.modules.items())
+        if place.startswith("tinyattn.") and not place.startswith(("tinyattn.check", "tinyattn.course"))
+        for name, value in vars(module).items()
+        if not name.startswith("__") and id(value) not in functions
+        for x in inside(value)
+        if id(x) in functions
+    ]
+    assert held == []
     assert layers.multi_head_attention is multi_head.multi_head_attention

@@ -122,7 +122,7 @@ def test_it_learns_from_nine_tenths_and_tests_on_all_windows_of_the_last(capsys)
 def test_it_trains_on_a_file_and_writes_on(tmp_path):
     path = tmp_path / "small.txt"
     path.write_text("abcd " * 300)
-    done = run(page, str(path), BATCH=2, STEPS=100)
+    done = run(page, str(path), BATCH=2, STEPS=100, CONTEXT=32)
     assert (done.returncode, done.stderr) == (0, "")
     step, test, text = done.stdout.splitlines()
     assert step.startswith("step   100   loss ")

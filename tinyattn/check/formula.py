@@ -81,8 +81,7 @@ class Formula:
                 self.space.setdefault(used, value)
 
     def _define(self, tree: ast.FunctionDef) -> None:
-        module = ast.fix_missing_locations(ast.Module([tree], []))
-        exec(compile(module, "<mutant>", "exec", FLAGS, True), self.space)
+        exec(compile(ast.Module([tree], []), "<mutant>", "exec", FLAGS, True), self.space)
 
     def function(self, i: int = 0) -> Callable[..., Any]:
         """Entry i, with the changes that hold when it is called."""
@@ -101,6 +100,9 @@ class Formula:
         before = {name: self.space[name] for name in names}
         try:
             with put(*((m.slot, m.new) for m in mutants)):
+                for mutant in mutants:  # the rest of the trees has its places
+                    for new in mutant.new if isinstance(mutant.new, list) else [mutant.new]:
+                        ast.fix_missing_locations(new)
                 for name in names:
                     self._define(self.trees[name])
             yield

@@ -28,7 +28,7 @@ from .subject import CannotRunError, TooLongError, message_of
 
 START = "fork" if sys.platform == "linux" else "spawn"  # elsewhere, a child forked after BLAS was used may crash
 WAITING = 10  # the limit by the clock, in multiples of the limit of computing: a call may wait for a core
-AGAIN = 0.5  # seconds to the next alarm: an exception raised in a callback of the garbage collector is lost
+AGAIN = 0.5  # seconds to the next alarm, at most: one that rings in a callback of the garbage collector is lost
 
 
 @contextlib.contextmanager
@@ -65,7 +65,8 @@ def _signal(seconds: float) -> Iterator[None]:
     before = signal.signal(signal.SIGALRM, ring)
     left = again = 0.0
     try:
-        left, again = signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)  # an outer alarm, such as pytest-timeout's
+        soon = min(AGAIN, seconds / 4)  # the first comes too early: computing takes less time than the clock says
+        left, again = signal.setitimer(signal.ITIMER_REAL, seconds, soon)  # an outer alarm, such as pytest-timeout's
         yield
     finally:
         ended.append(True)
@@ -87,7 +88,7 @@ def _watcher(seconds: float) -> Iterator[None]:
             with lock:
                 if late() and not ended.is_set():
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(watched, ctypes.py_object(TooLongError))
-            wait = AGAIN
+            wait = min(AGAIN, seconds / 4)
 
     try:
         with contextlib.suppress(RuntimeError):  # no more threads: no alarm

@@ -24,6 +24,21 @@ _HELD_TO = {
 }
 
 
+class _WhenRead:
+    """A field that may be set to a function without arguments: it is called when the field is read first."""
+
+    def __get__(self, report: Any, owner: Any = None) -> Any:
+        if report is None:
+            return None  # the field's default
+        value = vars(report)["_read"]
+        if callable(value):
+            value = vars(report)["_read"] = value()
+        return value
+
+    def __set__(self, report: Any, value: Any) -> None:
+        vars(report)["_read"] = value
+
+
 @dataclass(frozen=True)
 class Report:
     """All findings, in order of trial; true if none fails and at least one holds. `kind` is the name of the spec.
@@ -39,7 +54,7 @@ class Report:
     lacks: tuple[str, ...] = ()
     examples: int = 0
     seed: int = 0
-    diagnosis: Any = None
+    diagnosis: Any = _WhenRead()  # a search takes longer than all else, and many readers do without
     not_run: int = 0  # properties not tried, after a crash or two endless calls
     problem: str = ""  # the reason why it could not run
     not_offered: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from .causes import find_cause, misplaced, patched, seems_right
@@ -135,7 +136,8 @@ def check_in_process(
 ) -> Report:
     """`check_implementation` in this process, for code that is trusted not to crash.
 
-    Nothing is forked, so it works for functions of a notebook, on every system. Only `stages` are tried.
+    Nothing is forked, so it works for functions of a notebook, on every system. Only `stages` are tried. The cause of
+    a failure is looked for when the report's `diagnosis` is first read, or shown.
     Raises CannotRunError if the spec's calls all fail.
     """
     known = get_spec(spec, dtype) if isinstance(spec, str) else spec
@@ -172,6 +174,10 @@ def _check_in_child(
     send: Callable[[str, Any], None], target: Any, name: str, options: dict[str, Any], left: Any, limit: float
 ) -> None:
     """The child's work: import, detect unsupported calls and conventions, try, diagnose."""
+
+    def sent(what: str, value: Any) -> None:
+        send(what, value() if what == "diagnosis" else value)
+
     _find_hypothesis()
     spec = get_spec(name, left["dtype"])
     if "torch" in sys.modules:
@@ -181,7 +187,7 @@ def _check_in_child(
         send("trying", properties_of(spec)[0].name)
         op = subject_of(implementation, spec, options["patience"])
         _prepare(send, op, options, limit)
-        _try_all(send, op, properties_of(op.spec), options, limit, left["skip"], left["fast"])
+        _try_all(sent, op, properties_of(op.spec), options, limit, left["skip"], left["fast"])
     except CannotRunError as error:
         send("problem", str(error))
     except Exception:
@@ -240,9 +246,10 @@ def _try_all(
     skip: Iterable[str] = (),
     fast: bool = False,
 ) -> dict[str, Any]:
-    """Send "trying" before and a "finding" after each property; then the smallest "case" of the gravest failure, and
-    its "diagnosis". -> the arguments of the last call before that failure, {} if nothing fails or two properties are
-    endless. They are returned rather than sent, since they may not be picklable."""
+    """Send "trying" before and a "finding" after each property; then the smallest "case" of the gravest failure, and a
+    function without arguments that looks for its "diagnosis". -> the arguments of the last call before that failure, {}
+    if nothing fails or two properties are endless. They are returned rather than sent, since they may not be picklable.
+    """
     failed: list[tuple[Trial, Finding]] = []
     budget = 0.6 * limit / max(len(properties), 1)
     send("total", len(properties))
@@ -271,11 +278,16 @@ def _try_all(
         send("finding", finding)
     send("place", op.place(backward=first.prop.stage == "gradients"))
     send("case", dict(first.failure().case))
-    with contextlib.suppress(Exception):  # a report without a diagnosis is better than none
-        names = [finding.property for _, finding in failed]
-        limit, patience = (SOON, SOON) if fast else (min(20.0, limit / 4), options["patience"])
-        send("diagnosis", find_cause(op, names, limit, first, patience, options["strict"]))
+    names = [finding.property for _, finding in failed]
+    limit, patience = (SOON, SOON) if fast else (min(20.0, limit / 4), options["patience"])
+    send("diagnosis", partial(_cause, op, names, limit, first, patience, options["strict"]))
     return first.failure().last
+
+
+def _cause(*failure: Any) -> Diagnosis | None:
+    with contextlib.suppress(Exception):  # a report without a diagnosis is better than none
+        return find_cause(*failure)
+    return None
 
 
 def _repeat_command(target: str, spec: str, options: dict[str, Any], left: dict[str, Any], time_limit: float) -> str:

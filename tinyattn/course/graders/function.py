@@ -268,12 +268,14 @@ class _Tried:
             hints = next((hints for wrong, *hints in self.grader.tempting if self._gives_the_same_as(wrong)), None)
             if hints is None and first.sort == "values":
                 hints = next((hints for step, *hints in self.grader.missing_steps if self._is_right_after(step)), None)
+        with silenced():
+            cause = None if hints else self.report.diagnosis
         if hints:
             question, diagnosis = [*hints, ""][:2]
-        elif self.report.diagnosis:
-            bug = self.report.diagnosis.bugs[0][0]
-            if self.report.diagnosis.how != "rule":  # a change by rule has no name, and no question of its bug
-                question, names = bug.hint, self.report.diagnosis.names
+        elif cause:
+            bug = cause.bugs[0][0]
+            if cause.how != "rule":  # a change by rule has no name, and no question of its bug
+                question, names = bug.hint, cause.names
             without_line = bug.says.partition(", as with")[0]  # the line would be the solution
             diagnosis = f"Yours: {without_line}."
         elif first.sort in NO_RESULT:
