@@ -50,6 +50,7 @@ HEADLINES = {
     "raised": "it raises an error.",
     "endless": "it does not return in time: is there a loop without end, or one over every entry?",
 }
+EXCHANGED = "right results, in another order."
 ROUNDED = "Is there a float32 on the way, a constant with few digits, or a small number added to a denominator?"
 # Questions for faults other than wrong values, which the exercise's question is about.
 QUESTIONS = {
@@ -254,7 +255,7 @@ class _Tried:
         elif missing and got and first.sort in ("shape", "type"):
             says, question = f"it returns no {', '.join(f'`{name}`' for name in missing)}.", QUESTIONS["count"]
         elif len(expected) > 1 and self._only_exchanged():
-            says, question = "right results, in another order.", "In which order does the task ask for them?"
+            says, question = EXCHANGED, "In which order does the task ask for them?"
         elif self.tolerant.narrow and first.sort == "values":
             says = f"{self.tolerant.narrow}: digits are lost."
         elif first.stage == "extremes" and first.sort == "values":
@@ -269,7 +270,7 @@ class _Tried:
             if hints is None and first.sort == "values":
                 hints = next((hints for step, *hints in self.grader.missing_steps if self._is_right_after(step)), None)
         with silenced():
-            cause = None if hints else self.report.diagnosis
+            cause = None if hints or says == EXCHANGED else self.report.diagnosis
         if hints:
             question, diagnosis = [*hints, ""][:2]
         elif cause:

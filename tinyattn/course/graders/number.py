@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ class Number:
     asks = "a number"
 
     def __call__(self, answer: Any) -> Grade:
-        expected = np.asarray(self.compute(), float)
+        expected = _once(self.compute)
         wanted = "a number" if expected.ndim == 0 else _counted(expected)
         try:
             got = np.asarray(float(answer) if isinstance(answer, Fraction) else answer)
@@ -92,3 +93,9 @@ def _counted(x: np.ndarray) -> str:
     if x.ndim > 1:
         return f"numbers of shape {x.shape}"
     return "one number" if x.ndim == 0 else f"{x.size} number{'s' * (x.size != 1)}"
+
+
+@functools.cache
+def _once(compute: Callable[[], Any]) -> np.ndarray:
+    """What it computes: some of the numbers are means of many draws."""
+    return np.array(compute(), float)
