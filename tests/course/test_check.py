@@ -495,7 +495,7 @@ def test_extremes_are_cases_of_their_own():
 def test_what_only_a_last_step_makes_right_is_told_of_it():
     verdict = find("repaired_value").grader(nothing_masked)
     assert verdict.outcome == "wrong"
-    assert verdict.diagnosis.startswith("Only entries above the diagonal differ")
+    assert verdict.diagnosis.startswith("Yours: every entry is right but those above")
     assert not find("repaired_value").grader(diagonal_lost).diagnosis.startswith("Only entries above")
 
 
@@ -614,9 +614,9 @@ def test_what_is_no_array_of_numbers_is_wrong(name, answer, got):
 def test_a_tempting_answer_is_named_only_where_it_gives_the_counterexample():
     """An answer that is nearly another's is not told what is wrong with the other."""
     marked = told("my_shifted_batch", lambda s, n: tuple(np.where(x, x, -2) for x in shifted(s, n)), hint=2)
-    assert "Padding belongs on the right" not in marked
+    assert "padding is on the left" not in marked
     own_place = told("no_target_is_read", lambda x, t: not (x == t).any(), hint=2)
-    assert "take two zeros, which are padding, for a leak" in own_place
+    assert "two zeros, which are padding, are taken for a leak" in own_place
     asked_once = told("no_target_is_read", lambda x, t: not np.array_equal(x, t), hint=2)
     assert "Could the item stand at the asked position itself?" not in asked_once
 

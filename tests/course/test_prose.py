@@ -1,5 +1,7 @@
 """What exercises say, in files beside the chapters: what has no counterpart in the chapter's code is refused."""
 
+import tomllib
+
 import pytest
 
 from tinyattn.course import prose
@@ -81,3 +83,14 @@ def test_a_number_gets_the_wrong_numbers_of_its_table_and_what_is_no_number_is_r
 
 def test_every_chapter_has_its_file():
     assert sorted(path.name for path in (folder() / "exercises").iterdir()) == [f"{n:02}.toml" for n in BY_CHAPTER]
+
+
+def test_a_diagnosis_says_that_it_is_of_the_answer():
+    """Without "Yours: " a learner reads it as an instruction."""
+    for path in sorted((folder() / "exercises").iterdir()):
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        shared = tables.pop("mistakes", {})
+        for mistakes in (shared, *(exercise.get("mistakes", {}) for exercise in tables.values())):
+            for name, row in mistakes.items():
+                _, *diagnoses = [part for part in row if isinstance(part, str)]
+                assert all(text.startswith("Yours: ") for text in diagnoses), (path, name)
