@@ -49,6 +49,30 @@ def test_metrics_of_every_user_have_the_tables_means(data, runs, tmp_path, capsy
     assert np.mean([1 / float(row["rank"]) for row in rows]) == pytest.approx(table["mrr"], abs=1e-5)
 
 
+def test_pictures_of_a_run_are_in_the_units_of_its_kind(tmp_path, monkeypatch):
+    made = {}
+    monkeypatch.setattr("tinyattn.show.save", lambda figure, path: made.update({path: figure}))
+    monkeypatch.setattr("tinyattn.show.draw_run", lambda *given: made.update(run=given))
+    history = [{"epoch": 1, "loss": 2.0, "valid": 0.5}]
+    weights = np.random.default_rng(0).random((1, 1, 4, 2))
+    model = SimpleNamespace(history=history, translate=lambda text: text[0] + "yz", alignment=lambda *texts: weights)
+    folder, pairs = RunFolder(tmp_path), SimpleNamespace(test=SimpleNamespace(sources=["ab", "c"]))
+    on = SimpleNamespace(split=pairs, options=SimpleNamespace(at=(5, 10)))
+    for kind, criterion, axes in (("pairs", "exact", ("nats", "exact")), ("text", "-loss", ("nats a token", "-LOSS")),
+                                  ("ratings", "-rmse", ("half of squares", "-RMSE"))):  # fmt: skip
+        model.criterion = criterion
+        MEASURES[kind].draw(folder, model, on, {}, "t")
+        assert tuple(ax.get_ylabel() for ax in made[folder.figures / "training.png"].axes) == axes
+    (ax,) = (ax for ax in made[folder.figures / "alignment.png"].axes if ax.images)
+    ticks = [[text.get_text() for text in axis.get_ticklabels()] for axis in (ax.xaxis, ax.yaxis)]
+    assert ticks == [["a", "b"], ["a", "y", "z", "end"]]
+    rows = {name: {"uni100": {"mrr": i}, "full": {"mrr": -i}} for i, name in enumerate(("model", "markov", "optimum"))}
+    MEASURES["ranking"].draw(folder, model, on, rows, "t")
+    ordered = {name: rows[name]["uni100"] for name in ("markov", "model", "optimum")}
+    assert made["run"] == (folder.figures, model, pairs, ordered, (5, 10), "t")
+    assert list(made["run"][3]) == list(ordered)
+
+
 def test_a_user_has_a_line_for_each_protocol(data, tmp_path, capsys):
     more, run, out = tmp_path / "more.txt", tmp_path / "run", tmp_path / "users.csv"
     more.write_text(data.read_text() + "".join(f"99 extra{i}\n" for i in range(150)))
