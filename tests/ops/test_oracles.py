@@ -1,5 +1,7 @@
 """Every kind against plain loops on the cases of its spec, and at the extremes that it names."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -19,12 +21,11 @@ def cases(spec):
 
 
 @pytest.mark.parametrize("name", [spec.name for spec in SPECS.values() if spec.common and spec.oracle])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_forward(name, dtype):
+def test_forward(name):
     """Every kind against plain loops, on every device."""
     spec = SPECS[name]
     library = {"tinyattn.ops": ops, "tinyattn.check.adapters": adapters}[spec.ours().__name__]
-    for case in cases(spec):
+    for case, dtype in itertools.product(cases(spec), (np.float64, np.float32)):
         cast = {n: x.astype(dtype) if getattr(x, "dtype", np.dtype("i")).kind == "f" else x for n, x in case.items()}
         exact = spec.oracle(**widened(cast))
         got = getattr(library, spec.function)(**cast)
