@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -211,6 +212,17 @@ def inverted(x: Any) -> Any:
     y = np.linalg.pinv(a) + np.interp(a, [0, 1], [0, 1])
     z = 3 * y
     return z
+
+
+def test_what_is_sorted_has_all_entries_along_the_axis_as_parents_and_what_is_searched_all() -> None:
+    sources = [[Sources({(0, 3 * i + j): 1.0}) for j in range(3)] for i in range(2)]
+    x = Tracked([[3.0, 1.0, 2.0], [6.0, 5.0, 4.0]], sources, SimpleNamespace())
+    for made in (np.sort(x), np.argsort(x), np.sort(x, 1), np.partition(x, 1), np.argpartition(x, 1, axis=-1)):
+        assert [[{n for _, n in of} for of in row] for row in made.sources] == [[{0, 1, 2}] * 3, [{3, 4, 5}] * 3]
+    for made in (np.sort(x, axis=0), np.argsort(x, 0)):
+        assert [[{n for _, n in of} for of in row] for row in made.sources] == [[{0, 3}, {1, 4}, {2, 5}]] * 2
+    for made in (np.searchsorted(x[0], x[1]), np.argwhere(x > 2), *np.nonzero(x), np.unique(x), np.flatnonzero(x)):
+        assert all({n for _, n in of} == set(range(6)) for of in made.sources.ravel())
 
 
 def test_a_function_without_a_rule_is_named_and_what_follows_is_known_again() -> None:
