@@ -133,11 +133,13 @@ def check_in_process(
     patience: float = 10.0,
     strict: bool = False,
     dtype: str | None = None,
+    brief: bool = False,
 ) -> Report:
     """`check_implementation` in this process, for code that is trusted not to crash.
 
     Nothing is forked, so it works for functions of a notebook, on every system. Only `stages` are tried. The cause of
-    a failure is looked for when the report's `diagnosis` is first read, or shown.
+    a failure is looked for when the report's `diagnosis` is first read, or shown. With `brief` the searches for a small
+    counterexample and for the cause are short.
     Raises CannotRunError if the spec's calls all fail.
     """
     known = get_spec(spec, dtype) if isinstance(spec, str) else spec
@@ -154,7 +156,7 @@ def check_in_process(
     options = {"examples": examples, "seed": seed, "patience": patience, "strict": strict}
     _prepare(keep, op, options, time_limit)
     properties = [prop for prop in in_order(op.spec) if prop.stage in set(stages)]
-    extra["last"] = _try_all(keep, op, properties, options, time_limit)
+    extra["last"] = _try_all(keep, op, properties, options, time_limit, brief=brief)
     return _report(known.name, _title(implementation), findings, len(properties), extra)
 
 
@@ -245,6 +247,7 @@ def _try_all(
     limit: float,
     skip: Iterable[str] = (),
     fast: bool = False,
+    brief: bool = False,
 ) -> dict[str, Any]:
     """Send "trying" before and a "finding" after each property; then the smallest "case" of the gravest failure, and a
     function without arguments that looks for its "diagnosis". -> the arguments of the last call before that failure, {}
@@ -272,14 +275,14 @@ def _try_all(
         return {}
     first, finding = min(failed, key=lambda pair: by_gravity(pair[1]))
     if not finding.endless:
-        shrunk = trial_of(op, op.spec, first.prop, budget=SOON if fast else 0.2 * limit, **options)
+        shrunk = trial_of(op, op.spec, first.prop, budget=SOON if fast or brief else 0.2 * limit, **options)
         if shrunk.failed:
             first, finding = shrunk, shrunk.finding()
         send("finding", finding)
     send("place", op.place(backward=first.prop.stage == "gradients"))
     send("case", dict(first.failure().case))
     names = [finding.property for _, finding in failed]
-    limit, patience = (SOON, SOON) if fast else (min(20.0, limit / 4), options["patience"])
+    limit, patience = (SOON, SOON) if fast or brief else (min(20.0, limit / 4), options["patience"])
     send("diagnosis", partial(_cause, op, names, limit, first, patience, options["strict"]))
     return first.failure().last
 

@@ -1,6 +1,6 @@
 """`tinyattn course`: the chapters and their exercises, as notebooks.
 
-List the chapters, write them as notebooks to work in, count solved exercises, and check the course itself.
+List the chapters, write them as notebooks to work in, count solved exercises, grade a class, and check the course.
 """
 
 from __future__ import annotations
@@ -17,12 +17,24 @@ def add(command: Any, arguments: list[str]) -> None:
         "status": ("exercises solved, tried and untouched in a folder of notebooks",
                    "Count exercises solved, tried and untouched, and the announced time that is left, from the saved "
                    "outputs of a folder of notebooks. Nothing is executed."),
+        "grade": ("grade the submissions of a class",
+                  "Grade a folder of submissions, each a folder, notebook or .py file named after its author. Answers are "
+                  "taken from the source, never from saved outputs, and run in closed-off processes. Writes a row for "
+                  "each person, and beside it FILE.answers.csv, a row for each answer, with its verdict. Run it again to "
+                  "go on after an interruption."),
     }  # fmt: skip
     commands = command.add_subparsers(dest="what", title="commands", metavar="COMMAND", required=True)
     for what, (text, description) in parts.items():
         part = commands.add_parser(what, help=text, description=description)
         if what == "status":
             part.add_argument("folder", metavar="DIR", help="the folder that `tinyattn course build` wrote")
+        elif what == "grade":
+            part.add_argument("folders", nargs="+", metavar="DIR", help="a folder with a submission for each person")
+            part.add_argument("--csv", required=True, metavar="FILE", help="the table of marks to write")
+            part.add_argument("--chapter", nargs="+", type=int, default=[], metavar="NN",
+                              help="chapters by number (default: those that are answered)")  # fmt: skip
+            part.add_argument("--workers", type=int, default=2, metavar="N", help="processes (default: 2)")
+            part.add_argument("--unfenced", action="store_true", help="also where the system cannot close them off")
         else:
             part.add_argument("chapters", nargs="*", type=int, metavar="NN", help="chapters by number (default: all)")
         if what == "build":

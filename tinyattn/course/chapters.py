@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import hashlib
 import io
 import linecache
 import re
@@ -90,6 +91,11 @@ class Chapter:
     @property
     def number(self) -> int:
         return int(self.path.name[:2])
+
+    @property
+    def version(self) -> str:
+        """Its number and a hash of its source, as notebooks of `course build` name it."""
+        return f"{self.number:02}-{hashlib.sha256(self.source.encode()).hexdigest()[:8]}"
 
     @property
     def title(self) -> str:

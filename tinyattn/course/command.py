@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from .chapters import Chapter, chapters, problems
+from .exercise import RIGHT, UNANSWERED, WRONG
 from .notebook import build
 from .road import road, time_of
 from .status import SOLVED, TRIED, UNTOUCHED, progress
@@ -19,6 +20,8 @@ def run(options: argparse.Namespace) -> int:
     """
     if options.what == "status":
         return _status(Path(options.folder))
+    if options.what == "grade":
+        return _grade(options)
     chosen = chapters(options.chapters)
     if options.what == "list":
         return _list(chosen)
@@ -55,6 +58,26 @@ def _status(folder: Path) -> int:
     print(f"{solved} of {total} exercises are solved; {hours} h {minutes:02} min of the announced time are left")
     print(*unread, sep="\n", end="\n" if unread else "")
     return 1 if unread else 0
+
+
+def _grade(options: argparse.Namespace) -> int:
+    """Grade, then print a row for each exercise."""
+    from ..sandbox import Limits
+    from .grading.marks import answers_of, grade
+
+    to = Path(options.csv)
+    if to.suffix != ".csv":
+        raise ValueError(f"--csv {to}: expected a name that ends in .csv")
+    limits = Limits(fenced=not options.unfenced)
+    records = grade([Path(folder) for folder in options.folders], to, options.chapter, options.workers, limits)
+    counts: dict[str, list[int]] = {}
+    for mark in (mark for record in records for mark in record["marks"]):
+        count = counts.setdefault(mark["exercise"], [0] * 4)
+        count[[RIGHT, WRONG, UNANSWERED].index(mark["outcome"])] += 1
+        count[3] += bool(mark["flags"])
+    print(table("exercise | right | wrong | not answered | flagged", [[name, *row] for name, row in counts.items()]))
+    print(f"{to}: {len(records)} people; {answers_of(to)}: every answer with its verdict")
+    return 0
 
 
 def _check(chosen: list[Chapter]) -> int:

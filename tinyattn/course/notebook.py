@@ -68,7 +68,7 @@ def build(chapters: list[Chapter], to: Path, solutions: bool = False) -> list[Pa
         raise ValueError(f"{to} is a file, expected a folder")
     files = {to / f"{chapter.path.stem}.ipynb": chapter for chapter in chapters}
     _refuse_existing(files)
-    texts = {path: text_of(_apart(notebook(chapter, solutions, folded=False))) for path, chapter in files.items()}
+    texts = {path: text_of(_apart(chapter, solutions)) for path, chapter in files.items()}
     expect_room(to)
     with alone_in(to):
         _refuse_existing(files)                      # another process may have written them
@@ -84,8 +84,10 @@ def _refuse_existing(paths: Iterable[Path]) -> None:
             raise ValueError(f"{path} is there already and may hold answers; name another folder with --to")
 
 
-def _apart(made: Any) -> Any:
-    """The notebook for other folders: the link `[zoo](../docs/zoo.md)` becomes `zoo (docs/zoo.md)`."""
+def _apart(chapter: Chapter, solutions: bool) -> Any:
+    """The notebook for other folders: it names its version, and `[zoo](../docs/zoo.md)` becomes `zoo (docs/zoo.md)`."""
+    made = notebook(chapter, solutions, folded=False)
+    made.metadata = METADATA | {"tinyattn": {"chapter": chapter.version}}
     for cell in made.cells:
         if cell.cell_type == "markdown":
             cell.source = re.sub(r"\[([^\]]+)\]\(\.\./([^)]+)\)", r"\1 (\2)", cell.source)

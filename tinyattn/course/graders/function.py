@@ -30,6 +30,7 @@ from .calling import RETURNED_NONE, UNWRITTEN, Listed, TolerantCall, as_truth, n
 from .words import compared, in_lines, in_words_of
 
 EXAMPLES = 15           # cases for each property: enough to find every bug of the zoo, in a second or two
+SEED, BRIEF = 0, False  # of these cases; whether the search for a small example and for a cause is short
 ALIKE = 30              # cases on which an answer is compared with a tempting one, at most
 
 # Remarks on a right answer, of which the first is shown.
@@ -136,7 +137,8 @@ class Function:
         if self.part == "backward":
             setattr(offered, spec.function, self.forward or getattr(spec.ours(), spec.function))
             spec, stages = replace(spec, shown=_backward_arguments), ("gradients", "extremes")
-        how: dict[str, Any] = {"stages": stages, "examples": EXAMPLES, "time_limit": 30.0, "patience": calling.PATIENCE}
+        how: dict[str, Any] = {"stages": stages, "examples": EXAMPLES, "seed": SEED, "brief": BRIEF, "time_limit": 30.0,
+                               "patience": calling.PATIENCE}  # fmt: skip
         with silenced():
             try:
                 op = Subject(offered, spec)

@@ -1,0 +1,108 @@
+"""Folders of submissions: whose they are, which files they have, what they answer."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..answers import FOLDER
+from ..exercises import BY_CHAPTER
+
+MOST_FILES, MOST_BYTES = 500, 50_000_000  # of a submission
+SKIPPED = {"__pycache__", "__MACOSX", "node_modules", "venv"}
+_CHAPTER = re.compile(r"\d\d_\w+\.(ipynb|py)")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A person's folder or file; `files` are below `root`. `problems` are a sentence each."""
+
+    person: str
+    root: Path
+    files: tuple[str, ...]
+    problems: tuple[str, ...] = ()
+
+    def digest(self) -> str:
+        """Of every file's name and content."""
+        total = hashlib.sha256(self.person.encode())
+        for name in self.files:
+            total.update(f"\0{name}\0".encode())
+            total.update(hashlib.sha256((self.root / name).read_bytes()).digest())
+        return total.hexdigest()
+
+    def copy_to(self, folder: Path) -> None:
+        for name in self.files:
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(self.root / name, target, follow_symlinks=False)
+
+    def answered(self) -> set[int]:
+        """The chapters that its texts seem to answer, found without reading them as notebooks."""
+        text = "\n".join(
+            (self.root / name).read_text(encoding="utf-8", errors="replace")
+            for name in self.files
+            if name.endswith((".ipynb", ".py"))
+        )
+        names = set(re.findall(r"check\(\s*\\?[\"'](\w+)", text)) | set(re.findall(r"^def (\w+)|^(\w+) =", text, re.M))
+        names |= {Path(name).stem for name in self.files if name.endswith(".py")}
+        return {number for number, known in BY_CHAPTER.items() if any(e.name in names for e in known)}
+
+
+def submissions(folders: list[Path]) -> list[Submission]:
+    """Those in `folders`, each of which has a folder or a file for every person, or is itself the folder of one.
+
+    Raises ValueError for a folder that is none or is empty, and for two submissions of one name.
+    """
+    made: dict[str, Submission] = {}
+    for folder in folders:
+        if not folder.is_dir():
+            raise ValueError(f"{folder} is {'a file' if folder.exists() else 'not there'}, expected a folder")
+        entries = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+        alone = any(_CHAPTER.fullmatch(path.name) or path.name == FOLDER for path in entries)
+        new = [_submission(path) for path in ([folder.resolve()] if alone else entries) if path.name not in SKIPPED]
+        if not new:
+            raise ValueError(f"{folder} holds no submissions, expected a folder or a notebook for each person")
+        for one in new:
+            if one.person in made:
+                raise ValueError(f"{made[one.person].root} and {one.root} both hold a submission {one.person!r}")
+            made[one.person] = one
+    return list(made.values())
+
+
+def _submission(path: Path) -> Submission:
+    if path.is_symlink():
+        return Submission(path.name, path.parent, (), (f"{path.name} is a link",))
+    if not path.is_dir():
+        person = path.stem if path.suffix in (".ipynb", ".py") else path.name
+        problems = () if path.suffix in (".ipynb", ".py") else (f"{path.name} is neither a notebook nor Python",)
+        return Submission(person, path.parent, (path.name,) if path.is_file() and not problems else (), problems)
+    names, faults, total = list[str](), list[str](), 0
+    for name, size in _walk(path):
+        if size is None:
+            faults.append(f"{name} is no regular file")
+        elif len(names) == MOST_FILES or total + size > MOST_BYTES:
+            faults.append(f"{name} is left out: a submission has at most {MOST_FILES} files and {MOST_BYTES:,} bytes")
+        else:
+            names.append(name)
+            total += size
+    if not any(name.endswith((".ipynb", ".py")) for name in names):
+        faults.append("it holds no notebook and no Python")
+    return Submission(path.name, path, tuple(names), tuple(faults[:5]))
+
+
+def _walk(folder: Path) -> Iterator[tuple[str, int | None]]:
+    """(name below the folder, size) of each file, notebooks and Python first; None for a link or another thing."""
+    names = []
+    for here, below, files in os.walk(folder):
+        below[:] = [name for name in below if name not in SKIPPED and not name.startswith(".")]
+        linked = [name for name in below if (Path(here) / name).is_symlink()]
+        names += [Path(here, name) for name in (*files, *linked) if not name.startswith(".")]
+    for path in sorted(names, key=lambda path: (path.suffix not in (".ipynb", ".py"), path)):
+        about = path.lstat()
+        yield str(path.relative_to(folder)), about.st_size if stat.S_ISREG(about.st_mode) else None

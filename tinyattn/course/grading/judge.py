@@ -1,0 +1,117 @@
+"""Grades one submission, in a process that runs none of its code.
+
+Answers run in a `Room`: this process sends arguments there, and compares the arrays that come back with what the
+library computes here. A verdict is made from these comparisons alone; no text, file or exit code of the answer counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...check.subject import TooLongError
+from ...sandbox import Answer, EndedError, Limits, Room
+from ...terminal import one_line
+from ..exercise import RIGHT, UNANSWERED, WRONG, Exercise, Grade
+from ..exercises import BY_NAME
+from ..graders import calling, function
+from ..prose import folder as chapters_folder
+from .again import guesses
+from .flags import fingerprint, flags_of
+from .submission import Slice, Source, answer_of, read_sources
+
+MEMORY = 2**32  # bytes of this process: an answer may ask the library for large arrays
+OTHERS = 5  # cases of a right answer's second check
+ABSENT = Grade(UNANSWERED, "not handed in")
+
+
+def judge(send: Callable[[str, Any], None], folder: str, files: list[str], names: list[str], limits: Limits) -> None:
+    """Send ("trying", name) and ("mark", dict) for each exercise of a submission, whose files are in `folder`."""
+    _limit_memory()
+    function.BRIEF, calling.PATIENCE = True, limits.call
+    sources, problems = read_sources(Path(folder), files)
+    send("read", {"problems": problems, "chapters": sorted({s.chapter for s in sources if s.chapter})})
+    hidden = chapters_folder()
+    with Room(Path(folder), limits, TooLongError, [hidden / "exercises"], hidden) as room:
+        for name in names:
+            send("trying", name)
+            send("mark", graded(BY_NAME[name], sources, room))
+
+
+def graded(exercise: Exercise, sources: list[Source], room: Room) -> dict[str, Any]:
+    """The mark of one exercise, as plain values."""
+    began = time.monotonic()
+    answer, why = answer_of(sources, exercise.name)
+    flags: list[str] = []
+    if answer is None:
+        grade = Grade(WRONG, f"its cell cannot be read: {why}") if why else ABSENT
+    elif answer.is_stub:
+        grade = calling.UNWRITTEN
+    else:
+        source = next(source for source in sources if source.file == answer.file)
+        grade, module = _grade(exercise, answer, room)
+        flags = list(flags_of(exercise, answer, source, module))
+    says = re.sub(r" \(line \d+ of [^)]*\)", "", " ".join((grade.says, *grade.lines[:1])) if "raise" in grade.says
+                  else grade.says)  # fmt: skip
+    return {
+        "exercise": exercise.name,
+        "outcome": grade.outcome,
+        "points": exercise.difficulty if grade.outcome == RIGHT else 0,
+        "of": exercise.difficulty,
+        "verdict": one_line(says),
+        "flags": flags,
+        "file": answer.file if answer else "",
+        "seconds": round(time.monotonic() - began, 1),
+        "fingerprint": fingerprint(answer),
+    }
+
+
+def _grade(exercise: Exercise, answer: Slice, room: Room) -> tuple[Grade, str]:
+    """-> the grade of what an answer does in its process, and the module that it says it is from."""
+    called = Answer(room, answer.text, answer.asked)
+    try:
+        value, module = called.load()
+    except TooLongError:
+        return Grade(WRONG, f"its cells had not ended after {room.limits.define:g} seconds."), ""
+    except NotImplementedError:
+        return calling.UNWRITTEN, ""
+    except (EndedError, Exception) as error:
+        return Grade(WRONG, f"its cells raise {type(error).__name__}: {error}"), ""
+    grade = exercise.grader(value)  # with the cases of `check` in the notebook
+    if grade.outcome != RIGHT:
+        return grade, module
+    with contextlib.suppress(TooLongError), _other_cases():
+        other = exercise.grader(value) if value is called else grade
+        if other.outcome != RIGHT:
+            return replace(other, says=f"right in the cases of `check`, and wrong in others: {other.says}"), module
+        says = guesses(exercise.grader, value, np.random.default_rng(secrets.randbits(64)))
+        return (Grade(WRONG, says) if says else grade), module
+    return Grade(WRONG, "it does not return in time."), module
+
+
+@contextlib.contextmanager
+def _other_cases() -> Iterator[None]:
+    """Grade functions with a few cases that nobody can know in advance."""
+    before = function.SEED, function.EXAMPLES
+    function.SEED, function.EXAMPLES = secrets.randbelow(2**31), OTHERS
+    try:
+        yield
+    finally:
+        function.SEED, function.EXAMPLES = before
+
+
+def _limit_memory() -> None:
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        most = MEMORY if hard == resource.RLIM_INFINITY else min(MEMORY, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))

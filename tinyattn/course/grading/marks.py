@@ -1,0 +1,243 @@
+"""`tinyattn course grade`: a folder of submissions becomes a table of marks.
+
+Each submission is graded by `judge` in a process of its own. Its record is a file, written as soon as it is graded and
+named by a hash of the submission, the exercises and this version; a run that finds it does not grade it again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import hashlib
+import io
+import tempfile
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ... import __version__
+from ...check.isolation import CheckerFailedError, in_child
+from ...files import FileError, alone_in, read_json, write_atomically, write_json
+from ...sandbox import Limits, fence
+from ...terminal import one_line
+from ..chapters import chapters
+from ..exercise import RIGHT, WRONG
+from ..exercises import BY_CHAPTER, BY_NAME
+from ..graders import Number
+from .flags import fingerprint, solution
+from .folders import Submission, submissions
+from .judge import judge
+
+SECONDS = 150.0  # for an exercise, with everything: its judge ends by itself much sooner
+SHOWN = 3  # names of others with an equal answer
+ANOTHER = "another version of the chapter"
+
+
+def grade(
+    folders: list[Path],
+    to: Path,
+    numbers: list[int],
+    workers: int,
+    limits: Limits,
+    say: Callable[[str], None] = print,
+) -> list[dict[str, Any]]:
+    """Grade every submission in `folders`, and write the tables `to` and `answers_of(to)`. -> the records.
+
+    `numbers` are chapters; if there are none, those that the submissions answer. Raises ValueError for folders without
+    submissions or answers, for an unknown chapter, and where this system cannot close off a process; OSError where
+    a file cannot be written: finished records are kept.
+    """
+    if workers < 1:
+        raise ValueError(f"--workers {workers}: expected 1 or more")
+    if limits.fenced and fence.available():
+        raise ValueError(f"this system cannot close off the answers' processes: {fence.available()}. With --unfenced "
+                         "they run all the same, and can read and write what you can")  # fmt: skip
+    found = submissions(folders)
+    names = [exercise.name for chapter in _chosen(numbers, found) for exercise in BY_CHAPTER[chapter]]
+    _prepare(names)
+    version = _version()
+    with alone_in(to.with_suffix(".records")):
+        work = {one: to.with_suffix(".records") / f"{_key(one, names, limits, version)}.json" for one in found}
+        records = {one.person: record for one, path in work.items() if (record := _kept(path)) is not None}
+        if records:
+            say(f"{len(records)} of {len(found)} are graded already")
+        left = {one: path for one, path in work.items() if one.person not in records}
+        for one, record in _graded(left, names, limits, workers):
+            write_json(left[one], record)
+            records[one.person] = record
+            marks = record["marks"]
+            right = sum(mark["outcome"] == RIGHT for mark in marks)
+            seconds = sum(mark["seconds"] for mark in marks)
+            say(f"{len(records)}/{len(found)}  {one_line(one.person)}: {right} of {len(marks)} right, {seconds:.1f} s")
+    ordered = [records[one.person] for one in found]
+    _flag_equal(ordered)
+    write_atomically(answers_of(to), _table(_rows_of_answers(ordered)))
+    write_atomically(to, _table(_rows_of_people(ordered, names)))
+    return ordered
+
+
+def answers_of(to: Path) -> Path:
+    """The table with a row for each person and exercise."""
+    return to.with_suffix(f".answers{to.suffix}")
+
+
+def _chosen(numbers: list[int], found: list[Submission]) -> list[int]:
+    if numbers:
+        return [chapter.number for chapter in chapters(numbers)]
+    answered = sorted(set[int]().union(*(one.answered() for one in found)))
+    if not answered:
+        raise ValueError("no submission answers an exercise of the course: name a chapter with --chapter")
+    return answered
+
+
+def _prepare(names: list[str]) -> None:
+    """Compute what every judge needs before any is forked from this process."""
+    for name in names:
+        grader = BY_NAME[name].grader
+        if isinstance(grader, Number):
+            value = grader.compute()
+            object.__setattr__(grader, "compute", lambda value=value: value)
+        fingerprint(solution(name))
+    with contextlib.suppress(ImportError):
+        import hypothesis  # noqa: F401
+
+
+def _version() -> str:
+    """Of all that a mark depends on."""
+    package = Path(__file__).parents[2]
+    total = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        total.update(path.read_bytes())
+    for chapter in chapters():
+        total.update(chapter.source.encode())
+    return f"{__version__}-{total.hexdigest()[:8]}"
+
+
+def _key(one: Submission, names: list[str], limits: Limits, version: str) -> str:
+    try:
+        content = one.digest()
+    except OSError as error:
+        content = str(error)
+    return hashlib.sha256(repr((content, one.problems, names, asdict(limits), version)).encode()).hexdigest()[:24]
+
+
+def _kept(path: Path) -> dict[str, Any] | None:
+    """An earlier record; None where there is none or it cannot be read."""
+    with contextlib.suppress(FileError):
+        record = read_json(path)
+        if isinstance(record, dict) and isinstance(record.get("marks"), list):
+            return record
+    return None
+
+
+def _graded(work: dict[Submission, Path], names: list[str], limits: Limits, workers: int) -> Any:
+    """(submission, record) of each, as they are finished. An error here stops the others at their next exercise."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            futures = {pool.submit(_record, one, names, limits, stop): one for one in work}
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+
+
+def _record(one: Submission, names: list[str], limits: Limits, stop: threading.Event) -> dict[str, Any]:
+    """Grade a submission: by one judge, and by another where one ends before its time."""
+    marks: dict[str, dict[str, Any]] = {}
+    about: dict[str, Any] = {"problems": [], "chapters": []}
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as made:
+        folder = Path(made).resolve()
+        try:
+            one.copy_to(folder)
+        except OSError as error:
+            about["problems"].append(f"it cannot be read: {error.strerror}")
+        while len(marks) < len(names) and not stop.is_set():
+            left = [name for name in names if name not in marks]
+            trying, why = left[0], "its process ended"
+            work = (str(folder), list(one.files), left, limits)
+            try:
+                for what, value in in_child(judge, *work, limit=SECONDS * len(left)):
+                    if what == "read":
+                        about = {"problems": [*about["problems"], *value["problems"]], "chapters": value["chapters"]}
+                    elif what == "trying":
+                        trying = value
+                    elif what == "mark":
+                        marks[value["exercise"]] = value
+                    else:
+                        why = value
+                    if stop.is_set():
+                        break
+            except CheckerFailedError as error:
+                why = f"the grader failed: {str(error).strip().rpartition(chr(10))[2]}"
+            if trying not in marks:
+                marks[trying] = _fault(trying, why)
+            about["problems"] = list(dict.fromkeys(about["problems"]))
+    return {
+        "person": one.person,
+        "problems": [*one.problems, *about["problems"]],
+        "chapters": about["chapters"],
+        "tinyattn": __version__,
+        "marks": [marks[name] for name in names if name in marks],
+    }
+
+
+def _fault(name: str, why: str) -> dict[str, Any]:
+    """The mark of an exercise whose judge ended."""
+    difficulty = BY_NAME[name].difficulty
+    says = one_line(f"it could not be graded: {why}")
+    return {"exercise": name, "outcome": WRONG, "points": 0, "of": difficulty, "verdict": says,
+            "flags": ["look: not graded"], "file": "", "seconds": 0.0, "fingerprint": ""}  # fmt: skip
+
+
+def _flag_equal(records: list[dict[str, Any]]) -> None:
+    """Flag equal answers of several people, and notebooks of another version of a chapter."""
+    alike: dict[tuple[str, str], list[str]] = defaultdict(list)
+    known = {chapter.version for chapter in chapters()}
+    for record in records:
+        for mark in record["marks"]:
+            if mark["fingerprint"] and mark["fingerprint"] != fingerprint(solution(mark["exercise"])):
+                alike[mark["exercise"], mark["fingerprint"]].append(record["person"])
+    for record in records:
+        for mark in record["marks"]:
+            others = [p for p in alike[mark["exercise"], mark["fingerprint"]] if p != record["person"]]
+            more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
+            mark["flags"] = [*mark["flags"], *([f"as {', '.join(others[:SHOWN])}{more}"] if others else [])]
+        record["problems"] += [ANOTHER for version in record["chapters"] if version not in known][:1]
+
+
+def _rows_of_people(records: list[dict[str, Any]], names: list[str]) -> list[list[Any]]:
+    rows: list[list[Any]] = [["person", "points", "of", *names, "flags", "problems", "seconds", "tinyattn"]]
+    for record in records:
+        marks = {mark["exercise"]: mark for mark in record["marks"]}
+        flags = "; ".join(f"{name}: {flag}" for name, mark in marks.items() for flag in mark["flags"])
+        total, of = (sum(mark[what] for mark in marks.values()) for what in ("points", "of"))
+        seconds = round(sum(mark["seconds"] for mark in marks.values()), 1)
+        points = [marks[name]["points"] if name in marks else 0 for name in names]
+        problems = "; ".join(record["problems"])
+        rows.append([record["person"], total, of, *points, flags, problems, seconds, record["tinyattn"]])
+    return rows
+
+
+def _rows_of_answers(records: list[dict[str, Any]]) -> list[list[Any]]:
+    columns = ("exercise", "outcome", "points", "of", "verdict", "flags", "file", "seconds")
+    rows: list[list[Any]] = [["person", *columns, "chapter as built"]]
+    for record in records:
+        for mark in record["marks"]:
+            cells = [mark[name] if name != "flags" else "; ".join(mark["flags"]) for name in columns]
+            rows.append([record["person"], *cells, " ".join(record["chapters"])])
+    return rows
+
+
+def _table(rows: list[list[Any]]) -> bytes:
+    """CSV in which no cell begins as a formula does: names and verdicts hold text of the people who are graded."""
+    text = io.StringIO()
+    for row in rows:
+        cells = [f"'{x}" if isinstance(x, str) and x.startswith(("=", "+", "-", "@", "\t", "\r")) else x for x in row]
+        csv.writer(text, lineterminator="\n").writerow(cells)
+    return text.getvalue().encode()

@@ -1,0 +1,77 @@
+"""The process that runs untrusted code: `python -c "from tinyattn.sandbox.player import main; main()" OPTIONS`.
+
+It speaks wire.py on its standard input and output, and knows nothing of what is asked of an answer or expected of it.
+"""
+
+from __future__ import annotations
+
+import json
+import linecache
+import os
+import sys
+import tracemalloc
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import fence
+from .wire import Peer
+
+MAIN = "<cells>"
+
+
+class Player(Peer):
+    """Function 0 defines an answer, function 1 measures a call; sys.exit() in an answer is an error as any other."""
+
+    caught = BaseException
+
+    def __init__(self, read: int, write: int):
+        super().__init__(read, write)
+        self.local = {0: self.define, 1: self.measured}
+
+    def define(self, text: str, expression: str) -> tuple[Any, str]:
+        """Run a text as the module __main__. -> the expression's value in it, and the module of that value."""
+        module = types.ModuleType("__main__")
+        sys.modules["__main__"] = module
+        linecache.cache[MAIN] = (len(text), None, text.splitlines(keepends=True), MAIN)  # for inspect
+        exec(compile(text, MAIN, "exec", dont_inherit=True), module.__dict__)
+        with np.errstate(all="ignore"):
+            value = eval(expression, module.__dict__)
+        name = getattr(value, "__qualname__", type(value).__name__)
+        return value, f"{getattr(value, '__module__', '')}.{name}"
+
+    def measured(self, number: int, args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, int]:
+        """-> the result of a call, and the most bytes that it used, by its own account."""
+        tracemalloc.start()
+        try:
+            return self.local[number](*args, **kwargs), tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    def work(self) -> None:
+        while True:
+            match self.receive():
+                case ["call", int(number), list(args), dict(kwargs)]:
+                    self.serve(number, args, kwargs)
+
+
+def main() -> None:
+    options: dict[str, Any] = json.loads(sys.argv[1])
+    sys.argv[1:] = []
+    read, write, nowhere = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nowhere, number)
+    fence.die_with_the_parent()
+    folder = Path(options["folder"])
+    os.chdir(folder)
+    sys.path[:] = [path for path in sys.path if path] + [str(folder)]  # installed packages first
+    np.seterr(all="ignore")
+    fence.limit(options["memory"], options["computing"])
+    if options["fenced"]:
+        fence.close_off(folder, options["rules"])
+    try:
+        Player(read, write).work()
+    except EOFError:
+        os._exit(0)
