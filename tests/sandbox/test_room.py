@@ -57,7 +57,9 @@ def test_other_values_keep_the_name_of_their_type_alone(room):
     assert type(called(room, "return {1, 2}")).__name__ == "set"
     assert type(called(room, "return ...")).__name__ == "ellipsis"
     assert called(room, "return np.array([object()])").dtype == object
-    assert called(room, "class Tensor:\n    def __array__(self, *_, **__): return np.ones(2)\nreturn Tensor()").sum() == 2
+    assert (
+        called(room, "class Tensor:\n    def __array__(self, *_, **__): return np.ones(2)\nreturn Tensor()").sum() == 2
+    )
 
 
 def test_functions_are_called_where_they_are(room):
@@ -71,7 +73,7 @@ def test_functions_are_called_where_they_are(room):
     assert answer(lambda: 1) == 1
     with pytest.raises(Exception, match="never sent"):
         answer(lambda: kept.append(2))
-    assert not kept                                    # a function of an earlier call is not called
+    assert not kept  # a function of an earlier call is not called
 
 
 def test_the_signature_and_the_module_are_known(room):
@@ -83,11 +85,14 @@ def test_the_signature_and_the_module_are_known(room):
     assert Answer(room, "x = 3", "x + 1").load()[0] == 4
 
 
-@pytest.mark.parametrize("error", ["ValueError('no')", "AssertionError()", "NotImplementedError", "SystemExit(0)",
-                                   "KeyboardInterrupt", "type('TooLongError', (BaseException,), {})('no')"])  # fmt: skip
+@pytest.mark.parametrize(
+    "error",
+    ["ValueError('no')", "AssertionError()", "NotImplementedError", "SystemExit(0)", "KeyboardInterrupt",
+     "type('TooLongError', (BaseException,), {})('no')"],
+)  # fmt: skip
 def test_errors_arrive_by_name_and_the_process_goes_on(room, error):
     process = room.start()
-    with pytest.raises(Exception, match="^(no|0|)$") as raised:
+    with pytest.raises(Exception, match=r"^(no|0|)$") as raised:
         called(room, f"raise {error}")
     assert type(raised.value).__name__ == error.partition("(")[0].replace("type", "TooLongError")
     assert room.start() is process
@@ -151,7 +156,7 @@ def test_the_kernel_refuses(room, body):
     before = os.listdir(room.folder.parent)
     with pytest.raises((OSError, RuntimeError, ValueError)) as raised:
         called(room, body)
-    assert hasattr(raised.value, "sent")               # the answer's error, not an end of its process
+    assert hasattr(raised.value, "sent")  # the answer's error, not an end of its process
     assert os.listdir(room.folder.parent) == before
 
 

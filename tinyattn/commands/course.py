@@ -18,10 +18,10 @@ def add(command: Any, arguments: list[str]) -> None:
                    "Count exercises solved, tried and untouched, and the announced time that is left, from the saved "
                    "outputs of a folder of notebooks. Nothing is executed."),
         "grade": ("grade the submissions of a class",
-                  "Grade a folder of submissions, each a folder, notebook or .py file named after its author. Answers are "
-                  "taken from the source, never from saved outputs, and run in closed-off processes. Writes a row for "
-                  "each person, and beside it FILE.answers.csv, a row for each answer, with its verdict. Run it again to "
-                  "go on after an interruption."),
+                  "Grade a folder of submissions, each a folder, notebook or .py file named after its author. Answers "
+                  "are taken from the source, never from saved outputs, and run in closed-off processes. Writes a row "
+                  "for each person, and beside it FILE.answers.csv, a row for each answer, with its verdict. Run it "
+                  "again to go on after an interruption."),
     }  # fmt: skip
     commands = command.add_subparsers(dest="what", title="commands", metavar="COMMAND", required=True)
     for what, (text, description) in parts.items():

@@ -56,6 +56,7 @@ class Room:
         paths |= {Path(sys.base_prefix) / "lib", Path(sys.prefix) / "lib", PACKAGE, *map(Path, SYSTEM), *readable}
         roots = {path.resolve() for path in paths if path.exists()}
         self._rules = [rule for root in sorted(roots) for rule in _without(root, hidden.resolve())]
+        self.ended = ""  # how the last process ended
         self.process: subprocess.Popen[bytes] | None = None
         self.peer: _Watched | None = None
 
@@ -121,6 +122,7 @@ class Room:
             self.end()
             if not broken:
                 raise
+            self.ended = says
             raise EndedError(says) from None
         except BaseException:  # an alarm
             self.end()
@@ -172,7 +174,7 @@ class Answer:
             raise self._room.too_long
         if self._room.peer is None:
             if self._starts == STARTS:
-                raise EndedError(f"its process has ended {STARTS} times")
+                raise EndedError(f"its process has ended {STARTS} times: {self._room.ended}")
             value, _ = self._define()
             if not isinstance(value, Remote):
                 raise EndedError("it is no function any more")

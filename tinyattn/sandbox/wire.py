@@ -50,7 +50,7 @@ class Peer:
     def __init__(self, read: int, write: int):
         self.ends = read, write
         self.local, self._sent = dict[int, Callable[..., Any]](), dict[int, int]()
-        self._numbers = itertools.count(2)          # never one again
+        self._numbers = itertools.count(2)  # never one again
 
     def call(self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call function `number` of the other end. Raises what it raised, by name, and WireError."""

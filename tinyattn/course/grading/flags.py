@@ -27,8 +27,9 @@ _HELPERS = "tinyattn.course."
 def flags_of(exercise: Exercise, answer: Slice, source: Source, module: str) -> Iterator[str]:
     """A sentence for each; `module` is where the answer's process says that the value comes from."""
     used = set(library_names(answer.statements, answer.expression)) - _of_solution(exercise.name)
-    if module.startswith("tinyattn."):
+    if module.startswith("tinyattn.") and not any(name.endswith(module.rpartition(".")[2]) for name in used):
         used.add(module)
+    used = {name for name in used if not any(other.startswith(f"{name}.") for other in used)}
     if used:
         yield f"uses {', '.join(sorted(name.removeprefix('tinyattn.') for name in used))} of the library"
     if re.search(rf"\byours\(\s*[\"']{exercise.name}[\"']", answer.text + answer.asked):
@@ -84,14 +85,14 @@ def library_names(statements: list[ast.stmt], *more: ast.AST) -> Iterator[str]:
         while isinstance(inner, ast.Attribute):
             tail.insert(0, inner.attr)
             inner = inner.value
-        if isinstance(inner, ast.Name) and places.get(inner.id, "").startswith("tinyattn."):
+        if isinstance(inner, ast.Name) and places.get(inner.id, "").partition(".")[0] == "tinyattn":
             name = ".".join([places[inner.id], *tail])
             if not name.startswith(_HELPERS) and not (isinstance(node, ast.Name) and _is_module(name)):
                 yield name
 
 
 def _is_module(name: str) -> bool:
-    return name.count(".") == 1
+    return name.count(".") <= 1
 
 
 def _unusual(answer: Slice) -> Iterator[str]:

@@ -51,7 +51,7 @@ def graded(exercise: Exercise, sources: list[Source], room: Room) -> dict[str, A
     began = time.monotonic()
     answer, why = answer_of(sources, exercise.name)
     flags: list[str] = []
-    if answer is None:
+    if answer is None or (why and not answer.is_stub):
         grade = Grade(WRONG, f"its cell cannot be read: {why}") if why else ABSENT
     elif answer.is_stub:
         grade = calling.UNWRITTEN

@@ -166,8 +166,8 @@ def _base(node: ast.AST) -> Iterator[str]:
 def _top_level(node: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a statement, without those inside functions."""
     yield node
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        for child in ast.iter_child_nodes(node):
             yield from _top_level(child)
 
 
@@ -244,4 +244,4 @@ def answer_of(sources: list[Source], name: str) -> tuple[Slice | None, str]:
     found = [answer for source in sources if (answer := source.answer(name)) is not None]
     why = next((why for source in sources if (why := source.why_not(name))), "")
     written = next((answer for answer in found if not answer.is_stub), None)
-    return (written, "") if written else (found[0] if found else None, why)
+    return written or next(iter(found), None), "" if written and written.definitions else why
