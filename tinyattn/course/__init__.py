@@ -11,7 +11,7 @@ page_part("sasrec", "block")                           functions of a page that 
 road(3)                                               the map of all chapters, with chapter 03 marked
 
 `tinyattn course list` names the chapters and exercises, `tinyattn course build --to DIR` writes the notebooks,
-`tinyattn course status DIR` shows a learner's progress.
+`tinyattn course status DIR` shows a learner's progress, `tinyattn course grade DIR` grades a class.
 """
 
 from .checking import buggy, check, yours

@@ -234,12 +234,11 @@ class _Watched(Peer):
         """Until the pipe is ready."""
         read, write = self.ends
         while True:
-            ready = select.select([] if writing else [read], [write] if writing else [], [], LOOK)
-            if ready[writing]:
-                return
             now = time.monotonic()
             if now > min(self._clock, self._until) or self._used() > self._computed:
                 raise _LateError
+            if select.select([] if writing else [read], [write] if writing else [], [], LOOK)[writing]:
+                return
 
 
 def _without(root: Path, hidden: Path) -> Iterator[tuple[Path, bool]]:

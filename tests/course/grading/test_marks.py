@@ -226,6 +226,22 @@ def test_refused_before_any_work(tmp_path, make, why):
     assert os.listdir(tmp_path) in (["class"], [])
 
 
+def test_odd_names_and_odd_texts_cost_nobody_else(tmp_path):
+    made = tmp_path / "class"
+    made.mkdir()
+    (made / "amy.py").write_text(RIGHT["chance_hit_rate"])
+    (made / "bob.ipynb").write_text(notebook(["chance_hit_rate = 1", "raise_ = '\\ud800'"], tinyattn=["\ud800"]))
+    (made / "eve.py").write_text("def f():\n    raise ValueError('\\ud800\\n=1')\nchance_hit_rate = f()")
+    (made / "=SUM(1)").mkdir()
+    with open(os.fsencode(made) + b"/\xff.py", "w") as file:
+        file.write("chance_hit_rate = 10 / 42")
+    records = grade([made], tmp_path / "marks.csv", [0], 2, LIMITS, lambda text: None)
+    assert [record["person"] for record in records] == ["=SUM(1)", "amy", "bob", "eve", "\\xff.py".replace("x", "udc")]
+    assert mark(records, "amy", "chance_hit_rate")["outcome"] == "right"
+    assert mark(records, "eve", "chance_hit_rate")["verdict"] == "its cells raise ValueError: \\ud800\\n=1"
+    assert "\n'=SUM(1),0" in (tmp_path / "marks.csv").read_text()
+
+
 def test_no_cell_of_a_table_is_a_formula():
     assert module._table([["=1+1", "-2", -2, "a,b"]]) == b"'=1+1,'-2,-2,\"a,b\"\n"
 

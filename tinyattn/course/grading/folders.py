@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -44,11 +45,11 @@ class Submission:
 
     def answered(self) -> set[int]:
         """The chapters that its texts seem to answer, found without reading them as notebooks."""
-        text = "\n".join(
-            (self.root / name).read_text(encoding="utf-8", errors="replace")
-            for name in self.files
-            if name.endswith((".ipynb", ".py"))
-        )
+        text = ""
+        for name in self.files:
+            if name.endswith((".ipynb", ".py")):
+                with contextlib.suppress(OSError):
+                    text += (self.root / name).read_text(encoding="utf-8", errors="replace") + "\n"
         names = set(re.findall(r"check\(\s*\\?[\"'](\w+)", text)) | set(re.findall(r"^def (\w+)|^(\w+) =", text, re.M))
         names |= {Path(name).stem for name in self.files if name.endswith(".py")}
         return {number for number, known in BY_CHAPTER.items() if any(e.name in names for e in known)}
@@ -76,12 +77,13 @@ def submissions(folders: list[Path]) -> list[Submission]:
 
 
 def _submission(path: Path) -> Submission:
+    shown = path.name.encode("utf-8", "backslashreplace").decode()
     if path.is_symlink():
-        return Submission(path.name, path.parent, (), (f"{path.name} is a link",))
+        return Submission(shown, path.parent, (), (f"{shown} is a link",))
     if not path.is_dir():
-        person = path.stem if path.suffix in (".ipynb", ".py") else path.name
-        problems = () if path.suffix in (".ipynb", ".py") else (f"{path.name} is neither a notebook nor Python",)
-        return Submission(person, path.parent, (path.name,) if path.is_file() and not problems else (), problems)
+        if path.suffix in (".ipynb", ".py") and path.is_file() and shown == path.name:
+            return Submission(path.stem, path.parent, (path.name,))
+        return Submission(shown, path.parent, (), (f"{shown} is neither a notebook nor Python",))
     names, faults, total = list[str](), list[str](), 0
     for name, size in _walk(path):
         if size is None:
@@ -93,16 +95,25 @@ def _submission(path: Path) -> Submission:
             total += size
     if not any(name.endswith((".ipynb", ".py")) for name in names):
         faults.append("it holds no notebook and no Python")
-    return Submission(path.name, path, tuple(names), tuple(faults[:5]))
+    return Submission(shown, path, tuple(names), tuple(faults[:5]))
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, int | None]]:
-    """(name below the folder, size) of each file, notebooks and Python first; None for a link or another thing."""
+    """(name below the folder, size) of each file, notebooks and Python first; None for a link or another thing.
+
+    Files whose names are no UTF-8 are left out.
+    """
     names = []
     for here, below, files in os.walk(folder):
         below[:] = [name for name in below if name not in SKIPPED and not name.startswith(".")]
         linked = [name for name in below if (Path(here) / name).is_symlink()]
-        names += [Path(here, name) for name in (*files, *linked) if not name.startswith(".")]
+        names += [Path(here, name) for name in (*files, *linked) if name[0] != "." and _is_unicode(Path(here, name))]
     for path in sorted(names, key=lambda path: (path.suffix not in (".ipynb", ".py"), path)):
         about = path.lstat()
         yield str(path.relative_to(folder)), about.st_size if stat.S_ISREG(about.st_mode) else None
+
+
+def _is_unicode(path: Path) -> bool:
+    with contextlib.suppress(UnicodeEncodeError):
+        return bool(str(path).encode())
+    return False

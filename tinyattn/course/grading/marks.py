@@ -162,7 +162,8 @@ def _record(one: Submission, names: list[str], limits: Limits, stop: threading.E
             trying, why = left[0], "its process ended"
             work = (str(folder), list(one.files), left, limits)
             try:
-                for what, value in in_child(judge, *work, limit=SECONDS * len(left)):
+                for what, sent in in_child(judge, *work, limit=SECONDS * len(left)):
+                    value = _printable(sent)
                     if what == "read":
                         about = {"problems": [*about["problems"], *value["problems"]], "chapters": value["chapters"]}
                     elif what == "trying":
@@ -185,6 +186,15 @@ def _record(one: Submission, names: list[str], limits: Limits, stop: threading.E
         "tinyattn": __version__,
         "marks": [marks[name] for name in names if name in marks],
     }
+
+
+def _printable(x: Any) -> Any:
+    """Values of a judge, which quote the people who are graded, with every string such that it can be written."""
+    if isinstance(x, dict):
+        return {key: _printable(y) for key, y in x.items()}
+    if isinstance(x, list):
+        return [_printable(y) for y in x]
+    return one_line(x.encode("utf-8", "backslashreplace").decode()) if isinstance(x, str) else x
 
 
 def _fault(name: str, why: str) -> dict[str, Any]:

@@ -188,7 +188,7 @@ def read_source(path: Path, name: str) -> Source:
     try:
         made = json.loads(text)
         metadata = made.get("metadata", {})
-        language = str(metadata.get("language_info", metadata.get("kernelspec", {})).get("name", "python"))
+        language = str(metadata.get("language_info", metadata.get("kernelspec", {})).get("name", "python"))[:40]
         cells = [(_joined(c["source"]), c.get("outputs", ())) for c in made["cells"] if c["cell_type"] == "code"]
         shown = "\n".join(_joined(out.get("text", "")) + _joined(out.get("data", {}).get("text/plain", ""))
                           for _, outputs in cells for out in outputs)  # fmt: skip
@@ -197,7 +197,7 @@ def read_source(path: Path, name: str) -> Source:
     if "python" not in language.lower():
         raise ValueError(f"{name} was written for the kernel {language!r}, expected Python")
     source = from_text(name, [_without_magics(text) for text, _ in cells])
-    source.shown, source.chapter = shown, str(metadata.get("tinyattn", {}).get("chapter", ""))
+    source.shown, source.chapter = shown, _version(metadata)
     return source
 
 
@@ -213,6 +213,12 @@ def from_text(name: str, cells: list[str]) -> Source:
             line = f", line {error.lineno} of its cell" if isinstance(error, SyntaxError) else ""
             source.unread.append((cell, f"{type(error).__name__}: {getattr(error, 'msg', error)}{line}"))
     return source
+
+
+def _version(metadata: dict[str, Any]) -> str:
+    """The chapter's version, as `tinyattn course build` wrote it; "" for a notebook that does not say."""
+    about = metadata.get("tinyattn")
+    return str(about.get("chapter", ""))[:40] if isinstance(about, dict) else ""
 
 
 def _joined(lines: Any) -> str:
