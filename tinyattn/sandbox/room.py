@@ -37,7 +37,7 @@ class Limits:
     memory: int = 2**31
     define: float = 10.0
     call: float = 2.0
-    in_all: float = 60.0
+    in_all: float = 120.0
     fenced: bool = True
 
 

@@ -32,7 +32,7 @@ from .flags import fingerprint, solution
 from .folders import Submission, submissions
 from .judge import judge
 
-SECONDS = 150.0  # for an exercise, with everything: its judge ends by itself much sooner
+SECONDS = 300.0  # for an exercise, with everything: its judge ends by itself much sooner
 SHOWN = 3  # names of others with an equal answer
 ANOTHER = "another version of the chapter"
 
