@@ -16,13 +16,24 @@ ENTRANCES = ["__init__", "__main__", "pytest_plugin"]           # import what th
 FILES = sorted(p for p in ROOT.rglob("*.py") if p.relative_to(ROOT).parts[0].removesuffix(".py") not in ENTRANCES)
 
 
+def import_statements(path):
+    """All of a file, also for types alone or inside of a function; no expression has one, so none is walked through."""
+    blocks = [ast.parse(path.read_text()).body]
+    while blocks:
+        for node in blocks.pop():
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                yield node
+            inner = (getattr(node, name, None) for name in ("body", "orelse", "finalbody", "handlers", "cases"))
+            blocks += [block for block in inner if isinstance(block, list)]
+
+
 def imports(path, root=ROOT):
     """(line, floor) of every import of a floor, absolute or relative, at the top of the file or inside a function."""
     here = path.relative_to(root).with_suffix("").parts
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in import_statements(path):
         if isinstance(node, ast.Import):
             names = [alias.name.split(".")[1] for alias in node.names if alias.name.startswith("tinyattn.")]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             if node.level:
                 full = [*here[: len(here) - node.level], *(node.module or "").split(".")]
             elif (node.module or "").split(".")[0] == "tinyattn":
@@ -31,8 +42,6 @@ def imports(path, root=ROOT):
                 continue
             full = [part for part in full if part]
             names = full[:1] or [alias.name for alias in node.names]
-        else:
-            continue
         yield from ((node.lineno, name) for name in names if name in FLOORS)
 
 
@@ -78,12 +87,12 @@ def graph(root):
 
     def imported(name, path):
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in import_statements(path):
             if isinstance(node, ast.ImportFrom):
                 start = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
                 whole = ".".join([*start, *filter(None, [node.module])])
                 yield from (f"{whole}.{a.name}" if f"{whole}.{a.name}" in files else whole for a in node.names)
-            elif isinstance(node, ast.Import):
+            else:
                 yield from (a.name for a in node.names)
 
     return {name: {other for other in imported(name, path) if other in files} for name, path in files.items()}
