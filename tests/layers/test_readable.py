@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from tests.covering import covering
 from tinyattn.fast import tiles
 from tinyattn.forms import is_readable, readable
 from tinyattn.layers import BLOCK_FORMS, MECHANISMS, Block, MultiHead
@@ -24,7 +25,12 @@ def test_long_sequences_in_every_form(form, rate, rng, monkeypatch):
     test_every_mechanism_in_every_form("full", form, rate, rng)
 
 
-@pytest.mark.parametrize(("mechanism", "form", "rate"), CHOICES)
+PAIRS = covering(CHOICES, 2)
+
+
+@pytest.mark.parametrize(("mechanism", "form", "rate"), [
+    choice if choice in PAIRS else pytest.param(*choice, marks=pytest.mark.slow) for choice in CHOICES
+])  # fmt: skip
 def test_every_mechanism_in_every_form(mechanism, form, rate, rng):
     """y, one row, who looks at whom; and gradients of either cache, whether the readable form is asked for or not."""
     options = {"window": 3} if mechanism == "window" else {}
