@@ -182,10 +182,24 @@ def of_plain_tables(x, cos, sin):
     return textbook.rotary(x, cos, sin)
 
 
+def of_rows(x, gamma, beta, eps=1e-5):
+    return (x - x.mean(0)) / np.sqrt(x.var(0) + eps) * gamma + beta
+
+
+def of_wide_states(x, W, U, b, h0=None):
+    h, states = np.zeros(len(U)) if h0 is None else h0, []
+    for t in range(x.shape[-2]):
+        h = np.tanh(x[..., t, :] @ W + h @ U + b)
+        states.append(h)
+    return np.stack(states, axis=-2)
+
+
 OTHERWISE = [
     *((textbook, kind, says) for kind, says in REPORTED.items()),
     (of_all_keys, "linear_attention", "it looks at all keys"),
     (of_plain_tables, "rotary", "cos and sin with leading axes"),
+    (of_rows, "batch_norm", "x of three axes or more"),
+    (of_wide_states, "rnn", "float32 arrays give float64 results"),
 ]  # fmt: skip
 
 

@@ -244,6 +244,7 @@ BATCH_NORM = batch_norm.spec(
     forms=(
         Form("a single row", lambda case: case["x"].size == case["x"].shape[-1]),
         Form("x of one axis", lambda case: case["x"].ndim == 1, ours=True),
+        Form("x of three axes or more", lambda case: case["x"].ndim > 2, ours=True),
     ),
 )
 
