@@ -76,11 +76,23 @@ def test_items_that_the_model_does_not_know_are_skipped_and_counted(runs, tmp_pa
     known.write_text("user,item,time\n7,s1e1,1\n7,s2e1,3\n9,s3e1,1\n")
     ask = ["recommend", str(runs["sasrec"]), str(new), "--users", "all", "-k", "3"]
     assert main([*ask, "--out", str(out)]) == 0
-    note = "note: 2 of 5 interactions are skipped: the model does not know s9e9, and 1 of 3 users have no other"
-    assert note in capsys.readouterr().err
+    note = "note: 2 of 5 interactions are skipped: the model does not know s9e9, and 1 of 3 users have no other,"
+    assert f"{note} and get the most popular items (--unknown refuse ends here)\n" in capsys.readouterr().err
     assert main(["recommend", str(runs["sasrec"]), str(known), "--users", "all", "-k", "3", "--out", str(same)]) == 0
-    assert out.read_text() == same.read_text()
     assert capsys.readouterr().err == ""
+    lines = out.read_text().splitlines()
+    popular = [line for line in lines if line.startswith("8,")]
+    assert [line for line in lines if line not in popular] == same.read_text().splitlines()
+    assert main(["recommend", str(runs["popularity"]), "--items", "", "-k", "3"]) == 0
+    expected = [line.split()[1:3] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert [line.split(",")[2:] for line in popular] == [[item, f"{float(score):.6g}"] for item, score in expected]
+    assert main(["recommend", str(runs["sasrec"]), "--items", "s9e9,s1e1", "--unknown", "skip", "-k", "3"]) == 0
+    said = capsys.readouterr()
+    assert said.err == "note: 1 of 2 items are skipped: the model does not know s9e9\n"
+    assert said.out.startswith("after s1e1:\n")
+    assert main(["recommend", str(runs["sasrec"]), "--items", "s9e9", "--unknown", "skip", "-k", "3"]) == 0
+    assert capsys.readouterr().out.startswith("the most popular items, after an empty history:\n")
+    refuses(capsys, ["recommend", runs["sasrec"], "--items", "s9e9"], "unknown item id s9e9")
     refuses(capsys, [*ask, "--out", out, "--unknown", "refuse"], "unknown item id s9e9")
     new.write_text("user,item,time\n7,s9e9,1\n")
     refuses(capsys, [*ask, "--out", out], "the model knows none of the 1 items, such as s9e9")

@@ -31,6 +31,7 @@ def run(block):
 def test_a_loop_with_onnx_runtime(model):
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
+    model.item_counts = np.random.default_rng(0).permutation(len(model.items))
     export(model, "model.onnx")
     found = run(BLOCKS[0])
     history = [10]
@@ -40,6 +41,8 @@ def test_a_loop_with_onnx_runtime(model):
     assert found["history"] == history
     kept = model.recommend(history, k=5, repeats=True)[0].tolist()
     assert found["recommend"]([history], k=5, repeats=True) == [kept]
+    odd = [[10, "new", 30], [], ["new"]]                 # unknown items are skipped, and nothing is popularity
+    assert found["recommend"](odd, k=5) == model.recommend(odd, k=5, unknown="skip")[0].tolist()
 
 
 def test_a_module_of_pytorch(model):
@@ -55,5 +58,5 @@ def test_a_module_of_pytorch(model):
 
 def test_ids_of_users_go_along_where_the_model_has_a_vector_for_each():
     without, with_users = untrained(SASRec), untrained(SASRec, user_embedding=True)
-    assert "users" not in about(without)
+    assert not {"users", "counts"} & about(without).keys()
     assert json.loads(about(with_users)["users"]) == with_users.users.ids.tolist()

@@ -261,13 +261,36 @@ def test_a_file_of_another_kind_or_with_parts_missing_is_refused(tmp_path):
             Recommender.load(tmp_path / "d.npz")
 
 
+@pytest.mark.parametrize("name", [name for name, cls in MODELS.items() if issubclass(cls, Recommender)])
+def test_an_empty_history_gets_the_items_by_popularity_and_unknown_ids_can_be_skipped(name, tmp_path):
+    model = fitted(name, {})
+    model.save(tmp_path / "m.npz")
+    for one in (model, Recommender.load(tmp_path / "m.npz")):
+        usual, read = one.recommend(["a"], k=2), one.recommend(["zz", "a", 17], k=2, unknown="skip")
+        assert [x.tolist() for x in read] == [x.tolist() for x in usual]
+        ids, scores = one.recommend([["a"], ["zz"], []], k=2, unknown="skip")
+        assert ids[0].tolist() == usual[0].tolist()
+        if not one.by_user:
+            popular = Popularity().fit(RATED).recommend([], k=2)
+            assert [x.tolist() for x in (ids[1], scores[1])] == [x.tolist() for x in popular]
+            assert [x.tolist() for x in one.session().best(2)] == [x.tolist() for x in popular]
+        assert ids[1].tolist() == ids[2].tolist()
+
+
+def test_a_model_without_counts_refuses_an_empty_history():
+    model = fitted("sasrec", {})
+    model.item_counts = None
+    for history in ([], [["a"], []]):
+        with pytest.raises(ValueError, match="a history is empty, and this model, which was imported or is of an older"):
+            model.recommend(history, k=2)
+
+
 def test_what_recommend_refuses():
     model = fitted("sasrec", {})
     for call, message in (
         (lambda: model.recommend(["a", "zz"]), "unknown item id zz"),
         (lambda: model.recommend(["a"], k=2, exclude=["yy"]), "unknown item id yy"),
-        (lambda: model.recommend([]), "history is empty"),
-        (lambda: model.recommend([["a"], []]), "history is empty"),
+        (lambda: model.recommend(["a"], unknown="drop"), "unknown is 'drop', expected one of refuse, skip"),
         (lambda: model.recommend(["a"], k=0), "k is 0, expected 1 to 5"),
         (lambda: model.recommend(["a"], k=6), "k is 6, expected 1 to 5"),
         (lambda: model.recommend(["a"], k=5), "only 4 items are left"),

@@ -151,7 +151,7 @@ def test_on_a_device(where):
 
 def test_what_cannot_be_is_refused():
     model = made(position="none")
-    with pytest.raises(ValueError, match="the history is empty: expected at least one item id"):
+    with pytest.raises(ValueError, match="a history is empty, and this model, which was imported"):
         model.session().best()
     session = model.session(ITEMS[:3])
     with pytest.raises(ValueError, match="unknown item id nothing: "):

@@ -16,9 +16,9 @@ import numpy as np
 
 from ..data import Interactions
 from ..models.choosing import refuse_k
+from ..models.recommender import UNKNOWN
 from ..terminal import progress_bar, quoted
 from .arguments import add_candidates, add_data, add_history, add_names, add_repeats, add_run
-from .measures import in_the_models_ids
 from .ops import add_ops
 from .runs import (
     DEFAULT_K,
@@ -47,8 +47,9 @@ def add(command: Any, arguments: list[str]) -> None:
     add_candidates(command)
     add_repeats(command, "leave out the items of the history, or keep them as candidates (default: drop)")
     add_names(command)
-    text = "with --users: leave items out of histories that the model does not know, or refuse them (default: skip)"
-    command.add_argument("--unknown", choices=("skip", "refuse"), default="skip", help=text)
+    text = "leave items out of histories that the model does not know, with a note, or refuse them (default: skip; "
+    text += "refuse for --items); an empty history gets the most popular items"
+    command.add_argument("--unknown", choices=UNKNOWN, help=text)
     text = "with --users: the CSV file to write, with columns user, rank, item, score, and, with --names, name; "
     text += "ids and names are as in the data: a spreadsheet may execute one that begins with =, +, - or @"
     command.add_argument("--out", metavar="FILE", help=text)
@@ -67,10 +68,14 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError("--users and --out go together: recommendations for many users are written to a file")
     if options.shard is not None and options.users is None:
         raise ValueError("--shard is a part of many users: give --users and --out, too")
+    if options.unknown is None:
+        options.unknown = "skip" if options.items is None else "refuse"
     if options.users is not None:
         _write_many(options)
         return
     history, user, model = history_of(options)
+    if options.unknown == "skip":
+        history = _known(history, model)
     if model.by_user and user is None:
         ranking = "recommends by the user alone: this is its ranking for users that it was not trained on"
         print(f"note: model {model.name} reads no history, and {ranking}", file=sys.stderr)
@@ -78,8 +83,21 @@ def run(options: argparse.Namespace) -> None:
     only = known_ids(options.only, model.items)
     k = k_of(options, model, [] if repeats else history, only)
     ids, scores = model.recommend([history], k, only=only, users=user, repeats=repeats)
-    print_history(history, names)
+    if history or model.by_user:
+        print_history(history, names)
+    else:
+        print("the most popular items, after an empty history:")
     print_items(ids[0], scores[0], names)
+
+
+def _known(history: list[Any], model: Any) -> list[Any]:
+    """The items of a history that the model knows; a note names others."""
+    unknown = [item for item in history if not model.items.number_or_zero(item)]
+    if unknown:
+        some = ", ".join(map(quoted, unknown[:3])) + (", ..." if len(unknown) > 3 else "")
+        skipped = f"{len(unknown):,} of {len(history):,} items are skipped: the model does not know {some}"
+        print(f"note: {skipped}", file=sys.stderr)
+    return [item for item in history if model.items.number_or_zero(item)]
 
 
 def _write_many(options: argparse.Namespace) -> None:
@@ -87,9 +105,7 @@ def _write_many(options: argparse.Namespace) -> None:
     refuse_unwritable(options.out, read=[*options.data, options.users, options.names, options.only])
     model, source, data, _ = open_run(options)
     refuse_unwritable(options.out, read=source.paths)                       # the training data
-    if options.unknown == "skip":
-        data = _of_known_items(data, model)
-    data = in_the_models_ids(data, model)
+    numbers = _numbers_of(data, model, options.unknown)
     names, only = names_of(options, model), known_ids(options.only, model.items)
     everyone = options.users == "all"
     rows = np.arange(data.n_users) if everyone else data.users.numbers(known_ids(options.users, data.users) or []) - 1
@@ -101,7 +117,12 @@ def _write_many(options: argparse.Namespace) -> None:
     k = min(DEFAULT_K, len(model.items)) if options.k is None else options.k
     refuse_k(k, len(model.items))
     may, repeats = recommendable(model, only), options.repeats == "keep"
-    seen = [0 if repeats else np.sum(may[np.unique(data.sequence(row))]) for row in rows.tolist()]
+
+    def history(row: int) -> np.ndarray:
+        known = numbers[data.sequence(row) - 1]
+        return known[known > 0]
+
+    seen = [0 if repeats else np.sum(may[np.unique(history(row))]) for row in rows.tolist()]
     most = np.minimum(np.sum(may) - np.array(seen, dtype=np.int64), k)             # the length of each user's list
     if not most.any():
         raise ValueError("no items are left for any user when seen ones are taken out")
@@ -110,7 +131,7 @@ def _write_many(options: argparse.Namespace) -> None:
         unknown = f"{np.sum(~known):,} of {len(known):,} users, who are not in the data that it was trained on"
         print(f"note: model {model.name} reads no history, and gives one ranking to {unknown}", file=sys.stderr)
 
-    at_once = max(1, SCORES_AT_ONCE // (data.n_items + 1))
+    at_once = max(1, SCORES_AT_ONCE // (len(model.items) + 1))
 
     def lines() -> Iterator[list[Any]]:
         yield ["user", "rank", "item", "score", *(["name"] if options.names else [])]
@@ -121,7 +142,7 @@ def _write_many(options: argparse.Namespace) -> None:
                     some = places[most[places] == n]
                     ids = data.users.ids[rows[some]].tolist()
                     users = [user if known[place] else None for user, place in zip(ids, some, strict=True)]
-                    histories = [data.items.decode(data.sequence(row)).tolist() for row in rows[some].tolist()]
+                    histories = [model.items.decode(history(row)).tolist() for row in rows[some].tolist()]
                     recommended = model.recommend(histories, n, only=only, users=users, repeats=repeats)
                     lists |= zip(some.tolist(), zip(*recommended, strict=True), strict=True)
                 for place in places.tolist():
@@ -138,24 +159,28 @@ def _write_many(options: argparse.Namespace) -> None:
     print(f"{len(rows):,} users, {at_most}{k} {items} each: {options.out}")
 
 
-def _of_known_items(data: Interactions, model: Any) -> Interactions:
-    """The interactions with items that the model knows; a note counts the others. Users without any are left out.
+def _numbers_of(data: Interactions, model: Any, unknown: str) -> np.ndarray:
+    """(data.n_items,): the model's number of each item of the data, 0 for one that it does not know; a note on these.
 
-    Raises ValueError where no item is known.
+    Raises ValueError where no item is known, and, with `unknown` "refuse", where one is not.
     """
-    known = model.items.numbers_or_zero(data.items.ids) > 0
-    keep = known[data.flat - 1]
-    if np.all(keep):
-        return data
-    if not np.any(keep):
+    numbers = model.items.numbers_or_zero(data.items.ids)
+    if np.all(numbers):
+        return numbers
+    if unknown == "refuse":
+        model.items.numbers(data.items.ids.tolist())                            # raises
+    if not np.any(numbers):
         raise ValueError(f"the model knows none of the {data.n_items:,} items, such as {quoted(data.items.ids[0])}")
-    kept = data.where(keep)
-    some = ", ".join(map(quoted, data.items.ids[~known][:3].tolist())) + (", ..." if np.sum(~known) > 3 else "")
-    lost = data.n_users - kept.n_users
-    users = f", and {lost:,} of {data.n_users:,} users have no other" if lost else ""
-    counts = f"{np.sum(~keep):,} of {len(data):,} interactions are skipped: the model does not know {some}{users}"
+    keep, others = numbers[data.flat - 1] > 0, data.items.ids[numbers == 0]
+    some = ", ".join(map(quoted, others[:3].tolist())) + (", ..." if len(others) > 3 else "")
+    counts = f"{np.sum(~keep):,} of {len(data):,} interactions are skipped: the model does not know {some}"
+    if lost := data.n_users - data.where(keep).n_users:
+        if not model.by_user:
+            model.popularity()                                                  # raises where it is not known
+        answer = "and get the most popular items " * (not model.by_user)
+        counts += f", and {lost:,} of {data.n_users:,} users have no other, {answer}".rstrip(", ")
     print(f"note: {counts} (--unknown refuse ends here)", file=sys.stderr)
-    return kept
+    return numbers
 
 
 def _note_short_lists(most: np.ndarray, k: int) -> None:

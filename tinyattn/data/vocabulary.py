@@ -43,11 +43,12 @@ class Vocabulary:
     def numbers_or_zero(self, ids: np.ndarray) -> np.ndarray:
         """The numbers of `ids`, 0 for an unknown one. As in `numbers`, 7 equals "7"."""
         if (ids.dtype.kind == "U") != (self.ids.dtype.kind == "U"):
-            return np.array([self._number_or_zero(i) for i in ids.tolist()], dtype=np.int64)
+            return np.array([self.number_or_zero(i) for i in ids.tolist()], dtype=np.int64)
         place = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
         return np.where(self.ids[place] == ids, place + 1, 0)
 
-    def _number_or_zero(self, value: Any) -> int:
+    def number_or_zero(self, value: Any) -> int:
+        """The number of an id, 0 for an unknown one."""
         try:
             return int(self.numbers([value])[0])
         except ValueError:

@@ -87,7 +87,8 @@ class Estimator:
         """Write the whole model to one .npz file, atomically. Raises ValueError before `fit`."""
         self.fitted()
         known = {f"vocabulary.{what}": getattr(self, what).ids for what in self.vocabularies}
-        write_arrays(Path(path), "model", {"model": self.name, "options": self.identity()}, known | self.arrays())
+        content = known | self.known_besides() | self.arrays()
+        write_arrays(Path(path), "model", {"model": self.name, "options": self.identity()}, content)
 
     @classmethod
     def load(cls, path: str | Path, **where: Any) -> Self:
@@ -114,6 +115,7 @@ class Estimator:
                 if ids.ndim != 1 or ids.dtype.kind not in "iuU" or not len(ids) or not np.all(ids[1:] > ids[:-1]):
                     raise ValueError(f"vocabulary.{what} is no sorted list of ids")
                 setattr(model, what, Vocabulary(ids, what.removesuffix("s")))
+            model.restore_besides(arrays)
             model._restore(arrays)
             arrays.refuse_unread()
         except FileError:
@@ -129,6 +131,13 @@ class Estimator:
     def arrays(self) -> dict[str, np.ndarray]:
         """The learned arrays, by name."""
         raise NotImplementedError
+
+    def known_besides(self) -> dict[str, np.ndarray]:
+        """Arrays that a file keeps and no score depends on, by name."""
+        return {}
+
+    def restore_besides(self, arrays: Arrays) -> None:
+        """Read back `known_besides`, which files of older versions lack. Raises ValueError for a misshapen one."""
 
     def digest(self) -> str:
         """A digest of all that was learned."""

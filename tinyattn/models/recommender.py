@@ -9,9 +9,14 @@ import numpy as np
 
 from ..data import Interactions, RatingSplit, Split, Truth, Vocabulary
 from ..evaluation import LazyScores, WholeRows, full_ranking
+from ..files import Arrays
+from ..options import one_of
 from .choosing import best, best_of, in_order, leave_out, refuse_k
 from .estimator import Estimator
+from .parameters import checked
 from .session import Growing, Session
+
+UNKNOWN = ("refuse", "skip")         # what `recommend` does with ids that the model does not know
 
 
 class Recommender(Estimator):
@@ -27,6 +32,7 @@ class Recommender(Estimator):
     by_user: ClassVar[bool] = False       # does it recommend by the user alone, without the history?
     items: Vocabulary = None  # type: ignore[assignment]  # set by fit and load, as is `users`
     users: Vocabulary = None  # type: ignore[assignment]
+    item_counts: np.ndarray | None = None              # (n_items,): how often each item is in the training data
     _learn: Callable[..., None]           # (train, split or None, other arguments of fit)
 
     def fit(self, data: Any, **how: Any) -> Self:
@@ -45,6 +51,7 @@ class Recommender(Estimator):
             raise ValueError("there are no interactions to learn from")
         self._learn(train, split, **how)
         self.items, self.users = train.items, train.users
+        self.item_counts = np.bincount(train.flat, minlength=train.n_items + 1)[1:].astype(np.int64)
         return self
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
@@ -67,27 +74,62 @@ class Recommender(Estimator):
         only: Iterable[Any] | None = None,
         repeats: bool = False,
         users: Sequence[Any] | None = None,
+        unknown: str = "refuse",
     ) -> tuple[np.ndarray, np.ndarray]:
         """The k best next items, best first: -> ids, scores; (k,) for one sequence of item ids, (B, k) for many.
 
         The sequences may be new. Their items are no candidates, unless `repeats`; neither are items in `exclude`, nor
         those that `only` lacks. `users`, an id per sequence or None, matter only to models with user embeddings.
-        Raises ValueError for an unknown id (named), an empty sequence, more or fewer users than sequences, or fewer
-        than k candidates.
+        An empty sequence gets the items by popularity, with their counts in the training data as scores. With `unknown`
+        "skip" ids that the model does not know are left out of the sequences. Raises ValueError for such an id (named)
+        with "refuse", for an empty sequence where the model has no counts, since it was imported or is of an older
+        version, for more or fewer users than sequences, and for fewer than k candidates.
         """
         vocabulary = self.fitted()
         sequences = in_order(sequences, "sequences")
         many = len(sequences) > 0 and (isinstance(sequences[0], list) or np.ndim(sequences[0]) == 1)
-        histories = [vocabulary.numbers(s) for s in (sequences if many else [sequences])]
-        if not histories or not all(len(h) for h in histories):
-            raise ValueError("a history is empty: expected at least one item id")
+        if unknown not in UNKNOWN:
+            raise ValueError(f"unknown is {unknown!r}, expected {one_of(UNKNOWN, unknown)}")
+        number = vocabulary.numbers if unknown == "refuse" else self._known_numbers
+        histories = [number(s) for s in (sequences if many else [sequences])]
         refuse_k(k, len(vocabulary))
         numbers = None if users is None else self.user_numbers(users)
         if numbers is not None and len(numbers) != len(histories):
             raise ValueError(f"{len(numbers):,} users for {len(histories):,} sequences, expected one each")
-        scores = np.array(self.score(histories, numbers))              # a copy, into which -inf is written
+        scores = self._scores(histories, numbers)                      # a copy, into which -inf is written
         ids, values = best_of(scores, [] if repeats else histories, k, vocabulary, exclude, only)
         return (ids, values) if many else (ids[0], values[0])
+
+    def _known_numbers(self, ids: Any) -> np.ndarray:
+        numbers = np.array([self.items.number_or_zero(i) for i in ids], dtype=np.int64)
+        return numbers[numbers > 0]
+
+    def _scores(self, histories: list[np.ndarray], users: np.ndarray | None) -> np.ndarray:
+        """`score`, but `popularity` for an empty history, where the model does not go by the user."""
+        if self.by_user:                             # which reads no history, so any will do
+            histories = [history if len(history) else np.array([1]) for history in histories]
+        read = [i for i, history in enumerate(histories) if len(history)]
+        if len(read) == len(histories):
+            return np.array(self.score(histories, users))
+        scores = np.tile(self.popularity(), (len(histories), 1))
+        if read:
+            scores[read] = self.score([histories[i] for i in read], None if users is None else users[read])
+        return scores
+
+    def popularity(self) -> np.ndarray:
+        """(1, n_items + 1): how often each item is in the training data. ValueError where that is not known."""
+        if self.item_counts is None:
+            why = "and this model, which was imported or is of an older version, does not know which items are popular"
+            raise ValueError(f"a history is empty, {why}: expected at least one item id")
+        return np.concatenate([[-np.inf], self.item_counts])[None]
+
+    def known_besides(self) -> dict[str, np.ndarray]:
+        return {} if self.item_counts is None else {"item_counts": self.item_counts}
+
+    def restore_besides(self, arrays: Arrays) -> None:
+        if "item_counts" in arrays:
+            counts = {"item_counts": arrays.pop("item_counts")}
+            self.item_counts = checked(counts, "item_counts", (len(self.items),), np.int64, 2**62)
 
     def session(self, history: Sequence[Any] = (), *, user: Any = None) -> Session:
         """A growing history, whose next items are recommended without reading all of it again, if possible.

@@ -79,8 +79,6 @@ class Session:
 
         Raises ValueError as `recommend`, and where the model has learned since the session began.
         """
-        if not len(self):
-            raise ValueError("the history is empty: expected at least one item id")
         refuse_k(k, len(self._vocabulary))
         if any(now is not then for now, then in zip(_learned(self._model), self._learned, strict=True)):
             raise ValueError("the model has learned since this session began: begin another")
@@ -92,6 +90,8 @@ class Session:
 
     def _scored(self) -> np.ndarray:
         growing, numbers = self._growing, self._numbers
+        if not len(numbers) and not self._model.by_user:
+            return self._model.popularity()
         if growing is None or len(numbers) > growing.longest:
             self._past = None
             return self._model.score([numbers], self._user)
