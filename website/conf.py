@@ -21,7 +21,7 @@ version = release = tinyattn.__version__
 
 extensions = [
     "myst_nb", "sphinx.ext.autodoc", "docstrings", "findings", "formulas", "live", "ops_page", "pictures", "sidebar",
-    "sources",
+    "sources", "tables",
 ]
 root_doc = "website/index"
 include_patterns = [

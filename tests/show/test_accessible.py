@@ -66,7 +66,7 @@ def test_what_is_wrong_is_found(chromium: Any, axe: str, tmp_path: Path) -> None
 
 
 PAGES = ("website/index", "notebooks/04_attention_backward", "notebooks/00_first_look", "website/api/ops",
-         "website/api/ops_attention", "docs/check", "docs/views", "benchmarks/results/zoo")  # fmt: skip
+         "website/api/ops_attention", "docs/check", "docs/views", "docs/speed", "benchmarks/results/zoo")  # fmt: skip
 
 
 @pytest.mark.slow
