@@ -59,3 +59,9 @@ def test_a_board_has_one_wrong_line_and_shows_what_it_does(kind: str) -> None:
         assert board["says"].endswith(".")
         off = [np.abs(np.subtract(a["backward"], a["quotient"])).max() for a in board["arrays"] if not a["agrees"]]
         assert max(off) > 0.02
+
+
+@pytest.mark.slow(5)
+@pytest.mark.parametrize("kind", ["rnn", "gru"])
+def test_changes_of_a_loop_are_boards_as_well(kind: str) -> None:
+    assert len(boards_of(kind).data["boards"]) == 6

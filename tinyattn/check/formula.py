@@ -112,7 +112,7 @@ class Formula:
     def source(self, name: str, mutants: tuple[Mutant, ...] = ()) -> str:
         """A function's text, without docstring, with these changes."""
         with put(*((m.slot, m.new) for m in mutants)):
-            return ast.unparse(self.trees[name])
+            return ast.unparse(ast.fix_missing_locations(self.trees[name]))
 
     def patched(self, says: str, changes: tuple[tuple[str, str], ...]) -> list[Mutant]:
         """The mutants that make these changes of text; none where a text is not in the functions."""
