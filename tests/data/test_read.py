@@ -5,6 +5,7 @@ import gzip
 import os
 import sys
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -297,7 +298,7 @@ def test_dates_of_a_frame_are_seconds_and_columns_are_of_one_length():
         Interactions.from_columns(np.array([1, 1]), np.array([5]))
 
 
-def test_a_source_reads_as_it_was_asked_and_is_named_by_its_file(tmp_path):
+def test_a_source_reads_as_it_was_asked_and_is_named_by_its_file(tmp_path, monkeypatch):
     (tmp_path / "tiny.txt.gz").write_text("1 2\n1 3\n2 3\n2 2\n3 9\n")
     plain, cored = (Source.of(str(tmp_path / "tiny.txt.gz"), k_core=k) for k in (None, 2))
     assert (plain.name, plain.title) == ("tiny", str(tmp_path / "tiny.txt.gz"))
@@ -306,7 +307,8 @@ def test_a_source_reads_as_it_was_asked_and_is_named_by_its_file(tmp_path):
     assert Source.from_config(cored.describe()) == cored
     assert TextSource.of(str(tmp_path / ".txt")).name == "text"
     assert {Source.of(f"ml.1m{end}").name for end in (".inter", ".csv.gz", ".json", ".dat", ".data")} == {"ml.1m"}
-    taught = ImageSource(tmp_path / "a.npz", None, tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    taught = ImageSource(Path("a.npz"), None, Path("run"))
     assert ImageSource.from_config(taught.describe()).teacher == tmp_path / "run"
 
 
@@ -315,8 +317,12 @@ def test_a_source_reads_as_it_was_asked_and_is_named_by_its_file(tmp_path):
     (PairSource, "dates", "the task dates: as people write them, and as ISO 8601 does"),
     (TextSource, "grammar", "a generated grammar"), (ImageSource, "shapes", "drawn shapes"),
 ])  # fmt: skip
-def test_a_source_is_a_generator_or_a_file_and_comes_back_from_its_description(kind, name, title, tmp_path):
+def test_a_source_is_a_generator_or_a_file_and_comes_back_from_its_description(
+    kind, name, title, tmp_path, monkeypatch
+):
     made, file = kind.of(None), kind.of(str(tmp_path / "my-file.txt"))
     assert (made.name, made.title, file.name, file.title) == (name, title, "my-file", str(tmp_path / "my-file.txt"))
     for source in (made, file):
         assert kind.from_config(source.describe()) == source
+    monkeypatch.chdir(tmp_path)
+    assert kind.of("my-file.txt").describe() == file.describe()  # a run is also opened from other folders

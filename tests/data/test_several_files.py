@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -97,11 +98,13 @@ def test_standard_input_is_a_file(files, monkeypatch, pack):
         read("-")
 
 
-def test_a_source_of_several_files_is_described_and_comes_back(files):
+def test_a_source_of_several_files_is_described_and_comes_back(files, monkeypatch):
     paths = list(map(str, files(FIRST, SECOND)))
     source = Source.of(paths)
     assert (source.name, source.title) == ("0+1", ", ".join(paths))
     assert Source.from_config(json.loads(json.dumps(source.describe()))) == source
+    monkeypatch.chdir(Path(paths[0]).parent)
+    assert Source.of(paths[:1] + [Path(path).name for path in paths[1:]]).describe() == source.describe()
     assert Source.of(paths * 2).title == f"{paths[0]} and 3 more files"
     assert (Source.of("-").name, Source.of("-").describe()["path"]) == ("stdin", "-")
     with pytest.raises(ValueError, match="once, and DATA names it twice"):
