@@ -46,6 +46,15 @@ def agrees(model):
     expected = model.score(rows, users)
     assert found.shape == expected.shape
     assert np.all(found[:, 0] == -np.inf)
+    if "state" in {output.name for output in session.get_outputs()}:
+        table = session.get_modelmeta().custom_metadata_map["table"]
+        tables = {x.name: x for x in onnx.load_from_string(graph).graph.initializer}
+        (state,) = session.run(["state"], {source.name: given[source.name] for source in session.get_inputs()})
+        products = state @ onnx.numpy_helper.to_array(tables[table]).T
+        scale = max(1, np.abs(found[:, 1:]).max())
+        np.testing.assert_allclose(products[:, 1:], found[:, 1:], rtol=0, atol=1e-5 * scale)
+    else:
+        assert type(model) is STOSA                          # its scores are distances
     np.testing.assert_allclose(found[:, 1:], expected[:, 1:], rtol=0, atol=1e-5 * max(1, np.abs(expected[:, 1:]).max()))
     return session
 
@@ -87,11 +96,11 @@ def test_a_file_says_what_it_is():
 def test_places_of_two_axes_at_once_have_no_operator(monkeypatch):
     model = untrained(SASRec, blocks=1)
 
-    def score(before, p, batch):
+    def state(before, p, batch):
         at = np.arange(3)
         return before(p, batch) + before(p, batch)[at, at][:, None]
 
-    replaced_score(monkeypatch, model, score)
+    replaced_state(monkeypatch, model, state)
     with pytest.raises(NoGraphError, match="indexes two axes with arrays at once"):
         onnx_graph(model)
 
@@ -110,21 +119,21 @@ def test_a_function_without_an_operator_is_named_with_its_line(monkeypatch):
         onnx_graph(untrained(SASRec))
 
 
-def replaced_score(monkeypatch, model, score):
-    before = model.network.score
-    monkeypatch.setattr(model.network, "score", lambda p, batch: score(before, p, batch), raising=False)
+def replaced_state(monkeypatch, model, state):
+    before = model.network.last_state
+    monkeypatch.setattr(model.network, "last_state", lambda p, batch: state(before, p, batch), raising=False)
 
 
 def test_what_looks_at_the_histories_is_refused(monkeypatch):
     model = untrained(SASRec)
-    replaced_score(monkeypatch, model, lambda score, p, b: score(p, b) if b.ids[0, 0] > 3 else 2 * score(p, b))
+    replaced_state(monkeypatch, model, lambda state, p, b: state(p, b) if b.ids[0, 0] > 3 else 2 * state(p, b))
     with pytest.raises(NoGraphError, match="branches on a number that is computed from the histories"):
         onnx_graph(model)
 
 
 def test_what_depends_on_the_number_of_histories_is_refused(monkeypatch):
     model = untrained(SASRec)
-    replaced_score(monkeypatch, model, lambda score, p, b: score(p, b) * float(len(b.ids)))
+    replaced_state(monkeypatch, model, lambda state, p, b: state(p, b) * float(len(b.ids)))
     with pytest.raises(NoGraphError, match="a constant depends on the number of histories"):
         onnx_graph(model)
 

@@ -17,6 +17,7 @@ from ..backend import to_numpy
 from ..data import Batch
 from ..models import Popularity
 from ..models.neural import NeuralRecommender
+from ..models.next_item import NextItemNetwork
 from ..models.parameters import PREFIX, named
 from ..random import Stream, generator
 from ..tree import leaves, tree_map
@@ -33,6 +34,8 @@ TRIALS = (3, 5)                      # how many histories each of the two runs h
 def onnx_graph(model: Any) -> bytes:
     """`ids` (histories, maxlen), and `users` (histories,) if used -> `scores` (histories, n_items + 1).
 
+    Where scores are products with a table of parameters, there is a second output, `state` (histories, D), for an index
+    of vectors: the score of item i is its product with row i of the table, whose name is the file's metadata `table`.
     `ids` are item numbers, 1, 2, 3, ..., oldest first, padded with 0 on the right; column i has the score of item i.
     Seen items are scored, too. The file's metadata are those of `weights.about`: the model, its options and ids.
     Raises ValueError for a model that is not a neural network over histories, ImportError without the package onnx,
@@ -66,10 +69,11 @@ def _histories(model: NeuralRecommender, count: int) -> tuple[np.ndarray, np.nda
 
 
 class Record(NamedTuple):
-    """The operators of one run of the network, and its scores."""
+    """The operators of one run of the network, its scores, and the state whose products with a table they are."""
 
     nodes: list[Node]
     scores: Value
+    state: Value | None
 
 
 def _record(model: NeuralRecommender, count: int) -> Record:
@@ -85,14 +89,20 @@ def _record(model: NeuralRecommender, count: int) -> Record:
     slots = module.minimum(model.maxlen - lengths[:, None] + np.arange(model.maxlen), model.maxlen - 1)
     batch = Batch(items, slots, source("users", users))
     with np.errstate(all="ignore"):
-        scores = model.network.score(p, batch).content
+        state = model.network.last_state(p, batch)
+        scores = model.network.score_items(p, state).content
     assert isinstance(scores, Value)
     needed, nodes = {scores.name}, []                    # values and operators on which the scores depend
     for node in reversed(graph.nodes):
         if node.output in needed:
             needed |= {x for x in node.inputs if isinstance(x, str)}
             nodes.append(node)
-    return Record(nodes[::-1], scores)
+    return Record(nodes[::-1], scores, state.content if _has_table(model) else None)
+
+
+def _has_table(model: NeuralRecommender) -> bool:
+    """Are scores the products of a state with a table of parameters?"""
+    return type(model.network).as_products is NextItemNetwork.as_products
 
 
 class Writer:
@@ -120,6 +130,8 @@ class Writer:
                 how["allowzero"] = 1
             self.add(a.operator, inputs, a.output, **how)
         self.add("Identity", [self.first.scores.name], "scores")
+        if self.first.state is not None:
+            self.add("Identity", [self.first.state.name], "state")
         return self.file()
 
     def add(self, operator: str, inputs: list[str], output: str, **how: Any) -> None:
@@ -185,13 +197,17 @@ class Writer:
         used = [helper.make_tensor_value_info(n, whole, shape) for n, shape in inputs.items() if n in self.used_names]
         parameters = [(name, x) for name, x in named(model.parameters).items() if name in self.used_names]
         self.initialisers += [self.onnx.numpy_helper.from_array(x, name) for name, x in parameters]
-        scores = helper.make_tensor_value_info("scores", single, ["histories", model.network.n_items + 1])
-        graph = helper.make_graph(self.nodes, model.name, used, [scores], self.initialisers)
+        outputs = {"scores": model.network.n_items + 1}
+        if self.first.state is not None:
+            outputs["state"] = self.first.state.shape[1]
+        made = [helper.make_tensor_value_info(name, single, ["histories", width]) for name, width in outputs.items()]
+        graph = helper.make_graph(self.nodes, model.name, used, made, self.initialisers)
         file = helper.make_model(
             graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR, producer_name="tinyattn",
             producer_version=__version__,
         )  # fmt: skip
-        helper.set_model_props(file, about(model))
+        table = {"table": f"{PREFIX}{model.network.scored}"} if self.first.state is not None else {}
+        helper.set_model_props(file, about(model) | table)
         self.onnx.checker.check_model(file)
         return file
 
@@ -205,7 +221,7 @@ def _compare(file: Any, model: NeuralRecommender) -> None:
     graph = import_module("onnx.reference").ReferenceEvaluator(file, new_ops=[_gather_elements()])
     ids, users = _histories(model, 4)
     with np.errstate(all="ignore"):
-        (scores,) = graph.run(None, {n: x for n, x in (("ids", ids), ("users", users)) if n in graph.input_names})
+        scores, *_ = graph.run(None, {n: x for n, x in (("ids", ids), ("users", users)) if n in graph.input_names})
     expected = model.score([row[row != 0] for row in ids], users)[:, 1:]
     scale = np.maximum(np.max(np.abs(expected), axis=1, keepdims=True), 1)
     error = np.max(np.abs(scores[:, 1:] - expected) / scale)
