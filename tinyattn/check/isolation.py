@@ -28,7 +28,8 @@ from .subject import CannotRunError, TooLongError, message_of
 
 START = "fork" if sys.platform == "linux" else "spawn"  # elsewhere, a child forked after BLAS was used may crash
 WAITING = 10  # the limit by the clock, in multiples of the limit of computing: a call may wait for a core
-AGAIN = 0.5  # seconds to the next alarm, at most: one that rings in a callback of the garbage collector is lost
+AGAIN = 0.5  # seconds to the next alarm: an exception raised in a callback of the garbage collector is lost
+SLACK = 1.1  # the first alarm is so much later: by the clock a computation takes a little longer than it computes
 
 
 @contextlib.contextmanager
@@ -65,8 +66,7 @@ def _signal(seconds: float) -> Iterator[None]:
     before = signal.signal(signal.SIGALRM, ring)
     left = again = 0.0
     try:
-        soon = min(AGAIN, seconds / 4)  # the first comes too early: computing takes less time than the clock says
-        left, again = signal.setitimer(signal.ITIMER_REAL, seconds, soon)  # an outer alarm, such as pytest-timeout's
+        left, again = signal.setitimer(signal.ITIMER_REAL, SLACK * seconds, AGAIN)  # an outer one, such as pytest-timeout
         yield
     finally:
         ended.append(True)
@@ -83,12 +83,12 @@ def _watcher(seconds: float) -> Iterator[None]:
     late = _late(seconds)
 
     def watch() -> None:
-        wait = seconds
+        wait = SLACK * seconds
         while not ended.wait(wait):
             with lock:
                 if late() and not ended.is_set():
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(watched, ctypes.py_object(TooLongError))
-            wait = min(AGAIN, seconds / 4)
+            wait = AGAIN
 
     try:
         with contextlib.suppress(RuntimeError):  # no more threads: no alarm
