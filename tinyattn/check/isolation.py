@@ -66,7 +66,7 @@ def _signal(seconds: float) -> Iterator[None]:
     before = signal.signal(signal.SIGALRM, ring)
     left = again = 0.0
     try:
-        left, again = signal.setitimer(signal.ITIMER_REAL, SLACK * seconds, AGAIN)  # an outer one, such as pytest-timeout
+        left, again = signal.setitimer(signal.ITIMER_REAL, SLACK * seconds, AGAIN)  # an outer one, as of a plugin
         yield
     finally:
         ended.append(True)
