@@ -240,7 +240,7 @@ check("my_attention_backward", my_attention_backward)
 # When yours is right, open [`tinyattn/ops/attention/attention.py`](../tinyattn/ops/attention/attention.py): `attention_backward` has these five lines, and
 # options of later chapters.
 #
-# The average that softmax's backward subtracts can be had without $dp$, since
+# The average that softmax's backward subtracts can be computed without $dp$, since
 #
 # $$
 # \begin{aligned}

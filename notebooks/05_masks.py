@@ -82,7 +82,7 @@ def noise(rng, sequences):
 
 
 def task(x, shift):
-    """-> inputs and targets, each (sequences, L): with shift 1, at t stands x_t, and x_{t+1} is asked for."""
+    """-> inputs and targets, each (sequences, L): with shift 1, x_t and x_{t+1} at position t."""
     return x[:, 1 - shift : L + 1 - shift], x[:, 1:]
 
 
@@ -172,9 +172,9 @@ show_figure(
 )
 
 # %% [markdown]
-# Without a mask the model is far better in training, and on fresh sequences too: *they do not help, because the target
-# stands in the input there as well*. It has learned to copy its neighbour on the right, and in use there is none. This
-# is a **leak**.
+# Without a mask the model is far better in training, and on fresh sequences too: *testing on fresh data does not help,
+# because there, too, the input contains the target*. The model has learned to copy its neighbour on the right, and in
+# use there is none. This is a **leak**.
 #
 # There was one clue: 0.12 is less than the entropy, and nobody can pay less than that. But you do not know the entropy of
 # real data. So measure on data whose entropy you do know.

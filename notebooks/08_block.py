@@ -333,7 +333,7 @@ check("each_token_alone", each_token_alone)
 # %% [markdown]
 # ## Two more parts
 #
-# **The feed-forward network.** Attention only averages values: for given weights it is linear in them. What is not linear is added by a
+# **The feed-forward network.** Attention only averages values: for given weights it is linear in them. The non-linear part is a
 # small network that reads each token *alone*, with $\operatorname{relu}(u) = \max(u, 0)$ and a hidden layer usually four times as wide:
 #
 # $$\operatorname{ffn}(x) = \operatorname{relu}(x W_1 + b_1)\,W_2 + b_2 .$$

@@ -104,8 +104,7 @@ print("the next item reaches its position:", np.diagonal(after_two_blocks, offse
 #
 # Make inputs and targets. Rows of `ids` are padded with 0 on the right; padding is never hidden, and does not count in $n$. To keep chance out of the
 # function, it is handed `turn`, different whole numbers in a random order: hide the $\max(1, \text{round}(\rho n))$ real positions with the smallest `turn` of their row. Targets are 0
-# where nothing is asked.
-
+# at all other positions.
 
 # %%
 def my_cloze(ids, turn, rho, mask):
@@ -129,7 +128,7 @@ inputs, targets = cloze(ids, turn, 0.4, 9)  # a share of 0.4, and [MASK] is 9
 show_arrays(ids=ids, inputs=inputs, targets=targets)
 
 # %% [markdown]
-# The library's `ClozeSampler` hides as many, and keeps the asked positions together: `asked` (B, M) says where they are. Put its targets back, and
+# The library's `ClozeSampler` hides as many, and keeps the targets together: `target_positions` (B, M) says where they belong. Put them back, and
 # the histories are whole:
 
 # %%
@@ -145,7 +144,7 @@ print("as many hidden:", np.allclose((mine == 9).sum(axis=1), (batch.ids == 9).s
 # %% [markdown]
 # ## Always [MASK]?
 #
-# BERT does something else ([Devlin et al. 2019](https://arxiv.org/abs/1810.04805), section 3.1). Of the positions that are asked, 80 % hold [MASK], 10 % a
+# BERT does something else ([Devlin et al. 2019](https://arxiv.org/abs/1810.04805), section 3.1). Of the target positions, 80 % hold [MASK], 10 % a
 # random token, and 10 % **the token itself**. The reason is what BERT is used for afterwards: sentences without any [MASK], so that it must have
 # learned to say something at real tokens too. A recommender is asked at a [MASK] in use as well, so BERT4Rec hides always.
 #
@@ -153,7 +152,7 @@ print("as many hidden:", np.allclose((mine == 9).sum(axis=1), (batch.ids == 9).s
 #
 # ### Exercise `loss_with_kept_items` (predict the number, ★★★, 6 min)
 #
-# Noise of 8 items, and only asked positions count. 80 % of them hold [MASK], 10 % one of the 8 items drawn evenly (so now and then the right
+# Noise of 8 items, and only target positions count. 80 % of them hold [MASK], 10 % one of the 8 items drawn evenly (so now and then the right
 # one), 10 % the right item. The model cannot tell a random item from a kept one. What is the lowest loss that it can reach?
 
 # %%
@@ -206,18 +205,18 @@ table("trained and tested on noise | loss", [[name, f"{x:.2f}"] for name, x in p
 #
 # ## Can the answer be read?
 #
-# Noise needs training. A look at the batch is faster, where nobody has an item twice: then an item that is asked for may stand *nowhere* in its own
+# Noise needs training. A look at the batch is faster, where nobody has an item twice: then a target may stand *nowhere* in its own
 # row. Batches go wrong in more ways than one: the item was not replaced; or two windows of one history were joined, and it stands there a second time.
 #
 # ### Exercise `no_target_is_read` (write the property that kills this bug, ★★☆, 8 min)
 #
-# Return True if no item that is asked for can be read anywhere in its own row of inputs, else False. Other rows are other people's: what they have
+# Return True if no target can be read anywhere in its own row of inputs, else False. Other rows are other people's: what they have
 # had gives nothing away.
 
 
 # %%
 def no_target_is_read(inputs, targets):
-    """Shapes: inputs, targets (B, L), 0 in targets where nothing is asked -> True or False."""
+    """Shapes: inputs, targets (B, L), 0 in targets where there is none -> True or False."""
     ### BEGIN SOLUTION
     same = inputs[:, :, None] == targets[:, None, :]  # (B, L, L): this input, that target
     return not (same & (targets[:, None, :] != 0)).any()
@@ -239,7 +238,7 @@ for name, given in (("[MASK]", inputs), ("one kept", kept), ("one stands elsewhe
 # %% [markdown]
 # ## The gradient
 #
-# $h$ (B, L, D) are the states of the last block, $E$ (V + 1, D) the items' embeddings, whose row 0 is padding. With $A$ the set of asked positions, $y_t$ the item
+# $h$ (B, L, D) are the states of the last block, $E$ (V + 1, D) the items' embeddings, whose row 0 is padding. With $A$ the set of target positions, $y_t$ the item
 # hidden at $t$, and $s_t = E\,h_t$ its logits (without row 0),
 #
 # $$\text{loss} = \frac{1}{|A|} \sum_{t \in A} -\log \operatorname{softmax}(s_t)_{y_t}, \qquad
@@ -251,14 +250,14 @@ for name, given in (("[MASK]", inputs), ("one kept", kept), ("one stands elsewhe
 #
 # <details><summary>Answer</summary>
 #
-# As output, all items: each was a candidate at every asked position. As input, only the visible ones: at a hidden position the embedding of [MASK] was
+# As output, all items: each was a candidate at every target position. As input, only the visible ones: at a hidden position the embedding of [MASK] was
 # read. A hidden item has no part in the states that answer for it; that it has none is what the property above asks.
 #
 # </details>
 #
 # ### Exercise `my_cloze_backward` (derive the backward, ★★☆, 12 min)
 #
-# Return `dh` and `dE` of the loss above. `targets` are 0 where nothing is asked, and `dloss` is the gradient that comes from above, a number.
+# Return `dh` and `dE` of the loss above. `targets` are 0 where there is none, and `dloss` is the gradient that comes from above, a number.
 # Logits may be large: subtract each row's largest before you take exponentials.
 
 
@@ -269,9 +268,9 @@ def my_cloze_backward(dloss, h, E, targets):
     s = h @ E[1:].T  # (B, L, V)
     p = np.exp(s - s.max(axis=-1, keepdims=True))
     p /= p.sum(axis=-1, keepdims=True)
-    asked = targets != 0
+    counts = targets != 0
     onehot = targets[..., None] == np.arange(1, len(E))  # (B, L, V)
-    ds = dloss * asked[..., None] * (p - onehot) / asked.sum()
+    ds = dloss * counts[..., None] * (p - onehot) / counts.sum()
     dE = np.zeros_like(E)
     dE[1:] = np.einsum("blv,bld->vd", ds, h)
     return ds @ E[1:], dE
@@ -304,7 +303,7 @@ for name, item in (("hidden", targets[row, column]), ("visible", inputs[0][input
     print(name, "item moved, states move:", not np.allclose(network.forward(moved, one)[0], states))
 
 # %% [markdown]
-# The loss and its backward, step by step, for three positions of which the middle one is not asked. In `dlogits`, watch first the targets
+# The loss and its backward, step by step, for three positions of which the middle one has no target. In `dlogits`, watch first the targets
 # change, then the middle row.
 
 # %% tags=["hide-input"]

@@ -76,7 +76,7 @@ show_arrays(B=B, p=softmax(B, past))
 
 # %% [markdown]
 # $b_{32} = (2 \cdot 2 + 0 \cdot 1 + 1 \cdot 0) / 2 = 2$: *chase* rises from .09 to .33. $A$ asks whether $t$ is what $k$ looks for; **$B$ asks whether $k$ and $t$ look for the same**.
-# The largest is $b_{33}$: a row is like itself, and long rows win. The maps have to weigh that. $b_{kt} = A_k M A_t^\top$ with
+# The largest is $b_{33}$: a row is like itself, and long rows win. The learned maps must make up for that. $b_{kt} = A_k M A_t^\top$ with
 # $M = W_Q W_K^\top$, where $M_{ij}$ says what it is worth that $k$ looks at place $i$ and $t$ at place $j$.
 #
 # Entries above the diagonal are there, too: $b_{12}$ is made of row 2. So $B$ is masked again before its softmax.

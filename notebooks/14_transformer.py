@@ -526,7 +526,7 @@ table("width | usual: as good as any | worse than narrower | places: as good | w
 #
 # ### Exercise `my_cached_step` (write the op, ★★☆, 8 min)
 #
-# A step of self-attention. Of the newest token there are `q`, `k` and `v`, of the $t$ before it the kept `K` and `V`; at first $t = 0$. There may be axes before, as for heads.
+# A step of self-attention. Given are `q`, `k` and `v` of the newest token, and the kept `K` and `V` of the $t$ tokens before it; at first $t = 0$. There may be axes before, as for heads.
 
 
 # %%
@@ -750,9 +750,9 @@ page_part("gpt", "block", "generate")
 # | what is often said | what the cells above show |
 # |---|---|
 # | the encoder hands its keys and values to the decoder | it hands over tokens; each of the decoder's blocks makes keys and values of its own, and their gradients are added |
-# | a Transformer works in parallel, not step by step | so it reads and is trained; it writes one token after another |
+# | a Transformer works in parallel, not step by step | it reads and is trained in parallel, but writes one token after another |
 # | eight heads have eight times the parameters | they share the columns: $4 D^2$ an attention, for any number of heads |
-# | a loss near 0 and all matches exact: it works | so it is if the decoder reads its targets, and then it writes nothing |
+# | a loss near 0 and all matches exact: it works | a decoder that reads its targets has both, and writes nothing |
 # | exact matches must be counted by decoding | for greedy decoding one teacher-forced pass is enough |
 # | a wider beam finds nothing worse | the usual beam does now and then; by places it cannot |
 # | attention's weights show what was used | writing the 0 of a month, most weight is on a space, and exchanging spaces changes nothing |

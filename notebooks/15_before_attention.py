@@ -878,7 +878,7 @@ for name, scores in forms.items():  # of 64 queries and 64 keys, d = 1,024
 table("scores | multiply-adds | tanh | operations called", rows)
 
 # %% [markdown]
-# With $w$ of size $1 / \sqrt d$, as here, additive scores keep theirs; dot products need the $\sqrt d$ of [chapter 02](02_scale.ipynb). But each additive score takes $d$ values of $\tanh$, of an array $(n, m, d)$.
+# With $w$ of size $1 / \sqrt d$, as here, additive scores keep their size; dot products need the $\sqrt d$ of [chapter 02](02_scale.ipynb). But each additive score takes $d$ values of $\tanh$, of an array $(n, m, d)$.
 # Dot products are *one* product of matrices. That is why [Vaswani et al.](https://arxiv.org/abs/1706.03762) (section 3.2.1) multiply, and divide by the root. Then they left out the recurrence.
 #
 # | what is often said | what the cells above show |

@@ -253,7 +253,7 @@ show_figure(
 #
 # with no maximum and no further sum: a tile of logits is made *again*, and its weights are there at once. And the average that
 # softmax's backward subtracts, $D_i = \sum_j p_{ij}\, dp_{ij}$? It runs over all keys. But [chapter 04](04_attention_backward.ipynb) found it without any weights, $D_i =
-# d\mathit{out}_i \cdot out_i$: it can be had before the first tile.
+# d\mathit{out}_i \cdot out_i$: it can be computed before the first tile.
 #
 # ### Exercise `my_tile_gradients` (derive the backward, ★★☆, 8 min)
 #

@@ -198,7 +198,7 @@ read = q[:, None] @ associative_scan(*maps).reshape(n, d, e)
 print("its states, read by q:", np.allclose(read[:, 0], recurrent(lam, q, k, v)))
 
 # %% [markdown]
-# 8 more: a tree takes $2 \log_2 n$ steps; doubling takes $\log_2 n$, but computes more numbers. All four compute one sum with other brackets, and Mamba is trained by such a scan.
+# 8 more: a tree takes $2 \log_2 n$ steps; doubling takes $\log_2 n$, but computes more numbers. All four compute the same sum with the brackets in other places, and Mamba is trained by such a scan.
 
 # %% [markdown]
 # ### Exercise `my_state_backward` (derive the backward, ★★★, 20 min)
@@ -571,7 +571,7 @@ show_figure(
 )
 
 # %% [markdown]
-# Both estimates hold; the circles are $n = d^2 / (2 \ln n)$. As for the vector, what can be found again is a share of the numbers that there are. *A larger state forgets later, and that is all.* Softmax attention looks up sharply (chapters 15 and 16), and
+# Both estimates hold; the circles are $n = d^2 / (2 \ln n)$. As with the vector, how many pairs can be recalled is a share of how many numbers the state has. *A larger state forgets later, and that is all.* Softmax attention looks up sharply (chapters 15 and 16), and
 # stores $2nd$ numbers for that. ([Schlag et al., 2021](https://arxiv.org/abs/2102.11174), call $S$ *fast weights*, and write by the *delta rule*: $\beta_t (v_t - k_t S_{t-1})$ in place of $v_t$, so that what the key finds there is corrected.)
 #
 # What do decay and selection buy? Of 256 tokens 32 matter, in random places, and $d = 64$. We ask for these 32, for the newest and for the oldest of them. **Predict** the order of the last column.

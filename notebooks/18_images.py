@@ -513,8 +513,8 @@ def repaired_windows(height, width, window, shift):
 check("repaired_windows", repaired_windows)
 
 # %% [markdown]
-# The mask defines what is computed; to save anything, compute only the windows' own pairs ([chapter 16](16_cheaper.ipynb)). The library's layout does roll, and carries a small mask for what came from elsewhere. It is
-# full attention under your mask, and with one window as large as the image it is ViT's attention:
+# The mask defines what is computed; to save anything, compute only the windows' own pairs ([chapter 16](16_cheaper.ipynb)). The library's layout does roll, and carries a small mask for what came from elsewhere. It gives
+# what full attention gives under your mask, and with one window as large as the image it is ViT's attention:
 
 # %%
 windows = yours("repaired_windows")

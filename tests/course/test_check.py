@@ -618,7 +618,7 @@ def test_a_tempting_answer_is_named_only_where_it_gives_the_counterexample():
     own_place = told("no_target_is_read", lambda x, t: not (x == t).any(), hint=2)
     assert "two zeros, which are padding, are taken for a leak" in own_place
     asked_once = told("no_target_is_read", lambda x, t: not np.array_equal(x, t), hint=2)
-    assert "Could the item stand at the asked position itself?" not in asked_once
+    assert "Could the item stand at the target position itself?" not in asked_once
 
 
 def test_large_logits_are_part_of_the_task():
