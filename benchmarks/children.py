@@ -2,7 +2,7 @@
 
 What runs at the other end is a module of benchmarks/peers that calls `child.main`: `child` for training, `rungs` for
 the ladder, `scoring` for full ranking, and so on. Its `check` says whether the contender computes what the library
-computes; nothing else is measured.
+computes; one that computes something else is not measured.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def check(names: list[str], folder: Path, module: str = "child") -> dict[str, An
 def refuse(checked: dict[str, Any]) -> None:
     """End where a contender computes something else: its time would mean nothing."""
     for name, row in checked.items():
-        tell(f"{name}: {row['worst']} is off by {row['off']:.1e} of its largest entry, and nothing by more")
+        tell(f"{name}: {row['worst']} is off by {row['off']:.1e} of its largest entry, all others by less")
     wrong = [f"{name} ({row['worst']}: {row['off']:.1e})" for name, row in checked.items() if not row["agrees"]]
     if wrong:
         raise SystemExit(f"not measured: another result than the library's in float64: {', '.join(wrong)}")

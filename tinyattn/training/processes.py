@@ -176,7 +176,7 @@ class ProcessPool:
         until = time.monotonic() + patience
         for process in self._processes:
             process.join(max(0.0, until - time.monotonic()))
-            if process.is_alive():                   # also where it was stopped: that does not delay SIGKILL
+            if process.is_alive():                   # SIGKILL also ends a process that was stopped
                 process.kill()
                 process.join()
             process.close()

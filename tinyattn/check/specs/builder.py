@@ -26,7 +26,7 @@ class SpecBuilder:
 
     RELU = relu.spec("y = max(x, 0)", "relu(x): x (...)", case=relu_case, wrt=("x",))
 
-    A property has its function's name without the kind: `positive`, as a file has several kinds.
+    The property above is called `positive`, without the kind. Functions begin with it, as a file may hold several kinds.
     """
 
     def __init__(self, name: str):

@@ -84,7 +84,7 @@ def kept(op: Subject, **case: Any) -> None:
     b[-2 * H : -H] = 1e4                                        # the output gate is open: h = tanh(c)
     c0 = np.zeros((*case["x"].shape[:-2], H), b.dtype) if case["c0"] is None else case["c0"]
     h = op(**case | {"b": b, "c0": c0})
-    # a GPU rounds tanh differently: the same bits at all times, but tanh(c0) only up to rounding
+    # every token must have the same bits, but tanh(c0) may differ by rounding: a GPU computes another tanh
     close(h[..., :1, :], np.tanh(c0)[..., None, :], rounding(b.dtype, 1, 1.0), "the state")
     same_bits(h, np.broadcast_to(h[..., :1, :], h.shape).copy(), "the state")
 
@@ -289,7 +289,7 @@ def _scale(case: dict[str, Any]) -> float:
 
 
 def associative_scan_remark(op: Subject, **_: Any) -> str:
-    """The number of tokens from which on it is wrong."""
+    """The largest number of tokens for which it is right, where longer sequences are wrong."""
     a, b = np.random.default_rng(0).standard_normal((2, 513, 3))
 
     def right(n: int) -> bool:

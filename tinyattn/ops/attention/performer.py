@@ -16,8 +16,8 @@ exponents, as it cancels in the quotient: here the largest of them. A number sub
 this key weigh less; so it must be the same for all keys that a query sees, and independent of later keys and of
 padding. (The authors' code takes the largest exponent of all keys, in causal attention too: then a later token moves
 earlier outputs, and may make them 0 / 0.) A bound that knows no key, k̂·w - |k̂|²/2 <= |w|²/2, keeps exp from overflow
-but lets all features of a long key vanish. So it is the running size g of `by_features`: the largest exponent of the
-real keys up to s is subtracted from key s, the sums carry g_t, and shrink by exp(g_{t-1} - g_t) when it grows.
+but lets all features of a long key vanish. So the running size g of `by_features` is subtracted: g_s is the largest
+exponent of the real keys up to s. The sums up to t have the scale g_t; when g grows, they shrink by exp(g_{t-1} - g_t).
 """
 
 import math
@@ -41,8 +41,9 @@ def performer_attention(
     with the largest features, not 0 / 0.
 
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e), W (features, d), causal: m = n; `keys` (boolean, True = a real
-    key, not padding) broadcasts to (..., m) -> out (..., n, e), denominator (..., n, 1), of which a factor is
-    left out. `form` says how causal sums are computed, see `causal_sum`. A query that may look at nothing gets zeros.
+    key, not padding) broadcasts to (..., m) -> out (..., n, e), denominator (..., n, 1), up to a factor
+    that cancels in `out`. `form` says how causal sums are computed, see `causal_sum`. A query that may look at nothing
+    gets zeros.
     Raises ValueError for shapes that do not fit, W without rows and an unknown form, TypeError for dtypes.
     """
     expect("...nd ...nd ...ne fd" if causal else "...nd ...md ...me fd", q=q, k=k, v=v, W=W)
@@ -89,7 +90,8 @@ def performer_weights(q: Array, k: Array, W: Array, causal: bool = True, keys: A
 def positive_features(x: Array, W: Array) -> Array:
     """φ(x) = exp(W x̂ - |x̂|²/2) / √m, x̂ = x d^(-1/4), for W with m rows: E[φ(q)·φ(k)] = exp(q·k / √d).
 
-    As the paper has them, to look at: `performer_attention` subtracts from the exponents what keeps them within floats.
+    These are the paper's, for demonstrations; `performer_attention` also subtracts numbers from the exponents, so that
+    exp does not overflow.
     Shapes: x (..., n, d), W (m, d) -> (..., n, m).
     """
     expect("...nd fd", x=x, W=W)
@@ -153,7 +155,7 @@ def _key_features(k: Array, W: Array, causal: bool, keys: Array | None) -> tuple
         largest = xp.where(keys, largest, float(xp.finfo(k.dtype).min))        # padding makes nothing larger
     g = running_max(largest)
     g = g if causal else g[..., -1:, :]
-    exponentials = xp.exp(xp.minimum(exponents - g, 0))                        # above 0: padding alone
+    exponentials = xp.exp(xp.minimum(exponents - g, 0))                        # above 0 for padding only
     b = exponentials + FLOOR
     if keys is not None:
         exponentials, b = xp.where(keys, exponentials, 0), xp.where(keys, b, 0)     # and not 0 times ∞

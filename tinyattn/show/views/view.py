@@ -25,7 +25,7 @@ UNTRUSTED = "Run the cell, or trust the notebook, to see a page here."
 
 
 class View:
-    """`KIND.js` draws `data`, on the ground of `ground.js`; a `KIND.css` adds to `view.css`.
+    """`KIND.js` draws `data` with the functions of `ground.js`; a `KIND.css` adds to `view.css`.
 
     `table` is HTML for readers without scripts, `height` a frame's, in pixels.
     """
@@ -65,7 +65,7 @@ class View:
         A notebook that is not trusted shows the words within the frame in its place.
         """
         page = escape(self._page("This frame needs scripts; the table below it does not."), quote=False)
-        page = page.replace("'", "&#39;")            # for single quotes: thousands of double quotes need no escapes
+        page = page.replace("'", "&#39;")            # the attribute has single quotes: double ones need no escapes
         return (
             f'<iframe title="{escape(self.title)}" sandbox="allow-scripts allow-downloads" '
             f'style="width: 100%; height: {self.height}px; border: 1px solid #8888" '
