@@ -23,7 +23,7 @@ from tinyattn.data import Sampler, SeriesWorld, leave_one_out
 from tinyattn.models import SASRec
 from tinyattn.show import figure, style
 from tinyattn.show.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE
-from tinyattn.training import Learner
+from tinyattn.training import Learner, orthogonal
 from tinyattn.tree import leaves
 
 road(19)
@@ -595,6 +595,11 @@ def turns_with_the_basis(step):
 # %%
 check("turns_with_the_basis", turns_with_the_basis)
 
+# %%
+newton_schulz = yours("my_newton_schulz")
+G = np.random.default_rng(2).standard_normal((24, 32))
+print("the library's `orthogonal`:", np.allclose(newton_schulz(G), orthogonal(G)))
+
 # %% [markdown]
 # ## All of them, on the recommender
 #
@@ -605,7 +610,6 @@ check("turns_with_the_basis", turns_with_the_basis)
 # lowest minimum, and which the widest valley?
 
 # %% tags=["hide-output"]
-newton_schulz = yours("my_newton_schulz")
 checked = Sampler(split.train, maxlen=16, batch_size=400, seed=9, negatives=True).batch(0)
 
 
@@ -684,5 +688,5 @@ show_figure(
 # - Decay acts on weights and not on gradients; warm-up is for the first steps, which know least; one factor clips all arrays.
 # - The best step of a map has singular values 1, and odd polynomials bring them there by products.
 #
-# To read: G. Goh, [Why momentum really works](https://distill.pub/2017/momentum/) (2017). The library's rules: `tinyattn.training`; `tinyattn check FILE --as adam` asks more of
+# To read: G. Goh, [Why momentum really works](https://distill.pub/2017/momentum/) (2017). The library's rules: `tinyattn.training`, and `tinyattn train --optimizer muon`; `tinyattn check FILE --as adam` asks more of
 # yours. Next: [10, SASRec](10_sasrec.ipynb), trained with Adam.

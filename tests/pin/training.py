@@ -15,7 +15,8 @@ from tinyattn.tree import leaves
 SETTINGS: list[dict[str, Any]] = [
     {}, {"epochs": 6, "patience": 1, "lr": 0.1}, {"lr": 0.01}, {"beta2": 0.9}, {"warmup": 2}, {"weight_decay": 0.5},
     {"clip_norm": 0.05}, {"accumulate": 2}, {"seed": 1}, {"valid_users": 20}, {"batch_size": 30},
-    *({"schedule": name, "warmup": 2} for name in SCHEDULES if name != "constant"),
+    *({"schedule": name, "warmup": 2} for name in SCHEDULES if name != "constant"), {"optimizer": "muon"},
+    {"optimizer": "muon", "weight_decay": 0.5, "clip_norm": 0.05},
 ]  # fmt: skip
 # items that a step does not read: these tables are updated lazily
 MANY = leave_one_out(Interactions.from_sequences(np.random.default_rng(0).integers(1, 900, (12, 7))))

@@ -59,7 +59,8 @@ def test_a_table_that_has_biases_decays_densely(weight_decay):
 
 @pytest.mark.parametrize(
     ("loss", "users", "settings"),
-    [("bce", 0, SETTINGS), ("bce", 250, SETTINGS), ("gbce", 0, SETTINGS), ("bce", 250, ALL)],
+    [("bce", 0, SETTINGS), ("bce", 250, SETTINGS), ("gbce", 0, SETTINGS), ("bce", 250, ALL),
+     ("bce", 0, Settings(epochs=2, patience=0, optimizer="muon", weight_decay=2.0))],
 )
 def test_the_training_is_dense_adams(loss, users, settings, monkeypatch):
     lazily, history = run(network(loss, users), loss, settings)

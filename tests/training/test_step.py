@@ -94,17 +94,18 @@ def test_the_last_step_of_an_epoch_has_the_batches_that_are_left():
     assert sum(seen) == sum(len(batches.batch(i).rows) for i in range(6))  # each batch once
 
 
-@pytest.mark.parametrize("n", [1, 2, 4, 6])
-def test_with_all_options_a_resumed_run_ends_with_the_same_bits(n, tmp_path, device):
+@pytest.mark.parametrize(("n", "optimizer"), [(1, "adam"), (2, "adam"), (4, "adam"), (6, "adam"), (4, "muon")])
+def test_with_all_options_a_resumed_run_ends_with_the_same_bits(n, optimizer, tmp_path, device):
+    options = ALL | {"optimizer": optimizer}
 
     def ctrl_c(count, _):
         if count == n:
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(InterruptedRunError):
-        run(model=Watched(ctrl_c), how={"checkpoint": tmp_path / "c.npz"}, **ALL)
-    resumed, history = run(how={"checkpoint": tmp_path / "c.npz"}, **ALL)
-    whole, other = run(**ALL)
+        run(model=Watched(ctrl_c), how={"checkpoint": tmp_path / "c.npz"}, **options)
+    resumed, history = run(how={"checkpoint": tmp_path / "c.npz"}, **options)
+    whole, other = run(**options)
     np.testing.assert_allclose(resumed, whole, rtol=0, atol=0 if device == "cpu" else 2e-5)
     assert [row["steps"] for row in history] == [row["steps"] for row in other] == [2, 4]
 

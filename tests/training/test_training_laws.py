@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from tinyattn.training import Learner, Moments, Settings, adam, adamw, learner, train
+from tinyattn.training import Learner, Moments, Settings, adam, adamw, learner, orthogonal, train
 from tinyattn.training.adamw import decay_of
 from tinyattn.training.around import _interrupts
 from tinyattn.training.batch import Grouped
@@ -119,7 +119,7 @@ def plain_run(settings):
     flat = np.concatenate([p["W"].ravel(), p["b"]])
     groups = math.ceil(7 / settings.accumulate)
     factors = rate_factors(settings.schedule, settings.warmup, groups * settings.epochs)
-    m, v, t = np.zeros(8), np.zeros(8), 0
+    m, v, u, t = np.zeros(8), np.zeros(8), np.zeros(6), 0
     after, losses, norms = [], [], []
     for epoch in range(settings.epochs):
         losses.append([])
@@ -139,6 +139,9 @@ def plain_run(settings):
             m, v = 0.9 * m + 0.1 * g, settings.beta2 * v + (1 - settings.beta2) * g * g
             lr = settings.lr * factors[t]
             step = m / (1 - 0.9**t) / (np.sqrt(v / (1 - settings.beta2**t)) + 1e-8)
+            if settings.optimizer == "muon":  # of W
+                u = 0.95 * u + g[:6]
+                step[:6] = 0.2 * math.sqrt(3) * orthogonal((0.95 * u + g[:6]).reshape(3, 2)).ravel()
             decay = np.array([settings.weight_decay] * 6 + [0.0] * 2)  # b does not decay
             flat = flat - lr * decay * flat - lr * step
         after.append(flat)
@@ -159,6 +162,7 @@ def vector(p):
     {}, {"lr": 0.03, "beta2": 0.9}, {"schedule": "linear"}, {"schedule": "cosine", "warmup": 5},
     {"weight_decay": 3.0}, {"clip_norm": 1.5}, {"accumulate": 3}, {"accumulate": 7}, {"accumulate": 20},
     {"schedule": "noam", "warmup": 2, "weight_decay": 1.0, "clip_norm": 2.0, "accumulate": 2, "lr": 0.05},
+    {"optimizer": "muon"}, {"optimizer": "muon", "schedule": "linear", "weight_decay": 1.0, "clip_norm": 2.0},
 ], ids=str)  # fmt: skip
 def test_a_run_is_the_plain_loop(options, tokens, monkeypatch):
     """Loss and norm of an epoch are means over its steps; the norm is the mean of roots, from before clipping."""

@@ -1,4 +1,4 @@
-"""The training loop, Adam and worker processes. `loop.py` lists the methods that a model needs."""
+"""The training loop, Adam, Muon and worker processes. `loop.py` lists the methods that a model needs."""
 
 from .adam import Moments, adam
 from .adamw import adamw
@@ -6,6 +6,7 @@ from .around import DivergedError, DivergedWarning, InterruptedRunError
 from .batch import SLICE_TOKENS, Batch, Batches
 from .learner import Learner
 from .loop import train
+from .muon import muon, orthogonal
 from .processes import ProcessPool, WorkerKilledError
 from .schedules import SCHEDULES
 from .settings import Settings
@@ -27,5 +28,7 @@ __all__ = [
     "Workers",
     "adam",
     "adamw",
+    "muon",
+    "orthogonal",
     "train",
 ]

@@ -1,8 +1,8 @@
-"""Parameters in one vector, their gradient in another, and Adam. A training step is `differentiate`, then `update`."""
+"""Parameters in one vector, their gradient in another, and Adam or Muon. A step is `differentiate`, then `update`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -19,6 +19,7 @@ from .adamw import adamw, decay_of
 from .batch import SLICE_TOKENS, Batch
 from .clipping import clip_by_global_norm
 from .lazy import LazyAdam
+from .muon import matrices_of, muon
 from .processes import ProcessPool, shared
 from .schedules import rate_at, rate_factors
 
@@ -54,7 +55,9 @@ class Learner:
         if settings.weight_decay:
             self.decay = self.xp.asarray(decay_of(model, self.p, settings.weight_decay))
         self.lazy = self.lazy_tables(self._rows_read(first))
-        self._dense = self._between(self.lazy)          # pieces of the vector that Adam updates at every step
+        self._dense = self._between(self.lazy)          # pieces of the vector that are updated at every step
+        self._muon = self._matrices() if settings.optimizer == "muon" else {}
+        self._adam = self._between({*self.lazy, *self._muon})                   # pieces that Adam updates
         self._rows: dict[str, np.ndarray] = {}          # rows of lazy tables that the current step reads
         self._tables = dict(leaves(self.grads))         # gradients by name
 
@@ -71,11 +74,19 @@ class Learner:
         """The tables that `LazyAdam` updates, given the rows that the first step reads. Here there are none."""
         return {}
 
-    def _between(self, lazy: Mapping[str, Any]) -> list[slice]:
-        """The pieces of the vector around these tables."""
+    def _matrices(self) -> dict[str, list[Any]]:
+        """Weights, gradient, momentum, and decay if any, of each weight matrix. Raises ValueError if there is none."""
+        vectors = [self.vector, self.gradient, self.moments.m, *(() if self.decay is None else (self.decay,))]
+        trees = [dict(leaves(views(vector, self.p))) for vector in vectors]
+        if found := {name: [tree[name] for tree in trees] for name in matrices_of(self.p)}:
+            return found
+        raise ValueError("optimizer is 'muon', expected 'adam' for a model without weight matrices")
+
+    def _between(self, others: Container[str]) -> list[slice]:
+        """The pieces of the vector around these arrays."""
         begin, end, pieces = 0, 0, []
         for name, table in leaves(self.p):
-            if name in lazy:
+            if name in others:
                 pieces.append(slice(begin, end))
                 begin = end + table.size
             end += table.size
@@ -188,16 +199,18 @@ class Learner:
         return [self.gradient[piece] for piece in self._dense] + rows
 
     def update(self, step: int) -> None:
-        """Adam's step number `step`, counted from 1, with the gradient of the last `differentiate`, clipped."""
+        """Step number `step`, counted from 1, with the gradient of the last `differentiate`, clipped."""
         lr = rate_at(self.lr, self.factors, step)
         with np.errstate(over="ignore", invalid="ignore"):
             gradients = self._gradients()
             if self.clip_norm is not None:
                 clip_by_global_norm(gradients, self._seen[1], self.clip_norm, self.xp)
-            for piece, gradient in zip(self._dense, gradients, strict=False):
+            for piece in self._adam:
                 moments = Moments(*(moment[piece] for moment in self.moments))
                 take_step = adam if self.decay is None else partial(adamw, weight_decay=self.decay[piece])
-                take_step(self.vector[piece], gradient, moments, step, lr=lr, beta2=self.beta2)
+                take_step(self.vector[piece], self.gradient[piece], moments, step, lr=lr, beta2=self.beta2)
+            for matrix, gradient, momentum, *decay in self._muon.values():
+                muon(matrix, gradient, momentum, lr=lr, weight_decay=decay[0] if decay else 0.0)
             for (name, lazy), gradient in zip(self.lazy.items(), gradients[len(self._dense) :], strict=True):
                 lazy.update(self._rows[name], gradient, step)
 

@@ -19,6 +19,10 @@ class Settings:
         at_least=0, group="training",
     )  # fmt: skip
     lr: float = option(1e-3, "learning rate of Adam", above=0, group="training")
+    optimizer: str = option(
+        "adam", "muon: weight matrices take an orthogonal step, of a size that fits Adam's lr; all else takes Adam's",
+        choices=("adam", "muon"), group="training",
+    )  # fmt: skip
     beta2: float = option(0.98, "second decay rate of Adam", at_least=0, below=1, group="training")
     schedule: str = option(
         "constant", "how the learning rate changes after the warm-up: in a line or half a cosine to 0 at the end "
