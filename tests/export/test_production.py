@@ -18,7 +18,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "production.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
 EVENTS, GATE, SERVICE, INDEX, SEARCH = BLOCKS
 LINES = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, flags=re.S) for line in block.splitlines()]
-CLICKS = ["clicks/a.csv", "clicks/b.csv", "--where", "event == 'view'", "--columns", "user=visitor,item=page,time=clicked"]
+CLICKS = ["clicks/a.csv", "clicks/b.csv", "--where", "event == 'view'"]
+CLICKS += ["--columns", "user=visitor,item=page,time=clicked"]
 SMALL = ["--dim", "8", "--batch-size", "20"]
 
 
