@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 19 · Learning itself
 #
-# Backward says which way every weight should move. It does not say how far. **Given a gradient, what is the best step?**
+# Backward says which way every weight should move. It does not say how far. **How long should a step be, and should it follow the gradient at all?**
 #
 # This chapter is read before [10](10_sasrec.ipynb), where a recommender is trained. It goes from the plain step against the gradient to
 # momentum, Adam, weight decay, warm-up, clipping and Muon. Each answers a fault of the one before, which you can see on a loss of two numbers. You write all
@@ -507,7 +507,7 @@ print("the library's weights:", all(np.allclose(w, theirs[n], atol=1e-5) for n, 
 # $$\langle G, \Delta \rangle = \sum_i \sigma_i\, u_i^\top \Delta\, v_i \le \sum_i \sigma_i ,$$
 #
 # since no $u_i^\top \Delta v_i$ is above 1, and $\Delta = U V^\top$ reaches it. **The best step has all singular values 1.** Weak directions in $G$ move as far as
-# strong ones. ([Bernstein & Newhouse 2024](https://arxiv.org/abs/2409.20325) derive all three so.)
+# strong ones. ([Bernstein & Newhouse 2024](https://arxiv.org/abs/2409.20325) read Adam and others so.)
 #
 # A decomposition at each step is slow. But products can do it:
 #

@@ -23,7 +23,7 @@ def two_lines(w, g, u, lr, beta):
 
 
 def in_place(w, g, u, lr, beta):
-    """Writes into what it is given."""
+    """Writes into its arguments."""
     u *= beta
     u += g
     w -= lr * u
