@@ -94,8 +94,6 @@ class Subject:
         if any(self.passing.get(n) == "left out" for n in spec.together):
             self.passing |= dict.fromkeys(spec.together, "left out")
         self.lacks = [n for n, how in self.passing.items() if how == "left out"]
-        # what it does for want of an argument `causal`: the library's default, unless conventions/ finds otherwise
-        self.causal = self.signature.parameters["causal"].default if "causal" in self.lacks else None
         self._backward = None
         if spec.wrt:
             self.ours_backward = inspect.signature(getattr(ours, f"{spec.function}_backward"))
@@ -106,6 +104,13 @@ class Subject:
         self._of_backward = taken_by(self._backward) if self._backward is not None else None  # once: slow
         functions = (spec.function, *spec.others) if spec.any_metric else spec.others
         self.lacks += [n for n in functions if n != self.computes and not hasattr(implementation, n)]
+
+    @property
+    def causal(self) -> bool | None:
+        """What it does for want of an argument `causal`: the library's default, or by convention the opposite."""
+        if "causal" not in self.lacks:
+            return None
+        return bool(self.signature.parameters["causal"].default) != (self.convention("causal") is not None)
 
     @property
     def takes_tensors(self) -> bool:
@@ -144,8 +149,9 @@ class Subject:
 
     def left_out(self, call: dict[str, Any]) -> str:
         """The call's form that the implementation does not take, or the convention that decides the call; or ""."""
-        if self.causal is not None and call.get("causal", self.signature.parameters["causal"].default) != self.causal:
-            return f"causal={not self.causal}"  # as many keys as queries, or not: no other value will do
+        causal = self.causal
+        if causal is not None and call.get("causal", self.signature.parameters["causal"].default) != causal:
+            return f"causal={not causal}"  # as many keys as queries, or not: no other value will do
         for form in self.forms:
             call = form.rewrite(call) if form.rewrite is not None and form.has(call) else call
         every: list[Form | Switch] = [*(form for form in self.forms if form.rewrite is None), *self.conventions]

@@ -15,7 +15,7 @@ from ..cases import CaseDrawer
 from ..common import widened
 from ..subject import Subject
 from ..switch import Case, Switch
-from .convention import Convention, cases_of, is_right, near, oracle
+from .convention import Convention, cases_of, is_right, near, oracle, trying
 
 FILLED = 4000.0  # a finite fill of masked logits must lie below logits of this size; otherwise it is a bug
 LARGE = 5000.0  # logits beyond it may lie below a finite fill
@@ -153,11 +153,9 @@ def _direction(op: Subject) -> Switch | None:
     cases = list(itertools.islice(square, 4))
     if any(is_right(op, case | {"causal": default}) for case in cases):
         return None
-    op.causal = not default
-    if all(is_right(op, case | {"causal": not default}) for case in cases):
-        return Switch("it looks at all keys" if default else "it looks at earlier keys alone")
-    op.causal = default
-    return None
+    other = Switch("it looks at all keys" if default else "it looks at earlier keys alone", topic="causal")
+    with trying(op, other):
+        return other if all(is_right(op, case | {"causal": not default}) for case in cases) else None
 
 
 CONVENTIONS = {
