@@ -300,7 +300,7 @@ def test_a_test_of_pytest_tries_what_it_was_made_for(monkeypatch, strict):
     (mark,) = (mark for mark in test.pytestmark if mark.name == "parametrize")
     assert mark.kwargs["ids"](mark.args[1][0]) == "shapes-shape_and_dtype"
     test(mark.args[1][0])
-    assert asked == {"examples": 7, "seed": 3, "strict": strict}
+    assert asked == {"examples": 7, "seed": 3, "strict": strict, "patience": 10.0}
     finds(outcome="skipped", message="no more")
     with pytest.raises(pytest.skip.Exception, match="no more"):
         test(mark.args[1][0])

@@ -17,40 +17,25 @@ from .diagnosis import Diagnosis
 from .forms import find_backward_forms, find_forms, find_missing_gradients
 from .frameworks import subject_of
 from .isolation import OUT_OF_TIME, WROTE, in_child, load, sendable
+from .options import SOON, Options
 from .property import EMPTY_BATCHES, STAGES, Property
 from .report import LEFT_OUT, Report, by_gravity
-from .specs import Spec, get_spec, properties_of, refuse_out_of_range, refuse_unknown_properties
+from .specs import Spec, get_spec, properties_of, refuse_unknown_properties
 from .subject import CannotRunError, Subject
 from .trial import Finding, Trial, trial_of
 from .zoo import ZOO
 
-TIME_LIMIT = 900.0  # seconds for a check: the default, also of --time-limit
-FEW, SOON = 6, 0.7  # of a fast check: cases per property, and seconds to shrink a failure or to name its bug
-
 
 def check_implementation(
-    implementation: Any,
-    spec: str,
-    *,
-    examples: int = 50,
-    seed: int = 0,
-    time_limit: float = TIME_LIMIT,
-    patience: float = 10.0,
-    strict: bool = False,
-    skip: Iterable[str] = (),
-    dtype: str | None = None,
-    fast: bool = False,
-    progress: Callable[[str], Any] | None = None,
+    implementation: Any, spec: str, *, progress: Callable[[str], Any] | None = None, **options: Any
 ) -> Report:
     """Try every property of `spec` on `implementation`, in a child process.
 
     `implementation` is a module, an object with the spec's public names, one function, or the name of any of these:
     "package.module" or "path/to/file.py"; either may be followed by ":object". Functions of torch and JAX are called
-    with their tensors and arrays. `spec` is one of `SPECS`. Each property is tried on `examples` cases drawn
-    from `seed`; hypothesis, where it is installed, shrinks the case that is shown. `time_limit` is in seconds for
-    all properties, `patience` for one case. The properties named in `skip` are not tried. With `dtype`, "float32" or
-    "float64", every array of floats has this dtype. With `fast`, properties of large sizes and of long runs are not
-    tried, and the search for a small counterexample is short: for a check at every save.
+    with their tensors and arrays. `spec` is one of `SPECS`, and `options` are the fields of `Options`
+    (`tinyattn.check.options`). hypothesis, where it is installed, shrinks the case that is shown. `progress` is called
+    with the name of each property.
 
     A crash and an endless call are failures. A failed import, a function that raises on every call, and running out of
     `time_limit` are the report's `problem` and no failure. Outside Linux the child process is spawned rather than
@@ -61,27 +46,23 @@ def check_implementation(
     different conventions are adopted and reported, and exact properties that hold only up to rounding are a note. With
     `strict` all of these are failures.
 
-    Raises ValueError for an unknown spec, property or dtype, or numbers out of range.
+    Raises ValueError for an unknown spec, property or dtype, or numbers out of range; TypeError for another option.
     """
-    known = get_spec(spec, dtype)
-    skip = tuple(skip)
-    refuse_unknown_properties(skip, [spec])
-    refuse_out_of_range(examples=examples, time_limit=time_limit, patience=patience, seed=seed)
+    how = Options(**options)
+    known = get_spec(spec, how.dtype)
+    refuse_unknown_properties(how.skip, [spec])
     title = implementation if isinstance(implementation, str) else _title(implementation)
-    examples = min(examples, FEW) if fast else examples
-    options = {"examples": examples, "seed": seed, "patience": patience, "strict": strict}
-    left = {"skip": skip, "dtype": dtype, "fast": fast}
     findings: dict[str, Finding] = {}
-    extra: dict[str, Any] = {"problem": "", "again": "", "examples": examples, "seed": seed}
+    extra: dict[str, Any] = {"problem": "", "again": "", "examples": how.examples, "seed": how.seed}
     if isinstance(implementation, str):
-        extra["again"] = _repeat_command(implementation, spec, options, left, time_limit)
+        extra["again"] = _repeat_command(implementation, spec, how)
     total = len(properties_of(known))
     trying = ""
     try:
         sent = sendable(implementation)
     except CannotRunError as error:
         return Report(spec, title, (), **extra | {"problem": str(error)})
-    for what, value in _validated(in_child(_check_in_child, sent, spec, options, left, time_limit, limit=time_limit)):
+    for what, value in _validated(in_child(_check_in_child, sent, spec, how, limit=how.time_limit)):
         if what == "trying":
             if progress is not None and value != trying:  # the first one is sent twice, around the preparations
                 progress(value)
@@ -123,28 +104,19 @@ def _validated(sent: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
 
 
 def check_in_process(
-    implementation: Any,
-    spec: str | Spec,
-    *,
-    stages: Iterable[str] = tuple(STAGES),
-    examples: int = 50,
-    seed: int = 0,
-    time_limit: float = 60.0,
-    patience: float = 10.0,
-    strict: bool = False,
-    dtype: str | None = None,
-    brief: bool = False,
+    implementation: Any, spec: str | Spec, *, stages: Iterable[str] = tuple(STAGES), **options: Any
 ) -> Report:
     """`check_implementation` in this process, for code that is trusted not to crash.
 
-    Nothing is forked, so it works for functions of a notebook, on every system. Only `stages` are tried. The cause of
-    a failure is looked for when the report's `diagnosis` is first read, or shown. With `brief` the searches for a small
-    counterexample and for the cause are short.
+    Nothing is forked, so it works for functions of a notebook, on every system. Only `stages` are tried, for 60
+    seconds where no `time_limit` is passed. The cause of a failure is looked for when the report's `diagnosis` is first
+    read, or shown.
     Raises CannotRunError if the spec's calls all fail.
     """
-    known = get_spec(spec, dtype) if isinstance(spec, str) else spec
-    op = subject_of(implementation, known, patience)
-    extra: dict[str, Any] = {"examples": examples, "seed": seed}
+    how = Options(**{"time_limit": 60.0} | options)
+    known = get_spec(spec, how.dtype) if isinstance(spec, str) else spec
+    op = subject_of(implementation, known, how.patience)
+    extra: dict[str, Any] = {"examples": how.examples, "seed": how.seed}
     findings: dict[str, Finding] = {}
 
     def keep(what: str, value: Any) -> None:
@@ -153,10 +125,9 @@ def check_in_process(
         elif what not in ("trying", "total"):
             extra[what] = value
 
-    options = {"examples": examples, "seed": seed, "patience": patience, "strict": strict}
-    _prepare(keep, op, options, time_limit)
+    _prepare(keep, op, how)
     properties = [prop for prop in in_order(op.spec) if prop.stage in set(stages)]
-    extra["last"] = _try_all(keep, op, properties, options, time_limit, brief=brief)
+    extra["last"] = _try_all(keep, op, properties, how)
     return _report(known.name, _title(implementation), findings, len(properties), extra)
 
 
@@ -172,24 +143,22 @@ def _report(kind: str, title: str, findings: dict[str, Finding], total: int, ext
     return Report(kind, title, tuple(findings.values()), not_run=total - len(findings), **extra)
 
 
-def _check_in_child(
-    send: Callable[[str, Any], None], target: Any, name: str, options: dict[str, Any], left: Any, limit: float
-) -> None:
+def _check_in_child(send: Callable[[str, Any], None], target: Any, name: str, how: Options) -> None:
     """The child's work: import, detect unsupported calls and conventions, try, diagnose."""
 
     def sent(what: str, value: Any) -> None:
         send(what, value() if what == "diagnosis" else value)
 
     _find_hypothesis()
-    spec = get_spec(name, left["dtype"])
+    spec = get_spec(name, how.dtype)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)  # the threads of the parent did not survive the fork
     try:
         implementation = load(target) if isinstance(target, str) else target
         send("trying", properties_of(spec)[0].name)
-        op = subject_of(implementation, spec, options["patience"])
-        _prepare(send, op, options, limit)
-        _try_all(sent, op, properties_of(op.spec), options, limit, left["skip"], left["fast"])
+        op = subject_of(implementation, spec, how.patience)
+        _prepare(send, op, how)
+        _try_all(sent, op, properties_of(op.spec), how)
     except CannotRunError as error:
         send("problem", str(error))
     except Exception:
@@ -209,13 +178,13 @@ def _find_hypothesis() -> None:
         found.loader.exec_module(module)
 
 
-def _prepare(send: Callable[[str, Any], None], op: Subject, options: dict[str, Any], limit: float) -> None:
+def _prepare(send: Callable[[str, Any], None], op: Subject, how: Options) -> None:
     """Send what `op` lacks or does not support, and its conventions. Raises CannotRunError if every call raises."""
     send("lacks", tuple(op.lacks))
     send("unused", tuple(op.unused))
-    if options["strict"]:
+    if how.strict:
         return
-    look_at(op, limit / 10, options["patience"])
+    look_at(op, how.time_limit / 10, how.patience)
     not_derived = (f"the gradient of {name}" for name in op.not_derived)
     send("not_offered", (*(form.says for form in (*op.forms, *op.backward_forms)), *not_derived))
     send("conventions", tuple(switch.says for switch in op.conventions))
@@ -240,31 +209,22 @@ def look_at(op: Subject, limit: float = 10.0, patience: float = 10.0) -> None:
 
 
 def _try_all(
-    send: Callable[[str, Any], None],
-    op: Subject,
-    properties: list[Property],
-    options: dict[str, Any],
-    limit: float,
-    skip: Iterable[str] = (),
-    fast: bool = False,
-    brief: bool = False,
+    send: Callable[[str, Any], None], op: Subject, properties: list[Property], how: Options
 ) -> dict[str, Any]:
     """Send "trying" before and a "finding" after each property; then the smallest "case" of the gravest failure, and a
     function without arguments that looks for its "diagnosis". -> the arguments of the last call before that failure, {}
     if nothing fails or two properties are endless. They are returned rather than sent, since they may not be picklable.
     """
     failed: list[tuple[Trial, Finding]] = []
-    budget = 0.6 * limit / max(len(properties), 1)
+    budget = 0.6 * how.time_limit / max(len(properties), 1)
     send("total", len(properties))
-    left_out = {prop.name: "--fast" for prop in properties if fast and (prop.wide or prop.once)}
-    left_out |= dict.fromkeys(skip, "--skip")
     for prop in properties:
         send("trying", prop.name)
-        if prop.name in left_out:
-            reason = f"{LEFT_OUT} by {left_out[prop.name]}"
+        if option := how.left_out_by(prop):
+            reason = f"{LEFT_OUT} by --{option}"
             send("finding", Finding(prop.name, prop.stage, prop.statement, prop.exactness, "skipped", message=reason))
             continue
-        trial = trial_of(op, op.spec, prop, shrink=False, budget=budget, **options)
+        trial = trial_of(op, op.spec, prop, shrink=False, budget=budget, **how.of_trial)
         finding = trial.finding()
         send("finding", finding)
         if finding.outcome == "fails":
@@ -275,15 +235,16 @@ def _try_all(
         return {}
     first, finding = min(failed, key=lambda pair: by_gravity(pair[1]))
     if not finding.endless:
-        shrunk = trial_of(op, op.spec, first.prop, budget=SOON if fast or brief else 0.2 * limit, **options)
+        limit = SOON if how.brief else 0.2 * how.time_limit
+        shrunk = trial_of(op, op.spec, first.prop, budget=limit, **how.of_trial)
         if shrunk.failed:
             first, finding = shrunk, shrunk.finding()
         send("finding", finding)
     send("place", op.place(backward=first.prop.stage == "gradients"))
     send("case", dict(first.failure().case))
     names = [finding.property for _, finding in failed]
-    limit, patience = (SOON, SOON) if fast or brief else (min(20.0, limit / 4), options["patience"])
-    send("diagnosis", partial(_cause, op, names, limit, first, patience, options["strict"]))
+    limit, patience = (SOON, SOON) if how.brief else (min(20.0, how.time_limit / 4), how.patience)
+    send("diagnosis", partial(_cause, op, names, limit, first, patience, how.strict))
     return first.failure().last
 
 
@@ -293,13 +254,13 @@ def _cause(*failure: Any) -> Diagnosis | None:
     return None
 
 
-def _repeat_command(target: str, spec: str, options: dict[str, Any], left: dict[str, Any], time_limit: float) -> str:
+def _repeat_command(target: str, spec: str, how: Options) -> str:
     command = ["tinyattn", "check", target, "--as", spec]
-    command += [part for name in ("seed", "examples") for part in (f"--{name}", str(options[name]))]
-    command += ["--time-limit", f"{time_limit:g}"] if time_limit != TIME_LIMIT else []
-    command += [part for name in left["skip"] for part in ("--skip", name)]
-    command += ["--dtype", left["dtype"]] if left["dtype"] else []
-    return shlex.join(command + ["--fast"] * left["fast"] + ["--strict"] * options["strict"])
+    command += [part for name in ("seed", "examples") for part in (f"--{name}", str(getattr(how, name)))]
+    command += ["--time-limit", f"{how.time_limit:g}"] if how.time_limit != Options.time_limit else []
+    command += [part for name in how.skip for part in ("--skip", name)]
+    command += ["--dtype", how.dtype] if how.dtype else []
+    return shlex.join(command + ["--fast"] * how.fast + ["--strict"] * how.strict)
 
 
 def _title(implementation: Any) -> str:

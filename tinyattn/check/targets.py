@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from .isolation import split
-from .specs import get_spec, near, properties_of, refuse_out_of_range, refuse_unknown_properties
+from .options import refuse_out_of_range
+from .specs import get_spec, near, properties_of, refuse_unknown_properties
 
 TABLE = "[tool.tinyattn.check]"
 OPTIONS: dict[str, tuple[Any, str]] = {  # the type of each, and what it is in words

@@ -46,15 +46,6 @@ def refuse_unknown_properties(names: Iterable[str], kinds: Iterable[str]) -> Non
             raise ValueError(f"{name!r} is no property of {' or '.join(dict.fromkeys(kinds))}; {near(name, sorted(known))}")
 
 
-def refuse_out_of_range(**numbers: float) -> None:
-    """Raise ValueError for a negative seed, and for another number that is not above 0, or is ten million or more."""
-    for name, value in numbers.items():
-        if name == "seed" and value < 0:
-            raise ValueError(f"seed is {value}, expected a whole number of at least 0")
-        if name != "seed" and not 0 < value < 1e7:
-            raise ValueError(f"{name} is {value}, expected more than 0, and less than ten million")
-
-
 def near(name: str, known: Iterable[str]) -> str:
     """Which of the known names may be meant: those that resemble `name`, or else all."""
     known = list(known)
@@ -62,4 +53,4 @@ def near(name: str, known: Iterable[str]) -> str:
     return f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known)}"
 
 
-__all__ = ["SPECS", "Spec", "get_spec", "near", "properties_of", "refuse_out_of_range", "refuse_unknown_properties"]
+__all__ = ["SPECS", "Spec", "get_spec", "near", "properties_of", "refuse_unknown_properties"]

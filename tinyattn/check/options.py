@@ -1,0 +1,58 @@
+"""How a check is run: the options of a command, of a target in a table, of tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .property import Property
+
+FEW, SOON = 6, 0.7  # of a fast check: cases per property, and seconds to shrink a failure or to name its bug
+
+
+@dataclass(frozen=True)
+class Options:
+    """Each property is tried on `examples` cases drawn from `seed`, in `time_limit` seconds for all and `patience` for
+    one case. With `strict`, forms of a call that are not offered, other conventions and mere rounding are failures. The
+    properties named in `skip` are not tried. With `dtype`, "float32" or "float64", every array of floats has this
+    dtype. With `brief`, the searches for a small counterexample and for the cause are short; with `fast` they are, too,
+    and properties of large sizes and of long runs are not tried: for a check at every save.
+
+    Raises ValueError for numbers out of range, TypeError for another option.
+    """
+
+    examples: int = 50
+    seed: int = 0
+    time_limit: float = 900.0
+    patience: float = 10.0
+    strict: bool = False
+    skip: tuple[str, ...] = ()
+    dtype: str | None = None
+    brief: bool = False
+    fast: bool = False
+
+    def __post_init__(self) -> None:
+        numbers = ("examples", "time_limit", "patience", "seed")
+        refuse_out_of_range(**{name: getattr(self, name) for name in numbers})
+        object.__setattr__(self, "skip", tuple(self.skip))
+        if self.fast:
+            object.__setattr__(self, "examples", min(self.examples, FEW))
+            object.__setattr__(self, "brief", True)
+
+    @property
+    def of_trial(self) -> dict[str, Any]:
+        """The arguments of `trial_of`."""
+        return {name: getattr(self, name) for name in ("examples", "seed", "patience", "strict")}
+
+    def left_out_by(self, prop: Property) -> str:
+        """The option that leaves the property out, or ""."""
+        return "skip" if prop.name in self.skip else "fast" if self.fast and (prop.wide or prop.once) else ""
+
+
+def refuse_out_of_range(**numbers: float) -> None:
+    """Raise ValueError for a negative seed, and for another number that is not above 0, or is ten million or more."""
+    for name, value in numbers.items():
+        if name == "seed" and value < 0:
+            raise ValueError(f"seed is {value}, expected a whole number of at least 0")
+        if name != "seed" and not 0 < value < 1e7:
+            raise ValueError(f"{name} is {value}, expected more than 0, and less than ten million")
