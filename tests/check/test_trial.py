@@ -24,7 +24,7 @@ from tinyattn.check.property import (
 from tinyattn.check.spec import Spec
 from tinyattn.check.specs import SPECS, properties_of
 from tinyattn.check.subject import MissingError, NotOfferedError, Subject
-from tinyattn.check.trial import show_case, show_value, trial_of, try_property
+from tinyattn.check.trial import Failure, show_case, show_value, trial_of, try_property
 
 EPS = np.finfo(float).eps
 
@@ -352,3 +352,10 @@ def test_code_that_writes_into_its_arguments_is_shown_what_it_got():
     shown = check_in_process(adam, "adam", stages=("oracle",), examples=3).failures[0].counterexample
     assert "moments = Moments(m=array([" in shown
     assert "77.25" not in shown
+
+
+def test_of_several_failures_the_largest_error_of_a_number_on_axes_of_several_entries_is_shown():
+    wide, narrow = {"x": np.zeros((2, 3))}, {"x": np.zeros((1, 3))}
+    shown = [(3.0, 1.0, wide), (10.5, 10.0, wide), (9.0, 1.0, narrow), (np.nan, 1.0, wide)]
+    failures = [Failure(Violation("", got, expected), case, {}) for got, expected, case in shown]
+    assert sorted(failures[::-1], key=Failure.oddity) == failures
