@@ -166,7 +166,7 @@ def compare_step(
     beta1, beta2 = options["beta1"], options["beta2"]
     m = beta1 * moments[0] + (1 - beta1) * gradient
     v = beta2 * moments[1] + (1 - beta2) * gradient**2
-    update = m / (1 - beta1**step) / (np.sqrt(v / (1 - beta2**step)) + options["eps"])
+    update = m / (1 - beta1**step) / (np.sqrt(v / (1 - beta2**step)) + options.get("eps", 1e-8))
     update += options.get("weight_decay", 0.0) * vector
 
     def stepped() -> list[np.ndarray]:
