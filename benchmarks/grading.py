@@ -11,15 +11,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import re
+import resource
+import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import describe_code
-from benchmarks.tables import write_result
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks.machine import describe_code, write_result
 from tinyattn.course.chapters import BEGIN, END, Chapter, chapters
 from tinyattn.course.exercise import RIGHT
 from tinyattn.course.grading.marks import grade
@@ -82,9 +87,9 @@ def hand_in(folder: Path, chapter: Chapter, people: int, seed: int = 0) -> dict[
 def measured(chapter: Chapter, people: int, workers: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as made:
         kinds = hand_in(Path(made) / "class", chapter, people)
-        began = time.perf_counter()
+        load, began = os.getloadavg()[0], time.perf_counter()
         records = grade([Path(made) / "class"], Path(made) / "marks.csv", [chapter.number], workers, Limits())
-        seconds = time.perf_counter() - began
+        seconds, computing = time.perf_counter() - began, _computed()
         again = time.perf_counter()
         grade([Path(made) / "class"], Path(made) / "marks.csv", [chapter.number], workers, Limits())
         again = time.perf_counter() - again
@@ -95,11 +100,18 @@ def measured(chapter: Chapter, people: int, workers: int) -> dict[str, Any]:
         right.setdefault(kind, []).append(sum(mark["outcome"] == RIGHT for mark in marks))
         longest[kind] = max(longest.get(kind, 0.0), sum(mark["seconds"] for mark in marks))
     return {
+        "load of the machine before": round(load, 1),
+        "seconds of computing, of all processes": round(computing),
         "chapter": chapter.number, "people": people, "workers": workers, "seconds": round(seconds, 1),
         "seconds of a second run": round(again, 1), "exercises": len(chapter.exercises),
         "right answers, fewest and most of a person": {kind: [min(n), max(n)] for kind, n in right.items()},
         "longest, in seconds": {kind: round(x, 1) for kind, x in longest.items()},
     }  # fmt: skip
+
+
+def _computed() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:

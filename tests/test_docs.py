@@ -63,6 +63,28 @@ def test_the_page_of_the_course_is_of_these_chapters():
         assert row["exercises"] == len(chapter.exercises)
 
 
+def syllabuses():
+    """The chapters of each table of the teaching page, row after row."""
+    page = (ROOT / "docs" / "teaching.md").read_text()
+    for table in re.split(r"^## ", page, flags=re.M):
+        rows = re.findall(r"^\| \d+ \| ([\d, ]+) \|.*\| (`.*`) \|$", table, re.M)
+        if rows:
+            yield [([int(n) for n in numbers.split(",")], re.findall(r"`(\w+)`", marked)) for numbers, marked in rows]
+
+
+def test_every_week_follows_what_it_needs_and_marks_its_own_exercises():
+    assert [len(rows) for rows in syllabuses()] == [12, 4]
+    known = {chapter.number: chapter for chapter in chapters()}
+    for rows in syllabuses():
+        seen = set()
+        for numbers, marked in rows:
+            for number in numbers:
+                needs = re.search(r"\*\*You need\*\*(.*?)\n#\n", known[number].source, re.S)[1]
+                assert {int(n) for n in re.findall(r"\((\d\d)_", needs)} <= seen, number
+                seen.add(number)
+            assert set(marked) <= {exercise.name for number in numbers for exercise in known[number].exercises}
+
+
 def test_the_page_of_the_checker_prints_what_its_gradcheck_prints():
     page = (ROOT / "docs" / "check.md").read_text()
     code = next(c for c in re.findall(r"```python\n(.*?)```", page, re.S) if "def swish" in c)

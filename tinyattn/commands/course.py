@@ -40,6 +40,8 @@ def add(command: Any, arguments: list[str]) -> None:
         if what == "build":
             part.add_argument("--to", required=True, metavar="DIR", help="the folder to write; overwrites nothing")
             part.add_argument("--solutions", action="store_true", help="with the solutions filled in")
+            part.add_argument("--for", dest="audience", choices=("student", "instructor"), default="student",
+                              help="instructor: with solutions, common mistakes and what to say")  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:

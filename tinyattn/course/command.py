@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
         return _list(chosen)
     if options.what == "check":
         return _check(chosen)
-    for path in build(chosen, Path(options.to), options.solutions):
+    for path in build(chosen, Path(options.to), options.solutions, options.audience == "instructor"):
         print(path)
     return 0
 

@@ -12,6 +12,7 @@ from typing import Any
 from ..files import alone_in, write_atomically
 from .answers import expect_room, prepare
 from .chapters import Chapter
+from .instructor import notes
 
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -58,9 +59,10 @@ def text_of(made: Any) -> str:
     return nbformat.writes(made, version=nbformat.NO_CONVERT) + "\n"
 
 
-def build(chapters: list[Chapter], to: Path, solutions: bool = False) -> list[Path]:
+def build(chapters: list[Chapter], to: Path, solutions: bool = False, instructor: bool = False) -> list[Path]:
     """Write each chapter's notebook into the folder `to`, and a folder for accepted answers. -> the notebooks.
 
+    With `instructor` there are solutions, and below each a note on what is right and on common mistakes.
     Links out of the folder of chapters become text. Raises ValueError, before any write, if a file exists, as it
     may hold answers; FileError if another process is at work in the folder. Each file is written whole or not at all.
     """
@@ -68,7 +70,7 @@ def build(chapters: list[Chapter], to: Path, solutions: bool = False) -> list[Pa
         raise ValueError(f"{to} is a file, expected a folder")
     files = {to / f"{chapter.path.stem}.ipynb": chapter for chapter in chapters}
     _refuse_existing(files)
-    texts = {path: text_of(_apart(chapter, solutions)) for path, chapter in files.items()}
+    texts = {path: text_of(_apart(chapter, solutions or instructor, instructor)) for path, chapter in files.items()}
     expect_room(to)
     with alone_in(to):
         _refuse_existing(files)                      # another process may have written them
@@ -84,11 +86,18 @@ def _refuse_existing(paths: Iterable[Path]) -> None:
             raise ValueError(f"{path} is there already and may hold answers; name another folder with --to")
 
 
-def _apart(chapter: Chapter, solutions: bool) -> Any:
+def _apart(chapter: Chapter, solutions: bool, instructor: bool) -> Any:
     """The notebook for other folders: it names its version, and `[zoo](../docs/zoo.md)` becomes `zoo (docs/zoo.md)`."""
+    from nbformat.v4 import new_markdown_cell
+
     made = notebook(chapter, solutions, folded=False)
     made.metadata = METADATA | {"tinyattn": {"chapter": chapter.version}}
-    for cell in made.cells:
+    below = notes(chapter) if instructor else {}
+    for cell in list(made.cells):
+        checked = re.match(r"check\(\"(\w+)\"", cell.source)
+        if checked and below:
+            note = new_markdown_cell(below[checked[1]], id=f"note-{checked[1]}"[:64])
+            made.cells.insert(made.cells.index(cell) + 1, note)
         if cell.cell_type == "markdown":
             cell.source = re.sub(r"\[([^\]]+)\]\(\.\./([^)]+)\)", r"\1 (\2)", cell.source)
     return made

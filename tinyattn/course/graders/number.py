@@ -55,14 +55,14 @@ class Number:
         if not np.all(np.isfinite(got)):
             return Grade(WRONG, f"{reprlib.repr(answer)} is not finite")
         if self._near(got, expected):
-            return Grade(RIGHT, f"right. {self.computed.format(_shown(expected))}")
+            return Grade(RIGHT, f"right. {self.computed.format(shown(expected))}")
         others = ((np.asarray(other, float), hints) for other, *hints in self.tempting)
         near = [(float(np.max(np.abs(got - other))), hints) for other, hints in others if self._near(got, other)]
         question, diagnosis = [*min(near, key=itemgetter(0), default=(0.0, [""]))[1], ""][:2]      # of the nearest
         if self.exactly and np.any(got != np.round(got)):
-            says = f"{_shown(got)} is no whole number."
+            says = f"{shown(got)} is no whole number."
         elif expected.ndim == 0:
-            says = f"{_shown(got)} is too {'large' if got > expected else 'small'}."
+            says = f"{shown(got)} is too {'large' if got > expected else 'small'}."
         else:
             at = np.unravel_index(int(np.argmax(np.abs(got - expected))), expected.shape)
             says = f"right shape, wrong values: look again at entry {[int(i) for i in at]}."
@@ -78,14 +78,14 @@ class Number:
         return bool(np.max(np.abs(got - expected)) <= allowed)
 
 
-def _shown(x: np.ndarray) -> str:
+def shown(x: np.ndarray) -> str:
     """A number, with every digit if it is whole; few numbers as "1, 2 and 3"."""
     if x.ndim == 0:
         whole = abs(x) < 2.0**53 and x == np.round(x)
         return f"{float(x):,.0f}" if whole else f"{float(x):.4g}"
     if x.ndim > 1 or x.size > 6:
         return np.array2string(x, precision=4)
-    *first, last = map(_shown, map(np.asarray, x))
+    *first, last = map(shown, map(np.asarray, x))
     return f"{', '.join(first)} and {last}" if first else last
 
 

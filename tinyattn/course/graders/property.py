@@ -51,6 +51,11 @@ class Property:
         functions = tuple(getattr(made, one) for one in self.gives)
         return functions[0] if len(functions) == 1 else functions
 
+    def planted_bugs(self) -> tuple[str, list[str], list[str]]:
+        """What the bug does, what the bugs in `others` do, and what those in `true_of` do."""
+        says = {name: bug.says for name, bug in self._bugs().items()}
+        return says[self.bug], [says[name] for name in self.others], [says[name] for name in self.true_of]
+
     def _bugs(self) -> dict[str, Any]:
         """The zoo's bugs of the spec by name, without its conventions."""
         return {b.name: b for b in ZOO[self.spec].BUGS if not b.convention}

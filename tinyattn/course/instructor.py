@@ -1,0 +1,71 @@
+"""Notes for the instructor, below each solution: what is right, the common mistakes and what to say, the points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .chapters import Chapter
+from .exercise import Exercise
+from .graders import Checker, Function, Judge, Number, Property
+from .graders.number import shown
+from .prose import Prose
+
+
+def notes(chapter: Chapter) -> dict[str, str]:
+    """A note in Markdown for each exercise of a chapter, by its name."""
+    strings = Prose(chapter.number).strings
+    return {e.name: "\n\n".join(_parts(e, strings.get(f"{e.name}.mistakes", {}))) for e in chapter.exercises}
+
+
+def _parts(exercise: Exercise, mistakes: dict[str, list[Any]]) -> Iterator[str]:
+    yield f"**For the instructor: `{exercise.name}`** ({exercise.label}; {exercise.difficulty} points if right)"
+    yield f"Right is {_right(exercise.grader)}."
+    if mistakes:
+        yield "Common mistakes, with what to ask, and then to say:"
+        yield "\n".join(
+            f"- {_name(key, strings)}: {' '.join(map(str, _words(strings)))}" for key, strings in mistakes.items()
+        )
+    yield f"To anybody else: {' '.join(exercise.hints)}"
+    if exercise.why:
+        yield f"Why: {exercise.why}"
+
+
+def _right(grader: Any) -> str:
+    """What a grader asks for, in a clause."""
+    match grader:
+        case Number():
+            within = (
+                "exactly"
+                if grader.exactly
+                else f"within {grader.tolerance:.2g} of its size"
+                if grader.tolerance
+                else ""
+            )
+            return f"{shown(np.asarray(grader.compute()))}{f' ({within})' if within else ''}"
+        case Property():
+            bugs = grader.planted_bugs()
+            true_of = f", and still true where {'; '.join(bugs[2])}" if bugs[2] else ""
+            return (f"a property that is true of every correct `{'` and `'.join(grader.gives)}`, and false where "
+                    f"{'; '.join([bugs[0], *bugs[1]])}{true_of}")  # fmt: skip
+        case Checker() | Judge():
+            right, wrong = ("; ".join(str(one[1]) for one in listed) for listed in (grader.right, grader.wrong))
+            kind = "a checker that accepts" if isinstance(grader, Checker) else "a property that is true of"
+            return f"{kind} {right}; and not {wrong}"
+        case Function():
+            what = "the gradients of this" if grader.part == "backward" else "what gives this"
+            kind = (
+                f" (`tinyattn check --as {grader.spec}` lists its properties)" if isinstance(grader.spec, str) else ""
+            )
+            return f"{what}: {grader.known.says.rstrip('.')}{kind}"
+    raise TypeError(f"{type(grader).__name__} is no grader")
+
+
+def _name(key: str, strings: list[Any]) -> str:
+    return str(strings[0]) if not isinstance(strings[0], str) else key.replace("_", " ")
+
+
+def _words(strings: list[Any]) -> list[str]:
+    return [text for text in strings if isinstance(text, str)]
