@@ -432,18 +432,24 @@ def test_a_run_starts_from_another_with_its_options_and_its_rows(finished, data,
     assert main([*start, "--out", str(out)]) == 0
     assert "is complete" in capsys.readouterr().out
     refuses(capsys, ["train", grown, "--start", out, "--epochs", "1", "--out", out], "was made with --start")
+    refuses(capsys, [*start[:-2], "--out", finished], "was made without --start, not with ")
     bare = tmp_path / "bare"
     shutil.copytree(finished, bare)
     (bare / "moments.npz").write_bytes(b"x")
     refuses(capsys, ["train", grown, "--start", bare, "--out", tmp_path / "no"], "moments.npz")
     (bare / "moments.npz").unlink()
+    config = (bare / "config.json").read_text()
+    (bare / "config.json").write_text(config.replace('"model"', '"kind"'))               # the model is in model.npz, too
     assert main(["train", str(grown), "--start", str(bare), "--epochs", "1", "--out", str(tmp_path / "afresh")]) == 0
     assert "rows; Adam begins afresh: there is no moments.npz\n" in capsys.readouterr().out
     for extra, says in ((["--model", "mf"], "is a run of model sasrec, with options: leave out --model mf"),
                         (["--preset", "esasrec"], "leave out --preset esasrec"),
-                        (["--dim", "16"], "dim is 16, expected 8"),
+                        (["--dim", "16"], "dim is 16, expected 8"), (["--start", " "], "--start is empty"),
                         (["--start", tmp_path / "nope"], "nope/config.json: no such file")):  # fmt: skip
         refuses(capsys, ["train", grown, "--start", finished, *extra, "--out", tmp_path / "no"], says)
+    popular = str(tmp_path / "popular")
+    assert main(["train", str(data), "--model", "popularity", "--out", popular]) == 0
+    refuses(capsys, ["train", grown, "--start", popular, "--out", tmp_path / "no"], "popularity has no steps")
     assert not (tmp_path / "no").exists()
 
 

@@ -85,6 +85,8 @@ def test_all_targets_need_a_window(timed, tmp_path, capsys):
     refuses(capsys, [*train, "--targets", "all"], "leave-one-out holds out one item for each user")
     refuses(capsys, [*train, "--folds", "3"], "folds are windows of time", "use --split time")
     refuses(capsys, [*train, "--folds", "1", "--split", "time"], "folds is 1, expected at least 2")
+    refuses(capsys, [*train, "--folds", "99999999", "--split", "time"], "folds is 99,999,999, and there are ")
+    refuses(capsys, [*train, "--folds", "50", "--split", "time"], "fold 1 of 50, --split time:0.9..0.902: the window")
     refuses(capsys, [*train, "--split", "space"], "'space' is none of leave-one-out, time, time:SHARE")
     assert not (tmp_path / "run").exists()
 

@@ -7,8 +7,8 @@ import pytest
 
 from tinyattn.data import Interactions, SeriesWorld, leave_one_out
 from tinyattn.evaluation import full_ranking
-from tinyattn.files import FileError
-from tinyattn.models import MODELS, GRU4Rec, NeuralRecommender, SASRec
+from tinyattn.files import FileError, read_arrays, write_arrays
+from tinyattn.models import MODELS, GRU4Rec, NeuralRecommender, RunFolder, SASRec
 from tinyattn.models.starting import carry_over, known_ids
 from tinyattn.training import Moments
 from tinyattn.tree import flatten, leaves, tree_map, views
@@ -118,6 +118,28 @@ def test_a_start_that_does_not_fit_is_refused():
     ):
         with pytest.raises(ValueError, match=says):
             model.fit(GROWN, start=start, progress=False)
+    with pytest.raises(ValueError, match="knows none of the 3 items, such as 1: its ids are like b"):
+        SASRec(**SMALL, maxlen=6).fit([[1, 2, 3], [3, 2, 1]], start=old, progress=False)
+
+
+def test_damaged_moments_are_refused_by_name(tmp_path):
+    run = RunFolder(tmp_path)
+    model = SASRec(**SMALL, maxlen=6).fit(GROWN, progress=False)
+    run.write_results(model, {})
+    (tmp_path / "config.json").write_text('{"parameters": {}, "data": {}}')
+    assert run.open_to_go_on(SASRec).moments is not None
+    _, arrays = read_arrays(run.moments, "moments")
+    arrays = dict(arrays.items())
+    damages = {
+        "'v.items' is missing": {name: a for name, a in arrays.items() if name != "v.items"},
+        "a mean of squares is negative": arrays | {"v.items": -1 - arrays["v.items"]},
+        "an array w, which no": arrays | {"w": np.zeros(3)},
+        "finite float32": arrays | {"m.items": np.full_like(arrays["m.items"], np.nan)},
+    }
+    for says, damaged in damages.items():
+        write_arrays(run.moments, "moments", {}, damaged)
+        with pytest.raises(FileError, match=f"{says}.*: remove it, and Adam begins afresh"):
+            run.open_to_go_on(SASRec)
 
 
 @pytest.mark.slow(10)

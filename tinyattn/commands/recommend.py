@@ -83,10 +83,9 @@ def run(options: argparse.Namespace) -> None:
     only = known_ids(options.only, model.items)
     k = k_of(options, model, [] if repeats else history, only)
     ids, scores = model.recommend([history], k, only=only, users=user, repeats=repeats)
-    if history or model.by_user:
-        print_history(history, names)
-    else:
-        print("the most popular items, after an empty history:")
+    if not history and not model.by_user:
+        print("the most popular items, ", end="")
+    print_history(history, names)
     print_items(ids[0], scores[0], names)
 
 
@@ -156,7 +155,7 @@ def _write_many(options: argparse.Namespace) -> None:
     _note_short_lists(most, k)
     at_most = "at most " if most.min() < k else ""
     items = "item" if k == 1 else "items"
-    print(f"{len(rows):,} users, {at_most}{k} {items} each: {options.out}")
+    print(f"{len(rows):,} user{'s' * (len(rows) > 1)}, {at_most}{k} {items} each: {options.out}")
 
 
 def _numbers_of(data: Interactions, model: Any, unknown: str) -> np.ndarray:

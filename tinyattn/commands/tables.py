@@ -174,4 +174,5 @@ def print_items(ids: np.ndarray, scores: np.ndarray, names: ItemNames) -> None:
 
 def print_history(history: list[Any], names: ItemNames) -> None:
     """Print the newest five items of a history, as a heading."""
-    print(f"after {'..., ' if len(history) > 5 else ''}{', '.join(map(names.label, history[-5:]))}:")
+    newest = ", ".join(map(names.label, history[-5:])) or "an empty history"
+    print(f"after {'..., ' if len(history) > 5 else ''}{newest}:")

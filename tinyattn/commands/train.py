@@ -63,7 +63,7 @@ def _named_model(arguments: list[str]) -> str:
     if parsed.model is None and parsed.preset in PRESETS:
         return PRESETS[parsed.preset].model
     if parsed.model is None and parsed.start is not None:
-        with suppress(FileError):                        # which opening the run explains
+        with suppress(FileError, KeyError):              # which opening the run explains
             return str(RunFolder(parsed.start).config()["model"])
     return parsed.model or DEFAULT
 
@@ -160,8 +160,11 @@ def _work(options: argparse.Namespace, model: Any, measure: Any) -> None:
     names = enumerate(folds(loaded[1], options.split, options.folds), start=1)
     plan = {number: argparse.Namespace(**vars(options) | {"split": split, "out": str(out / f"fold-{number}")})
             for number, split in names}  # fmt: skip
-    for fold in plan.values():
-        measure.split(loaded[1], fold)                   # raises where a window has nobody to test
+    for number, fold in plan.items():
+        try:
+            measure.split(loaded[1], fold)
+        except ValueError as error:                      # a window has nobody to test
+            raise ValueError(f"fold {number} of {options.folds}, --split {fold.split}: {error}") from None
     runs = {}
     for number, fold in plan.items():
         print(f"fold {number} of {options.folds}: --split {fold.split}")

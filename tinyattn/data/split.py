@@ -177,9 +177,12 @@ def folds(data: Interactions, name: str, count: int) -> list[str]:
     """The names of `count` splits by time, whose windows divide that of split `name`, the oldest first.
 
     Windows of a split at a share have equal shares of the interactions, those of a split at a date are equally long.
-    Each model is trained on all that precedes its window. Raises ValueError for leave-one-out, and for a count below 2.
+    Each model is trained on all that precedes its window. Raises ValueError for leave-one-out, and for a count below 2
+    or above the number of interactions.
     """
     refuse_folds(name, count)
+    if count > len(data):
+        raise ValueError(f"folds is {count:,}, and there are {len(data):,} interactions: expected at most as many")
     begin, until = _window(name)
     if isinstance(begin, float) and isinstance(until, float):
         edges = [f"{edge:.6g}" for edge in np.linspace(begin, until, count + 1)]

@@ -128,8 +128,11 @@ class RunFolder:
                     for name, leaf in leaves(tree):
                         leaf[...] = checked(arrays, prefix + name, leaf.shape, np.float32)
                 arrays.refuse_unread()
+                if any(np.any(leaf < 0) for _, leaf in leaves(v)):
+                    raise ValueError("a mean of squares is negative")
             except (KeyError, ValueError) as error:
-                raise FileError(f"{self.moments} is damaged ({error}): remove it, and Adam begins afresh") from None
+                why = f"{error} is missing" if isinstance(error, KeyError) else error
+                raise FileError(f"{self.moments} is damaged ({why}): remove it, and Adam begins afresh") from None
             model.moments = m, v
         return model
 
@@ -161,8 +164,9 @@ class RunFolder:
         first = ("model", "loss", "mechanism", "position")                  # other options depend on these
         for name in [*first, *sorted((old.keys() | new.keys()) - set(first))]:
             if old.get(name) != new.get(name):
-                was, now = _as_text(old.get(name)), _as_text(new.get(name))
-                raise FileError(f"{self.path} was made with --{name.replace('_', '-')} {was}, not {now}; {_REMEDY}")
+                flag, was, now = f"--{name.replace('_', '-')}", old.get(name), _as_text(new.get(name))
+                made = f"without {flag}, not with" if was is None else f"with {flag} {_as_text(was)}, not"
+                raise FileError(f"{self.path} was made {made} {now}; {_REMEDY}")
         if "data" in config and stored["data"].get("fingerprint") != config["data"]["fingerprint"]:
             raise FileError(f"{self.path} was trained on other data; {_REMEDY}")
 

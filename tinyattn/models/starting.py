@@ -10,6 +10,7 @@ import numpy as np
 from .. import backend
 from ..data import Vocabulary
 from ..options import options_of
+from ..terminal import quoted
 from ..tree import leaves, views
 from .parameters import room
 
@@ -30,9 +31,13 @@ def carry_over(start: Any, items: Vocabulary, users: Vocabulary, learner: Any) -
     """Overwrite fresh parameters and moments of Adam with those of `start`, whose rows are found by id.
 
     Rows of new ids stay fresh, and so do all moments where `start` has none. Steps are counted from 1 again, and with
-    them Adam's corrections for moments that began at 0, which new rows need.
+    them Adam's corrections for moments that began at 0, which new rows need. Raises ValueError where no item is known.
     """
     rows = {"items": _rows(start.items, items), "users": _rows(start.users, users)}
+    if not known_ids(start, items, users)[0]:
+        mine, theirs = quoted(items.ids[0]), quoted(start.items.ids[0])
+        raise ValueError(f"the model that this one starts from knows none of the {len(items):,} items, such as {mine}: "
+                         f"its ids are like {theirs}")  # fmt: skip
     kind = _tables(start)
     pairs = [(learner.p, start.parameters)]
     if start.moments is not None:

@@ -177,7 +177,12 @@ def as_requested(split: Any, options: argparse.Namespace, measured: dict[str, An
 def start_of(options: argparse.Namespace) -> NeuralRecommender:
     """The model of --start, read once. FileError for a run that has not finished, ValueError for another kind."""
     if not hasattr(options, "started"):
-        model, _ = open_kind(options.start, NeuralRecommender)
+        if not options.start.strip():
+            raise ValueError("--start is empty, expected the folder of a run")
+        model, _ = open_kind(options.start, Recommender)
+        if not isinstance(model, NeuralRecommender):
+            raise ValueError(f"--start {options.start}: model {model.name} has no steps that others could follow: "
+                             "train it on all of the data")  # fmt: skip
         options.started = RunFolder(options.start).open_to_go_on(type(model))
     started: NeuralRecommender = options.started
     return started
