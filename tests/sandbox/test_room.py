@@ -200,3 +200,16 @@ def test_bytes_that_are_no_message(text, body, tmp_path):
     (tmp_path / "sent").write_bytes(head + text + body)
     with open(tmp_path / "sent", "rb") as file, pytest.raises(WireError):
         Peer(file.fileno(), file.fileno()).receive()
+
+
+def test_a_hidden_folder_is_left_out_of_the_tree_around_it(tmp_path):
+    """As an installed package holds the solutions."""
+    from tinyattn.sandbox.room import _without
+
+    for name in ("site/numpy", "site/course/chapters", "site/course/graders"):
+        (tmp_path / name).mkdir(parents=True)
+    site = tmp_path / "site"
+    rules = dict(_without(site, site / "course" / "chapters"))
+    assert rules == {site: False, site / "numpy": True, site / "course": False, site / "course" / "graders": True}
+    assert dict(_without(site / "numpy", site / "course")) == {site / "numpy": True}
+    assert not list(_without(site, site))
