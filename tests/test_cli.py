@@ -439,7 +439,7 @@ def test_a_run_starts_from_another_with_its_options_and_its_rows(finished, data,
     refuses(capsys, ["train", grown, "--start", bare, "--out", tmp_path / "no"], "moments.npz")
     (bare / "moments.npz").unlink()
     config = (bare / "config.json").read_text()
-    (bare / "config.json").write_text(config.replace('"model"', '"kind"'))               # the model is in model.npz, too
+    (bare / "config.json").write_text(config.replace('"model"', '"kind"'))        # model.npz has it, too
     assert main(["train", str(grown), "--start", str(bare), "--epochs", "1", "--out", str(tmp_path / "afresh")]) == 0
     assert "rows; Adam begins afresh: there is no moments.npz\n" in capsys.readouterr().out
     for extra, says in ((["--model", "mf"], "is a run of model sasrec, with options: leave out --model mf"),
@@ -603,6 +603,7 @@ def test_a_training_that_diverges_keeps_its_best_model_and_says_so(data, tmp_pat
     assert len(scores) == epoch - 1
     assert best == 1 + int(np.argmax(scores))
     assert main(["recommend", str(out), "--user", "1"]) == 0
+    assert not (out / "moments.npz").exists()                # which are of the steps after the best epoch
     assert main([*hot, "--warmup", "20", "--out", str(out)]) == 0
     assert "is complete" in capsys.readouterr().out
 

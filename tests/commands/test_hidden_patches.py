@@ -66,7 +66,7 @@ def test_a_vit_starts_from_its_encoder(finished, images, tmp_path, capsys):
     assert main([*train, "--start", str(finished)]) == 0
     was = json.loads((out / "config.json").read_text())["evaluation"]["start"]
     assert was.startswith(f"{finished.resolve()} (learned: ")
-    refuses(capsys, train, f"was made with --start {was}, not None")
+    refuses(capsys, train, f"was made with --start {was}, not without;")
     assert main(["evaluate", str(out)]) == 0
     other = [*train[:-1], str(tmp_path / "other")]
     refuses(capsys, [*other, "--start", str(out)], "is of model vit, which classifies images")

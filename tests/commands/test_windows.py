@@ -72,10 +72,11 @@ def test_compare_measures_several_targets(run, timed, tmp_path, capsys):
     assert f"{metrics(run)['ndcg@3']:7.4f}" in shown
 
 
-def test_a_model_with_targets_of_its_paper_has_another_flag(timed, tmp_path):
+def test_a_model_with_targets_of_its_paper_has_another_flag(timed, tmp_path, capsys):
     small = ["--model", "caser", "--epochs", "1", "--dim", "4", "--window", "2", "--maxlen", "5", "--targets", "2"]
     run = ["train", str(timed), *small, "--split", "time:0.7", "--test-targets", "all", "--out", str(tmp_path / "run")]
     assert main(run) == 0
+    refuses(capsys, [*run[:-4], *run[-2:]], "was made with --test-targets all, not without;")
     assert list(metrics(tmp_path / "run")) == ["recall@10", "ndcg@10"]
     assert main(["evaluate", str(tmp_path / "run"), "--targets", "first"]) == 0
 

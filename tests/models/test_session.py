@@ -12,7 +12,7 @@ from tests.models.test_seams import OWN
 from tinyattn import backend
 from tinyattn.data import SeriesWorld, leave_one_out, pad
 from tinyattn.layers import MECHANISMS, MIXERS, POSITIONS, nbytes
-from tinyattn.models import GRU4Rec, Popularity, SASRec, SASRecNetwork
+from tinyattn.models import MF, GRU4Rec, Popularity, SASRec, SASRecNetwork
 from tinyattn.tree import flatten, tree_map
 
 SPLIT = leave_one_out(SeriesWorld(series=6, episodes=5, users=40, most_open=3, shortest=5, longest=9).generate())
@@ -147,6 +147,17 @@ def test_on_a_device(where):
         assert ids.tolist() == expected.tolist()
         np.testing.assert_allclose(scores, values, rtol=0, atol=1e-5)
         session.add(ITEMS[i])
+
+
+def test_a_session_of_a_user_alone_needs_no_item():
+    model = MF(dim=4, epochs=1).fit(SPLIT, progress=False)
+    for user in (SPLIT.data.users.ids[0], None):
+        session, users = model.session(user=user), [user]
+        for history in ([], ITEMS[:1]):
+            ids, scores = session.best(3)
+            expected = model.recommend([history], 3, users=users)
+            assert (ids.tolist(), scores.tolist()) == (expected[0][0].tolist(), expected[1][0].tolist())
+            session.add(ITEMS[0])
 
 
 def test_what_cannot_be_is_refused():

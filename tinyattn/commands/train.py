@@ -16,7 +16,6 @@ from typing import Any
 
 from .. import __version__
 from ..data.split import folds
-from ..files import FileError
 from ..models import MODELS, PRESETS, Estimator, RunFolder
 from ..options import one_of, options_of
 from ..ranks import alone, ranks
@@ -63,7 +62,7 @@ def _named_model(arguments: list[str]) -> str:
     if parsed.model is None and parsed.preset in PRESETS:
         return PRESETS[parsed.preset].model
     if parsed.model is None and parsed.start is not None:
-        with suppress(FileError, KeyError):              # which opening the run explains
+        with suppress(ValueError, KeyError):             # which opening the run explains
             return str(RunFolder(parsed.start).config()["model"])
     return parsed.model or DEFAULT
 

@@ -164,9 +164,13 @@ class RunFolder:
         first = ("model", "loss", "mechanism", "position")                  # other options depend on these
         for name in [*first, *sorted((old.keys() | new.keys()) - set(first))]:
             if old.get(name) != new.get(name):
-                flag, was, now = f"--{name.replace('_', '-')}", old.get(name), _as_text(new.get(name))
-                made = f"without {flag}, not with" if was is None else f"with {flag} {_as_text(was)}, not"
-                raise FileError(f"{self.path} was made {made} {now}; {_REMEDY}")
+                flag, was, now = f"--{name.replace('_', '-')}", old.get(name), new.get(name)
+                if name == "test_targets" and "targets" not in new:
+                    flag = "--targets"                                      # as in the models without such an option
+                made = f"with {flag} {_as_text(was)}, not " + ("without" if now is None else _as_text(now))
+                if was is None:
+                    made = f"without {flag}, not with {_as_text(now)}"
+                raise FileError(f"{self.path} was made {made}; {_REMEDY}")
         if "data" in config and stored["data"].get("fingerprint") != config["data"]["fingerprint"]:
             raise FileError(f"{self.path} was trained on other data; {_REMEDY}")
 
@@ -210,8 +214,7 @@ class RunFolder:
         if (moments := getattr(model, "moments", None)) is not None:
             trees = zip("mv", moments, strict=True)
             arrays = {f"{which}.{name}": to_numpy(leaf) for which, tree in trees for name, leaf in leaves(tree)}
-            if all(np.isfinite(array).all() for array in arrays.values()):          # not of a run that diverged
-                write_arrays(self.moments, "moments", {}, arrays)
+            write_arrays(self.moments, "moments", {}, arrays)
         model.save(self.model)
         validation = {} if valid is None else {"validation": {model.criterion: float(valid)}}
         write_json(self.path / "metrics.json", metrics | validation)

@@ -90,11 +90,9 @@ class Session:
 
     def _scored(self) -> np.ndarray:
         growing, numbers = self._growing, self._numbers
-        if not len(numbers) and not self._model.by_user:
-            return self._model.popularity()
-        if growing is None or len(numbers) > growing.longest:
+        if growing is None or not 0 < len(numbers) <= growing.longest:
             self._past = None
-            return self._model.score([numbers], self._user)
+            return self._model._scores([numbers], self._user)
         scores, self._past = growing.score(numbers[self._read :], self._past)
         self._read = len(numbers)
         return scores

@@ -44,8 +44,8 @@ class Trained(Settings, Estimator):
     ) -> None:
         """Set network, parameters and history. `how` is as in `tinyattn.training.train`.
 
-        Where training diverges after an epoch with a validation score, the model is that of the best epoch, and a
-        DivergedWarning tells it.
+        Where training diverges after an epoch with a validation score, the model is that of the best epoch, without
+        moments, and a DivergedWarning tells it.
         """
         try:
             self.parameters, self.history = train(
@@ -62,7 +62,7 @@ class Trained(Settings, Estimator):
             if error.parameters is None:
                 raise
             warnings.warn(str(error), DivergedWarning, stacklevel=4)
-            self.parameters, self.history = error.parameters, list(error.history)
+            self.parameters, self.history, self.moments = error.parameters, list(error.history), None
         self.network = network
 
     def arrays(self) -> dict[str, np.ndarray]:
