@@ -4,10 +4,13 @@ import contextlib
 import importlib.util
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import time
 import types
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -20,7 +23,7 @@ from tinyattn import cli
 from tinyattn.data import Interactions, Sampler, leave_one_out
 from tinyattn.evaluation import NaNScoreError, evaluate, target_ranks
 from tinyattn.models import MODELS, SASRec, SASRecNetwork
-from tinyattn.ranks import Ranks, RanksDifferError, ranks
+from tinyattn.ranks import Ranks, RanksDifferError, TorchRanks, joined, ranks, started
 from tinyattn.training import InterruptedRunError, Learner, Settings, around, train
 from tinyattn.tree import leaves
 
@@ -258,7 +261,7 @@ def test_the_mpiexec_of_another_mpi_is_refused(launched, monkeypatch, capsys):
         (0, ["train", "no-such-file"], "tinyattn: no-such-file: no such file"),
         (1, ["train", "no-such-file"], "tinyattn: rank 1 of 2: no-such-file: no such file"),
         (1, ["train", "--no-such-flag"], "tinyattn: rank 1 of 2: "),
-        (0, ["evaluate", "run"], "evaluate runs in one process, and mpiexec started 2"),
+        (0, ["evaluate", "run"], "evaluate runs in one process, and a launcher started 2"),
     ],
 )
 def test_a_rank_that_fails_ends_all_of_them_with_one_line(number, arguments, says, launched, monkeypatch, capsys):
@@ -277,6 +280,101 @@ def test_a_rank_that_fails_ends_all_of_them_with_one_line(number, arguments, say
     out, err = capsys.readouterr()
     assert (out, ended, err.count("\n")) == ("", [2], 1)
     assert says in err
+
+
+@pytest.fixture
+def of_torch(monkeypatch):
+    """As rank 1 of two processes of a launcher without MPI; `torch.distributed` stands for both of them."""
+    for names in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"):
+        monkeypatch.delenv(names, raising=False)
+    for name, value in (("WORLD_SIZE", "2"), ("RANK", "1"), ("MASTER_ADDR", "127.0.0.1")):
+        monkeypatch.setenv(name, value)
+    calls = types.SimpleNamespace(
+        init_process_group=Mock(), get_world_size=lambda: 2, get_rank=lambda: 1, barrier=Mock(),
+        all_gather_object=lambda values, value: values.__setitem__(slice(None), ["other", value]),
+        all_reduce=lambda array: array.__iadd__(10),
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(from_numpy=lambda array: array))
+    monkeypatch.setitem(sys.modules, "torch.distributed", calls)
+    return calls
+
+
+def test_a_launcher_without_mpi_is_joined_by_torch_distributed(of_torch, monkeypatch):
+    assert started() == (2, 1)
+    job = joined()
+    assert (type(job), job.size, job.number) == (TorchRanks, 2, 1)
+    assert of_torch.init_process_group.call_args.args == ("gloo",)
+    assert job.gather("mine") == ["other", "mine"]
+    array = np.array([1.0, 2.0])
+    job.sum(array)
+    assert array.tolist() == [11.0, 12.0]
+    job.wait()
+    assert of_torch.barrier.call_count == 1
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "3")                # mpiexec within such a job
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "0")
+    assert started() == (3, 0)
+    for name in ("OMPI_COMM_WORLD_SIZE", "MASTER_ADDR"):           # WORLD_SIZE alone is another program's
+        monkeypatch.delenv(name)
+    assert started() == (1, 0)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_rank_that_lost_another_ends_with_one_line(number, of_torch, monkeypatch, capsys):
+    gloo = "[/a/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:5"
+    of_torch.all_gather_object = Mock(side_effect=RuntimeError(gloo))
+    of_torch.get_rank = lambda: number
+    monkeypatch.setenv("RANK", str(number))
+    assert cli.main(["train"]) == 2
+    out, err = capsys.readouterr()
+    line = "tinyattn: another rank has ended: Connection closed by peer [127.0.0.1]:5\n"
+    assert (out, err) == ("", line if number == 0 else "")
+
+
+def test_without_pytorch_the_extra_is_named(of_torch, monkeypatch, capsys):
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert cli.main(["train"]) == 2
+    err = capsys.readouterr().err
+    assert "WORLD_SIZE says that a launcher started 2 processes, and PyTorch, which joins them, cannot be" in err
+    assert "pip install 'tinyattn[torch]', or unset WORLD_SIZE" in err
+
+
+def test_two_processes_of_a_launcher_without_mpi_train_as_one_and_survive_a_kill(data, tmp_path):
+    """Here every step is real, except that the machine is one."""
+    pytest.importorskip("torch", reason="processes without MPI are joined by PyTorch")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    train = [sys.executable, "-m", "tinyattn", "train", data, *TRAIN]
+
+    def start(number, *words):
+        launcher = {"WORLD_SIZE": "2", "RANK": str(number), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        return subprocess.Popen(
+            [*train, *words], env=os.environ | launcher | {"MPLBACKEND": "Agg"}, text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    assert cli.main([*train[3:], "--out", str(tmp_path / "one")]) == 0
+    both = [start(number, "--out", str(tmp_path / "two")) for number in (0, 1)]
+    outs = [process.communicate(timeout=300) for process in both]
+    assert [process.returncode for process in both] == [0, 0], outs
+    assert [out.count("written to") for out, _ in outs] == [1, 0]
+    assert (tmp_path / "two/metrics.json").read_text() == (tmp_path / "one/metrics.json").read_text()
+
+    both = [start(number, "--seed", str(number), "--out", str(tmp_path / "x")) for number in (0, 1)]
+    outs = [process.communicate(timeout=300) for process in both]
+    assert [process.returncode for process in both] == [2, 2]
+    assert outs[0][1] == "tinyattn: rank 1 has parameters.seed 1, and rank 0 has 0: expected the same\n"
+    assert not (tmp_path / "x").exists()
+
+    long = ["--epochs", "3000", "--patience", "0", "--out", str(tmp_path / "killed")]
+    both = [start(number, *long) for number in (0, 1)]
+    while both[0].poll() is None and not (tmp_path / "killed/training.csv").exists():
+        time.sleep(0.05)
+    both[1].kill()
+    err = both[0].communicate(timeout=300)[1]
+    assert (both[0].returncode, "tinyattn: another rank has ended: " in err) == (2, True), err
+    both[1].communicate()
+    assert (tmp_path / "killed/checkpoint.npz").exists()            # which one process goes on from, as any number may
 
 
 MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))

@@ -17,7 +17,7 @@ from .ranks import mpi, started
 from .terminal import OUTPUT, any_terminal, one_line, silence_output, visible
 from .training import DivergedError, InterruptedRunError, WorkerKilledError
 
-SHARED = ("train",)      # commands that several processes of mpiexec share
+SHARED = ("train",)      # commands that several processes of one job share
 GRACE = 2.0              # seconds in which rank 0 may report the error before another rank does
 
 
@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
                     time.sleep(GRACE)
                     _say(f"tinyattn: rank {number} of {size}: {errors.removeprefix('tinyattn: ')}", code)
                 job.abort(code)
-    except (ImportError, RuntimeError) as error:             # MPI is missing or unusable, on every rank
+    except (ImportError, RuntimeError) as error:             # MPI is missing or unusable, or another rank has ended
         if number == 0:
             _say(f"tinyattn: {error}", 2)
         code = 2
@@ -100,7 +100,7 @@ def _run(arguments: list[str]) -> int:
         whole.error(explain(unknown, options) or whole.unrecognized(unknown, options.command, arguments))
     size, _ = started()
     if size > 1 and options.command not in SHARED:
-        whole.error(f"{options.command} runs in one process, and mpiexec started {size}; {SHARED[0]} shares work")
+        whole.error(f"{options.command} runs in one process, and a launcher started {size}; {SHARED[0]} shares work")
     try:
         with _computing(options):
             code = module.run(options)

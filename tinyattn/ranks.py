@@ -1,7 +1,9 @@
-"""The processes of one job that `mpiexec` started: ranks, which train one model together.
+"""The processes of one job that a launcher started: ranks, which train one model together.
 
 Each rank computes a part of every step, and all hold the same parameters. Code that divides work calls `ranks()`;
-without mpiexec that is one rank, and MPI is never imported.
+without a launcher that is one rank. Messages go through MPI where mpiexec or srun started the processes, and through
+torch.distributed, with gloo, where the launcher sets RANK, WORLD_SIZE and MASTER_ADDR, as torchrun, Kubernetes
+operators and cloud services do. Neither package is imported before.
 """
 
 from __future__ import annotations
@@ -14,21 +16,29 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-# environment variables of launchers: the number of processes, the number of this one
+# environment variables of launchers of MPI: the number of processes, the number of this one
 LAUNCHERS = (
     ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),      # Open MPI
     ("PMI_SIZE", "PMI_RANK"),                              # MPICH and Intel MPI, Slurm's pmi2
     ("SLURM_STEP_NUM_TASKS", "PMIX_RANK"),                 # srun --mpi=pmix
 )
+OF_TORCH = ("WORLD_SIZE", "RANK")       # with MASTER_ADDR
+PATIENCE = timedelta(days=1)            # in which the slowest rank has to reach a message
 POLL = 0.01          # seconds between two tests of a waiting rank
 
 
 class RanksDifferError(ValueError):
     """Ranks were started with different options, data or versions; the message names the first difference."""
+
+
+class LostRankError(RuntimeError):
+    """Another rank has ended, so that this one cannot go on. The other one says why."""
 
 
 class Ranks:
@@ -141,11 +151,17 @@ def alone() -> Any:
 
 
 def started() -> tuple[int, int]:
-    """(size of the job, number of this process), as the launcher of MPI set them; (1, 0) without one."""
-    for size, number in LAUNCHERS:
+    """(size of the job, number of this process), as the launcher set them; (1, 0) without one."""
+    for size, number in (*LAUNCHERS, OF_TORCH) if "MASTER_ADDR" in os.environ else LAUNCHERS:
         if size in os.environ and number in os.environ:
             return int(os.environ[size]), int(os.environ[number])
     return 1, 0
+
+
+def joined() -> Ranks:
+    """The ranks of this job. Raises as `MPIRanks` and `TorchRanks`."""
+    of_mpi = any(size in os.environ and number in os.environ for size, number in LAUNCHERS)
+    return MPIRanks() if of_mpi else TorchRanks()
 
 
 class MPIRanks(Ranks):
@@ -187,23 +203,71 @@ class MPIRanks(Ranks):
         self._comm.Abort(code)
 
 
+class TorchRanks(Ranks):
+    """The processes of torch.distributed's world, which talk by gloo. Raises ImportError without PyTorch."""
+
+    def __init__(self) -> None:
+        size, _ = started()
+        try:
+            torch: Any = import_module("torch")
+            self._dist: Any = import_module("torch.distributed")
+        except ImportError as error:
+            raise ImportError(
+                f"WORLD_SIZE says that a launcher started {size} processes, and PyTorch, which joins them, cannot be "
+                f"imported ({error}): pip install 'tinyattn[torch]', or unset WORLD_SIZE"
+            ) from None
+        self._of_array = torch.from_numpy
+        self._dist.init_process_group("gloo", timeout=PATIENCE)
+        self.size, self.number = self._dist.get_world_size(), self._dist.get_rank()
+
+    def gather(self, value: Any) -> list[Any]:
+        values: list[Any] = [None] * self.size
+        with self._losing():
+            self._dist.all_gather_object(values, value)
+        return values
+
+    def sum(self, array: np.ndarray) -> None:
+        with self._losing():
+            self._dist.all_reduce(self._of_array(array))         # in place: they share memory
+
+    def wait(self) -> None:
+        with self._losing():
+            self._dist.barrier()
+
+    def abort(self, code: int) -> None:
+        """End this process; the launcher ends the others, or their next message does."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+    @contextmanager
+    def _losing(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:
+            what = str(error).rpartition("cc:")[2].partition("] ")[2] or str(error)      # without a path of gloo's
+            raise LostRankError(f"another rank has ended: {what}") from None
+
+
 @contextmanager
 def mpi() -> Iterator[Ranks]:
-    """A context in which the processes that mpiexec started divide training, validation and ranking.
+    """A context in which the processes that mpiexec, or another launcher, started divide training and ranking.
 
         with mpi():                                  # mpiexec -n 4 python this_file.py
             model = SASRec().fit(sequences)          # the same on every rank
 
-    Without mpiexec it does nothing. Every rank has to run the same code; an exception on one ends all. Ranks with the
-    same cores divide them. Raises as `MPIRanks`.
+    Without a launcher it does nothing. Every rank has to run the same code; an exception on one ends all. Ranks with
+    the same cores divide them. Raises as `joined`, and LostRankError where another rank has ended.
     """
     if started()[0] == 1:
         yield ranks()
         return
-    job = MPIRanks()
+    job = joined()
     with sharing(job), _part_of_cores(job):
         try:
             yield job
+        except LostRankError:
+            raise
         except BaseException:
             traceback.print_exc()
             job.abort(1)
