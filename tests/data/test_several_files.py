@@ -53,6 +53,16 @@ def test_ids_of_the_second_file_decide_what_all_are(files):
     }
 
 
+def test_files_that_count_time_in_different_units_are_refused(files):
+    header, now = "user_id,item_id,timestamp\n", 1_700_000_000
+    texts = [f"{header}u,{item},{time}\n" for item, time in (("a", 7), ("b", now), ("c", now * 1000), ("d", now + 1))]
+    message = "time 1700000000000 counts milliseconds, and 1700000000 counts seconds in .*1.csv: expected one unit"
+    with pytest.raises(DataError, match=f"2.csv: {message}"):
+        read(files(*texts))
+    assert sequences(read(files(header, texts[3], texts[1]))) == {"u": ["b", "d"]}
+    assert sequences(read(files(texts[0], texts[1]))) == {"u": ["a", "b"]}         # 7 is of no known unit
+
+
 def test_the_day_of_a_date_is_decided_by_all_files(files):
     header = "user_id,item_id,date\n"
     with pytest.raises(DataError, match="day"):

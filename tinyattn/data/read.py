@@ -13,7 +13,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+import numpy as np
+
 from ..files import is_same
+from .dates import unit_of
 from .fields import Column, DataError, chunks_of_lines, lines_in, naming
 from .filters import Filters
 from .formats import FORMATS, JsonLines, described, detect
@@ -26,6 +29,7 @@ LONGEST_TEXT = 1 << 28    # bytes of a text or a list, which are read whole: a s
 _HEAD = 1 << 16           # bytes from which the format is detected
 _IN_MEMORY = 1 << 26      # bytes of standard input; a longer one is copied to a temporary file
 _MARK = "\ufeff".encode()  # a byte order mark in UTF-8
+_UNITS = {1.0: "seconds", 1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}
 STDIN = Path("-")         # in the place of a file: standard input
 
 
@@ -48,7 +52,8 @@ def read(
 
     Raises DataError, naming the file and the line, for a file that is missing, empty, truncated, ragged, not text, or
     of no known format; with `ratings`, where ratings or times are missing, or a rating is no number; where a filter
-    needs a column that the file lacks, or leaves no row; and for files of which only some have times.
+    needs a column that the file lacks, or leaves no row; and for files of which only some have times, or
+    whose times have different units.
     """
     paths = [Path(path)] if isinstance(path, str | Path) else list(map(Path, path))
     if not paths:
@@ -81,6 +86,8 @@ def read(
         if not rows:
             raise DataError("a header and no interactions")
         table = Table.of(filled)
+    if table.times is not None and len(parts) > 1:
+        _refuse_other_units(parts, table.times)
     for part in parts:
         if part.reader.header:
             with naming(titled([part.path])):
@@ -95,6 +102,18 @@ def read(
     if chosen:
         data.notes["rows left out"] = f"{rows - len(data):,} of {rows:,} by {chosen}"
     return data
+
+
+def _refuse_other_units(parts: Sequence[_Part], times: np.ndarray) -> None:
+    """Raise DataError for a file whose times are dates in other units than those of the first file with dates."""
+    rows = {part.path: times[part.rows] for part in parts if part.rows.start < part.rows.stop}
+    units = {path: unit for path, some in rows.items() if (unit := unit_of(some))}
+    for path, unit in units.items():
+        first = next(iter(units))
+        if unit != units[first]:
+            with naming(titled([path])):
+                here, there = (f"{rows[one][0]} counts {_UNITS[units[one]]}" for one in (path, first))
+                raise DataError(f"time {here}, and {there} in {titled([first])}: expected one unit")
 
 
 class _Part(NamedTuple):
