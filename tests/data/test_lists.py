@@ -62,8 +62,9 @@ def test_bad_names_are_named(content, message, tmp_path):
 
 def test_ids_are_lines(tmp_path):
     path = tmp_path / "ids"
-    path.write_text(" 7\n\nabc\r\n")
+    path.write_text(" 7\n\nabc\r\n7\n")
     assert read_ids(path) == ["7", "abc"]
+    assert read_ids(path, distinct=False) == ["7", "abc", "7"]
     for wrong, message in ((tmp_path, "a directory"), (tmp_path / "none", "no such file")):
         with pytest.raises(DataError, match=message):
             read_ids(wrong)

@@ -38,7 +38,7 @@ def add(command: Any, arguments: list[str]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Names and shapes are checked before numbers are read."""
     chosen = {name: getattr(options, name) for name in NOT_IN_FILE if hasattr(options, name)}
-    items = None if options.item_ids is None else read_ids(options.item_ids)
+    items = None if options.item_ids is None else read_ids(options.item_ids, distinct=False)
     source, folder = opened(options.source, items, **chosen), RunFolder(options.out)
     config = {
         "model": source.model.name,

@@ -75,10 +75,14 @@ def _two_fields(line: str, number: int, separator: str) -> tuple[str, str]:
     return fields[0].strip(), fields[1].strip()
 
 
-def read_ids(path: str | Path) -> list[str]:
-    """The distinct ids in a file, one a line, in order; blank lines are skipped. Raises DataError without ids."""
+def read_ids(path: str | Path, distinct: bool = True) -> list[str]:
+    """The ids in a file, one a line, in order; blank lines, and repeated ids if `distinct`, are skipped.
+
+    Raises DataError without ids.
+    """
     with naming(Path(path)):
-        ids = list(dict.fromkeys(line.strip(" \t") for line in _lines(path) if line.strip()))
+        ids = [line.strip(" \t") for line in _lines(path) if line.strip()]
+        ids = list(dict.fromkeys(ids)) if distinct else ids
         if not ids:
             raise DataError("no ids, expected one a line")
     return ids

@@ -345,6 +345,9 @@ def test_what_the_file_does_not_tell_is_asked_for(tmp_path, capsys):
     ids.write_text("a\nb\n")
     said = f"2 ids, 2 of them different, expected {ITEMS} different ones"
     refuses(capsys, [*asked, "--block-form", "pre", "--item-ids", ids], said)
+    ids.write_text("a\na\n" + "".join(f"{i}\n" for i in range(ITEMS - 1)))
+    said = f"{ITEMS + 1} ids, {ITEMS} of them different, expected {ITEMS} different ones"
+    refuses(capsys, [*asked, "--block-form", "pre", "--item-ids", ids], said)
     other = rectools_weights()
     moved = {name.replace("q_layer_norm", "layer_norm_1"): array for name, array in other.items()}
     file = write(tmp_path / "other.safetensors", moved)
@@ -354,6 +357,7 @@ def test_what_the_file_does_not_tell_is_asked_for(tmp_path, capsys):
     with pytest.raises(ValueError, match="has its options; ids of items are for a file"):
         import_model(tmp_path, ["a"])
     refuses(capsys, ["import-model", tmp_path / "m.t", "--out", tmp_path / "run", "--heads", H], "m.t: no such file")
+    refuses(capsys, ["import-model", tmp_path / "m.pth", "--out", tmp_path / "run"], "m.pth: no such file")
 
 
 def test_a_run_that_recommend_asks(tmp_path, capsys):

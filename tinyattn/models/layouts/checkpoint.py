@@ -19,6 +19,7 @@ from .gpt2 import GPT2
 from .layout import HEAD, Entry, TextLayout
 from .llama import Llama
 from .recommender_file import RecommenderFile
+from .state_dict import FILES
 from .weights import Weights, refuse_format
 
 # by config.json's model_type
@@ -118,7 +119,8 @@ class Checkpoint:
 
 def opened(path: str | Path, items: list[Any] | None = None, **options: Any) -> Checkpoint | RecommenderFile:
     """A folder in one of TEXT_LAYOUTS or a file in one of SASREC_LAYOUTS. ValueError for a folder with options."""
-    if not Path(path).is_dir() and (options or items is not None or Path(path).is_file()):
+    is_file = Path(path).is_file() or Path(path).suffix in FILES
+    if not Path(path).is_dir() and (options or items is not None or is_file):
         return RecommenderFile(path, items, **options)
     if options or items is not None:
         unused = ", ".join([*options, *(["ids of items"] if items is not None else [])])

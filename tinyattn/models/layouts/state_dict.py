@@ -20,6 +20,7 @@ from .weights import as_float32, read_whole, without_wrappers
 
 NESTS = ("state_dict", "model_state_dict", "model")      # keys under which trainers keep the state dict
 PICKLED = (".pt", ".pth", ".ckpt", ".bin")
+FILES = (".safetensors", *PICKLED)
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 
 
