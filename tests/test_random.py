@@ -44,7 +44,7 @@ def test_any_part_of_a_pair_mask_is_what_the_whole_mask_keeps(lead, rows, where)
 
 
 def test_a_pair_mask_knows_its_axes_and_its_rate():
-    with pytest.raises(ValueError, match="there are 3"):
+    with pytest.raises(ValueError, match=r"the leading axes are \(2, 2, 2\)"):
         pair_mask(np.random.default_rng(0), 0.5).tile((2, 2, 2), slice(0, 1), slice(0, 1), np.zeros(1))
     with pytest.raises(ValueError, match="rows of 1 sequences; there are 2"):
         PairMask(1, 0.5, np.array([3])).tile((2, 2), slice(0, 1), slice(0, 1), np.zeros(1))

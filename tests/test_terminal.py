@@ -67,7 +67,7 @@ def test_escapes_in_whatever_is_printed_are_shown(capsys):
         print("title \x1b]0;you\x07")
     assert capsys.readouterr().out == "title \\x1b]0;you\\x07\n"
     with pytest.raises(SystemExit):
-        main(["data", "\x1b", "two"])
+        main(["data", "\x1b", "--two"])
     capsys.readouterr()
     with pytest.raises(SystemExit):
         main(["train", "--dim", "\n" * 2000])

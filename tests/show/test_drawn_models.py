@@ -141,8 +141,9 @@ def test_pictures_of_a_run_are_of_its_metrics_its_history_and_one_user(monkeypat
         return ids[::-1], np.full((1, 1, len(ids), len(ids)), 0.5)
 
     model = SimpleNamespace(name="sasrec", history=[{"epoch": 1}], attends=True, attention=attention)
-    draw_run(tmp_path, model, split, {"model": {}}, (5, 10), "run")
-    assert asked["metric_bars"] == ({"model": {}}, ("hr@5", "ndcg@5", "mrr"), "sasrec", "run")
+    rows = {"model": dict.fromkeys(("hr@5", "ndcg@5", "hr@10", "ndcg@10", "mrr"), 0.5)}
+    draw_run(tmp_path, model, split, rows, (5, 10), "run")
+    assert asked["metric_bars"] == (rows, ("hr@5", "ndcg@5", "mrr"), "sasrec", "run")
     assert asked["training_curves"] == ([{"epoch": 1}], "run")
     weights, ids, said = asked["attention_map"]
     assert ids == sequences[3][9:17][::-1]  # the last before the test item, as the model names them
@@ -151,11 +152,11 @@ def test_pictures_of_a_run_are_of_its_metrics_its_history_and_one_user(monkeypat
     assert asked["saved"] == ["metrics.png", "training.png", "attention.png"]
     asked.clear()
     long = leave_one_out(Interactions.from_sequences(sequences[2:3]))
-    draw_run(tmp_path, SimpleNamespace(name="x", attends=True, attention=attention), long, {}, (10,), "run")
+    draw_run(tmp_path, SimpleNamespace(name="x", attends=True, attention=attention), long, rows, (10,), "run")
     assert asked["attention_map"][1] == sequences[2][16:24][::-1]
     assert asked["saved"] == ["metrics.png", "attention.png"]
     asked.clear()
-    draw_run(tmp_path, SimpleNamespace(name="x", history=[]), long, {}, (10,), "run")
+    draw_run(tmp_path, SimpleNamespace(name="x", history=[]), long, rows, (10,), "run")
     assert asked["saved"] == ["metrics.png"]
 
 

@@ -128,7 +128,7 @@ class RunFolder:
                     for name, leaf in leaves(tree):
                         leaf[...] = checked(arrays, prefix + name, leaf.shape, np.float32)
                 arrays.refuse_unread()
-                if any(np.any(leaf < 0) for _, leaf in leaves(v)):
+                if any((leaf < 0).any() for _, leaf in leaves(v)):
                     raise ValueError("a mean of squares is negative")
             except (KeyError, ValueError) as error:
                 why = f"{error} is missing" if isinstance(error, KeyError) else error

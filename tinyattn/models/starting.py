@@ -52,15 +52,16 @@ def carry_over(start: Any, items: Vocabulary, users: Vocabulary, learner: Any) -
 def known_ids(start: Any, items: Vocabulary, users: Vocabulary) -> tuple[int, int]:
     """The numbers of items and of users whose rows are kept; no users where the model has no row of a user."""
     has_users = "users" in _tables(start).values()
-    known = [int(np.sum(was.numbers_or_zero(now.ids) > 0)) for was, now in ((start.items, items), (start.users, users))]
+    pairs = (start.items, items), (start.users, users)
+    known = [int((was.numbers_or_zero(now.ids) > 0).sum()) for was, now in pairs]
     return known[0], known[1] * has_users
 
 
 def _rows(was: Vocabulary, now: Vocabulary) -> tuple[np.ndarray | EllipsisType, np.ndarray | EllipsisType]:
     """The rows of known ids in the new table, and in the old one. Row 0, padding's, is the same."""
     old = was.numbers_or_zero(now.ids)
-    new = np.flatnonzero(old)
-    return np.concatenate([[0], 1 + new]), np.concatenate([[0], old[new]])
+    (new,) = old.nonzero()
+    return np.r_[0, 1 + new], np.r_[0, old[new]]
 
 
 def _tables(model: Any) -> dict[str, str]:
