@@ -54,7 +54,7 @@ BLOCK_LAYOUTS = {f"ops/attention/{name}.py" for name in ("blocks", "patterns", "
 # What answers with host arrays, reads files, or goes the host's own faster way; and the organisation of training.
 ON_THE_HOST = {
     *(f"models/{name}.py" for name in ("choosing", "explanation", "parameters", "products",
-                                       "recommender", "session")),
+                                       "recommender", "run", "session", "starting")),
     *(f"models/recommenders/{name}.py" for name in ("co_occurrence", "markov")),
     *(f"models/transformers/{name}.py" for name in ("looking", "sampling", "search")),
     *(f"fast/{name}.py" for name in ("one_history", "one_token")),
