@@ -113,6 +113,9 @@ def test_each_fold_is_a_run_and_the_table_has_their_mean(timed, tmp_path, capsys
     assert again.rpartition(", 2 folds\n")[2] == shown.rpartition(", 2 folds\n")[2]
     assert main(["evaluate", str(out / "fold-1")]) == 0
     refuses(capsys, [*train[:-1], out / "fold-1"], "is a run without --folds")
+    diverges = [*train[:3], "sasrec", "--dim", "4", "--lr", "1e30", "--epochs", "1", *train[4:-1], tmp_path / "no"]
+    code, printed = main(list(map(str, diverges))), capsys.readouterr()
+    assert (code, "diverged at step" in printed.err, (tmp_path / "no").exists()) == (2, True, False)
 
 
 def test_a_sweep_with_folds_has_a_row_for_their_means(timed, tmp_path, capsys, monkeypatch):

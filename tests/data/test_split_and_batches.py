@@ -154,6 +154,14 @@ def test_a_split_by_time_needs_times_and_users_on_both_sides():
         by_time(uneven())
     with pytest.raises(ValueError, match="none of the 2 users has 2 interactions up to time 3 and 1 after it"):
         by_time(timed([(1, 1, 1), (1, 2, 2), (1, 3, 3), (2, 1, 4)]), at=0.75)
+    dated = timed([(user, item, 1_700_000_000 + 86_400 * item) for user in (1, 2) for item in range(1, 5)])
+    for name, message in (
+        ("time:2024-01-01", "begins after 2024-01-01T00:00:00, and the last interaction is at 2023-11-18T22:13:20$"),
+        ("time:0.8..0.2", "begins after 2023-11-18T22:13:20, and ends at 2023-11-15T22:13:20$"),
+        ("time:2000-01-01", "up to time 2000-01-01T00:00:00 and 1 after it"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            SPLITS[name](dated)
 
 
 @pytest.mark.parametrize("keys", [[], [3], [5, 1, 5, 5, 0], [2**40, -1, 2**40]])
@@ -197,6 +205,7 @@ def test_folds_divide_a_window_and_train_on_all_before(rng):
     lengths = [len(SPLITS[name](data).train) for name in names]
     assert lengths == sorted(lengths)
     assert len(folds(data, "time:2023-11-20..2023-11-30", 5)) == 5
-    for name, count, message in (("leave-one-out", 3, "use --split time"), ("time", 1, "folds is 1, expected")):
+    for name, count, message in (("leave-one-out", 3, "use --split time"), ("time", 1, "folds is 1, expected"),
+                                 ("time", 141, "folds is 141, and there are 140 interactions")):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             folds(data, name, count)

@@ -167,7 +167,11 @@ def _work(options: argparse.Namespace, model: Any, measure: Any) -> None:
     runs = {}
     for number, fold in plan.items():
         print(f"fold {number} of {options.folds}: --split {fold.split}")
-        runs[f"fold {number}"] = _train(fold, model_of(options)[0], measure, loaded)
+        try:
+            runs[f"fold {number}"] = _train(fold, model_of(options)[0], measure, loaded)
+        finally:
+            with suppress(OSError):
+                out.rmdir()                              # where a refused first fold has left it empty
     if ranks().number == 0:
         print_folds(runs, model)
         print(f"written to {out}: {', '.join(name.replace(' ', '-') for name in runs)}")

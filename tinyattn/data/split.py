@@ -137,15 +137,18 @@ def by_time(data: Interactions, at: float | str = 0.9, until: float | str = 1.0)
     interactions on both sides.
     """
     moment, early = _up_to(data, at)
+    assert data.times is not None
     end, within = _up_to(data, until) if until != 1 else (np.inf, np.ones(len(data), dtype=bool))
     if not np.any(within & ~early):
-        raise ValueError(f"the window of split time has no interactions: it begins after {moment}, and ends at {end}")
+        ends = ("ends", end) if until != 1 else ("the last interaction is", np.max(data.times))
+        raise ValueError(f"the window of split time has no interactions: it begins after {_shown(moment, data.times)}, "
+                         f"and {ends[0]} at {_shown(ends[1], data.times)}")  # fmt: skip
     before, later = (np.bincount(data.owner[mask], minlength=data.n_users) for mask in (early, within & ~early))
     evaluated = (before >= 2) & (later > 0)
     if not np.any(evaluated):
         raise ValueError(
-            f"none of the {data.n_users:,} users has 2 interactions up to time {moment} and 1 after it: a split by "
-            "time needs one to train on, one to validate and one to test"
+            f"none of the {data.n_users:,} users has 2 interactions up to time {_shown(moment, data.times)} and 1 "
+            "after it: a split by time needs one to train on, one to validate and one to test"
         )
     used = early.copy()
     used[(data.offsets[:-1] + before)[evaluated]] = True             # the first one after T
@@ -153,7 +156,6 @@ def by_time(data: Interactions, at: float | str = 0.9, until: float | str = 1.0)
     place = "after the moment" if until == 1 else "in the window"
     left_out = {f"have nothing {place}": int(np.sum(later == 0)),
                 "have fewer than 2 interactions before it": int(np.sum((later > 0) & ~evaluated))}  # fmt: skip
-    assert data.times is not None
     used_data = replace(data, flat=data.flat[used], offsets=offsets, times=data.times[used])
     tested = within & ~early & evaluated[data.owner]
     split = _last_two_apart(used_data, evaluated, left_out)
@@ -190,12 +192,16 @@ def folds(data: Interactions, name: str, count: int) -> list[str]:
         first = _up_to(data, begin)[0]
         assert data.times is not None
         last = np.max(data.times) if until == 1 else _up_to(data, until)[0]
-        unit = unit_of(data.times) or 1
-        edges = [f"{datetime.fromtimestamp(edge / unit, UTC):%Y-%m-%dT%H:%M:%S}"
-                 for edge in np.linspace(first, last, count + 1)]  # fmt: skip
+        edges = [_shown(edge, data.times) for edge in np.linspace(first, last, count + 1)]
     if until == 1:
         edges[-1] = ""                                   # a date would leave out the last interactions
     return [f"time:{begin}..{end}".removesuffix("..") for begin, end in itertools.pairwise(edges)]
+
+
+def _shown(moment: float, times: np.ndarray) -> str:
+    """A moment as a date where the times are dates, else as a number."""
+    unit = unit_of(times)
+    return f"{moment:.16g}" if unit is None else f"{datetime.fromtimestamp(moment / unit, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def refuse_folds(name: str, count: int) -> None:
