@@ -441,7 +441,7 @@ def test_a_run_starts_from_another_with_its_options_and_its_rows(finished, data,
     config = (bare / "config.json").read_text()
     (bare / "config.json").write_text(config.replace('"model"', '"kind"'))        # model.npz has it, too
     assert main(["train", str(grown), "--start", str(bare), "--epochs", "1", "--out", str(tmp_path / "afresh")]) == 0
-    assert "rows; Adam begins afresh: there is no moments.npz\n" in capsys.readouterr().out
+    assert "rows; the optimizer begins afresh: there is no moments.npz\n" in capsys.readouterr().out
     for extra, says in ((["--model", "mf"], "is a run of model sasrec, with options: leave out --model mf"),
                         (["--preset", "esasrec"], "leave out --preset esasrec"),
                         (["--dim", "16"], "dim is 16, expected 8"), (["--start", " "], "--start is empty"),

@@ -154,6 +154,8 @@ def test_a_split_by_time_needs_times_and_users_on_both_sides():
         by_time(uneven())
     with pytest.raises(ValueError, match="none of the 2 users has 2 interactions up to time 3 and 1 after it"):
         by_time(timed([(1, 1, 1), (1, 2, 2), (1, 3, 3), (2, 1, 4)]), at=0.75)
+    with pytest.raises(ValueError, match="split time is at None, expected a share"):
+        by_time(timed([(1, 1, 1), (1, 2, 2), (1, 3, 3)]), None)
     dated = timed([(user, item, 1_700_000_000 + 86_400 * item) for user in (1, 2) for item in range(1, 5)])
     for name, message in (
         ("time:2024-01-01", "begins after 2024-01-01T00:00:00, and the last interaction is at 2023-11-18T22:13:20$"),

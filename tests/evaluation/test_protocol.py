@@ -110,7 +110,7 @@ def test_users_are_known_to_the_model_by_its_own_numbers():
     assert asked == numbers[SPLIT.evaluated].tolist()
 
 
-@pytest.mark.parametrize("ks", [(0,), (-3,), (2.5,), 10, "5"])
+@pytest.mark.parametrize("ks", [(), (0,), (-3,), (2.5,), 10, "5"])
 def test_cut_offs_that_cannot_be_are_refused(ks):
     split = leave_one_out(Interactions.from_sequences([[1, 2, 3, 4], [4, 3, 2, 1]]))
     with pytest.raises(ValueError, match="expected whole numbers of 1 or more"):

@@ -9,7 +9,7 @@ from tinyattn.data import Interactions, SeriesWorld, leave_one_out
 from tinyattn.evaluation import full_ranking
 from tinyattn.files import FileError, read_arrays, write_arrays
 from tinyattn.models import MODELS, GRU4Rec, NeuralRecommender, RunFolder, SASRec
-from tinyattn.models.starting import carry_over, known_ids
+from tinyattn.models.starting import carry_over, known_ids, lost_moments
 from tinyattn.training import Moments
 from tinyattn.tree import flatten, leaves, tree_map, views
 
@@ -48,7 +48,7 @@ def test_known_ids_keep_their_rows_and_moments_and_new_ones_begin_fresh(name, mo
     if not moments:
         old.moments = None
     learner = fresh(old)
-    carry_over(old, NEW.items, NEW.users, learner)
+    carry_over(old, NEW.items, NEW.users, learner, "adam")
     trees = [(learner.p, old.parameters, -1.0)]
     if moments:
         trees += [(views(x, learner.p), kept, 0.0) for x, kept in zip(learner.moments, old.moments, strict=True)]
@@ -120,6 +120,15 @@ def test_a_start_that_does_not_fit_is_refused():
             model.fit(GROWN, start=start, progress=False)
     with pytest.raises(ValueError, match="knows none of the 3 items, such as 1: its ids are like b"):
         SASRec(**SMALL, maxlen=6).fit([[1, 2, 3], [3, 2, 1]], start=old, progress=False)
+
+
+def test_another_optimizer_begins_afresh():
+    """With Muon's moments, Adam's first step would be a thousand times as long."""
+    old = SASRec(**SMALL, maxlen=6, optimizer="muon").fit(GROWN, progress=False)
+    new = SASRec(**SMALL | {"epochs": 1}, maxlen=6).fit(GROWN, start=old, progress=False)
+    was = dict(leaves(old.parameters))
+    assert max(np.max(np.abs(x - was[name])) for name, x in leaves(new.parameters)) < 10 * new.lr
+    assert lost_moments(old, "muon") == ""
 
 
 def test_damaged_moments_are_refused_by_name(tmp_path):

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from numbers import Real
 
 import numpy as np
 
@@ -169,7 +170,7 @@ def _up_to(data: Interactions, at: float | str) -> tuple[float, np.ndarray]:
     if isinstance(at, str):
         moment = moment_of("split time", at, data.times)
         return moment, data.times < moment
-    if not 0 < at < 1:
+    if not isinstance(at, Real) or not 0 < at < 1:
         raise ValueError(f"split time is at {at}, expected a share between 0 and 1, or a date such as 2023-12-31")
     moment = np.sort(data.times)[max(0, math.ceil(at * len(data)) - 1)]
     return moment, data.times <= moment

@@ -61,7 +61,7 @@ def evaluate(
     """
     if stage not in ("valid", "test"):
         raise ValueError(f"stage is {stage!r}, expected valid or test")
-    if not isinstance(ks, Sequence) or not all(isinstance(k, Integral) and k >= 1 for k in ks):
+    if not isinstance(ks, Sequence) or not ks or not all(isinstance(k, Integral) and k >= 1 for k in ks):
         raise ValueError(f"ks is {ks!r}, expected whole numbers of 1 or more, as (5, 10)")
     if split.targets == "all" and stage == "test":
         if truth is not None or sampled:

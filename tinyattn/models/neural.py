@@ -88,7 +88,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
 
         def begin(learner: Learner) -> None:
             if start is not None:
-                carry_over(start, data.items, data.users, learner)
+                carry_over(start, data.items, data.users, learner, self.optimizer)
             m, v = learner.moments                               # which training updates in place
             self.moments = views(m, learner.p), views(v, learner.p)
 

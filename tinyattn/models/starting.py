@@ -27,11 +27,12 @@ def refuse_start(start: Any, model: Any) -> None:
             raise ValueError(f"{o.name} is {mine}, expected {theirs}, as in the model that this one starts from")
 
 
-def carry_over(start: Any, items: Vocabulary, users: Vocabulary, learner: Any) -> None:
+def carry_over(start: Any, items: Vocabulary, users: Vocabulary, learner: Any, optimizer: str) -> None:
     """Overwrite fresh parameters and moments of Adam with those of `start`, whose rows are found by id.
 
-    Rows of new ids stay fresh, and so do all moments where `start` has none. Steps are counted from 1 again, and with
-    them Adam's corrections for moments that began at 0, which new rows need. Raises ValueError where no item is known.
+    Rows of new ids stay fresh, and so do all moments where `lost_moments` says why. Steps are counted from 1 again,
+    and with them Adam's corrections for moments that began at 0, which new rows need.
+    Raises ValueError where no item is known.
     """
     rows = {"items": _rows(start.items, items), "users": _rows(start.users, users)}
     if not known_ids(start, items, users)[0]:
@@ -40,13 +41,21 @@ def carry_over(start: Any, items: Vocabulary, users: Vocabulary, learner: Any) -
                          f"its ids are like {theirs}")  # fmt: skip
     kind = _tables(start)
     pairs = [(learner.p, start.parameters)]
-    if start.moments is not None:
+    if not lost_moments(start, optimizer):
         pairs += [(views(x, learner.p), kept) for x, kept in zip(learner.moments, start.moments, strict=True)]
     for tree, kept in pairs:
         old = dict(leaves(kept))
         for name, leaf in leaves(tree):
             to, of = rows[kind[name]] if name in kind else (..., ...)
             leaf[to] = backend.asarray(backend.to_numpy(old[name])[of], like=leaf)
+
+
+def lost_moments(start: Any, optimizer: str) -> str:
+    """Why the moments of `start` are not kept; "" where they are."""
+    if start.moments is None:
+        return "there is no moments.npz"
+    # Muon's moments of a matrix are no means: Adam would divide them by the root of a v that is 0
+    return "" if start.optimizer == optimizer else f"the moments are of {start.optimizer}"
 
 
 def known_ids(start: Any, items: Vocabulary, users: Vocabulary) -> tuple[int, int]:

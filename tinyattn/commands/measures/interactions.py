@@ -17,7 +17,7 @@ from ...data.read import STDIN
 from ...data.split import refuse_folds
 from ...evaluation import PROTOCOLS, RATING_BASELINES, candidates_for, full_ranking, rating_errors
 from ...models import NeuralRecommender, Recommender, RunFolder
-from ...models.starting import known_ids
+from ...models.starting import known_ids, lost_moments
 from ...ranks import ranks
 from ..arguments import RANKING, add_data, add_evaluation, add_world, source_of
 from ..comparisons import RANKING_NOTES, RATING_NOTES, compare_rankings, compare_ratings
@@ -106,7 +106,8 @@ class Ranking(OfInteractions):
         start = start_of(options)
         items, users = known_ids(start, train.items, train.users)
         kept = [f"{items:,} of {len(train.items):,} items"] + [f"{users:,} of {len(train.users):,} users"] * (users > 0)
-        fresh = "" if start.moments is not None else "; Adam begins afresh: there is no moments.npz"
+        why = lost_moments(start, getattr(options, "optimizer", start.optimizer))
+        fresh = f"; the optimizer begins afresh: {why}" if why else ""
         return f"starting from {options.start}: {' and '.join(kept)} keep their rows{fresh}"
 
     def fitting(self, options: argparse.Namespace) -> dict[str, Any]:
