@@ -147,7 +147,7 @@ def test_what_fails_on_one_rank_of_mpi_ends_all_and_is_shown(monkeypatch, capsys
         gather, abort = staticmethod(lambda value: [value] * 2), staticmethod(ended.append)
 
     monkeypatch.setattr(ranks_module, "started", lambda: (2, 1))
-    monkeypatch.setattr(ranks_module, "MPIRanks", Job)
+    monkeypatch.setattr(ranks_module, "joined", Job)
     monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None, raising=False)
     with mpi() as job:
         assert (type(job), ranks()) == (Job, job)
