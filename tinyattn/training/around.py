@@ -31,8 +31,10 @@ class DivergedError(ArithmeticError):
     After an epoch with a validation score, `parameters` are those of the best epoch, and `history` has all whole ones.
     """
 
-    parameters: Any = None
-    history: Sequence[dict[str, Any]] = ()
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.parameters: Any = None
+        self.history: Sequence[dict[str, Any]] = ()
 
     def keep(self, state: State) -> None:
         """Keep the parameters of the best epoch, if there is one."""
