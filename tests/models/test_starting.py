@@ -164,4 +164,4 @@ def test_on_a_world_that_grows_a_start_ranks_better_than_as_many_epochs_anew(see
     old = SASRec(**how, epochs=60).fit(leave_one_out(older), progress=False)
     started, anew = (SASRec(**how, epochs=20).fit(split, start=start, progress=False) for start in (old, None))
     started, anew = (full_ranking(model, split, "test")["ndcg@10"] for model in (started, anew))
-    assert started > anew + 0.03                         # .26 and .17 with seed 0; anew, 60 epochs reach .32
+    assert started > anew + 0.03

@@ -91,12 +91,12 @@ def run(options: argparse.Namespace) -> None:
 
 def _known(history: list[Any], model: Any) -> list[Any]:
     """The items of a history that the model knows; a note names others."""
-    unknown = [item for item in history if not model.items.number_or_zero(item)]
-    if unknown:
+    known = [item for item in history if model.items.number_or_zero(item)]
+    if unknown := [item for item in history if item not in known]:
         some = ", ".join(map(quoted, unknown[:3])) + (", ..." if len(unknown) > 3 else "")
         skipped = f"{len(unknown):,} of {len(history):,} items are skipped: the model does not know {some}"
         print(f"note: {skipped}", file=sys.stderr)
-    return [item for item in history if model.items.number_or_zero(item)]
+    return known
 
 
 def _write_many(options: argparse.Namespace) -> None:

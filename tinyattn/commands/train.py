@@ -177,6 +177,22 @@ def _work(options: argparse.Namespace, model: Any, measure: Any) -> None:
         print(f"written to {out}: {', '.join(name.replace(' ', '-') for name in runs)}")
 
 
+def _fit_in_steps(model: Any, split: Any, folder: RunFolder, fitting: dict[str, Any]) -> None:
+    """Fit a model that is trained by gradient steps; training.csv is written after each epoch."""
+    write = partial(folder.write_history, criterion=model.criterion)
+
+    def on_epoch(history: list[dict[str, Any]]) -> None:
+        write(history)
+        if not sys.stderr.isatty():                      # where there is no progress bar
+            row = history[-1]
+            print(f"{epoch_in_words(row)}, {row['seconds']:.1f} s", file=sys.stderr, flush=True)
+
+    with _divergence_as_note():
+        model.fit(split, checkpoint=folder.checkpoint, on_epoch=on_epoch, **fitting)
+    if ranks().number == 0:
+        write(model.history)
+
+
 def _folder(options: argparse.Namespace, source: Any) -> RunFolder:
     return RunFolder(options.out or f"runs/{options.preset or options.model}-{source.name}{options.computing.suffix}")
 
@@ -215,19 +231,8 @@ def _train(options: argparse.Namespace, model: Any, measure: Any, loaded: Any) -
             print(kept)
         if folder.checkpoint.exists():
             print(f"resuming from {folder.checkpoint}")
-        if issubclass(type(model), Settings):
-            write = partial(folder.write_history, criterion=model.criterion)
-
-            def on_epoch(history: list[dict[str, Any]]) -> None:
-                write(history)
-                if not sys.stderr.isatty():              # where there is no progress bar
-                    row = history[-1]
-                    print(f"{epoch_in_words(row)}, {row['seconds']:.1f} s", file=sys.stderr, flush=True)
-
-            with _divergence_as_note():
-                model.fit(split, checkpoint=folder.checkpoint, on_epoch=on_epoch, **measure.fitting(options))
-            if job.number == 0:
-                write(model.history)
+        if isinstance(model, Settings):
+            _fit_in_steps(model, split, folder, measure.fitting(options))
         else:
             model.fit(split)
         rows = measure.rows(model, on)
