@@ -45,6 +45,7 @@ MODELS = {
     "SASRec, cross-entropy": ("`sasrec`", None, "ce"),
     "eSASRec": ("`sasrec`", None, "esasrec"),
 }
+BY_TIME = {"GRU4Rec, cross-entropy": "gru4rec-ce"}  # a model whose run in `splits` has another key
 
 
 def column(runs: list[dict[str, Any]], metric: tuple[str, str]) -> str:
@@ -58,7 +59,7 @@ def table(sampled: Results, full: Results, splits: Results) -> str:
     printed: dict[Any, Any] = {}
     for title, (flags, one, other) in MODELS.items():
         dense = (full, f"ml-1m-{other}") if other else (sampled, f"ml-1m-{one}")
-        by_time = (splits, f"beauty-time-{other or one}")
+        by_time = (splits, f"beauty-time-{BY_TIME.get(title) or other or one}")
         shown = dense, (full, other and f"beauty-{other}"), by_time, (sampled, one and f"games-{one}")
         runs = [results.get(key or "", []) for results, key in shown]
         cells = [flags, *map(column, runs, (FULL, FULL, FULL, UNI100)), minutes(runs[0]) if runs[0] else ""]
