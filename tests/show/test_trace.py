@@ -22,7 +22,7 @@ from tinyattn.forms import is_readable, readable
 from tinyattn.layers import BLOCK_FORMS, MECHANISMS, MIXERS, Block
 from tinyattn.models import GRU4RecNetwork, SASRecNetwork
 from tinyattn.ops import attention, attention_backward, softmax
-from tinyattn.show import trace
+from tinyattn.show import recorder, trace
 from tinyattn.tree import Rows, flatten, leaves, tree_map
 
 R = np.random.default_rng(0)
@@ -40,7 +40,6 @@ LONG = np.random.default_rng(5).standard_normal((70, 3))  # of several chunks
 HEADS = {"heads": 2, "mask": np.tri(3, dtype=bool), "rate": 0.3}
 
 
-
 def richest(spec):
     """Of the cases in float64 that a spec draws, the one with the most arguments."""
     draws = [CaseDrawer.seeded(seed, ((2,),)) for seed in range(20)]
@@ -55,7 +54,8 @@ CALLS = {spec.function: ((), richest(spec)) for spec in SPECS.values() if spec.o
     "causal_mask": ((3, X), {}),
     "causal_sum": ((LONG, LONG, LONG[:, :2]), {}),
     "dense_weights": (
-        ((R.random((2, 1, 2, 1)),), ops.BlockLayout(2, 2, (ops.Blocks(PLACES[:, :2], PLACES[:, :1]),))), {}
+        ((R.random((2, 1, 2, 1)),), ops.BlockLayout(2, 2, (ops.Blocks(PLACES[:, :2], PLACES[:, :1]),))),
+        {},
     ),
     "convolving_attention": ((R.standard_normal((2, 3, 2)), R.standard_normal((3, 3, 2, 1)), 2.0), {}),
     "distance_buckets": ((3, 4, X, 4, 9), {}),
@@ -437,6 +437,16 @@ def test_more_than_the_limit_is_refused_with_the_place():
     assert trace(lambda x: [x + 0 for _ in range(9)], many, limit=80_000).recorder.used == 80_000  # one content
 
 
+def endless(x):
+    while True: x = x + 0  # fmt: skip  # noqa: E701
+
+
+def test_an_endless_loop_on_one_line_ends(monkeypatch):
+    monkeypatch.setattr(recorder, "LINES", 50)
+    with pytest.raises(ValueError, match=r"more than 50 lines after step 0 \(endless\.x\): trace a smaller input"):
+        trace(endless, np.ones(2), backward=lambda dout: dout)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
@@ -549,13 +559,19 @@ def test_upstream_gradients_are_given_or_said():
 
 
 @pytest.fixture(
-    scope="module", params=[("pre", "bce", np.float64), ("sasrec", "ce", np.float64), ("post", "bce", np.float32),
-                            ("ligr", "gbce", np.float64)]
+    scope="module",
+    params=[
+        ("pre", "bce", np.float64),
+        ("sasrec", "ce", np.float64),
+        ("post", "bce", np.float32),
+        ("ligr", "gbce", np.float64),
+    ],
 )
 def network(request):  # fmt: skip
     form, loss, dtype = request.param
-    net = SASRecNetwork(n_items=11, maxlen=6, dim=4, heads=2, block_form=form, objective=loss, dropout=0.2,
-                        **few_negatives(loss))
+    net = SASRecNetwork(
+        n_items=11, maxlen=6, dim=4, heads=2, block_form=form, objective=loss, dropout=0.2, **few_negatives(loss)
+    )
     p = flatten(noisy(net.init(np.random.default_rng(0))), dtype)[1]
     batch = Sampler(uneven(), 6, 5, 0, True, net.n_negatives or 0).batch(0)
     return trace(net, p, batch, np.random.default_rng(3), backward=True)

@@ -35,7 +35,8 @@ NOT_SHOWN = [LIBRARY / name for name in _HELPERS]
 _PASSES_ON = [LIBRARY / name for name in ("layers", "models", "ops/masks.py")]      # their callers name the results
 _OF_THE_ENGINE = LIBRARY / "random.py"              # listed with engine=True only, as are private functions
 _GENERATOR = 0x20 | 0x80 | 0x200                    # code flags: generator, coroutine, asynchronous generator
-STEPS = 100_000                                     # a limit, so that endless loops end
+STEPS = 100_000                                     # limits, so that endless loops end:
+LINES = 1_000_000                                   # some loops make no step
 _READABLE_NAMES = {place: name.rpartition(".")[2] for name, place in FASTER.items()}
 _READABLE_NAMES |= {f"{place}_backward": "backward" for place, name in _READABLE_NAMES.items() if name == "forward"}
 
@@ -57,7 +58,7 @@ class Recorder:
     """Runs readable forms, or with `engine` the faster ones and private functions, and copies at most `limit` bytes."""
 
     def __init__(self, limit: int, engine: bool = False) -> None:
-        self.limit, self.engine, self.used = limit, engine, 0
+        self.limit, self.engine, self.used, self.lines = limit, engine, 0, 0
         self.entries: list[Entry] = []
         self._copies: dict[Any, np.ndarray] = {}       # by content: equal values share one copy
         self._seen: dict[int, tuple[Any, Any]] = {}    # id -> object (kept alive, so that its id stays unique), digest
@@ -160,6 +161,9 @@ class Recorder:
         if event == "exception":
             top.raising = True
         elif event == "line":
+            self.lines += 1
+            if self.lines > LINES:
+                raise TooLargeError(f"{LINES:,} lines")
             now, was = statement_at(top.call.file, frame.f_lineno), statement_at(top.call.file, top.line)
             if now.first != was.first:
                 self._finished(top, frame)

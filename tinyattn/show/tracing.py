@@ -46,6 +46,7 @@ def trace(
 
     Only the calling thread is traced. Functions shown are the library's and those of the module of `forward`, but not
     NumPy's and the helpers of `ops/shapes.py`. Entries are copies, at most `limit` bytes and 100,000 of them.
+    A million lines that ran end a trace, too: an endless loop may make no entry.
 
     Raises ValueError beyond these limits, for a missing backward and an upstream gradient of the wrong shape, TypeError
     for a function that is not written in Python and wrong arguments, RuntimeError where a debugger or coverage is
