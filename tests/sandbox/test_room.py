@@ -124,6 +124,20 @@ def test_a_call_without_end_is_late_and_so_are_those_after_two(room, body):
             answer()
 
 
+def test_an_answer_that_took_all_memory_twice_is_called_no_more(room):
+    text = "calls = []\ndef f(n=10**9):\n    calls.append(n)\n    return np.ones(n), len(calls)"
+    answer, _ = Answer(room, f"import numpy as np\n{text}", "f").load()
+    for _ in range(2):
+        with pytest.raises(MemoryError):
+            answer()
+        assert room.peer is not None
+    room.end()
+    for n in (10**9, 1):
+        with pytest.raises(MemoryError):
+            answer(n)
+    assert room.peer is None
+
+
 def test_memory_is_limited(room):
     with pytest.raises(MemoryError):
         called(room, "return np.ones(10**9)")

@@ -21,7 +21,7 @@ from .wire import Peer, Remote, WireError
 PACKAGE = Path(__file__).parents[1]
 SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ssl", "/etc/localtime", "/etc/ld.so.cache")
 STARTS = 4  # of a process, for one answer
-LATE = 2  # calls that may be late, before each is
+LATE = 2  # calls that may be late or take all memory, before each is
 WALL = 5  # the limit by the clock, in multiples of the limit of computing
 LOOK = 0.05  # seconds between looks at the clocks
 
@@ -140,13 +140,14 @@ class Answer:
     """A function of untrusted code, as a function of this process: `load`, then call it.
 
     A process that has ended is started again, STARTS times at most, and none `limits.in_all` seconds after `load` or
-    after LATE calls that did not return in time.
+    after LATE calls that did not return in time, or took all memory: they take long, too.
     """
 
     def __init__(self, room: Room, text: str, expression: str):
         self._room, self._text, self._expression, self._starts = room, text, expression, 0
         self._remote: Remote | None = None
-        self._until, self._late = 0.0, 0
+        self._until = 0.0
+        self._late: list[BaseException] = []
 
     def load(self) -> tuple[Any, str]:
         """Define it in its process. -> this object in place of a function, or another value; and its module."""
@@ -170,8 +171,8 @@ class Answer:
         raise EndedError("it sent no answer")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._late == LATE:
-            raise self._room.too_long
+        if len(self._late) == LATE:
+            raise self._late[-1].with_traceback(None)
         if self._room.peer is None:
             if self._starts == STARTS:
                 raise EndedError(f"its process has ended {STARTS} times: {self._room.ended}")
@@ -185,8 +186,8 @@ class Answer:
         try:
             how = (1, call, {}) if measured else call
             result = self._room.during(self._room.limits.call, self._until, lambda peer: peer.call(*how))
-        except self._room.too_long:
-            self._late += 1
+        except (self._room.too_long, MemoryError) as error:
+            self._late.append(error)
             raise
         if not measured:
             return result
