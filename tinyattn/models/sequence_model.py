@@ -21,7 +21,7 @@ class SequenceModel(Trained):
     """Base of the models that learn from `Parts` of characters, words or patches.
 
     A new one is a file in models/transformers/ with options, network and estimator, and a line in MODELS. It defines
-    the class of its data (`Data`), its numbers (`vocabularies_of`, `numbered`), its batches (`sampler`), and `Network`
+    the class of its data (`Data`), their numbers (`vocabularies_of`, `numbered`), batches (`sampler`), and `Network`
     with init, loss, loss_backward and `measure(p, batch)`: name -> (sum, how many), whose means are the metrics. The
     metric `criterion` chooses the epoch; "-loss" is a loss to minimise.
     """

@@ -40,7 +40,7 @@ _FILES, _FILE_BYTES = 128, 2**24
 def available() -> str:
     """Why this system cannot close a process off, or ""."""
     if sys.platform != "linux" or platform.machine() not in _REFUSED:
-        return f"{sys.platform} on {platform.machine()} has no way for it that is known here"
+        return f"{sys.platform} on {platform.machine()} has no known way"
     return "" if _landlock_version() else "its kernel has no Landlock, or it is switched off"
 
 
@@ -64,7 +64,7 @@ def die_with_the_parent() -> None:
 
 
 def close_off(folder: Path, rules: Iterable[tuple[str, bool]]) -> None:
-    """From now on only `folder` can be written and read, and other paths be read, or, if False, only listed.
+    """From now on only `folder` can be written and read; of `rules`, (path, can its files be read, or only listed?).
 
     Raises OSError where the system cannot do it.
     """

@@ -26,7 +26,7 @@ class SpecBuilder:
 
     RELU = relu.spec("y = max(x, 0)", "relu(x): x (...)", case=relu_case, wrt=("x",))
 
-    The property above is called `positive`, without the kind. Functions begin with it, as a file may hold several kinds.
+    The property above is called `positive`: its name is the function's without the kind.
     """
 
     def __init__(self, name: str):

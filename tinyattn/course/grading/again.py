@@ -29,8 +29,8 @@ def guesses(grader: Any, answer: Any, rng: np.random.Generator) -> str:
     elif isinstance(grader, Judge):
         for holds in _coins(rng):
             listed = grader.right if holds else grader.wrong
-            said, _ = ask_property(answer, listed[rng.integers(len(listed))][0], *grader.more)
-            if (said is not False) != holds:
+            verdict, _ = ask_property(answer, listed[rng.integers(len(listed))][0], *grader.more)
+            if (verdict is not False) != holds:
                 return GUESSES
     elif isinstance(grader, Checker):
         for holds in _coins(rng):

@@ -21,5 +21,5 @@ class ALiBi(Position):
         return q, k, {"bias": alibi(q.shape[-2], k.shape[-2], q.shape[-3], like=q)}, None
 
     def terms(self, p: Any, q: Array, k: Array) -> dict[str, Array]:
-        """Read backwards, the last n of m tokens are the first, and distances stay the same."""
+        """Tokens are in reverse order here: the n queries are the first of the m tokens, at the same distances."""
         return {"bias": alibi(q.shape[-2], k.shape[-2], q.shape[-3], like=q)[..., ::-1, ::-1]}
