@@ -106,6 +106,7 @@ print("the next item reaches its position:", np.diagonal(after_two_blocks, offse
 # function, it is handed `turn`, different whole numbers in a random order: hide the $\max(1, \text{round}(\rho n))$ real positions with the smallest `turn` of their row. Targets are 0
 # at all other positions.
 
+
 # %%
 def my_cloze(ids, turn, rho, mask):
     """Shapes: ids, turn (B, L), rho a share, mask the id of [MASK] -> inputs (B, L), targets (B, L)."""
@@ -147,6 +148,9 @@ print("as many hidden:", np.allclose((mine == 9).sum(axis=1), (batch.ids == 9).s
 # BERT does something else ([Devlin et al. 2019](https://arxiv.org/abs/1810.04805), section 3.1). Of the target positions, 80 % hold [MASK], 10 % a
 # random token, and 10 % **the token itself**. The reason is what BERT is used for afterwards: sentences without any [MASK], so that it must have
 # learned to say something at real tokens too. A recommender is asked at a [MASK] in use as well, so BERT4Rec hides always.
+#
+# **RoBERTa** ([Liu et al. 2019](https://arxiv.org/abs/1907.11692)) keeps this loss, drops BERT's other one (does the second sentence follow the first?), and draws new
+# masks whenever a text is read, as `ClozeSampler` does; with larger batches, ten times the text and longer training it is well ahead of BERT.
 #
 # What do the 10 % that are kept cost? On noise we can say it exactly.
 #

@@ -741,7 +741,10 @@ table("c | loss | smoothed, V = 12", rows)
 # %% [markdown]
 # Without smoothing more is always better; with it the best is $c = \ln\big((1 - \varepsilon) V / \varepsilon + 1\big)$, and who is surer pays. The lowest smoothed loss is not 0, but the entropy of the smoothed targets.
 #
-# A decoder without a memory is GPT, [all of it one page](../tinyattn/pages/gpt.py):
+# The network above has its norms before each branch and once at the end, and separate tables for sources, targets and scores. The paper's form is
+# `--block-form post --embeddings shared --schedule noam --label-smoothing 0.1`.
+#
+# **T5** ([Raffel et al. 2020](https://arxiv.org/abs/1910.10683)) is this network for every task: text in, text out, even for a grade. A decoder without a memory is GPT, [all of it one page](../tinyattn/pages/gpt.py):
 
 # %%
 page_part("gpt", "block", "generate")
@@ -753,10 +756,8 @@ page_part("gpt", "block", "generate")
 # | a Transformer works in parallel, not step by step | it reads and is trained in parallel, but writes one token after another |
 # | eight heads have eight times the parameters | they share the columns: $4 D^2$ an attention, for any number of heads |
 # | a loss near 0 and all matches exact: it works | a decoder that reads its targets has both, and writes nothing |
-# | exact matches must be counted by decoding | for greedy decoding one teacher-forced pass is enough |
 # | a wider beam finds nothing worse | the usual beam does now and then; by places it cannot |
 # | attention's weights show what was used | writing the 0 of a month, most weight is on a space, and exchanging spaces changes nothing |
-# | a token costs n² when it is written | without a cache; with one it costs n |
 #
 # ## In five lines
 #

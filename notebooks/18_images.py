@@ -4,8 +4,7 @@
 # A Transformer reads tokens. A sentence comes in words; a picture comes in numbers, row by row, and none of them means anything alone.
 # **What is a token in a picture, and who should look at whom?**
 #
-# In this chapter you cut pictures into patches, train a model on them within seconds, and look at what its heads see. Then you take a step
-# back: a convolution looks at neighbours only, attention at everything. You will see that one can be made of the other, and what lies between.
+# In this chapter you cut pictures into patches, train a model on them within seconds, and look at what its heads see. A convolution looks at neighbours only, attention at everything: one can be made of the other, and something lies between.
 #
 # **You need**: gradients of linear maps ([03](03_gradients.ipynb)), masks ([05](05_masks.ipynb)), heads ([06](06_many_heads.ipynb)), what
 # attention does not know about order ([07](07_order.ipynb)), the block ([08](08_block.ipynb)), and attention in blocks ([16](16_cheaper.ipynb)).
@@ -84,7 +83,7 @@ for side, P in ((16, 1), (16, 4), (224, 1), (224, 16)):
 table("image | patch | tokens n | pairs n²", rows)
 
 # %% [markdown]
-# A photograph of 224 × 224 pixels, small as that is, would have 2.5 billion weights in each head. So a token is a **patch**: a square of $P \times P$ pixels, its numbers in a row
+# A photograph of 224 × 224 pixels would have 2.5 billion weights in each head. So a token is a **patch**: a square of $P \times P$ pixels, its numbers in a row
 # ([Dosovitskiy et al. 2021](https://arxiv.org/abs/2010.11929)). To cut is to reshape and to swap two axes, as it was for heads:
 
 
@@ -106,8 +105,7 @@ show_arrays(small=small[..., 0], patches=patches(small, 2))
 #
 # $$y_{st} = \sum_{a=0}^{P-1} \sum_{b=0}^{P-1} x_{s+a,\,t+b}\; W_{ab} .$$
 #
-# Computed at *every* $(s, t)$ this is a **convolution**, and $W$ its *kernel*: the same small map, moved over the image pixel by pixel. It is what vision
-# models were made of before ([LeCun et al. 1989](https://doi.org/10.1162/neco.1989.1.4.541)). Patches take every $P$-th place, a *stride* of $P$, where kernels do not overlap.
+# Computed at *every* $(s, t)$ this is a **convolution**, and $W$ its *kernel*: the same small map, moved over the image pixel by pixel. Vision models were made of it ([LeCun et al. 1989](https://doi.org/10.1162/neco.1989.1.4.541)). Patches take every $P$-th place, a *stride* of $P$, where kernels do not overlap.
 #
 # **Predict:** a kernel of 4 × 4 fits into 16 × 16 pixels at how many places, and how many of them are tokens?
 
@@ -163,8 +161,7 @@ print("as a convolution's:", all(np.allclose(a, b) for a, b in zip(mine, theirs,
 # $E$ is learned as well, a row for each place.
 #
 # Below, three tiny models learn to name the shape: one with a class token, one that reads the mean, and one with a class token whose positions are always 0. Each reads 3,000 images six times, with the
-# training loop of chapter 07 (folded). Then each is shown 1,000
-# new images, and the same with the **16 patches of every image in one and the same random order**.
+# training loop of chapter 07 (folded). Then it sees 1,000 new images, and the same with the **16 patches of every image in one and the same random order**.
 
 # %% tags=["hide-input"]
 names, labels = np.unique(images.labels, return_inverse=True)
@@ -172,9 +169,9 @@ x_all = standardised(images.images).astype(float)  # of each image: mean 0, stan
 x_train, x_test, y_train, y_test = x_all[:3000], x_all[3000:], labels[:3000], labels[3000:]
 
 
-def fitted(network, x, y, epochs=6, lr=0.005, seed=1):
+def fitted(network, x, y, epochs=6, lr=0.005, seed=1, taught=None):
     """Parameters, after Adam with a rate that falls to 0, on batches of 100."""
-    batches = ImageSampler(NumberedImages(x, y, y), 16, 100, seed)
+    batches = ImageSampler(NumberedImages(x, y, y if taught is None else taught), 16, 100, seed)
     vector, p = flatten(network.init(np.random.default_rng(seed)), np.float64)
     gradient, moments = np.zeros_like(vector), Moments(np.zeros_like(vector), np.zeros_like(vector))
     for step in range(epochs * batches.steps):
@@ -221,9 +218,7 @@ table("model | whole | shuffled | same answers", rows)
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# Without positions the answers are *exactly* the same, as chapter 07 said they must be: the model has a bag of patches. What surprises is how well it does, and how little the others mind shuffling. To tell a disc from a cross, it is enough to know
-# which pieces there are: curved edges, straight ones, corners. (One run each: other seeds move each of the three by up to 0.03, and none is ahead. This takes seconds; `tinyattn train --model vit`, wider and
-# deeper, on 12,800 noisier pictures for two minutes, is right in 98 of 100.)
+# Without positions the answers are *exactly* the same, as chapter 07 said: the model has a bag of patches. It does well, and the others hardly mind shuffling: to tell a disc from a cross, it is enough to know the pieces, curved edges, straight ones, corners. (One run each: other seeds move each by up to 0.03.)
 #
 # </details>
 #
@@ -256,6 +251,36 @@ table("left or right? | right answers", rows)
 # Exactly half: both forms are the same bag, so it gives both the same answer, and one of them is wrong. No training could change that.
 #
 # </details>
+#
+# ## A teacher's answers, or no labels
+#
+# Where the first ViT needed hundreds of millions of photographs, **DeiT** ([Touvron et al. 2021](https://arxiv.org/abs/2012.12877)) needs a million, and a teacher: a second token, the *distillation token*,
+# has a head of its own, whose labels are a trained model's answers. The loss is the mean of both heads' cross-entropies (their equation 3); in use, their probabilities are averaged.
+#
+# Let two fifths of the labels be drawn at random. The teacher is the model with the class token above. **Predict:** how often right, without it and with it?
+
+# %% tags=["hide-output"]
+at_random = np.random.default_rng(5).random(3000) < 0.4
+y_noisy = np.where(at_random, np.random.default_rng(6).integers(4, size=3000), y_train)
+answers = networks["class token"].probabilities(trained["class token"], x_train).argmax(axis=1)
+rows = []
+for name, network in (
+    ("labels", ViTNetwork(**TINY)),
+    ("and a teacher", ViTNetwork(**TINY, distil=True)),
+):
+    p = fitted(network, x_train, y_noisy, taught=answers)
+    rows.append([name, f"{right_share(network, p, x_test, y_test):.2f}"])
+table("learned from | right answers", rows)
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# Nearly as good as its teacher: of the second token's labels nine in ten are right, of the first's seven.
+#
+# </details>
+#
+# **BEiT** ([Bao et al. 2022](https://arxiv.org/abs/2106.08254)) learns without labels: chapter 12's Cloze, with two fifths of the patches hidden and their *visual words* predicted. A ViT that begins with its parameters and 100 labels is right in 0.59, one from
+# scratch in 0.44 ([three seeds](../benchmarks/results/few_labels.md)).
 #
 # ## What a head sees
 #
@@ -300,7 +325,7 @@ show_figure(
 )
 
 # %% [markdown]
-# A story could be told about each. Let us ask two questions that have numbers for answers. *Does the class token look at the shape?* And *does a patch look at its neighbours?* For the second,
+# Two questions have numbers for answers. *Does the class token look at the shape?* And *does a patch look at its neighbours?* For the second,
 # Dosovitskiy et al. (their figure 7) take the mean distance at which a head looks, weighted by $p$.
 #
 # ### Exercise `my_attention_distance` (write the op, ★★☆, 8 min)
@@ -344,9 +369,7 @@ rows.append(["all alike", f"{alike:.2f}", f"{shape.mean():.2f}"])
 table("layer, head | distance | class token: weight on the shape", rows)
 
 # %% [markdown]
-# No head looks near: every distance is within a tenth of a patch or so of what looking everywhere alike would give, in the first layer as in the second. "Lower layers are local" was measured on models that had seen millions of photographs,
-# and even there the lowest layers had heads of both kinds. Drawings that can be named as bags do not ask for it. The class token does prefer the shape, hardly in the first layer, more in the second: still, about 0.4
-# of its weight lies on empty ground.
+# No head looks near: in both layers, every distance is within about a tenth of a patch of looking everywhere alike. "Lower layers are local" was measured on millions of photographs, and even there the lowest layers had heads of both kinds. The class token prefers the shape, more in the second layer; still, about 0.4 of its weight lies on empty ground.
 #
 # ### Roll-out, and what it does not prove
 #
@@ -355,8 +378,7 @@ table("layer, head | distance | class token: weight on the shape", rows)
 #
 # $$R = \tilde A_L \cdots \tilde A_2\, \tilde A_1, \qquad \tilde A_l = \tfrac12 A_l + \tfrac12 I .$$
 #
-# Row 0 of $R$ is the map "rolled out" above. Does it show what the answer depends on? We can ask the model itself: **erase** one patch (set it to the ground, 0), and see how far the probability of the right class moves. Do the patches that
-# move it most have the largest roll-out? And a rival that knows nothing of the model: how much ink a patch has, the mean of its $|x|$. We compare orders, patch by patch (1: the same order, 0: none, Spearman's correlation).
+# Row 0 of $R$ is the map "rolled out" above. Does it show what the answer depends on? We can ask the model itself: **erase** one patch (set it to the ground, 0), and see how far the probability of the right class moves. Do the patches that move it most have the largest roll-out? A rival knows nothing of the model: a patch's ink, the mean of its $|x|$. We compare orders, patch by patch (1: the same order, 0: none, Spearman's correlation).
 #
 # **Predict:** which of the two agrees better with erasing?
 
@@ -392,7 +414,7 @@ table("order of patches by | agrees with erasing", rows)
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# Ink does, which has never seen the model. (The single heads' maps are worth next to nothing.)
+# Ink does, which has never seen the model. (Single heads' maps are worth little.)
 #
 # </details>
 #
@@ -454,7 +476,7 @@ table("α | 4 e^-α | off by, inside | at the edges", rows)
 #
 # </details>
 #
-# So a convolution is attention that has been *told* where to look, the same for every image and every place. What is told need not be learned, and cannot be unlearned: that is an **inductive bias**. Dosovitskiy et al. report that
+# So a convolution is attention that has been *told* where to look, the same for every image and every place. That is an **inductive bias**: it need not be learned, and cannot be unlearned. Dosovitskiy et al. report that
 # their ViT, trained on 1.3 million photographs, fell behind convolutional networks, and with 300 million passed them.
 #
 # ### Windows
@@ -564,7 +586,7 @@ show_figure(
 # %% [markdown]
 # ### How far does a layer see?
 #
-# Stack layers of each kind, with residuals, on 16 × 16 random tokens. On which inputs does the output in the middle depend? Its Jacobian says it exactly: send a 1 back from each of its features, and see what arrives where.
+# Stack layers of each kind, with residuals, on 16 × 16 random tokens. On which inputs does the output in the middle depend? Send a 1 back from each of its features, and see where something arrives.
 # How many tokens receive anything is the **receptive field**. **Predict:** how many layers does each kind need until the middle depends on all 256?
 
 
@@ -645,9 +667,8 @@ show_figure(
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# A convolution sees one token further each way in each layer. It is often said that convolutions connect $n$ tokens within $\log n$ layers; that takes gaps in the kernel which double from layer to layer (*dilation*), as in the second row. Windows see no more than at first.
-# Shifted, they reach everything in four layers, at 16 pairs a token in each. Full attention has it at once. The picture says what a count does not: how much arrives. Under a convolution it is most in the middle; what attention passes on depends on
-# what the tokens are, here random ones, and not on how near they lie.
+# A convolution sees one token further each way in each layer; with gaps that double from layer to layer (*dilation*), twice as far. Windows see no more than at first.
+# Shifted, they reach everything in four layers; full attention has it at once. How much arrives is most in the middle under a convolution; under attention it depends on what the tokens are, not on how near they lie.
 #
 # </details>
 #
@@ -669,4 +690,4 @@ show_figure(
 # - A 3 × 3 convolution is nine heads that are told where to look, up to the edges.
 # - Windows cost $n w^2$ pairs and shifted ones let neighbours meet; what rolls over the border must be masked.
 #
-# To read: Dosovitskiy et al. (2021), sections 3.1 and 4.5; Liu et al. (2021), section 3.2. Next: 20, the same code on a GPU (to come).
+# To read: Dosovitskiy et al. (2021), sections 3.1 and 4.5; Liu et al. (2021), section 3.2; Touvron et al. (2021), section 4.
