@@ -218,7 +218,7 @@ table("model | whole | shuffled | same answers", rows)
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# Without positions the answers are *exactly* the same, as chapter 07 said: the model has a bag of patches. It does well, and the others hardly mind shuffling: to tell a disc from a cross, it is enough to know the pieces, curved edges, straight ones, corners. (One run each: other seeds move each by up to 0.03.)
+# Without positions the answers are *exactly* the same, as chapter 07 said: the model has a bag of patches. It does well, and the others hardly mind shuffling: to tell a disc from a cross, it is enough to know the pieces, curved edges, straight ones, corners. (Other seeds move each by up to 0.03.)
 #
 # </details>
 #
@@ -369,7 +369,7 @@ rows.append(["all alike", f"{alike:.2f}", f"{shape.mean():.2f}"])
 table("layer, head | distance | class token: weight on the shape", rows)
 
 # %% [markdown]
-# No head looks near: in both layers, every distance is within about a tenth of a patch of looking everywhere alike. "Lower layers are local" was measured on millions of photographs, and even there the lowest layers had heads of both kinds. The class token prefers the shape, more in the second layer; still, about 0.4 of its weight lies on empty ground.
+# No head looks near: in both layers, every distance is within about a tenth of a patch of looking everywhere alike. "Lower layers are local" was measured on millions of photographs, and even there the lowest had heads of both kinds. The class token prefers the shape, more in the second layer; still, about 0.4 of its weight lies on empty ground.
 #
 # ### Roll-out, and what it does not prove
 #
