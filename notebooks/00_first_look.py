@@ -243,7 +243,7 @@ show_figure(
     fig,
     "map",
     "The map of all chapters in five parts: attention (00 to 09), recommenders (10 to 13), around it (14 to 18), "
-    "read before 10 (19), fast (20 and 21)",
+    "read before 10 (19 and 20), fast (21 and 22)",
 )
 
 # %% [markdown]

@@ -15,7 +15,7 @@ ROAD = {
                   "order", "the block", "how to know you are right"),
     "Recommenders": ("SASRec", "how not to fool yourself", "BERT4Rec", "attention to attention"),
     "Around it": ("the Transformer", "before attention", "cheaper attention", "after attention", "images"),
-    "Read before 10": ("learning itself",),
+    "Read before 10": ("learning itself", "before SASRec"),
     "Fast": ("the same code on a GPU", "making it fast"),
 }  # fmt: skip
 

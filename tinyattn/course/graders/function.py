@@ -76,8 +76,8 @@ class Function:
     must follow the library's convention. `names` are pairs: an output's name in the library, and in the task.
     `tempting` are common wrong functions, each with a question and perhaps a diagnosis. `missing_steps` are functions,
     also with question and diagnosis, that make the results of a common wrong answer right. `last_test` is called with
-    an answer that has all properties, and returns a sentence about what is wrong, or "". With `may_assert` the answer
-    is a property, and may assert and return nothing instead of True or False.
+    an answer that has all properties, and returns what is wrong: a sentence, a `Grade`, or nothing. With `may_assert`
+    the answer is a property, and may assert and return nothing instead of True or False.
     """
 
     spec: Any
@@ -87,7 +87,7 @@ class Function:
     tempting: Listed = ()
     conventions: bool = True
     names: tuple[tuple[str, str], ...] = ()
-    last_test: Callable[[Callable[..., Any]], str] | None = None
+    last_test: Callable[[Callable[..., Any]], str | Grade | None] | None = None
     missing_steps: Listed = ()
     may_assert: bool = False
 

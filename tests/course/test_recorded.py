@@ -1,0 +1,38 @@
+"""Measured numbers in chapters are those of benchmarks/results/."""
+
+import ast
+import json
+import re
+
+from benchmarks import ladder, roofline
+from benchmarks.machine import RESULTS
+from tinyattn.course.chapters import chapters
+from tinyattn.course.exercises.chapter_22 import PRODUCTS_MS, STEP_MS
+
+
+def assigned(number, name):
+    """What a chapter assigns to a name, and its whole text in one line."""
+    (chapter,) = chapters([number])
+    (node,) = (x for x in ast.walk(ast.parse(chapter.source))
+               if isinstance(x, ast.Assign) and getattr(x.targets[0], "id", "") == name)  # fmt: skip
+    return ast.literal_eval(node.value), " ".join(re.sub(r"^# ?", "", chapter.source, flags=re.M).split())
+
+
+def test_the_ladder_of_chapter_22():
+    steps, text = assigned(22, "LADDER")
+    rungs = json.loads((RESULTS / "ladder.json").read_text())["A"]["rungs"]
+    climbed = [ms for row in ladder._climbed("A", rungs).values() if (ms := row.split(" ")[0])]
+    assert [f"{ms:.1f}" for ms in steps.values()] == climbed
+    page = (RESULTS / "ladder.md").read_text()
+    for quoted in re.findall(r"\d\.\d\d \(\d\.\d\d to \d\.\d\d\)", text.replace(" times as long", "")):
+        assert quoted in page
+
+
+def test_the_profile_of_chapter_22():
+    profile, _ = assigned(22, "PROFILE")
+    groups = [ms for ms, _ in roofline.groups(json.loads((RESULTS / "roofline.json").read_text())).values()]
+    assert (round(sum(groups), 1), tuple(round(ms, 1) for ms in groups[:2])) == (STEP_MS, PRODUCTS_MS)
+    *largest, rest = profile.values()
+    assert largest == [round(ms, 1) for ms in groups[: len(largest)]]
+    assert abs(sum(groups[len(largest) :]) - rest) < 0.06
+    assert round(sum(profile.values()), 1) == STEP_MS

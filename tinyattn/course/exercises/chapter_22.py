@@ -1,0 +1,476 @@
+"""Exercises of chapter 22, making it fast."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from ...check.cases import CaseDrawer
+from ...check.property import largest
+from ..costs import peak, steps
+from ..exercise import WRONG, Grade
+from ..graders import Function, Judge, Number
+from ..plain import adjustable, plain_spec
+from ..prose import Prose
+
+PROSE = Prose(22)
+STEP_MS, PRODUCTS_MS = 98.9, (30.4, 23.9)    # of the chapter's profile: all of a step; linear maps, and attention
+ROUNDS, CLOSE = 15, 0.12                     # of repaired_benchmark: measured rounds, and how near is near enough
+
+
+def _amdahl_limit() -> float:
+    """How many times as fast a step is, if its products take no time at all."""
+    return STEP_MS / (STEP_MS - sum(PRODUCTS_MS))
+
+
+def _atol(case: dict[str, Any]) -> float:
+    arrays = [x for x in case.values() if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
+    return (1e-9 if arrays[0].dtype == np.float64 else 1e-4) * largest(*arrays, 1)
+
+
+def _transposed(x: Any) -> Any:
+    return np.swapaxes(x, -1, -2)
+
+
+# my_heads
+def _apart(x: Any, heads: int) -> Any:
+    batch, n, width = x.shape
+    return x.reshape(batch, n, heads, width // heads).swapaxes(1, 2)
+
+
+def _together(x: Any) -> Any:
+    batch, heads, n, d = x.shape
+    return x.swapaxes(1, 2).reshape(batch, n, heads * d)
+
+
+@adjustable
+def _heads(
+    q: Any, k: Any, v: Any, heads: Any, *,
+    apart: Any = _apart, together: Any = _together, weights: Any = ops.softmax,
+    scale: Any = lambda d, heads: 1 / math.sqrt(d), scores: Any = lambda q, k: q @ _transposed(k),
+    mixed: Any = lambda p, v: p @ v,
+) -> Any:  # fmt: skip
+    """All heads in one product."""
+    q, k, v = (apart(x, heads) for x in (q, k, v))
+    return together(mixed(weights(scores(q, k) * np.asarray(scale(q.shape[-1], heads), q.dtype)), v))
+
+
+def _some_heads(draw: CaseDrawer) -> dict[str, Any]:
+    batch, n, heads, d = draw.size(1, 2), draw.size(1, 4), draw.choose((2, 3, 1)), draw.size(1, 3)
+    q, k, v = (draw.array(batch, n, heads * d) for _ in range(3))
+    return {"q": q, "k": k, "v": v, "heads": heads}
+
+
+HEADS = plain_spec("heads", "head i is attention of the i-th d features of q, k and v", _some_heads, _heads, "out",
+                   atol=_atol)  # fmt: skip
+
+
+def _loops_over_no_heads(answer: Any) -> Grade | None:
+    """The grade of an answer for which more heads take Python more steps, else None."""
+    x = np.random.default_rng(0).standard_normal((1, 3, 32))
+    few, many = (steps(getattr(answer, "__wrapped__", answer), x, x, x, heads) for heads in (2, 16))
+    return None if many < few + 42 else Grade(
+        WRONG, f"the numbers are right, but Python takes {few:,} steps for 2 heads and {many:,} for 16.", (),
+        "Which of your lines runs once for each head?",
+        "Yours: a loop over heads. Give q, k and v an axis for the heads, and `@` takes all of them at once.",
+    )  # fmt: skip
+
+
+def _of_the_keys(s: Any) -> Any:
+    return _transposed(ops.softmax(np.ascontiguousarray(_transposed(s))))
+
+
+def _across_heads(s: Any) -> Any:
+    e = np.exp(s - s.max())
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def _not_joined(x: Any) -> Any:
+    batch, heads, n, d = x.shape
+    return x.reshape(batch, n, heads * d)
+
+
+WRONG_HEADS = dict(
+    not_exchanged=_heads.but(apart=lambda x, h: x.reshape(x.shape[0], h, x.shape[1], -1)),
+    not_exchanged_back=_heads.but(together=_not_joined),
+    neither_exchanged=_heads.but(apart=lambda x, h: x.reshape(x.shape[0], h, x.shape[1], -1), together=_not_joined),
+    every_hth_feature=_heads.but(apart=lambda x, h: np.moveaxis(x.reshape(*x.shape[:2], -1, h), -1, 1)),
+    joined_by_feature=_heads.but(together=lambda x: np.moveaxis(x, 1, -1).reshape(x.shape[0], x.shape[2], -1)),
+    divided_by_all_features=_heads.but(scale=lambda d, h: 1 / math.sqrt(d * h)),
+    not_divided=_heads.but(scale=lambda d, h: 1),
+    divided_without_root=_heads.but(scale=lambda d, h: 1 / d),
+    multiplied=_heads.but(scale=lambda d, h: math.sqrt(d)),
+    over_queries=_heads.but(weights=_of_the_keys),
+    over_heads=_heads.but(weights=_across_heads),
+    no_softmax=_heads.but(weights=lambda s: s),
+    one_head=lambda q, k, v, heads: _heads(q, k, v, 1),
+    keys_ask=lambda q, k, v, heads: _heads(k, q, v, heads),
+    keys_for_values=lambda q, k, v, heads: _heads(q, k, k, heads),
+    queries_for_keys=lambda q, k, v, heads: _heads(q, q, v, heads),
+    weights_transposed=_heads.but(mixed=lambda p, v: _transposed(p) @ v),
+    heads_turned_round=_heads.but(together=lambda x: _together(x[:, ::-1])),
+    first_head_for_all=_heads.but(mixed=lambda p, v: p[:, :1] @ v),
+    mean_of_heads=_heads.but(mixed=lambda p, v: p.mean(axis=1, keepdims=True) @ v),
+    causal=_heads.but(weights=lambda s: ops.softmax(s, np.tri(s.shape[-1], dtype=bool))),
+)
+
+
+# my_softmax_in_place
+@adjustable
+def _in_place(
+    s: Any, mask: Any, *,
+    hides: Any = lambda s, mask: np.where(mask, s, -np.inf), top: Any = lambda s, raw: s.max(axis=-1, keepdims=True),
+    guard: bool = True, exp: Any = np.exp, total: Any = lambda e: e.sum(axis=-1, keepdims=True),
+    ends: Any = lambda e, total, mask: e / total, safe: bool = True,
+) -> Any:  # fmt: skip
+    """Masked softmax, line by line, with new arrays."""
+    hidden = hides(s, mask)
+    most = top(hidden, s)
+    e = exp(hidden - (np.where(np.isneginf(most), 0, most) if guard else most))
+    sums = total(e)
+    return ends(e, np.where(sums == 0, 1, sums) if safe else sums, mask)
+
+
+def _masked_scores(draw: CaseDrawer) -> dict[str, Any]:
+    n, m, size = draw.size(1, 4), draw.size(1, 5), draw.choose((1, 4, 2000))
+    shape = (2, n, m) if draw.flag() else (n, m)
+    return {"s": draw.array(*shape, size=size), "mask": draw.mask(n, m)}
+
+
+def _far_scores() -> list[dict[str, Any]]:
+    """Large ones, small ones, both, a hidden one that is large, and a row with nothing allowed."""
+    all_seen, last_hidden = np.ones((2, 2), bool), np.array([[True, False], [True, True]])
+    rows = (([[1000.0, 1001.0], [1.0, 2.0]], all_seen), ([[-1000.0, -1001.0], [1.0, 2.0]], all_seen),
+            ([[1000.0, 1001.0], [-1000.0, -1001.0]], all_seen), ([[0.0, 1000.0], [1.0, 2.0]], last_hidden),
+            ([[1.0, 2.0], [3.0, 4.0]], np.array([[False, False], [True, True]])))  # fmt: skip
+    return [{"s": np.array(s), "mask": mask} for s, mask in rows]
+
+
+SOFTMAX = plain_spec(
+    "softmax_in_place", "hidden entries are 0, and the others of a row are exp(s) over their sum", _masked_scores,
+    lambda s, mask: ops.softmax(s, mask), "p", atol=lambda case: 1e-9 if case["s"].dtype == np.float64 else 1e-3,
+    extreme="logits of 1,000 and -1,000 are safe, hidden ones too, and a row with nothing allowed is 0",
+    extremes=_far_scores())  # fmt: skip
+SIDE = 128
+
+
+def _makes_no_second_array(answer: Any) -> Grade | None:
+    """The grade of an answer that holds another array of floats of the size of s, else None."""
+    s, mask = np.random.default_rng(0).standard_normal((8, SIDE, SIDE)), np.tri(SIDE, dtype=bool)
+    most = peak(getattr(answer, "__wrapped__", answer), s, mask) / s.nbytes
+    return None if most < 0.6 else Grade(
+        WRONG, f"the numbers are right, but beside s it holds {most:.1f} arrays of that size at its height.", (),
+        "Which of your lines makes an array as large as s?",
+        "Yours: a second array of floats. Write each result into s: `s -= ...`, `np.exp(s, out=s)`, `s /= ...`.",
+    )  # fmt: skip
+
+
+WRONG_SOFTMAX = dict(
+    mask_ignored=_in_place.but(hides=lambda s, mask: s),
+    mask_turned_round=_in_place.but(hides=lambda s, mask: np.where(mask, -np.inf, s)),
+    hidden_score_0=_in_place.but(hides=lambda s, mask: np.where(mask, s, 0)),
+    hidden_is_large_and_negative=_in_place.but(hides=lambda s, mask: np.where(mask, s, -1e9)),
+    hidden_minus_10=_in_place.but(hides=lambda s, mask: np.where(mask, s, s - 10)),
+    hidden_after_the_sum=_in_place.but(hides=lambda s, mask: s, ends=lambda e, total, mask: e / total * mask),
+    largest_of_hidden_too=_in_place.but(top=lambda s, raw: raw.max(axis=-1, keepdims=True)),
+    nothing_subtracted=_in_place.but(top=lambda s, raw: np.zeros(1)),
+    largest_of_all_rows=_in_place.but(top=lambda s, raw: s.max()),
+    largest_of_columns=_in_place.but(top=lambda s, raw: s.max(axis=-2, keepdims=True)),
+    no_guard=_in_place.but(guard=False, safe=False),
+    over_columns=_in_place.but(total=lambda e: e.sum(axis=-2, keepdims=True)),
+    over_all=_in_place.but(total=lambda e: e.sum()),
+    over_each_square=_in_place.but(total=lambda e: e.sum(axis=(-2, -1), keepdims=True)),
+    mean_for_sum=_in_place.but(total=lambda e: e.mean(axis=-1, keepdims=True)),
+    not_divided=_in_place.but(ends=lambda e, total, mask: e),
+    one_more=_in_place.but(total=lambda e: 1 + e.sum(axis=-1, keepdims=True)),
+    powers_of_two=_in_place.but(exp=np.exp2),
+    no_exponential=_in_place.but(exp=lambda x: np.where(np.isneginf(x), 0, x + 1)),
+    logarithms=_in_place.but(ends=lambda e, total, mask: np.log(e / total + 1e-30)),
+)
+
+
+# my_chunked_loss
+def _row_max(s: Any) -> Any:
+    return s.max(axis=1, keepdims=True)
+
+
+@adjustable
+def _chunked(
+    h: Any, E: Any, targets: Any, chunk: Any, *,
+    whole: Any = lambda total, n: total / n, of_dh: Any = lambda ds, E: ds @ E, of_dE: Any = lambda ds, h: ds.T @ h,
+    weight: Any = lambda p, n: p / n, target: float = 1.0, offset: Any = lambda begin: begin,
+    adds: Any = lambda dh, more: dh + more, ends: Any = lambda V, chunk: V,
+    gives: Any = lambda loss, dh, dE: (loss, dh, dE), largest: Any = lambda m, s: np.maximum(m, _row_max(s)),
+    scales: Any = lambda old, new: np.exp(old - new),
+) -> Any:  # fmt: skip
+    """The loss and its gradients, a chunk of items at a time."""
+    n, V = len(h), len(E)
+    m, l, right = np.full((n, 1), -np.inf), np.zeros((n, 1)), np.zeros((n, 1))
+    rows = np.arange(n)
+    begins = [(b, min(b + chunk, V)) for b in range(0, ends(V, chunk), chunk)]
+    for begin, end in begins:
+        s = h @ E[begin:end].T
+        new = largest(m, s)
+        l, m = scales(m, new) * l + np.exp(s - new).sum(axis=1, keepdims=True), new
+        here = (targets >= begin) & (targets < end)
+        right[here, 0] = s[here, targets[here] - begin]
+    L = m + np.log(l)
+    dh, dE = np.zeros(h.shape), np.zeros(E.shape)
+    for begin, end in begins:
+        p = np.exp(h @ E[begin:end].T - L)
+        at = targets - offset(begin)
+        here = (at >= 0) & (at < end - begin)
+        p[rows[here], at[here]] -= target
+        ds = weight(p, n)
+        dh, dE[begin:end] = adds(dh, of_dh(ds, E[begin:end])), of_dE(ds, h)
+    return gives(whole(float((L - right).sum()), n), dh, dE)
+
+
+def _whole_loss(h: Any, E: Any, targets: Any, chunk: Any = None, shift: Any = _row_max) -> Any:
+    """With an array of all logits."""
+    n, s = len(h), h @ E.T
+    e = np.exp(s - shift(s))
+    p = e / e.sum(axis=1, keepdims=True)
+    loss = float(np.mean(shift(s)[:, 0] + np.log(e.sum(axis=1)) - s[np.arange(n), targets]))
+    p[np.arange(n), targets] -= 1
+    return loss, (p / n) @ E, (p / n).T @ h
+
+
+def _catalogue(draw: CaseDrawer) -> dict[str, Any]:
+    n, V, d = draw.size(1, 4), draw.size(2, 7), draw.size(1, 3)
+    h, E = draw.array(n, d), draw.array(V, d, size=draw.choose((1, 3)))
+    return {"h": h, "E": E, "targets": np.array([draw.choose(range(V)) for _ in range(n)]),
+            "chunk": draw.choose((2, 3, 1, 7))}  # fmt: skip
+
+
+def _far_items() -> list[dict[str, Any]]:
+    E = np.array([[1.0], [2.0], [-1.0], [1.5]])
+    return [{"h": np.array([[x], [1.0]]), "E": E, "targets": np.array([1, 2]), "chunk": 2} for x in (1000.0, -1000.0)]
+
+
+CHUNKED = plain_spec(
+    "chunked_loss", "the loss and its gradients are those of all logits at once", _catalogue, _chunked,
+    "loss", "dh", "dE", atol=_atol, extreme="logits near 1,000 and -1,000 are safe", extremes=_far_items())  # fmt: skip
+ITEMS, CHUNK = 4096, 64
+
+
+def _holds_no_array_of_all_logits(answer: Any) -> Grade | None:
+    """The grade of an answer that holds about as much as an array of all logits has, else None."""
+    rng = np.random.default_rng(0)
+    h, E, targets = rng.standard_normal((64, 2)), rng.standard_normal((ITEMS, 2)), rng.integers(ITEMS, size=64)
+    logits = len(h) * ITEMS * 8
+    most = peak(getattr(answer, "__wrapped__", answer), h, E, targets, CHUNK) / logits
+    return None if most < 0.5 else Grade(
+        WRONG, f"the numbers are right, but it holds {most:.1f} times as much as an array of all logits.", (),
+        "What do you keep of a chunk, once its exponentials are summed?",
+        "Yours: all logits are held at a time. Of the first pass keep L, and make each chunk again in the second.",
+    )  # fmt: skip
+
+
+WRONG_CHUNKED = dict(
+    sum_for_mean=_chunked.but(whole=lambda total, n: total, weight=lambda p, n: p),
+    loss_summed=_chunked.but(whole=lambda total, n: total),
+    gradients_of_the_sum=_chunked.but(weight=lambda p, n: p),
+    mean_over_items=lambda h, E, targets, chunk: tuple(
+        x * len(h) / len(E) for x in _chunked(h, E, targets, chunk)
+    ),
+    target_left_out=_chunked.but(target=0.0),
+    target_added=_chunked.but(target=-1.0),
+    target_twice=_chunked.but(target=2.0),
+    chunk_not_subtracted=_chunked.but(offset=lambda begin: 0),
+    last_chunk_alone=_chunked.but(adds=lambda dh, more: more),
+    gradients_turned_round=_chunked.but(weight=lambda p, n: -p / n),
+    last_chunk_dropped=_chunked.but(ends=lambda V, chunk: max(V - V % chunk, 1)),
+    exchanged=_chunked.but(gives=lambda loss, dh, dE: (loss, dE, dh)),
+    sums_not_scaled=_chunked.but(scales=lambda old, new: 1.0 + 0 * new),
+    scaled_the_wrong_way=_chunked.but(scales=lambda old, new: np.where(np.isneginf(old), 0, np.exp(new - old))),
+    largest_of_the_chunk=_chunked.but(
+        largest=lambda m, s: s.max(axis=1, keepdims=True), scales=lambda old, new: 1.0 + 0 * new
+    ),
+    nothing_subtracted=lambda h, E, targets, chunk: _whole_loss(h, E, targets, shift=lambda s: 0 * s[:, :1]),
+    largest_alone=_chunked.but(scales=lambda old, new: 0 * new),
+    loss_of_the_target=lambda h, E, targets, chunk: (
+        -float(np.mean(np.sum(h * E[targets], axis=1))), *_chunked(h, E, targets, chunk)[1:]
+    ),
+    only_the_targets_rows=_chunked.but(gives=lambda loss, dh, dE: (loss, dh, dE * (dE.min(axis=1, keepdims=True) < 0))),
+    scores_in_the_gradient=lambda h, E, targets, chunk: (
+        _whole_loss(h, E, targets)[0], (h @ E.T / len(h)) @ E, (h @ E.T / len(h)).T @ h
+    ),
+)
+
+
+# repaired_benchmark
+@dataclass(frozen=True)
+class Simulated:
+    """A benchmark's process on a busy machine, by numbers: `start()` begins one, and its run(version) gives seconds.
+
+    The first call of each version is 30 times as long. After some calls the machine is `slower`. Two calls of the
+    version `unlucky` wait for another program, and each call is up to a fifth longer by chance.
+    """
+
+    ratio: float
+    slower: float
+    unlucky: str
+    seed: int
+
+    def __call__(self) -> Any:
+        counts, rng = {"old": 0, "new": 0}, np.random.default_rng(self.seed)
+
+        def run(version: str) -> float:
+            counts[version] += 1
+            seconds = 0.01 * (self.ratio if version == "old" else 1) * (1 + 0.2 * rng.random())
+            seconds *= self.slower if sum(counts.values()) > 2 * ROUNDS // 3 else 1
+            if counts[version] == 1:
+                return float(30 * seconds)
+            return float(seconds * (10 if version == self.unlucky and counts[version] in (4, 9) else 1))
+
+        return run
+
+    def __repr__(self) -> str:
+        return f"a process in which the new version is really {self.ratio:g} times as fast"
+
+
+def _any_process(draw: CaseDrawer) -> dict[str, Any]:
+    slower = draw.choose((1.6, 1.0, 2.0))
+    return {"start": Simulated(draw.choose((1.5, 1.0, 2.0, 0.8)), slower, draw.choose(("new", "old")),
+                               draw.choose(range(20)))}  # fmt: skip
+
+
+BENCHMARK = plain_spec(
+    "benchmark", f"the result is within {CLOSE:.0%} of how many times as fast the new version really is", _any_process,
+    lambda start: start.ratio, "speedup", atol=lambda case: CLOSE * case["start"].ratio)  # fmt: skip
+
+
+@adjustable
+def _measured(
+    start: Any, *,
+    warms: tuple[str, ...] = ("old", "new"), rounds: int = ROUNDS, pairs: bool = True, middle: Any = np.median,
+    ratio: Any = lambda old, new, middle: middle(old) / middle(new),
+) -> float:  # fmt: skip
+    """How many times as fast, by a clock."""
+    run = start()
+    for version in warms:
+        run(version)
+    if pairs:
+        old, new = np.array([[run("old"), run("new")] for _ in range(rounds)]).T
+    else:
+        old, new = (np.array([run(version) for _ in range(rounds)]) for version in ("old", "new"))
+    return float(ratio(old, new, middle))
+
+
+WRONG_BENCHMARK = dict(
+    as_it_was=_measured.but(warms=(), pairs=False, middle=np.mean),
+    mean_of_pairs=_measured.but(middle=np.mean),
+    one_after_the_other=_measured.but(pairs=False),
+    not_warm=_measured.but(warms=(), middle=np.mean),
+    mean_one_after_the_other=_measured.but(pairs=False, middle=np.mean),
+    cold_one_after_the_other=_measured.but(warms=(), pairs=False),
+    new_over_old=_measured.but(ratio=lambda old, new, middle: middle(new) / middle(old)),
+    once=_measured.but(rounds=1),
+    once_cold=_measured.but(rounds=1, warms=()),
+    one_is_warm=_measured.but(warms=("old",), middle=np.mean),
+    largest=_measured.but(middle=np.max),
+    difference=_measured.but(ratio=lambda old, new, middle: middle(old) - middle(new)),
+    share_saved=_measured.but(ratio=lambda old, new, middle: 1 - middle(new) / middle(old)),
+    fastest_over_median=_measured.but(ratio=lambda old, new, middle: old.min() / np.median(new)),
+    slowest_over_fastest=_measured.but(ratio=lambda old, new, middle: old.max() / new.min()),
+    mean_of_ratios=_measured.but(ratio=lambda old, new, middle: np.mean(old / new)),
+    best_ratio=_measured.but(ratio=lambda old, new, middle: np.max(old / new)),
+    one_round=_measured.but(ratio=lambda old, new, middle: old[2] / new[2]),
+    seconds_of_new=_measured.but(ratio=lambda old, new, middle: middle(new)),
+)
+
+
+# may_replace
+def _as_it_reads(s: Any) -> Any:
+    return ops.softmax(s)
+
+
+def _by_einsum(s: Any) -> Any:
+    e = np.exp(s - s.max(axis=-1, keepdims=True))
+    return np.einsum("...m,...->...m", e, 1 / e.sum(axis=-1))
+
+
+def _in_rows(s: Any) -> Any:
+    """Flattened to rows, by a copy where s is a view."""
+    rows = np.ascontiguousarray(s).reshape(-1, s.shape[-1])
+    return np.stack([ops.softmax(row) for row in rows]).reshape(s.shape)
+
+
+def _writes(s: Any) -> Any:
+    s -= s.max(axis=-1, keepdims=True)
+    np.exp(s, out=s)
+    s /= s.sum(axis=-1, keepdims=True)
+    return s
+
+
+_KEPT: dict[Any, Any] = {}
+
+
+def _one_buffer(s: Any) -> Any:
+    p = _KEPT.setdefault((s.shape, s.dtype), np.empty(s.shape, s.dtype))
+    p[...] = ops.softmax(s)
+    return p
+
+
+def _by_memory(s: Any) -> Any:
+    """Reads the numbers in the order in which they lie."""
+    flat = np.ravel(s, order="K")
+    return ops.softmax(flat.reshape(s.shape))
+
+
+def _small_alone(s: Any) -> Any:
+    e = np.exp(s)
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def _squeezed(s: Any) -> Any:
+    return np.squeeze(ops.softmax(s), axis=-1) if s.shape[-1] == 1 else ops.softmax(s)
+
+
+def _always_double(s: Any) -> Any:
+    return ops.softmax(s.astype(np.float64))
+
+
+def _approximate(s: Any) -> Any:
+    """exp(x) = (1 + x / 64) ** 64, nearly."""
+    e = np.maximum(1 + (s - s.max(axis=-1, keepdims=True)) / 64, 0) ** 64
+    return (e / e.sum(axis=-1, keepdims=True)).astype(s.dtype)
+
+
+def may_replace(fast: Any) -> bool:
+    """softmax's numbers, in its dtype and in a new array, of views, of one key, of large logits; s stays as it is."""
+    rng = np.random.default_rng(0)
+    base = rng.standard_normal((2, 4, 5))
+    cases = [base, base.swapaxes(1, 2), base[:, ::-1, ::2], base[..., :1], 1000 * base, base.astype(np.float32)]
+    for s in cases:
+        before, expected = s.copy(), ops.softmax(s)
+        first = fast(s)
+        kept = first.copy()
+        fast(s[::-1] + 1)
+        if first.dtype != s.dtype or first.shape != s.shape or not np.array_equal(s, before):
+            return False
+        if not np.allclose(first, expected, atol=1e-6) or not np.array_equal(first, kept):
+            return False
+    return True
+
+
+RIGHT_FORMS = dict(as_it_reads=_as_it_reads, einsum=_by_einsum, in_rows=_in_rows)
+WRONG_FORMS = dict(
+    approximate=_approximate, writes=_writes, one_buffer=_one_buffer, by_memory=_by_memory, squeezed=_squeezed,
+    small_alone=_small_alone, always_double=_always_double,
+)  # fmt: skip
+
+
+EXERCISES = PROSE.exercises(
+    amdahl_limit=Number(_amdahl_limit, tolerance=0.02),
+    my_heads=Function(HEADS, tempting=WRONG_HEADS, last_test=_loops_over_no_heads),
+    my_softmax_in_place=Function(SOFTMAX, tempting=WRONG_SOFTMAX, last_test=_makes_no_second_array),
+    my_chunked_loss=Function(CHUNKED, tempting=WRONG_CHUNKED, last_test=_holds_no_array_of_all_logits),
+    repaired_benchmark=Function(BENCHMARK, tempting=WRONG_BENCHMARK),
+    may_replace=Judge(may_replace, right=RIGHT_FORMS, wrong=WRONG_FORMS),
+)
