@@ -34,5 +34,5 @@ def test_the_profile_of_chapter_22():
     assert (round(sum(groups), 1), tuple(round(ms, 1) for ms in groups[:2])) == (STEP_MS, PRODUCTS_MS)
     *largest, rest = profile.values()
     assert largest == [round(ms, 1) for ms in groups[: len(largest)]]
-    assert abs(sum(groups[len(largest) :]) - rest) < 0.06
+    assert abs(sum(groups[len(largest) :]) - rest) < 0.1
     assert round(sum(profile.values()), 1) == STEP_MS
