@@ -1,7 +1,5 @@
 """What exercises say, in files beside the chapters: what has no counterpart in the chapter's code is refused."""
 
-import tomllib
-
 import pytest
 
 from tinyattn.course import prose
@@ -87,10 +85,8 @@ def test_every_chapter_has_its_file():
 
 def test_a_diagnosis_says_that_it_is_of_the_answer():
     """Without "Yours: " a learner reads it as an instruction."""
-    for path in sorted((folder() / "exercises").iterdir()):
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-        shared = tables.pop("mistakes", {})
-        for mistakes in (shared, *(exercise.get("mistakes", {}) for exercise in tables.values())):
-            for name, row in mistakes.items():
+    for number in BY_CHAPTER:
+        for table, mistakes in Prose(number).strings.items():
+            for name, row in mistakes.items() if table.endswith("mistakes") else ():
                 _, *diagnoses = [part for part in row if isinstance(part, str)]
-                assert all(text.startswith("Yours: ") for text in diagnoses), (path, name)
+                assert all(text.startswith("Yours: ") for text in diagnoses), (number, table, name)

@@ -33,12 +33,19 @@ def add(command: Any, arguments: list[str]) -> None:
             part.add_argument("--csv", required=True, metavar="FILE", help="the table of marks to write")
             part.add_argument("--chapter", nargs="+", type=int, default=[], metavar="NN",
                               help="chapters by number (default: those that are answered)")  # fmt: skip
+            part.add_argument("--class", dest="people", metavar="FILE",
+                              help="rows NAME,SEED: flags notebooks with another seed")  # fmt: skip
             part.add_argument("--workers", type=int, default=2, metavar="N", help="processes (default: 2)")
             part.add_argument("--unfenced", action="store_true", help="also where the system cannot close them off")
         else:
             part.add_argument("chapters", nargs="*", type=int, metavar="NN", help="chapters by number (default: all)")
         if what == "build":
             part.add_argument("--to", required=True, metavar="DIR", help="the folder to write; overwrites nothing")
+            part.add_argument("--seed", metavar="NUMBER", help="with numbers and planted bugs that this number draws")
+            part.add_argument("--class", dest="people", metavar="FILE",
+                              help="rows NAME,SEED: write a folder with its seed for each person")  # fmt: skip
+            part.add_argument("--update", action="store_true",
+                              help="bring mended chapters to the notebooks in DIR, and keep what was written there")
             part.add_argument("--solutions", action="store_true", help="with the solutions filled in")
             part.add_argument("--for", dest="audience", choices=("student", "instructor"), default="student",
                               help="instructor: with solutions, common mistakes and what to say")  # fmt: skip

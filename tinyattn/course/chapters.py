@@ -20,13 +20,13 @@ import linecache
 import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from .exercise import RIGHT, UNANSWERED, Exercise, Verdict
-from .exercises import BY_CHAPTER
-from .prose import folder
+from .exercises import BY_CHAPTER, NUMBER_OF, varied
+from .prose import Prose, folder
 from .session import recording
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
@@ -80,13 +80,25 @@ class Size:
 
 @dataclass(frozen=True)
 class Chapter:
-    """One source, notebooks/NN_name.py."""
+    """One source, notebooks/NN_name.py, with the numbers and planted bugs that a seed draws, if there is one."""
 
     path: Path
+    seed: int | None = None
 
     @cached_property
     def source(self) -> str:
-        return self.path.read_text(encoding="utf-8")
+        """Raises ValueError where a text that varies is not in the chapter, once."""
+        text = self.path.read_text(encoding="utf-8")
+        if self.seed is None or self.number not in BY_CHAPTER:
+            return text
+        shown, mine = Prose(self.number).shown, Prose(self.number, self.seed).shown
+        for name in shown:
+            for before, after in zip(shown[name], mine[name], strict=True):
+                if (times := text.count(before)) != 1:
+                    raise ValueError(f"{self.path} has {before!r} {times} times, expected once: {name} varies it")
+                text = text.replace(before, after)
+            text = text.replace(f'\ncheck("{name}", {name})\n', f'\ncheck("{name}", {name}, seed={self.seed})\n')
+        return text
 
     @property
     def number(self) -> int:
@@ -94,8 +106,10 @@ class Chapter:
 
     @property
     def version(self) -> str:
-        """Its number and a hash of its source, as notebooks of `course build` name it."""
-        return f"{self.number:02}-{hashlib.sha256(self.source.encode()).hexdigest()[:8]}"
+        """Its number and a hash of its source and of what varies, as notebooks of `course build` name it."""
+        varies = Prose(self.number).varies if self.number in BY_CHAPTER else {}
+        text = replace(self, seed=None).source + (repr(varies) if varies else "")
+        return f"{self.number:02}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
     @property
     def title(self) -> str:
@@ -107,7 +121,7 @@ class Chapter:
 
     @property
     def exercises(self) -> tuple[Exercise, ...]:
-        return BY_CHAPTER.get(self.number, ())
+        return tuple(varied(exercise, self.seed) for exercise in BY_CHAPTER.get(self.number, ()))
 
     @property
     def cells(self) -> list[Cell]:
@@ -189,9 +203,9 @@ def _stub(block: list[str], indent: str) -> Iterator[str]:
         yield from (f"{ast.unparse(target)} = ...  # your turn" for target in node.targets)
 
 
-def chapters(numbers: list[int] | None = None) -> list[Chapter]:
+def chapters(numbers: list[int] | None = None, seed: int | None = None) -> list[Chapter]:
     """All chapters, or those of these numbers. Raises ValueError for an unknown number."""
-    every = [Chapter(path) for path in sorted(folder().glob("[0-9][0-9]_*.py"))]
+    every = [Chapter(path, seed) for path in sorted(folder().glob("[0-9][0-9]_*.py"))]
     known = {chapter.number: chapter for chapter in every}
     for number in numbers or ():
         if number not in known:
@@ -201,9 +215,9 @@ def chapters(numbers: list[int] | None = None) -> list[Chapter]:
 
 def solution_of(exercise: Exercise) -> str:
     """The cell of the chapter's source with the solution, without its marks."""
-    number = next(number for number, known in BY_CHAPTER.items() if exercise in known)
+    number = NUMBER_OF[exercise.name]
     defines = rf"^(def {exercise.name}\(|{exercise.name} = )"
-    for chapter in chapters([number]):
+    for chapter in chapters([number], exercise.seed):
         for cell in re.split(r"^# %%.*\n", chapter.source, flags=re.M):
             if BEGIN in cell and re.search(defines, cell, re.M):
                 lines = [line for line in cell.strip().split("\n") if line.strip() not in (BEGIN, END)]

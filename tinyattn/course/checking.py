@@ -9,7 +9,7 @@ from typing import Any
 from .answers import EXERCISE, find_answer, keep
 from .chapters import solution_of
 from .exercise import DIAGNOSIS, QUESTION, RIGHT, SOLUTION, UNANSWERED, Exercise, Grade, Verdict
-from .exercises import BY_NAME
+from .exercises import BY_NAME, varied
 from .session import record, using
 
 HINTS = (0, QUESTION, DIAGNOSIS, SOLUTION)
@@ -22,17 +22,18 @@ class UnknownExerciseError(ValueError):
         return [str(self)]
 
 
-def check(name: str, answer: Any = ..., *, hint: int = 0) -> Verdict:
+def check(name: str, answer: Any = ..., *, hint: int = 0, seed: int | None = None) -> Verdict:
     """Is `answer` right? -> a verdict: true if it is, else it shows where the answer is wrong.
 
     The verdict on a wrong answer says whether its shape or its values are wrong, and shows a small counterexample, with
     the expected and the actual result. `hint` 1 adds a leading question, 2 the diagnosis, 3 the solution
     and its reason. `...` means that there is no answer yet. Functions are tried in this process on small random inputs,
-    for a second or two. Later cells and later chapters get a right answer by `yours(name)`.
+    for a second or two. Later cells and later chapters get a right answer by `yours(name)`. A notebook whose numbers
+    were drawn by a seed (`tinyattn course build --seed`) passes it on.
 
-    Raises ValueError for an unknown name, listing similar ones, and for a hint other than 0 to 3.
+    Raises ValueError for an unknown name, listing similar ones, for a hint other than 0 to 3, and for what is no seed.
     """
-    exercise = find(name)
+    exercise = varied(find(name), seed)
     if isinstance(hint, bool) or hint not in HINTS:
         raise ValueError(f"hint is {hint!r}, expected 0, 1 (a question), 2 (the diagnosis) or 3 (the solution)")
     with using(name):

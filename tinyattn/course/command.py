@@ -11,6 +11,8 @@ from .notebook import build
 from .road import road, time_of
 from .status import SOLVED, TRIED, UNTOUCHED, progress
 from .tables import table
+from .update import update
+from .variants import as_seed, class_list
 
 
 def run(options: argparse.Namespace) -> int:
@@ -27,8 +29,24 @@ def run(options: argparse.Namespace) -> int:
         return _list(chosen)
     if options.what == "check":
         return _check(chosen)
-    for path in build(chosen, Path(options.to), options.solutions, options.audience == "instructor"):
-        print(path)
+    return _build(options)
+
+
+def _build(options: argparse.Namespace) -> int:
+    to, instructor = Path(options.to), options.audience == "instructor"
+    seed = None if options.seed is None else as_seed(options.seed)
+    if options.people and options.seed is not None:
+        raise ValueError("--class names a seed for each person; leave --seed out")
+    if options.update and (options.people or options.solutions or instructor):
+        raise ValueError("--update is for the notebooks of one learner: leave --class, --solutions and --for out")
+    if options.update:
+        print(*update(options.chapters, to, seed), sep="\n")
+        return 0
+    people = class_list(Path(options.people)) if options.people else {}
+    folders: dict[Path, int | None] = {to / name: number for name, number in people.items()}
+    for folder, number in (folders or {to: seed}).items():
+        for path in build(chapters(options.chapters, number), folder, options.solutions, instructor):
+            print(path)
     return 0
 
 
@@ -69,13 +87,17 @@ def _grade(options: argparse.Namespace) -> int:
     if to.suffix != ".csv":
         raise ValueError(f"--csv {to}: expected a name that ends in .csv")
     limits = Limits(fenced=not options.unfenced)
-    records = grade([Path(folder) for folder in options.folders], to, options.chapter, options.workers, limits)
+    people = class_list(Path(options.people)) if options.people else {}
+    folders = [Path(folder) for folder in options.folders]
+    records = grade(folders, to, options.chapter, options.workers, limits, people=people)
     counts: dict[str, list[int]] = {}
     for mark in (mark for record in records for mark in record["marks"]):
         count = counts.setdefault(mark["exercise"], [0] * 4)
         count[[RIGHT, WRONG, UNANSWERED].index(mark["outcome"])] += 1
         count[3] += bool(mark["flags"])
     print(table("exercise | right | wrong | not answered | flagged", [[name, *row] for name, row in counts.items()]))
+    if missing := sorted(people.keys() - {record["person"] for record in records}):
+        print(f"in the class list, without a submission: {', '.join(missing)}")
     print(f"{to}: {len(records)} people; {answers_of(to)}: every answer with its verdict")
     return 0
 

@@ -44,7 +44,8 @@ class Exercise:
     """One exercise; `grader` is one of graders/, and `grader(answer)` gives a `Grade`.
 
     `name` is also the answer's name in the chapter; `difficulty` is 1 to 3, `minutes` an estimate. `hints` are a
-    leading question and a diagnosis close to the solution; `why` is the reason for the solution, shown with it.
+    leading question and a diagnosis close to the solution; `why` is the reason for the solution, shown with it. `seed`
+    drew its numbers, if it has others than the chapter.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Exercise:
     grader: Any
     hints: tuple[str, str]
     why: str = ""
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         if self.sort not in SORTS:
@@ -91,7 +93,8 @@ class Verdict:
         if not self:
             lines += self._hints()
             if self.hint < SOLUTION:
-                call = f'check("{exercise.name}", {exercise.name}, hint={self.hint + 1})'
+                seed = "" if exercise.seed is None else f", seed={exercise.seed}"
+                call = f'check("{exercise.name}", {exercise.name}{seed}, hint={self.hint + 1})'
                 lines.append(f"  for {_OFFERS[self.hint]}: {call}")
         text = "\n".join(_wrapped(lines))
         return f"{text}\nthe solution:\n{self.solution}" if self.solution else text

@@ -16,7 +16,7 @@ from .prose import Prose
 
 def notes(chapter: Chapter) -> dict[str, str]:
     """A note in Markdown for each exercise of a chapter, by its name."""
-    strings = Prose(chapter.number).strings
+    strings = Prose(chapter.number, chapter.seed).strings
     return {e.name: "\n\n".join(_parts(e, strings.get(f"{e.name}.mistakes", {}))) for e in chapter.exercises}
 
 
@@ -64,7 +64,7 @@ def _right(grader: Any) -> str:
 
 
 def _name(key: str, strings: list[Any]) -> str:
-    return str(strings[0]) if not isinstance(strings[0], str) else key.replace("_", " ")
+    return shown(np.asarray(strings[0])) if not isinstance(strings[0], str) else key.replace("_", " ")
 
 
 def _words(strings: list[Any]) -> list[str]:

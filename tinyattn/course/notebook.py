@@ -26,11 +26,12 @@ FOLDED = {
 }
 
 
-def notebook(chapter: Chapter, solutions: bool = False, folded: bool = True) -> Any:
+def notebook(chapter: Chapter, solutions: bool = False, apart: bool = False) -> Any:
     """The chapter as a notebook without outputs; cell ids are hashes of their text, the same for the same source.
 
-    Without `folded` no output is folded away: a reader who runs a cell should see what it prints. Raises ImportError,
-    with advice, if jupytext is missing.
+    `apart` is the form for other folders: no output is folded away, as a reader who runs a cell should see what it
+    prints, and `[zoo](../docs/zoo.md)` becomes `zoo (docs/zoo.md)`. Raises ImportError, with advice, if jupytext is
+    missing.
     """
     try:
         import jupytext
@@ -42,13 +43,20 @@ def notebook(chapter: Chapter, solutions: bool = False, folded: bool = True) -> 
     for cell in made.cells:
         tags = cell.metadata.get("tags", [])
         cell.metadata = {"tags": tags} if tags else {}
-        hidden = {what for tag in tags for what in FOLDED.get(tag, ()) if folded or what != "outputs_hidden"}
+        hidden = {what for tag in tags for what in FOLDED.get(tag, ()) if not apart or what != "outputs_hidden"}
         if hidden:
             cell.metadata["jupyter"] = dict.fromkeys(sorted(hidden), True)
-        name = hashlib.sha256(cell.source.encode()).hexdigest()[:8]
+        if apart and cell.cell_type == "markdown":
+            cell.source = re.sub(r"\[([^\]]+)\]\(\.\./([^)]+)\)", r"\1 (\2)", cell.source)
+        name = hash_of(cell.source)
         seen[name] += 1
         cell.id = name if seen[name] == 1 else f"{name}-{seen[name]}"
     return made
+
+
+def hash_of(text: str) -> str:
+    """What a cell of this text has as its id, or as the beginning of it."""
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def text_of(made: Any) -> str:
@@ -62,15 +70,15 @@ def text_of(made: Any) -> str:
 def build(chapters: list[Chapter], to: Path, solutions: bool = False, instructor: bool = False) -> list[Path]:
     """Write each chapter's notebook into the folder `to`, and a folder for accepted answers. -> the notebooks.
 
-    With `instructor` there are solutions, and below each a note on what is right and on common mistakes.
-    Links out of the folder of chapters become text. Raises ValueError, before any write, if a file exists, as it
-    may hold answers; FileError if another process is at work in the folder. Each file is written whole or not at all.
+    With `instructor` there are solutions, and below each a note on what is right and on common mistakes. Raises
+    ValueError, before any write, if a file exists, as it may hold answers; FileError if another process is at work in
+    the folder. Each file is written whole or not at all.
     """
     if to.exists() and not to.is_dir():
         raise ValueError(f"{to} is a file, expected a folder")
     files = {to / f"{chapter.path.stem}.ipynb": chapter for chapter in chapters}
     _refuse_existing(files)
-    texts = {path: text_of(_apart(chapter, solutions or instructor, instructor)) for path, chapter in files.items()}
+    texts = {path: text_of(as_built(chapter, solutions or instructor, instructor)) for path, chapter in files.items()}
     expect_room(to)
     with alone_in(to):
         _refuse_existing(files)                      # another process may have written them
@@ -86,18 +94,18 @@ def _refuse_existing(paths: Iterable[Path]) -> None:
             raise ValueError(f"{path} is there already and may hold answers; name another folder with --to")
 
 
-def _apart(chapter: Chapter, solutions: bool, instructor: bool) -> Any:
-    """The notebook for other folders: it names its version, and `[zoo](../docs/zoo.md)` becomes `zoo (docs/zoo.md)`."""
+def as_built(chapter: Chapter, solutions: bool = False, instructor: bool = False) -> Any:
+    """The notebook for other folders, which names its version, its seed and its cells."""
     from nbformat.v4 import new_markdown_cell
 
-    made = notebook(chapter, solutions, folded=False)
-    made.metadata = METADATA | {"tinyattn": {"chapter": chapter.version}}
+    made = notebook(chapter, solutions, apart=True)
+    seed = {} if chapter.seed is None else {"seed": chapter.seed}
+    cells = {} if solutions else {"cells": [cell.id for cell in made.cells]}         # for `update`
+    made.metadata = METADATA | {"tinyattn": {"chapter": chapter.version, **seed, **cells}}
     below = notes(chapter) if instructor else {}
     for cell in list(made.cells):
         checked = re.match(r"check\(\"(\w+)\"", cell.source)
         if checked and below:
             note = new_markdown_cell(below[checked[1]], id=f"note-{checked[1]}"[:64])
             made.cells.insert(made.cells.index(cell) + 1, note)
-        if cell.cell_type == "markdown":
-            cell.source = re.sub(r"\[([^\]]+)\]\(\.\./([^)]+)\)", r"\1 (\2)", cell.source)
     return made

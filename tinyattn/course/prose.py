@@ -2,22 +2,25 @@
 
 The file has a table for each exercise, in the chapter's order, with all fields of `Exercise` except name and grader.
 Its subtables, such as [my_softmax.mistakes], have a list of strings for each function of the grader; where a number is
-asked for, each list begins with a wrong number. A table [mistakes] at the end is shared by several exercises.
+asked for, each list begins with a wrong number. A table [mistakes] at the end is shared by several exercises. A table
+[NAME.varies] has what differs from student to student (see variants.py).
 """
 
 from __future__ import annotations
 
 import tomllib
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from .exercise import Exercise
 from .graders import Number
+from .variants import SHOWN, drawn, filled
 
 SHARED = "mistakes"
 TABLES = {"tempting": "mistakes", "right": "right", "wrong": "wrong"}     # fields of graders, and their subtables
-FIELDS = {field.name for field in fields(Exercise)} - {"name", "grader"}
+FIELDS = {field.name for field in fields(Exercise)} - {"name", "grader", "seed"}
 
 
 def folder() -> Path:
@@ -29,10 +32,13 @@ def folder() -> Path:
 class Prose:
     """The file of one chapter: `attach` adds its strings to functions, `exercises` makes exercises of graders.
 
+    `varies` are the tables of exercises that vary, `values` those that `seed` draws, `shown` the chapter's texts with
+    them.
     Raises ValueError, with the line, where the file is not valid TOML.
     """
 
-    def __init__(self, chapter: int):
+    def __init__(self, chapter: int, seed: int | None = None):
+        self.seed = seed
         self.path = folder() / "exercises" / f"{chapter:02}.toml"
         try:
             parts = tomllib.loads(self.path.read_text(encoding="utf-8"))
@@ -40,7 +46,12 @@ class Prose:
             raise ValueError(f"{self.path}: {error}") from error
         self.strings: dict[str, dict[str, Any]] = {SHARED: parts.pop(SHARED, {})}
         self.about: dict[str, dict[str, Any]] = {}
+        self.varies = {name: part.pop("varies") for name, part in parts.items() if "varies" in part}
+        self.values = {name: drawn(lists, name, seed) for name, lists in self.varies.items()}
+        self.shown: dict[str, list[str]] = {}
         for name, part in parts.items():
+            if name in self.varies:
+                part, self.shown[name] = filled([part, self.varies[name][SHOWN]], self.values[name])
             self.strings |= {f"{name}.{key}": value for key, value in part.items() if isinstance(value, dict)}
             self.about[name] = {key: value for key, value in part.items() if not isinstance(value, dict)}
         self.used: set[tuple[str, str]] = set()
@@ -77,7 +88,7 @@ class Prose:
         """
         for name, grader in graders.items():
             if isinstance(grader, Number):
-                graders[name] = replace(grader, tempting=self._numbers(f"{name}.mistakes"))
+                graders[name] = self._number(name, grader)
             for field, table in TABLES.items():
                 if isinstance(functions := getattr(grader, field, ()), dict):
                     graders[name] = replace(graders[name], **{field: self.attach(f"{name}.{table}", **functions)})
@@ -91,5 +102,19 @@ class Prose:
             wrong += [f"[{table}] has {key}, but the chapter has no function of that name" for key in unused]
         if wrong:
             raise ValueError(f"{self.path}: {'; '.join(sorted(wrong))}")
-        made = {name: about | {"hints": tuple(about["hints"])} for name, about in self.about.items()}
-        return tuple(Exercise(name=name, grader=graders[name], **about) for name, about in made.items())
+        return tuple(Exercise(name=name, grader=graders[name], **self._about(name)) for name in self.about)
+
+    def varied(self, exercise: Exercise) -> Exercise:
+        """The exercise of the chapter with the strings and values of this file, which has a seed."""
+        name, grader = exercise.name, exercise.grader
+        if isinstance(grader, Number):
+            grader = self._number(name, replace(grader, compute=grader.compute.func))     # type: ignore[attr-defined]
+        return replace(exercise, grader=grader, seed=self.seed, **self._about(name))
+
+    def _about(self, name: str) -> dict[str, Any]:
+        return self.about[name] | {"hints": tuple(self.about[name]["hints"])}
+
+    def _number(self, name: str, grader: Number) -> Number:
+        """The grader with the wrong numbers of its table, and with the values of its exercise."""
+        compute = partial(grader.compute, **self.values[name]) if name in self.values else grader.compute
+        return replace(grader, compute=compute, tempting=self._numbers(f"{name}.mistakes"))

@@ -15,28 +15,27 @@ from ..plain import adjustable, op_spec
 from ..prose import Prose
 
 PROSE = Prose(1)
-VALUES = (3.0, 6.0, 12.0)    # of zero_query
-LEAD, SHARE = 2.0, 0.9       # of nine_tenths
+SHARE = 0.9                  # of nine_tenths
 
 
-def _zero_query() -> float:
+def _zero_query(v: list[float]) -> float:
     """The output for a query of zeros, which is the same for any keys."""
     k = np.random.default_rng(0).standard_normal((3, 4))
-    return float(ops.attention(np.zeros((1, 4)), k, np.array(VALUES)[:, None])[0][0, 0])
+    return float(ops.attention(np.zeros((1, 4)), k, np.array(v, float)[:, None])[0][0, 0])
 
 
-def _share(temperature: float) -> float:
-    """The weight of the better of two keys, one of which leads by LEAD."""
-    k = np.array([[LEAD], [0.0]])
+def _share(lead: float, temperature: float) -> float:
+    """The weight of the better of two keys."""
+    k = np.array([[lead], [0.0]])
     return float(ops.attention(np.ones((1, 1)), k, k, scale=1 / temperature)[1][0, 0])
 
 
-def _temperature() -> float:
+def _temperature(lead: float) -> float:
     """The temperature at which the better key gets SHARE, by bisection: the share falls with the temperature."""
     cold, warm = 0.01, 100.0
     for _ in range(60):
         middle = math.sqrt(cold * warm)
-        cold, warm = (middle, warm) if _share(middle) > SHARE else (cold, middle)
+        cold, warm = (middle, warm) if _share(lead, middle) > SHARE else (cold, middle)
     return cold
 
 

@@ -10,13 +10,13 @@ from ..graders import Function, Number, Property
 from ..prose import Prose
 
 PROSE = Prose(2)
-D, PAIRS = 256, 20_000       # of score_std: the width, and how many pairs are drawn
+PAIRS = 20_000               # that are drawn for score_std
 WIDTH, HEADS = 1024, 16      # of transformer_divisor: the Transformer's big model
 
 
-def _score_std() -> float:
+def _score_std(d: int) -> float:
     """The standard deviation of q·k over pairs of vectors with independent entries of variance 1."""
-    q, k = np.random.default_rng(0).standard_normal((2, PAIRS, D))
+    q, k = np.random.default_rng(0).standard_normal((2, PAIRS, d))
     return float(np.std(np.sum(q * k, axis=-1)))
 
 
@@ -57,9 +57,7 @@ WRONG_ATTENTION = dict(
 )
 
 EXERCISES = PROSE.exercises(
-    score_std=Number(
-        _score_std, 0.05, f"On paper √{D} = {math.isqrt(D)}; the library measures {{}} over {PAIRS:,} pairs."
-    ),
+    score_std=Number(_score_std, 0.05, f"On paper it is √d; the library measures {{}} over {PAIRS:,} pairs."),
     my_attention=Function("attention", tempting=WRONG_ATTENTION, names=(("weights", "p"),)),
     transformer_divisor=Number(_divisor, tolerance=0.01),
     knows_the_scale=Property(

@@ -7,8 +7,12 @@ from ..graders import Function, Number, Property
 from ..prose import Prose
 
 PROSE = Prose(3)
-X = np.array([[1.0, 2.0, 0.0], [3.0, -3.0, 1.0]])     # of gradient_of_a_weight: two tokens,
-DY = np.array([[2.0, -1.0], [0.5, 1.0]])              # and the upstream gradient
+
+
+def _gradient_of_a_weight(x: list[int], dy: list[int]) -> float:
+    """dW[0, 1] for two tokens; `x` are their entries 0, and `dy` the upstream gradients of their outputs 1."""
+    tokens, upstream = np.array([[x[0], 2, 0], [x[1], -3, 1.0]]), np.array([[2, dy[0]], [0.5, dy[1]]])
+    return float(ops.linear_backward(upstream, tokens, np.zeros((3, 2)))[1][0, 1])
 
 
 def _best_step() -> int:
@@ -35,7 +39,7 @@ WRONG_SOFTMAX_BACKWARD = dict(
 )
 
 EXERCISES = PROSE.exercises(
-    gradient_of_a_weight=Number(lambda: ops.linear_backward(DY, X, np.zeros((3, 2)))[1][0, 1], tolerance=1e-6),
+    gradient_of_a_weight=Number(_gradient_of_a_weight, tolerance=1e-6),
     my_linear_backward=Function("linear", part="backward"),
     my_softmax_backward=Function(                         # without a mask, which a later chapter introduces
         "softmax", part="backward", forward=lambda s: ops.softmax(s), tempting=WRONG_SOFTMAX_BACKWARD

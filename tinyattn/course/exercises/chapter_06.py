@@ -14,7 +14,6 @@ from ..plain import adjustable, op_spec
 from ..prose import Prose
 
 PROSE = Prose(6)
-TOKENS, WIDTH, HEADS = 100, 64, 4        # of score_rank
 
 
 def _one_head_share() -> float:
@@ -28,11 +27,11 @@ def _one_head_share() -> float:
     return best
 
 
-def _score_rank() -> float:
-    """The rank of one head's scores, in the library's multi-head attention on random tokens."""
+def _score_rank(tokens: int, w: list[int]) -> float:
+    """The rank of one head's scores, in the library's multi-head attention on random tokens; `w` is width and heads."""
     rng = np.random.default_rng(0)
-    x = rng.standard_normal((TOKENS, WIDTH))
-    cache = layers.multi_head_attention(layers.multi_head_init(rng, WIDTH), x, x, heads=HEADS)[1].attended
+    x = rng.standard_normal((tokens, w[0]))
+    cache = layers.multi_head_attention(layers.multi_head_init(rng, w[0]), x, x, heads=w[1])[1].attended
     return float(np.linalg.matrix_rank(cache.q[0] @ cache.k[0].T))
 
 

@@ -19,13 +19,13 @@ PROSE = Prose(7)
 FAR = 100                    # of bucket_of_100
 
 
-def _orders_told_apart() -> tuple[int, int]:
-    """Different outputs of the last of five tokens, over orders of the others, by one causal attention and by two."""
-    x = np.random.default_rng(0).standard_normal((5, 8))
-    mask = ops.causal_mask(5, like=x)
+def _orders_told_apart(n: list[Any]) -> tuple[int, int]:
+    """Different outputs of the last of n[0] tokens, over orders of the others, by one causal attention and by two."""
+    x = np.random.default_rng(0).standard_normal((n[0], 8))
+    mask = ops.causal_mask(n[0], like=x)
     outputs: tuple[set[tuple[float, ...]], set[tuple[float, ...]]] = (set(), set())
-    for first in permutations(range(4)):
-        y = x[[*first, 4]]
+    for first in permutations(range(n[0] - 1)):
+        y = x[[*first, n[0] - 1]]
         for seen in outputs:
             y = ops.attention(y, y, y, mask)[0]
             seen.add(tuple(y[-1].round(9)))

@@ -11,12 +11,11 @@ from ..plain import adjustable
 from ..prose import Prose
 
 PROSE = Prose(8)
-BLOCKS = 12                  # of stream_std: two branches each
 
 
-def _stream_std() -> float:
-    """The standard deviation of a standard normal stream after every branch has added standard normal entries."""
-    x = np.random.default_rng(0).standard_normal((1 + 2 * BLOCKS, 20_000))
+def _stream_std(blocks: int) -> float:
+    """The standard deviation of a standard normal stream to which two branches a block have added as much."""
+    x = np.random.default_rng(0).standard_normal((1 + 2 * blocks, 20_000))
     return float(np.std(np.sum(x, axis=0)))
 
 

@@ -16,15 +16,14 @@ from ..plain import adjustable, op_spec, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(10)
-TRUE, NEGATIVES = 0.25, 20           # of bce_belief: the item's probability, the items a negative is drawn from
 
 
-def _belief() -> float:
+def _belief(p: float, n: int) -> float:
     """σ(z) where p · -log σ(z) + 1/n · -log(1 - σ(z)) is smallest, by bisection of its slope."""
     low, high = -20.0, 20.0
     for _ in range(60):
         z = np.array((low + high) / 2)
-        targets, weights = np.array([1.0, 0.0]), np.array([TRUE, 1 / NEGATIVES])
+        targets, weights = np.array([1.0, 0.0]), np.array([p, 1 / n])
         slope = ops.bce_with_logits_backward(1.0, np.array([z, z]), targets, weights).sum()
         low, high = (low, float(z)) if slope > 0 else (float(z), high)
     return float(ops.sigmoid(np.array(low)))

@@ -16,13 +16,13 @@ from ..prose import Prose
 PROSE = Prose(15)
 N, D = 32, 512                               # of recurrent_over_attention
 STEPS, FORGET_BIAS = 100, 1.0                # of power_of_ten_left
-LETTERS, NUMBERS, BITS = 27, 64, 32          # of letters_that_fit
+LETTERS, BITS = 27, 32                       # of letters_that_fit
 
 
-def _letters() -> int:
-    """The largest n with LETTERS^n <= 2^(NUMBERS BITS), in whole numbers."""
+def _letters(numbers: int) -> int:
+    """The largest n with LETTERS^n <= 2^(numbers BITS), in whole numbers."""
     n = 0
-    while LETTERS ** (n + 1) <= 2 ** (NUMBERS * BITS):
+    while LETTERS ** (n + 1) <= 2 ** (numbers * BITS):
         n += 1
     return n
 

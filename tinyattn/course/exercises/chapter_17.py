@@ -17,10 +17,10 @@ from ..prose import Prose
 PROSE = Prose(17)
 
 
-def _held() -> float:
-    """One channel with one state, 10, A = -1, B = C = 1, D = 0: y after a token 1 with Δ = 3."""
-    x, delta, A, h0 = (np.full((1, 1), value) for value in (1.0, 3.0, -1.0, 10.0))
-    y, _ = ops.selective_scan(x, delta, A, np.ones((1, 1)), np.ones((1, 1)), np.zeros(1), h0, exact=True)
+def _held(delta: float, state: float) -> float:
+    """One channel with one state, A = -1, B = C = 1, D = 0: y after a token 1 with Δ = delta."""
+    x, step, A, h0 = (np.full((1, 1), float(value)) for value in (1, delta, -1, state))
+    y, _ = ops.selective_scan(x, step, A, np.ones((1, 1)), np.ones((1, 1)), np.zeros(1), h0, exact=True)
     return float(y[0, 0])
 
 

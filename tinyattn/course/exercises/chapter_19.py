@@ -17,15 +17,14 @@ from ..plain import adjustable, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(19)
-KAPPA = 900                                          # of steps_saved
 EPS, BETAS = 1e-8, (0.9, 0.98)
 QUINTIC, CUBIC = (3.4445, -4.7750, 2.0315), (1.5, -0.5, 0.0)
 
 
-def _steps_saved() -> float:
+def _steps_saved(kappa: float) -> float:
     """How many times more steps gradient descent needs, from both factors of a step."""
-    root = math.sqrt(KAPPA)
-    return math.log((root - 1) / (root + 1)) / math.log((KAPPA - 1) / (KAPPA + 1))
+    root = math.sqrt(kappa)
+    return math.log((root - 1) / (root + 1)) / math.log((kappa - 1) / (kappa + 1))
 
 
 def _atol(case: dict[str, Any]) -> float:

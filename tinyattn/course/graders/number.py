@@ -22,12 +22,13 @@ TINY = 1e-9             # what rounding may leave of an exact 0
 class Number:
     """Grades a number, or an array of numbers, by comparison with what the library computes.
 
-    `compute() -> the right value`; `tolerance` is relative to the largest entry, and `exactly` asks for a whole number.
+    `compute() -> the right value`, with the values of what varies as keywords. `tolerance` is relative to the largest
+    entry, and `exactly` asks for a whole number.
     `computed` ends the verdict on a right answer, with {} for the library's value. `tempting` are common wrong answers,
     each with a question and perhaps a diagnosis; those of a chapter stand in its TOML file.
     """
 
-    compute: Callable[[], Any]
+    compute: Callable[..., Any]
     tolerance: float = 0.0
     computed: str = "The library computes {}."
     exactly: bool = False

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ..chapters import Chapter, chapters
 from ..exercise import Exercise
-from ..exercises import BY_CHAPTER
+from ..exercises import NUMBER_OF
 from .submission import Slice, Source, from_text
 
 LONG = 60  # nodes of a syntax tree: shorter functions are often written alike by people who never met
@@ -117,7 +117,7 @@ def _solved(number: int) -> tuple[Chapter, Source]:
 @functools.cache
 def solution(name: str) -> Slice | None:
     """The chapter's solution of an exercise."""
-    number = next(number for number, known in BY_CHAPTER.items() if name in {exercise.name for exercise in known})
+    number = NUMBER_OF[name]
     return _solved(number)[1].answer(name)
 
 

@@ -21,7 +21,7 @@ from ...check.subject import TooLongError
 from ...sandbox import Answer, EndedError, Limits, Room
 from ...terminal import one_line
 from ..exercise import RIGHT, UNANSWERED, WRONG, Exercise, Grade
-from ..exercises import BY_NAME
+from ..exercises import BY_NAME, varied
 from ..graders import calling, function
 from ..prose import folder as chapters_folder
 from .again import guesses
@@ -33,20 +33,26 @@ OTHERS = 5  # cases of a right answer's second check
 ABSENT = Grade(UNANSWERED, "not handed in")
 
 
-def judge(send: Callable[[str, Any], None], folder: str, files: list[str], names: list[str], limits: Limits) -> None:
-    """Send ("trying", name) and ("mark", dict) for each exercise of a submission, whose files are in `folder`."""
+def judge(
+    send: Callable[[str, Any], None], folder: str, files: list[str], names: list[str], limits: Limits, seed: int | None
+) -> None:  # fmt: skip
+    """Send ("trying", name) and ("mark", dict) for each exercise of a submission, whose files are in `folder`.
+
+    `seed` is that of the class list, for files that name none.
+    """
     _limit_memory()
     function.BRIEF, calling.PATIENCE = True, limits.call
     sources, problems = read_sources(Path(folder), files)
-    send("read", {"problems": problems, "chapters": sorted({s.chapter for s in sources if s.chapter})})
+    seeds = sorted({s.seed for s in sources if s.chapter or s.seed is not None}, key=str)
+    send("read", {"problems": problems, "chapters": sorted({s.chapter for s in sources if s.chapter}), "seeds": seeds})
     hidden = chapters_folder()
     with Room(Path(folder), limits, TooLongError, [hidden / "exercises"], hidden) as room:
         for name in names:
             send("trying", name)
-            send("mark", graded(BY_NAME[name], sources, room))
+            send("mark", graded(BY_NAME[name], sources, room, seed))
 
 
-def graded(exercise: Exercise, sources: list[Source], room: Room) -> dict[str, Any]:
+def graded(exercise: Exercise, sources: list[Source], room: Room, seed: int | None = None) -> dict[str, Any]:
     """The mark of one exercise, as plain values."""
     began = time.monotonic()
     answer, why = answer_of(sources, exercise.name)
@@ -57,6 +63,7 @@ def graded(exercise: Exercise, sources: list[Source], room: Room) -> dict[str, A
         grade = calling.UNWRITTEN
     else:
         source = next(source for source in sources if source.file == answer.file)
+        exercise = varied(exercise, seed if source.seed is None else source.seed)
         grade, module = _grade(exercise, answer, room)
         flags = list(flags_of(exercise, answer, source, module))
     says = re.sub(r" \(line \d+ of [^)]*\)", "", " ".join((grade.says, *grade.lines[:1])) if "raise" in grade.says

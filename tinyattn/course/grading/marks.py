@@ -13,7 +13,7 @@ import io
 import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
@@ -44,29 +44,32 @@ def grade(
     workers: int,
     limits: Limits,
     say: Callable[[str], None] = print,
+    people: dict[str, int] | None = None,
 ) -> list[dict[str, Any]]:
     """Grade every submission in `folders`, and write the tables `to` and `answers_of(to)`. -> the records.
 
-    `numbers` are chapters; if there are none, those that the submissions answer. Raises ValueError for folders without
-    submissions or answers, for an unknown chapter, and where this system cannot close off a process; OSError where
-    a file cannot be written: finished records are kept.
+    `numbers` are chapters; if there are none, those that the submissions answer. `people` is the class list, a seed for
+    each person: another is a problem, and an answer without one is graded by this. Raises ValueError for folders
+    without submissions or answers, for an unknown chapter, and where this system cannot close off a process; OSError
+    where a file cannot be written: finished records are kept.
     """
     if workers < 1:
         raise ValueError(f"--workers {workers}: expected 1 or more")
     if limits.fenced and fence.available():
         raise ValueError(f"this system cannot close off the answers' processes: {fence.available()}. With --unfenced "
                          "they run all the same, and can read and write what you can")  # fmt: skip
-    found = submissions(folders)
+    found, people = submissions(folders), people or {}
     names = [exercise.name for chapter in _chosen(numbers, found) for exercise in BY_CHAPTER[chapter]]
     _prepare(names)
     version = _version()
     with alone_in(to.with_suffix(".records")):
-        work = {one: to.with_suffix(".records") / f"{_key(one, names, limits, version)}.json" for one in found}
+        work = {one: to.with_suffix(".records") / f"{_key(one, names, limits, version, people.get(one.person))}.json"
+                for one in found}  # fmt: skip
         records = {one.person: record for one, path in work.items() if (record := _kept(path)) is not None}
         if records:
             say(f"{len(records)} of {len(found)} are graded already")
         left = {one: path for one, path in work.items() if one.person not in records}
-        for one, record in _graded(left, names, limits, workers):
+        for one, record in _graded(left, names, limits, workers, people):
             write_json(left[one], record)
             records[one.person] = record
             marks = record["marks"]
@@ -75,6 +78,8 @@ def grade(
             say(f"{len(records)}/{len(found)}  {one_line(one.person)}: {right} of {len(marks)} right, {seconds:.1f} s")
     ordered = [records[one.person] for one in found]
     _flag_equal(ordered)
+    for record in ordered:
+        record["problems"] += _of_seeds(record, people)
     write_atomically(answers_of(to), _table(_rows_of_answers(ordered)))
     write_atomically(to, _table(_rows_of_people(ordered, names)))
     return ordered
@@ -112,16 +117,16 @@ def _version() -> str:
     for path in sorted(package.rglob("*.py")):
         total.update(path.read_bytes())
     for chapter in chapters():
-        total.update(chapter.source.encode())
+        total.update(chapter.version.encode())
     return f"{__version__}-{total.hexdigest()[:8]}"
 
 
-def _key(one: Submission, names: list[str], limits: Limits, version: str) -> str:
+def _key(one: Submission, names: list[str], limits: Limits, version: str, seed: int | None) -> str:
     try:
         content = one.digest()
     except OSError as error:
         content = str(error)
-    return hashlib.sha256(repr((content, one.problems, names, asdict(limits), version)).encode()).hexdigest()[:24]
+    return hashlib.sha256(repr((content, one.problems, names, asdict(limits), version, seed)).encode()).hexdigest()[:24]
 
 
 def _kept(path: Path) -> dict[str, Any] | None:
@@ -133,12 +138,14 @@ def _kept(path: Path) -> dict[str, Any] | None:
     return None
 
 
-def _graded(work: dict[Submission, Path], names: list[str], limits: Limits, workers: int) -> Any:
+def _graded(
+    work: dict[Submission, Path], names: list[str], limits: Limits, workers: int, people: dict[str, int]
+) -> Any:  # fmt: skip
     """(submission, record) of each, as they are finished. An error here stops the others at their next exercise."""
     stop = threading.Event()
     with ThreadPoolExecutor(workers) as pool:
         try:
-            futures = {pool.submit(_record, one, names, limits, stop): one for one in work}
+            futures = {pool.submit(_record, one, names, limits, stop, people.get(one.person)): one for one in work}
             for future in as_completed(futures):
                 yield futures[future], future.result()
         finally:
@@ -146,10 +153,12 @@ def _graded(work: dict[Submission, Path], names: list[str], limits: Limits, work
             pool.shutdown(cancel_futures=True)
 
 
-def _record(one: Submission, names: list[str], limits: Limits, stop: threading.Event) -> dict[str, Any]:
+def _record(
+    one: Submission, names: list[str], limits: Limits, stop: threading.Event, seed: int | None
+) -> dict[str, Any]:  # fmt: skip
     """Grade a submission: by one judge, and by another where one ends before its time."""
     marks: dict[str, dict[str, Any]] = {}
-    about: dict[str, Any] = {"problems": [], "chapters": []}
+    about: dict[str, Any] = {"problems": [], "chapters": [], "seeds": []}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as made:
         folder = Path(made).resolve()
         try:
@@ -159,12 +168,12 @@ def _record(one: Submission, names: list[str], limits: Limits, stop: threading.E
         while len(marks) < len(names) and not stop.is_set():
             left = [name for name in names if name not in marks]
             trying, why = left[0], "its process ended"
-            work = (str(folder), list(one.files), left, limits)
+            work = (str(folder), list(one.files), left, limits, seed)
             try:
                 for what, sent in in_child(judge, *work, limit=SECONDS * len(left)):
                     value = _printable(sent)
                     if what == "read":
-                        about = {"problems": [*about["problems"], *value["problems"]], "chapters": value["chapters"]}
+                        about = value | {"problems": [*about["problems"], *value["problems"]]}
                     elif what == "trying":
                         trying = value
                     elif what == "mark":
@@ -182,6 +191,7 @@ def _record(one: Submission, names: list[str], limits: Limits, stop: threading.E
         "person": one.person,
         "problems": [*one.problems, *about["problems"]],
         "chapters": about["chapters"],
+        "seeds": about["seeds"],
         "tinyattn": __version__,
         "marks": [marks[name] for name in names if name in marks],
     }
@@ -220,6 +230,15 @@ def _flag_equal(records: list[dict[str, Any]]) -> None:
         record["problems"] += [ANOTHER for version in record["chapters"] if version not in known][:1]
 
 
+def _of_seeds(record: dict[str, Any], people: dict[str, int]) -> Iterator[str]:
+    """What the class list says against the seeds of a submission."""
+    if people and record["person"] not in people:
+        yield "not in the class list"
+    for seed in record["seeds"] if record["person"] in people else ():
+        if seed != people[record["person"]]:
+            yield f"{'no seed' if seed is None else f'seed {seed}'}, and the class list has {people[record['person']]}"
+
+
 def _rows_of_people(records: list[dict[str, Any]], names: list[str]) -> list[list[Any]]:
     rows: list[list[Any]] = [["person", "points", "of", *names, "flags", "problems", "seconds", "tinyattn"]]
     for record in records:
@@ -235,11 +254,12 @@ def _rows_of_people(records: list[dict[str, Any]], names: list[str]) -> list[lis
 
 def _rows_of_answers(records: list[dict[str, Any]]) -> list[list[Any]]:
     columns = ("exercise", "outcome", "points", "of", "verdict", "flags", "file", "seconds")
-    rows: list[list[Any]] = [["person", *columns, "chapter as built"]]
+    rows: list[list[Any]] = [["person", *columns, "chapter as built", "seed"]]
     for record in records:
         for mark in record["marks"]:
             cells = [mark[name] if name != "flags" else "; ".join(mark["flags"]) for name in columns]
-            rows.append([record["person"], *cells, " ".join(record["chapters"])])
+            seeds = " ".join(str(seed) for seed in record["seeds"] if seed is not None)
+            rows.append([record["person"], *cells, " ".join(record["chapters"]), seeds])
     return rows
 
 

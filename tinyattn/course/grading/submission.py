@@ -8,6 +8,7 @@ found backwards from there, statement by statement: whatever binds or changes a 
 from __future__ import annotations
 
 import ast
+import contextlib
 import dis
 import inspect
 import json
@@ -18,6 +19,8 @@ from functools import cached_property
 from pathlib import Path
 from types import CodeType
 from typing import Any
+
+from ..variants import as_seed
 
 MOST_BYTES = 20_000_000  # of a file
 _LINES = ("time", "timeit", "capture", "prun")  # cell magics above ordinary code
@@ -68,6 +71,7 @@ class Source:
     text: str = ""
     shown: str = ""  # saved outputs: for flags only
     chapter: str = ""  # the chapter's version, as built
+    seed: int | None = None  # that drew its numbers
 
     def answer(self, name: str) -> Slice | None:
         """The answer to an exercise, if there is one here."""
@@ -198,6 +202,9 @@ def read_source(path: Path, name: str) -> Source:
         raise ValueError(f"{name} was written for the kernel {language!r}, expected Python")
     source = from_text(name, [_without_magics(text) for text, _ in cells])
     source.shown, source.chapter = shown, _version(metadata)
+    about = metadata.get("tinyattn")
+    if isinstance(about, dict) and "seed" in about:
+        source.seed = _seed(about["seed"])
     return source
 
 
@@ -212,7 +219,15 @@ def from_text(name: str, cells: list[str]) -> Source:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = f", line {error.lineno} of its cell" if isinstance(error, SyntaxError) else ""
             source.unread.append((cell, f"{type(error).__name__}: {getattr(error, 'msg', error)}{line}"))
+    seeds = re.findall(r"^check\(.*, seed=(\w+)", source.text, re.M)
+    source.seed = _seed(seeds[0]) if seeds else None
     return source
+
+
+def _seed(value: Any) -> int | None:
+    with contextlib.suppress(ValueError):
+        return as_seed(value)
+    return None
 
 
 def _version(metadata: dict[str, Any]) -> str:

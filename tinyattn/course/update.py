@@ -1,0 +1,158 @@
+"""`tinyattn course build --update`: a chapter that was mended comes to a learner who has begun to work in it.
+
+A cell's id is a hash of its text as built, so a cell whose text has another hash was changed by the learner. The
+notebook lists the ids of the cells that it was built from, so the learner's additions and deletions are known, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..files import FileError, alone_in, read_json, write_atomically
+from .answers import FOLDER, MARK, read_answer
+from .chapters import Chapter, chapters
+from .exercise import RIGHT
+from .exercises import BY_NAME
+from .notebook import as_built, hash_of, text_of
+from .variants import as_seed
+
+KEPT = "*You changed the cell below. The chapter no longer has it.*"
+
+
+def update(numbers: list[int], to: Path, seed: int | None = None) -> list[str]:
+    """Bring the notebooks of `to`, or those of these chapters, up to date. -> what was done, in lines.
+
+    Cells that the learner has not touched get the chapter's text, new ones come in; what the learner changed or wrote
+    stays. The earlier notebook is kept beside it. Kept answers are graded again; one that is no longer right is
+    renamed, and later chapters use the library's. Raises, before any write, ValueError for a notebook that is missing,
+    of another chapter or seed, or not of this course, and FileError where one is broken or the folder is in use.
+    """
+    if not to.is_dir():
+        raise ValueError(f"{to} is no folder, expected one that `tinyattn course build` wrote")
+    chosen = chapters(numbers)
+    paths = {to / f"{chapter.path.stem}.ipynb": chapter for chapter in chosen}
+    if not numbers:
+        paths = {path: chapter for path, chapter in paths.items() if path.exists()}
+    if not paths:
+        raise ValueError(f"{to} holds no notebook of the course; without --update they are built")
+    with alone_in(to):
+        made = {path: _merged(path, chapter, seed) for path, chapter in paths.items()}
+        lines = []
+        for path, (text, says) in made.items():
+            if text:
+                backup = _free(path)
+                write_atomically(backup, path.read_bytes())
+                write_atomically(path, text.encode())
+                says = [*says, f"  the notebook as it was: {backup.name}", *_again(to, paths[path])]
+            lines += [f"{path.name}: {says[0]}", *says[1:]]
+    return lines
+
+
+def _free(path: Path) -> Path:
+    """A name beside `path` that no file has, and no command takes for a notebook."""
+    number = 1
+    while (free := path.with_name(f"{path.name}.before-{number}")).exists():
+        number += 1
+    return free
+
+
+def _merged(path: Path, chapter: Chapter, seed: int | None) -> tuple[str, list[str]]:
+    """-> the text of the merged notebook, or "" where there is nothing to do; and a line for each cell that matters."""
+    mine = read_json(path)
+    try:
+        about, cells = mine["metadata"]["tinyattn"], mine["cells"]
+        was, built, had = about["chapter"], about["cells"], about.get("seed")
+        for cell in cells:
+            cell["source"] = "".join(cell["source"])
+        if len({cell["id"] for cell in cells}) < len(cells):
+            raise ValueError(f"{path}: two of its cells have one id; save it in JupyterLab, which mends that")
+        had = None if had is None else as_seed(had)
+        if was[:2] != chapter.version[:2]:
+            raise ValueError(f"{path} is a notebook of chapter {was[:2]}, expected {chapter.version[:2]}")
+    except (KeyError, TypeError, AttributeError, IndexError):
+        why = "is not what `tinyattn course build` wrote for a learner, or its cells have lost their ids"
+        raise FileError(f"{path} {why}") from None
+    if seed is not None and seed != had:
+        raise ValueError(f"{path} has {'no seed' if had is None else f'the seed {had}'}, and not {seed}")
+    if was == chapter.version:
+        return "", ["up to date"]
+    made = as_built(Chapter(chapter.path, had))
+    made.metadata = mine["metadata"] | {"tinyattn": made.metadata["tinyattn"]}
+    try:
+        says = list(_merge(made, cells, set(built)))
+        text = text_of(made)
+    except Exception as error:                   # nbformat's errors have no class in common
+        raise FileError(f"{path} is a broken notebook ({type(error).__name__})") from error
+    return text, [f"from version {was} to {chapter.version}", *says]
+
+
+def _merge(made: Any, mine: list[dict[str, Any]], built: set[str]) -> Iterator[str]:
+    """Put the learner's cells into the new notebook `made`. -> a line for each that the learner changed, and counts."""
+    import nbformat
+
+    old = {cell.id: cell for cell in nbformat.from_dict(mine)}
+    touched = {i for i, cell in old.items() if i not in built or hash_of(cell.source) != i.partition("-")[0]}
+    new = {cell.id for cell in made.cells}
+    names = {name: i for i in touched & built - new if (name := _defines(old[i].source))}
+    placed: list[str] = []                                   # ids of old cells, at their places in `made`
+    cells, came = list[Any](), 0
+    for cell in made.cells:
+        i = cell.id if cell.id in old else None if cell.id in built else names.pop(_defines(cell.source), None)
+        if i is not None:
+            cells.append(old[i])
+            placed.append(i)
+            if i not in new:
+                yield f"  your {_defines(cell.source)} stays; the chapter's cell is another: check it again"
+        elif cell.id not in built:                           # else the learner deleted it
+            cells.append(cell)
+            came += 1
+    before = None
+    for i, cell in old.items():
+        if i not in placed and i in touched:
+            extra = [cell]
+            if i in built:
+                note = nbformat.v4.new_markdown_cell(KEPT, id=f"note-{i}")
+                cell.id = f"yours-{i}"
+                extra = [note, cell]
+                yield f"  kept, though the chapter no longer has it: {_first_line(cell.source)}"
+            where = 0 if before is None else next(k for k, c in enumerate(cells) if c is before) + 1
+            cells[where:where] = extra
+        elif i not in placed:
+            continue
+        before = cell
+    gone = sum(i in built and i not in touched and i not in new for i in old)
+    stay = sum(i in touched for i in old)
+    yield f"  {came} cells are new or mended, {gone} earlier ones are gone, {stay} that you changed or wrote stay"
+    made.cells = cells
+
+
+def _defines(source: str) -> str:
+    """The exercise that a cell answers, or ""."""
+    names = re.findall(r"^def (\w+)\(|^(\w+) = ", source, re.M)
+    return next((name for pair in reversed(names) for name in pair if name in BY_NAME), "")
+
+
+def _first_line(source: str) -> str:
+    return next((line for line in source.splitlines() if line.strip()), "an empty cell")[:80]
+
+
+def _again(folder: Path, chapter: Chapter) -> Iterator[str]:
+    """Grade the kept answers of a chapter by its present exercises. -> a line for each."""
+    for exercise in chapter.exercises:
+        path = folder / FOLDER / f"{exercise.name}.py"
+        if not (folder / FOLDER / MARK).is_file() or not path.is_file():
+            continue
+        text = path.read_text(encoding="utf-8")
+        try:
+            with contextlib.chdir(folder):           # where other answers are that it may use
+                grade = exercise.grader(read_answer(exercise.name, text))
+            why = "" if grade.outcome == RIGHT else grade.says
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}".partition("\n")[0]
+        if why:
+            path.replace(_free(path))
+        yield f"  {exercise.name}, graded again: {f'no longer right ({why}), and renamed' if why else 'still right'}"

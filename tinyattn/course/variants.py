@@ -1,0 +1,85 @@
+"""Numbers and planted bugs that differ from student to student, drawn by a seed.
+
+The chapter's TOML file lists the values of names. The first of each list is the chapter's own:
+
+    [score_std.varies]
+    d = [256, 144, 400]
+    shown = ["have $d = {d}$ entries each", "score_std = {math.isqrt(d)}"]
+
+Each text in `shown` occurs once in the chapter, with the chapter's values. In it, and in the exercise's other strings,
+`{...}` is an expression of the names, as in an f-string; a string that is one such expression becomes its value.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+SHOWN = "shown"
+MOST = 10**18                # seeds are below: a student's number can be one
+
+
+def as_seed(text: Any) -> int:
+    """A seed. Raises ValueError for anything but a whole number from 0 to MOST - 1."""
+    digits = str(text).strip() if isinstance(text, str | int) and not isinstance(text, bool) else ""
+    if not re.fullmatch(r"[0-9]{1,40}", digits) or int(digits) >= MOST:
+        raise ValueError(f"the seed is {str(text)[:40]!r}, expected a whole number from 0 to {MOST - 1:,}")
+    return int(digits)
+
+
+def drawn(lists: dict[str, list[Any]], exercise: str, seed: int | None) -> dict[str, Any]:
+    """A value of each list: the first without a seed, else one that the seed, the exercise and the name decide."""
+    made = {}
+    for name, values in lists.items():
+        if name != SHOWN:
+            number = hashlib.sha256(f"{seed} {exercise} {name}".encode()).digest()
+            made[name] = values[0 if seed is None else int.from_bytes(number) % len(values)]
+    return made
+
+
+def filled(x: Any, values: dict[str, Any]) -> Any:
+    """Strings of the chapter's file, in lists and tables, with the values of their expressions."""
+    if isinstance(x, dict):
+        return {key: filled(y, values) for key, y in x.items()}
+    if isinstance(x, list):
+        return [filled(y, values) for y in x]
+    if not isinstance(x, str):
+        return x
+    known = {"math": math, **values}
+    alone = re.fullmatch(r"\{([^{}]+)\}", x)
+    return eval(alone[1] if alone else f"f{x!r}", known)
+
+
+def class_list(path: Path) -> dict[str, int]:
+    """The seed of each person: a file of rows NAME,SEED. The first row may be a heading.
+
+    Raises ValueError, with the row, for a name that is no name of a folder, a name that is there twice, and a seed that
+    is none.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: {getattr(error, 'strerror', None) or 'no text'}, expected rows NAME,SEED") from None
+    people: dict[str, int] = {}
+    rows = [(number, [cell.strip() for cell in row]) for number, row in enumerate(csv.reader(text.splitlines()), 1)]
+    for number, row in rows:
+        if not any(row) or (number == 1 and row[1:] and not re.search(r"\d", row[1])):
+            continue
+        try:
+            if len(row) != 2:
+                raise ValueError(f"{len(row)} cells, expected NAME,SEED")
+            name, seed = row[0], as_seed(row[1])
+            if name in people:
+                raise ValueError(f"{name!r} is there already")
+            if not name.isprintable() or re.search(r"^\.|^$|[/\\:]", name):
+                raise ValueError(f"{name!r} is no name of a folder")
+        except ValueError as error:
+            raise ValueError(f"{path}, row {number}: {error}") from None
+        people[name] = seed
+    if not people:
+        raise ValueError(f"{path} names nobody, expected rows NAME,SEED")
+    return people
