@@ -76,8 +76,10 @@ def test_every_chapter_is_right_with_ten_seeds(number):
     assert problems(*chapters([number], 2), ["solution"]) == []
 
 
-def test_planted_bugs_are_wrong_and_each_differs_from_the_others():
+@pytest.mark.slow(seconds=20)
+def test_planted_bugs_are_wrong_and_each_differs_from_the_others(monkeypatch):
     """Every line that a seed may plant, as an answer: refused."""
+    monkeypatch.setattr("tinyattn.course.graders.function.EXAMPLES", 5)
     for number, name in ((4, "repaired_backward"), (5, "repaired_model"), (8, "repaired_block"),
                          (9, "repaired_rms_backward")):  # fmt: skip
         (base,) = chapters([number])
