@@ -1,5 +1,6 @@
 """Answers to the exercises of chapter 16."""
 
+import itertools
 import math
 
 import numpy as np
@@ -79,6 +80,16 @@ def live_rows(m, l, o, s, v):
     return m, l, o
 
 
+def as_logarithms(m, l, o, s, v):
+    """Through one log-sum-exp over what was there and what came."""
+    with np.errstate(divide="ignore"):
+        logs = np.concatenate([m + np.log(l), s], axis=1)
+    top = np.maximum(m, s.max(axis=1, keepdims=True))
+    safe = np.where(np.isfinite(top), top, 0)
+    l_new = np.exp(logs - safe).sum(axis=1, keepdims=True)
+    return top, l_new, np.exp(m - safe) * o + np.einsum("ab,be->ae", np.exp(s - safe), v)
+
+
 # --- my_tile_gradients ----------------------------------------------------------------------------------------------
 
 
@@ -122,6 +133,35 @@ def scaled_inputs(dout, q, k, v, s, L, D):
     return ds @ (k / root), ds.swapaxes(-1, -2) @ (q / root), p.swapaxes(-1, -2) @ dout
 
 
+def key_by_key_with_rows(dout, q, k, v, s, L, D):
+    dq, dk, dv = np.zeros_like(q), [], []
+    for j, key in enumerate(k):
+        p = np.exp(s[:, j] - L[:, 0])
+        ds = p * (dout @ v[j] - D[:, 0]) / q.shape[1] ** 0.5
+        dq = dq + ds[:, None] * key
+        dk.append(ds @ q)
+        dv.append(p @ dout)
+    return dq, np.stack(dk), np.stack(dv)
+
+
+def with_a_column_of_ones_on_v(dout, q, k, v, s, L, D):
+    """dout · v - D is one product of wider rows."""
+    wide, ones = np.hstack([dout, -D]), np.hstack([v, np.ones((len(v), 1), v.dtype)])
+    p = np.exp(s - L)
+    ds = p * (wide @ ones.T)
+    ds *= 1 / math.sqrt(q.shape[-1])
+    return np.matmul(ds, k), np.matmul(ds.T, q), np.matmul(p.T, dout)
+
+
+def hidden_are_left_out(dout, q, k, v, s, L, D):
+    """Weights of hidden pairs are 0 without an exponential of -inf."""
+    p = np.zeros_like(s)
+    allowed = np.isfinite(s)
+    p[allowed] = np.exp((s - L)[allowed])
+    ds = np.where(allowed, p * (dout @ v.T - D), 0) / np.sqrt(k.shape[-1])
+    return ds @ k, (q.T @ ds).T, (dout.T @ p).T
+
+
 # --- repaired_mask --------------------------------------------------------------------------------------------------
 
 
@@ -158,6 +198,22 @@ def shorter(n, size):
 
 def multiplied(n, size):
     return _leaky(n, size) * np.tril(np.ones((n, n), bool))
+
+
+def by_blocks(n, size):
+    """First between blocks, then between their tokens."""
+    blocks = -(-n // size)
+    b, c = np.mgrid[:blocks, :blocks]
+    near = (c == 0) | (b == c) | (b == c + 1)
+    return np.kron(near, np.ones((size, size), bool))[:n, :n] & (np.arange(n) <= np.arange(n)[:, None])
+
+
+def from_nothing(n, size):
+    mask = np.zeros((n, n), dtype=bool)
+    for i in range(n):
+        mask[i, max(0, (i // size - 1) * size) : i + 1] = True
+        mask[i, : min(size, i + 1)] = True
+    return mask
 
 
 # --- my_linear_attention --------------------------------------------------------------------------------------------
@@ -208,12 +264,42 @@ def plain_lists(a, b, v):
     return out
 
 
+def chunks_of_two(a, b, v):
+    S, z, out = np.zeros((b.shape[1], v.shape[1])), np.zeros(b.shape[1]), []
+    for t in range(0, len(v), 2):
+        here, keys, values = a[t : t + 2], b[t : t + 2], v[t : t + 2]
+        p = np.tril(here @ keys.T)
+        out.append((here @ S + p @ values) / (here @ z + p.sum(axis=1))[:, None])
+        S, z = S + keys.T @ values, z + keys.sum(axis=0)
+    return np.concatenate(out)
+
+
+def accumulated(a, b, v):
+    """A generator of states."""
+    states = itertools.accumulate(zip(b, v, strict=True), lambda s, x: (s[0] + np.outer(*x), s[1] + x[0]),
+                                  initial=(0, 0))  # fmt: skip
+    next(states)
+    return np.stack([q @ S / (q @ z) for q, (S, z) in zip(a, states, strict=True)])
+
+
+def backwards_from_the_sum(a, b, v):
+    """Begins with the state after all tokens, and takes one away after another."""
+    S, z, y = b.T @ v, b.sum(axis=0), np.empty_like(v)
+    for t in range(len(v) - 1, -1, -1):
+        y[t] = a[t] @ S / (a[t] @ z)
+        S, z = S - np.outer(b[t], v[t]), z - b[t]
+    return y
+
+
 RIGHT = {
-    "my_online_softmax": (with_where, query_by_query, key_by_key, with_nan_to_num, in_place, state_as_a_key, live_rows),
-    "my_tile_gradients": (five_lines, logarithm_first, einsums, pair_by_pair, scaled_inputs),
-    "repaired_mask": (by_tri, by_tril, by_indices, by_loops, shorter, multiplied),
-    "my_linear_attention": (recurrence, with_a_column_of_ones, cumulated, recursive, plain_lists),
-}
+    "my_online_softmax": (with_where, query_by_query, key_by_key, with_nan_to_num, in_place, state_as_a_key, live_rows,
+                          as_logarithms),
+    "my_tile_gradients": (five_lines, logarithm_first, einsums, pair_by_pair, scaled_inputs, key_by_key_with_rows,
+                          with_a_column_of_ones_on_v, hidden_are_left_out),
+    "repaired_mask": (by_tri, by_tril, by_indices, by_loops, shorter, multiplied, by_blocks, from_nothing),
+    "my_linear_attention": (recurrence, with_a_column_of_ones, cumulated, recursive, plain_lists, chunks_of_two,
+                            accumulated, backwards_from_the_sum),
+}  # fmt: skip
 WRONG = {
     name: tuple((wrong, "") for wrong in all_wrong)
     for name, all_wrong in (

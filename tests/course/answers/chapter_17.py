@@ -57,6 +57,27 @@ def scaled_queries_and_keys(S, q, k, v, lam):
     return np.tril(a @ b.T) @ v + a @ S, lam ** len(q) * (S + b.T @ v)
 
 
+def by_horner(S, q, k, v, lam):
+    """Weights of a chunk are made row by row: each is the one above, faded, and a 1."""
+    decay = np.zeros((len(q), len(q)))
+    for i in range(len(q)):
+        decay[i] = lam * decay[i - 1] if i else 0
+        decay[i, i] = 1
+    past = lam * decay[:, :1]  # what is left of the state
+    return (decay * (q @ k.T)) @ v + past * (q @ S), past[-1] * S + (k * decay[-1][:, None]).T @ v
+
+
+def halves(S, q, k, v, lam):
+    """A chunk is two chunks."""
+    if len(q) == 1:
+        S = lam * S + np.outer(k, v)
+        return q @ S, S
+    half = len(q) // 2
+    first, S = halves(S, q[:half], k[:half], v[:half], lam)
+    second, S = halves(S, q[half:], k[half:], v[half:], lam)
+    return np.vstack([first, second]), S
+
+
 # --- my_state_backward ----------------------------------------------------------------------------------------------
 
 
@@ -154,6 +175,35 @@ def differences(dy, lam, q, k, v):
     return tuple(gradients)
 
 
+def two_scans(dy, lam, q, k, v):
+    """One function goes forward and back: G is the scan of reversed tokens, with decays one place on."""
+
+    def scan(decays, left, right):
+        S, states = np.zeros((left.shape[1], right.shape[1])), []
+        for decay, a, b in zip(decays, left, right, strict=True):
+            S = decay * S + np.outer(a, b)
+            states.append(S)
+        return np.array(states)
+
+    S = scan(lam, k, v)
+    G = scan(np.append(0, lam[:0:-1]), q[::-1], dy[::-1])[::-1]
+    before = np.concatenate([np.zeros_like(S[:1]), S[:-1]])
+    return (G * before).sum((1, 2)), np.squeeze(S @ dy[..., None], -1), (G @ v[..., None])[..., 0], (
+        k[:, None, :] @ G)[:, 0]  # fmt: skip
+
+
+def with_a_list_of_gradients(dy, lam, q, k, v):
+    n, S, rows = len(lam), [0 * np.outer(k[0], v[0])], []
+    for t in range(n):
+        S += [lam[t] * S[-1] + np.outer(k[t], v[t])]
+    G = 0
+    for t in reversed(range(n)):
+        G = G + np.outer(q[t], dy[t])
+        rows.insert(0, (np.vdot(G, S[t]), S[t + 1].dot(dy[t]), G.dot(v[t]), G.T.dot(k[t])))
+        G = lam[t] * G
+    return [np.array(column) for column in zip(*rows, strict=True)]
+
+
 # --- shifts_change_nothing ------------------------------------------------------------------------------------------
 
 
@@ -192,6 +242,26 @@ def up_to_there(wkv):
     for far in range(-900, 1000, 100):
         worst = np.maximum(worst, np.max(np.abs(wkv(k + far, v, w, u) - y)))
     return worst <= 1e-9
+
+
+def many_worlds(wkv):
+    for seed in range(5):
+        k, v, w, u = given(n=4, d=2, seed=seed)
+        if not all(np.allclose(wkv(k + far, v, w, u), wkv(k, v, w, u)) for far in (-2000, 2000)):
+            return False
+    return True
+
+
+def up_against_down_and_none(wkv):
+    k, v, w, u = given()
+    ys = np.stack([wkv(k + far, v, w, u) for far in (-800, 0, 800)])
+    return np.ptp(ys, axis=0).max() < 1e-7
+
+
+def as_a_numpy_bool(wkv):
+    k, v, w, u = given()
+    y, up, down = wkv(k, v, w, u), wkv(k + 1000.0, v, w, u), wkv(k - 1000.0, v, w, u)
+    return np.all(np.isclose(up, y)) & np.all(np.isclose(down, y))
 
 
 def too_far(wkv):
@@ -295,10 +365,13 @@ def always(wkv):
 
 
 RIGHT = {
-    "my_chunk": (token_by_token, powers, the_state_as_a_token, with_einsum, all_states, scaled_queries_and_keys),
-    "my_state_backward": (as_derived, by_the_matrix, by_mambas, by_einsum, recursive, differences),
-    "shifts_change_nothing": (both_ways, asserts, from_the_first_key, every_channel_its_own, up_to_there),
-}
+    "my_chunk": (token_by_token, powers, the_state_as_a_token, with_einsum, all_states, scaled_queries_and_keys,
+                 by_horner, halves),
+    "my_state_backward": (as_derived, by_the_matrix, by_mambas, by_einsum, recursive, differences, two_scans,
+                          with_a_list_of_gradients),
+    "shifts_change_nothing": (both_ways, asserts, from_the_first_key, every_channel_its_own, up_to_there,
+                              many_worlds, up_against_down_and_none, as_a_numpy_bool),
+}  # fmt: skip
 WRONG = {
     name: tuple((wrong, "") for wrong in all_wrong)
     for name, all_wrong in (

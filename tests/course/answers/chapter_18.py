@@ -62,6 +62,24 @@ def pixel_by_pixel(dy, x, W):
     return dx, dW
 
 
+def tensordots(dy, x, W):
+    P, (h, w, C) = len(W), x.shape
+    grid = dy.reshape(h // P, w // P, -1)
+    dx = np.tensordot(grid, W, (2, 3)).swapaxes(1, 2).reshape(h, w, C)  # (u, v, P, P, C), rows beside each other
+    cut = x.reshape(h // P, P, w // P, P, C)
+    return dx, np.tensordot(cut, grid, ((0, 2), (0, 1)))
+
+
+def by_lists_of_patches(dy, x, W):
+    P, across = len(W), x.shape[1] // len(W)
+    corners = [(P * (t // across), P * (t % across)) for t in range(len(dy))]
+    cut = np.array([x[i : i + P, j : j + P].ravel() for i, j in corners])
+    dx = np.zeros_like(x)
+    for (i, j), row in zip(corners, dy @ W.reshape(-1, W.shape[-1]).T, strict=True):
+        dx[i : i + P, j : j + P] = row.reshape(P, P, -1)
+    return dx, (dy.T @ cut).T.reshape(W.shape)
+
+
 # --- my_attention_distance ------------------------------------------------------------------------------------------
 
 
@@ -105,6 +123,23 @@ def with_a_norm(p, columns):
     place = np.array(np.unravel_index(np.arange(p.shape[-1]), (p.shape[-1] // columns, columns))).T
     far = np.linalg.norm(place[:, None] - place[None], axis=-1)
     return np.array([np.trace(one @ far.T) / len(far) for one in p])
+
+
+def by_rows_and_columns(p, columns):
+    """Sums p over pairs of the same step down and across."""
+    n = p.shape[-1]
+    i, j = np.indices((n, n))
+    down, across = i // columns - j // columns, i % columns - j % columns
+    return np.tensordot(p, np.hypot(down, across), 2) / n
+
+
+def means_of_means(p, columns):
+    places = [divmod(i, columns) for i in range(p.shape[-1])]
+    return np.array([
+        np.mean([sum(w * np.hypot(a - c, b - d) for w, (c, d) in zip(row, places, strict=True))
+                 for row, (a, b) in zip(head, places, strict=True)])
+        for head in p
+    ])  # fmt: skip
 
 
 # --- repaired_windows -----------------------------------------------------------------------------------------------
@@ -153,15 +188,36 @@ def all_pairs(height, width, window, shift):
     return [[a == b for b in places] for a in places]
 
 
+def by_a_numbered_picture(height, width, window, shift):
+    """The number of each patch's window is painted on a picture."""
+    picture = np.zeros((height, width), int)
+    rows, columns = (sorted({0, *range(shift, size, window)}) for size in (height, width))
+    for number, (top, left) in enumerate((a, b) for a in rows for b in columns):
+        picture[top:, left:] = number
+    flat = picture.ravel()
+    return flat[:, None] == flat[None, :]
+
+
+def padded_and_cut(height, width, window, shift):
+    """A border in front makes the first windows whole; it is cut away afterwards."""
+    front = (window - shift) % window
+    y, x = np.indices((height + front, width + front)) // window
+    y, x = y[front:, front:].ravel(), x[front:, front:].ravel()
+    return ~((y[:, None] != y) | (x[:, None] != x))
+
+
 RIGHT = {
     "my_patch_gradients": (
-        with_the_librarys_ops, by_hand, patch_by_patch, einsums, as_a_convolution, pixel_by_pixel,
+        with_the_librarys_ops, by_hand, patch_by_patch, einsums, as_a_convolution, pixel_by_pixel, tensordots,
+        by_lists_of_patches,
     ),
     "my_attention_distance": (
         in_three_lines, with_complex_numbers, all_pairs_in_loops, on_a_grid, the_librarys, with_a_norm,
+        by_rows_and_columns, means_of_means,
     ),
     "repaired_windows": (
         rounded_down, the_layouts_mask, a_window_more, rolled_and_kept_apart, by_edges, all_pairs,
+        by_a_numbered_picture, padded_and_cut,
     ),
 }  # fmt: skip
 WRONG = {
