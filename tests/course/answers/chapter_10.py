@@ -277,16 +277,70 @@ def unnamed(*answers):
     return tuple((answer, "") for answer in answers)
 
 
+# --- more styles ----------------------------------------------------------------------------------------------------
+
+
+def through_the_margin_of_each(dloss, h, good, bad):
+    """Exponentials of negative numbers only."""
+
+    def rises(z):  # σ(z)
+        e = np.exp(-np.abs(z))
+        return np.where(z >= 0, 1, e) / (1 + e)
+
+    dz = -np.asarray(dloss) * rises(-np.sum(h * good, axis=-1))
+    dy = np.asarray(dloss) * rises(np.sum(h * bad, axis=-1))
+    return dz[..., None] * good + dy[..., None] * bad, dz[..., None] * h, dy[..., None] * h
+
+
+def in_rows(dloss, h, good, bad):
+    """Leading axes are merged, and restored."""
+    shape, d = h.shape, h.shape[-1]
+    h, good, bad = (a.reshape(-1, d) for a in (h, good, bad))
+    flat = np.broadcast_to(dloss, shape[:-1]).reshape(-1, 1)
+    z, y = (np.sum(h * e, axis=1, keepdims=True) for e in (good, bad))
+    dz, dy = flat * (sigmoid(z) - 1), flat * sigmoid(y)
+    return [a.reshape(shape) for a in (dz * good + dy * bad, dz * h, dy * h)]
+
+
+def with_logaddexp(dloss, h, good, bad):
+    """σ(z) = exp(-log(1 + e^-z))."""
+    up = -np.exp(-np.logaddexp(0, (h * good).sum(-1, keepdims=True)))
+    down = np.exp(-np.logaddexp(0, -(h * bad).sum(-1, keepdims=True)))
+    up, down = np.asarray(dloss)[..., None] * up, np.asarray(dloss)[..., None] * down
+    return up * good + down * bad, up * h, down * h
+
+
+def with_add_at(h, ids, table):
+    """The newest item's place is the number of the others."""
+    newest = np.zeros(len(ids), int)
+    np.add.at(newest, np.nonzero(ids)[0], 1)
+    scores = np.einsum("bd,id->bi", h[range(len(h)), newest - 1], table)
+    for b in range(len(ids)):
+        scores[b, list({0, *ids[b]})] = -np.inf
+    return scores
+
+
+def masked_after_a_copy(h, ids, table):
+    seen = np.zeros((len(h), len(table)), dtype=bool)
+    seen[:, 0] = True
+    np.put_along_axis(seen, ids, True, axis=1)
+    newest = np.array([np.flatnonzero(row)[-1] for row in ids])
+    scores = np.array([state[t] @ table.T for state, t in zip(h, newest, strict=True)])
+    return np.where(seen, -np.inf, scores)
+
+
 RIGHT = {
     "my_shifted_batch": (
         row_by_row, pairs_of_items, pads_first, with_the_library, by_position, by_a_mask, both_in_one_array,
         both_in_a_list,
     ),
     "my_pair_loss_backward": (
-        directly, with_einsum, one_position_at_a_time, both_items_stacked, with_tanh,
+        directly, with_einsum, one_position_at_a_time, both_items_stacked, with_tanh, through_the_margin_of_each,
+        in_rows, with_logaddexp,
     ),
     "repaired_scores": (
         fancy, person_by_person, along_an_axis, all_positions_first, from_the_end, first_zero_or_the_end,
+        with_add_at, masked_after_a_copy,
     ),
 }  # fmt: skip
 WRONG = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import math
 
@@ -351,11 +352,56 @@ def averaged(ranks, N, m, k):
     return by_the_sum(ranks, N, m, k).mean()
 
 
+# --- more styles ----------------------------------------------------------------------------------------------------
+
+
+def by_searching(scores, targets):
+    """Two places in the sorted row: before all that are equal, and after them."""
+    ranks = np.empty(len(targets))
+    for person, target in enumerate(targets):
+        row = np.sort(scores[person])
+        low, high = (np.searchsorted(row, scores[person, target], side) for side in ("left", "right"))
+        ranks[person] = len(row) - (low + high - 1) / 2
+    return ranks
+
+
+def by_histogram(sequences, n_items):
+    train = sequences[:, :-1]
+    edges = np.arange(n_items + 2) - 0.5
+    return np.histogram2d(train[:, :-1].ravel(), train[:, 1:].ravel(), bins=[edges, edges])[0]
+
+
+def by_a_dictionary(sequences, n_items):
+    pairs = collections.Counter(pair for row in sequences for pair in itertools.pairwise(map(int, row[:-1])))
+    return np.array([[pairs[i, j] for j in range(n_items + 1)] for i in range(n_items + 1)])
+
+
+def last_rows_left_out(sequences, n_items):
+    return leaking(sequences[:, :-1][: len(sequences) // 2], n_items)
+
+
+def by_terms(ranks, N, m, k):
+    a = (np.asarray(ranks, float) - 1) / N
+    terms = [np.power(a, j) * np.power(1 - a, m - j) for j in range(m + 1)]
+    return np.add.reduce([math.comb(m, j) * term for j, term in enumerate(terms)][:k])
+
+
+def with_a_matrix_product(ranks, N, m, k):
+    """(people, k) powers times the ways."""
+    a, j = np.subtract(ranks, 1)[:, None] / N, np.arange(k)
+    return np.where(j == 0, 1.0, a**j) * (1 - a) ** (m - j) @ [math.comb(m, i) for i in range(k)]
+
+
 RIGHT = {
-    "my_mean_ranks": (by_counts, by_loops, first_and_last, by_the_library, sorted_both_ways, in_place, as_a_tuple),
-    "repaired_counts": (cut_first, by_rows, by_bincount, taken_off_again, by_products, of_lists),
+    "my_mean_ranks": (
+        by_counts, by_loops, first_and_last, by_the_library, sorted_both_ways, in_place, as_a_tuple, by_searching,
+    ),
+    "repaired_counts": (
+        cut_first, by_rows, by_bincount, taken_off_again, by_products, of_lists, by_histogram, by_a_dictionary,
+    ),
     "my_sampled_hit": (
-        by_the_sum, person_by_person, draw_by_draw, from_the_other_side, by_broadcasting, by_polynomials,
+        by_the_sum, person_by_person, draw_by_draw, from_the_other_side, by_broadcasting, by_polynomials, by_terms,
+        with_a_matrix_product,
     ),
 }  # fmt: skip
 
@@ -373,6 +419,7 @@ WRONG = {
         for answer in (
             leaking, two_left_out, first_left_out, backwards, added_once, without_padding, itself, both_ways,
             last_person_left_out, across_people, as_shares, after_alone_cut, taken_off_once, all_that_follow,
+            last_rows_left_out,
         )
     ),
     "my_sampled_hit": tuple(

@@ -395,11 +395,58 @@ def unnamed(*answers):
     return tuple((answer, "") for answer in answers)
 
 
+# --- more styles ----------------------------------------------------------------------------------------------------
+
+
+def one_smallest_after_another(ids, turn, rho, mask):
+    """Hides the smallest that is left, as often as there is one to hide."""
+    left, hidden = np.where(ids > 0, turn, np.inf), np.zeros(ids.shape, bool)
+    counts = count_of(ids, rho)
+    for k in range(counts.max()):
+        rows = np.flatnonzero(counts > k)
+        at = left[rows].argmin(axis=1)
+        hidden[rows, at], left[rows, at] = True, np.inf
+    return hide(ids, hidden, mask)
+
+
+def by_intersections(inputs, targets):
+    return all(np.intersect1d(x, t[t > 0]).size == 0 for x, t in zip(inputs, targets, strict=True))
+
+
+def by_log_softmax(dloss, h, E, targets):
+    """exp(s - log Σ e^s), row after row of all positions."""
+    rows, asked = h.reshape(-1, h.shape[-1]), targets.reshape(-1)
+    s = rows @ E[1:].T
+    top = s.max(axis=1, keepdims=True)
+    ds = np.exp(s - top - np.log(np.exp(s - top).sum(axis=1, keepdims=True)))
+    at = np.flatnonzero(asked)
+    ds[at, asked[at] - 1] -= 1
+    ds *= (dloss * (asked > 0) / len(at))[:, None]
+    dE = np.zeros_like(E)
+    dE[1:] += ds.T @ rows
+    return (ds @ E[1:]).reshape(h.shape), dE
+
+
+def with_a_wide_one_hot(dloss, h, E, targets):
+    p = ops.softmax(np.einsum("bld,vd->blv", h, E[1:]))
+    asked = (targets > 0).astype(float)
+    ds = (p - np.eye(len(E))[targets][..., 1:]) * asked[..., None] * (dloss / asked.sum())
+    return np.einsum("blv,vd->bld", ds, E[1:]), np.pad(np.einsum("blv,bld->vd", ds, h), ((1, 0), (0, 0)))
+
+
 RIGHT = {
-    "my_cloze": (by_ranks, by_rows, by_counting, by_threshold, in_place, in_lists, both_in_one_array),
-    "my_cloze_backward": (flat, by_loops, with_ops, asked_rows_only, padding_at_minus_infinity, nested_lists),
-    "no_target_is_read": (all_with_all, with_sets, with_isin, asked_one_by_one, with_minus_one, by_shifts, asserts),
-}
+    "my_cloze": (
+        by_ranks, by_rows, by_counting, by_threshold, in_place, in_lists, both_in_one_array,
+        one_smallest_after_another,
+    ),
+    "my_cloze_backward": (
+        flat, by_loops, with_ops, asked_rows_only, padding_at_minus_infinity, nested_lists, by_log_softmax,
+        with_a_wide_one_hot,
+    ),
+    "no_target_is_read": (
+        all_with_all, with_sets, with_isin, asked_one_by_one, with_minus_one, by_shifts, asserts, by_intersections,
+    ),
+}  # fmt: skip
 WRONG = {
     "my_cloze": unnamed(not_hidden, all_asked, asks_for_the_mask, padding_too, width_for_length, none_of_short_rows,
                         rounded_down, rounded_up, argsort_once, largest, the_others, exchanged, zero_for_mask,
