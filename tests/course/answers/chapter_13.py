@@ -545,11 +545,84 @@ def unnamed(*answers):
     return tuple((answer, "") for answer in answers)
 
 
+# --- more styles ----------------------------------------------------------------------------------------------------
+
+
+def c_on_one_factor(dB, A, W_Q, W_K, c):
+    """B = (c X) Yᵀ, and products are turned round as chapter 03 has them."""
+    X, Y = np.matmul(A, W_Q), np.matmul(A, W_K)
+    scaled = np.multiply(c, dB)
+    back_to_X, back_to_Y = scaled.dot(Y), scaled.T.dot(X)
+    dA = np.zeros_like(A)
+    dA += back_to_X.dot(W_Q.T)
+    dA += back_to_Y.dot(W_K.T)
+    return dA, A.T.dot(back_to_X), A.T.dot(back_to_Y)
+
+
+def both_maps_side_by_side(dB, A, W_Q, W_K, c):
+    n = len(A)
+    W = np.concatenate([W_Q, W_K], axis=1)
+    XY = A @ W
+    dXY = c * np.concatenate([dB @ XY[:, n:], dB.T @ XY[:, :n]], axis=1)
+    dW = A.T @ dXY
+    return dXY @ W.T, dW[:, :n], dW[:, n:]
+
+
+def growing_by_one(A, W_Q, W_K, W_V):
+    """X and Y of k + 1 tokens; the last row of Z alone."""
+    rows = []
+    for k in range(1, len(A) + 1):
+        part = A[:k, :k]
+        logits = (W_Q[:k, :k] @ part).T @ (W_K[:k, :k] @ part)
+        z = W_V[k - 1, :k] @ part
+        rows.append(np.pad(ops.softmax(logits) @ z, (0, len(A) - k)))
+    return np.array(rows)
+
+
+def by_einsum_over_ends(A, W_Q, W_K, W_V):
+    """One array for all ends k: sums over i ≤ k, and keys beyond k are masked."""
+    n = len(A)
+    X, Y, Z = (np.tril(np.tril(W) @ np.tril(A)) for W in (W_Q, W_K, W_V))
+    live = np.tri(n, dtype=bool)
+    logits = np.einsum("ki,it,ij->ktj", live * 1.0, X, Y)
+    logits = np.where(live[:, None, :], logits, -np.inf)
+    return np.einsum("kj,ktj->kt", Z, ops.softmax(logits)) * live
+
+
+def from_the_end(refine, n):
+    A = np.tril(np.random.default_rng(3).standard_normal((n, n)))
+    B = np.tril(refine(A))
+    for k in range(n - 1, 0, -1):
+        A = A.copy()
+        A[k, : k + 1] += 1  # all rows from k on are others by now
+        if not np.array_equal(np.tril(refine(A))[:k], B[:k]):
+            return False
+    return True
+
+
+def all_at_once(refine, n):
+    rng = np.random.default_rng(11)
+    A, other = (np.tril(rng.uniform(-2, 2, (n, n))) for _ in range(2))
+    rows = np.arange(n)[:, None]
+    changed = [refine(np.where(rows <= k, A, other)) for k in range(n)]
+    B = refine(A)
+    return all(B[i, j] == changed[k][i, j] for k in range(n) for i in range(k + 1) for j in range(i + 1))
+
+
 RIGHT = {
-    "my_refine_backward": (step_by_step, by_one_matrix, with_einsum, entry_by_entry, with_ops, as_lists),
-    "repaired_value": (cut_for_every_row, one_product_more, with_cumsum, with_the_literal_form, the_librarys, in_loops),
-    "later_rows_move_nothing": (other_rows, row_after_row, later_rows_gone, asserts, by_derivatives, full_matrices),
-}
+    "my_refine_backward": (
+        step_by_step, by_one_matrix, with_einsum, entry_by_entry, with_ops, as_lists, c_on_one_factor,
+        both_maps_side_by_side,
+    ),
+    "repaired_value": (
+        cut_for_every_row, one_product_more, with_cumsum, with_the_literal_form, the_librarys, in_loops,
+        growing_by_one, by_einsum_over_ends,
+    ),
+    "later_rows_move_nothing": (
+        other_rows, row_after_row, later_rows_gone, asserts, by_derivatives, full_matrices, from_the_end,
+        all_at_once,
+    ),
+}  # fmt: skip
 WRONG = {
     "my_refine_backward": unnamed(queries_only, keys_only, averaged, no_c, c_twice, c_in_one_only, dB_not_transposed,
                                   maps_not_transposed, A_not_transposed, maps_exchanged, X_for_A, symmetrised,

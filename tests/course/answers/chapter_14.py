@@ -1,5 +1,6 @@
 """Answers to the exercises of chapter 14."""
 
+import heapq
 import itertools
 import math
 
@@ -219,14 +220,106 @@ def past_and_present(q, k, v, K, V):
     return out, np.concatenate([K, k], axis=-2), np.concatenate([V, v], axis=-2)
 
 
+# --- more styles ----------------------------------------------------------------------------------------------------
+
+
+def key_by_key_in_memory(dout, x, memory, W_q, W_k, W_v):
+    """Word after word of the memory adds to dx, and gets its row."""
+    q, p = x @ W_q, softmax(x @ W_q @ (memory @ W_k).T / np.sqrt(W_q.shape[1]))
+    mean = np.sum(dout * (p @ memory @ W_v), axis=1)  # Σ p dp
+    dq, rows = np.zeros_like(q), []
+    for j, word in enumerate(memory):
+        ds = p[:, j] * (dout @ (word @ W_v) - mean) / np.sqrt(W_q.shape[1])
+        dq += np.outer(ds, word @ W_k)
+        rows.append((ds @ q) @ W_k.T + (p[:, j] @ dout) @ W_v.T)
+    return dq @ W_q.T, np.array(rows)
+
+
+def maps_joined(dout, x, memory, W_q, W_k, W_v):
+    """q k^T = x (W_q W_k^T) memory^T: keys are never made."""
+    M, c = W_q @ W_k.T, 1 / math.sqrt(W_q.shape[1])
+    p = softmax(c * x @ M @ memory.T)
+    dp = dout @ W_v.T @ memory.T
+    ds = c * p * (dp - np.sum(p * dp, axis=-1, keepdims=True))
+    return ds @ memory @ M.T, ds.T @ x @ M + p.T @ dout @ W_v.T
+
+
+def heights_of_the_mask(x, memory, lengths):
+    """A number a pair, 0 or -inf, added to the logits."""
+    n, m = x.shape[1], memory.shape[1]
+    ahead = np.triu(np.full((n, n), -np.inf), 1)
+    padding = np.where(np.arange(m) < lengths[:, None], 0, -np.inf)[:, None]
+
+    def looks(queries, keys, added):
+        logits = queries @ keys.swapaxes(-1, -2) / math.sqrt(keys.shape[-1]) + added
+        return softmax(logits) @ keys
+
+    x = x + looks(x, x, ahead)
+    return x + looks(x, memory, padding)
+
+
+def without_padding(x, memory, lengths):
+    """Each row looks at a memory that ends where its words end."""
+    rows = []
+    for tokens, words, length in zip(x, memory, lengths, strict=True):
+        tokens = tokens + attention(tokens, tokens, tokens, np.tri(len(tokens), dtype=bool))[0]
+        words = words[:length]
+        rows.append(tokens + attention(tokens, words, words)[0])
+    return np.stack(rows)
+
+
+def token_by_token(x, memory, lengths):
+    """A list of what each position makes of those up to it."""
+    real = np.arange(memory.shape[1]) < lengths[:, None, None]
+    columns = []
+    for t in range(x.shape[1]):
+        newest, past = x[:, t : t + 1], x[:, : t + 1]
+        looked = newest + attention(newest, past, past)[0]
+        columns.append(looked + attention(looked, memory, memory, real)[0])
+    return np.concatenate(columns, axis=1)
+
+
+def by_a_heap(scores, log_p, width):
+    entries = ((float(scores[i] + log_p[i, j]), i, j) for i in range(len(scores)) for j in range(log_p.shape[1]))
+    best = heapq.nlargest(width, entries)
+    return [i for _, i, _ in best], [j for _, _, j in best], [s for s, _, _ in best]
+
+
+def by_lexsort(scores, log_p, width):
+    total = np.add(np.reshape(scores, (-1, 1)), log_p)
+    parents, symbols = (x.ravel() for x in np.indices(total.shape))
+    order = np.lexsort((symbols, parents, -total.ravel()))[:width]
+    return parents[order], symbols[order], total[parents[order], symbols[order]]
+
+
+def weighted_sums(q, k, v, K, V):
+    """The newest token's weight is computed apart from the others'."""
+    c = 1 / np.sqrt(q.shape[-1])
+    old, new = c * np.einsum("...id,...td->...it", q, K), c * np.sum(q * k, axis=-1, keepdims=True)
+    top = np.maximum(new, old.max(axis=-1, keepdims=True, initial=-np.inf))
+    e_old, e_new = np.exp(old - top), np.exp(new - top)
+    out = (e_old @ V + e_new * v) / (e_old.sum(axis=-1, keepdims=True) + e_new)
+    return out, np.append(K, k, axis=-2), np.append(V, v, axis=-2)
+
+
+def by_the_librarys_attention(q, k, v, K, V):
+    K, V = (np.r_["-2", old, new] for old, new in ((K, k), (V, v)))
+    return attention(q, K, V)[0], K, V
+
+
 RIGHT = {
     "my_cross_attention_backward": (
         by_the_library, by_hand, query_by_query, with_einsum, both_paths_at_once, with_the_jacobian,
+        key_by_key_in_memory, maps_joined,
     ),
-    "repaired_layer": (one_line_changed, written_out, row_by_row, with_minus_infinity, in_place),
-    "my_beam_step": (flat, with_divmod, unravelled, all_sorted, one_after_another, partitioned),
+    "repaired_layer": (
+        one_line_changed, written_out, row_by_row, with_minus_infinity, in_place, heights_of_the_mask,
+        without_padding, token_by_token,
+    ),
+    "my_beam_step": (flat, with_divmod, unravelled, all_sorted, one_after_another, partitioned, by_a_heap, by_lexsort),
     "my_cached_step": (
         append_and_look, softmax_by_hand, with_einsum_and_lists, with_a_mask, room_first, past_and_present,
+        weighted_sums, by_the_librarys_attention,
     ),
 }  # fmt: skip
 WRONG = {

@@ -1,5 +1,7 @@
 """Answers to the exercises of chapter 15."""
 
+import itertools
+
 import numpy as np
 
 from tinyattn.course.exercises.chapter_15 import (
@@ -343,20 +345,128 @@ def pair_by_pair(q, k, w):
     return np.reshape(s, (*q.shape[:-1], k.shape[-2]))
 
 
+# --- more styles ----------------------------------------------------------------------------------------------------
+
+
+def by_accumulation(x, W, U):
+    inputs = np.moveaxis(np.matmul(x, W), -2, 0)
+    states = itertools.accumulate(inputs, lambda h, new: np.tanh(new + h @ U), initial=np.zeros_like(inputs[0]))
+    return np.moveaxis(np.array(list(states)[1:]), 0, -2)
+
+
+def as_one_matrix(a, b):
+    """h = L b, where L[t, s] is the product of the decays after s, up to t; a recursion over columns."""
+    n, columns = b.shape[-2], []
+    for s in range(n):
+        weights = np.ones_like(b)
+        for t in range(s + 1, n):
+            weights[..., t, :] = weights[..., t - 1, :] * a[..., t, :]
+        columns.append(np.where(np.arange(n)[:, None] >= s, weights * b[..., s : s + 1, :], 0))
+    return sum(columns)
+
+
+def chunks_of_four(a, b):
+    """Within a chunk step by step, and a state is handed on."""
+    h, parts = np.zeros_like(b[..., 0, :]), []
+    for at in range(0, b.shape[-2], 4):
+        rows = []
+        for t in range(at, min(at + 4, b.shape[-2])):
+            h = h * a[..., t, :] + b[..., t, :]
+            rows.append(h[..., None, :])
+        parts.append(np.concatenate(rows, axis=-2))
+    return np.concatenate(parts, axis=-2)
+
+
+def first_factors_forgotten(a, b):
+    """As if all states before the last were 0."""
+    h = b.copy()
+    h[..., 1:, :] += a[..., 1:, :] * b[..., :-1, :]
+    return h
+
+
+def with_tensordots(dh, x, W, U, h):
+    shape, steps = h.shape, h.shape[-2]
+    dh, x, h = (np.reshape(array, (-1, steps, array.shape[-1])) for array in (dh, x, h))
+    ds, later = np.empty_like(h), 0
+    for t in range(steps - 1, -1, -1):
+        ds[:, t] = (1 - h[:, t] * h[:, t]) * (dh[:, t] + later)
+        later = np.dot(ds[:, t], U.T)
+    before = np.concatenate([np.zeros_like(h[:, :1]), h[:, :-1]], axis=1)
+    dx = np.dot(ds, W.T).reshape(*shape[:-1], -1)
+    return dx, np.tensordot(x, ds, ((0, 1), (0, 1))), np.tensordot(before, ds, ((0, 1), (0, 1)))
+
+
+def recursively(dh, x, W, U, h):
+    """The last step, and then the same for a shorter sequence whose last state got more."""
+    if not h.shape[-2]:
+        return np.zeros_like(x), np.zeros_like(W), np.zeros_like(U)
+    ds = dh[..., -1, :] * (1 - h[..., -1, :] ** 2)
+    before = h[..., -2, :] if h.shape[-2] > 1 else 0 * ds
+    earlier = dh[..., :-1, :].copy()
+    if h.shape[-2] > 1:
+        earlier[..., -1, :] += ds @ U.T
+    dx, dW, dU = recursively(earlier, x[..., :-1, :], W, U, h[..., :-1, :])
+    rows = ds.reshape(-1, ds.shape[-1])
+    return (
+        np.concatenate([dx, (ds @ W.T)[..., None, :]], axis=-2),
+        dW + x[..., -1, :].reshape(len(rows), -1).T @ rows,
+        dU + before.reshape(len(rows), -1).T @ rows,
+    )
+
+
+def gru_of_all_inputs_first(x, W, U, b, c):
+    """Inputs' products at once, in blocks of d columns."""
+    d, given = len(U), x @ W + b
+    h, states = np.zeros((*x.shape[:-2], d), given.dtype), []
+    for t in range(x.shape[-2]):
+        of_h = h @ U + c
+        gates = 1 / (1 + np.exp(-(given[..., t, : 2 * d] + of_h[..., : 2 * d])))
+        new = np.tanh(given[..., t, 2 * d :] + gates[..., :d] * of_h[..., 2 * d :])
+        h = new + gates[..., d:] * (h - new)
+        states.append(h)
+    return np.stack(states, -2)
+
+
+def gru_with_tanh_gates(x, W, U, b, c):
+    """σ(z) = (1 + tanh(z / 2)) / 2; lists of three."""
+    W, U, b, c = (np.array_split(array, 3, axis=-1) for array in (W, U, b, c))
+    h = np.zeros((*x.shape[:-1], len(U[0])), x.dtype)
+    for t in range(x.shape[-2]):
+        past = h[..., t - 1, :] if t else np.zeros_like(h[..., 0, :])
+        into = [x[..., t, :] @ w + bias for w, bias in zip(W, b, strict=True)]
+        back = [past @ u + bias for u, bias in zip(U, c, strict=True)]
+        r, z = ((1 + np.tanh((i + p) / 2)) / 2 for i, p in zip(into[:2], back[:2], strict=True))
+        h[..., t, :] = (1 - z) * np.tanh(into[2] + r * back[2]) + z * past
+    return h
+
+
+def outer_sums(q, k, w):
+    """Feature after feature, for all pairs."""
+    return sum(one * np.tanh(q[..., :, i, None] + k[..., None, :, i]) for i, one in enumerate(w))
+
+
 RIGHT = {
-    "my_rnn": (stacked, zeros, einsum, by_loops, turned, one_product_first, into_its_input),
-    "repaired_scan": (scan_by_pairs, the_loop, loop_in_zeros, into_b, weights_of_all, halves),
-    "my_rnn_backward": (three_products, adding_up, with_einsum, jacobians, into_dh, sequence_by_sequence),
-    "repaired_gru": (its_one_line, three_at_once, gru_by_einsum, gru_sequence_by_sequence, r_by_a_matrix, gru_by_steps),
+    "my_rnn": (stacked, zeros, einsum, by_loops, turned, one_product_first, into_its_input, by_accumulation),
+    "repaired_scan": (
+        scan_by_pairs, the_loop, loop_in_zeros, into_b, weights_of_all, halves, as_one_matrix, chunks_of_four,
+    ),
+    "my_rnn_backward": (
+        three_products, adding_up, with_einsum, jacobians, into_dh, sequence_by_sequence, with_tensordots,
+        recursively,
+    ),
+    "repaired_gru": (
+        its_one_line, three_at_once, gru_by_einsum, gru_sequence_by_sequence, r_by_a_matrix, gru_by_steps,
+        gru_of_all_inputs_first, gru_with_tanh_gates,
+    ),
     "my_additive_scores": (
         broadcast, query_by_query, key_by_key_in_zeros, feature_by_feature, by_exponentials, pair_by_pair,
-        additive_scores,
+        additive_scores, outer_sums,
     ),
 }  # fmt: skip
 
 WRONG = {
     "my_rnn": tuple((wrong, "") for wrong in WRONG_RNN.values()),
-    "repaired_scan": tuple((wrong, "") for wrong in WRONG_SCAN.values()),
+    "repaired_scan": (*((wrong, "") for wrong in WRONG_SCAN.values()), (first_factors_forgotten, "")),
     "my_rnn_backward": (
         *((wrong, "") for wrong in WRONG_BACKWARD.values()),
         (dx_doubled, ""),
