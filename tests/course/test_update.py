@@ -126,6 +126,19 @@ def test_what_the_learner_wrote_stays(mend):
     assert {"def my_hit_rate(ranks, k):\n    return 0", "goes = 2", "mine = 1", "last = 1"} <= set(again)
 
 
+def test_an_answer_in_a_cell_of_ones_own_is_not_followed_by_a_stub(mend):
+    def edit(cells):
+        at(cells, "def my_hit_rate").update(id="3b241101-e2bb-4255-8caf-4136c566a962", source="my_hit_rate = max")
+        return cells
+
+    path = mend(BEFORE, edit)
+    mend(AFTER)
+    assert "  your my_hit_rate stays; the chapter's cell is another: check it again" in update([0], path.parent)
+    assert [text for text in sources(path) if "my_hit_rate" in text] == [
+        "my_hit_rate = max", 'check("my_hit_rate", my_hit_rate)',
+    ]  # fmt: skip
+
+
 def test_a_seed_stays_and_another_is_refused(tmp_path):
     build(chapters([2], 17), tmp_path)
     path = tmp_path / "02_scale.ipynb"

@@ -91,7 +91,7 @@ def build(chapters: list[Chapter], to: Path, solutions: bool = False, instructor
 def _refuse_existing(paths: Iterable[Path]) -> None:
     for path in paths:
         if path.exists():
-            raise ValueError(f"{path} is there already and may hold answers; name another folder with --to")
+            raise ValueError(f"{path} is there already and may hold answers; name another folder, or use --update")
 
 
 def as_built(chapter: Chapter, solutions: bool = False, instructor: bool = False) -> Any:

@@ -97,7 +97,8 @@ def _merge(made: Any, mine: list[dict[str, Any]], built: set[str]) -> Iterator[s
     old = {cell.id: cell for cell in nbformat.from_dict(mine)}
     touched = {i for i, cell in old.items() if i not in built or hash_of(cell.source) != i.partition("-")[0]}
     new = {cell.id for cell in made.cells}
-    names = {name: i for i in touched & built - new if (name := _defines(old[i].source))}
+    written = sorted((i for i in old if i in touched and i not in new), key=built.__contains__)   # a built cell wins
+    names = {name: i for i in written if (name := _defines(old[i].source))}
     placed: list[str] = []                                   # ids of old cells, at their places in `made`
     cells, came = list[Any](), 0
     for cell in made.cells:
