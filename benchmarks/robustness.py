@@ -1,16 +1,16 @@
-"""What happens to a run when it is killed, broken, or fought over: tries and failures, by kind.
+"""What happens when a run is killed, broken, or fought over, and when nobody means well: tries and failures, by kind.
 
-    python benchmarks/robustness.py [--only KIND,KIND] [--share .1]
+    python benchmarks/robustness.py [--only KIND,KIND] [--share .1] [--again]
 
 Each kind tries one thing many times, at moments and places drawn from SEED, and says what went wrong. Trainings that
 are killed or run side by side are forks of this process, which has imported everything, and they draw no pictures,
-which would take longer than all the rest; files are broken and read again in this process. Moments of kills are
-fractions of the time that an undisturbed run takes, so on another machine, or a loaded one, other moments are tried.
+which would take longer than all the rest. Moments of kills are fractions of the time that an undisturbed run takes, so
+on another machine, or a loaded one, other moments are tried. The kinds of benchmarks/attacks.py run in workers.
 
-Writes benchmarks/results/robustness.json after each kind and, once all are there, .md and a line of
-docs/check.md. --share
-tries less of everything and writes nothing; --only measures some kinds again and leaves the others as they are. Exit
-code 1 where something failed.
+Writes benchmarks/results/robustness.json after each kind and, once all are there, .md and a line of docs/check.md.
+Started again, it goes on: kinds that are there, with this code, are not measured again without --again. --only measures
+some kinds, and leaves the others as they are; --share tries less of everything and writes nothing. Exit code 1 where
+something failed. The kinds need PyTorch, pandas, Polars, pyarrow and safetensors.
 """
 
 from __future__ import annotations
@@ -31,39 +31,38 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import hypothesis
+import numpy as np
 from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 from tqdm import tqdm
 
+from benchmarks.attacks import ATTACKS, Kind, guarded
 from benchmarks.children import environment
 from benchmarks.machine import RESULTS, ROOT, describe_code, made_on, write_pages, write_result
 from tests.data.broken_files import broken, files, held
 from tests.models.broken_runs import Change, Run, changes, damaged
-from tests.models.worlds import write_tiny
-from tinyattn import show
+from tests.models.small import RECOMMENDER, SEQUENCE
+from tests.models.worlds import drifting_ratings, write_tiny
 from tinyattn.__main__ import run as tinyattn
 from tinyattn.check import check_implementation
+from tinyattn.commands.measures import MEASURES
+from tinyattn.models import MODELS, Recommender
+from tinyattn.options import options_of
 
 RESULT, PAGE = RESULTS / "robustness.json", RESULTS / "robustness.md"
-CODE = ("tinyattn", "tests/data/broken_files.py", "tests/models/broken_runs.py", "benchmarks/robustness.py")
+CODE = ("tinyattn", "tests/data/broken_files.py", "tests/models/broken_runs.py", "benchmarks/robustness.py",
+        "benchmarks/attacks.py")  # fmt: skip
 SEED = 0
 PATIENCE = 900.0  # seconds: a process that takes longer hangs
 SUBREAPER = 36  # prctl: orphans of a fork become children of this process, which can then wait for them
-
-
-class Kind(NamedTuple):
-    """`run(folder, tries, rng)` yields for every try what went wrong, or ""."""
-
-    says: str
-    tries: int
-    run: Callable[[Path, int, random.Random], Iterator[str]]
 
 
 class Fork:
@@ -153,10 +152,14 @@ KILLED = {
 
 
 def kills(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
-    data, whole = write_tiny(folder / "tiny.txt"), folder / "whole"
+    data = write_tiny(folder / "tiny.txt")
     flags = ["--maxlen", "6", "--dim", "8", "--batch-size", "20", "--lr", "0.01", "--epochs", "40", "--patience", "0"]
-    command = ["train", str(data), *flags, "--workers", "2", "--out"]
-    began = time.monotonic()
+    yield from killed(["train", str(data), *flags, "--workers", "2", "--out"], folder, tries, rng)
+
+
+def killed(command: list[str], folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
+    """So many kills of a training; `command` ends with --out."""
+    whole, began = folder / "whole", time.monotonic()
     undisturbed = Fork([*command, str(whole)], folder / "log")
     if not undisturbed.ended() or undisturbed.code:
         raise RuntimeError(f"the undisturbed training ended with {undisturbed.code}: {undisturbed.printed()}")
@@ -197,6 +200,50 @@ def _killed(command: list[str], out: Path, whole: Path, how: str, seconds: float
         return f"{event}{wrong}; the same command ended with {again.code}: {again.printed()}"
     different = difference(out, whole, ("model.npz", "metrics.json", "config.json"))
     return f"{event}{wrong}; {different}" if wrong or different else ""
+
+
+# of the models that no other kind kills: epochs for about a second
+EPOCHS = {"narm": 12, "caser": 10, "fpmc": 30, "timesvdpp": 6, "transformer": 8, "decoder": 12, "vit": 16, "swin": 10,
+          "beit": 16}  # fmt: skip
+
+
+def training(name: str, folder: Path, epochs: int) -> list[str]:
+    """The command that trains this model, without --out, on a small file of its kind of data."""
+    rng = np.random.default_rng(0)
+    if issubclass(MODELS[name], Recommender):
+        options, data = dict(RECOMMENDER), [str(write_tiny(folder / "tiny.txt"))]
+    else:
+        options, data = dict(SEQUENCE), []
+    if MODELS[name].table == "ratings":
+        options |= {"dim": 2, "bins": 2, "batch_size": 200}
+        world, file = drifting_ratings(), folder / "data"
+        rows = zip(world.owner, world.flat, *world.rated, strict=True)
+        file.write_text("".join(f"{u},{i},{rating:.2f},{int(time)}\n" for u, i, rating, time in rows))
+        data = [str(file)]
+    elif MODELS[name].table == "pairs":
+        words = ["".join(rng.choice(list("abcde"), rng.integers(1, 7))) for _ in range(60)]
+        (folder / "data").write_text("".join(f"{word}\t{word[::-1]}\n" for word in words))
+        data = ["--pairs", str(folder / "data")]
+    elif MODELS[name].table == "text":
+        (folder / "data").write_text(" ".join("".join(rng.choice(list("abc"), 3)) for _ in range(400)))
+        data = ["--text", str(folder / "data")]
+    elif not issubclass(MODELS[name], Recommender):
+        labels = rng.integers(3, size=40)
+        np.savez(folder / "data.npz", images=rng.random((40, 8, 8)) + labels[:, None, None] * np.eye(8), labels=labels)
+        data = ["--images", str(folder / "data.npz")]
+    known = {o.name: o.flag for o in options_of(MODELS[name])}
+    options |= {"epochs": epochs, "workers": 2, "lr": 0.01}
+    flags = [f"{known[key]}={value}" for key, value in options.items() if key in known]
+    return ["train", "--model", name, *data, *flags, "--out"]
+
+
+def kills_of_models(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
+    """As many of each model."""
+    for number, (name, epochs) in enumerate(EPOCHS.items()):
+        here = folder / name
+        here.mkdir()
+        several = killed(training(name, here, epochs), here, len(range(number, tries, len(EPOCHS))), rng)
+        yield from (wrong and f"{name}, {wrong}" for wrong in several)
 
 
 def races(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
@@ -255,18 +302,6 @@ def drawn(strategy: st.SearchStrategy[Any], tries: int, rng: random.Random) -> I
     while len(found) < tries:  # it ends early where it finds no new ones
         keep()
     yield from found[:tries]
-
-
-def guarded(what: str, f: Callable[[], str]) -> str:
-    """What f says is wrong, or what it raises."""
-    try:
-        wrong = f()
-        return f"{what}: {wrong}" if wrong else ""
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        return f"{what}: {type(error).__name__} at {Path(last.filename).name}:{last.lineno}: {error}"
 
 
 def run_files(names: tuple[str, ...], make: Callable[[str, bytes], st.SearchStrategy[Change]]) -> Any:
@@ -439,6 +474,8 @@ KINDS = {
     "kills": Kind("a training killed at a random moment (by SIGKILL, SIGTERM, SIGHUP, Ctrl-C, or one of its workers "
                   "alone), then resumed: the bytes of model.npz, metrics.json and config.json are those of an "
                   "undisturbed run, nothing else is left, no process survives", 105, kills),
+    "kills of other models": Kind("the same of narm, caser, fpmc, timesvdpp, transformer, decoder, vit, swin, beit", 45,
+                                  kills_of_models),
     "Ctrl-C": Kind("Ctrl-C at a random moment of a command, while NumPy is imported as well: no traceback", 30,
                    ctrl_c),
     "races": Kind("two trainings begun together on one folder: the run of one, whole; the other says so in one line",
@@ -453,10 +490,11 @@ KINDS = {
                       "values changed: an answer that is whole, or one line", 800, run_files(Run.FILES, changes)),
     "learners": Kind("`tinyattn check` of code that exits, dies, hangs, lies, leaves processes behind: never accepted, "
                      "nothing survives", 81, learners),
+    **ATTACKS,
 }  # fmt: skip
 
 
-def measure(kind: Kind, share: float) -> dict[str, Any]:
+def measured(kind: Kind, share: float) -> dict[str, Any]:
     tries = max(1, round(kind.tries * share))
     began, failures, tried = time.monotonic(), [], 0
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -483,7 +521,8 @@ def page(result: dict[str, Any]) -> str:
         *lines,
         f"Seed {result['seed']}; {minutes:.0f} minutes on {made_on(*machines)}. Moments of kills are drawn as parts of "
         "the time that an undisturbed run takes. The strategies that break files stand in tests/data/broken_files.py "
-        "and tests/models/broken_runs.py; `pytest -m slow` searches further with them.",
+        "and tests/models/broken_runs.py; `pytest -m slow` searches further with them. The kinds from state dicts on "
+        "are those of benchmarks/attacks.py.",
         "",
         "Made by `python benchmarks/robustness.py`.",
         "",
@@ -515,20 +554,29 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(KINDS), metavar="KIND,KIND", help=f"of {', '.join(KINDS)}")
     parser.add_argument("--share", type=float, default=1.0, help="share of the tries; below 1 nothing is written")
+    parser.add_argument("--again", action="store_true", help="measure again what this code was measured on")
     args = parser.parse_args()
     names = args.only.split(",")
     if unknown := set(names) - KINDS.keys():
         parser.error(f"no kind {', '.join(sorted(unknown))}: expected some of {', '.join(KINDS)}")
     if not 0 < args.share <= 1:
         parser.error(f"--share is {args.share}, expected above 0 and at most 1")
+    missing = {package for name in names for package in KINDS[name].needs if find_spec(package) is None}
+    if missing:
+        parser.error(f"install {', '.join(sorted(missing))}, or name other kinds with --only")
     ctypes.CDLL(None).prctl(SUBREAPER, 1)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes background processes ignore it
-    show.draw_run = lambda *_: None
+    for measure in MEASURES.values():
+        type(measure).draw = lambda *_: None  # type: ignore[method-assign]
     tqdm.monitor_interval = 0  # its thread might hold a lock while this process forks
     known = json.loads(RESULT.read_text()) if RESULT.exists() else {"kinds": {}}
+    now = describe_code(*CODE)["commit"]
     for name in names:
+        row = known["kinds"].get(name)
+        if row and row["machine"]["commit"] == now and not now.endswith("+") and args.share == 1 and not args.again:
+            continue
         print(f"{name} ...", file=sys.stderr, flush=True)
-        known["kinds"][name] = measure(KINDS[name], args.share)
+        known["kinds"][name] = measured(KINDS[name], args.share)
         print(f"{name}: {known['kinds'][name]}", file=sys.stderr, flush=True)
         known["kinds"][name]["machine"] = describe_code(*CODE)
         result = {"kinds": known["kinds"], "seed": SEED}

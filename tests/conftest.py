@@ -1,10 +1,10 @@
 import gc
 from functools import wraps
+from importlib.util import find_spec
 
 import hypothesis  # noqa: F401  once here: every process that the checker forks would import it, and pytest rewrite it
 import numpy as np
 import pytest
-from hypothesis.internal.conjecture import providers
 from threadpoolctl import threadpool_limits
 
 from tests import strict
@@ -50,8 +50,11 @@ def pytest_configure(config):
     """Where each core has a process of its own, a second thread of BLAS would wait in a loop on another test's core."""
     if hasattr(config, "workerinput"):
         threadpool_limits(1, "blas")
-    if hasattr(providers, "_get_local_constants"):  # of all files of the package: parsed in a second by every process
-        providers._get_local_constants = lambda: providers._local_constants
+    if find_spec("hypothesis.internal.conjecture.providers"):  # older versions have none
+        from hypothesis.internal.conjecture import providers
+
+        if hasattr(providers, "_get_local_constants"):  # of all files of the package: a second of every process
+            providers._get_local_constants = lambda: providers._local_constants
     gc.set_threshold(100_000, 20, 100)  # a search for garbage at every 700 objects takes a tenth of the time
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -266,6 +267,52 @@ def test_ids_that_numpy_would_make_one_are_refused():
         Interactions.of(frame)
     with pytest.raises(ValueError, match=r"unknown item id 'a.x00'"):
         Interactions.from_sequences([["a", "b"]]).items.numbers(["a\0"])
+
+
+class Column:
+    """As much of a column of Polars as is asked of it: `array` may have lost something of `values`, or be an error."""
+
+    def __init__(self, array, values=()):
+        self.array, self.values = array, values
+
+    def __array__(self, dtype=None, copy=None):
+        if isinstance(self.array, Exception):
+            raise self.array
+        return self.array
+
+    def to_list(self):
+        return self.values
+
+
+def test_frames_that_become_other_arrays_are_refused(rng):
+    ones, edge, old = np.ones(2, int), np.array([2**63, -1], object), datetime.datetime(2020, 1, 1)
+    nul = Column(np.array(["a", "a"]), ["a", "a\0"])
+    wide = Column(TypeError("cannot convert i128\nto NumPy"))
+    gone = type("NaT", (datetime.datetime,), {"__ne__": lambda self, other: True})(2020, 1, 1)
+    for frame, message in (
+        (Frame(user=nul, item=ones), r"in column user, 'a.x00' has a NUL in it"),
+        (Frame(user=ones, item=wide), "column item is no array of NumPy: cannot convert i128"),
+        (Frame(user=ones, item=ones, other=wide), "column other is no array of NumPy"),
+        (Frame(user=ones, item=ones, time=edge), "time 9223372036854775808 is no integer of 64 bits"),
+        (Frame(user=ones, item=ones, time=np.array([old, gone])), "time NaT in row 1 is not a time"),
+        (Frame(user=ones[:0], item=ones[:0]), "no interactions: expected at least one row"),
+        (np.ones((0, 2), int), "no interactions: expected at least one row"),
+        (SimpleNamespace(collect=None, columns=["user", "item"]), "a SimpleNamespace has no rows yet: pass"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Interactions.of(frame)
+    late = np.array([2**62 + i for i in (3, 1, 2)], object)             # equal as floats
+    frame = Frame(user=np.ones(3, int), item=np.arange(3), time=late)
+    assert Interactions.of(frame).items.decode(Interactions.of(frame).sequence(0)).tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_frames_of_each_package(package):
+    """Where it is installed; benchmarks/attacks.py tries many more."""
+    made = pytest.importorskip(package).DataFrame({"user": [2, 1, 1], "item": ["b", "c", "a"], "time": [1, 3, 2]})
+    assert sequences(Interactions.of(made)) == {1: ["a", "c"], 2: ["b"]}
+    with pytest.raises(ValueError, match="no interactions"):
+        Interactions.of(made[:0])
 
 
 def test_times_that_do_not_fit_into_one_number_with_users_are_sorted_all_the_same(tmp_path, rng):

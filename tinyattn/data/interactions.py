@@ -173,7 +173,7 @@ class Interactions:
         """From columns with one interaction per row: ids as integers, strings or UTF-8 bytes.
 
         Each user's rows keep their order, or are sorted (stably) by `times`. `format` goes to `notes`.
-        Raises ValueError for columns of different lengths, and for a time that is not finite.
+        Raises ValueError for columns of different lengths or without rows, and for a time that is not finite.
         """
         columns = {"users": users, "items": items, "times": times, "ratings": ratings}
         rows = {what: len(column) for what, column in columns.items() if column is not None}
@@ -182,6 +182,8 @@ class Interactions:
         if len(set(rows.values())) > 1:
             counts = ", ".join(f"{count:,} {what}" for what, count in rows.items())
             raise ValueError(f"columns of {counts}: expected as many of each")
+        if not len(users):
+            raise ValueError("no interactions: expected at least one row")
         return cls.from_numbered(_numbered(users), _numbered(items), times, format, ratings)
 
     @classmethod
@@ -220,6 +222,8 @@ class Interactions:
         """
         if isinstance(data, Interactions):
             return data
+        if hasattr(data, "collect"):
+            raise ValueError(f"a {type(data).__name__} has no rows yet: pass what its collect() returns")
         if hasattr(data, "columns"):
             return cls._from_frame(data)
         if isinstance(data, np.ndarray) and data.ndim == 2:
@@ -280,17 +284,26 @@ class Interactions:
 
 def _column(frame: Any, name: Any) -> np.ndarray:
     _refuse_masked(frame[name])
-    column = np.asarray(frame[name])
+    column = _array(frame, name)
     if column.ndim != 1:
         raise ValueError(f"column {name} has shape {column.shape}, expected one value a row")
+    if column.dtype.kind == "U" and hasattr(frame[name], "to_list"):               # Polars', which has lost NULs
+        refuse_nul(frame[name].to_list(), f"in column {name},")
     return column
+
+
+def _array(frame: Any, name: Any) -> np.ndarray:
+    try:
+        return np.asarray(frame[name])
+    except Exception as error:                     # each package has its kinds, and errors
+        raise ValueError(f"column {name} is no array of NumPy: {shortened(str(error), 300)}") from None
 
 
 def _refuse_unread_times(frame: Any, names: list[Any]) -> None:
     """Raise ValueError if one of these columns, which are not read, looks like times."""
     columns = {}
     for name in names:
-        column = np.asarray(frame[name])
+        column = _array(frame, name)
         if column.ndim == 1:
             is_time = column.dtype.kind == "M" or any(isinstance(value, date) for value in column[:1].tolist())
             columns[str(name)] = ["2000-01-01"] if is_time else [str(value) for value in column[:20].tolist()]
@@ -369,8 +382,14 @@ def _times(column: np.ndarray) -> np.ndarray:
         values = column.astype(str).tolist()
     if values and all(isinstance(v, str) for v in values):
         return _parsed(values)
+    if values and all(type(v) is int for v in values):             # as floats, large ones would be equal
+        column = np.array(values)
+        if column.dtype.kind not in "iu":
+            raise ValueError(f"time {shortened(str(max(values, key=abs)))} is no integer of 64 bits")
     dates = bool(values) and all(isinstance(v, date) for v in values)
     if dates:                                      # NumPy has no time zones
+        if gone := [row for row, v in enumerate(values) if v != v]:             # pandas' NaT is a date
+            raise ValueError(f"time NaT in row {gone[0]} is not a time")
         zoned = [v.astimezone(UTC).replace(tzinfo=None) if getattr(v, "tzinfo", None) else v for v in values]
         column = np.array(zoned, "M8[us]")
     if column.dtype.kind == "M":
