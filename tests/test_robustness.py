@@ -1,10 +1,18 @@
 """The benchmark of kills, races and broken files: what it takes for a failure, and the page of its results."""
 
 import json
+import os
 import random
+import signal
+import time
 
-from benchmarks import robustness
-from benchmarks.robustness import KINDS, RESULT, difference, guarded
+import pytest
+from tqdm import tqdm
+
+from benchmarks import attacks, robustness
+from benchmarks.attacks import ATTACKS, Said, Try, apart
+from benchmarks.robustness import EPOCHS, KINDS, RESULT, difference, guarded, killed, training
+from tinyattn.commands.measures import MEASURES
 
 
 def failures(name, folder, tries):
@@ -36,10 +44,50 @@ def test_a_checker_that_accepts_lies_fails(tmp_path, monkeypatch):
     assert "it is accepted" in failures("learners", tmp_path, 1)[0]
 
 
+def test_a_worker_that_dies_hangs_or_prints_is_the_failure_of_its_try(monkeypatch):
+    monkeypatch.setattr(attacks, "PATIENCE", 1)
+    tries = {
+        "": lambda: "", "a: wrong": lambda: "wrong", "b: its process ended with -9": lambda: os.kill(os.getpid(), 9),
+        "c: no end within 1 s": lambda: time.sleep(60), "d: ZeroDivisionError": lambda: 1 / 0,
+        "e: standard error has b'x'": lambda: os.write(2, b"x") and "", "f: MemoryError": lambda: bytes(1 << 40) and "",
+    }  # fmt: skip
+    found = list(apart([Try(says[:1], wrong) for says, wrong in tries.items()]))
+    assert len(found) == len(tries)
+    for says, text in zip(tries, found, strict=True):
+        assert text.startswith(says) if says else not text
+
+
+def test_how_a_command_may_end():
+    line = "tinyattn: no\n"
+    for said in (("train", 0, ""), ("train", 2, line), ("train", 2, f"epoch 1\nnote: x\n{line}"), ("collect", 1, "")):
+        assert not Said(said[0], said[1], "", said[2]).wrong
+    for code, err in ((1, ""), (2, ""), (2, "Traceback\n" + line), (2, "no\n"), (0, "RuntimeWarning: x\n"), (130, ""),
+                      (2, f"tinyattn: {'x' * 2000}")):  # fmt: skip
+        assert Said("train", code, "", err).wrong
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in ATTACKS])
+def test_a_few_tries_of_each_attack(name, tmp_path, monkeypatch):
+    for package in KINDS[name].needs:
+        pytest.importorskip(package)
+    monkeypatch.setattr(tqdm, "monitor_interval", 0)
+    assert failures(name, tmp_path, 8) == []
+
+
+@pytest.mark.slow(seconds=6)
+@pytest.mark.parametrize("name", EPOCHS)
+def test_a_killed_training_of_these_models_ends_with_the_same_bytes(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(tqdm, "monitor_interval", 0)  # its thread might hold a lock while this process forks
+    monkeypatch.setitem(robustness.KILLED, "a worker", signal.SIGKILL)
+    for measure in MEASURES.values():
+        monkeypatch.setattr(type(measure), "draw", lambda *_: None)
+    assert [wrong for wrong in killed(training(name, tmp_path, 3), tmp_path, 2, random.Random(0)) if wrong] == []
+
+
 def test_there_were_many_tries_and_no_failure():
     result = json.loads(RESULT.read_text())
     tries, failed = robustness.total(result)
-    assert tries >= 5_000
+    assert tries >= 8_000
     assert failed == 0
     assert result["kinds"]["kills"]["tries"] >= 100
     assert result["kinds"]["races"]["tries"] >= 200

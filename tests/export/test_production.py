@@ -15,7 +15,7 @@ from tinyattn.models import Recommender
 
 PAGE = (Path(__file__).parents[2] / "docs" / "production.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
-EVENTS, GATE, SERVICE, INDEX, SEARCH = BLOCKS
+EVENTS, GATE, SERVICE, INDEX, INT8, SEARCH = BLOCKS
 LINES = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, flags=re.S) for line in block.splitlines()]
 CLICKS = ["clicks/a.csv", "clicks/b.csv", "--where", "event == 'view'"]
 CLICKS += ["--columns", "user=visitor,item=page,time=clicked"]
@@ -119,6 +119,18 @@ def test_a_service_of_a_page(graph):
         ids, scores = graph.recommend(history, k=4, unknown="skip")
         assert [row["item"] for row in answer] == ids.tolist()
         np.testing.assert_allclose([row["score"] for row in answer], scores, atol=1e-4)
+
+
+def test_a_graph_in_8_bits_ranks_alike_and_keeps_what_it_says(graph):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    run(INT8)
+    whole, small = (onnxruntime.InferenceSession(name) for name in ("model.onnx", "model-int8.onnx"))
+    assert whole.get_modelmeta().custom_metadata_map.items() <= small.get_modelmeta().custom_metadata_map.items()
+    ids = np.zeros((1, graph.maxlen), dtype=np.int64)
+    ids[0, :2] = 1, 5
+    (exact,), (near,) = (session.run(["scores"], {"ids": ids}) for session in (whole, small))
+    assert np.max(np.abs(exact - near)[:, 1:]) < 0.05 * np.ptp(exact[:, 1:])
+    assert not np.array_equal(exact, near)
 
 
 def test_an_index_of_vectors_finds_the_best_scores(graph):

@@ -89,6 +89,7 @@ def of_module(name: str) -> dict[str, Any]:
                 continue
             value = vars(module)[target.id]
             is_memory = target.id.startswith("_") and isinstance(value, dict | list)       # of earlier calls
+            is_memory = is_memory or value == np.get_printoptions()                        # of NumPy's version
             if is_plain(value) and not isinstance(value, str) and not is_memory and "site-packages" not in repr(value):
                 found[target.id] = shown(value)
     return {what: value for what, value in found.items() if value}

@@ -95,7 +95,7 @@ class Markov(Recommender):
                 divisor[level.known] += most[level.known]
                 values, largest = values / divisor[group], largest / divisor
             values[np.searchsorted(keys, level.keys)] += level.counts
-        return SharedScores(self._ties, groups, keys, values, divisors)
+        return SharedScores(self._ties, groups.reshape(-1), keys, values, divisors)     # NumPy 2.0's is (B, 1)
 
     def _followers(self, newest: np.ndarray) -> list[Followed]:
         """The followers of each group's last item, last two items, ... Shapes: newest (G, order), 0 = none."""
