@@ -48,6 +48,7 @@ CONFIGURATIONS = [
     (GPT_2, {"tie_word_embeddings": False}, "has no lm_head.weight, expected in gpt2"),
     (LLAMA, {"rope_scaling": SCALED}, "has rope_type 'llama3', expected 'default'"),
     (LLAMA, {"rope_scaling": {"factor": 2.0}}, "scales angles by 2.0 without a rope_type"),
+    (LLAMA, {"rope_scaling": {"rope_type": None, "factor": 2.0}}, "scales angles by 2.0 without a rope_type"),
     (LLAMA, {"rope_scaling": {"type": "linear"}}, "has rope_type 'linear', expected 'default'"),
     (LLAMA, {"rope_parameters": SCALED}, "has rope_type 'llama3', expected 'default'"),
     (LLAMA, {"rope_scaling": "linear"}, "config.json has 'linear', expected names and values"),

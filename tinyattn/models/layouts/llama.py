@@ -80,10 +80,10 @@ def _rope_base(config: Config) -> float:
     """The base of rotary positions, in newer files within a table. Raises FileError for scaled angles."""
     table = config.table("rope_parameters")
     for found in (table, config.table("rope_scaling")):
-        kind = found.get("rope_type", found.get("type", "default"))
-        if "factor" in found.values and not {"rope_type", "type"} & found.values.keys():
+        kind = found.get("rope_type", found.get("type"))
+        if kind is None and found.get("factor") is not None:
             raise FileError(f"{config.path} scales angles by {found.get('factor')} without a rope_type: expected none")
-        if kind != "default":
+        if kind not in (None, "default"):
             raise FileError(f"{config.path} has rope_type {kind!r}, expected 'default': angles are not scaled here")
     return table.positive("rope_theta", config.positive("rope_theta", 10000.0))
 
