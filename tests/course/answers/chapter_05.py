@@ -513,8 +513,8 @@ RIGHT = {
         decoder_lists, by_hand(lambda i, j, n, m, length: j <= m - n + i and j < length), by_places,
     ),
     "nothing_leaks": (
-        moves_keys_and_values, every_position, prefixes, asserts, in_a_batch_of_float32, many_futures, one_key_after_another,
-        a_large_future,
+        moves_keys_and_values, every_position, prefixes, asserts, in_a_batch_of_float32, many_futures,
+        one_key_after_another, a_large_future,
     ),
     "repaired_model": (
         model, model_by_variance, model_by_library, model_token_by_token, model_by_einsum,
