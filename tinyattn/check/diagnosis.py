@@ -172,8 +172,7 @@ def _by_failures(
     if not failed or spec.name not in ZOO:
         return Diagnosis()
     table = json.loads(FINGERPRINTS.read_text()).get(spec.name, {})
-    without_backward = f"{spec.function}_backward" in op.lacks
-    tried = {p.name for p in properties_of(spec) if not (without_backward and p.stage == "gradients")}
+    tried = {p.name for p in properties_of(spec) if op.has_backward or p.stage != "gradients"}
     error = largest_error(seen, truth)
     matching = []
     for bug in ZOO[spec.name].BUGS:

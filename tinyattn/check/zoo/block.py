@@ -33,7 +33,7 @@ def block(x, gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2
 def block_backward(
     dy, x, gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2, heads, mask=None, eps=1e-5
 ):
-    p = adapters.parameters(gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2)
+    p = adapters.tree_of(adapters.BLOCK, locals())
     _, cache = adapters.forward_of(heads, eps, "pre", p, x, mask)
     dh, ffn = layers.feed_forward_backward(p["feed_forward"], dy, cache.feed_forward)
     branch_2, norm_2 = layers.norm_backward(p["norm_2"], dh, cache.norm_2)
@@ -42,7 +42,7 @@ def block_backward(
     branch_1, norm_1 = layers.norm_backward(p["norm_1"], dq + dkv, cache.norm_1)
     dx = branch_1 + dx_1
     grads = {"norm_1": norm_1, "attention": attended, "norm_2": norm_2, "feed_forward": ffn}
-    g = list(adapters.flat_gradients(grads))
+    g = list(adapters.by_argument(adapters.BLOCK, grads).values())
     return dx, *g
 
 
