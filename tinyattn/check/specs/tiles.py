@@ -14,7 +14,7 @@ from ..families import averages, causal, onto_itself
 from ..formula import Formula
 from ..mutants import explained
 from ..property import close, largest, rounding
-from ..slips import OF_TILES
+from ..slips import slips_of
 from ..spec import Form
 from ..subject import MissingError
 from . import attention
@@ -188,7 +188,7 @@ def flash_attention_remark(op: Subject, **_: Any) -> str:
         width, n = keys[0], 2 * keys[0] + 1
         formula, y = Formula(oracles.tiled_attention, within=oracles.__name__), got(3, n)[0]
         run = partial(formula.function(), q[:3], k[:n], v[:n], width)
-        says = explained(formula, OF_TILES, run, lambda tiled: _alike(y, tiled))
+        says = explained(formula, slips_of("tiles"), run, lambda tiled: _alike(y, tiled))
         asks = f"so it seems that {says}." if says else "what does one tile of keys hand on to the next?"
         return f"Yours is right for {width} keys, and wrong for {keys[1]}: {asks}"
     if queries := right_up_to(lambda n: right(n, 3)):
