@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import tomllib
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ALIKE = {"fused_attention": "attention", "flash_attention": "attention"}
 
@@ -20,7 +20,7 @@ class Slip(NamedTuple):
 
 
 @functools.cache
-def _table() -> dict[str, dict[str, list[str] | str]]:
+def _table() -> dict[str, dict[str, Any]]:
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 

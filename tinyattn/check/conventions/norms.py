@@ -32,8 +32,9 @@ def _fixed_eps(op: Subject) -> Switch | None:
         return max(map(relative_error, results, right))
 
     eps = fixed_eps(error, default)
-    fixed = eps is not None and eps != default
-    return FixedArgument(f"eps is fixed at {number(eps)}", "eps", eps, default) if fixed else None
+    if eps is None or eps == default:
+        return None
+    return FixedArgument(f"eps is fixed at {number(eps)}", "eps", eps, default)
 
 
 @convention("eps outside", "eps may be added to the root, not under it; without `eps` it may be any from 1e-12 to 1e-3")

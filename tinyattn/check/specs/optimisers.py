@@ -178,7 +178,7 @@ def adam_observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any
     return seen
 
 
-def _of(op: Subject, kind: type) -> set[str]:
+def _of(op: Subject, kind: Any) -> set[str]:
     """The arguments in which conventions of this kind differ."""
     return {other.name for other in op.conventions if isinstance(other, kind)}
 

@@ -53,8 +53,8 @@ def planted(module: str, **attributes: Any) -> tuple[list[Bug], Callable[..., An
             zoo, _, there = row.partition(".")
             bugs.append(replace(next(bug for bug in _zoo(zoo).BUGS if bug.name == there), name=name, also=tuple(more)))
         else:
-            marks = {mark: name in table.get(mark, ()) for mark in ("noisy", "permitted", "convention")}
-            bugs.append(Bug(name, *row[:2], also=tuple(more), **marks))
+            marks: dict[str, Any] = {mark: name in table.get(mark, ()) for mark in ("noisy", "permitted", "convention")}
+            bugs.append(Bug(name, row[0], row[1], also=tuple(more), **marks))
 
     @functools.cache
     def make(switches: frozenset[str] = frozenset()) -> Any:
