@@ -51,7 +51,7 @@ def _build(options: argparse.Namespace) -> int:
     if options.people and options.seed is not None:
         raise ValueError("--class names a seed for each person; leave --seed out")
     if options.update and (options.people or options.solutions or instructor or options.install):
-        raise ValueError("--update is for the notebooks of one learner: leave the other options but --seed out")
+        raise ValueError("--update is for one learner: leave --class, --solutions and --for out, and --install")
     if options.update:
         print(*update(options.chapters, to, seed), sep="\n")
         return 0
