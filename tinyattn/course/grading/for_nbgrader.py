@@ -16,7 +16,7 @@ from ..exercises import BY_NAME
 from .marks import marks_of
 
 
-class ClosedOff(NbGraderPreprocessor):  # type: ignore[misc]
+class ClosedOff(NbGraderPreprocessor):
     """Fills the outputs of the cells that give points; nbgrader takes the points from there."""
 
     unfenced = Bool(False, help="also where the system cannot close off the answers' processes").tag(config=True)

@@ -13,7 +13,7 @@ from ..exercise import RIGHT
 from .marks import marks_of
 
 
-class ClosedOff(AbstractOtterPlugin):  # type: ignore[misc]
+class ClosedOff(AbstractOtterPlugin):
     """Otter runs, in the submission's place, a cell with the verdicts; its tests compare each with "right"."""
 
     def before_execution(self, submission: Any) -> Any:
