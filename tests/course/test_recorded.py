@@ -36,3 +36,20 @@ def test_the_profile_of_chapter_22():
     assert largest == [round(ms, 1) for ms in groups[: len(largest)]]
     assert abs(sum(groups[len(largest) :]) - rest) < 0.1
     assert round(sum(profile.values()), 1) == STEP_MS
+
+
+def test_the_card_of_chapter_21():
+    card = json.loads((RESULTS / "gpu.json").read_text())["gpu"]
+    ours, torch = ({row["name"]: 1e6 * row["seconds"] for row in card[key]} for key in ("times", "torch"))
+    recorded, text = assigned(21, "RECORDED")
+    assert recorded == {name: (round(ours[name]), round(torch[name])) for name in recorded}
+    steps, _ = assigned(21, "STEP_MS")
+    for name, times in steps.items():
+        whole = f"SASRec, a training step of {name}"
+        assert times == (round(ours[whole] / 1e3, 3), round(torch[whole] / 1e3, 3))
+    world, machine = card["default_world"], card["machine"]
+    assert f"took {world['there']['seconds']:.0f} seconds on one of the fastest cards, and" in text
+    assert f"and {world['host']['seconds']:.0f} on the {machine['cores']} cores beside it" in text
+    assert f"NDCG@10 {world['there']['metrics']['ndcg@10']:.4f}" in text
+    assert f"on the host with {world['host']['metrics']['ndcg@10']:.4f}" in text
+    assert f"{machine['device']} with CuPy {machine['cupy']}" in text
