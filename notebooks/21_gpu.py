@@ -127,14 +127,12 @@ with style():
         color=BLUE,
         label="functions",
     )
+    beside = {"cross_entropy": (-8, 0), "softmax": (4, -26), "layer_norm": (8, -12)}
     for name, n in launches.items():
-        above = name in ("gelu", "cross_entropy")
+        right = "right" if name == "cross_entropy" else "left"
+        at = beside.get(name, (8, -6))
         ax.annotate(
-            name,
-            (n, RECORDED[name][0]),
-            (6, 6 if above else -12),
-            textcoords="offset points",
-            color=INK,
+            name, (n, RECORDED[name][0]), at, textcoords="offset points", color=INK, ha=right
         )
     ax.plot([435] * 2, [1e3 * small, 1e3 * large], "s", color=ORANGE, label="steps of SASRec")
     for (name, (ms, _)), down in zip(STEP_MS.items(), (-14, 5), strict=True):

@@ -29,10 +29,10 @@ def _waits_of_a_loop() -> int:
     """What the double counts in the loop of the chapter."""
 
     def train() -> None:
-        best = math.inf
+        best: Any = math.inf
         for epoch in range(EPOCHS):
             for step in range(STEPS):
-                loss = device.asarray(1 / (1 + epoch * STEPS + step))
+                loss: Any = device.asarray(1 / (1 + epoch * STEPS + step))
                 float(loss)
             if loss < best:
                 best = float(loss)
@@ -159,8 +159,7 @@ def _sums_on_the_device(answer: Any) -> Grade | None:
             "Which of your lines runs once for each id, or for each row?",
             "Yours: a loop over ids or rows. After sorting, running sums give all rows in a few launches.",
         )  # fmt: skip
-    ids, dy = np.random.default_rng(0).integers(2000, size=1000), np.ones((1000, 2))
-    if peak(answer, ids, dy, 2000) > 1e6:
+    if peak(answer, np.random.default_rng(0).integers(2000, size=1000), np.ones((1000, 2)), 2000) > 1e6:
         return Grade(
             WRONG, "the numbers are right, but it holds an array with an entry for each pair of id and row.", (),
             "How large is your table for 57,000 items and 25,600 ids?",
