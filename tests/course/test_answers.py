@@ -18,13 +18,14 @@ from tinyattn.course.exercises import BY_CHAPTER, BY_NAME
 from tinyattn.course.graders import Function, Number, Property, function
 
 RIGHT, WRONG = found()
-TEMPTED = [e.name for n in (10, 11, 12, 13, 15, 17, 19, 21, 22) for e in BY_CHAPTER[n]
+TEMPTED = [e.name for n in (10, 11, 12, 13, 15, 17, 19, 20, 21, 22) for e in BY_CHAPTER[n]
            if getattr(e.grader, "tempting", ())]  # fmt: skip
 CODE = sorted(name for name, exercise in BY_NAME.items() if not isinstance(exercise.grader, Number))
 UNEQUAL = ("repaired_model", "repaired_benchmark")  # right answers differ from each other
 FUNCTIONS = [name for name in CODE if isinstance(find(name).grader, Function) and name not in UNEQUAL]
 EXTREME = {"my_pair_loss_backward": 2} | dict.fromkeys(
-    ("my_cloze_backward", "my_online_softmax", "my_tile_gradients", "my_clip_factor", "my_newton_schulz", "my_chunked_loss"), 1
+    ("my_cloze_backward", "my_online_softmax", "my_tile_gradients", "my_clip_factor", "my_newton_schulz",
+     "my_chunked_loss", "my_bpr_backward"), 1
 )
 
 
