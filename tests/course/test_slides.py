@@ -56,6 +56,23 @@ def test_no_solution_and_no_address_but_those_of_links_is_in_it(shown):
     assert set(re.findall(r'\b(?:src|srcset|data)="(?!data:)([^"]*)"|<link\b|@import|url\((?!data:)', shown)) == set()
 
 
+def small(*sources):
+    text, code = nbformat.v4.new_markdown_cell, nbformat.v4.new_code_cell
+    return nbformat.v4.new_notebook(cells=[(text if one.startswith("#") else code)(one) for one in sources])
+
+
+def test_an_exercise_ends_at_its_check_and_notes_without_a_slide_go_to_the_next():
+    long = "x=1\n" * 30
+    text = page("", small("# One\nA.", "## Two", long, "# Here\nB.", 'check("x", x)', "#### Four\nC.", "# Empty"))
+    assert [re.sub(r"\s+", "", one) for one in sections(text)] == [
+        "<h1>One</h1><p>A.</p>",
+        f"<h1>Here</h1><p>B.</p><aside><pre><code>{30 * 'x=1'}</code></pre></aside>",
+        "<h4>Four</h4><p>C.</p>",
+    ]
+    with pytest.raises(ValueError, match=r"the formula '\\\\nonsense'"):
+        page("", small("# One\n$\\nonsense$"))
+
+
 def test_refusals_leave_what_is_there(tmp_path, capsys, monkeypatch):
     theirs = tmp_path / "00_first_look.html"
     theirs.write_text("theirs")

@@ -55,14 +55,17 @@ def _renderer() -> Any:
     """Markdown to HTML, with formulas as MathML. Raises ImportError, with advice, where a package is missing."""
     try:
         from markdown_it import MarkdownIt
-        from math_core import LatexToMathML
+        from math_core import LatexError, LatexToMathML
         from mdit_py_plugins.dollarmath import dollarmath_plugin
     except ImportError as error:
         raise ImportError(f"slides need {error.name}: pip install 'tinyattn[notebooks]'") from None
     convert = LatexToMathML().convert_with_local_state
 
     def formula(tex: str, how: dict[str, Any]) -> str:
-        return str(convert(tex, displaystyle=how["display_mode"]))
+        try:
+            return str(convert(tex, displaystyle=how["display_mode"]))
+        except LatexError as error:
+            raise ValueError(f"the formula {tex!r}: {error}") from None
 
     return MarkdownIt("commonmark").enable("table").use(dollarmath_plugin, renderer=formula)
 
@@ -72,7 +75,7 @@ def _blocks(made: Any, renderer: Any) -> Iterator[str]:
 
     After an exercise's `check` the heading above it is back. Results to predict are not on their question's slide.
     """
-    heading, above, waiting, begun = "", "", False, False
+    heading, above, held, waiting, begun = "", "", "", False, False
     for kind, shown, notes in _parts(made, renderer):
         if kind in ("heading", "check", "turn"):
             waiting = waiting or kind != "turn" or begun
@@ -82,10 +85,14 @@ def _blocks(made: Any, renderer: Any) -> Iterator[str]:
             continue
         if kind == "p" and "<h3>Exercise" in heading:        # the task
             shown, notes = notes, ""
+        if notes and notes != shown:
+            held += f"<aside>{notes}</aside>"
         if waiting and shown:
             yield f"{'</section>' if begun else ''}\n<section>{heading}"
             waiting, begun = False, True
-        yield shown + (f"<aside>{notes}</aside>" if notes not in ("", shown) else "")
+        if not waiting:
+            yield shown + held
+            held = ""
 
 
 def _parts(made: Any, renderer: Any) -> Iterator[tuple[str, str, str]]:
