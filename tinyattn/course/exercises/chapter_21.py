@@ -11,8 +11,8 @@ from ...backend import get_xp
 from ...check.cases import CaseDrawer
 from ...check.property import largest
 from ...random import _AXIS_MULTIPLIERS, _mixed
-from ..costs import peak
-from ..device import device
+from ..costs import counted, peak
+from ..device import device, run
 from ..exercise import WRONG, Grade
 from ..graders import Function, Judge, Number
 from ..plain import adjustable, plain_spec
@@ -70,14 +70,11 @@ CLIP = plain_spec(
 
 def _never_waits(answer: Any) -> Grade | None:
     """The grade of an answer that waits for the device, or computes on the host, else None."""
-    answer = getattr(answer, "__wrapped__", answer)
     for size in (0.1, 10.0):
-        g = device.asarray(np.full((3, 4), size))
-        try:
-            got, counts = device.counted(answer, g, 1.0)
-        except (TypeError, AttributeError) as error:
+        counts = counted(run, answer.__wrapped__, np.full((3, 4), size), 1.0)
+        if "error" in counts:
             return Grade(
-                WRONG, f"the numbers are right on the host; on the device it raises: {error}", (),
+                WRONG, f"the numbers are right on the host; on the device: {counts['error']}", (),
                 "Which of your functions is NumPy's, and not that of `xp`?",
                 "Yours: a function of NumPy meets an array of the device. Take xp = get_xp(g), and write xp.sqrt.",
             )  # fmt: skip
@@ -87,8 +84,6 @@ def _never_waits(answer: Any) -> Grade | None:
                 "Which of your lines needs to know a number before Python can go on?",
                 "Yours: an `if`, or float(...), reads a number of the device. xp.minimum and xp.maximum choose there.",
             )  # fmt: skip
-        if not hasattr(got, "get"):
-            return Grade(WRONG, "the numbers are right, but on the device it returns no array of the device.")
     return None
 
 
@@ -133,15 +128,13 @@ SUM_ROWS = plain_spec("sum_rows", "row v of dE is the sum of the rows of dy whos
 
 def _sums_on_the_device(answer: Any) -> Grade | None:
     """The grade of an answer that waits, adds atomically, loops over ids, or holds a table of pairs, else None."""
-    answer, launches = getattr(answer, "__wrapped__", answer), []
+    answer, launches = answer.__wrapped__, []
     for N, V in ((12, 5), (96, 40)):
         rng = np.random.default_rng(N)
-        ids, dy = device.asarray(rng.integers(V, size=N)), device.asarray(rng.standard_normal((N, 3)))
-        try:
-            _, counts = device.counted(answer, ids, dy, V)
-        except (TypeError, AttributeError, ValueError) as error:
+        counts = counted(run, answer, rng.integers(V, size=N), rng.standard_normal((N, 3)), V)
+        if "error" in counts:
             return Grade(
-                WRONG, f"the numbers are right on the host; on the device it raises: {error}", (),
+                WRONG, f"the numbers are right on the host; on the device: {counts['error']}", (),
                 "Which of your functions is NumPy's, and not that of `xp`?",
                 "Yours: something of the host meets an array of the device. Take xp = get_xp(dy) for each function.",
             )  # fmt: skip
@@ -159,7 +152,7 @@ def _sums_on_the_device(answer: Any) -> Grade | None:
             "Which of your lines runs once for each id, or for each row?",
             "Yours: a loop over ids or rows. After sorting, running sums give all rows in a few launches.",
         )  # fmt: skip
-    if peak(answer, np.random.default_rng(0).integers(2000, size=1000), np.ones((1000, 2)), 2000) > 1e6:
+    if counted(peak, answer, np.random.default_rng(0).integers(2000, size=1000), np.ones((1000, 2)), 2000) > 1e6:
         return Grade(
             WRONG, "the numbers are right, but it holds an array with an entry for each pair of id and row.", (),
             "How large is your table for 57,000 items and 25,600 ids?",
