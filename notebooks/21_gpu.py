@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 21 · The same code on a GPU
 #
-# A graphics card multiplies matrices hundreds of times as fast as a core. The default model of this library took 41 seconds on one of the fastest cards, and 44 on the 16 cores beside it. **What changes when the arrays live
+# A graphics card multiplies matrices hundreds of times as fast as a core. 100 epochs of this library's default model took 41 seconds on one of the fastest cards, and 44 on the 16 cores beside it. **What changes when the arrays live
 # elsewhere?**
 #
 # The lines of code hardly change. What changes is what a line costs: it is launched, it may have to wait, and it may add in another order. All of this can be counted without a card. So this chapter
@@ -30,7 +30,7 @@ road(21)
 # %% [markdown]
 # ## One line, two machines
 #
-# A card has its own memory. CuPy has NumPy's functions for arrays that lie there. So a function asks its argument which module it belongs to, and the rest reads as before:
+# A card has its own memory. CuPy is a library with NumPy's functions for arrays that lie there. So a function asks its argument which module it belongs to, and the rest reads as before:
 
 
 # %%
@@ -104,7 +104,7 @@ for name, (f, *args) in arguments.items():
 table("function | launches, counted | µs | µs a launch | PyTorch, µs", rows)
 
 # %% [markdown]
-# PyTorch has one launch for each of these: a *fused* function, written for the card. The library has a line for each thought, and a launch for each line.
+# PyTorch has one function for each of these, written for the card: all of its lines are *fused* into a launch or two. The library has a launch for each line.
 #
 # So the time hardly depends on the size, until it does. **Predict:** a step with 435 launches takes 11.7 ms on that card for 128 users of width 50. With 512 users of width 256 the linear maps have 105 times the
 # arithmetic. How many times as long does the step take?
@@ -207,7 +207,7 @@ waits_of_a_loop = 126
 check("waits_of_a_loop", waits_of_a_loop)
 
 # %% [markdown]
-# The library carries losses over every fifty steps, in one piece. A training step of it waits never.
+# The library carries losses over every fifty steps, in one piece. A training step never waits.
 #
 # ### Exercise `repaired_clip` (find the bug, ★★☆, 6 min)
 #
