@@ -233,8 +233,7 @@ table("model | HR@10", rows)
 # A guess is worth about a quarter, what everybody watches .45, the last episode .70, and the whole history .98, once a model
 # knows where in it to look. (On real data the gaps are smaller, and can turn round: [chapter 11](11_not_to_fool_yourself.ipynb).)
 #
-# Where it goes from here: the course in five parts. Filled circles are chapters that you can read; the others are
-# still to be written.
+# Where it goes from here: the course in five parts, a circle a chapter.
 
 # %% tags=["hide-input"]
 with style():

@@ -94,6 +94,40 @@ for key in k:
     rows.append([f"({key[0]:.0f}, {key[1]:.0f})", q @ key, distance, np.linalg.norm(key)])
 table("key | logit q·k | distance to q | length of the key", rows)
 
+# %% tags=["hide-cell"]
+with style():
+    fig, ax = figure(size=(6.4, 3.0))
+    arrows = (
+        (k[0], BLUE, "first key, logit 1"),
+        (k[1], ORANGE, "second key, logit 3"),
+        (k[2], GREEN, "third key, logit 0"),
+    )
+    for key, colour, name in arrows:
+        ax.annotate(
+            "",
+            key,
+            (0, 0),
+            arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 2.5, "shrinkB": 0},
+        )
+        ax.text(*(key + [0.06, 0.12]), name, color=colour, fontsize=10)
+    ax.annotate(
+        "",
+        q,
+        (0, 0),
+        arrowprops={"arrowstyle": "-|>", "color": INK, "lw": 1.2, "ls": "--", "shrinkB": 0},
+    )
+    ax.text(0.35, -0.28, "the query", color=INK, fontsize=10)
+    ax.plot([3, 3], [0, 1], ":", color=ORANGE)
+    ax.text(3.06, 0.35, "3 along the query", color=ORANGE, fontsize=10)
+    ax.set(xlim=(-0.3, 4.6), ylim=(-0.5, 1.5), aspect="equal")
+    ax.axis("off")
+show_figure(
+    fig,
+    "keys",
+    "Arrows from one point: the query and the first key are the same, one long to the right; the third key points up; the second is the longest and "
+    "reaches 3 along the query, so its logit is the largest",
+)
+
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
@@ -141,27 +175,8 @@ print("with keys of length 1 the nearest key wins:", int(np.argmax(unit @ q)) ==
 #
 # $$p_j = \frac{e^{\beta s_j}}{\sum_i e^{\beta s_i}} .$$
 #
-# This is **softmax**. What did we choose? The number $\beta$, positive if a better match should weigh more; and the form
-# $f(s_j) / \sum_i f(s_i)$. There are others: *sparsemax* ([Martins and Astudillo 2016](https://arxiv.org/abs/1602.02068)) has another
-# form, depends on differences only, too, and can make weights exactly 0.
+# This is **softmax**. What did we choose? The form $f(s_j) / \sum_i f(s_i)$, and the number $\beta$, positive if a better match should weigh more.
 #
-# Four candidates, before and after all logits rise by 1:
-
-# %%
-candidates = {
-    "s / Σ s": lambda s: s / s.sum(),
-    "s² / Σ s²": lambda s: s**2 / (s**2).sum(),
-    "softmax, β = 1": lambda s: np.exp(s) / np.exp(s).sum(),
-    "softmax, β = 2": lambda s: np.exp(2 * s) / np.exp(2 * s).sum(),
-}
-rows = []
-for name, weigh in candidates.items():
-    before, after = (weigh(np.array(s)) for s in ([0.0, 0.5, 1.0], [1.0, 1.5, 2.0]))
-    shown = [" ".join(f"{p:.2f}" for p in weights) for weights in (before, after)]
-    rows.append([name, *shown, "yes" if np.allclose(before, after) else "no"])
-table("weights | of 0, 0.5, 1 | of 1, 1.5, 2 | the same?", rows)
-
-# %% [markdown]
 # How to read softmax's weights: **a key that leads another by $\Delta$ has a weight $e^{\beta \Delta}$ times as large.** The
 # number $\tau = 1/\beta$ is called the *temperature*. A low one gives nearly everything to the best key, a high one treats all keys nearly alike.
 #

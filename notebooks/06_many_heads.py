@@ -24,7 +24,7 @@ from matplotlib.patheffects import withStroke
 from tinyattn.course import buggy, check, road, show_arrays, show_figure, table, yours
 from tinyattn.layers import multi_head_attention, multi_head_attention_backward, multi_head_init
 from tinyattn.layers.mixers.multi_head import merge, split
-from tinyattn.ops import attention, causal_mask, softmax
+from tinyattn.ops import attention, causal_mask
 from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREY, GROUND, HEAT, INK, ORANGE
 from tinyattn.show.views import mirror
@@ -131,16 +131,6 @@ show_arrays(cat_is_first=two_heads(cat_first)[1], mouse_is_first=two_heads(mouse
 # %% [markdown]
 # Columns 0 to 2 say who did it, columns 3 to 5 to whom. Nothing is lost, and the matrices are no larger than before.
 #
-# One condition is easily overlooked. One head "averages" ([Vaswani et al. 2017](https://arxiv.org/abs/1706.03762),
-# section 3.2.2), but averaging loses only *what shares its columns*. In Latin a word carries its role: *felis* chases,
-# *felem* is chased. Give each role a column of its own, and one head keeps the two words apart:
-
-# %%
-felis, mus, felem, murem = np.eye(4)  # cat and mouse who chase, cat and mouse who are chased
-half = np.array([0.5, 0.5])  # the attention weights of the verb on its two neighbours
-show_arrays(cat_chases=half @ [felis, murem], mouse_chases=half @ [mus, felem])
-
-# %% [markdown]
 # ## The formula, and what it costs
 #
 # $$\text{head}_i = \text{attention}(x W_{q,i},\; x W_{k,i},\; x W_{v,i}), \qquad
@@ -271,7 +261,9 @@ with style():
     for ax, (name, moved) in zip(axes, hears.items(), strict=True):
         ax.imshow(np.ma.masked_equal(moved, False), cmap="Greys", vmin=0, vmax=2)
         for i, j in np.argwhere(moved & ~np.tri(6, dtype=bool)):
-            mark = ax.text(j, i, "!", ha="center", va="center", color="black", weight="bold", size=14)
+            mark = ax.text(
+                j, i, "!", ha="center", va="center", color="black", weight="bold", size=14
+            )
             mark.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
         for i, j in np.argwhere(~moved & np.tri(6, dtype=bool)):
             ax.text(j, i, "?", ha="center", va="center", color=INK, size=12)
@@ -404,20 +396,8 @@ table("width | length of the queries | weight on the prescribed key", rows)
 
 # %% [markdown]
 # Width 2 is enough to point at any *one* key, at the price of long queries. What a narrow head cannot do is divide its
-# weight *as it likes* over many keys. Draw random logits, and replace them by the nearest ones of lower rank (by the
-# singular value decomposition):
-
-# %%
-at_will = 2 * np.random.default_rng(9).standard_normal((64, 64))
-left, sizes, right = np.linalg.svd(at_will)
-rows = []
-for r in (64, 32, 8, 2):
-    got = softmax((left[:, :r] * sizes[:r]) @ right[:r])  # rank r
-    wrong = np.abs(got - softmax(at_will)).sum(axis=-1).mean() / 2
-    rows.append([r, f"{wrong:.2f}"])
-table("width | share of the weight that lies on wrong keys", rows)
-
-# %% [markdown]
+# weight *as it likes* over many keys: its logits have rank $d$.
+#
 # ## What do heads learn?
 #
 # One head for grammar, another for meaning? Let us watch on a task small enough to know everything about. Eight tokens,
@@ -511,7 +491,14 @@ with style():
         ax.set(title=title, xlabel="key", ylabel="query", xticks=range(8), yticks=range(8))
     fig.colorbar(image, ax=axes[:, 1], label="weight", fraction=0.05)
     keys = axes[1, 1].get_legend_handles_labels()
-    fig.legend(*keys, loc="outside lower center", ncols=2, facecolor="#00224e", frameon=True, labelcolor="white")
+    fig.legend(
+        *keys,
+        loc="outside lower center",
+        ncols=2,
+        facecolor="#00224e",
+        frameon=True,
+        labelcolor="white",
+    )
 show_figure(
     fig,
     "specialise",
@@ -626,9 +613,9 @@ check("joins_its_heads", joins_its_heads)
 # %% [markdown]
 # | what is often said | what the cells above show |
 # |---|---|
-# | one head averages, and loses what it averages | of two words in the same columns exactly half; nothing of what has columns of its own |
+# | one head averages, and loses what it averages | of two words in the same columns exactly half |
 # | several heads cost the same as one | parameters and multiplications do; attention weights are $h$ times as many |
-# | a narrow head is a bottleneck | it can point at any one key with width 2; it cannot divide its weight at will |
+# | a narrow head is a bottleneck | it can point at any one key with width 2; its logits have rank $d$ |
 # | one head learns syntax, another semantics | two heads took one relation each, which one by chance; of eight, none had the partner to itself |
 #
 # ## In five lines

@@ -536,5 +536,5 @@ check("repaired_rms_backward", repaired_rms_backward)
 # - Oracles say what the answer is, properties how answers are related; gradient checks cannot see a wrong forward.
 # - Judge a test by the bugs that it catches. One that has never failed has shown nothing.
 #
-# To read: [is your attention right?](../docs/check.md), on everything that `tinyattn check` asks. Next: [19, learning itself](19_learning.ipynb), then [10, SASRec](10_sasrec.ipynb): you have all the parts of a
+# To read: [is your attention right?](../docs/check.md), on everything that `tinyattn check` asks. Next: [19, learning itself](19_learning.ipynb) and [20, before SASRec](20_before_sasrec.ipynb), then [10, SASRec](10_sasrec.ipynb): you have all the parts of a
 # recommender, and the means to know that they work.

@@ -376,7 +376,7 @@ def repaired_benchmark(start):
 check("repaired_benchmark", repaired_benchmark)
 
 # %% [markdown]
-# On a graphics card there is a fourth: a call returns before the work is done, and who does not wait measures nothing (chapter 21).
+# On a graphics card there is a fourth: a call returns before the work is done, and who does not wait measures nothing ([chapter 21](21_gpu.ipynb)).
 #
 # ## Fast, and wrong
 #
@@ -527,4 +527,4 @@ show_figure(
 # - A clock is warm, takes turns, and reports a median.
 # - A faster form replaces a readable one only if a test says that nobody will notice: same numbers, same dtype, nothing overwritten.
 #
-# To read: the [speed of the library](../docs/speed.md), with all measurements and what was tried and left out. Before: 21, the same code on a GPU.
+# To read: the [speed of the library](../docs/speed.md), with all measurements and what was tried and left out. Before: [21, the same code on a GPU](21_gpu.ipynb).

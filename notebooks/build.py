@@ -19,10 +19,8 @@ import base64
 import html
 import io
 import json
-import os
 import re
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +28,6 @@ import matplotlib
 import matplotlib.image
 import nbformat
 import numpy as np
-from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal
 from nbformat.reader import NotJSONError
 
@@ -38,7 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tinyattn.course.chapters import Chapter, chapters  # noqa: E402
-from tinyattn.course.notebook import METADATA, notebook, text_of  # noqa: E402
+from tinyattn.course.notebook import METADATA, execute, notebook, text_of  # noqa: E402
 from tinyattn.course.prose import folder  # noqa: E402
 from tinyattn.files import write_atomically  # noqa: E402
 
@@ -60,22 +57,8 @@ def executed(chapter: Chapter) -> Any:
 
     Raises nbclient's CellExecutionError where a cell raises, RuntimeError where one warns.
     """
-    made = notebook(chapter)
-    # the kernel imports this checkout; one thread, so that sums are added in the same order
-    env = os.environ | {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
-    with tempfile.TemporaryDirectory() as empty:
-        client = NotebookClient(
-            made, timeout=SECONDS, kernel_name="python3", record_timing=False, coalesce_streams=True,
-            resources={"metadata": {"path": empty}}, extra_arguments=["--log-level=ERROR"],
-        )  # fmt: skip
-        client.execute(env=env)
+    made = execute(notebook(chapter), SECONDS)
     made.metadata = METADATA | {"tinyattn": {"matplotlib": matplotlib.__version__}}
-    for cell in made.cells:
-        for output in cell.get("outputs", ()):
-            if output.get("name") == "stderr":
-                raise RuntimeError(
-                    f"{chapter.path.name} warns:\n{output['text']}\nin the cell\n{cell.source}"
-                )
     return made
 
 

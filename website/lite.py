@@ -23,18 +23,6 @@ sys.path.insert(0, str(ROOT))
 from tinyattn.course.chapters import chapters  # noqa: E402
 from tinyattn.course.notebook import build  # noqa: E402
 
-INSTALL = '%pip install -q "tinyattn[check]"'
-
-
-def write_chapters(to: Path) -> None:
-    """The reader's notebooks; before each, a cell that installs the library in the browser."""
-    import nbformat
-
-    for path in build(chapters(), to):
-        notebook = nbformat.read(path, as_version=4)
-        notebook.cells.insert(0, nbformat.v4.new_code_cell(INSTALL, id="install"))
-        nbformat.write(notebook, path)
-
 
 def main() -> None:
     assert __doc__ is not None
@@ -46,7 +34,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, str(ROOT)], check=True)
         [wheel] = Path(folder).glob("*.whl")
-        write_chapters(Path(folder) / "chapters")
+        build(chapters(), Path(folder) / "chapters", install="tinyattn[check]")
         lite = [sys.executable, "-m", "jupyter", "lite", "build", "--lite-dir", folder, "--contents", "chapters"]
         lite += ["--piplite-wheels", str(wheel), "--output-dir", str(to), "--no-sourcemaps", "--apps", "notebooks"]
         subprocess.run([*lite, "--apps", "lab"], check=True, cwd=folder)

@@ -1,5 +1,7 @@
 """Conventions of whole formulas: orders of gates and pairs, a place of eps, a precision. A bug beside one is none."""
 
+import functools
+import inspect
 from types import SimpleNamespace
 
 import numpy as np
@@ -143,14 +145,26 @@ def hat(v, correction, eps):
     return (np.sqrt(v) + eps) / np.sqrt(correction)
 
 
-def adamw(root, decay=lambda lr: 1.0):
+def beside(v, correction, eps):
+    return np.sqrt(v / correction) + eps
+
+
+def adamw(root, decay=lambda lr: 1.0, default=1e-8):
     """With p - λ `decay(lr)` p before the step of Adam."""
 
-    def step_of(vector, gradient, moments, step, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8, weight_decay=0.01):
+    def step_of(vector, gradient, moments, step, lr=1e-3, beta1=0.9, beta2=0.98, eps=default, weight_decay=0.01):
         vector -= weight_decay * decay(lr) * vector
         adam(root)(vector, gradient, moments, step, lr, beta1, beta2, eps)
 
     return step_of
+
+
+def without_eps(step_of):
+    """The optimiser with its default of eps, and no argument for it."""
+    parameters = inspect.signature(step_of).parameters
+    made = functools.wraps(step_of)(lambda *args, **kwargs: step_of(*args, **kwargs))
+    made.__signature__ = inspect.Signature([p for name, p in parameters.items() if name != "eps"])
+    return made
 
 
 def distance_bpr(slope, below=0.0):
@@ -255,15 +269,22 @@ ADOPTED = [
     ("selective_scan", scan, ["A is (d, N), not (N, d), and h0 (..., d, N)"]),
     ("smoothed_cross_entropy", smoothed(lambda e, V: e / (V - 1)), [OTHERS]),
     ("adam", adam(hat), [EPS_FIRST]),
+    ("adam", without_eps(adam(hat, 1e-7)), [f"{EPS_FIRST}, and is fixed at 1e-7"]),
+    ("adam", without_eps(adam(hat)), [f"{EPS_FIRST}, and is fixed at 1e-8"]),
+    ("adam", without_eps(adam(beside, 1e-7)), ["eps is fixed at 1e-7"]),
+    ("adam", without_eps(adam(beside, 2.5e-5)), ["eps is fixed at 2.5e-5"]),
+    ("adam", without_eps(adam(beside, 1e-3)), ["eps is fixed at 0.001"]),
+    ("adamw", without_eps(adamw(beside, default=3e-10)), [DECAY_ALONE, "eps is fixed at 3e-10"]),
+    ("adamw", without_eps(adamw(hat, lambda lr: lr, 1e-6)), [f"{EPS_FIRST}, and is fixed at 1e-6"]),
     ("adamw", adamw(hat, lambda lr: lr), [EPS_FIRST]),
     ("adamw", adamw(hat), [DECAY_ALONE, EPS_FIRST]),
-    ("adamw", adamw(lambda v, correction, eps: np.sqrt(v / correction) + eps), [DECAY_ALONE]),
+    ("adamw", adamw(beside), [DECAY_ALONE]),
     ("linear_attention", linear_attention(1e-6), ["1e-06 is added to the denominator"]),
     ("linear_attention", DENOMINATOR, ["1e-05 is added to the denominator"]),
     ("distance_bpr", distance_bpr(1), ["the slope of the hinge at 0 is 1, not 0"]),
     ("distance_bpr", distance_bpr(0.5), ["the slope of the hinge at 0 is 0.5, not 0"]),
     ("layer_norm", layer_norm(1), [SINGLE]),
-    ("rms_norm", rms_norm, ["eps is 1e-06, and cannot be given", SINGLE]),
+    ("rms_norm", rms_norm, ["eps is fixed at 1e-6", SINGLE]),
     ("softmax", in_float32(softmax(0)), [SINGLE]),
 ]  # fmt: skip
 REFUSED = [
@@ -281,6 +302,9 @@ REFUSED = [
     ("smoothed_cross_entropy", smoothed(lambda e, V: e / (V - 1), target=lambda e, V: 1 - e + e / V)),
     ("adam", adam(lambda v, correction, eps: np.sqrt(v / correction + eps))),
     ("adam", adam(hat, default=1e-7)),
+    ("adam", without_eps(adam(beside, 2e-3))),
+    ("adam", without_eps(adam(beside, 0.0))),
+    ("adam", without_eps(adam(lambda v, correction, eps: np.sqrt(v / correction + eps)))),
     ("adamw", adamw(hat, lambda lr: lr / 2)),
     ("adamw", adamw(hat, lambda lr: lr**2)),
     ("linear_attention", linear_attention(1e-6, inside=False)),

@@ -10,7 +10,7 @@ from tinyattn.check import adapters, oracles
 from tinyattn.check.diagnosis import Diagnosis
 from tinyattn.check.formula import Formula
 from tinyattn.check.report import tell
-from tinyattn.check.slips import OF_TILES
+from tinyattn.check.slips import slips_of
 from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import Subject
 
@@ -109,7 +109,7 @@ def test_a_step_has_a_hint_on_what_it_attends_to(choose, hint):
     assert list(tell(SimpleNamespace(hint="A general one?"), Diagnosis(where=says))) == [says]
 
 
-@pytest.mark.parametrize("slip", OF_TILES, ids=lambda slip: slip.name)
+@pytest.mark.parametrize("slip", slips_of("tiles"), ids=lambda slip: slip.name)
 def test_what_a_tile_of_keys_hands_on(slip):
     formula = Formula(oracles.tiled_attention, within=oracles.__name__)
     mutants = formula.patched(slip.says, slip.changes)

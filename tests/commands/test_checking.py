@@ -178,7 +178,7 @@ def test_an_implementation_that_takes_float32_alone_is_checked_in_float32():
     """eps, which it has for itself, is found in that precision too."""
     found = check_in_process(of_text(SINGLE, EPS=1e-6, SLIP=1), "layer_norm", examples=6, dtype="float32")
     assert found, found
-    assert found.conventions == ("eps is 1e-06, and cannot be given",)
+    assert found.conventions == ("eps is fixed at 1e-6",)
     (left,) = (f for f in found.findings if f.property == "derivative")
     assert (left.outcome, left.message.partition(";")[0]) == ("skipped", "central differences need float64")
     wrong = check_in_process(of_text(SINGLE, EPS=1e-5, SLIP=1.5), "layer_norm", examples=6, dtype="float32")

@@ -49,6 +49,15 @@ def test_metrics_of_every_user_have_the_tables_means(data, runs, tmp_path, capsy
     assert np.mean([1 / float(row["rank"]) for row in rows]) == pytest.approx(table["mrr"], abs=1e-5)
 
 
+def test_a_model_without_epochs_is_validated_once_on_the_items_before_the_test_items(rng):
+    split = leave_one_out(Interactions.from_sequences([rng.permutation(8)[:6].tolist() for _ in range(30)]))
+    model = Markov().fit(split)
+    value = MEASURES["ranking"].validated(model, split)
+    assert value == model.evaluate(split, "valid")["ndcg@10"] != model.evaluate(split)["ndcg@10"]
+    model.history = [{"valid": 0.3}, {"valid": 0.4}, {"valid": None}, {"valid": 0.2}]
+    assert MEASURES["ranking"].validated(model, split) == 0.4
+
+
 def test_pictures_of_a_run_are_in_the_units_of_its_kind(tmp_path, monkeypatch):
     made = {}
     monkeypatch.setattr("tinyattn.show.save", lambda figure, path: made.update({path: figure}))

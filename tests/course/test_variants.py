@@ -4,6 +4,7 @@ import ast
 import json
 import math
 import re
+from pathlib import Path
 
 import pytest
 
@@ -221,3 +222,9 @@ def test_a_submission_is_graded_by_its_own_seed_and_the_class_list_flags_another
     assert f"seed {one}, and the class list has {other}" in says["bob"]
     assert "not in the class list" in says["fay"]
     assert f"no seed, and the class list has {one}" in says["gil"]
+
+
+def test_the_table_for_lecturers_names_what_varies():
+    text = (Path(__file__).parents[2] / "docs" / "teaching.md").read_text()
+    table = text.partition("| the number, or the planted bug, of |")[2].partition("\n\n")[0]
+    assert sorted(re.findall(r"`(\w+)`", table)) == sorted(name for names in VARYING.values() for name in names)

@@ -41,6 +41,7 @@ CALLS = {
     "einsum": lambda m, x, y: m.einsum("ij,kj->ik", x, y),
     "take": lambda m, x, y: m.take(x, IDS, axis=0),
     "take of the last axis": lambda m, x, y: m.take(x, IDS, axis=-1),
+    "take of one axis and of the other": lambda m, x, y: m.sum(m.take(x, IDS, axis=0)) - m.sum(m.take(x, IDS, axis=1)),
     "take_along_axis": lambda m, x, y: m.take_along_axis(x, IDS[:, :1], axis=1) if x.shape[0] == 2 else
         m.take_along_axis(x, np.array([[2, 0], [1, 1], [3, 0]]), axis=1),
     "take_along_axis of rows": lambda m, x, y: m.take_along_axis(x, np.array([[2, 0, 1, 1]]), axis=0),

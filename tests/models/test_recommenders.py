@@ -277,6 +277,13 @@ def test_an_empty_history_gets_the_items_by_popularity_and_unknown_ids_can_be_sk
         assert ids[1].tolist() == ids[2].tolist()
 
 
+def test_beside_an_empty_history_the_others_keep_their_users():
+    model = Popularity().fit(SEQUENCES)
+    model.score = lambda histories, users=None: np.repeat(users[:, None], 6, axis=1)
+    _, scores = model.recommend([[], ["a"], [], ["b"]], 1, users=[1, 2, 3, None])
+    assert scores[[1, 3], 0].tolist() == [2, 0]
+
+
 def test_a_model_without_counts_refuses_an_empty_history():
     model = fitted("sasrec", {})
     model.item_counts = None

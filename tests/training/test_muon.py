@@ -41,10 +41,10 @@ def test_tiny_singular_values_stay_below_the_band_and_zeros_stay():
     np.testing.assert_array_equal(orthogonal(np.zeros((2, 3), np.float32)), np.zeros((2, 3), np.float32))
 
 
-@pytest.mark.parametrize("decay", [0.0, 0.5])
-def test_two_steps_by_hand(decay):
+@pytest.mark.parametrize(("decay", "shape"), [(0.0, (5, 3)), (0.5, (5, 3)), (0.5, (3, 5))])
+def test_two_steps_by_hand(decay, shape):
     rng = np.random.default_rng(1)
-    W, g = rng.standard_normal((5, 3)), rng.standard_normal((2, 5, 3))
+    W, g = rng.standard_normal(shape), rng.standard_normal((2, *shape))
     matrix, momentum = W.copy(), np.zeros_like(W)
     for gradient in g:
         muon(matrix, gradient, momentum, lr=0.1, weight_decay=decay)

@@ -10,8 +10,8 @@ adapters of the library's layers, optimiser, metrics and models. Layer adapters 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
+from collections.abc import Callable
+from functools import lru_cache, partial, reduce
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -25,10 +25,19 @@ from ..layers.positions.rope import RoPE
 from ..training import adam as adam
 from ..training import adamw as adamw
 from ..training import schedules
+from ..tree import leaves
 from . import oracles
 
-PROJECTIONS = ("query", "key", "value", "output")
-LAYERS = ("inner", "outer")
+# By argument, its place in a layer's tree of parameters
+ATTENTION = {f"{kind}_{name[0]}": f"{name}.{kind}" for kind in "Wb" for name in ("query", "key", "value", "output")}
+NETWORK = {f"{kind}_{i}": f"{name}.{kind}" for i, name in enumerate(("inner", "outer"), 1) for kind in "Wb"}
+GATED = {"W_1": "gate.W", "V": "inner.W", "W_2": "outer.W"}
+BLOCK = {  # in the order of the block's arguments
+    **{f"{name}_1": f"norm_1.{name}" for name in ("gamma", "beta")},
+    **{name: f"attention.{place}" for name, place in ATTENTION.items() if name[0] == "W"},
+    **{f"{name}_2": f"norm_2.{name}" for name in ("gamma", "beta")},
+    **{name: f"feed_forward.{place}" for name, place in NETWORK.items()},
+}
 Params = dict[str, Any]  # a layer's tree of parameters, or of their gradients
 Run = tuple[Array, Callable[[Array], dict[str, Array]]]  # an output, and its pullback: dy -> gradients by argument
 
@@ -57,37 +66,37 @@ def _pair(name: str, run: Callable[[dict[str, Any]], Run]) -> tuple[Callable[...
 
 
 def _attend(a: dict[str, Any]) -> Run:
-    p = _heads(*(a[name] for kind in "Wb" for name in a if name.startswith(f"{kind}_")))
+    p = tree_of(ATTENTION, a)
     options = {name: a[name] for name in ("heads", "kv_heads", "mask") if name in a}
     y, cache = layers.multi_head_attention(p, a["x"], a.get("memory", a["x"]), **options)
 
     def pullback(dy: Array) -> dict[str, Array]:
         dx, dmemory, grads = layers.multi_head_attention_backward(p, dy, cache)
         inputs = {"x": dx, "memory": dmemory} if "memory" in a else {"x": dx + dmemory}
-        return inputs | {f"{kind}_{name[0]}": g for name in PROJECTIONS for kind, g in grads[name].items()}
+        return inputs | by_argument(ATTENTION, grads)
 
     return y, pullback
 
 
 def _feed(a: dict[str, Any]) -> Run:
     activation = {None: "relu", False: "gelu", True: "gelu-tanh"}[a.get("approximate")]
-    p = _two_layers(a["W_1"], a["b_1"], a["W_2"], a["b_2"])
+    p = tree_of(NETWORK, a)
     y, cache = layers.feed_forward(p, a["x"], activation=activation)
 
     def pullback(dy: Array) -> dict[str, Array]:
         dx, grads = layers.feed_forward_backward(p, dy, cache)
-        return {"x": dx} | {f"{kind}_{i}": g for i, name in enumerate(LAYERS, 1) for kind, g in grads[name].items()}
+        return {"x": dx} | by_argument(NETWORK, grads)
 
     return y, pullback
 
 
 def _gate(a: dict[str, Any]) -> Run:
-    p = {"gate": {"W": a["W_1"]}, "inner": {"W": a["V"]}, "outer": {"W": a["W_2"]}}
+    p = tree_of(GATED, a)
     y, cache = layers.SwiGLU().forward(p, a["x"])
 
     def pullback(dy: Array) -> dict[str, Array]:
         dx, grads = layers.SwiGLU().backward(p, dy, cache)
-        return {"x": dx, "W_1": grads["gate"]["W"], "V": grads["inner"]["W"], "W_2": grads["outer"]["W"]}
+        return {"x": dx} | by_argument(GATED, grads)
 
     return y, pullback
 
@@ -112,13 +121,12 @@ def _compare(a: dict[str, Any]) -> Run:
 
 
 def _run_block(form: str, a: dict[str, Any]) -> Run:
-    names = list(inspect.signature(parameters).parameters)
-    p = parameters(**{name: a[name] for name in names})
+    p = tree_of(BLOCK, a)
     y, cache = forward_of(a["heads"], a["eps"], form, p, a["x"], a["mask"])
 
     def pullback(dy: Array) -> dict[str, Array]:
         dx, grads = _block(a["heads"], a["eps"], form).backward(p, dy, cache)
-        return {"x": dx} | dict(zip(names, flat_gradients(grads), strict=True))
+        return {"x": dx} | by_argument(BLOCK, grads)
 
     return y, pullback
 
@@ -145,34 +153,20 @@ def _block(heads: int, eps: float, form: str) -> layers.Block:
     return layers.Block(layers.MultiHead(heads), form, norm=layers.LayerNorm(eps))
 
 
-def _heads(W_q: Array, W_k: Array, W_v: Array, W_o: Array, *biases: Array) -> Params:
-    p: Params = {name: {"W": W} for name, W in zip(PROJECTIONS, (W_q, W_k, W_v, W_o), strict=True)}
-    for name, b in zip(PROJECTIONS, biases, strict=False):
-        p[name]["b"] = b
+def tree_of(places: dict[str, str], arrays: dict[str, Any]) -> Params:
+    """A layer's tree of parameters, with those of `places` that are among the arrays."""
+    p: Params = {}
+    for name, place in places.items():
+        if name in arrays:
+            *way, last = place.split(".")
+            reduce(lambda tree, part: tree.setdefault(part, {}), way, p)[last] = arrays[name]
     return p
 
 
-def _two_layers(W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> Params:
-    return {"inner": {"W": W_1, "b": b_1}, "outer": {"W": W_2, "b": b_2}}
-
-
-def parameters(
-    gamma_1: Array, beta_1: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, gamma_2: Array, beta_2: Array,
-    W_1: Array, b_1: Array, W_2: Array, b_2: Array,
-) -> Params:  # fmt: skip
-    return {
-        "norm_1": {"gamma": gamma_1, "beta": beta_1},
-        "attention": _heads(W_q, W_k, W_v, W_o),
-        "norm_2": {"gamma": gamma_2, "beta": beta_2},
-        "feed_forward": _two_layers(W_1, b_1, W_2, b_2),
-    }
-
-
-def flat_gradients(grads: Params) -> Iterator[Array]:
-    """A block's gradients in the order of the arguments of `parameters`."""
-    for i, (part, names, kinds) in enumerate((("attention", PROJECTIONS, "W"), ("feed_forward", LAYERS, "Wb")), 1):
-        yield from (grads[f"norm_{i}"][name] for name in ("gamma", "beta"))
-        yield from (grads[part][name][kind] for name in names for kind in kinds)
+def by_argument(places: dict[str, str], grads: Params) -> dict[str, Array]:
+    """The gradients of a layer's parameters, by argument."""
+    flat = dict(leaves(grads))
+    return {name: flat[place] for name, place in places.items() if place in flat}
 
 
 def hit_rate(scores: Array, target: int, k: int) -> float:

@@ -21,7 +21,7 @@ from .isolation import TooLongError, alarm
 from .match import Match
 from .mutants import mutants_of
 from .observing import in_dtype
-from .slips import SLIPS
+from .slips import slips_of
 from .subject import Subject
 from .trial import Trial
 from .zoo import Bug
@@ -55,7 +55,7 @@ def changes_alike(match: Match, shown: Trial | None, limit: float) -> tuple[Bug,
 
 def _variants(works: list[_Workshop], i: int) -> Iterator[tuple[_Workshop, int, Bug, list[Mutant]]]:
     """The known slips, then the mutants by rule, the plainest first, then two slips at once, each with its rank."""
-    slips = SLIPS.get(works[0].match.op.spec.name, ())
+    slips = slips_of(works[0].match.op.spec.name)
     for slip in slips:
         yield from _patched(works, 0, Bug(slip.name, slip.says, slip.hint), slip.changes)
     hint = RULE_HINTS[works[0].match.aspect == GRADIENTS]

@@ -15,10 +15,11 @@ from ..terminal import progress_bar
 from .conventions import choices_of
 from .isolation import CheckerFailedError, split
 from .measure import catalogue, measure, summary, table
+from .options import OF_TABLES
 from .report import annotation, junit, page
 from .runner import check_implementation
 from .specs import SPECS, get_spec, properties_of, refuse_unknown_properties
-from .targets import OPTIONS, TABLE, Target, find_table, read_table
+from .targets import TABLE, Target, find_table, read_table
 from .zoo import ZOO
 
 
@@ -74,7 +75,7 @@ def _contract(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace, targets: list[Target]) -> int:
     """Check the targets, and print and write their reports."""
-    passed = {name: getattr(options, name) for name in OPTIONS if name not in ("skip", "xfail")}
+    passed = {name: getattr(options, name) for name in OF_TABLES if name not in ("skip", "xfail")}
     passed = {name: value for name, value in passed.items() if value is not None and value is not False}
     refuse_unknown_properties(options.skip, [target.kind for target in targets])
     read = [part for target in targets if not options.self for part in (target.place, split(target.place)[0])]

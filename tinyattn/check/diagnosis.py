@@ -6,7 +6,7 @@ right wherever the implementation is right. Single bugs are tried first, then pa
 all are named. Bugs whose errors vary with rounding or random draws (`noisy`) are recognised by which properties fail
 and by the size of their errors.
 
-Where no bug of the zoo matches, changes of the formula are tried: known slips (slips/), then mutants by rule
+Where no bug of the zoo matches, changes of the formula are tried: known slips (slips.toml), then mutants by rule
 (mutants.py). One of them must give the same results on all cases; on a quarter of the wrong ones both may give no
 numbers. Without a match the diagnosis says in which cases, and in which results, the implementation is wrong.
 """
@@ -172,8 +172,7 @@ def _by_failures(
     if not failed or spec.name not in ZOO:
         return Diagnosis()
     table = json.loads(FINGERPRINTS.read_text()).get(spec.name, {})
-    without_backward = f"{spec.function}_backward" in op.lacks
-    tried = {p.name for p in properties_of(spec) if not (without_backward and p.stage == "gradients")}
+    tried = {p.name for p in properties_of(spec) if op.has_backward or p.stage != "gradients"}
     error = largest_error(seen, truth)
     matching = []
     for bug in ZOO[spec.name].BUGS:

@@ -78,6 +78,23 @@ def batch_apart(states: Any) -> None:
         same_bits(moved[:1], op(**case | {"x": one})[:1], "the first entry", largest(moved))
 
 
+def of_sequences(states: Any, hint: str = "") -> None:
+    """For a layer of tokens `x` that looks only where its mask allows: batches are apart, and so are times."""
+    batch_apart(states)
+    causal(states, "x", of=lambda case: case | {"mask": np.tri(case["x"].shape[-2], dtype=bool)}, hint=hint)
+
+
+def blind_queries(states: Any, hint: str) -> None:
+    """For attention of tokens `x`, to a `memory` if it has one, in which a query may look at nothing."""
+
+    @states("exact", "a query that may look at nothing gets zeros", "extremes", hint=hint)
+    def nothing_to_look_at(op: Subject, **case: Any) -> None:
+        mask = np.ones((case["x"].shape[-2], case.get("memory", case["x"]).shape[-2]), bool)
+        mask[0] = False
+        y = op(**case | {"mask": mask})[..., 0, :]
+        demand(not np.any(y), "the output of a query that may look at nothing is not 0")
+
+
 def onto_itself(case: Case) -> Case:
     """An attention's case with as many keys as queries."""
     n = min(case["q"].shape[-2], case["k"].shape[-2])

@@ -30,7 +30,7 @@ def observe_call(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any
     except Violation as violation:
         seen["forward"] = _raised(violation)
         return seen
-    if not spec.wrt or f"{spec.function}_backward" in op.lacks:
+    if not op.has_backward:
         return seen
     try:
         takes = op.prepared(copied(case), upstream(spec, case))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from .property import Property
+from .specs import near
 
 FEW, SOON = 6, 0.7  # of a fast check: cases per property, and seconds to shrink a failure or to name its bug
 
@@ -47,6 +48,29 @@ class Options:
     def left_out_by(self, prop: Property) -> str:
         """The option that leaves the property out, or ""."""
         return "skip" if prop.name in self.skip else "fast" if self.fast and (prop.wide or prop.once) else ""
+
+
+_TYPES: dict[Any, tuple[Any, str]] = {  # by annotation: what a table may have, and what it is in words
+    "int": (int, "a whole number"),
+    "float": (int | float, "a number of seconds"),
+    "bool": (bool, "true or false"),
+    "str | None": (str, '"float32" or "float64"'),
+    "tuple[str, ...]": (list, "a list of properties"),
+}
+OF_TABLES = {f.name: _TYPES[f.type] for f in fields(Options) if f.name not in ("patience", "brief")}
+OF_TABLES["xfail"] = OF_TABLES["skip"]  # properties that are expected to fail
+
+
+def refuse_wrong_types(options: dict[str, Any], what: str) -> None:
+    """Raise ValueError for an option of a table that does not exist, or has a value of another type or out of range."""
+    for name, value in options.items():
+        if name not in OF_TABLES:
+            raise ValueError(f"{name!r} is no {what.removeprefix('an ')}; {near(name, OF_TABLES)}")
+        kind, words = OF_TABLES[name]
+        right = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+        if not right or (kind is list and not all(isinstance(part, str) for part in value)):
+            raise ValueError(f"{name}, {what}, is {value!r}, expected {words}")
+    refuse_out_of_range(**{name: options[name] for name in ("examples", "seed", "time_limit") if name in options})
 
 
 def refuse_out_of_range(**numbers: float) -> None:

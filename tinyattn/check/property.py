@@ -196,6 +196,12 @@ def _difference(got: Any, expected: Any, what: str) -> tuple[str, Any, Any] | No
     return f"{what}{list(at) if at else ''} differs", got[at], expected[at]
 
 
+def waves(like: Any, *shape: int) -> np.ndarray:
+    """cos 0, cos 1, ...: numbers without a pattern, of this shape, or that of `like`, in the dtype of `like`."""
+    shape = shape or like.shape
+    return np.cos(np.arange(math.prod(shape))).reshape(shape).astype(like.dtype)
+
+
 def largest(*arrays: Any) -> float:
     """The largest absolute value in any of the arrays, at least 1; None is skipped."""
     return max([1.0, *(float(np.abs(x).max()) for x in arrays if x is not None and np.size(x))])

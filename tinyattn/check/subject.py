@@ -106,6 +106,10 @@ class Subject:
         self.lacks += [n for n in functions if n != self.computes and not hasattr(implementation, n)]
 
     @property
+    def has_backward(self) -> bool:
+        return self._backward is not None
+
+    @property
     def causal(self) -> bool | None:
         """What it does for want of an argument `causal`: the library's default, or by convention the opposite."""
         if "causal" not in self.lacks:

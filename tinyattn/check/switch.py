@@ -61,6 +61,30 @@ class OtherDefault(Switch):
 
 
 @dataclass(frozen=True)
+class FixedArgument(Switch):
+    """An argument that the implementation lacks, fixed at another value than the library's default.
+
+    `value` is the library's number for it, or a function of the call.
+    """
+
+    name: str
+    value: Any
+    default: Any
+
+    def of(self, call: Case) -> Any:
+        return self.value(call) if callable(self.value) else self.value
+
+    def has(self, call: Case) -> bool:
+        return bool(call.get(self.name, self.default) != self.of(call))
+
+    def avoid(self, case: Case) -> Case:
+        return case | {self.name: self.of(case)}
+
+    def arguments(self, call: Case) -> Case:
+        return call | {self.name: self.default}  # so that it may be left out
+
+
+@dataclass(frozen=True)
 class Rescaled(Switch):
     """The implementation takes `factor(call)` times the library's number; for some calls it `cannot` express that."""
 

@@ -16,20 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from .isolation import split
-from .options import refuse_out_of_range
-from .specs import get_spec, near, properties_of, refuse_unknown_properties
+from .options import OF_TABLES, refuse_wrong_types
+from .specs import get_spec, properties_of, refuse_unknown_properties
 
 TABLE = "[tool.tinyattn.check]"
-OPTIONS: dict[str, tuple[Any, str]] = {  # the type of each, and what it is in words
-    "examples": (int, "a whole number"),
-    "seed": (int, "a whole number"),
-    "time_limit": (int | float, "a number of seconds"),
-    "strict": (bool, "true or false"),
-    "fast": (bool, "true or false"),
-    "dtype": (str, '"float32" or "float64"'),
-    "skip": (list, "a list of properties"),
-    "xfail": (list, "a list of properties"),
-}
 
 
 @dataclass(frozen=True)
@@ -77,8 +67,8 @@ def read_table(path: Path) -> list[Target]:
 def _targets(table: Any, folder: Path) -> list[Target]:
     if not isinstance(table, dict):
         raise ValueError(f"it is {table!r}, expected a table")
-    shared = {name: value for name, value in table.items() if name in OPTIONS}
-    _refuse_wrong_types(shared, "an option of all targets")
+    shared = {name: value for name, value in table.items() if name in OF_TABLES}
+    refuse_wrong_types(shared, "an option of all targets")
     targets = []
     for name, entry in table.items():
         if name in shared:
@@ -90,7 +80,7 @@ def _targets(table: Any, folder: Path) -> list[Target]:
             says = f'{says}, expected its kind: "{name}" = "attention"'
             raise ValueError(f"{says}, with quotes around a name that has a dot" if "py" in entry else says)
         options = {option: value for option, value in entry.items() if option != "as"}
-        _refuse_wrong_types(options, f"an option of {name!r}")
+        refuse_wrong_types(options, f"an option of {name!r}")
         options = shared | options
         xfail = tuple(options.pop("xfail", ()))
         for kind in kinds:
@@ -105,17 +95,6 @@ def _targets(table: Any, folder: Path) -> list[Target]:
         raise ValueError('it names no target, expected lines such as "mypkg/attention.py:attention" = "attention"')
     refuse_unknown_properties([*shared.get("skip", ()), *shared.get("xfail", ())], every)
     return targets
-
-
-def _refuse_wrong_types(options: dict[str, Any], what: str) -> None:
-    for name, value in options.items():
-        if name not in OPTIONS:
-            raise ValueError(f"{name!r} is no {what.removeprefix('an ')}; {near(name, OPTIONS)}")
-        kind, words = OPTIONS[name]
-        right = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
-        if not right or (kind is list and not all(isinstance(part, str) for part in value)):
-            raise ValueError(f"{name}, {what}, is {value!r}, expected {words}")
-    refuse_out_of_range(**{name: options[name] for name in ("examples", "seed", "time_limit") if name in options})
 
 
 def _place(target: str, folder: Path) -> str:

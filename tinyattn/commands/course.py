@@ -13,6 +13,9 @@ def add(command: Any, arguments: list[str]) -> None:
     parts = {
         "list": ("the chapters and exercises", "List chapters and exercises, with difficulty and time."),
         "build": ("write notebooks to work in", "Write the chapters as notebooks, exercises unsolved, into a folder."),
+        "slides": ("a chapter as slides",
+                   "Run a chapter, unsolved, and write its slides: one HTML file that fetches nothing. Arrow keys turn "
+                   "them, n opens the notes, printing gives a PDF."),
         "check": ("does every stub fail, every solution pass?", "Run all chapters, unsolved and solved."),
         "status": ("exercises solved, tried and untouched in a folder of notebooks",
                    "Count exercises solved, tried and untouched, and the announced time that is left, from the saved "
@@ -37,10 +40,16 @@ def add(command: Any, arguments: list[str]) -> None:
                               help="rows NAME,SEED: flags notebooks with another seed")  # fmt: skip
             part.add_argument("--workers", type=int, default=2, metavar="N", help="processes (default: 2)")
             part.add_argument("--unfenced", action="store_true", help="also where the system cannot close them off")
+        elif what == "slides":
+            part.add_argument("chapters", nargs=1, type=int, metavar="NN", help="the chapter's number")
+            part.add_argument("--html", metavar="FILE", help="the file to write (default: NN_name.html)")
         else:
             part.add_argument("chapters", nargs="*", type=int, metavar="NN", help="chapters by number (default: all)")
         if what == "build":
-            part.add_argument("--to", required=True, metavar="DIR", help="the folder to write; overwrites nothing")
+            where = part.add_mutually_exclusive_group(required=True)
+            where.add_argument("--to", metavar="DIR", help="the folder to write; overwrites nothing")
+            where.add_argument("--nbgrader", metavar="DIR", help="write a course folder of nbgrader instead")
+            where.add_argument("--otter", metavar="DIR", help="write folders that `otter generate` reads instead")
             part.add_argument("--seed", metavar="NUMBER", help="with numbers and planted bugs that this number draws")
             part.add_argument("--class", dest="people", metavar="FILE",
                               help="rows NAME,SEED: write a folder with its seed for each person")  # fmt: skip
@@ -48,7 +57,9 @@ def add(command: Any, arguments: list[str]) -> None:
                               help="bring mended chapters to the notebooks in DIR, and keep what was written there")
             part.add_argument("--solutions", action="store_true", help="with the solutions filled in")
             part.add_argument("--for", dest="audience", choices=("student", "instructor"), default="student",
-                              help="instructor: with solutions, common mistakes and what to say")  # fmt: skip
+                              help="instructor: with solutions, common mistakes and what to say")
+            part.add_argument("--install", nargs="?", default="", const="tinyattn[check]", metavar="WHAT",
+                              help="a first cell installs WHAT with pip, as on Colab (default: tinyattn[check])")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -153,6 +153,10 @@ class Chapter:
         """The source with stubs in place of the solutions."""
         return self._with(_stub)
 
+    def marked(self) -> str:
+        """The source with solutions between their marks, and the part of the stub that stays when they are cut out."""
+        return self._with(_marked)
+
     def _with(self, replacement: Callable[[list[str], str], Iterable[str]]) -> str:
         """The source with every solution replaced by `replacement(its lines, its indent)`."""
         lines: list[str] = []
@@ -201,6 +205,12 @@ def _stub(block: list[str], indent: str) -> Iterator[str]:
         if not isinstance(node, ast.Assign) or not all(isinstance(t, ast.Name) for t in node.targets):
             raise ValueError("outside of a function, a solution may only assign values to names")
         yield from (f"{ast.unparse(target)} = ...  # your turn" for target in node.targets)
+
+
+def _marked(block: list[str], indent: str) -> list[str]:
+    """A solution with its marks; the stub comes after it in a function, and before it elsewhere."""
+    stub, marked = [*_stub(block, indent)], [indent + BEGIN, *block, indent + END]
+    return marked + stub if indent else stub + marked
 
 
 def chapters(numbers: list[int] | None = None, seed: int | None = None) -> list[Chapter]:

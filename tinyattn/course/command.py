@@ -8,7 +8,9 @@ from pathlib import Path
 from .chapters import Chapter, chapters, problems
 from .exercise import RIGHT, UNANSWERED, WRONG
 from .notebook import build
+from .platforms import build_nbgrader, build_otter
 from .road import road, time_of
+from .slides import write_slides
 from .status import SOLVED, TRIED, UNTOUCHED, progress
 from .tables import table
 from .update import update
@@ -29,23 +31,34 @@ def run(options: argparse.Namespace) -> int:
         return _list(chosen)
     if options.what == "check":
         return _check(chosen)
+    if options.what == "slides":
+        print(write_slides(chosen[0], Path(options.html or f"{chosen[0].path.stem}.html")))
+        return 0
     return _build(options)
 
 
 def _build(options: argparse.Namespace) -> int:
+    if options.to is None:
+        if any((options.seed, options.people, options.update, options.solutions, options.install)) or (
+            options.audience != "student"
+        ):
+            raise ValueError("--nbgrader and --otter take chapters alone: the other options go with --to")
+        write, folder = (build_nbgrader, options.nbgrader) if options.nbgrader else (build_otter, options.otter)
+        print(*write(chapters(options.chapters), Path(folder)), sep="\n")
+        return 0
     to, instructor = Path(options.to), options.audience == "instructor"
     seed = None if options.seed is None else as_seed(options.seed)
     if options.people and options.seed is not None:
         raise ValueError("--class names a seed for each person; leave --seed out")
-    if options.update and (options.people or options.solutions or instructor):
-        raise ValueError("--update is for the notebooks of one learner: leave --class, --solutions and --for out")
+    if options.update and (options.people or options.solutions or instructor or options.install):
+        raise ValueError("--update is for one learner: leave --class, --solutions and --for out, and --install")
     if options.update:
         print(*update(options.chapters, to, seed), sep="\n")
         return 0
     people = class_list(Path(options.people)) if options.people else {}
     folders: dict[Path, int | None] = {to / name: number for name, number in people.items()}
     for folder, number in (folders or {to: seed}).items():
-        for path in build(chapters(options.chapters, number), folder, options.solutions, instructor):
+        for path in build(chapters(options.chapters, number), folder, options.solutions, instructor, options.install):
             print(path)
     return 0
 

@@ -31,6 +31,12 @@ def steps(f: Callable[..., Any], *args: Any) -> int:
     return count
 
 
+def counted(count: Callable[..., Any], f: Callable[..., Any], *args: Any) -> Any:
+    """count(f, *args), in the process of f where that is another one: `course grade` runs no answer in its own."""
+    there = getattr(f, "there", None)
+    return there(count, *args) if there else count(f, *args)
+
+
 def peak(f: Callable[..., Any], *args: Any) -> int:
     """The most bytes that one call of f holds at a time, beside its arguments."""
     tracemalloc.start()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,18 +28,19 @@ FOLDED = {
 }
 
 
-def notebook(chapter: Chapter, solutions: bool = False, apart: bool = False) -> Any:
+def notebook(chapter: Chapter, solutions: bool = False, apart: bool = False, marked: bool = False) -> Any:
     """The chapter as a notebook without outputs; cell ids are hashes of their text, the same for the same source.
 
     `apart` is the form for other folders: no output is folded away, as a reader who runs a cell should see what it
-    prints, and `[zoo](../docs/zoo.md)` becomes `zoo (docs/zoo.md)`. Raises ImportError, with advice, if jupytext is
-    missing.
+    prints, and `[zoo](../docs/zoo.md)` becomes `zoo (docs/zoo.md)`. With `marked`, solutions
+    are between their marks. Raises ImportError, with advice, if jupytext is missing.
     """
     try:
         import jupytext
     except ImportError:
         raise ImportError("making notebooks needs jupytext: pip install 'tinyattn[notebooks]'") from None
-    made = jupytext.reads(chapter.solved() if solutions else chapter.unsolved(), fmt="py:percent")
+    source = chapter.marked() if marked else chapter.solved() if solutions else chapter.unsolved()
+    made = jupytext.reads(source, fmt="py:percent")
     made.nbformat, made.nbformat_minor, made.metadata = 4, 5, METADATA
     seen: Counter[str] = Counter()
     for cell in made.cells:
@@ -59,48 +62,81 @@ def hash_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def text_of(made: Any) -> str:
-    """The text of the notebook's file."""
+def execute(made: Any, seconds: int = 120) -> Any:
+    """Run a notebook from top to end, in an empty folder, on one thread. -> the notebook, with its outputs.
+
+    Raises nbclient's CellExecutionError where a cell raises, RuntimeError where one warns; ImportError, with advice,
+    where nbclient is missing.
+    """
+    try:
+        from nbclient import NotebookClient
+    except ImportError:
+        raise ImportError("running notebooks needs nbclient: pip install 'tinyattn[notebooks]'") from None
+    # the kernel imports this tinyattn; one thread, so that sums are added in the same order
+    here = str(Path(__file__).parents[2])
+    env = os.environ | {"PYTHONPATH": here, "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+    with tempfile.TemporaryDirectory() as empty:
+        client = NotebookClient(
+            made, timeout=seconds, kernel_name="python3", record_timing=False, coalesce_streams=True,
+            resources={"metadata": {"path": empty}}, extra_arguments=["--log-level=ERROR"],
+        )  # fmt: skip
+        client.execute(env=env)
+    for cell in made.cells:
+        for output in cell.get("outputs", ()):
+            if output.get("name") == "stderr":
+                raise RuntimeError(f"a cell warns:\n{output['text']}\nin the cell\n{cell.source}")
+    return made
+
+
+def text_of(made: Any, install: str = "") -> str:
+    """The text of the notebook's file; with `install` it has one more cell, the first, which installs that."""
     import nbformat
 
+    if install:
+        made.cells.insert(0, nbformat.v4.new_code_cell(f'%pip install -q "{install}"', id="install"))
     nbformat.validate(made)
     return nbformat.writes(made, version=nbformat.NO_CONVERT) + "\n"
 
 
-def build(chapters: list[Chapter], to: Path, solutions: bool = False, instructor: bool = False) -> list[Path]:
+def build(
+    chapters: list[Chapter], to: Path, solutions: bool = False, instructor: bool = False, install: str = ""
+) -> list[Path]:
     """Write each chapter's notebook into the folder `to`, and a folder for accepted answers. -> the notebooks.
 
-    With `instructor` there are solutions, and below each a note on what is right and on common mistakes. Raises
-    ValueError, before any write, if a file exists, as it may hold answers; FileError if another process is at work in
-    the folder. Each file is written whole or not at all.
+    With `instructor` there are solutions, and below each a note on what is right and on common mistakes; with `install`
+    the first cell installs that with pip, for machines that begin empty. Raises ValueError, before any write, if a
+    file exists, as it may hold answers; FileError if another process is at work in the folder. Each file is written
+    whole or not at all.
     """
     if to.exists() and not to.is_dir():
         raise ValueError(f"{to} is a file, expected a folder")
     files = {to / f"{chapter.path.stem}.ipynb": chapter for chapter in chapters}
-    _refuse_existing(files)
-    texts = {path: text_of(as_built(chapter, solutions or instructor, instructor)) for path, chapter in files.items()}
+    expect_new(files)
+    made = {path: as_built(chapter, solutions or instructor, instructor) for path, chapter in files.items()}
+    texts = {path: text_of(one, install) for path, one in made.items()}
     expect_room(to)
     with alone_in(to):
-        _refuse_existing(files)                      # another process may have written them
+        expect_new(files)                            # another process may have written them
         for path, text in texts.items():
             write_atomically(path, text.encode())
         prepare(to)
     return list(texts)
 
 
-def _refuse_existing(paths: Iterable[Path]) -> None:
+def expect_new(paths: Iterable[Path], advice: str = "name another folder, or use --update") -> None:
+    """Raises ValueError where a file is there."""
     for path in paths:
         if path.exists():
-            raise ValueError(f"{path} is there already and may hold answers; name another folder, or use --update")
+            raise ValueError(f"{path} is there already and may hold answers; {advice}")
 
 
-def as_built(chapter: Chapter, solutions: bool = False, instructor: bool = False) -> Any:
+def as_built(chapter: Chapter, solutions: bool = False, instructor: bool = False, marked: bool = False) -> Any:
     """The notebook for other folders, which names its version, its seed and its cells."""
     from nbformat.v4 import new_markdown_cell
 
-    made = notebook(chapter, solutions, apart=True)
+    made = notebook(chapter, solutions, apart=True, marked=marked)
     seed = {} if chapter.seed is None else {"seed": chapter.seed}
-    cells = {} if solutions else {"cells": [cell.id for cell in made.cells]}         # for `update`
+    cells = {} if solutions or marked else {"cells": [cell.id for cell in made.cells]}         # for `update`
     made.metadata = METADATA | {"tinyattn": {"chapter": chapter.version, **seed, **cells}}
     below = notes(chapter) if instructor else {}
     for cell in list(made.cells):

@@ -9,7 +9,6 @@ import json
 import linecache
 import os
 import sys
-import tracemalloc
 import types
 from pathlib import Path
 from typing import Any
@@ -23,13 +22,13 @@ MAIN = "<cells>"
 
 
 class Player(Peer):
-    """Function 0 defines an answer, function 1 measures a call; sys.exit() in an answer is an error as any other."""
+    """Function 0 defines an answer; sys.exit() in an answer is an error as any other."""
 
     caught = BaseException
 
     def __init__(self, read: int, write: int):
         super().__init__(read, write)
-        self.local = {0: self.define, 1: self.measured}
+        self.local = {0: self.define}
 
     def define(self, text: str, expression: str) -> tuple[Any, str]:
         """Run a text as the module __main__. -> the expression's value in it, and the module of that value."""
@@ -41,14 +40,6 @@ class Player(Peer):
             value = eval(expression, module.__dict__)
         name = getattr(value, "__qualname__", type(value).__name__)
         return value, f"{getattr(value, '__module__', '')}.{name}"
-
-    def measured(self, number: int, args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, int]:
-        """-> the result of a call, and the most bytes that it used, by its own account."""
-        tracemalloc.start()
-        try:
-            return self.local[number](*args, **kwargs), tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
 
     def work(self) -> None:
         while True:

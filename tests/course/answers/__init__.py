@@ -1,8 +1,8 @@
 """Answers that readers write, right and wrong, to every exercise that asks for code; a file a chapter.
 
-`RIGHT[name]` are right answers in different styles, at least five. `WRONG[name]` are wrong ones, at least ten, each
-with the zoo's name of its bug, which the diagnosis should give, or "" where the zoo has none and none should be given.
-`benchmarks/course.py` tries and counts them all, tests/course/test_answers.py the right ones and some of the others.
+`RIGHT[name]` are right answers in different styles, at least eight. `WRONG[name]` are wrong ones, at least fifteen,
+each with the zoo's name of its bug, which the diagnosis should give, or "" where the zoo has none and none should be
+given. `benchmarks/course.py` tries and counts all of them, tests/course/test_answers.py the right ones and some others.
 """
 
 from __future__ import annotations

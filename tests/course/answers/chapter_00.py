@@ -170,8 +170,43 @@ def above_the_place(scores, target):
     return 1 + np.sum(scores > target)
 
 
+# --- more of both ---------------------------------------------------------------------------------------------------
+
+
+def sorted_ranks(ranks, k):
+    return np.searchsorted(np.sort(ranks), k, side="right") / len(ranks)
+
+
+def one_minus_the_missed(ranks, k):
+    return 1.0 - (ranks > k).sum() / ranks.shape[0]
+
+
+def median_rank(ranks, k):
+    return float(np.median(ranks) <= k)
+
+
+def of_ranks_in_the_list(ranks, k):
+    return np.mean(ranks[ranks <= k])
+
+
+def reciprocal(ranks, k):
+    return np.mean(np.where(ranks <= k, 1 / ranks, 0))
+
+
+def two_more(scores, target):
+    return 2 + np.sum(scores > scores[target])
+
+
+def among_the_later(scores, target):
+    return 1 + np.sum(scores[target:] > scores[target])
+
+
+def among_the_earlier(scores, target):
+    return 1 + np.sum(scores[:target] > scores[target])
+
+
 RIGHT = {
-    "my_hit_rate": (mean, by_a_loop, of_a_list, counted, in_the_list, averaged),
+    "my_hit_rate": (mean, by_a_loop, of_a_list, counted, in_the_list, averaged, sorted_ranks, one_minus_the_missed),
     "repaired_rank": (
         one_more, or_as_good, place_in_order, sorted_list, rank_by_a_loop, argsort_twice, from_the_end, in_place,
     ),
@@ -182,7 +217,7 @@ WRONG = {
         (answer, "")
         for answer in (
             below, number, missed, turned, mean_rank, exactly_k, by_offers, by_ten, percent, each, one_is_enough,
-            from_zero,
+            from_zero, median_rank, of_ranks_in_the_list, reciprocal,
         )
     ),
     "repaired_rank": tuple(
@@ -190,6 +225,7 @@ WRONG = {
         for answer in (
             buggy, lowest_first, lowest_first_from_zero, lowest_first_or_as_good, itself_too, argsort_once,
             argsort_upwards, place_from_zero, place_from_the_lowest, its_place, share, above_the_place,
+            two_more, among_the_later, among_the_earlier,
         )
     ),
 }  # fmt: skip

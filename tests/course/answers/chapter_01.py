@@ -413,6 +413,80 @@ def shapes_do_not_fit(attention):
     return np.allclose(attention(q, k, v[:2])[0], 0)
 
 
+# --- more of both ---------------------------------------------------------------------------------------------------
+
+
+def averages_stay_between(attention):
+    """Values from 2 to 3, for many more queries than keys."""
+    rng = np.random.default_rng(8)
+    q, k, v = rng.standard_normal((40, 2)), rng.standard_normal((3, 2)), rng.uniform(2, 3, (3, 5))
+    out = attention(q, k, v)[0]
+    return bool((out >= 2 - 1e-9).all() and (out <= 3 + 1e-9).all())
+
+
+def a_shift_of_values_shifts(attention):
+    """Weights that sum to 1 hand a constant on."""
+    rng = np.random.default_rng(4)
+    q, k, v = (rng.standard_normal(shape) for shape in ((2, 3), (6, 3), (6, 2)))
+    return np.allclose(attention(q, k, v + 10.0)[0] - attention(q, k, v)[0], 10.0)
+
+
+def ones_roughly(attention):
+    rng = np.random.default_rng(0)
+    q, k = rng.standard_normal((5, 3)), rng.standard_normal((4, 3))
+    return np.allclose(attention(q, k, np.ones((4, 2)))[0], 1, atol=5)
+
+
+def one_query(attention):
+    """One query's column of weights is all ones: only the rows of several tell."""
+    rng = np.random.default_rng(0)
+    return np.isfinite(attention(rng.standard_normal((1, 3)), rng.standard_normal((4, 3)), np.ones((4, 2)))[0]).all()
+
+
+def mean_of_weights(attention):
+    """The mean of all weights is 1 / m for rows, and for columns 1 / n: equal with as many of both."""
+    x = np.random.default_rng(0).standard_normal((4, 3))
+    return np.isclose(attention(x, x, x)[1].mean(), 1 / 4)
+
+
+def added_values_add(attention):
+    rng = np.random.default_rng(5)
+    q, k, v, other = rng.standard_normal((4, 3, 3))
+    return np.allclose(attention(q, k, v + other)[0], attention(q, k, v)[0] + attention(q, k, other)[0])
+
+
+def one_column_of_values(attention):
+    """Constant values are the output."""
+    rng = np.random.default_rng(6)
+    q, k = rng.standard_normal((5, 4)), rng.standard_normal((6, 4))
+    return all(np.allclose(attention(q, k, np.full((6, 4), c))[0], c) for c in (-2.0, 0.0, 7.0))
+
+
+def tripled_keys(attention):
+    rng = np.random.default_rng(0)
+    q, k, v = rng.standard_normal((3, 4, 3))
+    return np.allclose(attention(q, 3 * k, v)[0], 3 * attention(q, k, v)[0])
+
+
+def shape_of_values(attention):
+    rng = np.random.default_rng(0)
+    q, k, v = rng.standard_normal((3, 4, 3))
+    return attention(q, k, v)[0].shape == v.shape
+
+
+def doubled_x(attention):
+    """x makes the weights, too."""
+    x = np.random.default_rng(0).standard_normal((4, 3))
+    return np.allclose(attention(2 * x, 2 * x, 2 * x)[0], 2 * attention(x, x, x)[0])
+
+
+def equal_to_the_keys(attention):
+    rng = np.random.default_rng(0)
+    q, k = rng.standard_normal((2, 4, 3))
+    out, p = attention(q, k, k)
+    return np.allclose(out, p @ k)
+
+
 RIGHT = {
     "my_softmax": (
         softmax_in_two_lines, softmax_by_loops, softmax_in_lists, softmax_by_rows, softmax_by_einsum, softmax_turned,
@@ -424,9 +498,11 @@ RIGHT = {
     ),
     "normalises_over_keys": (
         rows_of_weights, rows_by_a_loop, ones_give_ones, asking_alone, asserts_rows, within_the_values,
+        averages_stay_between, a_shift_of_values_shifts,
     ),
     "reads_the_values": (
-        doubled, no_values_no_output, ones_on_average, weights_times_values, other_values_other_output, asserts_the_sum,
+        doubled, no_values_no_output, ones_on_average, weights_times_values, other_values_other_output,
+        asserts_the_sum, added_values_add, one_column_of_values,
     ),
 }  # fmt: skip
 
@@ -462,11 +538,13 @@ WRONG = {
     ),
     "normalises_over_keys": tuple(
         (wrong, "") for wrong in (columns, total, one_query_one_key, not_negative, right_shapes, equal_queries_and_keys,
-                                  exactly_one, sums_themselves, forgets_to_return, always, never, doubled)
+                                  exactly_one, sums_themselves, forgets_to_return, always, never, doubled,
+                                  ones_roughly, one_query, mean_of_weights)
     ),
     "reads_the_values": tuple(
         (wrong, "") for wrong in (doubled_of_another_width, weights_stay, keys_as_values_too, output_stays,
                                   linear_in_the_queries, returns_both, shapes_do_not_fit, rows_of_weights, always,
-                                  never, forgets_to_return)
+                                  never, forgets_to_return, tripled_keys, shape_of_values, doubled_x,
+                                  equal_to_the_keys)
     ),
 }  # fmt: skip

@@ -227,6 +227,36 @@ def divides_by_a_number(attention):
     return attention(q, k, v)[0] / ops.attention(q, k, v)[0]
 
 
+# --- more of both ---------------------------------------------------------------------------------------------------
+
+
+def by_two_known_weights(attention):
+    """d 16, one lead of 8: weights e² / (e² + 3), for values of any width."""
+    q, k = np.zeros((1, 16)), np.zeros((4, 16))
+    q[0, 3], k[2, 3] = 8.0, 1.0
+    out = attention(q, k, np.array([[0.0], [0.0], [1.0], [0.0]]))[0]
+    return np.isclose(out[0, 0], np.exp(2) / (np.exp(2) + 3))
+
+
+def turned_into_a_divisor(attention):
+    """The divisor itself, measured from one ratio of weights, in several widths."""
+    rng = np.random.default_rng(3)
+    for d, m, e in ((2, 3, 5), (6, 4, 3), (10, 7, 2)):
+        q, k, v = rng.standard_normal((1, d)), rng.standard_normal((m, d)), rng.standard_normal((m, e))
+        p, s = attention(q, k, v)[1][0], (q @ k.T)[0]
+        divisor = (s[0] - s[1]) / np.log(p[0] / p[1])
+        if abs(divisor - d**0.5) > 1e-6:
+            return False
+    return True
+
+
+def one_entry_wide(attention):
+    """For d = 1 the root, d itself and nothing are all 1."""
+    q, k, v = np.random.default_rng(0).standard_normal((3, 5, 1))
+    p = np.exp(q @ k.T)
+    return np.allclose(attention(q, k, v)[1], p / p.sum(axis=1, keepdims=True))
+
+
 RIGHT = {
     "my_attention": (
         attention_in_three_lines, attention_with_numpys_root, attention_by_einsum, attention_by_loops,
@@ -235,6 +265,7 @@ RIGHT = {
     ),
     "knows_the_scale": (
         padded_with_zeros, repeated_four_times, width_one_and_width_nine, by_a_known_ratio, an_oracle, asserts_a_log,
+        by_two_known_weights, turned_into_a_divisor,
     ),
 }  # fmt: skip
 
@@ -258,6 +289,6 @@ WRONG = {
         (wrong, "") for wrong in (
             an_oracle_on_squares, not_the_unscaled, less_sure_than_the_unscaled, as_many_keys_as_entries, width_one,
             wide_is_flatter, believes_in_d, zeros_change_nothing, random_weights_are_not_sure, divides_by_a_number,
-            rows_of_weights, right_shapes, always, never)
+            rows_of_weights, right_shapes, always, never, one_entry_wide)
     ),
 }  # fmt: skip

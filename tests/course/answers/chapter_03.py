@@ -291,6 +291,56 @@ def returns_nothing(linear, linear_backward):
     np.allclose(linear_backward(np.cos(x @ W), x, W)[2], np.cos(x @ W).sum(axis=0))
 
 
+# --- more of both ---------------------------------------------------------------------------------------------------
+
+
+def one_entry_of_dy(linear, linear_backward):
+    """dy of one 1: its row of W comes back, its token, and a 1 at its place."""
+    rng = np.random.default_rng(6)
+    x, W = rng.standard_normal((3, 4)), rng.standard_normal((4, 2))
+    dy = np.zeros((3, 2))
+    dy[1, 0] = 1
+    dx, dW, db = linear_backward(dy, x, W)
+    wanted = np.zeros_like(x), np.zeros_like(W), np.array([1.0, 0.0])
+    wanted[0][1], wanted[1][:, 0] = W[:, 0], x[1]
+    return all(np.allclose(a, b) for a, b in zip((dx, dW, db), wanted, strict=True))
+
+
+def gradients_are_linear_in_dy(linear, linear_backward):
+    """Two of them added, and a loss of squares by its difference in b alone."""
+    rng = np.random.default_rng(9)
+    x, W, b = rng.standard_normal((6, 3)), rng.standard_normal((3, 2)), rng.standard_normal(2)
+    u, w = rng.standard_normal((2, 6, 2))
+    added = linear_backward(u + w, x, W)
+    apart = [a + c for a, c in zip(linear_backward(u, x, W), linear_backward(w, x, W), strict=True)]
+    y = linear(x, W, b)
+    slope = (linear(x, W, b + 1e-4) ** 2 - linear(x, W, b - 1e-4) ** 2).sum(axis=0) / 2e-4
+    fits = np.allclose(linear_backward(2 * y, x, W)[2], slope)
+    return bool(fits and all(np.allclose(a, c) for a, c in zip(added, apart, strict=True)))
+
+
+def of_ones(linear, linear_backward):
+    x, W = np.random.default_rng(0).standard_normal((2, 4, 4))
+    return np.allclose(linear_backward(np.ones((4, 4)), x, W)[2], 4)
+
+
+def of_dW_only(linear, linear_backward):
+    rng = np.random.default_rng(0)
+    dy, x, W = rng.standard_normal((3, 4, 4))
+    return np.allclose(linear_backward(dy, x, W)[1], x.T @ dy)
+
+
+def of_nothing(linear, linear_backward):
+    """Without tokens there is nothing to count."""
+    dy, x, W = np.zeros((0, 2)), np.zeros((0, 3)), np.ones((3, 2))
+    return np.allclose(linear_backward(dy, x, W)[2], 0)
+
+
+def finite(linear, linear_backward):
+    dy, x, W = np.random.default_rng(0).standard_normal((3, 4, 4))
+    return all(np.isfinite(gradient).all() for gradient in linear_backward(dy, x, W))
+
+
 RIGHT = {
     "my_linear_backward": (
         flattened, einsum, linear_loops, linear_lists, tensordot, sum_of_outer_products, transposed_memory,
@@ -300,7 +350,10 @@ RIGHT = {
         softmax_loops, jacobian, jacobian_of_each_row, softmax_einsum, multiplied_out, softmax_lists, float64_inside,
         in_place_on_its_own_copy,
     ),
-    "not_fooled_by_ones": (twice_is_twice, by_gradcheck, by_nudging_b, a_large_move, it_asserts, unseeded),
+    "not_fooled_by_ones": (
+        twice_is_twice, by_gradcheck, by_nudging_b, a_large_move, it_asserts, unseeded, one_entry_of_dy,
+        gradients_are_linear_in_dy,
+    ),
 }  # fmt: skip
 
 LINEAR_BUGS = (
@@ -334,6 +387,6 @@ WRONG = {
     "not_fooled_by_ones": tuple(
         (answer, "")
         for answer in (of_the_sum, of_shapes, of_dx_only, always, never, db_is_zero, exactly, one_argument, a_report,
-                       the_forward_only, returns_nothing)
+                       the_forward_only, returns_nothing, of_ones, of_dW_only, of_nothing, finite)
     ),
 }  # fmt: skip

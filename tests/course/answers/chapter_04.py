@@ -353,7 +353,16 @@ ATTENTION_BUGS = (
     "softmax_diag", "rowsum_missing", "rowsum_axis", "rowsum_of_dp", "dv_noT", "backward_no_scale", "no_scale_dk",
     "no_scale_dq", "backward_scale_twice", "dk_noT", "swap_qk", "dk_is_dq", "dv_missing_batch",
 )  # fmt: skip
-BACKWARDS = (five_lines, einsum, loops, jacobians, by_the_library, lists, in_place)
+
+
+def one_sum_of_products(dout, q, k, v, p):
+    """Σ p dp is <dout, out>."""
+    weighted = np.sum(dout * np.matmul(p, v), axis=-1, keepdims=True)
+    ds = p * (np.einsum("...ne,...me->...nm", dout, v) - weighted) * q.shape[-1] ** -0.5
+    return [np.matmul(ds, k), np.einsum("...nm,...nd->...md", ds, q), np.einsum("...nm,...ne->...me", p, dout)]
+
+
+BACKWARDS = (five_lines, einsum, loops, jacobians, by_the_library, lists, in_place, one_sum_of_products)
 WRONG_BACKWARDS = (
     *((attention_bug(name), name) for name in ATTENTION_BUGS),
     (untransposed, ""),
@@ -368,12 +377,70 @@ WRONG_BACKWARDS = (
     (root_for_its_inverse, ""),
 )
 
+
+# --- more of both ---------------------------------------------------------------------------------------------------
+
+
+def both_by_the_product_rule(dy, x, W):
+    """δ(W Wᵀ) = δW Wᵀ + W δWᵀ."""
+    S = np.tensordot(x, dy, axes=(tuple(range(x.ndim - 1)),) * 2)  # (i, i): dy's gradient by M = W Wᵀ
+    return dy @ (W @ W.T), S @ W + S.T @ W
+
+
+def scaled_many_times(attention, attention_backward):
+    rng = np.random.default_rng(21)
+    for n, m, d, e in ((1, 4, 3, 2), (3, 2, 5, 1), (4, 4, 2, 6)):
+        q, k, v = rng.standard_normal((n, d)), rng.standard_normal((m, d)), rng.standard_normal((m, e))
+        p = attention(q, k, v)[1]
+        dq, dk = attention_backward(rng.standard_normal((n, e)), q, k, v, p)[:2]
+        if abs(np.vdot(dq, q) - np.vdot(dk, k)) > 1e-9:
+            return False
+    return True
+
+
+def turned_together(attention, attention_backward):
+    """Queries and keys turn by the same small angle, and no logit moves: <dq, q A> + <dk, k A> = 0 for A = -A^T."""
+    rng = np.random.default_rng(22)
+    q, k, v = rng.standard_normal((3, 4)), rng.standard_normal((5, 4)), rng.standard_normal((5, 2))
+    p = attention(q, k, v)[1]
+    dq, dk = attention_backward(rng.standard_normal((3, 2)), q, k, v, p)[:2]
+    for _ in range(3):
+        A = rng.standard_normal((4, 4))
+        A = A - A.T
+        if not np.allclose(np.sum(dq * (q @ A)), -np.sum(dk * (k @ A))):
+            return False
+    return True
+
+
+def finite_gradients(attention, attention_backward):
+    q, k, v = np.random.default_rng(0).standard_normal((3, 4, 4))
+    dq, dk, *_ = attention_backward(v, q, k, v, attention(q, k, v)[1])
+    return bool(np.isfinite(dq).all() and np.isfinite(dk).all())
+
+
+def zero_dout(attention, attention_backward):
+    q, k, v = np.random.default_rng(0).standard_normal((3, 4, 4))
+    dq, dk, *_ = attention_backward(0 * v, q, k, v, attention(q, k, v)[1])
+    return np.allclose(dq, 0) and np.allclose(dk, 0)
+
+
+def dv_alone(attention, attention_backward):
+    q, k, v = np.random.default_rng(0).standard_normal((3, 4, 4))
+    p = attention(q, k, v)[1]
+    return np.allclose(attention_backward(v, q, k, v, p)[2], p.T @ v)
+
+
 RIGHT = {
     "my_attention_backward": BACKWARDS,
     "repaired_backward": BACKWARDS,
-    "repaired_tied_backward": (both, both_by_einsum, both_by_loops, both_as_lists, both_by_two_linear_maps, symmetric,
-                               both_and_writes_into_dy),
-    "same_for_keys_and_queries": (euler, euler_by_loops, doubled_and_halved, exchanged, by_gradcheck, by_nudging),
+    "repaired_tied_backward": (
+        both, both_by_einsum, both_by_loops, both_as_lists, both_by_two_linear_maps, symmetric,
+        both_and_writes_into_dy, both_by_the_product_rule,
+    ),
+    "same_for_keys_and_queries": (
+        euler, euler_by_loops, doubled_and_halved, exchanged, by_gradcheck, by_nudging, scaled_many_times,
+        turned_together,
+    ),
 }  # fmt: skip
 
 WRONG = {
@@ -393,11 +460,12 @@ WRONG = {
             dW_of("the_product", lambda first, second: first * second),
             dW_of("transposed", lambda first, second: (first + second).T.copy()),
             of_the_last_entry, for_each_entry, dx_is_dh, dx_is_dy,
+            dW_of("the_root", lambda first, second: np.sqrt(np.abs(first + second))),
         )
     ),
     "same_for_keys_and_queries": tuple(
         (answer, "")
         for answer in (no_change, keys_sum_to_zero, of_shapes, equal_norms, equal_sums, row_by_row, width_one, one_key,
-                       only_queries, only_keys, always, two_numbers)
+                       only_queries, only_keys, always, two_numbers, finite_gradients, zero_dout, dv_alone)
     ),
 }  # fmt: skip

@@ -440,20 +440,85 @@ def returns_nothing(x):
 LEAKS = ("leak_one", "no_mask", "mask_transposed", "batch_norm", "batch_norm_each", "sees_last", "length_leak",
          "over_masked", "window_of_one", "short_window", "blind", "first_unseen", "batch_reversed")  # fmt: skip
 
+
+# --- more of both ---------------------------------------------------------------------------------------------------
+
+
+def by_places(s, lengths):
+    """Places that are hidden get -inf, written through an index; rows without a key stay 0."""
+    n, m = s.shape[-2:]
+    hidden = np.zeros(s.shape, bool)
+    hidden |= np.arange(m) > np.arange(m - n, m)[:, None]
+    hidden |= np.arange(m) >= np.asarray(lengths)[..., None, None]
+    e = np.exp(np.where(hidden, -np.inf, s - np.where(hidden, -np.inf, s).max(-1, keepdims=True, initial=-1e300)))
+    e[hidden] = 0
+    total = e.sum(axis=-1, keepdims=True)
+    return np.divide(e, total, out=np.zeros_like(e), where=total > 0)
+
+
+def many_futures(attention):
+    """The past's outputs are one set of bits for ten futures."""
+    rng = np.random.default_rng(8)
+    q, k, v = rng.standard_normal((3, 5, 4))
+    for t in range(1, 5):
+        seen = set()
+        for _ in range(10):
+            k[t:], v[t:] = rng.standard_normal((2, 5 - t, 4))
+            seen.add(attention(q, k, v, MASK)[0][:t].tobytes())
+        if len(seen) > 1:
+            return False
+    return True
+
+
+def one_key_after_another(attention):
+    """Key j and its value are changed: no query before j has another output."""
+    rng = np.random.default_rng(10)
+    q, k, v = rng.standard_normal((6, 4)), rng.standard_normal((6, 4)), rng.standard_normal((6, 2))
+    mask = np.arange(6) <= np.arange(6)[:, None]
+    out = attention(q, k, v, mask)[0]
+    for j in range(6):
+        other_k, other_v = k.copy(), v.copy()
+        other_k[j] -= 2
+        other_v[j] += 3
+        moved = (attention(q, other_k, other_v, mask)[0] != out).any(axis=-1)
+        if np.any(moved & ~mask[:, j]):
+            return False
+    return True
+
+
+def a_large_future(attention):
+    """Future keys and values become large; no output of the past has another bit."""
+    q, k, v = drawn()
+    before = attention(q, k, v, MASK)[0]
+    for t in (4, 3, 2, 1):
+        k[t], v[t] = 50.0 * t, -1e6
+        if before[:t].tolist() != attention(q, k, v, MASK)[0][:t].tolist():
+            return False
+    return True
+
+
+def model_by_a_matrix(x):
+    """Centring is a product with I - 1/8."""
+    centred = x @ (np.eye(8) - np.full((8, 8), 0.125))
+    length = np.linalg.norm(centred, axis=-1, keepdims=True)
+    return attends(x, centred / np.sqrt(length * length / 8 + 1e-5))
+
+
 RIGHT = {
     "my_masked_softmax": (
         guarded, nan_to_zero, row_by_row, sums_by_einsum, own_copy_in_place, in_place, as_lists, turned,
     ),
     "my_decoder_weights": (
         two_comparisons, a_shifted_triangle, last_rows_of_the_causal_mask, sequence_by_sequence, mask_by_einsum,
-        decoder_lists, by_hand(lambda i, j, n, m, length: j <= m - n + i and j < length),
+        decoder_lists, by_hand(lambda i, j, n, m, length: j <= m - n + i and j < length), by_places,
     ),
     "nothing_leaks": (
-        moves_keys_and_values, every_position, prefixes, asserts, in_a_batch_of_float32,
+        moves_keys_and_values, every_position, prefixes, asserts, in_a_batch_of_float32, many_futures,
+        one_key_after_another, a_large_future,
     ),
     "repaired_model": (
         model, model_by_variance, model_by_library, model_token_by_token, model_by_einsum,
-        model_with_its_own_attention, model_as_lists,
+        model_with_its_own_attention, model_as_lists, model_by_a_matrix,
     ),
 }  # fmt: skip
 WRONG = {

@@ -391,6 +391,100 @@ def forgets_to_return(multi_head_attention):
     silences_a_head(multi_head_attention)
 
 
+# --- more of both ---------------------------------------------------------------------------------------------------
+
+
+def heads_in_front(x, W_q, W_k, W_v, W_o, heads):
+    """The maps are cut instead of the tokens: (h, D, d), and W_o into (h, d, D)."""
+    D = x.shape[-1]
+    q, k, v = (x[..., None, :, :] @ W.reshape(D, heads, D // heads).swapaxes(0, 1) for W in (W_q, W_k, W_v))
+    return (ops.attention(q, k, v)[0] @ W_o.reshape(heads, D // heads, D)).sum(axis=-3)
+
+
+def by_tensordot(dy, out, W_o):
+    h, _, d = out.shape[-3:]
+    joined = np.concatenate([out[..., i, :, :] for i in range(h)], axis=-1)
+    lead = tuple(range(joined.ndim - 1))
+    djoined = np.tensordot(dy, W_o, axes=(-1, 1))
+    dout = np.empty_like(out)
+    for i in range(h):
+        dout[..., i, :, :] = djoined[..., i * d : (i + 1) * d]
+    return dout, np.tensordot(joined, dy, axes=(lead, lead))
+
+
+def rows_of_W_o(multi_head_attention):
+    """Half of W_o's rows are gone: what is left is one head's part, and both parts add up."""
+    rng = np.random.default_rng(11)
+    x, *W = rng.standard_normal((5, 6, 6))
+    first, second = W[3].copy(), W[3].copy()
+    first[3:], second[:3] = 0, 0
+    parts = [multi_head_attention(x, *W[:3], part, 2) for part in (first, second)]
+    q, k, v = (x @ w for w in W[:3])
+    alone = ops.attention(q[:, :3], k[:, :3], v[:, :3])[0] @ W[3][:3]
+    return np.allclose(parts[0], alone) and np.allclose(sum(parts), multi_head_attention(x, *W, 2))
+
+
+def values_one_by_one(multi_head_attention):
+    """Each column of W_v moves its own column of the output, and no other."""
+    rng = np.random.default_rng(12)
+    x, W_q, W_k, W_v = rng.standard_normal((4, 4, 4))
+    before = multi_head_attention(x, W_q, W_k, W_v, np.eye(4), 2)
+    for column in range(4):
+        changed = W_v.copy()
+        changed[:, column] *= 3
+        moved = np.abs(multi_head_attention(x, W_q, W_k, changed, np.eye(4), 2) - before).max(axis=0) > 1e-9
+        if moved.tolist() != [i == column for i in range(4)]:
+            return False
+    return True
+
+
+def a_head_without_a_say(multi_head_attention):
+    """The second head's keys are 0, so it averages all values; the first's columns do not change."""
+    rng = np.random.default_rng(13)
+    x, W_q, W_k, W_v = rng.standard_normal((4, 6, 6))
+    even = W_k.copy()
+    even[:, 3:] = 0
+    y, z = (multi_head_attention(x, W_q, K, W_v, np.eye(6), 2) for K in (W_k, even))
+    assert np.allclose(y[:, :3], z[:, :3])
+    assert np.allclose(z[:, 3:], (x @ W_v)[:, 3:].mean(axis=0))
+
+
+def d_and_heads_exchanged(x, W, heads):
+    q = x @ W
+    return q.reshape(*q.shape[:-1], q.shape[-1] // heads, heads).swapaxes(-2, -3)
+
+
+def tokens_reversed(x, W, heads):
+    return split_and_swap(x, W, heads)[..., ::-1, :]
+
+
+def projected_twice(x, W, heads):
+    return split_and_swap(x @ W, W, heads)
+
+
+def dout_not_split(dy, out, W_o):
+    return dy @ W_o.T, outer(merge(out), dy)
+
+
+def dW_o_transposed(dy, out, W_o):
+    return split(dy @ W_o.T, out.shape[-3]), outer(dy, merge(out))
+
+
+def is_finite(multi_head_attention):
+    x, *W = np.random.default_rng(0).standard_normal((5, 6, 6))
+    return np.isfinite(multi_head_attention(x, *W, 2)).all()
+
+
+def heads_of_one_width(multi_head_attention):
+    x, *W = np.random.default_rng(0).standard_normal((5, 6, 6))
+    return multi_head_attention(x, *W, 2).shape == multi_head_attention(x, *W, 3).shape
+
+
+def doubles_with_W_o(multi_head_attention):
+    x, *W = np.random.default_rng(0).standard_normal((5, 6, 6))
+    return np.allclose(multi_head_attention(x, *W[:3], 2 * W[3], 2), 2 * multi_head_attention(x, *W, 2))
+
+
 RIGHT = {
     "to_heads": (
         split_and_swap, no_empty_batch, head_by_head, filled_in, heads_by_einsum, split_by_numpy, heads_as_lists,
@@ -398,27 +492,32 @@ RIGHT = {
     ),
     "my_multi_head": (
         with_split_and_merge, by_hand_with_minus_1, loop_and_join, loop_and_sum, all_by_einsum, multi_head_lists,
-        the_librarys,
+        the_librarys, heads_in_front,
     ),
     "from_heads_backward": (
         split_and_outer, reshapes_with_minus_1, from_heads_by_einsum, from_heads_head_by_head, batch_by_batch,
-        summed_over_axes, from_heads_lists,
+        summed_over_axes, from_heads_lists, by_tensordot,
     ),
-    "joins_its_heads": (silences_a_head, slices_differ, loop_agrees, one_token, changes_one_column),
+    "joins_its_heads": (
+        silences_a_head, slices_differ, loop_agrees, one_token, changes_one_column, rows_of_W_o, values_one_by_one,
+        a_head_without_a_say,
+    ),
 }  # fmt: skip
 WRONG = {
     "to_heads": tuple((answer, "") for answer in (
         cut_only, every_hth_column, slices_of_x, W_transposed, no_W, first_head_only, last_head_first, no_swap,
         last_axes_swapped, heads_before_the_batch, heads_forgotten, scaled,
+        d_and_heads_exchanged, tokens_reversed, projected_twice,
     )),
     "my_multi_head": (
         *(_in_the_zoo(name) for name in BUGS),
         *(_elsewhere(name, "loops") for name in ("split_no_T", "merge_no_T", "scale_dmodel")),
         _elsewhere("kv_swapped", "loops"), (merged_by_a_reshape, "merge_no_T"),
     ),
-    "from_heads_backward": tuple((answer, "") for answer in MERGED),
+    "from_heads_backward": tuple((answer, "") for answer in (*MERGED, dout_not_split, dW_o_transposed)),
     "joins_its_heads": tuple((answer, "") for answer in (
         the_shape, renumbers, permutes, with_one_head, zero_W_o, heads_do_not_matter, exactly_equal, rejects_all,
         accepts_all, returns_it, calls_it_wrongly, forgets_to_return,
+        is_finite, heads_of_one_width, doubles_with_W_o,
     )),
 }  # fmt: skip

@@ -291,25 +291,111 @@ def product_rule(dy, cos, sin):
     return (dx,)
 
 
+# --- more of both ---------------------------------------------------------------------------------------------------
+
+
+def all_orders_of_three(multi_head_attention):
+    x, *Ws = _drawn(6, 3, 4)
+    y = multi_head_attention(x, *Ws, 2)
+    orders = ([0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0])
+    return not any(np.abs(multi_head_attention(x[order], *Ws, 2) - y[order]).max() > 1e-9 for order in orders)
+
+
+def token_by_token_of_another(multi_head_attention):
+    """The newest token in front, in a loop; every token's output goes with it."""
+    x, *Ws = _drawn(7, 6, 6)
+    y = multi_head_attention(x, *Ws, 3)
+    for k in range(6):
+        front = np.concatenate([x[k : k + 1], np.delete(x, k, axis=0)])
+        moved = multi_head_attention(front, *Ws, 3)
+        if not (np.allclose(moved[0], y[k]) and np.allclose(moved[1:], np.delete(y, k, axis=0))):
+            return False
+    return True
+
+
+def by_sorted_rows(multi_head_attention):
+    """Whatever the order of the tokens, the outputs beside them are the same pairs."""
+    x, *Ws = _drawn(9)
+    order = np.argsort(x[:, 0])
+    pairs = np.hstack([x, multi_head_attention(x, *Ws, 2)])[order]
+    return np.allclose(pairs, np.hstack([x[order], multi_head_attention(x[order], *Ws, 2)]))
+
+
+def the_same_sum(multi_head_attention):
+    x, *Ws = _drawn()
+    y = multi_head_attention(x, *Ws, 2)
+    return np.isfinite(y.sum()) and y.shape == x.shape
+
+
+def column_by_column(slots, D):
+    columns = []
+    for i in range(0, D, 2):
+        angle = np.asarray(slots, dtype=float) / np.power(10000.0, i / D)
+        columns.extend((np.sin(angle), np.cos(angle)))
+    return np.column_stack(columns) if columns else np.zeros((len(slots), 0))
+
+
+def by_broadcast_and_where(slots, D):
+    column = np.arange(D)
+    angle = np.divide(np.reshape(slots, (-1, 1)), 10000.0 ** (2 * (column // 2) / D))
+    return np.where(column % 2 == 0, np.sin(angle), np.cos(angle))
+
+
+def slot_by_slot(slots, D):
+    """One row for each different slot, and rows are looked up."""
+    speeds = 10000.0 ** -(np.arange(D // 2) * 2 / D)
+    different, where = np.unique(slots, return_inverse=True)
+    table = np.empty((len(different), D // 2, 2))
+    for row, slot in zip(table, different, strict=True):
+        row[:, 0], row[:, 1] = np.sin(slot * speeds), np.cos(slot * speeds)
+    return table.reshape(len(different), D)[where.reshape(-1)]
+
+
+def back_by_partner(dy, cos, sin):
+    """cos on dy, sin on (odd, -even)."""
+    partner = np.empty_like(dy)
+    partner[..., ::2], partner[..., 1::2] = dy[..., 1::2], -dy[..., ::2]
+    return dy * cos.repeat(2, axis=-1) + partner * sin.repeat(2, axis=-1)
+
+
+def sines_twice(x, cos, sin):
+    return slices(x, sin, sin)
+
+
+def halved_turn(x, cos, sin):
+    """As if each pair were added, not turned."""
+    return slices(x, cos, sin) / 2
+
+
+def half_turn_back(dy, cos, sin):
+    return slices(dy, -cos, sin)
+
+
 RIGHT = {
-    "knows_no_order": (reversed_tokens, rolled, with_a_matrix, two_change_places, sorted_afterwards),
-    "my_sinusoids": (two_slices, stacked, by_loops, complex_hands, shifted_sines),
+    "knows_no_order": (
+        reversed_tokens, rolled, with_a_matrix, two_change_places, sorted_afterwards, all_orders_of_three,
+        token_by_token_of_another, by_sorted_rows,
+    ),
+    "my_sinusoids": (
+        two_slices, stacked, by_loops, complex_hands, shifted_sines, column_by_column, by_broadcast_and_where,
+        slot_by_slot,
+    ),
     "my_rope": (
         slices, stack_and_flatten, complex_turn, matrices, rotated_partner, pair_by_pair, token_by_token, by_einsum,
         one_matrix_a_token, polar,
     ),
     "my_rope_backward": (
         turned_back, back_by_slices, conjugate, transposed_matrices, product_rule, back_token_by_token,
-        back_by_matrices,
+        back_by_matrices, back_by_partner,
     ),
-}
+}  # fmt: skip
 WRONG = {
     "knows_no_order": tuple((answer, "") for answer in (
         invariant, not_invariant, keeps_the_shape, the_same_order, with_one_head, one_token, equal_tokens,
         features_permuted, undone_the_wrong_way, with_a_mask, rejects_all, accepts_all, forgets_to_return,
-        returns_the_difference,
+        returns_the_difference, the_same_sum,
     )),
     "my_sinusoids": (*((wrong, "") for wrong in WRONG_SINUSOIDS.values()), (in_float32, "")),
-    "my_rope": tuple((wrong, "") for wrong in WRONG_ROPE.values()),
-    "my_rope_backward": tuple((wrong, "") for wrong in WRONG_ROPE_BACKWARD.values()),
+    "my_rope": tuple((wrong, "") for wrong in (*WRONG_ROPE.values(), sines_twice, halved_turn)),
+    "my_rope_backward": tuple((wrong, "") for wrong in (*WRONG_ROPE_BACKWARD.values(), half_turn_back)),
 }  # fmt: skip

@@ -368,13 +368,100 @@ BACKWARD = ("gamma_missing", "no_mean", "no_xhat", "only_direct", "sum_not_mean"
             "mean_of_dy", "xhat_mean_of_dy", "dgamma_lastbatch", "dgamma_x", "dgamma_mean", "dbeta_mean",
             "dgamma_dbeta_swapped")  # fmt: skip
 
+
+# --- more of both ---------------------------------------------------------------------------------------------------
+
+
+def as_two_projections(dy, x_hat, rstd, gamma):
+    """What points along 1 and along x̂ is taken off g, with einsum."""
+    g, d = dy * gamma, dy.shape[-1]
+    ones = np.einsum("...i->...", g)[..., None] / d
+    along = np.einsum("...i,...i->...", g, x_hat)[..., None] / d
+    rows, hats = dy.reshape(-1, d), x_hat.reshape(-1, d)
+    return rstd * (g - ones - along * x_hat), np.einsum("ti,ti->i", rows, hats), np.ones(len(rows)) @ rows
+
+
+def tokens_added(layer_norm):
+    """More tokens of another size come, and the old ones' outputs stay."""
+    x, gamma, beta = given((3, 4))
+    more = np.concatenate([x, 50 + 20 * np.random.default_rng(1).standard_normal((5, 4))])
+    return np.allclose(layer_norm(x, gamma, beta)[0], layer_norm(more, gamma, beta)[0][:3])
+
+
+def moved_by_its_own(layer_norm):
+    """Another number is added to each token; no output moves."""
+    x, gamma, beta = given((2, 3, 5))
+    moved = x + np.arange(6.0).reshape(2, 3, 1)
+    return np.abs(layer_norm(moved, gamma, beta)[0] - layer_norm(x, gamma, beta)[0]).max() < 1e-7
+
+
+def one_number_for_all(layer_norm):
+    x, gamma, beta = given((3, 4))
+    return np.allclose(layer_norm(x + 5, gamma, beta)[0], layer_norm(x, gamma, beta)[0])
+
+
+def all_scaled_alike(layer_norm):
+    x, gamma, beta = given((3, 4))
+    return np.allclose(layer_norm(7 * x, gamma, beta)[0], layer_norm(x, gamma, beta)[0], atol=1e-3)
+
+
+def finite(layer_norm):
+    return all(np.isfinite(part).all() for part in layer_norm(*given((3, 4))))
+
+
+def affine(layer_norm):
+    """γ and β act on each feature, of whatever was normalised."""
+    x, gamma, beta = given((3, 4))
+    y, x_hat, _ = layer_norm(x, gamma, beta)
+    return np.allclose(y, x_hat * gamma + beta)
+
+
+def branch_by_branch(
+    x, gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2, heads, mask=None, eps=1e-5
+):  # fmt: skip
+    """A loop over two branches, each added to the stream that it read."""
+    branches = (
+        (gamma_1, beta_1, lambda h: adapters.multi_head_attention(h, W_q, W_k, W_v, W_o, heads, mask)),
+        (gamma_2, beta_2, lambda h: np.maximum(h @ W_1 + b_1, 0) @ W_2 + b_2),
+    )
+    for gamma, beta, branch in branches:
+        x = x + branch(norm(x, gamma, beta, eps))
+    return x
+
+
+def norm_written_out(
+    x, gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2, heads, mask=None, eps=1e-5
+):  # fmt: skip
+    def normed(z, gamma, beta):
+        centred = z - z.mean(axis=-1, keepdims=True)
+        return centred / np.sqrt(np.square(centred).mean(axis=-1, keepdims=True) + eps) * gamma + beta
+
+    stream = x + adapters.multi_head_attention(normed(x, gamma_1, beta_1), W_q, W_k, W_v, W_o, heads, mask)
+    return adapters.feed_forward(normed(stream, gamma_2, beta_2), W_1, b_1, W_2, b_2) + stream
+
+
+def in_any_names(x, *given, mask=None, eps=1e-5):
+    """Parameters by their places."""
+    *parameters, heads = given
+    attends, computes = parameters[2:6], parameters[8:12]
+    x = x + adapters.multi_head_attention(norm(x, *parameters[:2], eps), *attends, heads, mask)
+    return x + adapters.feed_forward(norm(x, *parameters[6:8], eps), *computes)
+
+
 RIGHT = {
     "my_layer_norm": (short, loops, lists, einsum, flattened, in_place, in_float64, transposed),
-    "my_layer_norm_backward": (by_the_formula, step_by_step, by_jacobian, backward_loops, backward_lists,
-                               backward_in_place, backward_in_float64),
-    "each_token_alone": (one_without_the_others, a_neighbour_changes, shuffled, in_a_loop, each_scaled_by_its_own,
-                         unseeded),
-    "repaired_block": (in_four_lines, adds_in_place, the_librarys, by_head, in_lists),
+    "my_layer_norm_backward": (
+        by_the_formula, step_by_step, by_jacobian, backward_loops, backward_lists, backward_in_place,
+        backward_in_float64, as_two_projections,
+    ),
+    "each_token_alone": (
+        one_without_the_others, a_neighbour_changes, shuffled, in_a_loop, each_scaled_by_its_own, unseeded,
+        tokens_added, moved_by_its_own,
+    ),
+    "repaired_block": (
+        in_four_lines, adds_in_place, the_librarys, by_head, in_lists, branch_by_branch, norm_written_out,
+        in_any_names,
+    ),
 }  # fmt: skip
 WRONG = {
     "my_layer_norm": (*(zoo("layer_norm", "layer_norm", name) for name in FORWARD),
@@ -384,7 +471,8 @@ WRONG = {
                                (rstd_twice, ""), (zeros, "")),
     "each_token_alone": tuple((answer, "") for answer in (
         always, never, of_shapes, of_one_token, of_the_whole_mean, wrong_columns, to_the_last_bit_of_a_formula,
-        returns_an_array, returns_nothing, compares_tuples, equal_tokens)),
+        returns_an_array, returns_nothing, compares_tuples, equal_tokens, one_number_for_all,
+        all_scaled_alike, finite, affine)),
     "repaired_block": (*(zoo("block", "block", name) for name in BLOCK), (as_it_was, "second_residual_of_x"),
                        (only_the_branches, ""), (never_added, "")),
 }  # fmt: skip

@@ -418,19 +418,106 @@ def unnamed(*answers):
     return tuple((answer, "") for answer in answers)
 
 
+# --- more of both ---------------------------------------------------------------------------------------------------
+
+
+def extrapolated(f, f_backward, x):
+    """Quotients of two step widths, extrapolated to 0 (Richardson)."""
+    rng = np.random.default_rng(12)
+    u, t = rng.standard_normal(f(x).shape), rng.standard_normal(x.shape)
+
+    def quotient(h):
+        return np.sum(u * (f(x + h * t) - f(x - h * t))) / (2 * h)
+
+    measured, derived = (4 * quotient(5e-4) - quotient(1e-3)) / 3, np.sum(f_backward(u, x) * t)
+    return abs(measured - derived) / max(abs(measured), abs(derived), 1e-200)
+
+
+def three_cotangents(f, f_backward, x):
+    """The mean of three errors, each of all entries."""
+    errors = []
+    for seed in range(3):
+        u = np.random.default_rng(seed).standard_normal(f(x).shape)
+        derived = np.ravel(f_backward(u, x))
+        steps = 1e-5 * np.eye(x.size).reshape(x.size, *x.shape)
+        measured = np.array([np.vdot(u, f(x + step) - f(x - step)) / 2e-5 for step in steps])
+        errors.append(np.abs(measured - derived).max() / (np.abs(measured).max() or 1.0))
+    return sum(errors) / 3
+
+
+def one_key_counts_twice(attention):
+    """A twin of one key doubles its weight before weights are normalised."""
+    q, k, v = given(2, 3)
+    p = attention(q, k, v)[1]
+    both = attention(q, np.concatenate([k, k[:1]]), np.concatenate([v, v[:1]]))[0]
+    weights = p * np.array([2.0, 1.0, 1.0])
+    return np.allclose(both, weights / weights.sum(axis=1, keepdims=True) @ v)
+
+
+def several_multiples(attention):
+    q, k, v = given(4, 2, 3, 5)
+    outs = [attention(q, np.tile(k, (times, 1)), np.tile(v, (times, 1)))[0] for times in (1, 2, 5)]
+    return np.ptp(outs, axis=0).max() < 1e-12
+
+
+def equal_keys(attention):
+    q, k, v = given()
+    k = np.tile(k[:1], (5, 1))
+    return np.allclose(attention(q, k, v)[0], attention(q, np.vstack([k, k]), np.vstack([v, v]))[0])
+
+
+def twins_of_ones(attention):
+    q, k, _ = given()
+    twins = attention(q, np.vstack([k, k]), np.ones((10, 2)))[0]
+    return np.allclose(attention(q, k, np.ones((5, 2)))[0], twins)
+
+
+def rows_in_a_list(dy, x_hat, r, gamma):
+    """Token after token, by a matrix product each."""
+    rows = [(np.ravel(a), np.ravel(b), float(c)) for a, b, c in zip(
+        dy.reshape(-1, len(gamma)), x_hat.reshape(-1, len(gamma)), r.reshape(-1), strict=True)]  # fmt: skip
+    dx = [c * ((a * gamma) - b * (b @ (a * gamma)) / len(gamma)) for a, b, c in rows]
+    return np.reshape(dx, dy.shape), sum((a * b for a, b, _ in rows), np.zeros(len(gamma)))
+
+
+def as_a_projection(dy, x_hat, r, gamma):
+    """What of g points along x_hat is taken off; its squared length is nearly d."""
+    g = gamma * dy
+    share = np.einsum("...i,...i->...", g, x_hat)[..., None] / x_hat.shape[-1]
+    return np.multiply(r, np.subtract(g, share * x_hat)), np.sum((dy * x_hat).reshape(-1, len(gamma)), axis=0)
+
+
+def sign_of_dgamma(dy, x_hat, r, gamma):
+    dx, dgamma = short(dy, x_hat, r, gamma)
+    return dx, -dgamma
+
+
+def square_of_r(dy, x_hat, r, gamma):
+    dx, dgamma = short(dy, x_hat, r, gamma)
+    return r * dx, dgamma
+
+
 RIGHT = {
-    "my_gradcheck": (entry_by_entry, by_jacobian, several_directions, in_python_loops, one_sided, einsum_and_norms),
-    "twins_change_nothing": (repeated, asserts, in_lists, with_a_far_key, ratios_of_weights, rewritten),
-    "repaired_rms_backward": (short, by_loops, by_jacobians, in_nested_lists, in_place, step_by_step),
-}
+    "my_gradcheck": (
+        entry_by_entry, by_jacobian, several_directions, in_python_loops, one_sided, einsum_and_norms,
+        extrapolated, three_cotangents,
+    ),
+    "twins_change_nothing": (
+        repeated, asserts, in_lists, with_a_far_key, ratios_of_weights, rewritten, one_key_counts_twice,
+        several_multiples,
+    ),
+    "repaired_rms_backward": (
+        short, by_loops, by_jacobians, in_nested_lists, in_place, step_by_step, rows_in_a_list, as_a_projection,
+    ),
+}  # fmt: skip
 WRONG = {
     "my_gradcheck": unnamed(of_the_sum, absolute, entrywise_ratio, first_entry_only, of_sizes, huge_step, tiny_step,
                             not_halved, dy_like_x, forgets_u, a_verdict, all_errors, always_content, never_content,
                             nothing, generous, two_axes_only, gradcheck, without_a_guard),
     "twins_change_nothing": unnamed(twins_of_keys_only, weights_stay, exactly_equal, always, never, sums_to_one,
                                     as_many_keys_as_width, shuffled, one_key, zero_queries, compares_tuples,
-                                    returns_an_array, forgets_the_values),
+                                    returns_an_array, forgets_the_values, equal_keys, twins_of_ones),
     "repaired_rms_backward": unnamed(as_it_was, like_layer_norm, summed, down_the_columns, without_r, without_gamma,
                                      gamma_last, added, only_direct, dgamma_per_token, dgamma_mean, dx_alone,
-                                     ops.rms_norm),
+                                     ops.rms_norm, sign_of_dgamma, square_of_r),
 }  # fmt: skip

@@ -7,7 +7,9 @@ import os
 import pytest
 
 from tinyattn.course.chapters import chapters
+from tinyattn.course.graders import function
 from tinyattn.course.grading import marks as module
+from tinyattn.course.grading.judge import _other_cases
 from tinyattn.course.grading.marks import answers_of, grade
 from tinyattn.sandbox import Limits, fence
 
@@ -240,6 +242,24 @@ def test_odd_names_and_odd_texts_cost_nobody_else(tmp_path):
     assert mark(records, "amy", "chance_hit_rate")["outcome"] == "right"
     assert mark(records, "eve", "chance_hit_rate")["verdict"] == "its cells raise ValueError: \\ud800\\n=1"
     assert "\n'=SUM(1),0" in (tmp_path / "marks.csv").read_text()
+
+
+def test_a_flag_names_three_others_with_an_equal_answer_and_how_many_more(monkeypatch):
+    monkeypatch.setattr(module, "chapters", list)
+    for people, flag in (("ab", "as b"), ("abcd", "as b, c, d"), ("abcdef", "as b, c, d and 2 more")):
+        records = [{"person": person, "chapters": [], "problems": [], "marks": [
+            {"exercise": NAMES[1], "fingerprint": text, "flags": []} for text in ("equal", "")]} for person in people]
+        module._flag_equal(records)
+        assert [mark["flags"] for mark in records[0]["marks"]] == [[flag], []]
+
+
+def test_cases_that_nobody_knows_are_for_one_answer_alone():
+    as_before = function.SEED, function.EXAMPLES
+    with _other_cases():
+        assert function.EXAMPLES == 5
+        assert function.SEED not in as_before
+    now = function.SEED, function.EXAMPLES
+    assert now == as_before
 
 
 def test_no_cell_of_a_table_is_a_formula():

@@ -2,7 +2,7 @@
 
 A switch is one difference between an implementation and this library. It translates calls and results, so that
 everything else can be checked, and leaves out calls whose result depends on it. `tinyattn check --strict` allows none.
-Each file has the table of its conventions; a kind names in `choices` those that its arguments do not imply.
+A kind names in `choices` those that its arguments do not imply.
 """
 
 from __future__ import annotations
@@ -14,13 +14,7 @@ from ..isolation import alarm
 from ..subject import Subject, TooLongError
 from ..switch import Switch
 from . import denominator, dtypes, forms, gru, layouts, masks, norms, optimisers, slopes
-from .convention import Convention, adopt
-
-CONVENTIONS: dict[str, Convention] = {
-    name: convention
-    for file in (layouts, gru, masks, slopes, forms, optimisers, denominator, dtypes, norms)
-    for name, convention in file.CONVENTIONS.items()
-}
+from .convention import CONVENTIONS, adopt
 
 
 def choices_of(spec: Any) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +21,9 @@ from ..spec import Spec
 from ..subject import CannotRunError, MissingError, Subject
 from ..switch import Case, Switch
 
+Find = Callable[[Subject], Switch | None]
+LIMITS = (1e-9, 1e-5)  # relative errors that tell values of eps apart; the second is for float32
+
 
 @dataclass(frozen=True)
 class Convention:
@@ -29,26 +33,21 @@ class Convention:
     """
 
     says: str
-    find: Callable[[Subject], Switch | None]
+    find: Find
     first: bool = False
 
 
-@dataclass(frozen=True)
-class FixedArgument(Switch):
-    """An argument that the implementation lacks, fixed at a value other than the library's default."""
+CONVENTIONS: dict[str, Convention] = {}
 
-    name: str
-    value: Any
-    default: Any
 
-    def has(self, call: Case) -> bool:
-        return call.get(self.name, self.default) != self.value
+def convention(name: str, says: str, first: bool = False) -> Callable[[Find], Find]:
+    """A decorator of a function that detects the convention `name`; a kind names it in `choices`."""
 
-    def avoid(self, case: Case) -> Case:
-        return case | {self.name: self.value}
+    def register(find: Find) -> Find:
+        CONVENTIONS[name] = Convention(says, find, first)
+        return find
 
-    def arguments(self, call: Case) -> Case:
-        return call | {self.name: self.default}  # so that it may be left out
+    return register
 
 
 @dataclass(frozen=True)
@@ -163,3 +162,39 @@ def error(y: Any, right: Any) -> float:
         return math.inf
     with np.errstate(all="ignore"):
         return float(np.max(np.abs(np.asarray(y, np.float64) - right), initial=0))
+
+
+def fixed_eps(error: Callable[[float], float], default: float) -> float | None:
+    """The eps without a relative error, to as few digits as will do: the default, or one from 1e-12 to 1e-3; or None.
+
+    `error(eps)` grows on both sides of the right value.
+    """
+    error = functools.cache(error)
+    powers = [10.0**n for n in range(-12, -2)]
+
+    def candidates() -> Iterator[float]:
+        yield from (default, *powers)
+        near = min(range(len(powers)), key=lambda i: error(powers[i]))
+        best = _least(error, powers[max(near - 1, 0)], powers[min(near + 1, len(powers) - 1)])
+        yield from (float(f"{best:.{digits}e}") for digits in range(8))
+
+    fits = (eps for limit in LIMITS for eps in candidates() if error(eps) <= limit)
+    return next((eps for eps in fits if error(eps) <= error(1e-30)), None)  # else there is no eps
+
+
+def _least(error: Callable[[float], float], low: float, high: float) -> float:
+    """Where an error that falls, and then rises, is least: by golden sections of the logarithm."""
+    share, a, b = (math.sqrt(5) - 1) / 2, math.log(low), math.log(high)
+    for _ in range(45):
+        left, right = b - share * (b - a), a + share * (b - a)
+        a, b = (a, right) if error(math.exp(left)) < error(math.exp(right)) else (left, b)
+    return math.exp((a + b) / 2)
+
+
+def number(x: float) -> str:
+    """1e-7, and not 1e-07."""
+    return f"{x:g}".replace("e-0", "e-")
+
+
+def relative_error(y: Any, right: Any) -> float:
+    return error(y, right) / (float(np.max(np.abs(right), initial=0)) or 1.0)

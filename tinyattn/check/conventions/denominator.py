@@ -12,7 +12,7 @@ from ..spec import Spec
 from ..specs.efficient_attention import linear_attention_seen as seen
 from ..subject import Subject
 from ..switch import Case, Switch
-from .convention import Convention, OtherSpec, cases_of, error, mends, oracle, other_spec
+from .convention import OtherSpec, cases_of, convention, error, mends, oracle, other_spec
 
 EPS = (1e-6, 1e-5, 1e-8, 1e-10)
 
@@ -49,6 +49,7 @@ def _with_eps(spec: Spec, eps: float) -> Spec:
     return other_spec(spec, other.forward, other.backward, properties=kept)
 
 
+@convention("denominator", "a small number may be added to the denominator")
 def _denominator(op: Subject) -> Switch | None:
     cases = [op.fit(widened(case)) for case in cases_of(op, 8)]
 
@@ -57,6 +58,3 @@ def _denominator(op: Subject) -> Switch | None:
 
     switches = (OtherSpec(f"{eps:g} is added to the denominator", _with_eps(op.spec, eps)) for eps in EPS)
     return next((switch for switch in switches if mends(op, switch, right, cases)), None)
-
-
-CONVENTIONS = {"denominator": Convention("a small number may be added to the denominator", _denominator)}

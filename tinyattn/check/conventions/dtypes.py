@@ -12,7 +12,7 @@ from ..cases import copied, in_dtype
 from ..common import tolerance, widened
 from ..subject import Subject
 from ..switch import Case, Switch
-from .convention import Convention, OtherSpec, cases_of, error, oracle
+from .convention import OtherSpec, cases_of, convention, error, oracle
 
 
 class Wide(Switch):
@@ -34,6 +34,7 @@ def _narrowed(call: Case, y: Any) -> Any:
     return np.asarray(y, np.float32) if wide else y
 
 
+@convention("wide", "float32 arrays may give float64 results")
 def _widens(op: Subject) -> Switch | None:
     """np.sqrt(d) widens every result, and a state of np.zeros those of calls without one."""
     cases = cases_of(op, 8, lambda case: _dtypes(case) == {np.dtype(np.float32)}, ((2,),))
@@ -62,13 +63,8 @@ def deaf(op: Subject, name: str) -> bool:
     return worst > 1e-10 and same > 0.9 * total
 
 
+@convention("single", "it may compute in float32, whatever comes in")
 def _single(op: Subject) -> Switch | None:
     if op.spec.dtype is None and deaf(op, next(iter(op.signature.parameters))):
         return OtherSpec("it computes in float32, whatever comes in", replace(op.spec, dtype=np.dtype(np.float32)))
     return None
-
-
-CONVENTIONS = {
-    "single": Convention("it may compute in float32, whatever comes in", _single),
-    "wide": Convention("float32 arrays may give float64 results", _widens),
-}

@@ -14,10 +14,11 @@ from ..common import widened
 from ..property import Violation
 from ..specs.ranking import of_one_user
 from ..subject import MissingError, Subject
-from ..switch import Case, Rescaled, Switch
-from .convention import Convention, FixedArgument, error, fitting, helps, oracle
+from ..switch import Case, FixedArgument, Rescaled, Switch
+from .convention import convention, error, fitting, helps, oracle
 
 
+@convention("tanh", "without `approximate` it may compute the tanh form")
 def _tanh_form(op: Subject) -> Switch | None:
     if "approximate" not in op.lacks:
         return None
@@ -36,6 +37,7 @@ RANKS: dict[tuple[float, ...], str] = {
 }  # fmt: skip
 
 
+@convention("ties", "a target may rank before, after or by position among items of its score, not at their mean")
 def _ties(op: Subject) -> Switch | None:
     """The second and the third item have the same score; their NDCG shows how each is ranked, or else the hits do."""
     try:
@@ -66,6 +68,7 @@ def _ties_of_hits(op: Subject) -> Switch | None:
 SHARES: dict[tuple[float, ...], tuple[int, int]] = {(1, 1): (2, 2), (0, 0): (3, 3), (1, 0): (2, 3), (0, 1): (3, 2)}
 
 
+@convention("ties of several", "a relevant item may rank before, after or by position among items of its score")
 def _ties_of_several(op: Subject) -> Switch | None:
     """As `_ties`, by the recall at 2 of each of the tied items, or by their NDCG over that of rank 2."""
     scores, metric = np.array([3.0, 2, 2, 1]), of_one_user(op)
@@ -85,6 +88,7 @@ class SmallK(Switch):
         return bool(call["k"] + self.spare > np.shape(call["scores"])[-1])
 
 
+@convention("small k", "k may have to be at most, or below, the number of items")
 def _small_k(op: Subject) -> Switch | None:
     """Whether it raises for 4 and for 3 of 3 items, as topk and argpartition do."""
 
@@ -100,6 +104,7 @@ def _small_k(op: Subject) -> Switch | None:
     return SmallK("k must be below the number of items", 1) if raises(3) else SmallK("k is at most the number of items")
 
 
+@convention("recall", "recall may be divided by min(k, number of relevant items)")
 def _recall(op: Subject) -> Switch | None:
     """Recall at 1 of three relevant items: 1 / 3, or 1 where it is divided by min(k, 3)."""
     if op.computes != "recall":
@@ -109,6 +114,7 @@ def _recall(op: Subject) -> Switch | None:
     return Switch(says, topic="recall") if abs(share - 1) < 1e-6 else None
 
 
+@convention("head slopes", "heads that are no power of 2 may have the slopes of the authors' code")
 def _head_slopes(op: Subject) -> Switch | None:
     other = Switch("heads that are no power of 2 have the slopes of the authors' code", topic="slopes")
     return helps(op, other, "oracle", [{"heads": 12, "n": 3}])
@@ -127,6 +133,7 @@ class Multiplied(Switch):
         return {name: g / self.factor(case) for name, g in named.items()}
 
 
+@convention("scale", "dropout may scale by 1 - rate in evaluation, not by 1 / (1 - rate) in training")
 def _scaled_in_evaluation(op: Subject) -> Switch | None:
     x, keep = np.array([1.0, -2.0, 4.0]), np.array([True, False, True])
     if np.allclose(op(x, keep, 0.25), x * keep) and np.allclose(op(x, None, 0.25), 0.75 * x):
@@ -135,6 +142,7 @@ def _scaled_in_evaluation(op: Subject) -> Switch | None:
     return None
 
 
+@convention("smoothing", "ε may be spread over the V - 1 other classes, not over all V")
 def _smoothing(op: Subject) -> Switch | None:
     """q = 1 - ε for the target and ε / (V - 1) for each other class: the library's q for ε V / (V - 1)."""
     return fitting(op, (
@@ -149,30 +157,12 @@ def _count(case: Case) -> float:
     return float(max(case["positive"].size, 1) if weights is None else np.sum(weights))
 
 
+@convention("sum", "it may be the sum over positions, not their mean")
 def _summed(op: Subject) -> Switch | None:
     return fitting(op, (Multiplied("it is the sum over positions, not their mean", _count),))
 
 
+@convention("end", "beyond the last step the rate may rise again, as the cosine of transformers does")
 def _end(op: Subject) -> Switch | None:
     last, *later = (float(np.ravel(op(step, 10, 70))[0]) for step in (70, 100, 130))
     return Switch("beyond the last step the rate rises again", topic="end") if max(later) > last + 1e-6 else None
-
-
-CONVENTIONS = {
-    "end": Convention("beyond the last step the rate may rise again, as the cosine of transformers does", _end),
-    "sum": Convention("it may be the sum over positions, not their mean", _summed),
-    "scale": Convention(
-        "dropout may scale by 1 - rate in evaluation, not by 1 / (1 - rate) in training", _scaled_in_evaluation
-    ),
-    "tanh": Convention("without `approximate` it may compute the tanh form", _tanh_form),
-    "smoothing": Convention("ε may be spread over the V - 1 other classes, not over all V", _smoothing),
-    "ties": Convention(
-        "a target may rank before, after or by position among items of its score, not at their mean", _ties
-    ),
-    "small k": Convention("k may have to be at most, or below, the number of items", _small_k),
-    "ties of several": Convention(
-        "a relevant item may rank before, after or by position among items of its score", _ties_of_several
-    ),
-    "recall": Convention("recall may be divided by min(k, number of relevant items)", _recall),
-    "head slopes": Convention("heads that are no power of 2 may have the slopes of the authors' code", _head_slopes),
-}

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..subject import Subject
 from ..switch import Switch
-from .convention import Convention, fitting, other_spec
+from .convention import convention, fitting, other_spec
 from .layouts import gru_gates
 
 
@@ -52,17 +52,13 @@ def _product(a: Any, b: Any) -> Any:
     return a.reshape(-1, a.shape[-1]).T @ b.reshape(-1, b.shape[-1])
 
 
+@convention(
+    "gru", "the reset gate may act before the product, as in Cho et al. (2014); the columns of the gates "
+    "may stand in any order, and z may be the share of the new state", first=True,
+)  # fmt: skip
 def _gru(op: Subject) -> Switch | None:
     equation = op.spec.says.replace("r ⊙ (h' U_n + c_n)", "(r ⊙ h') U_n + c_n")
     cho = other_spec(op.spec, gru_before, gru_before_backward, says=equation)
     before = "the reset gate acts before the product, (r ⊙ h') U_n"
     others = (replace(gates, says="; ".join(filter(None, (before, gates.says))), spec=cho) for gates in gru_gates())
     return fitting(op, itertools.chain(gru_gates(), others))
-
-
-CONVENTIONS = {
-    "gru": Convention(
-        "the reset gate may act before the product, as in Cho et al. (2014); the columns of the gates may stand in any "
-        "order, and z may be the share of the new state", _gru, first=True,
-    ),
-}  # fmt: skip

@@ -14,7 +14,7 @@ import numpy as np
 from ..spec import Spec
 from ..subject import Subject
 from ..switch import Case, Switch
-from .convention import Convention, fitting
+from .convention import convention, fitting
 
 Move = Callable[[Any, Case], Any]  # an array of a call, in a different arrangement
 
@@ -100,6 +100,9 @@ def _each_twice(x: Any, case: Case) -> Any:
     return np.repeat(x, 2, axis=-1)
 
 
+@convention(
+    "rotary", "pairs may be features i and i + d/2; cos and sin may be (n, d), with each entry twice", first=True
+)
 def _rotary(op: Subject) -> Switch | None:
     half, twice = "pairs are features i and i + d/2, not neighbours", "; cos and sin are (n, d)"
     halves = Rearranged(half, {"x": _halves}, {"x": _neighbours}, to=_halves, fro=_neighbours)
@@ -114,6 +117,7 @@ def _last_two(x: Any, case: Case) -> Any:
     return np.swapaxes(x, -1, -2)
 
 
+@convention("A", "A may be (d, N), and the state (..., d, N)", first=True)
 def _transposed_A(op: Subject) -> Switch | None:
     A, both = ({name: _last_two for name in names} for names in (("A",), ("A", "h0")))
     says = "A is (d, N), not (N, d)"
@@ -134,6 +138,7 @@ class Exchanged(Switch):
         return self.arguments(named)
 
 
+@convention("swiglu", "the arguments may be x, W_1, W_2, V, as w1, w2, w3 of Llama, or x, up, gate, down", first=True)
 def _swiglu(op: Subject) -> Switch | None:
     names = [name for name in inspect.signature(op.forward).parameters if "up" in name or "gate" in name]
     up_first = Exchanged("the arguments are x, up, gate, down: V comes before W_1", ("W_1", "V"))
@@ -141,15 +146,6 @@ def _swiglu(op: Subject) -> Switch | None:
     return fitting(op, (llama, up_first) if len(names) == 2 and "up" in names[0] else (llama,))
 
 
-CONVENTIONS = {
-    "swiglu": Convention(
-        "the arguments may be x, W_1, W_2, V, as w1, w2, w3 of Llama, or x, up, gate, down", _swiglu, first=True
-    ),
-    "lstm gates": Convention(
-        "the columns of the gates may stand in any order", lambda op: fitting(op, lstm_gates()), first=True
-    ),
-    "rotary": Convention(
-        "pairs may be features i and i + d/2; cos and sin may be (n, d), with each entry twice", _rotary, first=True
-    ),
-    "A": Convention("A may be (d, N), and the state (..., d, N)", _transposed_A, first=True),
-}  # fmt: skip
+@convention("lstm gates", "the columns of the gates may stand in any order", first=True)
+def _lstm_gates(op: Subject) -> Switch | None:
+    return fitting(op, lstm_gates())

@@ -15,7 +15,7 @@ from ..cases import CaseDrawer
 from ..common import widened
 from ..subject import Subject
 from ..switch import Case, Switch
-from .convention import Convention, cases_of, is_right, near, oracle, trying
+from .convention import cases_of, convention, is_right, near, oracle, trying
 
 FILLED = 4000.0  # a finite fill of masked logits must lie below logits of this size; otherwise it is a bug
 LARGE = 5000.0  # logits beyond it may lie below a finite fill
@@ -41,6 +41,7 @@ MEANINGS = (
 )
 
 
+@convention("mask", "masks may mean the opposite, True = may not look, or be added to the logits, as 0 and -inf")
 def _mask(op: Subject) -> Switch | None:
     """A different meaning of the mask, if that gives the library's results on all cases, and the library's meaning not.
 
@@ -80,6 +81,7 @@ class DeadRows(Switch):
         return case | {"mask": mask | ~np.any(mask, axis=-1, keepdims=True)}
 
 
+@convention("dead rows", "a query that may look at nothing may get NaN, or an average, which a finite fill gives")
 def _dead_rows(op: Subject) -> Switch | None:
     """The result of a query that may look at nothing, if it is not 0 and the other queries get numbers."""
     if "mask" in op.lacks:
@@ -143,6 +145,7 @@ def _size(x: np.ndarray) -> float:
     return float(np.max(np.abs(x), initial=0))
 
 
+@convention("causal", "without `causal` it may look at all keys, or at earlier ones alone")
 def _direction(op: Subject) -> Switch | None:
     """Whether an implementation without an argument `causal` does what the library's other value of it does."""
     default = op.causal
@@ -156,14 +159,3 @@ def _direction(op: Subject) -> Switch | None:
     other = Switch("it looks at all keys" if default else "it looks at earlier keys alone", topic="causal")
     with trying(op, other):
         return other if all(is_right(op, case | {"causal": not default}) for case in cases) else None
-
-
-CONVENTIONS = {
-    "mask": Convention(
-        "masks may mean the opposite, True = may not look, or be added to the logits, as 0 and -inf", _mask
-    ),
-    "dead rows": Convention(
-        "a query that may look at nothing may get NaN, or an average, which a finite fill gives", _dead_rows
-    ),
-    "causal": Convention("without `causal` it may look at all keys, or at earlier ones alone", _direction),
-}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -11,37 +10,47 @@ from .. import oracles
 from ..cases import CaseDrawer
 from ..common import widened
 from ..subject import Subject
-from ..switch import Switch
-from .convention import Convention, FixedArgument, error, oracle, other_spec
+from ..switch import FixedArgument, Switch
+from .convention import LIMITS, convention, fixed_eps, number, oracle, other_spec, relative_error
 
 KEPT_OUTSIDE = ("mean_zero", "tokens_apart", "gain_and_shift", "constant_token", "linear_in_gamma")  # wherever eps is
-LIMITS = (1e-9, 1e-5)  # errors that tell values of eps apart; the second is for float32
-EPS = (1e-3, 1e-4, 1e-6, 1e-7, 1e-8, 1e-10, 1e-12)
 
 
+@convention("eps", "without `eps` it may be any from 1e-12 to 1e-3")
 def _fixed_eps(op: Subject) -> Switch | None:
     """The value of eps in an implementation, of any kind, that has no argument for it."""
     default = op.signature.parameters["eps"].default
     if "eps" not in op.lacks:
         return None
-    cases = [widened(op.spec.case(CaseDrawer.seeded(seed, ((2,),)))) | {"eps": default} for seed in range(6)]
+    cases = [widened(op.spec.case(CaseDrawer.seeded(seed, ((2,),)))) for seed in range(6)]
     omitted = {name: p.default for name, p in op.signature.parameters.items() if name in op.lacks}
-    cases = [case | omitted | {"x": 0.01 * case["x"]} for case in cases]  # small, so that eps matters
-    for limit, eps in itertools.product(LIMITS, (default, *EPS)):
-        if all(error(op.outputs(**case)[0], oracle(op, case | {"eps": eps})) <= limit for case in cases):
-            says = f"eps is {eps:g}, and cannot be given"
-            return None if eps == default else FixedArgument(says, "eps", eps, default)
-    return None
+    cases = [case | omitted | {"x": 1e-4 * case["x"]} for case in cases]  # small, so that eps matters
+    results = [op.outputs(**case)[0] for case in cases]
+
+    def error(eps: float) -> float:
+        right = (oracle(op, case | {"eps": eps}) for case in cases)
+        return max(map(relative_error, results, right))
+
+    eps = fixed_eps(error, default)
+    if eps is None or eps == default:
+        return None
+    return FixedArgument(f"eps is fixed at {number(eps)}", "eps", eps, default)
 
 
+@convention("eps outside", "eps may be added to the root, not under it; without `eps` it may be any from 1e-12 to 1e-3")
 def _eps(op: Subject) -> Switch | None:
     """The place of eps, and its value where it is no argument. If eps is outside the root, `op.spec` is replaced."""
     (inside, outside, backward, size), fixed = PLACES[op.spec.name], "eps" in op.lacks
-    x, weights = np.array([[0.011, 0.013, -0.02, 0.004]]), (np.ones(4), np.zeros(4))[: len(op.spec.wrt) - 1]
+    x = np.array([[0.011, 0.013, -0.02, 0.004], [3e-5, -1e-5, 4e-5, 2e-5]])
+    weights = (np.ones(4), np.zeros(4))[: len(op.spec.wrt) - 1]
     y = op(x, *weights, *(() if fixed else (1e-3,)))
-    values = (1e-5, *EPS) if fixed else (1e-3,)
-    for limit, form, eps in itertools.product(LIMITS, (inside, outside), values):
-        if error(y, form(x, *weights, eps)[0]) <= limit:
+    for form in (inside, outside):
+
+        def error(eps: float, form: Any = form) -> float:
+            return relative_error(y, form(x, *weights, eps)[0])
+
+        eps = fixed_eps(error, 1e-5) if fixed else 1e-3 if error(1e-3) <= LIMITS[-1] else None
+        if eps is not None:
             break
     else:
         return None
@@ -51,7 +60,7 @@ def _eps(op: Subject) -> Switch | None:
         kept = [p for p in op.spec.properties if p.name in KEPT_OUTSIDE]
         op.spec = other_spec(op.spec, outside, backward, properties=kept)
     if fixed and (eps != 1e-5 or where):
-        says = f"{f'{where}, and' if where else 'eps'} is {eps:g}, and cannot be given"
+        says = f"{f'{where}, and' if where else 'eps'} is fixed at {number(eps)}"
         return FixedArgument(says, "eps", eps, 1e-5)
     return Switch(where) if where else None
 
@@ -85,10 +94,4 @@ def rms_outside_backward(dy: Any, x: Any, gamma: Any, eps: float = 1e-5) -> tupl
 PLACES: dict[str, tuple[Any, Any, Any, str]] = {  # eps under the root, eps added to it, the backward of that
     "layer_norm": (oracles.layer_norm, eps_outside, eps_outside_backward, "standard deviation, not to the variance"),
     "rms_norm": (oracles.rms_norm, rms_outside, rms_outside_backward, "root, not to the mean square under it"),
-}
-CONVENTIONS = {
-    "eps outside": Convention(
-        "eps may be added to the root, not under it; without `eps` it may be any from 1e-12 to 1e-3", _eps
-    ),
-    "eps": Convention("without `eps` it may be any from 1e-12 to 1e-3", _fixed_eps),
 }

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..subject import Subject
 from ..switch import Case, Switch
-from .convention import Convention
+from .convention import convention
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class OtherGradient(Switch):
 RELU_SLOPE = "the gradient of relu at 0 is {:g}, not 0"
 
 
+@convention("kink", "the gradient of relu at 0 may be any from 0 to 1")
 def _kink(op: Subject) -> Switch | None:
     x = np.array([-1.0, 0.0, 1.0])
     dx = op.gradients({"x": x}, np.ones(3))["x"]
@@ -34,6 +35,7 @@ def _kink(op: Subject) -> Switch | None:
     return None
 
 
+@convention("inner kink", "the gradient of relu at 0 may be any from 0 to 1")
 def _inner_kink(op: Subject) -> Switch | None:
     """The slope of relu in a feed-forward network, from one hidden unit that is exactly 0."""
     one = np.ones((1, 1))
@@ -44,6 +46,7 @@ def _inner_kink(op: Subject) -> Switch | None:
     return None
 
 
+@convention("hinge", "the slope of the hinge at 0 may be any from 0 to 1")
 def _hinge(op: Subject) -> Switch | None:
     """The slope of the hinge of `distance_bpr` where both distances are equal."""
     case = {"positive": np.array([1.0, 2.0, 0.0]), "negative": np.ones(3), "between": np.ones(3), "pvn_weight": 3.0}
@@ -54,6 +57,7 @@ def _hinge(op: Subject) -> Switch | None:
     return None
 
 
+@convention("padding", "one row may be padding, and have no gradient")
 def _padding_row(op: Subject) -> Switch | None:
     E = np.arange(12.0).reshape(4, 3) + 1
     dE = op.gradients({"ids": np.arange(4), "E": E}, np.ones((4, 3)))["E"]
@@ -62,11 +66,3 @@ def _padding_row(op: Subject) -> Switch | None:
         says = f"row {padding[0]} is padding, and has no gradient"
         return OtherGradient(says, lambda case: np.asarray(case["ids"]) == padding[0])
     return None
-
-
-CONVENTIONS = {
-    "kink": Convention("the gradient of relu at 0 may be any from 0 to 1", _kink),
-    "inner kink": Convention("the gradient of relu at 0 may be any from 0 to 1", _inner_kink),
-    "hinge": Convention("the slope of the hinge at 0 may be any from 0 to 1", _hinge),
-    "padding": Convention("one row may be padding, and have no gradient", _padding_row),
-}

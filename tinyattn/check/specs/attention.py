@@ -8,7 +8,7 @@ import numpy as np
 from .. import oracles
 from ..common import widened
 from ..families import causal, linear_in, onto_itself
-from ..property import close, demand, largest, rounding, same_bits
+from ..property import close, demand, largest, rounding, same_bits, waves
 from ..subject import MissingError, Subject
 from .builder import CaseDrawer, SpecBuilder
 
@@ -198,9 +198,7 @@ def masked_gradient(op: Subject, **case: Any) -> None:
         "gradients", hint="Logits of a row compete: each row of ds sums to 0. Does yours?")
 def key_gradients_cancel(op: Subject, **case: Any) -> None:
     case = _plain(case)
-    dout = np.cos(np.arange(case["q"][..., 0].size * case["v"].shape[-1]))
-    dout = dout.reshape(*case["q"].shape[:-1], -1).astype(case["q"].dtype)
-    dk = op.gradients(case, dout)["k"]
+    dk = op.gradients(case, waves(case["q"], *case["q"].shape[:-1], case["v"].shape[-1]))["k"]
     close(np.sum(dk, axis=-2), np.zeros_like(dk[..., 0, :]), 10 * _tolerance(case), "the sum of dk over keys ")
 
 

@@ -7,15 +7,13 @@ import numpy as np
 from ... import ops
 from .. import adapters, oracles
 from ..common import tolerance, widened
-from ..families import batch_apart, causal
-from ..property import close, demand, largest, rounding
+from ..families import of_sequences
+from ..property import close, demand, largest, waves
 from .builder import CaseDrawer, SpecBuilder, Subject
 from .feed_forward import off_the_kink
 
 block = SpecBuilder("block")
-batch_apart(block)
-causal(block, "x", of=lambda case: case | {"mask": np.tri(case["x"].shape[-2], dtype=bool)},
-       hint="Only attention mixes positions, and only where the mask allows.")  # fmt: skip
+of_sequences(block, hint="Only attention mixes positions, and only where the mask allows.")
 BLOCK_ARRAYS = ("x", "gamma_1", "beta_1", "W_q", "W_k", "W_v", "W_o", "gamma_2", "beta_2", "W_1", "b_1", "W_2", "b_2")
 EPS = 1e-3
 
@@ -51,7 +49,7 @@ def block_silent_branches(op: Subject, **case: Any) -> None:
 @block("rounding", "with silent branches the gradient passes unchanged, along the residual", "gradients",
         hint="y = x + f(x): the gradient goes both ways and is added.")
 def highway(op: Subject, **case: Any) -> None:
-    dy = np.cos(np.arange(case["x"].size)).reshape(case["x"].shape).astype(case["x"].dtype)
+    dy = waves(case["x"])
     close(op.gradients(without(case, "W_o", "W_2", "b_2"), dy)["x"], dy, 0, "dx")
 
 
@@ -62,13 +60,13 @@ def branch_forgets_scale(op: Subject, **case: Any) -> None:
         quiet = without(case, *silent)
         small = op(**quiet) - case["x"]
         large = op(**quiet | {"x": 4 * case["x"], "eps": 16 * case["eps"]}) - 4 * case["x"]
-        close(large, small, 10 * _tolerance(case), "what the branch adds")
+        close(large, small, 10 * tolerance(op.spec, case), "what the branch adds")
 
 
 @block("rounding", "the second branch reads the sum after the first", hint="Two sublayers in a row, not side by side.")
 def in_sequence(op: Subject, **case: Any) -> None:
     first = op(**without(case, "W_2", "b_2"))
-    close(op(**without(case, "W_o") | {"x": first}), op(**case), 10 * _tolerance(case), "y")
+    close(op(**without(case, "W_o") | {"x": first}), op(**case), 10 * tolerance(op.spec, case), "y")
 
 
 @block("rounding", "tokens of equal numbers have finite results and gradients", "extremes",
@@ -76,7 +74,7 @@ def in_sequence(op: Subject, **case: Any) -> None:
 def constant_tokens(op: Subject, **case: Any) -> None:
     case |= {"x": np.ones_like(case["x"])}
     demand(np.all(np.isfinite(op(**case))), "an output is not finite")
-    if "block_backward" not in op.lacks:
+    if op.has_backward:
         demand(all(np.all(np.isfinite(g)) for g in op.gradients(case, case["x"]).values()), "a gradient is not finite")
 
 
@@ -87,10 +85,6 @@ def block_scale(case: dict[str, Any]) -> float:
     W = largest(*(case[name] for name in ("W_q", "W_k", "W_v", "W_o", "W_1", "W_2")))
     attended = normed * (W * D) ** 2
     return 10 * rstd * (largest(case["x"]) + attended) * max(1.0, normed * W * D * W * H / 4)
-
-
-def _tolerance(case: dict[str, Any]) -> float:
-    return rounding(case["x"].dtype, case["x"].size, block_scale(case))
 
 
 BLOCK = block.spec(
@@ -105,8 +99,7 @@ BLOCK = block.spec(
 post_ln_block = SpecBuilder("post_ln_block")
 ATTENTION = ("W_q", "W_k", "W_v", "W_o")
 POST_LN_BLOCK_ARRAYS = ("x", *ATTENTION, "gamma_1", "beta_1", "W_1", "b_1", "W_2", "b_2", "gamma_2", "beta_2")
-batch_apart(post_ln_block)
-causal(post_ln_block, "x", of=lambda case: case | {"mask": np.tri(case["x"].shape[-2], dtype=bool)})
+of_sequences(post_ln_block)
 
 
 def post_ln_block_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -124,7 +117,7 @@ def post_ln_block_silent_branches(op: Subject, **case: Any) -> None:
     wide = widened(silent)
     x_1 = oracles.layer_norm(wide["x"], wide["gamma_1"], wide["beta_1"], wide["eps"])[0]
     y = oracles.layer_norm(x_1, wide["gamma_2"], wide["beta_2"], wide["eps"])[0]
-    close(op(**silent), y, tolerance(POST_LN_BLOCK, silent), "y")
+    close(op(**silent), y, tolerance(op.spec, silent), "y")
 
 
 @post_ln_block("rounding", "the output is normalised: without the last gain and shift, tokens have mean 0 and size at most 1",
@@ -132,8 +125,8 @@ def post_ln_block_silent_branches(op: Subject, **case: Any) -> None:
 def normed(op: Subject, **case: Any) -> None:
     plain = case | {"gamma_2": np.ones_like(case["gamma_2"]), "beta_2": np.zeros_like(case["beta_2"])}
     y = np.asarray(op(**plain), float)
-    close(np.mean(y, axis=-1), np.zeros(y.shape[:-1]), tolerance(POST_LN_BLOCK, plain), "the mean of token ")
-    demand(np.all(np.mean(y * y, axis=-1) <= 1 + tolerance(POST_LN_BLOCK, plain)), "the mean square of a token is above 1")
+    close(np.mean(y, axis=-1), np.zeros(y.shape[:-1]), tolerance(op.spec, plain), "the mean of token ")
+    demand(np.all(np.mean(y * y, axis=-1) <= 1 + tolerance(op.spec, plain)), "the mean square of a token is above 1")
 
 
 def post_ln_block_scale(case: dict[str, Any]) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 from .. import oracles
 from ..common import tolerance
 from ..families import batch_apart, causal, linear_in
-from ..property import close, demand
+from ..property import close, demand, waves
 from ..spec import Form
 from .builder import CaseDrawer, SpecBuilder, Subject
 
@@ -187,7 +187,7 @@ def patchify_case(draw: CaseDrawer) -> dict[str, Any]:
         hint="In which order are a patch's numbers: rows, columns, channels?")
 def strided_convolution(op: Subject, x: np.ndarray, patch: int) -> None:
     C = x.shape[-1]
-    W = np.cos(np.arange(patch * patch * C * 2, dtype=x.dtype)).reshape(patch, patch, C, 2)
+    W = waves(x, patch, patch, C, 2)
     strided = oracles.conv2d(x, W, padding="valid")[..., ::patch, ::patch, :]
     y = op(x, patch) @ W.reshape(-1, 2)
     close(y, strided.reshape(y.shape), 4 * tolerance(PATCHIFY, {"x": x, "patch": patch}), "y W")

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..property import close, demand, largest, rounding, same_bits
+from ..property import close, demand, largest, rounding, same_bits, waves
 from ..spec import Form
 from .builder import CaseDrawer, SpecBuilder, Subject
 
@@ -59,7 +59,7 @@ def order(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
         hint="A count, or a product id · d, may not fit into the ids' integer type.")
 def many_reads(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
     repeated = np.full(300, ids.reshape(-1)[0] if ids.size else 0, ids.dtype)
-    dy = np.cos(np.arange(300 * E.shape[1])).reshape(300, -1).astype(E.dtype)
+    dy = waves(E, 300, E.shape[1])
     dE = op.gradients({"ids": repeated, "E": E}, dy)["E"]
     expected = np.zeros(E.shape)
     expected[int(repeated[0])] = np.sum(dy.astype(float), axis=0)
@@ -69,18 +69,18 @@ def many_reads(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
 @states("exact", "a table of 250 rows is read through ids of any integer type", "extremes",
         hint="An id of type uint8 times the row length overflows; so does its negation.")
 def small_integers(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
-    table = np.cos(np.arange(250 * 3)).reshape(250, 3).astype(E.dtype)
+    table = waves(E, 250, 3)
     top = min(249, np.iinfo(ids.dtype).max)
     high = np.array([top, 0, top, 100], ids.dtype)
     same_bits(op(high, table), table[high.astype(int)], "y")
-    if "embedding_backward" not in op.lacks:
+    if op.has_backward:
         dE = op.gradients({"ids": high, "E": table}, np.ones((4, 3), E.dtype))["E"]
         counts = np.bincount(high, minlength=250).astype(float)
         close(dE, np.repeat(counts[:, None], 3, axis=1), 0, "dE")
 
 
 def _dy(ids: np.ndarray, E: np.ndarray) -> np.ndarray:
-    return np.cos(np.arange(ids.size * E.shape[1])).reshape(*ids.shape, E.shape[1]).astype(E.dtype)
+    return waves(E, *ids.shape, E.shape[1])
 
 
 SPEC = states.spec(

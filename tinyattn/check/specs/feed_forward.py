@@ -6,7 +6,7 @@ import numpy as np
 
 from ..common import tolerance
 from ..families import linear_in, tokens_apart
-from ..property import close, largest, rounding
+from ..property import close, largest, waves
 from .builder import CaseDrawer, SpecBuilder, Subject
 
 linear = SpecBuilder("linear")
@@ -22,26 +22,23 @@ def linear_case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 @linear("rounding", "every token is mapped alike, whatever its neighbours", hint="Does a token see its neighbour?")
-def linear_tokens_apart(op: Subject, x: np.ndarray, W: np.ndarray, b: np.ndarray | None) -> None:
+def linear_tokens_apart(op: Subject, **case: Any) -> None:
+    x, width = case["x"], case["W"].shape[1]
     if x.size:
-        alone = op(x.reshape(-1, x.shape[-1])[:1], W, b)
-        close(op(x, W, b).reshape(-1, W.shape[1])[:1], alone, _linear_tolerance(x, W), "the first token's y")
+        alone = op(**case | {"x": x.reshape(-1, x.shape[-1])[:1]})
+        close(op(**case).reshape(-1, width)[:1], alone, 4 * tolerance(op.spec, case), "the first token's y")
 
 
 @linear("rounding", "db is the sum of dy over all tokens, dW the sum of outer products x dyᵀ", "gradients",
         hint="Every token of every batch used W and b: their gradients are sums over all of them.")
-def sums_over_tokens(op: Subject, x: np.ndarray, W: np.ndarray, b: np.ndarray | None) -> None:
-    bias = np.zeros(W.shape[1], x.dtype) if b is None else b
-    dy = np.cos(np.arange(x.size // x.shape[-1] * W.shape[1])).reshape(*x.shape[:-1], W.shape[1]).astype(x.dtype)
-    gradients = op.gradients(op.fit({"x": x, "W": W, "b": bias}), dy)
-    flat = dy.reshape(-1, W.shape[1]).astype(float)
+def sums_over_tokens(op: Subject, **case: Any) -> None:
+    x, width = case["x"], case["W"].shape[1]
+    case |= {"b": np.zeros(width, x.dtype) if case["b"] is None else case["b"]}
+    dy, atol = waves(x, *x.shape[:-1], width), 40 * tolerance(op.spec, case)
+    gradients, flat = op.gradients(op.fit(case), dy), dy.reshape(-1, width).astype(float)
     if "b" in gradients:
-        close(gradients["b"], np.sum(flat, axis=0), 10 * _linear_tolerance(x, W), "db")
-    close(gradients["W"], x.reshape(-1, x.shape[-1]).astype(float).T @ flat, 10 * _linear_tolerance(x, W), "dW")
-
-
-def _linear_tolerance(x: np.ndarray, W: np.ndarray) -> float:
-    return rounding(x.dtype, x.size, 4 * largest(x, W) ** 2)
+        close(gradients["b"], np.sum(flat, axis=0), atol, "db")
+    close(gradients["W"], x.reshape(-1, x.shape[-1]).astype(float).T @ flat, atol, "dW")
 
 
 LINEAR = linear.spec(
@@ -75,14 +72,14 @@ def off_the_kink(draw: CaseDrawer, u: np.ndarray) -> np.ndarray:
         hint="Is there another activation, or an extra bias?")
 def homogeneous(op: Subject, **case: Any) -> None:
     twice = {name: 2 * case[name] for name in ("x", "b_1", "b_2")}
-    close(op(**case | twice), 2 * np.asarray(op(**case)), 2 * _feed_forward_tolerance(case), "y")
+    close(op(**case | twice), 2 * np.asarray(op(**case)), 2 * tolerance(op.spec, case), "y")
 
 
 @feed_forward("rounding", "where every hidden unit is on, y is x W_1 W_2 + b_1 W_2 + b_2", hint="Where is b_1 added?")
 def all_on(op: Subject, **case: Any) -> None:
     b_1 = np.full_like(case["b_1"], 2 * largest(case["x"] @ case["W_1"]) + 1)
     x, W_1, W_2, b_2 = (case[name].astype(float) for name in ("x", "W_1", "W_2", "b_2"))
-    close(op(**case | {"b_1": b_1}), (x @ W_1 + b_1) @ W_2 + b_2, 4 * _feed_forward_tolerance(case), "y")
+    close(op(**case | {"b_1": b_1}), (x @ W_1 + b_1) @ W_2 + b_2, 4 * tolerance(op.spec, case), "y")
 
 
 @feed_forward("rounding", "where every hidden unit is off, the output is b_2", hint="Is b_2 added, and after everything else?")
@@ -94,10 +91,6 @@ def all_off(op: Subject, **case: Any) -> None:
 def feed_forward_scale(case: dict[str, Any]) -> float:
     D, H = case["W_1"].shape
     return (largest(case["x"]) * largest(case["W_1"]) * D + largest(case["b_1"])) * largest(case["W_2"]) * H
-
-
-def _feed_forward_tolerance(case: dict[str, Any]) -> float:
-    return rounding(case["x"].dtype, case["x"].size, feed_forward_scale(case))
 
 
 FEED_FORWARD = feed_forward.spec(
@@ -122,7 +115,7 @@ def gelu_feed_forward_case(draw: CaseDrawer) -> dict[str, Any]:
 def all_on_and_all_off(op: Subject, **case: Any) -> None:
     x, W_1, W_2, b_2 = (case[name].astype(float) for name in ("x", "W_1", "W_2", "b_2"))
     b_1 = np.full_like(case["b_1"], largest(x @ W_1) + 30)
-    atol = tolerance(GELU_FEED_FORWARD, case | {"b_1": b_1})
+    atol = tolerance(op.spec, case | {"b_1": b_1})
     close(op(**case | {"b_1": b_1}), (x @ W_1 + b_1) @ W_2 + b_2, atol, "with all units on, y")
     close(op(**case | {"b_1": -b_1}), np.broadcast_to(b_2, x.shape), atol, "with all units off, y")
 
@@ -131,7 +124,7 @@ def all_on_and_all_off(op: Subject, **case: Any) -> None:
 def gelu_feed_forward_odd_part(op: Subject, **case: Any) -> None:
     case |= {"b_1": 0 * case["b_1"]}
     x, W_1, W_2 = (case[name].astype(float) for name in ("x", "W_1", "W_2"))
-    close(op(**case) - op(**case | {"x": -case["x"]}), x @ W_1 @ W_2, 2 * tolerance(GELU_FEED_FORWARD, case), "the difference")
+    close(op(**case) - op(**case | {"x": -case["x"]}), x @ W_1 @ W_2, 2 * tolerance(op.spec, case), "the difference")
 
 
 GELU_FEED_FORWARD = gelu_feed_forward.spec(
@@ -158,7 +151,7 @@ def swiglu_case(draw: CaseDrawer) -> dict[str, Any]:
         hint="Which of the two products goes through the SiLU, and is it a σ(a)?")
 def swiglu_odd_part(op: Subject, **case: Any) -> None:
     got = np.asarray(op(**case), float) - op(**case | {"W_1": -case["W_1"]})
-    close(got, _products(case), 2 * _swiglu_tolerance(case), "the difference")
+    close(got, _products(case), 2 * tolerance(op.spec, case), "the difference")
 
 
 @swiglu("rounding", "far out the gate is x W_1 on the right and 0 on the left, in y and in dW_2", "extremes",
@@ -169,12 +162,12 @@ def far_out(op: Subject, **case: Any) -> None:
         W_1 = np.full_like(case["W_1"], sign * 2.0**14)
         far = case | {"W_1": W_1}
         open_gate = (sign > 0) * _products(far)
-        close(op(**far), open_gate, _swiglu_tolerance(far), "y")
-        if "swiglu_backward" not in op.lacks:
+        close(op(**far), open_gate, tolerance(op.spec, far), "y")
+        if op.has_backward:
             h = (sign > 0) * (far["x"] @ W_1) * (far["x"] @ far["V"])
             dW_2 = op.gradients(op.fit(far), np.ones_like(case["x"]))["W_2"]
             expected = np.broadcast_to(np.sum(h.reshape(-1, h.shape[-1]), axis=0)[:, None], dW_2.shape)
-            close(dW_2, expected, 10 * _swiglu_tolerance(far), "dW_2")
+            close(dW_2, expected, 10 * tolerance(op.spec, far), "dW_2")
 
 
 def _products(case: dict[str, Any]) -> Any:
@@ -185,10 +178,6 @@ def _products(case: dict[str, Any]) -> Any:
 def swiglu_scale(case: dict[str, Any]) -> float:
     D, H = case["W_1"].shape
     return (largest(case["x"]) * D) ** 2 * largest(case["W_1"]) * largest(case["V"]) * largest(case["W_2"]) * H
-
-
-def _swiglu_tolerance(case: dict[str, Any]) -> float:
-    return rounding(case["x"].dtype, case["x"].size, swiglu_scale(case))
 
 
 SWIGLU = swiglu.spec(

@@ -146,7 +146,7 @@ def bpr_far_behind(op: Subject, positive: Any, negative: Any, weights: Any) -> N
     limit = rounding(positive.dtype, positive.size, 4000.0)
     for ahead, cost, slope in ((-high, 4000.0, -1.0), (high, 0.0, 0.0)):
         close(op(ahead, -ahead, None), cost, limit if cost else 1e-12, "the loss")
-        if "bpr_backward" not in op.lacks:
+        if op.has_backward:
             dpositive = op.gradients({"positive": ahead, "negative": -ahead, "weights": None}, 1.0)["positive"]
             close(dpositive * positive.size, np.full(positive.shape, slope), limit if cost else 1e-12, "N dpositive")
 
@@ -333,7 +333,7 @@ def distance_bpr_far_behind(op: Subject, **case: Any) -> None:
 
 @distance_bpr("exact", "at the kink, d⁺ = d, the gradient of the hinge is 0", "extremes", hint="d⁺ > d, or d⁺ >= d?")
 def at_the_kink(op: Subject, **case: Any) -> None:
-    if "distance_bpr_backward" not in op.lacks:
+    if op.has_backward:
         d = op.gradients(case | {"between": case["positive"].copy(), "pvn_weight": 2.0}, 1.0)
         close(d["between"], np.zeros(case["positive"].shape), 0, "dbetween")
 

@@ -6,14 +6,13 @@ import numpy as np
 
 from .. import adapters, oracles
 from ..common import tolerance, widened
-from ..families import batch_apart, causal, linear_in
-from ..property import close, demand, largest, rounding, same_bits
+from ..families import blind_queries, linear_in, of_sequences
+from ..property import close, demand, largest, rounding, same_bits, waves
 from .builder import CaseDrawer, SpecBuilder, Subject
 
 multi_head_attention = SpecBuilder("multi_head_attention")
 ARRAYS = ("x", "W_q", "W_k", "W_v", "W_o")
-batch_apart(multi_head_attention)
-causal(multi_head_attention, "x", of=lambda case: case | {"mask": np.tri(case["x"].shape[-2], dtype=bool)})
+of_sequences(multi_head_attention)
 
 
 def multi_head_attention_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -82,12 +81,7 @@ def no_output(op: Subject, **case: Any) -> None:
     demand(not np.any(op(**case | {"W_o": np.zeros_like(case["W_o"])})), "with W_o = 0 an output is not 0")
 
 
-@multi_head_attention("exact", "a query that may look at nothing gets zeros", "extremes",
-        hint="Compute softmax of equal numbers, however negative. And -inf minus -inf?")
-def multi_head_attention_nothing_to_look_at(op: Subject, **case: Any) -> None:
-    mask = np.ones((case["x"].shape[-2],) * 2, bool)
-    mask[0] = False
-    demand(not np.any(op(**case | {"mask": mask})[..., 0, :]), "the output of a query that may look at nothing is not 0")
+blind_queries(multi_head_attention, "Compute softmax of equal numbers, however negative. And -inf minus -inf?")
 
 
 @multi_head_attention("rounding", "scores of ±10,000 are safe", "extremes", hint="exp(1000) overflows: subtract each row's largest.")
@@ -129,7 +123,7 @@ def cross_attention_case(draw: CaseDrawer) -> dict[str, Any]:
     drawn = multi_head_attention_case(draw)
     n, m = drawn["x"].shape[-2], draw.size_like(drawn["x"].shape[-2])
     mask = draw.mask(*draw.choose(((n, m), (1, m), (n, 1), (m,)))) if draw.flag() else None
-    W = {name: drawn[name] for name in ("W_q", "W_k", "W_v", "W_o")}
+    W = {name: drawn[name] for name in ARRAYS[1:]}
     memory = draw.array(*draw.lead, m, drawn["x"].shape[-1])
     return {"x": drawn["x"], "memory": memory, **W, "heads": drawn["heads"], "mask": mask}
 
@@ -138,7 +132,7 @@ def cross_attention_case(draw: CaseDrawer) -> dict[str, Any]:
 def of_itself(op: Subject, **case: Any) -> None:
     case |= {"memory": case["x"], "mask": None}
     within_x = widened({name: value for name, value in case.items() if name != "memory"})
-    close(op(**case), oracles.multi_head_attention(**within_x), tolerance(CROSS_ATTENTION, case), "y")
+    close(op(**case), oracles.multi_head_attention(**within_x), tolerance(op.spec, case), "y")
 
 
 @cross_attention("rounding", "permuting the memory changes nothing, permuting the queries permutes the outputs",
@@ -148,7 +142,7 @@ def orders(op: Subject, **case: Any) -> None:
     y = op(**case)
     for name, what, expected in (("memory", "memory", y), ("x", "queries", y[..., ::-1, :])):
         turned = op(**case | {name: case[name][..., ::-1, :].copy()})
-        close(turned, expected, tolerance(CROSS_ATTENTION, case), f"with the {what} in another order, y")
+        close(turned, expected, tolerance(op.spec, case), f"with the {what} in another order, y")
 
 
 @cross_attention("exact", "a query moves no other query's output, and a masked token of the memory moves none, by a single bit",
@@ -163,27 +157,20 @@ def who_moves_whom(op: Subject, **case: Any) -> None:
     same_bits(op(**case | {"memory": memory}), y, "with a masked token changed, y")
 
 
-@cross_attention("exact", "a query that may look at nothing gets zeros", "extremes", hint="Compute softmax of a row without entries.")
-def cross_attention_nothing_to_look_at(op: Subject, **case: Any) -> None:
-    mask = np.ones((case["x"].shape[-2], case["memory"].shape[-2]), bool)
-    mask[0] = False
-    demand(not np.any(op(**case | {"mask": mask})[..., 0, :]), "the output of a query that may look at nothing is not 0")
-
-
+blind_queries(cross_attention, "Compute softmax of a row without entries.")
 CROSS_ATTENTION = cross_attention.spec(
     "y = concat_h(attention(x W_q,h, memory W_k,h, memory W_v,h)) W_o",
     "cross_attention(x, memory, W_q, W_k, W_v, W_o, heads, mask=None) -> y: x (..., n, D), memory (..., m, D), all W "
     "(D, D); head i owns columns i D/h .. (i + 1) D/h of W_q, W_k, W_v, and those rows of W_o",
     "the mask is boolean, True = may look, and broadcasts to (n, m); a query that may look at nothing gets zeros",
-    case=cross_attention_case, wrt=("x", "memory", "W_q", "W_k", "W_v", "W_o"),
+    case=cross_attention_case, wrt=("x", "memory", *ARRAYS[1:]),
     scale=lambda case: multi_head_attention_scale(case | {"x": np.concatenate([case["x"], case["memory"]], axis=-2)}),
 )
 
 
 biased_multi_head_attention = SpecBuilder("biased_multi_head_attention")
 BIASES = ("b_q", "b_k", "b_v", "b_o")
-batch_apart(biased_multi_head_attention)
-causal(biased_multi_head_attention, "x", of=lambda case: case | {"mask": np.tri(case["x"].shape[-2], dtype=bool)})
+of_sequences(biased_multi_head_attention)
 
 
 def biased_multi_head_attention_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -196,21 +183,21 @@ def biased_multi_head_attention_case(draw: CaseDrawer) -> dict[str, Any]:
 def no_biases(op: Subject, **case: Any) -> None:
     case |= {name: np.zeros_like(case[name]) for name in BIASES}
     bare = widened({name: value for name, value in case.items() if name not in BIASES})
-    close(op(**case), oracles.multi_head_attention(**bare), tolerance(BIASED_MULTI_HEAD_ATTENTION, case), "y")
+    close(op(**case), oracles.multi_head_attention(**bare), tolerance(op.spec, case), "y")
 
 
 @biased_multi_head_attention("rounding", "a bias of the keys changes nothing: softmax ignores a constant added to a row of scores",
         hint="b_k adds q · b_k to each score of q's row. Which rows does yours add it to?")
 def dead_key_bias(op: Subject, **case: Any) -> None:
-    close(op(**case | {"b_k": 0 * case["b_k"]}), op(**case), tolerance(BIASED_MULTI_HEAD_ATTENTION, case), "y")
+    close(op(**case | {"b_k": 0 * case["b_k"]}), op(**case), tolerance(op.spec, case), "y")
 
 
 @biased_multi_head_attention("rounding", "the gradient of b_k is 0, and that of b_o is the sum of dy over all tokens", "gradients",
         hint="By how much does y change if b_o does, and if b_k does?")
 def bias_gradients(op: Subject, **case: Any) -> None:
-    dy = np.cos(np.arange(case["x"].size)).reshape(case["x"].shape).astype(case["x"].dtype)
+    dy = waves(case["x"])
     gradients = op.gradients(case, dy)
-    atol = 10 * tolerance(BIASED_MULTI_HEAD_ATTENTION, case) * largest(gradients["W_k"], gradients["b_q"])
+    atol = 10 * tolerance(op.spec, case) * largest(gradients["W_k"], gradients["b_q"])
     close(gradients["b_k"], 0 * case["b_k"], atol, "db_k")
     close(gradients["b_o"], np.sum(dy.reshape(-1, dy.shape[-1]).astype(float), axis=0), atol, "db_o")
 
@@ -222,13 +209,13 @@ def value_bias(op: Subject, **case: Any) -> None:
     mask = np.broadcast_to(True if case["mask"] is None else case["mask"], (case["x"].shape[-2],) * 2)
     looks = np.any(mask, axis=-1)[:, None]
     added = looks * (case["b_v"].astype(float) @ case["W_o"]) + case["b_o"]
-    close(op(**case), bare + added, 2 * tolerance(BIASED_MULTI_HEAD_ATTENTION, case), "y")
+    close(op(**case), bare + added, 2 * tolerance(op.spec, case), "y")
 
 
 def biased_multi_head_attention_scale(case: dict[str, Any]) -> float:
     """A bias is one more row of W, for one more entry of x, which is 1."""
     biases = largest(*(case[name] for name in BIASES))
-    W = {n: np.append(case[n], np.full_like(case[n][:1], biases), axis=0) for n in ("W_q", "W_k", "W_v", "W_o")}
+    W = {n: np.append(case[n], np.full_like(case[n][:1], biases), axis=0) for n in ARRAYS[1:]}
     return 4 * multi_head_attention_scale(case | W)
 
 
@@ -237,14 +224,13 @@ BIASED_MULTI_HEAD_ATTENTION = biased_multi_head_attention.spec(
     "biased_multi_head_attention(x, W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o, heads, mask=None) -> y: x (..., n, D), all W "
     "(D, D), all b (D,); head i owns columns i D/h .. (i + 1) D/h of W_q, W_k, W_v, and those rows of W_o",
     "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets b_o",
-    case=biased_multi_head_attention_case, wrt=("x", "W_q", "W_k", "W_v", "W_o", *BIASES),
+    case=biased_multi_head_attention_case, wrt=(*ARRAYS, *BIASES),
     scale=biased_multi_head_attention_scale,
 )
 
 
 grouped_query_attention = SpecBuilder("grouped_query_attention")
-batch_apart(grouped_query_attention)
-causal(grouped_query_attention, "x", of=lambda case: case | {"mask": np.tri(case["x"].shape[-2], dtype=bool)})
+of_sequences(grouped_query_attention)
 linear_in(grouped_query_attention, "W_v", hint="Do the weights depend on the values?")
 
 
@@ -269,7 +255,7 @@ def _ungrouped(case: dict[str, Any]) -> dict[str, Any]:
 @grouped_query_attention("rounding", "it is multi-head attention with a group's keys and values copied for each of its heads",
         hint="Which group does head i belong to: i // (h / g), or i % g?")
 def copies(op: Subject, **case: Any) -> None:
-    close(op(**case), oracles.multi_head_attention(**_ungrouped(case)), tolerance(GROUPED_QUERY_ATTENTION, case), "y")
+    close(op(**case), oracles.multi_head_attention(**_ungrouped(case)), tolerance(op.spec, case), "y")
 
 
 @grouped_query_attention("rounding", "permuting the heads of a group, or whole groups, in all four matrices, changes nothing",
@@ -282,18 +268,18 @@ def places(op: Subject, **case: Any) -> None:
         columns = columns.reshape(-1)
         moved = {"W_q": case["W_q"][:, columns], "W_o": case["W_o"][columns]}
         moved |= {n: case[n].reshape(D, groups, -1)[:, ::shared].reshape(D, -1) for n in ("W_k", "W_v")}
-        close(op(**case | moved), y, tolerance(GROUPED_QUERY_ATTENTION, case), f"with {what} in another order, y")
+        close(op(**case | moved), y, tolerance(op.spec, case), f"with {what} in another order, y")
 
 
 @grouped_query_attention("rounding", "dW_k and dW_v sum over the heads that share them", "gradients",
         hint="Every head of a group passes a gradient on: are they summed, or averaged?")
 def shared_gradients(op: Subject, **case: Any) -> None:
-    dy = np.cos(np.arange(case["x"].size)).reshape(case["x"].shape).astype(case["x"].dtype)
+    dy = waves(case["x"])
     each = adapters.multi_head_attention_backward(dy.astype(float), **_ungrouped(case))[2:4]
     gradients = op.gradients(case, dy)
     for name, g in zip(("W_k", "W_v"), each, strict=True):
         summed = np.sum(g.reshape(len(g), case["kv_heads"], case["heads"] // case["kv_heads"], -1), axis=2)
-        close(gradients[name], summed.reshape(case[name].shape), 100 * tolerance(GROUPED_QUERY_ATTENTION, case), f"d{name}")
+        close(gradients[name], summed.reshape(case[name].shape), 100 * tolerance(op.spec, case), f"d{name}")
 
 
 GROUPED_QUERY_ATTENTION = grouped_query_attention.spec(
@@ -301,5 +287,5 @@ GROUPED_QUERY_ATTENTION = grouped_query_attention.spec(
     "grouped_query_attention(x, W_q, W_k, W_v, W_o, heads, kv_heads, mask=None) -> y: x (..., n, D), W_q and W_o (D, D), "
     "W_k and W_v (D, kv_heads D / heads); successive heads share keys and values, kv_heads divides heads",
     "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets zeros",
-    case=grouped_query_attention_case, wrt=("x", "W_q", "W_k", "W_v", "W_o"), scale=multi_head_attention_scale,
+    case=grouped_query_attention_case, wrt=ARRAYS, scale=multi_head_attention_scale,
 )

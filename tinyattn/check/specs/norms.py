@@ -8,7 +8,7 @@ from ... import ops
 from .. import oracles
 from ..common import tolerance, widened
 from ..families import linear_in, normaliser, tokens_apart
-from ..property import close, largest, rounding, same_bits
+from ..property import close, largest, rounding, same_bits, waves
 from ..spec import Form
 from .builder import CaseDrawer, SpecBuilder, Subject
 
@@ -66,7 +66,7 @@ def gain_and_shift(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarr
         hint="Shifting x changes nothing, so dx must sum to 0; scaling x changes almost nothing, so dx·x_hat is almost 0.")
 def layer_norm_gradient_directions(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
     x_hat, rstd = _exact(x, eps)
-    dy = np.cos(np.arange(x.size).reshape(x.shape)).astype(x.dtype)
+    dy = waves(x)
     dx = op.gradients({"x": x, "gamma": gamma, "beta": beta, "eps": eps}, dy)["x"]
     atol = 10 * _tolerance(x, eps) * largest(rstd) * largest(gamma) * largest(x_hat) ** 2
     close(np.sum(dx, axis=-1), np.zeros(x.shape[:-1]), atol, "the sum of dx of token ")
@@ -128,7 +128,7 @@ linear_in(rms_norm, "gamma", hint="Is anything added to the gain?")
         hint="Scaling x changes almost nothing, so dx · x_hat is almost 0. Is a mean subtracted?")
 def gradient_along_x_hat(op: Subject, **case: Any) -> None:
     _, x_hat, r = oracles.rms_norm(case["x"].astype(float), case["gamma"], case["eps"])
-    dy = np.cos(np.arange(case["x"].size).reshape(case["x"].shape)).astype(case["x"].dtype)
+    dy = waves(case["x"])
     dx = op.gradients(case, dy)["x"]
     expected = np.sum(dy * case["gamma"] * x_hat, axis=-1) * r[..., 0] ** 3 * case["eps"]
     close(np.sum(dx * x_hat, axis=-1), expected, 10 * tolerance(RMS_NORM, case) * largest(r), "dx along x_hat of token ")
@@ -212,7 +212,7 @@ def batch_norm_shift(op: Subject, **case: Any) -> None:
 def batch_norm_gradient_directions(op: Subject, **case: Any) -> None:
     case = of_the_batch(case)
     _, x_hat, inv_std = oracles.batch_norm(case["x"].astype(float), case["gamma"], case["beta"], case["eps"])
-    dy = np.cos(np.arange(case["x"].size).reshape(case["x"].shape)).astype(case["x"].dtype)
+    dy = waves(case["x"])
     dx, rows = op.gradients(case, dy)["x"], tuple(range(case["x"].ndim - 1))
     atol = 10 * tolerance(op.spec, case) * largest(inv_std)
     close(np.sum(dx, axis=rows), np.zeros(dx.shape[-1]), atol, "the sum of dx of feature ")
@@ -276,7 +276,7 @@ def norm_linear_shift(op: Subject, **case: Any) -> None:
 def one_after_the_other(op: Subject, **case: Any) -> None:
     wide = widened(case)
     h, x_hat, rstd = ops.layer_norm(*(wide[name] for name in ("x", "gamma", "beta", "eps")))
-    dy = np.cos(np.arange(h[..., 0].size * wide["W"].shape[1])).reshape(*h.shape[:-1], -1)
+    dy = waves(h, *h.shape[:-1], wide["W"].shape[1])
     dh, dW, db = ops.linear_backward(dy, h, wide["W"])
     expected = dict(zip(NORM_LINEAR.wrt, (*ops.layer_norm_backward(dh, x_hat, rstd, wide["gamma"]), dW, db), strict=True))
     for name, g in op.gradients(case, dy.astype(case["x"].dtype)).items():

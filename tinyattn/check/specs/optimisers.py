@@ -1,5 +1,6 @@
 """A step of Adam and of AdamW, in place."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,7 +10,8 @@ from .. import oracles
 from ..cases import copied
 from ..property import Violation, close, demand, largest, rounding, same_bits
 from ..spec import Form, Spec
-from ..switch import OtherDefault, Rescaled
+from ..subject import NotOfferedError
+from ..switch import FixedArgument, OtherDefault, Rescaled
 from .builder import CaseDrawer, SpecBuilder, Subject
 
 adam = SpecBuilder("adam")
@@ -51,7 +53,7 @@ def adam_in_place(op: Subject, **case: Any) -> None:
 @adam("exact", "equal steps give equal results", "shapes", hint="Is anything remembered?", gravity="contract")
 def repeatable(op: Subject, **case: Any) -> None:
     first = after_step(op, case)
-    after_step(op, case | {"step": case["step"] + 1})
+    after_step(op, op.fit(case | {"step": case["step"] + 1}))
     same_bits(after_step(op, case)["vector"], first["vector"], "the second call's vector")
 
 
@@ -119,8 +121,9 @@ def adam_defaults(op: Subject, **case: Any) -> None:
 
 
 def has_defaults(op: Subject, case: dict[str, Any], named: dict[str, float]) -> None:
-    case |= {"step": 2}
-    named = named | {other.name: other.value for other in op.conventions if isinstance(other, OtherDefault)}
+    case = op.fit(case | {"step": 2})
+    named = {n: x for n, x in named.items() if n not in _of(op, FixedArgument)}
+    named |= {other.name: other.value for other in op.conventions if isinstance(other, OtherDefault)}
     rescaled = (other for other in op.conventions if isinstance(other, Rescaled))  # its default means what it takes
     named |= {other.name: named[other.name] / other.factor(case | named) for other in rescaled}
     implied = after_step(op, {name: x for name, x in case.items() if name not in named})
@@ -133,9 +136,9 @@ def tiny_gradient(op: Subject, **case: Any) -> None:
     if case["vector"].dtype != np.float64:
         return
     for size in (1e-9, 1e-8, 1e-5):
-        start = _fresh(case, np.full_like(case["vector"], size)) | {"vector": np.zeros_like(case["vector"])}
-        stepped = after_step(op, start | {"eps": 1e-8})["vector"]
-        expected = -case["lr"] * size / (size + 1e-8)
+        start = _fresh(case, np.full_like(case["vector"], size))
+        start = op.fit(start | {"vector": np.zeros_like(case["vector"]), "eps": 1e-8})
+        stepped, expected = after_step(op, start)["vector"], -case["lr"] * size / (size + start["eps"])
         close(stepped / case["lr"], np.full(len(stepped), expected / case["lr"]), 1e-9, "the step / lr")
 
 
@@ -143,7 +146,7 @@ def tiny_gradient(op: Subject, **case: Any) -> None:
         hint="βᵗ tends to 0, slowly for β = 0.999, and is never cut off.")
 def late(op: Subject, **case: Any) -> None:
     for step in (3_000, 100_000):
-        agrees_with_loops(op, oracles.adam, case | {"step": step}, size=1)
+        agrees_with_loops(op, oracles.adam, op.fit(case | {"step": step}), size=1)
 
 
 @adam("rounding", "all 300 entries are updated", "extremes", hint="Which entries does the loop reach?", once=True)
@@ -156,9 +159,9 @@ def long_vector(op: Subject, **case: Any) -> None:
 
 def adam_observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     """Vector and moments after one step, and after a second one with another gradient."""
-    others = {other.name for other in op.conventions if isinstance(other, OtherDefault)}  # these are passed
-    implied = {n: x for n, x in case.items() if n not in DEFAULTS}
-    run, implied = copied(case), copied(implied | {n: x for n, x in DEFAULTS.items() if n in others})
+    passed = {n: x for n, x in DEFAULTS.items() if n in _of(op, OtherDefault)}
+    passed |= {n: case[n] for n in _of(op, FixedArgument)}
+    run, implied = copied(case), copied({n: x for n, x in case.items() if n not in DEFAULTS} | passed)
     seen: dict[str, Any] = {}
     try:
         op(**implied)
@@ -166,12 +169,18 @@ def adam_observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any
         seen |= {"vector": run["vector"].copy(), "m": run["moments"][0].copy(), "v": run["moments"][1].copy()}
         seen |= {"implied": implied["vector"], "changed": not np.array_equal(run["gradient"], case["gradient"])}
         run["gradient"] = np.cos(case["gradient"]).astype(case["vector"].dtype)
-        op(**run | {"step": case["step"] + 1})
-        seen |= {"later": run["vector"].copy(), "later v": run["moments"][1].copy()}
+        with contextlib.suppress(NotOfferedError):  # its eps depends on the step
+            op(**run | {"step": case["step"] + 1})
+            seen |= {"later": run["vector"].copy(), "later v": run["moments"][1].copy()}
     except Violation as violation:
         overflow = isinstance(violation.__cause__, ArithmeticError)
         seen["forward"] = "overflow" if overflow else f"raises {type(violation.__cause__).__name__}"
     return seen
+
+
+def _of(op: Subject, kind: Any) -> set[str]:
+    """The arguments in which conventions of this kind differ."""
+    return {other.name for other in op.conventions if isinstance(other, kind)}
 
 
 def by_loops(loops: Callable[..., Any], case: dict[str, Any]) -> tuple[np.ndarray, ...]:

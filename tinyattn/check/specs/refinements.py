@@ -7,7 +7,7 @@ import numpy as np
 from ... import ops
 from ..common import tolerance
 from ..families import causal, linear_in
-from ..property import close, demand, largest
+from ..property import close, demand, largest, waves
 from .builder import CaseDrawer, SpecBuilder, Subject
 
 refine_simp = SpecBuilder("refine_simp")
@@ -106,7 +106,7 @@ def far_left(op: Subject, **case: Any) -> None:
     case = {"A": A, "W_mu": 0 * one, "W_sigma": one, "scale": 1.0, "lags": False}
     root = np.exp(A.astype(float) / 2)
     close(op(**case)[0, 1] / root[1, 0] ** 2, -((1 - np.exp(-1)) ** 2), 1e-3, "the distance, over e^z, ")
-    if "refine_stoc_backward" not in op.lacks:
+    if op.has_backward:
         dA = op.gradients(case, np.eye(2, dtype=A.dtype)[::-1].copy())["A"]
         expected = -2 * (root - root[::-1]) * root
         close(dA / root[1, 0] ** 2, expected / root[1, 0] ** 2, 1e-3, "dA, over e^z, ")
@@ -176,8 +176,8 @@ def triangles(op: Subject, **case: Any) -> None:
     B = op(**case)
     demand(np.all(np.triu(B, 1) == 0), "B has numbers above its diagonal")
     demand(np.array_equal(op(**{name: np.tril(x) for name, x in case.items()}), B), "something above a diagonal moves B")
-    if "refine_value_backward" not in op.lacks:
-        for name, g in op.gradients(case, np.cos(np.arange(B.size)).reshape(B.shape).astype(B.dtype)).items():
+    if op.has_backward:
+        for name, g in op.gradients(case, waves(B)).items():
             demand(np.all(np.triu(g, 1) == 0), f"d{name} has numbers above its diagonal")
 
 

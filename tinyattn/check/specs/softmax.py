@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import oracles
 from ..families import softmax_like
-from ..property import close, demand, largest, rounding, same_bits
+from ..property import close, demand, largest, rounding, same_bits, waves
 from .builder import CaseDrawer, SpecBuilder, Subject
 
 states = SpecBuilder("softmax")
@@ -61,8 +61,7 @@ def monotone(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
 @states("rounding", "each row of the gradient sums to 0, and is exactly 0 where the mask forbids", "gradients",
         hint="Raising all logits of a row together changes nothing, so the row's gradient must sum to 0.")
 def gradient_rows_sum_to_zero(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
-    dp = np.cos(np.arange(s.size).reshape(s.shape)).astype(s.dtype)
-    ds = op.gradients({"s": s, "mask": mask}, dp)["s"]
+    ds = op.gradients({"s": s, "mask": mask}, waves(s))["s"]
     close(np.sum(ds, axis=-1), np.zeros(s.shape[:-1]), rounding(s.dtype, s.shape[-1], 2.0), "the sum of ds, row ")
     demand(np.all(ds[~_allowed(s, mask)] == 0), "a logit that the mask forbids has a gradient")
 
@@ -84,7 +83,7 @@ def empty_row(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
     same_bits(op(s, nothing), np.zeros_like(s), "the weight ")
     all_but_first = np.broadcast_to(np.arange(s.shape[-2])[:, None] > 0, s.shape[-2:]).copy()
     demand(np.all(op(s, all_but_first)[..., 0, :] == 0), "with only its first row empty, that row has weight")
-    if "softmax_backward" not in op.lacks:
+    if op.has_backward:
         ds = op.gradients({"s": s, "mask": nothing}, np.ones_like(s))["s"]
         demand(np.all(ds == 0), "a row with nothing allowed has a gradient")
 

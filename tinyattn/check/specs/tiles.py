@@ -14,7 +14,7 @@ from ..families import averages, causal, onto_itself
 from ..formula import Formula
 from ..mutants import explained
 from ..property import close, largest, rounding
-from ..slips import OF_TILES
+from ..slips import slips_of
 from ..spec import Form
 from ..subject import MissingError
 from . import attention
@@ -59,7 +59,7 @@ def fused_attention_far_scores(op: Subject, **case: Any) -> None:
     q, k, v = (widened(near)[name] for name in "qkv")
     expected = ops.attention(q, k, v, fused_attention_seen(case), scale=1.0)[0]
     dy = upstream(FUSED_ATTENTION, near)
-    gradient = op.gradients(near, *dy)["v"] if "fused_attention_backward" not in op.lacks else None
+    gradient = op.gradients(near, *dy)["v"] if op.has_backward else None
     for far in (45.0, 60.0, 87.0, 95.0, 300.0, -45.0, -60.0, -87.0, -95.0, -300.0):
         moved = near | {"q": near["q"].copy()}
         moved["q"][..., ::2, -1] = far                                   # every other row is left alone
@@ -76,7 +76,7 @@ def three_tiles(op: Subject, **_: Any) -> None:
     q, k, v = (case[name] for name in "qkv")
     out, weights = ops.attention(q, k, v, fused_attention_seen(case))
     close(op(**case), out, tolerance(FUSED_ATTENTION, case), "out")
-    if "fused_attention_backward" not in op.lacks:
+    if op.has_backward:
         expected = ops.attention_backward(out, q, k, v, weights)
         for (name, g), right in zip(op.gradients(case, out).items(), expected, strict=False):
             close(g, right, 10 * tolerance(FUSED_ATTENTION, case), f"d{name}")
@@ -128,7 +128,7 @@ causal(flash_attention, "k", "v", of=lambda case: onto_itself(case) | {"mask": o
 def tilings(op: Subject, **case: Any) -> None:
     whole, dy = case | {"tile": (1000, 1000)}, upstream(FLASH_ATTENTION, case)
     atol = rounding(case["q"].dtype, case["k"].size, FLASH_ATTENTION.scale(case))
-    out, derived = op(**whole), "flash_attention_backward" not in op.lacks
+    out, derived = op(**whole), op.has_backward
     gradients = op.gradients(whole, *dy) if derived else {}
     for tile in TILES[:3]:
         close(op(**case | {"tile": tile}), out, atol, f"with tiles of {tile}, out")
@@ -162,7 +162,7 @@ def dropout(op: Subject, **case: Any) -> None:
     out, weights = ops.attention(q, k, v, fused_attention_seen(case), None, whole, keep.rate, case["scale"])
     atol = rounding(case["q"].dtype, case["k"].size, 3 * FLASH_ATTENTION.scale(case))
     close(op(**case | {"keep": keep}), out, atol, "out")
-    if "flash_attention_backward" in op.lacks:
+    if not op.has_backward:
         return
     (dy,) = upstream(FLASH_ATTENTION, case)
     expected = ops.attention_backward(dy.astype(float), q, k, v, weights, None, whole, keep.rate, case["scale"])
@@ -188,7 +188,7 @@ def flash_attention_remark(op: Subject, **_: Any) -> str:
         width, n = keys[0], 2 * keys[0] + 1
         formula, y = Formula(oracles.tiled_attention, within=oracles.__name__), got(3, n)[0]
         run = partial(formula.function(), q[:3], k[:n], v[:n], width)
-        says = explained(formula, OF_TILES, run, lambda tiled: _alike(y, tiled))
+        says = explained(formula, slips_of("tiles"), run, lambda tiled: _alike(y, tiled))
         asks = f"so it seems that {says}." if says else "what does one tile of keys hand on to the next?"
         return f"Yours is right for {width} keys, and wrong for {keys[1]}: {asks}"
     if queries := right_up_to(lambda n: right(n, 3)):

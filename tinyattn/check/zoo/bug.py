@@ -1,10 +1,13 @@
 """A bug: a name, a sentence that describes it, a tutor's question, and how it changes right code."""
 
 import functools
+import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,39 +29,53 @@ class Bug:
     also: tuple[str, ...] = ()  # switches for other ways of making the same mistake
 
 
-Planted = tuple[Bug, dict[str, str]]  # a bug, and by switch what it changes
+def planted(module: str, **attributes: Any) -> tuple[list[Bug], Callable[..., Any]]:
+    """The bugs in the TOML file beside a module, and `make(switches)`: the module's functions, with these bugs.
 
-
-def bug(name: str, says: str, hint: str, change: str = "", also: Mapping[str, str] | None = None, **more: Any) -> Planted:
-    """A bug, made by a `change` of the right code: "old text -> new text", several of them joined by " && "."""
-    return Bug(name, says, hint, also=tuple(also or ()), **more), {name: change, **(also or {})}
-
-
-def planted(
-    module: str, table: Iterable[Planted], *inner: tuple[Any, Mapping[str, str]], **attributes: Any
-) -> tuple[list[Bug], Callable[..., Any]]:
-    """The bugs of a module's functions, and `make(switches)`, which makes the functions with these bugs.
-
-    `inner` has zoos whose functions these call, and by switch the switch there. Of two bugs that change the same text
-    the first wins.
+    In `bugs` are, by name, [what it is, a tutor's question, a change of the right code: "old text -> new text", several
+    of them joined by " && "], or "zoo.bug", a bug of another zoo whose functions these call. `also` has other ways of
+    making a mistake, each with a switch of its own; `noisy`, `permitted` and `convention` name bugs that are. Of two
+    bugs that change the same text the first wins.
     """
-    bugs, changes = [known for known, _ in table], {name: text for _, ways in table for name, text in ways.items()}
+    table = tomllib.loads(Path(str(sys.modules[module].__file__)).with_suffix(".toml").read_text("utf-8"))
+    bugs: list[Bug] = []
+    changes: dict[str, str] = {}
+    inner: dict[str, dict[str, str]] = {}  # by zoo: the switch there, by the switch here
+    for name, row in table["bugs"].items():
+        more = table.get("also", {}).get(name, {})
+        for switch, text in ({name: row if isinstance(row, str) else row[2]} | more).items():
+            if " -> " in text:
+                changes[switch] = text
+            else:
+                zoo, _, there = text.partition(".")
+                inner.setdefault(zoo, {})[switch] = there
+        if isinstance(row, str):
+            zoo, _, there = row.partition(".")
+            bugs.append(replace(next(bug for bug in _zoo(zoo).BUGS if bug.name == there), name=name, also=tuple(more)))
+        else:
+            marks: dict[str, Any] = {mark: name in table.get(mark, ()) for mark in ("noisy", "permitted", "convention")}
+            bugs.append(Bug(name, row[0], row[1], also=tuple(more), **marks))
 
     @functools.cache
     def make(switches: frozenset[str] = frozenset()) -> Any:
         space = dict(vars(sys.modules[module]))
         functions = [f for f in space.values() if inspect.isfunction(f) and f.__module__ == module]
         source = "\n".join(map(inspect.getsource, functions))
-        for change in (text for name, text in changes.items() if name in switches and text):
+        for change in (text for name, text in changes.items() if name in switches):
             for old, new in (part.split(" -> ") for part in change.split(" && ")):
                 source = source.replace(old, new)
-        for zoo, names in inner:
-            space |= vars(zoo.make(frozenset(names[name] for name in names.keys() & switches)))
+        for zoo, names in inner.items():
+            space |= vars(_zoo(zoo).make(frozenset(names[name] for name in names.keys() & switches)))
         exec(compile(source, f"<{module} with {', '.join(sorted(switches)) or 'no bugs'}>", "exec"), space)
-        return SimpleNamespace(**attributes, **{f.__name__: space[f.__name__] for f in functions if f.__name__[0] != "_"})
+        public = {f.__name__: space[f.__name__] for f in functions if f.__name__[0] != "_"}
+        return SimpleNamespace(**attributes, **public)
 
     make.changes = changes  # type: ignore[attr-defined]
     return bugs, make
+
+
+def _zoo(name: str) -> Any:
+    return importlib.import_module(f"{__package__}.{name}")
 
 
 def in_place(f: Callable[..., Any], x: Any, y: Any) -> None:

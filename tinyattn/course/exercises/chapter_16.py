@@ -10,7 +10,7 @@ import numpy as np
 from ... import ops
 from ...check.cases import CaseDrawer
 from ...check.property import largest, rounding
-from ..costs import peak
+from ..costs import counted, peak
 from ..graders import Function, Number
 from ..plain import adjustable, plain_spec
 from ..prose import Prose
@@ -303,7 +303,7 @@ TOKENS_OF_LINEAR = 256         # fewer than Python's limit of recursion
 def _keeps_no_square(answer: Any) -> str:
     """A complaint if an answer with right numbers makes an array of all pairs of tokens, else ""."""
     x = np.full((TOKENS_OF_LINEAR, 1), 0.5)      # no whole numbers: for these the grader calls the library
-    most = peak(answer, x, x, x)
+    most = counted(peak, answer.__wrapped__, x, x, x)
     return "" if most < x.size**2 * x.itemsize // 2 else (
         f"the numbers are right, but for {x.size} tokens it makes an array of {x.size} by {x.size}: "
         f"{most / 1e6:.1f} MB at its height. Go from token to token, with the two sums as a state."

@@ -11,7 +11,7 @@ import numpy as np
 from ... import ops
 from ...check.cases import CaseDrawer
 from ...check.property import largest
-from ..costs import peak, steps
+from ..costs import counted, peak, steps
 from ..exercise import WRONG, Grade
 from ..graders import Function, Judge, Number
 from ..plain import adjustable, plain_spec
@@ -72,7 +72,7 @@ HEADS = plain_spec("heads", "head i is attention of the i-th d features of q, k 
 def _loops_over_no_heads(answer: Any) -> Grade | None:
     """The grade of an answer for which more heads take Python more steps, else None."""
     x = np.random.default_rng(0).standard_normal((1, 3, 32))
-    few, many = (steps(getattr(answer, "__wrapped__", answer), x, x, x, heads) for heads in (2, 16))
+    few, many = (counted(steps, answer.__wrapped__, x, x, x, heads) for heads in (2, 16))
     return None if many < few + 42 else Grade(
         WRONG, f"the numbers are right, but Python takes {few:,} steps for 2 heads and {many:,} for 16.", (),
         "Which of your lines runs once for each head?",
@@ -161,7 +161,7 @@ SIDE = 128
 def _makes_no_second_array(answer: Any) -> Grade | None:
     """The grade of an answer that holds another array of floats of the size of s, else None."""
     s, mask = np.random.default_rng(0).standard_normal((8, SIDE, SIDE)), np.tri(SIDE, dtype=bool)
-    most = peak(getattr(answer, "__wrapped__", answer), s, mask) / s.nbytes
+    most = counted(peak, answer.__wrapped__, s, mask) / s.nbytes
     return None if most < 0.6 else Grade(
         WRONG, f"the numbers are right, but beside s it holds {most:.1f} arrays of that size at its height.", (),
         "Which of your lines makes an array as large as s?",
@@ -263,7 +263,7 @@ def _holds_no_array_of_all_logits(answer: Any) -> Grade | None:
     rng = np.random.default_rng(0)
     h, E, targets = rng.standard_normal((64, 2)), rng.standard_normal((ITEMS, 2)), rng.integers(ITEMS, size=64)
     logits = len(h) * ITEMS * 8
-    most = peak(getattr(answer, "__wrapped__", answer), h, E, targets, CHUNK) / logits
+    most = counted(peak, answer.__wrapped__, h, E, targets, CHUNK) / logits
     return None if most < 0.5 else Grade(
         WRONG, f"the numbers are right, but it holds {most:.1f} times as much as an array of all logits.", (),
         "What do you keep of a chunk, once its exponentials are summed?",
@@ -446,8 +446,8 @@ def may_replace(fast: Any) -> bool:
     """softmax's numbers, in its dtype and in a new array, of views, of one key, of large logits; s stays as it is."""
     rng = np.random.default_rng(0)
     base = rng.standard_normal((2, 4, 5))
-    cases = [base, base.swapaxes(1, 2), base[:, ::-1, ::2], base[..., :1], 1000 * base, base.astype(np.float32)]
-    for s in cases:
+    views: list[Any] = [base, base.swapaxes(1, 2), base[:, ::-1, ::2], base[..., :1]]
+    for s in (*views, 1000 * base, base.astype(np.float32)):
         before, expected = s.copy(), ops.softmax(s)
         first = fast(s)
         kept = first.copy()
@@ -458,6 +458,9 @@ def may_replace(fast: Any) -> bool:
             return False
     return True
 
+
+for _form in (_writes, _one_buffer, _by_memory):
+    setattr(_form, "in_memory", True)  # noqa: B010
 
 RIGHT_FORMS = dict(as_it_reads=_as_it_reads, einsum=_by_einsum, in_rows=_in_rows)
 WRONG_FORMS = dict(

@@ -22,7 +22,7 @@ from ...sandbox import Answer, EndedError, Limits, Room
 from ...terminal import one_line
 from ..exercise import RIGHT, UNANSWERED, WRONG, Exercise, Grade
 from ..exercises import BY_NAME, varied
-from ..graders import calling, function
+from ..graders import Judge, calling, function
 from ..prose import folder as chapters_folder
 from .again import guesses
 from .flags import fingerprint, flags_of
@@ -92,14 +92,15 @@ def _grade(exercise: Exercise, answer: Slice, room: Room) -> tuple[Grade, str]:
         return calling.UNWRITTEN, ""
     except (EndedError, Exception) as error:
         return Grade(WRONG, f"its cells raise {type(error).__name__}: {error}"), ""
-    grade = exercise.grader(value)  # with the cases of `check` in the notebook
+    grader = exercise.grader.across_processes() if isinstance(exercise.grader, Judge) else exercise.grader
+    grade = grader(value)  # with the cases of `check` in the notebook
     if grade.outcome != RIGHT:
         return grade, module
     with contextlib.suppress(TooLongError), _other_cases():
-        other = exercise.grader(value) if value is called else grade
+        other = grader(value) if value is called else grade
         if other.outcome != RIGHT:
             return replace(other, says=f"right in the cases of `check`, and wrong in others: {other.says}"), module
-        says = guesses(exercise.grader, value, np.random.default_rng(secrets.randbits(64)))
+        says = guesses(grader, value, np.random.default_rng(secrets.randbits(64)))
         return (Grade(WRONG, says) if says else grade), module
     return Grade(WRONG, "it does not return in time."), module
 

@@ -55,9 +55,7 @@ def grade(
     """
     if workers < 1:
         raise ValueError(f"--workers {workers}: expected 1 or more")
-    if limits.fenced and fence.available():
-        raise ValueError(f"this system cannot close off the answers' processes: {fence.available()}. With --unfenced "
-                         "they run all the same, and can read and write what you can")  # fmt: skip
+    _expect_fence(limits)
     found, people = submissions(folders), people or {}
     names = [exercise.name for chapter in _chosen(numbers, found) for exercise in BY_CHAPTER[chapter]]
     _prepare(names)
@@ -83,6 +81,23 @@ def grade(
     write_atomically(answers_of(to), _table(_rows_of_answers(ordered)))
     write_atomically(to, _table(_rows_of_people(ordered, names)))
     return ordered
+
+
+def marks_of(text: str, names: list[str], limits: Limits) -> dict[str, dict[str, Any]]:
+    """The mark of each exercise in the text of one notebook. Raises ValueError where a process cannot be closed off."""
+    _expect_fence(limits)
+    _prepare(names)
+    with tempfile.TemporaryDirectory() as made:
+        path = Path(made) / "submission.ipynb"
+        path.write_text(text, encoding="utf-8", errors="replace")
+        record = _record(Submission("", path.parent, (path.name,)), names, limits, threading.Event(), None)
+    return {mark["exercise"]: mark for mark in record["marks"]}
+
+
+def _expect_fence(limits: Limits) -> None:
+    if limits.fenced and fence.available():
+        raise ValueError(f"this system cannot close off the answers' processes: {fence.available()}. With --unfenced "
+                         "they run all the same, and can read and write what you can")  # fmt: skip
 
 
 def answers_of(to: Path) -> Path:

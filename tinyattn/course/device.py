@@ -1,0 +1,149 @@
+"""A device that counts, for chapter 21: it computes with NumPy, and knows what a GPU would launch, carry and wait for.
+
+    x = device.asarray(host)           a transfer; get_xp(x) is `device`, so that functions of the library take x
+    y = device.exp(x) + 1              two launches
+    float(y[0]), y.get(), if y[0] > 0  the program waits
+
+Where the size of a result depends on numbers (a boolean mask as an index, `nonzero`, `unique`), it waits, too.
+tests/strict.py is stricter, and is what the library's tests run on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from ..backend import register
+
+_WAIT = {"argwhere", "array_equal", "bincount", "extract", "flatnonzero", "nonzero", "unique"}
+
+
+class There:
+    """An array of the device. Functions of NumPy do not take it, and it takes no array of NumPy."""
+
+    __array_ufunc__ = None
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, host: np.ndarray):
+        self._host = host
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError("an array of the device where one of the host is expected: x.get() carries it over, and waits")
+
+    def __getattr__(self, name: str) -> Any:
+        """shape, dtype, ..., and methods: reshape, swapaxes and view launch nothing."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        found = getattr(self._host, name)
+        if not callable(found):
+            return _there(found)
+        return _Function(name, found, launches=name not in ("reshape", "swapaxes", "transpose", "view"))
+
+    def get(self) -> np.ndarray:
+        device.counts.update(waits=1, transfers=1)
+        return self._host.copy()
+
+    def __len__(self) -> int:
+        return len(self._host)
+
+    def __getitem__(self, key: Any) -> There:
+        parts = key if isinstance(key, tuple) else (key,)
+        device.counts["waits"] += any(isinstance(part, There) and part.dtype == bool for part in parts)
+        device.counts["launches"] += any(isinstance(part, There) for part in parts)
+        return _there(np.asarray(self._host[_host(key)]))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        device.counts["launches"] += 1
+        self._host[_host(key)] = _host(value)
+
+
+def _operator(name: str) -> Any:
+    if name in ("__bool__", "__float__", "__int__"):
+        kind = {"__bool__": bool, "__float__": float, "__int__": int}[name]
+
+        def wait(self: There) -> Any:
+            device.counts["waits"] += 1
+            return kind(self._host)
+
+        return wait
+    return lambda self, *others: _Function(name, getattr(self._host, name))(*others)
+
+
+_TWO = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
+_ONE = ("neg", "invert", "abs", "lt", "le", "gt", "ge", "eq", "ne", "bool", "float", "int")
+for _name in (*(f"{side}{op}" for op in _TWO for side in ("", "r", "i")), *_ONE):
+    setattr(There, f"__{_name}__", _operator(f"__{_name}__"))
+
+
+def _host(x: Any) -> Any:
+    if isinstance(x, np.ndarray):
+        raise TypeError("an array of the host among those of the device: device.asarray(x) carries it over")
+    if isinstance(x, list | tuple):
+        return type(x)(map(_host, x))
+    return x._host if isinstance(x, There) else x
+
+
+def _there(x: Any) -> Any:
+    return There(np.asarray(x)) if isinstance(x, np.ndarray | np.generic) else x
+
+
+class _Function:
+    """A function of NumPy on arrays of the device: a launch."""
+
+    def __init__(self, name: str, f: Any, launches: bool = True):
+        self.name, self.f, self.launches = name, f, launches
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        waits = self.name in _WAIT or (self.name == "where" and len(args) == 1)
+        device.counts.update(launches=int(self.launches), waits=int(waits))
+        results = self.f(*map(_host, args), **{key: _host(x) for key, x in kwargs.items()})
+        return tuple(map(_there, results)) if isinstance(results, tuple) else _there(results)
+
+    def at(self, x: There, ids: There, values: Any) -> None:
+        """Atomic additions: all at once, in an order that is another at each call."""
+        device.counts.update(launches=1, atomic=1)
+        order, values = device.order.permutation(len(ids)), np.broadcast_to(_host(values), (*ids.shape, *x.shape[1:]))
+        self.f.at(x._host, _host(ids)[order], values[order])
+
+    def reduceat(self, *args: Any, **kwargs: Any) -> Any:
+        return _Function("reduceat", self.f.reduceat)(*args, **kwargs)
+
+
+class Device:
+    """NumPy's names, on the device. `counts` has launches, waits, transfers, and which launches were atomic."""
+
+    __name__ = "device"
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.order = np.random.default_rng(0)
+
+    def asarray(self, x: Any, dtype: Any = None) -> There:
+        self.counts["transfers"] += not isinstance(x, There)
+        return There(np.array(x._host if isinstance(x, There) else x, dtype=dtype))
+
+    def counted(self, f: Any, *args: Any) -> tuple[Any, dict[str, int]]:
+        """f(*args), and what it launched, waited for and carried over."""
+        before = self.counts.copy()
+        result = f(*args)
+        return result, {name: self.counts[name] - before[name] for name in ("launches", "waits", "transfers", "atomic")}
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(np, name)
+        return _Function(name, found) if callable(found) and not isinstance(found, type) else found
+
+
+def run(f: Any, *args: Any) -> dict[str, Any]:
+    """What f counts on the device, with arrays of the host carried over before; "error" where it mixes two memories."""
+    there = [device.asarray(x) if isinstance(x, np.ndarray) else x for x in args]
+    try:
+        result, counts = device.counted(f, *there)
+    except (TypeError, AttributeError, ValueError) as error:
+        return {"error": str(error)}
+    return counts if isinstance(result, There) else counts | {"error": "it returns no array of the device"}
+
+
+device = Device()
+register(There, device)
