@@ -7,6 +7,7 @@ import csv
 import io
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -191,7 +192,9 @@ def refuse_another_page(page: Path, mark: str, ours: str, remedy: str) -> None:
 def drawing(what: str) -> Iterator[None]:
     """Print a note where the block fails to draw: the results are kept without their pictures."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)          # matplotlib's, for an axis up to 1e308
+            yield
     except Exception as error:           # matplotlib's, for a bad matplotlibrc, fonts, a full disk
         print(f"note: {what} could not be drawn: {shortened(str(error), 300)}", file=sys.stderr)
 
