@@ -12,8 +12,10 @@ import types
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
+from tinyattn.check.formula import text_of
 from tinyattn.check.rules import filled, fits, parsed
 
 # What each expression or statement becomes, one change at a time. Single letters stand for any expression.
@@ -108,15 +110,15 @@ def _effect(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _by_table(node: ast.AST) -> Iterator[ast.AST]:
-    for pattern, changes in _PATTERNS:
+    for pattern, changes in _PATTERNS.get(type(node), ()):
         found: dict[str, ast.AST] = {}
         if fits(pattern, node, found):
             for change in changes:
                 yield filled(copy.deepcopy(change), found)
     if isinstance(node, ast.Compare) and len(node.ops) > 1:  # a < b < c: each sign by itself
         for i, sign in enumerate(node.ops):
-            for pattern, changes in _PATTERNS:
-                if isinstance(pattern, ast.Compare) and type(pattern.ops[0]) is type(sign):
+            for pattern, changes in _PATTERNS[ast.Compare]:
+                if type(pattern.ops[0]) is type(sign):
                     for change in changes:
                         yield ast.Compare(node.left, [*node.ops[:i], *change.ops, *node.ops[i + 1 :]], node.comparators)
 
@@ -124,7 +126,9 @@ def _by_table(node: ast.AST) -> Iterator[ast.AST]:
 KINDS = (_by_table, _number, _condition, _connected, _effect)
 
 
-_PATTERNS = [(parsed(pattern), [parsed(c) for c in changes]) for pattern, changes in RULES.items()]
+_PATTERNS: dict[type, list[tuple[Any, list[Any]]]] = {}  # by the type of node that they fit
+for _pattern, _changes in RULES.items():
+    _PATTERNS.setdefault(type(parsed(_pattern)), []).append((parsed(_pattern), [parsed(c) for c in _changes]))
 
 
 @dataclass
@@ -172,8 +176,9 @@ def mutants_of(source: str, file: str) -> list[Mutant]:
     called = {id(inner) for function in functions for inner in ast.walk(function)}
     found: list[Mutant] = []
     names: Counter[str] = Counter()
+    known = cache(_text)  # a statement's is asked for at each node in it
     for slot, node, function, statement in _sites(tree, "", tree):
-        old, line = _text(node), _text(statement)
+        old, line = known(node), known(statement)
         seen = {old}
         for kind in KINDS:
             for new in kind(node):
@@ -212,7 +217,7 @@ def _sites(node: ast.AST, function: str, statement: ast.AST) -> Iterator[tuple[A
 def _left_alone(node: ast.AST) -> bool:
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return True  # a docstring
-    if isinstance(node, ast.Assign) and _text(node.targets[0]) == "__all__":
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__":
         return True
     return isinstance(node, ast.Import | ast.ImportFrom | ast.Raise | ast.JoinedStr)
 
@@ -231,7 +236,7 @@ def _text(node: ast.AST) -> str:
     """The source of an expression or a statement on one line; of a statement with a body its head."""
     if isinstance(node, ast.FunctionDef):
         return f"def {node.name}"
-    return ast.unparse(ast.fix_missing_locations(copy.copy(node))).lstrip().split("\n")[0]
+    return text_of(node)
 
 
 def _short(line: str, length: int = 100) -> str:

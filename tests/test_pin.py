@@ -1,9 +1,14 @@
 """Every part gives the numbers that are pinned: see tests/pin."""
 
+from functools import cache
+
 import pytest
 from threadpoolctl import threadpool_limits
 
-from tests.pin import GROUPS, chunks, differences, networks, pinned, plain
+from tests import pin
+from tests.pin import GROUPS, chunks, differences, networks, plain
+
+pinned = cache(pin.pinned)
 
 
 @pytest.mark.parametrize(("group", "first"), [(group, first) for group in GROUPS for first in chunks(group)])

@@ -139,6 +139,9 @@ def test_a_picture_has_the_same_bytes_every_time():
     assert b"<metadata>" not in first.content
     assert b"<title>a line that rises</title>" in first.content
     data, metadata = first._repr_mimebundle_()
+    image = data.pop("text/html")
+    assert image.startswith('<img alt="a line that rises" src="data:image/svg+xml;base64,')
+    assert base64.b64decode(image.split(",")[1][:-2]) == first.content
     assert data == {"image/svg+xml": first.content.decode(), "text/plain": "[a-line: a line that rises]"}
     assert metadata == {"image/svg+xml": {"alt": "a line that rises"}, "picture": "a-line"}
     with pytest.raises(ValueError, match=r"'a/b', expected letters, digits and hyphens"):
@@ -153,6 +156,7 @@ def test_a_picture_that_is_too_large_for_an_svg_is_a_png_of_twice_the_pixels(mon
     assert int.from_bytes(first.content[16:20], "big") == 2 * 96 * 6  # of six inches
     data, metadata = first._repr_mimebundle_()
     assert base64.b64decode(data["image/png"]) == first.content
+    assert data["text/html"] == f'<img alt="a line that rises" src="data:image/png;base64,{data["image/png"]}">'
     assert metadata["image/png"] == {"alt": "a line that rises"}
 
 

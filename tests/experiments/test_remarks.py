@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.machine import RESULTS
 from tinyattn.experiments import EXPERIMENTS, results_of
+from tinyattn.experiments.splits import ALSO_BY_TIME
 from tinyattn.experiments.tables import values
 
 FULL, SAMPLED = ("full", "ndcg@10"), ("uni100", "ndcg@10")
@@ -97,6 +98,14 @@ def test_splits():
     assert 0.6 < share["markov"] < 2 / 3
     assert sorted(last, key=last.__getitem__)[-2:] == ["markov", "ce"]
     assert max(by_time, key=by_time.__getitem__) == "ce"
+    runs = {key: results("splits").get(f"beauty-time-{key}") for key in ALSO_BY_TIME}
+    also = {key: mean("splits", f"beauty-time-{key}") for key, done in runs.items() if done}
+    as_good = {"sampled-softmax", "gbce", "esasrec"}
+    assert all(0.024 < score < 0.026 for score in [by_time["ce"], *(also[key] for key in as_good)])
+    assert 0.0225 < by_time["ease"] < 0.0235
+    assert max(*(score for key, score in also.items() if key not in as_good), by_time["cosine"]) < 0.0215
+    assert mean("full", "beauty-esasrec") < 0.75 * mean("full", "beauty-ce")
+    assert {run["epochs"] for key in ("sampled-softmax", "gbce") for run in runs[key]} == {100}
     assert by_time["markov"] < min(by_time["ease"], by_time["cosine"])
     assert by_time["ce"] / by_time["ease"] < 1.1 < last["ce"] / last["ease"]
 

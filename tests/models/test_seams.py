@@ -17,7 +17,7 @@ from tests.models.schemes import SCHEMES
 from tests.models.worlds import few_negatives, uneven
 from tinyattn.check import gradcheck_layer, gradcheck_model
 from tinyattn.data import Interactions, Sampler, pad
-from tinyattn.fast.tiles import LONG
+from tinyattn.fast import tiles
 from tinyattn.layers import (
     BLOCK_FORMS,
     FEED_FORWARDS,
@@ -252,14 +252,12 @@ def test_long_histories_in_slices_add_up_with_dropout_of_weights(mechanism):
 
 
 @pytest.mark.host
-@pytest.mark.parametrize("mechanism", [
-    pytest.param(name, marks=[pytest.mark.slow] * (name not in ("full", "window")))      # two by default: it takes long
-    for name, cls in MECHANISMS.items() if cls.linear_memory
-])  # fmt: skip
-def test_memory_of_a_step_grows_with_n_and_not_with_its_square(mechanism):
-    """Four times the tokens, at most 4.6 times the memory."""
+@pytest.mark.parametrize("mechanism", [name for name, cls in MECHANISMS.items() if cls.linear_memory])
+def test_memory_of_a_step_grows_with_n_and_not_with_its_square(mechanism, monkeypatch):
+    """Four times the tokens, at most 4.6 times the memory; of full attention 2.5 times, as most of it are tiles."""
+    monkeypatch.setattr(tiles, "LONG", 512)
     peaks = []
-    for n in (LONG, 4 * LONG):
+    for n in (512, 2048):
         data = Interactions.from_sequences(np.random.default_rng(0).integers(1, 40 * n, (2, n + 1)))
         options = {"mechanism": mechanism, "dropout": 0.0, **OWN.get(mechanism, {})}
         network = SASRecNetwork(n_items=data.n_items, maxlen=n, dim=8, blocks=1, **options)
@@ -270,7 +268,7 @@ def test_memory_of_a_step_grows_with_n_and_not_with_its_square(mechanism):
         network.loss_backward(p, 1.0, cache)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < 4.6 * peaks[0]
+    assert peaks[1] < (2.5 if mechanism == "full" else 4.6) * peaks[0]
 
 
 @pytest.mark.host  # a device has one worker

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from functools import cache
 
 import numpy as np
 import pytest
@@ -72,6 +73,11 @@ def test_the_training_is_dense_adams(loss, users, settings, monkeypatch):
         np.testing.assert_allclose(row["gradient_norm"], theirs["gradient_norm"], rtol=1e-4)
 
 
+@cache
+def uninterrupted(every_option):
+    return run(network(), settings=ALL if every_option else SETTINGS)
+
+
 @pytest.mark.parametrize(("n", "settings"), [(1, SETTINGS), (7, SETTINGS), (40, SETTINGS), (62, SETTINGS),
                                              (100, SETTINGS), (80, ALL)])  # fmt: skip
 def test_interrupted_and_resumed_it_has_the_same_bits(n, settings, tmp_path):
@@ -89,6 +95,6 @@ def test_interrupted_and_resumed_it_has_the_same_bits(n, settings, tmp_path):
     with pytest.raises(InterruptedRunError):
         run(stopping, settings=settings, checkpoint=tmp_path / "c.npz")
     resumed, history = run(network(), settings=settings, checkpoint=tmp_path / "c.npz")
-    whole, other = run(network(), settings=settings)
+    whole, other = uninterrupted(settings is ALL)
     np.testing.assert_array_equal(resumed, whole)
     assert [row["loss"] for row in history] == [row["loss"] for row in other]

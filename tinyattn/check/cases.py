@@ -140,25 +140,24 @@ def plainness(case: dict[str, Any]) -> Any:
 
 def copied(case: dict[str, Any]) -> dict[str, Any]:
     """The case with copies of its arrays, also of those in a named tuple, such as Adam's moments."""
-    return {name: _copy(x) for name, x in case.items()}
-
-
-def _copy(x: Any) -> Any:
-    if isinstance(x, np.ndarray):
-        return x.copy()
-    return type(x)(*map(_copy, x)) if isinstance(x, tuple) and hasattr(x, "_fields") else x
+    return {name: of_arrays(np.ndarray.copy, x) for name, x in case.items()}
 
 
 def in_dtype(x: Any, dtype: Any) -> Any:
     """x, an array, a tuple or a dictionary, with its arrays of floats in this dtype; x itself if that is None."""
-    if dtype is None:
-        return x
+    return x if dtype is None else of_arrays(lambda y: y.astype(dtype, copy=False) if y.dtype.kind == "f" else y, x)
+
+
+def of_arrays(f: Callable[[np.ndarray], np.ndarray], x: Any) -> Any:
+    """x with f(array) in place of every array, also in tuples and dictionaries."""
+    if isinstance(x, np.ndarray):
+        return f(x)
     if isinstance(x, dict):
-        return {name: in_dtype(value, dtype) for name, value in x.items()}
+        return {name: of_arrays(f, value) for name, value in x.items()}
     if isinstance(x, tuple):
-        parts = [in_dtype(value, dtype) for value in x]
+        parts = [of_arrays(f, value) for value in x]
         return type(x)(*parts) if hasattr(x, "_fields") else tuple(parts)
-    return x.astype(dtype, copy=False) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
+    return x
 
 
 def strategy(

@@ -175,7 +175,12 @@ def _atoms(tree: ast.AST) -> set[str]:
 
 def text_of(node: ast.AST) -> str:
     """The source of an expression or a statement on one line; the head of a statement with a body."""
-    return ast.unparse(ast.fix_missing_locations(copy.copy(node))).lstrip().split("\n")[0]
+    head: Any = copy.copy(node)
+    head.lineno = 1  # ast.unparse looks for a comment there
+    for part in ("body", "orelse", "handlers", "finalbody"):
+        if isinstance(getattr(head, part, None), list):
+            setattr(head, part, [])
+    return ast.unparse(head).lstrip().split("\n")[0]
 
 
 @contextlib.contextmanager

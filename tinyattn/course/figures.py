@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,12 +22,13 @@ class Picture:
     content: bytes = field(repr=False)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, str], dict[str, Any]]:
-        """The picture, its name and `alt`, for Jupyter."""
+        """The picture, its name and `alt`, for Jupyter; and as HTML, as JupyterLab shows other forms without `alt`."""
+        kind, coded = f"image/{self.form}", base64.b64encode(self.content).decode()
+        shown = coded
         if self.form == "svg":
             kind, shown = "image/svg+xml", self.content.decode()
-        else:
-            kind, shown = "image/png", base64.b64encode(self.content).decode()
-        text = {"text/plain": f"[{self.name}: {self.alt}]"}
+        image = f'<img alt="{html.escape(self.alt)}" src="data:{kind};base64,{coded}">'
+        text = {"text/html": image, "text/plain": f"[{self.name}: {self.alt}]"}
         return {kind: shown} | text, {kind: {"alt": self.alt}, "picture": self.name}
 
 

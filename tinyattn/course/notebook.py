@@ -65,6 +65,8 @@ def hash_of(text: str) -> str:
 def execute(made: Any, seconds: int = 120) -> Any:
     """Run a notebook from top to end, in an empty folder, on one thread. -> the notebook, with its outputs.
 
+    Of a picture it keeps the image alone, and not the same in HTML.
+
     Raises nbclient's CellExecutionError where a cell raises, RuntimeError where one warns; ImportError, with advice,
     where nbclient is missing.
     """
@@ -85,6 +87,8 @@ def execute(made: Any, seconds: int = 120) -> Any:
         for output in cell.get("outputs", ()):
             if output.get("name") == "stderr":
                 raise RuntimeError(f"a cell warns:\n{output['text']}\nin the cell\n{cell.source}")
+            if "picture" in output.get("metadata", {}):
+                del output["data"]["text/html"]
     return made
 
 

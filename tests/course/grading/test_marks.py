@@ -7,9 +7,7 @@ import os
 import pytest
 
 from tinyattn.course.chapters import chapters
-from tinyattn.course.graders import function
 from tinyattn.course.grading import marks as module
-from tinyattn.course.grading.judge import _other_cases
 from tinyattn.course.grading.marks import answers_of, grade
 from tinyattn.sandbox import Limits, fence
 
@@ -253,13 +251,22 @@ def test_a_flag_names_three_others_with_an_equal_answer_and_how_many_more(monkey
         assert [mark["flags"] for mark in records[0]["marks"]] == [[flag], []]
 
 
-def test_cases_that_nobody_knows_are_for_one_answer_alone():
-    as_before = function.SEED, function.EXAMPLES
-    with _other_cases():
-        assert function.EXAMPLES == 5
-        assert function.SEED not in as_before
-    now = function.SEED, function.EXAMPLES
-    assert now == as_before
+def test_tables_have_a_row_for_each_person_and_for_each_answer():
+    names = ["one", "two", "three"]
+    cells = {"outcome": "right", "verdict": "v", "flags": ["f", "g"], "file": "x.py", "seconds": 0.25}
+    marks = [{"exercise": "three", "points": 2, "of": 3} | cells, {"exercise": "one", "points": 0, "of": 1} | cells]
+    about = {"problems": ["p", "q"], "chapters": ["00-1", "01-2"], "seeds": [None, 7, 8], "tinyattn": "0.1"}
+    records = [{"person": "amy", "marks": marks} | about]
+    assert module._rows_of_people(records, names) == [
+        ["person", "points", "of", *names, "flags", "problems", "seconds", "tinyattn"],
+        ["amy", 2, 4, 0, 0, 2, "three: f; three: g; one: f; one: g", "p; q", 0.5, "0.1"],
+    ]
+    columns = ["exercise", "outcome", "points", "of", "verdict", "flags", "file", "seconds"]
+    assert module._rows_of_answers(records) == [
+        ["person", *columns, "chapter as built", "seed"],
+        ["amy", "three", "right", 2, 3, "v", "f; g", "x.py", 0.25, "00-1 01-2", "7 8"],
+        ["amy", "one", "right", 0, 1, "v", "f; g", "x.py", 0.25, "00-1 01-2", "7 8"],
+    ]
 
 
 def test_no_cell_of_a_table_is_a_formula():

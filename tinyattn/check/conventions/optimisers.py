@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,15 +46,15 @@ def _eps(op: Subject) -> Switch | None:
             return max(map(relative_error, stepped, right))
 
         eps = fixed_eps(error, default)
-        if eps is not None and (eps != default or factor is _correction):
-            return FixedArgument(f"{says} is fixed at {number(eps)}", "eps", _over(eps, factor), default)
         if eps is not None:
-            return None
+            library = partial(_over, eps, factor)
+            ours = eps == default and says == "eps"
+            return None if ours else FixedArgument(f"{says} is fixed at {number(eps)}", "eps", library, default)
     return None
 
 
-def _over(eps: float, factor: Any) -> Any:
-    return lambda call: eps / factor(call)
+def _over(eps: float, factor: Callable[[Case], float], call: Case) -> float:
+    return eps / factor(call)
 
 
 def _tiny(step: int) -> Case:

@@ -30,14 +30,13 @@ def bce_special_cases() -> list[dict[str, Any]]:
 
 @bce("rounding", "swapping the labels equals negating the logits", hint="σ(-z) = 1 - σ(z).")
 def symmetry(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
-    close(op(-z, 1 - targets, weights), op(z, targets, weights), _bce_tolerance(z), "the loss")
+    close(op(-z, 1 - targets, weights), op(z, targets, weights), 2.5 * tolerance(op.spec, {"z": z}), "the loss")
 
 
 @bce("rounding", "label 1 instead of 0 lowers the loss by the mean logit", hint="log σ(z) - log σ(-z) = z.")
 def difference(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     got = op(z, np.ones_like(z), weights) - op(z, np.zeros_like(z), weights)
-    w = np.ones(z.shape) if weights is None else weights.astype(float)
-    close(got, -np.sum(w * z) / np.sum(w), _bce_tolerance(z), "the difference")
+    close(got, -np.average(z.astype(float), weights=weights), 2.5 * tolerance(op.spec, {"z": z}), "the difference")
 
 
 weighted_mean(bce, "z", "targets")
@@ -79,10 +78,6 @@ def gradient_form(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.n
         demand(np.all(dz[weights == 0] == 0), "a position of weight 0 has a gradient")
 
 
-def _bce_tolerance(z: np.ndarray) -> float:
-    return rounding(z.dtype, z.size, 10 * largest(z))
-
-
 BCE = bce.spec(
     "loss = Σ w l / Σ w, with l = -t log σ(z) - (1 - t) log(1 - σ(z))",
     "bce_with_logits(z, targets, weights=None): z and targets (...), targets in 0..1, weights (...) or None for all 1, "
@@ -114,17 +109,18 @@ def bpr_special_cases() -> list[dict[str, Any]]:
 
 
 @bpr("rounding", "equal scores cost ln 2, whatever they are", hint="σ(0) is one half: is anything added?")
-def equal_scores(op: Subject, positive: Any, negative: Any, weights: Any) -> None:
-    close(op(positive, positive, weights), math.log(2), _bpr_tolerance(positive), "the loss")
+def equal_scores(op: Subject, **case: Any) -> None:
+    case |= {"negative": case["positive"]}
+    close(op(**case), math.log(2), 2.5 * tolerance(op.spec, case), "the loss")
 
 
 @bpr("rounding", "exchanging positive and negative adds the weighted mean of positive - negative",
         hint="log σ(z) - log σ(-z) = z: is z the difference of the two scores, and the sum divided by Σ w?")
 def exchanged(op: Subject, positive: Any, negative: Any, weights: Any) -> None:
-    w = np.ones(positive.shape) if weights is None else weights.astype(float)
-    expected = np.sum(w * (positive.astype(float) - negative)) / np.sum(w)
+    expected = np.average(positive.astype(float) - negative, weights=weights)
     got = float(op(negative, positive, weights)) - float(op(positive, negative, weights))
-    close(got, expected, 2 * _bpr_tolerance(positive, negative), "the difference of losses")
+    scores = {"positive": positive, "negative": negative}
+    close(got, expected, 5 * tolerance(op.spec, scores), "the difference of losses")
 
 
 weighted_mean(bpr, "positive", "negative")
@@ -134,7 +130,7 @@ weighted_mean(bpr, "positive", "negative")
         hint="The loss depends on the difference alone: the score that goes up is matched by one that goes down.")
 def opposite_gradients(op: Subject, **case: Any) -> None:
     d = op.gradients(case, 1.0)
-    close(d["negative"], -np.asarray(d["positive"]), 10 * _bpr_tolerance(case["positive"], case["negative"]), "dnegative")
+    close(d["negative"], -np.asarray(d["positive"]), 25 * tolerance(op.spec, case), "dnegative")
     if case["weights"] is not None:
         demand(np.all(d["positive"][case["weights"] == 0] == 0), "a position of weight 0 has a gradient")
 
@@ -149,10 +145,6 @@ def bpr_far_behind(op: Subject, positive: Any, negative: Any, weights: Any) -> N
         if op.has_backward:
             dpositive = op.gradients({"positive": ahead, "negative": -ahead, "weights": None}, 1.0)["positive"]
             close(dpositive * positive.size, np.full(positive.shape, slope), limit if cost else 1e-12, "N dpositive")
-
-
-def _bpr_tolerance(*scores: np.ndarray) -> float:
-    return rounding(scores[0].dtype, scores[0].size, 10 * largest(*scores))
 
 
 BPR = bpr.spec(
@@ -217,9 +209,8 @@ def twice(op: Subject, positive: Any, negatives: Any, weights: Any, regularisati
 @bpr_max("rounding", "regularisation adds λ times the mean of the squared scores under their softmax",
         hint="The squares are weighted with s, as the terms σ(r⁺ - r) are.")
 def regularised(op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0) -> None:
-    s = oracles.softmax(negatives)
-    w = np.ones(positive.shape) if weights is None else weights.astype(float)
-    expected = 0.5 * np.sum(w * np.sum(s * negatives.astype(float) ** 2, axis=-1)) / np.sum(w)
+    squares = np.sum(oracles.softmax(negatives) * negatives.astype(float) ** 2, axis=-1)
+    expected = 0.5 * np.average(squares, weights=weights)
     got = op(positive, negatives, weights, 0.5) - op(positive, negatives, weights, 0.0)
     close(got, expected, _bpr_max_tolerance(positive, negatives), "the difference")
 
@@ -303,10 +294,9 @@ def of_two(op: Subject, **case: Any) -> None:
 
 @distance_bpr("rounding", "the hinge adds λ times the mean of max(d⁺ - d, 0)", hint="Which of the two should be larger?")
 def hinge(op: Subject, **case: Any) -> None:
-    w = np.ones(case["positive"].shape) if case["weights"] is None else case["weights"].astype(float)
-    over = np.maximum(case["positive"].astype(float) - case["between"], 0)
+    over = np.average(np.maximum(case["positive"].astype(float) - case["between"], 0), weights=case["weights"])
     added = op(**case | {"pvn_weight": 3.0}) - op(**case | {"pvn_weight": 0.0})
-    close(added, 3 * np.sum(w * over) / np.sum(w), 4 * tolerance(op.spec, case), "the difference")
+    close(added, 3 * over, 4 * tolerance(op.spec, case), "the difference")
 
 
 weighted_mean(distance_bpr, "positive", "negative", "between")

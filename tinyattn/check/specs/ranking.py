@@ -135,23 +135,27 @@ def ranking_many_items(op: Subject, scores: np.ndarray, target: int, k: int) -> 
 
 
 def ranking_observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
-    """Both metrics, also for large k, with items left out, and with equal scores; no tie of another convention."""
+    """Both metrics, also for large k, with items left out, and with equal scores."""
     scores, target, k = case["scores"], case["target"], case["k"]
     longer = np.concatenate([scores, np.full(2, -np.inf, scores.dtype)])
-    tries = {"": (scores, target, k), "at 1": (scores, target, 1), "large k": (scores, target, 1000),
-             "left out": (longer, target, k), "all equal": (np.zeros(7, scores.dtype), target % 7, 4)}  # fmt: skip
+    return observed(op, {"": (scores, target, k), "at 1": (scores, target, 1), "large k": (scores, target, 1000),
+                         "left out": (longer, target, k), "all equal": (np.zeros(7, scores.dtype), target % 7, 4)})  # fmt: skip
+
+
+def observed(op: Subject, tries: dict[str, tuple[np.ndarray, Any, int]]) -> dict[str, Any]:
+    """What each metric gives for these scores, targets and k, and whether it changes the scores; no tie of another
+    convention."""
     seen: dict[str, Any] = {}
-    for name, metric in metrics_of(op):
-        for what, (s, t, at) in tries.items():
-            passed = s.copy()
-            try:
-                decided(op, s, t)
-                seen[f"{name} {what}"] = np.array(metric(passed, t, at))
-            except NotOfferedError:
-                continue
-            except Violation:
-                seen[f"{name} {what}"] = "raises"
-            seen[f"{name} {what}: changed"] = not np.array_equal(passed, s)
+    for (name, metric), (what, (scores, target, k)) in itertools.product(metrics_of(op), tries.items()):
+        passed = scores.copy()
+        try:
+            decided(op, scores, target)
+            seen[f"{name} {what}"] = np.array(metric(passed, target, k))
+        except NotOfferedError:
+            continue
+        except Violation:
+            seen[f"{name} {what}"] = "raises"
+        seen[f"{name} {what}: changed"] = not np.array_equal(passed, scores)
     return seen
 
 
@@ -328,16 +332,8 @@ def ranking_of_several_remark(op: Subject, **_: Any) -> str:
 
 
 def ranking_of_several_observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
-    """Both metrics, also for another k; no tie of another convention."""
-    seen: dict[str, Any] = {}
-    for (name, metric), k in itertools.product(metrics_of(op), (case["k"], 1, 1000)):
-        with contextlib.suppress(NotOfferedError):
-            decided(op, case["scores"], case["relevant"])
-            try:
-                seen[f"{name} at {k}"] = np.array(metric(case["scores"].copy(), case["relevant"].copy(), k))
-            except Violation:
-                seen[f"{name} at {k}"] = "raises"
-    return seen
+    """Both metrics, also for another k."""
+    return observed(op, {f"at {k}": (case["scores"], case["relevant"].copy(), k) for k in (case["k"], 1, 1000)})
 
 
 RANKING_OF_SEVERAL = ranking_of_several.spec(

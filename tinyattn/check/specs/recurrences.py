@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .. import oracles
-from ..common import ours_of
+from ..common import ours_of, tolerance
 from ..contrast import right_up_to
 from ..families import causal, linear_in
 from ..property import close, demand, largest, rounding, same_bits
@@ -29,14 +29,14 @@ def rnn_case(draw: CaseDrawer) -> dict[str, Any]:
 def no_memory(op: Subject, **case: Any) -> None:
     case |= {"U": np.zeros_like(case["U"])}
     expected = np.tanh(case["x"] @ case["W"] + case["b"])
-    close(op(**case), expected, rounding(case["x"].dtype, case["x"].size, RNN.scale(case)), "the state")
+    close(op(**case), expected, tolerance(op.spec, case), "the state")
 
 
 def passes_state_on(states: SpecBuilder) -> None:
     @states("rounding", "a sequence can be cut in two, if the state is passed on", hint="Is h0 the state before the first token?")
     def handed_on(op: Subject, **case: Any) -> None:
         h, n = op(**case), case["x"].shape[-2]
-        atol = rounding(h.dtype, 10 * case["x"].size, op.spec.scale(case))
+        atol = 3 * tolerance(op.spec, case)
         for t in range(1, n):
             rest = op(**case | {"x": case["x"][..., t:, :].copy(), "h0": h[..., t - 1, :].copy()})
             close(rest, h[..., t:, :], atol, f"from token {t} on, the state")
@@ -97,8 +97,7 @@ def open_gate(op: Subject, **case: Any) -> None:
     b[H : 2 * H] = 1e4
     without = {name: np.concatenate([x[..., :H], x[..., 2 * H :]], axis=-1)
                for name, x in (("W", case["W"]), ("U", case["U"]), ("b", b))}  # fmt: skip
-    atol = rounding(b.dtype, 10 * case["x"].size, LSTM.scale(case))
-    close(op(**case | {"b": b}), op(**case | without), atol, "the state")
+    close(op(**case | {"b": b}), op(**case | without), 3 * tolerance(op.spec, case), "the state")
 
 
 LSTM = lstm.spec(
@@ -175,13 +174,13 @@ def far_keys(op: Subject, **case: Any) -> None:
         shift = y.dtype.type(far)
         size0 = None if case["size0"] is None else case["size0"] + shift
         moved = op(**case | {"k": case["k"] + shift, "size0": size0})
-        close(moved, y, rounding(y.dtype, 10 * y.size, 800 * WKV.scale(case)), f"with keys moved by {far:g}, y")
+        close(moved, y, 2400 * tolerance(op.spec, case), f"with keys moved by {far:g}, y")
 
 
 @wkv("rounding", "y is a mean: it lies between the least and the greatest value", hint="Do the weights sum to 1?")
 def between(op: Subject, **case: Any) -> None:
     y, v = op(**case | {"mean0": None, "size0": None}), case["v"]
-    atol = rounding(y.dtype, 10 * y.size, WKV.scale(case))
+    atol = 3 * tolerance(op.spec, case)
     low, high = (f(v, axis=-2, keepdims=True) for f in (np.min, np.max))
     demand(np.all((y >= low - atol) & (y <= high + atol)), "y lies outside of the values")
 
@@ -193,7 +192,7 @@ def one_back(op: Subject, **case: Any) -> None:
     y = op(**case | {"w": np.full_like(case["w"], 1e4), "u": np.zeros_like(case["u"]), "mean0": None, "size0": None})
     share = 1 / (1 + np.exp(np.minimum(k[..., :-1, :] - k[..., 1:, :], 700)))
     expected = np.concatenate([v[..., :1, :], share * v[..., 1:, :] + (1 - share) * v[..., :-1, :]], axis=-2)
-    close(y, expected, rounding(y.dtype, 10 * y.size, WKV.scale(case)), "y")
+    close(y, expected, 3 * tolerance(op.spec, case), "y")
 
 
 WKV = wkv.spec(
@@ -225,7 +224,7 @@ def no_time(op: Subject, **case: Any) -> None:
     if case["h0"] is None:
         return
     y = op(**case | {"delta": np.zeros_like(case["delta"]), "D": np.zeros_like(case["D"])})
-    close(y, case["C"] @ case["h0"], rounding(y.dtype, 10 * y.size, SELECTIVE_SCAN.scale(case)), "y")
+    close(y, case["C"] @ case["h0"], 3 * tolerance(op.spec, case), "y")
 
 
 @selective_scan("rounding", "with equal Δ, B and C for all tokens it is a convolution", "extremes",
@@ -258,7 +257,7 @@ associative_scan = SpecBuilder("associative_scan")
 FORMS = ("sequential", "chunked", "doubling", "tree")
 causal(associative_scan, "a", "b", hint="Which tokens does h_t depend on?")
 linear_in(associative_scan, "b", of=lambda case: case | {"h0": None})
-equal_forms(associative_scan, FORMS, hint="How do two tokens in a row change a state?", atol=lambda _, case: _tolerance(case))
+equal_forms(associative_scan, FORMS, hint="How do two tokens in a row change a state?", atol=lambda spec, case: 3 * tolerance(spec, case))
 
 
 def associative_scan_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -275,11 +274,7 @@ def goes_on(op: Subject, **case: Any) -> None:
         return
     early, late = ({x: case[x][..., part, :] for x in "ab"} for part in (slice(half), slice(half, None)))
     h0 = op(**case | early)[..., -1, :].copy()
-    close(op(**case | late | {"h0": h0}), op(**case)[..., half:, :], _tolerance(case), "h")
-
-
-def _tolerance(case: dict[str, Any]) -> float:
-    return rounding(case["a"].dtype, 10 * case["a"].size, ASSOCIATIVE_SCAN.scale(case))
+    close(op(**case | late | {"h0": h0}), op(**case)[..., half:, :], 3 * tolerance(op.spec, case), "h")
 
 
 def _scale(case: dict[str, Any]) -> float:
