@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.helpers import pictures_drawn, refuses
+from tests.helpers import refuses
 from tinyattn.cli import main
 from tinyattn.commands import collect, sweep
 from tinyattn.commands.collect import Collected
@@ -54,14 +54,13 @@ def test_two_sweeps_do_not_mix_in_one_folder(tmp_path, capsys):
     assert not list((tmp_path / "swept").iterdir())
 
 
-def test_a_huge_metric_is_drawn_without_a_warning(tmp_path, capsys):
+def test_a_huge_metric_is_drawn_without_a_warning(with_pictures, tmp_path, capsys):
     out = tmp_path / "swept"
     assert main(["sweep", str(grid(tmp_path, "dim = [8, 16]\nepochs = 1")), "--out", str(out)]) == 0
-    for dim, value in ((8, 0.5), (16, 1e308)):
+    for dim, value in ((8, 0.5), (16, 8e307)):
         finished(out / f"dim={dim}", value, dim=dim, epochs=1)
-    with pictures_drawn():
-        assert main(["collect", str(out)]) == 0
-    assert "Warning" not in capsys.readouterr().err
+    assert main(["collect", str(out)]) == 0
+    assert not capsys.readouterr().err
 
 
 def test_a_run_is_not_told_as_one_with_other_options(tmp_path, capsys):
