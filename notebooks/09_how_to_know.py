@@ -38,7 +38,7 @@ road(9)
 # %% [markdown]
 # ## Ten bugs, and a loss that falls
 #
-# [The zoo](../tinyattn/check/zoo/attention.py) keeps implementations of attention that are wrong in one way each. Here are ten of them. Each
+# [The zoo](../tinyattn/check/zoo/attention.toml) keeps implementations of attention that are wrong in one way each. Here are ten of them. Each
 # mistake is easily made, and all return the right shapes.
 
 # %%

@@ -4,8 +4,8 @@
 # A model with attention weighs a person's whole history. The models before it made do with less: a vector for each person, the last item, a sum. **What does each of
 # them assume, and where is the assumption true?**
 #
-# This chapter is read before [10](10_sasrec.ipynb). Seven well-known models have one formula, and differ in one vector. You derive its gradient once, build what three of them need, and let
-# all of them compete in worlds where a different one is right.
+# This chapter is read before [10](10_sasrec.ipynb). Eight well-known models have one formula, and differ in one vector. You derive its gradient once, build what some of them need, and let
+# all of them compete in worlds that are as one of them assumes.
 #
 # **You need**: gradients of products ([03](03_gradients.ipynb)), leave-one-out ([00](00_first_look.ipynb)), a matrix's inverse.
 #
@@ -16,7 +16,9 @@
 # - count the parameters that grow with people, and say what a person's vector is worth.
 
 # %% tags=["hide-input"]
+import math
 import time
+from itertools import pairwise
 
 import numpy as np
 
@@ -46,18 +48,35 @@ from tinyattn.tree import leaves, tree_map
 road(20)
 
 # %% [markdown]
+# ## Three worlds
+#
+# Our data are generated, so that the true chances are known. Each world has 300 people:
+#
+# - **tastes**: everybody has one of eight hidden tastes. The order says nothing.
+# - **last item**: what comes next depends on the last item, and on nothing else.
+# - **last two**: it depends on the last two items *together*. What follows A, B has nothing to do with what follows C, B.
+
+# %%
+worlds = {
+    "tastes": TasteWorld(users=300, items=60, shortest=8, longest=16),
+    "last item": ChainWorld(users=300, items=40, groups=40, shortest=8, longest=16),
+    "last two": ChainWorld(users=300, items=40, order=2, groups=5, shortest=8, longest=16),
+}
+splits = {name: leave_one_out(world.generate()) for name, world in worlds.items()}
+
+# %% [markdown]
 # ## One dot product
 #
 # All of these models score item $i$ for a person at some moment by
 #
 # $$score(i) = x \cdot q_i + b_i .$$
 #
-# $q_i$ is a learned row of the item, and $b_i$ says how popular it is. (Append $b_i$ to $q_i$ and a 1 to $x$, and it is one dot product.) What is known of the person is in $x$. With $y_j$, a second
+# $q_i$ is a learned row of the item, and $b_i$ says how popular it is. (Some leave it out.) What is known of the person is in $x$. With $y_j$, a second
 # learned row of item $j$, and $n$ items in the history:
 #
 # | model | $x$ | reads |
 # |---|---|---|
-# | MF: [Rendle et al. 2009](https://arxiv.org/abs/1205.2618) | $p_u$, a learned row of the person | nothing |
+# | MF: [Rendle et al. 2009](https://arxiv.org/abs/1205.2618) | $p_u$, a learned row of the person | nothing of it |
 # | FISM: [Kabbur et al. 2013](https://doi.org/10.1145/2487575.2487589) | $n^{-\alpha} \sum_j y_j$ | a set |
 # | EASE: [Steck 2019](https://arxiv.org/abs/1905.03375) | 1 at each item of the history, 0 elsewhere | a set |
 # | FPMC: [Rendle et al. 2010](https://doi.org/10.1145/1772690.1772773) | $[p_u;\; y_{last}]$, both one after the other | the last item |
@@ -66,7 +85,7 @@ road(20)
 # | GRU4Rec: [Hidasi et al. 2016](https://arxiv.org/abs/1511.06939) | $h_n$, with $h_t = f(h_{t-1}, y_t)$ | all, in order |
 # | NARM: [Li et al. 2017](https://arxiv.org/abs/1711.04725) | $B\,[h_n;\; \sum_j \alpha_j h_j]$ | all, in order |
 #
-# $y_{-k}$ is the $k$-th item from the end; its weight has a common part $\eta_k$ and one of the person, $\eta_{uk}$. In NARM the last state looks at all states, with weights $\alpha_j$: that is attention, on top of
+# $y_{-k}$ is the row of the $k$-th item from the end; its weight has a common part $\eta_k$ and one of the person, $\eta_{uk}$. In NARM the last state looks at all states, with weights $\alpha_j$: that is attention, on top of
 # a recurrence. [15](15_before_attention.ipynb) is about $f$.
 #
 # ## A loss for orders
@@ -106,12 +125,6 @@ check("my_bpr_backward", my_bpr_backward)
 # From `dx` on, the models part. In FPMC $x$ has two halves, and so has `dx`: one is the person's, one the last item's. Let the library confirm it, on a batch of people with their histories:
 
 # %%
-worlds = {
-    "tastes": TasteWorld(users=300, items=60, shortest=8, longest=16),
-    "last item": ChainWorld(users=300, items=40, groups=40, shortest=8, longest=16),
-    "last two": ChainWorld(users=300, items=40, order=2, groups=5, shortest=8, longest=16),
-}
-splits = {name: leave_one_out(world.generate()) for name, world in worlds.items()}
 train = splits["tastes"].train
 batch = Sampler(train, maxlen=16, batch_size=32, seed=0, negatives=True).batch(0)
 
@@ -134,11 +147,22 @@ print("the library's:", np.allclose(theirs.values, dusers[theirs.ids]))
 # | | from `dx`, by hand |
 # |---|---|
 # | FISM | $y_j$ is in $x_t$ for all $t \ge j$, so $dy_j = \sum_{t \ge j} t^{-\alpha}\, dx_t$ |
-# | Fossil | also $\eta_k\, dx$ for the $k$-th item from the end, and $d\eta_k = dx \cdot y_{-k}$ |
-# | Caser | each filter keeps its strongest place of five, and only that place gets a gradient |
+# | Fossil | as FISM, and $\eta_k\, dx$ more for the $k$-th item from the end; $d\eta_k = dx \cdot y_{-k}$ |
+# | Caser | a horizontal filter keeps its strongest place of the five, and only that place gets a gradient |
 # | GRU4Rec | from $h_n$ back through every step: $dh_{t-1} = dh_t\, \partial f / \partial h_{t-1}$ |
 # | NARM | $dh_j$ gets $\alpha_j\, dx$, and $d\alpha_j = dx \cdot h_j$, as in [04](04_attention_backward.ipynb) |
 #
+# For example $\eta$, which all people and all moments share, so that their gradients are summed:
+
+# %%
+network = Fossil(dim=4, dropout=0.0).make_network(train.n_items, train.n_users)
+p = tree_map(lambda w: rng.standard_normal(w.shape), network.init(rng))
+y, dx = p["items"][batch.ids], rng.standard_normal((*batch.ids.shape, 4))
+_, theirs = network.read_backward(p, dx, batch)
+mine = [(dx[:, k:] * y[:, : y.shape[1] - k]).sum() for k in range(3)]  # k = 0 is the last item
+print("the library's:", np.allclose(theirs["weights"], mine))
+
+# %% [markdown]
 # ### Exercise `bpr_optimum` (predict the number, ★★☆, 5 min)
 #
 # What does a score mean after training? Item A comes next with probability 0.3, item B with 0.1, and bad items are drawn from all with equal chances. So for each pair with A good and B bad there
@@ -146,7 +170,7 @@ print("the library's:", np.allclose(theirs.values, dusers[theirs.ids]))
 
 # %%
 ### BEGIN SOLUTION
-bpr_optimum = 1.0986  # log 3
+bpr_optimum = math.log(0.3 / 0.1)
 ### END SOLUTION
 
 # %%
@@ -226,7 +250,7 @@ free = np.linalg.solve(X.T @ X + 30 * np.eye(len(B)), X.T @ X)  # without the co
 print(f"an item's weight for itself: {np.diag(free).mean():.2f}, and with the constraint 0")
 
 # %% [markdown]
-# No step, no rate, no seed: one inverse.
+# No step, no rate, no seed: one inverse. (*Item cosine*, [Sarwar et al. 2001](https://doi.org/10.1145/371920.372071), does not even fit: its $B_{ij}$ is the cosine of two columns of $X$.)
 #
 # ## What does a model read?
 #
@@ -363,7 +387,9 @@ rng = np.random.default_rng(4)
 lengths = np.minimum(2 + rng.geometric(0.15, 200), 40)
 sessions = [rng.integers(1, 61, n) for n in lengths]
 ids, targets, starts = yours("my_lanes")(sessions, 16)
-questions = lengths.sum() - len(lengths)
+asked = sorted(zip(ids[ids > 0], targets[ids > 0], strict=True))
+print("the same questions:", asked == sorted(pair for one in sessions for pair in pairwise(one)))
+questions = len(asked)
 shapes = {"padded, all at once": (lengths.max() - 1, 200), "16 lanes": ids.shape}
 rows = [[name, *shape, f"{1 - questions / np.prod(shape):.0%}"] for name, shape in shapes.items()]
 table("200 sessions | steps | wide | empty", rows)
@@ -396,12 +422,6 @@ show_figure(
 # that comes in is taken as fixed; and a batch depends on all the batches before it. The library reads whole histories instead. Its questions are the same ones, and with cross-entropy its loss is the same sum.
 #
 # ## Who wins where?
-#
-# Our three worlds have 300 people each, and their true chances are known:
-#
-# - **tastes**: everybody has one of eight hidden tastes. The order says nothing.
-# - **last item**: what comes next depends on the last item, and on nothing else.
-# - **last two**: it depends on the last two items *together*. What follows A, B has nothing to do with what follows C, B.
 #
 # A model ranks the items that a person has not had. NDCG@10 is 1 if the next item is at the top, less further down, and 0 below the tenth place. The numbers below are its expectation under the true chances, as a
 # share of what the best ranking has. **Predict** the winner of each world, and what a Markov chain does, which only counts pairs. (This trains 27 small networks, in about half a minute.)

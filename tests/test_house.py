@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,21 +17,23 @@ ENTRANCES = ["__init__", "__main__", "pytest_plugin"]           # import what th
 FILES = sorted(p for p in ROOT.rglob("*.py") if p.relative_to(ROOT).parts[0].removesuffix(".py") not in ENTRANCES)
 
 
-def import_statements(path):
+@cache
+def import_statements(text):
     """All of a file, also for types alone or inside of a function; no expression has one, so none is walked through."""
-    blocks = [ast.parse(path.read_text()).body]
+    blocks, found = [ast.parse(text).body], []
     while blocks:
         for node in blocks.pop():
             if isinstance(node, ast.Import | ast.ImportFrom):
-                yield node
+                found.append(node)
             inner = (getattr(node, name, None) for name in ("body", "orelse", "finalbody", "handlers", "cases"))
             blocks += [block for block in inner if isinstance(block, list)]
+    return found
 
 
 def imports(path, root=ROOT):
     """(line, floor) of every import of a floor, absolute or relative, at the top of the file or inside a function."""
     here = path.relative_to(root).with_suffix("").parts
-    for node in import_statements(path):
+    for node in import_statements(path.read_text()):
         if isinstance(node, ast.Import):
             names = [alias.name.split(".")[1] for alias in node.names if alias.name.startswith("tinyattn.")]
         else:
@@ -87,7 +90,7 @@ def graph(root):
 
     def imported(name, path):
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        for node in import_statements(path):
+        for node in import_statements(path.read_text()):
             if isinstance(node, ast.ImportFrom):
                 start = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
                 whole = ".".join([*start, *filter(None, [node.module])])

@@ -382,6 +382,7 @@ def test_a_gradient_that_is_none_at_every_call_is_not_offered():
         assert report.not_offered == (f"the gradient of {name}",)
         skipped = {f.property: f.message for f in report.findings if f.outcome == "skipped"}
         assert skipped == ({"gradient_directions": "there is no gradient of x"} if name == "x" else {})
-    assert "exact_gradients" in str(check_in_process(without("gamma", 1.1), "layer_norm", examples=6))
+    wrong = check_in_process(without("gamma", 1.1), "layer_norm", examples=6)
+    assert "exact_gradients" in {f.property for f in wrong.failures}
     strict = check_in_process(without("gamma"), "layer_norm", examples=6, strict=True)
-    assert "layer_norm_backward returned None for dgamma" in str(strict)
+    assert any("layer_norm_backward returned None for dgamma" in f.message for f in strict.failures)

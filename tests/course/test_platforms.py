@@ -152,7 +152,7 @@ def tool(folder, *words):
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
-@pytest.mark.slow(seconds=60)
+@pytest.mark.slow(seconds=100)
 @pytest.mark.skipif(bool(fence.available()), reason="this system cannot close off a process")
 def test_nbgraders_marks_are_ours(tmp_path):
     pytest.importorskip("nbgrader", reason="nbgrader is not installed")
@@ -179,7 +179,7 @@ def test_nbgraders_marks_are_ours(tmp_path):
     assert "my_hit_rate: right shape, wrong values" in feedback
 
 
-@pytest.mark.slow(seconds=60)
+@pytest.mark.slow(seconds=100)
 @pytest.mark.skipif(bool(fence.available()), reason="this system cannot close off a process")
 def test_otters_marks_are_ours(tmp_path):
     pytest.importorskip("otter", reason="otter-grader is not installed")

@@ -28,7 +28,7 @@ def stops() -> Iterator[tuple[str, list[tuple[int, str]]]]:
 
 
 def road(here: int | None = None) -> Text:
-    """The map as text, with chapter `here` and its time marked. Future chapters are in brackets."""
+    """The map as text, with chapter `here` and its time marked."""
     existing = {chapter.number: chapter for chapter in chapters()}
     width = max(map(len, ROAD))
     lines = []
@@ -36,7 +36,7 @@ def road(here: int | None = None) -> Text:
         line = f"{part:{width}} "
         for number, title in numbered:
             name = f"{number:02} {title}"
-            name = f"▶ {name} ◀" if number == here else name if number in existing else f"({name})"
+            name = f"▶ {name} ◀" if number == here else name
             if len(line) + len(name) > 98:
                 lines.append(line.rstrip())
                 line = " " * (width + 1)
@@ -55,10 +55,10 @@ def time_of(chapter: Chapter) -> str:
 
 
 def road_map(here: int | None = None) -> Any:
-    """The map as a figure, in which chapters are links; future ones are pale."""
+    """The map as a figure, in which chapters are links."""
     from ..show.style import BLUE, GREY, ORANGE, figure
 
-    existing = {chapter.number: f"../notebooks/{chapter.path.stem}.ipynb" for chapter in chapters()}
+    urls = {chapter.number: f"../notebooks/{chapter.path.stem}.ipynb" for chapter in chapters()}
     columns = max(map(len, ROAD.values())) // 2
     fig, ax = figure(size=(7.4, 6.0))
     y = 0.0
@@ -67,24 +67,23 @@ def road_map(here: int | None = None) -> Any:
         y += 0.5
         for first in range(0, len(numbered), columns):
             for x, (number, name) in enumerate(numbered[first : first + columns]):
-                _draw_stop(ax, x, y, number, name, ORANGE if number == here else BLUE, existing.get(number))
+                _draw_stop(ax, x, y, number, name, ORANGE if number == here else BLUE, urls[number])
             y += 1.1
     ax.set(xlim=(-0.5, columns - 0.5), ylim=(y - 0.5, -0.25))
     ax.set_axis_off()
     return fig
 
 
-def _draw_stop(ax: Any, x: int, y: float, number: int, name: str, colour: str, url: str | None) -> None:
-    """Draw a chapter as a circle, filled unless it is future, and a line from the chapter before."""
+def _draw_stop(ax: Any, x: int, y: float, number: int, name: str, colour: str, url: str) -> None:
+    """Draw a chapter as a circle, and a line from the chapter before."""
     from ..show.style import GREY, GROUND, INK
 
     if x:
         ax.plot((x - 0.81, x - 0.19), (y, y), color=GREY, lw=1.2)
-    inside, outside, fill, edge = (GROUND, INK, colour, colour) if url else (GREY, GREY, GROUND, GREY)
-    ax.scatter([x], [y], s=620, color=fill, edgecolors=edge, linewidths=1.2, urls=[url])
-    ax.text(x, y, f"{number:02}", ha="center", va="center", fontsize=11, weight="bold", color=inside, url=url)
+    ax.scatter([x], [y], s=620, color=colour, edgecolors=colour, linewidths=1.2, urls=[url])
+    ax.text(x, y, f"{number:02}", ha="center", va="center", fontsize=11, weight="bold", color=GROUND, url=url)
     label = name if len(name) < 16 else _in_two(name)
-    ax.text(x, y + 0.3, label, ha="center", va="top", fontsize=10, color=outside, url=url)
+    ax.text(x, y + 0.3, label, ha="center", va="top", fontsize=10, color=INK, url=url)
 
 
 def _in_two(name: str) -> str:
