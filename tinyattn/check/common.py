@@ -66,7 +66,7 @@ def shape_and_dtype(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
         if x is not None:
             _like(x, shape, dtype_of(case), name)
     f = spec.function
-    if op.spare and not op.has_backward and not spec.lets_more_follow:
+    if op.spare and spec.wrt and not op.has_backward and not spec.lets_more_follow:
         says = f"{f} returned {1 + op.spare} results, expected {spec.outputs[0]} alone: a caller would get a tuple"
         raise Violation(f"{says}. Arrays for a backward may follow it if there is {f}_backward", sort="count")
 
