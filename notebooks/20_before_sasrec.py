@@ -79,9 +79,9 @@ splits = {name: leave_one_out(world.generate()) for name, world in worlds.items(
 # | MF: [Rendle et al. 2009](https://arxiv.org/abs/1205.2618) | $p_u$, a learned row of the person | nothing of it |
 # | FISM: [Kabbur et al. 2013](https://doi.org/10.1145/2487575.2487589) | $n^{-\alpha} \sum_j y_j$ | a set |
 # | EASE: [Steck 2019](https://arxiv.org/abs/1905.03375) | 1 at each item of the history, 0 elsewhere | a set |
-# | FPMC: [Rendle et al. 2010](https://doi.org/10.1145/1772690.1772773) | $[p_u;\; y_{last}]$, both one after the other | the last item |
+# | FPMC: [Rendle et al. 2010](https://doi.org/10.1145/1772690.1772773) | $[p_u;\; y_{last}]$, one after the other | the last item |
 # | Fossil: [He & McAuley 2016](https://arxiv.org/abs/1609.09152) | $n^{-\alpha} \sum_j y_j + \sum_k (\eta_k + \eta_{uk})\, y_{-k}$ | a set, and the last three |
-# | Caser: [Tang & Wang 2018](https://arxiv.org/abs/1809.07426) | $[$filters over the last five rows$;\; p_u]$ | the last five |
+# | Caser: [Tang & Wang 2018](https://arxiv.org/abs/1809.07426) | filters over the last five rows, then $p_u$ | the last five |
 # | GRU4Rec: [Hidasi et al. 2016](https://arxiv.org/abs/1511.06939) | $h_n$, with $h_t = f(h_{t-1}, y_t)$ | all, in order |
 # | NARM: [Li et al. 2017](https://arxiv.org/abs/1711.04725) | $B\,[h_n;\; \sum_j \alpha_j h_j]$ | all, in order |
 #
@@ -275,7 +275,7 @@ def ignores_order(score):
 check("ignores_order", ignores_order)
 
 # %% [markdown]
-# And what grows when people join? In FPMC, $p_u$. The paper of SASRec counts its own parameters against it: SASRec has rows for items and positions, and a few small matrices.
+# And what grows when people join? In FPMC, $p_u$. SASRec's paper (section III) makes the comparison: it has rows for items and positions, and a few small matrices.
 #
 # ### Exercise `fpmc_over_sasrec` (predict the number, ★☆☆, 4 min)
 #
@@ -335,8 +335,8 @@ table("model | knows order | parameters a person | of 60 items and 300 people", 
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# MF and FISM know no order. MF, FPMC and Caser have a row for each person, and Fossil three numbers. The others work the person out from the history: **a new person costs them nothing, and they know as much of them as of
-# anybody.** The last row is SASRec with a person's
+# MF and FISM know no order. MF, FPMC and Caser have a row for each person, and Fossil three numbers. The others make the person from the history: **a new person adds no parameters,
+# and is served as well as anybody.** The last row is SASRec with a person's
 # vector added to its state; we come back to it.
 #
 # </details>
@@ -423,7 +423,7 @@ show_figure(
 #
 # ## Who wins where?
 #
-# A model ranks the items that a person has not had. NDCG@10 is 1 if the next item is at the top, less further down, and 0 below the tenth place. The numbers below are its expectation under the true chances, as a
+# A model ranks the items that a person has not had. NDCG@10 is 1 if the next item is at the top, less below it, and 0 from the eleventh place on. The numbers below are its expectation under the true chances, as a
 # share of what the best ranking has. **Predict** the winner of each world, and what a Markov chain does, which only counts pairs. (This trains 27 small networks, in about half a minute.)
 
 # %% tags=["hide-output"]
