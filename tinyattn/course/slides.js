@@ -13,7 +13,8 @@ function move(slide, rest) {
 const slides = [];
 for (let slide of document.querySelectorAll("section")) {
   while (slide) {
-    shrink(slide, (block) => block.getBoundingClientRect().right > slide.getBoundingClientRect().left + 1236.5);
+    const right = slide.getBoundingClientRect().left + 1236.5;
+    shrink(slide, (block) => block.getBoundingClientRect().right > right || block.scrollWidth > block.clientWidth + 1);
     const rest = slide.cloneNode(false), heights = new Map([...slide.children].map((node) => [node, node.offsetHeight]));
     while (high(slide) && blocks(slide).length > 1) move(slide, rest);
     const last = blocks(slide).at(-1), both = [slide.firstElementChild, last, ...blocks(rest).slice(0, 1)];
