@@ -577,7 +577,7 @@ def test_times_in_memory_may_be_dates_as_in_a_file():
         (Frame(user=[1, 1], item=[2, 3], time=[date(2023, 12, 3), "soon"]), "time '2023-12-03' in row 0 is no number"),
         (Frame(user=[1, 1], item=[2, 3], time=[1j, 2]), "times are complex128, expected numbers or dates"),
         (np.array([["a", "x", "soon"]]), "row 0: time 'soon' is not a finite number, nor a date such as"),
-        (np.zeros((0, 2), int), "there are no interactions to learn from"),
+        (np.zeros((0, 2), int), "no interactions: expected at least one row"),
     ],
     ids=range(24),
 )
