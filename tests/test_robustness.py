@@ -74,7 +74,7 @@ def test_a_few_tries_of_each_attack(name, tmp_path, monkeypatch):
     assert failures(name, tmp_path, 8) == []
 
 
-@pytest.mark.slow(seconds=6)
+@pytest.mark.slow(seconds=2)
 @pytest.mark.parametrize("name", EPOCHS)
 def test_a_killed_training_of_these_models_ends_with_the_same_bytes(name, tmp_path, monkeypatch):
     monkeypatch.setattr(tqdm, "monitor_interval", 0)  # its thread might hold a lock while this process forks
