@@ -54,6 +54,17 @@ def test_a_progress_bar_is_shown_on_a_terminal_or_where_it_must(on_a_terminal, d
     assert ("words" in err.getvalue()) == shown
 
 
+def test_a_notebook_shows_progress_among_its_output(monkeypatch):
+    stream = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})
+    monkeypatch.setattr("sys.stdout", out := stream())
+    monkeypatch.setattr("sys.stderr", err := stream())
+    for disable, shown in ((True, False), (None, True)):
+        with progress_bar(disable, total=3) as bar:
+            bar.set_postfix_str("words")
+            bar.update()
+        assert ("words" in out.getvalue(), err.getvalue()) == (shown, "")
+
+
 def test_escapes_in_ids_are_shown_and_columns_stand(capsys):
     print_items(np.array(["a", "\x1b[31m\n"]), np.array([1.0, 0.5]), ItemNames({"a": "A"}))
     print_history(["\x1b[31m"], ItemNames())

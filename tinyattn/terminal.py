@@ -120,9 +120,13 @@ class _NoBar(AbstractContextManager[Any]):
 
 
 def progress_bar(disable: bool | None = None, **how: Any) -> Any:
-    """tqdm's bar; with `disable` None only on a terminal. tqdm is imported only to be shown, as that takes 50 ms."""
-    if disable or (disable is None and not sys.stderr.isatty()):
+    """tqdm's bar; with `disable` None only on a terminal, and in a notebook, unless TQDM_DISABLE is set.
+
+    tqdm is imported only to be shown, as that takes 50 ms.
+    """
+    notebook = type(sys.stdout).__module__.startswith("ipykernel")
+    if disable or (disable is None and not (notebook or sys.stderr.isatty())):
         return _NoBar()
     from tqdm import tqdm
 
-    return tqdm(file=sys.stderr, **{"leave": False} | how)
+    return tqdm(file=sys.stdout if notebook else sys.stderr, **{"leave": False} | how)  # there errors are red

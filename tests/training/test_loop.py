@@ -79,8 +79,9 @@ def test_interrupted_at_any_step_and_resumed_it_ends_with_the_same_bits(n, tmp_p
     whole, history = run(validate=spread)
 
     how = {"checkpoint": tmp_path / "c.npz", "validate": spread}
-    with pytest.raises(InterruptedRunError, match=f"after step {n}"):
+    with pytest.raises(InterruptedRunError, match=f"after step {n}") as stop:
         run(model=Stops(n, ctrl_c), **how)
+    assert stop.value._render_traceback_() == [f"InterruptedRunError: {stop.value}"]  # what a notebook shows
     resumed, resumed_history = run(**how)
     assert same(resumed, whole, device)
     if device == "cpu":

@@ -76,7 +76,7 @@ def execute(made: Any, seconds: int = 120) -> Any:
         raise ImportError("running notebooks needs nbclient: pip install 'tinyattn[notebooks]'") from None
     # the kernel imports this tinyattn; one thread, so that sums are added in the same order
     here = str(Path(__file__).parents[2])
-    env = os.environ | {"PYTHONPATH": here, "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+    env = os.environ | {"PYTHONPATH": here, "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "TQDM_DISABLE": "1"}
     with tempfile.TemporaryDirectory() as empty:
         client = NotebookClient(
             made, timeout=seconds, kernel_name="python3", record_timing=False, coalesce_streams=True,

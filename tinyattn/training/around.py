@@ -51,6 +51,9 @@ class DivergedWarning(RuntimeWarning):
 class InterruptedRunError(Exception):
     """Ctrl-C after the step that the message names; with a checkpoint, all steps up to it are saved."""
 
+    def _render_traceback_(self) -> list[str]:  # IPython asks for it: a notebook shows one line
+        return [f"{type(self).__name__}: {self}"]
+
 
 class Around:
     """A context around a run of `last` steps; the loop calls it when a step begins, is computed and has ended.
