@@ -77,7 +77,8 @@ def test_rows_of_dates_are_numbers_and_become_seconds():
         (["2023-12-03", "2023-12-04"], True), (["26/12/2023"], True), (["1433221332117"], True), (["1433221332"], True),
         (["1433221332.5", "631152000"], True), (["1433221332000000"], True), (["", "1433221332"], True),
         (["1433221332", "7"], False), (["631151999"], False), (["2051222400"], False), (["2020"], False),
-        (["yes"], False), ([""], False), ([], False), (["1"] * 3 + ["1433221332"], False), (["nan"], False),
+        (["\ud800"], False), (["yes"], False), ([""], False), ([], False), (["1"] * 3 + ["1433221332"], False),
+        (["nan"], False),
     ],
 )  # fmt: skip
 def test_what_looks_like_times(values, times):

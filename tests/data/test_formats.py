@@ -300,6 +300,7 @@ def test_times_with_fractions_and_large_ones_are_not_rounded_together(tmp_path):
         ("kunde,ware,stars,time\n1,2,4,3\n", "seems to be a header; .* --columns user=kunde,item=ware,time=time$"),
         ("user items\n1 2 3\n2 3 4 5\n", "line 1 is 'user items', which seems to be a header"),
         ("user_id ware\nann x1\n", "which seems to be a header"),
+        ("# user 1\n", "line 1 is '# user 1', which seems to be a header; .* add --columns 'user item'$"),
         ("who what when\nann x1 3\nbob x2 5\n", "line 1 is 'who what when', which seems to be a header"),
         ("#exported today\nann x1\n", "which seems to be a comment: remove it"),
         ("user_id::item_id::rating::timestamp\n", "a header and no interactions"),

@@ -126,8 +126,8 @@ def look_like_times(values: list[str]) -> bool:
     values = [value for value in values[:_SAMPLE] if value]
     if not values:
         return False
+    strings = np.array([value.encode("utf-8", "surrogatepass") for value in values])
     try:
-        strings = np.array([value.encode() for value in values])
         numbers = strings.astype(np.float64)
     except ValueError:
         return any(way(strings) is not None for way in (iso_8601, by_day_or_month))

@@ -277,7 +277,8 @@ def _flag(head: list[str]) -> str:
 
     first = split(_uncommented(head[0]))
     if any(_is_number(field) or look_like_times([field]) for field in first):
-        return template_flag([row for line in head if len(row := split(line)) == len(first)], separator)
+        rows = [row for line in head[1:] if len(row := split(line)) == len(first)]
+        return template_flag([first, *rows], separator)
     return named_flag(_by_name(head, split))
 
 
