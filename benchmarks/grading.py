@@ -51,8 +51,9 @@ def written(chapter: Chapter, rng: random.Random, kind: str) -> list[str]:
         new = block
         indent = block[: len(block) - len(block.lstrip())]
         if kind == "wrong" and i == chosen:
-            possible = [pair for pair in WRONG_LINES if pair[0] in block]
-            new = block.replace(*rng.choice(possible), 1) if possible else re.sub(r"\d", "7", block)
+            code = re.sub(r" *#.*", "", block)  # what a comment says is not graded
+            possible = [pair for pair in WRONG_LINES if pair[0] in code]
+            new = code.replace(*rng.choice(possible), 1) if possible else re.sub(r"\d", "7", code)
         elif kind == "left out" and i == chosen:
             new = f"{indent}raise NotImplementedError\n" if indent else re.sub(r"=.*", "= ...", block)
         elif kind in TROUBLE and indent:
