@@ -75,6 +75,9 @@ class Fork:
         self, arguments: list[str], log: Path, gate: tuple[int, int] | None = None, pause: float = 0.0
     ) -> None:
         self.log, self.code = log, None
+        log.write_text("")
+        # a Ctrl-C waits until the child is ready for it: raised before its `try`, it would leave through our callers
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         self.number = os.fork()
         if not self.number:
             code = 99
@@ -91,13 +94,17 @@ class Fork:
                     os.read(gate[0], 1)
                     time.sleep(pause)
                 sys.argv = ["tinyattn", *arguments]
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
                 code = tinyattn()
+            except KeyboardInterrupt:  # a moment before the command handles it
+                code = 130
             except BaseException:
                 traceback.print_exc()
             finally:
                 sys.stdout.flush()
                 sys.stderr.flush()
                 os._exit(code)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         with contextlib.suppress(OSError):  # the child has done so itself, or has ended
             os.setpgid(self.number, self.number)
 

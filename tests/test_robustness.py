@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from benchmarks import attacks, robustness
 from benchmarks.attacks import ATTACKS, Said, Try, apart
-from benchmarks.robustness import EPOCHS, KINDS, RESULT, difference, guarded, killed, training
+from benchmarks.robustness import EPOCHS, KINDS, RESULT, Fork, difference, guarded, killed, training
 from tinyattn.commands.measures import MEASURES
 
 
@@ -82,6 +82,19 @@ def test_a_killed_training_of_these_models_ends_with_the_same_bytes(name, tmp_pa
     for measure in MEASURES.values():
         monkeypatch.setattr(type(measure), "draw", lambda *_: None)
     assert [wrong for wrong in killed(training(name, tmp_path, 3), tmp_path, 2, random.Random(0)) if wrong] == []
+
+
+def test_ctrl_c_at_the_first_moment_of_a_fork_ends_the_fork_alone(tmp_path):
+    """Once a KeyboardInterrupt left the child through pytest's own frames, and pytest ended instead."""
+    codes = set()
+    for pause in (0, 0, 0.0005, 0.001, 0.002, 0.004):
+        fork = Fork(["--version"], tmp_path / "log")
+        time.sleep(pause)
+        fork.send(signal.SIGINT)
+        assert fork.ended(60)
+        assert "Traceback" not in fork.printed()
+        codes.add(fork.code)
+    assert codes <= {0, 130}
 
 
 def test_there_were_many_tries_and_no_failure():
