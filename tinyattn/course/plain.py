@@ -1,4 +1,4 @@
-"""Specs of exercises whose function is no op, and functions that wrong answers copy but for one line."""
+"""Specs of exercises whose function is no op; and `adjustable`, which makes wrong answers by changing one line."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def plain_spec(
     name: str, says: str, case: Cases, ours: Callable[..., Any], *outputs: str,
     atol: float | Callable[[dict[str, Any]], float] = 1e-6, extreme: str = "", extremes: Iterable[dict[str, Any]] = (),
 ) -> Spec:  # fmt: skip
-    """A spec whose only property is that the answer gives what `ours` gives; `outputs` names the results.
+    """A spec with one property: the answer returns what `ours` returns. `outputs` names the results.
 
     `atol` is the tolerance, or a function of the case that gives it. `extremes` are more cases, which must agree
     within 1e-6; `extreme` is the statement about them.

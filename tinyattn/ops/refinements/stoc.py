@@ -17,7 +17,7 @@ def refine_stoc(
 
     In brackets is the square of the 2-Wasserstein distance of two normal distributions, as in STOSA. A row is compared
     with itself, too, and nothing is nearer to it: the diagonal is the largest. With `lags` the rows of A are read by
-    the lag, Ã_kr = A_{k,k-r}. What B knows of later tokens is as in `refine_simp`.
+    the lag, Ã_kr = A_{k,k-r}. Whether B depends on later tokens is as in `refine_simp`.
     Shapes: A (..., n, m), W_mu and W_sigma onto (..., m, r), with lags n = m -> B (..., n, n), mean, dev (..., n, r):
     μ and σ. Raises ValueError for shapes that do not fit, TypeError for dtypes.
     """
@@ -55,5 +55,5 @@ def refine_stoc_backward(
 
 
 def _times(W: Array, scale: float | None) -> float:
-    """c √r: distances come divided by √r."""
+    """c √r, because `wasserstein_scores` divides distances by √r."""
     return root(W, scale) * math.sqrt(W.shape[-1])
