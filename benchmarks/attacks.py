@@ -913,8 +913,7 @@ def _diverged(out: Path, data: Path, flags: list[str]) -> str:
         if found.wrong or found.code:
             return found.wrong or left(out)
         asked = typed("recommend", out, "--user", "5", "-k", "3")
-        noted = "a smaller" in found.err and "may help" in found.err  # parameters are finite, and scores may not be
-        is_bad = "nan" in asked.out or (asked.code and not (noted and "scores are NaN" in asked.err))
+        is_bad = asked.code or "nan" in asked.out or "inf" in asked.out
         return asked.wrong or (f"its model cannot be asked: {asked.err}" if is_bad else "")
     finally:
         shutil.rmtree(out, ignore_errors=True)

@@ -13,7 +13,7 @@ from tinyattn.layers import MIXERS
 from tinyattn.models import EASE, MODELS, BERT4Rec, GRU4Rec, ItemCosine, Markov, Popularity, Recommender, SASRec, neural
 from tinyattn.models.recommenders import ease
 from tinyattn.options import options_of
-from tinyattn.training import Workers
+from tinyattn.training import DivergedError, DivergedWarning, Workers
 from tinyattn.tree import flatten, leaves
 
 SMALL = {"maxlen": 6, "dim": 8, "epochs": 2, "workers": 1}
@@ -637,3 +637,31 @@ def test_scores_that_overflow_are_left_to_whoever_ranks_them():
     model.parameters["items"][3:] = np.nan
     with pytest.raises(ValueError, match="NaN"):
         model.evaluate(split)
+
+
+@pytest.mark.parametrize(("name", "lr"), [("mf", 1e19), ("fpmc", 1e19)])
+def test_what_a_divergence_keeps_answers_everybody(name, lr):
+    data = TINY.generate()
+    model = MODELS[name](dim=8, batch_size=20, workers=1, epochs=20, patience=0, lr=lr, warmup=60)
+    with pytest.warns(DivergedWarning, match=r"the model of epoch \d+, the best so far, is kept"):
+        model.fit(leave_one_out(data), progress=False)
+    _, scores = model.recommend([model.items.decode(data.sequence(u)) for u in range(data.n_users)], k=3)
+    assert np.all(np.isfinite(scores))
+
+
+def test_an_epoch_whose_scores_overflow_is_no_good_one():
+    """Its validation has a rank for everybody: all scores are infinite, and tied."""
+    model = MODELS["fpmc"](dim=8, batch_size=50, workers=1, epochs=3, patience=0, lr=1e30, clip_norm=1)
+    with pytest.raises(DivergedError, match=r"step 1 \(epoch 1\): validation score nan; a smaller learning rate"):
+        model.fit(leave_one_out(TINY.generate()), progress=False)
+
+
+@pytest.mark.parametrize("size", [1, 3e38])
+def test_an_epoch_answers_where_whole_histories_have_finite_scores(size):
+    """A position that only whole histories reach, which are longer than those of validation."""
+    split = leave_one_out(Interactions.from_sequences([["a", "b", "c", "d"], ["b", "c", "a", "e"]]))
+    model = SASRec(maxlen=4, dim=8, epochs=1, workers=1, blocks=1).fit(split, progress=False)
+    model.parameters["positions"][0] = size
+    before = model.score([split.data.sequence(0)[:-1]])
+    assert np.all(np.isfinite(before[:, 1:]))
+    assert model._answers(model.network, model.parameters, split.data) == (size == 1)

@@ -6,6 +6,7 @@ values or constants. It returns the result's graph value.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -74,11 +75,13 @@ FUNCTIONS: dict[str, Callable[..., Content]] = {
         for name, operator in {
             "add": "Add", "subtract": "Sub", "multiply": "Mul", "divide": "Div", "power": "Pow", "mod": "Mod",
             "maximum": "Max", "minimum": "Min", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "tanh": "Tanh",
-            "sin": "Sin", "cos": "Cos", "abs": "Abs", "sign": "Sign", "floor": "Floor", "negative": "Neg",
+            "sin": "Sin", "abs": "Abs", "sign": "Sign", "floor": "Floor", "negative": "Neg",
             "less": "Less", "less_equal": "LessOrEqual", "greater": "Greater", "greater_equal": "GreaterOrEqual",
             "equal": "Equal", "matmul": "MatMul", "floor_divide": "Div",
         }.items()
     },
+    # ONNX Runtime below 1.24 has no cosine in float64
+    "cos": lambda host, x: _elementwise("Sin", host, _elementwise("Add", host, x, math.pi / 2)),
     "expm1": lambda host, x: _elementwise("Sub", host, _elementwise("Exp", host, x), 1.0),
     "log1p": _log1p,
     "logaddexp": _logaddexp,

@@ -135,7 +135,8 @@ class Writer:
         return self.file()
 
     def add(self, operator: str, inputs: list[str], output: str, **how: Any) -> None:
-        self.nodes.append(self.onnx.helper.make_node(operator, inputs, [output], **how))
+        """Each has a name: ONNX Runtime 1.21 gives those without one the same."""
+        self.nodes.append(self.onnx.helper.make_node(operator, inputs, [output], name=output, **how))
 
     def input(self, a: Any, b: Any, computed: set[str]) -> str:
         """The name of an input whose value is `a` in the first record and `b` in the second."""

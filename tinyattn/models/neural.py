@@ -15,11 +15,12 @@ import numpy as np
 from .. import backend
 from ..data import Interactions, Sampler, Split, Vocabulary, cut, pad
 from ..evaluation import LazyScores, NaNScoreError, WholeRows, full_ranking
+from ..evaluation.protocol import SCORES_AT_ONCE, parts_of
 from ..forms import replaceable
 from ..options import make_parts, option, options_of
 from ..ranks import ranks
 from ..training import SLICE_TOKENS, Learner, Workers
-from ..tree import views
+from ..tree import leaves, views
 from .choosing import in_order, refuse_damaged
 from .next_item import NextItemNetwork
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions
@@ -28,6 +29,8 @@ from .recommender import Recommender, cosines
 from .session import Growing
 from .starting import carry_over, refuse_start
 from .trained import Trained
+
+HUGE = 1e6         # of a parameter: training has exploded, and a score may overflow
 
 
 @dataclass(eq=False, kw_only=True)
@@ -82,9 +85,10 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
                 return self._lazy_scores(network, p, histories, users)
 
             try:
-                return full_ranking(SimpleNamespace(lazy_scores=lazy_scores), chosen, "valid")["ndcg@10"]
+                score = full_ranking(SimpleNamespace(lazy_scores=lazy_scores), chosen, "valid")["ndcg@10"]
             except NaNScoreError:
                 return math.nan                              # the loop reports the step
+            return score if self._answers(network, p, chosen.data) else math.nan
 
         def begin(learner: Learner) -> None:
             if start is not None:
@@ -94,6 +98,17 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
 
         fingerprint = data.fingerprint() + ("" if start is None else start.digest())
         self._train(network, self.sampler(data), validate if split else None, fingerprint, begin=begin, **how)
+
+    def _answers(self, network: Any, p: Any, data: Interactions) -> bool:
+        """Are all users' scores finite, after their whole histories? Asked only where a parameter is huge."""
+        if all(abs(leaf).max(initial=0) < HUGE for _, leaf in leaves(p)):
+            return True
+        users = np.flatnonzero(data.lengths)
+        for part in parts_of(len(users), max(1, SCORES_AT_ONCE // network.n_items)):
+            scores = self._score(network, p, [data.sequence(u) for u in users[part].tolist()], users[part] + 1)
+            if not np.all(np.isfinite(scores[:, 1:])):
+                return False
+        return True
 
     def sampler(self, data: Interactions) -> Sampler:
         """The training batches. Raises ValueError for data that cannot be learned from."""
