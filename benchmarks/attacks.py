@@ -348,6 +348,8 @@ def _safetensors(folder: Path, layout: str, how: str, file: bytes, ids: list[str
 ROPES: list[Any] = [
     {"type": "linear", "factor": 2.0}, {"rope_type": "dynamic", "factor": 4.0}, {"rope_type": "yarn", "factor": 2.0},
     {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0}, {"rope_type": "longrope"}, {"factor": 2.0},
+    {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+     "original_max_position_embeddings": 6},
     {"type": "su", "long_factor": [1.0]}, {"rope_type": "mrope"}, {"rope_type": None, "factor": 2.0}, {"type": 3},
     {"rope_type": ["default"]}, {"rope_type": "Default"}, "linear", [2.0], 2.0, {"rope_type": "unheard of"},
 ]  # fmt: skip
@@ -385,8 +387,6 @@ def _configured(folder: Path, file: str, text: str, how: str) -> str:
         found = typed("import-model", folder, "--out", out)
         if found.wrong or found.code:
             return found.wrong or left(out)
-        if how == "rope":
-            return "angles are scaled, and it is accepted"
         config = json.loads((folder / "config.json").read_text())
         model = import_model(folder)
         with contextlib.suppress(KeyError, TypeError, ValueError, IndexError):  # what the reference does not know

@@ -57,6 +57,7 @@ ALSO = {
     "as_mask": "ops/test_masks.py, models/test_seams.py",
     "alibi": "ops/test_positions.py",
     "distance_buckets": "ops/test_positions.py",
+    "rotary_speeds": "ops/test_positions.py",
     "rotary_tables": "ops/test_positions.py",
     "sinusoids": "ops/test_positions.py",
 }

@@ -1,5 +1,7 @@
 """What position schemes are for: order is seen, and by the relative ones as distances alone."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,36 @@ def test_a_relative_scheme_gives_a_sequence_in_the_midst_of_others_what_it_gives
     together[5:10, 5:10] = np.tri(5, dtype=bool) if causal else True
     alone = run(name, rng, slots[:, :5], x[:, 5:10], Mask(causal=causal))
     np.testing.assert_allclose(run(name, rng, slots, x, together)[:, 5:10], alone, rtol=0, atol=1e-12)
+
+
+def test_an_amplitude_multiplies_scores_by_its_square_and_linear_scaling_walks_more_slowly(rng):
+    q, k = rng.standard_normal((2, 1, 2, 12, 8))
+    slots = np.arange(12)[None]
+
+    def scores(**options):
+        turned = POSITIONS["rope"](**options).enter(None, q, k, slots)
+        return turned[0] @ turned[1].swapaxes(-1, -2)
+
+    yarn = {"rope_scaling": "yarn", "rope_factor": 4.0, "rope_trained": 8}
+    np.testing.assert_allclose(scores(**yarn), scores(**yarn, rope_amplitude=1) * (0.1 * math.log(4) + 1) ** 2)
+    np.testing.assert_allclose(scores(rope_amplitude=3), 9 * scores())
+    far = POSITIONS["rope"](rope_scaling="linear", rope_factor=4.0)
+    np.testing.assert_allclose(far.turn(None, q[..., 8:9, :], 8), POSITIONS["rope"]().turn(None, q[..., 8:9, :], 2))
+
+
+def test_gradients_of_scaled_rotations(rng):
+    scheme = POSITIONS["rope"](rope_scaling="yarn", rope_factor=4.0, rope_trained=6, rope_fast=2.0)
+    layer = MultiHead(2, position=scheme)
+    slots = np.tile(np.arange(5), (2, 1))
+
+    def forward(p, x):
+        return layer.forward(p, x, slots=slots)
+
+    def backward(p, dy, cache):
+        dx, _, grads = layer.backward(p, dy, cache)
+        return dx, grads
+
+    assert gradcheck_layer(forward, backward, layer.init(rng, 8), rng.standard_normal((2, 5, 8)))
 
 
 def test_what_cannot_be_is_refused(rng):
@@ -116,3 +148,12 @@ def test_gradients_both_ways_of_looking_with_dropout_of_weights(name, rng):
     x = rng.standard_normal((2, 6, 4))
     assert gradcheck_layer(mixer.forward, mixer.backward, p, x)
     assert gradcheck_layer(mixer.forward, mixer.backward, p, x, rate=0.4, key=3)
+    for options, says in (
+        ({"rope_scaling": "longrope"}, "rope_scaling is 'longrope', expected one of none, linear, ntk, yarn, llama3"),
+        ({"rope_factor": 2.0}, "rope_factor is 2.0, expected 1 without a rope_scaling"),
+        ({"rope_scaling": "ntk", "rope_factor": 0.5}, "rope_factor is 0.5, expected at least 1"),
+        ({"rope_slow": 4.0, "rope_fast": 4.0}, "rope_fast is 4.0, expected above rope_slow, which is 4.0"),
+        ({"rope_scaling": "yarn", "rope_base": 1}, "rope_base is 1.0, expected above 1 with rope_scaling yarn"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=says):
+            POSITIONS["rope"](**options)

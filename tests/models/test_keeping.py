@@ -16,6 +16,7 @@ OPTIONS = [
     {"norm": "rms", "last_eps": LARGE}, {"feed_forward": "gelu"}, {"feed_forward": "swiglu"}, {"feed_forward_width": 2},
     {"block_form": "sasrec"}, {"block_form": "ligr", "emb_scale": True}, {"blocks": 0}, {"blocks": 1},
     {"position": "rope", "rope_base": 3.0, "emb_scale": True}, {"position": "t5", "buckets": 4, "furthest": 6},
+    {"position": "rope", "rope_scaling": "yarn", "rope_factor": 4.0, "rope_trained": 5, "rope_fast": 2.0},
     {"position": "shaw", "clip": 2}, {"position": "xl"}, {"position": "alibi"},
     {"mechanism": "window", "window": 3, "emb_scale": True}, {"mechanism": "linear"},
     {"mixer": "lstm", "forget": False, "emb_scale": True}, {"mixer": "mamba", "state": 3, "kernel": 2},

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tinyattn import ops
+from tinyattn.ops.positions.rotary_speeds import SCALINGS
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2, 5, 8])
@@ -63,6 +64,66 @@ def test_tables_of_each_sequence_stand_beside_its_heads(rng):
         np.testing.assert_array_equal(ops.rotary(x, cos, sin)[row], alone)
 
 
+def plain_speeds(d, base, scaling, s, L, slow, fast):
+    """Pair by pair, with yarn's ramp in the pair's index, as in its released code."""
+    found = []
+    for i in range(d // 2):
+        w = base ** (-2 * i / d)
+        at = [d * math.log(L / (2 * math.pi * r)) / (2 * math.log(base)) for r in (fast, slow)]
+        first, last = max(math.floor(at[0]), 0), min(math.ceil(at[1]), d - 1)
+        keep = {
+            "none": 1, "linear": 0, "ntk": 0, "yarn": 1 - (i - first) / (last - first or 0.001),
+            "llama3": (L * w / (2 * math.pi) - slow) / (fast - slow),
+        }[scaling]  # fmt: skip
+        keep = min(max(keep, 0), 1)
+        slower = (base * s ** (d / (d - 2))) ** (-2 * i / d) if scaling == "ntk" else w / s
+        found.append(keep * w + (1 - keep) * slower)
+    return found
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+@pytest.mark.parametrize("d", [4, 16, 128])
+def test_scaled_speeds_number_by_number(scaling, d):
+    for base, s, L, fast in itertools.product((500.0, 1e4), (1.0, 2.5, 32.0), (60, 2048, 8192), (4.0, 32.0)):
+        found = ops.rotary_speeds(d, np.zeros(1, np.float32), base, scaling, s, L, 1.0, fast)
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found, plain_speeds(d, base, scaling, s, L, 1.0, fast), rtol=1e-13)
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_scaled_speeds_are_between_those_of_training_and_a_factor_below(scaling):
+    """A factor of 1 changes nothing; the slowest pair of any scaling is divided by the whole factor."""
+    plain = ops.rotary_speeds(64, np.zeros(1))
+    once, scaled = (ops.rotary_speeds(64, np.zeros(1), 1e4, scaling, s) for s in (1, 8))
+    np.testing.assert_allclose(once, plain, rtol=1e-15)
+    assert np.all(np.diff(scaled) < 0)
+    assert np.all(scaled <= plain * (1 + 1e-15))
+    assert np.all(scaled >= plain / 8 * (1 - 1e-15))
+    if scaling != "none":
+        assert scaled[-1] == pytest.approx(plain[-1] / 8)
+        assert scaled[0] == pytest.approx(1 / 8 if scaling == "linear" else 1)
+    assert ops.rotary_speeds(2, np.zeros(1), 1e4, scaling, 8)[0] == (1 / 8 if scaling == "linear" else 1)
+    assert ops.rotary_speeds(0, np.zeros(1), 1e4, scaling, 8).shape == (0,)
+
+
+def test_linear_scaling_is_a_slower_walk():
+    """Token 4 p of a text that is read four times as far stands where token p stood."""
+    slow = ops.rotary_tables(np.arange(40), 6, "d", speeds=ops.rotary_speeds(6, np.zeros(1), 1e4, "linear", 4))
+    for mine, theirs in zip(slow, ops.rotary_tables(np.arange(10), 6, "d"), strict=True):
+        np.testing.assert_allclose(mine[::4], theirs, rtol=0, atol=1e-14)
+
+
+def test_the_ramp_of_the_paper_is_not_that_of_its_code():
+    """The ramp in section 3.2 of YaRN is linear in the turns of a pair, its released code in the number of the pair.
+
+    For LLaMA 2, read 16 times as far, the code turns a pair up to 3 times as fast as the paper.
+    """
+    both = [ops.rotary_speeds(128, np.zeros(1), 1e4, kind, 16, 4096, 1, 32) for kind in ("yarn", "llama3")]
+    ratio = both[0] / both[1]
+    assert ratio.max() == pytest.approx(3.04, abs=0.005)
+    assert np.sum(ratio > 1.001) == 24
+
+
 @pytest.mark.parametrize("heads", [1, 2, 3, 8])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_alibi_number_by_number(heads, dtype):
@@ -87,6 +148,15 @@ def test_alibi_number_by_number(heads, dtype):
             ValueError,
             r"rotary: cos has shape \(6, 2\), expected one that broadcasts to \(7, 2\)",
         ),
+        (lambda: ops.rotary_tables(np.arange(3), 4, "f", speeds=np.ones(3)), ValueError, r"has shape \(3,\)"),
+        (lambda: ops.rotary_speeds(5, np.ones(1)), ValueError, "rotary_speeds: d is 5, expected an even number"),
+        (lambda: ops.rotary_speeds(4, np.ones(1), 0), ValueError, "base is 0, expected a positive number"),
+        (lambda: ops.rotary_speeds(4, np.ones(1), 1.0, "yarn"), ValueError, "base is 1.0, expected above 1"),
+        (lambda: ops.rotary_speeds(4, np.ones(1), 2.0, "su"), ValueError, "scaling is su, expected one of none"),
+        (lambda: ops.rotary_speeds(4, np.ones(1), 2.0, "ntk", 0.5), ValueError, "factor is 0.5, expected at least 1"),
+        (lambda: ops.rotary_speeds(4, np.ones(1), 2.0, "ntk", 2, 0), ValueError, "trained is 0, expected a positive"),
+        (lambda: ops.rotary_speeds(4, np.ones(1), slow=0), ValueError, "slow is 0, expected a positive number"),
+        (lambda: ops.rotary_speeds(4, np.ones(1), fast=1), ValueError, "fast is 1, expected above slow, which is 1.0"),
         (lambda: ops.sinusoids(np.arange(3), -1, "f"), ValueError, "sinusoids: dim is -1, expected at least 0"),
         (lambda: ops.sinusoids(np.arange(3), 4, "f", -2.0), ValueError, "sinusoids: base is -2.0, expected a positive"),
         (lambda: ops.sinusoids(np.arange(3.0), 4, "f"), TypeError, "sinusoids: slots has dtype float64"),

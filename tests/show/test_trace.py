@@ -68,6 +68,7 @@ CALLS = {spec.function: ((), richest(spec)) for spec in SPECS.values() if spec.o
     "performer_weights": ((Q, K, V.T @ K), {"causal": False}),
     "positive_features": ((Q, K), {}),
     "quadratic_bias": ((2, 3, [(0, 0), (-1, 1)], 2.0, X), {}),
+    "rotary_speeds": ((4, X, 9.0, "yarn", 2.0, 50), {}),
     "rotary_tables": ((np.arange(3), 4, np.float64), {}),
     "scan_matrix": ((X**2, -(K[:2] ** 2), X[..., :2], X[..., 2:], X[0, 0], True), {}),
     "sigmoid": ((X,), {}),

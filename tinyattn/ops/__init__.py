@@ -52,6 +52,7 @@ from .positions.buckets import bucket_bias, bucket_bias_backward, distance_bucke
 from .positions.quadratic import kernel_shifts, quadratic_bias
 from .positions.relative import relative_scores, relative_scores_backward, relative_values, relative_values_backward
 from .positions.rotary import rotary, rotary_backward, rotary_tables
+from .positions.rotary_speeds import rotary_speeds
 from .positions.sinusoids import sinusoids
 from .recurrence.associative_scan import associative_scan, associative_scan_backward
 from .recurrence.gru import gru, gru_backward
@@ -178,6 +179,7 @@ __all__ = [
     "root_elu_backward",
     "rotary",
     "rotary_backward",
+    "rotary_speeds",
     "rotary_tables",
     "scan_matrix",
     "selective_scan",

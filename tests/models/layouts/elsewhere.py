@@ -34,7 +34,7 @@ def shapes_of_gpt_2(config):
 
 def shapes_of_llama(config):
     """Linear maps are (out, in)."""
-    narrow = config["num_key_value_heads"] * D // H
+    narrow = config["num_key_value_heads"] * D // config["num_attention_heads"]
     found = {"embed_tokens.weight": (V, D), "norm.weight": (D,)}
     for i in range(config["num_hidden_layers"]):
         at = {"q_proj": (D, D), "k_proj": (narrow, D), "v_proj": (narrow, D), "o_proj": (D, D)}
@@ -118,9 +118,39 @@ def gpt_2(config, weights, ids):
     return norm(x, "ln_f") @ t.get("lm_head.weight", t["wte.weight"]).T
 
 
+def scaled(config, base, d):
+    """Speeds (d/2,) and amplitude of rotary positions, pair by pair, by the papers and the released code of YaRN."""
+    table = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    kind, s = table.get("rope_type", table.get("type", "default")), table.get("factor", 1.0)
+    L = table.get("original_max_position_embeddings", config["max_position_embeddings"])
+    speeds = []
+    for i in range(d // 2):
+        w = base ** (-2 * i / d)
+        if kind == "linear":
+            w = w / s
+        if kind == "llama3":
+            low, high = L / table["low_freq_factor"], L / table["high_freq_factor"]
+            if 2 * math.pi / w > low:
+                w = w / s
+            elif 2 * math.pi / w >= high:
+                smooth = (L * w / (2 * math.pi) - table["low_freq_factor"])
+                smooth /= table["high_freq_factor"] - table["low_freq_factor"]
+                w = (1 - smooth) * w / s + smooth * w
+        if kind == "yarn":
+            turning = [d * math.log(L / (2 * math.pi * r)) / (2 * math.log(base))
+                       for r in (table.get("beta_fast", 32), table.get("beta_slow", 1))]  # fmt: skip
+            first, last = max(math.floor(turning[0]), 0), min(math.ceil(turning[1]), d - 1)
+            ramp = min(max((i - first) / (last - first if first != last else 0.001), 0), 1)
+            w = w / s * ramp + w * (1 - ramp)
+        speeds.append(w)
+    amplitude = 0.1 * math.log(s) + 1 if kind == "yarn" else 1
+    return np.array(speeds), table.get("attention_factor", amplitude)
+
+
 def llama(config, weights, ids):
     """Logits (n, V) of one sequence, in float64."""
     t = {name: array.astype(np.float64) for name, array in weights.items()}
+    heads = config["num_attention_heads"]
     base = config.get("rope_theta") or config["rope_parameters"]["rope_theta"]
 
     def norm(x, name):
@@ -131,9 +161,10 @@ def llama(config, weights, ids):
 
     def turned(x):
         """x cos + rotate_half(x) sin, with rotate_half(a, b) = (-b, a) of the halves of a head."""
-        d = D // H
-        angle = np.outer(np.arange(len(x)), base ** (-2 * np.arange(d // 2) / d))
-        cos, sin = (np.concatenate([f(angle)] * 2, axis=-1) for f in (np.cos, np.sin))
+        d = D // heads
+        speeds, amplitude = scaled(config, base, d)
+        angle = np.outer(np.arange(len(x)), speeds)
+        cos, sin = (amplitude * np.concatenate([f(angle)] * 2, axis=-1) for f in (np.cos, np.sin))
         found = [part * cos + np.concatenate([-part[:, d // 2 :], part[:, : d // 2]], axis=-1) * sin
                  for part in np.split(x, x.shape[1] // d, axis=-1)]  # fmt: skip
         return np.concatenate(found, axis=-1)
@@ -142,7 +173,7 @@ def llama(config, weights, ids):
     for i in range(config["num_hidden_layers"]):
         at, h = f"layers.{i}.self_attn", norm(x, f"layers.{i}.input_layernorm")
         q, k, v = (linear(h, f"{at}.{name}_proj") for name in "qkv")
-        x = x + linear(looked(turned(q), turned(k), v, H, H // config["num_key_value_heads"]), f"{at}.o_proj")
+        x = x + linear(looked(turned(q), turned(k), v, heads, heads // config["num_key_value_heads"]), f"{at}.o_proj")
         h, mlp = norm(x, f"layers.{i}.post_attention_layernorm"), f"layers.{i}.mlp"
         gate = linear(h, f"{mlp}.gate_proj")
         x = x + linear(gate / (1 + np.exp(-gate)) * linear(h, f"{mlp}.up_proj"), f"{mlp}.down_proj")

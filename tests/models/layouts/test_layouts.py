@@ -27,12 +27,21 @@ from tinyattn.tree import tree_map
 pytest.importorskip("safetensors", reason="weights of others are read with the package safetensors")
 
 CLOSE = {"rtol": 0, "atol": 1e-10}
+WIDE = LLAMA | {"num_attention_heads": 1, "num_key_value_heads": 1, "rope_theta": 50.0}  # 8 pairs, at many speeds
 VARIANTS = {
     "gpt2": GPT_2,
     "gpt2-own-scores": GPT_2 | {"tie_word_embeddings": False, "n_inner": 40, "layer_norm_epsilon": 1e-3},
     **{f"gpt2-{name}": GPT_2 | {"activation_function": name} for name in ("relu", "gelu", "gelu_pytorch_tanh")},
     "llama": LLAMA,
     "llama-tied": LLAMA | {"tie_word_embeddings": True, "num_key_value_heads": H},
+    "llama-linear": LLAMA | {"rope_scaling": {"type": "linear", "factor": 4.0}},
+    "llama-dynamic": LLAMA | {"rope_scaling": {"rope_type": "dynamic", "factor": 4.0}},
+    "llama-yarn": WIDE | {"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 16}},
+    "llama-yarn-trained": WIDE | {"rope_scaling": {
+        "rope_type": "yarn", "factor": 3.0, "original_max_position_embeddings": 40, "attention_factor": 0.5}},
+    "llama-3.1": WIDE | {"rope_theta": None, "rope_parameters": {
+        "rope_theta": 50.0, "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 24}},
     "llama-biased": LLAMA | {"attention_bias": True, "num_key_value_heads": 1, "rms_norm_eps": 1e-2},
 }
 

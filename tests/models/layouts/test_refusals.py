@@ -20,6 +20,7 @@ def without(table, *names):
 
 
 SCALED = {"rope_type": "llama3", "factor": 8.0}
+YARN = {"rope_type": "yarn", "factor": 2.0}
 CONFIGURATIONS = [
     (GPT_2, {"model_type": "qwen2"}, "has model_type 'qwen2', expected one of gpt2, llama"),
     (GPT_2, {"model_type": 3}, "has model_type 3, expected one of gpt2, llama"),
@@ -46,12 +47,21 @@ CONFIGURATIONS = [
     (GPT_2, {"n_layer": 1}, "has h.1.attn.c_attn.bias, which no gpt2 has"),
     (GPT_2, {"vocab_size": 10**12}, "wte.weight is (11, 16), expected (1000000000000, 16) by its config.json"),
     (GPT_2, {"tie_word_embeddings": False}, "has no lm_head.weight, expected in gpt2"),
-    (LLAMA, {"rope_scaling": SCALED}, "has rope_type 'llama3', expected 'default'"),
-    (LLAMA, {"rope_scaling": {"factor": 2.0}}, "scales angles by 2.0 without a rope_type"),
+    (LLAMA, {"rope_scaling": SCALED}, "has no original_max_position_embeddings"),
+    (LLAMA, {"rope_scaling": SCALED | {"original_max_position_embeddings": 8}}, "has no low_freq_factor"),
+    (LLAMA, {"rope_parameters": {"rope_type": "longrope"}}, "has rope_type 'longrope', expected one of default"),
+    (LLAMA, {"rope_scaling": {"rope_type": ["yarn"]}}, "has rope_type ['yarn'], expected one of default, linear"),
+    (LLAMA, {"rope_scaling": {"factor": 2.0}}, "scales angles by 2.0 without a rope_type, expected one of ('default'"),
     (LLAMA, {"rope_scaling": {"rope_type": None, "factor": 2.0}}, "scales angles by 2.0 without a rope_type"),
-    (LLAMA, {"rope_scaling": {"type": "linear"}}, "has rope_type 'linear', expected 'default'"),
-    (LLAMA, {"rope_parameters": SCALED}, "has rope_type 'llama3', expected 'default'"),
+    (LLAMA, {"rope_scaling": {"type": "linear"}}, "config.json has no factor"),
+    (LLAMA, {"rope_scaling": {"type": "linear", "factor": 0.5}}, "rope_factor is 0.5, expected at least 1"),
+    (LLAMA, {"rope_scaling": YARN | {"factor": float("inf")}}, "has factor inf, expected a positive number"),
+    (LLAMA, {"rope_scaling": YARN | {"beta_fast": 1}}, "rope_fast is 1.0, expected above rope_slow, which is 1.0"),
+    (LLAMA, {"rope_scaling": YARN | {"truncate": False}}, "has truncate False, expected True"),
+    (LLAMA, {"rope_scaling": YARN, "rope_theta": 1.0}, "rope_base is 1.0, expected above 1 with rope_scaling yarn"),
+    (LLAMA, {"rope_scaling": YARN, "rope_parameters": SCALED}, "in rope_parameters and in rope_scaling, expected one"),
     (LLAMA, {"rope_scaling": "linear"}, "config.json has 'linear', expected names and values"),
+    (LLAMA, {"partial_rotary_factor": 0.5}, "has partial_rotary_factor 0.5, expected 1"),
     (LLAMA, {"rope_theta": -1}, "has rope_theta -1, expected a positive number"),
     (LLAMA, {"head_dim": 8}, "has head_dim 8, expected 4"),
     (LLAMA, {"hidden_act": "gelu"}, "has hidden_act 'gelu', expected 'silu'"),

@@ -6,6 +6,7 @@ like the paper's, pair 2i with 2i + 1. Columns of queries and keys are permuted 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,6 +17,8 @@ import numpy as np
 from ...files import FileError
 from .config import Config
 from .layout import Entry, TextLayout
+
+SCALED = ("default", "linear", "dynamic", "yarn", "llama3")
 
 
 class Llama(TextLayout):
@@ -38,7 +41,7 @@ class Llama(TextLayout):
             "heads": heads,
             "kv_heads": config.whole("num_key_value_heads", heads),
             "position": "rope",
-            "rope_base": _rope_base(config),
+            **_rope(config),
             "norm": "rms",
             "eps": config.positive("rms_norm_eps", 1e-6),
             "feed_forward": "swiglu",
@@ -76,16 +79,44 @@ def neighbours(W: np.ndarray, heads: int) -> np.ndarray:
     return columns.reshape(*rows, heads, 2, width // heads // 2).swapaxes(-1, -2).reshape(columns.shape)
 
 
-def _rope_base(config: Config) -> float:
-    """The base of rotary positions, in newer files within a table. Raises FileError for scaled angles."""
-    table = config.table("rope_parameters")
-    for found in (table, config.table("rope_scaling")):
-        kind = found.get("rope_type", found.get("type"))
-        if kind is None and found.get("factor") is not None:
-            raise FileError(f"{config.path} scales angles by {found.get('factor')} without a rope_type: expected none")
-        if kind not in (None, "default"):
-            raise FileError(f"{config.path} has rope_type {kind!r}, expected 'default': angles are not scaled here")
-    return table.positive("rope_theta", config.positive("rope_theta", 10000.0))
+def _rope(config: Config) -> dict[str, Any]:
+    """Options of rotary positions, in newer files within a table. Raises FileError for angles that are not known here.
+
+    "dynamic" leaves angles as they are up to max_position_embeddings tokens, and here no text is longer.
+    """
+    newer, older = (config.table(name) for name in ("rope_parameters", "rope_scaling"))
+    kinds = [kind for table in (newer, older) if (kind := _kind(table)) != "default"]
+    if len(kinds) == 2 and newer.values != older.values:
+        raise FileError(f"{config.path} scales angles in rope_parameters and in rope_scaling, expected one of them")
+    found: dict[str, Any] = {"rope_base": newer.positive("rope_theta", config.positive("rope_theta", 10000.0))}
+    table = newer if _kind(newer) != "default" else older
+    for part in (config, newer, older):
+        part.refuse_other("partial_rotary_factor", 1)
+    if not kinds or kinds == ["dynamic"]:
+        return found
+    factor = table.positive("factor")
+    found |= {"rope_scaling": kinds[0], "rope_factor": factor}
+    if kinds[0] == "llama3":
+        found["rope_trained"] = table.whole("original_max_position_embeddings")
+        found |= {"rope_slow": table.positive("low_freq_factor"), "rope_fast": table.positive("high_freq_factor")}
+    if kinds[0] == "yarn":
+        table.refuse_other("truncate", True)
+        longest, usual = config.whole("max_position_embeddings"), 0.1 * math.log(factor) + 1
+        if table.get("mscale") and table.get("mscale_all_dim"):                  # DeepSeek's files
+            over, under = (0.1 * table.positive(m) * math.log(factor) + 1 for m in ("mscale", "mscale_all_dim"))
+            usual = over / under
+        found["rope_trained"] = table.whole("original_max_position_embeddings", longest)
+        found |= {"rope_slow": table.positive("beta_slow", 1.0), "rope_fast": table.positive("beta_fast", 32.0)}
+        found["rope_amplitude"] = table.positive("attention_factor", usual)
+    return found
+
+
+def _kind(table: Config) -> str:
+    """How a table scales angles. Raises FileError for one that scales them, and does not say how."""
+    kind, factor = table.get("rope_type", table.get("type")), table.get("factor")
+    if kind is None and factor is not None:
+        raise FileError(f"{table.path} scales angles by {factor} without a rope_type, expected one of {SCALED}")
+    return Config(table.path, {"rope_type": kind}).one_of("rope_type", SCALED, "default")
 
 
 def _norm(theirs: str, ours: str, width: int) -> Entry:

@@ -40,17 +40,26 @@ def rotary_backward(dy: Array, cos: Array, sin: Array) -> Array:
     return _turned(dy, cos, -sin)
 
 
-def rotary_tables(slots: Array, d: int, dtype: Any, base: float = 10000.0) -> tuple[Array, Array]:
+def rotary_tables(
+    slots: Array, d: int, dtype: Any, base: float = 10000.0, speeds: Array | None = None
+) -> tuple[Array, Array]:
     """c_i = cos(p ω_i), s_i = sin(p ω_i), with ω_i = base^(-2i / d).
+
+    `speeds` stand in the place of ω, as those of `rotary_speeds` for longer texts; `base` is then not read.
 
     Angles in float64, then cast: far from the start a float32 angle is of no use. Sequences that continue from a
     cache have slots that do not begin at 0; equal distances score alike wherever they are.
-    Shapes: slots (...) of any integer dtype, d the width of a head -> cos and sin (..., d/2) in `dtype`.
-    Raises ValueError for an odd d and a base that is not positive, TypeError for slots that are no integers.
+    Shapes: slots (...) of any integer dtype, d the width of a head, speeds (d/2,) in float64 -> cos and sin
+    (..., d/2) in `dtype`.
+    Raises ValueError for an odd d, a base that is not positive and speeds of another shape, TypeError for slots that
+    are no integers.
     """
     expect("#...", slots=slots)
     _even("rotary_tables", d)
-    angle, xp = angles("rotary_tables", slots, d, base), get_xp(slots)
+    if speeds is not None and speeds.shape != (d // 2,):
+        raise ValueError(f"rotary_tables: speeds has shape {speeds.shape}, expected ({d // 2},)")
+    angle = angles("rotary_tables", slots, d, base) if speeds is None else slots[..., None] * speeds
+    xp = get_xp(slots)
     return xp.cos(angle).astype(dtype), xp.sin(angle).astype(dtype)
 
 

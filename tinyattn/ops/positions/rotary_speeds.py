@@ -1,0 +1,80 @@
+"""Speeds of rotary positions for texts that are longer than those a model was trained on.
+
+In L tokens, the trained length, pair i turns r_i = L ω_i / 2π times. Fast pairs have turned through every angle; a pair
+with r_i < 1 has not, and beyond token L its angles are new to the model. To read s L tokens, either all angles are
+squeezed into those that training showed, or those of the slow pairs alone:
+
+    linear    ω'_i = ω_i / s                              as if tokens stood at p / s (Chen et al. 2023)
+    ntk       ω'_i = ω_i s^(-i / (d/2 - 1))               the fastest stays, the slowest slows by s
+    llama3    ω'_i = γ_i ω_i + (1 - γ_i) ω_i / s          γ_i = clip((r_i - slow) / (fast - slow), 0, 1)
+    yarn      the same, with γ_i a ramp in i, not in r_i
+
+Linear squeezes neighbours together too, which only fast pairs tell apart. "ntk" is plain rotary positions with the
+base b s^(d / (d - 2)) (Peng et al. 2023, section 3.1). The last two leave pairs of more than `fast` turns alone. Their
+γ by turns is that of section 3.2 (NTK-by-parts), and Llama 3.1's code computes it, with fast = 4. YaRN's released code
+computes another γ, 1 up to the pair that turns `fast` times, rounded down, and 0 from the one that turns `slow` times,
+rounded up, and weights in its form were trained with that. As r_i falls by one factor from pair to pair, the pair that
+turns r times is i = -(d/2) ln(2π r / L) / ln b.
+"""
+
+import math
+from collections.abc import Callable
+
+from ...backend import Array, get_xp
+
+Scaling = Callable[[Array, float, float, float, float, float], Array]
+
+
+def rotary_speeds(
+    d: int, like: Array, base: float = 10000.0, scaling: str = "none", factor: float = 1.0, trained: float = 2048,
+    slow: float = 1.0, fast: float = 32.0,
+) -> Array:  # fmt: skip
+    """ω'_i = f(ω_i), with ω_i = base^(-2i / d), i = 0 ... d/2 - 1, and f the scaling.
+
+    Shapes: d the width of a head, `like` an array of the device -> (d/2,) in float64.
+    Raises ValueError for an odd d, a base that is not positive, a scaling that is not in SCALINGS, a factor below 1, a
+    trained length that is not positive, and fast that is not above slow.
+    """
+    xp = get_xp(like)
+    for what, value, fits, expected in (
+        ("d", d, d >= 0 and d % 2 == 0, "an even number"), ("base", base, base > 0, "a positive number"),
+        ("base", base, base > 1 or scaling != "yarn", "above 1 with scaling yarn"),
+        ("scaling", scaling, scaling in SCALINGS, "one of " + ", ".join(SCALINGS)),
+        ("factor", factor, factor >= 1, "at least 1"), ("trained", trained, trained > 0, "a positive number"),
+        ("slow", slow, slow > 0, "a positive number"), ("fast", fast, fast > slow, f"above slow, which is {slow}"),
+    ):  # fmt: skip
+        if not fits:
+            raise ValueError(f"rotary_speeds: {what} is {value}, expected {expected}")
+    speeds = base ** (xp.arange(0, d, 2, dtype=xp.float64) / -max(d, 1))
+    return SCALINGS[scaling](speeds, base, factor, trained, slow, fast)
+
+
+def _linear(speeds: Array, base: float, s: float, trained: float, slow: float, fast: float) -> Array:
+    return speeds / s
+
+
+def _ntk(speeds: Array, base: float, s: float, trained: float, slow: float, fast: float) -> Array:
+    pairs = get_xp(speeds).arange(len(speeds), dtype=speeds.dtype)
+    return speeds * s ** (-pairs / max(len(speeds) - 1, 1))
+
+
+def _llama3(speeds: Array, base: float, s: float, trained: float, slow: float, fast: float) -> Array:
+    turns = trained * speeds / (2 * math.pi)
+    return _between((turns - slow) / (fast - slow), speeds, s)
+
+
+def _yarn(speeds: Array, base: float, s: float, trained: float, slow: float, fast: float) -> Array:
+    pairs = get_xp(speeds).arange(len(speeds), dtype=speeds.dtype)
+    at = [-len(speeds) * math.log(2 * math.pi * r / trained) / math.log(base) for r in (fast, slow)]
+    first, last = max(math.floor(at[0]), 0), min(math.ceil(at[1]), 2 * len(speeds) - 1)
+    return _between(1 - (pairs - first) / (last - first if last != first else 0.001), speeds, s)
+
+
+def _between(keep: Array, speeds: Array, s: float) -> Array:
+    keep = get_xp(keep).clip(keep, 0, 1)
+    return keep * speeds + (1 - keep) * speeds / s
+
+
+SCALINGS: dict[str, Scaling] = {
+    "none": lambda speeds, *_: speeds, "linear": _linear, "ntk": _ntk, "yarn": _yarn, "llama3": _llama3,
+}  # fmt: skip
