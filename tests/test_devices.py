@@ -41,6 +41,7 @@ ALSO = {
     "shifted_windows": "ops/test_shifted_windows.py",
     "linear_weights": "ops/test_linear_attention.py",
     "performer_weights": "ops/test_performer.py",
+    "pointwise_weights": "ops/test_pointwise_attention.py",
     "wkv_weights": "ops/test_recurrence.py",
     "scan_matrix": "ops/test_recurrence.py",
     "positive_features": "ops/test_performer.py",

@@ -44,7 +44,12 @@ def linear(q, k, v):
     return out, *ops.linear_attention_backward(DOUT, q, k, v, out, denominator, causal=False, keys=REAL)
 
 
-@pytest.mark.parametrize("form", [plain, fused, flash, window, block_sparse, linear])
+def pointwise(q, k, v):
+    out, s = ops.pointwise_attention(q, k, v, REAL[..., None, :])
+    return out, *ops.pointwise_attention_backward(DOUT, q, k, v, s, REAL[..., None, :])[:3]
+
+
+@pytest.mark.parametrize("form", [plain, fused, flash, window, block_sparse, linear, pointwise])
 @pytest.mark.parametrize("which", ["key", "value"])
 def test_what_a_mask_hides_changes_no_number(form, which):
     expected = form(Q, K, V)

@@ -66,6 +66,7 @@ CALLS = {spec.function: ((), richest(spec)) for spec in SPECS.values() if spec.o
     "orthogonal_features": ((np.random.default_rng(0), 5, 3), {}),
     "performer_attention": ((LONG, LONG**2, LONG[:, :2], LONG[:4]), {"keys": R.random(70) < 0.7}),
     "performer_weights": ((Q, K, V.T @ K), {"causal": False}),
+    "pointwise_weights": ((Q @ K.T, MASK), {}),
     "positive_features": ((Q, K), {}),
     "quadratic_bias": ((2, 3, [(0, 0), (-1, 1)], 2.0, X), {}),
     "rotary_speeds": ((4, X, 9.0, "yarn", 2.0, 50), {}),

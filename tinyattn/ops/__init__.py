@@ -20,6 +20,11 @@ from .attention.performer import (
     performer_weights,
     positive_features,
 )
+from .attention.pointwise_attention import (
+    pointwise_attention,
+    pointwise_attention_backward,
+    pointwise_weights,
+)
 from .attention.shifted_windows import relative_index, shifted_windows
 from .attention.wasserstein_scores import wasserstein_scores, wasserstein_scores_backward
 from .attention.window_attention import window_attention, window_attention_backward, window_shape, window_weights
@@ -150,6 +155,9 @@ __all__ = [
     "performer_attention",
     "performer_attention_backward",
     "performer_weights",
+    "pointwise_attention",
+    "pointwise_attention_backward",
+    "pointwise_weights",
     "positive_features",
     "quadratic_bias",
     "refine_add",

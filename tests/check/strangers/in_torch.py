@@ -272,6 +272,16 @@ def flash_attention(q, k, v, mask=None, block_size=64):
     return out / row_sum
 
 
+def pointwise_attention(q, k, v, mask=None, bias=None):
+    """HSTU (Zhai et al., 2024), over the valid keys."""
+    scores = torch.matmul(q, k.transpose(-2, -1))
+    if bias is not None:
+        scores = scores + bias
+    valid = torch.ones_like(scores) if mask is None else mask.to(scores.dtype).expand_as(scores)
+    attn = F.silu(scores) * valid / valid.sum(dim=-1, keepdim=True).clamp(min=1)
+    return torch.matmul(attn, v)
+
+
 def window_attention(query, key, value, sliding_window):
     """Mistral of transformers: (batch, heads, n, d)."""
     i = torch.arange(query.shape[2])

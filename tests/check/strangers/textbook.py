@@ -378,6 +378,14 @@ def flash_attention(Q, K, V, mask=None, block_q=64, block_k=64):
     return out
 
 
+def pointwise_attention(q, k, v, mask=None, bias=0.0):
+    """Zhai et al., 2024 (HSTU): the mean over the keys seen, where their code divides by the padded length."""
+    scores = q @ k.swapaxes(-2, -1) + (0.0 if bias is None else bias)
+    mask = np.broadcast_to(True if mask is None else mask, scores.shape)
+    weights = silu(scores) * mask / np.maximum(mask.sum(axis=-1, keepdims=True), 1)
+    return (weights @ v).astype(q.dtype)
+
+
 def window_attention(q, k, v, window, causal=True):
     """Beltagy et al., 2020 (Longformer), with a mask."""
     n = q.shape[-2]

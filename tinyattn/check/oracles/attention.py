@@ -11,7 +11,7 @@ import numpy as np
 from ...backend import Array
 from ...ops import Mask, as_mask
 from ...random import PairMask
-from .basics import dot, linear, softmax, softmax_mean
+from .basics import dot, linear, silu, softmax, softmax_mean
 
 
 def attention(
@@ -30,6 +30,23 @@ def attention(
     for *lead, i, c in np.ndindex(out.shape):
         out[(*lead, i, c)] = dot(kept[(*lead, i)], v[tuple(lead)][:, c])
     return out, weights
+
+
+def pointwise_attention(
+    q: Array, k: Array, v: Array, mask: Array | None = None, bias: Array | None = None
+) -> Array:
+    """Query by query: the mean of silu(score) times value, over the keys that it may look at."""
+    pairs = (*q.shape[:-1], k.shape[-2])
+    allowed = np.broadcast_to(True if mask is None else mask, pairs)
+    added = np.broadcast_to(0.0 if bias is None else bias, pairs)
+    out = np.zeros((*q.shape[:-1], v.shape[-1]))
+    for *lead, i in np.ndindex(out.shape[:-1]):
+        at = tuple(lead)
+        keys = [j for j in range(pairs[-1]) if allowed[at][i, j]]
+        for j in keys:
+            s = dot(q[at][i], k[at][j]) + added[at][i, j]
+            out[at][i] += silu(np.maximum(s, -700)) * v[at][j] / len(keys)            # e^709 is the largest float
+    return out
 
 
 def fused_attention(
