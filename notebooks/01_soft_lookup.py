@@ -512,7 +512,7 @@ print("4. whose output moves?", [word for word, yes in zip(words, moved, strict=
 # </details>
 #
 # There is a price, too: a dict goes straight to one key, while attention compares each of $n$ queries with all $m$ keys
-# ([chapter 15](15_before_attention.ipynb) counts the cost).
+# ([chapter 17](17_before_attention.ipynb) counts the cost).
 #
 # ## Shuffle the sentence
 #

@@ -249,7 +249,7 @@ check("my_attention_backward", my_attention_backward)
 # \end{aligned}
 # $$
 #
-# Keep this in mind: it is what lets a backward go through the keys piece by piece, in [chapter 16](16_cheaper.ipynb).
+# Keep this in mind: it is what lets a backward go through the keys piece by piece, in [chapter 18](18_cheaper.ipynb).
 
 # %%
 show_arrays(sum_p_dp=(p * dp).sum(axis=1), dout_times_out=(dout * out).sum(axis=1), decimals=4)

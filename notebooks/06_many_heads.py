@@ -337,7 +337,7 @@ check("my_multi_head", my_multi_head)
 #
 # "Put side by side, then multiply" is a **sum over heads**. So the order of the heads means nothing, as long as the
 # rows of $W_o$ go along; and with *one* head $W_o$ can be multiplied into $W_v$ and left out (as in SASRec, chapter
-# 10).
+# 12).
 
 # %%
 multi_head = yours("my_multi_head")

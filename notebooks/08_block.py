@@ -565,7 +565,7 @@ show_figure(
 # gradients near the output why post-LN needs a slow start of the learning rate, the *warm-up*. It is often
 # said that pre-LN has equal gradients at all depths; in this random network they are largest at the bottom.
 #
-# A third form normalises only what makes the queries: SASRec's, which [chapter 10](10_sasrec.ipynb) uses. All three, with their backwards beside them,
+# A third form normalises only what makes the queries: SASRec's, which [chapter 12](12_sasrec.ipynb) uses. All three, with their backwards beside them,
 # are in [the block and its mirror](../docs/block.md).
 #
 # | what is often said | what the cells above show |

@@ -57,12 +57,12 @@ BUGS = {
 ATTENTIONS = {name: ZOO["attention"].make(frozenset([name])) for name in BUGS} | {"right": ops}
 
 # %% [markdown]
-# The test that everybody has is training. SASRec, the recommender of [chapter 10](10_sasrec.ipynb), was trained with each of the ten, three times, on
+# The test that everybody has is training. SASRec, the recommender of [chapter 12](12_sasrec.ipynb), was trained with each of the ten, three times, on
 # a generated world and on MovieLens 1M. **Predict:** with how many of them are its recommendations as good as without a bug?
 #
 # <details><summary>Answer</summary>
 #
-# The angle is between the gradient with the bug and without it, before training. The score is NDCG@10, which [chapter 11](11_not_to_fool_yourself.ipynb)
+# The angle is between the gradient with the bug and without it, before training. The score is NDCG@10, which [chapter 13](13_not_to_fool_yourself.ipynb)
 # explains: higher is better. A dot means that the score differs from one without a bug no more than another seed's does.
 #
 # | bug | world: angle | score | MovieLens: angle | score |
@@ -536,5 +536,5 @@ check("repaired_rms_backward", repaired_rms_backward)
 # - Oracles say what the answer is, properties how answers are related; gradient checks cannot see a wrong forward.
 # - Judge a test by the bugs that it catches. One that has never failed has shown nothing.
 #
-# To read: [is your attention right?](../docs/check.md), on everything that `tinyattn check` asks. Next: [19, learning itself](19_learning.ipynb) and [20, before SASRec](20_before_sasrec.ipynb), then [10, SASRec](10_sasrec.ipynb): you have all the parts of a
-# recommender, and the means to know that they work.
+# To read: [is your attention right?](../docs/check.md), on everything that `tinyattn check` asks. Next: [10, learning itself](10_learning.ipynb):
+# you have all the gradients, and the means to know that they are right. How far should a step go?

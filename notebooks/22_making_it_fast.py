@@ -7,8 +7,8 @@
 # The method of this chapter is one loop: measure, change one thing, show that no number changed, measure again. You write three faster forms, a benchmark that cannot be fooled, and a test for other
 # people's fast code. In the end a board has the times of your functions, of those that are right.
 #
-# **You need**: attention in heads ([chapter 06](06_many_heads.ipynb)), cross-entropy and its gradient ([chapter 10](10_sasrec.ipynb)), the online softmax
-# ([chapter 16](16_cheaper.ipynb)).
+# **You need**: attention in heads ([chapter 06](06_many_heads.ipynb)), cross-entropy and its gradient ([chapter 12](12_sasrec.ipynb)), the online softmax
+# ([chapter 18](18_cheaper.ipynb)).
 #
 # **You will be able to**:
 #
@@ -236,7 +236,7 @@ print("dtype:", short.dtype, " error below 1e-6:", error < 1e-6, " above 1e-9:",
 #
 # $$s_{ij} = h_i \cdot e_j, \qquad \text{loss} = \frac1n \sum_i \Bigl( \log \sum_j e^{s_{ij}} - s_{i t_i} \Bigr).$$
 #
-# With 128 · 200 states and 57,000 items, $s$ has 1.5 billion entries: 6 GB, and as much again for the gradient. But chapter 16 computed a row's $L_i = \log \sum_j e^{s_{ij}}$ from pieces. Then
+# With 128 · 200 states and 57,000 items, $s$ has 1.5 billion entries: 6 GB, and as much again for the gradient. But chapter 18 computed a row's $L_i = \log \sum_j e^{s_{ij}}$ from pieces. Then
 #
 # $$ds_{ij} = \frac1n \bigl( e^{s_{ij} - L_i} - 1[j = t_i] \bigr), \qquad dh = ds\, E, \qquad dE = ds^\top h ,$$
 #

@@ -63,6 +63,16 @@ def test_the_page_of_the_course_is_of_these_chapters():
         assert row["exercises"] == len(chapter.exercises)
 
 
+def test_the_length_of_a_chapter_is_measured_before_its_answers_are_graded(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(course, "RESULT", tmp_path / "course.json")
+    monkeypatch.setattr(course, "write_pages", lambda *page: None)
+    course.main(["0", "--sizes"])
+    (row,) = json.loads(course.RESULT.read_text())["chapters"].values()
+    assert (row["title"], row["answers"]) == ("00 · A first look", {})
+    assert "machine" not in row
+    assert "| 00 · A first look |" in capsys.readouterr().out
+
+
 def syllabuses():
     """The chapters of each table of the teaching page, row after row."""
     page = (ROOT / "docs" / "teaching.md").read_text()

@@ -14,7 +14,7 @@ from tests.models.worlds import write_tiny
 from tinyattn.cli import main
 from tinyattn.course import check
 from tinyattn.course.chapters import BrokenChapterError, Chapter, Size, chapters, problems, solution_of
-from tinyattn.course.exercises import BY_CHAPTER, BY_NAME
+from tinyattn.course.exercises import BY_CHAPTER, BY_NAME, NUMBER_OF
 from tinyattn.course.graders import Number
 from tinyattn.course.prose import folder
 from tinyattn.course.road import road, road_map, stops
@@ -52,8 +52,8 @@ def test_a_chapter_says_what_its_exercises_are(chapter):
     assert len({e.sort for e in chapter.exercises}) >= 3
 
 
-def test_chapter_10_runs_on_a_file_of_the_readers(tmp_path):
-    (chapter,) = (c for c in CHAPTERS if c.number == 10)
+def test_the_chapter_on_sasrec_runs_on_a_file_of_the_readers(tmp_path):
+    (chapter,) = (c for c in CHAPTERS if c.path.stem == "12_sasrec")
     source = chapter.unsolved()
     assert source.count("FILE = None") == 1
     mine = write_tiny(tmp_path / "mine.txt")
@@ -75,6 +75,13 @@ def test_a_readers_notebook_holds_no_solution(chapter):
 def test_links_lead_somewhere(chapter):
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", chapter.source):
         assert target.startswith("https://") or (chapter.path.parent / target).exists(), target
+
+
+@each
+def test_a_chapter_needs_nothing_that_comes_later(chapter):
+    needs = re.search(r"\*\*You need\*\*(.*?)\n#\n", chapter.source, re.S)[1]
+    assert all(int(number) < chapter.number for number in re.findall(r"\((\d\d)_", needs))
+    assert all(NUMBER_OF[name] <= chapter.number for name in re.findall(r"yours\(\"(\w+)\"", chapter.source))
 
 
 @each
@@ -126,7 +133,7 @@ def test_the_map_marks_where_you_are():
     lines = str(road(2)).split("\n")
     assert max(map(len, lines)) <= 100
     assert "▶ 02 why √d ◀" in str(road(2))
-    assert " · 20 before SASRec\n" in str(road(2))
+    assert "\nLearning      10 learning itself\n" in str(road(2))
     assert re.match(r"You are here: 02, about \d+ minutes: \d+ to read, \d+ for \d exercises$", lines[-1])
     assert "▶" not in str(road())
     assert "You are here" not in str(road(23))  # there is no such chapter yet
@@ -139,9 +146,9 @@ def test_the_map_as_a_picture_fills_what_there_is_and_marks_where_you_are():
     assert colours == [(ORANGE if n == 2 else BLUE,) * 2 for n in range(23)]
     assert len(ax.lines) == 23 - 6  # to all but the first of each of six rows
     places = [dot.get_offsets()[0].tolist() for dot in dots]
-    assert [places[n][0] for n in (0, 4, 5, 10, 13, 14)] == [0, 4, 0, 0, 3, 0]
-    assert places[4][1] < places[5][1] < places[10][1] == places[13][1] < places[14][1]
-    assert dots[20].get_urls() == ["../notebooks/20_before_sasrec.ipynb"]
+    assert [places[n][0] for n in (0, 4, 5, 10, 11, 15, 16)] == [0, 4, 0, 0, 0, 4, 0]
+    assert places[4][1] < places[5][1] < places[10][1] < places[11][1] == places[15][1] < places[16][1]
+    assert dots[11].get_urls() == ["../notebooks/11_before_sasrec.ipynb"]
     assert {"attention to\nattention", "why √d", "Recommenders"} <= {text.get_text() for text in ax.texts}
 
 

@@ -8,15 +8,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.course.answers.chapter_13 import diagonal_lost, nothing_masked
-from tests.course.answers.chapter_17 import WRONG
+from tests.course.answers.chapter_15 import diagonal_lost, nothing_masked
+from tests.course.answers.chapter_19 import WRONG
 from tinyattn import ops
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.spec import Spec
 from tinyattn.check.zoo import ZOO
 from tinyattn.course import buggy, check, yours
 from tinyattn.course.checking import find
-from tinyattn.course.exercises.chapter_15 import GRU
+from tinyattn.course.exercises.chapter_17 import GRU
 from tinyattn.course.graders import Function, Number, Property
 from tinyattn.course.graders.words import compared, in_words_of
 from tinyattn.course.plain import plain_spec

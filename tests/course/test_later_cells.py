@@ -18,7 +18,7 @@ from tinyattn.course.session import accepted
 
 RIGHT, _ = found()
 STYLES = range(max(map(len, RIGHT.values())) if os.environ.get("EVERY_STYLE") else 3)
-STEPS = "enumerate(batches, start=1)"                         # of chapter 19, which trains at 25 learning rates
+STEPS = "enumerate(batches, start=1)"                         # of chapter 10, which trains at 25 learning rates
 CHECKED = r'^check\("(\w+)", \1\)'
 
 
@@ -31,9 +31,9 @@ def of_style(i):
 @pytest.mark.parametrize("style", STYLES, ids=lambda i: f"style-{i}")
 @pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.path.stem)
 def test_every_accepted_answer_carries_on(chapter, style, monkeypatch, tmp_path):
-    """Those of earlier chapters are what `yours` returns. Chapter 10 trains on a small file: some are loops.
+    """Those of earlier chapters are what `yours` returns. Chapter 12 trains on a small file: some are loops.
 
-    Chapter 19 compares after 3 steps, not 60.
+    Chapter 10 compares after 3 steps, not 60.
     """
     monkeypatch.setattr(function, "EXAMPLES", 2)
     answers = of_style(style)
@@ -46,7 +46,7 @@ def test_every_accepted_answer_carries_on(chapter, style, monkeypatch, tmp_path)
     text = re.sub(CHECKED, lambda m: f'{m[1]} = ANSWERS["{m[1]}"]; {m[0]}' if m[1] in here else m[0],
                   chapter.solved(), flags=re.M)  # fmt: skip
     text = text.replace("FILE = None", f"FILE = {str(write_tiny(tmp_path / 'mine.txt'))!r}")
-    assert text.count(STEPS) == (chapter.path.stem == "19_learning")
+    assert text.count(STEPS) == (chapter.path.stem == "10_learning")
     text = text.replace(STEPS, "enumerate(batches[:3], start=1)")
     text = f"accepted().update({{name: ANSWERS[name] for name in {sorted(earlier)}}}); {text}"
     assert [str(verdict) for verdict in chapter.run(text) if not verdict] == []

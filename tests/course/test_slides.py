@@ -113,7 +113,7 @@ def spilling(driver, text, path):
 def test_nothing_spills_over_keys_turn_and_notes_open(shown, tmp_path, chromium, with_pictures):  # noqa: F811
     from selenium.webdriver.common.keys import Keys
 
-    wide = chapters([17])[0]                             # its formulas are
+    wide = chapters([19])[0]                             # its formulas are
     with screen(chromium, 1280, 720):
         for text in (page("", nbformat.read(wide.path.with_suffix(".ipynb"), 4)), shown):
             sizes = spilling(chromium, text, tmp_path / "slides.html")

@@ -65,7 +65,7 @@ def test_the_command_tells_it(tmp_path, capsys):
     assert main(["course", "status", str(tmp_path)]) == 0
     rows = [line.split() for line in capsys.readouterr().out.split("\n")[2:]]
     assert rows[0] == ["02", "Why", "√d", "1", "1", "2", str(10 + 2 + 15)]
-    assert rows[1] == ["15", "Before", "attention", "0", "1", "7", str(6 + 6 + 3 + 20 + 4 + 5 + 5 + 5)]
+    assert rows[1] == ["17", "Before", "attention", "0", "1", "7", str(6 + 6 + 3 + 20 + 4 + 5 + 5 + 5)]
     assert " ".join(rows[2]) == "tried, and not solved yet: my_attention, my_rnn"
     assert " ".join(rows[3]) == "1 of 12 exercises are solved; 1 h 21 min of the announced time are left"
     assert rows[4:] == [[]]  # no other chapter: none of its exercises is checked in this folder

@@ -167,6 +167,30 @@ def test_kept_answers_are_graded_again(mend):
     assert (answers / "my_hit_rate.py.before-1").exists()
 
 
+def test_a_notebook_of_an_earlier_number_is_continued_under_the_new_one(mend, tmp_path):
+    """With its answers; where both are there, the older is left, in a sentence."""
+
+    def edit(cells):
+        at(cells, "def my_hit_rate")["source"] = "def my_hit_rate(ranks, k):\n    return 0"
+        return cells
+
+    old = mend(BEFORE, edit)
+    before = old.read_bytes()
+    (tmp_path / "00_small.py").rename(tmp_path / "12_small.py")
+    said = update([], old.parent)
+    new = old.with_name("12_small.ipynb")
+    assert said[0].startswith("12_small.ipynb: from version 00-")
+    assert "  the notebook as it was: 00_small.ipynb.before-1" in said
+    assert "def my_hit_rate(ranks, k):\n    return 0" in sources(new)
+    assert json.loads(new.read_text())["metadata"]["tinyattn"]["chapter"].startswith("12-")
+    assert not old.exists()
+    assert old.with_name("00_small.ipynb.before-1").read_bytes() == before
+    assert update([12], old.parent) == ["12_small.ipynb: up to date"]
+    old.write_bytes(before)
+    assert update([], old.parent)[1:] == ["00_small.ipynb: left as it is; its chapter is 12 now, in 12_small.ipynb"]
+    assert old.read_bytes() == before
+
+
 def broken(change):
     def edit(made):
         change(made)

@@ -24,8 +24,8 @@ VARYING = {number: Prose(number).varies for number in BY_CHAPTER}
 each = pytest.mark.parametrize("number", [number for number in VARYING if VARYING[number]])
 
 
-def test_every_chapter_of_the_first_ten_has_something_that_varies():
-    assert {number for number in range(11) if VARYING[number]} == set(range(11))
+def test_every_chapter_up_to_sasrec_but_one_has_something_that_varies():
+    assert {number for number in range(13) if VARYING[number]} == set(range(13)) - {11}
 
 
 @each

@@ -13,9 +13,9 @@ from .tables import Text
 ROAD = {
     "Attention": ("a first look", "soft look-up", "why √d", "gradients", "attention backwards", "masks", "many heads",
                   "order", "the block", "how to know you are right"),
-    "Recommenders": ("SASRec", "how not to fool yourself", "BERT4Rec", "attention to attention"),
+    "Learning": ("learning itself",),
+    "Recommenders": ("before SASRec", "SASRec", "how not to fool yourself", "BERT4Rec", "attention to attention"),
     "Around it": ("the Transformer", "before attention", "cheaper attention", "after attention", "images"),
-    "Read before 10": ("learning itself", "before SASRec"),
     "Fast": ("the same code on a GPU", "making it fast"),
 }  # fmt: skip
 

@@ -27,7 +27,8 @@ def update(numbers: list[int], to: Path, seed: int | None = None) -> list[str]:
     """Bring the notebooks of `to`, or those of these chapters, up to date. -> what was done, in lines.
 
     Cells that the learner has not touched get the chapter's text, new ones come in; what the learner changed or wrote
-    stays. The earlier notebook is kept beside it. Kept answers are graded again; one that is no longer right is
+    stays. The earlier notebook is kept beside it. One of an earlier number, `10_sasrec.ipynb` of the chapter that is 12
+    now, is continued under the new name. Kept answers are graded again; one that is no longer right is
     renamed, and later chapters use the library's. Raises, before any write, ValueError for a notebook that is missing,
     of another chapter or seed, or not of this course, and FileError where one is broken or the folder is in use.
     """
@@ -36,20 +37,33 @@ def update(numbers: list[int], to: Path, seed: int | None = None) -> list[str]:
     chosen = chapters(numbers)
     paths = {to / f"{chapter.path.stem}.ipynb": chapter for chapter in chosen}
     if not numbers:
-        paths = {path: chapter for path, chapter in paths.items() if path.exists()}
+        paths = {path: chapter for path, chapter in paths.items() if any(_of_any_number(path))}
     if not paths:
         raise ValueError(f"{to} holds no notebook of the course; without --update they are built")
     with alone_in(to):
-        made = {path: _merged(path, chapter, seed) for path, chapter in paths.items()}
+        there = {path: next(_of_any_number(path), path) for path in paths}
+        made = {path: _merged(there[path], chapter, seed) for path, chapter in paths.items()}
         lines = []
         for path, (text, says) in made.items():
             if text:
-                backup = _free(path)
-                write_atomically(backup, path.read_bytes())
+                backup = _free(there[path])
+                write_atomically(backup, there[path].read_bytes())
                 write_atomically(path, text.encode())
                 says = [*says, f"  the notebook as it was: {backup.name}", *_again(to, paths[path])]
             lines += [f"{path.name}: {says[0]}", *says[1:]]
+            for old in set(_of_any_number(path)) - {path}:
+                if old == there[path]:
+                    old.unlink()
+                else:
+                    lines.append(f"{old.name}: left as it is; its chapter is {path.name[:2]} now, in {path.name}")
     return lines
+
+
+def _of_any_number(path: Path) -> Iterator[Path]:
+    """The learner's notebooks of a chapter: that of its number, then those made when it had another."""
+    if path.exists():
+        yield path
+    yield from (old for old in sorted(path.parent.glob(f"[0-9][0-9]{path.name[2:]}")) if old != path)
 
 
 def _free(path: Path) -> Path:
@@ -71,8 +85,8 @@ def _merged(path: Path, chapter: Chapter, seed: int | None) -> tuple[str, list[s
         if len({cell["id"] for cell in cells}) < len(cells):
             raise ValueError(f"{path}: two of its cells have one id; save it in JupyterLab, which mends that")
         had = None if had is None else as_seed(had)
-        if was[:2] != chapter.version[:2]:
-            raise ValueError(f"{path} is a notebook of chapter {was[:2]}, expected {chapter.version[:2]}")
+        if was[:2] != path.name[:2]:
+            raise ValueError(f"{path} is a notebook of chapter {was[:2]}, expected {path.name[:2]}")
     except (KeyError, TypeError, AttributeError, IndexError):
         why = "is not what `tinyattn course build` wrote for a learner, or its cells have lost their ids"
         raise FileError(f"{path} {why}") from None

@@ -1,353 +1,615 @@
 """Answers to the exercises of chapter 10."""
 
-import itertools
+import math
+from functools import reduce
 
 import numpy as np
 
-from tinyattn.course.exercises.chapter_10 import WRONG_BATCH, WRONG_PAIR, WRONG_SCORES
-from tinyattn.data import pad
+from tinyattn.course.exercises.chapter_10 import (
+    WRONG_ADAM,
+    WRONG_ADAMW,
+    WRONG_FACTOR,
+    WRONG_MOMENTUM,
+    WRONG_NEWTON_SCHULZ,
+    WRONG_RATE,
+)
 
-# --- my_shifted_batch -----------------------------------------------------------------------------------------------
-
-
-def row_by_row(sequences, maxlen):
-    newest = [s[-(maxlen + 1) :] for s in sequences]
-    width = max(len(s) for s in newest) - 1
-    ids = np.zeros((len(newest), width), int)
-    targets = np.zeros((len(newest), width), int)
-    for b, s in enumerate(newest):
-        ids[b, : len(s) - 1] = s[:-1]
-        targets[b, : len(s) - 1] = s[1:]
-    return ids, targets
+# --- my_momentum ----------------------------------------------------------------------------------------------------
 
 
-def pairs_of_items(sequences, maxlen):
-    """In whole lists, and lists come back."""
-    rows = [list(itertools.pairwise(s))[-maxlen:] for s in sequences]
-    width = max(map(len, rows))
-    filled = [row + [(0, 0)] * (width - len(row)) for row in rows]
-    return [[a for a, _ in row] for row in filled], [[b for _, b in row] for row in filled]
+def two_lines(w, g, u, lr, beta):
+    u = beta * u + g
+    return w - lr * u, u
 
 
-def pads_first(sequences, maxlen):
-    """float64, and cut afterwards."""
-    newest = [s[-maxlen - 1 :] for s in sequences]
-    width = max(map(len, newest))
-    whole = np.stack([np.concatenate([s, np.zeros(width - len(s))]) for s in newest])
-    targets = whole[:, 1:]
-    return whole[:, :-1] * (targets > 0), targets
+def in_place(w, g, u, lr, beta):
+    """Writes into its arguments."""
+    u *= beta
+    u += g
+    w -= lr * u
+    return w, u
 
 
-def with_the_library(sequences, maxlen):
-    return pad([s[:-1] for s in sequences], maxlen).ids, pad([s[1:] for s in sequences], maxlen).ids
+def velocity_first(w, g, u, lr, beta):
+    velocity = np.add(g, np.multiply(u, beta))
+    return [np.subtract(w, velocity * lr), velocity]
 
 
-def by_position(sequences, maxlen):
-    counts = [min(len(s) - 1, maxlen) for s in sequences]
-    ids, targets = np.zeros((2, len(sequences), max(counts)), np.int32)
-    for b, n in enumerate(counts):
-        for t in range(n):
-            at = len(sequences[b]) - 1 - n + t
-            ids[b, t], targets[b, t] = sequences[b][at], sequences[b][at + 1]
-    return ids, targets
+def moved_by_two_parts(w, g, u, lr, beta):
+    return w - lr * beta * u - lr * g, g + beta * u
 
 
-def by_a_mask(sequences, maxlen):
-    lengths = np.array([min(len(s) - 1, maxlen) for s in sequences])
-    real = np.arange(lengths.max()) < lengths[:, None]
-    ids, targets = np.zeros_like(real, int), np.zeros_like(real, int)
-    ids[real] = np.concatenate([s[-n - 1 : -1] for s, n in zip(sequences, lengths, strict=True)])
-    targets[real] = np.concatenate([s[-n:] for s, n in zip(sequences, lengths, strict=True)])
-    return ids, targets
+def stacked(w, g, u, lr, beta):
+    return np.stack([w - lr * (beta * u + g), beta * u + g])
 
 
-def both_in_one_array(sequences, maxlen):
-    width = min(maxlen, max(map(len, sequences)) - 1)
-    both = np.zeros((2, len(sequences), width), np.float32)
-    for b, items in enumerate(sequences):
-        items = items[-width - 1 :]
-        both[:, b, : len(items) - 1] = items[:-1], items[1:]
-    return both
+def weight_by_weight(w, g, u, lr, beta):
+    new_w, new_u = np.zeros_like(w), np.zeros_like(u)
+    for i in np.ndindex(w.shape):
+        new_u[i] = beta * u[i] + g[i]
+        new_w[i] = w[i] - lr * new_u[i]
+    return new_w, new_u
 
 
-def both_in_a_list(sequences, maxlen):
-    return list(row_by_row(sequences, maxlen))
+def by_the_matrix(w, g, u, lr, beta):
+    """As in the text, with g in place of λ w."""
+    M = np.array([[1, -lr, -lr * beta], [0, 1, beta]])
+    return tuple(np.tensordot(M, np.stack([w, g, u]), axes=1))
 
 
-def minus_one_for_padding(sequences, maxlen):
-    return [np.where(x == 0, -1, x) for x in row_by_row(sequences, maxlen)]
+def sum_and_difference(w, g, u, lr, beta):
+    fades = -(1 - beta) * u + g
+    return w - lr * (u + fades), u + fades
 
 
-def one_column_too_many(sequences, maxlen):
-    width = min(maxlen, max(map(len, sequences)))
-    ids, targets = np.zeros((2, len(sequences), width), int)
-    for b, s in enumerate(sequences):
-        s = s[-maxlen - 1 :]
-        ids[b, : len(s) - 1], targets[b, : len(s) - 1] = s[:-1], s[1:]
-    return ids, targets
+# --- my_adam --------------------------------------------------------------------------------------------------------
 
 
-def last_item_too(sequences, maxlen):
-    ids = np.zeros((len(sequences), min(maxlen, max(map(len, sequences)))), int)
-    for b, s in enumerate(sequences):
-        ids[b, : len(s[-maxlen:])] = s[-maxlen:]
-    targets = np.zeros_like(ids)
-    targets[:, :-1] = ids[:, 1:]
-    return ids, targets
+def as_in_the_paper(w, g, m, v, t, lr, beta1, beta2):
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * g * g
+    m_hat = m / (1 - beta1**t)
+    v_hat = v / (1 - beta2**t)
+    return w - lr * m_hat / (np.sqrt(v_hat) + 1e-8), m, v
 
 
-def without_padding(sequences, maxlen):
-    """Rows of different lengths."""
-    return [s[-maxlen - 1 : -1] for s in sequences], [s[-maxlen - 1 :][1:] for s in sequences]
+def roots_apart(w, g, m, v, t, lr, beta1, beta2):
+    """As PyTorch: the root of v is divided by the root of its correction."""
+    m = m + (1 - beta1) * (g - m)
+    v = v * beta2 + (1 - beta2) * np.square(g)
+    size = np.sqrt(v) / math.sqrt(1 - beta2**t) + 1e-8
+    return w - lr / (1 - beta1**t) * (m / size), m, v
 
 
-def nothing_returned(sequences, maxlen):
-    row_by_row(sequences, maxlen)
+def one_rate(w, g, m, v, t, lr, beta1, beta2):
+    """The paper's faster order, with its ε̂."""
+    m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g**2
+    rate = lr * np.sqrt(1 - beta2**t) / (1 - beta1**t)
+    return w - rate * m / (np.sqrt(v) + 1e-8 * math.sqrt(1 - beta2**t)), m, v
 
 
-def cut_by_columns(sequences, maxlen):
-    ids, targets = row_by_row(sequences, 100)
-    return ids[:, -maxlen:], targets[:, -maxlen:]
+def sums_of_weights(w, g, m, v, t, lr, beta1, beta2):
+    def mean(x, new, beta):
+        x = beta * x + (1 - beta) * new
+        return x, x / sum((1 - beta) * beta**i for i in range(t))
+
+    m, m_hat = mean(m, g, beta1)
+    v, v_hat = mean(v, g**2, beta2)
+    return w - lr * m_hat / (v_hat**0.5 + 1e-8), m, v
 
 
-# --- my_pair_loss_backward ------------------------------------------------------------------------------------------
+def adam_in_place(w, g, m, v, t, lr, beta1, beta2):
+    m *= beta1
+    m += (1 - beta1) * g
+    v *= beta2
+    v += (1 - beta2) * g * g
+    w -= lr * (m / (1 - beta1**t)) / (np.sqrt(v / (1 - beta2**t)) + 1e-8)
+    return w, m, v
 
 
-def sigmoid(z):
-    return 1 / (1 + np.exp(-z))
+def adam_by_weight(w, g, m, v, t, lr, beta1, beta2):
+    w, m, v = w.copy(), m.copy(), v.copy()
+    for i in np.ndindex(w.shape):
+        m[i] = beta1 * m[i] + (1 - beta1) * g[i]
+        v[i] = beta2 * v[i] + (1 - beta2) * g[i] ** 2
+        w[i] -= lr * m[i] / (1 - beta1**t) / (math.sqrt(v[i] / (1 - beta2**t)) + 1e-8)
+    return w, m, v
 
 
-def directly(dloss, h, good, bad):
-    up = dloss * (sigmoid((h * good).sum(-1)) - 1)
-    down = dloss * sigmoid((h * bad).sum(-1))
-    return up[..., None] * good + down[..., None] * bad, up[..., None] * h, down[..., None] * h
+def both_means_at_once(w, g, m, v, t, lr, beta1, beta2):
+    column = (2,) + (1,) * w.ndim
+    betas = np.array([beta1, beta2]).reshape(column)
+    moments = betas * np.stack([m, v]) + (1 - betas) * np.stack([g, g**2])
+    mean, square = moments / (1 - betas**t)
+    return [w - lr * mean / (np.sqrt(square) + 1e-8), *moments]
 
 
-def with_einsum(dloss, h, good, bad):
-    up = -dloss * sigmoid(-np.einsum("...d,...d->...", h, good))
-    down = dloss * sigmoid(np.einsum("...d,...d->...", h, bad))
-    return (
-        np.einsum("...,...d->...d", up, good) + np.einsum("...,...d->...d", down, bad),
-        np.einsum("...,...d->...d", up, h),
-        np.einsum("...,...d->...d", down, h),
+def interpolated(w, g, m, v, t, lr, beta1, beta2):
+    m, v = g - beta1 * (g - m), g**2 - beta2 * (g**2 - v)
+    step = np.divide(m, 1 - np.power(beta1, float(t))) / (np.sqrt(v / (1 - np.power(beta2, float(t)))) + 1e-8)
+    return np.stack([w - lr * step, m, v])
+
+
+def only_where_something_moves(w, g, m, v, t, lr, beta1, beta2):
+    """Guards the quotient with where instead of ε, which is below rounding elsewhere."""
+    m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g**2
+    size = np.sqrt(v / (1 - beta2**t))
+    step = np.where(size > 0, m / (1 - beta1**t) / np.where(size > 0, size + 1e-8, 1), 0)
+    return w - lr * step, m, v
+
+
+# --- repaired_adamw -------------------------------------------------------------------------------------------------
+
+
+def _adam(w, g, m, v, t, lr, beta1, beta2):
+    return as_in_the_paper(w, g, m, v, t, lr, beta1, beta2)
+
+
+def decayed_first(w, g, m, v, t, lr, decay):
+    return _adam(w - lr * decay * w, g, m, v, t, lr, 0.9, 0.98)
+
+
+def shrunk_first(w, g, m, v, t, lr, decay):
+    return _adam((1 - lr * decay) * w, g, m, v, t, lr, 0.9, 0.98)
+
+
+def decayed_after(w, g, m, v, t, lr, decay):
+    moved, m, v = _adam(w, g, m, v, t, lr, 0.9, 0.98)
+    return moved - lr * decay * w, m, v
+
+
+def step_apart(w, g, m, v, t, lr, decay):
+    """Adam's step from 0, times η, beside the decay."""
+    step, m, v = _adam(np.zeros_like(w), g, m, v, t, 1.0, 0.9, 0.98)
+    return w + lr * (step - decay * w), m, v
+
+
+def all_written_out(w, g, m, v, t, lr, decay):
+    m, v = 0.9 * m + 0.1 * g, 0.98 * v + 0.02 * g**2
+    step = m / (1 - 0.9**t) / (np.sqrt(v / (1 - 0.98**t)) + 1e-8)
+    return w - lr * (decay * w + step), m, v
+
+
+def decayed_in_place(w, g, m, v, t, lr, decay):
+    w *= 1 - lr * decay
+    return adam_in_place(w, g, m, v, t, lr, 0.9, 0.98)
+
+
+def list_of_results(w, g, m, v, t, lr, decay):
+    shrunk = w * (1.0 - decay * lr)
+    return list(_adam(shrunk, g, m, v, t, lr, 0.9, 0.98))
+
+
+def weights_decay_one_by_one(w, g, m, v, t, lr, decay):
+    shrunk = w.copy()
+    for i in np.ndindex(w.shape):
+        shrunk[i] -= lr * decay * w[i]
+    return adam_by_weight(shrunk, g, m, v, t, lr, 0.9, 0.98)
+
+
+# --- my_rate --------------------------------------------------------------------------------------------------------
+
+
+def two_returns(t, peak, warmup, steps):
+    if t <= warmup:
+        return peak * t / warmup
+    x = (t - warmup) / (steps + 1 - warmup)
+    return peak * (1 + math.cos(math.pi * x)) / 2
+
+
+def strictly_below(t, peak, warmup, steps):
+    """At the end of the warm-up both formulas give the peak."""
+    if t < warmup:
+        return t / warmup * peak
+    return 0.5 * peak * (1 + np.cos(np.pi * (t - warmup) / (steps - warmup + 1)))
+
+
+def product_of_two(t, peak, warmup, steps):
+    late = max(t, warmup)
+    return peak * min(1, t / warmup) * (1 + np.cos(np.pi * (late - warmup) / (steps + 1 - warmup))) / 2
+
+
+def squared_cosine(t, peak, warmup, steps):
+    """(1 + cos 2a) / 2 is the square of cos a."""
+    if t <= warmup:
+        return peak * t / warmup
+    return peak * math.cos(math.pi / 2 * (t - warmup) / (steps + 1 - warmup)) ** 2
+
+
+def by_where(t, peak, warmup, steps):
+    fall = (1 + np.cos(np.pi * (t - warmup) / (steps + 1 - warmup))) / 2
+    return np.where(t <= warmup, t / warmup, fall) * peak
+
+
+def a_whole_table(t, peak, warmup, steps):
+    grows = [peak * i / warmup for i in range(1, warmup + 1)]
+    falls = [peak * (1 + math.cos(math.pi * i / (steps + 1 - warmup))) / 2 for i in range(1, steps + 1 - warmup)]
+    return (grows + falls)[t - 1]
+
+
+def interpolated_rate(t, peak, warmup, steps):
+    x = np.clip((t - warmup) / (steps + 1 - warmup), 0, 1)
+    return np.interp(t, [0, warmup], [0, peak]) * (1 + np.cos(np.pi * x)) / 2
+
+
+def complex_wave(t, peak, warmup, steps):
+    if t <= warmup:
+        return peak / warmup * t
+    return peak * (1 + np.exp(1j * np.pi * (t - warmup) / (steps + 1 - warmup)).real) / 2
+
+
+def one_less_sine(t, peak, warmup, steps):
+    rest = (steps + 1 - t) / (steps + 1 - warmup)
+    return peak * t / warmup if t <= warmup else peak * math.sin(math.pi / 2 * rest) ** 2
+
+
+# --- my_clip_factor -------------------------------------------------------------------------------------------------
+
+
+def smaller_of_two(gradients, most):
+    norm = np.sqrt(sum(np.sum(g**2) for g in gradients))
+    return min(1.0, most / norm) if norm > 0 else 1.0
+
+
+def by_the_larger(gradients, most):
+    return most / max(most, math.sqrt(sum(float((g * g).sum()) for g in gradients)))
+
+
+def one_long_vector(gradients, most):
+    norm = np.linalg.norm(np.concatenate([g.ravel() for g in gradients]))
+    return 1 if norm <= most else most / norm
+
+
+def as_in_pytorch(gradients, most):
+    norm = np.linalg.norm([np.linalg.norm(g) for g in gradients])
+    return np.minimum(most / (norm + 1e-12), 1.0)
+
+
+def with_if(gradients, most):
+    square = 0.0
+    for g in gradients:
+        for x in g.flat:
+            square += float(x) ** 2
+    if square > most**2:
+        return most / square**0.5
+    return 1.0
+
+
+def hypotenuse(gradients, most):
+    norm = math.hypot(*(float(x) for g in gradients for x in np.ravel(g)))
+    return most / max(norm, most)
+
+
+def folded(gradients, most):
+    square = reduce(lambda total, g: total + np.vdot(g, g), gradients, 0.0)
+    return 1 / max(1, np.sqrt(square) / most)
+
+
+def as_an_array(gradients, most):
+    norm = np.sqrt(np.array([np.einsum("i,i", g.ravel(), g.ravel()) for g in gradients]).sum())
+    return np.array(most / np.maximum(norm, most))
+
+
+# --- my_newton_schulz -----------------------------------------------------------------------------------------------
+
+A, B, C = 3.4445, -4.7750, 2.0315
+
+
+def as_in_the_text(G):
+    X = G / (np.linalg.norm(G) + 1e-20)
+    for _ in range(5):
+        X = A * X + B * X @ X.T @ X + C * X @ X.T @ X @ X.T @ X
+    return X
+
+
+def gram_on_the_left(G):
+    X = G / (np.sqrt((G**2).sum()) + 1e-15)
+    for _ in range(5):
+        M = X @ X.T
+        X = A * X + (B * M + C * M @ M) @ X
+    return X
+
+
+def gram_on_the_right(G):
+    X = G / max(np.linalg.norm(G), 1e-15)
+    for _ in range(5):
+        M = X.T @ X
+        X = X @ (A * np.eye(len(M)) + B * M + C * M @ M)
+    return X
+
+
+def shorter_side(G):
+    """Transposed where G has more rows than columns, as the authors do."""
+    X = (G.T if G.shape[0] > G.shape[1] else G) / (np.linalg.norm(G) + 1e-10)
+    for _ in range(5):
+        M = X @ X.T
+        X = A * X + (B * M + C * (M @ M)) @ X
+    return X.T if G.shape[0] > G.shape[1] else X
+
+
+def by_singular_values(G):
+    U, s, Vt = np.linalg.svd(G, full_matrices=False)
+    s = s / max(np.linalg.norm(s), 1e-30)
+    for _ in range(5):
+        s = A * s + B * s**3 + C * s**5
+    return U @ np.diag(s) @ Vt
+
+
+def by_horner(G):
+    norm = np.linalg.norm(G)
+    if norm == 0:
+        return G
+    X = G / norm
+    for _ in range(5):
+        square = np.linalg.multi_dot([X, X.T])
+        X = A * X + square @ (B * X + C * square @ X)
+    return X
+
+
+def eigenvectors(G):
+    """Functions of G Gᵀ act on its eigenvalues."""
+    X = np.array(G, float) / (np.linalg.norm(G) + 1e-20)
+    for _ in range(5):
+        squares, U = np.linalg.eigh(X @ X.T)
+        X = U @ np.diag(A + B * squares + C * squares**2) @ U.T @ X
+    return X
+
+
+def recursive(G, times=5):
+    if times == 5:
+        G = G / (np.linalg.norm(G) + 1e-20)
+    if times == 0:
+        return G
+    cube = G @ G.T @ G
+    return recursive(A * G + B * cube + C * G @ G.T @ cube, times - 1)
+
+
+def einsums(G):
+    X = G / (np.linalg.norm(G) + 1e-20)
+    for _ in range(5):
+        cube = np.einsum("ij,kj,kl->il", X, X, X)
+        X = A * X + B * cube + C * np.einsum("ij,kj,kl->il", X, X, cube)
+    return X
+
+
+# --- turns_with_the_basis -------------------------------------------------------------------------------------------
+
+
+def _orthogonal(rng, n):
+    return np.linalg.qr(rng.standard_normal((n, n)))[0]
+
+
+def by_qr(step):
+    rng = np.random.default_rng(0)
+    G = rng.standard_normal((4, 6))
+    Q, R = _orthogonal(rng, 4), _orthogonal(rng, 6)
+    return np.allclose(step(Q @ G @ R), Q @ step(G) @ R)
+
+
+def it_asserts(step):
+    rng = np.random.default_rng(1)
+    for n, m in ((3, 3), (5, 2), (2, 5)):
+        G, Q, R = rng.standard_normal((n, m)), _orthogonal(rng, n), _orthogonal(rng, m)
+        np.testing.assert_allclose(step(Q @ G @ R), Q @ step(G) @ R, atol=1e-6)
+
+
+def each_side_alone(step):
+    rng = np.random.default_rng()
+    G = rng.standard_normal((5, 3))
+    Q, R = _orthogonal(rng, 5), _orthogonal(rng, 3)
+    return np.allclose(step(Q @ G), Q @ step(G)) and np.allclose(step(G @ R), step(G) @ R)
+
+
+def turned_back(step):
+    rng = np.random.default_rng(3)
+    G = rng.standard_normal((4, 4))
+    Q, R = _orthogonal(rng, 4), _orthogonal(rng, 4)
+    return bool(np.abs(Q.T @ step(Q @ G @ R) @ R.T - step(G)).max() < 1e-6)
+
+
+def on_its_diagonal(step):
+    """With the U and V of G, step(Σ) is turned into step(G), and step(Σ) is diagonal."""
+    G = np.random.default_rng(4).standard_normal((3, 4))
+    U, s, Vt = np.linalg.svd(G)
+    S = np.zeros((3, 4))
+    np.fill_diagonal(S, s)
+    return np.allclose(U @ step(S) @ Vt, step(G))
+
+
+def rotations_in_a_plane(step):
+    angle, G = 0.7, np.random.default_rng(5).standard_normal((2, 2))
+    Q = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    return np.allclose(step(Q @ G), Q @ step(G)) & np.allclose(step(G @ Q), step(G) @ Q)
+
+
+def by_reflections(step):
+    rng = np.random.default_rng(6)
+    a, b = rng.standard_normal((2, 5))
+    Q, R = (np.eye(5) - 2 * np.outer(x, x) / (x @ x) for x in (a, b))
+    G = rng.standard_normal((5, 5))
+    return np.allclose(step(Q @ G @ R), Q @ step(G) @ R)
+
+
+def many_draws(step):
+    rng = np.random.default_rng(7)
+    results = []
+    for _ in range(5):
+        n, m = rng.integers(2, 7, 2)
+        G = 3 * rng.standard_normal((n, m))
+        Q, R = _orthogonal(rng, n), _orthogonal(rng, m)
+        results.append(np.linalg.norm(step(Q @ G @ R) - Q @ step(G) @ R) < 1e-6)
+    return all(results)
+
+
+def by_cayley(step):
+    """(I - S)(I + S)⁻¹ is orthogonal for an antisymmetric S."""
+    rng = np.random.default_rng(8)
+    Q, R = (
+        (np.eye(n) - (S - S.T)) @ np.linalg.inv(np.eye(n) + (S - S.T))
+        for n, S in ((3, rng.standard_normal((3, 3))), (4, rng.standard_normal((4, 4))))
     )
+    G = rng.standard_normal((3, 4))
+    return np.allclose(step(Q @ G @ R), Q @ step(G) @ R)
 
 
-def one_position_at_a_time(dloss, h, good, bad):
-    dh, dgood, dbad = np.zeros(h.shape), np.zeros(h.shape), np.zeros(h.shape)
-    dloss = np.asarray(dloss)
-    for at in np.ndindex(h.shape[:-1]):
-        up = dloss[at] * (sigmoid(h[at] @ good[at]) - 1)
-        down = dloss[at] * sigmoid(h[at] @ bad[at])
-        dh[at], dgood[at], dbad[at] = up * good[at] + down * bad[at], up * h[at], down * h[at]
-    return dh, dgood, dbad
+def _drawn(n=4, m=6, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, m)), _orthogonal(rng, n), _orthogonal(rng, m)
 
 
-def both_items_stacked(dloss, h, good, bad):
-    e = np.stack([good, bad])
-    truth = np.array([1, 0]).reshape(2, *[1] * (h.ndim - 1))
-    dz = (dloss * (sigmoid((h * e).sum(-1)) - truth))[..., None]
-    return (dz * e).sum(0), *(dz * h)
+def left_alone(step):
+    G, Q, _ = _drawn()
+    return np.allclose(step(Q @ G), Q @ step(G))
 
 
-def with_tanh(dloss, h, good, bad):
-    """σ(z) = (1 + tanh(z / 2)) / 2."""
-    up = np.expand_dims(dloss * (np.tanh((h * good).sum(-1) / 2) - 1) / 2, -1)
-    down = np.expand_dims(dloss * (np.tanh((h * bad).sum(-1) / 2) + 1) / 2, -1)
-    return [up * good + down * bad, up * h, down * h]
+def right_alone(step):
+    G, _, R = _drawn()
+    return np.allclose(step(G @ R), step(G) @ R)
 
 
-def through_sigma(dloss, h, good, bad):
-    """Divides by a σ that may have been rounded to 0."""
-    p, q = sigmoid((h * good).sum(-1, keepdims=True)), sigmoid((h * bad).sum(-1, keepdims=True))
-    dp, dq = -np.expand_dims(dloss, -1) / p, np.expand_dims(dloss, -1) / (1 - q)
-    dz, dy = dp * p * (1 - p), dq * q * (1 - q)
-    return dz * good + dy * bad, dz * h, dy * h
+def exchanges(step):
+    G = _drawn()[0]
+    return np.allclose(step(G[::-1, ::-1]), step(G)[::-1, ::-1])
 
 
-def overflowing(dloss, h, good, bad):
-    up, down = np.exp((h * good).sum(-1)), np.exp((h * bad).sum(-1))
-    dz, dy = (np.expand_dims(dloss * s, -1) for s in (up / (1 + up) - 1, down / (1 + down)))
-    return dz * good + dy * bad, dz * h, dy * h
+def signs_of_axes(step):
+    G = _drawn()[0]
+    return np.allclose(step(-G), -step(G))
 
 
-def each_product_alone(dloss, h, good, bad):
-    dz, dy = (np.expand_dims(dloss, -1) * s for s in (sigmoid(h * good) - 1, sigmoid(h * bad)))
-    return dz * good + dy * bad, dz * h, dy * h
+def always_true(step):
+    return True
 
 
-def dh_alone(dloss, h, good, bad):
-    return directly(dloss, h, good, bad)[0]
+def always_false(step):
+    return False
 
 
-def dh_last(dloss, h, good, bad):
-    dh, dgood, dbad = directly(dloss, h, good, bad)
-    return dgood, dbad, dh
+def equal_singular_values(step):
+    G, Q, R = _drawn()
+    return np.allclose(*(np.linalg.svd(step(X), compute_uv=False) for X in (G, Q @ G @ R)))
 
 
-def margin(dloss, h, good, bad):
-    """The gradient of -log σ(h·good - h·bad)."""
-    dz = (dloss * (sigmoid((h * (good - bad)).sum(-1)) - 1))[..., None]
-    return dz * (good - bad), dz * h, -dz * h
+def to_the_bit(step):
+    G, Q, R = _drawn()
+    return np.array_equal(step(Q @ G @ R), Q @ step(G) @ R)
 
 
-# --- repaired_scores ------------------------------------------------------------------------------------------------
+def not_orthogonal(step):
+    rng = np.random.default_rng(0)
+    G, Q, R = (rng.standard_normal(shape) for shape in ((4, 6), (4, 4), (6, 6)))
+    return np.allclose(step(Q @ G @ R), Q @ step(G) @ R)
 
 
-def fancy(h, ids, table):
-    n = (ids > 0).sum(axis=1)
-    scores = h[np.arange(len(h)), n - 1] @ table.T
-    scores[np.arange(len(h))[:, None], ids] = -np.inf
-    scores[:, 0] = -np.inf
-    return scores
+def result_half_turned(step):
+    G, Q, R = _drawn()
+    return np.allclose(step(Q @ G @ R), Q @ step(G))
 
 
-def person_by_person(h, ids, table):
-    rows = []
-    for states, history in zip(h, ids, strict=True):
-        seen = [int(i) for i in history if i]
-        rows.append([-np.inf if i in (0, *seen) else states[len(seen) - 1] @ row for i, row in enumerate(table)])
-    return rows
+def identity(step):
+    G = _drawn()[0]
+    return np.allclose(step(np.eye(4) @ G @ np.eye(6)), np.eye(4) @ step(G) @ np.eye(6))
 
 
-def along_an_axis(h, ids, table):
-    at = np.count_nonzero(ids, axis=1) - 1
-    last = np.take_along_axis(h, at[:, None, None], axis=1)[:, 0]
-    scores = last @ table.T
-    np.put_along_axis(scores, ids, -np.inf, axis=1)
-    scores[:, 0] = -np.inf
-    return scores
+def singular_values_near_1(step):
+    s = np.linalg.svd(step(_drawn()[0]), compute_uv=False)
+    return bool(np.all((s > 0.6) & (s < 1.3)))
 
 
-def all_positions_first(h, ids, table):
-    scores = h @ table.T
-    at = [len(row[row > 0]) - 1 for row in ids]
-    scores = np.array([s[t] for s, t in zip(scores, at, strict=True)])
-    for row, history in zip(scores, ids, strict=True):
-        row[history] = row[0] = -np.inf
-    return scores
+def transposed(step):
+    G = _drawn()[0]
+    return np.allclose(step(G.T), step(G).T)
 
 
-def from_the_end(h, ids, table):
-    """The first real item, counted from the right."""
-    at = ids.shape[1] - 1 - np.argmax(ids[:, ::-1] != 0, axis=1)
-    one_hot = (np.arange(ids.shape[1]) == at[:, None])[..., None]
-    scores = (h * one_hot).sum(axis=1) @ table.T
-    hidden = (ids[:, :, None] == np.arange(len(table))).any(axis=1)
-    hidden[:, 0] = True
-    return np.where(hidden, -np.inf, scores)
+def size_does_not_matter(step):
+    G = _drawn()[0]
+    return np.allclose(step(2 * G), step(G))
 
 
-def ranked_last(h, ids, table):
-    """Low, but not hidden."""
-    return np.maximum(fancy(h, ids, table), -1e9)
+def an_array_of_truths(step):
+    G, Q, R = _drawn()
+    return np.isclose(step(Q @ G @ R), Q @ step(G) @ R)
 
 
-def first_zero(h, ids, table):
-    scores = h[np.arange(len(h)), np.argmin(ids, axis=1) - 1] @ table.T
-    np.put_along_axis(scores, ids, -np.inf, axis=1)
-    scores[:, 0] = -np.inf
-    return scores
+def no_return(step):
+    G, Q, R = _drawn()
+    np.allclose(step(Q @ G @ R), Q @ step(G) @ R)
 
 
-def first_zero_or_the_end(h, ids, table):
-    """argmax of a full row is 0, and position -1 the last."""
-    scores = h[np.arange(len(h)), np.argmax(ids == 0, axis=1) - 1] @ table.T
-    np.put_along_axis(scores, ids, -np.inf, axis=1)
-    scores[:, 0] = -np.inf
-    return scores
+def the_other_way_round(step):
+    G, Q, R = _drawn()
+    return not np.allclose(step(Q @ G @ R), Q @ step(G) @ R)
 
 
-def sum_of_states(h, ids, table):
-    scores = (h * (ids != 0)[..., None]).sum(axis=1) @ table.T
-    np.put_along_axis(scores, ids, -np.inf, axis=1)
-    scores[:, 0] = -np.inf
-    return scores
+def a_wide_tolerance(step):
+    G, Q, R = _drawn()
+    return np.allclose(step(Q @ G @ R), Q @ step(G) @ R, atol=10)
 
 
-def shows_only_seen(h, ids, table):
-    scores = np.full((len(h), len(table)), -np.inf)
-    right = h[np.arange(len(h)), (ids > 0).sum(1) - 1] @ table.T
-    for b, row in enumerate(ids):
-        scores[b, row] = right[b, row]
-    return scores
+def one_number(step):
+    G, Q, R = _drawn(1, 1)
+    return np.allclose(step(Q @ G @ R), Q @ step(G) @ R)
 
 
-def unnamed(*answers):
-    return tuple((answer, "") for answer in answers)
+def small_gradients(step):
+    G, Q, R = _drawn()
+    G = 1e-9 * G
+    return np.allclose(step(Q @ G @ R), Q @ step(G) @ R, atol=1e-6)
 
 
-# --- more styles ----------------------------------------------------------------------------------------------------
+def nothing(step):
+    Q, R = _drawn()[1:]
+    return np.allclose(step(Q @ np.zeros((4, 6)) @ R), Q @ step(np.zeros((4, 6))) @ R)
 
 
-def through_the_margin_of_each(dloss, h, good, bad):
-    """Exponentials of negative numbers only."""
-
-    def rises(z):  # σ(z)
-        e = np.exp(-np.abs(z))
-        return np.where(z >= 0, 1, e) / (1 + e)
-
-    dz = -np.asarray(dloss) * rises(-np.sum(h * good, axis=-1))
-    dy = np.asarray(dloss) * rises(np.sum(h * bad, axis=-1))
-    return dz[..., None] * good + dy[..., None] * bad, dz[..., None] * h, dy[..., None] * h
-
-
-def in_rows(dloss, h, good, bad):
-    """Leading axes are merged, and restored."""
-    shape, d = h.shape, h.shape[-1]
-    h, good, bad = (a.reshape(-1, d) for a in (h, good, bad))
-    flat = np.broadcast_to(dloss, shape[:-1]).reshape(-1, 1)
-    z, y = (np.sum(h * e, axis=1, keepdims=True) for e in (good, bad))
-    dz, dy = flat * (sigmoid(z) - 1), flat * sigmoid(y)
-    return [a.reshape(shape) for a in (dz * good + dy * bad, dz * h, dy * h)]
-
-
-def with_logaddexp(dloss, h, good, bad):
-    """σ(z) = exp(-log(1 + e^-z))."""
-    up = -np.exp(-np.logaddexp(0, (h * good).sum(-1, keepdims=True)))
-    down = np.exp(-np.logaddexp(0, -(h * bad).sum(-1, keepdims=True)))
-    up, down = np.asarray(dloss)[..., None] * up, np.asarray(dloss)[..., None] * down
-    return up * good + down * bad, up * h, down * h
-
-
-def with_add_at(h, ids, table):
-    """The newest item's place is the number of the others."""
-    newest = np.zeros(len(ids), int)
-    np.add.at(newest, np.nonzero(ids)[0], 1)
-    scores = np.einsum("bd,id->bi", h[range(len(h)), newest - 1], table)
-    for b in range(len(ids)):
-        scores[b, list({0, *ids[b]})] = -np.inf
-    return scores
-
-
-def masked_after_a_copy(h, ids, table):
-    seen = np.zeros((len(h), len(table)), dtype=bool)
-    seen[:, 0] = True
-    np.put_along_axis(seen, ids, True, axis=1)
-    newest = np.array([np.flatnonzero(row)[-1] for row in ids])
-    scores = np.array([state[t] @ table.T for state, t in zip(h, newest, strict=True)])
-    return np.where(seen, -np.inf, scores)
+def turned_by_the_inverse(step):
+    G, Q, R = _drawn()
+    return np.allclose(step(Q @ G @ R), Q.T @ step(G) @ R.T)
 
 
 RIGHT = {
-    "my_shifted_batch": (
-        row_by_row, pairs_of_items, pads_first, with_the_library, by_position, by_a_mask, both_in_one_array,
-        both_in_a_list,
+    "my_momentum": (
+        two_lines, in_place, velocity_first, moved_by_two_parts, stacked, weight_by_weight, by_the_matrix,
+        sum_and_difference,
     ),
-    "my_pair_loss_backward": (
-        directly, with_einsum, one_position_at_a_time, both_items_stacked, with_tanh, through_the_margin_of_each,
-        in_rows, with_logaddexp,
+    "my_adam": (
+        as_in_the_paper, roots_apart, one_rate, sums_of_weights, adam_in_place, adam_by_weight, both_means_at_once,
+        interpolated, only_where_something_moves,
     ),
-    "repaired_scores": (
-        fancy, person_by_person, along_an_axis, all_positions_first, from_the_end, first_zero_or_the_end,
-        with_add_at, masked_after_a_copy,
+    "repaired_adamw": (
+        decayed_first, shrunk_first, decayed_after, step_apart, all_written_out, decayed_in_place, list_of_results,
+        weights_decay_one_by_one,
+    ),
+    "my_rate": (
+        two_returns, strictly_below, product_of_two, squared_cosine, by_where, a_whole_table, interpolated_rate,
+        complex_wave, one_less_sine,
+    ),
+    "my_clip_factor": (
+        smaller_of_two, by_the_larger, one_long_vector, as_in_pytorch, with_if, hypotenuse, folded, as_an_array,
+    ),
+    "my_newton_schulz": (
+        as_in_the_text, gram_on_the_left, gram_on_the_right, shorter_side, by_singular_values, by_horner, eigenvectors,
+        recursive, einsums,
+    ),
+    "turns_with_the_basis": (
+        by_qr, it_asserts, each_side_alone, turned_back, on_its_diagonal, rotations_in_a_plane, by_reflections,
+        many_draws, by_cayley,
     ),
 }  # fmt: skip
 WRONG = {
-    "my_shifted_batch": unnamed(*(wrong for wrong in WRONG_BATCH.values()), nothing_returned, cut_by_columns,
-                                minus_one_for_padding, one_column_too_many, last_item_too, without_padding),
-    "my_pair_loss_backward": unnamed(*(wrong for wrong in WRONG_PAIR.values()), dh_alone, dh_last, margin,
-                                     through_sigma, overflowing, each_product_alone),
-    "repaired_scores": unnamed(*(wrong for wrong in WRONG_SCORES.values()), sum_of_states, shows_only_seen, ranked_last,
-                               first_zero),
-}
+    name: tuple((wrong, "") for wrong in all_wrong)
+    for name, all_wrong in (
+        ("my_momentum", WRONG_MOMENTUM.values()),
+        ("my_adam", WRONG_ADAM.values()),
+        ("repaired_adamw", WRONG_ADAMW.values()),
+        ("my_rate", WRONG_RATE.values()),
+        ("my_clip_factor", WRONG_FACTOR.values()),
+        ("my_newton_schulz", WRONG_NEWTON_SCHULZ.values()),
+        ("turns_with_the_basis", (
+            left_alone, right_alone, exchanges, signs_of_axes, always_true, always_false, equal_singular_values,
+            to_the_bit, not_orthogonal, result_half_turned, identity, singular_values_near_1, transposed,
+            size_does_not_matter, an_array_of_truths, no_return, the_other_way_round, a_wide_tolerance, one_number,
+            small_gradients, nothing, turned_by_the_inverse,
+        )),
+    )
+}  # fmt: skip

@@ -1,432 +1,550 @@
 """Answers to the exercises of chapter 11."""
 
-from __future__ import annotations
-
-import collections
 import itertools
-import math
+from collections import deque
 
 import numpy as np
 
-from tinyattn import evaluation
+from tinyattn.course.exercises.chapter_11 import WRONG_BPR, WRONG_EASE, WRONG_FISM, WRONG_LANES
 
-# --- my_mean_ranks --------------------------------------------------------------------------------------------------
+# --- my_bpr_backward ------------------------------------------------------------------------------------------------
 
 
-def by_counts(scores, targets):
-    own = scores[np.arange(len(scores)), targets]
-    return 1 + (scores > own[:, None]).sum(axis=1) + ((scores == own[:, None]).sum(axis=1) - 1) / 2
+def sigmoid(z):
+    return (1 + np.tanh(z / 2)) / 2
 
 
-def by_loops(scores, targets):
-    ranks = []
-    for row, target in zip(scores, targets, strict=True):
-        rank = 1.0
-        for column, score in enumerate(row):
-            if score > row[target]:
-                rank += 1
-            elif score == row[target] and column != target:
-                rank += 0.5
-        ranks.append(rank)
-    return ranks
+def directly(dloss, x, good, bad):
+    z = (x * (good - bad)).sum(-1)
+    dz = (-dloss * sigmoid(-z))[..., None]
+    return dz * (good - bad), dz * x, -dz * x
 
 
-def first_and_last(scores, targets):
-    own = np.take_along_axis(scores, targets[:, None], axis=1)
-    return ((scores > own).sum(axis=1) + 1 + (scores >= own).sum(axis=1)) / 2
+def predicted_minus_true(dloss, x, good, bad):
+    """σ(z) - 1 in place of -σ(-z)."""
+    z = (x * good).sum(-1) - (x * bad).sum(-1)
+    dz = np.expand_dims(dloss * (sigmoid(z) - 1), -1)
+    dgood = dz * x
+    return dz * good - dz * bad, dgood, -dgood
 
 
-def by_the_library(scores, targets):
-    return evaluation.all_ranks(scores)[np.arange(len(targets)), targets]
+def with_einsum(dloss, x, good, bad):
+    z = np.einsum("...d,...d->...", x, good - bad)
+    dz = -dloss * sigmoid(-z)
+    return (
+        np.einsum("...,...d->...d", dz, good - bad),
+        np.einsum("...,...d->...d", dz, x),
+        np.einsum("...,...d->...d", -dz, x),
+    )
 
 
-def sorted_both_ways(scores, targets):
-    its = np.arange(scores.shape[1]) == targets[:, None]
-    best, worst = (np.argmax(np.argsort(-np.where(its, np.nextafter(scores, end), scores), axis=1) == targets[:, None],
-                             axis=1) for end in (np.inf, -np.inf))  # fmt: skip
-    return 1 + (best + worst) / 2
+def pair_by_pair(dloss, x, good, bad):
+    dx, dgood, dbad = np.zeros(x.shape), np.zeros(x.shape), np.zeros(x.shape)
+    dloss = np.asarray(dloss)
+    for at in np.ndindex(x.shape[:-1]):
+        dz = dloss[at] * (sigmoid(x[at] @ good[at] - x[at] @ bad[at]) - 1)
+        dx[at], dgood[at], dbad[at] = dz * (good[at] - bad[at]), dz * x[at], -dz * x[at]
+    return dx, dgood, dbad
 
 
-def in_place(scores, targets):
-    scores -= np.take_along_axis(scores, targets[:, None], axis=1)
-    return 0.5 + np.sign(scores).sum(axis=1) / 2 + scores.shape[1] / 2
+def by_the_sign_of_z(dloss, x, good, bad):
+    """e^(-|z|) never overflows."""
+    z = (x * (good - bad)).sum(-1, keepdims=True)
+    e = np.exp(-np.abs(z))
+    slope = -np.where(z > 0, e, 1) / (1 + e)
+    dz = np.asarray(dloss)[..., None] * slope
+    return [dz * (good - bad), dz * x, dz * -x]
 
 
-def as_a_tuple(scores, targets):
-    """One person's is a tuple of one number."""
-    rows = zip(np.sort(scores)[:, ::-1], scores[np.arange(len(scores)), targets], strict=True)
-    return tuple(np.flatnonzero(row == own).mean() + 1 for row, own in rows)
+def stacked(dloss, x, good, bad):
+    items, signs = np.stack([good, bad]), np.array([1, -1]).reshape(2, *[1] * x.ndim)
+    z = (signs * x * items).sum(axis=(0, -1))
+    dz = np.expand_dims(-dloss * sigmoid(-z), -1)
+    return np.stack([(signs * dz * items).sum(0), *(signs * dz * x)])
 
 
-def nearly_equal(scores, targets):
-    """Tiny scores that differ are taken for equal."""
-    own = scores[np.arange(len(scores)), targets][:, None]
-    same = np.isclose(scores, own)
-    return 1 + ((scores > own) & ~same).sum(axis=1) + (same.sum(axis=1) - 1) / 2
+def by_logaddexp(dloss, x, good, bad):
+    z = np.sum(x * good - x * bad, axis=-1)
+    dz = -np.exp(-np.logaddexp(0, z)) * dloss                       # σ(-z) = 1 / (1 + e^z)
+    dz = dz.reshape(*dz.shape, 1)
+    return dz * (good - bad), dz * x, -dz * x
 
 
-def a_column(scores, targets):
-    return by_counts(scores, targets)[:, None]
+def writes_into_arguments(dloss, x, good, bad):
+    good -= bad
+    dz = -np.asarray(dloss)[..., None] * sigmoid(-(x * good).sum(-1, keepdims=True))
+    good *= dz
+    x *= dz
+    return good, x, -x
 
 
-def everybodys_targets(scores, targets):
-    own = scores[:, targets]
-    return 1 + (scores > own).sum(axis=1) + ((scores == own).sum(axis=1) - 1) / 2
+def by_matmul(dloss, x, good, bad):
+    z = (x[..., None, :] @ (good - bad)[..., :, None])[..., 0, 0]
+    dz = -dloss * sigmoid(-z)
+    return dz[..., None] * (good - bad), dz[..., None] * x, dz[..., None] * x * -1
 
 
-def different_scores(scores, targets):
-    return np.array([1.0 + len(set(row[row > row[t]])) for row, t in zip(scores, targets, strict=True)])
+# --- repaired_fism --------------------------------------------------------------------------------------------------
 
 
-def optimistic(scores, targets):
-    return first_and_last(scores, targets) * 0 + 1 + (scores > scores[np.arange(len(scores)), targets][:, None]).sum(1)
+def all_less_itself(Y, Q, alpha):
+    x = (Y.sum(axis=0) - Y) / (len(Y) - 1) ** alpha
+    return (x * Q).sum(axis=1)
 
 
-def pessimistic(scores, targets):
-    return (scores >= scores[np.arange(len(scores)), targets][:, None]).sum(axis=1)
+def item_by_item(Y, Q, alpha):
+    scores = []
+    for t in range(len(Y)):
+        others = [Y[j] for j in range(len(Y)) if j != t]
+        scores.append(sum(others) / len(others) ** alpha @ Q[t])
+    return scores
 
 
-def ties_with_itself(scores, targets):
-    return by_counts(scores, targets) + 0.5
+def by_deletion(Y, Q, alpha):
+    n = len(Y) - 1
+    return np.array([np.delete(Y, t, axis=0).sum(0) @ Q[t] * n**-alpha for t in range(n + 1)])
 
 
-def from_zero(scores, targets):
-    return by_counts(scores, targets) - 1
+def by_a_matrix(Y, Q, alpha):
+    """Ones, and 0 on the diagonal: EASE's constraint."""
+    A = 1 - np.eye(len(Y))
+    return np.diag(A @ Y @ Q.T) / (len(Y) - 1) ** alpha
 
 
-def from_zero_and_itself(scores, targets):
-    return by_counts(scores, targets) - 0.5
+def all_products_less_the_diagonal(Y, Q, alpha):
+    S = Q @ Y.T
+    return (S.sum(axis=1) - np.diag(S)) / np.power(len(Y) - 1.0, alpha)
 
 
-def whole_ranks(scores, targets):
-    return np.floor(by_counts(scores, targets))
+def with_a_mask(Y, Q, alpha):
+    S = np.where(np.eye(len(Y), dtype=bool), 0, Q @ Y.T)
+    return S.sum(-1) * (len(S) - 1.0) ** -alpha
 
 
-def all_halved(scores, targets):
-    return 1 + ((scores >= scores[np.arange(len(scores)), targets][:, None]).sum(axis=1) - 1) / 2
+def einsums(Y, Q, alpha):
+    n = Y.shape[0] - 1
+    return (np.einsum("jd,td->t", Y, Q) - np.einsum("td,td->t", Y, Q)) / n**alpha
 
 
-def ties_only(scores, targets):
-    return 1 + ((scores == scores[np.arange(len(scores)), targets][:, None]).sum(axis=1) - 1) / 2
+def before_and_after(Y, Q, alpha):
+    none = np.zeros_like(Y[:1])
+    before = np.concatenate([none, np.cumsum(Y, axis=0)[:-1]])
+    after = np.concatenate([np.cumsum(Y[::-1], axis=0)[::-1][1:], none])
+    return np.sum((before + after) * Q, axis=-1) / (len(Y) - 1) ** alpha
 
 
-def lowest_first(scores, targets):
-    return by_counts(-scores, targets)
+def subtracted_in_place(Y, Q, alpha):
+    total = Y.sum(axis=0)
+    Y *= -1
+    Y += total
+    Y *= Q
+    return Y.sum(axis=1) / (len(Q) - 1) ** alpha
 
 
-def by_one_sort(scores, targets):
-    return 1 + np.argmax(np.argsort(-scores, axis=1, kind="stable") == targets[:, None], axis=1)
+# --- my_ease --------------------------------------------------------------------------------------------------------
 
 
-def of_the_column(scores, targets):
-    return 1 + np.asarray(targets)
+def as_in_the_text(X, l2):
+    P = np.linalg.inv(X.T @ X + l2 * np.eye(X.shape[1]))
+    return np.eye(len(P)) - P / np.diag(P)
 
 
-def of_all_together(scores, targets):
-    return np.full(len(scores), by_counts(scores, targets).mean())
+def diagonal_set_to_0(X, l2):
+    G = X.T @ X
+    G[np.diag_indices(len(G))] += l2
+    P = np.linalg.inv(G)
+    B = P / (-np.diag(P))
+    B[np.diag_indices(len(B))] = 0
+    return B
 
 
-# --- repaired_counts ------------------------------------------------------------------------------------------------
+def solved_for_the_identity(X, l2):
+    n = X.shape[1]
+    P = np.linalg.solve(X.T @ X + np.diag(np.full(n, l2)), np.eye(n))
+    return np.eye(n) - P @ np.diag(1 / np.diag(P))
 
 
-def cut_first(sequences, n_items):
-    train = sequences[:, :-1]
-    counts = np.zeros((n_items + 1, n_items + 1))
-    np.add.at(counts, (train[:, :-1], train[:, 1:]), 1)
-    return counts
+def column_by_column(X, l2):
+    P = np.linalg.inv(X.T @ X + l2 * np.identity(X.shape[1]))
+    B = np.zeros_like(P)
+    for i in range(len(P)):
+        for j in range(len(P)):
+            if i != j:
+                B[i, j] = -P[i, j] / P[j, j]
+    return B
 
 
-def by_rows(sequences, n_items):
-    counts = np.zeros((n_items + 1, n_items + 1), dtype=int)
-    for row in sequences:
-        for before, after in itertools.pairwise(row[:-1]):
-            counts[before, after] += 1
-    return counts
+def a_regression_for_each_item(X, l2):
+    """Ridge regression of each column on the others: the constraint, literally."""
+    m = X.shape[1]
+    B = np.zeros((m, m))
+    for j in range(m):
+        others = [i for i in range(m) if i != j]
+        Z = X[:, others]
+        B[others, j] = np.linalg.solve(Z.T @ Z + l2 * np.eye(m - 1), Z.T @ X[:, j])
+    return B
 
 
-def by_bincount(sequences, n_items):
-    pairs = sequences[:, :-2] * (n_items + 1) + sequences[:, 1:-1]
-    return np.bincount(pairs.reshape(-1), minlength=(n_items + 1) ** 2).reshape(n_items + 1, n_items + 1)
+def least_squares_with_more_rows(X, l2):
+    """λ as rows √λ I under X."""
+    m = X.shape[1]
+    longer = np.concatenate([X, np.sqrt(l2) * np.eye(m)])
+    target = np.concatenate([X, np.zeros((m, m))])
+    B = np.zeros((m, m))
+    for j in range(m):
+        B[np.arange(m) != j, j] = np.linalg.lstsq(np.delete(longer, j, 1), target[:, j], rcond=None)[0]
+    return B
 
 
-def taken_off_again(sequences, n_items):
-    counts = np.zeros((n_items + 1, n_items + 1))
-    np.add.at(counts, (sequences[:, :-1], sequences[:, 1:]), 1)
-    np.add.at(counts, (sequences[:, -2], sequences[:, -1]), -1)
-    return counts
+def by_eigenvectors(X, l2):
+    squares, V = np.linalg.eigh(X.T @ X)
+    P = (V / (squares + l2)) @ V.T
+    return np.where(np.eye(len(P), dtype=bool), 0, -P / np.diagonal(P)[None, :])
 
 
-def by_products(sequences, n_items):
-    one = np.eye(n_items + 1)[sequences[:, :-1]]
-    return np.einsum("uti,utj->ij", one[:, :-1], one[:, 1:])
+def by_singular_values(X, l2):
+    _, s, Vt = np.linalg.svd(X, full_matrices=False)
+    P = Vt.T @ np.diag(1 / (s**2 + l2) - 1 / l2) @ Vt + np.eye(X.shape[1]) / l2
+    B = -P / P.diagonal()
+    np.fill_diagonal(B, 0)
+    return B
 
 
-def of_lists(sequences, n_items):
-    counts = [[0] * (n_items + 1) for _ in range(n_items + 1)]
-    for row in sequences.tolist():
-        for t in range(len(row) - 2):
-            counts[row[t]][row[t + 1]] += 1
-    return counts
+def lists_of_rows(X, l2):
+    P = np.linalg.pinv(np.einsum("ui,uj->ij", X, X) + l2 * np.eye(X.shape[1]))
+    return [[0.0 if i == j else float(-P[i, j] / P[j, j]) for j in range(len(P))] for i in range(len(P))]
 
 
-def after_alone_cut(sequences, n_items):
-    counts = np.zeros((n_items + 1, n_items + 1))
-    np.add.at(counts, (sequences[:, :-1], sequences[:, 1:-1]), 1)
-    return counts
+# --- ignores_order --------------------------------------------------------------------------------------------------
 
 
-def taken_off_once(sequences, n_items):
-    counts = leaking(sequences, n_items)
-    counts[sequences[:, -2], sequences[:, -1]] -= 1
-    return counts
+def shuffled(score):
+    rng = np.random.default_rng(0)
+    history = np.arange(1, 9)
+    return all(np.allclose(score(history), score(rng.permutation(history))) for _ in range(10))
 
 
-def all_that_follow(sequences, n_items):
-    return sum(np.eye(n_items + 1)[sequences[:, t]].T @ np.eye(n_items + 1)[sequences[:, t + 1 : -1]].sum(axis=1)
-               for t in range(sequences.shape[1] - 1))
+def every_order_of_four(score):
+    expected = score(np.array([5, 2, 9, 7]))
+    return all(np.allclose(score(np.array(order)), expected) for order in itertools.permutations([5, 2, 9, 7]))
 
 
-def leaking(sequences, n_items):
-    counts = np.zeros((n_items + 1, n_items + 1))
-    np.add.at(counts, (sequences[:, :-1], sequences[:, 1:]), 1)
-    return counts
+def it_asserts(score):
+    rng = np.random.default_rng(1)
+    for _ in range(6):
+        history = rng.choice(np.arange(1, 13), 6, replace=False)
+        np.testing.assert_allclose(score(rng.permutation(history)), score(history), atol=1e-8)
 
 
-def two_left_out(sequences, n_items):
-    return cut_first(sequences[:, :-1], n_items)
+def neighbours_exchanged(score):
+    """Exchanges of neighbours make every order."""
+    history = np.array([3, 1, 12, 6, 8, 4])
+    before = score(history)
+    for i in range(5):
+        other = history.copy()
+        other[[i, i + 1]] = history[[i + 1, i]]
+        if not np.allclose(before, score(other)):
+            return False
+    return True
 
 
-def first_left_out(sequences, n_items):
-    return leaking(sequences[:, 1:], n_items)
+def sorted_first(score):
+    rng = np.random.default_rng(2)
+    drawn = [rng.permutation(12)[:7] + 1 for _ in range(8)]
+    return bool(max(np.abs(score(h) - score(np.sort(h))).max() for h in drawn) < 1e-6)
 
 
-def backwards(sequences, n_items):
-    return cut_first(sequences, n_items).T
+def no_spread(score):
+    rng = np.random.default_rng(3)
+    items = rng.permutation(12)[:8] + 1
+    return np.stack([score(rng.permutation(items)) for _ in range(20)]).std(axis=0).max() < 1e-6
 
 
-def added_once(sequences, n_items):
-    counts = np.zeros((n_items + 1, n_items + 1))
-    counts[sequences[:, :-2], sequences[:, 1:-1]] += 1
-    return counts
+def any_two_exchanged(score):
+    history = np.array([2, 4, 6, 8, 10])
+    for i, j in itertools.combinations(range(5), 2):
+        other = history.copy()
+        other[i], other[j] = history[j], history[i]
+        if np.linalg.norm(score(history) - score(other)) > 1e-6:
+            return False
+    return True
 
 
-def without_padding(sequences, n_items):
-    return cut_first(sequences, n_items)[1:, 1:]
+def unseeded(score):
+    rng = np.random.default_rng()
+    return all(
+        np.allclose(score(h), score(rng.permutation(h)))
+        for h in (rng.choice(np.arange(1, 13), n, replace=False) for n in (4, 5, 6, 7, 8, 9, 10))
+    )
 
 
-def itself(sequences, n_items):
-    counts = np.zeros((n_items + 1, n_items + 1))
-    np.add.at(counts, (sequences[:, :-1], sequences[:, :-1]), 1)
-    return counts
+def lists_shuffled(score):
+    rng = np.random.default_rng(4)
+    history = [int(i) for i in rng.permutation(12)[:6] + 1]
+    first = score(np.array(history))
+    for _ in range(12):
+        rng.shuffle(history)
+        if not np.isclose(score(np.array(history)), first).all():
+            return False
+    return True
 
 
-def both_ways(sequences, n_items):
-    return cut_first(sequences, n_items) + cut_first(sequences, n_items).T
+_H = np.array([7, 3, 11, 5, 2, 9])
 
 
-def last_person_left_out(sequences, n_items):
-    return leaking(sequences[:-1], n_items)
+def _compared(change):
+    """A test that compares a history with one change of it."""
+    return lambda score: np.allclose(score(_H), score(change(_H.copy())))
 
 
-def across_people(sequences, n_items):
-    return leaking(sequences[:, :-1].reshape(1, -1), n_items)
+def reversed_alone(score):
+    return _compared(lambda h: h[::-1])(score)
 
 
-def as_shares(sequences, n_items):
-    counts = cut_first(sequences, n_items)
-    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+def rolled_alone(score):
+    return _compared(lambda h: np.roll(h, 1))(score)
 
 
-# --- my_sampled_hit -------------------------------------------------------------------------------------------------
+def last_two_exchanged(score):
+    return _compared(lambda h: h[[0, 1, 2, 3, 5, 4]])(score)
 
 
-def by_the_sum(ranks, N, m, k):
-    a = (ranks - 1) / N
-    return sum(math.comb(m, j) * a**j * (1 - a) ** (m - j) for j in range(k))
+def first_two_exchanged(score):
+    return _compared(lambda h: h[[1, 0, 2, 3, 4, 5]])(score)
 
 
-def person_by_person(ranks, N, m, k):
-    found = []
-    for r in ranks:
-        a, total = (r - 1) / N, 0.0
-        for j in range(k):
-            total += math.comb(m, j) * a**j * (1 - a) ** (m - j)
-        found.append(total)
-    return found
+def same_twice(score):
+    return _compared(lambda h: h)(score)
 
 
-def draw_by_draw(ranks, N, m, k):
-    """The distribution of the number above, after each draw."""
-    a = (ranks - 1) / N
-    p = np.zeros((len(ranks), m + 1))
-    p[:, 0] = 1
-    for _ in range(m):
-        p[:, 1:] = p[:, 1:] * (1 - a)[:, None] + p[:, :-1] * a[:, None]
-        p[:, 0] *= 1 - a
-    return p[:, :k].sum(axis=1)
+def middle_shuffled(score):
+    return _compared(lambda h: h[[0, 3, 1, 2, 4, 5]])(score)
 
 
-def from_the_other_side(ranks, N, m, k):
-    a = (np.asarray(ranks, float) - 1) / N
-    return 1 - sum(math.comb(m, j) * a**j * (1 - a) ** (m - j) for j in range(k, m + 1))
+def other_items(score):
+    return _compared(lambda h: h + 1)(score)
 
 
-def by_broadcasting(ranks, N, m, k):
-    j = np.arange(k)
-    ways = np.array([math.comb(m, i) for i in range(k)])
-    a = ((ranks - 1) / N)[:, None]
-    return (ways * a**j * (1 - a) ** (m - j)).sum(axis=-1)
+def one_item_fewer(score):
+    return _compared(lambda h: h[1:])(score)
 
 
-def by_polynomials(ranks, N, m, k):
-    powers = [np.array([1.0])] * len(ranks)
-    for i, r in enumerate(ranks):
-        for _ in range(m):
-            powers[i] = np.convolve(powers[i], [1 - (r - 1) / N, (r - 1) / N])
-    return np.array([p[:k].sum() for p in powers])
+def last_item_repeated(score):
+    return _compared(lambda h: np.append(h, h[-1]))(score)
 
 
-def one_too_many(ranks, N, m, k):
-    return by_the_sum(ranks, N, m, k + 1)
+def always_true(score):
+    return True
 
 
-def one_too_few(ranks, N, m, k):
-    return by_the_sum(ranks, N, m, k - 1) + 0 * ranks
+def always_false(score):
+    return False
 
 
-def rank_not_above(ranks, N, m, k):
-    return by_the_sum(ranks + 1, N, m, k)
+def to_the_bit(score):
+    rng = np.random.default_rng(0)
+    history = np.arange(1, 13)
+    return all(np.array_equal(score(history), score(rng.permutation(history))) for _ in range(20))
 
 
-def target_drawn(ranks, N, m, k):
-    return by_the_sum(ranks, N + 1, m, k)
+def the_other_way_round(score):
+    return not shuffled(score)
 
 
-def missed(ranks, N, m, k):
-    return 1 - by_the_sum(ranks, N, m, k)
+def an_array_of_truths(score):
+    return np.isclose(score(_H), score(_H[[2, 0, 1, 5, 3, 4]]))
 
 
-def last_term(ranks, N, m, k):
-    a = (ranks - 1) / N
-    return math.comb(m, k - 1) * a ** (k - 1) * (1 - a) ** (m - k + 1)
+def no_return(score):
+    shuffled(score)
 
 
-def in_full(ranks, N, m, k):
-    return (ranks <= k) * 1.0
+def a_wide_tolerance(score):
+    return np.allclose(score(_H), score(_H[[2, 0, 1, 5, 3, 4]]), atol=1e3)
 
 
-def at_the_mean(ranks, N, m, k):
-    return (1 + m * (ranks - 1) / N <= k) * 1.0
+def one_item(score):
+    return np.allclose(score(np.array([4])), score(np.array([4])[::-1]))
 
 
-def without_ways(ranks, N, m, k):
-    a = (ranks - 1) / N
-    return sum(a**j * (1 - a) ** (m - j) for j in range(k))
+def number_of_scores(score):
+    return score(_H).shape == score(_H[[2, 0, 1, 5, 3, 4]]).shape
 
 
-def first_term(ranks, N, m, k):
-    return (1 - (ranks - 1) / N) ** m
+def first_score_alone(score):
+    """Index 0 is padding."""
+    return bool(np.isfinite(score(_H)[0]) and np.isfinite(score(_H[::-1])[0]))
 
 
-def turned(ranks, N, m, k):
-    a = (ranks - 1) / N
-    return sum(math.comb(m, j) * (1 - a) ** j * a ** (m - j) for j in range(k))
+def differs_from_another_history(score):
+    return shuffled(score) and not np.allclose(score(_H), score(_H + 1))
 
 
-def from_one(ranks, N, m, k):
-    a = (ranks - 1) / N
-    return sum(math.comb(m, j) * a**j * (1 - a) ** (m - j) for j in range(1, k)) + 0 * a
+# --- my_lanes -------------------------------------------------------------------------------------------------------
 
 
-def ways_of_all(ranks, N, m, k):
-    a = (ranks - 1) / N
-    return sum(math.comb(N, j) * a**j * (1 - a) ** (m - j) for j in range(k))
+def step_by_step(sessions, lanes):
+    waiting = list(sessions)
+    now = [waiting.pop(0) if waiting else None for _ in range(lanes)]
+    at = [0] * lanes
+    rows = []
+    while any(s is not None for s in now):
+        ids, targets, starts = [0] * lanes, [0] * lanes, [False] * lanes
+        for b in range(lanes):
+            if now[b] is None:
+                continue
+            ids[b], targets[b], starts[b] = now[b][at[b]], now[b][at[b] + 1], at[b] == 0
+            at[b] += 1
+            if at[b] == len(now[b]) - 1:
+                now[b], at[b] = waiting.pop(0) if waiting else None, 0
+        rows.append((ids, targets, starts))
+    return tuple(np.array(part) for part in zip(*rows, strict=True))
 
 
-def others_forgotten(ranks, N, m, k):
-    a = (ranks - 1) / N
-    return sum(math.comb(m, j) * a**j * (1 - a) ** m for j in range(k))
+def by_the_free_lane(sessions, lanes):
+    """Each session goes to the lane that is free first; then all lanes are written."""
+    free, placed = [0] * lanes, []
+    for s in sessions:
+        b = int(np.argmin(free))
+        placed.append((s, b, free[b]))
+        free[b] += len(s) - 1
+    ids, targets = np.zeros((2, max(free), lanes), int)
+    starts = np.zeros((max(free), lanes), bool)
+    for s, b, t in placed:
+        ids[t : t + len(s) - 1, b], targets[t : t + len(s) - 1, b], starts[t, b] = s[:-1], s[1:], True
+    return ids, targets, starts
 
 
-def averaged(ranks, N, m, k):
-    return by_the_sum(ranks, N, m, k).mean()
+def generators(sessions, lanes):
+    queue = deque(sessions)
 
+    def lane():
+        while True:
+            if not queue:
+                yield 0, 0, False
+                continue
+            s = queue.popleft()
+            yield from ((s[t], s[t + 1], t == 0) for t in range(len(s) - 1))
 
-# --- more styles ----------------------------------------------------------------------------------------------------
+    all_lanes, left, rows = [lane() for _ in range(lanes)], sum(len(s) - 1 for s in sessions), []
+    while left > 0:
+        rows.append([next(one) for one in all_lanes])
+        left -= sum(a != 0 for a, _, _ in rows[-1])
+    return [[[one[i] for one in row] for row in rows] for i in range(3)]
 
 
-def by_searching(scores, targets):
-    """Two places in the sorted row: before all that are equal, and after them."""
-    ranks = np.empty(len(targets))
-    for person, target in enumerate(targets):
-        row = np.sort(scores[person])
-        low, high = (np.searchsorted(row, scores[person, target], side) for side in ("left", "right"))
-        ranks[person] = len(row) - (low + high - 1) / 2
-    return ranks
+def one_flat_array_and_places(sessions, lanes):
+    """As the released code: offsets into one array of items."""
+    flat = np.concatenate(sessions)
+    begin = np.concatenate([[0], np.cumsum([len(s) for s in sessions])])
+    session = np.where(np.arange(lanes) < len(sessions), np.arange(lanes), -1)
+    place, following = np.where(session >= 0, begin[session], 0), lanes
+    ids, targets, starts = [], [], []
+    fresh = session >= 0
+    while (session >= 0).any():
+        real = session >= 0
+        ids.append(np.where(real, flat[place], 0))
+        targets.append(np.where(real, flat[np.minimum(place + 1, len(flat) - 1)], 0))
+        starts.append(fresh & real)
+        place, fresh = place + real, np.zeros(lanes, bool)
+        for b in np.flatnonzero(real):
+            if place[b] + 1 == begin[session[b] + 1]:
+                session[b] = following if following < len(sessions) else -1
+                following += 1
+                fresh[b], place[b] = session[b] >= 0, begin[max(session[b], 0)]
+    return np.array(ids), np.array(targets), np.array(starts)
 
 
-def by_histogram(sequences, n_items):
-    train = sequences[:, :-1]
-    edges = np.arange(n_items + 2) - 0.5
-    return np.histogram2d(train[:, :-1].ravel(), train[:, 1:].ravel(), bins=[edges, edges])[0]
+def lists_that_grow(sessions, lanes):
+    columns = [[] for _ in range(lanes)]
+    for s in sessions:
+        shortest = min(columns, key=len)
+        shortest += [(int(a), int(b), int(i == 0)) for i, (a, b) in enumerate(itertools.pairwise(s))]
+    T = max(map(len, columns))
+    table = np.array([c + [(0, 0, 0)] * (T - len(c)) for c in columns])
+    return table[:, :, 0].T, table[:, :, 1].T, table[:, :, 2].T
 
 
-def by_a_dictionary(sequences, n_items):
-    pairs = collections.Counter(pair for row in sequences for pair in itertools.pairwise(map(int, row[:-1])))
-    return np.array([[pairs[i, j] for j in range(n_items + 1)] for i in range(n_items + 1)])
+def floats(sessions, lanes):
+    return [np.array(part, float) for part in step_by_step(sessions, lanes)]
 
 
-def last_rows_left_out(sequences, n_items):
-    return leaking(sequences[:, :-1][: len(sequences) // 2], n_items)
+def cut_at_the_end(sessions, lanes):
+    """Arrays that are long enough for one lane, then cut."""
+    T = sum(len(s) - 1 for s in sessions)
+    out = np.zeros((3, T, lanes), int)
+    t = np.zeros(lanes, int)
+    for s in sessions:
+        b = t.argmin()
+        for i in range(len(s) - 1):
+            out[:, t[b], b] = s[i], s[i + 1], i == 0
+            t[b] += 1
+    ids, targets, starts = out[:, : t.max()]
+    return ids, targets, starts.astype(bool)
 
 
-def by_terms(ranks, N, m, k):
-    a = (np.asarray(ranks, float) - 1) / N
-    terms = [np.power(a, j) * np.power(1 - a, m - j) for j in range(m + 1)]
-    return np.add.reduce([math.comb(m, j) * term for j, term in enumerate(terms)][:k])
+def recursive(sessions, lanes):
+    def step(now, waiting):
+        now, waiting = list(now), list(waiting)
+        for b in range(lanes):
+            if now[b] is None and waiting:
+                now[b] = (waiting.pop(0), 0)
+        if all(one is None for one in now):
+            return []
+        row = [(0, 0, False) if one is None else (one[0][one[1]], one[0][one[1] + 1], one[1] == 0) for one in now]
+        after = [None if one is None or one[1] + 2 == len(one[0]) else (one[0], one[1] + 1) for one in now]
+        return [row, *step(after, waiting)]
 
+    rows = step([None] * lanes, sessions)
+    return tuple(np.array([[one[i] for one in row] for row in rows]) for i in range(3))
 
-def with_a_matrix_product(ranks, N, m, k):
-    """(people, k) powers times the ways."""
-    a, j = np.subtract(ranks, 1)[:, None] / N, np.arange(k)
-    return np.where(j == 0, 1.0, a**j) * (1 - a) ** (m - j) @ [math.comb(m, i) for i in range(k)]
+
+def empties_the_list(sessions, lanes):
+    """Writes into its argument."""
+    rows, now = [], [[] for _ in range(lanes)]
+    while sessions or any(now):
+        for b, rest in enumerate(now):
+            if not rest and sessions:
+                s = list(sessions.pop(0))
+                now[b] = [(x, y, i == 0) for i, (x, y) in enumerate(itertools.pairwise(s))]
+        rows.append([rest.pop(0) if rest else (0, 0, False) for rest in now])
+    return tuple(np.array(part) for part in np.moveaxis(np.array(rows, dtype=int), -1, 0))
 
 
 RIGHT = {
-    "my_mean_ranks": (
-        by_counts, by_loops, first_and_last, by_the_library, sorted_both_ways, in_place, as_a_tuple, by_searching,
+    "my_bpr_backward": (
+        directly, predicted_minus_true, with_einsum, pair_by_pair, by_the_sign_of_z, stacked, by_logaddexp,
+        writes_into_arguments, by_matmul,
     ),
-    "repaired_counts": (
-        cut_first, by_rows, by_bincount, taken_off_again, by_products, of_lists, by_histogram, by_a_dictionary,
+    "repaired_fism": (
+        all_less_itself, item_by_item, by_deletion, by_a_matrix, all_products_less_the_diagonal, with_a_mask, einsums,
+        before_and_after, subtracted_in_place,
     ),
-    "my_sampled_hit": (
-        by_the_sum, person_by_person, draw_by_draw, from_the_other_side, by_broadcasting, by_polynomials, by_terms,
-        with_a_matrix_product,
+    "my_ease": (
+        as_in_the_text, diagonal_set_to_0, solved_for_the_identity, column_by_column, a_regression_for_each_item,
+        least_squares_with_more_rows, by_eigenvectors, by_singular_values, lists_of_rows,
+    ),
+    "ignores_order": (
+        shuffled, every_order_of_four, it_asserts, neighbours_exchanged, sorted_first, no_spread, any_two_exchanged,
+        unseeded, lists_shuffled,
+    ),
+    "my_lanes": (
+        step_by_step, by_the_free_lane, generators, one_flat_array_and_places, lists_that_grow, floats, cut_at_the_end,
+        recursive, empties_the_list,
     ),
 }  # fmt: skip
-
 WRONG = {
-    "my_mean_ranks": tuple(
-        (answer, "")
-        for answer in (
-            optimistic, pessimistic, ties_with_itself, from_zero, from_zero_and_itself, whole_ranks, all_halved,
-            ties_only, lowest_first, by_one_sort, of_the_column, of_all_together, a_column,
-            everybodys_targets, different_scores, nearly_equal,
-        )
-    ),
-    "repaired_counts": tuple(
-        (answer, "")
-        for answer in (
-            leaking, two_left_out, first_left_out, backwards, added_once, without_padding, itself, both_ways,
-            last_person_left_out, across_people, as_shares, after_alone_cut, taken_off_once, all_that_follow,
-            last_rows_left_out,
-        )
-    ),
-    "my_sampled_hit": tuple(
-        (answer, "")
-        for answer in (
-            one_too_many, one_too_few, rank_not_above, target_drawn, missed, last_term, in_full, at_the_mean,
-            without_ways, first_term, turned, averaged, from_one, ways_of_all, others_forgotten,
-        )
-    ),
+    name: tuple((wrong, "") for wrong in all_wrong)
+    for name, all_wrong in (
+        ("my_bpr_backward", WRONG_BPR.values()),
+        ("repaired_fism", WRONG_FISM.values()),
+        ("my_ease", WRONG_EASE.values()),
+        ("my_lanes", WRONG_LANES.values()),
+        ("ignores_order", (
+            reversed_alone, rolled_alone, last_two_exchanged, first_two_exchanged, same_twice, middle_shuffled,
+            other_items, one_item_fewer, last_item_repeated, always_true, always_false, to_the_bit,
+            the_other_way_round, an_array_of_truths, no_return, a_wide_tolerance, one_item, number_of_scores,
+            first_score_alone, differs_from_another_history,
+        )),
+    )
 }  # fmt: skip

@@ -1,394 +1,276 @@
-"""Chapter 12: answers to my_cloze, my_cloze_backward and no_target_is_read."""
+"""Answers to the exercises of chapter 12."""
 
-from __future__ import annotations
+import itertools
 
 import numpy as np
 
-from tinyattn import ops
+from tinyattn.course.exercises.chapter_12 import WRONG_BATCH, WRONG_PAIR, WRONG_SCORES
+from tinyattn.data import pad
 
-# --- my_cloze -------------------------------------------------------------------------------------------------------
-
-
-def count_of(ids, rho):
-    return np.maximum(1, np.rint(rho * (ids != 0).sum(axis=1))).astype(int)
+# --- my_shifted_batch -----------------------------------------------------------------------------------------------
 
 
-def hide(ids, hidden, mask):
-    return np.where(hidden, mask, ids), np.where(hidden, ids, 0)
-
-
-def smallest(ids, turn, count):
-    order = np.argsort(np.where(ids != 0, turn, np.inf), axis=1)
-    return np.argsort(order, axis=1) < np.asarray(count)[:, None]
-
-
-def by_ranks(ids, turn, rho, mask):
-    return hide(ids, smallest(ids, turn, count_of(ids, rho)), mask)
-
-
-def by_rows(ids, turn, rho, mask):
-    inputs, targets = ids.copy(), np.zeros_like(ids)
-    for b, row in enumerate(ids):
-        real = np.flatnonzero(row)
-        for t in real[np.argsort(turn[b, real])][: max(1, round(rho * len(real)))]:
-            inputs[b, t], targets[b, t] = mask, row[t]
-    return inputs, targets
-
-
-def by_counting(ids, turn, rho, mask):
-    """The rank is how many real ones have a smaller turn."""
-    real = ids != 0
-    rank = ((turn[:, None, :] < turn[:, :, None]) & real[:, None, :]).sum(axis=2)
-    return hide(ids, real & (rank < count_of(ids, rho)[:, None]), mask)
-
-
-def by_threshold(ids, turn, rho, mask):
-    """The count-th smallest turn of each row."""
-    numbers = np.where(ids != 0, turn, 10**9)
-    limit = np.take_along_axis(np.sort(numbers, axis=1), count_of(ids, rho)[:, None] - 1, axis=1)
-    return hide(ids, numbers <= limit, mask)
-
-
-def in_place(ids, turn, rho, mask):
-    hidden = smallest(ids, turn, count_of(ids, rho))
-    targets = ids * hidden
-    ids[hidden] = mask
+def row_by_row(sequences, maxlen):
+    newest = [s[-(maxlen + 1) :] for s in sequences]
+    width = max(len(s) for s in newest) - 1
+    ids = np.zeros((len(newest), width), int)
+    targets = np.zeros((len(newest), width), int)
+    for b, s in enumerate(newest):
+        ids[b, : len(s) - 1] = s[:-1]
+        targets[b, : len(s) - 1] = s[1:]
     return ids, targets
 
 
-def in_lists(ids, turn, rho, mask):
-    inputs, targets = by_rows(ids, turn, rho, mask)
-    return inputs.tolist(), targets.tolist()
+def pairs_of_items(sequences, maxlen):
+    """In whole lists, and lists come back."""
+    rows = [list(itertools.pairwise(s))[-maxlen:] for s in sequences]
+    width = max(map(len, rows))
+    filled = [row + [(0, 0)] * (width - len(row)) for row in rows]
+    return [[a for a, _ in row] for row in filled], [[b for _, b in row] for row in filled]
 
 
-def both_in_one_array(ids, turn, rho, mask):
-    return np.stack(by_ranks(ids, turn, rho, mask))
+def pads_first(sequences, maxlen):
+    """float64, and cut afterwards."""
+    newest = [s[-maxlen - 1 :] for s in sequences]
+    width = max(map(len, newest))
+    whole = np.stack([np.concatenate([s, np.zeros(width - len(s))]) for s in newest])
+    targets = whole[:, 1:]
+    return whole[:, :-1] * (targets > 0), targets
 
 
-def hidden_items_only(ids, turn, rho, mask):
+def with_the_library(sequences, maxlen):
+    return pad([s[:-1] for s in sequences], maxlen).ids, pad([s[1:] for s in sequences], maxlen).ids
+
+
+def by_position(sequences, maxlen):
+    counts = [min(len(s) - 1, maxlen) for s in sequences]
+    ids, targets = np.zeros((2, len(sequences), max(counts)), np.int32)
+    for b, n in enumerate(counts):
+        for t in range(n):
+            at = len(sequences[b]) - 1 - n + t
+            ids[b, t], targets[b, t] = sequences[b][at], sequences[b][at + 1]
+    return ids, targets
+
+
+def by_a_mask(sequences, maxlen):
+    lengths = np.array([min(len(s) - 1, maxlen) for s in sequences])
+    real = np.arange(lengths.max()) < lengths[:, None]
+    ids, targets = np.zeros_like(real, int), np.zeros_like(real, int)
+    ids[real] = np.concatenate([s[-n - 1 : -1] for s, n in zip(sequences, lengths, strict=True)])
+    targets[real] = np.concatenate([s[-n:] for s, n in zip(sequences, lengths, strict=True)])
+    return ids, targets
+
+
+def both_in_one_array(sequences, maxlen):
+    width = min(maxlen, max(map(len, sequences)) - 1)
+    both = np.zeros((2, len(sequences), width), np.float32)
+    for b, items in enumerate(sequences):
+        items = items[-width - 1 :]
+        both[:, b, : len(items) - 1] = items[:-1], items[1:]
+    return both
+
+
+def both_in_a_list(sequences, maxlen):
+    return list(row_by_row(sequences, maxlen))
+
+
+def minus_one_for_padding(sequences, maxlen):
+    return [np.where(x == 0, -1, x) for x in row_by_row(sequences, maxlen)]
+
+
+def one_column_too_many(sequences, maxlen):
+    width = min(maxlen, max(map(len, sequences)))
+    ids, targets = np.zeros((2, len(sequences), width), int)
+    for b, s in enumerate(sequences):
+        s = s[-maxlen - 1 :]
+        ids[b, : len(s) - 1], targets[b, : len(s) - 1] = s[:-1], s[1:]
+    return ids, targets
+
+
+def last_item_too(sequences, maxlen):
+    ids = np.zeros((len(sequences), min(maxlen, max(map(len, sequences)))), int)
+    for b, s in enumerate(sequences):
+        ids[b, : len(s[-maxlen:])] = s[-maxlen:]
+    targets = np.zeros_like(ids)
+    targets[:, :-1] = ids[:, 1:]
+    return ids, targets
+
+
+def without_padding(sequences, maxlen):
     """Rows of different lengths."""
-    inputs, targets = by_ranks(ids, turn, rho, mask)
-    return inputs, [row[row != 0] for row in targets]
+    return [s[-maxlen - 1 : -1] for s in sequences], [s[-maxlen - 1 :][1:] for s in sequences]
 
 
-def overwritten(ids, turn, rho, mask):
-    hidden = smallest(ids, turn, count_of(ids, rho))
-    ids[hidden] = mask
-    return ids, ids * hidden
+def nothing_returned(sequences, maxlen):
+    row_by_row(sequences, maxlen)
 
 
-def turn_itself(ids, turn, rho, mask):
-    return hide(ids, (turn < count_of(ids, rho)[:, None]) & (ids != 0), mask)
+def cut_by_columns(sequences, maxlen):
+    ids, targets = row_by_row(sequences, 100)
+    return ids[:, -maxlen:], targets[:, -maxlen:]
 
 
-def where_alone(ids, turn, rho, mask):
-    inputs, targets = by_ranks(ids, turn, rho, mask)
-    return inputs, targets != 0
+# --- my_pair_loss_backward ------------------------------------------------------------------------------------------
 
 
-def not_hidden(ids, turn, rho, mask):
-    return ids, by_ranks(ids, turn, rho, mask)[1]
+def sigmoid(z):
+    return 1 / (1 + np.exp(-z))
 
 
-def all_asked(ids, turn, rho, mask):
-    return by_ranks(ids, turn, rho, mask)[0], ids
+def directly(dloss, h, good, bad):
+    up = dloss * (sigmoid((h * good).sum(-1)) - 1)
+    down = dloss * sigmoid((h * bad).sum(-1))
+    return up[..., None] * good + down[..., None] * bad, up[..., None] * h, down[..., None] * h
 
 
-def asks_for_the_mask(ids, turn, rho, mask):
-    inputs = by_ranks(ids, turn, rho, mask)[0]
-    return inputs, np.where(inputs == mask, inputs, 0)
+def with_einsum(dloss, h, good, bad):
+    up = -dloss * sigmoid(-np.einsum("...d,...d->...", h, good))
+    down = dloss * sigmoid(np.einsum("...d,...d->...", h, bad))
+    return (
+        np.einsum("...,...d->...d", up, good) + np.einsum("...,...d->...d", down, bad),
+        np.einsum("...,...d->...d", up, h),
+        np.einsum("...,...d->...d", down, h),
+    )
 
 
-def padding_too(ids, turn, rho, mask):
-    rank = np.argsort(np.argsort(turn, axis=1), axis=1)
-    return hide(ids, rank < count_of(ids, rho)[:, None], mask)
+def one_position_at_a_time(dloss, h, good, bad):
+    dh, dgood, dbad = np.zeros(h.shape), np.zeros(h.shape), np.zeros(h.shape)
+    dloss = np.asarray(dloss)
+    for at in np.ndindex(h.shape[:-1]):
+        up = dloss[at] * (sigmoid(h[at] @ good[at]) - 1)
+        down = dloss[at] * sigmoid(h[at] @ bad[at])
+        dh[at], dgood[at], dbad[at] = up * good[at] + down * bad[at], up * h[at], down * h[at]
+    return dh, dgood, dbad
 
 
-def width_for_length(ids, turn, rho, mask):
-    count = np.full(len(ids), max(1, round(rho * ids.shape[1])))
-    return hide(ids, smallest(ids, turn, count) & (ids != 0), mask)
+def both_items_stacked(dloss, h, good, bad):
+    e = np.stack([good, bad])
+    truth = np.array([1, 0]).reshape(2, *[1] * (h.ndim - 1))
+    dz = (dloss * (sigmoid((h * e).sum(-1)) - truth))[..., None]
+    return (dz * e).sum(0), *(dz * h)
 
 
-def none_of_short_rows(ids, turn, rho, mask):
-    return hide(ids, smallest(ids, turn, np.rint(rho * (ids != 0).sum(axis=1))), mask)
+def with_tanh(dloss, h, good, bad):
+    """σ(z) = (1 + tanh(z / 2)) / 2."""
+    up = np.expand_dims(dloss * (np.tanh((h * good).sum(-1) / 2) - 1) / 2, -1)
+    down = np.expand_dims(dloss * (np.tanh((h * bad).sum(-1) / 2) + 1) / 2, -1)
+    return [up * good + down * bad, up * h, down * h]
 
 
-def rounded_down(ids, turn, rho, mask):
-    return hide(ids, smallest(ids, turn, np.maximum(1, (rho * (ids != 0).sum(axis=1) + 1e-9).astype(int))), mask)
+def through_sigma(dloss, h, good, bad):
+    """Divides by a σ that may have been rounded to 0."""
+    p, q = sigmoid((h * good).sum(-1, keepdims=True)), sigmoid((h * bad).sum(-1, keepdims=True))
+    dp, dq = -np.expand_dims(dloss, -1) / p, np.expand_dims(dloss, -1) / (1 - q)
+    dz, dy = dp * p * (1 - p), dq * q * (1 - q)
+    return dz * good + dy * bad, dz * h, dy * h
 
 
-def rounded_up(ids, turn, rho, mask):
-    return hide(ids, smallest(ids, turn, np.ceil(rho * (ids != 0).sum(axis=1) - 1e-9)), mask)
+def overflowing(dloss, h, good, bad):
+    up, down = np.exp((h * good).sum(-1)), np.exp((h * bad).sum(-1))
+    dz, dy = (np.expand_dims(dloss * s, -1) for s in (up / (1 + up) - 1, down / (1 + down)))
+    return dz * good + dy * bad, dz * h, dy * h
 
 
-def argsort_once(ids, turn, rho, mask):
-    order = np.argsort(np.where(ids != 0, turn, np.inf), axis=1)
-    return hide(ids, order < count_of(ids, rho)[:, None], mask)
+def each_product_alone(dloss, h, good, bad):
+    dz, dy = (np.expand_dims(dloss, -1) * s for s in (sigmoid(h * good) - 1, sigmoid(h * bad)))
+    return dz * good + dy * bad, dz * h, dy * h
 
 
-def largest(ids, turn, rho, mask):
-    return by_ranks(ids, -turn, rho, mask)
+def dh_alone(dloss, h, good, bad):
+    return directly(dloss, h, good, bad)[0]
 
 
-def the_others(ids, turn, rho, mask):
-    return by_ranks(ids, turn, 1 - rho, mask)
+def dh_last(dloss, h, good, bad):
+    dh, dgood, dbad = directly(dloss, h, good, bad)
+    return dgood, dbad, dh
 
 
-def exchanged(ids, turn, rho, mask):
-    return by_ranks(ids, turn, rho, mask)[::-1]
+def margin(dloss, h, good, bad):
+    """The gradient of -log σ(h·good - h·bad)."""
+    dz = (dloss * (sigmoid((h * (good - bad)).sum(-1)) - 1))[..., None]
+    return dz * (good - bad), dz * h, -dz * h
 
 
-def zero_for_mask(ids, turn, rho, mask):
-    return by_ranks(ids, turn, rho, 0)
+# --- repaired_scores ------------------------------------------------------------------------------------------------
 
 
-def inputs_alone(ids, turn, rho, mask):
-    return by_ranks(ids, turn, rho, mask)[0]
-
-
-def only_the_last(ids, turn, rho, mask):
-    return by_ranks(ids, -np.arange(ids.shape[1]) + 0 * ids, rho, mask)
-
-
-# --- my_cloze_backward ----------------------------------------------------------------------------------------------
-
-
-def parts(h, E, targets):
-    s = h @ E[1:].T
-    p = np.exp(s - s.max(axis=-1, keepdims=True))
-    p = p / p.sum(axis=-1, keepdims=True)
-    return p, targets[..., None] == np.arange(1, len(E)), (targets != 0)[..., None]
-
-
-def through(ds, h, E):
-    return ds @ E[1:], np.vstack([0 * E[:1], ds.reshape(-1, len(E) - 1).T @ h.reshape(-1, E.shape[1])])
-
-
-def flat(dloss, h, E, targets):
-    p, onehot, asked = parts(h, E, targets)
-    return through(dloss * asked * (p - onehot) / asked.sum(), h, E)
-
-
-def by_loops(dloss, h, E, targets):
-    dh, dE, count = np.zeros_like(h), np.zeros_like(E), np.sum(targets != 0)
-    for b, t in np.argwhere(targets):
-        s = E[1:] @ h[b, t]
-        p = np.exp(s - s.max())
-        p /= p.sum()
-        p[targets[b, t] - 1] -= 1
-        dh[b, t] = dloss * p @ E[1:] / count
-        dE[1:] += dloss * np.outer(p, h[b, t]) / count
-    return dh, dE
-
-
-def with_ops(dloss, h, E, targets):
-    weights = (targets != 0).astype(h.dtype)
-    ds = ops.cross_entropy_backward(dloss, h @ E[1:].T, np.maximum(targets - 1, 0), weights)
-    return through(ds, h, E)
-
-
-def asked_rows_only(dloss, h, E, targets):
-    asked = targets != 0
-    rows = h[asked]
-    ds = ops.softmax(rows @ E[1:].T)
-    ds[np.arange(len(rows)), targets[asked] - 1] -= 1
-    ds *= dloss / len(rows)
-    dh, dE = np.zeros_like(h), np.zeros_like(E)
-    dh[asked], dE[1:] = ds @ E[1:], ds.T @ rows
-    return dh, dE
-
-
-def padding_at_minus_infinity(dloss, h, E, targets):
-    """All rows are scored, and row 0 has no weight."""
-    s = h @ E.T
-    s[..., 0] = -np.inf
-    ds = ops.softmax(s) - (targets[..., None] == np.arange(len(E)))
-    ds = dloss * ds * (targets != 0)[..., None] / np.count_nonzero(targets)
-    return ds @ E, np.tensordot(ds, h, axes=((0, 1), (0, 1)))
-
-
-def nested_lists(dloss, h, E, targets):
-    dh, dE = by_loops(dloss, h, E, targets)
-    return dh.tolist(), dE.tolist()
-
-
-def overflows(dloss, h, E, targets):
-    """Its softmax subtracts nothing."""
-    _, onehot, asked = parts(h, E, targets)
-    e = np.exp(h @ E[1:].T)
-    return through(dloss * asked * (e / e.sum(axis=-1, keepdims=True) - onehot) / asked.sum(), h, E)
-
-
-def every_position(dloss, h, E, targets):
-    p, onehot, asked = parts(h, E, targets)
-    return through(dloss * (p - onehot) / asked.size, h, E)
-
-
-def mean_over_all(dloss, h, E, targets):
-    p, onehot, asked = parts(h, E, targets)
-    return through(dloss * asked * (p - onehot) / asked.size, h, E)
-
-
-def a_sum(dloss, h, E, targets):
-    p, onehot, asked = parts(h, E, targets)
-    return through(dloss * asked * (p - onehot), h, E)
-
-
-def no_dloss(dloss, h, E, targets):
-    return flat(1.0, h, E, targets)
-
-
-def wrong_sign(dloss, h, E, targets):
-    return flat(-dloss, h, E, targets)
-
-
-def padding_scored(dloss, h, E, targets):
-    ds = dloss * (ops.softmax(h @ E.T) - (targets[..., None] == np.arange(len(E))))
-    ds = ds * (targets != 0)[..., None] / np.count_nonzero(targets)
-    return ds @ E, np.einsum("bnv,bnd->vd", ds, h)
-
-
-def as_columns(dloss, h, E, targets):
-    p, _, asked = parts(h, E, targets)
-    return through(dloss * asked * (p - (targets[..., None] == np.arange(len(E) - 1))) / asked.sum(), h, E)
-
-
-def mean_of_rows(dloss, h, E, targets):
-    p, onehot, asked = parts(h, E, targets)
-    return through(dloss * asked * (p - onehot) / np.maximum(asked.sum(1, keepdims=True), 1) / len(h), h, E)
-
-
-def one_off(dloss, h, E, targets):
-    return flat(dloss, h, E, np.where(targets != 0, np.maximum(targets - 1, 1), 0))
-
-
-def only_the_target(dloss, h, E, targets):
-    """The other candidates have a gradient, too."""
-    p, onehot, asked = parts(h, E, targets)
-    return through(dloss * asked * onehot * (p - onehot) / asked.sum(), h, E)
-
-
-def only_p(dloss, h, E, targets):
-    p, _, asked = parts(h, E, targets)
-    return through(dloss * asked * p / asked.sum(), h, E)
-
-
-def dE_of_targets_only(dloss, h, E, targets):
-    dh, dE = flat(dloss, h, E, targets)
-    return dh, dE * np.isin(np.arange(len(E)), targets)[:, None]
-
-
-def without_padding_row(dloss, h, E, targets):
-    dh, dE = flat(dloss, h, E, targets)
-    return dh, dE[1:]
-
-
-def turned_round(dloss, h, E, targets):
-    return flat(dloss, h, E, targets)[::-1]
-
-
-# --- no_target_is_read ----------------------------------------------------------------------------------------------
-
-
-def all_with_all(inputs, targets):
-    return not ((inputs[:, :, None] == targets[:, None, :]) & (targets != 0)[:, None, :]).any()
-
-
-def with_sets(inputs, targets):
-    return all(set(x) & set(y) <= {0} for x, y in zip(inputs.tolist(), targets.tolist(), strict=True))
-
-
-def with_isin(inputs, targets):
-    return not any(np.isin(t[t != 0], x).any() for x, t in zip(inputs, targets, strict=True))
-
-
-def asked_one_by_one(inputs, targets):
-    return all(targets[b, t] not in inputs[b] for b, t in np.argwhere(targets))
-
-
-def with_minus_one(inputs, targets):
-    asked = np.where(targets == 0, -1, targets)
-    return bool(np.all(inputs[:, None] != asked[..., None]))
-
-
-def by_shifts(inputs, targets):
-    """Every distance, all the way round."""
-    found = [np.roll(inputs, k, axis=1) == targets for k in range(inputs.shape[1])]
-    return not np.any(found & (targets != 0))
-
-
-def asserts(inputs, targets):
-    """It returns nothing where it holds."""
-    for row, asked in zip(inputs, targets, strict=True):
-        for item in asked[asked != 0]:
-            assert item not in row, f"item {item} can be read"
-
-
-def asserts_too_little(inputs, targets):
-    assert not np.any((inputs == targets) & (targets != 0)), "an item can be read where it is asked for"
-
-
-def same_place(inputs, targets):
-    return not ((inputs == targets) & (targets != 0)).any()
-
-
-def any_row(inputs, targets):
-    return not np.isin(targets[targets != 0], inputs).any()
-
-
-def zeros_count(inputs, targets):
-    return not (inputs[:, :, None] == targets[:, None, :]).any()
-
-
-def opposite(inputs, targets):
-    return not all_with_all(inputs, targets)
-
-
-def first_target_of_each(inputs, targets):
-    return all(not any(t) or t[np.argmax(t != 0)] not in x for x, t in zip(inputs, targets, strict=True))
-
-
-def later_only(inputs, targets):
-    same = (inputs[:, :, None] == targets[:, None, :]) & (targets[:, None, :] != 0)
-    return not np.triu(same).any()
-
-
-def in_words(inputs, targets):
-    return str(all_with_all(inputs, targets))
-
-
-def masked_there(inputs, targets):
-    return bool((inputs[targets != 0] == inputs.max()).all())
-
-
-def always(inputs, targets):
-    return True
-
-
-def never(inputs, targets):
-    return False
-
-
-def neighbours_only(inputs, targets):
-    left, right = inputs[:, :-1] == targets[:, 1:], inputs[:, 1:] == targets[:, :-1]
-    return not ((left & (targets[:, 1:] != 0)).any() or (right & (targets[:, :-1] != 0)).any())
-
-
-def all_must_leak(inputs, targets):
-    same = (inputs[:, :, None] == targets[:, None, :]).any(axis=1)
-    return not same[targets != 0].all()
-
-
-def first_row_only(inputs, targets):
-    return all_with_all(inputs[:1], targets[:1])
-
-
-def nothing(inputs, targets):
-    all_with_all(inputs, targets)
-
-
-def a_row_each(inputs, targets):
-    return ~((inputs[:, :, None] == targets[:, None, :]) & (targets != 0)[:, None, :]).any(axis=(1, 2))
+def fancy(h, ids, table):
+    n = (ids > 0).sum(axis=1)
+    scores = h[np.arange(len(h)), n - 1] @ table.T
+    scores[np.arange(len(h))[:, None], ids] = -np.inf
+    scores[:, 0] = -np.inf
+    return scores
+
+
+def person_by_person(h, ids, table):
+    rows = []
+    for states, history in zip(h, ids, strict=True):
+        seen = [int(i) for i in history if i]
+        rows.append([-np.inf if i in (0, *seen) else states[len(seen) - 1] @ row for i, row in enumerate(table)])
+    return rows
+
+
+def along_an_axis(h, ids, table):
+    at = np.count_nonzero(ids, axis=1) - 1
+    last = np.take_along_axis(h, at[:, None, None], axis=1)[:, 0]
+    scores = last @ table.T
+    np.put_along_axis(scores, ids, -np.inf, axis=1)
+    scores[:, 0] = -np.inf
+    return scores
+
+
+def all_positions_first(h, ids, table):
+    scores = h @ table.T
+    at = [len(row[row > 0]) - 1 for row in ids]
+    scores = np.array([s[t] for s, t in zip(scores, at, strict=True)])
+    for row, history in zip(scores, ids, strict=True):
+        row[history] = row[0] = -np.inf
+    return scores
+
+
+def from_the_end(h, ids, table):
+    """The first real item, counted from the right."""
+    at = ids.shape[1] - 1 - np.argmax(ids[:, ::-1] != 0, axis=1)
+    one_hot = (np.arange(ids.shape[1]) == at[:, None])[..., None]
+    scores = (h * one_hot).sum(axis=1) @ table.T
+    hidden = (ids[:, :, None] == np.arange(len(table))).any(axis=1)
+    hidden[:, 0] = True
+    return np.where(hidden, -np.inf, scores)
+
+
+def ranked_last(h, ids, table):
+    """Low, but not hidden."""
+    return np.maximum(fancy(h, ids, table), -1e9)
+
+
+def first_zero(h, ids, table):
+    scores = h[np.arange(len(h)), np.argmin(ids, axis=1) - 1] @ table.T
+    np.put_along_axis(scores, ids, -np.inf, axis=1)
+    scores[:, 0] = -np.inf
+    return scores
+
+
+def first_zero_or_the_end(h, ids, table):
+    """argmax of a full row is 0, and position -1 the last."""
+    scores = h[np.arange(len(h)), np.argmax(ids == 0, axis=1) - 1] @ table.T
+    np.put_along_axis(scores, ids, -np.inf, axis=1)
+    scores[:, 0] = -np.inf
+    return scores
+
+
+def sum_of_states(h, ids, table):
+    scores = (h * (ids != 0)[..., None]).sum(axis=1) @ table.T
+    np.put_along_axis(scores, ids, -np.inf, axis=1)
+    scores[:, 0] = -np.inf
+    return scores
+
+
+def shows_only_seen(h, ids, table):
+    scores = np.full((len(h), len(table)), -np.inf)
+    right = h[np.arange(len(h)), (ids > 0).sum(1) - 1] @ table.T
+    for b, row in enumerate(ids):
+        scores[b, row] = right[b, row]
+    return scores
 
 
 def unnamed(*answers):
@@ -398,63 +280,74 @@ def unnamed(*answers):
 # --- more styles ----------------------------------------------------------------------------------------------------
 
 
-def one_smallest_after_another(ids, turn, rho, mask):
-    """Hides the smallest that is left, as often as there is one to hide."""
-    left, hidden = np.where(ids > 0, turn, np.inf), np.zeros(ids.shape, bool)
-    counts = count_of(ids, rho)
-    for k in range(counts.max()):
-        rows = np.flatnonzero(counts > k)
-        at = left[rows].argmin(axis=1)
-        hidden[rows, at], left[rows, at] = True, np.inf
-    return hide(ids, hidden, mask)
+def through_the_margin_of_each(dloss, h, good, bad):
+    """Exponentials of negative numbers only."""
+
+    def rises(z):  # σ(z)
+        e = np.exp(-np.abs(z))
+        return np.where(z >= 0, 1, e) / (1 + e)
+
+    dz = -np.asarray(dloss) * rises(-np.sum(h * good, axis=-1))
+    dy = np.asarray(dloss) * rises(np.sum(h * bad, axis=-1))
+    return dz[..., None] * good + dy[..., None] * bad, dz[..., None] * h, dy[..., None] * h
 
 
-def by_intersections(inputs, targets):
-    return all(np.intersect1d(x, t[t > 0]).size == 0 for x, t in zip(inputs, targets, strict=True))
+def in_rows(dloss, h, good, bad):
+    """Leading axes are merged, and restored."""
+    shape, d = h.shape, h.shape[-1]
+    h, good, bad = (a.reshape(-1, d) for a in (h, good, bad))
+    flat = np.broadcast_to(dloss, shape[:-1]).reshape(-1, 1)
+    z, y = (np.sum(h * e, axis=1, keepdims=True) for e in (good, bad))
+    dz, dy = flat * (sigmoid(z) - 1), flat * sigmoid(y)
+    return [a.reshape(shape) for a in (dz * good + dy * bad, dz * h, dy * h)]
 
 
-def by_log_softmax(dloss, h, E, targets):
-    """exp(s - log Σ e^s), row after row of all positions."""
-    rows, asked = h.reshape(-1, h.shape[-1]), targets.reshape(-1)
-    s = rows @ E[1:].T
-    top = s.max(axis=1, keepdims=True)
-    ds = np.exp(s - top - np.log(np.exp(s - top).sum(axis=1, keepdims=True)))
-    at = np.flatnonzero(asked)
-    ds[at, asked[at] - 1] -= 1
-    ds *= (dloss * (asked > 0) / len(at))[:, None]
-    dE = np.zeros_like(E)
-    dE[1:] += ds.T @ rows
-    return (ds @ E[1:]).reshape(h.shape), dE
+def with_logaddexp(dloss, h, good, bad):
+    """σ(z) = exp(-log(1 + e^-z))."""
+    up = -np.exp(-np.logaddexp(0, (h * good).sum(-1, keepdims=True)))
+    down = np.exp(-np.logaddexp(0, -(h * bad).sum(-1, keepdims=True)))
+    up, down = np.asarray(dloss)[..., None] * up, np.asarray(dloss)[..., None] * down
+    return up * good + down * bad, up * h, down * h
 
 
-def with_a_wide_one_hot(dloss, h, E, targets):
-    p = ops.softmax(np.einsum("bld,vd->blv", h, E[1:]))
-    asked = (targets > 0).astype(float)
-    ds = (p - np.eye(len(E))[targets][..., 1:]) * asked[..., None] * (dloss / asked.sum())
-    return np.einsum("blv,vd->bld", ds, E[1:]), np.pad(np.einsum("blv,bld->vd", ds, h), ((1, 0), (0, 0)))
+def with_add_at(h, ids, table):
+    """The newest item's place is the number of the others."""
+    newest = np.zeros(len(ids), int)
+    np.add.at(newest, np.nonzero(ids)[0], 1)
+    scores = np.einsum("bd,id->bi", h[range(len(h)), newest - 1], table)
+    for b in range(len(ids)):
+        scores[b, list({0, *ids[b]})] = -np.inf
+    return scores
+
+
+def masked_after_a_copy(h, ids, table):
+    seen = np.zeros((len(h), len(table)), dtype=bool)
+    seen[:, 0] = True
+    np.put_along_axis(seen, ids, True, axis=1)
+    newest = np.array([np.flatnonzero(row)[-1] for row in ids])
+    scores = np.array([state[t] @ table.T for state, t in zip(h, newest, strict=True)])
+    return np.where(seen, -np.inf, scores)
 
 
 RIGHT = {
-    "my_cloze": (
-        by_ranks, by_rows, by_counting, by_threshold, in_place, in_lists, both_in_one_array,
-        one_smallest_after_another,
+    "my_shifted_batch": (
+        row_by_row, pairs_of_items, pads_first, with_the_library, by_position, by_a_mask, both_in_one_array,
+        both_in_a_list,
     ),
-    "my_cloze_backward": (
-        flat, by_loops, with_ops, asked_rows_only, padding_at_minus_infinity, nested_lists, by_log_softmax,
-        with_a_wide_one_hot,
+    "my_pair_loss_backward": (
+        directly, with_einsum, one_position_at_a_time, both_items_stacked, with_tanh, through_the_margin_of_each,
+        in_rows, with_logaddexp,
     ),
-    "no_target_is_read": (
-        all_with_all, with_sets, with_isin, asked_one_by_one, with_minus_one, by_shifts, asserts, by_intersections,
+    "repaired_scores": (
+        fancy, person_by_person, along_an_axis, all_positions_first, from_the_end, first_zero_or_the_end,
+        with_add_at, masked_after_a_copy,
     ),
 }  # fmt: skip
 WRONG = {
-    "my_cloze": unnamed(not_hidden, all_asked, asks_for_the_mask, padding_too, width_for_length, none_of_short_rows,
-                        rounded_down, rounded_up, argsort_once, largest, the_others, exchanged, zero_for_mask,
-                        inputs_alone, only_the_last, hidden_items_only, overwritten, turn_itself, where_alone),
-    "my_cloze_backward": unnamed(every_position, mean_over_all, a_sum, no_dloss, wrong_sign, padding_scored, one_off,
-                                 only_the_target, only_p, dE_of_targets_only, without_padding_row, turned_round,
-                                 as_columns, mean_of_rows, overflows),
-    "no_target_is_read": unnamed(same_place, any_row, zeros_count, opposite, masked_there, always, never,
-                                 neighbours_only, all_must_leak, first_row_only, nothing, a_row_each,
-                                 first_target_of_each, later_only, in_words, asserts_too_little),
-}  # fmt: skip
+    "my_shifted_batch": unnamed(*(wrong for wrong in WRONG_BATCH.values()), nothing_returned, cut_by_columns,
+                                minus_one_for_padding, one_column_too_many, last_item_too, without_padding),
+    "my_pair_loss_backward": unnamed(*(wrong for wrong in WRONG_PAIR.values()), dh_alone, dh_last, margin,
+                                     through_sigma, overflowing, each_product_alone),
+    "repaired_scores": unnamed(*(wrong for wrong in WRONG_SCORES.values()), sum_of_states, shows_only_seen, ranked_last,
+                               first_zero),
+}

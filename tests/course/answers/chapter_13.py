@@ -1,640 +1,432 @@
-"""Chapter 13: answers to my_refine_backward, repaired_value and later_rows_move_nothing."""
+"""Answers to the exercises of chapter 13."""
 
 from __future__ import annotations
 
+import collections
+import itertools
+import math
+
 import numpy as np
 
-from tinyattn import ops
+from tinyattn import evaluation
 
-# --- my_refine_backward ---------------------------------------------------------------------------------------------
+# --- my_mean_ranks --------------------------------------------------------------------------------------------------
 
 
-def step_by_step(dB, A, W_Q, W_K, c):
-    X, Y = A @ W_Q, A @ W_K
-    dX, dY = c * (dB @ Y), c * (dB.T @ X)
-    return dX @ W_Q.T + dY @ W_K.T, A.T @ dX, A.T @ dY
+def by_counts(scores, targets):
+    own = scores[np.arange(len(scores)), targets]
+    return 1 + (scores > own[:, None]).sum(axis=1) + ((scores == own[:, None]).sum(axis=1) - 1) / 2
 
 
-def by_one_matrix(dB, A, W_Q, W_K, c):
-    """B = c A M Aᵀ with M = W_Q W_Kᵀ."""
-    M, dM = W_Q @ W_K.T, c * A.T @ dB @ A
-    return c * (dB @ A @ M.T + dB.T @ A @ M), dM @ W_K, dM.T @ W_Q
+def by_loops(scores, targets):
+    ranks = []
+    for row, target in zip(scores, targets, strict=True):
+        rank = 1.0
+        for column, score in enumerate(row):
+            if score > row[target]:
+                rank += 1
+            elif score == row[target] and column != target:
+                rank += 0.5
+        ranks.append(rank)
+    return ranks
 
 
-def with_einsum(dB, A, W_Q, W_K, c):
-    X, Y = np.einsum("ki,ij->kj", A, W_Q), np.einsum("ki,ij->kj", A, W_K)
-    dX, dY = c * np.einsum("kt,tj->kj", dB, Y), c * np.einsum("kt,kj->tj", dB, X)
-    dA = np.einsum("kj,ij->ki", dX, W_Q) + np.einsum("kj,ij->ki", dY, W_K)
-    return dA, np.einsum("ki,kj->ij", A, dX), np.einsum("ki,kj->ij", A, dY)
+def first_and_last(scores, targets):
+    own = np.take_along_axis(scores, targets[:, None], axis=1)
+    return ((scores > own).sum(axis=1) + 1 + (scores >= own).sum(axis=1)) / 2
 
 
-def entry_by_entry(dB, A, W_Q, W_K, c):
-    dA, dW_Q, dW_K = np.zeros_like(A), np.zeros_like(W_Q), np.zeros_like(W_K)
-    for k, t in np.ndindex(dB.shape):
-        dx, dy = c * dB[k, t] * (A[t] @ W_K), c * dB[k, t] * (A[k] @ W_Q)
-        dA[k] += W_Q @ dx
-        dA[t] += W_K @ dy
-        dW_Q += np.outer(A[k], dx)
-        dW_K += np.outer(A[t], dy)
-    return dA, dW_Q, dW_K
+def by_the_library(scores, targets):
+    return evaluation.all_ranks(scores)[np.arange(len(targets)), targets]
 
 
-def with_ops(dB, A, W_Q, W_K, c):
-    return ops.refine_simp_backward(dB, A, W_Q, W_K, A @ W_Q, A @ W_K, scale=c)
+def sorted_both_ways(scores, targets):
+    its = np.arange(scores.shape[1]) == targets[:, None]
+    best, worst = (np.argmax(np.argsort(-np.where(its, np.nextafter(scores, end), scores), axis=1) == targets[:, None],
+                             axis=1) for end in (np.inf, -np.inf))  # fmt: skip
+    return 1 + (best + worst) / 2
 
 
-def as_lists(dB, A, W_Q, W_K, c):
-    return [one.tolist() for one in step_by_step(dB, A, W_Q, W_K, c)]
+def in_place(scores, targets):
+    scores -= np.take_along_axis(scores, targets[:, None], axis=1)
+    return 0.5 + np.sign(scores).sum(axis=1) / 2 + scores.shape[1] / 2
 
 
-def queries_only(dB, A, W_Q, W_K, c):
-    return c * dB @ A @ W_K @ W_Q.T, *step_by_step(dB, A, W_Q, W_K, c)[1:]
+def as_a_tuple(scores, targets):
+    """One person's is a tuple of one number."""
+    rows = zip(np.sort(scores)[:, ::-1], scores[np.arange(len(scores)), targets], strict=True)
+    return tuple(np.flatnonzero(row == own).mean() + 1 for row, own in rows)
 
 
-def keys_only(dB, A, W_Q, W_K, c):
-    return c * dB.T @ A @ W_Q @ W_K.T, *step_by_step(dB, A, W_Q, W_K, c)[1:]
+def nearly_equal(scores, targets):
+    """Tiny scores that differ are taken for equal."""
+    own = scores[np.arange(len(scores)), targets][:, None]
+    same = np.isclose(scores, own)
+    return 1 + ((scores > own) & ~same).sum(axis=1) + (same.sum(axis=1) - 1) / 2
 
 
-def averaged(dB, A, W_Q, W_K, c):
-    dA, dW_Q, dW_K = step_by_step(dB, A, W_Q, W_K, c)
-    return dA / 2, dW_Q, dW_K
+def a_column(scores, targets):
+    return by_counts(scores, targets)[:, None]
 
 
-def no_c(dB, A, W_Q, W_K, c):
-    return step_by_step(dB, A, W_Q, W_K, 1)
+def everybodys_targets(scores, targets):
+    own = scores[:, targets]
+    return 1 + (scores > own).sum(axis=1) + ((scores == own).sum(axis=1) - 1) / 2
 
 
-def c_twice(dB, A, W_Q, W_K, c):
-    return step_by_step(dB, A, W_Q, W_K, c * c)
+def different_scores(scores, targets):
+    return np.array([1.0 + len(set(row[row > row[t]])) for row, t in zip(scores, targets, strict=True)])
 
 
-def c_in_one_only(dB, A, W_Q, W_K, c):
-    dX, dY = c * (dB @ A @ W_K), dB.T @ A @ W_Q
-    return dX @ W_Q.T + dY @ W_K.T, A.T @ dX, A.T @ dY
+def optimistic(scores, targets):
+    return first_and_last(scores, targets) * 0 + 1 + (scores > scores[np.arange(len(scores)), targets][:, None]).sum(1)
 
 
-def dB_not_transposed(dB, A, W_Q, W_K, c):
-    dX, dY = c * (dB @ A @ W_K), c * (dB @ A @ W_Q)
-    return dX @ W_Q.T + dY @ W_K.T, A.T @ dX, A.T @ dY
+def pessimistic(scores, targets):
+    return (scores >= scores[np.arange(len(scores)), targets][:, None]).sum(axis=1)
 
 
-def maps_not_transposed(dB, A, W_Q, W_K, c):
-    dX, dY = c * (dB @ A @ W_K), c * (dB.T @ A @ W_Q)
-    return dX @ W_Q + dY @ W_K, A.T @ dX, A.T @ dY
+def ties_with_itself(scores, targets):
+    return by_counts(scores, targets) + 0.5
 
 
-def A_not_transposed(dB, A, W_Q, W_K, c):
-    dX, dY = c * (dB @ A @ W_K), c * (dB.T @ A @ W_Q)
-    return dX @ W_Q.T + dY @ W_K.T, A @ dX, A @ dY
+def from_zero(scores, targets):
+    return by_counts(scores, targets) - 1
 
 
-def maps_exchanged(dB, A, W_Q, W_K, c):
-    dA, dW_Q, dW_K = step_by_step(dB, A, W_Q, W_K, c)
-    return dA, dW_K, dW_Q
+def from_zero_and_itself(scores, targets):
+    return by_counts(scores, targets) - 0.5
 
 
-def X_for_A(dB, A, W_Q, W_K, c):
-    X, Y = A @ W_Q, A @ W_K
-    dX, dY = c * (dB @ Y), c * (dB.T @ X)
-    return dX @ W_Q.T + dY @ W_K.T, X.T @ dX, Y.T @ dY
+def whole_ranks(scores, targets):
+    return np.floor(by_counts(scores, targets))
 
 
-def symmetrised(dB, A, W_Q, W_K, c):
-    return step_by_step((dB + dB.T) / 2, A, W_Q, W_K, c)
+def all_halved(scores, targets):
+    return 1 + ((scores >= scores[np.arange(len(scores)), targets][:, None]).sum(axis=1) - 1) / 2
 
 
-def without_dA(dB, A, W_Q, W_K, c):
-    return step_by_step(dB, A, W_Q, W_K, c)[1:]
+def ties_only(scores, targets):
+    return 1 + ((scores == scores[np.arange(len(scores)), targets][:, None]).sum(axis=1) - 1) / 2
 
 
-def maps_first(dB, A, W_Q, W_K, c):
-    dA, dW_Q, dW_K = step_by_step(dB, A, W_Q, W_K, c)
-    return dW_Q, dW_K, dA
+def lowest_first(scores, targets):
+    return by_counts(-scores, targets)
 
 
-def root_of_n_again(dB, A, W_Q, W_K, c):
-    return step_by_step(dB, A, W_Q, W_K, c / np.sqrt(2 * len(A)))
+def by_one_sort(scores, targets):
+    return 1 + np.argmax(np.argsort(-scores, axis=1, kind="stable") == targets[:, None], axis=1)
 
 
-def wrong_sign(dB, A, W_Q, W_K, c):
-    return step_by_step(-dB, A, W_Q, W_K, c)
+def of_the_column(scores, targets):
+    return 1 + np.asarray(targets)
 
 
-def one_map_not_transposed(dB, A, W_Q, W_K, c):
-    dX, dY = c * (dB @ A @ W_K), c * (dB.T @ A @ W_Q)
-    return dX @ W_Q.T + dY @ W_K, A.T @ dX, A.T @ dY
+def of_all_together(scores, targets):
+    return np.full(len(scores), by_counts(scores, targets).mean())
 
 
-def c_in_dA_only(dB, A, W_Q, W_K, c):
-    dX, dY = dB @ A @ W_K, dB.T @ A @ W_Q
-    return c * (dX @ W_Q.T + dY @ W_K.T), A.T @ dX, A.T @ dY
+# --- repaired_counts ------------------------------------------------------------------------------------------------
 
 
-def c_in_dW_only(dB, A, W_Q, W_K, c):
-    dX, dY = dB @ A @ W_K, dB.T @ A @ W_Q
-    return dX @ W_Q.T + dY @ W_K.T, c * A.T @ dX, c * A.T @ dY
+def cut_first(sequences, n_items):
+    train = sequences[:, :-1]
+    counts = np.zeros((n_items + 1, n_items + 1))
+    np.add.at(counts, (train[:, :-1], train[:, 1:]), 1)
+    return counts
 
 
-def divided_by_c(dB, A, W_Q, W_K, c):
-    return step_by_step(dB, A, W_Q, W_K, 1 / c)
+def by_rows(sequences, n_items):
+    counts = np.zeros((n_items + 1, n_items + 1), dtype=int)
+    for row in sequences:
+        for before, after in itertools.pairwise(row[:-1]):
+            counts[before, after] += 1
+    return counts
 
 
-def root_of_n_for_c(dB, A, W_Q, W_K, c):
-    return step_by_step(dB, A, W_Q, W_K, 1 / np.sqrt(len(A)))
+def by_bincount(sequences, n_items):
+    pairs = sequences[:, :-2] * (n_items + 1) + sequences[:, 1:-1]
+    return np.bincount(pairs.reshape(-1), minlength=(n_items + 1) ** 2).reshape(n_items + 1, n_items + 1)
 
 
-def A_on_the_right(dB, A, W_Q, W_K, c):
-    dX, dY = c * (dB @ A @ W_K), c * (dB.T @ A @ W_Q)
-    return dX @ W_Q.T + dY @ W_K.T, dX @ A.T, dY @ A.T
+def taken_off_again(sequences, n_items):
+    counts = np.zeros((n_items + 1, n_items + 1))
+    np.add.at(counts, (sequences[:, :-1], sequences[:, 1:]), 1)
+    np.add.at(counts, (sequences[:, -2], sequences[:, -1]), -1)
+    return counts
 
 
-def A_not_transposed_for_keys(dB, A, W_Q, W_K, c):
-    dX, dY = c * (dB @ A @ W_K), c * (dB.T @ A @ W_Q)
-    return dX @ W_Q.T + dY @ W_K.T, A.T @ dX, A @ dY
+def by_products(sequences, n_items):
+    one = np.eye(n_items + 1)[sequences[:, :-1]]
+    return np.einsum("uti,utj->ij", one[:, :-1], one[:, 1:])
 
 
-# --- repaired_value -------------------------------------------------------------------------------------------------
+def of_lists(sequences, n_items):
+    counts = [[0] * (n_items + 1) for _ in range(n_items + 1)]
+    for row in sequences.tolist():
+        for t in range(len(row) - 2):
+            counts[row[t]][row[t + 1]] += 1
+    return counts
 
 
-def cut_for_every_row(A, W_Q, W_K, W_V):
-    B = np.zeros_like(A)
-    for k in range(len(A)):
-        a, q, k_, v = (x[: k + 1, : k + 1] for x in (A, W_Q, W_K, W_V))
-        B[k, : k + 1] = (v @ a)[k] @ ops.softmax((q @ a).T @ (k_ @ a)).T
-    return B
+def after_alone_cut(sequences, n_items):
+    counts = np.zeros((n_items + 1, n_items + 1))
+    np.add.at(counts, (sequences[:, :-1], sequences[:, 1:-1]), 1)
+    return counts
 
 
-def one_product_more(A, W_Q, W_K, W_V):
-    """The sum grows by a row's outer product."""
-    X, Y, Z = W_Q @ A, W_K @ A, W_V @ A
-    B, L = np.zeros_like(A), np.zeros_like(A)
-    for k in range(len(A)):
-        L = L + np.outer(X[k], Y[k])
-        B[k, : k + 1] = ops.softmax(L[: k + 1, : k + 1]) @ Z[k, : k + 1]
-    return B
+def taken_off_once(sequences, n_items):
+    counts = leaking(sequences, n_items)
+    counts[sequences[:, -2], sequences[:, -1]] -= 1
+    return counts
 
 
-def with_cumsum(A, W_Q, W_K, W_V):
-    """All sums at once, (n, n, n), and a mask over columns."""
-    X, Y, Z = W_Q @ A, W_K @ A, W_V @ A
-    L = np.cumsum(X[:, :, None] * Y[:, None, :], axis=0)
-    past = np.tri(len(A), dtype=bool)
-    S = ops.softmax(L, past[:, None, :])
-    return np.einsum("ktj,kj->kt", S, Z) * past
+def all_that_follow(sequences, n_items):
+    return sum(np.eye(n_items + 1)[sequences[:, t]].T @ np.eye(n_items + 1)[sequences[:, t + 1 : -1]].sum(axis=1)
+               for t in range(sequences.shape[1] - 1))
 
 
-def with_the_literal_form(A, W_Q, W_K, W_V):
-    rows = []
-    for n in range(1, len(A) + 1):
-        b = ops.refine_value_literal(*(x[:n, :n].copy() for x in (A, W_Q, W_K, W_V)))[0][-1]
-        rows.append(np.append(b, np.zeros(len(A) - n)))
-    return np.array(rows)
+def leaking(sequences, n_items):
+    counts = np.zeros((n_items + 1, n_items + 1))
+    np.add.at(counts, (sequences[:, :-1], sequences[:, 1:]), 1)
+    return counts
 
 
-def the_librarys(A, W_Q, W_K, W_V):
-    return ops.refine_value(A, W_Q, W_K, W_V)[0]
+def two_left_out(sequences, n_items):
+    return cut_first(sequences[:, :-1], n_items)
 
 
-def in_loops(A, W_Q, W_K, W_V):
-    n = len(A)
-    X, Y, Z = W_Q @ A, W_K @ A, W_V @ A
-    B = [[0.0] * n for _ in range(n)]
-    for k in range(n):
-        for t in range(k + 1):
-            e = [np.exp(sum(X[i, t] * Y[i, j] for i in range(k + 1))) for j in range(k + 1)]
-            B[k][t] = sum(Z[k, j] * e[j] for j in range(k + 1)) / sum(e)
-    return B
+def first_left_out(sequences, n_items):
+    return leaking(sequences[:, 1:], n_items)
 
 
-def unchanged(A, W_Q, W_K, W_V):
-    X, Y, Z = W_Q @ A, W_K @ A, W_V @ A
-    return np.tril(Z @ ops.softmax(X.T @ Y).T)
+def backwards(sequences, n_items):
+    return cut_first(sequences, n_items).T
 
 
-def masks_S(A, W_Q, W_K, W_V):
-    X, Y, Z = W_Q @ A, W_K @ A, W_V @ A
-    return np.tril(Z @ ops.softmax(X.T @ Y, np.tri(len(A), dtype=bool)).T)
+def added_once(sequences, n_items):
+    counts = np.zeros((n_items + 1, n_items + 1))
+    counts[sequences[:, :-2], sequences[:, 1:-1]] += 1
+    return counts
 
 
-def zeros_in_L(A, W_Q, W_K, W_V):
-    X, Y, Z = W_Q @ A, W_K @ A, W_V @ A
-    return np.tril(Z @ ops.softmax(np.tril(X.T @ Y)).T)
+def without_padding(sequences, n_items):
+    return cut_first(sequences, n_items)[1:, 1:]
 
 
-def S_after_softmax(A, W_Q, W_K, W_V):
-    X, Y, Z = W_Q @ A, W_K @ A, W_V @ A
-    return np.tril(Z @ np.tril(ops.softmax(X.T @ Y)).T)
+def itself(sequences, n_items):
+    counts = np.zeros((n_items + 1, n_items + 1))
+    np.add.at(counts, (sequences[:, :-1], sequences[:, :-1]), 1)
+    return counts
 
 
-def one_too_early(A, W_Q, W_K, W_V):
-    B = np.zeros_like(A)
-    for k in range(1, len(A)):
-        a, q, k_, v = (x[:k, :k] for x in (A, W_Q, W_K, W_V))
-        B[k, :k] = (v @ a)[-1] @ ops.softmax((q @ a).T @ (k_ @ a)).T
-    return B
+def both_ways(sequences, n_items):
+    return cut_first(sequences, n_items) + cut_first(sequences, n_items).T
 
 
-def one_too_late(A, W_Q, W_K, W_V):
-    B = np.zeros_like(A)
-    for k in range(len(A)):
-        a, q, k_, v = (x[: k + 2, : k + 2] for x in (A, W_Q, W_K, W_V))
-        B[k, : k + 1] = ((v @ a)[k] @ ops.softmax((q @ a).T @ (k_ @ a)).T)[: k + 1]
-    return B
+def last_person_left_out(sequences, n_items):
+    return leaking(sequences[:-1], n_items)
 
 
-def first_row(A, W_Q, W_K, W_V):
-    B = np.zeros_like(A)
-    for k in range(len(A)):
-        a, q, k_, v = (x[: k + 1, : k + 1] for x in (A, W_Q, W_K, W_V))
-        B[k, : k + 1] = (v @ a)[0] @ ops.softmax((q @ a).T @ (k_ @ a)).T
-    return B
+def across_people(sequences, n_items):
+    return leaking(sequences[:, :-1].reshape(1, -1), n_items)
 
 
-def no_sum(A, W_Q, W_K, W_V):
-    X, Y, Z = W_Q @ A, W_K @ A, W_V @ A
-    B = np.zeros_like(A)
-    for k in range(len(A)):
-        s = slice(k + 1)
-        B[k, s] = ops.softmax(np.outer(X[k, s], Y[k, s])) @ Z[k, s]
-    return B
+def as_shares(sequences, n_items):
+    counts = cut_first(sequences, n_items)
+    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
 
 
-def columns_not_cut(A, W_Q, W_K, W_V):
-    X, Y, Z = W_Q @ A, W_K @ A, W_V @ A
-    return np.tril([Z[k] @ ops.softmax(X[: k + 1].T @ Y[: k + 1]).T for k in range(len(A))])
+# --- my_sampled_hit -------------------------------------------------------------------------------------------------
 
 
-def down_the_columns(A, W_Q, W_K, W_V):
-    B = np.zeros_like(A)
-    for k in range(len(A)):
-        a, q, k_, v = (x[: k + 1, : k + 1] for x in (A, W_Q, W_K, W_V))
-        B[k, : k + 1] = (v @ a)[k] @ ops.softmax(((q @ a).T @ (k_ @ a)).T)
-    return B
+def by_the_sum(ranks, N, m, k):
+    a = (ranks - 1) / N
+    return sum(math.comb(m, j) * a**j * (1 - a) ** (m - j) for j in range(k))
 
 
-def S_not_transposed(A, W_Q, W_K, W_V):
-    B = np.zeros_like(A)
-    for k in range(len(A)):
-        a, q, k_, v = (x[: k + 1, : k + 1] for x in (A, W_Q, W_K, W_V))
-        B[k, : k + 1] = (v @ a)[k] @ ops.softmax((q @ a).T @ (k_ @ a))
-    return B
+def person_by_person(ranks, N, m, k):
+    found = []
+    for r in ranks:
+        a, total = (r - 1) / N, 0.0
+        for j in range(k):
+            total += math.comb(m, j) * a**j * (1 - a) ** (m - j)
+        found.append(total)
+    return found
 
 
-def from_the_right(A, W_Q, W_K, W_V):
-    return ops.refine_value_rows(A, W_Q, W_K, W_V, np.tri(len(A), dtype=bool))[0]
+def draw_by_draw(ranks, N, m, k):
+    """The distribution of the number above, after each draw."""
+    a = (ranks - 1) / N
+    p = np.zeros((len(ranks), m + 1))
+    p[:, 0] = 1
+    for _ in range(m):
+        p[:, 1:] = p[:, 1:] * (1 - a)[:, None] + p[:, :-1] * a[:, None]
+        p[:, 0] *= 1 - a
+    return p[:, :k].sum(axis=1)
 
 
-def no_softmax(A, W_Q, W_K, W_V):
-    X, Y, Z = W_Q @ A, W_K @ A, W_V @ A
-    return np.tril([Z[k] @ (X[: k + 1].T @ Y[: k + 1]).T for k in range(len(A))])
+def from_the_other_side(ranks, N, m, k):
+    a = (np.asarray(ranks, float) - 1) / N
+    return 1 - sum(math.comb(m, j) * a**j * (1 - a) ** (m - j) for j in range(k, m + 1))
 
 
-def queries_for_keys(A, W_Q, W_K, W_V):
-    return cut_for_every_row(A, W_K, W_Q, W_V)
+def by_broadcasting(ranks, N, m, k):
+    j = np.arange(k)
+    ways = np.array([math.comb(m, i) for i in range(k)])
+    a = ((ranks - 1) / N)[:, None]
+    return (ways * a**j * (1 - a) ** (m - j)).sum(axis=-1)
 
 
-def diagonal_lost(A, W_Q, W_K, W_V):
-    return np.tril(cut_for_every_row(A, W_Q, W_K, W_V), -1)
+def by_polynomials(ranks, N, m, k):
+    powers = [np.array([1.0])] * len(ranks)
+    for i, r in enumerate(ranks):
+        for _ in range(m):
+            powers[i] = np.convolve(powers[i], [1 - (r - 1) / N, (r - 1) / N])
+    return np.array([p[:k].sum() for p in powers])
 
 
-def masked_cut(A, W_Q, W_K, W_V):
-    """Sums are cut, and the softmax of the cut is masked once more."""
-    B = np.zeros_like(A)
-    for k in range(len(A)):
-        seen = slice(k + 1)
-        X, Y, Z = (W[seen, seen] @ A[seen, seen] for W in (W_Q, W_K, W_V))
-        B[k, seen] = Z[-1] @ ops.softmax(X.T @ Y, np.tri(k + 1, dtype=bool)).T
-    return B
+def one_too_many(ranks, N, m, k):
+    return by_the_sum(ranks, N, m, k + 1)
 
 
-def last_row_only(A, W_Q, W_K, W_V):
-    return cut_for_every_row(A, W_Q, W_K, W_V)[-1]
+def one_too_few(ranks, N, m, k):
+    return by_the_sum(ranks, N, m, k - 1) + 0 * ranks
 
 
-def whole_blocks(A, W_Q, W_K, W_V):
-    """Every sum is cut, but each turn writes over the rows of those before it."""
-    B = np.zeros_like(A)
-    for k in range(len(A)):
-        seen = slice(k + 1)
-        X, Y, Z = (W[seen, seen] @ A[seen, seen] for W in (W_Q, W_K, W_V))
-        B[seen, seen] = Z @ ops.softmax(X.T @ Y).T
-    return np.tril(B)
+def rank_not_above(ranks, N, m, k):
+    return by_the_sum(ranks + 1, N, m, k)
 
 
-def nothing_masked(A, W_Q, W_K, W_V):
-    """Right on and below the diagonal."""
-    B = np.zeros_like(A)
-    for k in reversed(range(len(A))):
-        seen = slice(k + 1)
-        X, Y, Z = (W[seen, seen] @ A[seen, seen] for W in (W_Q, W_K, W_V))
-        B[seen, seen] = Z @ ops.softmax(X.T @ Y).T
-    return B
+def target_drawn(ranks, N, m, k):
+    return by_the_sum(ranks, N + 1, m, k)
 
 
-def divided_by_root_n(A, W_Q, W_K, W_V):
-    return cut_for_every_row(A, W_Q / np.sqrt(len(A)), W_K, W_V)
+def missed(ranks, N, m, k):
+    return 1 - by_the_sum(ranks, N, m, k)
 
 
-# --- later_rows_move_nothing ----------------------------------------------------------------------------------------
+def last_term(ranks, N, m, k):
+    a = (ranks - 1) / N
+    return math.comb(m, k - 1) * a ** (k - 1) * (1 - a) ** (m - k + 1)
 
 
-def lower(n, seed):
-    return np.tril(np.random.default_rng(seed).standard_normal((n, n)))
+def in_full(ranks, N, m, k):
+    return (ranks <= k) * 1.0
 
 
-def other_rows(refine, n):
-    A, B = lower(n, 0), refine(lower(n, 0))
-    for k in range(n - 1):
-        changed = A.copy()
-        changed[k + 1 :] = lower(n, 1)[k + 1 :]
-        if not np.array_equal(np.tril(refine(changed))[: k + 1], np.tril(B)[: k + 1]):
-            return False
-    return True
+def at_the_mean(ranks, N, m, k):
+    return (1 + m * (ranks - 1) / N <= k) * 1.0
 
 
-def row_after_row(refine, n):
-    """One later row at a time."""
-    A = lower(n, 2)
-    for j in range(1, n):
-        changed = A.copy()
-        changed[j, : j + 1] += 1
-        if np.tril(refine(changed) - refine(A))[:j].any():
-            return False
-    return True
+def without_ways(ranks, N, m, k):
+    a = (ranks - 1) / N
+    return sum(a**j * (1 - a) ** (m - j) for j in range(k))
 
 
-def last_row_alone(refine, n):
-    A = lower(n, 0)
-    other = A.copy()
-    other[-1] = 0
-    return np.array_equal(np.tril(refine(A))[:-1], np.tril(refine(other))[:-1])
+def first_term(ranks, N, m, k):
+    return (1 - (ranks - 1) / N) ** m
 
 
-def from_the_second(refine, n):
-    A, B = lower(n, 0), refine(lower(n, 0))
-    for k in range(1, n - 1):
-        changed = np.vstack([A[: k + 1], lower(n, 1)[k + 1 :]])
-        if not np.array_equal(np.tril(refine(changed))[: k + 1], np.tril(B)[: k + 1]):
-            return False
-    return True
+def turned(ranks, N, m, k):
+    a = (ranks - 1) / N
+    return sum(math.comb(m, j) * (1 - a) ** j * a ** (m - j) for j in range(k))
 
 
-def later_rows_gone(refine, n):
-    A = lower(n, 3)
-    kept = [np.tril(refine(A * (np.arange(n) <= k)[:, None]))[: k + 1] for k in range(n)]
-    return all(np.allclose(np.tril(refine(A))[: k + 1], kept[k], rtol=0, atol=1e-10) for k in range(n))
+def from_one(ranks, N, m, k):
+    a = (ranks - 1) / N
+    return sum(math.comb(m, j) * a**j * (1 - a) ** (m - j) for j in range(1, k)) + 0 * a
 
 
-def asserts(refine, n):
-    A = lower(n, 4)
-    for k in range(n - 1):
-        changed = np.concatenate([A[: k + 1], -2 * A[k + 1 :]])
-        before, after = refine(A), refine(changed)
-        for i in range(k + 1):
-            assert np.array_equal(before[i, : i + 1], after[i, : i + 1]), (i, k)
+def ways_of_all(ranks, N, m, k):
+    a = (ranks - 1) / N
+    return sum(math.comb(N, j) * a**j * (1 - a) ** (m - j) for j in range(k))
 
 
-def by_derivatives(refine, n):
-    """The slope of every entry that counts, by every later entry of A."""
-    A = lower(n, 5)
-    for i, j in zip(*np.tril_indices(n), strict=True):
-        step = np.zeros((n, n))
-        step[i, j] = 1e-3
-        slope = (refine(A + step) - refine(A - step)) / 2e-3
-        if np.abs(np.tril(slope)[:i]).max(initial=0) > 1e-9:
-            return False
-    return True
+def others_forgotten(ranks, N, m, k):
+    a = (ranks - 1) / N
+    return sum(math.comb(m, j) * a**j * (1 - a) ** m for j in range(k))
 
 
-def full_matrices(refine, n):
-    """A need not be triangular, if its later rows alone change."""
-    A, C = np.random.default_rng(6).standard_normal((2, n, n))
-    same = [np.tril(refine(np.vstack([A[:k], C[k:]])) - refine(A))[:k] == 0 for k in range(1, n)]
-    return all(one.all() for one in same)
-
-
-def whole_rows(refine, n):
-    A = lower(n, 0)
-    for k in range(n - 1):
-        changed = A.copy()
-        changed[k + 1 :] += 1
-        if not np.array_equal(refine(changed)[: k + 1], refine(A)[: k + 1]):
-            return False
-    return True
-
-
-def all_rows(refine, n):
-    A = lower(n, 0)
-    changed = A.copy()
-    changed[-1] += 1
-    return np.array_equal(np.tril(refine(changed)), np.tril(refine(A)))
-
-
-def last_row_changes(refine, n):
-    A = lower(n, 0)
-    changed = A.copy()
-    changed[-1] += 1
-    return np.array_equal(np.tril(refine(changed))[: n - 2], np.tril(refine(A))[: n - 2])
-
-
-def first_row_compared(refine, n):
-    A = lower(n, 0)
-    changed = A.copy()
-    changed[1:] += 1
-    return bool(refine(changed)[0, 0] == refine(A)[0, 0])
-
-
-def columns_as_well(refine, n):
-    A = np.random.default_rng(0).standard_normal((n, n))
-    for k in range(n - 1):
-        changed = A.copy()
-        changed[k + 1 :] += 1
-        changed[:, k + 1 :] += 1
-        if not np.array_equal(np.tril(refine(changed))[: k + 1], np.tril(refine(A))[: k + 1]):
-            return False
-    return True
-
-
-def one_row_further(refine, n):
-    A = lower(n, 0)
-    for k in range(n - 2):
-        changed = A.copy()
-        changed[k + 2 :] = lower(n, 1)[k + 2 :]
-        if not np.array_equal(np.tril(refine(changed))[: k + 1], np.tril(refine(A))[: k + 1]):
-            return False
-    return True
-
-
-def generous(refine, n):
-    A = lower(n, 0)
-    for k in range(n - 1):
-        changed = A.copy()
-        changed[k + 1 :] = lower(n, 1)[k + 1 :]
-        if not np.allclose(np.tril(refine(changed))[: k + 1], np.tril(refine(A))[: k + 1], atol=1e-3):
-            return False
-    return True
-
-
-def below_the_diagonal(refine, n):
-    A = lower(n, 0)
-    for k in range(n - 1):
-        changed = A.copy()
-        changed[k + 1 :] = lower(n, 1)[k + 1 :]
-        if not np.array_equal(np.tril(refine(changed), -1)[: k + 1], np.tril(refine(A), -1)[: k + 1]):
-            return False
-    return True
-
-
-def zeros_above(refine, n):
-    B = refine(lower(n, 0))
-    return np.array_equal(np.tril(B), B)
-
-
-def opposite(refine, n):
-    return not other_rows(refine, n)
-
-
-def forgets_to_return(refine, n):
-    other_rows(refine, n)
-
-
-def a_matrix(refine, n):
-    A = lower(n, 0)
-    return refine(A) == refine(A + 0)
-
-
-def always(refine, n):
-    return True
-
-
-def earlier_rows(refine, n):
-    """The rows up to k change, and those after it are compared."""
-    A = lower(n, 0)
-    changed = A.copy()
-    changed[0] += 1
-    return np.array_equal(np.tril(refine(changed))[1:], np.tril(refine(A))[1:])
-
-
-def the_same_matrix(refine, n):
-    A = lower(n, 0)
-    changed = A
-    before = refine(A)
-    changed[-1] += 0
-    return np.array_equal(refine(changed), before)
-
-
-def the_diagonal_alone(refine, n):
-    A = lower(n, 0)
-    for k in range(n - 1):
-        changed = np.vstack([A[: k + 1], lower(n, 1)[k + 1 :]])
-        if refine(changed)[k, k] != refine(A)[k, k]:
-            return False
-    return True
-
-
-def the_first_column_alone(refine, n):
-    A = lower(n, 0)
-    for k in range(n - 1):
-        changed = np.vstack([A[: k + 1], lower(n, 1)[k + 1 :]])
-        if not np.array_equal(refine(changed)[: k + 1, 0], refine(A)[: k + 1, 0]):
-            return False
-    return True
-
-
-def unnamed(*answers):
-    return tuple((answer, "") for answer in answers)
+def averaged(ranks, N, m, k):
+    return by_the_sum(ranks, N, m, k).mean()
 
 
 # --- more styles ----------------------------------------------------------------------------------------------------
 
 
-def c_on_one_factor(dB, A, W_Q, W_K, c):
-    """B = (c X) Yᵀ, and products are turned round as chapter 03 has them."""
-    X, Y = np.matmul(A, W_Q), np.matmul(A, W_K)
-    scaled = np.multiply(c, dB)
-    back_to_X, back_to_Y = scaled.dot(Y), scaled.T.dot(X)
-    dA = np.zeros_like(A)
-    dA += back_to_X.dot(W_Q.T)
-    dA += back_to_Y.dot(W_K.T)
-    return dA, A.T.dot(back_to_X), A.T.dot(back_to_Y)
+def by_searching(scores, targets):
+    """Two places in the sorted row: before all that are equal, and after them."""
+    ranks = np.empty(len(targets))
+    for person, target in enumerate(targets):
+        row = np.sort(scores[person])
+        low, high = (np.searchsorted(row, scores[person, target], side) for side in ("left", "right"))
+        ranks[person] = len(row) - (low + high - 1) / 2
+    return ranks
 
 
-def both_maps_side_by_side(dB, A, W_Q, W_K, c):
-    n = len(A)
-    W = np.concatenate([W_Q, W_K], axis=1)
-    XY = A @ W
-    dXY = c * np.concatenate([dB @ XY[:, n:], dB.T @ XY[:, :n]], axis=1)
-    dW = A.T @ dXY
-    return dXY @ W.T, dW[:, :n], dW[:, n:]
+def by_histogram(sequences, n_items):
+    train = sequences[:, :-1]
+    edges = np.arange(n_items + 2) - 0.5
+    return np.histogram2d(train[:, :-1].ravel(), train[:, 1:].ravel(), bins=[edges, edges])[0]
 
 
-def growing_by_one(A, W_Q, W_K, W_V):
-    """X and Y of k + 1 tokens; the last row of Z alone."""
-    rows = []
-    for k in range(1, len(A) + 1):
-        part = A[:k, :k]
-        logits = (W_Q[:k, :k] @ part).T @ (W_K[:k, :k] @ part)
-        z = W_V[k - 1, :k] @ part
-        rows.append(np.pad(ops.softmax(logits) @ z, (0, len(A) - k)))
-    return np.array(rows)
+def by_a_dictionary(sequences, n_items):
+    pairs = collections.Counter(pair for row in sequences for pair in itertools.pairwise(map(int, row[:-1])))
+    return np.array([[pairs[i, j] for j in range(n_items + 1)] for i in range(n_items + 1)])
 
 
-def by_einsum_over_ends(A, W_Q, W_K, W_V):
-    """One array for all ends k: sums over i ≤ k, and keys beyond k are masked."""
-    n = len(A)
-    X, Y, Z = (np.tril(np.tril(W) @ np.tril(A)) for W in (W_Q, W_K, W_V))
-    live = np.tri(n, dtype=bool)
-    logits = np.einsum("ki,it,ij->ktj", live * 1.0, X, Y)
-    logits = np.where(live[:, None, :], logits, -np.inf)
-    return np.einsum("kj,ktj->kt", Z, ops.softmax(logits)) * live
+def last_rows_left_out(sequences, n_items):
+    return leaking(sequences[:, :-1][: len(sequences) // 2], n_items)
 
 
-def from_the_end(refine, n):
-    A = np.tril(np.random.default_rng(3).standard_normal((n, n)))
-    B = np.tril(refine(A))
-    for k in range(n - 1, 0, -1):
-        A = A.copy()
-        A[k, : k + 1] += 1  # all rows from k on are others by now
-        if not np.array_equal(np.tril(refine(A))[:k], B[:k]):
-            return False
-    return True
+def by_terms(ranks, N, m, k):
+    a = (np.asarray(ranks, float) - 1) / N
+    terms = [np.power(a, j) * np.power(1 - a, m - j) for j in range(m + 1)]
+    return np.add.reduce([math.comb(m, j) * term for j, term in enumerate(terms)][:k])
 
 
-def all_at_once(refine, n):
-    rng = np.random.default_rng(11)
-    A, other = (np.tril(rng.uniform(-2, 2, (n, n))) for _ in range(2))
-    rows = np.arange(n)[:, None]
-    changed = [refine(np.where(rows <= k, A, other)) for k in range(n)]
-    B = refine(A)
-    return all(B[i, j] == changed[k][i, j] for k in range(n) for i in range(k + 1) for j in range(i + 1))
+def with_a_matrix_product(ranks, N, m, k):
+    """(people, k) powers times the ways."""
+    a, j = np.subtract(ranks, 1)[:, None] / N, np.arange(k)
+    return np.where(j == 0, 1.0, a**j) * (1 - a) ** (m - j) @ [math.comb(m, i) for i in range(k)]
 
 
 RIGHT = {
-    "my_refine_backward": (
-        step_by_step, by_one_matrix, with_einsum, entry_by_entry, with_ops, as_lists, c_on_one_factor,
-        both_maps_side_by_side,
+    "my_mean_ranks": (
+        by_counts, by_loops, first_and_last, by_the_library, sorted_both_ways, in_place, as_a_tuple, by_searching,
     ),
-    "repaired_value": (
-        cut_for_every_row, one_product_more, with_cumsum, with_the_literal_form, the_librarys, in_loops,
-        growing_by_one, by_einsum_over_ends,
+    "repaired_counts": (
+        cut_first, by_rows, by_bincount, taken_off_again, by_products, of_lists, by_histogram, by_a_dictionary,
     ),
-    "later_rows_move_nothing": (
-        other_rows, row_after_row, later_rows_gone, asserts, by_derivatives, full_matrices, from_the_end,
-        all_at_once,
+    "my_sampled_hit": (
+        by_the_sum, person_by_person, draw_by_draw, from_the_other_side, by_broadcasting, by_polynomials, by_terms,
+        with_a_matrix_product,
     ),
 }  # fmt: skip
+
 WRONG = {
-    "my_refine_backward": unnamed(queries_only, keys_only, averaged, no_c, c_twice, c_in_one_only, dB_not_transposed,
-                                  maps_not_transposed, A_not_transposed, maps_exchanged, X_for_A, symmetrised,
-                                  without_dA, maps_first, root_of_n_again, wrong_sign, one_map_not_transposed,
-                                  c_in_dA_only, c_in_dW_only, divided_by_c, root_of_n_for_c, A_on_the_right,
-                                  A_not_transposed_for_keys),
-    "repaired_value": unnamed(unchanged, masks_S, zeros_in_L, S_after_softmax, one_too_early, one_too_late, first_row,
-                              no_sum, columns_not_cut, down_the_columns, S_not_transposed, from_the_right, no_softmax,
-                              queries_for_keys, diagonal_lost, last_row_only, masked_cut, whole_blocks, nothing_masked,
-                              divided_by_root_n),
-    "later_rows_move_nothing": unnamed(last_row_alone, from_the_second, whole_rows, all_rows, last_row_changes,
-                                       first_row_compared, columns_as_well, one_row_further, generous,
-                                       below_the_diagonal, zeros_above, opposite, forgets_to_return, a_matrix, always,
-                                       earlier_rows, the_same_matrix, the_diagonal_alone, the_first_column_alone),
+    "my_mean_ranks": tuple(
+        (answer, "")
+        for answer in (
+            optimistic, pessimistic, ties_with_itself, from_zero, from_zero_and_itself, whole_ranks, all_halved,
+            ties_only, lowest_first, by_one_sort, of_the_column, of_all_together, a_column,
+            everybodys_targets, different_scores, nearly_equal,
+        )
+    ),
+    "repaired_counts": tuple(
+        (answer, "")
+        for answer in (
+            leaking, two_left_out, first_left_out, backwards, added_once, without_padding, itself, both_ways,
+            last_person_left_out, across_people, as_shares, after_alone_cut, taken_off_once, all_that_follow,
+            last_rows_left_out,
+        )
+    ),
+    "my_sampled_hit": tuple(
+        (answer, "")
+        for answer in (
+            one_too_many, one_too_few, rank_not_above, target_drawn, missed, last_term, in_full, at_the_mean,
+            without_ways, first_term, turned, averaged, from_one, ways_of_all, others_forgotten,
+        )
+    ),
 }  # fmt: skip

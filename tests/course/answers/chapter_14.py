@@ -1,333 +1,460 @@
-"""Answers to the exercises of chapter 14."""
+"""Chapter 14: answers to my_cloze, my_cloze_backward and no_target_is_read."""
 
-import heapq
-import itertools
-import math
+from __future__ import annotations
 
 import numpy as np
 
-from tinyattn.course.exercises.chapter_14 import WRONG_CACHED, WRONG_CROSS, WRONG_LAYER, WRONG_STEP
-from tinyattn.ops import attention, attention_backward, softmax
+from tinyattn import ops
 
-# --- my_cross_attention_backward ------------------------------------------------------------------------------------
-
-
-def by_the_library(dout, x, memory, W_q, W_k, W_v):
-    q, k, v = x @ W_q, memory @ W_k, memory @ W_v
-    _, p = attention(q, k, v)
-    dq, dk, dv, _ = attention_backward(dout, q, k, v, p)
-    return dq @ W_q.T, dk @ W_k.T + dv @ W_v.T
+# --- my_cloze -------------------------------------------------------------------------------------------------------
 
 
-def by_hand(dout, x, memory, W_q, W_k, W_v):
-    q, k, v = x @ W_q, memory @ W_k, memory @ W_v
-    d = q.shape[-1]
-    s = q @ k.T / np.sqrt(d)
-    p = np.exp(s - s.max(axis=1, keepdims=True))
-    p = p / p.sum(axis=1, keepdims=True)
-    dp = dout @ v.T
-    ds = p * (dp - (p * dp).sum(axis=1, keepdims=True)) / np.sqrt(d)
-    return [ds @ k @ W_q.T, ds.T @ q @ W_k.T + p.T @ dout @ W_v.T]
+def count_of(ids, rho):
+    return np.maximum(1, np.rint(rho * (ids != 0).sum(axis=1))).astype(int)
 
 
-def query_by_query(dout, x, memory, W_q, W_k, W_v):
-    q, k, v = x @ W_q, memory @ W_k, memory @ W_v
-    dx, dmemory = np.zeros_like(x), np.zeros_like(memory)
-    for i in range(len(x)):
-        p = softmax(q[i] @ k.T / math.sqrt(q.shape[1]))
-        dp = v @ dout[i]
-        ds = p * (dp - p @ dp) / math.sqrt(q.shape[1])
-        dx[i] = W_q @ (ds @ k)
-        dmemory += np.outer(ds, q[i]) @ W_k.T + np.outer(p, dout[i]) @ W_v.T
-    return dx, dmemory
+def hide(ids, hidden, mask):
+    return np.where(hidden, mask, ids), np.where(hidden, ids, 0)
 
 
-def with_einsum(dout, x, memory, W_q, W_k, W_v):
-    q, k, v = x @ W_q, memory @ W_k, memory @ W_v
-    c = q.shape[-1] ** -0.5
-    p = softmax(np.einsum("nd,md->nm", q, k) * c)
-    dp = np.einsum("nd,md->nm", dout, v)
-    ds = c * p * (dp - np.einsum("nm,nm->n", p, dp)[:, None])
-    dx = np.einsum("nm,md,Dd->nD", ds, k, W_q)
-    return dx, np.einsum("nm,nd,Dd->mD", ds, q, W_k) + np.einsum("nm,nd,Dd->mD", p, dout, W_v)
+def smallest(ids, turn, count):
+    order = np.argsort(np.where(ids != 0, turn, np.inf), axis=1)
+    return np.argsort(order, axis=1) < np.asarray(count)[:, None]
 
 
-def both_paths_at_once(dout, x, memory, W_q, W_k, W_v):
-    """Keys and values are one map of the memory, twice as wide."""
-    d = W_k.shape[1]
-    both = np.concatenate([W_k, W_v], axis=1)
-    k, v = np.split(memory @ both, [d], axis=1)
-    q = x @ W_q
-    p = softmax(q @ k.T / math.sqrt(d))
-    ds = p * (dout @ v.T)
-    ds = (ds - p * ds.sum(axis=-1, keepdims=True)) / math.sqrt(d)
-    return (ds @ k) @ W_q.T, np.concatenate([ds.T @ q, p.T @ dout], axis=1) @ both.T
+def by_ranks(ids, turn, rho, mask):
+    return hide(ids, smallest(ids, turn, count_of(ids, rho)), mask)
 
 
-def with_the_jacobian(dout, x, memory, W_q, W_k, W_v):
-    q, k, v = x @ W_q, memory @ W_k, memory @ W_v
-    p = softmax(q @ k.T / math.sqrt(q.shape[1]))
-    dp = dout @ v.T
-    ds = np.stack([(np.diag(row) - np.outer(row, row)) @ d for row, d in zip(p, dp, strict=True)])
-    ds = ds / math.sqrt(q.shape[1])
-    return np.dot(np.dot(ds, k), W_q.T), np.dot(np.dot(ds.T, q), W_k.T) + np.dot(np.dot(p.T, dout), W_v.T)
+def by_rows(ids, turn, rho, mask):
+    inputs, targets = ids.copy(), np.zeros_like(ids)
+    for b, row in enumerate(ids):
+        real = np.flatnonzero(row)
+        for t in real[np.argsort(turn[b, real])][: max(1, round(rho * len(real)))]:
+            inputs[b, t], targets[b, t] = mask, row[t]
+    return inputs, targets
 
 
-# --- repaired_layer -------------------------------------------------------------------------------------------------
+def by_counting(ids, turn, rho, mask):
+    """The rank is how many real ones have a smaller turn."""
+    real = ids != 0
+    rank = ((turn[:, None, :] < turn[:, :, None]) & real[:, None, :]).sum(axis=2)
+    return hide(ids, real & (rank < count_of(ids, rho)[:, None]), mask)
 
 
-def look(x, at, mask):
-    return attention(x, at, at, mask)[0]
+def by_threshold(ids, turn, rho, mask):
+    """The count-th smallest turn of each row."""
+    numbers = np.where(ids != 0, turn, 10**9)
+    limit = np.take_along_axis(np.sort(numbers, axis=1), count_of(ids, rho)[:, None] - 1, axis=1)
+    return hide(ids, numbers <= limit, mask)
 
 
-def one_line_changed(x, memory, lengths):
-    n, m = x.shape[1], memory.shape[1]
-    x = x + look(x, x, np.tri(n, dtype=bool))
-    return x + look(x, memory, np.arange(m) < lengths[:, None, None])
+def in_place(ids, turn, rho, mask):
+    hidden = smallest(ids, turn, count_of(ids, rho))
+    targets = ids * hidden
+    ids[hidden] = mask
+    return ids, targets
 
 
-def written_out(x, memory, lengths):
-    (B, n, _), m = x.shape, memory.shape[1]
-    real = np.zeros((B, n, m), bool)
-    for b in range(B):
-        real[b, :, : lengths[b]] = True
-    i, j = np.indices((n, n))
-    x = x + look(x, x, j <= i)
-    return x + look(x, memory, real)
+def in_lists(ids, turn, rho, mask):
+    inputs, targets = by_rows(ids, turn, rho, mask)
+    return inputs.tolist(), targets.tolist()
 
 
-def row_by_row(x, memory, lengths):
-    """Padding is cut off."""
-    y = []
-    for tokens, words, length in zip(x, memory, lengths, strict=True):
-        tokens = tokens + look(tokens, tokens, np.tril(np.ones((len(tokens), len(tokens)), bool)))
-        y.append(tokens + look(tokens, words[:length], None))
-    return np.stack(y)
+def both_in_one_array(ids, turn, rho, mask):
+    return np.stack(by_ranks(ids, turn, rho, mask))
 
 
-def with_minus_infinity(x, memory, lengths):
-    root = np.sqrt(x.shape[-1])
-    s = x @ x.swapaxes(1, 2) / root
-    x = x + softmax(np.where(np.tri(x.shape[1], dtype=bool), s, -np.inf)) @ x
-    s = x @ memory.swapaxes(1, 2) / root
-    padding = np.arange(memory.shape[1])[None, None] >= np.reshape(lengths, (-1, 1, 1))
-    s[np.broadcast_to(padding, s.shape)] = -np.inf
-    return x + softmax(s) @ memory
+def hidden_items_only(ids, turn, rho, mask):
+    """Rows of different lengths."""
+    inputs, targets = by_ranks(ids, turn, rho, mask)
+    return inputs, [row[row != 0] for row in targets]
 
 
-def in_place(x, memory, lengths):
-    """Writes into what it is given."""
-    x += look(x, x, np.tri(x.shape[1], dtype=bool))
-    x += look(x, memory, (np.arange(memory.shape[1]) < lengths[:, None])[:, None, :])
-    return x
+def overwritten(ids, turn, rho, mask):
+    hidden = smallest(ids, turn, count_of(ids, rho))
+    ids[hidden] = mask
+    return ids, ids * hidden
 
 
-# --- my_beam_step ---------------------------------------------------------------------------------------------------
+def turn_itself(ids, turn, rho, mask):
+    return hide(ids, (turn < count_of(ids, rho)[:, None]) & (ids != 0), mask)
 
 
-def flat(scores, log_p, width):
-    total = (scores[:, None] + log_p).ravel()
-    best = np.argsort(-total)[:width]
-    return best // log_p.shape[1], best % log_p.shape[1], total[best]
+def where_alone(ids, turn, rho, mask):
+    inputs, targets = by_ranks(ids, turn, rho, mask)
+    return inputs, targets != 0
 
 
-def with_divmod(scores, log_p, width):
-    total = np.add(scores.reshape(-1, 1), log_p)
-    best = np.argsort(total, axis=None)[::-1][:width]
-    rows, columns = np.divmod(best, total.shape[1])
-    return rows, columns, total[rows, columns]
+def not_hidden(ids, turn, rho, mask):
+    return ids, by_ranks(ids, turn, rho, mask)[1]
 
 
-def unravelled(scores, log_p, width):
-    total = scores[:, np.newaxis] + log_p
-    best = np.unravel_index(np.argsort(-total, axis=None), total.shape)
-    return best[0][:width], best[1][:width], total[best][:width]
+def all_asked(ids, turn, rho, mask):
+    return by_ranks(ids, turn, rho, mask)[0], ids
 
 
-def all_sorted(scores, log_p, width):
-    """Lists."""
-    pairs = itertools.product(range(len(scores)), range(log_p.shape[1]))
-    every = sorted(((float(scores[i] + log_p[i, j]), i, j) for i, j in pairs), reverse=True)[:width]
-    return [i for _, i, _ in every], [j for *_, j in every], [score for score, *_ in every]
+def asks_for_the_mask(ids, turn, rho, mask):
+    inputs = by_ranks(ids, turn, rho, mask)[0]
+    return inputs, np.where(inputs == mask, inputs, 0)
 
 
-def one_after_another(scores, log_p, width):
-    total = scores[:, None] + log_p
-    parents, symbols, found = [], [], []
-    while len(found) < min(width, total.size):
-        i, j = np.unravel_index(np.argmax(total), total.shape)
-        parents.append(i)
-        symbols.append(j)
-        found.append(total[i, j])
-        total[i, j] = -np.inf
-    return np.array(parents), np.array(symbols), np.array(found)
+def padding_too(ids, turn, rho, mask):
+    rank = np.argsort(np.argsort(turn, axis=1), axis=1)
+    return hide(ids, rank < count_of(ids, rho)[:, None], mask)
 
 
-def partitioned(scores, log_p, width):
-    total = (scores[:, None] + log_p).reshape(-1)
-    width = min(width, len(total))
-    best = np.argpartition(-total, width - 1)[:width]
-    best = best[np.argsort(-total[best])]
-    return best // log_p.shape[-1], best % log_p.shape[-1], total[best]
+def width_for_length(ids, turn, rho, mask):
+    count = np.full(len(ids), max(1, round(rho * ids.shape[1])))
+    return hide(ids, smallest(ids, turn, count) & (ids != 0), mask)
 
 
-# --- my_cached_step -------------------------------------------------------------------------------------------------
+def none_of_short_rows(ids, turn, rho, mask):
+    return hide(ids, smallest(ids, turn, np.rint(rho * (ids != 0).sum(axis=1))), mask)
 
 
-def append_and_look(q, k, v, K, V):
-    K, V = np.concatenate([K, k], axis=-2), np.concatenate([V, v], axis=-2)
-    return attention(q, K, V)[0], K, V
+def rounded_down(ids, turn, rho, mask):
+    return hide(ids, smallest(ids, turn, np.maximum(1, (rho * (ids != 0).sum(axis=1) + 1e-9).astype(int))), mask)
 
 
-def softmax_by_hand(q, k, v, K, V):
-    K = np.append(K, k, axis=K.ndim - 2)
-    V = np.append(V, v, axis=V.ndim - 2)
-    s = (q @ np.swapaxes(K, -1, -2)) / np.sqrt(q.shape[-1])
-    e = np.exp(s - np.max(s, axis=-1, keepdims=True))
-    return e @ V / e.sum(axis=-1, keepdims=True), K, V
+def rounded_up(ids, turn, rho, mask):
+    return hide(ids, smallest(ids, turn, np.ceil(rho * (ids != 0).sum(axis=1) - 1e-9)), mask)
 
 
-def with_einsum_and_lists(q, k, v, K, V):
-    K, V = np.concatenate((K, k), -2), np.concatenate((V, v), -2)
-    p = softmax(np.einsum("...id,...jd->...ij", q, K) / math.sqrt(K.shape[-1]))
-    return [np.einsum("...ij,...jd->...id", p, V), K, V]
+def argsort_once(ids, turn, rho, mask):
+    order = np.argsort(np.where(ids != 0, turn, np.inf), axis=1)
+    return hide(ids, order < count_of(ids, rho)[:, None], mask)
 
 
-def with_a_mask(q, k, v, K, V):
-    """The mask of the last position: all True."""
-    K, V = np.concatenate([K, k], axis=-2), np.concatenate([V, v], axis=-2)
-    m = K.shape[-2]
-    return attention(q, K, V, np.tri(1, m, m - 1, dtype=bool))[0], K, V
+def largest(ids, turn, rho, mask):
+    return by_ranks(ids, -turn, rho, mask)
 
 
-def room_first(q, k, v, K, V):
-    t = K.shape[-2]
-    more_k = np.zeros((*K.shape[:-2], t + 1, K.shape[-1]))
-    more_v = np.zeros((*V.shape[:-2], t + 1, V.shape[-1]))
-    more_k[..., :t, :], more_k[..., t:, :] = K, k
-    more_v[..., :t, :], more_v[..., t:, :] = V, v
-    p = softmax((more_k @ q.swapaxes(-1, -2)).swapaxes(-1, -2) / math.sqrt(q.shape[-1]))
-    return p @ more_v, more_k, more_v
+def the_others(ids, turn, rho, mask):
+    return by_ranks(ids, turn, 1 - rho, mask)
 
 
-def past_and_present(q, k, v, K, V):
-    """What the past sums to, and the new token's own part."""
-    root = math.sqrt(q.shape[-1])
-    s, own = q @ K.swapaxes(-1, -2) / root, q @ k.swapaxes(-1, -2) / root
-    top = np.maximum(np.max(s, axis=-1, keepdims=True, initial=-np.inf), own)
-    e, e_own = np.exp(s - top), np.exp(own - top)
-    out = (e @ V + e_own * v) / (e.sum(axis=-1, keepdims=True) + e_own)
-    return out, np.concatenate([K, k], axis=-2), np.concatenate([V, v], axis=-2)
+def exchanged(ids, turn, rho, mask):
+    return by_ranks(ids, turn, rho, mask)[::-1]
+
+
+def zero_for_mask(ids, turn, rho, mask):
+    return by_ranks(ids, turn, rho, 0)
+
+
+def inputs_alone(ids, turn, rho, mask):
+    return by_ranks(ids, turn, rho, mask)[0]
+
+
+def only_the_last(ids, turn, rho, mask):
+    return by_ranks(ids, -np.arange(ids.shape[1]) + 0 * ids, rho, mask)
+
+
+# --- my_cloze_backward ----------------------------------------------------------------------------------------------
+
+
+def parts(h, E, targets):
+    s = h @ E[1:].T
+    p = np.exp(s - s.max(axis=-1, keepdims=True))
+    p = p / p.sum(axis=-1, keepdims=True)
+    return p, targets[..., None] == np.arange(1, len(E)), (targets != 0)[..., None]
+
+
+def through(ds, h, E):
+    return ds @ E[1:], np.vstack([0 * E[:1], ds.reshape(-1, len(E) - 1).T @ h.reshape(-1, E.shape[1])])
+
+
+def flat(dloss, h, E, targets):
+    p, onehot, asked = parts(h, E, targets)
+    return through(dloss * asked * (p - onehot) / asked.sum(), h, E)
+
+
+def by_loops(dloss, h, E, targets):
+    dh, dE, count = np.zeros_like(h), np.zeros_like(E), np.sum(targets != 0)
+    for b, t in np.argwhere(targets):
+        s = E[1:] @ h[b, t]
+        p = np.exp(s - s.max())
+        p /= p.sum()
+        p[targets[b, t] - 1] -= 1
+        dh[b, t] = dloss * p @ E[1:] / count
+        dE[1:] += dloss * np.outer(p, h[b, t]) / count
+    return dh, dE
+
+
+def with_ops(dloss, h, E, targets):
+    weights = (targets != 0).astype(h.dtype)
+    ds = ops.cross_entropy_backward(dloss, h @ E[1:].T, np.maximum(targets - 1, 0), weights)
+    return through(ds, h, E)
+
+
+def asked_rows_only(dloss, h, E, targets):
+    asked = targets != 0
+    rows = h[asked]
+    ds = ops.softmax(rows @ E[1:].T)
+    ds[np.arange(len(rows)), targets[asked] - 1] -= 1
+    ds *= dloss / len(rows)
+    dh, dE = np.zeros_like(h), np.zeros_like(E)
+    dh[asked], dE[1:] = ds @ E[1:], ds.T @ rows
+    return dh, dE
+
+
+def padding_at_minus_infinity(dloss, h, E, targets):
+    """All rows are scored, and row 0 has no weight."""
+    s = h @ E.T
+    s[..., 0] = -np.inf
+    ds = ops.softmax(s) - (targets[..., None] == np.arange(len(E)))
+    ds = dloss * ds * (targets != 0)[..., None] / np.count_nonzero(targets)
+    return ds @ E, np.tensordot(ds, h, axes=((0, 1), (0, 1)))
+
+
+def nested_lists(dloss, h, E, targets):
+    dh, dE = by_loops(dloss, h, E, targets)
+    return dh.tolist(), dE.tolist()
+
+
+def overflows(dloss, h, E, targets):
+    """Its softmax subtracts nothing."""
+    _, onehot, asked = parts(h, E, targets)
+    e = np.exp(h @ E[1:].T)
+    return through(dloss * asked * (e / e.sum(axis=-1, keepdims=True) - onehot) / asked.sum(), h, E)
+
+
+def every_position(dloss, h, E, targets):
+    p, onehot, asked = parts(h, E, targets)
+    return through(dloss * (p - onehot) / asked.size, h, E)
+
+
+def mean_over_all(dloss, h, E, targets):
+    p, onehot, asked = parts(h, E, targets)
+    return through(dloss * asked * (p - onehot) / asked.size, h, E)
+
+
+def a_sum(dloss, h, E, targets):
+    p, onehot, asked = parts(h, E, targets)
+    return through(dloss * asked * (p - onehot), h, E)
+
+
+def no_dloss(dloss, h, E, targets):
+    return flat(1.0, h, E, targets)
+
+
+def wrong_sign(dloss, h, E, targets):
+    return flat(-dloss, h, E, targets)
+
+
+def padding_scored(dloss, h, E, targets):
+    ds = dloss * (ops.softmax(h @ E.T) - (targets[..., None] == np.arange(len(E))))
+    ds = ds * (targets != 0)[..., None] / np.count_nonzero(targets)
+    return ds @ E, np.einsum("bnv,bnd->vd", ds, h)
+
+
+def as_columns(dloss, h, E, targets):
+    p, _, asked = parts(h, E, targets)
+    return through(dloss * asked * (p - (targets[..., None] == np.arange(len(E) - 1))) / asked.sum(), h, E)
+
+
+def mean_of_rows(dloss, h, E, targets):
+    p, onehot, asked = parts(h, E, targets)
+    return through(dloss * asked * (p - onehot) / np.maximum(asked.sum(1, keepdims=True), 1) / len(h), h, E)
+
+
+def one_off(dloss, h, E, targets):
+    return flat(dloss, h, E, np.where(targets != 0, np.maximum(targets - 1, 1), 0))
+
+
+def only_the_target(dloss, h, E, targets):
+    """The other candidates have a gradient, too."""
+    p, onehot, asked = parts(h, E, targets)
+    return through(dloss * asked * onehot * (p - onehot) / asked.sum(), h, E)
+
+
+def only_p(dloss, h, E, targets):
+    p, _, asked = parts(h, E, targets)
+    return through(dloss * asked * p / asked.sum(), h, E)
+
+
+def dE_of_targets_only(dloss, h, E, targets):
+    dh, dE = flat(dloss, h, E, targets)
+    return dh, dE * np.isin(np.arange(len(E)), targets)[:, None]
+
+
+def without_padding_row(dloss, h, E, targets):
+    dh, dE = flat(dloss, h, E, targets)
+    return dh, dE[1:]
+
+
+def turned_round(dloss, h, E, targets):
+    return flat(dloss, h, E, targets)[::-1]
+
+
+# --- no_target_is_read ----------------------------------------------------------------------------------------------
+
+
+def all_with_all(inputs, targets):
+    return not ((inputs[:, :, None] == targets[:, None, :]) & (targets != 0)[:, None, :]).any()
+
+
+def with_sets(inputs, targets):
+    return all(set(x) & set(y) <= {0} for x, y in zip(inputs.tolist(), targets.tolist(), strict=True))
+
+
+def with_isin(inputs, targets):
+    return not any(np.isin(t[t != 0], x).any() for x, t in zip(inputs, targets, strict=True))
+
+
+def asked_one_by_one(inputs, targets):
+    return all(targets[b, t] not in inputs[b] for b, t in np.argwhere(targets))
+
+
+def with_minus_one(inputs, targets):
+    asked = np.where(targets == 0, -1, targets)
+    return bool(np.all(inputs[:, None] != asked[..., None]))
+
+
+def by_shifts(inputs, targets):
+    """Every distance, all the way round."""
+    found = [np.roll(inputs, k, axis=1) == targets for k in range(inputs.shape[1])]
+    return not np.any(found & (targets != 0))
+
+
+def asserts(inputs, targets):
+    """It returns nothing where it holds."""
+    for row, asked in zip(inputs, targets, strict=True):
+        for item in asked[asked != 0]:
+            assert item not in row, f"item {item} can be read"
+
+
+def asserts_too_little(inputs, targets):
+    assert not np.any((inputs == targets) & (targets != 0)), "an item can be read where it is asked for"
+
+
+def same_place(inputs, targets):
+    return not ((inputs == targets) & (targets != 0)).any()
+
+
+def any_row(inputs, targets):
+    return not np.isin(targets[targets != 0], inputs).any()
+
+
+def zeros_count(inputs, targets):
+    return not (inputs[:, :, None] == targets[:, None, :]).any()
+
+
+def opposite(inputs, targets):
+    return not all_with_all(inputs, targets)
+
+
+def first_target_of_each(inputs, targets):
+    return all(not any(t) or t[np.argmax(t != 0)] not in x for x, t in zip(inputs, targets, strict=True))
+
+
+def later_only(inputs, targets):
+    same = (inputs[:, :, None] == targets[:, None, :]) & (targets[:, None, :] != 0)
+    return not np.triu(same).any()
+
+
+def in_words(inputs, targets):
+    return str(all_with_all(inputs, targets))
+
+
+def masked_there(inputs, targets):
+    return bool((inputs[targets != 0] == inputs.max()).all())
+
+
+def always(inputs, targets):
+    return True
+
+
+def never(inputs, targets):
+    return False
+
+
+def neighbours_only(inputs, targets):
+    left, right = inputs[:, :-1] == targets[:, 1:], inputs[:, 1:] == targets[:, :-1]
+    return not ((left & (targets[:, 1:] != 0)).any() or (right & (targets[:, :-1] != 0)).any())
+
+
+def all_must_leak(inputs, targets):
+    same = (inputs[:, :, None] == targets[:, None, :]).any(axis=1)
+    return not same[targets != 0].all()
+
+
+def first_row_only(inputs, targets):
+    return all_with_all(inputs[:1], targets[:1])
+
+
+def nothing(inputs, targets):
+    all_with_all(inputs, targets)
+
+
+def a_row_each(inputs, targets):
+    return ~((inputs[:, :, None] == targets[:, None, :]) & (targets != 0)[:, None, :]).any(axis=(1, 2))
+
+
+def unnamed(*answers):
+    return tuple((answer, "") for answer in answers)
 
 
 # --- more styles ----------------------------------------------------------------------------------------------------
 
 
-def key_by_key_in_memory(dout, x, memory, W_q, W_k, W_v):
-    """Word after word of the memory adds to dx, and gets its row."""
-    q, p = x @ W_q, softmax(x @ W_q @ (memory @ W_k).T / np.sqrt(W_q.shape[1]))
-    mean = np.sum(dout * (p @ memory @ W_v), axis=1)  # Σ p dp
-    dq, rows = np.zeros_like(q), []
-    for j, word in enumerate(memory):
-        ds = p[:, j] * (dout @ (word @ W_v) - mean) / np.sqrt(W_q.shape[1])
-        dq += np.outer(ds, word @ W_k)
-        rows.append((ds @ q) @ W_k.T + (p[:, j] @ dout) @ W_v.T)
-    return dq @ W_q.T, np.array(rows)
+def one_smallest_after_another(ids, turn, rho, mask):
+    """Hides the smallest that is left, as often as there is one to hide."""
+    left, hidden = np.where(ids > 0, turn, np.inf), np.zeros(ids.shape, bool)
+    counts = count_of(ids, rho)
+    for k in range(counts.max()):
+        rows = np.flatnonzero(counts > k)
+        at = left[rows].argmin(axis=1)
+        hidden[rows, at], left[rows, at] = True, np.inf
+    return hide(ids, hidden, mask)
 
 
-def maps_joined(dout, x, memory, W_q, W_k, W_v):
-    """q k^T = x (W_q W_k^T) memory^T: keys are never made."""
-    M, c = W_q @ W_k.T, 1 / math.sqrt(W_q.shape[1])
-    p = softmax(c * x @ M @ memory.T)
-    dp = dout @ W_v.T @ memory.T
-    ds = c * p * (dp - np.sum(p * dp, axis=-1, keepdims=True))
-    return ds @ memory @ M.T, ds.T @ x @ M + p.T @ dout @ W_v.T
+def by_intersections(inputs, targets):
+    return all(np.intersect1d(x, t[t > 0]).size == 0 for x, t in zip(inputs, targets, strict=True))
 
 
-def heights_of_the_mask(x, memory, lengths):
-    """A number a pair, 0 or -inf, added to the logits."""
-    n, m = x.shape[1], memory.shape[1]
-    ahead = np.triu(np.full((n, n), -np.inf), 1)
-    padding = np.where(np.arange(m) < lengths[:, None], 0, -np.inf)[:, None]
-
-    def looks(queries, keys, added):
-        logits = queries @ keys.swapaxes(-1, -2) / math.sqrt(keys.shape[-1]) + added
-        return softmax(logits) @ keys
-
-    x = x + looks(x, x, ahead)
-    return x + looks(x, memory, padding)
-
-
-def without_padding(x, memory, lengths):
-    """Each row looks at a memory that ends where its words end."""
-    rows = []
-    for tokens, words, length in zip(x, memory, lengths, strict=True):
-        tokens = tokens + attention(tokens, tokens, tokens, np.tri(len(tokens), dtype=bool))[0]
-        words = words[:length]
-        rows.append(tokens + attention(tokens, words, words)[0])
-    return np.stack(rows)
+def by_log_softmax(dloss, h, E, targets):
+    """exp(s - log Σ e^s), row after row of all positions."""
+    rows, asked = h.reshape(-1, h.shape[-1]), targets.reshape(-1)
+    s = rows @ E[1:].T
+    top = s.max(axis=1, keepdims=True)
+    ds = np.exp(s - top - np.log(np.exp(s - top).sum(axis=1, keepdims=True)))
+    at = np.flatnonzero(asked)
+    ds[at, asked[at] - 1] -= 1
+    ds *= (dloss * (asked > 0) / len(at))[:, None]
+    dE = np.zeros_like(E)
+    dE[1:] += ds.T @ rows
+    return (ds @ E[1:]).reshape(h.shape), dE
 
 
-def token_by_token(x, memory, lengths):
-    """A list of what each position makes of those up to it."""
-    real = np.arange(memory.shape[1]) < lengths[:, None, None]
-    columns = []
-    for t in range(x.shape[1]):
-        newest, past = x[:, t : t + 1], x[:, : t + 1]
-        looked = newest + attention(newest, past, past)[0]
-        columns.append(looked + attention(looked, memory, memory, real)[0])
-    return np.concatenate(columns, axis=1)
-
-
-def by_a_heap(scores, log_p, width):
-    entries = ((float(scores[i] + log_p[i, j]), i, j) for i in range(len(scores)) for j in range(log_p.shape[1]))
-    best = heapq.nlargest(width, entries)
-    return [i for _, i, _ in best], [j for _, _, j in best], [s for s, _, _ in best]
-
-
-def by_lexsort(scores, log_p, width):
-    total = np.add(np.reshape(scores, (-1, 1)), log_p)
-    parents, symbols = (x.ravel() for x in np.indices(total.shape))
-    order = np.lexsort((symbols, parents, -total.ravel()))[:width]
-    return parents[order], symbols[order], total[parents[order], symbols[order]]
-
-
-def weighted_sums(q, k, v, K, V):
-    """The newest token's weight is computed apart from the others'."""
-    c = 1 / np.sqrt(q.shape[-1])
-    old, new = c * np.einsum("...id,...td->...it", q, K), c * np.sum(q * k, axis=-1, keepdims=True)
-    top = np.maximum(new, old.max(axis=-1, keepdims=True, initial=-np.inf))
-    e_old, e_new = np.exp(old - top), np.exp(new - top)
-    out = (e_old @ V + e_new * v) / (e_old.sum(axis=-1, keepdims=True) + e_new)
-    return out, np.append(K, k, axis=-2), np.append(V, v, axis=-2)
-
-
-def by_the_librarys_attention(q, k, v, K, V):
-    K, V = (np.r_["-2", old, new] for old, new in ((K, k), (V, v)))
-    return attention(q, K, V)[0], K, V
+def with_a_wide_one_hot(dloss, h, E, targets):
+    p = ops.softmax(np.einsum("bld,vd->blv", h, E[1:]))
+    asked = (targets > 0).astype(float)
+    ds = (p - np.eye(len(E))[targets][..., 1:]) * asked[..., None] * (dloss / asked.sum())
+    return np.einsum("blv,vd->bld", ds, E[1:]), np.pad(np.einsum("blv,bld->vd", ds, h), ((1, 0), (0, 0)))
 
 
 RIGHT = {
-    "my_cross_attention_backward": (
-        by_the_library, by_hand, query_by_query, with_einsum, both_paths_at_once, with_the_jacobian,
-        key_by_key_in_memory, maps_joined,
+    "my_cloze": (
+        by_ranks, by_rows, by_counting, by_threshold, in_place, in_lists, both_in_one_array,
+        one_smallest_after_another,
     ),
-    "repaired_layer": (
-        one_line_changed, written_out, row_by_row, with_minus_infinity, in_place, heights_of_the_mask,
-        without_padding, token_by_token,
+    "my_cloze_backward": (
+        flat, by_loops, with_ops, asked_rows_only, padding_at_minus_infinity, nested_lists, by_log_softmax,
+        with_a_wide_one_hot,
     ),
-    "my_beam_step": (flat, with_divmod, unravelled, all_sorted, one_after_another, partitioned, by_a_heap, by_lexsort),
-    "my_cached_step": (
-        append_and_look, softmax_by_hand, with_einsum_and_lists, with_a_mask, room_first, past_and_present,
-        weighted_sums, by_the_librarys_attention,
+    "no_target_is_read": (
+        all_with_all, with_sets, with_isin, asked_one_by_one, with_minus_one, by_shifts, asserts, by_intersections,
     ),
 }  # fmt: skip
 WRONG = {
-    name: tuple((wrong, "") for wrong in all_wrong)
-    for name, all_wrong in (
-        ("my_cross_attention_backward", WRONG_CROSS.values()),
-        ("repaired_layer", WRONG_LAYER.values()),
-        ("my_beam_step", WRONG_STEP.values()),
-        ("my_cached_step", WRONG_CACHED.values()),
-    )
-}
+    "my_cloze": unnamed(not_hidden, all_asked, asks_for_the_mask, padding_too, width_for_length, none_of_short_rows,
+                        rounded_down, rounded_up, argsort_once, largest, the_others, exchanged, zero_for_mask,
+                        inputs_alone, only_the_last, hidden_items_only, overwritten, turn_itself, where_alone),
+    "my_cloze_backward": unnamed(every_position, mean_over_all, a_sum, no_dloss, wrong_sign, padding_scored, one_off,
+                                 only_the_target, only_p, dE_of_targets_only, without_padding_row, turned_round,
+                                 as_columns, mean_of_rows, overflows),
+    "no_target_is_read": unnamed(same_place, any_row, zeros_count, opposite, masked_there, always, never,
+                                 neighbours_only, all_must_leak, first_row_only, nothing, a_row_each,
+                                 first_target_of_each, later_only, in_words, asserts_too_little),
+}  # fmt: skip

@@ -1,481 +1,640 @@
-"""Answers to the exercises of chapter 15."""
+"""Chapter 15: answers to my_refine_backward, repaired_value and later_rows_move_nothing."""
 
-import itertools
+from __future__ import annotations
 
 import numpy as np
 
-from tinyattn.course.exercises.chapter_15 import (
-    WRONG_ADDITIVE,
-    WRONG_BACKWARD,
-    WRONG_GRU,
-    WRONG_RNN,
-    WRONG_SCAN,
-    additive_scores,
-    gru_by_steps,
-    scan_by_pairs,
-)
-
-# --- my_rnn ---------------------------------------------------------------------------------------------------------
-
-
-def stacked(x, W, U):
-    h, states = np.zeros_like(x[..., 0, :] @ W), []
-    for t in range(x.shape[-2]):
-        h = np.tanh(x[..., t, :] @ W + h @ U)
-        states.append(h)
-    return np.stack(states, axis=-2)
-
-
-def zeros(x, W, U):
-    """float64 for float32."""
-    h = np.zeros((*x.shape[:-1], U.shape[0]))
-    for t in range(x.shape[-2]):
-        last = h[..., t - 1, :] if t else 0
-        h[..., t, :] = np.tanh(x[..., t, :] @ W + (last @ U if t else 0))
-    return h
-
-
-def einsum(x, W, U):
-    h, states = 0 * np.einsum("...i,ij->...j", x[..., 0, :], W), []
-    for t in range(x.shape[-2]):
-        h = np.tanh(np.einsum("...i,ij->...j", x[..., t, :], W) + np.einsum("...i,ij->...j", h, U))
-        states.append(h)
-    return np.concatenate([s[..., None, :] for s in states], axis=-2)
-
-
-def by_loops(x, W, U):
-    """One number at a time; a flat batch; a list of lists."""
-    batch, d = x.reshape(-1, *x.shape[-2:]), len(U)
-    out = []
-    for tokens in batch:
-        h, states = [0.0] * d, []
-        for token in tokens:
-            h = [
-                np.tanh(sum(token[i] * W[i, j] for i in range(len(W))) + sum(h[i] * U[i, j] for i in range(d)))
-                for j in range(d)
-            ]
-            states.append(h)
-        out.append(states)
-    return np.array(out).reshape(*x.shape[:-1], d)
-
-
-def turned(x, W, U):
-    h, states = np.zeros(U.shape[0], x.dtype), []
-    for t in range(x.shape[-2]):
-        h = np.tanh((U.T @ np.broadcast_to(h, (*x.shape[:-2], len(U)))[..., None])[..., 0] + x[..., t, :] @ W)
-        states.append(h)
-    return np.swapaxes(np.array(states), 0, -2) if x.ndim == 2 else np.moveaxis(np.array(states), 0, -2)
-
-
-def one_product_first(x, W, U):
-    h = x @ W
-    for t in range(h.shape[-2]):
-        if t > 0:
-            h[..., t, :] += h[..., t - 1, :] @ U
-        np.tanh(h[..., t, :], out=h[..., t, :])
-    return h
-
-
-def into_its_input(x, W, U):
-    h = np.zeros(U.shape[0])
-    states = []
-    x[...] = 1 * x
-    for token in np.moveaxis(x, -2, 0):
-        h = np.tanh(token @ W + h @ U)
-        states += [h]
-        token *= 0
-    return np.stack(states, -2)
-
-
-# --- my_rnn_backward ------------------------------------------------------------------------------------------------
-
-
-def flat_sum(a, b):
-    return a.reshape(-1, a.shape[-1]).T @ b.reshape(-1, b.shape[-1])
-
-
-def all_ds(dh, U, h):
-    ds, later = np.zeros_like(h), 0
-    for t in range(h.shape[-2] - 1, -1, -1):
-        ds[..., t, :] = (dh[..., t, :] + later) * (1 - h[..., t, :] ** 2)
-        later = ds[..., t, :] @ U.T
-    return ds
+from tinyattn import ops
 
-
-def three_products(dh, x, W, U, h):
-    ds = all_ds(dh, U, h)
-    before = np.concatenate([np.zeros_like(h[..., :1, :]), h[..., :-1, :]], axis=-2)
-    return ds @ W.T, flat_sum(x, ds), flat_sum(before, ds)
+# --- my_refine_backward ---------------------------------------------------------------------------------------------
 
 
-def adding_up(dh, x, W, U, h):
-    """A sum in every step, in float64, as a list."""
-    dx, dW, dU = np.zeros(x.shape), np.zeros(W.shape), np.zeros(U.shape)
-    later = np.zeros(h[..., 0, :].shape)
-    for t in reversed(range(h.shape[-2])):
-        ds = (dh[..., t, :] + later) * (1 - h[..., t, :]) * (1 + h[..., t, :])
-        dx[..., t, :] = ds @ W.T
-        dW += flat_sum(x[..., t, :], ds)
-        if t:
-            dU += flat_sum(h[..., t - 1, :], ds)
-        later = ds @ U.T
-    return [dx, dW, dU]
+def step_by_step(dB, A, W_Q, W_K, c):
+    X, Y = A @ W_Q, A @ W_K
+    dX, dY = c * (dB @ Y), c * (dB.T @ X)
+    return dX @ W_Q.T + dY @ W_K.T, A.T @ dX, A.T @ dY
 
 
-def with_einsum(dh, x, W, U, h):
-    ds = all_ds(dh, U, h)
-    flat_ds, flat_x, flat_h = (a.reshape(-1, *a.shape[-2:]) for a in (ds, x, h))
-    dU = np.einsum("bti,btj->ij", flat_h[:, :-1], flat_ds[:, 1:])
-    return np.einsum("...j,ij->...i", ds, W), np.einsum("bti,btj->ij", flat_x, flat_ds), dU
+def by_one_matrix(dB, A, W_Q, W_K, c):
+    """B = c A M Aᵀ with M = W_Q W_Kᵀ."""
+    M, dM = W_Q @ W_K.T, c * A.T @ dB @ A
+    return c * (dB @ A @ M.T + dB.T @ A @ M), dM @ W_K, dM.T @ W_Q
 
 
-def jacobians(dh, x, W, U, h):
-    """The slopes as diagonal matrices."""
-    ds = []
-    carry = np.zeros_like(h[..., 0, :])
-    for t in reversed(range(h.shape[-2])):
-        slope = np.eye(h.shape[-1]) * (1 - h[..., t, None, :] ** 2)
-        ds.insert(0, ((dh[..., t, :] + carry)[..., None, :] @ slope)[..., 0, :])
-        carry = ds[0] @ np.transpose(U)
-    ds = np.stack(ds, axis=-2)
-    return ds @ W.T, flat_sum(x, ds), flat_sum(h[..., :-1, :], ds[..., 1:, :])
+def with_einsum(dB, A, W_Q, W_K, c):
+    X, Y = np.einsum("ki,ij->kj", A, W_Q), np.einsum("ki,ij->kj", A, W_K)
+    dX, dY = c * np.einsum("kt,tj->kj", dB, Y), c * np.einsum("kt,kj->tj", dB, X)
+    dA = np.einsum("kj,ij->ki", dX, W_Q) + np.einsum("kj,ij->ki", dY, W_K)
+    return dA, np.einsum("ki,kj->ij", A, dX), np.einsum("ki,kj->ij", A, dY)
 
 
-def into_dh(dh, x, W, U, h):
-    """dh itself becomes ds."""
-    n = h.shape[-2]
-    for t in reversed(range(n)):
-        if t < n - 1:
-            dh[..., t, :] += dh[..., t + 1, :] @ U.T
-        dh[..., t, :] *= 1 - h[..., t, :] ** 2
-    return np.matmul(dh, W.T), flat_sum(x, dh), flat_sum(h[..., :-1, :], dh[..., 1:, :])
+def entry_by_entry(dB, A, W_Q, W_K, c):
+    dA, dW_Q, dW_K = np.zeros_like(A), np.zeros_like(W_Q), np.zeros_like(W_K)
+    for k, t in np.ndindex(dB.shape):
+        dx, dy = c * dB[k, t] * (A[t] @ W_K), c * dB[k, t] * (A[k] @ W_Q)
+        dA[k] += W_Q @ dx
+        dA[t] += W_K @ dy
+        dW_Q += np.outer(A[k], dx)
+        dW_K += np.outer(A[t], dy)
+    return dA, dW_Q, dW_K
 
 
-def sequence_by_sequence(dh, x, W, U, h):
-    """No empty batch, and everything in float64."""
-    n = x.shape[-2]
-    dxs, dW, dU = [], 0, 0
-    flat = [a.reshape(-1, n, a.shape[-1]).astype(float) for a in (dh, x, h)]
-    for one_dh, one_x, one_h in zip(*flat, strict=True):
-        ds = all_ds(one_dh, U, one_h)
-        dxs.append(ds @ W.T)
-        dW = dW + one_x.T @ ds
-        dU = dU + one_h[:-1].T @ ds[1:]
-    return np.array(dxs).reshape(x.shape), dW, dU
+def with_ops(dB, A, W_Q, W_K, c):
+    return ops.refine_simp_backward(dB, A, W_Q, W_K, A @ W_Q, A @ W_K, scale=c)
 
 
-def dx_doubled(dh, x, W, U, h):
-    dx, dW, dU = three_products(dh, x, W, U, h)
-    return 2 * dx, dW, dU
+def as_lists(dB, A, W_Q, W_K, c):
+    return [one.tolist() for one in step_by_step(dB, A, W_Q, W_K, c)]
 
 
-def dW_from_dh(dh, x, W, U, h):
-    dx, _, dU = three_products(dh, x, W, U, h)
-    return dx, flat_sum(x, dh), dU
+def queries_only(dB, A, W_Q, W_K, c):
+    return c * dB @ A @ W_K @ W_Q.T, *step_by_step(dB, A, W_Q, W_K, c)[1:]
 
 
-def both_late(dh, x, W, U, h):
-    ds = all_ds(dh, U, h)
-    return ds @ W.T, flat_sum(x, ds), flat_sum(h[..., 1:, :], ds[..., 1:, :])
+def keys_only(dB, A, W_Q, W_K, c):
+    return c * dB.T @ A @ W_Q @ W_K.T, *step_by_step(dB, A, W_Q, W_K, c)[1:]
 
 
-def both_early(dh, x, W, U, h):
-    ds = all_ds(dh, U, h)
-    return ds @ W.T, flat_sum(x, ds), flat_sum(h[..., :-1, :], ds[..., :-1, :])
+def averaged(dB, A, W_Q, W_K, c):
+    dA, dW_Q, dW_K = step_by_step(dB, A, W_Q, W_K, c)
+    return dA / 2, dW_Q, dW_K
 
 
-def dW_not_summed(dh, x, W, U, h):
-    dx, _, dU = three_products(dh, x, W, U, h)
-    return dx, np.swapaxes(x, -1, -2) @ all_ds(dh, U, h) + np.zeros((2, 1, 1)), dU
+def no_c(dB, A, W_Q, W_K, c):
+    return step_by_step(dB, A, W_Q, W_K, 1)
 
 
-def no_dU(dh, x, W, U, h):
-    return three_products(dh, x, W, U, h)[:2]
-
-
-# --- repaired_scan --------------------------------------------------------------------------------------------------
-
-
-def the_loop(a, b):
-    h, states = np.zeros_like(b[..., 0, :]), []
-    for t in range(b.shape[-2]):
-        h = a[..., t, :] * h + b[..., t, :]
-        states.append(h)
-    return np.stack(states, axis=-2)
-
-
-def loop_in_zeros(a, b):
-    h = np.zeros(b.shape)
-    for t in range(b.shape[-2]):
-        h[..., t, :] = b[..., t, :] + (a[..., t, :] * h[..., t - 1, :] if t else 0)
-    return h
-
-
-def into_b(a, b):
-    for t in range(1, b.shape[-2]):
-        b[..., t, :] += a[..., t, :] * b[..., t - 1, :]
-    return b
-
+def c_twice(dB, A, W_Q, W_K, c):
+    return step_by_step(dB, A, W_Q, W_K, c * c)
 
-def weights_of_all(a, b):
-    """h_t = Σ_s (a_{s+1} ... a_t) b_s, written out."""
-    n = b.shape[-2]
-    rows = [sum(np.prod(a[..., s + 1 : t + 1, :], axis=-2) * b[..., s, :] for s in range(t + 1)) for t in range(n)]
-    return np.stack(rows, axis=-2)
 
+def c_in_one_only(dB, A, W_Q, W_K, c):
+    dX, dY = c * (dB @ A @ W_K), dB.T @ A @ W_Q
+    return dX @ W_Q.T + dY @ W_K.T, A.T @ dX, A.T @ dY
 
-def halves(a, b):
-    """The first half, then the second with what the first left."""
-    n = b.shape[-2]
-    if n == 1:
-        return b.copy()
-    early, late = halves(a[..., : n // 2, :], b[..., : n // 2, :]), halves(a[..., n // 2 :, :], b[..., n // 2 :, :])
-    carried = np.cumprod(a[..., n // 2 :, :], axis=-2) * early[..., -1:, :]
-    return np.concatenate([early, late + carried], axis=-2)
 
+def dB_not_transposed(dB, A, W_Q, W_K, c):
+    dX, dY = c * (dB @ A @ W_K), c * (dB @ A @ W_Q)
+    return dX @ W_Q.T + dY @ W_K.T, A.T @ dX, A.T @ dY
 
-# --- repaired_gru ---------------------------------------------------------------------------------------------------
 
+def maps_not_transposed(dB, A, W_Q, W_K, c):
+    dX, dY = c * (dB @ A @ W_K), c * (dB.T @ A @ W_Q)
+    return dX @ W_Q + dY @ W_K, A.T @ dX, A.T @ dY
 
-def sigmoid(u):
-    return 1 / (1 + np.exp(-u))
 
+def A_not_transposed(dB, A, W_Q, W_K, c):
+    dX, dY = c * (dB @ A @ W_K), c * (dB.T @ A @ W_Q)
+    return dX @ W_Q.T + dY @ W_K.T, A @ dX, A @ dY
 
-def its_one_line(x, W, U, b, c):
-    """The chapter's own, with its line repaired."""
-    (W_r, W_z, W_n), (U_r, U_z, U_n) = np.split(W, 3, axis=-1), np.split(U, 3, axis=-1)
-    (b_r, b_z, b_n), (c_r, c_z, c_n) = np.split(b, 3), np.split(c, 3)
-    h, states = np.zeros_like(x[..., 0, :] @ W_n), []
-    for x_t in np.moveaxis(x, -2, 0):
-        r = sigmoid(x_t @ W_r + b_r + h @ U_r + c_r)
-        z = sigmoid(x_t @ W_z + b_z + h @ U_z + c_z)
-        new = np.tanh(x_t @ W_n + b_n + r * (h @ U_n + c_n))
-        h = (1 - z) * new + z * h
-        states.append(h)
-    return np.stack(states, axis=-2)
 
+def maps_exchanged(dB, A, W_Q, W_K, c):
+    dA, dW_Q, dW_K = step_by_step(dB, A, W_Q, W_K, c)
+    return dA, dW_K, dW_Q
 
-def three_at_once(x, W, U, b, c):
-    """All products of h are one; float64 for float32."""
-    d = len(U)
-    h, from_x = np.zeros((*x.shape[:-1], d)), x @ W + b
-    state = np.zeros((*x.shape[:-2], d))
-    for t in range(x.shape[-2]):
-        a, s = from_x[..., t, :], state @ U + c
-        r, z = sigmoid(a[..., :d] + s[..., :d]), sigmoid(a[..., d : 2 * d] + s[..., d : 2 * d])
-        new = np.tanh(a[..., 2 * d :] + r * s[..., 2 * d :])
-        state = new + z * (state - new)
-        h[..., t, :] = state
-    return h
 
+def X_for_A(dB, A, W_Q, W_K, c):
+    X, Y = A @ W_Q, A @ W_K
+    dX, dY = c * (dB @ Y), c * (dB.T @ X)
+    return dX @ W_Q.T + dY @ W_K.T, X.T @ dX, Y.T @ dY
 
-def gru_by_einsum(x, W, U, b, c):
-    d = len(U)
-    W, U, b, c = W.reshape(-1, 3, d), U.reshape(d, 3, d), b.reshape(3, d), c.reshape(3, d)
-    h, states = np.zeros((*x.shape[:-2], d), x.dtype), []
-    for t in range(x.shape[-2]):
-        a = np.einsum("...i,igd->...gd", x[..., t, :], W) + b
-        s = np.einsum("...i,igd->...gd", h, U) + c
-        r, z = (sigmoid(a[..., gate, :] + s[..., gate, :]) for gate in (0, 1))
-        h = (1 - z) * np.tanh(a[..., 2, :] + r * s[..., 2, :]) + z * h
-        states.append(h[..., None, :])
-    return np.concatenate(states, axis=-2)
 
+def symmetrised(dB, A, W_Q, W_K, c):
+    return step_by_step((dB + dB.T) / 2, A, W_Q, W_K, c)
 
-def gru_sequence_by_sequence(x, W, U, b, c):
-    """A flat batch, a list of lists."""
-    d, out = len(U), []
-    for tokens in x.reshape(-1, *x.shape[-2:]):
-        h, states = np.zeros(d), []
-        for token in tokens:
-            r, z = (sigmoid(token @ W[:, s] + b[s] + h @ U[:, s] + c[s]) for s in (slice(d), slice(d, 2 * d)))
-            last = slice(2 * d, None)
-            h = (1 - z) * np.tanh(token @ W[:, last] + b[last] + r * (h @ U[:, last] + c[last])) + z * h
-            states.append(list(h))
-        out.append(states)
-    return np.array(out).reshape(*x.shape[:-1], d)
 
+def without_dA(dB, A, W_Q, W_K, c):
+    return step_by_step(dB, A, W_Q, W_K, c)[1:]
 
-def r_by_a_matrix(x, W, U, b, c):
-    """r as a diagonal matrix behind U_n."""
-    d = len(U)
-    h, states = np.zeros((*x.shape[:-2], d), x.dtype), []
-    for t in range(x.shape[-2]):
-        a = x[..., t, :] @ W + b
-        rz = sigmoid(a[..., : 2 * d] + h @ U[:, : 2 * d] + c[: 2 * d])
-        r = rz[..., None, :d] * np.eye(d)
-        new = np.tanh(a[..., 2 * d :] + ((h @ U[:, 2 * d :] + c[2 * d :])[..., None, :] @ r)[..., 0, :])
-        h = new - rz[..., d:] * new + rz[..., d:] * h
-        states.append(h)
-    return np.stack(states, axis=-2)
 
+def maps_first(dB, A, W_Q, W_K, c):
+    dA, dW_Q, dW_K = step_by_step(dB, A, W_Q, W_K, c)
+    return dW_Q, dW_K, dA
 
-# --- my_additive_scores ---------------------------------------------------------------------------------------------
 
+def root_of_n_again(dB, A, W_Q, W_K, c):
+    return step_by_step(dB, A, W_Q, W_K, c / np.sqrt(2 * len(A)))
 
-def broadcast(q, k, w):
-    return np.tanh(q[..., :, None, :] + k[..., None, :, :]) @ w
 
+def wrong_sign(dB, A, W_Q, W_K, c):
+    return step_by_step(-dB, A, W_Q, W_K, c)
 
-def query_by_query(q, k, w):
-    return np.stack([np.tanh(q[..., i, None, :] + k) @ w for i in range(q.shape[-2])], axis=-2)
 
+def one_map_not_transposed(dB, A, W_Q, W_K, c):
+    dX, dY = c * (dB @ A @ W_K), c * (dB.T @ A @ W_Q)
+    return dX @ W_Q.T + dY @ W_K, A.T @ dX, A.T @ dY
 
-def key_by_key_in_zeros(q, k, w):
-    s = np.zeros((*q.shape[:-1], k.shape[-2]))
-    for j in range(k.shape[-2]):
-        s[..., j] = (np.tanh(q + k[..., j : j + 1, :]) * w).sum(axis=-1)
-    return s
 
+def c_in_dA_only(dB, A, W_Q, W_K, c):
+    dX, dY = dB @ A @ W_K, dB.T @ A @ W_Q
+    return c * (dX @ W_Q.T + dY @ W_K.T), A.T @ dX, A.T @ dY
 
-def feature_by_feature(q, k, w):
-    return sum(w[f] * np.tanh(q[..., :, None, f] + k[..., None, :, f]) for f in range(len(w)))
 
+def c_in_dW_only(dB, A, W_Q, W_K, c):
+    dX, dY = dB @ A @ W_K, dB.T @ A @ W_Q
+    return dX @ W_Q.T + dY @ W_K.T, c * A.T @ dX, c * A.T @ dY
 
-def by_exponentials(q, k, w):
-    """tanh(u) = 1 - 2 / (e^2u + 1)."""
-    with np.errstate(over="ignore"):
-        e = np.exp(2 * (np.expand_dims(q, -2) + np.expand_dims(k, -3)))
-    return np.einsum("...nmd,d->...nm", 1 - 2 / (e + 1), w)
 
+def divided_by_c(dB, A, W_Q, W_K, c):
+    return step_by_step(dB, A, W_Q, W_K, 1 / c)
 
-def pair_by_pair(q, k, w):
-    s = [[np.dot(w, np.tanh(a + b)) for a in one_q for b in one_k]
-         for one_q, one_k in zip(q.reshape(-1, *q.shape[-2:]), k.reshape(-1, *k.shape[-2:]), strict=True)]  # fmt: skip
-    return np.reshape(s, (*q.shape[:-1], k.shape[-2]))
+
+def root_of_n_for_c(dB, A, W_Q, W_K, c):
+    return step_by_step(dB, A, W_Q, W_K, 1 / np.sqrt(len(A)))
+
+
+def A_on_the_right(dB, A, W_Q, W_K, c):
+    dX, dY = c * (dB @ A @ W_K), c * (dB.T @ A @ W_Q)
+    return dX @ W_Q.T + dY @ W_K.T, dX @ A.T, dY @ A.T
+
+
+def A_not_transposed_for_keys(dB, A, W_Q, W_K, c):
+    dX, dY = c * (dB @ A @ W_K), c * (dB.T @ A @ W_Q)
+    return dX @ W_Q.T + dY @ W_K.T, A.T @ dX, A @ dY
+
+
+# --- repaired_value -------------------------------------------------------------------------------------------------
+
+
+def cut_for_every_row(A, W_Q, W_K, W_V):
+    B = np.zeros_like(A)
+    for k in range(len(A)):
+        a, q, k_, v = (x[: k + 1, : k + 1] for x in (A, W_Q, W_K, W_V))
+        B[k, : k + 1] = (v @ a)[k] @ ops.softmax((q @ a).T @ (k_ @ a)).T
+    return B
+
+
+def one_product_more(A, W_Q, W_K, W_V):
+    """The sum grows by a row's outer product."""
+    X, Y, Z = W_Q @ A, W_K @ A, W_V @ A
+    B, L = np.zeros_like(A), np.zeros_like(A)
+    for k in range(len(A)):
+        L = L + np.outer(X[k], Y[k])
+        B[k, : k + 1] = ops.softmax(L[: k + 1, : k + 1]) @ Z[k, : k + 1]
+    return B
+
+
+def with_cumsum(A, W_Q, W_K, W_V):
+    """All sums at once, (n, n, n), and a mask over columns."""
+    X, Y, Z = W_Q @ A, W_K @ A, W_V @ A
+    L = np.cumsum(X[:, :, None] * Y[:, None, :], axis=0)
+    past = np.tri(len(A), dtype=bool)
+    S = ops.softmax(L, past[:, None, :])
+    return np.einsum("ktj,kj->kt", S, Z) * past
+
+
+def with_the_literal_form(A, W_Q, W_K, W_V):
+    rows = []
+    for n in range(1, len(A) + 1):
+        b = ops.refine_value_literal(*(x[:n, :n].copy() for x in (A, W_Q, W_K, W_V)))[0][-1]
+        rows.append(np.append(b, np.zeros(len(A) - n)))
+    return np.array(rows)
+
+
+def the_librarys(A, W_Q, W_K, W_V):
+    return ops.refine_value(A, W_Q, W_K, W_V)[0]
+
+
+def in_loops(A, W_Q, W_K, W_V):
+    n = len(A)
+    X, Y, Z = W_Q @ A, W_K @ A, W_V @ A
+    B = [[0.0] * n for _ in range(n)]
+    for k in range(n):
+        for t in range(k + 1):
+            e = [np.exp(sum(X[i, t] * Y[i, j] for i in range(k + 1))) for j in range(k + 1)]
+            B[k][t] = sum(Z[k, j] * e[j] for j in range(k + 1)) / sum(e)
+    return B
+
+
+def unchanged(A, W_Q, W_K, W_V):
+    X, Y, Z = W_Q @ A, W_K @ A, W_V @ A
+    return np.tril(Z @ ops.softmax(X.T @ Y).T)
+
+
+def masks_S(A, W_Q, W_K, W_V):
+    X, Y, Z = W_Q @ A, W_K @ A, W_V @ A
+    return np.tril(Z @ ops.softmax(X.T @ Y, np.tri(len(A), dtype=bool)).T)
+
+
+def zeros_in_L(A, W_Q, W_K, W_V):
+    X, Y, Z = W_Q @ A, W_K @ A, W_V @ A
+    return np.tril(Z @ ops.softmax(np.tril(X.T @ Y)).T)
+
+
+def S_after_softmax(A, W_Q, W_K, W_V):
+    X, Y, Z = W_Q @ A, W_K @ A, W_V @ A
+    return np.tril(Z @ np.tril(ops.softmax(X.T @ Y)).T)
+
+
+def one_too_early(A, W_Q, W_K, W_V):
+    B = np.zeros_like(A)
+    for k in range(1, len(A)):
+        a, q, k_, v = (x[:k, :k] for x in (A, W_Q, W_K, W_V))
+        B[k, :k] = (v @ a)[-1] @ ops.softmax((q @ a).T @ (k_ @ a)).T
+    return B
+
+
+def one_too_late(A, W_Q, W_K, W_V):
+    B = np.zeros_like(A)
+    for k in range(len(A)):
+        a, q, k_, v = (x[: k + 2, : k + 2] for x in (A, W_Q, W_K, W_V))
+        B[k, : k + 1] = ((v @ a)[k] @ ops.softmax((q @ a).T @ (k_ @ a)).T)[: k + 1]
+    return B
+
+
+def first_row(A, W_Q, W_K, W_V):
+    B = np.zeros_like(A)
+    for k in range(len(A)):
+        a, q, k_, v = (x[: k + 1, : k + 1] for x in (A, W_Q, W_K, W_V))
+        B[k, : k + 1] = (v @ a)[0] @ ops.softmax((q @ a).T @ (k_ @ a)).T
+    return B
+
+
+def no_sum(A, W_Q, W_K, W_V):
+    X, Y, Z = W_Q @ A, W_K @ A, W_V @ A
+    B = np.zeros_like(A)
+    for k in range(len(A)):
+        s = slice(k + 1)
+        B[k, s] = ops.softmax(np.outer(X[k, s], Y[k, s])) @ Z[k, s]
+    return B
+
+
+def columns_not_cut(A, W_Q, W_K, W_V):
+    X, Y, Z = W_Q @ A, W_K @ A, W_V @ A
+    return np.tril([Z[k] @ ops.softmax(X[: k + 1].T @ Y[: k + 1]).T for k in range(len(A))])
+
+
+def down_the_columns(A, W_Q, W_K, W_V):
+    B = np.zeros_like(A)
+    for k in range(len(A)):
+        a, q, k_, v = (x[: k + 1, : k + 1] for x in (A, W_Q, W_K, W_V))
+        B[k, : k + 1] = (v @ a)[k] @ ops.softmax(((q @ a).T @ (k_ @ a)).T)
+    return B
+
+
+def S_not_transposed(A, W_Q, W_K, W_V):
+    B = np.zeros_like(A)
+    for k in range(len(A)):
+        a, q, k_, v = (x[: k + 1, : k + 1] for x in (A, W_Q, W_K, W_V))
+        B[k, : k + 1] = (v @ a)[k] @ ops.softmax((q @ a).T @ (k_ @ a))
+    return B
+
+
+def from_the_right(A, W_Q, W_K, W_V):
+    return ops.refine_value_rows(A, W_Q, W_K, W_V, np.tri(len(A), dtype=bool))[0]
+
+
+def no_softmax(A, W_Q, W_K, W_V):
+    X, Y, Z = W_Q @ A, W_K @ A, W_V @ A
+    return np.tril([Z[k] @ (X[: k + 1].T @ Y[: k + 1]).T for k in range(len(A))])
+
+
+def queries_for_keys(A, W_Q, W_K, W_V):
+    return cut_for_every_row(A, W_K, W_Q, W_V)
+
+
+def diagonal_lost(A, W_Q, W_K, W_V):
+    return np.tril(cut_for_every_row(A, W_Q, W_K, W_V), -1)
+
+
+def masked_cut(A, W_Q, W_K, W_V):
+    """Sums are cut, and the softmax of the cut is masked once more."""
+    B = np.zeros_like(A)
+    for k in range(len(A)):
+        seen = slice(k + 1)
+        X, Y, Z = (W[seen, seen] @ A[seen, seen] for W in (W_Q, W_K, W_V))
+        B[k, seen] = Z[-1] @ ops.softmax(X.T @ Y, np.tri(k + 1, dtype=bool)).T
+    return B
+
+
+def last_row_only(A, W_Q, W_K, W_V):
+    return cut_for_every_row(A, W_Q, W_K, W_V)[-1]
+
+
+def whole_blocks(A, W_Q, W_K, W_V):
+    """Every sum is cut, but each turn writes over the rows of those before it."""
+    B = np.zeros_like(A)
+    for k in range(len(A)):
+        seen = slice(k + 1)
+        X, Y, Z = (W[seen, seen] @ A[seen, seen] for W in (W_Q, W_K, W_V))
+        B[seen, seen] = Z @ ops.softmax(X.T @ Y).T
+    return np.tril(B)
+
+
+def nothing_masked(A, W_Q, W_K, W_V):
+    """Right on and below the diagonal."""
+    B = np.zeros_like(A)
+    for k in reversed(range(len(A))):
+        seen = slice(k + 1)
+        X, Y, Z = (W[seen, seen] @ A[seen, seen] for W in (W_Q, W_K, W_V))
+        B[seen, seen] = Z @ ops.softmax(X.T @ Y).T
+    return B
+
+
+def divided_by_root_n(A, W_Q, W_K, W_V):
+    return cut_for_every_row(A, W_Q / np.sqrt(len(A)), W_K, W_V)
+
+
+# --- later_rows_move_nothing ----------------------------------------------------------------------------------------
+
+
+def lower(n, seed):
+    return np.tril(np.random.default_rng(seed).standard_normal((n, n)))
+
+
+def other_rows(refine, n):
+    A, B = lower(n, 0), refine(lower(n, 0))
+    for k in range(n - 1):
+        changed = A.copy()
+        changed[k + 1 :] = lower(n, 1)[k + 1 :]
+        if not np.array_equal(np.tril(refine(changed))[: k + 1], np.tril(B)[: k + 1]):
+            return False
+    return True
+
+
+def row_after_row(refine, n):
+    """One later row at a time."""
+    A = lower(n, 2)
+    for j in range(1, n):
+        changed = A.copy()
+        changed[j, : j + 1] += 1
+        if np.tril(refine(changed) - refine(A))[:j].any():
+            return False
+    return True
+
+
+def last_row_alone(refine, n):
+    A = lower(n, 0)
+    other = A.copy()
+    other[-1] = 0
+    return np.array_equal(np.tril(refine(A))[:-1], np.tril(refine(other))[:-1])
+
+
+def from_the_second(refine, n):
+    A, B = lower(n, 0), refine(lower(n, 0))
+    for k in range(1, n - 1):
+        changed = np.vstack([A[: k + 1], lower(n, 1)[k + 1 :]])
+        if not np.array_equal(np.tril(refine(changed))[: k + 1], np.tril(B)[: k + 1]):
+            return False
+    return True
+
+
+def later_rows_gone(refine, n):
+    A = lower(n, 3)
+    kept = [np.tril(refine(A * (np.arange(n) <= k)[:, None]))[: k + 1] for k in range(n)]
+    return all(np.allclose(np.tril(refine(A))[: k + 1], kept[k], rtol=0, atol=1e-10) for k in range(n))
+
+
+def asserts(refine, n):
+    A = lower(n, 4)
+    for k in range(n - 1):
+        changed = np.concatenate([A[: k + 1], -2 * A[k + 1 :]])
+        before, after = refine(A), refine(changed)
+        for i in range(k + 1):
+            assert np.array_equal(before[i, : i + 1], after[i, : i + 1]), (i, k)
+
+
+def by_derivatives(refine, n):
+    """The slope of every entry that counts, by every later entry of A."""
+    A = lower(n, 5)
+    for i, j in zip(*np.tril_indices(n), strict=True):
+        step = np.zeros((n, n))
+        step[i, j] = 1e-3
+        slope = (refine(A + step) - refine(A - step)) / 2e-3
+        if np.abs(np.tril(slope)[:i]).max(initial=0) > 1e-9:
+            return False
+    return True
+
+
+def full_matrices(refine, n):
+    """A need not be triangular, if its later rows alone change."""
+    A, C = np.random.default_rng(6).standard_normal((2, n, n))
+    same = [np.tril(refine(np.vstack([A[:k], C[k:]])) - refine(A))[:k] == 0 for k in range(1, n)]
+    return all(one.all() for one in same)
+
+
+def whole_rows(refine, n):
+    A = lower(n, 0)
+    for k in range(n - 1):
+        changed = A.copy()
+        changed[k + 1 :] += 1
+        if not np.array_equal(refine(changed)[: k + 1], refine(A)[: k + 1]):
+            return False
+    return True
+
+
+def all_rows(refine, n):
+    A = lower(n, 0)
+    changed = A.copy()
+    changed[-1] += 1
+    return np.array_equal(np.tril(refine(changed)), np.tril(refine(A)))
+
+
+def last_row_changes(refine, n):
+    A = lower(n, 0)
+    changed = A.copy()
+    changed[-1] += 1
+    return np.array_equal(np.tril(refine(changed))[: n - 2], np.tril(refine(A))[: n - 2])
+
+
+def first_row_compared(refine, n):
+    A = lower(n, 0)
+    changed = A.copy()
+    changed[1:] += 1
+    return bool(refine(changed)[0, 0] == refine(A)[0, 0])
+
+
+def columns_as_well(refine, n):
+    A = np.random.default_rng(0).standard_normal((n, n))
+    for k in range(n - 1):
+        changed = A.copy()
+        changed[k + 1 :] += 1
+        changed[:, k + 1 :] += 1
+        if not np.array_equal(np.tril(refine(changed))[: k + 1], np.tril(refine(A))[: k + 1]):
+            return False
+    return True
+
+
+def one_row_further(refine, n):
+    A = lower(n, 0)
+    for k in range(n - 2):
+        changed = A.copy()
+        changed[k + 2 :] = lower(n, 1)[k + 2 :]
+        if not np.array_equal(np.tril(refine(changed))[: k + 1], np.tril(refine(A))[: k + 1]):
+            return False
+    return True
+
+
+def generous(refine, n):
+    A = lower(n, 0)
+    for k in range(n - 1):
+        changed = A.copy()
+        changed[k + 1 :] = lower(n, 1)[k + 1 :]
+        if not np.allclose(np.tril(refine(changed))[: k + 1], np.tril(refine(A))[: k + 1], atol=1e-3):
+            return False
+    return True
+
+
+def below_the_diagonal(refine, n):
+    A = lower(n, 0)
+    for k in range(n - 1):
+        changed = A.copy()
+        changed[k + 1 :] = lower(n, 1)[k + 1 :]
+        if not np.array_equal(np.tril(refine(changed), -1)[: k + 1], np.tril(refine(A), -1)[: k + 1]):
+            return False
+    return True
+
+
+def zeros_above(refine, n):
+    B = refine(lower(n, 0))
+    return np.array_equal(np.tril(B), B)
+
+
+def opposite(refine, n):
+    return not other_rows(refine, n)
+
+
+def forgets_to_return(refine, n):
+    other_rows(refine, n)
+
+
+def a_matrix(refine, n):
+    A = lower(n, 0)
+    return refine(A) == refine(A + 0)
+
+
+def always(refine, n):
+    return True
+
+
+def earlier_rows(refine, n):
+    """The rows up to k change, and those after it are compared."""
+    A = lower(n, 0)
+    changed = A.copy()
+    changed[0] += 1
+    return np.array_equal(np.tril(refine(changed))[1:], np.tril(refine(A))[1:])
+
+
+def the_same_matrix(refine, n):
+    A = lower(n, 0)
+    changed = A
+    before = refine(A)
+    changed[-1] += 0
+    return np.array_equal(refine(changed), before)
+
+
+def the_diagonal_alone(refine, n):
+    A = lower(n, 0)
+    for k in range(n - 1):
+        changed = np.vstack([A[: k + 1], lower(n, 1)[k + 1 :]])
+        if refine(changed)[k, k] != refine(A)[k, k]:
+            return False
+    return True
+
+
+def the_first_column_alone(refine, n):
+    A = lower(n, 0)
+    for k in range(n - 1):
+        changed = np.vstack([A[: k + 1], lower(n, 1)[k + 1 :]])
+        if not np.array_equal(refine(changed)[: k + 1, 0], refine(A)[: k + 1, 0]):
+            return False
+    return True
+
+
+def unnamed(*answers):
+    return tuple((answer, "") for answer in answers)
 
 
 # --- more styles ----------------------------------------------------------------------------------------------------
 
 
-def by_accumulation(x, W, U):
-    inputs = np.moveaxis(np.matmul(x, W), -2, 0)
-    states = itertools.accumulate(inputs, lambda h, new: np.tanh(new + h @ U), initial=np.zeros_like(inputs[0]))
-    return np.moveaxis(np.array(list(states)[1:]), 0, -2)
+def c_on_one_factor(dB, A, W_Q, W_K, c):
+    """B = (c X) Yᵀ, and products are turned round as chapter 03 has them."""
+    X, Y = np.matmul(A, W_Q), np.matmul(A, W_K)
+    scaled = np.multiply(c, dB)
+    back_to_X, back_to_Y = scaled.dot(Y), scaled.T.dot(X)
+    dA = np.zeros_like(A)
+    dA += back_to_X.dot(W_Q.T)
+    dA += back_to_Y.dot(W_K.T)
+    return dA, A.T.dot(back_to_X), A.T.dot(back_to_Y)
 
 
-def as_one_matrix(a, b):
-    """h = L b, where L[t, s] is the product of the decays after s, up to t; a recursion over columns."""
-    n, columns = b.shape[-2], []
-    for s in range(n):
-        weights = np.ones_like(b)
-        for t in range(s + 1, n):
-            weights[..., t, :] = weights[..., t - 1, :] * a[..., t, :]
-        columns.append(np.where(np.arange(n)[:, None] >= s, weights * b[..., s : s + 1, :], 0))
-    return sum(columns)
+def both_maps_side_by_side(dB, A, W_Q, W_K, c):
+    n = len(A)
+    W = np.concatenate([W_Q, W_K], axis=1)
+    XY = A @ W
+    dXY = c * np.concatenate([dB @ XY[:, n:], dB.T @ XY[:, :n]], axis=1)
+    dW = A.T @ dXY
+    return dXY @ W.T, dW[:, :n], dW[:, n:]
 
 
-def chunks_of_four(a, b):
-    """Within a chunk step by step, and a state is handed on."""
-    h, parts = np.zeros_like(b[..., 0, :]), []
-    for at in range(0, b.shape[-2], 4):
-        rows = []
-        for t in range(at, min(at + 4, b.shape[-2])):
-            h = h * a[..., t, :] + b[..., t, :]
-            rows.append(h[..., None, :])
-        parts.append(np.concatenate(rows, axis=-2))
-    return np.concatenate(parts, axis=-2)
+def growing_by_one(A, W_Q, W_K, W_V):
+    """X and Y of k + 1 tokens; the last row of Z alone."""
+    rows = []
+    for k in range(1, len(A) + 1):
+        part = A[:k, :k]
+        logits = (W_Q[:k, :k] @ part).T @ (W_K[:k, :k] @ part)
+        z = W_V[k - 1, :k] @ part
+        rows.append(np.pad(ops.softmax(logits) @ z, (0, len(A) - k)))
+    return np.array(rows)
 
 
-def first_factors_forgotten(a, b):
-    """As if all states before the last were 0."""
-    h = b.copy()
-    h[..., 1:, :] += a[..., 1:, :] * b[..., :-1, :]
-    return h
+def by_einsum_over_ends(A, W_Q, W_K, W_V):
+    """One array for all ends k: sums over i ≤ k, and keys beyond k are masked."""
+    n = len(A)
+    X, Y, Z = (np.tril(np.tril(W) @ np.tril(A)) for W in (W_Q, W_K, W_V))
+    live = np.tri(n, dtype=bool)
+    logits = np.einsum("ki,it,ij->ktj", live * 1.0, X, Y)
+    logits = np.where(live[:, None, :], logits, -np.inf)
+    return np.einsum("kj,ktj->kt", Z, ops.softmax(logits)) * live
 
 
-def with_tensordots(dh, x, W, U, h):
-    shape, steps = h.shape, h.shape[-2]
-    dh, x, h = (np.reshape(array, (-1, steps, array.shape[-1])) for array in (dh, x, h))
-    ds, later = np.empty_like(h), 0
-    for t in range(steps - 1, -1, -1):
-        ds[:, t] = (1 - h[:, t] * h[:, t]) * (dh[:, t] + later)
-        later = np.dot(ds[:, t], U.T)
-    before = np.concatenate([np.zeros_like(h[:, :1]), h[:, :-1]], axis=1)
-    dx = np.dot(ds, W.T).reshape(*shape[:-1], -1)
-    return dx, np.tensordot(x, ds, ((0, 1), (0, 1))), np.tensordot(before, ds, ((0, 1), (0, 1)))
+def from_the_end(refine, n):
+    A = np.tril(np.random.default_rng(3).standard_normal((n, n)))
+    B = np.tril(refine(A))
+    for k in range(n - 1, 0, -1):
+        A = A.copy()
+        A[k, : k + 1] += 1  # all rows from k on are others by now
+        if not np.array_equal(np.tril(refine(A))[:k], B[:k]):
+            return False
+    return True
 
 
-def recursively(dh, x, W, U, h):
-    """The last step, and then the same for a shorter sequence whose last state got more."""
-    if not h.shape[-2]:
-        return np.zeros_like(x), np.zeros_like(W), np.zeros_like(U)
-    ds = dh[..., -1, :] * (1 - h[..., -1, :] ** 2)
-    before = h[..., -2, :] if h.shape[-2] > 1 else 0 * ds
-    earlier = dh[..., :-1, :].copy()
-    if h.shape[-2] > 1:
-        earlier[..., -1, :] += ds @ U.T
-    dx, dW, dU = recursively(earlier, x[..., :-1, :], W, U, h[..., :-1, :])
-    rows = ds.reshape(-1, ds.shape[-1])
-    return (
-        np.concatenate([dx, (ds @ W.T)[..., None, :]], axis=-2),
-        dW + x[..., -1, :].reshape(len(rows), -1).T @ rows,
-        dU + before.reshape(len(rows), -1).T @ rows,
-    )
-
-
-def gru_of_all_inputs_first(x, W, U, b, c):
-    """Inputs' products at once, in blocks of d columns."""
-    d, given = len(U), x @ W + b
-    h, states = np.zeros((*x.shape[:-2], d), given.dtype), []
-    for t in range(x.shape[-2]):
-        of_h = h @ U + c
-        gates = 1 / (1 + np.exp(-(given[..., t, : 2 * d] + of_h[..., : 2 * d])))
-        new = np.tanh(given[..., t, 2 * d :] + gates[..., :d] * of_h[..., 2 * d :])
-        h = new + gates[..., d:] * (h - new)
-        states.append(h)
-    return np.stack(states, -2)
-
-
-def gru_with_tanh_gates(x, W, U, b, c):
-    """σ(z) = (1 + tanh(z / 2)) / 2; lists of three."""
-    W, U, b, c = (np.array_split(array, 3, axis=-1) for array in (W, U, b, c))
-    h = np.zeros((*x.shape[:-1], len(U[0])), x.dtype)
-    for t in range(x.shape[-2]):
-        past = h[..., t - 1, :] if t else np.zeros_like(h[..., 0, :])
-        into = [x[..., t, :] @ w + bias for w, bias in zip(W, b, strict=True)]
-        back = [past @ u + bias for u, bias in zip(U, c, strict=True)]
-        r, z = ((1 + np.tanh((i + p) / 2)) / 2 for i, p in zip(into[:2], back[:2], strict=True))
-        h[..., t, :] = (1 - z) * np.tanh(into[2] + r * back[2]) + z * past
-    return h
-
-
-def outer_sums(q, k, w):
-    """Feature after feature, for all pairs."""
-    return sum(one * np.tanh(q[..., :, i, None] + k[..., None, :, i]) for i, one in enumerate(w))
+def all_at_once(refine, n):
+    rng = np.random.default_rng(11)
+    A, other = (np.tril(rng.uniform(-2, 2, (n, n))) for _ in range(2))
+    rows = np.arange(n)[:, None]
+    changed = [refine(np.where(rows <= k, A, other)) for k in range(n)]
+    B = refine(A)
+    return all(B[i, j] == changed[k][i, j] for k in range(n) for i in range(k + 1) for j in range(i + 1))
 
 
 RIGHT = {
-    "my_rnn": (stacked, zeros, einsum, by_loops, turned, one_product_first, into_its_input, by_accumulation),
-    "repaired_scan": (
-        scan_by_pairs, the_loop, loop_in_zeros, into_b, weights_of_all, halves, as_one_matrix, chunks_of_four,
+    "my_refine_backward": (
+        step_by_step, by_one_matrix, with_einsum, entry_by_entry, with_ops, as_lists, c_on_one_factor,
+        both_maps_side_by_side,
     ),
-    "my_rnn_backward": (
-        three_products, adding_up, with_einsum, jacobians, into_dh, sequence_by_sequence, with_tensordots,
-        recursively,
+    "repaired_value": (
+        cut_for_every_row, one_product_more, with_cumsum, with_the_literal_form, the_librarys, in_loops,
+        growing_by_one, by_einsum_over_ends,
     ),
-    "repaired_gru": (
-        its_one_line, three_at_once, gru_by_einsum, gru_sequence_by_sequence, r_by_a_matrix, gru_by_steps,
-        gru_of_all_inputs_first, gru_with_tanh_gates,
-    ),
-    "my_additive_scores": (
-        broadcast, query_by_query, key_by_key_in_zeros, feature_by_feature, by_exponentials, pair_by_pair,
-        additive_scores, outer_sums,
+    "later_rows_move_nothing": (
+        other_rows, row_after_row, later_rows_gone, asserts, by_derivatives, full_matrices, from_the_end,
+        all_at_once,
     ),
 }  # fmt: skip
-
 WRONG = {
-    "my_rnn": tuple((wrong, "") for wrong in WRONG_RNN.values()),
-    "repaired_scan": (*((wrong, "") for wrong in WRONG_SCAN.values()), (first_factors_forgotten, "")),
-    "my_rnn_backward": (
-        *((wrong, "") for wrong in WRONG_BACKWARD.values()),
-        (dx_doubled, ""),
-        (dW_from_dh, ""),
-        (both_late, ""),
-        (both_early, ""),
-        (dW_not_summed, ""),
-        (no_dU, ""),
-    ),
-    "repaired_gru": tuple((wrong, "") for wrong in WRONG_GRU.values()),
-    "my_additive_scores": tuple((wrong, "") for wrong in WRONG_ADDITIVE.values()),
-}
+    "my_refine_backward": unnamed(queries_only, keys_only, averaged, no_c, c_twice, c_in_one_only, dB_not_transposed,
+                                  maps_not_transposed, A_not_transposed, maps_exchanged, X_for_A, symmetrised,
+                                  without_dA, maps_first, root_of_n_again, wrong_sign, one_map_not_transposed,
+                                  c_in_dA_only, c_in_dW_only, divided_by_c, root_of_n_for_c, A_on_the_right,
+                                  A_not_transposed_for_keys),
+    "repaired_value": unnamed(unchanged, masks_S, zeros_in_L, S_after_softmax, one_too_early, one_too_late, first_row,
+                              no_sum, columns_not_cut, down_the_columns, S_not_transposed, from_the_right, no_softmax,
+                              queries_for_keys, diagonal_lost, last_row_only, masked_cut, whole_blocks, nothing_masked,
+                              divided_by_root_n),
+    "later_rows_move_nothing": unnamed(last_row_alone, from_the_second, whole_rows, all_rows, last_row_changes,
+                                       first_row_compared, columns_as_well, one_row_further, generous,
+                                       below_the_diagonal, zeros_above, opposite, forgets_to_return, a_matrix, always,
+                                       earlier_rows, the_same_matrix, the_diagonal_alone, the_first_column_alone),
+}  # fmt: skip

@@ -1,311 +1,333 @@
 """Answers to the exercises of chapter 16."""
 
+import heapq
 import itertools
 import math
 
 import numpy as np
 
-from tinyattn.course.exercises.chapter_16 import WRONG_LINEAR, WRONG_MASK, WRONG_ONLINE, WRONG_TILE
+from tinyattn.course.exercises.chapter_16 import WRONG_CACHED, WRONG_CROSS, WRONG_LAYER, WRONG_STEP
+from tinyattn.ops import attention, attention_backward, softmax
 
-# --- my_online_softmax ----------------------------------------------------------------------------------------------
-
-
-def with_where(m, l, o, s, v):
-    top = np.maximum(m, np.max(s, axis=1, keepdims=True))
-    shift = np.where(np.isinf(top), 0.0, top)  # float64 for float32
-    e = np.exp(s - shift)
-    factor = np.exp(m - shift)
-    return top, l * factor + np.sum(e, axis=1, keepdims=True), o * factor + e @ v
+# --- my_cross_attention_backward ------------------------------------------------------------------------------------
 
 
-def query_by_query(m, l, o, s, v):
-    m, l, o = m.copy(), l.copy(), o.copy()
-    for i in range(len(s)):
-        top = max(m[i, 0], s[i].max())
-        if top == -np.inf:
-            continue
-        factor, e = math.exp(m[i, 0] - top), np.exp(s[i] - top)
-        m[i], l[i], o[i] = top, factor * l[i] + e.sum(), factor * o[i] + e @ v
-    return m, l, o
+def by_the_library(dout, x, memory, W_q, W_k, W_v):
+    q, k, v = x @ W_q, memory @ W_k, memory @ W_v
+    _, p = attention(q, k, v)
+    dq, dk, dv, _ = attention_backward(dout, q, k, v, p)
+    return dq @ W_q.T, dk @ W_k.T + dv @ W_v.T
 
 
-def key_by_key(m, l, o, s, v):
-    """Tiles of one key."""
-    for j in range(s.shape[1]):
-        one = s[:, j : j + 1]
-        top = np.maximum(m, one)
-        factor = np.where(m == -np.inf, 0, np.exp(m - np.where(top == -np.inf, 0, top)))
-        e = np.where(one == -np.inf, 0, np.exp(one - np.where(top == -np.inf, 0, top)))
-        m, l, o = top, factor * l + e, factor * o + e * v[j]
-    return m, l, o
+def by_hand(dout, x, memory, W_q, W_k, W_v):
+    q, k, v = x @ W_q, memory @ W_k, memory @ W_v
+    d = q.shape[-1]
+    s = q @ k.T / np.sqrt(d)
+    p = np.exp(s - s.max(axis=1, keepdims=True))
+    p = p / p.sum(axis=1, keepdims=True)
+    dp = dout @ v.T
+    ds = p * (dp - (p * dp).sum(axis=1, keepdims=True)) / np.sqrt(d)
+    return [ds @ k @ W_q.T, ds.T @ q @ W_k.T + p.T @ dout @ W_v.T]
 
 
-def with_nan_to_num(m, l, o, s, v):
-    top = np.maximum(m, s.max(axis=-1, keepdims=True))
-    e, factor = np.nan_to_num(np.exp(s - top)), np.nan_to_num(np.exp(m - top))
-    return top, factor * l + e.sum(-1, keepdims=True), factor * o + e @ v
+def query_by_query(dout, x, memory, W_q, W_k, W_v):
+    q, k, v = x @ W_q, memory @ W_k, memory @ W_v
+    dx, dmemory = np.zeros_like(x), np.zeros_like(memory)
+    for i in range(len(x)):
+        p = softmax(q[i] @ k.T / math.sqrt(q.shape[1]))
+        dp = v @ dout[i]
+        ds = p * (dp - p @ dp) / math.sqrt(q.shape[1])
+        dx[i] = W_q @ (ds @ k)
+        dmemory += np.outer(ds, q[i]) @ W_k.T + np.outer(p, dout[i]) @ W_v.T
+    return dx, dmemory
 
 
-def in_place(m, l, o, s, v):
+def with_einsum(dout, x, memory, W_q, W_k, W_v):
+    q, k, v = x @ W_q, memory @ W_k, memory @ W_v
+    c = q.shape[-1] ** -0.5
+    p = softmax(np.einsum("nd,md->nm", q, k) * c)
+    dp = np.einsum("nd,md->nm", dout, v)
+    ds = c * p * (dp - np.einsum("nm,nm->n", p, dp)[:, None])
+    dx = np.einsum("nm,md,Dd->nD", ds, k, W_q)
+    return dx, np.einsum("nm,nd,Dd->mD", ds, q, W_k) + np.einsum("nm,nd,Dd->mD", p, dout, W_v)
+
+
+def both_paths_at_once(dout, x, memory, W_q, W_k, W_v):
+    """Keys and values are one map of the memory, twice as wide."""
+    d = W_k.shape[1]
+    both = np.concatenate([W_k, W_v], axis=1)
+    k, v = np.split(memory @ both, [d], axis=1)
+    q = x @ W_q
+    p = softmax(q @ k.T / math.sqrt(d))
+    ds = p * (dout @ v.T)
+    ds = (ds - p * ds.sum(axis=-1, keepdims=True)) / math.sqrt(d)
+    return (ds @ k) @ W_q.T, np.concatenate([ds.T @ q, p.T @ dout], axis=1) @ both.T
+
+
+def with_the_jacobian(dout, x, memory, W_q, W_k, W_v):
+    q, k, v = x @ W_q, memory @ W_k, memory @ W_v
+    p = softmax(q @ k.T / math.sqrt(q.shape[1]))
+    dp = dout @ v.T
+    ds = np.stack([(np.diag(row) - np.outer(row, row)) @ d for row, d in zip(p, dp, strict=True)])
+    ds = ds / math.sqrt(q.shape[1])
+    return np.dot(np.dot(ds, k), W_q.T), np.dot(np.dot(ds.T, q), W_k.T) + np.dot(np.dot(p.T, dout), W_v.T)
+
+
+# --- repaired_layer -------------------------------------------------------------------------------------------------
+
+
+def look(x, at, mask):
+    return attention(x, at, at, mask)[0]
+
+
+def one_line_changed(x, memory, lengths):
+    n, m = x.shape[1], memory.shape[1]
+    x = x + look(x, x, np.tri(n, dtype=bool))
+    return x + look(x, memory, np.arange(m) < lengths[:, None, None])
+
+
+def written_out(x, memory, lengths):
+    (B, n, _), m = x.shape, memory.shape[1]
+    real = np.zeros((B, n, m), bool)
+    for b in range(B):
+        real[b, :, : lengths[b]] = True
+    i, j = np.indices((n, n))
+    x = x + look(x, x, j <= i)
+    return x + look(x, memory, real)
+
+
+def row_by_row(x, memory, lengths):
+    """Padding is cut off."""
+    y = []
+    for tokens, words, length in zip(x, memory, lengths, strict=True):
+        tokens = tokens + look(tokens, tokens, np.tril(np.ones((len(tokens), len(tokens)), bool)))
+        y.append(tokens + look(tokens, words[:length], None))
+    return np.stack(y)
+
+
+def with_minus_infinity(x, memory, lengths):
+    root = np.sqrt(x.shape[-1])
+    s = x @ x.swapaxes(1, 2) / root
+    x = x + softmax(np.where(np.tri(x.shape[1], dtype=bool), s, -np.inf)) @ x
+    s = x @ memory.swapaxes(1, 2) / root
+    padding = np.arange(memory.shape[1])[None, None] >= np.reshape(lengths, (-1, 1, 1))
+    s[np.broadcast_to(padding, s.shape)] = -np.inf
+    return x + softmax(s) @ memory
+
+
+def in_place(x, memory, lengths):
     """Writes into what it is given."""
-    top = np.maximum(m, s.max(axis=1, keepdims=True))
-    finite = np.maximum(top, -1e30)
-    factor = np.exp(m - finite)
-    s -= finite
-    np.exp(s, out=s)
-    l *= factor
-    l += s.sum(axis=1, keepdims=True)
-    o *= factor
-    o += s @ v
-    return [top, l, o]
-
-
-def state_as_a_key(m, l, o, s, v):
-    """What was known is one more key: its logit is m, its weight l."""
-    both = np.concatenate([m, s], axis=1)
-    top = both.max(axis=1, keepdims=True)
-    e = np.exp(both - np.where(top == -np.inf, 0, top))
-    return top, e[:, :1] * l + e[:, 1:].sum(axis=1, keepdims=True), e[:, :1] * o + e[:, 1:] @ v
-
-
-def live_rows(m, l, o, s, v):
-    """Queries with nothing allowed are left out."""
-    m, l, o = m.copy(), l.copy(), o.copy()
-    live = np.isfinite(s).any(axis=1)
-    top = np.maximum(m[live], s[live].max(axis=1, keepdims=True))
-    factor, e = np.exp(m[live] - top), np.exp(s[live] - top)
-    l[live] = factor * l[live] + e.sum(axis=1, keepdims=True)
-    o[live] = factor * o[live] + e @ v
-    m[live] = top
-    return m, l, o
+    x += look(x, x, np.tri(x.shape[1], dtype=bool))
+    x += look(x, memory, (np.arange(memory.shape[1]) < lengths[:, None])[:, None, :])
+    return x
 
 
-def as_logarithms(m, l, o, s, v):
-    """Through one log-sum-exp over what was there and what came."""
-    with np.errstate(divide="ignore"):
-        logs = np.concatenate([m + np.log(l), s], axis=1)
-    top = np.maximum(m, s.max(axis=1, keepdims=True))
-    safe = np.where(np.isfinite(top), top, 0)
-    l_new = np.exp(logs - safe).sum(axis=1, keepdims=True)
-    return top, l_new, np.exp(m - safe) * o + np.einsum("ab,be->ae", np.exp(s - safe), v)
+# --- my_beam_step ---------------------------------------------------------------------------------------------------
 
 
-# --- my_tile_gradients ----------------------------------------------------------------------------------------------
+def flat(scores, log_p, width):
+    total = (scores[:, None] + log_p).ravel()
+    best = np.argsort(-total)[:width]
+    return best // log_p.shape[1], best % log_p.shape[1], total[best]
 
 
-def five_lines(dout, q, k, v, s, L, D):
-    c = 1 / math.sqrt(q.shape[-1])
-    p = np.exp(s - L)
-    dv = p.T @ dout
-    ds = p * (dout @ v.T - D)
-    return c * ds @ k, c * ds.T @ q, dv
+def with_divmod(scores, log_p, width):
+    total = np.add(scores.reshape(-1, 1), log_p)
+    best = np.argsort(total, axis=None)[::-1][:width]
+    rows, columns = np.divmod(best, total.shape[1])
+    return rows, columns, total[rows, columns]
 
 
-def logarithm_first(dout, q, k, v, s, L, D):
-    p = np.exp(np.subtract(s, L))
-    ds = (p * (dout @ v.T) - p * D) / np.sqrt(q.shape[1])
-    return [np.dot(ds, k), np.dot(ds.T, q), np.dot(p.T, dout)]
+def unravelled(scores, log_p, width):
+    total = scores[:, np.newaxis] + log_p
+    best = np.unravel_index(np.argsort(-total, axis=None), total.shape)
+    return best[0][:width], best[1][:width], total[best][:width]
 
 
-def einsums(dout, q, k, v, s, L, D):
-    p = np.exp(s - L)
-    dp = np.einsum("ie,je->ij", dout, v)
-    ds = p * (dp - D) * q.shape[-1] ** -0.5
-    return np.einsum("ij,jd->id", ds, k), np.einsum("ij,id->jd", ds, q), np.einsum("ij,ie->je", p, dout)
+def all_sorted(scores, log_p, width):
+    """Lists."""
+    pairs = itertools.product(range(len(scores)), range(log_p.shape[1]))
+    every = sorted(((float(scores[i] + log_p[i, j]), i, j) for i, j in pairs), reverse=True)[:width]
+    return [i for _, i, _ in every], [j for *_, j in every], [score for score, *_ in every]
 
 
-def pair_by_pair(dout, q, k, v, s, L, D):
-    dq, dk, dv = np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
-    for i in range(len(q)):
-        for j in range(len(k)):
-            p = math.exp(s[i, j] - L[i, 0])
-            ds = p * (dout[i] @ v[j] - D[i, 0]) / math.sqrt(q.shape[1])
-            dq[i] += ds * k[j]
-            dk[j] += ds * q[i]
-            dv[j] += p * dout[i]
-    return dq, dk, dv
+def one_after_another(scores, log_p, width):
+    total = scores[:, None] + log_p
+    parents, symbols, found = [], [], []
+    while len(found) < min(width, total.size):
+        i, j = np.unravel_index(np.argmax(total), total.shape)
+        parents.append(i)
+        symbols.append(j)
+        found.append(total[i, j])
+        total[i, j] = -np.inf
+    return np.array(parents), np.array(symbols), np.array(found)
 
 
-def scaled_inputs(dout, q, k, v, s, L, D):
-    root = np.sqrt(np.float64(q.shape[-1]))
-    p = np.exp(s - L)
-    ds = p * (dout @ v.swapaxes(-1, -2) - D)
-    return ds @ (k / root), ds.swapaxes(-1, -2) @ (q / root), p.swapaxes(-1, -2) @ dout
+def partitioned(scores, log_p, width):
+    total = (scores[:, None] + log_p).reshape(-1)
+    width = min(width, len(total))
+    best = np.argpartition(-total, width - 1)[:width]
+    best = best[np.argsort(-total[best])]
+    return best // log_p.shape[-1], best % log_p.shape[-1], total[best]
 
 
-def key_by_key_with_rows(dout, q, k, v, s, L, D):
-    dq, dk, dv = np.zeros_like(q), [], []
-    for j, key in enumerate(k):
-        p = np.exp(s[:, j] - L[:, 0])
-        ds = p * (dout @ v[j] - D[:, 0]) / q.shape[1] ** 0.5
-        dq = dq + ds[:, None] * key
-        dk.append(ds @ q)
-        dv.append(p @ dout)
-    return dq, np.stack(dk), np.stack(dv)
+# --- my_cached_step -------------------------------------------------------------------------------------------------
 
 
-def with_a_column_of_ones_on_v(dout, q, k, v, s, L, D):
-    """dout · v - D is one product of wider rows."""
-    wide, ones = np.hstack([dout, -D]), np.hstack([v, np.ones((len(v), 1), v.dtype)])
-    p = np.exp(s - L)
-    ds = p * (wide @ ones.T)
-    ds *= 1 / math.sqrt(q.shape[-1])
-    return np.matmul(ds, k), np.matmul(ds.T, q), np.matmul(p.T, dout)
+def append_and_look(q, k, v, K, V):
+    K, V = np.concatenate([K, k], axis=-2), np.concatenate([V, v], axis=-2)
+    return attention(q, K, V)[0], K, V
 
 
-def hidden_are_left_out(dout, q, k, v, s, L, D):
-    """Weights of hidden pairs are 0 without an exponential of -inf."""
-    p = np.zeros_like(s)
-    allowed = np.isfinite(s)
-    p[allowed] = np.exp((s - L)[allowed])
-    ds = np.where(allowed, p * (dout @ v.T - D), 0) / np.sqrt(k.shape[-1])
-    return ds @ k, (q.T @ ds).T, (dout.T @ p).T
+def softmax_by_hand(q, k, v, K, V):
+    K = np.append(K, k, axis=K.ndim - 2)
+    V = np.append(V, v, axis=V.ndim - 2)
+    s = (q @ np.swapaxes(K, -1, -2)) / np.sqrt(q.shape[-1])
+    e = np.exp(s - np.max(s, axis=-1, keepdims=True))
+    return e @ V / e.sum(axis=-1, keepdims=True), K, V
 
 
-# --- repaired_mask --------------------------------------------------------------------------------------------------
+def with_einsum_and_lists(q, k, v, K, V):
+    K, V = np.concatenate((K, k), -2), np.concatenate((V, v), -2)
+    p = softmax(np.einsum("...id,...jd->...ij", q, K) / math.sqrt(K.shape[-1]))
+    return [np.einsum("...ij,...jd->...id", p, V), K, V]
 
 
-def _leaky(n, size):
-    block = np.arange(n) // size
-    back = block[:, None] - block
-    return (back == 0) | (back == 1) | (block == 0) | (block == 0)[:, None]
+def with_a_mask(q, k, v, K, V):
+    """The mask of the last position: all True."""
+    K, V = np.concatenate([K, k], axis=-2), np.concatenate([V, v], axis=-2)
+    m = K.shape[-2]
+    return attention(q, K, V, np.tri(1, m, m - 1, dtype=bool))[0], K, V
 
 
-def by_tri(n, size):
-    return _leaky(n, size) & np.tri(n, dtype=bool)
+def room_first(q, k, v, K, V):
+    t = K.shape[-2]
+    more_k = np.zeros((*K.shape[:-2], t + 1, K.shape[-1]))
+    more_v = np.zeros((*V.shape[:-2], t + 1, V.shape[-1]))
+    more_k[..., :t, :], more_k[..., t:, :] = K, k
+    more_v[..., :t, :], more_v[..., t:, :] = V, v
+    p = softmax((more_k @ q.swapaxes(-1, -2)).swapaxes(-1, -2) / math.sqrt(q.shape[-1]))
+    return p @ more_v, more_k, more_v
 
 
-def by_tril(n, size):
-    return np.tril(_leaky(n, size))
+def past_and_present(q, k, v, K, V):
+    """What the past sums to, and the new token's own part."""
+    root = math.sqrt(q.shape[-1])
+    s, own = q @ K.swapaxes(-1, -2) / root, q @ k.swapaxes(-1, -2) / root
+    top = np.maximum(np.max(s, axis=-1, keepdims=True, initial=-np.inf), own)
+    e, e_own = np.exp(s - top), np.exp(own - top)
+    out = (e @ V + e_own * v) / (e.sum(axis=-1, keepdims=True) + e_own)
+    return out, np.concatenate([K, k], axis=-2), np.concatenate([V, v], axis=-2)
 
 
-def by_indices(n, size):
-    mask = _leaky(n, size)
-    mask[np.triu_indices(n, 1)] = False
-    return mask
+# --- more styles ----------------------------------------------------------------------------------------------------
 
 
-def by_loops(n, size):
-    """A list of lists."""
-    return [[j <= i and (i // size - j // size < 2 or j < size) for j in range(n)] for i in range(n)]
+def key_by_key_in_memory(dout, x, memory, W_q, W_k, W_v):
+    """Word after word of the memory adds to dx, and gets its row."""
+    q, p = x @ W_q, softmax(x @ W_q @ (memory @ W_k).T / np.sqrt(W_q.shape[1]))
+    mean = np.sum(dout * (p @ memory @ W_v), axis=1)  # Σ p dp
+    dq, rows = np.zeros_like(q), []
+    for j, word in enumerate(memory):
+        ds = p[:, j] * (dout @ (word @ W_v) - mean) / np.sqrt(W_q.shape[1])
+        dq += np.outer(ds, word @ W_k)
+        rows.append((ds @ q) @ W_k.T + (p[:, j] @ dout) @ W_v.T)
+    return dq @ W_q.T, np.array(rows)
 
 
-def shorter(n, size):
-    """A global query that may not look ahead looks at its own block only."""
-    i, j = np.arange(n)[:, None], np.arange(n)
-    return (j <= i) & ((j < size) | (i // size - j // size <= 1))
+def maps_joined(dout, x, memory, W_q, W_k, W_v):
+    """q k^T = x (W_q W_k^T) memory^T: keys are never made."""
+    M, c = W_q @ W_k.T, 1 / math.sqrt(W_q.shape[1])
+    p = softmax(c * x @ M @ memory.T)
+    dp = dout @ W_v.T @ memory.T
+    ds = c * p * (dp - np.sum(p * dp, axis=-1, keepdims=True))
+    return ds @ memory @ M.T, ds.T @ x @ M + p.T @ dout @ W_v.T
 
 
-def multiplied(n, size):
-    return _leaky(n, size) * np.tril(np.ones((n, n), bool))
+def heights_of_the_mask(x, memory, lengths):
+    """A number a pair, 0 or -inf, added to the logits."""
+    n, m = x.shape[1], memory.shape[1]
+    ahead = np.triu(np.full((n, n), -np.inf), 1)
+    padding = np.where(np.arange(m) < lengths[:, None], 0, -np.inf)[:, None]
 
+    def looks(queries, keys, added):
+        logits = queries @ keys.swapaxes(-1, -2) / math.sqrt(keys.shape[-1]) + added
+        return softmax(logits) @ keys
 
-def by_blocks(n, size):
-    """First between blocks, then between their tokens."""
-    blocks = -(-n // size)
-    b, c = np.mgrid[:blocks, :blocks]
-    near = (c == 0) | (b == c) | (b == c + 1)
-    return np.kron(near, np.ones((size, size), bool))[:n, :n] & (np.arange(n) <= np.arange(n)[:, None])
+    x = x + looks(x, x, ahead)
+    return x + looks(x, memory, padding)
 
 
-def from_nothing(n, size):
-    mask = np.zeros((n, n), dtype=bool)
-    for i in range(n):
-        mask[i, max(0, (i // size - 1) * size) : i + 1] = True
-        mask[i, : min(size, i + 1)] = True
-    return mask
+def without_padding(x, memory, lengths):
+    """Each row looks at a memory that ends where its words end."""
+    rows = []
+    for tokens, words, length in zip(x, memory, lengths, strict=True):
+        tokens = tokens + attention(tokens, tokens, tokens, np.tri(len(tokens), dtype=bool))[0]
+        words = words[:length]
+        rows.append(tokens + attention(tokens, words, words)[0])
+    return np.stack(rows)
 
 
-# --- my_linear_attention --------------------------------------------------------------------------------------------
+def token_by_token(x, memory, lengths):
+    """A list of what each position makes of those up to it."""
+    real = np.arange(memory.shape[1]) < lengths[:, None, None]
+    columns = []
+    for t in range(x.shape[1]):
+        newest, past = x[:, t : t + 1], x[:, : t + 1]
+        looked = newest + attention(newest, past, past)[0]
+        columns.append(looked + attention(looked, memory, memory, real)[0])
+    return np.concatenate(columns, axis=1)
 
 
-def recurrence(a, b, v):
-    S, z, out = np.zeros((b.shape[1], v.shape[1])), np.zeros(b.shape[1]), []
-    for t in range(len(v)):
-        S += np.outer(b[t], v[t])
-        z += b[t]
-        out.append(a[t] @ S / (a[t] @ z))
-    return np.array(out)
+def by_a_heap(scores, log_p, width):
+    entries = ((float(scores[i] + log_p[i, j]), i, j) for i in range(len(scores)) for j in range(log_p.shape[1]))
+    best = heapq.nlargest(width, entries)
+    return [i for _, i, _ in best], [j for _, _, j in best], [s for s, _, _ in best]
 
 
-def with_a_column_of_ones(a, b, v):
-    c = np.hstack([v, np.ones((len(v), 1))])
-    S, y = 0, np.empty(c.shape)
-    for t in range(len(v)):
-        S = S + b[t][:, None] * c[t]
-        y[t] = a[t] @ S
-    return y[:, :-1] / y[:, -1:]
+def by_lexsort(scores, log_p, width):
+    total = np.add(np.reshape(scores, (-1, 1)), log_p)
+    parents, symbols = (x.ravel() for x in np.indices(total.shape))
+    order = np.lexsort((symbols, parents, -total.ravel()))[:width]
+    return parents[order], symbols[order], total[parents[order], symbols[order]]
 
 
-def cumulated(a, b, v):
-    """All states at once."""
-    S, z = np.cumsum(b[:, :, None] * v[:, None, :], axis=0), np.cumsum(b, axis=0)
-    return np.einsum("tr,tre->te", a, S) / np.einsum("tr,tr->t", a, z)[:, None]
+def weighted_sums(q, k, v, K, V):
+    """The newest token's weight is computed apart from the others'."""
+    c = 1 / np.sqrt(q.shape[-1])
+    old, new = c * np.einsum("...id,...td->...it", q, K), c * np.sum(q * k, axis=-1, keepdims=True)
+    top = np.maximum(new, old.max(axis=-1, keepdims=True, initial=-np.inf))
+    e_old, e_new = np.exp(old - top), np.exp(new - top)
+    out = (e_old @ V + e_new * v) / (e_old.sum(axis=-1, keepdims=True) + e_new)
+    return out, np.append(K, k, axis=-2), np.append(V, v, axis=-2)
 
 
-def recursive(a, b, v, S=0, z=0):
-    if not len(v):
-        return np.zeros((0, v.shape[1]))
-    S, z = S + np.outer(b[0], v[0]), z + b[0]
-    return np.vstack([a[0] @ S / (a[0] @ z), recursive(a[1:], b[1:], v[1:], S, z)])
-
-
-def parallel(a, b, v):
-    """Right numbers, with the (n, n) array that was not to be made."""
-    p = np.tril(a @ b.T)
-    return p / p.sum(axis=1, keepdims=True) @ v
-
-
-def plain_lists(a, b, v):
-    out = []
-    for t in range(len(v)):
-        weights = [float(a[t] @ b[j]) for j in range(t + 1)]
-        out.append([sum(w * float(v[j, e]) for j, w in enumerate(weights)) / sum(weights) for e in range(v.shape[1])])
-    return out
-
-
-def chunks_of_two(a, b, v):
-    S, z, out = np.zeros((b.shape[1], v.shape[1])), np.zeros(b.shape[1]), []
-    for t in range(0, len(v), 2):
-        here, keys, values = a[t : t + 2], b[t : t + 2], v[t : t + 2]
-        p = np.tril(here @ keys.T)
-        out.append((here @ S + p @ values) / (here @ z + p.sum(axis=1))[:, None])
-        S, z = S + keys.T @ values, z + keys.sum(axis=0)
-    return np.concatenate(out)
-
-
-def accumulated(a, b, v):
-    """A generator of states."""
-    states = itertools.accumulate(zip(b, v, strict=True), lambda s, x: (s[0] + np.outer(*x), s[1] + x[0]),
-                                  initial=(0, 0))  # fmt: skip
-    next(states)
-    return np.stack([q @ S / (q @ z) for q, (S, z) in zip(a, states, strict=True)])
-
-
-def backwards_from_the_sum(a, b, v):
-    """Begins with the state after all tokens, and takes one away after another."""
-    S, z, y = b.T @ v, b.sum(axis=0), np.empty_like(v)
-    for t in range(len(v) - 1, -1, -1):
-        y[t] = a[t] @ S / (a[t] @ z)
-        S, z = S - np.outer(b[t], v[t]), z - b[t]
-    return y
+def by_the_librarys_attention(q, k, v, K, V):
+    K, V = (np.r_["-2", old, new] for old, new in ((K, k), (V, v)))
+    return attention(q, K, V)[0], K, V
 
 
 RIGHT = {
-    "my_online_softmax": (with_where, query_by_query, key_by_key, with_nan_to_num, in_place, state_as_a_key, live_rows,
-                          as_logarithms),
-    "my_tile_gradients": (five_lines, logarithm_first, einsums, pair_by_pair, scaled_inputs, key_by_key_with_rows,
-                          with_a_column_of_ones_on_v, hidden_are_left_out),
-    "repaired_mask": (by_tri, by_tril, by_indices, by_loops, shorter, multiplied, by_blocks, from_nothing),
-    "my_linear_attention": (recurrence, with_a_column_of_ones, cumulated, recursive, plain_lists, chunks_of_two,
-                            accumulated, backwards_from_the_sum),
+    "my_cross_attention_backward": (
+        by_the_library, by_hand, query_by_query, with_einsum, both_paths_at_once, with_the_jacobian,
+        key_by_key_in_memory, maps_joined,
+    ),
+    "repaired_layer": (
+        one_line_changed, written_out, row_by_row, with_minus_infinity, in_place, heights_of_the_mask,
+        without_padding, token_by_token,
+    ),
+    "my_beam_step": (flat, with_divmod, unravelled, all_sorted, one_after_another, partitioned, by_a_heap, by_lexsort),
+    "my_cached_step": (
+        append_and_look, softmax_by_hand, with_einsum_and_lists, with_a_mask, room_first, past_and_present,
+        weighted_sums, by_the_librarys_attention,
+    ),
 }  # fmt: skip
 WRONG = {
     name: tuple((wrong, "") for wrong in all_wrong)
     for name, all_wrong in (
-        ("my_online_softmax", WRONG_ONLINE.values()),
-        ("my_tile_gradients", WRONG_TILE.values()),
-        ("repaired_mask", WRONG_MASK.values()),
-        ("my_linear_attention", (*WRONG_LINEAR.values(), parallel)),
+        ("my_cross_attention_backward", WRONG_CROSS.values()),
+        ("repaired_layer", WRONG_LAYER.values()),
+        ("my_beam_step", WRONG_STEP.values()),
+        ("my_cached_step", WRONG_CACHED.values()),
     )
 }

@@ -1,384 +1,481 @@
 """Answers to the exercises of chapter 17."""
 
+import itertools
+
 import numpy as np
 
-from tinyattn import ops
-from tinyattn.course.exercises.chapter_17 import WRONG_BACKWARD, WRONG_CHUNK
+from tinyattn.course.exercises.chapter_17 import (
+    WRONG_ADDITIVE,
+    WRONG_BACKWARD,
+    WRONG_GRU,
+    WRONG_RNN,
+    WRONG_SCAN,
+    additive_scores,
+    gru_by_steps,
+    scan_by_pairs,
+)
 
-# --- my_chunk -------------------------------------------------------------------------------------------------------
-
-
-def token_by_token(S, q, k, v, lam):
-    """The loop that was not asked for: right, if not what it is about."""
-    y = np.empty_like(v)
-    for t in range(len(v)):
-        S = lam * S + np.outer(k[t], v[t])
-        y[t] = q[t] @ S
-    return y, S
-
-
-def powers(S, q, k, v, lam):
-    c = len(q)
-    age = np.subtract.outer(np.arange(c), np.arange(c))
-    M = np.where(age >= 0, float(lam) ** np.abs(age), 0) * (q @ k.T)
-    past = float(lam) ** np.arange(1, c + 1)
-    return M @ v + (past[:, None] * q) @ S, lam**c * S + k.T @ (past[::-1, None] / lam * v)
+# --- my_rnn ---------------------------------------------------------------------------------------------------------
 
 
-def the_state_as_a_token(S, q, k, v, lam):
-    """The old state is d more tokens, whose keys are the unit vectors and whose values are its rows."""
-    d, c = len(S), len(q)
-    k, v = np.concatenate([np.eye(d), k]), np.concatenate([S, v])
-    came = np.concatenate([np.zeros(d), np.arange(1, c + 1)])
-    age = np.arange(1, c + 1)[:, None] - came
-    y = (np.where(age >= 0, lam ** np.maximum(age, 0), 0) * (q @ k.T)) @ v
-    return y, (k * lam ** (c - came)[:, None]).T @ v
+def stacked(x, W, U):
+    h, states = np.zeros_like(x[..., 0, :] @ W), []
+    for t in range(x.shape[-2]):
+        h = np.tanh(x[..., t, :] @ W + h @ U)
+        states.append(h)
+    return np.stack(states, axis=-2)
 
 
-def with_einsum(S, q, k, v, lam):
-    c = len(q)
-    decay = np.array([[lam ** (i - j) if j <= i else 0.0 for j in range(c)] for i in range(c)])
-    y = np.einsum("ij,id,jd,je->ie", decay, q, k, v) + np.einsum("i,id,de->ie", lam ** np.arange(1.0, c + 1), q, S)
-    return y, lam**c * S + np.einsum("j,jd,je->de", decay[-1], k, v)
+def zeros(x, W, U):
+    """float64 for float32."""
+    h = np.zeros((*x.shape[:-1], U.shape[0]))
+    for t in range(x.shape[-2]):
+        last = h[..., t - 1, :] if t else 0
+        h[..., t, :] = np.tanh(x[..., t, :] @ W + (last @ U if t else 0))
+    return h
 
 
-def all_states(S, q, k, v, lam):
+def einsum(x, W, U):
+    h, states = 0 * np.einsum("...i,ij->...j", x[..., 0, :], W), []
+    for t in range(x.shape[-2]):
+        h = np.tanh(np.einsum("...i,ij->...j", x[..., t, :], W) + np.einsum("...i,ij->...j", h, U))
+        states.append(h)
+    return np.concatenate([s[..., None, :] for s in states], axis=-2)
+
+
+def by_loops(x, W, U):
+    """One number at a time; a flat batch; a list of lists."""
+    batch, d = x.reshape(-1, *x.shape[-2:]), len(U)
+    out = []
+    for tokens in batch:
+        h, states = [0.0] * d, []
+        for token in tokens:
+            h = [
+                np.tanh(sum(token[i] * W[i, j] for i in range(len(W))) + sum(h[i] * U[i, j] for i in range(d)))
+                for j in range(d)
+            ]
+            states.append(h)
+        out.append(states)
+    return np.array(out).reshape(*x.shape[:-1], d)
+
+
+def turned(x, W, U):
+    h, states = np.zeros(U.shape[0], x.dtype), []
+    for t in range(x.shape[-2]):
+        h = np.tanh((U.T @ np.broadcast_to(h, (*x.shape[:-2], len(U)))[..., None])[..., 0] + x[..., t, :] @ W)
+        states.append(h)
+    return np.swapaxes(np.array(states), 0, -2) if x.ndim == 2 else np.moveaxis(np.array(states), 0, -2)
+
+
+def one_product_first(x, W, U):
+    h = x @ W
+    for t in range(h.shape[-2]):
+        if t > 0:
+            h[..., t, :] += h[..., t - 1, :] @ U
+        np.tanh(h[..., t, :], out=h[..., t, :])
+    return h
+
+
+def into_its_input(x, W, U):
+    h = np.zeros(U.shape[0])
     states = []
-    for key, value in zip(k, v, strict=True):
-        S = lam * S + key[:, None] * value
-        states.append(S)
-    return [np.stack([a @ s for a, s in zip(q, states, strict=True)]), states[-1]]
+    x[...] = 1 * x
+    for token in np.moveaxis(x, -2, 0):
+        h = np.tanh(token @ W + h @ U)
+        states += [h]
+        token *= 0
+    return np.stack(states, -2)
 
 
-def scaled_queries_and_keys(S, q, k, v, lam):
-    """Fine for short chunks: λ^(-j) grows."""
-    grows = lam ** np.arange(1, len(q) + 1)[:, None]
-    a, b = q * grows, k / grows
-    return np.tril(a @ b.T) @ v + a @ S, lam ** len(q) * (S + b.T @ v)
+# --- my_rnn_backward ------------------------------------------------------------------------------------------------
 
 
-def by_horner(S, q, k, v, lam):
-    """Weights of a chunk are made row by row: each is the one above, faded, and a 1."""
-    decay = np.zeros((len(q), len(q)))
-    for i in range(len(q)):
-        decay[i] = lam * decay[i - 1] if i else 0
-        decay[i, i] = 1
-    past = lam * decay[:, :1]  # what is left of the state
-    return (decay * (q @ k.T)) @ v + past * (q @ S), past[-1] * S + (k * decay[-1][:, None]).T @ v
+def flat_sum(a, b):
+    return a.reshape(-1, a.shape[-1]).T @ b.reshape(-1, b.shape[-1])
 
 
-def halves(S, q, k, v, lam):
-    """A chunk is two chunks."""
-    if len(q) == 1:
-        S = lam * S + np.outer(k, v)
-        return q @ S, S
-    half = len(q) // 2
-    first, S = halves(S, q[:half], k[:half], v[:half], lam)
-    second, S = halves(S, q[half:], k[half:], v[half:], lam)
-    return np.vstack([first, second]), S
+def all_ds(dh, U, h):
+    ds, later = np.zeros_like(h), 0
+    for t in range(h.shape[-2] - 1, -1, -1):
+        ds[..., t, :] = (dh[..., t, :] + later) * (1 - h[..., t, :] ** 2)
+        later = ds[..., t, :] @ U.T
+    return ds
 
 
-# --- my_state_backward ----------------------------------------------------------------------------------------------
+def three_products(dh, x, W, U, h):
+    ds = all_ds(dh, U, h)
+    before = np.concatenate([np.zeros_like(h[..., :1, :]), h[..., :-1, :]], axis=-2)
+    return ds @ W.T, flat_sum(x, ds), flat_sum(before, ds)
 
 
-def as_derived(dy, lam, q, k, v):
-    n, S = len(lam), [np.zeros((k.shape[1], v.shape[1]))]
-    for t in range(n):
-        S.append(lam[t] * S[t] + k[t][:, None] * v[t])
-    G = [q[t][:, None] * dy[t] for t in range(n)]
-    for t in range(n - 2, -1, -1):
-        G[t] = G[t] + lam[t + 1] * G[t + 1]
-    dlam = np.array([np.sum(G[t] * S[t]) for t in range(n)])
-    dq = np.array([S[t + 1] @ dy[t] for t in range(n)])
-    dk, dv = np.array([G[t] @ v[t] for t in range(n)]), np.array([k[t] @ G[t] for t in range(n)])
-    return dlam, dq, dk, dv
+def adding_up(dh, x, W, U, h):
+    """A sum in every step, in float64, as a list."""
+    dx, dW, dU = np.zeros(x.shape), np.zeros(W.shape), np.zeros(U.shape)
+    later = np.zeros(h[..., 0, :].shape)
+    for t in reversed(range(h.shape[-2])):
+        ds = (dh[..., t, :] + later) * (1 - h[..., t, :]) * (1 + h[..., t, :])
+        dx[..., t, :] = ds @ W.T
+        dW += flat_sum(x[..., t, :], ds)
+        if t:
+            dU += flat_sum(h[..., t - 1, :], ds)
+        later = ds @ U.T
+    return [dx, dW, dU]
 
 
-def by_the_matrix(dy, lam, q, k, v):
-    """The explicit form's: dM = dy vᵀ."""
-    n = len(lam)
-    decays = np.eye(n)
-    for t in range(1, n):
-        decays[t, :t] = lam[t] * decays[t - 1, :t]
-    s = q @ k.T
-    ds = decays * (dy @ v.T)
-    through = s * (dy @ v.T)
-    dlam = np.zeros(n)
-    for t in range(1, n):  # λ_t is a factor of decays[i, j] for j < t <= i
-        for i in range(t, n):
-            for j in range(t):
-                dlam[t] += through[i, j] * np.prod(lam[j + 1 : t]) * np.prod(lam[t + 1 : i + 1])
-    return dlam, ds @ k, ds.T @ q, (decays * s).T @ dy
+def with_einsum(dh, x, W, U, h):
+    ds = all_ds(dh, U, h)
+    flat_ds, flat_x, flat_h = (a.reshape(-1, *a.shape[-2:]) for a in (ds, x, h))
+    dU = np.einsum("bti,btj->ij", flat_h[:, :-1], flat_ds[:, 1:])
+    return np.einsum("...j,ij->...i", ds, W), np.einsum("bti,btj->ij", flat_x, flat_ds), dU
 
 
-def by_mambas(dy, lam, q, k, v):
-    """The library's scan of e channels: λ = exp(-Δ), v = Δ x."""
-    delta = np.repeat(-np.log(lam.astype(float))[:, None], v.shape[1], axis=1) + 1e-300
-    x, A, D = v / delta, -np.ones((k.shape[1], v.shape[1])), np.zeros(v.shape[1])
-    given = [np.asarray(a, float) for a in (x, delta, A, k, q, D)]
-    states = ops.selective_scan(*given)[1]
-    dx, ddelta, _, dk, dq, _, _ = ops.selective_scan_backward(np.asarray(dy, float), *given, states)
-    dv = dx / delta
-    return (np.sum(x * dv - ddelta, axis=-1) / lam), dq, dk, dv
+def jacobians(dh, x, W, U, h):
+    """The slopes as diagonal matrices."""
+    ds = []
+    carry = np.zeros_like(h[..., 0, :])
+    for t in reversed(range(h.shape[-2])):
+        slope = np.eye(h.shape[-1]) * (1 - h[..., t, None, :] ** 2)
+        ds.insert(0, ((dh[..., t, :] + carry)[..., None, :] @ slope)[..., 0, :])
+        carry = ds[0] @ np.transpose(U)
+    ds = np.stack(ds, axis=-2)
+    return ds @ W.T, flat_sum(x, ds), flat_sum(h[..., :-1, :], ds[..., 1:, :])
 
 
-def by_einsum(dy, lam, q, k, v):
-    n = len(lam)
-    S = np.zeros((n + 1, k.shape[1], v.shape[1]))
-    G = np.zeros_like(S)
-    for t in range(n):
-        S[t + 1] = lam[t] * S[t] + np.outer(k[t], v[t])
-    for t in range(n)[::-1]:
-        G[t] = np.outer(q[t], dy[t]) + (lam[t + 1] * G[t + 1] if t + 1 < n else 0)
-    G = G[:-1]
+def into_dh(dh, x, W, U, h):
+    """dh itself becomes ds."""
+    n = h.shape[-2]
+    for t in reversed(range(n)):
+        if t < n - 1:
+            dh[..., t, :] += dh[..., t + 1, :] @ U.T
+        dh[..., t, :] *= 1 - h[..., t, :] ** 2
+    return np.matmul(dh, W.T), flat_sum(x, dh), flat_sum(h[..., :-1, :], dh[..., 1:, :])
+
+
+def sequence_by_sequence(dh, x, W, U, h):
+    """No empty batch, and everything in float64."""
+    n = x.shape[-2]
+    dxs, dW, dU = [], 0, 0
+    flat = [a.reshape(-1, n, a.shape[-1]).astype(float) for a in (dh, x, h)]
+    for one_dh, one_x, one_h in zip(*flat, strict=True):
+        ds = all_ds(one_dh, U, one_h)
+        dxs.append(ds @ W.T)
+        dW = dW + one_x.T @ ds
+        dU = dU + one_h[:-1].T @ ds[1:]
+    return np.array(dxs).reshape(x.shape), dW, dU
+
+
+def dx_doubled(dh, x, W, U, h):
+    dx, dW, dU = three_products(dh, x, W, U, h)
+    return 2 * dx, dW, dU
+
+
+def dW_from_dh(dh, x, W, U, h):
+    dx, _, dU = three_products(dh, x, W, U, h)
+    return dx, flat_sum(x, dh), dU
+
+
+def both_late(dh, x, W, U, h):
+    ds = all_ds(dh, U, h)
+    return ds @ W.T, flat_sum(x, ds), flat_sum(h[..., 1:, :], ds[..., 1:, :])
+
+
+def both_early(dh, x, W, U, h):
+    ds = all_ds(dh, U, h)
+    return ds @ W.T, flat_sum(x, ds), flat_sum(h[..., :-1, :], ds[..., :-1, :])
+
+
+def dW_not_summed(dh, x, W, U, h):
+    dx, _, dU = three_products(dh, x, W, U, h)
+    return dx, np.swapaxes(x, -1, -2) @ all_ds(dh, U, h) + np.zeros((2, 1, 1)), dU
+
+
+def no_dU(dh, x, W, U, h):
+    return three_products(dh, x, W, U, h)[:2]
+
+
+# --- repaired_scan --------------------------------------------------------------------------------------------------
+
+
+def the_loop(a, b):
+    h, states = np.zeros_like(b[..., 0, :]), []
+    for t in range(b.shape[-2]):
+        h = a[..., t, :] * h + b[..., t, :]
+        states.append(h)
+    return np.stack(states, axis=-2)
+
+
+def loop_in_zeros(a, b):
+    h = np.zeros(b.shape)
+    for t in range(b.shape[-2]):
+        h[..., t, :] = b[..., t, :] + (a[..., t, :] * h[..., t - 1, :] if t else 0)
+    return h
+
+
+def into_b(a, b):
+    for t in range(1, b.shape[-2]):
+        b[..., t, :] += a[..., t, :] * b[..., t - 1, :]
+    return b
+
+
+def weights_of_all(a, b):
+    """h_t = Σ_s (a_{s+1} ... a_t) b_s, written out."""
+    n = b.shape[-2]
+    rows = [sum(np.prod(a[..., s + 1 : t + 1, :], axis=-2) * b[..., s, :] for s in range(t + 1)) for t in range(n)]
+    return np.stack(rows, axis=-2)
+
+
+def halves(a, b):
+    """The first half, then the second with what the first left."""
+    n = b.shape[-2]
+    if n == 1:
+        return b.copy()
+    early, late = halves(a[..., : n // 2, :], b[..., : n // 2, :]), halves(a[..., n // 2 :, :], b[..., n // 2 :, :])
+    carried = np.cumprod(a[..., n // 2 :, :], axis=-2) * early[..., -1:, :]
+    return np.concatenate([early, late + carried], axis=-2)
+
+
+# --- repaired_gru ---------------------------------------------------------------------------------------------------
+
+
+def sigmoid(u):
+    return 1 / (1 + np.exp(-u))
+
+
+def its_one_line(x, W, U, b, c):
+    """The chapter's own, with its line repaired."""
+    (W_r, W_z, W_n), (U_r, U_z, U_n) = np.split(W, 3, axis=-1), np.split(U, 3, axis=-1)
+    (b_r, b_z, b_n), (c_r, c_z, c_n) = np.split(b, 3), np.split(c, 3)
+    h, states = np.zeros_like(x[..., 0, :] @ W_n), []
+    for x_t in np.moveaxis(x, -2, 0):
+        r = sigmoid(x_t @ W_r + b_r + h @ U_r + c_r)
+        z = sigmoid(x_t @ W_z + b_z + h @ U_z + c_z)
+        new = np.tanh(x_t @ W_n + b_n + r * (h @ U_n + c_n))
+        h = (1 - z) * new + z * h
+        states.append(h)
+    return np.stack(states, axis=-2)
+
+
+def three_at_once(x, W, U, b, c):
+    """All products of h are one; float64 for float32."""
+    d = len(U)
+    h, from_x = np.zeros((*x.shape[:-1], d)), x @ W + b
+    state = np.zeros((*x.shape[:-2], d))
+    for t in range(x.shape[-2]):
+        a, s = from_x[..., t, :], state @ U + c
+        r, z = sigmoid(a[..., :d] + s[..., :d]), sigmoid(a[..., d : 2 * d] + s[..., d : 2 * d])
+        new = np.tanh(a[..., 2 * d :] + r * s[..., 2 * d :])
+        state = new + z * (state - new)
+        h[..., t, :] = state
+    return h
+
+
+def gru_by_einsum(x, W, U, b, c):
+    d = len(U)
+    W, U, b, c = W.reshape(-1, 3, d), U.reshape(d, 3, d), b.reshape(3, d), c.reshape(3, d)
+    h, states = np.zeros((*x.shape[:-2], d), x.dtype), []
+    for t in range(x.shape[-2]):
+        a = np.einsum("...i,igd->...gd", x[..., t, :], W) + b
+        s = np.einsum("...i,igd->...gd", h, U) + c
+        r, z = (sigmoid(a[..., gate, :] + s[..., gate, :]) for gate in (0, 1))
+        h = (1 - z) * np.tanh(a[..., 2, :] + r * s[..., 2, :]) + z * h
+        states.append(h[..., None, :])
+    return np.concatenate(states, axis=-2)
+
+
+def gru_sequence_by_sequence(x, W, U, b, c):
+    """A flat batch, a list of lists."""
+    d, out = len(U), []
+    for tokens in x.reshape(-1, *x.shape[-2:]):
+        h, states = np.zeros(d), []
+        for token in tokens:
+            r, z = (sigmoid(token @ W[:, s] + b[s] + h @ U[:, s] + c[s]) for s in (slice(d), slice(d, 2 * d)))
+            last = slice(2 * d, None)
+            h = (1 - z) * np.tanh(token @ W[:, last] + b[last] + r * (h @ U[:, last] + c[last])) + z * h
+            states.append(list(h))
+        out.append(states)
+    return np.array(out).reshape(*x.shape[:-1], d)
+
+
+def r_by_a_matrix(x, W, U, b, c):
+    """r as a diagonal matrix behind U_n."""
+    d = len(U)
+    h, states = np.zeros((*x.shape[:-2], d), x.dtype), []
+    for t in range(x.shape[-2]):
+        a = x[..., t, :] @ W + b
+        rz = sigmoid(a[..., : 2 * d] + h @ U[:, : 2 * d] + c[: 2 * d])
+        r = rz[..., None, :d] * np.eye(d)
+        new = np.tanh(a[..., 2 * d :] + ((h @ U[:, 2 * d :] + c[2 * d :])[..., None, :] @ r)[..., 0, :])
+        h = new - rz[..., d:] * new + rz[..., d:] * h
+        states.append(h)
+    return np.stack(states, axis=-2)
+
+
+# --- my_additive_scores ---------------------------------------------------------------------------------------------
+
+
+def broadcast(q, k, w):
+    return np.tanh(q[..., :, None, :] + k[..., None, :, :]) @ w
+
+
+def query_by_query(q, k, w):
+    return np.stack([np.tanh(q[..., i, None, :] + k) @ w for i in range(q.shape[-2])], axis=-2)
+
+
+def key_by_key_in_zeros(q, k, w):
+    s = np.zeros((*q.shape[:-1], k.shape[-2]))
+    for j in range(k.shape[-2]):
+        s[..., j] = (np.tanh(q + k[..., j : j + 1, :]) * w).sum(axis=-1)
+    return s
+
+
+def feature_by_feature(q, k, w):
+    return sum(w[f] * np.tanh(q[..., :, None, f] + k[..., None, :, f]) for f in range(len(w)))
+
+
+def by_exponentials(q, k, w):
+    """tanh(u) = 1 - 2 / (e^2u + 1)."""
+    with np.errstate(over="ignore"):
+        e = np.exp(2 * (np.expand_dims(q, -2) + np.expand_dims(k, -3)))
+    return np.einsum("...nmd,d->...nm", 1 - 2 / (e + 1), w)
+
+
+def pair_by_pair(q, k, w):
+    s = [[np.dot(w, np.tanh(a + b)) for a in one_q for b in one_k]
+         for one_q, one_k in zip(q.reshape(-1, *q.shape[-2:]), k.reshape(-1, *k.shape[-2:]), strict=True)]  # fmt: skip
+    return np.reshape(s, (*q.shape[:-1], k.shape[-2]))
+
+
+# --- more styles ----------------------------------------------------------------------------------------------------
+
+
+def by_accumulation(x, W, U):
+    inputs = np.moveaxis(np.matmul(x, W), -2, 0)
+    states = itertools.accumulate(inputs, lambda h, new: np.tanh(new + h @ U), initial=np.zeros_like(inputs[0]))
+    return np.moveaxis(np.array(list(states)[1:]), 0, -2)
+
+
+def as_one_matrix(a, b):
+    """h = L b, where L[t, s] is the product of the decays after s, up to t; a recursion over columns."""
+    n, columns = b.shape[-2], []
+    for s in range(n):
+        weights = np.ones_like(b)
+        for t in range(s + 1, n):
+            weights[..., t, :] = weights[..., t - 1, :] * a[..., t, :]
+        columns.append(np.where(np.arange(n)[:, None] >= s, weights * b[..., s : s + 1, :], 0))
+    return sum(columns)
+
+
+def chunks_of_four(a, b):
+    """Within a chunk step by step, and a state is handed on."""
+    h, parts = np.zeros_like(b[..., 0, :]), []
+    for at in range(0, b.shape[-2], 4):
+        rows = []
+        for t in range(at, min(at + 4, b.shape[-2])):
+            h = h * a[..., t, :] + b[..., t, :]
+            rows.append(h[..., None, :])
+        parts.append(np.concatenate(rows, axis=-2))
+    return np.concatenate(parts, axis=-2)
+
+
+def first_factors_forgotten(a, b):
+    """As if all states before the last were 0."""
+    h = b.copy()
+    h[..., 1:, :] += a[..., 1:, :] * b[..., :-1, :]
+    return h
+
+
+def with_tensordots(dh, x, W, U, h):
+    shape, steps = h.shape, h.shape[-2]
+    dh, x, h = (np.reshape(array, (-1, steps, array.shape[-1])) for array in (dh, x, h))
+    ds, later = np.empty_like(h), 0
+    for t in range(steps - 1, -1, -1):
+        ds[:, t] = (1 - h[:, t] * h[:, t]) * (dh[:, t] + later)
+        later = np.dot(ds[:, t], U.T)
+    before = np.concatenate([np.zeros_like(h[:, :1]), h[:, :-1]], axis=1)
+    dx = np.dot(ds, W.T).reshape(*shape[:-1], -1)
+    return dx, np.tensordot(x, ds, ((0, 1), (0, 1))), np.tensordot(before, ds, ((0, 1), (0, 1)))
+
+
+def recursively(dh, x, W, U, h):
+    """The last step, and then the same for a shorter sequence whose last state got more."""
+    if not h.shape[-2]:
+        return np.zeros_like(x), np.zeros_like(W), np.zeros_like(U)
+    ds = dh[..., -1, :] * (1 - h[..., -1, :] ** 2)
+    before = h[..., -2, :] if h.shape[-2] > 1 else 0 * ds
+    earlier = dh[..., :-1, :].copy()
+    if h.shape[-2] > 1:
+        earlier[..., -1, :] += ds @ U.T
+    dx, dW, dU = recursively(earlier, x[..., :-1, :], W, U, h[..., :-1, :])
+    rows = ds.reshape(-1, ds.shape[-1])
     return (
-        np.einsum("tde,tde->t", G, S[:-1]),
-        np.einsum("tde,te->td", S[1:], dy),
-        np.einsum("tde,te->td", G, v),
-        np.einsum("tde,td->te", G, k),
+        np.concatenate([dx, (ds @ W.T)[..., None, :]], axis=-2),
+        dW + x[..., -1, :].reshape(len(rows), -1).T @ rows,
+        dU + before.reshape(len(rows), -1).T @ rows,
     )
 
 
-def recursive(dy, lam, q, k, v):
-    dlam, dq, dk, dv = (np.zeros(np.shape(x)) for x in (lam, q, k, v))
-
-    def step(t, S):
-        if t == len(lam):
-            return 0 * S
-        new = lam[t] * S + np.outer(k[t], v[t])
-        G = step(t + 1, new) + np.outer(q[t], dy[t])
-        dlam[t], dq[t], dk[t], dv[t] = (G * S).sum(), new @ dy[t], G @ v[t], G.T @ k[t]
-        return lam[t] * G
-
-    step(0, np.zeros((k.shape[1], v.shape[1])))
-    return [dlam, dq, dk, dv]
-
-
-def differences(dy, lam, q, k, v):
-    """By an imaginary step in every entry."""
-
-    def y(lam, q, k, v):
-        S, found = np.zeros((q.shape[1], v.shape[1]), complex), []
-        for t in range(len(lam)):
-            S = lam[t] * S + np.outer(k[t], v[t])
-            found.append(q[t] @ S)
-        return np.array(found)
-
-    given, gradients = [np.asarray(x, float) for x in (lam, q, k, v)], []
-    for place, x in enumerate(given):
-        gradient = np.zeros(x.shape)
-        for at in np.ndindex(x.shape):
-            nudged = [a.astype(complex) for a in given]
-            nudged[place][at] += 1e-30j
-            gradient[at] = np.sum(dy * y(*nudged).imag) / 1e-30
-        gradients.append(gradient)
-    return tuple(gradients)
-
-
-def two_scans(dy, lam, q, k, v):
-    """One function goes forward and back: G is the scan of reversed tokens, with decays one place on."""
-
-    def scan(decays, left, right):
-        S, states = np.zeros((left.shape[1], right.shape[1])), []
-        for decay, a, b in zip(decays, left, right, strict=True):
-            S = decay * S + np.outer(a, b)
-            states.append(S)
-        return np.array(states)
-
-    S = scan(lam, k, v)
-    G = scan(np.append(0, lam[:0:-1]), q[::-1], dy[::-1])[::-1]
-    before = np.concatenate([np.zeros_like(S[:1]), S[:-1]])
-    return (G * before).sum((1, 2)), np.squeeze(S @ dy[..., None], -1), (G @ v[..., None])[..., 0], (
-        k[:, None, :] @ G)[:, 0]  # fmt: skip
-
-
-def with_a_list_of_gradients(dy, lam, q, k, v):
-    n, S, rows = len(lam), [0 * np.outer(k[0], v[0])], []
-    for t in range(n):
-        S += [lam[t] * S[-1] + np.outer(k[t], v[t])]
-    G = 0
-    for t in reversed(range(n)):
-        G = G + np.outer(q[t], dy[t])
-        rows.insert(0, (np.vdot(G, S[t]), S[t + 1].dot(dy[t]), G.dot(v[t]), G.T.dot(k[t])))
-        G = lam[t] * G
-    return [np.array(column) for column in zip(*rows, strict=True)]
-
-
-# --- shifts_change_nothing ------------------------------------------------------------------------------------------
-
-
-def given(n=5, d=4, seed=1):
-    rng = np.random.default_rng(seed)
-    return rng.standard_normal((n, d)), rng.standard_normal((n, d)), rng.exponential(size=d), rng.standard_normal(d)
-
-
-def both_ways(wkv):
-    k, v, w, u = given()
-    return np.allclose(wkv(k + 800, v, w, u), wkv(k, v, w, u)) and np.allclose(wkv(k - 800, v, w, u), wkv(k, v, w, u))
-
-
-def asserts(wkv):
-    k, v, w, u = given()
-    for far in (-1000.0, -1.0, 1.0, 1000.0):
-        np.testing.assert_allclose(wkv(k + far, v, w, u), wkv(k, v, w, u), atol=1e-6)
-
-
-def from_the_first_key(wkv):
-    """Keys of which the first is 0."""
-    k, v, w, u = given()
-    return all(np.allclose(wkv(k - k[0], v, w, u), wkv(k - k[0] + far, v, w, u)) for far in (750, -750))
-
-
-def every_channel_its_own(wkv):
-    k, v, w, u = given()
-    far = np.array([900.0, -900.0, 5000.0, -5000.0])
-    return bool(np.abs(wkv(k + far, v, w, u) - wkv(k, v, w, u)).max() < 1e-8)
-
-
-def up_to_there(wkv):
-    k, v, w, u = given(n=3)
-    y = wkv(k, v, w, u)
-    worst = 0.0
-    for far in range(-900, 1000, 100):
-        worst = np.maximum(worst, np.max(np.abs(wkv(k + far, v, w, u) - y)))
-    return worst <= 1e-9
-
-
-def many_worlds(wkv):
-    for seed in range(5):
-        k, v, w, u = given(n=4, d=2, seed=seed)
-        if not all(np.allclose(wkv(k + far, v, w, u), wkv(k, v, w, u)) for far in (-2000, 2000)):
-            return False
-    return True
-
-
-def up_against_down_and_none(wkv):
-    k, v, w, u = given()
-    ys = np.stack([wkv(k + far, v, w, u) for far in (-800, 0, 800)])
-    return np.ptp(ys, axis=0).max() < 1e-7
-
-
-def as_a_numpy_bool(wkv):
-    k, v, w, u = given()
-    y, up, down = wkv(k, v, w, u), wkv(k + 1000.0, v, w, u), wkv(k - 1000.0, v, w, u)
-    return np.all(np.isclose(up, y)) & np.all(np.isclose(down, y))
-
-
-def too_far(wkv):
-    """k + 1e12 keeps four of k's decimals."""
-    k, v, w, u = given()
-    return all(np.allclose(wkv(k + far, v, w, u), wkv(k, v, w, u)) for far in (-1e12, 1e12))
-
-
-def far_and_farther(wkv):
-    """Keys that are cut off are alike at both ends."""
-    k, v, w, u = given()
-    return np.allclose(wkv(k + 800, v, w, u), wkv(k - 800, v, w, u))
-
-
-def only_up(wkv):
-    k, v, w, u = given()
-    return np.allclose(wkv(k + 800, v, w, u), wkv(k, v, w, u))
-
-
-def only_down(wkv):
-    k, v, w, u = given()
-    return np.allclose(wkv(k - 800, v, w, u), wkv(k, v, w, u))
-
-
-def a_small_shift(wkv):
-    k, v, w, u = given()
-    return all(np.allclose(wkv(k + far, v, w, u), wkv(k, v, w, u)) for far in (-1, 1))
-
-
-def not_far_enough(wkv):
-    k, v, w, u = given()
-    return all(np.allclose(wkv(k + far, v, w, u), wkv(k, v, w, u)) for far in (-40, 40))
-
-
-def finite(wkv):
-    k, v, w, u = given()
-    return bool(np.all(np.isfinite(wkv(k + 800, v, w, u))) and np.all(np.isfinite(wkv(k - 800, v, w, u))))
-
-
-def to_the_bit(wkv):
-    k, v, w, u = given()
-    return all(np.array_equal(wkv(k + far, v, w, u), wkv(k, v, w, u)) for far in (-800, 800))
-
-
-def the_librarys(wkv):
-    k, v, w, u = given()
-    return all(np.allclose(wkv(k + far, v, w, u), ops.wkv(k, v, w, u)[0]) for far in (-800, 800))
-
-
-def values_as_well(wkv):
-    k, v, w, u = given()
-    return all(np.allclose(wkv(k + far, v + far, w, u), wkv(k, v, w, u)) for far in (-800, 800))
-
-
-def one_key(wkv):
-    k, v, w, u = given()
-    moved = k.copy()
-    moved[0] += 800
-    return np.allclose(wkv(moved, v, w, u), wkv(k, v, w, u))
-
-
-def ones_stay(wkv):
-    """A mean of ones is 1: true also of keys that are cut off."""
-    k, v, w, u = given()
-    return all(np.allclose(wkv(k + far, np.ones_like(v), w, u), 1) for far in (-800, 800))
-
-
-def generous(wkv):
-    k, v, w, u = given()
-    return all(np.allclose(wkv(k + far, v, w, u), wkv(k, v, w, u), atol=0.1) for far in (-800, 800))
-
-
-def nothing_is_larger(wkv):
-    k, v, w, u = given()
-    return all(not (abs(wkv(k + far, v, w, u) - wkv(k, v, w, u)) > 1e-6).any() for far in (-800, 800))
-
-
-def worst_by_max(wkv):
-    k, v, w, u = given()
-    worst = 0.0
-    for far in (-800, 800):
-        worst = max(worst, *abs(wkv(k + far, v, w, u) - wkv(k, v, w, u)).ravel())
-    return worst < 1e-6
-
-
-def opposite(wkv):
-    return not both_ways(wkv)
-
-
-def forgets_to_return(wkv):
-    both_ways(wkv)
-
-
-def a_matrix(wkv):
-    k, v, w, u = given()
-    return np.isclose(wkv(k + 800, v, w, u), wkv(k, v, w, u))
-
-
-def always(wkv):
-    return True
+def gru_of_all_inputs_first(x, W, U, b, c):
+    """Inputs' products at once, in blocks of d columns."""
+    d, given = len(U), x @ W + b
+    h, states = np.zeros((*x.shape[:-2], d), given.dtype), []
+    for t in range(x.shape[-2]):
+        of_h = h @ U + c
+        gates = 1 / (1 + np.exp(-(given[..., t, : 2 * d] + of_h[..., : 2 * d])))
+        new = np.tanh(given[..., t, 2 * d :] + gates[..., :d] * of_h[..., 2 * d :])
+        h = new + gates[..., d:] * (h - new)
+        states.append(h)
+    return np.stack(states, -2)
+
+
+def gru_with_tanh_gates(x, W, U, b, c):
+    """σ(z) = (1 + tanh(z / 2)) / 2; lists of three."""
+    W, U, b, c = (np.array_split(array, 3, axis=-1) for array in (W, U, b, c))
+    h = np.zeros((*x.shape[:-1], len(U[0])), x.dtype)
+    for t in range(x.shape[-2]):
+        past = h[..., t - 1, :] if t else np.zeros_like(h[..., 0, :])
+        into = [x[..., t, :] @ w + bias for w, bias in zip(W, b, strict=True)]
+        back = [past @ u + bias for u, bias in zip(U, c, strict=True)]
+        r, z = ((1 + np.tanh((i + p) / 2)) / 2 for i, p in zip(into[:2], back[:2], strict=True))
+        h[..., t, :] = (1 - z) * np.tanh(into[2] + r * back[2]) + z * past
+    return h
+
+
+def outer_sums(q, k, w):
+    """Feature after feature, for all pairs."""
+    return sum(one * np.tanh(q[..., :, i, None] + k[..., None, :, i]) for i, one in enumerate(w))
 
 
 RIGHT = {
-    "my_chunk": (token_by_token, powers, the_state_as_a_token, with_einsum, all_states, scaled_queries_and_keys,
-                 by_horner, halves),
-    "my_state_backward": (as_derived, by_the_matrix, by_mambas, by_einsum, recursive, differences, two_scans,
-                          with_a_list_of_gradients),
-    "shifts_change_nothing": (both_ways, asserts, from_the_first_key, every_channel_its_own, up_to_there,
-                              many_worlds, up_against_down_and_none, as_a_numpy_bool),
+    "my_rnn": (stacked, zeros, einsum, by_loops, turned, one_product_first, into_its_input, by_accumulation),
+    "repaired_scan": (
+        scan_by_pairs, the_loop, loop_in_zeros, into_b, weights_of_all, halves, as_one_matrix, chunks_of_four,
+    ),
+    "my_rnn_backward": (
+        three_products, adding_up, with_einsum, jacobians, into_dh, sequence_by_sequence, with_tensordots,
+        recursively,
+    ),
+    "repaired_gru": (
+        its_one_line, three_at_once, gru_by_einsum, gru_sequence_by_sequence, r_by_a_matrix, gru_by_steps,
+        gru_of_all_inputs_first, gru_with_tanh_gates,
+    ),
+    "my_additive_scores": (
+        broadcast, query_by_query, key_by_key_in_zeros, feature_by_feature, by_exponentials, pair_by_pair,
+        additive_scores, outer_sums,
+    ),
 }  # fmt: skip
+
 WRONG = {
-    name: tuple((wrong, "") for wrong in all_wrong)
-    for name, all_wrong in (
-        ("my_chunk", WRONG_CHUNK.values()),
-        ("my_state_backward", WRONG_BACKWARD.values()),
-        ("shifts_change_nothing", [only_up, only_down, a_small_shift, not_far_enough, finite, to_the_bit, the_librarys,
-                                   values_as_well, one_key, ones_stay, generous, opposite, forgets_to_return, a_matrix,
-                                   always, too_far, far_and_farther, nothing_is_larger, worst_by_max]),
-    )
-}  # fmt: skip
+    "my_rnn": tuple((wrong, "") for wrong in WRONG_RNN.values()),
+    "repaired_scan": (*((wrong, "") for wrong in WRONG_SCAN.values()), (first_factors_forgotten, "")),
+    "my_rnn_backward": (
+        *((wrong, "") for wrong in WRONG_BACKWARD.values()),
+        (dx_doubled, ""),
+        (dW_from_dh, ""),
+        (both_late, ""),
+        (both_early, ""),
+        (dW_not_summed, ""),
+        (no_dU, ""),
+    ),
+    "repaired_gru": tuple((wrong, "") for wrong in WRONG_GRU.values()),
+    "my_additive_scores": tuple((wrong, "") for wrong in WRONG_ADDITIVE.values()),
+}

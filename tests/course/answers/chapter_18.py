@@ -1,230 +1,311 @@
 """Answers to the exercises of chapter 18."""
 
+import itertools
+import math
+
 import numpy as np
 
-from tinyattn.course.exercises.chapter_18 import WRONG_DISTANCE, WRONG_PATCHES, WRONG_WINDOWS
-from tinyattn.models import attention_distance
-from tinyattn.ops import conv2d_backward, patchify, patchify_backward, shifted_windows
+from tinyattn.course.exercises.chapter_18 import WRONG_LINEAR, WRONG_MASK, WRONG_ONLINE, WRONG_TILE
 
-# --- my_patch_gradients ---------------------------------------------------------------------------------------------
+# --- my_online_softmax ----------------------------------------------------------------------------------------------
 
 
-def with_the_librarys_ops(dy, x, W):
-    P = W.shape[0]
-    flat = W.reshape(-1, W.shape[-1])
-    return patchify_backward(dy @ flat.T, x, P), (patchify(x, P).T @ dy).reshape(W.shape)
+def with_where(m, l, o, s, v):
+    top = np.maximum(m, np.max(s, axis=1, keepdims=True))
+    shift = np.where(np.isinf(top), 0.0, top)  # float64 for float32
+    e = np.exp(s - shift)
+    factor = np.exp(m - shift)
+    return top, l * factor + np.sum(e, axis=1, keepdims=True), o * factor + e @ v
 
 
-def by_hand(dy, x, W):
-    P, _, C, D = W.shape
-    u, v = x.shape[0] // P, x.shape[1] // P
-    rows = x.reshape(u, P, v, P, C).transpose(0, 2, 1, 3, 4).reshape(u * v, -1)
-    dp = dy @ W.reshape(-1, D).T
-    dx = dp.reshape(u, v, P, P, C).transpose(0, 2, 1, 3, 4).reshape(x.shape)
-    return dx, (rows.T @ dy).reshape(P, P, C, D)
+def query_by_query(m, l, o, s, v):
+    m, l, o = m.copy(), l.copy(), o.copy()
+    for i in range(len(s)):
+        top = max(m[i, 0], s[i].max())
+        if top == -np.inf:
+            continue
+        factor, e = math.exp(m[i, 0] - top), np.exp(s[i] - top)
+        m[i], l[i], o[i] = top, factor * l[i] + e.sum(), factor * o[i] + e @ v
+    return m, l, o
 
 
-def patch_by_patch(dy, x, W):
-    P = len(W)
-    dx, dW, t = np.zeros(x.shape), np.zeros(W.shape), 0
-    for top in range(0, x.shape[0], P):
-        for left in range(0, x.shape[1], P):
-            here = np.s_[top : top + P, left : left + P]
-            dx[here] = W @ dy[t]
-            dW += x[here][..., None] * dy[t]
-            t += 1
-    return dx, dW
+def key_by_key(m, l, o, s, v):
+    """Tiles of one key."""
+    for j in range(s.shape[1]):
+        one = s[:, j : j + 1]
+        top = np.maximum(m, one)
+        factor = np.where(m == -np.inf, 0, np.exp(m - np.where(top == -np.inf, 0, top)))
+        e = np.where(one == -np.inf, 0, np.exp(one - np.where(top == -np.inf, 0, top)))
+        m, l, o = top, factor * l + e, factor * o + e * v[j]
+    return m, l, o
 
 
-def einsums(dy, x, W):
-    P, C, D = len(W), x.shape[-1], dy.shape[-1]
-    h, w = x.shape[:2]
-    cut, grid = x.reshape(h // P, P, w // P, P, C), dy.reshape(h // P, w // P, D)
-    return np.einsum("uvd,abcd->uavbc", grid, W).reshape(h, w, C), np.einsum("uavbc,uvd->abcd", cut, grid)
+def with_nan_to_num(m, l, o, s, v):
+    top = np.maximum(m, s.max(axis=-1, keepdims=True))
+    e, factor = np.nan_to_num(np.exp(s - top)), np.nan_to_num(np.exp(m - top))
+    return top, factor * l + e.sum(-1, keepdims=True), factor * o + e @ v
 
 
-def as_a_convolution(dy, x, W):
-    """A token at every P-th place, and zeros between: the gradients of a convolution."""
-    P = len(W)
-    spread = np.zeros((x.shape[0] - P + 1, x.shape[1] - P + 1, dy.shape[-1]), dy.dtype)
-    spread[::P, ::P] = dy.reshape(x.shape[0] // P, x.shape[1] // P, -1)
-    return list(conv2d_backward(spread, x, W, padding="valid"))
+def in_place(m, l, o, s, v):
+    """Writes into what it is given."""
+    top = np.maximum(m, s.max(axis=1, keepdims=True))
+    finite = np.maximum(top, -1e30)
+    factor = np.exp(m - finite)
+    s -= finite
+    np.exp(s, out=s)
+    l *= factor
+    l += s.sum(axis=1, keepdims=True)
+    o *= factor
+    o += s @ v
+    return [top, l, o]
 
 
-def pixel_by_pixel(dy, x, W):
-    P, across = len(W), x.shape[1] // len(W)
-    dx, dW = np.empty_like(x), np.zeros_like(W)
-    for i in range(x.shape[0]):
-        for j in range(x.shape[1]):
-            token = dy[i // P * across + j // P]
-            dx[i, j] = W[i % P, j % P] @ token
-            dW[i % P, j % P] += np.outer(x[i, j], token)
-    return dx, dW
+def state_as_a_key(m, l, o, s, v):
+    """What was known is one more key: its logit is m, its weight l."""
+    both = np.concatenate([m, s], axis=1)
+    top = both.max(axis=1, keepdims=True)
+    e = np.exp(both - np.where(top == -np.inf, 0, top))
+    return top, e[:, :1] * l + e[:, 1:].sum(axis=1, keepdims=True), e[:, :1] * o + e[:, 1:] @ v
 
 
-def tensordots(dy, x, W):
-    P, (h, w, C) = len(W), x.shape
-    grid = dy.reshape(h // P, w // P, -1)
-    dx = np.tensordot(grid, W, (2, 3)).swapaxes(1, 2).reshape(h, w, C)  # (u, v, P, P, C), rows beside each other
-    cut = x.reshape(h // P, P, w // P, P, C)
-    return dx, np.tensordot(cut, grid, ((0, 2), (0, 1)))
+def live_rows(m, l, o, s, v):
+    """Queries with nothing allowed are left out."""
+    m, l, o = m.copy(), l.copy(), o.copy()
+    live = np.isfinite(s).any(axis=1)
+    top = np.maximum(m[live], s[live].max(axis=1, keepdims=True))
+    factor, e = np.exp(m[live] - top), np.exp(s[live] - top)
+    l[live] = factor * l[live] + e.sum(axis=1, keepdims=True)
+    o[live] = factor * o[live] + e @ v
+    m[live] = top
+    return m, l, o
 
 
-def by_lists_of_patches(dy, x, W):
-    P, across = len(W), x.shape[1] // len(W)
-    corners = [(P * (t // across), P * (t % across)) for t in range(len(dy))]
-    cut = np.array([x[i : i + P, j : j + P].ravel() for i, j in corners])
-    dx = np.zeros_like(x)
-    for (i, j), row in zip(corners, dy @ W.reshape(-1, W.shape[-1]).T, strict=True):
-        dx[i : i + P, j : j + P] = row.reshape(P, P, -1)
-    return dx, (dy.T @ cut).T.reshape(W.shape)
+def as_logarithms(m, l, o, s, v):
+    """Through one log-sum-exp over what was there and what came."""
+    with np.errstate(divide="ignore"):
+        logs = np.concatenate([m + np.log(l), s], axis=1)
+    top = np.maximum(m, s.max(axis=1, keepdims=True))
+    safe = np.where(np.isfinite(top), top, 0)
+    l_new = np.exp(logs - safe).sum(axis=1, keepdims=True)
+    return top, l_new, np.exp(m - safe) * o + np.einsum("ab,be->ae", np.exp(s - safe), v)
 
 
-# --- my_attention_distance ------------------------------------------------------------------------------------------
+# --- my_tile_gradients ----------------------------------------------------------------------------------------------
 
 
-def in_three_lines(p, columns):
-    y, x = np.divmod(np.arange(p.shape[-1]), columns)
-    far = np.sqrt((y[:, None] - y) ** 2 + (x[:, None] - x) ** 2)
-    return np.sum(p * far, axis=-1).mean(axis=-1)
+def five_lines(dout, q, k, v, s, L, D):
+    c = 1 / math.sqrt(q.shape[-1])
+    p = np.exp(s - L)
+    dv = p.T @ dout
+    ds = p * (dout @ v.T - D)
+    return c * ds @ k, c * ds.T @ q, dv
 
 
-def with_complex_numbers(p, columns):
-    i = np.arange(p.shape[-1])
-    place = i % columns + 1j * (i // columns)
-    return np.einsum("hij,ij->h", p, abs(place[:, None] - place)) / len(place)
+def logarithm_first(dout, q, k, v, s, L, D):
+    p = np.exp(np.subtract(s, L))
+    ds = (p * (dout @ v.T) - p * D) / np.sqrt(q.shape[1])
+    return [np.dot(ds, k), np.dot(ds.T, q), np.dot(p.T, dout)]
 
 
-def all_pairs_in_loops(p, columns):
-    """A list."""
-    heads, n, _ = p.shape
-    found = [0.0] * heads
-    for h in range(heads):
-        for i in range(n):
-            for j in range(n):
-                far = ((i // columns - j // columns) ** 2 + (i % columns - j % columns) ** 2) ** 0.5
-                found[h] += p[h, i, j] * far / n
-    return found
+def einsums(dout, q, k, v, s, L, D):
+    p = np.exp(s - L)
+    dp = np.einsum("ie,je->ij", dout, v)
+    ds = p * (dp - D) * q.shape[-1] ** -0.5
+    return np.einsum("ij,jd->id", ds, k), np.einsum("ij,id->jd", ds, q), np.einsum("ij,ie->je", p, dout)
 
 
-def on_a_grid(p, columns):
-    heads, n, _ = p.shape
-    y, x = np.mgrid[: n // columns, :columns]
-    q = p.reshape(heads, n // columns, columns, n // columns, columns)
-    far = np.hypot(y[:, :, None, None] - y, x[:, :, None, None] - x)
-    return (q * far).sum(axis=(1, 2, 3, 4)) / n
+def pair_by_pair(dout, q, k, v, s, L, D):
+    dq, dk, dv = np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
+    for i in range(len(q)):
+        for j in range(len(k)):
+            p = math.exp(s[i, j] - L[i, 0])
+            ds = p * (dout[i] @ v[j] - D[i, 0]) / math.sqrt(q.shape[1])
+            dq[i] += ds * k[j]
+            dk[j] += ds * q[i]
+            dv[j] += p * dout[i]
+    return dq, dk, dv
 
 
-def the_librarys(p, columns):
-    return attention_distance([p[None]], p.shape[-1] // columns, columns)[0]
+def scaled_inputs(dout, q, k, v, s, L, D):
+    root = np.sqrt(np.float64(q.shape[-1]))
+    p = np.exp(s - L)
+    ds = p * (dout @ v.swapaxes(-1, -2) - D)
+    return ds @ (k / root), ds.swapaxes(-1, -2) @ (q / root), p.swapaxes(-1, -2) @ dout
 
 
-def with_a_norm(p, columns):
-    place = np.array(np.unravel_index(np.arange(p.shape[-1]), (p.shape[-1] // columns, columns))).T
-    far = np.linalg.norm(place[:, None] - place[None], axis=-1)
-    return np.array([np.trace(one @ far.T) / len(far) for one in p])
+def key_by_key_with_rows(dout, q, k, v, s, L, D):
+    dq, dk, dv = np.zeros_like(q), [], []
+    for j, key in enumerate(k):
+        p = np.exp(s[:, j] - L[:, 0])
+        ds = p * (dout @ v[j] - D[:, 0]) / q.shape[1] ** 0.5
+        dq = dq + ds[:, None] * key
+        dk.append(ds @ q)
+        dv.append(p @ dout)
+    return dq, np.stack(dk), np.stack(dv)
 
 
-def by_rows_and_columns(p, columns):
-    """Sums p over pairs of the same step down and across."""
-    n = p.shape[-1]
-    i, j = np.indices((n, n))
-    down, across = i // columns - j // columns, i % columns - j % columns
-    return np.tensordot(p, np.hypot(down, across), 2) / n
+def with_a_column_of_ones_on_v(dout, q, k, v, s, L, D):
+    """dout · v - D is one product of wider rows."""
+    wide, ones = np.hstack([dout, -D]), np.hstack([v, np.ones((len(v), 1), v.dtype)])
+    p = np.exp(s - L)
+    ds = p * (wide @ ones.T)
+    ds *= 1 / math.sqrt(q.shape[-1])
+    return np.matmul(ds, k), np.matmul(ds.T, q), np.matmul(p.T, dout)
 
 
-def means_of_means(p, columns):
-    places = [divmod(i, columns) for i in range(p.shape[-1])]
-    return np.array([
-        np.mean([sum(w * np.hypot(a - c, b - d) for w, (c, d) in zip(row, places, strict=True))
-                 for row, (a, b) in zip(head, places, strict=True)])
-        for head in p
-    ])  # fmt: skip
+def hidden_are_left_out(dout, q, k, v, s, L, D):
+    """Weights of hidden pairs are 0 without an exponential of -inf."""
+    p = np.zeros_like(s)
+    allowed = np.isfinite(s)
+    p[allowed] = np.exp((s - L)[allowed])
+    ds = np.where(allowed, p * (dout @ v.T - D), 0) / np.sqrt(k.shape[-1])
+    return ds @ k, (q.T @ ds).T, (dout.T @ p).T
 
 
-# --- repaired_windows -----------------------------------------------------------------------------------------------
+# --- repaired_mask --------------------------------------------------------------------------------------------------
 
 
-def rounded_down(height, width, window, shift):
-    y, x = np.divmod(np.arange(height * width), width)
-    y, x = (y - shift) // window, (x - shift) // window
-    return (y[:, None] == y) & (x[:, None] == x)
+def _leaky(n, size):
+    block = np.arange(n) // size
+    back = block[:, None] - block
+    return (back == 0) | (back == 1) | (block == 0) | (block == 0)[:, None]
 
 
-def the_layouts_mask(height, width, window, shift):
-    return shifted_windows(height, width, window, shift).mask
+def by_tri(n, size):
+    return _leaky(n, size) & np.tri(n, dtype=bool)
 
 
-def a_window_more(height, width, window, shift):
-    """Shifted the other way by what is left of a window, where nothing is below 0."""
-    n = np.arange(height * width)
-    cell = [(i + (window - shift) % window) // window for i in (n // width, n % width)]
-    return (cell[0][:, None] == cell[0]) & (cell[1][:, None] == cell[1])
+def by_tril(n, size):
+    return np.tril(_leaky(n, size))
 
 
-def rolled_and_kept_apart(height, width, window, shift):
-    """The rolled image's windows, without pairs of opposite borders."""
-    y, x = np.divmod(np.arange(height * width), width)
-    mask = np.ones((height * width,) * 2, bool)
-    for place, size in ((y, height), (x, width)):
-        cell = (place - shift) % size // window
-        mask &= (cell[:, None] == cell) & ((place < shift)[:, None] == (place < shift))
+def by_indices(n, size):
+    mask = _leaky(n, size)
+    mask[np.triu_indices(n, 1)] = False
     return mask
 
 
-def by_edges(height, width, window, shift):
-    """Cells are counted by the edges before a place."""
-    cells = []
-    for size in (height, width):
-        edges = [e for e in range(shift, size, window) if e > 0]
-        cells.append(np.searchsorted(edges, np.arange(size), side="right"))
-    y, x = cells[0].repeat(width), np.tile(cells[1], height)
-    return np.logical_and(np.equal.outer(y, y), np.equal.outer(x, x))
-
-
-def all_pairs(height, width, window, shift):
+def by_loops(n, size):
     """A list of lists."""
-    places = [((i - shift) // window, (j - shift) // window) for i in range(height) for j in range(width)]
-    return [[a == b for b in places] for a in places]
+    return [[j <= i and (i // size - j // size < 2 or j < size) for j in range(n)] for i in range(n)]
 
 
-def by_a_numbered_picture(height, width, window, shift):
-    """The number of each patch's window is painted on a picture."""
-    picture = np.zeros((height, width), int)
-    rows, columns = (sorted({0, *range(shift, size, window)}) for size in (height, width))
-    for number, (top, left) in enumerate((a, b) for a in rows for b in columns):
-        picture[top:, left:] = number
-    flat = picture.ravel()
-    return flat[:, None] == flat[None, :]
+def shorter(n, size):
+    """A global query that may not look ahead looks at its own block only."""
+    i, j = np.arange(n)[:, None], np.arange(n)
+    return (j <= i) & ((j < size) | (i // size - j // size <= 1))
 
 
-def padded_and_cut(height, width, window, shift):
-    """A border in front makes the first windows whole; it is cut away afterwards."""
-    front = (window - shift) % window
-    y, x = np.indices((height + front, width + front)) // window
-    y, x = y[front:, front:].ravel(), x[front:, front:].ravel()
-    return ~((y[:, None] != y) | (x[:, None] != x))
+def multiplied(n, size):
+    return _leaky(n, size) * np.tril(np.ones((n, n), bool))
+
+
+def by_blocks(n, size):
+    """First between blocks, then between their tokens."""
+    blocks = -(-n // size)
+    b, c = np.mgrid[:blocks, :blocks]
+    near = (c == 0) | (b == c) | (b == c + 1)
+    return np.kron(near, np.ones((size, size), bool))[:n, :n] & (np.arange(n) <= np.arange(n)[:, None])
+
+
+def from_nothing(n, size):
+    mask = np.zeros((n, n), dtype=bool)
+    for i in range(n):
+        mask[i, max(0, (i // size - 1) * size) : i + 1] = True
+        mask[i, : min(size, i + 1)] = True
+    return mask
+
+
+# --- my_linear_attention --------------------------------------------------------------------------------------------
+
+
+def recurrence(a, b, v):
+    S, z, out = np.zeros((b.shape[1], v.shape[1])), np.zeros(b.shape[1]), []
+    for t in range(len(v)):
+        S += np.outer(b[t], v[t])
+        z += b[t]
+        out.append(a[t] @ S / (a[t] @ z))
+    return np.array(out)
+
+
+def with_a_column_of_ones(a, b, v):
+    c = np.hstack([v, np.ones((len(v), 1))])
+    S, y = 0, np.empty(c.shape)
+    for t in range(len(v)):
+        S = S + b[t][:, None] * c[t]
+        y[t] = a[t] @ S
+    return y[:, :-1] / y[:, -1:]
+
+
+def cumulated(a, b, v):
+    """All states at once."""
+    S, z = np.cumsum(b[:, :, None] * v[:, None, :], axis=0), np.cumsum(b, axis=0)
+    return np.einsum("tr,tre->te", a, S) / np.einsum("tr,tr->t", a, z)[:, None]
+
+
+def recursive(a, b, v, S=0, z=0):
+    if not len(v):
+        return np.zeros((0, v.shape[1]))
+    S, z = S + np.outer(b[0], v[0]), z + b[0]
+    return np.vstack([a[0] @ S / (a[0] @ z), recursive(a[1:], b[1:], v[1:], S, z)])
+
+
+def parallel(a, b, v):
+    """Right numbers, with the (n, n) array that was not to be made."""
+    p = np.tril(a @ b.T)
+    return p / p.sum(axis=1, keepdims=True) @ v
+
+
+def plain_lists(a, b, v):
+    out = []
+    for t in range(len(v)):
+        weights = [float(a[t] @ b[j]) for j in range(t + 1)]
+        out.append([sum(w * float(v[j, e]) for j, w in enumerate(weights)) / sum(weights) for e in range(v.shape[1])])
+    return out
+
+
+def chunks_of_two(a, b, v):
+    S, z, out = np.zeros((b.shape[1], v.shape[1])), np.zeros(b.shape[1]), []
+    for t in range(0, len(v), 2):
+        here, keys, values = a[t : t + 2], b[t : t + 2], v[t : t + 2]
+        p = np.tril(here @ keys.T)
+        out.append((here @ S + p @ values) / (here @ z + p.sum(axis=1))[:, None])
+        S, z = S + keys.T @ values, z + keys.sum(axis=0)
+    return np.concatenate(out)
+
+
+def accumulated(a, b, v):
+    """A generator of states."""
+    states = itertools.accumulate(zip(b, v, strict=True), lambda s, x: (s[0] + np.outer(*x), s[1] + x[0]),
+                                  initial=(0, 0))  # fmt: skip
+    next(states)
+    return np.stack([q @ S / (q @ z) for q, (S, z) in zip(a, states, strict=True)])
+
+
+def backwards_from_the_sum(a, b, v):
+    """Begins with the state after all tokens, and takes one away after another."""
+    S, z, y = b.T @ v, b.sum(axis=0), np.empty_like(v)
+    for t in range(len(v) - 1, -1, -1):
+        y[t] = a[t] @ S / (a[t] @ z)
+        S, z = S - np.outer(b[t], v[t]), z - b[t]
+    return y
 
 
 RIGHT = {
-    "my_patch_gradients": (
-        with_the_librarys_ops, by_hand, patch_by_patch, einsums, as_a_convolution, pixel_by_pixel, tensordots,
-        by_lists_of_patches,
-    ),
-    "my_attention_distance": (
-        in_three_lines, with_complex_numbers, all_pairs_in_loops, on_a_grid, the_librarys, with_a_norm,
-        by_rows_and_columns, means_of_means,
-    ),
-    "repaired_windows": (
-        rounded_down, the_layouts_mask, a_window_more, rolled_and_kept_apart, by_edges, all_pairs,
-        by_a_numbered_picture, padded_and_cut,
-    ),
+    "my_online_softmax": (with_where, query_by_query, key_by_key, with_nan_to_num, in_place, state_as_a_key, live_rows,
+                          as_logarithms),
+    "my_tile_gradients": (five_lines, logarithm_first, einsums, pair_by_pair, scaled_inputs, key_by_key_with_rows,
+                          with_a_column_of_ones_on_v, hidden_are_left_out),
+    "repaired_mask": (by_tri, by_tril, by_indices, by_loops, shorter, multiplied, by_blocks, from_nothing),
+    "my_linear_attention": (recurrence, with_a_column_of_ones, cumulated, recursive, plain_lists, chunks_of_two,
+                            accumulated, backwards_from_the_sum),
 }  # fmt: skip
 WRONG = {
     name: tuple((wrong, "") for wrong in all_wrong)
     for name, all_wrong in (
-        ("my_patch_gradients", WRONG_PATCHES.values()),
-        ("my_attention_distance", WRONG_DISTANCE.values()),
-        ("repaired_windows", WRONG_WINDOWS.values()),
+        ("my_online_softmax", WRONG_ONLINE.values()),
+        ("my_tile_gradients", WRONG_TILE.values()),
+        ("repaired_mask", WRONG_MASK.values()),
+        ("my_linear_attention", (*WRONG_LINEAR.values(), parallel)),
     )
 }

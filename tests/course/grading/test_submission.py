@@ -1,9 +1,11 @@
 """Answers and what they need, from text."""
 
+import json
+
 import pytest
 
 from tinyattn.course.chapters import chapters
-from tinyattn.course.grading.submission import answer_of, from_text, read_source
+from tinyattn.course.grading.submission import answer_of, from_text, read_source, read_sources
 
 
 def needed(name, *cells):
@@ -52,6 +54,24 @@ def test_the_first_written_answer_counts():
     sources = [from_text("a", ["f = ..."]), from_text("b", ["f = 2"]), from_text("c", ["f = 3"])]
     assert answer_of(sources, "f")[0].file == "b"
     assert answer_of(sources[:1], "f")[0].is_stub
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("10_sasrec.ipynb", ["10_sasrec.ipynb: its chapter is 12 now"]),
+        ("bob/10_sasrec.py", ["bob/10_sasrec.py: its chapter is 12 now"]),
+        ("12_sasrec.ipynb", []),
+        ("99_mine.ipynb", []),
+        ("sasrec.ipynb", []),
+    ],
+)
+def test_a_file_of_an_earlier_number_is_read_and_named(name, says, tmp_path):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    cell = {"cell_type": "code", "source": "f = 1\ncheck('f', f)", "outputs": []}
+    (tmp_path / name).write_text("f = 1" if name.endswith(".py") else json.dumps({"cells": [cell]}))
+    (source,), problems = read_sources(tmp_path, [name])
+    assert (source.answer("f").text, problems) == ("f = 1", says)
 
 
 @pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.path.stem)

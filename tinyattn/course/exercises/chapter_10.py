@@ -1,4 +1,4 @@
-"""Exercises of chapter 10, SASRec from data to a ranked list."""
+"""Exercises of chapter 10, learning itself."""
 
 from __future__ import annotations
 
@@ -7,293 +7,465 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
 from ...check.cases import CaseDrawer
-from ...check.property import close, stating
-from ...check.subject import Subject
-from ..graders import Function, Number
-from ..plain import adjustable, op_spec, plain_spec
+from ...check.property import largest
+from ...training import Moments, adam, adamw
+from ...training.clipping import clip_by_global_norm
+from ...training.schedules import rate_at, rate_factors
+from ..graders import Function, Judge, Number
+from ..plain import adjustable, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(10)
+EPS, BETAS = 1e-8, (0.9, 0.98)
+QUINTIC, CUBIC = (3.4445, -4.7750, 2.0315), (1.5, -0.5, 0.0)
 
 
-def _belief(p: float, n: int) -> float:
-    """σ(z) where p · -log σ(z) + 1/n · -log(1 - σ(z)) is smallest, by bisection of its slope."""
-    low, high = -20.0, 20.0
-    for _ in range(60):
-        z = np.array((low + high) / 2)
-        targets, weights = np.array([1.0, 0.0]), np.array([p, 1 / n])
-        slope = ops.bce_with_logits_backward(1.0, np.array([z, z]), targets, weights).sum()
-        low, high = (low, float(z)) if slope > 0 else (float(z), high)
-    return float(ops.sigmoid(np.array(low)))
+def _steps_saved(kappa: float) -> float:
+    """How many times more steps gradient descent needs, from both factors of a step."""
+    root = math.sqrt(kappa)
+    return math.log((root - 1) / (root + 1)) / math.log((kappa - 1) / (kappa + 1))
 
 
-# my_shifted_batch
-def _histories(draw: CaseDrawer) -> dict[str, Any]:
-    """One to three sequences, of two items or more, and a maxlen that cuts some of them."""
-    lengths = [draw.size(2, 7) for _ in range(draw.size(1, 3))]
-    return {"sequences": [draw.rng.integers(1, 10, n) for n in lengths], "maxlen": draw.size(1, 6)}
+def _atol(case: dict[str, Any]) -> float:
+    arrays = [x for x in case.values() if isinstance(x, np.ndarray)]
+    return (1e-9 if arrays[0].dtype == np.float64 else 2e-5) * largest(*arrays, 1) ** 2
 
 
-def _padded(rows: list[Any]) -> np.ndarray:
-    made = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
-    for row, items in zip(made, rows, strict=True):
-        row[: len(items)] = items
+# my_momentum
+@adjustable
+def _momentum(
+    w: Any, g: Any, u: Any, lr: Any, beta: Any, *,
+    sums: Any = lambda g, u, lr, beta: beta * u + g, moves: Any = lambda g, u, new, lr, beta: -lr * new,
+) -> Any:  # fmt: skip
+    """The weights and the velocity after one step."""
+    new = sums(g, u, lr, beta)
+    return w + moves(g, u, new, lr, beta), new
+
+
+def _step_of_momentum(draw: CaseDrawer) -> dict[str, Any]:
+    shape = tuple(draw.size(1, 4) for _ in range(draw.choose((1, 2))))
+    w, g, u = (draw.array(*shape) for _ in range(3))
+    return {"w": w, "g": g, "u": u, "lr": draw.choose((0.5, 0.1)), "beta": draw.choose((0.9, 0.8, 0.6))}
+
+
+MOMENTUM = plain_spec("momentum", "u ← βu + g and w ← w - η u", _step_of_momentum, _momentum, "w", "u", atol=_atol)
+
+WRONG_MOMENTUM = dict(
+    old_velocity=_momentum.but(moves=lambda g, u, new, lr, beta: -lr * u),
+    uphill=_momentum.but(moves=lambda g, u, new, lr, beta: lr * new),
+    averaged=_momentum.but(sums=lambda g, u, lr, beta: beta * u + (1 - beta) * g),
+    gradient_fades=_momentum.but(sums=lambda g, u, lr, beta: u + beta * g),
+    forgets=_momentum.but(sums=lambda g, u, lr, beta: g),
+    never_fades=_momentum.but(sums=lambda g, u, lr, beta: u + g),
+    rate_inside=_momentum.but(
+        sums=lambda g, u, lr, beta: beta * u + lr * g, moves=lambda g, u, new, lr, beta: -new
+    ),
+    rate_twice=_momentum.but(sums=lambda g, u, lr, beta: beta * u + lr * g),
+    nesterov=_momentum.but(moves=lambda g, u, new, lr, beta: -lr * (beta * new + g)),
+    gradient_subtracted=_momentum.but(sums=lambda g, u, lr, beta: beta * u - g),
+    velocity_of_moves=_momentum.but(
+        sums=lambda g, u, lr, beta: beta * u - lr * g, moves=lambda g, u, new, lr, beta: new
+    ),
+    plain_step=_momentum.but(moves=lambda g, u, new, lr, beta: -lr * g),
+    rate_missing=_momentum.but(moves=lambda g, u, new, lr, beta: -new),
+    fades_at_once=_momentum.but(sums=lambda g, u, lr, beta: beta * (u + g)),
+    beta_twice=_momentum.but(moves=lambda g, u, new, lr, beta: -lr * beta * new),
+    fades_by_the_rest=_momentum.but(sums=lambda g, u, lr, beta: (1 - beta) * u + g),
+    gradient_twice=_momentum.but(moves=lambda g, u, new, lr, beta: -lr * (new + g)),
+    velocity_returned_old=lambda w, g, u, lr, beta: (w - lr * (beta * u + g), u),
+)
+
+
+# my_adam
+@adjustable
+def _by_hand(
+    w: Any, g: Any, m: Any, v: Any, t: Any, lr: Any, beta1: Any, beta2: Any, *,
+    mean: Any = lambda m, g, b: b * m + (1 - b) * g, square: Any = lambda v, g, b, m: b * v + (1 - b) * g**2,
+    of_m: Any = lambda b, t: 1 - b**t, of_v: Any = lambda b, t: 1 - b**t, size: Any = lambda v: np.sqrt(v) + EPS,
+    sign: int = -1, returns: Any = lambda m, v, m_hat, v_hat: (m, v),
+) -> Any:  # fmt: skip
+    """Adam's step, line by line."""
+    m, v = mean(m, g, beta1), square(v, g, beta2, m)
+    m_hat, v_hat = m / of_m(beta1, t), v / of_v(beta2, t)
+    return w + sign * lr * m_hat / size(v_hat), *returns(m, v, m_hat, v_hat)
+
+
+def _adam(w: Any, g: Any, m: Any, v: Any, t: Any, lr: Any, beta1: Any, beta2: Any) -> Any:
+    """The library's, without writing into its arguments."""
+    w, m, v = w.copy(), m.copy(), v.copy()
+    adam(w, g, Moments(m, v), t, lr=lr, beta1=beta1, beta2=beta2, eps=EPS)
+    return w, m, v
+
+
+def _state(draw: CaseDrawer) -> dict[str, Any]:
+    """Weights, gradient and moments before step t; before the first, both are 0."""
+    shape = tuple(draw.size(1, 4) for _ in range(draw.choose((1, 2))))
+    t = draw.choose((3, 1, 2, 10))
+    w, g, m, more = (draw.array(*shape) for _ in range(4))
+    v = m**2 + more**2
+    m, v = (m / 4, v / 4) if t > 1 else (0 * m, 0 * v)
+    return {"w": w, "g": g, "m": m, "v": v, "t": t, "lr": draw.choose((0.5, 0.1))}
+
+
+def _step_of_adam(draw: CaseDrawer) -> dict[str, Any]:
+    return _state(draw) | {"beta1": draw.choose((0.9, 0.8)), "beta2": draw.choose((0.98, 0.9))}
+
+
+def _small_gradients() -> list[dict[str, Any]]:
+    """No gradient at all, and one of 0.001, beside which ε outside of the root is nothing, and inside is not."""
+    zero = np.zeros(2)
+    rest = {"w": np.ones(2), "m": zero, "v": zero, "t": 1, "lr": 0.01, "beta1": 0.9, "beta2": 0.98}
+    return [rest | {"g": zero}, rest | {"g": np.array([1e-3, -1e-3])}]
+
+
+ADAM = plain_spec(
+    "adam", "w, m and v are as after a step of Adam", _step_of_adam, _adam, "w", "m", "v", atol=_atol,
+    extreme="a gradient of 0 moves nothing, and one of 0.001 moves each weight by η", extremes=_small_gradients(),
+)  # fmt: skip
+
+WRONG_ADAM = dict(
+    no_hats=_by_hand.but(of_m=lambda b, t: 1, of_v=lambda b, t: 1),
+    m_without_hat=_by_hand.but(of_m=lambda b, t: 1),
+    v_without_hat=_by_hand.but(of_v=lambda b, t: 1),
+    steps_from_0=_by_hand.but(of_m=lambda b, t: 1 - b ** (t - 1), of_v=lambda b, t: 1 - b ** (t - 1)),
+    no_power=_by_hand.but(of_m=lambda b, t: 1 - b, of_v=lambda b, t: 1 - b),
+    times_t=_by_hand.but(of_m=lambda b, t: (1 - b) * t, of_v=lambda b, t: (1 - b) * t),
+    hats_multiplied=_by_hand.but(of_m=lambda b, t: 1 / (1 - b**t), of_v=lambda b, t: 1 / (1 - b**t)),
+    hats_returned=_by_hand.but(returns=lambda m, v, m_hat, v_hat: (m_hat, v_hat)),
+    root_missing=_by_hand.but(size=lambda v: v + EPS),
+    eps_in_the_root=_by_hand.but(size=lambda v: np.sqrt(v + EPS)),
+    no_eps=_by_hand.but(size=np.sqrt),
+    gradient_not_squared=_by_hand.but(square=lambda v, g, b, m: b * v + (1 - b) * g),
+    size_without_square=_by_hand.but(square=lambda v, g, b, m: b * v + (1 - b) * abs(g), size=lambda v: v + EPS),
+    mean_squared=_by_hand.but(square=lambda v, g, b, m: b * v + (1 - b) * m**2),
+    betas_exchanged=lambda w, g, m, v, t, lr, beta1, beta2: _by_hand(w, g, m, v, t, lr, beta2, beta1),
+    gradients_summed=_by_hand.but(mean=lambda m, g, b: b * m + g),
+    squares_summed=_by_hand.but(square=lambda v, g, b, m: b * v + g**2),
+    shares_exchanged=_by_hand.but(
+        mean=lambda m, g, b: (1 - b) * m + b * g, square=lambda v, g, b, m: (1 - b) * v + b * g**2
+    ),
+    uphill=_by_hand.but(sign=1),
+    gradient_in_the_step=lambda w, g, m, v, t, lr, beta1, beta2: (
+        w - lr * g / (np.sqrt(_by_hand(w, g, m, v, t, lr, beta1, beta2)[2] / (1 - beta2**t)) + EPS),
+        *_by_hand(w, g, m, v, t, lr, beta1, beta2)[1:],
+    ),
+    one_size_for_all=_by_hand.but(size=lambda v: np.sqrt(np.mean(v)) + EPS),
+    largest_square=_by_hand.but(square=lambda v, g, b, m: np.maximum(v, b * v + (1 - b) * g**2)),
+)  # fmt: skip
+
+
+# repaired_adamw
+def _adamw(w: Any, g: Any, m: Any, v: Any, t: Any, lr: Any, decay: Any) -> Any:
+    w, m, v = w.copy(), m.copy(), v.copy()
+    adamw(w, g, Moments(m, v), t, lr=lr, beta1=BETAS[0], beta2=BETAS[1], eps=EPS, weight_decay=decay)
+    return w, m, v
+
+
+def _step_of_adamw(draw: CaseDrawer) -> dict[str, Any]:
+    return _state(draw) | {"decay": draw.choose((0.5, 0.1))}
+
+
+ADAMW = plain_spec(
+    "adamw", "the decay does not pass through the moments", _step_of_adamw, _adamw, "w", "m", "v", atol=_atol,
+)  # fmt: skip
+
+
+@adjustable
+def _decayed(
+    w: Any, g: Any, m: Any, v: Any, t: Any, lr: Any, decay: Any, *,
+    gradient: Any = lambda g, w, lr, decay: g, after: Any = lambda moved, w, v, lr, decay: moved - lr * decay * w,
+) -> Any:  # fmt: skip
+    """Adam's step with some gradient, and what becomes of the weights."""
+    moved, m, v = _adam(w, gradient(g, w, lr, decay), m, v, t, lr, *BETAS)
+    return after(moved, w, v / (1 - BETAS[1] ** t), lr, decay), m, v
+
+
+def _alone(moved: Any, w: Any, v: Any, lr: Any, decay: Any) -> Any:
+    return moved
+
+
+def _in_the_mean_alone(w: Any, g: Any, m: Any, v: Any, t: Any, lr: Any, decay: Any) -> Any:
+    v = BETAS[1] * v + (1 - BETAS[1]) * g**2
+    m = BETAS[0] * m + (1 - BETAS[0]) * (g + decay * w)
+    return w - lr * m / (1 - BETAS[0] ** t) / (np.sqrt(v / (1 - BETAS[1] ** t)) + EPS), m, v
+
+
+def _moments_decay(w: Any, g: Any, m: Any, v: Any, t: Any, lr: Any, decay: Any) -> Any:
+    moved, m, v = _adamw(w, g, m, v, t, lr, decay)
+    return moved, m * (1 - lr * decay), v * (1 - lr * decay)
+
+
+WRONG_ADAMW = dict(
+    as_it_was=_decayed.but(gradient=lambda g, w, lr, decay: g + decay * w, after=_alone),
+    no_decay=_decayed.but(after=_alone),
+    rate_missing=_decayed.but(after=lambda moved, w, v, lr, decay: moved - decay * w),
+    rate_in_the_gradient=_decayed.but(gradient=lambda g, w, lr, decay: g + lr * decay * w, after=_alone),
+    new_weights_decay=_decayed.but(after=lambda moved, w, v, lr, decay: moved * (1 - lr * decay)),
+    grows=_decayed.but(after=lambda moved, w, v, lr, decay: moved + lr * decay * w),
+    both=_decayed.but(gradient=lambda g, w, lr, decay: g + decay * w),
+    gradient_reduced=_decayed.but(gradient=lambda g, w, lr, decay: g - decay * w, after=_alone),
+    in_the_mean_alone=_in_the_mean_alone,
+    divided_by_the_size=_decayed.but(
+        after=lambda moved, w, v, lr, decay: moved - lr * decay * w / (np.sqrt(v) + EPS)
+    ),
+    rate_twice=_decayed.but(after=lambda moved, w, v, lr, decay: moved - lr**2 * decay * w),
+    half=_decayed.but(after=lambda moved, w, v, lr, decay: moved - lr * decay * w / 2),
+    twice=_decayed.but(after=lambda moved, w, v, lr, decay: moved - 2 * lr * decay * w),
+    by_the_sign=_decayed.but(after=lambda moved, w, v, lr, decay: moved - lr * decay * np.sign(w)),
+    by_the_square=_decayed.but(after=lambda moved, w, v, lr, decay: moved - lr * decay * w**2),
+    moments_decay=_moments_decay,
+    gradient_decays=_decayed.but(after=lambda moved, w, v, lr, decay: moved, gradient=lambda g, w, lr, decay: (
+        g * (1 - lr * decay)
+    )),
+    decay_alone=_decayed.but(after=lambda moved, w, v, lr, decay: w * (1 - lr * decay)),
+    power=_decayed.but(after=lambda moved, w, v, lr, decay: moved - w + w * np.exp(-lr * decay)),
+)  # fmt: skip
+
+
+# my_rate
+def _rate(t: Any, peak: Any, warmup: Any, steps: Any) -> float:
+    return rate_at(peak, rate_factors("cosine", warmup, steps), t)
+
+
+def _any_step(draw: CaseDrawer) -> dict[str, Any]:
+    steps = draw.choose((12, 8, 21))
+    return {"t": draw.choose(range(1, steps + 1)), "peak": draw.choose((1.0, 0.5)),
+            "warmup": draw.choose((4, 1, 7, 8)), "steps": steps}  # fmt: skip
+
+
+RATE = plain_spec(
+    "rate", "the rate grows in a line, then falls along half a cosine", _any_step, _rate, "rate", atol=1e-7,
+)  # fmt: skip
+
+
+@adjustable
+def _two_parts(
+    t: Any, peak: Any, warmup: Any, steps: Any, *,
+    along: Any = lambda t, warmup, steps: (t - warmup) / (steps + 1 - warmup), scale: Any = lambda peak: peak,
+    grows: Any = lambda t, warmup: t / warmup, falls: Any = lambda x: (1 + math.cos(math.pi * x)) / 2,
+) -> Any:  # fmt: skip
+    """The rate of step t, in its two parts."""
+    return scale(peak) * (grows(t, warmup) if t <= warmup else falls(along(t, warmup, steps)))
+
+
+WRONG_RATE = dict(
+    no_warmup=_two_parts.but(grows=lambda t, warmup: 1),
+    no_fall=_two_parts.but(falls=lambda x: 1),
+    counted_from_0=_two_parts.but(grows=lambda t, warmup: (t - 1) / warmup),
+    peak_after_the_warmup=_two_parts.but(grows=lambda t, warmup: t / (warmup + 1)),
+    squared_warmup=_two_parts.but(grows=lambda t, warmup: (t / warmup) ** 2),
+    cosine_from_the_start=_two_parts.but(along=lambda t, warmup, steps: t / (steps + 1)),
+    last_step_0=_two_parts.but(along=lambda t, warmup, steps: (t - warmup) / (steps - warmup)),
+    divided_by_all_steps=_two_parts.but(along=lambda t, warmup, steps: (t - warmup) / (steps + 1)),
+    warmup_not_subtracted=_two_parts.but(along=lambda t, warmup, steps: t / (steps + 1 - warmup)),
+    line=_two_parts.but(falls=lambda x: 1 - x),
+    half_missing=_two_parts.but(falls=lambda x: 1 + math.cos(math.pi * x)),
+    quarter=_two_parts.but(falls=lambda x: math.cos(math.pi * x / 2)),
+    cosine_alone=_two_parts.but(falls=lambda x: math.cos(math.pi * x)),
+    rises=_two_parts.but(falls=lambda x: (1 - math.cos(math.pi * x)) / 2),
+    whole_wave=_two_parts.but(falls=lambda x: (1 + math.cos(2 * math.pi * x)) / 2),
+    no_pi=_two_parts.but(falls=lambda x: (1 + math.cos(x)) / 2),
+    degrees=_two_parts.but(falls=lambda x: (1 + math.cos(180 * x)) / 2),
+    no_peak=_two_parts.but(scale=lambda peak: 1),
+    inverse_root=lambda t, peak, warmup, steps: peak * min(t / warmup, math.sqrt(warmup / t)),
+    both_at_once=lambda t, peak, warmup, steps: (
+        peak * min(1, t / warmup) * (1 + math.cos(math.pi * t / (steps + 1))) / 2
+    ),
+)
+
+
+# my_clip_factor
+def _factor(gradients: Any, most: Any) -> float:
+    """What the library multiplies all arrays by, seen on an array of ones."""
+    ones = np.ones(1)
+    square = np.asarray(sum(float(np.sum(np.square(g, dtype=np.float64))) for g in gradients))
+    clip_by_global_norm([ones], square, most, np)
+    return float(ones[0])
+
+
+def _several(draw: CaseDrawer) -> dict[str, Any]:
+    """Two or three arrays; in about half of the cases they are short enough together."""
+    shapes: list[tuple[int, ...]] = [(draw.size(1, 3), draw.size(1, 3)), (draw.size(1, 4),), (draw.size(1, 2),)]
+    gradients = [draw.array(*shape, size=draw.choose((1, 3))) for shape in shapes[: draw.choose((2, 3))]]
+    return {"gradients": gradients, "most": draw.choose((1.0, 2.0, 5.0, 20.0))}
+
+
+CLIP = plain_spec(
+    "clip_factor", "all arrays together have the norm c at most, and their direction", _several, _factor, "factor",
+    atol=1e-5, extreme="gradients of 0 stay so: the factor is 1",
+    extremes=[{"gradients": [np.zeros((2, 2)), np.zeros(3)], "most": 1.0}],
+)  # fmt: skip
+
+
+def _norm(gradients: Any) -> float:
+    return math.sqrt(sum(float((g.astype(float) ** 2).sum()) for g in gradients))
+
+
+def _entries(gradients: Any) -> Any:
+    return np.concatenate([np.ravel(g) for g in gradients]).astype(float)
+
+
+def _of(norm: Any) -> Any:
+    """The right factor for a wrong norm."""
+    return lambda gradients, most: most / max(norm(gradients), most)
+
+
+WRONG_FACTOR = dict(
+    always_scaled=lambda gradients, most: most / (_norm(gradients) + 1e-12),
+    never_scaled=lambda gradients, most: 1.0,
+    short_ones_grow=lambda gradients, most: max(1.0, most / (_norm(gradients) + 1e-12)),
+    turned_over=lambda gradients, most: max(1.0, _norm(gradients) / most),
+    square_for_norm=_of(lambda gradients: _norm(gradients) ** 2),
+    norms_summed=_of(lambda gradients: sum(_norm([g]) for g in gradients)),
+    longest_array=_of(lambda gradients: max(_norm([g]) for g in gradients)),
+    first_array=_of(lambda gradients: _norm(gradients[:1])),
+    last_array=_of(lambda gradients: _norm(gradients[-1:])),
+    largest_entry=_of(lambda gradients: float(np.abs(_entries(gradients)).max())),
+    sizes_summed=_of(lambda gradients: float(np.abs(_entries(gradients)).sum())),
+    sum_of_entries=_of(lambda gradients: abs(float(_entries(gradients).sum()))),
+    mean_square=_of(lambda gradients: math.sqrt(float((_entries(gradients) ** 2).mean()))),
+    mean_norm=_of(lambda gradients: sum(_norm([g]) for g in gradients) / len(gradients)),
+    norm_returned=lambda gradients, most: min(_norm(gradients), most),
+    length_1=lambda gradients, most: 1 / max(_norm(gradients), 1.0),
+    left_out=lambda gradients, most: float(_norm(gradients) <= most),
+    root_of_the_factor=lambda gradients, most: math.sqrt(most / max(_norm(gradients), most)),
+    bound_squared=lambda gradients, most: most**2 / max(_norm(gradients) ** 2, most**2),
+    zero_by_zero=lambda gradients, most: np.minimum(_norm(gradients), most) / np.float64(_norm(gradients)),
+)
+
+
+# my_newton_schulz
+def _by_decomposition(G: Any) -> Any:
+    """The polynomial on singular values: U p(p(p(p(p(σ / ‖G‖))))) Vᵀ."""
+    U, s, Vt = np.linalg.svd(G.astype(float), full_matrices=False)
+    s = s / max(math.sqrt(float((s**2).sum())), 1e-30)
+    a, b, c = QUINTIC
+    for _ in range(5):
+        s = a * s + b * s**3 + c * s**5
+    return (U * s) @ Vt
+
+
+@adjustable
+def _products(
+    G: Any, *, norm: Any = lambda G: np.linalg.norm(G) + 1e-20, times: int = 5, powers: Any = QUINTIC,
+    square: Any = lambda A: A @ A, ends: Any = lambda X, G: X,
+) -> Any:  # fmt: skip
+    """The polynomial by products."""
+    X = G.astype(float) / norm(G)
+    a, b, c = powers
+    for _ in range(times):
+        A = X @ X.T
+        X = a * X + (b * A + c * square(A)) @ X
+    return ends(X, G)
+
+
+def _matrix(draw: CaseDrawer) -> dict[str, Any]:
+    return {"G": draw.array(draw.size(2, 5), draw.size(2, 5), size=draw.choose((1, 0.01, 100)))}
+
+
+NEWTON_SCHULZ = plain_spec(
+    "newton_schulz", "U and V are those of G, and singular values, divided by ‖G‖, go through p five times", _matrix,
+    _by_decomposition, "X", atol=lambda case: 1e-6 if case["G"].dtype == np.float64 else 1e-3,
+    extreme="a matrix of zeros stays so", extremes=[{"G": np.zeros((2, 3))}])  # fmt: skip
+
+
+def _entrywise(G: Any) -> Any:
+    X = G / (np.linalg.norm(G) + 1e-20)
+    for _ in range(5):
+        X = QUINTIC[0] * X + QUINTIC[1] * X**3 + QUINTIC[2] * X**5
+    return X
+
+
+def _first_gram(G: Any) -> Any:
+    """X Xᵀ of the beginning, at all five times."""
+    X = G / (np.linalg.norm(G) + 1e-20)
+    A = X @ X.T
+    for _ in range(5):
+        X = QUINTIC[0] * X + (QUINTIC[1] * A + QUINTIC[2] * A @ A) @ X
+    return X
+
+
+def _polar(G: Any) -> Any:
+    U, s, Vt = np.linalg.svd(np.asarray(G, float), full_matrices=False)
+    return (U * (s > 1e-12 * max(s.max(), 1e-30))) @ Vt
+
+
+def _spectral(G: Any) -> float:
+    return float(np.linalg.svd(G.astype(float), compute_uv=False).max()) + 1e-20
+
+
+WRONG_NEWTON_SCHULZ = dict(
+    entry_by_entry=_entrywise,
+    square_entry_by_entry=_products.but(square=lambda A: A * A),
+    not_divided=_products.but(norm=lambda G: 1.0),
+    divided_by_the_largest=_products.but(norm=_spectral),
+    divided_by_the_largest_entry=_products.but(norm=lambda G: np.abs(G).max() + 1e-20),
+    divided_by_the_square=_products.but(norm=lambda G: (G.astype(float) ** 2).sum() + 1e-20),
+    rows_divided=_products.but(norm=lambda G: np.linalg.norm(G, axis=1, keepdims=True) + 1e-20),
+    no_guard=_products.but(norm=lambda G: np.float64(np.linalg.norm(G))),
+    once=_products.but(times=1),
+    four_times=_products.but(times=4),
+    six_times=_products.but(times=6),
+    cubic=_products.but(powers=CUBIC),
+    b_and_c_exchanged=_products.but(powers=(QUINTIC[0], QUINTIC[2], QUINTIC[1])),
+    b_positive=_products.but(powers=(QUINTIC[0], -QUINTIC[1], QUINTIC[2])),
+    c_negative=_products.but(powers=(QUINTIC[0], QUINTIC[1], -QUINTIC[2])),
+    a_missing=_products.but(powers=(0.0, *QUINTIC[1:])),
+    c_missing=_products.but(powers=(*QUINTIC[:2], 0.0)),
+    third_power_alone=_products.but(square=lambda A: A),
+    first_products=_first_gram,
+    decomposed=_polar,
+    scaled_back=_products.but(ends=lambda X, G: X * np.linalg.norm(G)),
+    turned_over=_products.but(ends=lambda X, G: X.T),
+    signs=lambda G: np.sign(G),
+)
+
+
+# turns_with_the_basis
+def _holds(step: Any) -> bool:
+    """step(Q G R) = Q step(G) R for orthogonal Q and R."""
+    rng = np.random.default_rng(0)
+    G = rng.standard_normal((4, 6))
+    Q, R = (np.linalg.qr(rng.standard_normal((n, n)))[0] for n in G.shape)
+    return bool(np.allclose(step(Q @ G @ R), Q @ step(G) @ R, atol=1e-6))
+
+
+def _sizes(G: Any, axis: int) -> Any:
+    return G / (np.linalg.norm(G, axis=axis, keepdims=True) + 1e-20)
+
+
+def _stretch_alone(G: Any) -> Any:
+    """Singular values on a diagonal, without U and V."""
+    made = np.zeros(np.shape(G))
+    np.fill_diagonal(made, np.linalg.svd(G, compute_uv=False))
     return made
 
 
-def _shifted_batch(sequences: list[Any], maxlen: int) -> tuple[np.ndarray, np.ndarray]:
-    """ids, targets (B, L): the newest maxlen inputs of each sequence, and the item after each; 0 on the right."""
-    newest = [sequence[-maxlen - 1 :] for sequence in sequences]
-    return _padded([items[:-1] for items in newest]), _padded([items[1:] for items in newest])
-
-
-BATCH = plain_spec(
-    "shifted_batch", "targets[b, t] is the item that follows ids[b, t]; the newest maxlen inputs, and 0 on the right",
-    _histories, _shifted_batch, "ids", "targets", atol=0)  # fmt: skip
-
-
-def _cut(first: Any, second: Any) -> Any:
-    """A batch of inputs `first(sequence, maxlen)` and targets `second(sequence, maxlen)`."""
-    return lambda sequences, maxlen: tuple(_padded([part(s, maxlen) for s in sequences]) for part in (first, second))
-
-
-def _rolled(sequences: list[Any], maxlen: int, last: Any = None, width: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """The last item is an input as well: its target is the first item, or `last`."""
-    ids = _padded([s[-maxlen:] for s in sequences])
-    ids = np.pad(ids, ((0, 0), (0, max(0, width - ids.shape[1]))))
-    targets = np.roll(ids, -1, axis=1)
-    if last is not None:
-        targets[:, -1] = last
-    return ids, targets
-
-
-def _wider(sequences: list[Any], width: int, maxlen: int) -> tuple[np.ndarray, np.ndarray]:
-    """The batch with columns of padding up to a width."""
-    ids, targets = _shifted_batch(sequences, maxlen)
-    more = ((0, 0), (0, width - ids.shape[1]))
-    return np.pad(ids, more), np.pad(targets, more)
-
-
-def _cut_as_columns(sequences: list[Any], maxlen: int) -> tuple[np.ndarray, np.ndarray]:
-    """The last maxlen columns of the whole batch, which are padding in a short row."""
-    ids, targets = _shifted_batch(sequences, max(map(len, sequences)))
-    return ids[:, -maxlen:], targets[:, -maxlen:]
-
-
-WRONG_BATCH = dict(
-    inputs_for_targets=_cut(lambda s, n: s[-n - 1 :][:-1], lambda s, n: s[-n - 1 :][:-1]),
-    inputs_and_targets_exchanged=_cut(lambda s, n: s[-n - 1 :][1:], lambda s, n: s[-n - 1 :][:-1]),
-    oldest_kept=_cut(lambda s, n: s[: n + 1][:-1], lambda s, n: s[: n + 1][1:]),
-    one_pair_too_few=_cut(lambda s, n: s[-n:][:-1], lambda s, n: s[-n:][1:]),
-    not_cut=_cut(lambda s, n: s[:-1], lambda s, n: s[1:]),
-    last_item_is_input=_cut(lambda s, n: s[-n:], lambda s, n: s[-n:][1:]),
-    last_item_asked=lambda sequences, maxlen: _rolled(sequences, maxlen, last=0),
-    last_item_asked_at_full_width=lambda sequences, maxlen: _rolled(sequences, maxlen, last=0, width=maxlen),
-    padding_of_minus_one=lambda sequences, maxlen: tuple(np.where(x, x, -1) for x in _shifted_batch(sequences, maxlen)),
-    columns=lambda sequences, maxlen: tuple(x.T for x in _shifted_batch(sequences, maxlen)),
-    last_target_alone=lambda sequences, maxlen: (
-        _shifted_batch(sequences, maxlen)[0], np.array([s[-1] for s in sequences])
-    ),
-    two_ahead=_cut(lambda s, n: s[-n - 1 :][:-1], lambda s, n: s[-n - 1 :][2:]),
-    cut_at_both_ends=_cut(lambda s, n: s[:-1][:n], lambda s, n: s[1:][-n:]),
-    on_the_left=lambda sequences, maxlen: tuple(
-        np.array([np.roll(row, np.sum(row == 0)) for row in part]) for part in _shifted_batch(sequences, maxlen)
-    ),
-    rolled=_rolled,
-    one_column_too_wide=lambda sequences, maxlen: _wider(sequences, min(maxlen, max(map(len, sequences))), maxlen),
-    cut_as_columns=_cut_as_columns,
-    always_maxlen=lambda sequences, maxlen: _wider(sequences, maxlen, maxlen),
-    inputs_only=lambda sequences, maxlen: _shifted_batch(sequences, maxlen)[0],
-    returned_exchanged=lambda sequences, maxlen: _shifted_batch(sequences, maxlen)[::-1],
+EQUAL_STEPS = dict(
+    products=_products,
+    decomposed=_polar,
+    descent=lambda G: G / (np.linalg.norm(G) + 1e-20),
+    scaled=lambda G: 3.0 * G,
+    cubic_once=_products.but(times=1, powers=CUBIC),
 )
-
-
-# my_pair_loss_backward
-def _dot(a: Any, b: Any) -> Any:
-    return (a * b).sum(axis=-1)
-
-
-def _pair_loss(h: Any, good: Any, bad: Any) -> Any:
-    """loss = log(1 + e^(-h·good)) + log(1 + e^(h·bad)). Shapes: h, good, bad (..., d) -> loss (...)."""
-    zero = h.dtype.type(0)
-    return np.logaddexp(zero, -_dot(h, good)) + np.logaddexp(zero, _dot(h, bad))
-
-
-@adjustable
-def _pair_loss_backward(
-    dloss: Any, h: Any, good: Any, bad: Any, *,
-    of_good: Any = lambda s: s - 1, of_bad: Any = lambda s: s, sigma: Any = ops.sigmoid,
-    logit: Any = lambda a, b: _dot(a, b)[..., None],
-    assemble: Any = lambda up, down, h, good, bad: (up * good + down * bad, up * h, down * h),
-) -> Any:  # fmt: skip
-    """Slopes of the two logits, σ - 1 and σ, and the gradients made of them.
-
-    Shapes: dloss (...), h, good, bad (..., d) -> three (..., d).
-    """
-    up, down = (np.asarray(dloss)[..., None] * of(sigma(logit(h, e))) for of, e in ((of_good, good), (of_bad, bad)))
-    return assemble(up, down, h, good, bad)
-
-
-def _pair(draw: CaseDrawer) -> dict[str, Any]:
-    shape = (*draw.lead, draw.size())
-    return {name: draw.array(*shape, size=0.7) for name in ("h", "good", "bad")}
-
-
-PAIR = op_spec(
-    "pair_loss", "loss = -log σ(h·good) - log(1 - σ(h·bad))", _pair, _pair_loss, "loss",
-    backward=_pair_loss_backward, wrt=("h", "good", "bad"))  # fmt: skip
-
-
-@stating("pair_loss", PAIR.properties)(
-    "rounding", "the gradients are right, too, where h = 1 and the items are 1,000 and -1,000", "extremes", once=True
-)
-def _large_logits(op: Subject, **case: Any) -> None:
-    z = np.array([[1000.0], [-1000.0]])
-    large, dloss = {"h": np.ones_like(z), "good": z, "bad": -z}, np.ones(2)
-    for (name, got), x in zip(op.gradients(large, dloss).items(), _pair_loss_backward(dloss, **large), strict=True):
-        close(got, x, 1e-6, f"d{name}")
-
-
-def _of_difference(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
-    """The gradient of -log σ(h · good - h · bad)."""
-    slope = (np.asarray(dloss) * (ops.sigmoid(_dot(h, good - bad)) - 1))[..., None]
-    return slope * (good - bad), slope * h, -slope * h
-
-
-def _assembled(assemble: Any) -> Any:
-    """The right slopes, and gradients `assemble(up, down, h, good, bad)`."""
-    return _pair_loss_backward.but(assemble=assemble)
-
-
-WRONG_PAIR = dict(
-    good_slope_without_minus_one=_pair_loss_backward.but(of_good=lambda s: s),
-    bad_slope_minus_one=_pair_loss_backward.but(of_bad=lambda s: s - 1),
-    all_signs_turned=_pair_loss_backward.but(of_good=lambda s: 1 - s, of_bad=lambda s: -s),
-    good_sign_turned=_pair_loss_backward.but(of_good=lambda s: 1 - s),
-    bad_slope_of_one_minus=_pair_loss_backward.but(of_bad=lambda s: 1 - s),
-    good_slope_of_minus_z=_pair_loss_backward.but(of_good=lambda s: -s),
-    bad_sign_turned=_pair_loss_backward.but(of_bad=lambda s: -s),
-    dh_subtracted=_assembled(lambda up, down, h, good, bad: (up * good - down * bad, up * h, down * h)),
-    dbad_sign_turned=_assembled(lambda up, down, h, good, bad: (up * good + down * bad, up * h, -down * h)),
-    elementwise=_pair_loss_backward.but(logit=lambda a, b: a * b),
-    overflowing=_pair_loss_backward.but(sigma=lambda z: np.exp(z) / (1 + np.exp(z))),
-    divided_by_rounded=_pair_loss_backward.but(
-        of_good=lambda s: -s * (1 - s) / s, of_bad=lambda s: s * (1 - s) / (1 - s)
-    ),
-    of_mean_logit=lambda dloss, h, good, bad: tuple(g / h.shape[-1] for g in _pair_loss_backward(dloss, h, good, bad)),
-    dbad_of_both_terms=_assembled(lambda up, down, h, good, bad: (up * good + down * bad, up * h, up * h + down * h)),
-    of_mean_loss=lambda dloss, h, good, bad: tuple(
-        g / max(np.size(dloss), 1) for g in _pair_loss_backward(dloss, h, good, bad)
-    ),
-    slopes_exchanged=_pair_loss_backward.but(of_good=lambda s: s, of_bad=lambda s: s - 1),
-    dh_of_good_alone=_assembled(lambda up, down, h, good, bad: (up * good, up * h, down * h)),
-    dh_of_bad_alone=_assembled(lambda up, down, h, good, bad: (down * bad, up * h, down * h)),
-    items_for_h=_assembled(lambda up, down, h, good, bad: (up * good + down * bad, up * good, down * bad)),
-    h_for_items=_assembled(lambda up, down, h, good, bad: (up * h + down * h, up * h, down * h)),
-    good_and_bad_exchanged=_assembled(lambda up, down, h, good, bad: (up * good + down * bad, down * h, up * h)),
-    slope_of_sigma=_pair_loss_backward.but(of_good=lambda s: -s * (1 - s), of_bad=lambda s: s * (1 - s)),
-    slope_by_sigma=_pair_loss_backward.but(of_good=lambda s: -1 / s, of_bad=lambda s: 1 / (1 - s)),
-    halved=_assembled(lambda up, down, h, good, bad: ((up * good + down * bad) / 2, up * h / 2, down * h / 2)),
-    of_difference=_of_difference,
-    dh_last=_assembled(lambda up, down, h, good, bad: (up * h, down * h, up * good + down * bad)),
-    dloss_ignored=lambda dloss, h, good, bad: _pair_loss_backward(np.ones_like(np.asarray(dloss)), h, good, bad),
-)
-
-
-# repaired_scores
-def _states(draw: CaseDrawer) -> dict[str, Any]:
-    """States, and right-padded histories of one item or more; some are shorter than the batch is wide."""
-    people, length, d, items = draw.size(1, 3), draw.size(1, 4), draw.size(1, 3), draw.size(2, 6)
-    ids = draw.rng.integers(1, items + 1, (people, length))
-    for row in ids:
-        row[draw.size(1, length) :] = 0
-    return {"h": draw.array(people, length, d), "ids": ids, "table": draw.array(items + 1, d)}
-
-
-def _last_real(ids: Any) -> Any:
-    return (ids != 0).sum(axis=1) - 1
-
-
-@adjustable
-def _scores(
-    h: Any, ids: Any, table: Any, *, at: Any = _last_real, seen: Any = lambda ids: ids, hidden: float = -np.inf,
-    column_0: Any = lambda before, now, hidden: hidden,
-) -> Any:  # fmt: skip
-    """Scores of all items by the state `at` a position, with `hidden` in columns 0 and `seen`: (B, items + 1)."""
-    scores = h[np.arange(len(h)), at(ids)] @ table.T
-    before = scores[:, 0].copy()
-    np.put_along_axis(scores, seen(ids), hidden, axis=1)
-    scores[:, 0] = column_0(before, scores[:, 0], hidden)
-    return scores
-_all_shown = _scores.but(seen=lambda ids: 0 * ids, column_0=lambda before, now, hidden: before)
-SCORES = plain_spec(
-    "scores", "the score of an unseen item is its row times the state of the last real item; others: -inf", _states,
-    _scores, "scores", atol=1e-5)  # fmt: skip
-
-
-@adjustable
-def _pooled(h: Any, ids: Any, table: Any, *, of: Any = lambda total, count: total) -> Any:
-    """Scores by the sum of all real states, or by `of(sum, count)`."""
-    real = (ids != 0)[..., None]
-    pooled = of((h * real).sum(axis=1, keepdims=True), real.sum(axis=1, keepdims=True))
-    return _scores(pooled.astype(h.dtype).repeat(h.shape[1], axis=1), ids, table)
-
-
-def _offers_what_was_seen(h: Any, ids: Any, table: Any) -> Any:
-    made = _all_shown(h, ids, table)
-    shown = np.full_like(made, -np.inf)
-    np.put_along_axis(shown, ids, np.take_along_axis(made, ids, axis=1), axis=1)
-    return shown
-
-
-def _of_softmax(h: Any, ids: Any, table: Any) -> Any:
-    """Probabilities over all items; hiding comes after the softmax."""
-    p = ops.softmax(_all_shown(h, ids, table))
-    return np.where(np.isneginf(_scores(h, ids, table)), p.dtype.type(-np.inf), p)
-
-
-def _normalised(h: Any, ids: Any, table: Any) -> Any:
-    """A softmax by hand: NaN where all items are hidden."""
-    made = _scores(h, ids, table)
-    e = np.exp(made - np.max(made, axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
-
-
-WRONG_SCORES = dict(
-    padding_forgotten=_scores.but(column_0=lambda before, now, hidden: now),
-    divided_by_root_d=lambda h, ids, table: _scores(h / math.sqrt(h.shape[-1]), ids, table),
-    last_position=_scores.but(at=lambda ids: -1),
-    first_position=_scores.but(at=lambda ids: 0),
-    one_too_late=_scores.but(at=lambda ids: np.minimum(_last_real(ids) + 1, ids.shape[1] - 1)),
-    one_too_early=_scores.but(at=lambda ids: np.maximum(_last_real(ids) - 1, 0)),
-    longest_for_all=_scores.but(at=lambda ids: np.full(len(ids), _last_real(ids).max())),
-    shortest_for_all=_scores.but(at=lambda ids: np.full(len(ids), _last_real(ids).min())),
-    seen_not_hidden=_scores.but(seen=lambda ids: 0 * ids),
-    padding_not_hidden=_scores.but(column_0=lambda before, now, hidden: before),
-    nothing_hidden=_all_shown,
-    hidden_as_minus_billion=_scores.but(hidden=-1e9),
-    hidden_as_zero=_scores.but(hidden=0),
-    hidden_as_nan=_scores.but(hidden=np.nan),
-    hides_newest_alone=_scores.but(seen=lambda ids: ids[np.arange(len(ids)), _last_real(ids)][:, None]),
-    hides_of_all=_scores.but(seen=lambda ids: np.tile(ids.reshape(-1), (len(ids), 1))),
-    first_zero=_scores.but(at=lambda ids: np.argmin(ids, axis=1) - 1),
-    largest_number=_scores.but(at=lambda ids: np.argmax(ids, axis=1)),
-    padding_states_zero=lambda h, ids, table: _scores.but(at=lambda ids: -1)(h * (ids != 0)[..., None], ids, table),
-    of_mean=_pooled.but(of=lambda total, count: total / count),
-    of_sum=_pooled,
-    offers_what_was_seen=_offers_what_was_seen,
-    column_zero_gone=lambda h, ids, table: _scores(h, ids, table)[:, 1:],
-    softmax_of_scores=lambda h, ids, table: ops.softmax(_scores(h, ids, table)),
-    normalised=_normalised,
-    of_softmax=_of_softmax,
+UNEQUAL_STEPS = dict(
+    entry_by_entry=_entrywise,
+    signs=np.sign,
+    rows_alike=lambda G: _sizes(G, 1),
+    columns_alike=lambda G: _sizes(G, 0),
+    clipped=lambda G: np.clip(G, -0.5, 0.5),
+    stretch_alone=_stretch_alone,
 )
 
 
 EXERCISES = PROSE.exercises(
-    my_shifted_batch=Function(BATCH, tempting=WRONG_BATCH),
-    my_pair_loss_backward=Function(PAIR, part="backward", tempting=WRONG_PAIR),
-    bce_belief=Number(_belief, tolerance=0.005),
-    repaired_scores=Function(SCORES, tempting=WRONG_SCORES),
+    my_momentum=Function(MOMENTUM, tempting=WRONG_MOMENTUM),
+    steps_saved=Number(_steps_saved, tolerance=0.03),
+    my_adam=Function(ADAM, tempting=WRONG_ADAM),
+    repaired_adamw=Function(ADAMW, tempting=WRONG_ADAMW),
+    my_rate=Function(RATE, tempting=WRONG_RATE),
+    my_clip_factor=Function(CLIP, tempting=WRONG_FACTOR),
+    my_newton_schulz=Function(NEWTON_SCHULZ, tempting=WRONG_NEWTON_SCHULZ),
+    turns_with_the_basis=Judge(_holds, EQUAL_STEPS, UNEQUAL_STEPS),
 )

@@ -1,217 +1,391 @@
-"""Exercises of chapter 11, how not to fool yourself."""
+"""Exercises of chapter 11, before SASRec."""
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from ... import evaluation
+from ... import ops
 from ...check.cases import CaseDrawer
-from ..graders import Function, Number
-from ..plain import plain_spec
+from ...check.property import close, stating
+from ...check.subject import Subject
+from ...models import FPMC, SASRec
+from ...tree import leaves
+from ..graders import Function, Judge, Number
+from ..plain import adjustable, op_spec, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(11)
-MODELS, PEOPLE, TRUE_RATE = 20, 500, 0.25           # of best_of_twenty
+CHANCES = 0.3, 0.1                                   # of bpr_optimum
+PEOPLE, ITEMS = 100_000, 20_000                      # of fpmc_over_sasrec
 
 
-# my_mean_ranks
-def _few_scores(draw: CaseDrawer) -> dict[str, Any]:
-    """Scores of few different values, which make ties; some are as tiny as probabilities of many items."""
-    people, items, unit = draw.size(), draw.size(), draw.choose((1.0, 1e-9))
-    scores = unit * draw.rng.integers(0, draw.size(1, 4), (people, items))
-    return {"scores": scores, "targets": draw.rng.integers(0, items, people)}
+def _dot(a: Any, b: Any) -> Any:
+    return (a * b).sum(axis=-1)
 
 
-MEAN_RANKS = plain_spec(
-    "mean_ranks", "1 + how many score higher + half of the others that score the same", _few_scores,
-    evaluation.ranks, "ranks")  # fmt: skip
+# my_bpr_backward
+def _bpr(x: Any, good: Any, bad: Any) -> Any:
+    """loss = -log σ(x·good - x·bad). Shapes: x, good, bad (..., d) -> loss (...)."""
+    return np.logaddexp(x.dtype.type(0), -_dot(x, good - bad))
 
 
-def _parts(scores: Any, targets: Any) -> tuple[Any, Any]:
-    """How many items score higher than each target, and how many others the same."""
-    of_target = np.take_along_axis(scores, targets[:, None], axis=1)
-    return np.sum(scores > of_target, axis=1), np.sum(scores == of_target, axis=1) - 1
+@adjustable
+def _bpr_backward(
+    dloss: Any, x: Any, good: Any, bad: Any, *,
+    dot: Any = lambda a, b: _dot(a, b)[..., None], slope: Any = lambda z: -ops.sigmoid(-z),
+    assemble: Any = lambda s, x, good, bad: (s * (good - bad), s * x, -s * x),
+) -> Any:  # fmt: skip
+    """The slope -σ(-z) of z = x·good - x·bad, and the gradients. Shapes: dloss (...), the others (..., d)."""
+    s = np.asarray(dloss)[..., None] * slope(dot(x, good) - dot(x, bad))
+    return assemble(s, x, good, bad)
 
 
-def _off(f: Any) -> Any:
-    """An answer made of both counts."""
-    return lambda scores, targets: f(*_parts(scores, targets))
+def _triple(draw: CaseDrawer) -> dict[str, Any]:
+    shape = (*draw.lead, draw.size())
+    return {name: draw.array(*shape, size=0.7) for name in ("x", "good", "bad")}
 
 
-_mean_ranks = _off(lambda above, equal: 1 + above + equal / 2)             # right
-WRONG_RANKS = dict(
-    ties_in_favour=_off(lambda above, equal: 1 + above),
-    ties_against=_off(lambda above, equal: 1 + above + equal),
-    itself_a_tie=_off(lambda above, equal: 1 + above + (equal + 1) / 2),
-    counted_from_zero=_off(lambda above, equal: above + equal / 2),
-    counted_from_zero_with_itself=_off(lambda above, equal: above + (equal + 1) / 2),
-    rounded_down=_off(lambda above, equal: 1 + above + equal // 2),
-    rounded_up=_off(lambda above, equal: 1 + above + np.ceil(equal / 2)),
-    column=_off(lambda above, equal: (1 + above + equal / 2)[:, None]),
-    averaged=_off(lambda above, equal: np.mean(1 + above + equal / 2)),
-    reciprocal=_off(lambda above, equal: 1 / (1 + above + equal / 2)),
-    column_zero_for_target=lambda scores, targets: _mean_ranks(scores, 0 * targets),
-    equal_scores_once=lambda scores, targets: (
-        1 + np.array([len({*row[row > row[t]]}) for row, t in zip(scores, targets, strict=True)])
+BPR = op_spec(
+    "bpr_loss", "loss = -log σ(x·good - x·bad)", _triple, _bpr, "loss", backward=_bpr_backward,
+    wrt=("x", "good", "bad"))  # fmt: skip
+
+
+@stating("bpr_loss", BPR.properties)(
+    "rounding", "the gradients are right, too, where x = 1 and the items are 1,000 and -1,000", "extremes", once=True
+)
+def _large_scores(op: Subject, **case: Any) -> None:
+    z = np.array([[1000.0], [-1000.0]])
+    large, dloss = {"x": np.ones_like(z), "good": z, "bad": -z}, np.ones(2)
+    for (name, got), x in zip(op.gradients(large, dloss).items(), _bpr_backward(dloss, **large), strict=True):
+        close(got, x, 1e-6, f"d{name}")
+
+
+def _sloped(slope: Any) -> Any:
+    return _bpr_backward.but(slope=slope)
+
+
+def _assembled(assemble: Any) -> Any:
+    return _bpr_backward.but(assemble=assemble)
+
+
+def _of_pair(dloss: Any, x: Any, good: Any, bad: Any) -> Any:
+    """The gradient of -log σ(x·good) - log(1 - σ(x·bad))."""
+    up, down = (np.asarray(dloss)[..., None] * ops.sigmoid(z)[..., None] for z in (-_dot(x, good), _dot(x, bad)))
+    return down * bad - up * good, -up * x, down * x
+
+
+WRONG_BPR = dict(
+    slope_of_plus=_sloped(lambda z: -ops.sigmoid(z)),
+    uphill=_sloped(lambda z: ops.sigmoid(-z)),
+    sigma_alone=_sloped(ops.sigmoid),
+    log_forgotten=_sloped(lambda z: -ops.sigmoid(z) * (1 - ops.sigmoid(z))),
+    outer_slope_alone=_sloped(lambda z: -1 / ops.sigmoid(z)),
+    overflowing=_sloped(lambda z: -np.exp(-z) / (1 + np.exp(-z))),
+    no_sigma=_sloped(lambda z: -np.ones_like(z)),
+    hinge=_sloped(lambda z: -(z < 1).astype(z.dtype)),
+    squared=_sloped(lambda z: z - 1),
+    dbad_like_dgood=_assembled(lambda s, x, good, bad: (s * (good - bad), s * x, s * x)),
+    signs_exchanged=_assembled(lambda s, x, good, bad: (s * (good - bad), -s * x, s * x)),
+    dx_of_the_sum=_assembled(lambda s, x, good, bad: (s * (good + bad), s * x, -s * x)),
+    dx_of_good_alone=_assembled(lambda s, x, good, bad: (s * good, s * x, -s * x)),
+    dx_turned=_assembled(lambda s, x, good, bad: (s * (bad - good), s * x, -s * x)),
+    items_for_x=_assembled(lambda s, x, good, bad: (s * (good - bad), s * good, -s * bad)),
+    no_dbad=_assembled(lambda s, x, good, bad: (s * (good - bad), s * x, 0 * x)),
+    halved=_assembled(lambda s, x, good, bad: (s * (good - bad) / 2, s * x / 2, -s * x / 2)),
+    elementwise=_bpr_backward.but(dot=lambda a, b: a * b),
+    mean_for_sum=_bpr_backward.but(dot=lambda a, b: np.mean(a * b, axis=-1, keepdims=True)),
+    of_pair=_of_pair,
+    dloss_ignored=lambda dloss, x, good, bad: _bpr_backward(np.ones_like(np.asarray(dloss)), x, good, bad),
+    of_mean_loss=lambda dloss, x, good, bad: tuple(
+        g / max(np.size(dloss), 1) for g in _bpr_backward(dloss, x, good, bad)
     ),
-    targets_of_everybody=lambda scores, targets: (
-        1 + np.sum(scores > scores[:, targets], axis=1) + (np.sum(scores == scores[:, targets], axis=1) - 1) / 2
-    ),
-    column_for_rank=lambda scores, targets: 1 + targets,
-    mean_for_each=_off(lambda above, equal: np.full(len(above), np.mean(1 + above + equal / 2))),
-    half_for_those_above=_off(lambda above, equal: 1 + (above + equal) / 2),
-    those_above_ignored=_off(lambda above, equal: 1.0 + equal / 2),
-    lowest_first=lambda scores, targets: _mean_ranks(-scores, targets),
-    ties_by_column=lambda scores, targets: (
-        1 + np.argmax(np.argsort(-scores, axis=1, kind="stable") == targets[:, None], axis=1)
-    ),
+    dx_last=_assembled(lambda s, x, good, bad: (s * x, -s * x, s * (good - bad))),
 )
 
 
-# repaired_counts
-def _rows_of_items(draw: CaseDrawer) -> dict[str, Any]:
-    """Rows without repeats, of so few items that pairs occur more than once."""
-    n = draw.size(2, 5)
-    n_items = n + draw.size(0, 2)
-    rows = [draw.rng.permutation(n_items)[:n] + 1 for _ in range(draw.size(1, 5))]
-    return {"sequences": np.array(rows), "n_items": n_items}
+# repaired_fism
+@adjustable
+def _from_others(
+    Y: Any, Q: Any, alpha: Any, *, others: Any = lambda Y: Y.sum(axis=0) - Y,
+    scale: Any = lambda n, alpha: (n - 1) ** -alpha, score: Any = _dot,
+) -> Any:  # fmt: skip
+    """n^-α Σⱼ yⱼ · q_t over the n other items j of the user. Shapes: Y, Q (m, d) -> (m,)."""
+    return score(scale(len(Y), alpha) * others(Y), Q)
 
 
-def _counted(before: Any, after: Any, n_items: int) -> Any:
-    counts = np.zeros((n_items + 1, n_items + 1))
-    np.add.at(counts, (before, after), 1)
-    return counts
+def _likings(draw: CaseDrawer) -> dict[str, Any]:
+    m, d = draw.size(3, 6), draw.size(1, 4)
+    return {"Y": draw.array(m, d), "Q": draw.array(m, d), "alpha": draw.choose((0.5, 0.0, 1.0, 0.8))}
 
 
-def _counts(sequences: Any, n_items: int) -> Any:
-    return _counted(sequences[:, :-2], sequences[:, 1:-1], n_items)
+FISM = plain_spec(
+    "fism_scores", "item t is scored by the user's other items, n of them: n^-α Σⱼ yⱼ · q_t, j ≠ t", _likings,
+    _from_others, "scores", atol=1e-4)  # fmt: skip
 
 
-COUNTS = plain_spec(
-    "counts", "how often item j followed item i among all items but the last of each row", _rows_of_items,
-    _counts, "counts")  # fmt: skip
+def _shifted(sums: Any, Y: Any) -> Any:
+    """Sums of what stands before: 0 for the first."""
+    return sums - Y
 
 
-def _once(sequences: Any, n_items: int) -> Any:
-    counts = np.zeros((n_items + 1, n_items + 1))
-    counts[sequences[:, :-2], sequences[:, 1:-1]] += 1
-    return counts
+WRONG_FISM = dict(
+    as_it_was=_from_others.but(others=lambda Y: Y.sum(axis=0) + 0 * Y, scale=lambda n, alpha: n**-alpha),
+    power_not_repaired=_from_others.but(scale=lambda n, alpha: n**-alpha),
+    sum_not_repaired=_from_others.but(others=lambda Y: Y.sum(axis=0) + 0 * Y),
+    subtracted_after_scaling=lambda Y, Q, alpha: _dot(Y.sum(axis=0) * (len(Y) - 1) ** -alpha - Y, Q),
+    subtracted_q=lambda Y, Q, alpha: (len(Y) - 1) ** -alpha * _dot(Y.sum(axis=0) - Q, Q),
+    subtracted_twice=_from_others.but(others=lambda Y: Y.sum(axis=0) - 2 * Y),
+    last_left_out=_from_others.but(others=lambda Y: Y[:-1].sum(axis=0) + 0 * Y),
+    first_left_out=_from_others.but(others=lambda Y: Y[1:].sum(axis=0) + 0 * Y),
+    earlier_alone=_from_others.but(others=lambda Y: _shifted(Y.cumsum(axis=0), Y)),
+    later_alone=_from_others.but(others=lambda Y: _shifted(Y[::-1].cumsum(axis=0)[::-1], Y)),
+    itself_alone=_from_others.but(others=lambda Y: Y),
+    always_the_mean=_from_others.but(scale=lambda n, alpha: 1 / (n - 1)),
+    always_the_sum=_from_others.but(scale=lambda n, alpha: 1.0),
+    power_turned=_from_others.but(scale=lambda n, alpha: (n - 1) ** alpha),
+    one_too_many=_from_others.but(scale=lambda n, alpha: (n + 1) ** -alpha),
+    two_too_few=_from_others.but(scale=lambda n, alpha: max(n - 2, 1) ** -alpha),
+    alpha_times_n=_from_others.but(scale=lambda n, alpha: 1 / max(alpha * (n - 1), 1e-3)),
+    roles_exchanged=lambda Y, Q, alpha: (len(Y) - 1) ** -alpha * _dot(Q.sum(axis=0) - Q, Y),
+    all_pairs=_from_others.but(score=lambda x, Q: x @ Q.T),
+    not_summed=_from_others.but(score=lambda x, Q: x * Q),
+    one_number=_from_others.but(score=lambda x, Q: (x * Q).sum()),
+    divided_by_root_d=_from_others.but(score=lambda x, Q: _dot(x, Q) / (2 * math.sqrt(Q.shape[-1]))),
+)
 
 
-def _subtracted_once(sequences: Any, n_items: int) -> Any:
-    counts = _counted(sequences[:, :-1], sequences[:, 1:], n_items)
-    counts[sequences[:, -2], sequences[:, -1]] -= 1
-    return counts
+# my_ease
+def _gram(X: Any, l2: Any) -> Any:
+    return X.T @ X + l2 * np.eye(X.shape[1])
 
 
-def _rows_joined(sequences: Any, n_items: int) -> Any:
-    row = sequences[:, :-1].ravel()
-    return _counted(row[:-1], row[1:], n_items)
+@adjustable
+def _ease(
+    X: Any, l2: Any, *, gram: Any = _gram, divide: Any = lambda P: -P / np.diag(P),
+    ends: Any = lambda B: B * (1 - np.eye(len(B))),
+) -> Any:  # fmt: skip
+    """B = I - P / diag(P) by columns, P = (XᵀX + λ I)⁻¹. Shapes: X (n, m) -> B (m, m)."""
+    return ends(divide(np.linalg.inv(gram(X, l2))))
 
 
-def _shares(sequences: Any, n_items: int) -> Any:
-    counts = _counts(sequences, n_items)
-    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+def _bags(draw: CaseDrawer) -> dict[str, Any]:
+    """People with some items each; no two items have the same people."""
+    n, m = draw.size(4, 8), draw.size(2, 4)
+    X = (draw.rng.random((n, m)) < 0.5).astype(float)
+    X[:m] = np.tril(np.ones((n, m)))[:m]
+    return {"X": X, "l2": draw.choose((0.5, 3.0, 10.0))}
 
 
-WRONG_COUNTS = dict(
-    test_item_counted=lambda sequences, n_items: _counted(sequences[:, :-1], sequences[:, 1:], n_items),
-    one_item_too_few=lambda sequences, n_items: _counted(sequences[:, :-3], sequences[:, 1:-2], n_items),
-    first_item_left_out=lambda sequences, n_items: _counted(sequences[:, 1:-1], sequences[:, 2:], n_items),
-    turned_round=lambda sequences, n_items: _counted(sequences[:, 1:-1], sequences[:, :-2], n_items),
-    once=_once,
-    only_after_cut=lambda sequences, n_items: _counted(sequences[:, :-1], sequences[:, 1:-1], n_items),
-    only_before_cut=lambda sequences, n_items: _counted(sequences[:, :-2], sequences[:, 1:], n_items),
-    subtracted_once=_subtracted_once,
-    two_places_later=lambda sequences, n_items: _counted(sequences[:, :-2], sequences[:, 2:], n_items),
-    all_later=lambda sequences, n_items: sum(
-        (_counted(sequences[:, : -1 - gap], sequences[:, gap:-1], n_items) for gap in range(1, sequences.shape[1])),
-        start=np.zeros((n_items + 1,) * 2),
+EASE = plain_spec("ease", "B = I - P / diag(P), column by column, with P = (XᵀX + λ I)⁻¹", _bags, _ease, "B")
+
+
+def _ridge(X: Any, l2: Any) -> Any:
+    return np.linalg.solve(_gram(X, l2), X.T @ X)
+
+
+def _off(B: Any) -> Any:
+    return B * (1 - np.eye(len(B)))
+
+
+def _cosines(X: Any, l2: Any) -> Any:
+    G = X.T @ X
+    norms = np.sqrt(np.diag(G)) + 1e-12
+    return _off(G / norms / norms[:, None])
+
+
+WRONG_EASE = dict(
+    rows_divided=_ease.but(divide=lambda P: -P / np.diag(P)[:, None]),
+    not_divided=_ease.but(divide=lambda P: -P),
+    sign_turned=_ease.but(divide=lambda P: P / np.diag(P)),
+    diagonal_kept=_ease.but(ends=lambda B: B),
+    diagonal_one=_ease.but(ends=lambda B: B + 2 * np.eye(len(B))),
+    ridge=_ridge,
+    ridge_cut=lambda X, l2: _off(_ridge(X, l2)),
+    no_l2=_ease.but(gram=lambda X, l2: _gram(X, 1e-6)),
+    l2_everywhere=_ease.but(gram=lambda X, l2: X.T @ X + l2 + 1e-9 * np.eye(X.shape[1])),
+    l2_squared=_ease.but(gram=lambda X, l2: _gram(X, l2**2)),
+    l2_subtracted=_ease.but(gram=lambda X, l2: _gram(X, -l2 - 0.013)),
+    l2_halved=_ease.but(gram=lambda X, l2: _gram(X, l2 / 2)),
+    mean_gram=_ease.but(gram=lambda X, l2: _gram(X / math.sqrt(len(X)), l2)),
+    centred=_ease.but(gram=lambda X, l2: _gram(X - X.mean(axis=0), l2)),
+    not_inverted=lambda X, l2: _off(-_gram(X, l2) / np.diag(_gram(X, l2))),
+    entries_inverted=lambda X, l2: _off(-(1 / (_gram(X, l2) + 1e-12)) * np.diag(_gram(X, l2))),
+    divided_by_grams_diagonal=lambda X, l2: _off(-np.linalg.inv(_gram(X, l2)) / np.diag(_gram(X, l2))),
+    both_sides=_ease.but(divide=lambda P: -P / np.sqrt(np.outer(np.diag(P), np.diag(P)))),
+    divided_by_sums=_ease.but(divide=lambda P: -P / (P.sum(axis=0) + 1e-12)),
+    people_for_items=lambda X, l2: _ease(X.T, l2),
+    cosines=_cosines,
+    counts=lambda X, l2: _off(X.T @ X),
+    scores_returned=lambda X, l2: X @ _ease(X, l2),
+)
+
+
+# fpmc_over_sasrec
+def _fpmc_over_sasrec() -> float:
+    """Parameters of FPMC for one of SASRec, counted from fresh ones of width 50."""
+    rng, sizes = np.random.default_rng(0), []
+    for model in (FPMC(dim=50), SASRec(dim=50, maxlen=50)):
+        p = model.make_network(ITEMS, PEOPLE).init(rng)
+        sizes.append(sum(leaf.size for _, leaf in leaves(p)))
+    return sizes[0] / sizes[1]
+
+
+# my_lanes
+@adjustable
+def _lanes(
+    sessions: Any, lanes: Any, *, queue: Any = list, order: Any = range, refill: Any = lambda reading, lane: True,
+    pause: int = 0, cell: Any = lambda s, t: (s[t], s[t + 1]), ends: Any = lambda s: len(s) - 1,
+    empty: Any = (0, 0, False), began: Any = lambda t, n, step: t == 0, stops: Any = lambda reading, waiting: False,
+) -> Any:  # fmt: skip
+    """ids, targets, starts (T, lanes): a lane reads a session, then the next one that waits."""
+    waiting, steps = queue(sessions), list[Any]()
+    reading: list[Any] = [None] * lanes              # (session, place); a place below 0 waits
+    while True:
+        for lane in order(lanes):
+            if reading[lane] is None and waiting and (not steps or refill(reading, lane)):
+                reading[lane] = [waiting.pop(0), -pause if steps else 0]
+        if not any(reading) or (steps and stops(reading, waiting)):
+            break
+        row = []
+        for lane, now in enumerate(reading):
+            if now is None or now[1] < 0:
+                row.append(empty)
+            else:
+                row.append((*cell(*now), began(now[1], ends(now[0]), len(steps))))
+            if now is not None:
+                now[1] += 1
+                if now[1] >= ends(now[0]):
+                    reading[lane] = None
+        steps.append(row)
+        if all(now is None for now in reading):      # lanes that wait for each other begin anew
+            for lane in order(lanes):
+                if waiting:
+                    reading[lane] = [waiting.pop(0), -pause]
+    ids, targets, starts = (np.array([[one[i] for one in row] for row in steps]) for i in range(3))
+    return ids, targets, starts.astype(bool)
+
+
+def _sessions(draw: CaseDrawer) -> dict[str, Any]:
+    """Sessions of two items or more, mostly more of them than lanes."""
+    lengths = [draw.size(2, 5) for _ in range(draw.size(1, 6))]
+    return {"sessions": [draw.rng.integers(1, 10, n) for n in lengths], "lanes": draw.choose((2, 1, 3))}
+
+
+LANES = plain_spec(
+    "lanes", "each lane reads a session item by item, then the next one that waits; 0 where none is left", _sessions,
+    _lanes, "ids", "targets", "starts", atol=0)  # fmt: skip
+
+
+def _by_columns(share: Any, joined: bool = False) -> Any:
+    """Lanes whose sessions are known from the beginning: share(sessions, lanes, lane)."""
+
+    def made(sessions: Any, lanes: Any) -> Any:
+        columns = []
+        for lane in range(lanes):
+            part = [list(map(int, s)) for s in share(sessions, lanes, lane)]
+            if joined:
+                whole = [(x, i == 0) for s in part for i, x in enumerate(s)]
+                columns.append([(a, b, first) for (a, first), (b, _) in pairwise(whole)])
+            else:
+                columns.append([(s[i], s[i + 1], i == 0) for s in part for i in range(len(s) - 1)])
+        T = max(map(len, columns))
+        table = [[c[t] if t < len(c) else (0, 0, False) for c in columns] for t in range(T)]
+        return tuple(np.array([[one[i] for one in row] for row in table]) for i in range(3))
+
+    return made
+
+
+def _padded(sessions: Any, lanes: Any) -> Any:
+    return _lanes.but(refill=lambda reading, lane: not any(reading))(sessions, lanes)
+
+
+def _after(change: Any) -> Any:
+    """The right batch, changed afterwards."""
+    return lambda sessions, lanes: change(*_lanes(sessions, lanes))
+
+
+WRONG_LANES = dict(
+    waits_for_all=_padded,
+    shared_out_in_turn=_by_columns(lambda sessions, lanes, lane: sessions[lane::lanes]),
+    shared_out_in_blocks=_by_columns(
+        lambda sessions, lanes, lane: sessions[len(sessions) * lane // lanes : len(sessions) * (lane + 1) // lanes]
     ),
-    rows_joined=_rows_joined,
-    shares=_shares,
-    padding_cut_off=lambda sequences, n_items: _counts(sequences, n_items)[1:, 1:],
-    item_after_itself=lambda sequences, n_items: _counted(sequences[:, :-1], sequences[:, :-1], n_items),
-    both_orders=lambda sequences, n_items: _counts(sequences, n_items) + _counts(sequences, n_items).T,
-    last_row_left_out=lambda sequences, n_items: _counted(sequences[:-1, :-1], sequences[:-1, 1:], n_items),
+    across_sessions=_by_columns(lambda sessions, lanes, lane: sessions[lane::lanes], joined=True),
+    last_lane_first=_lanes.but(order=lambda n: reversed(range(n))),
+    last_session_first=_lanes.but(queue=lambda s: list(reversed(s))),
+    longest_first=_lanes.but(queue=lambda s: sorted(s, key=len, reverse=True)),
+    shortest_first=_lanes.but(queue=lambda s: sorted(s, key=len)),
+    no_next_session=lambda sessions, lanes: _lanes(sessions[:lanes], lanes),
+    a_step_between=_lanes.but(pause=1),
+    stops_early=_lanes.but(stops=lambda reading, waiting: any(now is None for now in reading)),
+    last_item_read=_lanes.but(ends=len, cell=lambda s, t: (s[t], s[t + 1] if t + 1 < len(s) else 0)),
+    same_item=_lanes.but(cell=lambda s, t: (s[t], s[t])),
+    two_ahead=_lanes.but(cell=lambda s, t: (s[t], s[min(t + 2, len(s) - 1)])),
+    from_the_end=_lanes.but(cell=lambda s, t: (s[len(s) - 1 - t], s[len(s) - 2 - t])),
+    exchanged=_after(lambda ids, targets, starts: (targets, ids, starts)),
+    lanes_first=_after(lambda ids, targets, starts: (ids.T, targets.T, starts.T)),
+    starts_once=_after(lambda ids, targets, starts: (ids, targets, starts & (np.arange(len(ids)) == 0)[:, None])),
+    starts_at_the_end=_lanes.but(began=lambda t, n, step: t == n - 1),
+    starts_turned=_after(lambda ids, targets, starts: (ids, targets, ~starts)),
+    starts_of_all=_after(lambda ids, targets, starts: (ids, targets, starts | starts.any(axis=1, keepdims=True))),
+    starts_of_the_empty=_lanes.but(empty=(0, 0, True)),
+    starts_late=_lanes.but(began=lambda t, n, step: t == min(1, n - 1)),
+    minus_one=_after(lambda ids, targets, starts: (ids - (ids == 0), targets - (targets == 0), starts)),
 )
 
 
-# my_sampled_hit
-def _term(a: Any, m: int, j: int) -> Any:
-    """The probability that j of m draws are above the target, each with probability a."""
-    return math.comb(m, j) * a**j * (1 - a) ** (m - j)
+# ignores_order
+_RNG = np.random.default_rng(20)
+_Y, _Q, _B = _RNG.standard_normal((13, 4)), _RNG.standard_normal((13, 4)), _RNG.standard_normal((13, 13))
 
 
-def sampled_hit(ranks: Any, N: int, m: int, k: int) -> Any:
-    """P(fewer than k of m draws are above) = Σ_{j<k} C(m, j) a^j (1 - a)^(m - j), a = (r - 1) / N.
-
-    Shapes: ranks (people,) -> (people,). The m items are drawn uniformly, with replacement (Krichene & Rendle 2020).
-    """
-    return sum(_term((ranks - 1) / N, m, j) for j in range(k))
-
-
-def _ranks_among(draw: CaseDrawer) -> dict[str, Any]:
-    N = draw.size(1, 12)
-    m = draw.size(1, min(N, 8))                 # draws without replacement, a likely mistake, must not raise
-    ranks = 1 + draw.rng.integers(0, N + 1, draw.size()).astype(float)
-    return {"ranks": ranks, "N": N, "m": m, "k": 1 + int(draw.rng.integers(m))}
+def _ignores_order(score: Any) -> bool:
+    """score(history) is the same for every order of the history."""
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        history = rng.permutation(12)[: rng.integers(4, 9)] + 1
+        if not np.allclose(score(history), score(rng.permutation(history))):
+            return False
+    return True
 
 
-SAMPLED_HIT = plain_spec(
-    "sampled_hit", "the probability that fewer than k of m drawn items are above the target", _ranks_among,
-    sampled_hit, "probability")  # fmt: skip
+def _reading(x: Any) -> Any:
+    """score(history) = x(the rows y of the history) · q of every item."""
+    return lambda history: _Q @ x(_Y[np.asarray(history)])
 
 
-def _without(ranks: Any, N: int, m: int, k: int) -> Any:
-    """Draws without replacement, at most N of them."""
-    above, drawn = (np.asarray(ranks) - 1).astype(int).tolist(), min(m, N)
-    ways = [sum(math.comb(b, j) * math.comb(N - b, drawn - j) for j in range(min(k, drawn + 1))) for b in above]
-    return np.array(ways) / math.comb(N, drawn)
+def _fading(y: Any) -> Any:
+    return (0.5 ** np.arange(len(y))[::-1, None] * y).sum(axis=0)
 
 
-def _changed_sum(terms: Any) -> Any:
-    """A sum of the terms `terms(a, N, m, k)`, with a = (r - 1) / N."""
-    return lambda ranks, N, m, k: sum(terms((ranks - 1) / N, N, m, k)) + 0.0 * ranks
-
-
-WRONG_HITS = dict(
-    one_term_too_many=lambda ranks, N, m, k: sampled_hit(ranks, N, m, k + 1),
-    last_term_missing=lambda ranks, N, m, k: sampled_hit(ranks, N, m, k - 1) + 0.0 * ranks,
-    itself_above=lambda ranks, N, m, k: sampled_hit(ranks + 1, N, m, k),
-    itself_drawn=lambda ranks, N, m, k: sampled_hit(ranks, N + 1, m, k),
-    miss_for_hit=lambda ranks, N, m, k: 1 - sampled_hit(ranks, N, m, k),
-    last_term_alone=_changed_sum(lambda a, N, m, k: [_term(a, m, k - 1)]),
-    among_all=lambda ranks, N, m, k: (ranks <= k) * 1.0,
-    at_expected_rank=lambda ranks, N, m, k: (1 + m * (ranks - 1) / N <= k) * 1.0,
-    without=_without,
-    no_binomial=lambda ranks, N, m, k: sum(((ranks - 1) / N) ** j * (1 - (ranks - 1) / N) ** (m - j) for j in range(k)),
-    above_and_not_exchanged=_changed_sum(lambda a, N, m, k: (_term(1 - a, m, j) for j in range(k))),
-    first_term_missing=_changed_sum(lambda a, N, m, k: (_term(a, m, j) for j in range(1, k))),
-    from_one_to_k=_changed_sum(lambda a, N, m, k: (_term(a, m, j) for j in range(1, k + 1))),
-    ways_of_all=_changed_sum(lambda a, N, m, k: (math.comb(N, j) * a**j * (1 - a) ** (m - j) for j in range(k))),
-    power_of_all_draws=_changed_sum(lambda a, N, m, k: (math.comb(m, j) * a**j * (1 - a) ** m for j in range(k))),
-    averaged=lambda ranks, N, m, k: np.mean(sampled_hit(ranks, N, m, k)),
-    share_rounded=lambda ranks, N, m, k: sampled_hit(1 + (ranks - 1) // N * N, N, m, k),
-    of_the_drawn=lambda ranks, N, m, k: sampled_hit(1 + (ranks - 1) * N / m, N, m, k),
-    first_term_alone=lambda ranks, N, m, k: (1 - (ranks - 1) / N) ** m,
+ORDERLESS = dict(
+    sums=_reading(lambda y: len(y) ** -0.5 * y.sum(axis=0)),
+    weights=lambda history: _B[np.asarray(history)].sum(axis=0),
+    strongest=_reading(lambda y: y.max(axis=0)),
+    pairs=_reading(lambda y: sum(a * b for i, a in enumerate(y) for b in y[:i]) + 0 * y[0]),
+    nothing=lambda history: _Q[:, 0],
 )
-
-
-# best_of_twenty
-def _best_of_twenty() -> float:
-    """E[max] of independent binomial hit rates, less the true rate."""
-    up_to = np.minimum(np.cumsum([_term(TRUE_RATE, PEOPLE, h) for h in range(PEOPLE + 1)]), 1.0)
-    highest = np.sum(1 - up_to[:-1] ** MODELS)                       # E[max] = Σ_h P(max > h)
-    return float(highest) / PEOPLE - TRUE_RATE
+ORDERED = dict(
+    last=_reading(lambda y: y[-1]),
+    first=_reading(lambda y: y[0]),
+    fading=_reading(_fading),
+    window=_reading(lambda y: y[-2:].sum(axis=0)),
+    neighbours=_reading(lambda y: (y[1:] * y[:-1]).sum(axis=0)),
+    ring=_reading(lambda y: (y * np.roll(y, 1, axis=0)).sum(axis=0)),
+)
 
 
 EXERCISES = PROSE.exercises(
-    my_mean_ranks=Function(MEAN_RANKS, tempting=WRONG_RANKS),
-    repaired_counts=Function(COUNTS, tempting=WRONG_COUNTS),
-    my_sampled_hit=Function(SAMPLED_HIT, tempting=WRONG_HITS),
-    best_of_twenty=Number(_best_of_twenty, tolerance=0.03),
+    my_bpr_backward=Function(BPR, part="backward", tempting=WRONG_BPR),
+    # z with σ(z) = p_A / (p_A + p_B), where the slopes of both kinds of pairs cancel
+    bpr_optimum=Number(lambda: math.log(CHANCES[0] / CHANCES[1]), tolerance=0.01),
+    repaired_fism=Function(FISM, tempting=WRONG_FISM),
+    my_ease=Function(EASE, tempting=WRONG_EASE),
+    ignores_order=Judge(_ignores_order, ORDERLESS, ORDERED),
+    fpmc_over_sasrec=Number(_fpmc_over_sasrec, tolerance=0.045),
+    my_lanes=Function(LANES, tempting=WRONG_LANES),
 )

@@ -1,258 +1,299 @@
-"""Exercises of chapter 12, BERT4Rec and Cloze."""
+"""Exercises of chapter 12, SASRec from data to a ranked list."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ... import ops
 from ...check.cases import CaseDrawer
+from ...check.property import close, stating
+from ...check.subject import Subject
 from ..graders import Function, Number
 from ..plain import adjustable, op_spec, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(12)
-SYMBOLS, MASKED, REPLACED, KEPT = 8, 0.8, 0.1, 0.1     # of loss_with_kept_items
 
 
-# loss_with_kept_items
-def _loss_with_kept_items() -> float:
-    """The entropy of the target given the input symbol, from their joint distribution."""
-    joint = np.zeros((SYMBOLS, SYMBOLS + 1))            # target, input symbol; the last column is [MASK]
-    joint[:, :-1] = (REPLACED / SYMBOLS + KEPT * np.eye(SYMBOLS)) / SYMBOLS
-    joint[:, -1] = MASKED / SYMBOLS
-    return float(-np.sum(joint * np.log(joint / np.sum(joint, axis=0))))
+def _belief(p: float, n: int) -> float:
+    """σ(z) where p · -log σ(z) + 1/n · -log(1 - σ(z)) is smallest, by bisection of its slope."""
+    low, high = -20.0, 20.0
+    for _ in range(60):
+        z = np.array((low + high) / 2)
+        targets, weights = np.array([1.0, 0.0]), np.array([p, 1 / n])
+        slope = ops.bce_with_logits_backward(1.0, np.array([z, z]), targets, weights).sum()
+        low, high = (low, float(z)) if slope > 0 else (float(z), high)
+    return float(ops.sigmoid(np.array(low)))
 
 
-# my_cloze
-def _ranks(turn: Any, axis: int = 1) -> Any:
-    return np.argsort(np.argsort(turn, axis=axis), axis=axis)
+# my_shifted_batch
+def _histories(draw: CaseDrawer) -> dict[str, Any]:
+    """One to three sequences, of two items or more, and a maxlen that cuts some of them."""
+    lengths = [draw.size(2, 7) for _ in range(draw.size(1, 3))]
+    return {"sequences": [draw.rng.integers(1, 10, n) for n in lengths], "maxlen": draw.size(1, 6)}
 
 
-def _real_turns(ids: Any, turn: Any) -> Any:
-    return np.where(ids != 0, turn, np.inf)
+def _padded(rows: list[Any]) -> np.ndarray:
+    made = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
+    for row, items in zip(made, rows, strict=True):
+        row[: len(items)] = items
+    return made
 
 
-@adjustable
-def _cloze(
-    ids: Any, turn: Any, rho: float, mask: int, *, rank: Any = lambda ids, turn: _ranks(_real_turns(ids, turn)),
-    count: Any = lambda n, rho, width: np.maximum(1, np.rint(rho * n)), among: Any = lambda ids: ids != 0,
-    hides: Any = lambda ids, hidden, mask: np.where(hidden, mask, ids),
-    asks: Any = lambda ids, hidden, mask: np.where(hidden, ids, 0),
-) -> tuple[Any, Any]:  # fmt: skip
-    """-> inputs, targets. Of the n real items of each row `count` are hidden, those of the lowest rank."""
-    hidden = rank(ids, turn) < np.reshape(count(np.sum(ids != 0, axis=1), rho, ids.shape[1]), (-1, 1))
-    hidden = hidden & among(ids)
-    return hides(ids, hidden, mask), asks(ids, hidden, mask)
+def _shifted_batch(sequences: list[Any], maxlen: int) -> tuple[np.ndarray, np.ndarray]:
+    """ids, targets (B, L): the newest maxlen inputs of each sequence, and the item after each; 0 on the right."""
+    newest = [sequence[-maxlen - 1 :] for sequence in sequences]
+    return _padded([items[:-1] for items in newest]), _padded([items[1:] for items in newest])
 
 
-def _cloze_case(draw: CaseDrawer) -> dict[str, Any]:
-    """Padded histories, and rho such that rho n is never halfway between two whole numbers."""
-    rows, width = draw.size(1, 4), draw.size(1, 7)
-    lengths = draw.rng.integers(1, width + 1, rows)
-    lengths[0] = width
-    ids = np.where(np.arange(width) < lengths[:, None], draw.rng.integers(1, 10, (rows, width)), 0)
-    turn = draw.rng.permutation(rows * width).reshape(rows, width)
-    return {"ids": ids, "turn": turn, "rho": draw.choose((0.2, 0.4, 0.6, 0.8)), "mask": 10}
+BATCH = plain_spec(
+    "shifted_batch", "targets[b, t] is the item that follows ids[b, t]; the newest maxlen inputs, and 0 on the right",
+    _histories, _shifted_batch, "ids", "targets", atol=0)  # fmt: skip
 
 
-CLOZE = plain_spec(
-    "cloze", "of each row max(1, round(rho n)) real items are hidden: its targets", _cloze_case, _cloze,
-    "inputs", "targets")  # fmt: skip
+def _cut(first: Any, second: Any) -> Any:
+    """A batch of inputs `first(sequence, maxlen)` and targets `second(sequence, maxlen)`."""
+    return lambda sequences, maxlen: tuple(_padded([part(s, maxlen) for s in sequences]) for part in (first, second))
 
 
-WRONG_CLOZE = dict(
-    not_hidden=_cloze.but(hides=lambda ids, hidden, mask: ids),
-    all_asked=_cloze.but(asks=lambda ids, hidden, mask: ids),
-    targets_of_inputs=_cloze.but(asks=lambda ids, hidden, mask: np.where(hidden, mask, ids)),
-    targets_of_mask=_cloze.but(asks=lambda ids, hidden, mask: np.where(hidden, mask, 0)),
-    places_for_items=_cloze.but(asks=lambda ids, hidden, mask: hidden),
-    minus_100=_cloze.but(asks=lambda ids, hidden, mask: np.where(hidden, ids, -100)),
-    minus_one=_cloze.but(asks=lambda ids, hidden, mask: np.where(hidden, ids, -1)),
-    ranked_with_padding=_cloze.but(rank=lambda ids, turn: _ranks(turn)),
-    turn_itself=_cloze.but(rank=lambda ids, turn: turn),
-    one_more=_cloze.but(count=lambda n, rho, width: np.maximum(1, np.rint(rho * n)) + 1),
-    first_of_row=lambda ids, turn, rho, mask: _cloze(ids, np.arange(ids.shape[1]) + 0 * turn, rho, mask),
-    down_the_columns=_cloze.but(rank=lambda ids, turn: _ranks(_real_turns(ids, turn), axis=0)),
-    hidden_with_padding=_cloze.but(rank=lambda ids, turn: _ranks(turn), among=lambda ids: True),
-    rounded_up=_cloze.but(count=lambda n, rho, width: np.ceil(rho * n - 1e-9)),
-    everywhere=_cloze.but(
-        rank=lambda ids, turn: _ranks(turn), count=lambda n, rho, width: max(1, np.rint(rho * width)),
-        among=lambda ids: True,
+def _rolled(sequences: list[Any], maxlen: int, last: Any = None, width: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """The last item is an input as well: its target is the first item, or `last`."""
+    ids = _padded([s[-maxlen:] for s in sequences])
+    ids = np.pad(ids, ((0, 0), (0, max(0, width - ids.shape[1]))))
+    targets = np.roll(ids, -1, axis=1)
+    if last is not None:
+        targets[:, -1] = last
+    return ids, targets
+
+
+def _wider(sequences: list[Any], width: int, maxlen: int) -> tuple[np.ndarray, np.ndarray]:
+    """The batch with columns of padding up to a width."""
+    ids, targets = _shifted_batch(sequences, maxlen)
+    more = ((0, 0), (0, width - ids.shape[1]))
+    return np.pad(ids, more), np.pad(targets, more)
+
+
+def _cut_as_columns(sequences: list[Any], maxlen: int) -> tuple[np.ndarray, np.ndarray]:
+    """The last maxlen columns of the whole batch, which are padding in a short row."""
+    ids, targets = _shifted_batch(sequences, max(map(len, sequences)))
+    return ids[:, -maxlen:], targets[:, -maxlen:]
+
+
+WRONG_BATCH = dict(
+    inputs_for_targets=_cut(lambda s, n: s[-n - 1 :][:-1], lambda s, n: s[-n - 1 :][:-1]),
+    inputs_and_targets_exchanged=_cut(lambda s, n: s[-n - 1 :][1:], lambda s, n: s[-n - 1 :][:-1]),
+    oldest_kept=_cut(lambda s, n: s[: n + 1][:-1], lambda s, n: s[: n + 1][1:]),
+    one_pair_too_few=_cut(lambda s, n: s[-n:][:-1], lambda s, n: s[-n:][1:]),
+    not_cut=_cut(lambda s, n: s[:-1], lambda s, n: s[1:]),
+    last_item_is_input=_cut(lambda s, n: s[-n:], lambda s, n: s[-n:][1:]),
+    last_item_asked=lambda sequences, maxlen: _rolled(sequences, maxlen, last=0),
+    last_item_asked_at_full_width=lambda sequences, maxlen: _rolled(sequences, maxlen, last=0, width=maxlen),
+    padding_of_minus_one=lambda sequences, maxlen: tuple(np.where(x, x, -1) for x in _shifted_batch(sequences, maxlen)),
+    columns=lambda sequences, maxlen: tuple(x.T for x in _shifted_batch(sequences, maxlen)),
+    last_target_alone=lambda sequences, maxlen: (
+        _shifted_batch(sequences, maxlen)[0], np.array([s[-1] for s in sequences])
     ),
-    over_all_rows=_cloze.but(rank=lambda ids, turn: turn, count=lambda n, rho, width: np.rint(rho * n.sum())),
-    width_for_length=_cloze.but(count=lambda n, rho, width: max(1, np.rint(rho * width))),
-    never_none=_cloze.but(count=lambda n, rho, width: np.rint(rho * n)),
-    rounded_down=_cloze.but(count=lambda n, rho, width: np.maximum(1, np.floor(rho * n + 1e-9))),
-    argsort_once=_cloze.but(rank=lambda ids, turn: np.argsort(_real_turns(ids, turn), axis=1), among=lambda ids: True),
-    largest_hidden=lambda ids, turn, rho, mask: _cloze(ids, -turn, rho, mask),
-    share_visible=lambda ids, turn, rho, mask: _cloze(ids, turn, 1 - rho, mask),
-    exchanged=lambda ids, turn, rho, mask: _cloze(ids, turn, rho, mask)[::-1],
-    padding_for_mask=lambda ids, turn, rho, mask: _cloze(ids, turn, rho, 0),
+    two_ahead=_cut(lambda s, n: s[-n - 1 :][:-1], lambda s, n: s[-n - 1 :][2:]),
+    cut_at_both_ends=_cut(lambda s, n: s[:-1][:n], lambda s, n: s[1:][-n:]),
+    on_the_left=lambda sequences, maxlen: tuple(
+        np.array([np.roll(row, np.sum(row == 0)) for row in part]) for part in _shifted_batch(sequences, maxlen)
+    ),
+    rolled=_rolled,
+    one_column_too_wide=lambda sequences, maxlen: _wider(sequences, min(maxlen, max(map(len, sequences))), maxlen),
+    cut_as_columns=_cut_as_columns,
+    always_maxlen=lambda sequences, maxlen: _wider(sequences, maxlen, maxlen),
+    inputs_only=lambda sequences, maxlen: _shifted_batch(sequences, maxlen)[0],
+    returned_exchanged=lambda sequences, maxlen: _shifted_batch(sequences, maxlen)[::-1],
 )
 
 
-# my_cloze_backward
-def _loss_parts(h: Any, E: Any, targets: Any) -> tuple[Any, Any, Any]:
-    hidden = np.asarray(targets != 0, h.dtype)
-    return h @ E[1:].T, np.maximum(targets - 1, 0), hidden
+# my_pair_loss_backward
+def _dot(a: Any, b: Any) -> Any:
+    return (a * b).sum(axis=-1)
 
 
-def _cloze_loss(h: Any, E: Any, targets: Any) -> Any:
-    return ops.cross_entropy(*_loss_parts(h, E, targets))
-
-
-def _cloze_loss_backward(dloss: float, h: Any, E: Any, targets: Any) -> tuple[Any, Any]:
-    return _through(h, E, ops.cross_entropy_backward(dloss, *_loss_parts(h, E, targets)))
-
-
-def _through(h: Any, E: Any, ds: Any) -> tuple[Any, Any]:
-    """The gradients of h and E, from that of the logits, (B, n, V)."""
-    dE = np.zeros_like(E)
-    dE[1:] = np.einsum("bnv,bnd->vd", ds, h)
-    return ds @ E[1:], dE
-
-
-def _padding_scored(dloss: float, h: Any, E: Any, targets: Any) -> tuple[Any, Any]:
-    hidden = np.asarray(targets != 0, h.dtype)
-    ds = ops.cross_entropy_backward(dloss, h @ E.T, targets, hidden)
-    return ds @ E, np.einsum("bnv,bnd->vd", ds, h)
-
-
-def _loss_case(draw: CaseDrawer) -> dict[str, Any]:
-    rows, n, items, d = draw.size(1, 3), draw.size(1, 4), draw.size(2, 5), draw.size(1, 4)
-    targets = draw.rng.integers(1, items + 1, (rows, n)) * (draw.rng.random((rows, n)) < 0.5)
-    targets[0, 0] = items
-    return {"h": draw.array(rows, n, d), "E": draw.array(items + 1, d), "targets": targets}
-
-
-CLOZE_LOSS = op_spec(
-    "cloze_loss", "-log softmax(h Eᵀ)[target], the mean over positions with a target", _loss_case, _cloze_loss, "loss",
-    backward=_cloze_loss_backward, wrt=("h", "E"))  # fmt: skip
+def _pair_loss(h: Any, good: Any, bad: Any) -> Any:
+    """loss = log(1 + e^(-h·good)) + log(1 + e^(h·bad)). Shapes: h, good, bad (..., d) -> loss (...)."""
+    zero = h.dtype.type(0)
+    return np.logaddexp(zero, -_dot(h, good)) + np.logaddexp(zero, _dot(h, bad))
 
 
 @adjustable
-def _backward_by_hand(
-    dloss: float, h: Any, E: Any, targets: Any, *, softmax: Any = ops.softmax, first: int = 1,
-    wrong_of: Any = lambda p, onehot: p - onehot,
-    ds_of: Any = lambda dloss, wrong, hidden: dloss * hidden * wrong / hidden.sum(),
-    dE_of: Any = lambda dE, ds, h, targets: dE,
-) -> tuple[Any, Any]:  # fmt: skip
-    """The backward by hand: `wrong` is p - onehot; `hidden` is 1 at positions with a target, (B, n, 1)."""
-    s, _, hidden = _loss_parts(h, E, targets)
-    onehot = np.asarray(targets[..., None] == np.arange(first, first + s.shape[-1]), s.dtype)
-    ds = ds_of(dloss, wrong_of(softmax(s), onehot), hidden[..., None])
-    dh, dE = _through(h, E, ds)
-    return dh, dE_of(dE, ds, h, targets)
+def _pair_loss_backward(
+    dloss: Any, h: Any, good: Any, bad: Any, *,
+    of_good: Any = lambda s: s - 1, of_bad: Any = lambda s: s, sigma: Any = ops.sigmoid,
+    logit: Any = lambda a, b: _dot(a, b)[..., None],
+    assemble: Any = lambda up, down, h, good, bad: (up * good + down * bad, up * h, down * h),
+) -> Any:  # fmt: skip
+    """Slopes of the two logits, σ - 1 and σ, and the gradients made of them.
+
+    Shapes: dloss (...), h, good, bad (..., d) -> three (..., d).
+    """
+    up, down = (np.asarray(dloss)[..., None] * of(sigma(logit(h, e))) for of, e in ((of_good, good), (of_bad, bad)))
+    return assemble(up, down, h, good, bad)
 
 
-def _moved_down(dloss: float, h: Any, E: Any, targets: Any) -> tuple[Any, Any]:
-    """Takes targets - 1 for item numbers."""
-    return _cloze_loss_backward(dloss, h, E, np.where(targets != 0, np.maximum(targets - 1, 1), 0))
+def _pair(draw: CaseDrawer) -> dict[str, Any]:
+    shape = (*draw.lead, draw.size())
+    return {name: draw.array(*shape, size=0.7) for name in ("h", "good", "bad")}
 
 
-def _plain_softmax(s: Any) -> Any:
-    """Softmax without subtracting the largest logit."""
-    return np.exp(s) / np.exp(s).sum(axis=-1, keepdims=True)
+PAIR = op_spec(
+    "pair_loss", "loss = -log σ(h·good) - log(1 - σ(h·bad))", _pair, _pair_loss, "loss",
+    backward=_pair_loss_backward, wrt=("h", "good", "bad"))  # fmt: skip
 
 
-WRONG_LOSS = dict(
-    overflowing=_backward_by_hand.but(softmax=_plain_softmax),
-    onehot_one_off=_backward_by_hand.but(first=0),
-    unasked_have_gradient=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: dloss * wrong / hidden.sum()),
-    mean_of_rows=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: (
-        dloss * hidden * wrong / np.maximum(hidden.sum(axis=1, keepdims=True), 1) / len(hidden)
-    )),
-    divided_by_rows=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: dloss * hidden * wrong / len(hidden)),
-    padding_row_missing=_backward_by_hand.but(dE_of=lambda dE, ds, h, targets: dE[1:]),
-    rows_moved=_backward_by_hand.but(dE_of=lambda dE, ds, h, targets: np.roll(dE, -1, axis=0)),
-    targets_alone_have_gradient=_backward_by_hand.but(
-        dE_of=lambda dE, ds, h, targets: dE * np.isin(np.arange(len(dE)), targets)[:, None]
+@stating("pair_loss", PAIR.properties)(
+    "rounding", "the gradients are right, too, where h = 1 and the items are 1,000 and -1,000", "extremes", once=True
+)
+def _large_logits(op: Subject, **case: Any) -> None:
+    z = np.array([[1000.0], [-1000.0]])
+    large, dloss = {"h": np.ones_like(z), "good": z, "bad": -z}, np.ones(2)
+    for (name, got), x in zip(op.gradients(large, dloss).items(), _pair_loss_backward(dloss, **large), strict=True):
+        close(got, x, 1e-6, f"d{name}")
+
+
+def _of_difference(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
+    """The gradient of -log σ(h · good - h · bad)."""
+    slope = (np.asarray(dloss) * (ops.sigmoid(_dot(h, good - bad)) - 1))[..., None]
+    return slope * (good - bad), slope * h, -slope * h
+
+
+def _assembled(assemble: Any) -> Any:
+    """The right slopes, and gradients `assemble(up, down, h, good, bad)`."""
+    return _pair_loss_backward.but(assemble=assemble)
+
+
+WRONG_PAIR = dict(
+    good_slope_without_minus_one=_pair_loss_backward.but(of_good=lambda s: s),
+    bad_slope_minus_one=_pair_loss_backward.but(of_bad=lambda s: s - 1),
+    all_signs_turned=_pair_loss_backward.but(of_good=lambda s: 1 - s, of_bad=lambda s: -s),
+    good_sign_turned=_pair_loss_backward.but(of_good=lambda s: 1 - s),
+    bad_slope_of_one_minus=_pair_loss_backward.but(of_bad=lambda s: 1 - s),
+    good_slope_of_minus_z=_pair_loss_backward.but(of_good=lambda s: -s),
+    bad_sign_turned=_pair_loss_backward.but(of_bad=lambda s: -s),
+    dh_subtracted=_assembled(lambda up, down, h, good, bad: (up * good - down * bad, up * h, down * h)),
+    dbad_sign_turned=_assembled(lambda up, down, h, good, bad: (up * good + down * bad, up * h, -down * h)),
+    elementwise=_pair_loss_backward.but(logit=lambda a, b: a * b),
+    overflowing=_pair_loss_backward.but(sigma=lambda z: np.exp(z) / (1 + np.exp(z))),
+    divided_by_rounded=_pair_loss_backward.but(
+        of_good=lambda s: -s * (1 - s) / s, of_bad=lambda s: s * (1 - s) / (1 - s)
     ),
-    not_summed=_backward_by_hand.but(dE_of=lambda dE, ds, h, targets: np.einsum("bnv,bnd->bvd", ds, h)),
-    every_position_counts=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: dloss * wrong / hidden.size),
-    divided_by_all=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: dloss * hidden * wrong / hidden.size),
-    not_divided=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: dloss * hidden * wrong),
-    dloss_ignored=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: hidden * wrong / hidden.sum()),
-    sign_turned=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: -dloss * hidden * wrong / hidden.sum()),
-    moved_down=_moved_down,
-    no_onehot=_backward_by_hand.but(wrong_of=lambda p, onehot: p),
-    target_logit_alone=_backward_by_hand.but(wrong_of=lambda p, onehot: onehot * (p - onehot)),
-    exchanged=lambda dloss, h, E, targets: _cloze_loss_backward(dloss, h, E, targets)[::-1],
-    padding_scored=_padding_scored,
+    of_mean_logit=lambda dloss, h, good, bad: tuple(g / h.shape[-1] for g in _pair_loss_backward(dloss, h, good, bad)),
+    dbad_of_both_terms=_assembled(lambda up, down, h, good, bad: (up * good + down * bad, up * h, up * h + down * h)),
+    of_mean_loss=lambda dloss, h, good, bad: tuple(
+        g / max(np.size(dloss), 1) for g in _pair_loss_backward(dloss, h, good, bad)
+    ),
+    slopes_exchanged=_pair_loss_backward.but(of_good=lambda s: s, of_bad=lambda s: s - 1),
+    dh_of_good_alone=_assembled(lambda up, down, h, good, bad: (up * good, up * h, down * h)),
+    dh_of_bad_alone=_assembled(lambda up, down, h, good, bad: (down * bad, up * h, down * h)),
+    items_for_h=_assembled(lambda up, down, h, good, bad: (up * good + down * bad, up * good, down * bad)),
+    h_for_items=_assembled(lambda up, down, h, good, bad: (up * h + down * h, up * h, down * h)),
+    good_and_bad_exchanged=_assembled(lambda up, down, h, good, bad: (up * good + down * bad, down * h, up * h)),
+    slope_of_sigma=_pair_loss_backward.but(of_good=lambda s: -s * (1 - s), of_bad=lambda s: s * (1 - s)),
+    slope_by_sigma=_pair_loss_backward.but(of_good=lambda s: -1 / s, of_bad=lambda s: 1 / (1 - s)),
+    halved=_assembled(lambda up, down, h, good, bad: ((up * good + down * bad) / 2, up * h / 2, down * h / 2)),
+    of_difference=_of_difference,
+    dh_last=_assembled(lambda up, down, h, good, bad: (up * h, down * h, up * good + down * bad)),
+    dloss_ignored=lambda dloss, h, good, bad: _pair_loss_backward(np.ones_like(np.asarray(dloss)), h, good, bad),
 )
 
 
-# no_target_is_read
-def _read(inputs: Any, targets: Any) -> Any:
-    """(B, L, L): True where input i is the target of position j."""
-    return (inputs[:, :, None] == targets[:, None, :]) & (targets[:, None, :] != 0)
+# repaired_scores
+def _states(draw: CaseDrawer) -> dict[str, Any]:
+    """States, and right-padded histories of one item or more; some are shorter than the batch is wide."""
+    people, length, d, items = draw.size(1, 3), draw.size(1, 4), draw.size(1, 3), draw.size(2, 6)
+    ids = draw.rng.integers(1, items + 1, (people, length))
+    for row in ids:
+        row[draw.size(1, length) :] = 0
+    return {"h": draw.array(people, length, d), "ids": ids, "table": draw.array(items + 1, d)}
 
 
-def _no_target_is_read(inputs: Any, targets: Any) -> bool:
-    """Whether no target stands in the same row of inputs."""
-    return not _read(inputs, targets).any()
+def _last_real(ids: Any) -> Any:
+    return (ids != 0).sum(axis=1) - 1
 
 
-def _batch_case(draw: CaseDrawer) -> dict[str, Any]:
-    """Histories without repetitions; in most, a target of the last row is read, in that row or another."""
-    rows, width = draw.size(1, 3), draw.size(2, 5)
-    ids = np.array([draw.rng.permutation(9)[:width] + 1 for _ in range(rows)])
-    ids[:, 1:][:, draw.size(1, width - 1) :] = 0         # padding, in all rows alike
-    inputs, targets = _cloze(ids, draw.rng.random(ids.shape), 0.6, 10)
-    at = int(draw.rng.choice(np.flatnonzero(targets[-1])))
-    other = (at + int(draw.rng.integers(1, width))) % width
-    leak = draw.choose(("none", "kept", "elsewhere", "another row's"))
-    if leak == "kept":
-        inputs[-1, at] = targets[-1, at]
-    elif leak == "elsewhere":
-        inputs[-1, other] = targets[-1, at]
-        targets[-1, other] = 0
-    elif leak == "another row's" and rows > 1 and targets[-1, at] not in targets[0]:
-        inputs[0, other] = targets[-1, at]
-        targets[0, other] = 0
-    return {"inputs": inputs, "targets": targets}
+@adjustable
+def _scores(
+    h: Any, ids: Any, table: Any, *, at: Any = _last_real, seen: Any = lambda ids: ids, hidden: float = -np.inf,
+    column_0: Any = lambda before, now, hidden: hidden,
+) -> Any:  # fmt: skip
+    """Scores of all items by the state `at` a position, with `hidden` in columns 0 and `seen`: (B, items + 1)."""
+    scores = h[np.arange(len(h)), at(ids)] @ table.T
+    before = scores[:, 0].copy()
+    np.put_along_axis(scores, seen(ids), hidden, axis=1)
+    scores[:, 0] = column_0(before, scores[:, 0], hidden)
+    return scores
+_all_shown = _scores.but(seen=lambda ids: 0 * ids, column_0=lambda before, now, hidden: before)
+SCORES = plain_spec(
+    "scores", "the score of an unseen item is its row times the state of the last real item; others: -inf", _states,
+    _scores, "scores", atol=1e-5)  # fmt: skip
 
 
-NO_TARGET_IS_READ = plain_spec(
-    "no_target_is_read", "True where no target stands in its row of inputs, else False",
-    _batch_case, _no_target_is_read, "answer")  # fmt: skip
+@adjustable
+def _pooled(h: Any, ids: Any, table: Any, *, of: Any = lambda total, count: total) -> Any:
+    """Scores by the sum of all real states, or by `of(sum, count)`."""
+    real = (ids != 0)[..., None]
+    pooled = of((h * real).sum(axis=1, keepdims=True), real.sum(axis=1, keepdims=True))
+    return _scores(pooled.astype(h.dtype).repeat(h.shape[1], axis=1), ids, table)
 
 
-def _neighbours(n: int) -> Any:
-    return np.abs(np.subtract.outer(np.arange(n), np.arange(n))) == 1
+def _offers_what_was_seen(h: Any, ids: Any, table: Any) -> Any:
+    made = _all_shown(h, ids, table)
+    shown = np.full_like(made, -np.inf)
+    np.put_along_axis(shown, ids, np.take_along_axis(made, ids, axis=1), axis=1)
+    return shown
 
 
-def _by_row(inputs: Any, targets: Any) -> Any:
-    return np.array([_no_target_is_read(*row) for row in zip(inputs[:, None], targets[:, None], strict=True)])
+def _of_softmax(h: Any, ids: Any, table: Any) -> Any:
+    """Probabilities over all items; hiding comes after the softmax."""
+    p = ops.softmax(_all_shown(h, ids, table))
+    return np.where(np.isneginf(_scores(h, ids, table)), p.dtype.type(-np.inf), p)
 
 
-WRONG_PROPERTY = dict(
-    not_the_same_place=lambda inputs, targets: not (_read(inputs, targets) * (1 - np.eye(inputs.shape[1]))).any(),
-    by_row=_by_row,
-    any_row_right=lambda inputs, targets: bool(_by_row(inputs, targets).any()),
-    first_target_of_each=lambda inputs, targets: _no_target_is_read(
-        inputs, np.where(np.cumsum(targets != 0, axis=1) == 1, targets, 0)
-    ),
-    first_row_alone=lambda inputs, targets: bool(_by_row(inputs, targets)[0]),
-    same_place=lambda inputs, targets: not np.any((inputs == targets) & (targets != 0)),
-    same_place_with_padding=lambda inputs, targets: not np.any(inputs == targets),
-    any_row=lambda inputs, targets: not np.isin(targets[targets != 0], inputs).any(),
-    padding_counts=lambda inputs, targets: not np.any(inputs[:, :, None] == targets[:, None, :]),
-    true_and_false_exchanged=lambda inputs, targets: not _no_target_is_read(inputs, targets),
-    mask_at_asked_places=lambda inputs, targets: bool(np.all(inputs[targets != 0] == 10)),
-    one_side=lambda inputs, targets: not np.triu(_read(inputs, targets)).any(),     # the copy at or before its target
-    next_to_it=lambda inputs, targets: not (_read(inputs, targets) & _neighbours(inputs.shape[1])).any(),
-    every_target=lambda inputs, targets: not _read(inputs, targets).any(axis=1)[targets != 0].all(),
-    always_true=lambda inputs, targets: True,
-    always_false=lambda inputs, targets: False,
+def _normalised(h: Any, ids: Any, table: Any) -> Any:
+    """A softmax by hand: NaN where all items are hidden."""
+    made = _scores(h, ids, table)
+    e = np.exp(made - np.max(made, axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+WRONG_SCORES = dict(
+    padding_forgotten=_scores.but(column_0=lambda before, now, hidden: now),
+    divided_by_root_d=lambda h, ids, table: _scores(h / math.sqrt(h.shape[-1]), ids, table),
+    last_position=_scores.but(at=lambda ids: -1),
+    first_position=_scores.but(at=lambda ids: 0),
+    one_too_late=_scores.but(at=lambda ids: np.minimum(_last_real(ids) + 1, ids.shape[1] - 1)),
+    one_too_early=_scores.but(at=lambda ids: np.maximum(_last_real(ids) - 1, 0)),
+    longest_for_all=_scores.but(at=lambda ids: np.full(len(ids), _last_real(ids).max())),
+    shortest_for_all=_scores.but(at=lambda ids: np.full(len(ids), _last_real(ids).min())),
+    seen_not_hidden=_scores.but(seen=lambda ids: 0 * ids),
+    padding_not_hidden=_scores.but(column_0=lambda before, now, hidden: before),
+    nothing_hidden=_all_shown,
+    hidden_as_minus_billion=_scores.but(hidden=-1e9),
+    hidden_as_zero=_scores.but(hidden=0),
+    hidden_as_nan=_scores.but(hidden=np.nan),
+    hides_newest_alone=_scores.but(seen=lambda ids: ids[np.arange(len(ids)), _last_real(ids)][:, None]),
+    hides_of_all=_scores.but(seen=lambda ids: np.tile(ids.reshape(-1), (len(ids), 1))),
+    first_zero=_scores.but(at=lambda ids: np.argmin(ids, axis=1) - 1),
+    largest_number=_scores.but(at=lambda ids: np.argmax(ids, axis=1)),
+    padding_states_zero=lambda h, ids, table: _scores.but(at=lambda ids: -1)(h * (ids != 0)[..., None], ids, table),
+    of_mean=_pooled.but(of=lambda total, count: total / count),
+    of_sum=_pooled,
+    offers_what_was_seen=_offers_what_was_seen,
+    column_zero_gone=lambda h, ids, table: _scores(h, ids, table)[:, 1:],
+    softmax_of_scores=lambda h, ids, table: ops.softmax(_scores(h, ids, table)),
+    normalised=_normalised,
+    of_softmax=_of_softmax,
 )
 
 
 EXERCISES = PROSE.exercises(
-    my_cloze=Function(CLOZE, tempting=WRONG_CLOZE),
-    loss_with_kept_items=Number(_loss_with_kept_items, tolerance=0.01),
-    no_target_is_read=Function(NO_TARGET_IS_READ, may_assert=True, tempting=WRONG_PROPERTY),
-    my_cloze_backward=Function(CLOZE_LOSS, part="backward", tempting=WRONG_LOSS),
+    my_shifted_batch=Function(BATCH, tempting=WRONG_BATCH),
+    my_pair_loss_backward=Function(PAIR, part="backward", tempting=WRONG_PAIR),
+    bce_belief=Number(_belief, tolerance=0.005),
+    repaired_scores=Function(SCORES, tempting=WRONG_SCORES),
 )

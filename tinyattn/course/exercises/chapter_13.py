@@ -1,238 +1,217 @@
-"""Exercises of chapter 13, paying attention to attention."""
+"""Exercises of chapter 13, how not to fool yourself."""
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ... import ops
+from ... import evaluation
 from ...check.cases import CaseDrawer
-from ..graders import Function, Judge, Number
-from ..plain import adjustable, op_spec, plain_spec
+from ..graders import Function, Number
+from ..plain import plain_spec
 from ..prose import Prose
 
 PROSE = Prose(13)
-REFINEMENTS = 3                                      # of all_better_by_chance
-SEEDS, SPREAD, T_95 = 3, 3.0, 2.776                  # of smallest_difference: Student's t, for 4 degrees of freedom
+MODELS, PEOPLE, TRUE_RATE = 20, 500, 0.25           # of best_of_twenty
 
 
-def _all_better() -> float:
-    """The share of orders of all runs in which the unrefined model's run is the worst."""
-    orders = list(itertools.permutations(range(1 + REFINEMENTS)))
-    return sum(order[0] == 0 for order in orders) / len(orders)
+# my_mean_ranks
+def _few_scores(draw: CaseDrawer) -> dict[str, Any]:
+    """Scores of few different values, which make ties; some are as tiny as probabilities of many items."""
+    people, items, unit = draw.size(), draw.size(), draw.choose((1.0, 1e-9))
+    scores = unit * draw.rng.integers(0, draw.size(1, 4), (people, items))
+    return {"scores": scores, "targets": draw.rng.integers(0, items, people)}
 
 
-def _smallest() -> float:
-    """The half-width of the 95 % interval of a difference of two means, in percent."""
-    return T_95 * SPREAD * math.sqrt(2 / SEEDS)
+MEAN_RANKS = plain_spec(
+    "mean_ranks", "1 + how many score higher + half of the others that score the same", _few_scores,
+    evaluation.ranks, "ranks")  # fmt: skip
 
 
-# my_refine_backward
-def _refine(A: Any, W_Q: Any, W_K: Any, c: float) -> Any:
-    return ops.refine_simp(A, W_Q, W_K, c)[0]
+def _parts(scores: Any, targets: Any) -> tuple[Any, Any]:
+    """How many items score higher than each target, and how many others the same."""
+    of_target = np.take_along_axis(scores, targets[:, None], axis=1)
+    return np.sum(scores > of_target, axis=1), np.sum(scores == of_target, axis=1) - 1
 
 
-def _refine_backward(dB: Any, A: Any, W_Q: Any, W_K: Any, c: float) -> tuple[Any, Any, Any]:
-    return ops.refine_simp_backward(dB, A, W_Q, W_K, A @ W_Q, A @ W_K, c)
+def _off(f: Any) -> Any:
+    """An answer made of both counts."""
+    return lambda scores, targets: f(*_parts(scores, targets))
 
 
-def _scores_and_maps(draw: CaseDrawer) -> dict[str, Any]:
-    n = draw.size(1, 4)
-    A, W_Q, W_K = (draw.array(n, n) for _ in range(3))
-    return {"A": A, "W_Q": W_Q, "W_K": W_K, "c": draw.choose((0.5, 1.0, 0.25))}
-
-
-REFINE = op_spec(
-    "refine", "B = c X Yᵀ, X = A W_Q, Y = A W_K", _scores_and_maps, _refine, "B", backward=_refine_backward,
-    wrt=("A", "W_Q", "W_K"),
-    scale=lambda case: 1 + float(np.prod([max(1.0, np.abs(x).sum()) for x in case.values()])))  # fmt: skip
-
-
-@adjustable
-def _by_hand(
-    dB: Any, A: Any, W_Q: Any, W_K: Any, c: float, *,
-    of_X: Any = lambda dB, Y, c: c * dB @ Y, of_Y: Any = lambda dB, X, c: c * dB.T @ X,
-    of_A: Any = lambda dX, dY, W_Q, W_K: dX @ W_Q.T + dY @ W_K.T, of_W_Q: Any = lambda A, X, d: A.T @ d,
-    of_W_K: Any = lambda A, Y, d: A.T @ d, order: tuple[int, int, int] = (0, 1, 2), crossed: bool = False,
-    times: Any = lambda c, n: (1, 1, 1),
-) -> Any:  # fmt: skip
-    """-> dA, dW_Q, dW_K by hand, each with a factor of `times`; where `crossed`, X stands where Y belongs."""
-    X, Y = A @ W_Q, A @ W_K
-    dX, dY = (of_X(dB, X, c), of_Y(dB, Y, c)) if crossed else (of_X(dB, Y, c), of_Y(dB, X, c))
-    gradients = of_A(dX, dY, W_Q, W_K), of_W_Q(A, X, dX), of_W_K(A, Y, dY)
-    return tuple(times(c, len(A))[i] * gradients[i] for i in order)
-
-
-_WRONG_W = {                                         # a line for dW_Q or dW_K
-    "a_not_transposed": lambda A, X, d: A @ d,
-    "a_on_the_right": lambda A, X, d: d @ A.T,
-    "transposed": lambda A, X, d: d.T @ A,
-    "x_for_a": lambda A, X, d: X.T @ d,
-    "a_missing": lambda A, X, d: d,
-}
-WRONG_BACKWARD = (
-    *PROSE.attach(
-        "my_refine_backward.mistakes",
-        queries_alone=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q.T),
-        keys_alone=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dY @ W_K.T),
-        averaged=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: (dX @ W_Q.T + dY @ W_K.T) / 2),
-        difference=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q.T - dY @ W_K.T),
-        maps_not_transposed=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q + dY @ W_K),
-        w_q_not_transposed=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q + dY @ W_K.T),
-        w_k_not_transposed=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q.T + dY @ W_K),
-        maps_exchanged=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_K.T + dY @ W_Q.T),
-        no_c=_by_hand.but(of_X=lambda dB, Y, c: dB @ Y, of_Y=lambda dB, X, c: dB.T @ X),
-        no_c_in_dy=_by_hand.but(of_Y=lambda dB, X, c: dB.T @ X),
-        no_c_in_dx=_by_hand.but(of_X=lambda dB, Y, c: dB @ Y),
-        c_squared=_by_hand.but(of_X=lambda dB, Y, c: c * c * dB @ Y, of_Y=lambda dB, X, c: c * c * dB.T @ X),
-        db_not_transposed=_by_hand.but(of_Y=lambda dB, X, c: c * dB @ X),
-        db_transposed=_by_hand.but(of_X=lambda dB, Y, c: c * dB.T @ Y),
-        db_exchanged=_by_hand.but(of_X=lambda dB, Y, c: c * dB.T @ Y, of_Y=lambda dB, X, c: c * dB @ X),
-        no_c_in_maps=_by_hand.but(times=lambda c, n: (1, 1 / c, 1 / c)),
-        no_c_in_da=_by_hand.but(times=lambda c, n: (1 / c, 1, 1)),
-        divided_by_c=_by_hand.but(times=lambda c, n: (1 / c**2,) * 3),
-        root_of_n_for_c=_by_hand.but(times=lambda c, n: (1 / (c * math.sqrt(n)),) * 3),
-        all_signs_turned=_by_hand.but(times=lambda c, n: (-1, -1, -1)),
+_mean_ranks = _off(lambda above, equal: 1 + above + equal / 2)             # right
+WRONG_RANKS = dict(
+    ties_in_favour=_off(lambda above, equal: 1 + above),
+    ties_against=_off(lambda above, equal: 1 + above + equal),
+    itself_a_tie=_off(lambda above, equal: 1 + above + (equal + 1) / 2),
+    counted_from_zero=_off(lambda above, equal: above + equal / 2),
+    counted_from_zero_with_itself=_off(lambda above, equal: above + (equal + 1) / 2),
+    rounded_down=_off(lambda above, equal: 1 + above + equal // 2),
+    rounded_up=_off(lambda above, equal: 1 + above + np.ceil(equal / 2)),
+    column=_off(lambda above, equal: (1 + above + equal / 2)[:, None]),
+    averaged=_off(lambda above, equal: np.mean(1 + above + equal / 2)),
+    reciprocal=_off(lambda above, equal: 1 / (1 + above + equal / 2)),
+    column_zero_for_target=lambda scores, targets: _mean_ranks(scores, 0 * targets),
+    equal_scores_once=lambda scores, targets: (
+        1 + np.array([len({*row[row > row[t]]}) for row, t in zip(scores, targets, strict=True)])
     ),
-    *PROSE.attach("my_refine_backward.dW_Q", **{n: _by_hand.but(of_W_Q=f, of_W_K=f) for n, f in _WRONG_W.items()}),
-    *PROSE.attach("my_refine_backward.dW_Q", **{n: _by_hand.but(of_W_Q=f) for n, f in _WRONG_W.items()}),
-    *PROSE.attach("my_refine_backward.dW_K", **{n: _by_hand.but(of_W_K=f) for n, f in _WRONG_W.items()}),
-    *PROSE.attach(
-        "my_refine_backward.mistakes",
-        masked=_by_hand.but(of_X=lambda dB, Y, c: c * np.tril(dB) @ Y, of_Y=lambda dB, X, c: c * np.tril(dB).T @ X),
-        da_masked=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: np.tril(dX @ W_Q.T + dY @ W_K.T)),
-        x_and_y_exchanged=_by_hand.but(crossed=True),
-        dw_k_first=_by_hand.but(order=(0, 2, 1)),
-        da_last=_by_hand.but(order=(1, 2, 0)),
+    targets_of_everybody=lambda scores, targets: (
+        1 + np.sum(scores > scores[:, targets], axis=1) + (np.sum(scores == scores[:, targets], axis=1) - 1) / 2
+    ),
+    column_for_rank=lambda scores, targets: 1 + targets,
+    mean_for_each=_off(lambda above, equal: np.full(len(above), np.mean(1 + above + equal / 2))),
+    half_for_those_above=_off(lambda above, equal: 1 + (above + equal) / 2),
+    those_above_ignored=_off(lambda above, equal: 1.0 + equal / 2),
+    lowest_first=lambda scores, targets: _mean_ranks(-scores, targets),
+    ties_by_column=lambda scores, targets: (
+        1 + np.argmax(np.argsort(-scores, axis=1, kind="stable") == targets[:, None], axis=1)
     ),
 )
 
 
-# repaired_value
-def _value(A: Any, W_Q: Any, W_K: Any, W_V: Any) -> Any:
-    return ops.refine_value(A, W_Q, W_K, W_V)[0]
+# repaired_counts
+def _rows_of_items(draw: CaseDrawer) -> dict[str, Any]:
+    """Rows without repeats, of so few items that pairs occur more than once."""
+    n = draw.size(2, 5)
+    n_items = n + draw.size(0, 2)
+    rows = [draw.rng.permutation(n_items)[:n] + 1 for _ in range(draw.size(1, 5))]
+    return {"sequences": np.array(rows), "n_items": n_items}
 
 
-def _triangles(draw: CaseDrawer) -> dict[str, Any]:
-    n = draw.size(2, 4)
-    return {name: np.tril(draw.array(n, n)).astype(float) for name in ("A", "W_Q", "W_K", "W_V")}
+def _counted(before: Any, after: Any, n_items: int) -> Any:
+    counts = np.zeros((n_items + 1, n_items + 1))
+    np.add.at(counts, (before, after), 1)
+    return counts
 
 
-VALUE = plain_spec(
-    "value", "row k of B is the equation's last row for the first k + 1 rows and columns", _triangles, _value, "B"
+def _counts(sequences: Any, n_items: int) -> Any:
+    return _counted(sequences[:, :-2], sequences[:, 1:-1], n_items)
+
+
+COUNTS = plain_spec(
+    "counts", "how often item j followed item i among all items but the last of each row", _rows_of_items,
+    _counts, "counts")  # fmt: skip
+
+
+def _once(sequences: Any, n_items: int) -> Any:
+    counts = np.zeros((n_items + 1, n_items + 1))
+    counts[sequences[:, :-2], sequences[:, 1:-1]] += 1
+    return counts
+
+
+def _subtracted_once(sequences: Any, n_items: int) -> Any:
+    counts = _counted(sequences[:, :-1], sequences[:, 1:], n_items)
+    counts[sequences[:, -2], sequences[:, -1]] -= 1
+    return counts
+
+
+def _rows_joined(sequences: Any, n_items: int) -> Any:
+    row = sequences[:, :-1].ravel()
+    return _counted(row[:-1], row[1:], n_items)
+
+
+def _shares(sequences: Any, n_items: int) -> Any:
+    counts = _counts(sequences, n_items)
+    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+
+
+WRONG_COUNTS = dict(
+    test_item_counted=lambda sequences, n_items: _counted(sequences[:, :-1], sequences[:, 1:], n_items),
+    one_item_too_few=lambda sequences, n_items: _counted(sequences[:, :-3], sequences[:, 1:-2], n_items),
+    first_item_left_out=lambda sequences, n_items: _counted(sequences[:, 1:-1], sequences[:, 2:], n_items),
+    turned_round=lambda sequences, n_items: _counted(sequences[:, 1:-1], sequences[:, :-2], n_items),
+    once=_once,
+    only_after_cut=lambda sequences, n_items: _counted(sequences[:, :-1], sequences[:, 1:-1], n_items),
+    only_before_cut=lambda sequences, n_items: _counted(sequences[:, :-2], sequences[:, 1:], n_items),
+    subtracted_once=_subtracted_once,
+    two_places_later=lambda sequences, n_items: _counted(sequences[:, :-2], sequences[:, 2:], n_items),
+    all_later=lambda sequences, n_items: sum(
+        (_counted(sequences[:, : -1 - gap], sequences[:, gap:-1], n_items) for gap in range(1, sequences.shape[1])),
+        start=np.zeros((n_items + 1,) * 2),
+    ),
+    rows_joined=_rows_joined,
+    shares=_shares,
+    padding_cut_off=lambda sequences, n_items: _counts(sequences, n_items)[1:, 1:],
+    item_after_itself=lambda sequences, n_items: _counted(sequences[:, :-1], sequences[:, :-1], n_items),
+    both_orders=lambda sequences, n_items: _counts(sequences, n_items) + _counts(sequences, n_items).T,
+    last_row_left_out=lambda sequences, n_items: _counted(sequences[:-1, :-1], sequences[:-1, 1:], n_items),
 )
 
 
-def _literal(A: Any, W_Q: Any, W_K: Any, W_V: Any) -> Any:
-    return np.tril(ops.refine_value_literal(A, W_Q, W_K, W_V)[0])
+# my_sampled_hit
+def _term(a: Any, m: int, j: int) -> Any:
+    """The probability that j of m draws are above the target, each with probability a."""
+    return math.comb(m, j) * a**j * (1 - a) ** (m - j)
 
 
-@adjustable
-def _at_once(A: Any, W_Q: Any, W_K: Any, W_V: Any, *, weights: Any) -> Any:
-    """All rows of B by one (n, n) matrix `weights(L, past)`, whose row t is for item t."""
-    past = np.tri(len(A), dtype=bool)
-    return np.tril((W_V @ A) @ weights((W_Q @ A).T @ (W_K @ A), past).T)
+def sampled_hit(ranks: Any, N: int, m: int, k: int) -> Any:
+    """P(fewer than k of m draws are above) = Σ_{j<k} C(m, j) a^j (1 - a)^(m - j), a = (r - 1) / N.
+
+    Shapes: ranks (people,) -> (people,). The m items are drawn uniformly, with replacement (Krichene & Rendle 2020).
+    """
+    return sum(_term((ranks - 1) / N, m, j) for j in range(k))
 
 
-@adjustable
-def _row_by_row(
-    A: Any, W_Q: Any, W_K: Any, W_V: Any, *, ends: Any = lambda k: k + 1,
-    product: Any = lambda W, A, seen: W[seen, seen] @ A[seen, seen], rows: Any = lambda X: X,
-    row: Any = lambda Z, k: Z[-1], weights: Any = ops.softmax, of: Any = lambda z, S: z @ S.T,
-) -> Any:  # fmt: skip
-    """The repaired form."""
-    B = np.zeros_like(A)
-    for k in range(len(A)):
-        X, Y, Z = (product(W, A, slice(ends(k))) for W in (W_Q, W_K, W_V))
-        if len(Z):
-            b = of(row(Z, k), weights(rows(X).T @ rows(Y)))
-            B[k, : min(k + 1, len(b))] = b[: k + 1]
-    return B
+def _ranks_among(draw: CaseDrawer) -> dict[str, Any]:
+    N = draw.size(1, 12)
+    m = draw.size(1, min(N, 8))                 # draws without replacement, a likely mistake, must not raise
+    ranks = 1 + draw.rng.integers(0, N + 1, draw.size()).astype(float)
+    return {"ranks": ranks, "N": N, "m": m, "k": 1 + int(draw.rng.integers(m))}
 
 
-WRONG_VALUE = dict(
-    literal=_literal,
-    softmax_masked=_at_once.but(weights=lambda L, past: ops.softmax(L, past)),
-    logits_zeroed=_at_once.but(weights=lambda L, past: ops.softmax(np.where(past, L, 0))),
-    weights_masked=_at_once.but(weights=lambda L, past: np.tril(ops.softmax(L))),
-    ends_too_early=_row_by_row.but(ends=lambda k: k),
-    ends_too_late=_row_by_row.but(ends=lambda k: k + 2, row=lambda Z, k: Z[k]),
-    first_row_for_last=_row_by_row.but(row=lambda Z, k: Z[0]),
-    row_k_alone=_row_by_row.but(rows=lambda X: X[-1:]),
-    row_k_missing=_row_by_row.but(rows=lambda X: X[:-1]),
-    softmax_down_columns=_row_by_row.but(weights=lambda L: ops.softmax(L.T).T),
-    s_not_transposed=_row_by_row.but(of=lambda z, S: z @ S),
-    all_columns=_row_by_row.but(product=lambda W, A, seen: W[seen] @ A),
-    masked_inside_the_cut=_row_by_row.but(weights=lambda L: ops.softmax(L, np.tri(len(L), dtype=bool))),
-    w_on_the_right=_row_by_row.but(product=lambda W, A, seen: A[seen, seen] @ W[seen, seen]),
-    rows_as_tokens=lambda A, W_Q, W_K, W_V: ops.refine_value_rows(A, W_Q, W_K, W_V, np.tri(len(A), dtype=bool))[0],
-    no_softmax=_row_by_row.but(weights=lambda L: L),
-    scaled_by_the_cut=_row_by_row.but(weights=lambda L: ops.softmax(L / math.sqrt(len(L)))),
-    scaled_by_all=lambda A, W_Q, W_K, W_V: _value(A, W_Q / math.sqrt(len(A)), W_K, W_V),
-    zeroed_rows=_row_by_row.but(product=lambda W, A, seen: W[:, seen] @ A[seen], row=lambda Z, k: Z[k]),
-    maps_exchanged=lambda A, W_Q, W_K, W_V: _value(A, W_K, W_Q, W_V),
-    z_alone=lambda A, W_Q, W_K, W_V: np.tril(W_V @ A),
+SAMPLED_HIT = plain_spec(
+    "sampled_hit", "the probability that fewer than k of m drawn items are above the target", _ranks_among,
+    sampled_hit, "probability")  # fmt: skip
+
+
+def _without(ranks: Any, N: int, m: int, k: int) -> Any:
+    """Draws without replacement, at most N of them."""
+    above, drawn = (np.asarray(ranks) - 1).astype(int).tolist(), min(m, N)
+    ways = [sum(math.comb(b, j) * math.comb(N - b, drawn - j) for j in range(min(k, drawn + 1))) for b in above]
+    return np.array(ways) / math.comb(N, drawn)
+
+
+def _changed_sum(terms: Any) -> Any:
+    """A sum of the terms `terms(a, N, m, k)`, with a = (r - 1) / N."""
+    return lambda ranks, N, m, k: sum(terms((ranks - 1) / N, N, m, k)) + 0.0 * ranks
+
+
+WRONG_HITS = dict(
+    one_term_too_many=lambda ranks, N, m, k: sampled_hit(ranks, N, m, k + 1),
+    last_term_missing=lambda ranks, N, m, k: sampled_hit(ranks, N, m, k - 1) + 0.0 * ranks,
+    itself_above=lambda ranks, N, m, k: sampled_hit(ranks + 1, N, m, k),
+    itself_drawn=lambda ranks, N, m, k: sampled_hit(ranks, N + 1, m, k),
+    miss_for_hit=lambda ranks, N, m, k: 1 - sampled_hit(ranks, N, m, k),
+    last_term_alone=_changed_sum(lambda a, N, m, k: [_term(a, m, k - 1)]),
+    among_all=lambda ranks, N, m, k: (ranks <= k) * 1.0,
+    at_expected_rank=lambda ranks, N, m, k: (1 + m * (ranks - 1) / N <= k) * 1.0,
+    without=_without,
+    no_binomial=lambda ranks, N, m, k: sum(((ranks - 1) / N) ** j * (1 - (ranks - 1) / N) ** (m - j) for j in range(k)),
+    above_and_not_exchanged=_changed_sum(lambda a, N, m, k: (_term(1 - a, m, j) for j in range(k))),
+    first_term_missing=_changed_sum(lambda a, N, m, k: (_term(a, m, j) for j in range(1, k))),
+    from_one_to_k=_changed_sum(lambda a, N, m, k: (_term(a, m, j) for j in range(1, k + 1))),
+    ways_of_all=_changed_sum(lambda a, N, m, k: (math.comb(N, j) * a**j * (1 - a) ** (m - j) for j in range(k))),
+    power_of_all_draws=_changed_sum(lambda a, N, m, k: (math.comb(m, j) * a**j * (1 - a) ** m for j in range(k))),
+    averaged=lambda ranks, N, m, k: np.mean(sampled_hit(ranks, N, m, k)),
+    share_rounded=lambda ranks, N, m, k: sampled_hit(1 + (ranks - 1) // N * N, N, m, k),
+    of_the_drawn=lambda ranks, N, m, k: sampled_hit(1 + (ranks - 1) * N / m, N, m, k),
+    first_term_alone=lambda ranks, N, m, k: (1 - (ranks - 1) / N) ** m,
 )
-NOT_MASKED = PROSE.attach("repaired_value.mistakes", not_masked=np.tril)
 
 
-# later_rows_move_nothing
-def _maps(n: int) -> Any:
-    return np.random.default_rng(n).standard_normal((3, n, n)) / math.sqrt(n)
-
-
-def _simp(A: Any) -> Any:
-    return ops.refine_simp(A, *_maps(len(A))[:2])[0]
-
-
-def _rows(A: Any, mask: Any = None) -> Any:
-    W_Q, W_K, W_V = _maps(len(A))
-    return ops.refine_value_rows(A, W_Q, W_K, W_V, mask)[0]
-
-
-def later_rows_move_nothing(refine: Callable[..., Any], n: int) -> bool:
-    """Whether B on and below the diagonal, in rows up to k, stays the same when rows of A after k change."""
-    A, other = np.tril(np.random.default_rng(0).standard_normal((2, n, n)))
-    counts = np.tri(n, dtype=bool)
-    for k in range(n - 1):
-        changed = np.vstack([A[: k + 1], other[k + 1 :]])
-        if not np.all((refine(changed) == refine(A))[: k + 1] | ~counts[: k + 1]):
-            return False
-    return True
-
-
-RIGHT_FORMS = dict(
-    unchanged=lambda A: A + 0.0,
-    simp=_simp,
-    add=lambda A: (_simp(A) + A) / 2,
-    value=lambda A: _value(A, *_maps(len(A))),
-    value_rows_masked=lambda A: _rows(A, np.tri(len(A), dtype=bool)),
-)
-WRONG_FORMS = dict(
-    literal=lambda A: ops.refine_value_literal(A, *_maps(len(A)))[0],
-    literal_triangular=lambda A: _literal(A, *map(np.tril, _maps(len(A)))),
-    value_rows=_rows,
-    next_rows=lambda A: A - np.vstack([A[1:], 0 * A[:1]]),
-    a_tenth_of_the_last=lambda A: A + 0.1 * A[-1],
-    diagonal_of_the_next=lambda A: A + np.diag(np.append(A[1:, 0], 0)),
-    first_row_of_the_last=lambda A: A + A[-1, -1] * (np.arange(len(A)) == 0)[:, None],
-    last_but_one_of_the_last=lambda A: A + np.eye(len(A))[:, [-2]] * A[-1, 0],
-    first_row_of_the_second=lambda A: A + np.eye(len(A))[:, [0]] * A[1, 0],
-    second_row_of_the_third=lambda A: A + np.eye(len(A))[:, [1]] * A[2, 0],
-    below_the_diagonal=lambda A: A + A[-1, 0] * np.tri(len(A), k=-1),
-    but_for_the_first_column=lambda A: A + A[-1, 0] * np.tri(len(A), k=-1) * (np.arange(len(A)) > 0),
-    a_millionth_of_the_mean=lambda A: A + 1e-6 * A.mean(axis=0),
-)
+# best_of_twenty
+def _best_of_twenty() -> float:
+    """E[max] of independent binomial hit rates, less the true rate."""
+    up_to = np.minimum(np.cumsum([_term(TRUE_RATE, PEOPLE, h) for h in range(PEOPLE + 1)]), 1.0)
+    highest = np.sum(1 - up_to[:-1] ** MODELS)                       # E[max] = Σ_h P(max > h)
+    return float(highest) / PEOPLE - TRUE_RATE
 
 
 EXERCISES = PROSE.exercises(
-    my_refine_backward=Function(REFINE, part="backward", tempting=WRONG_BACKWARD),
-    repaired_value=Function(VALUE, tempting=WRONG_VALUE, missing_steps=NOT_MASKED),
-    later_rows_move_nothing=Judge(later_rows_move_nothing, RIGHT_FORMS, WRONG_FORMS, more=(5,)),
-    all_better_by_chance=Number(_all_better, tolerance=0.03),
-    smallest_difference=Number(_smallest, tolerance=0.035),
+    my_mean_ranks=Function(MEAN_RANKS, tempting=WRONG_RANKS),
+    repaired_counts=Function(COUNTS, tempting=WRONG_COUNTS),
+    my_sampled_hit=Function(SAMPLED_HIT, tempting=WRONG_HITS),
+    best_of_twenty=Number(_best_of_twenty, tolerance=0.03),
 )

@@ -1,303 +1,258 @@
-"""Exercises of chapter 14, the Transformer."""
+"""Exercises of chapter 14, BERT4Rec and Cloze."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from ... import ops
 from ...check.cases import CaseDrawer
-from ...check.property import largest, rounding
-from ...layers import MultiHead
-from ...tree import leaves
 from ..graders import Function, Number
 from ..plain import adjustable, op_spec, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(14)
-WIDTH, LAYERS = 512, 6                       # of attention_parameters: the paper's base model
+SYMBOLS, MASKED, REPLACED, KEPT = 8, 0.8, 0.1, 0.1     # of loss_with_kept_items
 
 
-def _atol(case: dict[str, Any]) -> float:
-    arrays = [x for x in case.values() if np.ndim(x)]
-    return 100 * rounding(arrays[0].dtype, arrays[0].size + 10, largest(*arrays, 1) ** 3)
+# loss_with_kept_items
+def _loss_with_kept_items() -> float:
+    """The entropy of the target given the input symbol, from their joint distribution."""
+    joint = np.zeros((SYMBOLS, SYMBOLS + 1))            # target, input symbol; the last column is [MASK]
+    joint[:, :-1] = (REPLACED / SYMBOLS + KEPT * np.eye(SYMBOLS)) / SYMBOLS
+    joint[:, -1] = MASKED / SYMBOLS
+    return float(-np.sum(joint * np.log(joint / np.sum(joint, axis=0))))
 
 
-# my_cross_attention_backward
-def _projected(x: Any, memory: Any, W_q: Any, W_k: Any, W_v: Any) -> tuple[Any, Any, Any]:
-    return x @ W_q, memory @ W_k, memory @ W_v
+# my_cloze
+def _ranks(turn: Any, axis: int = 1) -> Any:
+    return np.argsort(np.argsort(turn, axis=axis), axis=axis)
 
 
-def _cross(x: Any, memory: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
-    return ops.attention(*_projected(x, memory, W_q, W_k, W_v))[0]
-
-
-def _cross_case(draw: CaseDrawer) -> dict[str, Any]:
-    """One sequence, often as long as the memory and with d = D, where shapes do not show a mix-up."""
-    n, D = draw.size(1, 4), draw.size(1, 4)
-    m, d = draw.size_like(n), draw.size_like(D)
-    x, memory, size = draw.array(n, D), draw.array(m, D), 0.1 if draw.wide else 1.0
-    return {"x": x, "memory": memory, **{name: draw.array(D, d, size=size) for name in ("W_q", "W_k", "W_v")}}
-
-
-def _cross_scale(case: dict[str, Any]) -> float:
-    """The size of a gradient's terms, times the size of the logits: softmax multiplies rounding errors by that."""
-    D, d = case["W_q"].shape
-    W = largest(case["W_q"], case["W_k"], case["W_v"])
-    entry = largest(case["x"], case["memory"]) * W * D             # of q, k and v
-    return entry**2 * W * d * max(1.0, min(math.sqrt(d) * entry**2, 1e3))
+def _real_turns(ids: Any, turn: Any) -> Any:
+    return np.where(ids != 0, turn, np.inf)
 
 
 @adjustable
-def _cross_backward(
-    dout: Any, x: Any, memory: Any, W_q: Any, W_k: Any, W_v: Any, *,
-    ds_of: Any = lambda p, dp: ops.softmax_backward(dp, p), scale: Any = lambda q, k: 1 / math.sqrt(q.shape[-1]),
-    dmemory_of: Any = lambda dq, dk, dv, W_q, W_k, W_v: dk @ W_k.T + dv @ W_v.T,
-    dx_of: Any = lambda dq, dk, dv, W_q, W_k, W_v: dq @ W_q.T,
-    dq_of: Any = lambda ds, q, k: ds @ k, dk_of: Any = lambda ds, q, k: ds.T @ q,
-    dv_of: Any = lambda p, dout: p.T @ dout, order: tuple[int, int] = (0, 1),
-) -> Any:  # fmt: skip
-    """-> dx, dmemory."""
-    q, k, v = _projected(x, memory, W_q, W_k, W_v)
-    p = ops.attention(q, k, v)[1]
-    ds = ds_of(p, dout @ v.T) * scale(q, k)
-    gradients = dq_of(ds, q, k), dk_of(ds, q, k), dv_of(p, dout)
-    both = dx_of(*gradients, W_q, W_k, W_v), dmemory_of(*gradients, W_q, W_k, W_v)
-    return both[order[0]], both[order[1]]
+def _cloze(
+    ids: Any, turn: Any, rho: float, mask: int, *, rank: Any = lambda ids, turn: _ranks(_real_turns(ids, turn)),
+    count: Any = lambda n, rho, width: np.maximum(1, np.rint(rho * n)), among: Any = lambda ids: ids != 0,
+    hides: Any = lambda ids, hidden, mask: np.where(hidden, mask, ids),
+    asks: Any = lambda ids, hidden, mask: np.where(hidden, ids, 0),
+) -> tuple[Any, Any]:  # fmt: skip
+    """-> inputs, targets. Of the n real items of each row `count` are hidden, those of the lowest rank."""
+    hidden = rank(ids, turn) < np.reshape(count(np.sum(ids != 0, axis=1), rho, ids.shape[1]), (-1, 1))
+    hidden = hidden & among(ids)
+    return hides(ids, hidden, mask), asks(ids, hidden, mask)
 
 
-CROSS = op_spec(
-    "cross_look", "out = softmax(q kᵀ / √d) v, with q = x W_q, k = memory W_k, v = memory W_v", _cross_case, _cross,
-    "out", backward=_cross_backward, wrt=("x", "memory"), scale=_cross_scale)  # fmt: skip
-WRONG_CROSS = dict(
-    values_forgotten=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: dk @ W_k.T),
-    keys_forgotten=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: dv @ W_v.T),
-    averaged=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: (dk @ W_k.T + dv @ W_v.T) / 2),
-    w_k_and_w_v_exchanged=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: dk @ W_v.T + dv @ W_k.T),
-    w_k_for_both=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: (dk + dv) @ W_k.T),
-    w_k_and_w_v_not_transposed=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: dk @ W_k + dv @ W_v),
-    w_q_not_transposed=_cross_backward.but(dx_of=lambda dq, dk, dv, W_q, W_k, W_v: dq @ W_q),
-    dx_of_self_attention=_cross_backward.but(
-        dx_of=lambda dq, dk, dv, W_q, W_k, W_v: dq @ W_q.T + dk @ W_k.T + dv @ W_v.T
+def _cloze_case(draw: CaseDrawer) -> dict[str, Any]:
+    """Padded histories, and rho such that rho n is never halfway between two whole numbers."""
+    rows, width = draw.size(1, 4), draw.size(1, 7)
+    lengths = draw.rng.integers(1, width + 1, rows)
+    lengths[0] = width
+    ids = np.where(np.arange(width) < lengths[:, None], draw.rng.integers(1, 10, (rows, width)), 0)
+    turn = draw.rng.permutation(rows * width).reshape(rows, width)
+    return {"ids": ids, "turn": turn, "rho": draw.choose((0.2, 0.4, 0.6, 0.8)), "mask": 10}
+
+
+CLOZE = plain_spec(
+    "cloze", "of each row max(1, round(rho n)) real items are hidden: its targets", _cloze_case, _cloze,
+    "inputs", "targets")  # fmt: skip
+
+
+WRONG_CLOZE = dict(
+    not_hidden=_cloze.but(hides=lambda ids, hidden, mask: ids),
+    all_asked=_cloze.but(asks=lambda ids, hidden, mask: ids),
+    targets_of_inputs=_cloze.but(asks=lambda ids, hidden, mask: np.where(hidden, mask, ids)),
+    targets_of_mask=_cloze.but(asks=lambda ids, hidden, mask: np.where(hidden, mask, 0)),
+    places_for_items=_cloze.but(asks=lambda ids, hidden, mask: hidden),
+    minus_100=_cloze.but(asks=lambda ids, hidden, mask: np.where(hidden, ids, -100)),
+    minus_one=_cloze.but(asks=lambda ids, hidden, mask: np.where(hidden, ids, -1)),
+    ranked_with_padding=_cloze.but(rank=lambda ids, turn: _ranks(turn)),
+    turn_itself=_cloze.but(rank=lambda ids, turn: turn),
+    one_more=_cloze.but(count=lambda n, rho, width: np.maximum(1, np.rint(rho * n)) + 1),
+    first_of_row=lambda ids, turn, rho, mask: _cloze(ids, np.arange(ids.shape[1]) + 0 * turn, rho, mask),
+    down_the_columns=_cloze.but(rank=lambda ids, turn: _ranks(_real_turns(ids, turn), axis=0)),
+    hidden_with_padding=_cloze.but(rank=lambda ids, turn: _ranks(turn), among=lambda ids: True),
+    rounded_up=_cloze.but(count=lambda n, rho, width: np.ceil(rho * n - 1e-9)),
+    everywhere=_cloze.but(
+        rank=lambda ids, turn: _ranks(turn), count=lambda n, rho, width: max(1, np.rint(rho * width)),
+        among=lambda ids: True,
     ),
-    w_q_forgotten=_cross_backward.but(dx_of=lambda dq, dk, dv, W_q, W_k, W_v: dq),
-    w_k_and_w_v_forgotten=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: dk + dv),
-    exchanged=_cross_backward.but(order=(1, 0)),
-    not_scaled=_cross_backward.but(scale=lambda q, k: 1),
-    divided_by_d=_cross_backward.but(scale=lambda q, k: 1 / q.shape[-1]),
-    root_of_the_keys=_cross_backward.but(scale=lambda q, k: 1 / math.sqrt(len(k))),
-    dk_not_scaled=_cross_backward.but(dk_of=lambda ds, q, k: ds.T @ q * math.sqrt(q.shape[-1])),
-    row_sum_missing=_cross_backward.but(ds_of=lambda p, dp: p * dp),
-    mean_for_sum=_cross_backward.but(ds_of=lambda p, dp: p * (dp - np.mean(p * dp, axis=-1, keepdims=True))),
-    sum_over_queries=_cross_backward.but(ds_of=lambda p, dp: p * (dp - np.sum(p * dp, axis=0))),
-    softmax_forgotten=_cross_backward.but(ds_of=lambda p, dp: dp),
-    p_not_transposed=_cross_backward.but(dv_of=lambda p, dout: p @ dout if p.shape[0] == p.shape[1] else p.T @ dout),
-    ds_not_transposed=_cross_backward.but(dk_of=lambda ds, q, k: ds @ q if ds.shape[0] == ds.shape[1] else ds.T @ q),
+    over_all_rows=_cloze.but(rank=lambda ids, turn: turn, count=lambda n, rho, width: np.rint(rho * n.sum())),
+    width_for_length=_cloze.but(count=lambda n, rho, width: max(1, np.rint(rho * width))),
+    never_none=_cloze.but(count=lambda n, rho, width: np.rint(rho * n)),
+    rounded_down=_cloze.but(count=lambda n, rho, width: np.maximum(1, np.floor(rho * n + 1e-9))),
+    argsort_once=_cloze.but(rank=lambda ids, turn: np.argsort(_real_turns(ids, turn), axis=1), among=lambda ids: True),
+    largest_hidden=lambda ids, turn, rho, mask: _cloze(ids, -turn, rho, mask),
+    share_visible=lambda ids, turn, rho, mask: _cloze(ids, turn, 1 - rho, mask),
+    exchanged=lambda ids, turn, rho, mask: _cloze(ids, turn, rho, mask)[::-1],
+    padding_for_mask=lambda ids, turn, rho, mask: _cloze(ids, turn, rho, 0),
 )
 
 
-# attention_parameters
-def _attention_parameters() -> int:
-    """The parameters of the library's layer: one layer in each encoder block, two in each decoder block."""
-    p = MultiHead(8, bias=False).init(np.random.default_rng(0), WIDTH)
-    return LAYERS * (1 + 2) * sum(leaf.size for _, leaf in leaves(p))
+# my_cloze_backward
+def _loss_parts(h: Any, E: Any, targets: Any) -> tuple[Any, Any, Any]:
+    hidden = np.asarray(targets != 0, h.dtype)
+    return h @ E[1:].T, np.maximum(targets - 1, 0), hidden
 
 
-# repaired_layer
-def _look(x: Any, at: Any, mask: Any = None) -> Any:
-    return ops.attention(x, at, at, mask)[0]
+def _cloze_loss(h: Any, E: Any, targets: Any) -> Any:
+    return ops.cross_entropy(*_loss_parts(h, E, targets))
+
+
+def _cloze_loss_backward(dloss: float, h: Any, E: Any, targets: Any) -> tuple[Any, Any]:
+    return _through(h, E, ops.cross_entropy_backward(dloss, *_loss_parts(h, E, targets)))
+
+
+def _through(h: Any, E: Any, ds: Any) -> tuple[Any, Any]:
+    """The gradients of h and E, from that of the logits, (B, n, V)."""
+    dE = np.zeros_like(E)
+    dE[1:] = np.einsum("bnv,bnd->vd", ds, h)
+    return ds @ E[1:], dE
+
+
+def _padding_scored(dloss: float, h: Any, E: Any, targets: Any) -> tuple[Any, Any]:
+    hidden = np.asarray(targets != 0, h.dtype)
+    ds = ops.cross_entropy_backward(dloss, h @ E.T, targets, hidden)
+    return ds @ E, np.einsum("bnv,bnd->vd", ds, h)
+
+
+def _loss_case(draw: CaseDrawer) -> dict[str, Any]:
+    rows, n, items, d = draw.size(1, 3), draw.size(1, 4), draw.size(2, 5), draw.size(1, 4)
+    targets = draw.rng.integers(1, items + 1, (rows, n)) * (draw.rng.random((rows, n)) < 0.5)
+    targets[0, 0] = items
+    return {"h": draw.array(rows, n, d), "E": draw.array(items + 1, d), "targets": targets}
+
+
+CLOZE_LOSS = op_spec(
+    "cloze_loss", "-log softmax(h Eᵀ)[target], the mean over positions with a target", _loss_case, _cloze_loss, "loss",
+    backward=_cloze_loss_backward, wrt=("h", "E"))  # fmt: skip
 
 
 @adjustable
-def _layer(
-    x: Any, memory: Any, lengths: Any, *,
-    among_x: Any = lambda n: np.tri(n, dtype=bool),
-    to_memory: Any = lambda n, m, lengths: np.arange(m) < lengths[:, None, None],
-    first: Any = lambda x, a: x + a, second: Any = lambda x, a: x + a, read: Any = lambda x, memory: memory,
-) -> Any:  # fmt: skip
-    """Causal self-attention, then attention to the memory; `among_x` and `to_memory` are the masks."""
-    n, m = x.shape[1], memory.shape[1]
-    y = first(x, _look(x, x, among_x(n)))
-    return second(y, _look(y, read(y, memory), to_memory(n, m, lengths)))
+def _backward_by_hand(
+    dloss: float, h: Any, E: Any, targets: Any, *, softmax: Any = ops.softmax, first: int = 1,
+    wrong_of: Any = lambda p, onehot: p - onehot,
+    ds_of: Any = lambda dloss, wrong, hidden: dloss * hidden * wrong / hidden.sum(),
+    dE_of: Any = lambda dE, ds, h, targets: dE,
+) -> tuple[Any, Any]:  # fmt: skip
+    """The backward by hand: `wrong` is p - onehot; `hidden` is 1 at positions with a target, (B, n, 1)."""
+    s, _, hidden = _loss_parts(h, E, targets)
+    onehot = np.asarray(targets[..., None] == np.arange(first, first + s.shape[-1]), s.dtype)
+    ds = ds_of(dloss, wrong_of(softmax(s), onehot), hidden[..., None])
+    dh, dE = _through(h, E, ds)
+    return dh, dE_of(dE, ds, h, targets)
 
 
-def _layer_case(draw: CaseDrawer) -> dict[str, Any]:
-    """Two tokens or more in both sequences, and a row whose memory ends early."""
-    rows, n, D = draw.size(2, 3), draw.size(2, 4), draw.size(1, 3)
-    m = max(2, draw.size_like(n))
-    lengths = draw.rng.integers(1, m + 1, rows)
-    lengths[:2] = m - 1, m
-    return {"x": draw.array(rows, n, D), "memory": draw.array(rows, m, D), "lengths": lengths}
+def _moved_down(dloss: float, h: Any, E: Any, targets: Any) -> tuple[Any, Any]:
+    """Takes targets - 1 for item numbers."""
+    return _cloze_loss_backward(dloss, h, E, np.where(targets != 0, np.maximum(targets - 1, 1), 0))
 
 
-REPAIRED = plain_spec(
-    "repaired_layer", "x + look(x, x) under a causal mask, then + look(x, memory) where memory is real", _layer_case,
-    _layer, "y", atol=_atol)  # fmt: skip
+def _plain_softmax(s: Any) -> Any:
+    """Softmax without subtracting the largest logit."""
+    return np.exp(s) / np.exp(s).sum(axis=-1, keepdims=True)
 
 
-def _cross_first(x: Any, memory: Any, lengths: Any) -> Any:
-    y = x + _look(x, memory, np.arange(memory.shape[1]) < lengths[:, None, None])
-    return y + _look(y, y, np.tri(x.shape[1], dtype=bool))
-
-
-WRONG_LAYER = dict(
-    as_it_was=_layer.but(to_memory=lambda n, m, lengths: np.tri(n, m, dtype=bool)),
-    padding_seen=_layer.but(to_memory=lambda n, m, lengths: None),
-    causal_memory=_layer.but(
-        to_memory=lambda n, m, lengths: np.tri(n, m, dtype=bool) & (np.arange(m) < lengths[:, None, None])
+WRONG_LOSS = dict(
+    overflowing=_backward_by_hand.but(softmax=_plain_softmax),
+    onehot_one_off=_backward_by_hand.but(first=0),
+    unasked_have_gradient=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: dloss * wrong / hidden.sum()),
+    mean_of_rows=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: (
+        dloss * hidden * wrong / np.maximum(hidden.sum(axis=1, keepdims=True), 1) / len(hidden)
+    )),
+    divided_by_rows=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: dloss * hidden * wrong / len(hidden)),
+    padding_row_missing=_backward_by_hand.but(dE_of=lambda dE, ds, h, targets: dE[1:]),
+    rows_moved=_backward_by_hand.but(dE_of=lambda dE, ds, h, targets: np.roll(dE, -1, axis=0)),
+    targets_alone_have_gradient=_backward_by_hand.but(
+        dE_of=lambda dE, ds, h, targets: dE * np.isin(np.arange(len(dE)), targets)[:, None]
     ),
-    one_padding_seen=_layer.but(to_memory=lambda n, m, lengths: np.arange(m) <= lengths[:, None, None]),
-    last_word_hidden=_layer.but(to_memory=lambda n, m, lengths: np.arange(m) < lengths[:, None, None] - 1),
-    mask_turned=_layer.but(to_memory=lambda n, m, lengths: np.arange(m) >= lengths[:, None, None]),
-    by_row=_layer.but(to_memory=lambda n, m, lengths: np.tile(np.arange(m) < lengths[0], (len(lengths), n, 1))),
-    queries_hidden=_layer.but(to_memory=lambda n, m, lengths: np.arange(n)[:, None] < lengths[:, None, None]),
-    no_causal_mask=_layer.but(among_x=lambda n: None),
-    no_diagonal=_layer.but(among_x=lambda n: np.tri(n, k=-1, dtype=bool)),
-    only_the_future=_layer.but(among_x=lambda n: np.tri(n, dtype=bool).T),
-    no_second_residual=_layer.but(second=lambda x, a: a),
-    no_first_residual=_layer.but(first=lambda x, a: a),
-    memory_not_read=_layer.but(read=lambda x, memory: x, to_memory=lambda n, m, lengths: None),
-    cross_first=_cross_first,
+    not_summed=_backward_by_hand.but(dE_of=lambda dE, ds, h, targets: np.einsum("bnv,bnd->bvd", ds, h)),
+    every_position_counts=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: dloss * wrong / hidden.size),
+    divided_by_all=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: dloss * hidden * wrong / hidden.size),
+    not_divided=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: dloss * hidden * wrong),
+    dloss_ignored=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: hidden * wrong / hidden.sum()),
+    sign_turned=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: -dloss * hidden * wrong / hidden.sum()),
+    moved_down=_moved_down,
+    no_onehot=_backward_by_hand.but(wrong_of=lambda p, onehot: p),
+    target_logit_alone=_backward_by_hand.but(wrong_of=lambda p, onehot: onehot * (p - onehot)),
+    exchanged=lambda dloss, h, E, targets: _cloze_loss_backward(dloss, h, E, targets)[::-1],
+    padding_scored=_padding_scored,
 )
 
 
-# my_beam_step
-@adjustable
-def _beam_step(
-    scores: Any, log_p: Any, width: int, *,
-    total: Any = lambda scores, log_p: scores[:, None] + log_p, chosen: Any = lambda t, width: np.argsort(-t)[:width],
-    parents: Any = lambda at, k, V: at // V, symbols: Any = lambda at, k, V: at % V,
-    gives: Any = lambda t, at, log_p: t[at],
-) -> Any:  # fmt: skip
-    """-> parents, symbols and sums of the `width` best continuations."""
-    k, V = log_p.shape
-    t = np.reshape(total(scores, log_p), -1)
-    at = chosen(t, width)
-    return parents(at, k, V), symbols(at, k, V), gives(t, at, log_p)
+# no_target_is_read
+def _read(inputs: Any, targets: Any) -> Any:
+    """(B, L, L): True where input i is the target of position j."""
+    return (inputs[:, :, None] == targets[:, None, :]) & (targets[:, None, :] != 0)
 
 
-def _beam_case(draw: CaseDrawer) -> dict[str, Any]:
-    """Scores and probabilities without ties; beginnings are close together or far apart."""
-    k, V = draw.size(1, 4), draw.size(2, 5)
-    scores = -draw.rng.random(k) * draw.choose((1.0, 4.0))
-    log_p = np.log(ops.softmax(draw.choose((1.0, 2.0)) * draw.rng.standard_normal((k, V))))
-    scores, log_p = (np.asarray(x, draw.dtype) for x in (scores, log_p))
-    return {"scores": scores, "log_p": log_p, "width": draw.size(1, k * V + 2)}
+def _no_target_is_read(inputs: Any, targets: Any) -> bool:
+    """Whether no target stands in the same row of inputs."""
+    return not _read(inputs, targets).any()
 
 
-BEAM_STEP = plain_spec(
-    "beam_step", "the `width` best of all scores[i] + log_p[i, j], best first: i, j and the sum", _beam_case,
-    _beam_step, "parents", "symbols", "scores", atol=_atol)  # fmt: skip
+def _batch_case(draw: CaseDrawer) -> dict[str, Any]:
+    """Histories without repetitions; in most, a target of the last row is read, in that row or another."""
+    rows, width = draw.size(1, 3), draw.size(2, 5)
+    ids = np.array([draw.rng.permutation(9)[:width] + 1 for _ in range(rows)])
+    ids[:, 1:][:, draw.size(1, width - 1) :] = 0         # padding, in all rows alike
+    inputs, targets = _cloze(ids, draw.rng.random(ids.shape), 0.6, 10)
+    at = int(draw.rng.choice(np.flatnonzero(targets[-1])))
+    other = (at + int(draw.rng.integers(1, width))) % width
+    leak = draw.choose(("none", "kept", "elsewhere", "another row's"))
+    if leak == "kept":
+        inputs[-1, at] = targets[-1, at]
+    elif leak == "elsewhere":
+        inputs[-1, other] = targets[-1, at]
+        targets[-1, other] = 0
+    elif leak == "another row's" and rows > 1 and targets[-1, at] not in targets[0]:
+        inputs[0, other] = targets[-1, at]
+        targets[0, other] = 0
+    return {"inputs": inputs, "targets": targets}
 
 
-def _best_of_each(scores: Any, log_p: Any, width: int) -> tuple[Any, Any, Any]:
-    """The best symbol of each beginning only."""
-    symbols = np.argmax(log_p, axis=1)
-    total = scores + log_p[np.arange(len(scores)), symbols]
-    at = np.argsort(-total)[:width]
-    return at, symbols[at], total[at]
+NO_TARGET_IS_READ = plain_spec(
+    "no_target_is_read", "True where no target stands in its row of inputs, else False",
+    _batch_case, _no_target_is_read, "answer")  # fmt: skip
 
 
-def _from_the_best(scores: Any, log_p: Any, width: int) -> tuple[Any, Any, Any]:
-    """Continuations of the best beginning only."""
-    best = int(np.argmax(scores))
-    at = np.argsort(-log_p[best])[:width]
-    return np.full(len(at), best), at, scores[best] + log_p[best, at]
+def _neighbours(n: int) -> Any:
+    return np.abs(np.subtract.outer(np.arange(n), np.arange(n))) == 1
 
 
-WRONG_STEP = dict(
-    beginning_not_added=_beam_step.but(total=lambda scores, log_p: log_p),
-    multiplied=_beam_step.but(total=lambda scores, log_p: scores[:, None] * log_p),
-    probabilities_added=_beam_step.but(total=lambda scores, log_p: scores[:, None] + np.exp(log_p)),
-    divided=_beam_step.but(total=lambda scores, log_p: (scores[:, None] + log_p) / 2),
-    best_symbol_free=_beam_step.but(
-        total=lambda scores, log_p: scores[:, None] + log_p - np.max(log_p, axis=1, keepdims=True)
+def _by_row(inputs: Any, targets: Any) -> Any:
+    return np.array([_no_target_is_read(*row) for row in zip(inputs[:, None], targets[:, None], strict=True)])
+
+
+WRONG_PROPERTY = dict(
+    not_the_same_place=lambda inputs, targets: not (_read(inputs, targets) * (1 - np.eye(inputs.shape[1]))).any(),
+    by_row=_by_row,
+    any_row_right=lambda inputs, targets: bool(_by_row(inputs, targets).any()),
+    first_target_of_each=lambda inputs, targets: _no_target_is_read(
+        inputs, np.where(np.cumsum(targets != 0, axis=1) == 1, targets, 0)
     ),
-    worst_chosen=_beam_step.but(chosen=lambda t, width: np.argsort(t)[:width]),
-    best_last=_beam_step.but(chosen=lambda t, width: np.argsort(t)[-width:]),
-    in_table_order=_beam_step.but(chosen=lambda t, width: np.sort(np.argsort(-t)[:width])),
-    one_too_many=_beam_step.but(chosen=lambda t, width: np.argsort(-t)[: width + 1]),
-    greedy=_beam_step.but(chosen=lambda t, width: np.argsort(-t)[:1]),
-    all_kept=_beam_step.but(chosen=lambda t, width: np.argsort(-t)),
-    rows_of_k=_beam_step.but(parents=lambda at, k, V: at // k, symbols=lambda at, k, V: at % k),
-    row_and_column_exchanged=_beam_step.but(parents=lambda at, k, V: at % V, symbols=lambda at, k, V: at // V),
-    place_for_row=_beam_step.but(parents=lambda at, k, V: at),
-    probabilities=_beam_step.but(gives=lambda t, at, log_p: np.exp(t[at])),
-    one_by_one=_beam_step.but(chosen=lambda t, width: np.array([np.argsort(-t)[i] for i in range(width)])),
-    best_of_each=_best_of_each,
-    from_the_best=_from_the_best,
-    last_symbol_alone=_beam_step.but(gives=lambda t, at, log_p: log_p.reshape(-1)[at]),
-)
-
-
-# my_cached_step
-def _appended(past: Any, new: Any) -> Any:
-    return np.concatenate([past, new], axis=-2)
-
-
-@adjustable
-def _cached_step(
-    q: Any, k: Any, v: Any, K: Any, V: Any, *, keys: Any = _appended, values: Any = _appended,
-    looks: Any = lambda q, K, V, k, v: ops.attention(q, K, V)[0], kept: Any = lambda K, V, k, v: (K, V),
-) -> Any:  # fmt: skip
-    """-> out of the new token, and the cache with its key and value."""
-    all_k, all_v = keys(K, k), values(V, v)
-    return looks(q, all_k, all_v, k, v), *kept(all_k, all_v, k, v)
-
-
-def _cached_case(draw: CaseDrawer) -> dict[str, Any]:
-    """With leading axes or none; the past may be empty."""
-    lead, t = draw.choose(((), (1,), (2,), (2, 3))), draw.choose((0, 1, 2, 3, 5))
-    d = draw.size(1, 4)
-    e = draw.size_like(d)
-    q, k, v = draw.array(*lead, 1, d), draw.array(*lead, 1, d), draw.array(*lead, 1, e)
-    return {"q": q, "k": k, "v": v, "K": draw.array(*lead, t, d), "V": draw.array(*lead, t, e)}
-
-
-CACHED_STEP = plain_spec(
-    "cached_step", "K' = K with k below, V' = V with v below, out = softmax(q K'ᵀ / √d) V'", _cached_case,
-    _cached_step, "out", "K", "V", atol=_atol)  # fmt: skip
-
-
-def _scores(q: Any, K: Any) -> Any:
-    return q @ np.swapaxes(K, -1, -2)
-
-
-def _scaled_by(of: Any) -> Any:
-    return lambda q, K, V, k, v: ops.softmax(_scores(q, K) * of(q, K)) @ V
-
-
-def _overwritten(past: Any, new: Any) -> Any:
-    return np.concatenate([past[..., :-1, :], new], axis=-2)
-
-
-WRONG_CACHED = dict(
-    past_only=_cached_step.but(looks=lambda q, K, V, k, v: ops.attention(q, K[..., :-1, :], V[..., :-1, :])[0]),
-    place_zero=_cached_step.but(looks=lambda q, K, V, k, v: ops.attention(q, K, V, np.tri(1, K.shape[-2]) > 0)[0]),
-    itself_only=_cached_step.but(looks=lambda q, K, V, k, v: v),
-    old_cache=_cached_step.but(kept=lambda K, V, k, v: (K[..., :-1, :], V[..., :-1, :])),
-    past_lost=_cached_step.but(kept=lambda K, V, k, v: (k, v)),
-    k_and_v_exchanged=_cached_step.but(kept=lambda K, V, k, v: (V, K)),
-    newest_first=_cached_step.but(keys=lambda K, k: _appended(k, K), values=lambda V, v: _appended(v, V)),
-    keys_newest_first=_cached_step.but(keys=lambda K, k: _appended(k, K)),
-    overwritten=_cached_step.but(keys=_overwritten, values=_overwritten),
-    not_scaled=_cached_step.but(looks=_scaled_by(lambda q, K: 1)),
-    divided_by_d=_cached_step.but(looks=_scaled_by(lambda q, K: 1 / q.shape[-1])),
-    root_of_the_keys=_cached_step.but(looks=_scaled_by(lambda q, K: 1 / math.sqrt(K.shape[-2]))),
-    key_for_query=_cached_step.but(looks=lambda q, K, V, k, v: ops.attention(k, K, V)[0]),
-    mean_of_values=_cached_step.but(looks=lambda q, K, V, k, v: ops.softmax(np.ones_like(_scores(q, K))) @ V),
-    no_softmax=_cached_step.but(looks=lambda q, K, V, k, v: _scores(q, K) / math.sqrt(q.shape[-1]) @ V),
+    first_row_alone=lambda inputs, targets: bool(_by_row(inputs, targets)[0]),
+    same_place=lambda inputs, targets: not np.any((inputs == targets) & (targets != 0)),
+    same_place_with_padding=lambda inputs, targets: not np.any(inputs == targets),
+    any_row=lambda inputs, targets: not np.isin(targets[targets != 0], inputs).any(),
+    padding_counts=lambda inputs, targets: not np.any(inputs[:, :, None] == targets[:, None, :]),
+    true_and_false_exchanged=lambda inputs, targets: not _no_target_is_read(inputs, targets),
+    mask_at_asked_places=lambda inputs, targets: bool(np.all(inputs[targets != 0] == 10)),
+    one_side=lambda inputs, targets: not np.triu(_read(inputs, targets)).any(),     # the copy at or before its target
+    next_to_it=lambda inputs, targets: not (_read(inputs, targets) & _neighbours(inputs.shape[1])).any(),
+    every_target=lambda inputs, targets: not _read(inputs, targets).any(axis=1)[targets != 0].all(),
+    always_true=lambda inputs, targets: True,
+    always_false=lambda inputs, targets: False,
 )
 
 
 EXERCISES = PROSE.exercises(
-    my_cross_attention_backward=Function(CROSS, part="backward", tempting=WRONG_CROSS),
-    attention_parameters=Number(
-        _attention_parameters, exactly=True, computed="18 attentions of 4 · 512² make 18,874,368."
-    ),
-    repaired_layer=Function(REPAIRED, tempting=WRONG_LAYER),
-    my_beam_step=Function(BEAM_STEP, tempting=WRONG_STEP),
-    my_cached_step=Function(CACHED_STEP, tempting=WRONG_CACHED),
+    my_cloze=Function(CLOZE, tempting=WRONG_CLOZE),
+    loss_with_kept_items=Number(_loss_with_kept_items, tolerance=0.01),
+    no_target_is_read=Function(NO_TARGET_IS_READ, may_assert=True, tempting=WRONG_PROPERTY),
+    my_cloze_backward=Function(CLOZE_LOSS, part="backward", tempting=WRONG_LOSS),
 )

@@ -1,322 +1,238 @@
-"""Exercises of chapter 15, before attention."""
+"""Exercises of chapter 15, paying attention to attention."""
 
+from __future__ import annotations
+
+import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ... import ops
-from ...check import oracles
 from ...check.cases import CaseDrawer
-from ...check.specs import get_spec
-from ..graders import Function, Number
-from ..plain import adjustable, op_spec
+from ..graders import Function, Judge, Number
+from ..plain import adjustable, op_spec, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(15)
-N, D = 32, 512                               # of recurrent_over_attention
-STEPS, FORGET_BIAS = 100, 1.0                # of power_of_ten_left
-LETTERS, BITS = 27, 32                       # of letters_that_fit
+REFINEMENTS = 3                                      # of all_better_by_chance
+SEEDS, SPREAD, T_95 = 3, 3.0, 2.776                  # of smallest_difference: Student's t, for 4 degrees of freedom
 
 
-def _letters(numbers: int) -> int:
-    """The largest n with LETTERS^n <= 2^(numbers BITS), in whole numbers."""
-    n = 0
-    while LETTERS ** (n + 1) <= 2 ** (numbers * BITS):
-        n += 1
-    return n
+def _all_better() -> float:
+    """The share of orders of all runs in which the unrefined model's run is the worst."""
+    orders = list(itertools.permutations(range(1 + REFINEMENTS)))
+    return sum(order[0] == 0 for order in orders) / len(orders)
 
 
-def _power_of_ten_left() -> float:
-    """log10 of the gradient by the state STEPS steps before, through an LSTM cell with constant gates."""
-    x, W, U = np.zeros((STEPS, 1)), np.zeros((1, 4)), np.zeros((1, 4))
-    b = np.array([0.0, FORGET_BIAS, 40.0, 0.0])                     # i, f, o, g: the output gate is open
-    h, c, gates = ops.lstm(x, W, U, b, c0=np.zeros(1))
-    dh = np.zeros_like(h)
-    dh[-1] = 1
-    dc0 = ops.lstm_backward(dh, x, W, U, h, c, gates, c0=np.zeros(1))[-1]
-    assert dc0 is not None
-    return math.log10(dc0.item())
+def _smallest() -> float:
+    """The half-width of the 95 % interval of a difference of two means, in percent."""
+    return T_95 * SPREAD * math.sqrt(2 / SEEDS)
 
 
-def _rnn(x: Any, W: Any, U: Any) -> Any:
-    """h_t = tanh(x_t W + h_{t-1} U), h_0 = 0. Shapes: x (..., n, c), W (c, d), U (d, d) -> h (..., n, d)."""
-    return ops.rnn(x, W, U, np.zeros(len(U), x.dtype))
+# my_refine_backward
+def _refine(A: Any, W_Q: Any, W_K: Any, c: float) -> Any:
+    return ops.refine_simp(A, W_Q, W_K, c)[0]
 
 
-def _summed(a: Any, b: Any) -> Any:
-    """Σ a_tᵀ b_t over all steps and sequences. Shapes: a (..., n, c), b (..., n, d) -> (c, d)."""
-    product = a.swapaxes(-1, -2) @ b
-    return product.sum(axis=tuple(range(product.ndim - 2)))
+def _refine_backward(dB: Any, A: Any, W_Q: Any, W_K: Any, c: float) -> tuple[Any, Any, Any]:
+    return ops.refine_simp_backward(dB, A, W_Q, W_K, A @ W_Q, A @ W_K, c)
 
 
-def _rnn_backward(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
-    """Gradients of _rnn by x, W and U. Shapes: dh, h (..., n, d), x (..., n, c)."""
-    return ops.rnn_backward(dh, x, W, U, h)[:3]
+def _scores_and_maps(draw: CaseDrawer) -> dict[str, Any]:
+    n = draw.size(1, 4)
+    A, W_Q, W_K = (draw.array(n, n) for _ in range(3))
+    return {"A": A, "W_Q": W_Q, "W_K": W_K, "c": draw.choose((0.5, 1.0, 0.25))}
 
 
-def _rnn_case(draw: CaseDrawer) -> dict[str, Any]:
-    """Weights so small that h neither saturates nor turns chaotic, which would hide a wrong line."""
-    n, c = draw.size(), draw.size()
-    d = draw.size_like(c)
-    return {"x": draw.array(*draw.lead, n, c), "W": draw.array(c, d, size=0.5 / c), "U": draw.array(d, d, size=0.5 / d)}
-
-
-RNN = op_spec(
-    "rnn", "h_t = tanh(x_t W + h_{t-1} U), from h_0 = 0", _rnn_case, _rnn, "h", backward=_rnn_backward,
-    oracle=lambda x, W, U: oracles.rnn(x, W, U, np.zeros(len(U))), wrt=("x", "W", "U"))  # fmt: skip
-
-
-def _scan(a: Any, b: Any) -> Any:
-    return ops.associative_scan(a, b)
-
-
-def _scan_case(draw: CaseDrawer) -> dict[str, Any]:
-    """Factors so small that products of seventy stay small."""
-    shape = (*draw.lead, draw.size(), draw.size())
-    return {"a": draw.array(*shape, size=0.25), "b": draw.array(*shape)}
-
-
-SCAN = op_spec("scan", "h_t = a_t h_{t-1} + b_t, from h_0 = 0", _scan_case, _scan, "h", oracle=oracles.associative_scan)
-
-
-def _gru_case(draw: CaseDrawer) -> dict[str, Any]:
-    """From the state 0, with small weights: a closed gate would hide a wrong line."""
-    n, i, d = draw.size(), draw.size(), draw.size(high=4)
-    W, U = draw.array(i, 3 * d, size=0.5 / i), draw.array(d, 3 * d, size=0.5 / d)
-    b, c = draw.array(3 * d, size=0.5), draw.array(3 * d, size=0.5)
-    return {"x": draw.array(*draw.lead, n, i), "W": W, "U": U, "b": b, "c": c}
-
-
-GRU = op_spec(
-    "gru", get_spec("gru").says, _gru_case, lambda x, W, U, b, c: ops.gru(x, W, U, b, c)[0], "h", oracle=oracles.gru
-)
-
-
-# wrong answers
-@adjustable
-def _rnn_by_steps(x: Any, W: Any, U: Any, *, step: Any = lambda s, h, U: np.tanh(s + h @ U), begin: float = 0.0) -> Any:
-    """All states of the recurrence h = step(x_t W, h, U)."""
-    h = np.empty((*x.shape[:-1], len(U)), x.dtype)
-    last = np.full((*x.shape[:-2], len(U)), begin, x.dtype)
-    for t in range(x.shape[-2]):
-        last = h[..., t, :] = step(x[..., t, :] @ W, last, U)
-    return h
-
-
-def _zeros_first(h: Any) -> Any:
-    return np.concatenate([np.zeros_like(h[..., :1, :]), h], axis=-2)
-
-
-def _one_step_back(x: Any, W: Any, U: Any) -> Any:
-    """A memory of one token: each state takes the last input in place of the last state."""
-    s = x @ W
-    return np.tanh(s + _zeros_first(np.tanh(s))[..., :-1, :] @ U)
-
-
-WRONG_RNN = dict(
-    along_the_batch=lambda x, W, U: np.moveaxis(_rnn(np.moveaxis(x, 0, -2), W, U), -2, 0),
-    first_without_tanh=_rnn_by_steps.but(step=lambda s, h, U: np.tanh(s + h @ U) if h.any() else s),
-    no_tanh=_rnn_by_steps.but(step=lambda s, h, U: s + h @ U),
-    no_memory=lambda x, W, U: np.tanh(x @ W),
-    tanh_of_the_token_alone=_rnn_by_steps.but(step=lambda s, h, U: np.tanh(s) + h @ U),
-    tanh_inside=_rnn_by_steps.but(step=lambda s, h, U: np.tanh(s + np.tanh(h @ U))),
-    u_transposed=_rnn_by_steps.but(step=lambda s, h, U: np.tanh(s + h @ U.T)),
-    u_missing=_rnn_by_steps.but(step=lambda s, h, U: np.tanh(s + h)),
-    added_to_the_last=_rnn_by_steps.but(step=lambda s, h, U: h + np.tanh(s + h @ U)),
-    late=lambda x, W, U: _zeros_first(_rnn(x, W, U))[..., :-1, :],
-    from_the_end=lambda x, W, U: np.ascontiguousarray(_rnn(x[..., ::-1, :], W, U)[..., ::-1, :]),
-    from_one=_rnn_by_steps.but(begin=1.0),
-    one_step_back=_one_step_back,
-    logistic=_rnn_by_steps.but(step=lambda s, h, U: 1 / (1 + np.exp(-(s + h @ U)))),
-    from_h_0=lambda x, W, U: _zeros_first(_rnn(x, W, U)),
-    last_state=lambda x, W, U: _rnn(x, W, U)[..., -1, :],
-    time_first=lambda x, W, U: np.moveaxis(_rnn(x, W, U), -2, 0),
-)
+REFINE = op_spec(
+    "refine", "B = c X Yᵀ, X = A W_Q, Y = A W_K", _scores_and_maps, _refine, "B", backward=_refine_backward,
+    wrt=("A", "W_Q", "W_K"),
+    scale=lambda case: 1 + float(np.prod([max(1.0, np.abs(x).sum()) for x in case.values()])))  # fmt: skip
 
 
 @adjustable
-def _backward_by_steps(
-    dh: Any, x: Any, W: Any, U: Any, h: Any, *, slope: Any = lambda h: 1 - h**2, carry: Any = lambda total, now, ds: ds,
-    transposed: bool = True, joined: Any = lambda now, late, slope: (now + late) * slope, kept: float = 0.0,
-    dU_of: Any = lambda h, ds: _summed(h[..., :-1, :], ds[..., 1:, :]),
+def _by_hand(
+    dB: Any, A: Any, W_Q: Any, W_K: Any, c: float, *,
+    of_X: Any = lambda dB, Y, c: c * dB @ Y, of_Y: Any = lambda dB, X, c: c * dB.T @ X,
+    of_A: Any = lambda dX, dY, W_Q, W_K: dX @ W_Q.T + dY @ W_K.T, of_W_Q: Any = lambda A, X, d: A.T @ d,
+    of_W_K: Any = lambda A, Y, d: A.T @ d, order: tuple[int, int, int] = (0, 1, 2), crossed: bool = False,
+    times: Any = lambda c, n: (1, 1, 1),
 ) -> Any:  # fmt: skip
-    """The backward, step by step; `now` is dh of the step, `late` the gradient from the next one."""
-    ds = np.empty_like(h)
-    late = np.zeros_like(h[..., 0, :])
-    for t in reversed(range(h.shape[-2])):
-        now = dh[..., t, :]
-        ds[..., t, :] = joined(now, late, slope(h[..., t, :]))
-        late = kept * late + carry(now + late, now, ds[..., t, :]) @ (U.T if transposed else U)
-    return ds @ W.T, _summed(x, ds), dU_of(h, ds)
+    """-> dA, dW_Q, dW_K by hand, each with a factor of `times`; where `crossed`, X stands where Y belongs."""
+    X, Y = A @ W_Q, A @ W_K
+    dX, dY = (of_X(dB, X, c), of_Y(dB, Y, c)) if crossed else (of_X(dB, Y, c), of_Y(dB, X, c))
+    gradients = of_A(dX, dY, W_Q, W_K), of_W_Q(A, X, dX), of_W_K(A, Y, dY)
+    return tuple(times(c, len(A))[i] * gradients[i] for i in order)
 
 
-_crossed = _backward_by_steps.but(dU_of=lambda h, ds: _summed(h[..., 1:, :], ds[..., :-1, :]))
-
-
-def _from_the_front(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
-    """The carry runs with time, not against it."""
-    turn = (..., slice(None, None, -1), slice(None))
-    dx, dW, dU = _crossed(dh[turn], x[turn], W, U, h[turn])
-    return dx[turn], dW, dU
-
-
-def _last_only(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
-    """Only the upstream gradient at the last state is used."""
-    last = np.zeros_like(dh)
-    last[..., -1, :] = dh[..., -1, :]
-    return _rnn_backward(last, x, W, U, h)
-
-
-def _mean(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
-    dx, dW, dU = _rnn_backward(dh, x, W, U, h)
-    return dx, dW / x.dtype.type(x.shape[-2]), dU / x.dtype.type(x.shape[-2])
-
-
-WRONG_BACKWARD = dict(
-    all_later_added=_backward_by_steps.but(kept=1.0),
-    carry_past_the_slope=_backward_by_steps.but(joined=lambda now, late, slope: now * slope + late),
-    nothing_carried=_backward_by_steps.but(carry=lambda total, now, ds: 0 * ds),
-    no_slope=_backward_by_steps.but(slope=np.ones_like),
-    slope_without_square=_backward_by_steps.but(slope=lambda h: 1 - h),
-    slope_of_h=_backward_by_steps.but(slope=lambda h: 1 - np.tanh(h) ** 2),
-    slope_of_logistic=_backward_by_steps.but(slope=lambda h: h * (1 - h)),
-    u_not_transposed=_backward_by_steps.but(transposed=False),
-    total_carried=_backward_by_steps.but(carry=lambda total, now, ds: total),
-    own_carried=_backward_by_steps.but(carry=lambda total, now, ds: now),
-    later=_backward_by_steps.but(dU_of=_summed),
-    crossed=_crossed,
-    against=lambda dh, x, W, U, h: tuple(-gradient for gradient in _rnn_backward(dh, x, W, U, h)),
-    turned=_backward_by_steps.but(dU_of=lambda h, ds: _summed(ds[..., 1:, :], h[..., :-1, :])),
-    from_the_front=_from_the_front,
-    last_only=_last_only,
-    mean=_mean,
+_WRONG_W = {                                         # a line for dW_Q or dW_K
+    "a_not_transposed": lambda A, X, d: A @ d,
+    "a_on_the_right": lambda A, X, d: d @ A.T,
+    "transposed": lambda A, X, d: d.T @ A,
+    "x_for_a": lambda A, X, d: X.T @ d,
+    "a_missing": lambda A, X, d: d,
+}
+WRONG_BACKWARD = (
+    *PROSE.attach(
+        "my_refine_backward.mistakes",
+        queries_alone=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q.T),
+        keys_alone=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dY @ W_K.T),
+        averaged=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: (dX @ W_Q.T + dY @ W_K.T) / 2),
+        difference=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q.T - dY @ W_K.T),
+        maps_not_transposed=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q + dY @ W_K),
+        w_q_not_transposed=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q + dY @ W_K.T),
+        w_k_not_transposed=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q.T + dY @ W_K),
+        maps_exchanged=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: dX @ W_K.T + dY @ W_Q.T),
+        no_c=_by_hand.but(of_X=lambda dB, Y, c: dB @ Y, of_Y=lambda dB, X, c: dB.T @ X),
+        no_c_in_dy=_by_hand.but(of_Y=lambda dB, X, c: dB.T @ X),
+        no_c_in_dx=_by_hand.but(of_X=lambda dB, Y, c: dB @ Y),
+        c_squared=_by_hand.but(of_X=lambda dB, Y, c: c * c * dB @ Y, of_Y=lambda dB, X, c: c * c * dB.T @ X),
+        db_not_transposed=_by_hand.but(of_Y=lambda dB, X, c: c * dB @ X),
+        db_transposed=_by_hand.but(of_X=lambda dB, Y, c: c * dB.T @ Y),
+        db_exchanged=_by_hand.but(of_X=lambda dB, Y, c: c * dB.T @ Y, of_Y=lambda dB, X, c: c * dB @ X),
+        no_c_in_maps=_by_hand.but(times=lambda c, n: (1, 1 / c, 1 / c)),
+        no_c_in_da=_by_hand.but(times=lambda c, n: (1 / c, 1, 1)),
+        divided_by_c=_by_hand.but(times=lambda c, n: (1 / c**2,) * 3),
+        root_of_n_for_c=_by_hand.but(times=lambda c, n: (1 / (c * math.sqrt(n)),) * 3),
+        all_signs_turned=_by_hand.but(times=lambda c, n: (-1, -1, -1)),
+    ),
+    *PROSE.attach("my_refine_backward.dW_Q", **{n: _by_hand.but(of_W_Q=f, of_W_K=f) for n, f in _WRONG_W.items()}),
+    *PROSE.attach("my_refine_backward.dW_Q", **{n: _by_hand.but(of_W_Q=f) for n, f in _WRONG_W.items()}),
+    *PROSE.attach("my_refine_backward.dW_K", **{n: _by_hand.but(of_W_K=f) for n, f in _WRONG_W.items()}),
+    *PROSE.attach(
+        "my_refine_backward.mistakes",
+        masked=_by_hand.but(of_X=lambda dB, Y, c: c * np.tril(dB) @ Y, of_Y=lambda dB, X, c: c * np.tril(dB).T @ X),
+        da_masked=_by_hand.but(of_A=lambda dX, dY, W_Q, W_K: np.tril(dX @ W_Q.T + dY @ W_K.T)),
+        x_and_y_exchanged=_by_hand.but(crossed=True),
+        dw_k_first=_by_hand.but(order=(0, 2, 1)),
+        da_last=_by_hand.but(order=(1, 2, 0)),
+    ),
 )
 
 
+# repaired_value
+def _value(A: Any, W_Q: Any, W_K: Any, W_V: Any) -> Any:
+    return ops.refine_value(A, W_Q, W_K, W_V)[0]
+
+
+def _triangles(draw: CaseDrawer) -> dict[str, Any]:
+    n = draw.size(2, 4)
+    return {name: np.tril(draw.array(n, n)).astype(float) for name in ("A", "W_Q", "W_K", "W_V")}
+
+
+VALUE = plain_spec(
+    "value", "row k of B is the equation's last row for the first k + 1 rows and columns", _triangles, _value, "B"
+)
+
+
+def _literal(A: Any, W_Q: Any, W_K: Any, W_V: Any) -> Any:
+    return np.tril(ops.refine_value_literal(A, W_Q, W_K, W_V)[0])
+
+
 @adjustable
-def scan_by_pairs(
-    a: Any, b: Any, *, join: Any = lambda early_a, late_a, early_h, late_h: late_a * early_h + late_h,
-    factors: Any = lambda early, late: early * late, grow: Any = lambda step: 2 * step, begin: int = 1,
+def _at_once(A: Any, W_Q: Any, W_K: Any, W_V: Any, *, weights: Any) -> Any:
+    """All rows of B by one (n, n) matrix `weights(L, past)`, whose row t is for item t."""
+    past = np.tri(len(A), dtype=bool)
+    return np.tril((W_V @ A) @ weights((W_Q @ A).T @ (W_K @ A), past).T)
+
+
+@adjustable
+def _row_by_row(
+    A: Any, W_Q: Any, W_K: Any, W_V: Any, *, ends: Any = lambda k: k + 1,
+    product: Any = lambda W, A, seen: W[seen, seen] @ A[seen, seen], rows: Any = lambda X: X,
+    row: Any = lambda Z, k: Z[-1], weights: Any = ops.softmax, of: Any = lambda z, S: z @ S.T,
 ) -> Any:  # fmt: skip
-    """The scan by joined pairs."""
-    h, step = b.copy(), begin
-    while step < b.shape[-2]:
-        early_a, late_a = a[..., :-step, :], a[..., step:, :]
-        early_h, late_h = h[..., :-step, :], h[..., step:, :]
-        h = np.concatenate([h[..., :step, :], join(early_a, late_a, early_h, late_h)], axis=-2)
-        a = np.concatenate([a[..., :step, :], factors(early_a, late_a)], axis=-2)
-        step = grow(step)
-    return h
+    """The repaired form."""
+    B = np.zeros_like(A)
+    for k in range(len(A)):
+        X, Y, Z = (product(W, A, slice(ends(k))) for W in (W_Q, W_K, W_V))
+        if len(Z):
+            b = of(row(Z, k), weights(rows(X).T @ rows(Y)))
+            B[k, : min(k + 1, len(b))] = b[: k + 1]
+    return B
 
 
-def _quotients(a: Any, b: Any) -> Any:
-    products = np.cumprod(a, axis=-2)
-    return products * np.cumsum(b / products, axis=-2)
-
-
-WRONG_SCAN = dict(
-    as_it_was=scan_by_pairs.but(join=lambda ea, la, eh, lh: ea * eh + lh),
-    states_exchanged=scan_by_pairs.but(join=lambda ea, la, eh, lh: la * lh + eh),
-    early_and_late_exchanged=scan_by_pairs.but(join=lambda ea, la, eh, lh: ea * lh + eh),
-    both_factors=scan_by_pairs.but(join=lambda ea, la, eh, lh: ea * la * eh + lh),
-    no_factor=scan_by_pairs.but(join=lambda ea, la, eh, lh: eh + lh),
-    late_state_missing=scan_by_pairs.but(join=lambda ea, la, eh, lh: la * eh),
-    both_states_multiplied=scan_by_pairs.but(join=lambda ea, la, eh, lh: la * (eh + lh)),
-    late_factor_kept=scan_by_pairs.but(factors=lambda early, late: late),
-    early_factor_kept=scan_by_pairs.but(factors=lambda early, late: early),
-    factors_added=scan_by_pairs.but(factors=lambda early, late: early + late),
-    step_by_one=scan_by_pairs.but(grow=lambda step: step + 1),
-    one_round=scan_by_pairs.but(grow=lambda step: 10**9),
-    quotients=_quotients,
-    begins_with_two=scan_by_pairs.but(begin=2),
+WRONG_VALUE = dict(
+    literal=_literal,
+    softmax_masked=_at_once.but(weights=lambda L, past: ops.softmax(L, past)),
+    logits_zeroed=_at_once.but(weights=lambda L, past: ops.softmax(np.where(past, L, 0))),
+    weights_masked=_at_once.but(weights=lambda L, past: np.tril(ops.softmax(L))),
+    ends_too_early=_row_by_row.but(ends=lambda k: k),
+    ends_too_late=_row_by_row.but(ends=lambda k: k + 2, row=lambda Z, k: Z[k]),
+    first_row_for_last=_row_by_row.but(row=lambda Z, k: Z[0]),
+    row_k_alone=_row_by_row.but(rows=lambda X: X[-1:]),
+    row_k_missing=_row_by_row.but(rows=lambda X: X[:-1]),
+    softmax_down_columns=_row_by_row.but(weights=lambda L: ops.softmax(L.T).T),
+    s_not_transposed=_row_by_row.but(of=lambda z, S: z @ S),
+    all_columns=_row_by_row.but(product=lambda W, A, seen: W[seen] @ A),
+    masked_inside_the_cut=_row_by_row.but(weights=lambda L: ops.softmax(L, np.tri(len(L), dtype=bool))),
+    w_on_the_right=_row_by_row.but(product=lambda W, A, seen: A[seen, seen] @ W[seen, seen]),
+    rows_as_tokens=lambda A, W_Q, W_K, W_V: ops.refine_value_rows(A, W_Q, W_K, W_V, np.tri(len(A), dtype=bool))[0],
+    no_softmax=_row_by_row.but(weights=lambda L: L),
+    scaled_by_the_cut=_row_by_row.but(weights=lambda L: ops.softmax(L / math.sqrt(len(L)))),
+    scaled_by_all=lambda A, W_Q, W_K, W_V: _value(A, W_Q / math.sqrt(len(A)), W_K, W_V),
+    zeroed_rows=_row_by_row.but(product=lambda W, A, seen: W[:, seen] @ A[seen], row=lambda Z, k: Z[k]),
+    maps_exchanged=lambda A, W_Q, W_K, W_V: _value(A, W_K, W_Q, W_V),
+    z_alone=lambda A, W_Q, W_K, W_V: np.tril(W_V @ A),
 )
+NOT_MASKED = PROSE.attach("repaired_value.mistakes", not_masked=np.tril)
 
 
-@adjustable
-def gru_by_steps(
-    x: Any, W: Any, U: Any, b: Any, c: Any, *, new: Any = lambda x, h, r, z, U, c: np.tanh(x + r * (h @ U + c)),
-    mix: Any = lambda new, z, h: (1 - z) * new + z * h,
-    gate: Any = lambda u: (1 + np.tanh(u / 2)) / 2, order: tuple[int, int, int] = (0, 1, 2),
-    shows: Any = lambda new, h: h, last: Any = lambda h: h,
-) -> Any:  # fmt: skip
-    """The states of a GRU; new(x_t W_n + b_n, h, r, z, U_n, c_n) is the candidate."""
-    d = len(U)
-    (W_r, W_z, W_n), (U_r, U_z, U_n), (b_r, b_z, b_n), (c_r, c_z, c_n) = (
-        [a[..., i * d : (i + 1) * d] for i in order] for a in (W, U, b, c)
-    )
-    h = np.zeros((*x.shape[:-2], d), x.dtype)
-    states = []
-    for x_t in np.moveaxis(x, -2, 0):
-        r, z = gate(x_t @ W_r + b_r + h @ U_r + c_r), gate(x_t @ W_z + b_z + h @ U_z + c_z)
-        candidate = new(x_t @ W_n + b_n, h, r, z, U_n, c_n)
-        h = mix(candidate, z, h)
-        states.append(shows(candidate, h))
-    return last(np.stack(states, axis=-2))
+# later_rows_move_nothing
+def _maps(n: int) -> Any:
+    return np.random.default_rng(n).standard_normal((3, n, n)) / math.sqrt(n)
 
 
-WRONG_GRU = dict(
-    as_it_was=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + (r * h) @ U + c)),
-    c_outside_the_bracket=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + r * (h @ U) + c)),
-    c_missing=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + r * (h @ U))),
-    c_twice=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + r * (h @ U + c) + c)),
-    r_at_h_and_c=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + (r * h) @ U + r * c)),
-    product_twice=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + (r * h) @ U + h @ U + c)),
-    r_at_the_token=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(r * (x + h @ U + c))),
-    no_r=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + h @ U + c)),
-    z_for_r=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + z * (h @ U + c))),
-    one_minus_r=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + (1 - r) * (h @ U + c))),
-    u_transposed=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + r * (h @ U.T + c))),
-    no_tanh=gru_by_steps.but(new=lambda x, h, r, z, U, c: x + r * (h @ U + c)),
-    shares_exchanged=gru_by_steps.but(mix=lambda new, z, h: z * new + (1 - z) * h),
-    whole_candidate=gru_by_steps.but(mix=lambda new, z, h: new + z * h),
-    gates_of_tanh=gru_by_steps.but(gate=np.tanh),
-    blocks_exchanged=gru_by_steps.but(order=(1, 0, 2)),
-    candidates_shown=gru_by_steps.but(shows=lambda new, h: new),
-    last_state=gru_by_steps.but(last=lambda h: h[..., -1, :]),
+def _simp(A: Any) -> Any:
+    return ops.refine_simp(A, *_maps(len(A))[:2])[0]
+
+
+def _rows(A: Any, mask: Any = None) -> Any:
+    W_Q, W_K, W_V = _maps(len(A))
+    return ops.refine_value_rows(A, W_Q, W_K, W_V, mask)[0]
+
+
+def later_rows_move_nothing(refine: Callable[..., Any], n: int) -> bool:
+    """Whether B on and below the diagonal, in rows up to k, stays the same when rows of A after k change."""
+    A, other = np.tril(np.random.default_rng(0).standard_normal((2, n, n)))
+    counts = np.tri(n, dtype=bool)
+    for k in range(n - 1):
+        changed = np.vstack([A[: k + 1], other[k + 1 :]])
+        if not np.all((refine(changed) == refine(A))[: k + 1] | ~counts[: k + 1]):
+            return False
+    return True
+
+
+RIGHT_FORMS = dict(
+    unchanged=lambda A: A + 0.0,
+    simp=_simp,
+    add=lambda A: (_simp(A) + A) / 2,
+    value=lambda A: _value(A, *_maps(len(A))),
+    value_rows_masked=lambda A: _rows(A, np.tri(len(A), dtype=bool)),
 )
-
-
-def _pairs(q: Any, k: Any) -> tuple[Any, Any]:
-    return q[..., :, None, :], k[..., None, :, :]
-
-
-@adjustable
-def additive_scores(
-    q: Any, k: Any, w: Any, *, both: Any = lambda q, k: np.tanh(q + k), weigh: Any = lambda t, w: t @ w
-) -> Any:
-    """Additive scores; `both` gets q and k with axes (..., n, 1, d) and (..., 1, m, d)."""
-    return weigh(both(*_pairs(q, k)), w)
-
-
-WRONG_ADDITIVE = dict(
-    no_tanh=additive_scores.but(both=lambda q, k: q + k),
-    sum_of_two_tanh=additive_scores.but(both=lambda q, k: np.tanh(q) + np.tanh(k)),
-    tanh_of_each_product=lambda q, k, w: np.tanh(q @ w)[..., :, None] + np.tanh(k @ w)[..., None, :],
-    tanh_of_the_sum=lambda q, k, w: np.tanh(np.sum((_pairs(q, k)[0] + _pairs(q, k)[1]) * w, axis=-1)),
-    subtracted=additive_scores.but(both=lambda q, k: np.tanh(q - k)),
-    multiplied=additive_scores.but(both=lambda q, k: np.tanh(q * k)),
-    dot_product=lambda q, k, w: q @ np.swapaxes(k, -1, -2),
-    tanh_of_dot_product=lambda q, k, w: np.tanh(q @ np.swapaxes(k, -1, -2)),
-    no_w=additive_scores.but(weigh=lambda t, w: np.sum(t, axis=-1)),
-    mean_for_sum=additive_scores.but(weigh=lambda t, w: np.mean(t * w, axis=-1)),
-    divided_by_root_d=additive_scores.but(weigh=lambda t, w: t @ w / math.sqrt(len(w))),
-    w_squared=additive_scores.but(weigh=lambda t, w: t @ w**2),
-    logistic=additive_scores.but(both=lambda q, k: 1 / (1 + np.exp(-(q + k)))),
-    transposed=additive_scores.but(weigh=lambda t, w: np.swapaxes(t @ w, -1, -2)),
-    weights=additive_scores.but(weigh=lambda t, w: ops.softmax(t @ w)),
-    keys_of_the_same_place=lambda q, k, w: np.tanh(q + k) @ w if q.shape == k.shape else np.tanh(q + k[..., :1, :]) @ w,
+WRONG_FORMS = dict(
+    literal=lambda A: ops.refine_value_literal(A, *_maps(len(A)))[0],
+    literal_triangular=lambda A: _literal(A, *map(np.tril, _maps(len(A)))),
+    value_rows=_rows,
+    next_rows=lambda A: A - np.vstack([A[1:], 0 * A[:1]]),
+    a_tenth_of_the_last=lambda A: A + 0.1 * A[-1],
+    diagonal_of_the_next=lambda A: A + np.diag(np.append(A[1:, 0], 0)),
+    first_row_of_the_last=lambda A: A + A[-1, -1] * (np.arange(len(A)) == 0)[:, None],
+    last_but_one_of_the_last=lambda A: A + np.eye(len(A))[:, [-2]] * A[-1, 0],
+    first_row_of_the_second=lambda A: A + np.eye(len(A))[:, [0]] * A[1, 0],
+    second_row_of_the_third=lambda A: A + np.eye(len(A))[:, [1]] * A[2, 0],
+    below_the_diagonal=lambda A: A + A[-1, 0] * np.tri(len(A), k=-1),
+    but_for_the_first_column=lambda A: A + A[-1, 0] * np.tri(len(A), k=-1) * (np.arange(len(A)) > 0),
+    a_millionth_of_the_mean=lambda A: A + 1e-6 * A.mean(axis=0),
 )
 
 
 EXERCISES = PROSE.exercises(
-    my_rnn=Function(RNN, tempting=WRONG_RNN),
-    repaired_scan=Function(SCAN, tempting=WRONG_SCAN),
-    # multiplications of n products (1, d) @ (d, d), divided by those of one (n, d) @ (d, n)
-    recurrent_over_attention=Number(lambda: N * D * D / (N * D * N), tolerance=0.001),
-    my_rnn_backward=Function(RNN, part="backward", tempting=WRONG_BACKWARD),
-    power_of_ten_left=Number(_power_of_ten_left, tolerance=0.0037),         # to one decimal
-    repaired_gru=Function(GRU, tempting=WRONG_GRU),
-    letters_that_fit=Number(_letters, exactly=True),
-    my_additive_scores=Function("additive_scores", tempting=WRONG_ADDITIVE),
+    my_refine_backward=Function(REFINE, part="backward", tempting=WRONG_BACKWARD),
+    repaired_value=Function(VALUE, tempting=WRONG_VALUE, missing_steps=NOT_MASKED),
+    later_rows_move_nothing=Judge(later_rows_move_nothing, RIGHT_FORMS, WRONG_FORMS, more=(5,)),
+    all_better_by_chance=Number(_all_better, tolerance=0.03),
+    smallest_difference=Number(_smallest, tolerance=0.035),
 )

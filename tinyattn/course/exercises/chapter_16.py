@@ -1,4 +1,4 @@
-"""Exercises of chapter 16, cheaper attention."""
+"""Exercises of chapter 16, the Transformer."""
 
 from __future__ import annotations
 
@@ -10,331 +10,294 @@ import numpy as np
 from ... import ops
 from ...check.cases import CaseDrawer
 from ...check.property import largest, rounding
-from ..costs import counted, peak
+from ...layers import MultiHead
+from ...tree import leaves
 from ..graders import Function, Number
-from ..plain import adjustable, plain_spec
+from ..plain import adjustable, op_spec, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(16)
-TOKENS, TILE = 1024, (128, 64)               # of tiles_visited
+WIDTH, LAYERS = 512, 6                       # of attention_parameters: the paper's base model
 
 
-def _tiles_visited() -> int:
-    """The number of tiles in which a causal mask allows a pair."""
-    mask, (rows, columns) = ops.causal_mask(TOKENS, like=np.zeros(1)), TILE
-    return int(mask.reshape(TOKENS // rows, rows, TOKENS // columns, columns).any(axis=(1, 3)).sum())
+def _atol(case: dict[str, Any]) -> float:
+    arrays = [x for x in case.values() if np.ndim(x)]
+    return 100 * rounding(arrays[0].dtype, arrays[0].size + 10, largest(*arrays, 1) ** 3)
 
 
-def _strided_pairs(n: int) -> int:
-    """The number of pairs with |i - j| < ℓ or (i - j) mod ℓ = 0, for ℓ = √n."""
-    stride, distance = math.isqrt(n), np.arange(1, n)
-    return int(n + 2 * ((n - distance) * ((distance < stride) | (distance % stride == 0))).sum())
+# my_cross_attention_backward
+def _projected(x: Any, memory: Any, W_q: Any, W_k: Any, W_v: Any) -> tuple[Any, Any, Any]:
+    return x @ W_q, memory @ W_k, memory @ W_v
 
 
-def _strided_exponent() -> float:
-    few, many = 2**20, 2**24
-    return math.log(_strided_pairs(many) / _strided_pairs(few), many / few)
+def _cross(x: Any, memory: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
+    return ops.attention(*_projected(x, memory, W_q, W_k, W_v))[0]
 
 
-# my_online_softmax
-def _row_max(s: Any) -> Any:
-    return s.max(axis=-1, keepdims=True)
+def _cross_case(draw: CaseDrawer) -> dict[str, Any]:
+    """One sequence, often as long as the memory and with d = D, where shapes do not show a mix-up."""
+    n, D = draw.size(1, 4), draw.size(1, 4)
+    m, d = draw.size_like(n), draw.size_like(D)
+    x, memory, size = draw.array(n, D), draw.array(m, D), 0.1 if draw.wide else 1.0
+    return {"x": x, "memory": memory, **{name: draw.array(D, d, size=size) for name in ("W_q", "W_k", "W_v")}}
 
 
-def _row_sum(x: Any) -> Any:
-    return x.sum(axis=-1, keepdims=True)
+def _cross_scale(case: dict[str, Any]) -> float:
+    """The size of a gradient's terms, times the size of the logits: softmax multiplies rounding errors by that."""
+    D, d = case["W_q"].shape
+    W = largest(case["W_q"], case["W_k"], case["W_v"])
+    entry = largest(case["x"], case["memory"]) * W * D             # of q, k and v
+    return entry**2 * W * d * max(1.0, min(math.sqrt(d) * entry**2, 1e3))
 
 
 @adjustable
-def _online(
-    m: Any, l: Any, o: Any, s: Any, v: Any, *,
-    top: Any = lambda m, s: np.maximum(m, _row_max(s)), guard: bool = True, of_l: Any = lambda f: f,
-    of_o: Any = lambda f: f, turned: bool = False, subtracted: Any = lambda s, shift, m: shift,
-    scales_all: bool = False, mean: Any = lambda o, l: o,
+def _cross_backward(
+    dout: Any, x: Any, memory: Any, W_q: Any, W_k: Any, W_v: Any, *,
+    ds_of: Any = lambda p, dp: ops.softmax_backward(dp, p), scale: Any = lambda q, k: 1 / math.sqrt(q.shape[-1]),
+    dmemory_of: Any = lambda dq, dk, dv, W_q, W_k, W_v: dk @ W_k.T + dv @ W_v.T,
+    dx_of: Any = lambda dq, dk, dv, W_q, W_k, W_v: dq @ W_q.T,
+    dq_of: Any = lambda ds, q, k: ds @ k, dk_of: Any = lambda ds, q, k: ds.T @ q,
+    dv_of: Any = lambda p, dout: p.T @ dout, order: tuple[int, int] = (0, 1),
 ) -> Any:  # fmt: skip
-    """The state (m, l, o) after one more tile of logits and values."""
-    new = top(m, s)
-    shift = np.where(new == -np.inf, 0, new) if guard else new
-    factor = np.exp(shift - m) if turned else np.exp(m - shift)
-    e = np.exp(s - subtracted(s, shift, m)) * (factor if scales_all else 1)
-    l_, o_ = of_l(factor) * l + _row_sum(e), of_o(factor) * o + e @ v
-    return new, l_, mean(o_, l_)
+    """-> dx, dmemory."""
+    q, k, v = _projected(x, memory, W_q, W_k, W_v)
+    p = ops.attention(q, k, v)[1]
+    ds = ds_of(p, dout @ v.T) * scale(q, k)
+    gradients = dq_of(ds, q, k), dk_of(ds, q, k), dv_of(p, dout)
+    both = dx_of(*gradients, W_q, W_k, W_v), dmemory_of(*gradients, W_q, W_k, W_v)
+    return both[order[0]], both[order[1]]
 
 
-def _tile(draw: CaseDrawer) -> dict[str, Any]:
-    """The state after some keys, or the initial one, and a tile; logits may be hidden, in whole rows too."""
-    a, e = draw.size(1, 4), draw.size(1, 3)
-    widths = (draw.size(1, 4), draw.size(1, 4))
-    sizes, hides = draw.choose(((1, 1), (1, 4), (4, 1))), draw.flag()
-    s, v = [], []
-    for b, size in zip(widths, sizes, strict=True):
-        logits, values = draw.array(a, b, size=size), draw.array(b, e)
-        s.append(np.where(draw.mask(a, b), logits, -np.inf).astype(draw.dtype) if hides else logits)
-        v.append(values)
-    m, l, o = np.full((a, 1), -np.inf, draw.dtype), np.zeros((a, 1), draw.dtype), np.zeros((a, e), draw.dtype)
-    if draw.choose((True, True, False)):
-        m, l, o = _online(m, l, o, s[0], v[0])
-    return {"m": m, "l": l, "o": o, "s": s[1], "v": v[1]}
-
-
-def _large_states() -> list[dict[str, Any]]:
-    ones, s, v = np.ones((1, 1)), np.array([[-1.0, 1.0]]), np.array([[2.0], [3.0]])
-    return [{"m": far * ones, "l": ones, "o": ones, "s": far + s, "v": v} for far in (1000.0, -1000.0)]
-
-
-ONLINE = plain_spec(
-    "online_softmax", "m', l' and o' are those of all keys so far", _tile, _online, "m", "l", "o",
-    atol=lambda case: 100 * rounding(case["s"].dtype, case["s"].size, 8 * largest(case["o"], case["v"], 1)),
-    extreme="the state is right, too, where m and s are near 1,000 or -1,000", extremes=_large_states())  # fmt: skip
-
-
-def _afterwards(m: Any, l: Any, o: Any, s: Any, v: Any) -> Any:
-    """Multiplies exponentials by e^(-m') instead of subtracting m' first."""
-    top, of_old, e = np.maximum(m, _row_max(s)), np.exp(m), np.exp(s)
-    less = np.exp(-np.where(top == -np.inf, 0, top))
-    return top, (of_old * l + _row_sum(e)) * less, (of_old * o + e @ v) * less
-
-
-def _finite(factor: Any) -> Any:
-    return np.where(np.isposinf(factor), 0, factor)
-
-
-WRONG_ONLINE = dict(
-    no_guard=_online.but(guard=False),
-    old_sums_not_scaled=_online.but(of_l=lambda f: 1, of_o=lambda f: 1),
-    l_not_scaled=_online.but(of_l=lambda f: 1),
-    o_not_scaled=_online.but(of_o=lambda f: 1),
-    factor_inverted=_online.but(turned=True),
-    factor_inverted_and_finite=_online.but(turned=True, of_l=_finite, of_o=_finite),
-    maximum_of_the_tile=_online.but(top=lambda m, s: _row_max(s)),
-    maximum_of_all_queries=_online.but(top=lambda m, s: np.maximum(m, s.max())),
-    tile_maximum_subtracted=_online.but(subtracted=lambda s, shift, m: _row_max(s)),
-    divided=_online.but(mean=lambda o, l: o / l),
-    divided_where_possible=_online.but(mean=lambda o, l: o / np.where(l == 0, 1, l)),
-    old_maximum_subtracted=_online.but(subtracted=lambda s, shift, m: np.where(m == -np.inf, 0, m)),
-    new_sums_scaled=_online.but(scales_all=True),
-    one_maximum_for_all_queries=_online.but(subtracted=lambda s, shift, m: np.max(shift)),
-    no_maximum=lambda m, l, o, s, v: (m, l + _row_sum(np.exp(s)), o + np.exp(s) @ v),
-    maximum_not_subtracted=lambda m, l, o, s, v: (
-        np.maximum(m, _row_max(s)), l + _row_sum(np.exp(s)), o + np.exp(s) @ v
+CROSS = op_spec(
+    "cross_look", "out = softmax(q kᵀ / √d) v, with q = x W_q, k = memory W_k, v = memory W_v", _cross_case, _cross,
+    "out", backward=_cross_backward, wrt=("x", "memory"), scale=_cross_scale)  # fmt: skip
+WRONG_CROSS = dict(
+    values_forgotten=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: dk @ W_k.T),
+    keys_forgotten=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: dv @ W_v.T),
+    averaged=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: (dk @ W_k.T + dv @ W_v.T) / 2),
+    w_k_and_w_v_exchanged=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: dk @ W_v.T + dv @ W_k.T),
+    w_k_for_both=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: (dk + dv) @ W_k.T),
+    w_k_and_w_v_not_transposed=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: dk @ W_k + dv @ W_v),
+    w_q_not_transposed=_cross_backward.but(dx_of=lambda dq, dk, dv, W_q, W_k, W_v: dq @ W_q),
+    dx_of_self_attention=_cross_backward.but(
+        dx_of=lambda dq, dk, dv, W_q, W_k, W_v: dq @ W_q.T + dk @ W_k.T + dv @ W_v.T
     ),
-    afterwards=_afterwards,
-    floor_returned=_online.but(top=lambda m, s: np.maximum(np.maximum(m, _row_max(s)), -1e30)),
-    each_tile_normalised=lambda m, l, o, s, v: (_online(m, l, o, s, v)[0], l + 1, o + ops.softmax(s) @ v),
-    features_reversed=lambda m, l, o, s, v: (*_online(m, l, o, s, v)[:2], _online(m, l, o, s, v)[2][:, ::-1]),
-    old_state_ignored=lambda m, l, o, s, v: (
-        _row_max(s), _row_sum(np.exp(s - _row_max(s))), np.exp(s - _row_max(s)) @ v
-    ),
+    w_q_forgotten=_cross_backward.but(dx_of=lambda dq, dk, dv, W_q, W_k, W_v: dq),
+    w_k_and_w_v_forgotten=_cross_backward.but(dmemory_of=lambda dq, dk, dv, W_q, W_k, W_v: dk + dv),
+    exchanged=_cross_backward.but(order=(1, 0)),
+    not_scaled=_cross_backward.but(scale=lambda q, k: 1),
+    divided_by_d=_cross_backward.but(scale=lambda q, k: 1 / q.shape[-1]),
+    root_of_the_keys=_cross_backward.but(scale=lambda q, k: 1 / math.sqrt(len(k))),
+    dk_not_scaled=_cross_backward.but(dk_of=lambda ds, q, k: ds.T @ q * math.sqrt(q.shape[-1])),
+    row_sum_missing=_cross_backward.but(ds_of=lambda p, dp: p * dp),
+    mean_for_sum=_cross_backward.but(ds_of=lambda p, dp: p * (dp - np.mean(p * dp, axis=-1, keepdims=True))),
+    sum_over_queries=_cross_backward.but(ds_of=lambda p, dp: p * (dp - np.sum(p * dp, axis=0))),
+    softmax_forgotten=_cross_backward.but(ds_of=lambda p, dp: dp),
+    p_not_transposed=_cross_backward.but(dv_of=lambda p, dout: p @ dout if p.shape[0] == p.shape[1] else p.T @ dout),
+    ds_not_transposed=_cross_backward.but(dk_of=lambda ds, q, k: ds @ q if ds.shape[0] == ds.shape[1] else ds.T @ q),
 )
 
 
-# my_tile_gradients
+# attention_parameters
+def _attention_parameters() -> int:
+    """The parameters of the library's layer: one layer in each encoder block, two in each decoder block."""
+    p = MultiHead(8, bias=False).init(np.random.default_rng(0), WIDTH)
+    return LAYERS * (1 + 2) * sum(leaf.size for _, leaf in leaves(p))
+
+
+# repaired_layer
+def _look(x: Any, at: Any, mask: Any = None) -> Any:
+    return ops.attention(x, at, at, mask)[0]
+
+
 @adjustable
-def _gradients(
-    dout: Any, q: Any, k: Any, v: Any, s: Any, L: Any, D: Any, *,
-    p_of: Any = lambda s, L: np.exp(s - L), ds_of: Any = lambda p, dp, D: p * (dp - D),
-    divisor: Any = lambda q, k, v: math.sqrt(q.shape[-1]), dv_of: Any = lambda p, ds, dout: p.T @ dout,
-    order: tuple[int, int, int] = (0, 1, 2), of_k: bool = True,
+def _layer(
+    x: Any, memory: Any, lengths: Any, *,
+    among_x: Any = lambda n: np.tri(n, dtype=bool),
+    to_memory: Any = lambda n, m, lengths: np.arange(m) < lengths[:, None, None],
+    first: Any = lambda x, a: x + a, second: Any = lambda x, a: x + a, read: Any = lambda x, memory: memory,
 ) -> Any:  # fmt: skip
-    """The share of one tile in dq, dk and dv."""
-    p = p_of(s, L)
-    ds = ds_of(p, dout @ v.T, D)
-    scaled = ds / divisor(q, k, v)
-    gradients = scaled @ k, (scaled if of_k else ds).T @ q, dv_of(p, ds, dout)
-    return tuple(gradients[i] for i in order)
+    """Causal self-attention, then attention to the memory; `among_x` and `to_memory` are the masks."""
+    n, m = x.shape[1], memory.shape[1]
+    y = first(x, _look(x, x, among_x(n)))
+    return second(y, _look(y, read(y, memory), to_memory(n, m, lengths)))
 
 
-def _part_of_a_row(draw: CaseDrawer) -> dict[str, Any]:
-    """The first keys are the tile; L and D are of all keys."""
-    a, b, more = draw.size(1, 4), draw.size(1, 4), draw.size(1, 3)
-    d, e = draw.size(1, 5), draw.size(1, 5)
-    q, k, v = draw.array(a, d), draw.array(b + more, d), draw.array(b + more, e)
-    s = q @ k.T / math.sqrt(d)
-    if draw.flag():
-        s = np.where(np.arange(b + more) >= b - np.arange(a)[:, None], s, -np.inf).astype(s.dtype)
-    dout, p = draw.array(a, e), ops.softmax(s)
-    L = np.log(_row_sum(np.exp(s))).astype(s.dtype)
-    return {"dout": dout, "q": q, "k": k[:b], "v": v[:b], "s": s[:, :b], "L": L, "D": _row_sum(dout * (p @ v))}
-
-
-def _large_tiles() -> list[dict[str, Any]]:
-    ones, k, v, s = np.ones((1, 1)), np.array([[1.0], [2.0]]), np.array([[2.0], [3.0]]), np.array([[-1.0, 0.0]])
-    tile = {"dout": ones, "q": ones, "k": k, "v": v, "D": 0.5 * ones}
-    return [{**tile, "s": far + s, "L": far * ones} for far in (1000.0, -1000.0)]
-
-
-def _tile_atol(case: dict[str, Any]) -> float:
-    arrays = [x for name, x in case.items() if name not in "sL"]
-    return 30 * rounding(case["q"].dtype, 40, largest(*arrays, 1) ** 3)
-
-
-TILE_GRADIENTS = plain_spec(
-    "tile_gradients", "what one tile adds to dq, dk and dv", _part_of_a_row, _gradients, "dq", "dk", "dv",
-    atol=_tile_atol,
-    extreme="the gradients are right, too, where s and L are near 1,000 or -1,000", extremes=_large_tiles(),
-)  # fmt: skip
-
-
-WRONG_TILE = dict(
-    softmax_of_the_tile=_gradients.but(p_of=lambda s, L: ops.softmax(s)),
-    divided_by_the_tiles_sum=_gradients.but(p_of=lambda s, L: np.exp(s) / _row_sum(np.exp(s))),
-    overflows=_gradients.but(p_of=lambda s, L: np.exp(s) / np.exp(L)),
-    divided_by_the_logarithm=_gradients.but(p_of=lambda s, L: np.exp(s) / L),
-    l_ignored=_gradients.but(p_of=lambda s, L: np.exp(s)),
-    l_added=_gradients.but(p_of=lambda s, L: np.exp(s + L)),
-    row_sum_of_the_tile=_gradients.but(ds_of=lambda p, dp, D: p * (dp - _row_sum(p * dp))),
-    d_ignored=_gradients.but(ds_of=lambda p, dp, D: p * dp),
-    d_not_weighted=_gradients.but(ds_of=lambda p, dp, D: p * dp - D),
-    d_added=_gradients.but(ds_of=lambda p, dp, D: p * (dp + D)),
-    scaled_again=lambda dout, q, k, v, s, L, D: _gradients(dout, q, k, v, s / math.sqrt(q.shape[-1]), L, D),
-    logits_unmasked=lambda dout, q, k, v, s, L, D: _gradients(dout, q, k, v, q @ k.T / math.sqrt(q.shape[-1]), L, D),
-    not_scaled=_gradients.but(divisor=lambda q, k, v: 1),
-    dk_not_scaled=_gradients.but(of_k=False),
-    divided_by_d=_gradients.but(divisor=lambda q, k, v: q.shape[-1]),
-    root_of_the_keys=_gradients.but(divisor=lambda q, k, v: math.sqrt(len(k))),
-    dv_of_ds=_gradients.but(dv_of=lambda p, ds, dout: ds.T @ dout),
-    dv_of_ds_scaled=_gradients.but(dv_of=lambda p, ds, dout: ds.T @ dout / math.sqrt(dout.shape[-1])),
-    exponent_turned=_gradients.but(p_of=lambda s, L: np.exp(L - s)),
-    scaled_by_values=_gradients.but(divisor=lambda q, k, v: math.sqrt(v.shape[-1])),
-    dv_first=_gradients.but(order=(2, 0, 1)),
-    dk_first=_gradients.but(order=(1, 0, 2)),
-    order_reversed=_gradients.but(order=(2, 1, 0)),
-)
-
-
-# repaired_mask
-def _parts(n: int, size: int) -> tuple[Any, Any, Any, Any]:
-    """Blocks from key to query; whether the query is in block 0, whether the key is; whether key <= query."""
-    block = np.arange(n) // size
-    return block[:, None] - block, (block == 0)[:, None], block == 0, np.arange(n) <= np.arange(n)[:, None]
-
-
-def _near(back: Any) -> Any:
-    """The query's block and the one before."""
-    return (back == 0) | (back == 1)
-
-
-def _mask(n: int, size: int) -> Any:
-    back, of_first, to_first, past = _parts(n, size)
-    return (_near(back) | of_first | to_first) & past
+def _layer_case(draw: CaseDrawer) -> dict[str, Any]:
+    """Two tokens or more in both sequences, and a row whose memory ends early."""
+    rows, n, D = draw.size(2, 3), draw.size(2, 4), draw.size(1, 3)
+    m = max(2, draw.size_like(n))
+    lengths = draw.rng.integers(1, m + 1, rows)
+    lengths[:2] = m - 1, m
+    return {"x": draw.array(rows, n, D), "memory": draw.array(rows, m, D), "lengths": lengths}
 
 
 REPAIRED = plain_spec(
-    "repaired_mask", "nothing looks ahead, and every other pair is as it was",
-    lambda draw: {"n": draw.size(6, 16), "size": draw.choose((2, 1, 3, 4))}, _mask, "mask", atol=0)  # fmt: skip
+    "repaired_layer", "x + look(x, x) under a causal mask, then + look(x, memory) where memory is real", _layer_case,
+    _layer, "y", atol=_atol)  # fmt: skip
 
 
-def _mask_with(change: Any) -> Any:
-    return lambda n, size: change(*_parts(n, size)) & np.ones((n, n), bool)
+def _cross_first(x: Any, memory: Any, lengths: Any) -> Any:
+    y = x + _look(x, memory, np.arange(memory.shape[1]) < lengths[:, None, None])
+    return y + _look(y, y, np.tri(x.shape[1], dtype=bool))
 
 
-def _by_distance(n: int, size: int, most: int) -> Any:
-    i = np.arange(n)
-    return np.tril((i[:, None] - i <= most) | (i < size))
-
-
-WRONG_MASK = dict(
-    as_it_was=_mask_with(lambda back, of, to, past: _near(back) | to | of),
-    leak_within_blocks=_mask_with(lambda back, of, to, past: _near(back) | to),
-    causal_by_blocks=_mask_with(lambda back, of, to, past: (_near(back) | of | to) & (back >= 0)),
-    block_0_looks_ahead=_mask_with(lambda back, of, to, past: _near(back) & past | of | to),
-    block_0_sees_itself_whole=_mask_with(lambda back, of, to, past: (_near(back) | of) & past | to),
-    block_0_hidden=_mask_with(lambda back, of, to, past: _near(back) & past),
-    block_before_hidden=_mask_with(lambda back, of, to, past: ((back == 0) | of | to) & past),
-    own_block_hidden=_mask_with(lambda back, of, to, past: ((back == 1) | to) & past),
-    no_diagonal=_mask_with(lambda back, of, to, past: (_near(back) | of | to) & ~past.T),
-    only_the_future=_mask_with(lambda back, of, to, past: (_near(back) | of | to) & past.T),
-    transposed=lambda n, size: _mask(n, size).T,
-    by_distance=lambda n, size: _by_distance(n, size, size),
-    by_shorter_distance=lambda n, size: _by_distance(n, size, size - 1),
-    causal_alone=_mask_with(lambda back, of, to, past: past),
-    turned_round=_mask_with(lambda back, of, to, past: ~((_near(back) | of | to) & past)),
-    one_block_more=_mask_with(lambda back, of, to, past: ((abs(back) <= 2) | of | to) & past),
-    zeros_and_infinities=lambda n, size: np.where(_mask(n, size), 0.0, -np.inf),
+WRONG_LAYER = dict(
+    as_it_was=_layer.but(to_memory=lambda n, m, lengths: np.tri(n, m, dtype=bool)),
+    padding_seen=_layer.but(to_memory=lambda n, m, lengths: None),
+    causal_memory=_layer.but(
+        to_memory=lambda n, m, lengths: np.tri(n, m, dtype=bool) & (np.arange(m) < lengths[:, None, None])
+    ),
+    one_padding_seen=_layer.but(to_memory=lambda n, m, lengths: np.arange(m) <= lengths[:, None, None]),
+    last_word_hidden=_layer.but(to_memory=lambda n, m, lengths: np.arange(m) < lengths[:, None, None] - 1),
+    mask_turned=_layer.but(to_memory=lambda n, m, lengths: np.arange(m) >= lengths[:, None, None]),
+    by_row=_layer.but(to_memory=lambda n, m, lengths: np.tile(np.arange(m) < lengths[0], (len(lengths), n, 1))),
+    queries_hidden=_layer.but(to_memory=lambda n, m, lengths: np.arange(n)[:, None] < lengths[:, None, None]),
+    no_causal_mask=_layer.but(among_x=lambda n: None),
+    no_diagonal=_layer.but(among_x=lambda n: np.tri(n, k=-1, dtype=bool)),
+    only_the_future=_layer.but(among_x=lambda n: np.tri(n, dtype=bool).T),
+    no_second_residual=_layer.but(second=lambda x, a: a),
+    no_first_residual=_layer.but(first=lambda x, a: a),
+    memory_not_read=_layer.but(read=lambda x, memory: x, to_memory=lambda n, m, lengths: None),
+    cross_first=_cross_first,
 )
 
 
-# my_linear_attention
-def _linear(a: Any, b: Any, v: Any) -> Any:
-    """Without an array of all pairs: the two sums, up to every token."""
-    S, z = np.cumsum(b[:, :, None] * v[:, None], axis=0), np.cumsum(b, axis=0)
-    return (a[:, None] @ S)[:, 0] / np.sum(a * z, axis=-1, keepdims=True)
+# my_beam_step
+@adjustable
+def _beam_step(
+    scores: Any, log_p: Any, width: int, *,
+    total: Any = lambda scores, log_p: scores[:, None] + log_p, chosen: Any = lambda t, width: np.argsort(-t)[:width],
+    parents: Any = lambda at, k, V: at // V, symbols: Any = lambda at, k, V: at % V,
+    gives: Any = lambda t, at, log_p: t[at],
+) -> Any:  # fmt: skip
+    """-> parents, symbols and sums of the `width` best continuations."""
+    k, V = log_p.shape
+    t = np.reshape(total(scores, log_p), -1)
+    at = chosen(t, width)
+    return parents(at, k, V), symbols(at, k, V), gives(t, at, log_p)
 
 
-def _again(x: Any) -> Any:
-    """φ of an argument that is φ already."""
-    return np.where(x > 0, 1 + x, np.exp(x))
+def _beam_case(draw: CaseDrawer) -> dict[str, Any]:
+    """Scores and probabilities without ties; beginnings are close together or far apart."""
+    k, V = draw.size(1, 4), draw.size(2, 5)
+    scores = -draw.rng.random(k) * draw.choose((1.0, 4.0))
+    log_p = np.log(ops.softmax(draw.choose((1.0, 2.0)) * draw.rng.standard_normal((k, V))))
+    scores, log_p = (np.asarray(x, draw.dtype) for x in (scores, log_p))
+    return {"scores": scores, "log_p": log_p, "width": draw.size(1, k * V + 2)}
 
 
-def _positive(draw: CaseDrawer) -> dict[str, Any]:
-    n, r = draw.size(1, 6), draw.size(1, 5)
-    a, b = (np.abs(draw.array(n, r)) + np.asarray(0.25, draw.dtype) for _ in range(2))
-    return {"a": a, "b": b, "v": draw.array(n, draw.size_like(r))}
+BEAM_STEP = plain_spec(
+    "beam_step", "the `width` best of all scores[i] + log_p[i, j], best first: i, j and the sum", _beam_case,
+    _beam_step, "parents", "symbols", "scores", atol=_atol)  # fmt: skip
 
 
-FEATURES = plain_spec(
-    "features_attention", "out_i is the mean of the values up to i, with weights a_i · b_j", _positive, _linear, "out",
-    atol=lambda case: 100 * rounding(case["v"].dtype, case["v"].size, 4 * largest(case["v"], 1)))  # fmt: skip
+def _best_of_each(scores: Any, log_p: Any, width: int) -> tuple[Any, Any, Any]:
+    """The best symbol of each beginning only."""
+    symbols = np.argmax(log_p, axis=1)
+    total = scores + log_p[np.arange(len(scores)), symbols]
+    at = np.argsort(-total)[:width]
+    return at, symbols[at], total[at]
+
+
+def _from_the_best(scores: Any, log_p: Any, width: int) -> tuple[Any, Any, Any]:
+    """Continuations of the best beginning only."""
+    best = int(np.argmax(scores))
+    at = np.argsort(-log_p[best])[:width]
+    return np.full(len(at), best), at, scores[best] + log_p[best, at]
+
+
+WRONG_STEP = dict(
+    beginning_not_added=_beam_step.but(total=lambda scores, log_p: log_p),
+    multiplied=_beam_step.but(total=lambda scores, log_p: scores[:, None] * log_p),
+    probabilities_added=_beam_step.but(total=lambda scores, log_p: scores[:, None] + np.exp(log_p)),
+    divided=_beam_step.but(total=lambda scores, log_p: (scores[:, None] + log_p) / 2),
+    best_symbol_free=_beam_step.but(
+        total=lambda scores, log_p: scores[:, None] + log_p - np.max(log_p, axis=1, keepdims=True)
+    ),
+    worst_chosen=_beam_step.but(chosen=lambda t, width: np.argsort(t)[:width]),
+    best_last=_beam_step.but(chosen=lambda t, width: np.argsort(t)[-width:]),
+    in_table_order=_beam_step.but(chosen=lambda t, width: np.sort(np.argsort(-t)[:width])),
+    one_too_many=_beam_step.but(chosen=lambda t, width: np.argsort(-t)[: width + 1]),
+    greedy=_beam_step.but(chosen=lambda t, width: np.argsort(-t)[:1]),
+    all_kept=_beam_step.but(chosen=lambda t, width: np.argsort(-t)),
+    rows_of_k=_beam_step.but(parents=lambda at, k, V: at // k, symbols=lambda at, k, V: at % k),
+    row_and_column_exchanged=_beam_step.but(parents=lambda at, k, V: at % V, symbols=lambda at, k, V: at // V),
+    place_for_row=_beam_step.but(parents=lambda at, k, V: at),
+    probabilities=_beam_step.but(gives=lambda t, at, log_p: np.exp(t[at])),
+    one_by_one=_beam_step.but(chosen=lambda t, width: np.array([np.argsort(-t)[i] for i in range(width)])),
+    best_of_each=_best_of_each,
+    from_the_best=_from_the_best,
+    last_symbol_alone=_beam_step.but(gives=lambda t, at, log_p: log_p.reshape(-1)[at]),
+)
+
+
+# my_cached_step
+def _appended(past: Any, new: Any) -> Any:
+    return np.concatenate([past, new], axis=-2)
 
 
 @adjustable
-def _recurrence(
-    a: Any, b: Any, v: Any, *,
-    before: bool = False, divides: Any = lambda y, a, z, t: y / (a @ z), grows: Any = lambda S, new: S + new,
-    sums: Any = lambda z, b: z + b, all_first: bool = False,
+def _cached_step(
+    q: Any, k: Any, v: Any, K: Any, V: Any, *, keys: Any = _appended, values: Any = _appended,
+    looks: Any = lambda q, K, V, k, v: ops.attention(q, K, V)[0], kept: Any = lambda K, V, k, v: (K, V),
 ) -> Any:  # fmt: skip
-    """The recurrence, token by token."""
-    S, z, out = np.zeros((b.shape[1], v.shape[1])), np.zeros(b.shape[1]), np.zeros_like(v)
-    if all_first:
-        S, z = b.T @ v, b.sum(axis=0)
-    for t in range(len(v)):
-        if before:
-            out[t] = divides(a[t] @ S, a[t], z, t)
-        if not all_first:
-            S, z = grows(S, np.outer(b[t], v[t])), sums(z, b[t])
-        if not before:
-            out[t] = divides(a[t] @ S, a[t], z, t)
-    return out
+    """-> out of the new token, and the cache with its key and value."""
+    all_k, all_v = keys(K, k), values(V, v)
+    return looks(q, all_k, all_v, k, v), *kept(all_k, all_v, k, v)
 
 
-TOKENS_OF_LINEAR = 256         # fewer than Python's limit of recursion
+def _cached_case(draw: CaseDrawer) -> dict[str, Any]:
+    """With leading axes or none; the past may be empty."""
+    lead, t = draw.choose(((), (1,), (2,), (2, 3))), draw.choose((0, 1, 2, 3, 5))
+    d = draw.size(1, 4)
+    e = draw.size_like(d)
+    q, k, v = draw.array(*lead, 1, d), draw.array(*lead, 1, d), draw.array(*lead, 1, e)
+    return {"q": q, "k": k, "v": v, "K": draw.array(*lead, t, d), "V": draw.array(*lead, t, e)}
 
 
-def _keeps_no_square(answer: Any) -> str:
-    """A complaint if an answer with right numbers makes an array of all pairs of tokens, else ""."""
-    x = np.full((TOKENS_OF_LINEAR, 1), 0.5)      # no whole numbers: for these the grader calls the library
-    most = counted(peak, answer.__wrapped__, x, x, x)
-    return "" if most < x.size**2 * x.itemsize // 2 else (
-        f"the numbers are right, but for {x.size} tokens it makes an array of {x.size} by {x.size}: "
-        f"{most / 1e6:.1f} MB at its height. Go from token to token, with the two sums as a state."
-    )
+CACHED_STEP = plain_spec(
+    "cached_step", "K' = K with k below, V' = V with v below, out = softmax(q K'ᵀ / √d) V'", _cached_case,
+    _cached_step, "out", "K", "V", atol=_atol)  # fmt: skip
 
 
-WRONG_LINEAR = dict(
-    read_too_early=_recurrence.but(before=True, divides=lambda y, a, z, t: y / max(a @ z, 1e-9)),
-    read_too_early_unguarded=_recurrence.but(before=True),
-    all_keys_at_once=_recurrence.but(all_first=True),
-    not_divided=_recurrence.but(divides=lambda y, a, z, t: y),
-    divided_by_the_count=_recurrence.but(divides=lambda y, a, z, t: y / (t + 1)),
-    query_not_in_denominator=_recurrence.but(divides=lambda y, a, z, t: y / z.sum()),
-    product_of_sums=_recurrence.but(divides=lambda y, a, z, t: y / (a.sum() * z.sum())),
-    state_forgets=_recurrence.but(grows=lambda S, new: new),
-    denominator_forgets=_recurrence.but(sums=lambda z, b: b),
-    both_forget=_recurrence.but(grows=lambda S, new: new, sums=lambda z, b: b),
-    queries_and_keys_exchanged=lambda a, b, v: _linear(b, a, v),
-    from_the_end=lambda a, b, v: _linear(a[::-1], b[::-1], v[::-1])[::-1],
-    softmax=lambda a, b, v: ops.softmax(a @ b.T, np.tri(len(v), dtype=bool)) @ v,
-    softmax_scaled=lambda a, b, v: ops.softmax(a @ b.T / math.sqrt(a.shape[1]), np.tri(len(v), dtype=bool)) @ v,
-    features_again=lambda a, b, v: _linear(_again(a), _again(b), v),
-    mean_of_values=lambda a, b, v: np.cumsum(v, axis=0) / np.arange(1, len(v) + 1)[:, None],
+def _scores(q: Any, K: Any) -> Any:
+    return q @ np.swapaxes(K, -1, -2)
+
+
+def _scaled_by(of: Any) -> Any:
+    return lambda q, K, V, k, v: ops.softmax(_scores(q, K) * of(q, K)) @ V
+
+
+def _overwritten(past: Any, new: Any) -> Any:
+    return np.concatenate([past[..., :-1, :], new], axis=-2)
+
+
+WRONG_CACHED = dict(
+    past_only=_cached_step.but(looks=lambda q, K, V, k, v: ops.attention(q, K[..., :-1, :], V[..., :-1, :])[0]),
+    place_zero=_cached_step.but(looks=lambda q, K, V, k, v: ops.attention(q, K, V, np.tri(1, K.shape[-2]) > 0)[0]),
+    itself_only=_cached_step.but(looks=lambda q, K, V, k, v: v),
+    old_cache=_cached_step.but(kept=lambda K, V, k, v: (K[..., :-1, :], V[..., :-1, :])),
+    past_lost=_cached_step.but(kept=lambda K, V, k, v: (k, v)),
+    k_and_v_exchanged=_cached_step.but(kept=lambda K, V, k, v: (V, K)),
+    newest_first=_cached_step.but(keys=lambda K, k: _appended(k, K), values=lambda V, v: _appended(v, V)),
+    keys_newest_first=_cached_step.but(keys=lambda K, k: _appended(k, K)),
+    overwritten=_cached_step.but(keys=_overwritten, values=_overwritten),
+    not_scaled=_cached_step.but(looks=_scaled_by(lambda q, K: 1)),
+    divided_by_d=_cached_step.but(looks=_scaled_by(lambda q, K: 1 / q.shape[-1])),
+    root_of_the_keys=_cached_step.but(looks=_scaled_by(lambda q, K: 1 / math.sqrt(K.shape[-2]))),
+    key_for_query=_cached_step.but(looks=lambda q, K, V, k, v: ops.attention(k, K, V)[0]),
+    mean_of_values=_cached_step.but(looks=lambda q, K, V, k, v: ops.softmax(np.ones_like(_scores(q, K))) @ V),
+    no_softmax=_cached_step.but(looks=lambda q, K, V, k, v: _scores(q, K) / math.sqrt(q.shape[-1]) @ V),
 )
 
 
 EXERCISES = PROSE.exercises(
-    my_online_softmax=Function(ONLINE, tempting=WRONG_ONLINE),
-    tiles_visited=Number(_tiles_visited, exactly=True),
-    my_tile_gradients=Function(TILE_GRADIENTS, tempting=WRONG_TILE),
-    strided_exponent=Number(_strided_exponent, tolerance=0.02),
-    repaired_mask=Function(REPAIRED, tempting=WRONG_MASK),
-    my_linear_attention=Function(FEATURES, tempting=WRONG_LINEAR, last_test=_keeps_no_square),
+    my_cross_attention_backward=Function(CROSS, part="backward", tempting=WRONG_CROSS),
+    attention_parameters=Number(
+        _attention_parameters, exactly=True, computed="18 attentions of 4 · 512² make 18,874,368."
+    ),
+    repaired_layer=Function(REPAIRED, tempting=WRONG_LAYER),
+    my_beam_step=Function(BEAM_STEP, tempting=WRONG_STEP),
+    my_cached_step=Function(CACHED_STEP, tempting=WRONG_CACHED),
 )

@@ -1,236 +1,322 @@
-"""Exercises of chapter 17, after attention."""
+"""Exercises of chapter 17, before attention."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+import math
 from typing import Any
 
 import numpy as np
 
 from ... import ops
+from ...check import oracles
 from ...check.cases import CaseDrawer
-from ...check.property import largest, rounding
-from ..graders import Function, Judge, Number
-from ..plain import adjustable, plain_spec
+from ...check.specs import get_spec
+from ..graders import Function, Number
+from ..plain import adjustable, op_spec
 from ..prose import Prose
 
 PROSE = Prose(17)
+N, D = 32, 512                               # of recurrent_over_attention
+STEPS, FORGET_BIAS = 100, 1.0                # of power_of_ten_left
+LETTERS, BITS = 27, 32                       # of letters_that_fit
 
 
-def _held(delta: float, state: float) -> float:
-    """One channel with one state, A = -1, B = C = 1, D = 0: y after a token 1 with Δ = delta."""
-    x, step, A, h0 = (np.full((1, 1), float(value)) for value in (1, delta, -1, state))
-    y, _ = ops.selective_scan(x, step, A, np.ones((1, 1)), np.ones((1, 1)), np.zeros(1), h0, exact=True)
-    return float(y[0, 0])
+def _letters(numbers: int) -> int:
+    """The largest n with LETTERS^n <= 2^(numbers BITS), in whole numbers."""
+    n = 0
+    while LETTERS ** (n + 1) <= 2 ** (numbers * BITS):
+        n += 1
+    return n
 
 
-# my_chunk
-@adjustable
-def _chunk(
-    S: Any, q: Any, k: Any, v: Any, lam: float, *,
-    inside: Any = lambda age, lam: np.where(age >= 0, lam ** np.maximum(age, 0), 0.0),
-    before: Any = lambda i, lam: lam ** (i + 1), kept: Any = lambda c, lam: lam**c,
-    added: Any = lambda i, c, lam: lam ** (c - 1 - i), of_y: Any = lambda y, S: y, order: tuple[int, int] = (0, 1),
-) -> Any:  # fmt: skip
-    """-> y of the chunk, and the state after it; the functions give the powers of λ."""
-    c = len(q)
-    i = np.arange(c)
-    y = (inside(i[:, None] - i, lam) * (q @ k.T)) @ v + before(i, lam)[:, None] * (q @ S)
-    new = kept(c, lam) * S + (k * added(i, c, lam)[:, None]).T @ v
-    both = of_y(y, q @ new), new
-    return tuple(both[place] for place in order)
+def _power_of_ten_left() -> float:
+    """log10 of the gradient by the state STEPS steps before, through an LSTM cell with constant gates."""
+    x, W, U = np.zeros((STEPS, 1)), np.zeros((1, 4)), np.zeros((1, 4))
+    b = np.array([0.0, FORGET_BIAS, 40.0, 0.0])                     # i, f, o, g: the output gate is open
+    h, c, gates = ops.lstm(x, W, U, b, c0=np.zeros(1))
+    dh = np.zeros_like(h)
+    dh[-1] = 1
+    dc0 = ops.lstm_backward(dh, x, W, U, h, c, gates, c0=np.zeros(1))[-1]
+    assert dc0 is not None
+    return math.log10(dc0.item())
 
 
-def _of_chunk(draw: CaseDrawer) -> dict[str, Any]:
-    c, d, e = draw.size(1, 5), draw.size(1, 4), draw.size(1, 4)
-    S, q, k, v = (draw.array(*shape) for shape in ((d, e), (c, d), (c, d), (c, e)))
-    return {"S": S, "q": q, "k": k, "v": v, "lam": draw.choose((0.5, 0.9, 1.0))}
+def _rnn(x: Any, W: Any, U: Any) -> Any:
+    """h_t = tanh(x_t W + h_{t-1} U), h_0 = 0. Shapes: x (..., n, c), W (c, d), U (d, d) -> h (..., n, d)."""
+    return ops.rnn(x, W, U, np.zeros(len(U), x.dtype))
 
 
-def _atol(case: dict[str, Any], power: int) -> float:
-    arrays = [x for x in case.values() if isinstance(x, np.ndarray)]
-    return 30 * rounding(case["q"].dtype, 40, largest(*arrays, 1) ** power)
+def _summed(a: Any, b: Any) -> Any:
+    """Σ a_tᵀ b_t over all steps and sequences. Shapes: a (..., n, c), b (..., n, d) -> (c, d)."""
+    product = a.swapaxes(-1, -2) @ b
+    return product.sum(axis=tuple(range(product.ndim - 2)))
 
 
-CHUNK = plain_spec(
-    "chunk", "y and S are those of the recurrence, token by token", _of_chunk, _chunk, "y", "S",
-    atol=lambda case: _atol(case, 3))  # fmt: skip
+def _rnn_backward(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
+    """Gradients of _rnn by x, W and U. Shapes: dh, h (..., n, d), x (..., n, c)."""
+    return ops.rnn_backward(dh, x, W, U, h)[:3]
 
 
-WRONG_CHUNK = dict(
-    state_not_read=_chunk.but(before=lambda i, lam: 0.0 * i),
-    state_not_decayed=_chunk.but(before=lambda i, lam: lam ** (0 * i)),
-    one_decay_missing=_chunk.but(before=lambda i, lam: lam**i),
-    one_decay_for_all=_chunk.but(before=lambda i, lam: lam ** (0 * i + 1)),
-    decay_reversed=_chunk.but(before=lambda i, lam: lam ** (len(i) - i)),
-    inside_not_decayed=_chunk.but(inside=lambda age, lam: (age >= 0) * 1.0),
-    inside_one_too_many=_chunk.but(inside=lambda age, lam: np.where(age >= 0, lam ** np.maximum(age + 1, 0), 0.0)),
-    later_tokens_leak=_chunk.but(inside=lambda age, lam: lam ** abs(age)),
-    later_tokens_leak_and_grow=_chunk.but(inside=lambda age, lam: lam ** (1.0 * age)),
-    other_triangle=_chunk.but(inside=lambda age, lam: np.where(age <= 0, lam ** (1.0 * age), 0.0)),
-    no_diagonal=_chunk.but(inside=lambda age, lam: np.where(age > 0, lam ** np.maximum(age, 0), 0.0)),
-    old_state_not_decayed=_chunk.but(kept=lambda c, lam: 1.0),
-    old_state_decayed_once=_chunk.but(kept=lambda c, lam: lam),
-    old_state_one_decay_missing=_chunk.but(kept=lambda c, lam: lam ** (c - 1)),
-    old_state_gone=_chunk.but(kept=lambda c, lam: 0.0),
-    written_not_decayed=_chunk.but(added=lambda i, c, lam: lam ** (0 * i)),
-    written_decay_reversed=_chunk.but(added=lambda i, c, lam: lam**i),
-    written_one_too_many=_chunk.but(added=lambda i, c, lam: lam ** (c - i)),
-    state_of_the_end=_chunk.but(of_y=lambda y, read: read),
-    divided=_chunk.but(of_y=lambda y, read: y / (1e-9 + abs(y).sum(axis=-1, keepdims=True))),
-    exchanged=_chunk.but(order=(1, 0)),
+def _rnn_case(draw: CaseDrawer) -> dict[str, Any]:
+    """Weights so small that h neither saturates nor turns chaotic, which would hide a wrong line."""
+    n, c = draw.size(), draw.size()
+    d = draw.size_like(c)
+    return {"x": draw.array(*draw.lead, n, c), "W": draw.array(c, d, size=0.5 / c), "U": draw.array(d, d, size=0.5 / d)}
+
+
+RNN = op_spec(
+    "rnn", "h_t = tanh(x_t W + h_{t-1} U), from h_0 = 0", _rnn_case, _rnn, "h", backward=_rnn_backward,
+    oracle=lambda x, W, U: oracles.rnn(x, W, U, np.zeros(len(U))), wrt=("x", "W", "U"))  # fmt: skip
+
+
+def _scan(a: Any, b: Any) -> Any:
+    return ops.associative_scan(a, b)
+
+
+def _scan_case(draw: CaseDrawer) -> dict[str, Any]:
+    """Factors so small that products of seventy stay small."""
+    shape = (*draw.lead, draw.size(), draw.size())
+    return {"a": draw.array(*shape, size=0.25), "b": draw.array(*shape)}
+
+
+SCAN = op_spec("scan", "h_t = a_t h_{t-1} + b_t, from h_0 = 0", _scan_case, _scan, "h", oracle=oracles.associative_scan)
+
+
+def _gru_case(draw: CaseDrawer) -> dict[str, Any]:
+    """From the state 0, with small weights: a closed gate would hide a wrong line."""
+    n, i, d = draw.size(), draw.size(), draw.size(high=4)
+    W, U = draw.array(i, 3 * d, size=0.5 / i), draw.array(d, 3 * d, size=0.5 / d)
+    b, c = draw.array(3 * d, size=0.5), draw.array(3 * d, size=0.5)
+    return {"x": draw.array(*draw.lead, n, i), "W": W, "U": U, "b": b, "c": c}
+
+
+GRU = op_spec(
+    "gru", get_spec("gru").says, _gru_case, lambda x, W, U, b, c: ops.gru(x, W, U, b, c)[0], "h", oracle=oracles.gru
 )
 
 
-# my_state_backward
-def _states(lam: Any, k: Any, v: Any) -> list[Any]:
-    """S_0 = 0, S_1, .., S_n."""
-    states = [np.zeros((k.shape[1], v.shape[1]), k.dtype)]
-    for t in range(len(lam)):
-        states.append(lam[t] * states[-1] + np.outer(k[t], v[t]))
-    return states
+# wrong answers
+@adjustable
+def _rnn_by_steps(x: Any, W: Any, U: Any, *, step: Any = lambda s, h, U: np.tanh(s + h @ U), begin: float = 0.0) -> Any:
+    """All states of the recurrence h = step(x_t W, h, U)."""
+    h = np.empty((*x.shape[:-1], len(U)), x.dtype)
+    last = np.full((*x.shape[:-2], len(U)), begin, x.dtype)
+    for t in range(x.shape[-2]):
+        last = h[..., t, :] = step(x[..., t, :] @ W, last, U)
+    return h
+
+
+def _zeros_first(h: Any) -> Any:
+    return np.concatenate([np.zeros_like(h[..., :1, :]), h], axis=-2)
+
+
+def _one_step_back(x: Any, W: Any, U: Any) -> Any:
+    """A memory of one token: each state takes the last input in place of the last state."""
+    s = x @ W
+    return np.tanh(s + _zeros_first(np.tanh(s))[..., :-1, :] @ U)
+
+
+WRONG_RNN = dict(
+    along_the_batch=lambda x, W, U: np.moveaxis(_rnn(np.moveaxis(x, 0, -2), W, U), -2, 0),
+    first_without_tanh=_rnn_by_steps.but(step=lambda s, h, U: np.tanh(s + h @ U) if h.any() else s),
+    no_tanh=_rnn_by_steps.but(step=lambda s, h, U: s + h @ U),
+    no_memory=lambda x, W, U: np.tanh(x @ W),
+    tanh_of_the_token_alone=_rnn_by_steps.but(step=lambda s, h, U: np.tanh(s) + h @ U),
+    tanh_inside=_rnn_by_steps.but(step=lambda s, h, U: np.tanh(s + np.tanh(h @ U))),
+    u_transposed=_rnn_by_steps.but(step=lambda s, h, U: np.tanh(s + h @ U.T)),
+    u_missing=_rnn_by_steps.but(step=lambda s, h, U: np.tanh(s + h)),
+    added_to_the_last=_rnn_by_steps.but(step=lambda s, h, U: h + np.tanh(s + h @ U)),
+    late=lambda x, W, U: _zeros_first(_rnn(x, W, U))[..., :-1, :],
+    from_the_end=lambda x, W, U: np.ascontiguousarray(_rnn(x[..., ::-1, :], W, U)[..., ::-1, :]),
+    from_one=_rnn_by_steps.but(begin=1.0),
+    one_step_back=_one_step_back,
+    logistic=_rnn_by_steps.but(step=lambda s, h, U: 1 / (1 + np.exp(-(s + h @ U)))),
+    from_h_0=lambda x, W, U: _zeros_first(_rnn(x, W, U)),
+    last_state=lambda x, W, U: _rnn(x, W, U)[..., -1, :],
+    time_first=lambda x, W, U: np.moveaxis(_rnn(x, W, U), -2, 0),
+)
 
 
 @adjustable
-def _gradients(
-    dy: Any, lam: Any, q: Any, k: Any, v: Any, *,
-    carry: Any = lambda G, lam, t: lam[t] * G, direct: Any = lambda q, dy: np.outer(q, dy),
-    of_lam: Any = lambda G, direct, S, new: np.sum(G * S), of_q: Any = lambda S, new, dy: new @ dy,
-    of_k: Any = lambda G, direct, v: G @ v, of_v: Any = lambda G, direct, k, q: k @ G,
-    order: tuple[int, ...] = (0, 1, 2, 3), forwards: bool = False,
+def _backward_by_steps(
+    dh: Any, x: Any, W: Any, U: Any, h: Any, *, slope: Any = lambda h: 1 - h**2, carry: Any = lambda total, now, ds: ds,
+    transposed: bool = True, joined: Any = lambda now, late, slope: (now + late) * slope, kept: float = 0.0,
+    dU_of: Any = lambda h, ds: _summed(h[..., :-1, :], ds[..., 1:, :]),
 ) -> Any:  # fmt: skip
-    """-> dlam, dq, dk, dv; G is the gradient of the state."""
-    S, G = _states(lam, k, v), np.zeros((k.shape[1], v.shape[1]), k.dtype)
-    dlam, dq, dk, dv = gradients = [np.zeros_like(x) for x in (lam, q, k, v)]
-    times = range(len(lam))
-    for t in times if forwards else reversed(times):
-        here = direct(q[t], dy[t])
-        G = G + here
-        dlam[t], dq[t] = of_lam(G, here, S[t], S[t + 1]), of_q(S[t], S[t + 1], dy[t])
-        dk[t], dv[t] = of_k(G, here, v[t]), of_v(G, here, k[t], q[t])
-        G = carry(G, lam, t)
-    return tuple(gradients[place] for place in order)
+    """The backward, step by step; `now` is dh of the step, `late` the gradient from the next one."""
+    ds = np.empty_like(h)
+    late = np.zeros_like(h[..., 0, :])
+    for t in reversed(range(h.shape[-2])):
+        now = dh[..., t, :]
+        ds[..., t, :] = joined(now, late, slope(h[..., t, :]))
+        late = kept * late + carry(now + late, now, ds[..., t, :]) @ (U.T if transposed else U)
+    return ds @ W.T, _summed(x, ds), dU_of(h, ds)
 
 
-def _of_states(draw: CaseDrawer) -> dict[str, Any]:
-    n, d, e = draw.size(1, 5), draw.size(1, 4), draw.size(1, 4)
-    lam = np.asarray(draw.rng.uniform(0.2, 1, n), draw.dtype)
-    return {"dy": draw.array(n, e), "lam": lam, "q": draw.array(n, d), "k": draw.array(n, d), "v": draw.array(n, e)}
+_crossed = _backward_by_steps.but(dU_of=lambda h, ds: _summed(h[..., 1:, :], ds[..., :-1, :]))
 
 
-STATE_GRADIENTS = plain_spec(
-    "state_gradients", "dlam, dq, dk and dv are the gradients", _of_states, _gradients, "dlam", "dq", "dk", "dv",
-    atol=lambda case: _atol(case, 4))  # fmt: skip
+def _from_the_front(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
+    """The carry runs with time, not against it."""
+    turn = (..., slice(None, None, -1), slice(None))
+    dx, dW, dU = _crossed(dh[turn], x[turn], W, U, h[turn])
+    return dx[turn], dW, dU
 
 
-def _at_the_end(dy: Any, lam: Any, q: Any, k: Any, v: Any) -> Any:
-    """Makes dq of the last state."""
-    dlam, _, dk, dv = _gradients(dy, lam, q, k, v)
-    return dlam, dy @ _states(lam, k, v)[-1].T, dk, dv
+def _last_only(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
+    """Only the upstream gradient at the last state is used."""
+    last = np.zeros_like(dh)
+    last[..., -1, :] = dh[..., -1, :]
+    return _rnn_backward(last, x, W, U, h)
+
+
+def _mean(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
+    dx, dW, dU = _rnn_backward(dh, x, W, U, h)
+    return dx, dW / x.dtype.type(x.shape[-2]), dU / x.dtype.type(x.shape[-2])
 
 
 WRONG_BACKWARD = dict(
-    nothing_carried=_gradients.but(carry=lambda G, lam, t: 0 * G),
-    carried_undecayed=_gradients.but(carry=lambda G, lam, t: G),
-    decay_of_the_earlier=_gradients.but(carry=lambda G, lam, t: lam[t - 1] * G if t else G),
-    decay_twice=_gradients.but(carry=lambda G, lam, t: lam[t] * lam[t] * G),
-    dlam_of_the_new_state=_gradients.but(of_lam=lambda G, direct, S, new: np.sum(G * new)),
-    dlam_of_y_alone=_gradients.but(of_lam=lambda G, direct, S, new: np.sum(direct * S)),
-    dlam_without_state=_gradients.but(of_lam=lambda G, direct, S, new: np.sum(G)),
-    dlam_mean=_gradients.but(of_lam=lambda G, direct, S, new: np.mean(G * S)),
-    dq_of_the_old_state=_gradients.but(of_q=lambda S, new, dy: S @ dy),
-    at_the_end=_at_the_end,
-    dq_of_the_change=_gradients.but(of_q=lambda S, new, dy: (new - S) @ dy),
-    dk_of_y_alone=_gradients.but(of_k=lambda G, direct, v: direct @ v),
-    dv_of_y_alone=_gradients.but(of_v=lambda G, direct, k, q: k @ direct),
-    dk_and_dv_of_y_alone=_gradients.but(of_k=lambda G, direct, v: direct @ v, of_v=lambda G, direct, k, q: k @ direct),
-    q_for_k=_gradients.but(of_v=lambda G, direct, k, q: q @ G),
-    forwards=_gradients.but(forwards=True),
-    all_signs_turned=_gradients.but(direct=lambda q, dy: -np.outer(q, dy), of_q=lambda S, new, dy: -new @ dy),
-    dlam_last=_gradients.but(order=(1, 2, 3, 0)),
-    dv_before_dk=_gradients.but(order=(0, 1, 3, 2)),
+    all_later_added=_backward_by_steps.but(kept=1.0),
+    carry_past_the_slope=_backward_by_steps.but(joined=lambda now, late, slope: now * slope + late),
+    nothing_carried=_backward_by_steps.but(carry=lambda total, now, ds: 0 * ds),
+    no_slope=_backward_by_steps.but(slope=np.ones_like),
+    slope_without_square=_backward_by_steps.but(slope=lambda h: 1 - h),
+    slope_of_h=_backward_by_steps.but(slope=lambda h: 1 - np.tanh(h) ** 2),
+    slope_of_logistic=_backward_by_steps.but(slope=lambda h: h * (1 - h)),
+    u_not_transposed=_backward_by_steps.but(transposed=False),
+    total_carried=_backward_by_steps.but(carry=lambda total, now, ds: total),
+    own_carried=_backward_by_steps.but(carry=lambda total, now, ds: now),
+    later=_backward_by_steps.but(dU_of=_summed),
+    crossed=_crossed,
+    against=lambda dh, x, W, U, h: tuple(-gradient for gradient in _rnn_backward(dh, x, W, U, h)),
+    turned=_backward_by_steps.but(dU_of=lambda h, ds: _summed(ds[..., 1:, :], h[..., :-1, :])),
+    from_the_front=_from_the_front,
+    last_only=_last_only,
+    mean=_mean,
 )
 
 
-# shifts_change_nothing
-def _naive(k: Any, v: Any, w: Any, u: Any) -> Any:
-    """Numerator and denominator by their definition."""
-    a, b, y = np.zeros(k.shape[1]), np.zeros(k.shape[1]), np.empty_like(v)
-    with np.errstate(all="ignore"):
-        for t in range(len(k)):
-            bonus = np.exp(u + k[t])
-            y[t] = (a + bonus * v[t]) / (b + bonus)
-            a, b = np.exp(-w) * a + np.exp(k[t]) * v[t], np.exp(-w) * b + np.exp(k[t])
-    return y
+@adjustable
+def scan_by_pairs(
+    a: Any, b: Any, *, join: Any = lambda early_a, late_a, early_h, late_h: late_a * early_h + late_h,
+    factors: Any = lambda early, late: early * late, grow: Any = lambda step: 2 * step, begin: int = 1,
+) -> Any:  # fmt: skip
+    """The scan by joined pairs."""
+    h, step = b.copy(), begin
+    while step < b.shape[-2]:
+        early_a, late_a = a[..., :-step, :], a[..., step:, :]
+        early_h, late_h = h[..., :-step, :], h[..., step:, :]
+        h = np.concatenate([h[..., :step, :], join(early_a, late_a, early_h, late_h)], axis=-2)
+        a = np.concatenate([a[..., :step, :], factors(early_a, late_a)], axis=-2)
+        step = grow(step)
+    return h
 
 
-def _infinite(k: Any, v: Any, w: Any, u: Any) -> Any:
-    """By definition, with an infinity of either sign in place of NaN: every comparison notices an infinity."""
-    y = _naive(k, v, w, u)
-    return np.where(np.isnan(y), np.copysign(np.inf, k), y)
+def _quotients(a: Any, b: Any) -> Any:
+    products = np.cumprod(a, axis=-2)
+    return products * np.cumsum(b / products, axis=-2)
 
 
-def _library(k: Any, v: Any, w: Any, u: Any) -> Any:
-    return ops.wkv(*(np.asarray(x, dtype=float) for x in (k, v, w, u)))[0]
-
-
-def _by_matrix(k: Any, v: Any, w: Any, u: Any) -> Any:
-    return np.einsum("dts,sd->td", ops.wkv_weights(*(np.asarray(x, dtype=float) for x in (k, w, u))), v)
-
-
-def _swinging(k: Any, v: Any, w: Any, u: Any) -> Any:
-    """The library's y plus, for each channel, a term of its mean key, which alternates in sign: the mean of y stays.
-
-    With one term of all channels, a property could shift the channels so that their sum stays.
-    """
-    swing = np.where(np.arange(len(k)) % 2, 1.0, -1.0)
-    return _library(k, v, w, u) + 1e-2 * np.tanh(np.mean(k, axis=0)) * (swing - swing.mean())[:, None]
-
-
-def _running(k: Any, v: Any, w: Any, u: Any) -> Any:
-    """Numerator and denominator times e^(-p), with a running exponent p, as in the paper's code."""
-    a, b, y = np.zeros(k.shape[1]), np.zeros(k.shape[1]), np.empty_like(v)
-    p = np.full(k.shape[1], -1e38)
-    for t in range(len(k)):
-        top = np.maximum(p, u + k[t])
-        old, new = np.exp(p - top), np.exp(u + k[t] - top)
-        y[t] = (old * a + new * v[t]) / (old * b + new)
-        top = np.maximum(p - w, k[t])
-        old, new = np.exp(p - w - top), np.exp(k[t] - top)
-        a, b, p = old * a + new * v[t], old * b + new, top
-    return y
-
-
-def shifts_change_nothing(wkv: Callable[..., Any]) -> bool:
-    """Whether k + c gives the same y for a large c of either sign."""
-    k, v = np.random.default_rng(0).standard_normal((2, 6, 3))
-    w, u = np.array([0.1, 0.5, 2.0]), np.array([0.3, -1.0, 0.0])
-    y = wkv(k, v, w, u)
-    return all(np.allclose(wkv(k + c, v, w, u), y) for c in (800.0, -800.0))
-
-
-RIGHT_FORMS = dict(
-    library=_library,
-    by_matrix=_by_matrix,
-    running=_running,
-    no_bonus=lambda k, v, w, u: _library(k, v, w, 0 * u),
+WRONG_SCAN = dict(
+    as_it_was=scan_by_pairs.but(join=lambda ea, la, eh, lh: ea * eh + lh),
+    states_exchanged=scan_by_pairs.but(join=lambda ea, la, eh, lh: la * lh + eh),
+    early_and_late_exchanged=scan_by_pairs.but(join=lambda ea, la, eh, lh: ea * lh + eh),
+    both_factors=scan_by_pairs.but(join=lambda ea, la, eh, lh: ea * la * eh + lh),
+    no_factor=scan_by_pairs.but(join=lambda ea, la, eh, lh: eh + lh),
+    late_state_missing=scan_by_pairs.but(join=lambda ea, la, eh, lh: la * eh),
+    both_states_multiplied=scan_by_pairs.but(join=lambda ea, la, eh, lh: la * (eh + lh)),
+    late_factor_kept=scan_by_pairs.but(factors=lambda early, late: late),
+    early_factor_kept=scan_by_pairs.but(factors=lambda early, late: early),
+    factors_added=scan_by_pairs.but(factors=lambda early, late: early + late),
+    step_by_one=scan_by_pairs.but(grow=lambda step: step + 1),
+    one_round=scan_by_pairs.but(grow=lambda step: 10**9),
+    quotients=_quotients,
+    begins_with_two=scan_by_pairs.but(begin=2),
 )
-WRONG_FORMS = dict(
-    infinite=_infinite,
-    naive=_naive,                                       # gives NaN, for which `error > bound` is False
-    clipped=lambda k, v, w, u: _naive(np.clip(k, -50, 50), v, w, u),
-    nan_to_zero=lambda k, v, w, u: np.nan_to_num(_naive(k, v, w, u)),
-    largest_above_zero_taken_off=lambda k, v, w, u: _naive(k - np.maximum(k.max(axis=0), 0), v, w, u),
-    largest_below_zero_taken_off=lambda k, v, w, u: _naive(k - np.minimum(k.max(axis=0), 0), v, w, u),
-    logarithm_of_one_plus=lambda k, v, w, u: _library(np.log(np.logaddexp(0, np.maximum(k, -30))), v, w, u),
-    little_of_each_key=lambda k, v, w, u: _library(k, v, w, u) + 1e-3 * np.tanh(k),
-    swinging=_swinging,
+
+
+@adjustable
+def gru_by_steps(
+    x: Any, W: Any, U: Any, b: Any, c: Any, *, new: Any = lambda x, h, r, z, U, c: np.tanh(x + r * (h @ U + c)),
+    mix: Any = lambda new, z, h: (1 - z) * new + z * h,
+    gate: Any = lambda u: (1 + np.tanh(u / 2)) / 2, order: tuple[int, int, int] = (0, 1, 2),
+    shows: Any = lambda new, h: h, last: Any = lambda h: h,
+) -> Any:  # fmt: skip
+    """The states of a GRU; new(x_t W_n + b_n, h, r, z, U_n, c_n) is the candidate."""
+    d = len(U)
+    (W_r, W_z, W_n), (U_r, U_z, U_n), (b_r, b_z, b_n), (c_r, c_z, c_n) = (
+        [a[..., i * d : (i + 1) * d] for i in order] for a in (W, U, b, c)
+    )
+    h = np.zeros((*x.shape[:-2], d), x.dtype)
+    states = []
+    for x_t in np.moveaxis(x, -2, 0):
+        r, z = gate(x_t @ W_r + b_r + h @ U_r + c_r), gate(x_t @ W_z + b_z + h @ U_z + c_z)
+        candidate = new(x_t @ W_n + b_n, h, r, z, U_n, c_n)
+        h = mix(candidate, z, h)
+        states.append(shows(candidate, h))
+    return last(np.stack(states, axis=-2))
+
+
+WRONG_GRU = dict(
+    as_it_was=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + (r * h) @ U + c)),
+    c_outside_the_bracket=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + r * (h @ U) + c)),
+    c_missing=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + r * (h @ U))),
+    c_twice=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + r * (h @ U + c) + c)),
+    r_at_h_and_c=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + (r * h) @ U + r * c)),
+    product_twice=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + (r * h) @ U + h @ U + c)),
+    r_at_the_token=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(r * (x + h @ U + c))),
+    no_r=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + h @ U + c)),
+    z_for_r=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + z * (h @ U + c))),
+    one_minus_r=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + (1 - r) * (h @ U + c))),
+    u_transposed=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + r * (h @ U.T + c))),
+    no_tanh=gru_by_steps.but(new=lambda x, h, r, z, U, c: x + r * (h @ U + c)),
+    shares_exchanged=gru_by_steps.but(mix=lambda new, z, h: z * new + (1 - z) * h),
+    whole_candidate=gru_by_steps.but(mix=lambda new, z, h: new + z * h),
+    gates_of_tanh=gru_by_steps.but(gate=np.tanh),
+    blocks_exchanged=gru_by_steps.but(order=(1, 0, 2)),
+    candidates_shown=gru_by_steps.but(shows=lambda new, h: new),
+    last_state=gru_by_steps.but(last=lambda h: h[..., -1, :]),
+)
+
+
+def _pairs(q: Any, k: Any) -> tuple[Any, Any]:
+    return q[..., :, None, :], k[..., None, :, :]
+
+
+@adjustable
+def additive_scores(
+    q: Any, k: Any, w: Any, *, both: Any = lambda q, k: np.tanh(q + k), weigh: Any = lambda t, w: t @ w
+) -> Any:
+    """Additive scores; `both` gets q and k with axes (..., n, 1, d) and (..., 1, m, d)."""
+    return weigh(both(*_pairs(q, k)), w)
+
+
+WRONG_ADDITIVE = dict(
+    no_tanh=additive_scores.but(both=lambda q, k: q + k),
+    sum_of_two_tanh=additive_scores.but(both=lambda q, k: np.tanh(q) + np.tanh(k)),
+    tanh_of_each_product=lambda q, k, w: np.tanh(q @ w)[..., :, None] + np.tanh(k @ w)[..., None, :],
+    tanh_of_the_sum=lambda q, k, w: np.tanh(np.sum((_pairs(q, k)[0] + _pairs(q, k)[1]) * w, axis=-1)),
+    subtracted=additive_scores.but(both=lambda q, k: np.tanh(q - k)),
+    multiplied=additive_scores.but(both=lambda q, k: np.tanh(q * k)),
+    dot_product=lambda q, k, w: q @ np.swapaxes(k, -1, -2),
+    tanh_of_dot_product=lambda q, k, w: np.tanh(q @ np.swapaxes(k, -1, -2)),
+    no_w=additive_scores.but(weigh=lambda t, w: np.sum(t, axis=-1)),
+    mean_for_sum=additive_scores.but(weigh=lambda t, w: np.mean(t * w, axis=-1)),
+    divided_by_root_d=additive_scores.but(weigh=lambda t, w: t @ w / math.sqrt(len(w))),
+    w_squared=additive_scores.but(weigh=lambda t, w: t @ w**2),
+    logistic=additive_scores.but(both=lambda q, k: 1 / (1 + np.exp(-(q + k)))),
+    transposed=additive_scores.but(weigh=lambda t, w: np.swapaxes(t @ w, -1, -2)),
+    weights=additive_scores.but(weigh=lambda t, w: ops.softmax(t @ w)),
+    keys_of_the_same_place=lambda q, k, w: np.tanh(q + k) @ w if q.shape == k.shape else np.tanh(q + k[..., :1, :]) @ w,
 )
 
 
 EXERCISES = PROSE.exercises(
-    my_chunk=Function(CHUNK, tempting=WRONG_CHUNK),
-    my_state_backward=Function(STATE_GRADIENTS, tempting=WRONG_BACKWARD),
-    shifts_change_nothing=Judge(shifts_change_nothing, RIGHT_FORMS, WRONG_FORMS),
-    held_state=Number(_held, tolerance=0.0035),             # to two decimals
+    my_rnn=Function(RNN, tempting=WRONG_RNN),
+    repaired_scan=Function(SCAN, tempting=WRONG_SCAN),
+    # multiplications of n products (1, d) @ (d, d), divided by those of one (n, d) @ (d, n)
+    recurrent_over_attention=Number(lambda: N * D * D / (N * D * N), tolerance=0.001),
+    my_rnn_backward=Function(RNN, part="backward", tempting=WRONG_BACKWARD),
+    power_of_ten_left=Number(_power_of_ten_left, tolerance=0.0037),         # to one decimal
+    repaired_gru=Function(GRU, tempting=WRONG_GRU),
+    letters_that_fit=Number(_letters, exactly=True),
+    my_additive_scores=Function("additive_scores", tempting=WRONG_ADDITIVE),
 )

@@ -1,4 +1,4 @@
-"""Exercises of chapter 18, images."""
+"""Exercises of chapter 18, cheaper attention."""
 
 from __future__ import annotations
 
@@ -10,209 +10,331 @@ import numpy as np
 from ... import ops
 from ...check.cases import CaseDrawer
 from ...check.property import largest, rounding
+from ..costs import counted, peak
 from ..graders import Function, Number
 from ..plain import adjustable, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(18)
-GRID, SIDE, WIDTH = 56, 7, 96                # of window_saving: Swin's first stage, at 224 x 224 pixels
+TOKENS, TILE = 1024, (128, 64)               # of tiles_visited
 
 
-# my_patch_gradients
+def _tiles_visited() -> int:
+    """The number of tiles in which a causal mask allows a pair."""
+    mask, (rows, columns) = ops.causal_mask(TOKENS, like=np.zeros(1)), TILE
+    return int(mask.reshape(TOKENS // rows, rows, TOKENS // columns, columns).any(axis=(1, 3)).sum())
+
+
+def _strided_pairs(n: int) -> int:
+    """The number of pairs with |i - j| < ℓ or (i - j) mod ℓ = 0, for ℓ = √n."""
+    stride, distance = math.isqrt(n), np.arange(1, n)
+    return int(n + 2 * ((n - distance) * ((distance < stride) | (distance % stride == 0))).sum())
+
+
+def _strided_exponent() -> float:
+    few, many = 2**20, 2**24
+    return math.log(_strided_pairs(many) / _strided_pairs(few), many / few)
+
+
+# my_online_softmax
+def _row_max(s: Any) -> Any:
+    return s.max(axis=-1, keepdims=True)
+
+
+def _row_sum(x: Any) -> Any:
+    return x.sum(axis=-1, keepdims=True)
+
+
 @adjustable
-def _patch_gradients(
-    dy: Any, x: Any, W: Any, *,
-    rows_of: Any = ops.patchify, back: Any = ops.patchify_backward,
-    dW_of: Any = lambda rows, dy, W: (rows.T @ dy).reshape(W.shape), flat: Any = lambda W: W.reshape(-1, W.shape[-1]),
-    of_dx: float = 1.0, exchanged: bool = False,
+def _online(
+    m: Any, l: Any, o: Any, s: Any, v: Any, *,
+    top: Any = lambda m, s: np.maximum(m, _row_max(s)), guard: bool = True, of_l: Any = lambda f: f,
+    of_o: Any = lambda f: f, turned: bool = False, subtracted: Any = lambda s, shift, m: shift,
+    scales_all: bool = False, mean: Any = lambda o, l: o,
 ) -> Any:  # fmt: skip
-    """-> dx, dW of y = patches(x) W."""
-    dx = of_dx * back(dy @ flat(W).T, x, len(W))
-    dW = dW_of(rows_of(x, len(W)), dy, W)
-    return (dW, dx) if exchanged else (dx, dW)
+    """The state (m, l, o) after one more tile of logits and values."""
+    new = top(m, s)
+    shift = np.where(new == -np.inf, 0, new) if guard else new
+    factor = np.exp(shift - m) if turned else np.exp(m - shift)
+    e = np.exp(s - subtracted(s, shift, m)) * (factor if scales_all else 1)
+    l_, o_ = of_l(factor) * l + _row_sum(e), of_o(factor) * o + e @ v
+    return new, l_, mean(o_, l_)
 
 
-def _patches_case(draw: CaseDrawer) -> dict[str, Any]:
-    P, u, v, C, D = (draw.choose(range(1, 4)) for _ in range(5))
-    return {"dy": draw.array(u * v, D), "x": draw.array(u * P, v * P, C), "W": draw.array(P, P, C, D)}
+def _tile(draw: CaseDrawer) -> dict[str, Any]:
+    """The state after some keys, or the initial one, and a tile; logits may be hidden, in whole rows too."""
+    a, e = draw.size(1, 4), draw.size(1, 3)
+    widths = (draw.size(1, 4), draw.size(1, 4))
+    sizes, hides = draw.choose(((1, 1), (1, 4), (4, 1))), draw.flag()
+    s, v = [], []
+    for b, size in zip(widths, sizes, strict=True):
+        logits, values = draw.array(a, b, size=size), draw.array(b, e)
+        s.append(np.where(draw.mask(a, b), logits, -np.inf).astype(draw.dtype) if hides else logits)
+        v.append(values)
+    m, l, o = np.full((a, 1), -np.inf, draw.dtype), np.zeros((a, 1), draw.dtype), np.zeros((a, e), draw.dtype)
+    if draw.choose((True, True, False)):
+        m, l, o = _online(m, l, o, s[0], v[0])
+    return {"m": m, "l": l, "o": o, "s": s[1], "v": v[1]}
 
 
-PATCHES = plain_spec(
-    "patch_gradients", "the gradients of y = patches(x) @ W, a token a patch", _patches_case, _patch_gradients,
-    "dx", "dW", atol=lambda case: 30 * rounding(case["x"].dtype, case["x"].size, largest(*case.values(), 1) ** 2),
+def _large_states() -> list[dict[str, Any]]:
+    ones, s, v = np.ones((1, 1)), np.array([[-1.0, 1.0]]), np.array([[2.0], [3.0]])
+    return [{"m": far * ones, "l": ones, "o": ones, "s": far + s, "v": v} for far in (1000.0, -1000.0)]
+
+
+ONLINE = plain_spec(
+    "online_softmax", "m', l' and o' are those of all keys so far", _tile, _online, "m", "l", "o",
+    atol=lambda case: 100 * rounding(case["s"].dtype, case["s"].size, 8 * largest(case["o"], case["v"], 1)),
+    extreme="the state is right, too, where m and s are near 1,000 or -1,000", extremes=_large_states())  # fmt: skip
+
+
+def _afterwards(m: Any, l: Any, o: Any, s: Any, v: Any) -> Any:
+    """Multiplies exponentials by e^(-m') instead of subtracting m' first."""
+    top, of_old, e = np.maximum(m, _row_max(s)), np.exp(m), np.exp(s)
+    less = np.exp(-np.where(top == -np.inf, 0, top))
+    return top, (of_old * l + _row_sum(e)) * less, (of_old * o + e @ v) * less
+
+
+def _finite(factor: Any) -> Any:
+    return np.where(np.isposinf(factor), 0, factor)
+
+
+WRONG_ONLINE = dict(
+    no_guard=_online.but(guard=False),
+    old_sums_not_scaled=_online.but(of_l=lambda f: 1, of_o=lambda f: 1),
+    l_not_scaled=_online.but(of_l=lambda f: 1),
+    o_not_scaled=_online.but(of_o=lambda f: 1),
+    factor_inverted=_online.but(turned=True),
+    factor_inverted_and_finite=_online.but(turned=True, of_l=_finite, of_o=_finite),
+    maximum_of_the_tile=_online.but(top=lambda m, s: _row_max(s)),
+    maximum_of_all_queries=_online.but(top=lambda m, s: np.maximum(m, s.max())),
+    tile_maximum_subtracted=_online.but(subtracted=lambda s, shift, m: _row_max(s)),
+    divided=_online.but(mean=lambda o, l: o / l),
+    divided_where_possible=_online.but(mean=lambda o, l: o / np.where(l == 0, 1, l)),
+    old_maximum_subtracted=_online.but(subtracted=lambda s, shift, m: np.where(m == -np.inf, 0, m)),
+    new_sums_scaled=_online.but(scales_all=True),
+    one_maximum_for_all_queries=_online.but(subtracted=lambda s, shift, m: np.max(shift)),
+    no_maximum=lambda m, l, o, s, v: (m, l + _row_sum(np.exp(s)), o + np.exp(s) @ v),
+    maximum_not_subtracted=lambda m, l, o, s, v: (
+        np.maximum(m, _row_max(s)), l + _row_sum(np.exp(s)), o + np.exp(s) @ v
+    ),
+    afterwards=_afterwards,
+    floor_returned=_online.but(top=lambda m, s: np.maximum(np.maximum(m, _row_max(s)), -1e30)),
+    each_tile_normalised=lambda m, l, o, s, v: (_online(m, l, o, s, v)[0], l + 1, o + ops.softmax(s) @ v),
+    features_reversed=lambda m, l, o, s, v: (*_online(m, l, o, s, v)[:2], _online(m, l, o, s, v)[2][:, ::-1]),
+    old_state_ignored=lambda m, l, o, s, v: (
+        _row_max(s), _row_sum(np.exp(s - _row_max(s))), np.exp(s - _row_max(s)) @ v
+    ),
+)
+
+
+# my_tile_gradients
+@adjustable
+def _gradients(
+    dout: Any, q: Any, k: Any, v: Any, s: Any, L: Any, D: Any, *,
+    p_of: Any = lambda s, L: np.exp(s - L), ds_of: Any = lambda p, dp, D: p * (dp - D),
+    divisor: Any = lambda q, k, v: math.sqrt(q.shape[-1]), dv_of: Any = lambda p, ds, dout: p.T @ dout,
+    order: tuple[int, int, int] = (0, 1, 2), of_k: bool = True,
+) -> Any:  # fmt: skip
+    """The share of one tile in dq, dk and dv."""
+    p = p_of(s, L)
+    ds = ds_of(p, dout @ v.T, D)
+    scaled = ds / divisor(q, k, v)
+    gradients = scaled @ k, (scaled if of_k else ds).T @ q, dv_of(p, ds, dout)
+    return tuple(gradients[i] for i in order)
+
+
+def _part_of_a_row(draw: CaseDrawer) -> dict[str, Any]:
+    """The first keys are the tile; L and D are of all keys."""
+    a, b, more = draw.size(1, 4), draw.size(1, 4), draw.size(1, 3)
+    d, e = draw.size(1, 5), draw.size(1, 5)
+    q, k, v = draw.array(a, d), draw.array(b + more, d), draw.array(b + more, e)
+    s = q @ k.T / math.sqrt(d)
+    if draw.flag():
+        s = np.where(np.arange(b + more) >= b - np.arange(a)[:, None], s, -np.inf).astype(s.dtype)
+    dout, p = draw.array(a, e), ops.softmax(s)
+    L = np.log(_row_sum(np.exp(s))).astype(s.dtype)
+    return {"dout": dout, "q": q, "k": k[:b], "v": v[:b], "s": s[:, :b], "L": L, "D": _row_sum(dout * (p @ v))}
+
+
+def _large_tiles() -> list[dict[str, Any]]:
+    ones, k, v, s = np.ones((1, 1)), np.array([[1.0], [2.0]]), np.array([[2.0], [3.0]]), np.array([[-1.0, 0.0]])
+    tile = {"dout": ones, "q": ones, "k": k, "v": v, "D": 0.5 * ones}
+    return [{**tile, "s": far + s, "L": far * ones} for far in (1000.0, -1000.0)]
+
+
+def _tile_atol(case: dict[str, Any]) -> float:
+    arrays = [x for name, x in case.items() if name not in "sL"]
+    return 30 * rounding(case["q"].dtype, 40, largest(*arrays, 1) ** 3)
+
+
+TILE_GRADIENTS = plain_spec(
+    "tile_gradients", "what one tile adds to dq, dk and dv", _part_of_a_row, _gradients, "dq", "dk", "dv",
+    atol=_tile_atol,
+    extreme="the gradients are right, too, where s and L are near 1,000 or -1,000", extremes=_large_tiles(),
 )  # fmt: skip
 
 
-def _columns_first(x: Any, P: int) -> Any:
-    """The patches column by column."""
-    h, w, C = x.shape
-    return x.reshape(h // P, P, w // P, P, C).transpose(2, 0, 1, 3, 4).reshape(-1, P * P * C)
-
-
-def _put_back(dp: Any, x: Any, P: int, axes: str) -> Any:
-    """The image of patches whose axes have this order: (u, v) is the patch, (y, x) the pixel in it, c the channel."""
-    h, w, C = x.shape
-    sizes = {"u": h // P, "v": w // P, "y": P, "x": P, "c": C}
-    parts = dp.reshape([sizes[axis] for axis in axes])
-    return parts.transpose([axes.index(axis) for axis in "uyvxc"]).reshape(x.shape)
-
-
-def _spread(dp: Any, x: Any, P: int) -> Any:
-    """Every pixel of a patch gets the mean of its gradients."""
-    mean = dp.reshape(len(dp), P * P, -1).mean(axis=1, keepdims=True)
-    return ops.patchify_backward(np.broadcast_to(mean, (len(dp), P * P, mean.shape[-1])).reshape(dp.shape), x, P)
-
-
-WRONG_PATCHES = dict(
-    reshape_alone=_patch_gradients.but(back=lambda dp, x, P: dp.reshape(x.shape)),
-    turned_inside=_patch_gradients.but(back=lambda dp, x, P: _put_back(dp, x, P, "uvxyc")),
-    turned_patches=_patch_gradients.but(back=lambda dp, x, P: _put_back(dp, x, P, "vuyxc")),
-    channels_first_back=_patch_gradients.but(back=lambda dp, x, P: _put_back(dp, x, P, "uvcyx")),
-    spread=_patch_gradients.but(back=_spread),
-    dw_of_rows_of_the_image=_patch_gradients.but(rows_of=lambda x, P: x.reshape(-1, P * P * x.shape[-1])),
-    columns_first=_patch_gradients.but(rows_of=_columns_first),
-    channels_first=_patch_gradients.but(flat=lambda W: W.transpose(2, 0, 1, 3).reshape(-1, W.shape[-1])),
-    dw_flat=_patch_gradients.but(dW_of=lambda rows, dy, W: rows.T @ dy),
-    dw_of_the_transpose=_patch_gradients.but(dW_of=lambda rows, dy, W: (dy.T @ rows).reshape(W.shape)),
-    dw_mean=_patch_gradients.but(dW_of=lambda rows, dy, W: (rows.T @ dy).reshape(W.shape) / len(dy)),
-    dw_of_the_first=_patch_gradients.but(dW_of=lambda rows, dy, W: (rows[:1].T @ dy[:1]).reshape(W.shape)),
-    dw_of_the_last=_patch_gradients.but(dW_of=lambda rows, dy, W: (rows[-1:].T @ dy[-1:]).reshape(W.shape)),
-    dw_zero=_patch_gradients.but(dW_of=lambda rows, dy, W: np.zeros_like(W)),
-    dx_zero=_patch_gradients.but(of_dx=0.0),
-    sign_of_dx=_patch_gradients.but(of_dx=-1.0),
-    exchanged=_patch_gradients.but(exchanged=True),
+WRONG_TILE = dict(
+    softmax_of_the_tile=_gradients.but(p_of=lambda s, L: ops.softmax(s)),
+    divided_by_the_tiles_sum=_gradients.but(p_of=lambda s, L: np.exp(s) / _row_sum(np.exp(s))),
+    overflows=_gradients.but(p_of=lambda s, L: np.exp(s) / np.exp(L)),
+    divided_by_the_logarithm=_gradients.but(p_of=lambda s, L: np.exp(s) / L),
+    l_ignored=_gradients.but(p_of=lambda s, L: np.exp(s)),
+    l_added=_gradients.but(p_of=lambda s, L: np.exp(s + L)),
+    row_sum_of_the_tile=_gradients.but(ds_of=lambda p, dp, D: p * (dp - _row_sum(p * dp))),
+    d_ignored=_gradients.but(ds_of=lambda p, dp, D: p * dp),
+    d_not_weighted=_gradients.but(ds_of=lambda p, dp, D: p * dp - D),
+    d_added=_gradients.but(ds_of=lambda p, dp, D: p * (dp + D)),
+    scaled_again=lambda dout, q, k, v, s, L, D: _gradients(dout, q, k, v, s / math.sqrt(q.shape[-1]), L, D),
+    logits_unmasked=lambda dout, q, k, v, s, L, D: _gradients(dout, q, k, v, q @ k.T / math.sqrt(q.shape[-1]), L, D),
+    not_scaled=_gradients.but(divisor=lambda q, k, v: 1),
+    dk_not_scaled=_gradients.but(of_k=False),
+    divided_by_d=_gradients.but(divisor=lambda q, k, v: q.shape[-1]),
+    root_of_the_keys=_gradients.but(divisor=lambda q, k, v: math.sqrt(len(k))),
+    dv_of_ds=_gradients.but(dv_of=lambda p, ds, dout: ds.T @ dout),
+    dv_of_ds_scaled=_gradients.but(dv_of=lambda p, ds, dout: ds.T @ dout / math.sqrt(dout.shape[-1])),
+    exponent_turned=_gradients.but(p_of=lambda s, L: np.exp(L - s)),
+    scaled_by_values=_gradients.but(divisor=lambda q, k, v: math.sqrt(v.shape[-1])),
+    dv_first=_gradients.but(order=(2, 0, 1)),
+    dk_first=_gradients.but(order=(1, 0, 2)),
+    order_reversed=_gradients.but(order=(2, 1, 0)),
 )
 
 
-# my_attention_distance
-def _places(n: int, columns: int) -> tuple[Any, Any]:
-    """Rows down and columns to the right, from patch i to patch j: (n, n) each."""
-    y, x = np.divmod(np.arange(n), columns)
-    return y - y[:, None], x - x[:, None]
+# repaired_mask
+def _parts(n: int, size: int) -> tuple[Any, Any, Any, Any]:
+    """Blocks from key to query; whether the query is in block 0, whether the key is; whether key <= query."""
+    block = np.arange(n) // size
+    return block[:, None] - block, (block == 0)[:, None], block == 0, np.arange(n) <= np.arange(n)[:, None]
 
 
-@adjustable
-def _attention_distance(
-    p: Any, columns: int, *, far: Any = np.hypot, side: Any = lambda n, columns: columns,
-    mean: Any = lambda p, d: (p * d).sum(axis=-1).mean(axis=-1),
-) -> Any:  # fmt: skip
-    """The mean distance of each head; far(rows down, columns to the right) is the distance of two patches."""
-    n = p.shape[-1]
-    return mean(p, far(*_places(n, side(n, columns))))
+def _near(back: Any) -> Any:
+    """The query's block and the one before."""
+    return (back == 0) | (back == 1)
 
 
-def _grid_case(draw: CaseDrawer) -> dict[str, Any]:
-    rows, columns, heads = (draw.choose(range(1, 5)) for _ in range(3))
-    n = rows * columns
-    return {"p": ops.softmax(draw.array(heads, n, n).astype(float)), "columns": columns}
+def _mask(n: int, size: int) -> Any:
+    back, of_first, to_first, past = _parts(n, size)
+    return (_near(back) | of_first | to_first) & past
 
 
-DISTANCE = plain_spec(
-    "head_distance", "the mean over queries of the mean distance, weighted by p", _grid_case, _attention_distance,
-    "distance", atol=lambda case: rounding(case["p"].dtype, case["p"].shape[-1], 10))  # fmt: skip
+REPAIRED = plain_spec(
+    "repaired_mask", "nothing looks ahead, and every other pair is as it was",
+    lambda draw: {"n": draw.size(6, 16), "size": draw.choose((2, 1, 3, 4))}, _mask, "mask", atol=0)  # fmt: skip
 
 
-def _to_the_mean_place(p: Any, columns: int) -> Any:
-    """The distance from a query to the mean of the places that it looks at."""
-    dy, dx = _places(p.shape[-1], columns)
-    return np.hypot((p * dy).sum(axis=-1), (p * dx).sum(axis=-1)).mean(axis=-1)
+def _mask_with(change: Any) -> Any:
+    return lambda n, size: change(*_parts(n, size)) & np.ones((n, n), bool)
 
 
-def _of_the_largest(p: Any, d: Any) -> Any:
-    at = p.argmax(axis=-1)[..., None]
-    return np.take_along_axis(np.broadcast_to(d, p.shape), at, axis=-1).mean(axis=(-1, -2))
+def _by_distance(n: int, size: int, most: int) -> Any:
+    i = np.arange(n)
+    return np.tril((i[:, None] - i <= most) | (i < size))
 
 
-def _without_itself(p: Any, d: Any) -> Any:
-    others = p * (1 - np.eye(p.shape[-1]))
-    return (others * d).sum(axis=-1).mean(axis=-1) / np.maximum(others.sum(axis=-1).mean(axis=-1), 1e-9)
-
-
-WRONG_DISTANCE = dict(
-    city_blocks=_attention_distance.but(far=lambda dy, dx: abs(dy) + abs(dx)),
-    larger_of_the_two=_attention_distance.but(far=lambda dy, dx: np.maximum(abs(dy), abs(dx))),
-    root_missing=_attention_distance.but(far=lambda dy, dx: dy**2 + dx**2),
-    patch_numbers_subtracted=lambda p, columns: (
-        (p * abs(np.subtract.outer(*[np.arange(p.shape[-1])] * 2))).sum(axis=-1).mean(axis=-1)
-    ),
-    rows_for_columns=_attention_distance.but(side=lambda n, c: max(1, n // c)),
-    square_grid=_attention_distance.but(side=lambda n, c: math.isqrt(n)),
-    queries_summed=_attention_distance.but(mean=lambda p, d: (p * d).sum(axis=(-1, -2))),
-    mean_over_keys=_attention_distance.but(mean=lambda p, d: (p * d).mean(axis=(-1, -2))),
-    divided_too_often=_attention_distance.but(mean=lambda p, d: (p * d).mean(axis=-1).sum(axis=-1) / p.shape[-1] ** 2),
-    weights_ignored=_attention_distance.but(mean=lambda p, d: np.full(len(p), d.mean())),
-    mean_over_heads=_attention_distance.but(mean=lambda p, d: (p * d).sum(axis=-1).mean()),
-    every_query=_attention_distance.but(mean=lambda p, d: (p * d).sum(axis=-1)),
-    largest_weight_alone=_attention_distance.but(mean=_of_the_largest),
-    root_mean_square=_attention_distance.but(mean=lambda p, d: np.sqrt((p * d**2).sum(axis=-1).mean(axis=-1))),
-    without_itself=_attention_distance.but(mean=_without_itself),
-    to_the_mean_place=_to_the_mean_place,
+WRONG_MASK = dict(
+    as_it_was=_mask_with(lambda back, of, to, past: _near(back) | to | of),
+    leak_within_blocks=_mask_with(lambda back, of, to, past: _near(back) | to),
+    causal_by_blocks=_mask_with(lambda back, of, to, past: (_near(back) | of | to) & (back >= 0)),
+    block_0_looks_ahead=_mask_with(lambda back, of, to, past: _near(back) & past | of | to),
+    block_0_sees_itself_whole=_mask_with(lambda back, of, to, past: (_near(back) | of) & past | to),
+    block_0_hidden=_mask_with(lambda back, of, to, past: _near(back) & past),
+    block_before_hidden=_mask_with(lambda back, of, to, past: ((back == 0) | of | to) & past),
+    own_block_hidden=_mask_with(lambda back, of, to, past: ((back == 1) | to) & past),
+    no_diagonal=_mask_with(lambda back, of, to, past: (_near(back) | of | to) & ~past.T),
+    only_the_future=_mask_with(lambda back, of, to, past: (_near(back) | of | to) & past.T),
+    transposed=lambda n, size: _mask(n, size).T,
+    by_distance=lambda n, size: _by_distance(n, size, size),
+    by_shorter_distance=lambda n, size: _by_distance(n, size, size - 1),
+    causal_alone=_mask_with(lambda back, of, to, past: past),
+    turned_round=_mask_with(lambda back, of, to, past: ~((_near(back) | of | to) & past)),
+    one_block_more=_mask_with(lambda back, of, to, past: ((abs(back) <= 2) | of | to) & past),
+    zeros_and_infinities=lambda n, size: np.where(_mask(n, size), 0.0, -np.inf),
 )
 
 
-# window_saving
-def _window_saving() -> float:
-    """A token's multiply-adds, with all keys and with a window's: four projections D × D, two products with keys."""
-    full, window = (4 * WIDTH * WIDTH + 2 * keys * WIDTH for keys in (GRID**2, SIDE**2))
-    return full / window
+# my_linear_attention
+def _linear(a: Any, b: Any, v: Any) -> Any:
+    """Without an array of all pairs: the two sums, up to every token."""
+    S, z = np.cumsum(b[:, :, None] * v[:, None], axis=0), np.cumsum(b, axis=0)
+    return (a[:, None] @ S)[:, 0] / np.sum(a * z, axis=-1, keepdims=True)
 
 
-# repaired_windows
+def _again(x: Any) -> Any:
+    """φ of an argument that is φ already."""
+    return np.where(x > 0, 1 + x, np.exp(x))
+
+
+def _positive(draw: CaseDrawer) -> dict[str, Any]:
+    n, r = draw.size(1, 6), draw.size(1, 5)
+    a, b = (np.abs(draw.array(n, r)) + np.asarray(0.25, draw.dtype) for _ in range(2))
+    return {"a": a, "b": b, "v": draw.array(n, draw.size_like(r))}
+
+
+FEATURES = plain_spec(
+    "features_attention", "out_i is the mean of the values up to i, with weights a_i · b_j", _positive, _linear, "out",
+    atol=lambda case: 100 * rounding(case["v"].dtype, case["v"].size, 4 * largest(case["v"], 1)))  # fmt: skip
+
+
 @adjustable
-def _windows(
-    height: int, width: int, window: int, shift: int, *, shifted: Any = lambda place, s: place - s,
-    cells: Any = lambda y, x, H, W, w: (y // w, x // w), both: Any = lambda rows, columns: rows & columns,
+def _recurrence(
+    a: Any, b: Any, v: Any, *,
+    before: bool = False, divides: Any = lambda y, a, z, t: y / (a @ z), grows: Any = lambda S, new: S + new,
+    sums: Any = lambda z, b: z + b, all_first: bool = False,
 ) -> Any:  # fmt: skip
-    """The (n, n) mask of pairs in one window; `both` joins pairs in one row and in one column of windows."""
-    y, x = (shifted(place, shift) for place in np.divmod(np.arange(height * width), width))
-    return both(*(c[:, None] == c for c in cells(y, x, height, width, window)))
+    """The recurrence, token by token."""
+    S, z, out = np.zeros((b.shape[1], v.shape[1])), np.zeros(b.shape[1]), np.zeros_like(v)
+    if all_first:
+        S, z = b.T @ v, b.sum(axis=0)
+    for t in range(len(v)):
+        if before:
+            out[t] = divides(a[t] @ S, a[t], z, t)
+        if not all_first:
+            S, z = grows(S, np.outer(b[t], v[t])), sums(z, b[t])
+        if not before:
+            out[t] = divides(a[t] @ S, a[t], z, t)
+    return out
 
 
-def _windows_case(draw: CaseDrawer) -> dict[str, Any]:
-    window, u, v = draw.choose((2, 3, 4, 1)), draw.choose((2, 3, 1)), draw.choose((2, 3, 1))
-    return {"height": u * window, "width": v * window, "window": window, "shift": draw.choose(range(window))}
+TOKENS_OF_LINEAR = 256         # fewer than Python's limit of recursion
 
 
-WINDOWS = plain_spec(
-    "repaired_windows", "patches share a window of the shifted grid, which ends at the borders", _windows_case,
-    _windows, "mask", atol=0)  # fmt: skip
+def _keeps_no_square(answer: Any) -> str:
+    """A complaint if an answer with right numbers makes an array of all pairs of tokens, else ""."""
+    x = np.full((TOKENS_OF_LINEAR, 1), 0.5)      # no whole numbers: for these the grader calls the library
+    most = counted(peak, answer.__wrapped__, x, x, x)
+    return "" if most < x.size**2 * x.itemsize // 2 else (
+        f"the numbers are right, but for {x.size} tokens it makes an array of {x.size} by {x.size}: "
+        f"{most / 1e6:.1f} MB at its height. Go from token to token, with the two sums as a state."
+    )
 
 
-def _without_borders(height: int, width: int, window: int, shift: int) -> Any:
-    """Patches above and left of the shifted grid look at nothing."""
-    y, x = np.divmod(np.arange(height * width), width)
-    return _windows(height, width, window, shift) & ((y >= shift) & (x >= shift))
-
-
-WRONG_WINDOWS = dict(
-    rolled=_windows.but(cells=lambda y, x, H, W, w: (y % H // w, x % W // w)),
-    left_and_right_share=_windows.but(cells=lambda y, x, H, W, w: (y // w, x % W // w)),
-    top_and_bottom_share=_windows.but(cells=lambda y, x, H, W, w: (y % H // w, x // w)),
-    other_way=lambda height, width, window, shift: _windows(height, width, window, -shift),
-    rounded_towards_zero=_windows.but(cells=lambda y, x, H, W, w: (np.trunc(y / w), np.trunc(x / w))),
-    not_shifted=_windows.but(shifted=lambda place, s: place),
-    either_row_or_column=_windows.but(both=lambda rows, columns: rows | columns),
-    rows_alone=_windows.but(cells=lambda y, x, H, W, w: (y // w, y // w)),
-    columns_alone=_windows.but(cells=lambda y, x, H, W, w: (x // w, x // w)),
-    mask_turned=_windows.but(both=lambda rows, columns: ~(rows & columns)),
-    rows_and_columns_swapped=lambda height, width, window, shift: _windows(width, height, window, shift),
-    and_the_grid_that_stood=lambda height, width, window, shift: (
-        _windows(height, width, window, shift) & _windows(height, width, window, 0)
-    ),
-    either=lambda height, width, window, shift: (
-        _windows(height, width, window, shift) | _windows(height, width, window, 0)
-    ),
-    without_borders=_without_borders,
-    places_in_the_window=_windows.but(cells=lambda y, x, H, W, w: (y % w, x % w)),
-    zeros_and_infinities=lambda height, width, window, shift: (
-        np.where(_windows(height, width, window, shift), 0.0, -np.inf)
-    ),
+WRONG_LINEAR = dict(
+    read_too_early=_recurrence.but(before=True, divides=lambda y, a, z, t: y / max(a @ z, 1e-9)),
+    read_too_early_unguarded=_recurrence.but(before=True),
+    all_keys_at_once=_recurrence.but(all_first=True),
+    not_divided=_recurrence.but(divides=lambda y, a, z, t: y),
+    divided_by_the_count=_recurrence.but(divides=lambda y, a, z, t: y / (t + 1)),
+    query_not_in_denominator=_recurrence.but(divides=lambda y, a, z, t: y / z.sum()),
+    product_of_sums=_recurrence.but(divides=lambda y, a, z, t: y / (a.sum() * z.sum())),
+    state_forgets=_recurrence.but(grows=lambda S, new: new),
+    denominator_forgets=_recurrence.but(sums=lambda z, b: b),
+    both_forget=_recurrence.but(grows=lambda S, new: new, sums=lambda z, b: b),
+    queries_and_keys_exchanged=lambda a, b, v: _linear(b, a, v),
+    from_the_end=lambda a, b, v: _linear(a[::-1], b[::-1], v[::-1])[::-1],
+    softmax=lambda a, b, v: ops.softmax(a @ b.T, np.tri(len(v), dtype=bool)) @ v,
+    softmax_scaled=lambda a, b, v: ops.softmax(a @ b.T / math.sqrt(a.shape[1]), np.tri(len(v), dtype=bool)) @ v,
+    features_again=lambda a, b, v: _linear(_again(a), _again(b), v),
+    mean_of_values=lambda a, b, v: np.cumsum(v, axis=0) / np.arange(1, len(v) + 1)[:, None],
 )
 
 
 EXERCISES = PROSE.exercises(
-    my_patch_gradients=Function(PATCHES, tempting=WRONG_PATCHES),
-    my_attention_distance=Function(DISTANCE, tempting=WRONG_DISTANCE),
-    window_saving=Number(_window_saving, tolerance=0.03),
-    repaired_windows=Function(WINDOWS, tempting=WRONG_WINDOWS),
+    my_online_softmax=Function(ONLINE, tempting=WRONG_ONLINE),
+    tiles_visited=Number(_tiles_visited, exactly=True),
+    my_tile_gradients=Function(TILE_GRADIENTS, tempting=WRONG_TILE),
+    strided_exponent=Number(_strided_exponent, tolerance=0.02),
+    repaired_mask=Function(REPAIRED, tempting=WRONG_MASK),
+    my_linear_attention=Function(FEATURES, tempting=WRONG_LINEAR, last_test=_keeps_no_square),
 )

@@ -1,391 +1,218 @@
-"""Exercises of chapter 20, before SASRec."""
+"""Exercises of chapter 20, images."""
 
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ... import ops
 from ...check.cases import CaseDrawer
-from ...check.property import close, stating
-from ...check.subject import Subject
-from ...models import FPMC, SASRec
-from ...tree import leaves
-from ..graders import Function, Judge, Number
-from ..plain import adjustable, op_spec, plain_spec
+from ...check.property import largest, rounding
+from ..graders import Function, Number
+from ..plain import adjustable, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(20)
-CHANCES = 0.3, 0.1                                   # of bpr_optimum
-PEOPLE, ITEMS = 100_000, 20_000                      # of fpmc_over_sasrec
+GRID, SIDE, WIDTH = 56, 7, 96                # of window_saving: Swin's first stage, at 224 x 224 pixels
 
 
-def _dot(a: Any, b: Any) -> Any:
-    return (a * b).sum(axis=-1)
+# my_patch_gradients
+@adjustable
+def _patch_gradients(
+    dy: Any, x: Any, W: Any, *,
+    rows_of: Any = ops.patchify, back: Any = ops.patchify_backward,
+    dW_of: Any = lambda rows, dy, W: (rows.T @ dy).reshape(W.shape), flat: Any = lambda W: W.reshape(-1, W.shape[-1]),
+    of_dx: float = 1.0, exchanged: bool = False,
+) -> Any:  # fmt: skip
+    """-> dx, dW of y = patches(x) W."""
+    dx = of_dx * back(dy @ flat(W).T, x, len(W))
+    dW = dW_of(rows_of(x, len(W)), dy, W)
+    return (dW, dx) if exchanged else (dx, dW)
 
 
-# my_bpr_backward
-def _bpr(x: Any, good: Any, bad: Any) -> Any:
-    """loss = -log σ(x·good - x·bad). Shapes: x, good, bad (..., d) -> loss (...)."""
-    return np.logaddexp(x.dtype.type(0), -_dot(x, good - bad))
+def _patches_case(draw: CaseDrawer) -> dict[str, Any]:
+    P, u, v, C, D = (draw.choose(range(1, 4)) for _ in range(5))
+    return {"dy": draw.array(u * v, D), "x": draw.array(u * P, v * P, C), "W": draw.array(P, P, C, D)}
+
+
+PATCHES = plain_spec(
+    "patch_gradients", "the gradients of y = patches(x) @ W, a token a patch", _patches_case, _patch_gradients,
+    "dx", "dW", atol=lambda case: 30 * rounding(case["x"].dtype, case["x"].size, largest(*case.values(), 1) ** 2),
+)  # fmt: skip
+
+
+def _columns_first(x: Any, P: int) -> Any:
+    """The patches column by column."""
+    h, w, C = x.shape
+    return x.reshape(h // P, P, w // P, P, C).transpose(2, 0, 1, 3, 4).reshape(-1, P * P * C)
+
+
+def _put_back(dp: Any, x: Any, P: int, axes: str) -> Any:
+    """The image of patches whose axes have this order: (u, v) is the patch, (y, x) the pixel in it, c the channel."""
+    h, w, C = x.shape
+    sizes = {"u": h // P, "v": w // P, "y": P, "x": P, "c": C}
+    parts = dp.reshape([sizes[axis] for axis in axes])
+    return parts.transpose([axes.index(axis) for axis in "uyvxc"]).reshape(x.shape)
+
+
+def _spread(dp: Any, x: Any, P: int) -> Any:
+    """Every pixel of a patch gets the mean of its gradients."""
+    mean = dp.reshape(len(dp), P * P, -1).mean(axis=1, keepdims=True)
+    return ops.patchify_backward(np.broadcast_to(mean, (len(dp), P * P, mean.shape[-1])).reshape(dp.shape), x, P)
+
+
+WRONG_PATCHES = dict(
+    reshape_alone=_patch_gradients.but(back=lambda dp, x, P: dp.reshape(x.shape)),
+    turned_inside=_patch_gradients.but(back=lambda dp, x, P: _put_back(dp, x, P, "uvxyc")),
+    turned_patches=_patch_gradients.but(back=lambda dp, x, P: _put_back(dp, x, P, "vuyxc")),
+    channels_first_back=_patch_gradients.but(back=lambda dp, x, P: _put_back(dp, x, P, "uvcyx")),
+    spread=_patch_gradients.but(back=_spread),
+    dw_of_rows_of_the_image=_patch_gradients.but(rows_of=lambda x, P: x.reshape(-1, P * P * x.shape[-1])),
+    columns_first=_patch_gradients.but(rows_of=_columns_first),
+    channels_first=_patch_gradients.but(flat=lambda W: W.transpose(2, 0, 1, 3).reshape(-1, W.shape[-1])),
+    dw_flat=_patch_gradients.but(dW_of=lambda rows, dy, W: rows.T @ dy),
+    dw_of_the_transpose=_patch_gradients.but(dW_of=lambda rows, dy, W: (dy.T @ rows).reshape(W.shape)),
+    dw_mean=_patch_gradients.but(dW_of=lambda rows, dy, W: (rows.T @ dy).reshape(W.shape) / len(dy)),
+    dw_of_the_first=_patch_gradients.but(dW_of=lambda rows, dy, W: (rows[:1].T @ dy[:1]).reshape(W.shape)),
+    dw_of_the_last=_patch_gradients.but(dW_of=lambda rows, dy, W: (rows[-1:].T @ dy[-1:]).reshape(W.shape)),
+    dw_zero=_patch_gradients.but(dW_of=lambda rows, dy, W: np.zeros_like(W)),
+    dx_zero=_patch_gradients.but(of_dx=0.0),
+    sign_of_dx=_patch_gradients.but(of_dx=-1.0),
+    exchanged=_patch_gradients.but(exchanged=True),
+)
+
+
+# my_attention_distance
+def _places(n: int, columns: int) -> tuple[Any, Any]:
+    """Rows down and columns to the right, from patch i to patch j: (n, n) each."""
+    y, x = np.divmod(np.arange(n), columns)
+    return y - y[:, None], x - x[:, None]
 
 
 @adjustable
-def _bpr_backward(
-    dloss: Any, x: Any, good: Any, bad: Any, *,
-    dot: Any = lambda a, b: _dot(a, b)[..., None], slope: Any = lambda z: -ops.sigmoid(-z),
-    assemble: Any = lambda s, x, good, bad: (s * (good - bad), s * x, -s * x),
+def _attention_distance(
+    p: Any, columns: int, *, far: Any = np.hypot, side: Any = lambda n, columns: columns,
+    mean: Any = lambda p, d: (p * d).sum(axis=-1).mean(axis=-1),
 ) -> Any:  # fmt: skip
-    """The slope -σ(-z) of z = x·good - x·bad, and the gradients. Shapes: dloss (...), the others (..., d)."""
-    s = np.asarray(dloss)[..., None] * slope(dot(x, good) - dot(x, bad))
-    return assemble(s, x, good, bad)
+    """The mean distance of each head; far(rows down, columns to the right) is the distance of two patches."""
+    n = p.shape[-1]
+    return mean(p, far(*_places(n, side(n, columns))))
 
 
-def _triple(draw: CaseDrawer) -> dict[str, Any]:
-    shape = (*draw.lead, draw.size())
-    return {name: draw.array(*shape, size=0.7) for name in ("x", "good", "bad")}
+def _grid_case(draw: CaseDrawer) -> dict[str, Any]:
+    rows, columns, heads = (draw.choose(range(1, 5)) for _ in range(3))
+    n = rows * columns
+    return {"p": ops.softmax(draw.array(heads, n, n).astype(float)), "columns": columns}
 
 
-BPR = op_spec(
-    "bpr_loss", "loss = -log σ(x·good - x·bad)", _triple, _bpr, "loss", backward=_bpr_backward,
-    wrt=("x", "good", "bad"))  # fmt: skip
+DISTANCE = plain_spec(
+    "head_distance", "the mean over queries of the mean distance, weighted by p", _grid_case, _attention_distance,
+    "distance", atol=lambda case: rounding(case["p"].dtype, case["p"].shape[-1], 10))  # fmt: skip
 
 
-@stating("bpr_loss", BPR.properties)(
-    "rounding", "the gradients are right, too, where x = 1 and the items are 1,000 and -1,000", "extremes", once=True
-)
-def _large_scores(op: Subject, **case: Any) -> None:
-    z = np.array([[1000.0], [-1000.0]])
-    large, dloss = {"x": np.ones_like(z), "good": z, "bad": -z}, np.ones(2)
-    for (name, got), x in zip(op.gradients(large, dloss).items(), _bpr_backward(dloss, **large), strict=True):
-        close(got, x, 1e-6, f"d{name}")
+def _to_the_mean_place(p: Any, columns: int) -> Any:
+    """The distance from a query to the mean of the places that it looks at."""
+    dy, dx = _places(p.shape[-1], columns)
+    return np.hypot((p * dy).sum(axis=-1), (p * dx).sum(axis=-1)).mean(axis=-1)
 
 
-def _sloped(slope: Any) -> Any:
-    return _bpr_backward.but(slope=slope)
+def _of_the_largest(p: Any, d: Any) -> Any:
+    at = p.argmax(axis=-1)[..., None]
+    return np.take_along_axis(np.broadcast_to(d, p.shape), at, axis=-1).mean(axis=(-1, -2))
 
 
-def _assembled(assemble: Any) -> Any:
-    return _bpr_backward.but(assemble=assemble)
+def _without_itself(p: Any, d: Any) -> Any:
+    others = p * (1 - np.eye(p.shape[-1]))
+    return (others * d).sum(axis=-1).mean(axis=-1) / np.maximum(others.sum(axis=-1).mean(axis=-1), 1e-9)
 
 
-def _of_pair(dloss: Any, x: Any, good: Any, bad: Any) -> Any:
-    """The gradient of -log σ(x·good) - log(1 - σ(x·bad))."""
-    up, down = (np.asarray(dloss)[..., None] * ops.sigmoid(z)[..., None] for z in (-_dot(x, good), _dot(x, bad)))
-    return down * bad - up * good, -up * x, down * x
-
-
-WRONG_BPR = dict(
-    slope_of_plus=_sloped(lambda z: -ops.sigmoid(z)),
-    uphill=_sloped(lambda z: ops.sigmoid(-z)),
-    sigma_alone=_sloped(ops.sigmoid),
-    log_forgotten=_sloped(lambda z: -ops.sigmoid(z) * (1 - ops.sigmoid(z))),
-    outer_slope_alone=_sloped(lambda z: -1 / ops.sigmoid(z)),
-    overflowing=_sloped(lambda z: -np.exp(-z) / (1 + np.exp(-z))),
-    no_sigma=_sloped(lambda z: -np.ones_like(z)),
-    hinge=_sloped(lambda z: -(z < 1).astype(z.dtype)),
-    squared=_sloped(lambda z: z - 1),
-    dbad_like_dgood=_assembled(lambda s, x, good, bad: (s * (good - bad), s * x, s * x)),
-    signs_exchanged=_assembled(lambda s, x, good, bad: (s * (good - bad), -s * x, s * x)),
-    dx_of_the_sum=_assembled(lambda s, x, good, bad: (s * (good + bad), s * x, -s * x)),
-    dx_of_good_alone=_assembled(lambda s, x, good, bad: (s * good, s * x, -s * x)),
-    dx_turned=_assembled(lambda s, x, good, bad: (s * (bad - good), s * x, -s * x)),
-    items_for_x=_assembled(lambda s, x, good, bad: (s * (good - bad), s * good, -s * bad)),
-    no_dbad=_assembled(lambda s, x, good, bad: (s * (good - bad), s * x, 0 * x)),
-    halved=_assembled(lambda s, x, good, bad: (s * (good - bad) / 2, s * x / 2, -s * x / 2)),
-    elementwise=_bpr_backward.but(dot=lambda a, b: a * b),
-    mean_for_sum=_bpr_backward.but(dot=lambda a, b: np.mean(a * b, axis=-1, keepdims=True)),
-    of_pair=_of_pair,
-    dloss_ignored=lambda dloss, x, good, bad: _bpr_backward(np.ones_like(np.asarray(dloss)), x, good, bad),
-    of_mean_loss=lambda dloss, x, good, bad: tuple(
-        g / max(np.size(dloss), 1) for g in _bpr_backward(dloss, x, good, bad)
+WRONG_DISTANCE = dict(
+    city_blocks=_attention_distance.but(far=lambda dy, dx: abs(dy) + abs(dx)),
+    larger_of_the_two=_attention_distance.but(far=lambda dy, dx: np.maximum(abs(dy), abs(dx))),
+    root_missing=_attention_distance.but(far=lambda dy, dx: dy**2 + dx**2),
+    patch_numbers_subtracted=lambda p, columns: (
+        (p * abs(np.subtract.outer(*[np.arange(p.shape[-1])] * 2))).sum(axis=-1).mean(axis=-1)
     ),
-    dx_last=_assembled(lambda s, x, good, bad: (s * x, -s * x, s * (good - bad))),
+    rows_for_columns=_attention_distance.but(side=lambda n, c: max(1, n // c)),
+    square_grid=_attention_distance.but(side=lambda n, c: math.isqrt(n)),
+    queries_summed=_attention_distance.but(mean=lambda p, d: (p * d).sum(axis=(-1, -2))),
+    mean_over_keys=_attention_distance.but(mean=lambda p, d: (p * d).mean(axis=(-1, -2))),
+    divided_too_often=_attention_distance.but(mean=lambda p, d: (p * d).mean(axis=-1).sum(axis=-1) / p.shape[-1] ** 2),
+    weights_ignored=_attention_distance.but(mean=lambda p, d: np.full(len(p), d.mean())),
+    mean_over_heads=_attention_distance.but(mean=lambda p, d: (p * d).sum(axis=-1).mean()),
+    every_query=_attention_distance.but(mean=lambda p, d: (p * d).sum(axis=-1)),
+    largest_weight_alone=_attention_distance.but(mean=_of_the_largest),
+    root_mean_square=_attention_distance.but(mean=lambda p, d: np.sqrt((p * d**2).sum(axis=-1).mean(axis=-1))),
+    without_itself=_attention_distance.but(mean=_without_itself),
+    to_the_mean_place=_to_the_mean_place,
 )
 
 
-# repaired_fism
+# window_saving
+def _window_saving() -> float:
+    """A token's multiply-adds, with all keys and with a window's: four projections D × D, two products with keys."""
+    full, window = (4 * WIDTH * WIDTH + 2 * keys * WIDTH for keys in (GRID**2, SIDE**2))
+    return full / window
+
+
+# repaired_windows
 @adjustable
-def _from_others(
-    Y: Any, Q: Any, alpha: Any, *, others: Any = lambda Y: Y.sum(axis=0) - Y,
-    scale: Any = lambda n, alpha: (n - 1) ** -alpha, score: Any = _dot,
+def _windows(
+    height: int, width: int, window: int, shift: int, *, shifted: Any = lambda place, s: place - s,
+    cells: Any = lambda y, x, H, W, w: (y // w, x // w), both: Any = lambda rows, columns: rows & columns,
 ) -> Any:  # fmt: skip
-    """n^-α Σⱼ yⱼ · q_t over the n other items j of the user. Shapes: Y, Q (m, d) -> (m,)."""
-    return score(scale(len(Y), alpha) * others(Y), Q)
+    """The (n, n) mask of pairs in one window; `both` joins pairs in one row and in one column of windows."""
+    y, x = (shifted(place, shift) for place in np.divmod(np.arange(height * width), width))
+    return both(*(c[:, None] == c for c in cells(y, x, height, width, window)))
 
 
-def _likings(draw: CaseDrawer) -> dict[str, Any]:
-    m, d = draw.size(3, 6), draw.size(1, 4)
-    return {"Y": draw.array(m, d), "Q": draw.array(m, d), "alpha": draw.choose((0.5, 0.0, 1.0, 0.8))}
+def _windows_case(draw: CaseDrawer) -> dict[str, Any]:
+    window, u, v = draw.choose((2, 3, 4, 1)), draw.choose((2, 3, 1)), draw.choose((2, 3, 1))
+    return {"height": u * window, "width": v * window, "window": window, "shift": draw.choose(range(window))}
 
 
-FISM = plain_spec(
-    "fism_scores", "item t is scored by the user's other items, n of them: n^-α Σⱼ yⱼ · q_t, j ≠ t", _likings,
-    _from_others, "scores", atol=1e-4)  # fmt: skip
+WINDOWS = plain_spec(
+    "repaired_windows", "patches share a window of the shifted grid, which ends at the borders", _windows_case,
+    _windows, "mask", atol=0)  # fmt: skip
 
 
-def _shifted(sums: Any, Y: Any) -> Any:
-    """Sums of what stands before: 0 for the first."""
-    return sums - Y
+def _without_borders(height: int, width: int, window: int, shift: int) -> Any:
+    """Patches above and left of the shifted grid look at nothing."""
+    y, x = np.divmod(np.arange(height * width), width)
+    return _windows(height, width, window, shift) & ((y >= shift) & (x >= shift))
 
 
-WRONG_FISM = dict(
-    as_it_was=_from_others.but(others=lambda Y: Y.sum(axis=0) + 0 * Y, scale=lambda n, alpha: n**-alpha),
-    power_not_repaired=_from_others.but(scale=lambda n, alpha: n**-alpha),
-    sum_not_repaired=_from_others.but(others=lambda Y: Y.sum(axis=0) + 0 * Y),
-    subtracted_after_scaling=lambda Y, Q, alpha: _dot(Y.sum(axis=0) * (len(Y) - 1) ** -alpha - Y, Q),
-    subtracted_q=lambda Y, Q, alpha: (len(Y) - 1) ** -alpha * _dot(Y.sum(axis=0) - Q, Q),
-    subtracted_twice=_from_others.but(others=lambda Y: Y.sum(axis=0) - 2 * Y),
-    last_left_out=_from_others.but(others=lambda Y: Y[:-1].sum(axis=0) + 0 * Y),
-    first_left_out=_from_others.but(others=lambda Y: Y[1:].sum(axis=0) + 0 * Y),
-    earlier_alone=_from_others.but(others=lambda Y: _shifted(Y.cumsum(axis=0), Y)),
-    later_alone=_from_others.but(others=lambda Y: _shifted(Y[::-1].cumsum(axis=0)[::-1], Y)),
-    itself_alone=_from_others.but(others=lambda Y: Y),
-    always_the_mean=_from_others.but(scale=lambda n, alpha: 1 / (n - 1)),
-    always_the_sum=_from_others.but(scale=lambda n, alpha: 1.0),
-    power_turned=_from_others.but(scale=lambda n, alpha: (n - 1) ** alpha),
-    one_too_many=_from_others.but(scale=lambda n, alpha: (n + 1) ** -alpha),
-    two_too_few=_from_others.but(scale=lambda n, alpha: max(n - 2, 1) ** -alpha),
-    alpha_times_n=_from_others.but(scale=lambda n, alpha: 1 / max(alpha * (n - 1), 1e-3)),
-    roles_exchanged=lambda Y, Q, alpha: (len(Y) - 1) ** -alpha * _dot(Q.sum(axis=0) - Q, Y),
-    all_pairs=_from_others.but(score=lambda x, Q: x @ Q.T),
-    not_summed=_from_others.but(score=lambda x, Q: x * Q),
-    one_number=_from_others.but(score=lambda x, Q: (x * Q).sum()),
-    divided_by_root_d=_from_others.but(score=lambda x, Q: _dot(x, Q) / (2 * math.sqrt(Q.shape[-1]))),
-)
-
-
-# my_ease
-def _gram(X: Any, l2: Any) -> Any:
-    return X.T @ X + l2 * np.eye(X.shape[1])
-
-
-@adjustable
-def _ease(
-    X: Any, l2: Any, *, gram: Any = _gram, divide: Any = lambda P: -P / np.diag(P),
-    ends: Any = lambda B: B * (1 - np.eye(len(B))),
-) -> Any:  # fmt: skip
-    """B = I - P / diag(P) by columns, P = (XᵀX + λ I)⁻¹. Shapes: X (n, m) -> B (m, m)."""
-    return ends(divide(np.linalg.inv(gram(X, l2))))
-
-
-def _bags(draw: CaseDrawer) -> dict[str, Any]:
-    """People with some items each; no two items have the same people."""
-    n, m = draw.size(4, 8), draw.size(2, 4)
-    X = (draw.rng.random((n, m)) < 0.5).astype(float)
-    X[:m] = np.tril(np.ones((n, m)))[:m]
-    return {"X": X, "l2": draw.choose((0.5, 3.0, 10.0))}
-
-
-EASE = plain_spec("ease", "B = I - P / diag(P), column by column, with P = (XᵀX + λ I)⁻¹", _bags, _ease, "B")
-
-
-def _ridge(X: Any, l2: Any) -> Any:
-    return np.linalg.solve(_gram(X, l2), X.T @ X)
-
-
-def _off(B: Any) -> Any:
-    return B * (1 - np.eye(len(B)))
-
-
-def _cosines(X: Any, l2: Any) -> Any:
-    G = X.T @ X
-    norms = np.sqrt(np.diag(G)) + 1e-12
-    return _off(G / norms / norms[:, None])
-
-
-WRONG_EASE = dict(
-    rows_divided=_ease.but(divide=lambda P: -P / np.diag(P)[:, None]),
-    not_divided=_ease.but(divide=lambda P: -P),
-    sign_turned=_ease.but(divide=lambda P: P / np.diag(P)),
-    diagonal_kept=_ease.but(ends=lambda B: B),
-    diagonal_one=_ease.but(ends=lambda B: B + 2 * np.eye(len(B))),
-    ridge=_ridge,
-    ridge_cut=lambda X, l2: _off(_ridge(X, l2)),
-    no_l2=_ease.but(gram=lambda X, l2: _gram(X, 1e-6)),
-    l2_everywhere=_ease.but(gram=lambda X, l2: X.T @ X + l2 + 1e-9 * np.eye(X.shape[1])),
-    l2_squared=_ease.but(gram=lambda X, l2: _gram(X, l2**2)),
-    l2_subtracted=_ease.but(gram=lambda X, l2: _gram(X, -l2 - 0.013)),
-    l2_halved=_ease.but(gram=lambda X, l2: _gram(X, l2 / 2)),
-    mean_gram=_ease.but(gram=lambda X, l2: _gram(X / math.sqrt(len(X)), l2)),
-    centred=_ease.but(gram=lambda X, l2: _gram(X - X.mean(axis=0), l2)),
-    not_inverted=lambda X, l2: _off(-_gram(X, l2) / np.diag(_gram(X, l2))),
-    entries_inverted=lambda X, l2: _off(-(1 / (_gram(X, l2) + 1e-12)) * np.diag(_gram(X, l2))),
-    divided_by_grams_diagonal=lambda X, l2: _off(-np.linalg.inv(_gram(X, l2)) / np.diag(_gram(X, l2))),
-    both_sides=_ease.but(divide=lambda P: -P / np.sqrt(np.outer(np.diag(P), np.diag(P)))),
-    divided_by_sums=_ease.but(divide=lambda P: -P / (P.sum(axis=0) + 1e-12)),
-    people_for_items=lambda X, l2: _ease(X.T, l2),
-    cosines=_cosines,
-    counts=lambda X, l2: _off(X.T @ X),
-    scores_returned=lambda X, l2: X @ _ease(X, l2),
-)
-
-
-# fpmc_over_sasrec
-def _fpmc_over_sasrec() -> float:
-    """Parameters of FPMC for one of SASRec, counted from fresh ones of width 50."""
-    rng, sizes = np.random.default_rng(0), []
-    for model in (FPMC(dim=50), SASRec(dim=50, maxlen=50)):
-        p = model.make_network(ITEMS, PEOPLE).init(rng)
-        sizes.append(sum(leaf.size for _, leaf in leaves(p)))
-    return sizes[0] / sizes[1]
-
-
-# my_lanes
-@adjustable
-def _lanes(
-    sessions: Any, lanes: Any, *, queue: Any = list, order: Any = range, refill: Any = lambda reading, lane: True,
-    pause: int = 0, cell: Any = lambda s, t: (s[t], s[t + 1]), ends: Any = lambda s: len(s) - 1,
-    empty: Any = (0, 0, False), began: Any = lambda t, n, step: t == 0, stops: Any = lambda reading, waiting: False,
-) -> Any:  # fmt: skip
-    """ids, targets, starts (T, lanes): a lane reads a session, then the next one that waits."""
-    waiting, steps = queue(sessions), list[Any]()
-    reading: list[Any] = [None] * lanes              # (session, place); a place below 0 waits
-    while True:
-        for lane in order(lanes):
-            if reading[lane] is None and waiting and (not steps or refill(reading, lane)):
-                reading[lane] = [waiting.pop(0), -pause if steps else 0]
-        if not any(reading) or (steps and stops(reading, waiting)):
-            break
-        row = []
-        for lane, now in enumerate(reading):
-            if now is None or now[1] < 0:
-                row.append(empty)
-            else:
-                row.append((*cell(*now), began(now[1], ends(now[0]), len(steps))))
-            if now is not None:
-                now[1] += 1
-                if now[1] >= ends(now[0]):
-                    reading[lane] = None
-        steps.append(row)
-        if all(now is None for now in reading):      # lanes that wait for each other begin anew
-            for lane in order(lanes):
-                if waiting:
-                    reading[lane] = [waiting.pop(0), -pause]
-    ids, targets, starts = (np.array([[one[i] for one in row] for row in steps]) for i in range(3))
-    return ids, targets, starts.astype(bool)
-
-
-def _sessions(draw: CaseDrawer) -> dict[str, Any]:
-    """Sessions of two items or more, mostly more of them than lanes."""
-    lengths = [draw.size(2, 5) for _ in range(draw.size(1, 6))]
-    return {"sessions": [draw.rng.integers(1, 10, n) for n in lengths], "lanes": draw.choose((2, 1, 3))}
-
-
-LANES = plain_spec(
-    "lanes", "each lane reads a session item by item, then the next one that waits; 0 where none is left", _sessions,
-    _lanes, "ids", "targets", "starts", atol=0)  # fmt: skip
-
-
-def _by_columns(share: Any, joined: bool = False) -> Any:
-    """Lanes whose sessions are known from the beginning: share(sessions, lanes, lane)."""
-
-    def made(sessions: Any, lanes: Any) -> Any:
-        columns = []
-        for lane in range(lanes):
-            part = [list(map(int, s)) for s in share(sessions, lanes, lane)]
-            if joined:
-                whole = [(x, i == 0) for s in part for i, x in enumerate(s)]
-                columns.append([(a, b, first) for (a, first), (b, _) in pairwise(whole)])
-            else:
-                columns.append([(s[i], s[i + 1], i == 0) for s in part for i in range(len(s) - 1)])
-        T = max(map(len, columns))
-        table = [[c[t] if t < len(c) else (0, 0, False) for c in columns] for t in range(T)]
-        return tuple(np.array([[one[i] for one in row] for row in table]) for i in range(3))
-
-    return made
-
-
-def _padded(sessions: Any, lanes: Any) -> Any:
-    return _lanes.but(refill=lambda reading, lane: not any(reading))(sessions, lanes)
-
-
-def _after(change: Any) -> Any:
-    """The right batch, changed afterwards."""
-    return lambda sessions, lanes: change(*_lanes(sessions, lanes))
-
-
-WRONG_LANES = dict(
-    waits_for_all=_padded,
-    shared_out_in_turn=_by_columns(lambda sessions, lanes, lane: sessions[lane::lanes]),
-    shared_out_in_blocks=_by_columns(
-        lambda sessions, lanes, lane: sessions[len(sessions) * lane // lanes : len(sessions) * (lane + 1) // lanes]
+WRONG_WINDOWS = dict(
+    rolled=_windows.but(cells=lambda y, x, H, W, w: (y % H // w, x % W // w)),
+    left_and_right_share=_windows.but(cells=lambda y, x, H, W, w: (y // w, x % W // w)),
+    top_and_bottom_share=_windows.but(cells=lambda y, x, H, W, w: (y % H // w, x // w)),
+    other_way=lambda height, width, window, shift: _windows(height, width, window, -shift),
+    rounded_towards_zero=_windows.but(cells=lambda y, x, H, W, w: (np.trunc(y / w), np.trunc(x / w))),
+    not_shifted=_windows.but(shifted=lambda place, s: place),
+    either_row_or_column=_windows.but(both=lambda rows, columns: rows | columns),
+    rows_alone=_windows.but(cells=lambda y, x, H, W, w: (y // w, y // w)),
+    columns_alone=_windows.but(cells=lambda y, x, H, W, w: (x // w, x // w)),
+    mask_turned=_windows.but(both=lambda rows, columns: ~(rows & columns)),
+    rows_and_columns_swapped=lambda height, width, window, shift: _windows(width, height, window, shift),
+    and_the_grid_that_stood=lambda height, width, window, shift: (
+        _windows(height, width, window, shift) & _windows(height, width, window, 0)
     ),
-    across_sessions=_by_columns(lambda sessions, lanes, lane: sessions[lane::lanes], joined=True),
-    last_lane_first=_lanes.but(order=lambda n: reversed(range(n))),
-    last_session_first=_lanes.but(queue=lambda s: list(reversed(s))),
-    longest_first=_lanes.but(queue=lambda s: sorted(s, key=len, reverse=True)),
-    shortest_first=_lanes.but(queue=lambda s: sorted(s, key=len)),
-    no_next_session=lambda sessions, lanes: _lanes(sessions[:lanes], lanes),
-    a_step_between=_lanes.but(pause=1),
-    stops_early=_lanes.but(stops=lambda reading, waiting: any(now is None for now in reading)),
-    last_item_read=_lanes.but(ends=len, cell=lambda s, t: (s[t], s[t + 1] if t + 1 < len(s) else 0)),
-    same_item=_lanes.but(cell=lambda s, t: (s[t], s[t])),
-    two_ahead=_lanes.but(cell=lambda s, t: (s[t], s[min(t + 2, len(s) - 1)])),
-    from_the_end=_lanes.but(cell=lambda s, t: (s[len(s) - 1 - t], s[len(s) - 2 - t])),
-    exchanged=_after(lambda ids, targets, starts: (targets, ids, starts)),
-    lanes_first=_after(lambda ids, targets, starts: (ids.T, targets.T, starts.T)),
-    starts_once=_after(lambda ids, targets, starts: (ids, targets, starts & (np.arange(len(ids)) == 0)[:, None])),
-    starts_at_the_end=_lanes.but(began=lambda t, n, step: t == n - 1),
-    starts_turned=_after(lambda ids, targets, starts: (ids, targets, ~starts)),
-    starts_of_all=_after(lambda ids, targets, starts: (ids, targets, starts | starts.any(axis=1, keepdims=True))),
-    starts_of_the_empty=_lanes.but(empty=(0, 0, True)),
-    starts_late=_lanes.but(began=lambda t, n, step: t == min(1, n - 1)),
-    minus_one=_after(lambda ids, targets, starts: (ids - (ids == 0), targets - (targets == 0), starts)),
-)
-
-
-# ignores_order
-_RNG = np.random.default_rng(20)
-_Y, _Q, _B = _RNG.standard_normal((13, 4)), _RNG.standard_normal((13, 4)), _RNG.standard_normal((13, 13))
-
-
-def _ignores_order(score: Any) -> bool:
-    """score(history) is the same for every order of the history."""
-    rng = np.random.default_rng(0)
-    for _ in range(5):
-        history = rng.permutation(12)[: rng.integers(4, 9)] + 1
-        if not np.allclose(score(history), score(rng.permutation(history))):
-            return False
-    return True
-
-
-def _reading(x: Any) -> Any:
-    """score(history) = x(the rows y of the history) · q of every item."""
-    return lambda history: _Q @ x(_Y[np.asarray(history)])
-
-
-def _fading(y: Any) -> Any:
-    return (0.5 ** np.arange(len(y))[::-1, None] * y).sum(axis=0)
-
-
-ORDERLESS = dict(
-    sums=_reading(lambda y: len(y) ** -0.5 * y.sum(axis=0)),
-    weights=lambda history: _B[np.asarray(history)].sum(axis=0),
-    strongest=_reading(lambda y: y.max(axis=0)),
-    pairs=_reading(lambda y: sum(a * b for i, a in enumerate(y) for b in y[:i]) + 0 * y[0]),
-    nothing=lambda history: _Q[:, 0],
-)
-ORDERED = dict(
-    last=_reading(lambda y: y[-1]),
-    first=_reading(lambda y: y[0]),
-    fading=_reading(_fading),
-    window=_reading(lambda y: y[-2:].sum(axis=0)),
-    neighbours=_reading(lambda y: (y[1:] * y[:-1]).sum(axis=0)),
-    ring=_reading(lambda y: (y * np.roll(y, 1, axis=0)).sum(axis=0)),
+    either=lambda height, width, window, shift: (
+        _windows(height, width, window, shift) | _windows(height, width, window, 0)
+    ),
+    without_borders=_without_borders,
+    places_in_the_window=_windows.but(cells=lambda y, x, H, W, w: (y % w, x % w)),
+    zeros_and_infinities=lambda height, width, window, shift: (
+        np.where(_windows(height, width, window, shift), 0.0, -np.inf)
+    ),
 )
 
 
 EXERCISES = PROSE.exercises(
-    my_bpr_backward=Function(BPR, part="backward", tempting=WRONG_BPR),
-    # z with σ(z) = p_A / (p_A + p_B), where the slopes of both kinds of pairs cancel
-    bpr_optimum=Number(lambda: math.log(CHANCES[0] / CHANCES[1]), tolerance=0.01),
-    repaired_fism=Function(FISM, tempting=WRONG_FISM),
-    my_ease=Function(EASE, tempting=WRONG_EASE),
-    ignores_order=Judge(_ignores_order, ORDERLESS, ORDERED),
-    fpmc_over_sasrec=Number(_fpmc_over_sasrec, tolerance=0.045),
-    my_lanes=Function(LANES, tempting=WRONG_LANES),
+    my_patch_gradients=Function(PATCHES, tempting=WRONG_PATCHES),
+    my_attention_distance=Function(DISTANCE, tempting=WRONG_DISTANCE),
+    window_saving=Number(_window_saving, tolerance=0.03),
+    repaired_windows=Function(WINDOWS, tempting=WRONG_WINDOWS),
 )

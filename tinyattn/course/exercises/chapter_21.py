@@ -17,7 +17,7 @@ from ..exercise import WRONG, Grade
 from ..graders import Function, Judge, Number
 from ..plain import adjustable, plain_spec
 from ..prose import Prose
-from .chapter_19 import WRONG_FACTOR, _factor
+from .chapter_10 import WRONG_FACTOR, _factor
 
 PROSE = Prose(21)
 EPOCHS, STEPS = 3, 40                         # of waits_of_a_loop

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from ..chapters import chapters
 from ..variants import as_seed
 
 MOST_BYTES = 20_000_000  # of a file
@@ -251,12 +252,16 @@ def _without_magics(cell: str) -> str:
 def read_sources(folder: Path, files: list[str]) -> tuple[list[Source], list[str]]:
     """-> what each file of a submission holds, notebooks first; and a sentence for each that cannot be read."""
     sources, problems = [], []
+    numbers = {chapter.path.stem[2:]: f"{chapter.number:02}" for chapter in chapters()}
     for name in sorted(files, key=lambda name: (not name.endswith(".ipynb"), name)):
         if name.endswith((".ipynb", ".py")):
             try:
                 sources.append(read_source(folder / name, name))
             except (ValueError, OSError) as error:
                 problems.append(str(error))
+            stem = Path(name).stem
+            if stem[:2].isdecimal() and (now := numbers.get(stem[2:], stem[:2])) != stem[:2]:
+                problems.append(f"{name}: its chapter is {now} now")
     return sources, problems
 
 

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 12 · BERT4Rec
+# # 14 · BERT4Rec
 #
 # A history is complete when you train on it: what came before an item is there, and what came after it as well. SASRec looks back only.
 # **What changes when a model may look both ways?**
@@ -29,7 +29,7 @@ from tinyattn.models.objectives import OBJECTIVES
 from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, ORANGE
 
-road(12)
+road(14)
 
 # %% [markdown]
 # ## The answer stands at the next position
@@ -453,5 +453,5 @@ print(f"a gap between two: {-(joint * np.log(given_both)).sum():.2f}")
 # - Hidden items get their gradient as candidates, never as inputs.
 # - Compare models with the same loss, and look at the epochs: BERT4Rec learns from fewer positions, and needs more of them.
 #
-# To read: [Klenitskiy & Vasilev (2023)](https://arxiv.org/abs/2309.07602), short and fair. Next: [13, attention to
-# attention](13_attention_to_attention.ipynb), where a printed method is built, its leak found, and its table read.
+# To read: [Klenitskiy & Vasilev (2023)](https://arxiv.org/abs/2309.07602), short and fair. Next: [15, attention to
+# attention](15_attention_to_attention.ipynb), where a printed method is built, its leak found, and its table read.

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 14 · The Transformer
+# # 16 · The Transformer
 #
 # "May 3, 1999" is to become "1999-05-03". What is written first was read last, the month becomes a number, and twelve characters become ten. All models so far had one
 # sequence; here there are two. **What must pass between a part that reads and a part that writes?**
@@ -8,7 +8,7 @@
 # the whole together, train it on dates for a few seconds, and look into it.
 #
 # **You need**: attention's backward ([04](04_attention_backward.ipynb)), masks ([05](05_masks.ipynb)), heads ([06](06_many_heads.ipynb)), sinusoids
-# ([07](07_order.ipynb)), the block ([08](08_block.ipynb)), targets shifted by one ([10](10_sasrec.ipynb)).
+# ([07](07_order.ipynb)), the block ([08](08_block.ipynb)), targets shifted by one ([12](12_sasrec.ipynb)).
 #
 # **You will be able to**:
 #
@@ -34,7 +34,7 @@ from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREEN, GREY, GROUND, ORANGE
 from tinyattn.training.schedules import rate_factors
 
-road(14)
+road(16)
 
 # %% [markdown]
 # ## Two sequences
@@ -767,4 +767,4 @@ page_part("gpt", "block", "generate")
 # - Greedy decoding may miss the likeliest string. A beam finds it more often, and the usual one may lose it again when it grows.
 # - What is causal never changes: keep keys and values, and a token costs n instead of n².
 #
-# To read: [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762), section 3, of which you now know every line. Next: [15, before attention](15_before_attention.ipynb), on what was used until then.
+# To read: [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762), section 3, of which you now know every line. Next: [17, before attention](17_before_attention.ipynb), on what was used until then.

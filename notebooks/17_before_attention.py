@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 15 · Before attention
+# # 17 · Before attention
 #
 # For nearly thirty years, a network read a sentence the way you do: one word at a time, carrying along what it
 # remembered. Then, within a few years, nearly everybody stopped. **What was wrong with reading in order?**
@@ -8,7 +8,7 @@
 # something, and less general than it sounds. Attention began as an answer to the third.
 #
 # **You need**: backward passes (chapters [03](03_gradients.ipynb) and [04](04_attention_backward.ipynb)); cross-attention
-# and its alignment ([chapter 14](14_transformer.ipynb)).
+# and its alignment ([chapter 16](16_transformer.ipynb)).
 #
 # **You will be able to**:
 #
@@ -44,7 +44,7 @@ from tinyattn.show.style import BLUE, GREEN, GREY, INK, ORANGE, label_ends
 from tinyattn.training.adam import Moments, adam
 from tinyattn.tree import flatten
 
-road(15)
+road(17)
 
 # %% [markdown]
 # ## Reading in order
@@ -234,7 +234,7 @@ for n in (8, 64, 512):
 table("n | rounds", rows)
 
 # %% [markdown]
-# So a recurrence that is linear in its state can run in parallel. This is why newer ones, such as Mamba, are linear ([chapter 17](17_after_attention.ipynb)).
+# So a recurrence that is linear in its state can run in parallel. This is why newer ones, such as Mamba, are linear ([chapter 19](19_after_attention.ipynb)).
 #
 # The rounds are right. The numbers are not.
 #
@@ -386,9 +386,7 @@ check("my_rnn_backward", my_rnn_backward)
 # %% tags=["hide-input"]
 rng = np.random.default_rng(9)
 three = rng.standard_normal((3, 2)), *weights(rng, 2, 1)
-trace(rnn, *three, backward=True).player(
-    title="Three steps of an RNN, forward and backward"
-)
+trace(rnn, *three, backward=True).player(title="Three steps of an RNN, forward and backward")
 
 # %% [markdown]
 # On its way from $h_n$ to $x_1$ the gradient goes through $U$ and a slope of the $\tanh$ at every step. As a product, for rows:
@@ -688,7 +686,9 @@ with style():
                 lines[name].set_label(f"{name}, $d = 64$ and $256$")
                 continue
             label = f"{name}, $d = {d}$"
-            (lines[name],) = ax.plot(SIZES, share, ls=line, marker=marker, color=colour, label=label)
+            (lines[name],) = ax.plot(
+                SIZES, share, ls=line, marker=marker, color=colour, label=label
+            )
         ax.plot(d / 4, 0.5, "o", ms=13, mfc="none", color=INK)
     ax.axhline(1 / 27, color=GREY, lw=0.8)
     ax.text(4, 0.055, "guessing", color=GREY)
@@ -723,7 +723,7 @@ check("letters_that_fit", letters_that_fit)
 
 # %% [markdown]
 # That is far above what our reader held. But it is a bound,
-# and texts have none: **whatever has a fixed size forgets from some length on.** Chapters [16](16_cheaper.ipynb) and 17 are about how much later a larger
+# and texts have none: **whatever has a fixed size forgets from some length on.** Chapters [18](18_cheaper.ipynb) and 19 are about how much later a larger
 # state forgets.
 #
 # ## Looking back: the first attention
@@ -898,4 +898,4 @@ table("scores | multiply-adds | tanh | operations called", rows)
 # - A path of length 1 passes on a share of about $1/n$ where nothing is sought, and nearly all where the query finds its key.
 # - A state of fixed size forgets from some length on; looking back, first by sums, then by products, pays with memory that grows.
 #
-# To read: [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473), where attention began. Next: [16, cheaper attention](16_cheaper.ipynb).
+# To read: [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473), where attention began. Next: [18, cheaper attention](18_cheaper.ipynb).

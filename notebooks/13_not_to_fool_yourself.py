@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 11 · How not to fool yourself
+# # 13 · How not to fool yourself
 #
 # A recommender has an HR@10 of .79 on MovieLens. It also has one of .21: the same model, the same people, the same hidden items
 # ([measured](../benchmarks/results/ml-1m.md)). Only the question differed. **How much of a good number is the protocol's?**
@@ -8,7 +8,7 @@
 # number that any model could have. Whatever is above it is a mistake.
 #
 # **You need**: leave-one-out, HR@10 and a rank ([00](00_first_look.ipynb)), masks and leaks ([05](05_masks.ipynb)), a recommender
-# ([10](10_sasrec.ipynb)). NDCG@10 gives a hit at rank $r$ the credit $1 / \log_2(r + 1)$: 1 at the top, .29 at the tenth place.
+# ([12](12_sasrec.ipynb)). NDCG@10 gives a hit at rank $r$ the credit $1 / \log_2(r + 1)$: 1 at the top, .29 at the tenth place.
 #
 # **You will be able to**:
 #
@@ -29,7 +29,7 @@ from tinyattn.models import EASE, FPMC, ItemCosine, Markov, Popularity
 from tinyattn.show import figure, style
 from tinyattn.show.style import BLUE, GREY, INK, ORANGE
 
-road(11)
+road(13)
 
 # %% [markdown]
 # ## A world in which nothing can be learned
@@ -357,7 +357,7 @@ show_figure(
 #
 # ## Five: another seed
 #
-# A model begins with random numbers. Here is one method eight times, with eight seeds: FPMC ([Rendle et al. 2010](https://doi.org/10.1145/1772690.1772773)), a factorised
+# A model begins with random numbers. Here is one method eight times, with eight seeds: FPMC ([11](11_before_sasrec.ipynb)), a factorised
 # Markov chain. We keep NDCG@10 of every person.
 
 # %%
@@ -504,5 +504,5 @@ print(f"better than the mean seed, on other people:     {np.mean(fresh):.3f}")
 # - Print popularity, Markov and another seed in every table; an interval over people says nothing of seeds.
 # - Choose on validation and look at the test once: the best of 20 equally good models looks 1.87 standard errors better than it is.
 #
-# To read: [Krichene and Rendle (2020)](https://doi.org/10.1145/3394486.3403226), sections 1 to 4. Next: [12, BERT4Rec](12_bert4rec.ipynb), a model that may look both ways, and must not see
+# To read: [Krichene and Rendle (2020)](https://doi.org/10.1145/3394486.3403226), sections 1 to 4. Next: [14, BERT4Rec](14_bert4rec.ipynb), a model that may look both ways, and must not see
 # its target all the same.

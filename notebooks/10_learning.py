@@ -1,11 +1,10 @@
 # %% [markdown]
-# # 19 · Learning itself
+# # 10 · Learning itself
 #
 # Backward says which way every weight should move. It does not say how far. **How long should a step be, and should it follow the gradient at all?**
 #
-# This chapter is read before [10](10_sasrec.ipynb), where a recommender is trained. It goes from the plain step against the gradient to
-# momentum, Adam, weight decay, warm-up, clipping and Muon. Each answers a fault of the one before, which you can see on a loss of two numbers. You write all
-# of them, and in the end your functions train the recommender of chapter 00.
+# This chapter goes from the plain step against the gradient to momentum, Adam, weight decay, warm-up, clipping and Muon. Each answers a
+# fault of the one before, which you can see on a loss of two numbers. You write all of them, and in the end your functions train the recommender of chapter 00.
 #
 # **You need**: gradients ([chapter 03](03_gradients.ipynb)), the eigenvalues of a 2 × 2 matrix, the mean of random numbers.
 #
@@ -26,7 +25,7 @@ from tinyattn.show.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE
 from tinyattn.training import Learner, orthogonal
 from tinyattn.tree import leaves
 
-road(19)
+road(10)
 
 # %% [markdown]
 # ## The largest step
@@ -689,4 +688,4 @@ show_figure(
 # - The best step of a map has singular values 1, and odd polynomials bring them there by products.
 #
 # To read: G. Goh, [Why momentum really works](https://distill.pub/2017/momentum/) (2017). The library's rules: `tinyattn.training`, and `tinyattn train --optimizer muon`; `tinyattn check FILE --as adam` asks more of
-# yours. Next: [10, SASRec](10_sasrec.ipynb), trained with Adam.
+# yours. Next: [11, before SASRec](11_before_sasrec.ipynb), on recommenders that do without attention.

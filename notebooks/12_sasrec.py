@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 10 · SASRec from data to a ranked list
+# # 12 · SASRec from data to a ranked list
 #
 # A file says who watched what, in which order. Somebody comes along whose history is not in it. **What will this person watch next?**
 #
@@ -8,7 +8,7 @@
 # its gradients, and from a trained model to a ranked list.
 #
 # **You need**: leave-one-out ([00](00_first_look.ipynb)), gradients of products ([03](03_gradients.ipynb)), the causal mask and padding
-# ([05](05_masks.ipynb)), learned positions ([07](07_order.ipynb)), the block ([08](08_block.ipynb)), Adam ([19](19_learning.ipynb)).
+# ([05](05_masks.ipynb)), learned positions ([07](07_order.ipynb)), the block ([08](08_block.ipynb)), Adam ([10](10_learning.ipynb)).
 #
 # **You will be able to**:
 #
@@ -29,7 +29,7 @@ from tinyattn.show import figure, style
 from tinyattn.show.style import BLUE, GREY, INK, ORANGE, label_ends
 from tinyattn.show.views import visualise
 
-road(10)
+road(12)
 
 # %% [markdown]
 # ## A file of interactions
@@ -259,7 +259,7 @@ check("bce_belief", bce_belief)
 #
 # ## Train
 #
-# Two seeds with each loss, eighteen times through the data (18 *epochs*). The optimiser takes small steps against the gradient (Adam, from [19](19_learning.ipynb)).
+# Two seeds with each loss, eighteen times through the data (18 *epochs*). The optimiser takes small steps against the gradient (Adam, from [10](10_learning.ipynb)).
 
 # %%
 models = {
@@ -542,7 +542,7 @@ table("epoch | loss, the library's faster forms | loss, with your ops", rows)
 # Everything above is one command: `tinyattn train FILE`. With MovieLens (`tinyattn train ratings.dat`) it finds the format by itself, trains the model
 # of the paper, and writes a folder with the metrics; `tinyattn recommend RUN --items 1,2,3` is the ranked list. With `--ops answers` the command, too, computes with your
 # answers, and with `--ops readable` with the library's ops as their files say, so that a breakpoint in `softmax_backward` stops there. How much of such
-# metrics to believe is the question of [chapter 11](11_not_to_fool_yourself.ipynb).
+# metrics to believe is the question of [chapter 13](13_not_to_fool_yourself.ipynb).
 #
 # ## In five lines
 #
@@ -552,4 +552,4 @@ table("epoch | loss, the library's faster forms | loss, with your ops", rows)
 # - At its optimum BCE with one negative gives $z = \log(p / q)$: the order of the truth, not its probabilities; full cross-entropy gives both.
 # - With padding on the right, the state to ask is that of the last real item, whose position differs from row to row.
 #
-# To read: sections III and IV of [Kang & McAuley (2018)](https://arxiv.org/abs/1808.09781). Next: [11, how not to fool yourself](11_not_to_fool_yourself.ipynb).
+# To read: sections III and IV of [Kang & McAuley (2018)](https://arxiv.org/abs/1808.09781). Next: [13, how not to fool yourself](13_not_to_fool_yourself.ipynb).

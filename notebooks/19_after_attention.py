@@ -1,13 +1,13 @@
 # %% [markdown]
-# # 17 · After attention
+# # 19 · After attention
 #
 # Attention keeps all of the past and looks at it again for every token. Since 2020 there are again networks that keep a state of fixed size instead, like those of
-# [chapter 15](15_before_attention.ipynb). **Can a recurrence have the last word?**
+# [chapter 17](17_before_attention.ipynb). **Can a recurrence have the last word?**
 #
 # Linear attention, RWKV and Mamba look like three inventions. This chapter writes them as one equation, and asks of each what it keeps, what it
 # writes, and what it can no longer find.
 #
-# **You need**: linear attention as a recurrence ([chapter 16](16_cheaper.ipynb)), scans and what a vector can hold ([chapter 15](15_before_attention.ipynb)), softmax.
+# **You need**: linear attention as a recurrence ([chapter 18](18_cheaper.ipynb)), scans and what a vector can hold ([chapter 17](17_before_attention.ipynb)), softmax.
 #
 # **You will be able to**:
 #
@@ -36,7 +36,7 @@ from tinyattn.ops import (
 from tinyattn.show import attention_map, figure, style, trace
 from tinyattn.show.style import BLUE, GREEN, GREY, INK, ORANGE
 
-road(17)
+road(19)
 
 # %% [markdown]
 # ## One equation
@@ -177,7 +177,7 @@ class Counted(np.ndarray):
 # %% [markdown]
 # ### In a tree
 #
-# Chunks of $\sqrt n$ tokens wait for about $2 \sqrt n$ steps. The scan of [chapter 15](15_before_attention.ipynb) waits less: a token is a map, $S \mapsto \lambda S + k^\top v$, two maps in a row are one of
+# Chunks of $\sqrt n$ tokens wait for about $2 \sqrt n$ steps. The scan of [chapter 17](17_before_attention.ipynb) waits less: a token is a map, $S \mapsto \lambda S + k^\top v$, two maps in a row are one of
 # the same kind, and brackets may be set anywhere. **Predict:** for 16 times as many tokens, how many steps more does a tree wait?
 
 # %% tags=["hide-output"]
@@ -303,7 +303,7 @@ with np.errstate(all="ignore"):
 #
 # </details>
 #
-# Chapter 16's running maximum would help. Shorter still: keep the mean itself, $m = a / b$, and the *logarithm* of the weight
+# Chapter 18's running maximum would help. Shorter still: keep the mean itself, $m = a / b$, and the *logarithm* of the weight
 # behind it, $z = \log b$. A mean moves towards a new value by that value's share, which is a sigmoid of a difference of logarithms:
 #
 # $$m_t = m_{t-1} + \gamma_t\,(v_t - m_{t-1}), \qquad \gamma_t = \frac{e^{k_t}}{e^{z_{t-1} - w} + e^{k_t}} = \sigma\big(k_t - (z_{t-1} - w)\big), \qquad
@@ -420,7 +420,7 @@ table("Δ | left of the state | written, held | written, Δ itself", rows)
 # </details>
 #
 # You have met such a switch: $\Delta = \log(1 + e^s)$, as Mamba has it, and $A = -1$ make
-# $e^{-\Delta} = 1 - \sigma(s)$, and the state a *gated* one, as in chapter 15's GRU, but with a gate that does not look at the state (the paper's theorem 1):
+# $e^{-\Delta} = 1 - \sigma(s)$, and the state a *gated* one, as in chapter 17's GRU, but with a gate that does not look at the state (the paper's theorem 1):
 
 # %%
 s, x = rng.standard_normal((2, n, 1))
@@ -506,7 +506,7 @@ table("numbers kept, width 64, after | 1 token | 19 | 20 | 1,000", rows)
 #
 # ## What does not fit
 #
-# Chapter 15 wrote letters into one vector of $d$ numbers and lost half of them at $d/4$. A matrix has $d^2$. Write $n$ pairs of random keys and values of length 1 into it, and ask for each by its key:
+# Chapter 17 wrote letters into one vector of $d$ numbers and lost half of them at $d/4$. A matrix has $d^2$. Write $n$ pairs of random keys and values of length 1 into it, and ask for each by its key:
 #
 # $$k_i\, S = v_i + \sum_{j \ne i} (k_i \cdot k_j)\, v_j .$$
 #
@@ -571,7 +571,7 @@ show_figure(
 )
 
 # %% [markdown]
-# Both estimates hold; the circles are $n = d^2 / (2 \ln n)$. As with the vector, how many pairs can be recalled is a share of how many numbers the state has. *A larger state forgets later, and that is all.* Softmax attention looks up sharply (chapters 15 and 16), and
+# Both estimates hold; the circles are $n = d^2 / (2 \ln n)$. As with the vector, how many pairs can be recalled is a share of how many numbers the state has. *A larger state forgets later, and that is all.* Softmax attention looks up sharply (chapters 17 and 18), and
 # stores $2nd$ numbers for that. ([Schlag et al., 2021](https://arxiv.org/abs/2102.11174), call $S$ *fast weights*, and write by the *delta rule*: $\beta_t (v_t - k_t S_{t-1})$ in place of $v_t$, so that what the key finds there is corrected.)
 #
 # What do decay and selection buy? Of 256 tokens 32 matter, in random places, and $d = 64$. We ask for these 32, for the newest and for the oldest of them. **Predict** the order of the last column.
@@ -625,4 +625,4 @@ table("error | the newest | the oldest | all 32", rows)
 # - $\Delta = 0$ skips a token, a large one resets the state; with $A = -1$ it is a gate.
 # - A state of $d \times d$ recalls with an error of $\sqrt{n/d}$; decay and choice decide *which* $n$ are in the way.
 #
-# To read: [Gu and Dao (2023)](https://arxiv.org/abs/2312.00752), sections 3.1 to 3.5. Next: [18, images](18_images.ipynb).
+# To read: [Gu and Dao (2023)](https://arxiv.org/abs/2312.00752), sections 3.1 to 3.5. Next: [20, images](20_images.ipynb).

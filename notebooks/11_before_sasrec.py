@@ -1,10 +1,10 @@
 # %% [markdown]
-# # 20 · Before SASRec
+# # 11 · Before SASRec
 #
 # A model with attention weighs a person's whole history. The models before it made do with less: a vector for each person, the last item, a sum. **What does each of
 # them assume, and where is the assumption true?**
 #
-# This chapter is read before [10](10_sasrec.ipynb). Eight well-known models have one formula, and differ in one vector. You derive its gradient once, build what some of them need, and let
+# Eight well-known models have one formula, and differ in one vector. You derive its gradient once, build what some of them need, and let
 # all of them compete in worlds that are as one of them assumes.
 #
 # **You need**: gradients of products ([03](03_gradients.ipynb)), leave-one-out ([00](00_first_look.ipynb)), a matrix's inverse.
@@ -45,7 +45,7 @@ from tinyattn.show import figure, style
 from tinyattn.show.style import HEAT
 from tinyattn.tree import leaves, tree_map
 
-road(20)
+road(11)
 
 # %% [markdown]
 # ## Three worlds
@@ -86,7 +86,7 @@ splits = {name: leave_one_out(world.generate()) for name, world in worlds.items(
 # | NARM: [Li et al. 2017](https://arxiv.org/abs/1711.04725) | $B\,[h_n;\; \sum_j \alpha_j h_j]$ | all, in order |
 #
 # $y_{-k}$ is the row of the $k$-th item from the end; its weight has a common part $\eta_k$ and one of the person, $\eta_{uk}$. In NARM the last state looks at all states, with weights $\alpha_j$: that is attention, on top of
-# a recurrence. [15](15_before_attention.ipynb) is about $f$.
+# a recurrence. [17](17_before_attention.ipynb) is about $f$.
 #
 # ## A loss for orders
 #
@@ -556,5 +556,5 @@ table("tastes | known person | unknown", rows)
 # - Rows for people grow with people, and know nothing of a new one; a person who is made from a history costs nothing.
 # - A true assumption is worth data: with few people the model that makes it wins, with many one that assumes less catches up.
 #
-# To read: section 4 of [Rendle et al. (2009)](https://arxiv.org/abs/1205.2618). The whole comparison, six worlds and four seeds: [planted truth](../benchmarks/results/reproduce/planted/README.md). Next: [10, SASRec](10_sasrec.ipynb), which
+# To read: section 4 of [Rendle et al. (2009)](https://arxiv.org/abs/1205.2618). The whole comparison, six worlds and four seeds: [planted truth](../benchmarks/results/reproduce/planted/README.md). Next: [12, SASRec](12_sasrec.ipynb), which
 # reads everything.

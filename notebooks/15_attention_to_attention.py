@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 13 · Paying attention to attention
+# # 15 · Paying attention to attention
 #
 # A token's row of attention scores says how it sees all others. Those are numbers about the token, like any features. **Could such rows be
 # compared with each other, as the tokens were?**
@@ -8,8 +8,8 @@
 # was released, and the formulas leave masks, padding and even shapes open. So this is a chapter on reading: what has to be settled before such a method
 # can be built, and what a table of gains can say.
 #
-# **You need**: masks, leaks and noise ([05](05_masks.ipynb)), the product rule for matrices ([03](03_gradients.ipynb)), SASRec ([10](10_sasrec.ipynb)), and what
-# another seed does ([11](11_not_to_fool_yourself.ipynb)).
+# **You need**: masks, leaks and noise ([05](05_masks.ipynb)), the product rule for matrices ([03](03_gradients.ipynb)), SASRec ([12](12_sasrec.ipynb)), and what
+# another seed does ([13](13_not_to_fool_yourself.ipynb)).
 #
 # **You will be able to**:
 #
@@ -43,7 +43,7 @@ from tinyattn.ops import (
 from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREEN, GREY, HEAT, INK, ORANGE
 
-road(13)
+road(15)
 
 # %% [markdown]
 # ## Three words
@@ -444,8 +444,23 @@ with style():
     for backbone, one in enumerate(seeds):
         others = np.delete(seeds, backbone)
         gains = 100 * (others / one - 1)
-        left.plot(np.full(7, backbone), gains, "o", color=GREY, mfc="none", label="another seed" if not backbone else None)
-        left.plot(backbone, gains.mean(), "_", color=INK, ms=16, mew=2, label="their mean" if not backbone else None)
+        left.plot(
+            np.full(7, backbone),
+            gains,
+            "o",
+            color=GREY,
+            mfc="none",
+            label="another seed" if not backbone else None,
+        )
+        left.plot(
+            backbone,
+            gains.mean(),
+            "_",
+            color=INK,
+            ms=16,
+            mew=2,
+            label="their mean" if not backbone else None,
+        )
     left.legend(fontsize=9, loc="lower left")
     names = ("simp", "value", "add", "stoc")
     for place, printed in enumerate(PUBLISHED.values()):
@@ -553,5 +568,5 @@ table("three runs, and three of the backbone | gain | ±", rows)
 # - Leave-one-out asks at a position that cannot leak; noise and the property ask everywhere.
 # - Three seeds of each can show a gain of 7 % if seeds vary by 3 %; one run of each can show none.
 #
-# To read: Liu et al. (2024), sections 2.3 and 3.2, with a pencil. Next: [14, the Transformer](14_transformer.ipynb), with two
+# To read: Liu et al. (2024), sections 2.3 and 3.2, with a pencil. Next: [16, the Transformer](16_transformer.ipynb), with two
 # stacks of blocks and what passes between them.

@@ -1,13 +1,13 @@
 # %% [markdown]
-# # 18 · Images
+# # 20 · Images
 #
 # A Transformer reads tokens. A sentence comes in words; a picture comes in numbers, row by row, and none of them means anything alone.
 # **What is a token in a picture, and who should look at whom?**
 #
-# In this chapter you cut pictures into patches, train a model on them within seconds, and look at what its heads see. A convolution looks at neighbours only, attention at everything: one can be made of the other, and something lies between.
+# You cut pictures into patches, train a model on them within seconds, and look at what its heads see. A convolution looks at neighbours only, attention at everything: one can be made of the other, and something lies between.
 #
 # **You need**: gradients of linear maps ([03](03_gradients.ipynb)), masks ([05](05_masks.ipynb)), heads ([06](06_many_heads.ipynb)), what
-# attention does not know about order ([07](07_order.ipynb)), the block ([08](08_block.ipynb)), and attention in blocks ([16](16_cheaper.ipynb)).
+# attention does not know about order ([07](07_order.ipynb)), the block ([08](08_block.ipynb)), and attention in blocks ([18](18_cheaper.ipynb)).
 #
 # **You will be able to**:
 #
@@ -40,7 +40,7 @@ from tinyattn.show.style import BLUE, HEAT, ORANGE
 from tinyattn.training import Moments, adam
 from tinyattn.tree import add_to, flatten, views
 
-road(18)
+road(20)
 
 # %% [markdown]
 # ## Cut it up
@@ -151,7 +151,7 @@ print("as a convolution's:", all(np.allclose(a, b) for a, b in zip(mine, theirs,
 # %% [markdown]
 # ## A sentence of patches
 #
-# The rest of the **Vision Transformer** (ViT) you have built before. A row $c$ is put in front of the patches, positions $E$ are added, and pre-LN blocks follow, *without a mask*:
+# The rest of the **Vision Transformer** (ViT) you have built. A row $c$ is put in front of the patches, positions $E$ are added, and pre-LN blocks follow, *without a mask*:
 # a picture has no future to hide.
 #
 # $$x^{(0)} = \begin{bmatrix} c \\ \operatorname{patches}(image)\,W \end{bmatrix} + E, \qquad x^{(l)} = \operatorname{block}_l(x^{(l-1)}), \qquad
@@ -160,7 +160,7 @@ print("as a convolution's:", all(np.allclose(a, b) for a, b in zip(mine, theirs,
 # $c$ is the **class token**: learned, the same in every image, standing for no patch. What it has collected in the end is read. One can do without, and read the *mean* of all patches.
 # $E$ is learned as well, a row for each place.
 #
-# Below, three tiny models learn to name the shape: one with a class token, one that reads the mean, and one with a class token whose positions are always 0. Each reads 3,000 images six times, with the
+# Below, three tiny models learn to name the shape: one with a class token, one with the mean, one with a class token whose positions are always 0. Each reads 3,000 images six times, with the
 # training loop of chapter 07 (folded). Then it sees 1,000 new images, and the same with the **16 patches of every image in one and the same random order**.
 
 # %% tags=["hide-input"]
@@ -279,7 +279,7 @@ table("learned from | right answers", rows)
 #
 # </details>
 #
-# **BEiT** ([Bao et al. 2022](https://arxiv.org/abs/2106.08254)) learns without labels: chapter 12's Cloze, with two fifths of the patches hidden and their *visual words* predicted. A ViT that begins with its parameters and 100 labels is right in 0.59, one from
+# **BEiT** ([Bao et al. 2022](https://arxiv.org/abs/2106.08254)) learns without labels: chapter 14's Cloze, with two fifths of the patches hidden and their *visual words* predicted. A ViT that begins with its parameters and 100 labels is right in 0.59, one from
 # scratch in 0.44 ([three seeds](../benchmarks/results/few_labels.md)).
 #
 # ## What a head sees
@@ -501,7 +501,7 @@ check("window_saving", window_saving)
 
 # %% [markdown]
 # Patches in different windows never meet, however many layers there are. So in every second layer the windows' grid is **shifted** by half a window, down and to the right. Windows at the borders are cut off and would be of many sizes. Swin's trick: *roll* the image up and to
-# the left, so that what was cut off comes in again on the other side and all windows are whole.
+# the left, so that what was cut off comes in on the other side and all windows are whole.
 #
 # ### Exercise `repaired_windows` (find the bug, ★★☆, 8 min)
 #
@@ -535,7 +535,7 @@ def repaired_windows(height, width, window, shift):
 check("repaired_windows", repaired_windows)
 
 # %% [markdown]
-# The mask defines what is computed; to save anything, compute only the windows' own pairs ([chapter 16](16_cheaper.ipynb)). The library's layout does roll, and carries a small mask for what came from elsewhere. It gives
+# The mask defines what is computed; to save anything, compute only the windows' own pairs ([chapter 18](18_cheaper.ipynb)). The library's layout does roll, and carries a small mask for what came from elsewhere. It gives
 # what full attention gives under your mask, and with one window as large as the image it is ViT's attention:
 
 # %%
@@ -690,4 +690,5 @@ show_figure(
 # - A 3 × 3 convolution is nine heads that are told where to look, up to the edges.
 # - Windows cost $n w^2$ pairs and shifted ones let neighbours meet; what rolls over the border must be masked.
 #
-# To read: Dosovitskiy et al. (2021), sections 3.1 and 4.5; Liu et al. (2021), section 3.2; Touvron et al. (2021), section 4.
+# To read: Dosovitskiy et al. (2021), sections 3.1 and 4.5; Liu et al. (2021), section 3.2; Touvron et al. (2021), section 4. Next: [21, the same code on
+# a GPU](21_gpu.ipynb).

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 16 · Cheaper attention
+# # 18 · Cheaper attention
 #
 # A thousand tokens make a million pairs. A novel of a hundred thousand tokens makes ten billion, and their attention weights
 # take 40 GB of float32, for one head of one layer. **Which of the n² weights can be left out?**
@@ -44,7 +44,7 @@ from tinyattn.ops.attention.patterns import BigBird, Near, NearAndGlobal, NearOr
 from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE
 
-road(16)
+road(18)
 
 # %% [markdown]
 # ## What n² costs
@@ -719,7 +719,7 @@ show_figure(
 # - **Windows and blocks** compute what they see exactly. What they do not see in a layer has weight 0, however much it is wanted; BigBird
 #   finds what its random blocks happen to hold.
 # - **Kernels** see everything, and nothing sharply: a state of $r \times d$ numbers is all that is left of the past, and what has a fixed size forgets
-#   ([chapter 15](15_before_attention.ipynb)).
+#   ([chapter 17](17_before_attention.ipynb)).
 #
 # An exponent says who wins in the end, not where: the Performer's 64 features cost more than full attention up to about 200 tokens. Counts are not seconds, either.
 # They do not see that a number which is never written need not be read again. Seconds and memory of these attentions, over long sequences, have
@@ -741,4 +741,4 @@ show_figure(
 # - Features, and moving the brackets, make attention a recurrence with a fixed state: its work grows with $n$, and it cannot look up sharply.
 # - Random features have the exponential as their mean, with an error that falls as $1/\sqrt r$ and grows exponentially with the length of queries and keys.
 #
-# To read: Dao et al. (2022), sections 3.1 and B. Next: [17, after attention](17_after_attention.ipynb), where the state learns what to forget.
+# To read: Dao et al. (2022), sections 3.1 and B. Next: [19, after attention](19_after_attention.ipynb), where the state learns what to forget.
