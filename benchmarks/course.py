@@ -153,7 +153,8 @@ def page(result: dict[str, Any]) -> str:
             len(counted["named wrongly"]), counted["own question"],
         )  # fmt: skip
         lines.append(f"| `{name}` | " + " | ".join(map(str, counted)) + " |")
-    lines += ["", f"Made by `python benchmarks/course.py` on {made_on(*(r['machine'] for r in rows if 'machine' in r))}.", ""]
+    machines = [row["machine"] for row in rows if "machine" in row]
+    lines += ["", f"Made by `python benchmarks/course.py` on {made_on(*machines)}.", ""]
     return "\n".join(lines)
 
 
