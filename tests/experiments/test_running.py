@@ -274,7 +274,8 @@ def test_a_run_that_goes_on_elsewhere_names_both_machines_and_the_pace_of_the_la
     assert minutes([found]) == ("" if told is None else "0.0")
     made = make_page(only, {"sasrec": [found]})
     assert "| SASRec | 1, 1 on a GPU |" in made
-    assert "1 run of 2 commits" in made.replace("run, of", "run of")
+    assert "Commits, with their runs: " in made
+    assert "abc (1)" in made
     assert "GPU beside 2 cores of abacus" in made
     assert not work.exists()
 

@@ -130,11 +130,21 @@ def test_where_runs_were_made_is_said_by_machine_with_their_dates():
     later, earlier = MACHINE | {"date": "2026-03-01", "commit": "def"}, MACHINE | {"date": "2025-12-31"}
     assert made({}) == "0 runs, each with one worker, on no machine yet."
     host = "2 cores of abacus, Python 3.11, NumPy 2.4"
-    assert made({"a": [run()]}) == f"1 run, each with one worker, on {host}, 2026-01-01."
+    of = "Commits, with their runs: abc (1)."
+    assert made({"a": [run()]}) == f"1 run, each with one worker, on {host}, 2026-01-01. {of}"
     results = {"a": [run(machine=later), run()], "b": [run(machine=ON_GPU, before=[earlier])]}
     assert made(results) == (
-        f"3 runs, of 2 commits, each with one worker, on {host}, 2025-12-31 to 2026-03-01; "
-        f"H100 beside {host}, 2026-01-01."
+        f"3 runs, each with one worker, on {host}, 2025-12-31 to 2026-03-01; "
+        f"H100 beside {host}, 2026-01-01. Commits, with their runs: abc (2), def (1)."
+    )
+
+
+def test_commits_are_listed_and_a_tree_with_changes_is_marked():
+    """A run that went on with another commit counts for both."""
+    changed, clean, old = (MACHINE | {"commit": commit} for commit in ("abc+", "def", ""))
+    found = made({"a": [run(machine=changed, before=[clean]), run(machine=clean), run(machine=old)]})
+    assert found.endswith(
+        "Commits, with their runs: def (2), abc+ (1), unknown (1); + marks a tree with changes that were not committed."
     )
 
 

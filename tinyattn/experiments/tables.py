@@ -151,9 +151,17 @@ def made(results: Results) -> str:
         dates.setdefault(machine, []).append(m["date"])
     spans = {machine: sorted({min(when), max(when)}) for machine, when in dates.items()}
     machines = (f"{machine}, {' to '.join(span)}" for machine, span in spans.items())
-    n, commits = len(runs), {machine.get("commit", "") for run in runs for machine in machines_of(run)}
-    of = f", of {len(commits)} commits" if len(commits) > 1 else ""
-    return f"{n} run{'s' * (n != 1)}{of}, each with one worker, on {'; '.join(machines) or 'no machine yet'}."
+    n, where = len(runs), f"each with one worker, on {'; '.join(machines) or 'no machine yet'}"
+    return f"{n} run{'s' * (n != 1)}, {where}.{_commits(runs)}"
+
+
+def _commits(runs: Runs) -> str:
+    """The commits of all runs, and how many runs each has; files of older versions lack them."""
+    of = [{machine.get("commit") or "unknown" for machine in machines_of(run)} for run in runs]
+    counts = sorted(Counter(itertools.chain(*of)).items(), key=lambda each: (each[0] == "unknown", -each[1], each[0]))
+    shown = ", ".join(f"{commit} ({count})" for commit, count in counts)
+    marked = "; + marks a tree with changes that were not committed" * any("+" in commit for commit, _ in counts)
+    return f" Commits, with their runs: {shown}{marked}." if shown else ""
 
 
 def to_come(experiment: Experiment, results: Results) -> str:

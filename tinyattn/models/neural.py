@@ -101,7 +101,8 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
 
     def _answers(self, network: Any, p: Any, data: Interactions) -> bool:
         """Are all users' scores finite, after their whole histories? Asked only where a parameter is huge."""
-        if all(abs(leaf).max(initial=0) < HUGE for _, leaf in leaves(p)):
+        xp = backend.get_xp(p[network.scored])
+        if all(xp.max(xp.abs(leaf)) < HUGE for _, leaf in leaves(p)):
             return True
         users = np.flatnonzero(data.lengths)
         for part in parts_of(len(users), max(1, SCORES_AT_ONCE // network.n_items)):
