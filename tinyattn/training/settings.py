@@ -15,7 +15,7 @@ class Settings:
 
     epochs: int = option(100, "epochs at most", at_least=1, group="training")
     patience: int = option(
-        10, "stop after so many epochs without a better score on validation (recommenders: NDCG@10); 0 = never",
+        20, "stop after so many epochs without a better score on validation (recommenders: NDCG@10); 0 = never",
         at_least=0, group="training",
     )  # fmt: skip
     lr: float = option(1e-3, "learning rate of Adam", above=0, group="training")
