@@ -1,4 +1,4 @@
-"""The main job, `tinyattn train`, over several seeds and makes of processor: its table, and the picture that README shows.
+"""The main job, `tinyattn train`, over seeds and makes of processor: its table, and the picture that README shows.
 
     python benchmarks/default_world.py [--seeds 3]              SASRec
     python benchmarks/default_world.py --others [--seeds 2]     what may stand in its place: OTHERS
@@ -32,7 +32,7 @@ from tinyattn.show import attention_map, save
 
 RESULT, PICTURE = RESULTS / "default_world.json", ROOT / "figures" / "attention.svg"
 HISTORY = "s12e3 s03e1 s01e1 s03e2 s01e2 s01e3 s03e3 s12e4"              # three series, in turn
-MAKES: dict[str, dict[str, str]] = {                                     # what a processor chooses, and variables for it
+MAKES: dict[str, dict[str, str]] = {                                     # which kernels, and variables for them
     "its own": {},
     "AVX2": {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR"},
 }
@@ -109,35 +109,36 @@ def reach(numbers: Iterable[float], digits: int) -> tuple[float, float]:
     return math.floor(min(values) * unit) / unit, math.ceil(max(values) * unit) / unit
 
 
-def between(numbers: Iterable[float], digits: int = 3) -> str:
+def between(numbers: Iterable[float], digits: int = 2) -> str:
     low, high = (f"{end:.{digits}f}" for end in reach(numbers, digits))
     return low if low == high else f"{low} to {high}"
 
 
 def text(result: dict[str, Any]) -> str:
     """What README says, from the results file alone."""
-    runs = result["runs"]
+    runs, others = result["runs"], result.get("others", {})
     lines = [f"| | {' | '.join(name.upper() for name in NAMES)} |", "|---|" + "---|" * len(NAMES)]
     for row, title in ROWS.items():
         seen = [run["metrics"][row] for run in runs]
-        cells = [between(m[n] for m in seen) if row == "model" else f"{seen[0][n]:.3f}" for n in NAMES]
+        cells = [between(m[n] for m in seen) if row == "model" else f"{seen[0][n]:.4f}" for n in NAMES]
         lines.append(f"| {title} | {' | '.join(cells)} |")
-    for title, row in result.get("others", {}).items():
+    for title, row in others.items():
         seen = [run["metrics"]["model"] for run in row["runs"]]
-        if seen:
-            lines.insert(-1, f"| {title} | {' | '.join(between(m[n] for m in seen) for n in NAMES)} |")
+        lines.insert(-1, f"| {title} | {' | '.join(between(m[n] for m in seen) for n in NAMES)} |")
     share = ", ".join(f"{between((100 * closed(run, n) for run in runs), 0)} % in {n.upper()}" for n in NAMES)
-    seeds = [len({run["seed"] for run in part}) for part in (runs, *(o["runs"] for o in result["others"].values()))]
+    seconds, seeds = [run["cpu_seconds"] for run in runs], {run["seed"] for run in runs}
+    every = [*runs, *(run for row in others.values() for run in row["runs"])]
+    fewer = " or ".join(sorted({str(len(row["runs"])) for row in others.values()}))
     lines += [
         "",
-        f"From the least to the largest, over {seeds[0]} seeds and two makes of processor for SASRec, and "
-        f"{' or '.join(map(str, sorted(set(seeds[1:]))))} seeds for the others: the kernels for AVX-512, and those for AVX2, whose "
-        "last digits differ. "
-        f"SASRec closes most of the gap between a Markov chain and the optimum: {share}. A run took "
-        f"{between((run['cpu_seconds'] for run in runs), 0)} s of CPU time, which the cores share "
-        f"({made_on(*(run['machine'] for run in runs))}). "
+        "What is trained has a range, rounded outwards: another seed, or a processor with other last digits, ends a "
+        f"little elsewhere. SASRec was trained with {len(seeds)} seeds, each by kernels for AVX-512 and by those for "
+        f"AVX2, the others with {fewer}. SASRec "
+        f"closes most of the gap between a Markov chain and the optimum: {share}. A run took {between(seconds, 0)} s "
+        "of CPU time, of all cores together "
+        f"({made_on(*(run['machine'] for run in every))}). "
         "Figures: [benchmarks/results/default_world.json](benchmarks/results/default_world.json).",
-    ]
+    ]  # fmt: skip
     return "\n".join(lines)
 
 
