@@ -2,26 +2,89 @@
 
     python benchmarks/pages.py               all of them
     python benchmarks/pages.py ladder zoo    those of these benchmarks
+    python benchmarks/pages.py --age         how old each is: commits, dates, makes of processor
 
 For when the words of a page have changed, or the way a picture is drawn. `tinyattn reproduce NAME --page` does it for
-experiments.
+experiments. --age also counts the commits that touched the code of MEASURED after a page's oldest commit, in a checkout
+with the whole history.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.machine import ROOT, write_pages, write_pictures
+from benchmarks.machine import RESULTS, ROOT, write_pages, write_pictures
 
 SCRIPTS = [path.stem for path in sorted((ROOT / "benchmarks").glob("*.py")) if "\ndef pages()" in path.read_text()]
+
+STEP = ("ops", "layers", "fast", "training", "backend.py", "forms.py")    # of the package: what a step of training runs
+RUN = (*STEP, "models", "data", "evaluation")
+MEASURED = {
+    **dict.fromkeys(("checking", "zoo", "wild", "wild_before", "what_changed", "gpu_bugs", "against"), ("check",)),
+    **dict.fromkeys(("training_step", "roofline", "ladder", "growth", "decoder_step", "inference"), (*STEP, "models")),
+    **dict.fromkeys(("long_attention", "order-and-cost", "scans", "comparison"), ("ops", "layers", "fast")),
+    **dict.fromkeys(("cordonnier", "mutants"), ("ops",)),
+    **dict.fromkeys(("course", "grading"), ("course",)),
+    "refinements": ("ops/refinements", "layers/refinements"), "views": ("show",),
+    "reading": ("data",), "release": (".",), "robustness": (".",), "quantised": (*STEP, "models", "export"),
+}  # fmt: skip
+
+
+def results() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Each page's name, and the machines of all its runs."""
+    for path in sorted(RESULTS.glob("*.json")):
+        yield path.stem, list(machines_in(json.loads(path.read_text())))
+    for folder in sorted((RESULTS / "reproduce").iterdir()):
+        runs = [json.loads(path.read_text()) for path in folder.glob("*.json")]
+        yield f"reproduce/{folder.name}", list(machines_in(runs))
+
+
+def machines_in(result: Any) -> Iterator[dict[str, Any]]:
+    """All that says what was measured where, however deep it stands."""
+    if isinstance(result, dict) and {"cpu", "date"} <= result.keys():
+        yield result
+    elif isinstance(result, dict | list):
+        for part in result.values() if isinstance(result, dict) else result:
+            yield from machines_in(part)
+
+
+def age(name: str, machines: list[dict[str, Any]], since: Callable[[str, tuple[str, ...]], int | None]) -> list[str]:
+    """Name, commits that touched the code since (of the oldest), dates, makes, commits; "?" for what is not known."""
+    commits = list(dict.fromkeys(m.get("commit") or "unknown" for m in sorted(machines, key=lambda m: m["date"])))
+    code = tuple(f"tinyattn/{part}" for part in MEASURED.get(name, RUN))
+    counts = [since(commit.removesuffix("+"), code) for commit in commits if commit != "unknown"]
+    known = [count for count in counts if count is not None]
+    partly = "+" if len(known) < len(commits) else ""
+    dates = sorted({m["date"] for m in machines})
+    makes = ", ".join(sorted({m["cpu"].replace("(R)", "").removesuffix(" Processor") for m in machines}))
+    span = " to ".join(dict.fromkeys((dates[0], dates[-1]))) if dates else ""
+    return [name, f"{max(known)}{partly}" if known else "?", span, makes, " ".join(commits)]
+
+
+def commits_since(commit: str, code: tuple[str, ...]) -> int | None:
+    """How many commits touched these paths after this one; None where git does not know it."""
+    command = ["git", "rev-list", "--count", f"{commit}..HEAD", "--", *code]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    return None if answer.returncode else int(answer.stdout)
+
+
+def print_ages() -> None:
+    rows = [age(name, machines, commits_since) for name, machines in results() if machines]
+    rows.sort(key=lambda row: -int(row[1].strip("+?") or -1))
+    rows.insert(0, ["page", "since", "dates", "makes", "commits"])
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    for row in rows:
+        print("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]))
 
 
 def pages_of(script: str) -> dict[Path, str]:
@@ -34,10 +97,14 @@ def pages_of(script: str) -> dict[Path, str]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SCRIPTS)}")
-    names = parser.parse_args().names or SCRIPTS
+    parser.add_argument("--age", action="store_true", help="print how old each page is, and make none")
+    options = parser.parse_args()
+    names = options.names or SCRIPTS
     if unknown := set(names) - set(SCRIPTS):
         parser.error(f"no pages of {', '.join(sorted(unknown))}: expected some of {', '.join(SCRIPTS)}")
-    if len(names) == 1:
+    if options.age:
+        print_ages()
+    elif len(names) == 1:
         write_pages(names[0], pages_of(names[0]))
         write_pictures(getattr(importlib.import_module(f"benchmarks.{names[0]}"), "pictures", dict)())
     else:                                    # each alone: what one of them imports may show on another's page

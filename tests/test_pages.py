@@ -64,3 +64,33 @@ def test_a_script_refuses_an_argument_that_it_does_not_know_before_it_writes(scr
         runpy.run_path(str(path), run_name="__main__")
     assert ended.value.code == 2
     assert "error: " in capsys.readouterr().err
+
+
+def machine(commit, cpu="Intel(R) Xeon(R) Processor", date="2026-01-01"):
+    return {"cpu": cpu, "date": date} | ({} if commit is None else {"commit": commit})
+
+
+def test_the_age_of_a_page_is_that_of_its_oldest_commit():
+    asked = []
+
+    def since(commit, code):
+        asked.append((commit, code))
+        return {"old": 7, "new": 2}.get(commit)
+
+    found = pages.age("zoo", [machine("new+", date="2026-02-02"), machine("old", cpu="AMD EPYC")], since)
+    assert found == ["zoo", "7", "2026-01-01 to 2026-02-02", "AMD EPYC, Intel Xeon", "old new+"]
+    assert asked == [("old", ("tinyattn/check",)), ("new", ("tinyattn/check",))]
+    partly = pages.age("x", [machine("new"), machine(None)], since)
+    assert partly[1:] == ["2+", "2026-01-01", "Intel Xeon", "new unknown"]
+    assert pages.age("x", [machine("lost")], since)[1] == "?"
+
+
+def test_machines_stand_anywhere_in_a_result():
+    result = {"machine": machine("a"), "rows": [{"runs": [{"machine": machine("b")}], "date": "x"}, 3]}
+    assert [m["commit"] for m in pages.machines_in(result)] == ["a", "b"]
+
+
+def test_what_is_measured_of_the_package_is_there():
+    for parts in pages.MEASURED.values():
+        assert all((ROOT / "tinyattn" / part).exists() for part in parts)
+    assert pages.MEASURED.keys() <= {name for name, _ in pages.results()}

@@ -1,14 +1,19 @@
 """What remarks.md of experiments say holds of the runs beside them. Those of `kinds` stand in test_kinds.py."""
 
+import math
 import statistics
 from functools import cache
 
+import numpy as np
 import pytest
 
 from benchmarks.machine import RESULTS
+from tinyattn.evaluation import holm
+from tinyattn.evaluation.means import CHANCE
 from tinyattn.experiments import EXPERIMENTS, results_of
+from tinyattn.experiments.awrsr.claims import contrast
 from tinyattn.experiments.splits import ALSO_BY_TIME
-from tinyattn.experiments.tables import values
+from tinyattn.experiments.tables import compare, values
 
 FULL, SAMPLED = ("full", "ndcg@10"), ("uni100", "ndcg@10")
 BAND = 0.02                                      # of a published row among 100 items
@@ -30,11 +35,18 @@ def mean(name, key, column=FULL):
     return statistics.mean(seeds(name, key, column))
 
 
-def apart(name, one, other, column=FULL):
-    """Two means apart, in units of the larger standard deviation: above 2 is ahead, within 2 level, below -2 behind."""
-    sides = [seeds(name, key, column) for key in (one, other)]
-    spread = max(statistics.stdev(side) for side in sides if len(side) > 1)
-    return (statistics.mean(sides[0]) - statistics.mean(sides[1])) / spread
+def ahead(name, *pairs, column=FULL):
+    """For each pair of rows: 1 where the first is ahead beyond what seeds make, -1 behind, 0 where neither is shown.
+
+    By Student's t, as on the pages; p is corrected for the number of pairs.
+    """
+    found = [compare(EXPERIMENTS[name], results(name), one, other, column) for one, other in pairs]
+    chances = holm([each.p for each in found])
+    return [int(math.copysign(p < CHANCE, each.size)) for each, p in zip(found, chances, strict=True)]
+
+
+def every_run_ahead(name, one, other, column=FULL):
+    return min(seeds(name, one, column)) > max(seeds(name, other, column))
 
 
 def off(name, key, of=None):
@@ -43,9 +55,11 @@ def off(name, key, of=None):
 
 
 def test_planted():
-    for world in ("low-rank", "drift", "order-2"):
-        assert apart("planted", f"{world}-sasrec-bce", f"{world}-sasrec") > 2
-    assert abs(apart("planted", "series-sasrec-bce", "series-sasrec")) <= 2
+    worlds = [key.removesuffix("-sasrec") for key in results("planted") if key.endswith("-sasrec")]
+    found = ahead("planted", *((f"{world}-sasrec-bce", f"{world}-sasrec") for world in worlds))
+    assert dict(zip(worlds, found, strict=True)) == dict.fromkeys(worlds, 1) | {"order-1": 0}
+    assert len(worlds) == 6
+    assert every_run_ahead("planted", "drift-gru4rec-bce", "drift-gru4rec")
     best = max(mean("planted", key) for key in results("planted") if key.startswith("series-"))
     assert min(mean("planted", f"series-{model}") for model in ("ease", "fism")) > 0.995 * best
 
@@ -55,8 +69,8 @@ def test_ablations():
     lost = {key: found["default"] - value for key, value in found.items()}
     said = {"no-positions": 0.018, "no-residual": 0.041, "no-dropout": 0.040, "0-blocks": 0.067}
     assert {key: round(lost[key], 3) for key in said} == said
-    for key in ("1-block", "3-blocks", "2-heads", "untied"):
-        assert abs(apart("ablations", key, "default", SAMPLED)) <= 2
+    same, lower = ("1-block", "3-blocks", "2-heads", "untied"), tuple(said)
+    assert ahead("ablations", *((key, "default") for key in same + lower), column=SAMPLED) == [0] * 4 + [-1] * 4
     gains = {("long-10", "n-10"): 0.027, ("long", "default"): 0.020, ("long-200", "n-200"): 0.009,
              ("long-10-longer", "n-10"): 0.054, ("long-200", "long-200-untied"): 0.008,
              ("long-200", "long-200-no-dropout"): 0.033}  # fmt: skip
@@ -72,16 +86,47 @@ def test_full():
     assert max(mean("full", f"beauty-esasrec-{other}") for other in ("dropout", "narrow")) < plain
     two, six = (mean("full", f"beauty-bert4rec{rho}") for rho in ("", "-rho"))
     assert two < six < mean("full", "beauty-markov")
-    assert max((mean("full", key), key) for key in results("full") if key.startswith("ml-1m"))[1] == "ml-1m-esasrec"
+    assert every_run_ahead("full", "beauty-bert4rec-rho", "beauty-bert4rec")
+
+
+def test_what_the_page_of_models_says_of_full_ranking():
+    for data in ("ml-1m", "beauty"):
+        assert every_run_ahead("full", f"{data}-markov", f"{data}-bce")
+        for loss in ("ce", "gbce", "sampled-softmax"):
+            assert every_run_ahead("full", f"{data}-{loss}", f"{data}-markov")
+    for model in ("gru4rec", "bert4rec"):
+        assert every_run_ahead("full", f"ml-1m-{model}", "ml-1m-markov")
+        assert every_run_ahead("full", "beauty-markov", f"beauty-{model}")
+    means = {key: mean("full", key) for key in results("full")}
+    assert max((means[key], key) for key in means if key.startswith("ml-1m"))[1] == "ml-1m-esasrec"
+    lead = compare(EXPERIMENTS["full"], results("full"), "ml-1m-esasrec", "ml-1m-gbce", FULL)
+    assert 0.045 < lead.p < 0.055
+    loss = compare(EXPERIMENTS["full"], results("full"), "beauty-esasrec", "beauty-sampled-softmax", FULL)
+    assert loss.size < 0
+    assert loss.p < 0.01
+    others = [key for key in means if key.startswith("beauty") and key != "beauty-ce"]
+    assert all(every_run_ahead("full", "beauty-ce", key) for key in others)
+
+
+def test_what_the_page_of_models_says_of_games():
+    pairs = [(f"games-{model}", "games-markov") for model in ("sasrec", "fism", "fossil")]
+    pairs += [("games-sasrec", "games-fism"), ("games-sasrec", "games-fossil")]
+    assert ahead("sampled", *pairs, column=SAMPLED) == [1] * 5
 
 
 def test_density():
-    assert abs(apart("density", "newest-5-sasrec", "newest-5-markov")) <= 2
-    assert apart("density", "newest-5-gru4rec", "newest-5-markov") < -2
-    for n in ("newest-20", "newest-50", "all"):
-        assert min(apart("density", f"{n}-{model}", f"{n}-markov") for model in ("sasrec", "gru4rec")) > 2
-        ahead = apart("density", f"{n}-sasrec", f"{n}-gru4rec")
-        assert abs(ahead) <= 2 if n == "newest-50" else ahead > 2
+    pairs = [(f"{n}-{model}", f"{n}-markov") for n in ("newest-50", "newest-5", "newest-20", "all")
+             for model in ("sasrec", "gru4rec")]  # fmt: skip
+    pairs += [(f"{n}-sasrec", f"{n}-gru4rec") for n in ("newest-50", "newest-20", "all")]
+    assert len(pairs) == 11
+    assert ahead("density", *pairs) == [1, 1] + [0] * 9
+    for n in ("newest-20", "all"):
+        assert every_run_ahead("density", f"{n}-sasrec", f"{n}-gru4rec")
+        assert every_run_ahead("density", f"{n}-gru4rec", f"{n}-markov")
+    assert every_run_ahead("density", "newest-5-markov", "newest-5-gru4rec")
+    (counted,) = seeds("density", "newest-5-markov")
+    assert min(seeds("density", "newest-5-sasrec")) < counted < max(seeds("density", "newest-5-sasrec"))
+    assert not every_run_ahead("density", "newest-50-sasrec", "newest-50-gru4rec")
     popularity, chain = ([mean("density", f"{n}-{model}") for n in ("newest-5", "newest-20", "newest-50", "all")]
                          for model in ("popularity", "markov"))  # fmt: skip
     assert popularity[0] > popularity[1] > popularity[2]
@@ -131,22 +176,26 @@ def test_sampled():
 def test_mixers():
     recurrent = ("gru", "lstm", "rwkv", "mamba")
     mine = {(n, key): mean("mixers", f"n-{n}-{key}") for n in (50, 200) for key in ("attention", *recurrent)}
-    ahead = {place: value / mine[place[0], "attention"] - 1 for place, value in mine.items()}
-    assert all(0.025 < ahead[50, key] < 0.045 for key in ("gru", "lstm", "rwkv"))
-    assert -0.015 < ahead[50, "mamba"] < -0.005
-    assert sorted(round(100 * ahead[200, key]) for key in recurrent) == [8, 11, 14, 14]
+    gains = {place: value / mine[place[0], "attention"] - 1 for place, value in mine.items()}
+    assert all(0.025 < gains[50, key] < 0.045 for key in ("gru", "lstm", "rwkv"))
+    assert -0.015 < gains[50, "mamba"] < -0.005
+    assert sorted(round(100 * gains[200, key]) for key in recurrent) == [8, 11, 14, 14]
     for key in recurrent:
         assert min(seeds("mixers", f"n-200-{key}")) > max(seeds("mixers", "n-200-attention"))
     older = {key: round(100 * (mine[200, key] / mine[50, key] - 1)) for key in ("attention", *recurrent)}
     assert older.pop("attention") == 2
     assert (min(older.values()), max(older.values())) == (9, 12)
+    together = contrast([seeds("mixers", f"n-200-{key}") for key in recurrent], seeds("mixers", "n-200-attention"))
+    assert str(together) == "+11.9% (+8.6% to +15.2%)"
+    pairs = [(f"n-{n}-{key}", f"n-{n}-attention") for n in (50, 200) for key in recurrent]
+    assert not any(ahead("mixers", *pairs))
     gain = mean("mixers", "n-200-t5") - mine[200, "attention"]
     assert round(100 * gain / mine[200, "attention"]) == 9
     assert gain / (mine[200, "lstm"] - mine[200, "attention"]) > 0.5
-    assert abs(apart("mixers", "n-200-t5", "n-200-mamba")) <= 2
-    assert min(apart("mixers", f"n-200-{key}", "n-200-t5") for key in ("lstm", "rwkv")) > 2
-    assert apart("mixers", "n-200-rwkv", "n-200-gru") > 2
-    assert abs(apart("mixers", "n-200-rwkv", "n-200-lstm")) <= 2
+    assert abs(mean("mixers", "n-200-t5") / mine[200, "mamba"] - 1) < 0.01
+    assert min(mine[200, key] for key in ("lstm", "rwkv")) > mean("mixers", "n-200-t5")
+    assert abs(np.ptp(seeds("mixers", "n-200-t5"))) > 0.03 * mean("mixers", "n-200-t5")
+    assert mine[200, "rwkv"] > mine[200, "gru"]
     assert sum(run["epochs"] < 40 for runs in results("mixers").values() for run in runs) == 1
     assert mean("full", "ml-1m-ce") == pytest.approx(0.162, abs=5e-4)
     assert mine[50, "attention"] == pytest.approx(0.151, abs=5e-4)

@@ -20,7 +20,7 @@ from tinyattn.cli import main
 from tinyattn.data import leave_one_out
 from tinyattn.experiments import EXPERIMENTS, Dataset, Experiment, Row, carry_out, planted, results_of, with_remarks
 from tinyattn.experiments import running as running_module
-from tinyattn.experiments.tables import figures, minutes, page, table, tied
+from tinyattn.experiments.tables import figures, minutes, page, table
 from tinyattn.experiments.whole import is_whole
 from tinyattn.files import FileError, alone_in
 from tinyattn.machine import commit
@@ -408,20 +408,6 @@ def test_every_picture_is_drawn_of_the_rows_that_have_been_run(name, monkeypatch
         assert draw_picture(picture).axes
         assert f"]({file}.svg)" in "".join(figures(experiment, results))
         assert all(line for rows in picture.panels.values() for line in rows.values())
-
-
-def test_rows_that_their_seeds_do_not_tell_apart_are_named():
-    def runs(*found):
-        return [{"metrics": {"full": {"ndcg@10": value}}} for value in found]
-
-    rows = {key: Row(key, "series", "sasrec" if key < "f" else "popularity") for key in "abcdefg"}
-    small = replace(SMALL, rows=rows)
-    results = {"a": runs(0.10, 0.12), "b": runs(0.13, 0.131), "c": runs(0.2, 0.2), "d": runs(0.11), "e": runs(),
-               "f": runs(0.133), "g": runs(0.133)}  # fmt: skip
-    (said,) = tied(small, results, list("abcdefg"), ("full", "ndcg@10"))
-    lie = "Tied, as they lie within two standard deviations in full NDCG@10"
-    assert said == f"{lie}: *a* with *b*; *a* with *f*; *a* with *g*."
-    assert tied(small, {"a": runs(0.10, 0.11), "b": runs(0.13, 0.131)}, ["a", "b"], ("full", "ndcg@10")) == []
 
 
 def test_runs_to_come_take_the_remarks_off_the_page(tmp_path):

@@ -1,17 +1,18 @@
 """Tables, remarks and pages of made-up runs with known answers."""
 
-import statistics
 from dataclasses import replace
 
 from tests.helpers import MACHINE
 from tests.models.worlds import TINY
 from tinyattn.data.sequence_tasks import Recall
+from tinyattn.evaluation import compare_means
 from tinyattn.experiments import Dataset, Experiment, Row, TaskData
 from tinyattn.experiments.pictures import Curves, Dot, Maps, has_something
 from tinyattn.experiments.tables import (
     at_pace,
     beyond,
     cell,
+    compare,
     dots,
     epochs,
     figures,
@@ -21,8 +22,8 @@ from tinyattn.experiments.tables import (
     missing,
     pace,
     page,
+    ranked,
     table,
-    tied,
     to_come,
     values,
 )
@@ -78,15 +79,37 @@ def test_dots_are_the_seeds_of_rows_that_have_been_run_and_what_is_published():
     assert list(dots(SMALL, results, ["sasrec", "popularity"], FULL).values()) == [Dot([0.1, 0.3]), Dot([0.2])]
 
 
-def test_two_rows_are_level_up_to_twice_the_larger_deviation_itself():
-    deviation = statistics.stdev([0.25, 0.5])
-    for apart, told in ((2 * deviation * 0.999, True), (2 * deviation * 1.001, False)):
-        results = {"sasrec": [run(0.25), run(0.5)], "gru4rec": [run(0.375 + apart)] * 2}
-        assert bool(tied(SMALL, results, ["sasrec", "gru4rec"], FULL)) == told
-    equal = {"sasrec": [run(0.25)] * 2, "gru4rec": [run(0.25)] * 2}  # two that count alike are one model
-    assert tied(SMALL, equal, ["sasrec", "gru4rec"], FULL) == []
-    near = {"sasrec": [run(hr=0.4), run(hr=0.6)], "gru4rec": [run(hr=0.5)] * 2}
-    assert "in uni100 hr@10: *SASRec* with *GRU4Rec*." in tied(SMALL, near, ["sasrec", "gru4rec"], HR)[0]
+def of_seeds(**by_seed):
+    return {key: [run(*both, row={"seed": seed}) for seed, both in runs.items()] for key, runs in by_seed.items()}
+
+
+def test_rows_stand_by_their_means_each_beside_the_next():
+    """Pairs of seeds 0 and 1 differ by .1 and .2: t is 3, and p is 2 / π · arctan 1/3 = .205.
+
+    SASRec beside one exact value: t is 6, and p 2 / π · arctan 1/6 = .105; twice that for two lines, and for both.
+    """
+    results = of_seeds(gru4rec={0: (0.4, 0), 1: (0.6, 0)}, sasrec={1: (0.4, 0), 0: (0.3, 0)}, popularity={0: (0.05, 0)})
+    head = ["| | full NDCG@10 | above the next by (95 % over seeds) | p |", "|---|---|---|---|"]
+    assert ranked(SMALL, results, list(SMALL.rows), FULL)[2:] == [
+        *head,
+        "| GRU4Rec | 0.5000 ± 0.1414 | +0.1500 (-0.4855 to +0.7855) | .210 |",
+        "| SASRec | 0.3500 ± 0.0707 | +0.3000 (-0.3355 to +0.9355) | .210 |",
+        "| popularity | 0.0500 |  |  |",
+    ]
+    alone = results | {"sasrec": results["sasrec"][:1]}                         # trained once: nothing to compare
+    assert ranked(SMALL, alone, ["sasrec", "gru4rec"], FULL) == []
+    assert ranked(SMALL, alone | {"sasrec": []}, list(SMALL.rows), FULL)[2:][2:] == [
+        "| GRU4Rec | 0.5000 ± 0.1414 | +0.4500 (-0.8210 to +1.7210) | .139 |", "| popularity | 0.0500 |  |  |"
+    ]  # fmt: skip
+    assert ranked(SMALL, alone | {"sasrec": [], "gru4rec": []}, list(SMALL.rows), FULL) == []
+
+
+def test_rows_of_other_seeds_are_compared_by_welch():
+    results = of_seeds(sasrec={0: (0, 0.4), 1: (0, 0.6)}, gru4rec={1: (0, 0.1), 2: (0, 0.3), 3: (0, 0.2)})
+    found = compare(SMALL, results, "sasrec", "gru4rec", HR)
+    assert found == compare_means([0.4, 0.6], [0.1, 0.3, 0.2])
+    same = results | {"gru4rec": results["gru4rec"][:1] + [run(0, 0.2, row={"seed": 0})]}
+    assert compare(SMALL, same, "sasrec", "gru4rec", HR) == compare_means([0.4, 0.6], [0.2, 0.1], paired=True)
 
 
 def test_what_accuracy_does_not_show_is_averaged_over_seeds_and_pairs_of_seeds():

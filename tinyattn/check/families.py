@@ -24,12 +24,9 @@ Case = dict[str, Any]
 
 def elementwise(states: Any) -> None:
     """For a function of each entry of `x` alone."""
-
-    @states("rounding", "every entry is computed alone, by one rule", hint="Is some axis treated differently?")
-    def entry_by_entry(op: Subject, **case: Any) -> None:
-        turned = case["x"].reshape(-1)[::-1].copy()
-        y = op(**case | {"x": turned})[::-1].reshape(case["x"].shape)
-        close(op(**case), y, tolerance(op.spec, case), "y ")
+    states.law("entry_by_entry", "rounding", "every entry is computed alone, by one rule",
+               lambda op, c: (op(**c), op(**c(x=c.x.reshape(-1)[::-1].copy()))[::-1].reshape(c.x.shape)), what="y ",
+               hint="Is some axis treated differently?")  # fmt: skip
 
 
 def linear_in(
@@ -37,16 +34,14 @@ def linear_in(
 ) -> None:
     """For a function whose first output is linear in `argument`."""
 
-    @states("rounding", says or f"the result is linear in {argument}",
-            hint=hint or f"Is anything added or clipped? Does the factor of {argument} depend on {argument}?",
-            name=name or f"linear_in_{argument}")  # fmt: skip
-    def linear(op: Subject, **case: Any) -> None:
-        case = of(case)
-        x, two, three = case[argument], *(case[argument].dtype.type(c) for c in (2, 3))
-        other = np.cos(x)
-        mixed = op(**case | {argument: two * x - three * other})
-        expected = 2 * np.asarray(op(**case), float) - 3 * np.asarray(op(**case | {argument: other}), float)
-        close(mixed, expected, 5 * tolerance(op.spec, case), "the result for 2 a - 3 b: entry ")
+    def sides(op: Subject, c: Any) -> Any:
+        x, two, three = c[argument], *(c[argument].dtype.type(number) for number in (2, 3))
+        mixed = op(**c | {argument: two * x - three * np.cos(x)})
+        return mixed, 2 * np.asarray(op(**c), float) - 3 * np.asarray(op(**c | {argument: np.cos(x)}), float)
+
+    states.law(name or f"linear_in_{argument}", "rounding", says or f"the result is linear in {argument}", sides,
+               of=of, times=5, what="the result for 2 a - 3 b: entry ",
+               hint=hint or f"Is anything added or clipped? Does the factor of {argument} depend on {argument}?")
 
 
 def tokens_apart(states: Any, name: str = "tokens_apart") -> None:
@@ -87,12 +82,14 @@ def of_sequences(states: Any, hint: str = "") -> None:
 def blind_queries(states: Any, hint: str) -> None:
     """For attention of tokens `x`, to a `memory` if it has one, in which a query may look at nothing."""
 
-    @states("exact", "a query that may look at nothing gets zeros", "extremes", hint=hint)
-    def nothing_to_look_at(op: Subject, **case: Any) -> None:
-        mask = np.ones((case["x"].shape[-2], case.get("memory", case["x"]).shape[-2]), bool)
+    def first_blind(c: Any) -> Case:
+        mask = np.ones((c.x.shape[-2], c.get("memory", c.x).shape[-2]), bool)
         mask[0] = False
-        y = op(**case | {"mask": mask})[..., 0, :]
-        demand(not np.any(y), "the output of a query that may look at nothing is not 0")
+        return c(mask=mask)
+
+    says = "the output of a query that may look at nothing is not 0"
+    states.law("nothing_to_look_at", "exact", "a query that may look at nothing gets zeros",
+               lambda op, c: (not np.any(op(**c)[..., 0, :]), says), "extremes", of=first_blind, hint=hint)  # fmt: skip
 
 
 def onto_itself(case: Case) -> Case:
@@ -127,36 +124,27 @@ def causal(
 def averages(states: Any, seen: Callable[[Case], np.ndarray]) -> None:
     """For a function whose outputs are weighted means of the values where `seen(case)`, (..., n, m), is True."""
 
-    @states("rounding", "the mean of equal values is that value, and is 0 for a query that may look at nothing",
-            hint="The weights of a query sum to 1: divide by the sum of the same weights.")  # fmt: skip
-    def constant_values(op: Subject, **case: Any) -> None:
-        out = op(**case | {"v": np.ones_like(case["v"])})
-        some = np.any(seen(case), axis=-1)[..., None].astype(float)
-        close(out, np.broadcast_to(some, out.shape), tolerance(op.spec, case), "out")
-
+    states.law("constant_values", "rounding",
+               "the mean of equal values is that value, and is 0 for a query that may look at nothing",
+               lambda op, c: (out := op(**c(v=np.ones_like(c.v))),
+                              np.broadcast_to(np.any(seen(c), axis=-1)[..., None].astype(float), out.shape)),
+               what="out", hint="The weights of a query sum to 1: divide by the sum of the same weights.")  # fmt: skip
     linear_in(states, "v", name="linear_in_values", hint="The weights must not depend on the values.")
 
 
 def softmax_like(states: Any, allowed: Callable[[Case], np.ndarray]) -> None:
     """For a function that turns each row of `s` into weights of the entries where `allowed(case)` is True."""
 
-    @states("rounding", "the weights of a row that may look at something sum to 1", hint="Sum a row of your weights.")
-    def rows_sum_to_one(op: Subject, **case: Any) -> None:
-        expected = np.any(allowed(case), axis=-1).astype(case["s"].dtype)
-        close(np.sum(op(**case), axis=-1), expected, tolerance(op.spec, case), "the sum of row ")
-
-    @states("exact", "weights are never negative, and exactly 0 where the mask forbids",
-            hint="exp of a large negative number is small; only exp(-inf) is 0.", gravity="leak")  # fmt: skip
-    def zero_where_masked(op: Subject, **case: Any) -> None:
-        p = op(**case)
-        demand(np.all(p >= 0), "a weight is negative or NaN")
-        demand(np.all(p[~allowed(case)] == 0), "an entry that the mask forbids has weight")
-
-    @states("rounding", "adding one number to a whole row of logits changes nothing",
-            hint="exp(s + c) = exp(s) exp(c): numerator and denominator share the factor.")  # fmt: skip
-    def shift(op: Subject, **case: Any) -> None:
-        moved = case["s"] + case["s"].dtype.type(3)
-        close(op(**case | {"s": moved}), op(**case), 2 * tolerance(op.spec, case), "the weight ")
+    states.law("rows_sum_to_one", "rounding", "the weights of a row that may look at something sum to 1",
+               lambda op, c: (np.sum(op(**c), axis=-1), np.any(allowed(c), axis=-1).astype(c.s.dtype)),
+               what="the sum of row ", hint="Sum a row of your weights.")  # fmt: skip
+    states.law("zero_where_masked", "exact", "weights are never negative, and exactly 0 where the mask forbids",
+               lambda op, c: [(np.all((p := op(**c)) >= 0), "a weight is negative or NaN"),
+                              (np.all(p[~allowed(c)] == 0), "an entry that the mask forbids has weight")],
+               hint="exp of a large negative number is small; only exp(-inf) is 0.", gravity="leak")  # fmt: skip
+    states.law("shift", "rounding", "adding one number to a whole row of logits changes nothing",
+               lambda op, c: (op(**c(s=c.s + 3)), op(**c)), times=2, what="the weight ",
+               hint="exp(s + c) = exp(s) exp(c): numerator and denominator share the factor.")  # fmt: skip
 
 
 def weighted_mean(states: Any, *arrays: str) -> None:
@@ -178,11 +166,9 @@ def weighted_mean(states: Any, *arrays: str) -> None:
 def normaliser(states: Any, of: Callable[[Case], Case] = dict) -> None:
     """For a function that divides each token, or each feature, by its size, with `eps` added to the square."""
 
-    @states("rounding", "scaling a token by a > 0 and eps by a² changes nothing", hint="Where does eps stand?")
-    def scaling(op: Subject, **case: Any) -> None:
-        case = of(case)
-        y = op(**case)
-        close(op(**case | {"x": 4 * case["x"], "eps": 16 * case["eps"]}), y, tolerance(op.spec, case), "y")
+    states.law("scaling", "rounding", "scaling a token by a > 0 and eps by a² changes nothing",
+               lambda op, c: (op(**c(x=4 * c.x, eps=16 * c.eps)), op(**c)), of=of, what="y",
+               hint="Where does eps stand?")
 
     @states("rounding", "tokens of size 1,000,000 and of size 1e-6 are normalised alike, but for eps", "extremes",
             hint="Is eps added to the mean square, and is it the argument's value?")  # fmt: skip

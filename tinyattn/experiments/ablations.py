@@ -8,7 +8,7 @@ from typing import Any
 from .datasets import ML_1M
 from .experiment import CLOSE_SEEDS, Experiment, Results, Row
 from .pictures import Curves, Dots, Line, Picture
-from .tables import TRAINING, cell, dots, figures, grid, page, table, tied, values
+from .tables import TRAINING, cell, dots, figures, grid, page, ranked, table, values
 
 NDCG = ("uni100", "ndcg@10")
 COLUMNS = [NDCG, ("full", "ndcg@10")]
@@ -58,7 +58,7 @@ def _page(experiment: Experiment, results: Results) -> str:
     seconds = "What a length costs, measured with nothing else running: [seconds an epoch](../speed/README.md)."
     return page(experiment, results, [
         ["## What each part is worth"], table(experiment, results, list(ABLATIONS), COLUMNS),
-        tied(experiment, results, list(ABLATIONS), NDCG), ["## Length"], lengths, [seconds],
+        ranked(experiment, results, list(ABLATIONS), NDCG), ["## Length"], lengths, [seconds],
         figures(experiment, results),
         ["## Trained to the end", "", LONGEST.strip()],
         table(experiment, results, list(LONGER), COLUMNS, TRAINING),

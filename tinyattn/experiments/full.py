@@ -7,7 +7,7 @@ from typing import Any
 from .datasets import BEAUTY, ML_1M
 from .experiment import CLOSE_SEEDS, Experiment, Results, Row
 from .pictures import Dots, Picture
-from .tables import TRAINING, beyond, dots, figures, page, table, tied
+from .tables import TRAINING, beyond, dots, figures, page, ranked, table
 
 COLUMNS = [("full", "hr@10"), ("full", "ndcg@10")]
 TRAINED: dict[str, Any] = {"maxlen": 50, "epochs": 200}
@@ -74,7 +74,7 @@ def _page(experiment: Experiment, results: Results) -> str:
         keys = _keys(data)
         titles = {key: experiment.rows[key].title for key in keys}
         parts += [[f"## {dataset.title}"], table(experiment, results, keys, COLUMNS, TRAINING),
-                  tied(experiment, results, keys, COLUMNS[1]),
+                  ranked(experiment, results, keys, COLUMNS[1]),
                   ["Beyond accuracy:"], beyond(results, keys, titles, f"{data}-popularity")]  # fmt: skip
     parts += [figures(experiment, results), ["## Why eSASRec is behind on Beauty"]]
     return page(experiment, results, [*parts, table(experiment, results, DIAGNOSED, COLUMNS, TRAINING)])

@@ -8,7 +8,7 @@ from typing import Any
 from .datasets import GAMES, ML_1M
 from .experiment import CLOSE_SEEDS, Experiment, Results, Row
 from .pictures import Dots, Picture
-from .tables import TRAINING, dots, figures, page, table, tied, values
+from .tables import TRAINING, dots, figures, page, ranked, table, values
 
 COLUMNS = [("uni100", "hr@10"), ("uni100", "ndcg@10"), ("full", "hr@10"), ("full", "ndcg@10")]
 KANG = "Kang & McAuley 2018, table III"
@@ -78,7 +78,7 @@ def _page(experiment: Experiment, results: Results) -> str:
     for data, dataset in DATASETS.items():
         keys = _keys(data)
         parts += [[f"## {dataset.title}"], table(experiment, results, keys, COLUMNS, TRAINING)]
-        parts += [misses(experiment, results, keys), tied(experiment, results, keys, COLUMNS[1])]
+        parts += [misses(experiment, results, keys), ranked(experiment, results, keys, COLUMNS[1])]
     parts += [figures(experiment, results), ["## Why rows lie outside the band"]]
     for data, rows in DIAGNOSES.items():
         variants = table(experiment, results, [f"{data}-{key}" for key in rows], COLUMNS, TRAINING)

@@ -9,7 +9,7 @@ from .datasets import BEAUTY_TIMES, ML_100K
 from .experiment import CLOSE_SEEDS, Experiment, Results, Row
 from .full import ESASREC
 from .pictures import Dots, Picture
-from .tables import cell, dots, figures, grid, page, tied, values
+from .tables import cell, dots, figures, grid, page, ranked, values
 
 COLUMNS = [("full", "hr@10"), ("full", "ndcg@10")]
 SPLIT_BY = {"last": "leave-one-out", "time": "time"}
@@ -50,9 +50,9 @@ def _page(experiment: Experiment, results: Results) -> str:
                          for split in SPLIT_BY for column in COLUMNS]
                  for key, (title, *_) in _models(data, "time").items()}  # fmt: skip
         columns = [f"{metric.upper()}, {split}" for split in SPLIT_BY.values() for _, metric in COLUMNS]
-        named = [[f"By {by}: {line[0].lower()}{line[1:]}"] for split, by in SPLIT_BY.items()
-                 for line in tied(experiment, results, _keys(data, split), COLUMNS[1])]  # fmt: skip
-        parts += [[f"## {dataset.title}"], grid(columns, cells.items()), *named]
+        parts += [[f"## {dataset.title}"], grid(columns, cells.items())]
+        for split, by in SPLIT_BY.items():
+            parts += [[f"### By {by}"], ranked(experiment, results, _keys(data, split), COLUMNS[1])]
     return page(experiment, results, [*parts, figures(experiment, results)])
 
 

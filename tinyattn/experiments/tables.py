@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..evaluation import overlap
+from ..evaluation import Comparison, compare_means, holm, overlap
+from ..evaluation.means import CHANCE
 from .experiment import Experiment, Results, Row, Runs
 from .paired import unpacked
 from .pictures import Dot
@@ -80,18 +81,45 @@ def figures(experiment: Experiment, results: Results) -> list[str]:
     return [line for name, picture in shown for line in (f"![{picture.alt}]({name}.svg)", "")][:-1]
 
 
-def tied(experiment: Experiment, results: Results, keys: Sequence[str], column: Column) -> list[str]:
-    """A line that names the pairs of rows within twice the larger standard deviation over seeds, where it is known."""
-    known = [key for key in keys if len(results[key]) > 1 or (results[key] and not experiment.is_trained(key))]
-    pairs = []
-    for one, other in itertools.combinations(known, 2):
-        mine, theirs = (values(results[key], column) for key in (one, other))
-        apart = abs(statistics.mean(mine) - statistics.mean(theirs))
-        spread = max((statistics.stdev(seeds) for seeds in (mine, theirs) if len(seeds) > 1), default=0)
-        if spread and apart <= 2 * spread:
-            pairs.append(f"*{experiment.rows[one].title}* with *{experiment.rows[other].title}*")
+def compare(experiment: Experiment, results: Results, one: str, other: str, column: Column) -> Comparison | None:
+    """The mean of one row minus the other's, paired by seed where both have the same seeds.
+
+    None where a trained row has a single seed, or both rows are without chance.
+    """
+    pair = (one, other)
+    if any(len(results[key]) < 2 and experiment.is_trained(key) for key in pair):
+        return None
+    mine, theirs = ({run["row"]["seed"]: value for run, value in zip(runs, values(runs, column), strict=True)}
+                    for runs in (results[key] for key in pair))  # fmt: skip
+    if max(len(mine), len(theirs)) < 2:
+        return None
+    paired = mine.keys() == theirs.keys()
+    return compare_means([*mine.values()], [theirs[seed] for seed in (mine if paired else theirs)], paired)
+
+
+def ranked(experiment: Experiment, results: Results, keys: Sequence[str], column: Column) -> list[str]:
+    """A table of the rows with runs by their means, each compared with the next; [] if none can be."""
+    means = {key: statistics.mean(values(results[key], column)) for key in keys if results[key]}
+    order = sorted(means, key=lambda key: -means[key])
+    beside = [compare(experiment, results, key, below, column) for key, below in itertools.pairwise(order)]
+    if not any(beside):
+        return []
+    corrected = iter(holm([each.p for each in beside if each]))
+    cells = [["", ""] if each is None else [f"{each.size:+.4f} ({each.low:+.4f} to {each.high:+.4f})",
+                                           _chance(next(corrected))] for each in [*beside, None]]  # fmt: skip
     where = " ".join(column).replace("ndcg", "NDCG")
-    return [f"Tied, as they lie within two standard deviations in {where}: {'; '.join(pairs)}."] if pairs else []
+    lines = [(experiment.rows[key].title, [cell(values(results[key], column)), *two])
+             for key, two in zip(order, cells, strict=True)]  # fmt: skip
+    return [RANKED, "", *grid([where, "above the next by (95 % over seeds)", "p"], lines)]
+
+
+RANKED = f"""By their means, each beside the next. Intervals and p are Student's over seeds, paired where both rows have
+the same seeds, else Welch's; p is corrected for the number of lines (Holm 1979). From {CHANCE} on, seeds alone may have
+made the difference. An empty cell: a row trained once, or two without chance."""
+
+
+def _chance(p: float) -> str:
+    return "< .001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
 
 
 def beyond(results: Results, keys: Sequence[str], titles: dict[str, str], first: str) -> list[str]:

@@ -8,7 +8,7 @@ import numpy as np
 from .. import oracles
 from ..common import widened
 from ..families import causal, linear_in, onto_itself
-from ..property import close, demand, largest, rounding, same_bits, waves
+from ..property import close, demand, largest, rounding, waves
 from ..subject import MissingError, Subject
 from .builder import CaseDrawer, SpecBuilder
 
@@ -51,6 +51,26 @@ def special_cases() -> list[dict[str, Any]]:
     return [*cases, cases[0] | {name: x.astype(np.float32) for name, x in (("q", q), ("k", k), ("v", v))}]
 
 
+def _plain(case: dict[str, Any]) -> dict[str, Any]:
+    """The case without dropout."""
+    return {name: case[name] for name in ("q", "k", "v", "mask", "bias", "scale")}
+
+
+def _last_key_masked(case: dict[str, Any]) -> dict[str, Any]:
+    m = case["k"].shape[-2]
+    return _plain(case) | {"mask": np.broadcast_to(np.arange(m) != m - 1, (1, m)).copy()}
+
+
+def _first_query_blind(case: dict[str, Any]) -> dict[str, Any]:
+    mask = np.ones((case["q"].shape[-2], case["k"].shape[-2]), dtype=bool)
+    mask[0] = False
+    return _plain(case) | {"mask": mask}
+
+
+def _with_last(x: np.ndarray, value: float) -> np.ndarray:
+    return np.concatenate([x[..., :-1, :], np.full_like(x[..., -1:, :], value)], axis=-2)
+
+
 @states("rounding", "every output lies between the smallest and the largest allowed value, in each coordinate",
         hint="An average with weights that are positive and sum to 1 cannot leave the values' range.")
 def hull(op: Subject, **case: Any) -> None:
@@ -75,20 +95,17 @@ def weights_before_dropout(op: Subject, **case: Any) -> None:
     close(np.sum(weights, axis=-1), expected.astype(float), _tolerance(case, 1), "the sum of weights of query ")
 
 
-@states("rounding", "at rate 0, keep still drops weights", hint="Does the rate do more than set the divisor?")
-def keep_at_rate_0(op: Subject, **case: Any) -> None:
-    keep = (np.arange(case["q"].shape[-2])[:, None] + np.arange(case["k"].shape[-2])) % 2 == 0
-    case = _arguments(**_plain(case), keep=keep)
-    close(op(**case), oracles.attention(**widened(case))[0], _tolerance(case), "out")
-
-
-@states("rounding", "with all queries 0 and no bias, an output is the mean of the allowed values",
+states.law("keep_at_rate_0", "rounding", "at rate 0, keep still drops weights",
+        lambda op, c: (op(**c), oracles.attention(**widened(c))[0], _tolerance(c)), of=lambda c: _arguments(
+            **_plain(c), keep=(np.arange(c.q.shape[-2])[:, None] + np.arange(c.k.shape[-2])) % 2 == 0
+        ), hint="Does the rate do more than set the divisor?")
+states.law("zero_queries", "rounding", "with all queries 0 and no bias, an output is the mean of the allowed values",
+        lambda op, c: (
+            op(**c),
+            (a := _allowed(c).astype(float)) @ c.v.astype(float) / np.maximum(np.sum(a, axis=-1, keepdims=True), 1),
+            _tolerance(c),
+        ), of=lambda c: _plain(c(q=np.zeros_like(c.q), bias=None)),
         hint="Equal scores give equal weights: over how many keys?")
-def zero_queries(op: Subject, **case: Any) -> None:
-    case = _plain(case) | {"q": np.zeros_like(case["q"]), "bias": None}
-    allowed = _allowed(case).astype(np.float64)
-    mean = allowed @ case["v"].astype(np.float64) / np.maximum(np.sum(allowed, axis=-1, keepdims=True), 1)
-    close(op(**case), mean, _tolerance(case), "out")
 
 
 @states("rounding", "a mask of any shape gives the same outputs as when broadcast to (..., n, m)",
@@ -138,12 +155,10 @@ def duplicated_keys(op: Subject, **case: Any) -> None:
     close(op(**twice), op(**case), _tolerance(case), "out")
 
 
-@states("rounding", "adding the same vector to all keys changes nothing: a key bias is a dead parameter",
+states.law("key_shift", "rounding",
+        "adding the same vector to all keys changes nothing: a key bias is a dead parameter",
+        lambda op, c: (op(**c(k=c.k + 1)), op(**c), _tolerance(c, 100)), of=_plain,
         hint="It adds q·b to a whole row of scores, and softmax does not see that.")
-def key_shift(op: Subject, **case: Any) -> None:
-    case = _plain(case)
-    moved = case | {"k": case["k"] + case["k"].dtype.type(1)}
-    close(op(**moved), op(**case), _tolerance(case, 100), "out")
 
 
 @states("rounding", "rotating queries and keys alike changes nothing", hint="Only the inner products q·k may enter.")
@@ -155,23 +170,13 @@ def rotation(op: Subject, **case: Any) -> None:
 
 
 linear_in(states, "v", of=lambda case: _plain(case), name="linear_in_values", hint="The weights must not depend on v.")
-
-
-@states("rounding", "masking a key equals deleting it", hint="Delete the masked keys and compare.")
-def masked_is_deleted(op: Subject, **case: Any) -> None:
-    m = case["k"].shape[-2]
-    kept = np.arange(m) % 2 == 0
-    case = _plain(case) | {"mask": np.broadcast_to(kept, (1, m)), "bias": None}
-    without = case | {"k": case["k"][..., kept, :], "v": case["v"][..., kept, :], "mask": None}
-    close(op(**case), op(**without), _tolerance(case), "out")
-
-
-@states("exact", "a masked key and its value move no output", hint="Is each masked weight exactly 0?", gravity="leak")
-def masked_content(op: Subject, **case: Any) -> None:
-    case = _last_key_masked(case)
-    k, v = case["k"].copy(), case["v"].copy()
-    k[..., -1, :], v[..., -1, :] = 100, -1000
-    same_bits(op(**case | {"k": k, "v": v}), op(**case), "out")
+states.law("masked_is_deleted", "rounding", "masking a key equals deleting it", lambda op, c: (
+            op(**c(mask=np.arange(c.k.shape[-2])[None] % 2 == 0)), op(**c(k=c.k[..., ::2, :], v=c.v[..., ::2, :])),
+            _tolerance(c),
+        ), of=lambda c: _plain(c(mask=None, bias=None)), hint="Delete the masked keys and compare.")
+states.law("masked_content", "exact", "a masked key and its value move no output",
+        lambda op, c: (op(**c(k=_with_last(c.k, 100), v=_with_last(c.v, -1000))), op(**c)),
+        of=_last_key_masked, bits=True, hint="Is each masked weight exactly 0?", gravity="leak")
 
 
 @states("exact", "four gradients are returned, with a bias or without one; without one the fourth is None", "gradients",
@@ -185,58 +190,34 @@ def four_gradients(op: Subject, **case: Any) -> None:
     demand(gradients[3] is None, "without a bias, dbias is not None")
 
 
-@states("exact", "a masked key and its value receive no gradient", "gradients",
-        hint="The weight is 0, and so is each product with it.", gravity="leak")
-def masked_gradient(op: Subject, **case: Any) -> None:
-    case = _last_key_masked(case)
-    gradients = op.gradients(case, _ones_like_out(case))
-    demand(np.all(gradients["k"][..., -1, :] == 0), "a masked key has a gradient")
-    demand(np.all(gradients["v"][..., -1, :] == 0), "a masked value has a gradient")
-
-
-@states("rounding", "the gradients of the keys sum to 0: adding the same vector to all keys changes nothing",
-        "gradients", hint="Logits of a row compete: each row of ds sums to 0. Does yours?")
-def key_gradients_cancel(op: Subject, **case: Any) -> None:
-    case = _plain(case)
-    dk = op.gradients(case, waves(case["q"], *case["q"].shape[:-1], case["v"].shape[-1]))["k"]
-    close(np.sum(dk, axis=-2), np.zeros_like(dk[..., 0, :]), 10 * _tolerance(case), "the sum of dk over keys ")
-
-
+states.law("masked_gradient", "exact", "a masked key and its value receive no gradient", lambda op, c: [
+            (np.all((g := op.gradients(c, _ones_like_out(c)))["k"][..., -1, :] == 0), "a masked key has a gradient"),
+            (np.all(g["v"][..., -1, :] == 0), "a masked value has a gradient"),
+        ], "gradients", of=_last_key_masked, hint="The weight is 0, and so is each product with it.", gravity="leak")
+states.law("key_gradients_cancel", "rounding",
+        "the gradients of the keys sum to 0: adding the same vector to all keys changes nothing", lambda op, c: (
+            np.sum(dk := op.gradients(c, waves(c.q, *c.q.shape[:-1], c.v.shape[-1]))["k"], axis=-2),
+            np.zeros_like(dk[..., 0, :]), 10 * _tolerance(c), "the sum of dk over keys ",
+        ), "gradients", of=_plain, hint="Logits of a row compete: each row of ds sums to 0. Does yours?")
 causal(states, "k", "v", of=lambda case: _causal(case), hint="Change the last token: which outputs moved?")
-
-
-@states("rounding", "a single key takes all the weight: the output is its value", hint="softmax of one number is 1.")
-def single_key(op: Subject, **case: Any) -> None:
-    case = _plain(case) | {"k": case["k"][..., :1, :], "v": case["v"][..., :1, :], "mask": None, "bias": None}
-    expected = np.repeat(case["v"], case["q"].shape[-2], axis=-2)
-    close(op(**case), expected, rounding(case["v"].dtype, 1, largest(case["v"])), "out")
-
-
-@states("rounding", "the scale multiplies the scores, by default 1 / √d", hint="Compute a score's variance for d = 64.")
-def scale(op: Subject, **case: Any) -> None:
-    case = _plain(case)
-    half = op(**case | {"q": case["q"] * case["q"].dtype.type(0.5), "scale": 1.0})
-    close(op(**case | {"scale": 0.5}), half, _tolerance(case), "with scale 0.5, out")
-    d = case["q"].shape[-1]
-    close(op(**case | {"scale": 1 / math.sqrt(d)}), op(**case | {"scale": None}), _tolerance(case), "out")
-
-
-@states("exact", "a query that may look at nothing gets zeros", "extremes",
+states.law("single_key", "rounding", "a single key takes all the weight: the output is its value",
+        lambda op, c: (op(**c), np.repeat(c.v, c.q.shape[-2], axis=-2), rounding(c.v.dtype, 1, largest(c.v))),
+        of=lambda c: _plain(c) | {"k": c.k[..., :1, :], "v": c.v[..., :1, :], "mask": None, "bias": None},
+        hint="softmax of one number is 1.")
+states.law("scale", "rounding", "the scale multiplies the scores, by default 1 / √d", lambda op, c: [
+            (op(**c(scale=0.5)), op(**c(q=c.q * 0.5, scale=1.0)), _tolerance(c), "with scale 0.5, out"),
+            (op(**c(scale=1 / math.sqrt(c.q.shape[-1]))), op(**c(scale=None)), _tolerance(c)),
+        ], of=_plain, hint="Compute a score's variance for d = 64.")
+states.law("nothing_to_look_at", "exact", "a query that may look at nothing gets zeros", lambda op, c: [
+            (np.all(op(**c)[..., 0, :] == 0), "the output of a query that may look at nothing is not zero"),
+            (np.all(op(**c(mask=np.zeros_like(c.mask))) == 0), "with nothing allowed anywhere an output is not zero"),
+        ], "extremes", of=_first_query_blind,
         hint="Compute softmax of equal numbers, however negative. And -inf minus -inf?")
-def nothing_to_look_at(op: Subject, **case: Any) -> None:
-    case = _first_query_blind(case)
-    demand(np.all(op(**case)[..., 0, :] == 0), "the output of a query that may look at nothing is not zero")
-    all_blind = op(**case | {"mask": np.zeros_like(case["mask"])})
-    demand(np.all(all_blind == 0), "with nothing allowed anywhere an output is not zero")
-
-
-@states("exact", "a query that may look at nothing passes no gradient on", "extremes",
-        hint="All its weights are 0, and so are all products with them.")
-def nothing_to_pass_on(op: Subject, **case: Any) -> None:
-    case = _first_query_blind(case)
-    gradients = op.gradients(case, _ones_like_out(case))
-    demand(np.all(gradients["q"][..., 0, :] == 0), "the query that may look at nothing has a gradient")
-    demand(all(np.all(np.isfinite(g)) for g in gradients.values()), "a gradient is not finite")
+states.law("nothing_to_pass_on", "exact", "a query that may look at nothing passes no gradient on", lambda op, c: [
+            (np.all((g := op.gradients(c, _ones_like_out(c)))["q"][..., 0, :] == 0),
+             "the query that may look at nothing has a gradient"),
+            (all(np.all(np.isfinite(x)) for x in g.values()), "a gradient is not finite"),
+        ], "extremes", of=_first_query_blind, hint="All its weights are 0, and so are all products with them.")
 
 
 @states("rounding", "scores of ±10,000 are safe, each row by itself", "extremes",
@@ -261,25 +242,9 @@ def far_below(op: Subject, **case: Any) -> None:
     close(out, np.broadcast_to(case["v"][..., mask, :], out.shape), _tolerance(case), "out")
 
 
-def _plain(case: dict[str, Any]) -> dict[str, Any]:
-    """The case without dropout."""
-    return {name: case[name] for name in ("q", "k", "v", "mask", "bias", "scale")}
-
-
 def _causal(case: dict[str, Any]) -> dict[str, Any]:
     case = onto_itself(_plain(case))
     return case | {"mask": np.tri(case["q"].shape[-2], dtype=bool), "bias": None}
-
-
-def _last_key_masked(case: dict[str, Any]) -> dict[str, Any]:
-    m = case["k"].shape[-2]
-    return _plain(case) | {"mask": np.broadcast_to(np.arange(m) != m - 1, (1, m)).copy()}
-
-
-def _first_query_blind(case: dict[str, Any]) -> dict[str, Any]:
-    mask = np.ones((case["q"].shape[-2], case["k"].shape[-2]), dtype=bool)
-    mask[0] = False
-    return _plain(case) | {"mask": mask}
 
 
 def _allowed(case: dict[str, Any]) -> np.ndarray:

@@ -8,7 +8,7 @@ from ... import ops
 from .. import adapters, oracles
 from ..common import tolerance, widened
 from ..families import of_sequences
-from ..property import close, demand, largest, waves
+from ..property import close, largest, waves
 from .builder import CaseDrawer, SpecBuilder, Subject
 from .feed_forward import off_the_kink
 
@@ -40,42 +40,28 @@ def without(case: dict[str, Any], *names: str) -> dict[str, Any]:
     return case | {name: np.zeros_like(case[name]) for name in names}
 
 
-@block("exact", "with W_o, W_2 and b_2 zero, both branches are silent and the block is the identity",
+block.law("silent_branches", "exact",
+        "with W_o, W_2 and b_2 zero, both branches are silent and the block is the identity",
+        lambda op, c: (op(**without(c, "W_o", "W_2", "b_2")), c.x),
         hint="Set the branches to 0: does the residual carry x or LN(x)?")
-def block_silent_branches(op: Subject, **case: Any) -> None:
-    close(op(**without(case, "W_o", "W_2", "b_2")), case["x"], 0, "y")
-
-
-@block("rounding", "with silent branches the gradient passes unchanged, along the residual", "gradients",
-        hint="y = x + f(x): the gradient goes both ways and is added.")
-def highway(op: Subject, **case: Any) -> None:
-    dy = waves(case["x"])
-    close(op.gradients(without(case, "W_o", "W_2", "b_2"), dy)["x"], dy, 0, "dx")
-
-
-@block("rounding", "what each branch adds does not change when x is scaled by 4 and eps by 16",
+block.law("highway", "rounding", "with silent branches the gradient passes unchanged, along the residual",
+        lambda op, c: (op.gradients(without(c, "W_o", "W_2", "b_2"), waves(c.x))["x"], waves(c.x), 0, "dx"),
+        "gradients", hint="y = x + f(x): the gradient goes both ways and is added.")
+block.law("branch_forgets_scale", "rounding",
+        "what each branch adds does not change when x is scaled by 4 and eps by 16", lambda op, c: [
+            (op(**quiet | {"x": 4 * c.x, "eps": 16 * c.eps}) - 4 * c.x, op(**quiet) - c.x)
+            for quiet in (without(c, "W_2", "b_2"), without(c, "W_o"))
+        ], times=10, what="what the branch adds",
         hint="The branch reads LN(x), which has lost the scale; is anything normalised after it?")
-def branch_forgets_scale(op: Subject, **case: Any) -> None:
-    for silent in (("W_2", "b_2"), ("W_o",)):
-        quiet = without(case, *silent)
-        small = op(**quiet) - case["x"]
-        large = op(**quiet | {"x": 4 * case["x"], "eps": 16 * case["eps"]}) - 4 * case["x"]
-        close(large, small, 10 * tolerance(op.spec, case), "what the branch adds")
-
-
-@block("rounding", "the second branch reads the sum after the first", hint="Two sublayers in a row, not side by side.")
-def in_sequence(op: Subject, **case: Any) -> None:
-    first = op(**without(case, "W_2", "b_2"))
-    close(op(**without(case, "W_o") | {"x": first}), op(**case), 10 * tolerance(op.spec, case), "y")
-
-
-@block("rounding", "tokens of equal numbers have finite results and gradients", "extremes",
-        hint="Feed a constant row.")
-def constant_tokens(op: Subject, **case: Any) -> None:
-    case |= {"x": np.ones_like(case["x"])}
-    demand(np.all(np.isfinite(op(**case))), "an output is not finite")
-    if op.has_backward:
-        demand(all(np.all(np.isfinite(g)) for g in op.gradients(case, case["x"]).values()), "a gradient is not finite")
+block.law("in_sequence", "rounding", "the second branch reads the sum after the first",
+        lambda op, c: (op(**without(c, "W_o") | {"x": op(**without(c, "W_2", "b_2"))}), op(**c)), times=10,
+        hint="Two sublayers in a row, not side by side.")
+block.law("constant_tokens", "rounding", "tokens of equal numbers have finite results and gradients",
+        lambda op, c: (np.all(np.isfinite(op(**c))), "an output is not finite"), "extremes",
+        of=lambda c: c(x=np.ones_like(c.x)),
+        derived=lambda op, c: (
+            all(np.all(np.isfinite(g)) for g in op.gradients(c, c.x).values()), "a gradient is not finite",
+        ), hint="Feed a constant row.")
 
 
 def block_scale(case: dict[str, Any]) -> float:
@@ -120,13 +106,13 @@ def post_ln_block_silent_branches(op: Subject, **case: Any) -> None:
     close(op(**silent), y, tolerance(op.spec, silent), "y")
 
 
-@post_ln_block("rounding", "the output is normalised: without the last gain and shift, tokens have mean 0 and size at most 1",
+post_ln_block.law("normed", "rounding",
+        "the output is normalised: without the last gain and shift, tokens have mean 0 and size at most 1",
+        lambda op, c: [
+            (np.mean(y := np.asarray(op(**c), float), axis=-1), np.zeros(y.shape[:-1]), None, "the mean of token "),
+            (np.all(np.mean(y * y, axis=-1) <= 1 + tolerance(op.spec, c)), "the mean square of a token is above 1"),
+        ], of=lambda c: c(gamma_2=np.ones_like(c.gamma_2), beta_2=np.zeros_like(c.beta_2)),
         hint="Is the last operation a norm?")
-def normed(op: Subject, **case: Any) -> None:
-    plain = case | {"gamma_2": np.ones_like(case["gamma_2"]), "beta_2": np.zeros_like(case["beta_2"])}
-    y = np.asarray(op(**plain), float)
-    close(np.mean(y, axis=-1), np.zeros(y.shape[:-1]), tolerance(op.spec, plain), "the mean of token ")
-    demand(np.all(np.mean(y * y, axis=-1) <= 1 + tolerance(op.spec, plain)), "the mean square of a token is above 1")
 
 
 def post_ln_block_scale(case: dict[str, Any]) -> float:

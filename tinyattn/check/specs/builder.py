@@ -3,17 +3,36 @@
 A spec file also imports the types of its functions' arguments from here: the drawer of cases, the subject under test.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
 from ... import ops
 from .. import adapters, oracles
 from ..cases import CaseDrawer
-from ..property import Property, stating
+from ..common import tolerance
+from ..property import Property, close, demand, same_bits, stating
 from ..spec import Spec
 from ..subject import Subject
 
-__all__ = ["CaseDrawer", "SpecBuilder", "Subject"]
+__all__ = ["Call", "CaseDrawer", "SpecBuilder", "Subject"]
+
+
+class Call(dict[str, Any]):
+    """The arguments of a call: `c.x` is c["x"], and `c(x=y)` is the same call with y in the place of x."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self[name]
+
+    def __call__(self, **others: Any) -> Call:
+        return Call(self | others)
+
+    def without(self, *names: str) -> Call:
+        return Call({name: x for name, x in self.items() if name not in names})
+
+
+Sides = Callable[[Subject, Call], Any]
 
 
 class SpecBuilder:
@@ -24,9 +43,11 @@ class SpecBuilder:
     @relu("exact", "relu is never negative")
     def relu_positive(op, x): ...
 
+    relu.law("odd_part", "exact", "relu(x) - relu(-x) is x", lambda op, c: (op(c.x) - op(-c.x), c.x))
+
     RELU = relu.spec("y = max(x, 0)", "relu(x): x (...)", case=relu_case, wrt=("x",))
 
-    The property above is called `positive`: its name is the function's without the kind.
+    The first property is called `positive`: its name is the function's without the kind.
     """
 
     def __init__(self, name: str):
@@ -36,6 +57,36 @@ class SpecBuilder:
 
     def __call__(self, *statement: Any, **options: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
         return self.states(*statement, **options)
+
+    def law(
+        self, name: str, exactness: str, statement: str, sides: Sides, stage: str = "properties", *, hint: str = "",
+        what: str = "", times: float = 1.0, of: Callable[[Call], Any] = Call, bits: bool = False,
+        derived: Sides = lambda op, c: [], **fields: Any,
+    ) -> None:  # fmt: skip
+        """Register the property that two sides are equal: `sides(op, c)` -> left, right, or an iterable of such pairs.
+
+        `of` turns the case drawn into one that the law is about. Unless exact, the sides differ by at most `times` the
+        tolerance of that case; a pair may have a tolerance and a name of its own: (left, right, atol, what). `bits`:
+        they are compared by `same_bits`. A pair (condition, message) is a condition that must hold. `derived` has more
+        pairs, for where there is a backward.
+        """
+
+        def holds(op: Subject, **case: Any) -> None:
+            c = Call(of(Call(case)))
+            parts = (part(op, c) for part in (sides, derived)[: 1 + op.has_backward])
+            pairs = (pair for part in parts for pair in ([part] if isinstance(part, tuple) else part))
+            for left, right, *more in pairs:
+                atol, called = (*more, None, None)[:2]
+                if isinstance(right, str):
+                    demand(left, right)
+                elif bits:
+                    same_bits(left, right, called or what or op.spec.outputs[0])
+                else:
+                    if atol is None:
+                        atol = 0 if exactness == "exact" else times * tolerance(op.spec, c)
+                    close(left, right, atol, called or what or op.spec.outputs[0])
+
+        self.properties.append(Property(self.name, name, stage, exactness, statement, holds, hint, **fields))
 
     def spec(
         self, says: str, *clauses: str, function: str = "", outputs: tuple[str, ...] = ("y",), **fields: Any

@@ -39,20 +39,19 @@ def allowed(op: Subject, y: np.ndarray) -> float:
     return rounding(dtype_of(op, y), y.size, 1e4 * max(1.0, float(np.max(np.abs(y)))))
 
 
-@cached_model("rounding", "one step for each token gives what forward gives for the whole sequence",
+def both_ways(op: Subject, x: np.ndarray) -> Any:
+    """The two sides of a law: the outputs of the steps, and of the whole sequence."""
+    y = forward_of(op, x)
+    return steps(op, x), y, allowed(op, y), "y of the steps"
+
+
+cached_model.law("steps_are_the_whole", "rounding",
+        "one step for each token gives what forward gives for the whole sequence",
+        lambda op, c: both_ways(op, input_of(op, c.x)),
         hint="What does a token need of the tokens before it, and what is its position?")
-def steps_are_the_whole(op: Subject, x: np.ndarray) -> None:
-    x = input_of(op, x)
-    y = forward_of(op, x)
-    close(steps(op, x), y, allowed(op, y), "y of the steps")
-
-
-@cached_model("rounding", "the same holds for long sequences: `maxlen` tokens, 256 at most, or 40", "extremes", once=True,
-        hint="Does the cache have an end, or a window?")
-def long_sequences(op: Subject, x: np.ndarray) -> None:
-    x = two_of(op, tried_length(op, "long_sequences"))
-    y = forward_of(op, x)
-    close(steps(op, x), y, allowed(op, y), "y of the steps")
+cached_model.law("long_sequences", "rounding", "the same holds for long sequences: `maxlen` tokens, 256 at most, or 40",
+        lambda op, c: both_ways(op, two_of(op, tried_length(op, "long_sequences"))), "extremes",
+        hint="Does the cache have an end, or a window?", once=True)
 
 
 @cached_model("exact", "without a cache it starts afresh, whatever came before", hint="Is anything kept outside the cache?")
@@ -164,13 +163,10 @@ ring_cache = SpecBuilder("ring_cache")
 OF_EVERY_CACHE = ("steps_are_the_whole", "taking_turns")
 ring_cache.properties += [replace(p, spec="ring_cache") for p in cached_model.properties if p.name in OF_EVERY_CACHE]
 
-
-@ring_cache("rounding", "after three turns of the ring the steps still give what forward gives", "extremes", once=True,
-        hint="When the newest key takes the oldest one's place, does each key keep its position? Is a slot read too early?")
-def turns_of_the_ring(op: Subject, x: np.ndarray) -> None:
-    x = two_of(op, 3 * _window(op) + 2)
-    y = forward_of(op, x)
-    close(steps(op, x), y, allowed(op, y), "y of the steps")
+ring_cache.law("turns_of_the_ring", "rounding", "after three turns of the ring the steps still give what forward gives",
+        lambda op, c: both_ways(op, two_of(op, 3 * _window(op) + 2)), "extremes",
+        hint="When the newest key takes the oldest one's place, does each key keep its position? Is a slot read too early?",
+        once=True)
 
 
 @ring_cache("exact", "the first token changes the output of the last token that looks at it, and not one bit of later outputs", "extremes",

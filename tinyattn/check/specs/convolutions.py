@@ -108,23 +108,16 @@ def depthwise_conv1d_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": draw.array(*draw.lead, draw.tokens() + K - 1, d), "W": draw.array(K, d)}
 
 
-@depthwise_conv1d("rounding", "a channel alone has the same outputs as among others", gravity="leak",
-        hint="Is the product with the kernel entry by entry?")
-def channels_apart(op: Subject, **case: Any) -> None:
-    y = op(**case)
-    for c in range(case["W"].shape[1]):
-        alone = op(case["x"][..., c : c + 1].copy(), case["W"][:, c : c + 1].copy())
-        close(alone, y[..., c : c + 1], tolerance(DEPTHWISE_CONV1D, case), f"channel {c} of y")
-
-
-@depthwise_conv1d("exact", "a kernel with a single 1 shifts the tokens", hint="Is the kernel flipped?")
-def one_place(op: Subject, **case: Any) -> None:
-    x, K = case["x"], len(case["W"])
-    for j in range(K):
-        W = np.zeros_like(case["W"])
-        W[j] = 1
-        close(op(x, W), x[..., j : x.shape[-2] - K + 1 + j, :], 0, f"with a 1 at place {j}, y")
-
+depthwise_conv1d.law("channels_apart", "rounding", "a channel alone has the same outputs as among others",
+        lambda op, c: [
+            (op(c.x[..., i : i + 1].copy(), c.W[:, i : i + 1].copy()), y[..., i : i + 1], None, f"channel {i} of y")
+            for y in [op(**c)] for i in range(c.W.shape[1])
+        ], hint="Is the product with the kernel entry by entry?", gravity="leak")
+depthwise_conv1d.law("one_place", "exact", "a kernel with a single 1 shifts the tokens", lambda op, c: [
+            (op(c.x, c.W.dtype.type(1) * (j == places)), c.x[..., j : c.x.shape[-2] - len(c.W) + 1 + j, :], 0,
+             f"with a 1 at place {j}, y")
+            for places in [np.indices(c.W.shape)[0]] for j in range(len(c.W))
+        ], hint="Is the kernel flipped?")
 
 DEPTHWISE_CONV1D = depthwise_conv1d.spec(
     "y_t = Σ_j x_{t + j} ⊙ W_j",
@@ -145,16 +138,12 @@ def max_pool1d_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": np.asarray(x, draw.dtype), "width": width}
 
 
-@max_pool1d("exact", "with a window of one token, y is x", hint="How many tokens does a window of width 1 hold?")
-def alone(op: Subject, x: np.ndarray, width: int) -> None:
-    close(op(x, 1), x, 0, "y")
-
-
-@max_pool1d("exact", "each output is the largest number of its window", hint="Where does a window begin and end?")
-def largest_of_window(op: Subject, x: np.ndarray, width: int) -> None:
-    y = op(x, width)
-    windows = np.stack([x[..., j : j + y.shape[-2], :] for j in range(width)])
-    demand(np.all(y >= windows) and np.all(np.any(y == windows, axis=0)), "an output is not its window's maximum")
+max_pool1d.law("alone", "exact", "with a window of one token, y is x", lambda op, c: (op(c.x, 1), c.x),
+        hint="How many tokens does a window of width 1 hold?")
+max_pool1d.law("largest_of_window", "exact", "each output is the largest number of its window", lambda op, c: (
+            np.array_equal(y := op(**c), np.max([c.x[..., j : j + y.shape[-2], :] for j in range(c.width)], axis=0)),
+            "an output is not its window's maximum",
+        ), hint="Where does a window begin and end?")
 
 
 @max_pool1d("exact", "of equal numbers the first receives the whole gradient", "gradients", hint="> or >=?")
@@ -193,15 +182,10 @@ def strided_convolution(op: Subject, x: np.ndarray, patch: int) -> None:
     close(y, strided.reshape(y.shape), 4 * tolerance(PATCHIFY, {"x": x, "patch": patch}), "y W")
 
 
-@patchify("exact", "patches of one pixel are the pixels, row by row", hint="Which axis moves first?")
-def pixels(op: Subject, x: np.ndarray, patch: int) -> None:
-    close(op(x, 1), x.reshape(*x.shape[:-3], -1, x.shape[-1]), 0, "y")
-
-
-@patchify("exact", "the backward undoes the forward", "gradients", hint="Every number of x is read once.")
-def inverse(op: Subject, x: np.ndarray, patch: int) -> None:
-    close(op.gradients({"x": x, "patch": patch}, op(x, patch))["x"], x, 0, "dx")
-
+patchify.law("pixels", "exact", "patches of one pixel are the pixels, row by row",
+        lambda op, c: (op(c.x, 1), c.x.reshape(*c.x.shape[:-3], -1, c.x.shape[-1])), hint="Which axis moves first?")
+patchify.law("inverse", "exact", "the backward undoes the forward", lambda op, c: (op.gradients(c, op(**c))["x"], c.x),
+        "gradients", what="dx", hint="Every number of x is read once.")
 
 PATCHIFY = patchify.spec(
     "y_{t, (a P + b) C + c} = x_{u P + a, v P + b, c}, P = patch, t = u (w / P) + v",

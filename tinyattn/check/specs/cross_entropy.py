@@ -7,9 +7,14 @@ import numpy as np
 
 from .. import oracles
 from ..property import close, demand, largest, rounding
-from .builder import CaseDrawer, SpecBuilder, Subject
+from .builder import Call, CaseDrawer, SpecBuilder, Subject
+from .losses import silent
 
 cross_entropy = SpecBuilder("cross_entropy")
+
+
+def _hot(c: Call) -> np.ndarray:
+    return np.arange(c.logits.shape[-1]) == c.targets[..., None]
 HINT_MEAN = "The loss is Σ w nll / Σ w: what do you divide by?"
 
 
@@ -29,16 +34,15 @@ def cross_entropy_special_cases() -> list[dict[str, Any]]:
             for logits, first, w in several]  # fmt: skip
 
 
-@cross_entropy("rounding", "with all logits equal the loss is ln V", hint="How large is the loss of pure guessing?")
-def cross_entropy_uniform(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
-    loss = op(np.full_like(logits, 3.0), targets, weights)
-    close(loss, math.log(logits.shape[-1]), rounding(logits.dtype, logits.size, 10.0), "the loss")
-
-
-@cross_entropy("rounding", "adding a constant to a row of logits changes nothing", hint="softmax does not see it.")
-def shift(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
-    moved = logits + logits.dtype.type(4)
-    close(op(moved, targets, weights), op(logits, targets, weights), tolerance_of(logits), "the loss")
+cross_entropy.law("uniform", "rounding", "with all logits equal the loss is ln V",
+        lambda op, c: (
+            op(**c(logits=np.full_like(c.logits, 3.0))), math.log(c.logits.shape[-1]),
+            rounding(c.logits.dtype, c.logits.size, 10.0), "the loss",
+        ),
+        hint="How large is the loss of pure guessing?")
+cross_entropy.law("shift", "rounding", "adding a constant to a row of logits changes nothing",
+        lambda op, c: (op(**c(logits=c.logits + 4)), op(**c), tolerance_of(c.logits), "the loss"),
+        hint="softmax does not see it.")
 
 
 @cross_entropy("exact", "a position of weight 0 does not move the loss", hint="Change a padding target.", gravity="leak")
@@ -65,13 +69,13 @@ def weights_are_shares(op: Subject, logits: np.ndarray, targets: np.ndarray, wei
     close(op(logits, targets, _ones(targets, logits)), op(logits, targets, None), tolerance_of(logits), "the loss")
 
 
-@cross_entropy("rounding", "each row of the gradient sums to 0, and positions of weight 0 have none", "gradients",
-        hint="softmax minus one-hot: both sum to 1.")
-def gradient_rows(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
-    d = op.gradients({"logits": logits, "targets": targets, "weights": weights}, 1.0)["logits"]
-    close(np.sum(d, axis=-1), np.zeros(targets.shape), 10 * tolerance_of(logits), "the sum of the gradient's row ")
-    if weights is not None:
-        demand(np.all(d[weights == 0] == 0), "a position of weight 0 has a gradient")
+cross_entropy.law("gradient_rows", "rounding",
+        "each row of the gradient sums to 0, and positions of weight 0 have none", lambda op, c: [
+            (np.sum(d := op.gradients(c, 1.0)["logits"], axis=-1), np.zeros(c.targets.shape),
+             10 * tolerance_of(c.logits),
+             "the sum of the gradient's row "),
+            (silent(c, d), "a position of weight 0 has a gradient"),
+        ], "gradients", hint="softmax minus one-hot: both sum to 1.")
 
 
 @cross_entropy("rounding", "a batch has the gradients of its halves, each with its share of the weight as dloss", "gradients",
@@ -101,14 +105,12 @@ def large_logits(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: 
     close(op(leads - 5000, targets), 0.0, 1e-12, "with all logits below -3,000, the loss")
 
 
-@cross_entropy("rounding", "a target 60 below the others costs 60 + ln(V - 1), not less", "extremes",
-        hint="-log(p + 1e-12) can never exceed 27.6: how does that change the gradient?")
-def no_cap(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
-    one_hot = np.arange(logits.shape[-1]) == targets[..., None]
-    for gap in (20.0, 60.0):
-        z = np.where(one_hot, -gap, 0.0).astype(logits.dtype)
-        expected = gap + math.log(logits.shape[-1] - 1 + math.exp(-gap))
-        close(op(z, targets), expected, rounding(logits.dtype, logits.size, gap), "the loss")
+cross_entropy.law("no_cap", "rounding", "a target 60 below the others costs 60 + ln(V - 1), not less", lambda op, c: [
+            (op(np.where(_hot(c), -gap, 0.0).astype(c.logits.dtype), c.targets),
+             gap + math.log(c.logits.shape[-1] - 1 + math.exp(-gap)), rounding(c.logits.dtype, c.logits.size, gap),
+             "the loss")
+            for gap in (20.0, 60.0)
+        ], "extremes", hint="-log(p + 1e-12) can never exceed 27.6: how does that change the gradient?")
 
 
 @cross_entropy("rounding", "with logits of ±2,000 the gradient is still softmax minus one-hot", "extremes",
@@ -150,22 +152,23 @@ def smoothed_cross_entropy_special_cases() -> list[dict[str, Any]]:
     return [case | {"smoothing": smoothing} for case, smoothing in pairs]
 
 
-@smoothed_cross_entropy("rounding", "without smoothing it is cross-entropy", hint="At ε = 0 the target has probability 1.")
-def no_smoothing(op: Subject, smoothing: float = 0.1, **case: Any) -> None:
-    close(op(**case, smoothing=0.0), oracles.cross_entropy(**case), tolerance_of(case["logits"]), "the loss")
-
-
-@smoothed_cross_entropy("rounding", "with all logits equal the loss is ln V, whatever ε is", hint="The probabilities of q sum to 1.")
-def smoothed_cross_entropy_uniform(op: Subject, smoothing: float = 0.1, **case: Any) -> None:
-    loss = op(**case | {"logits": np.full_like(case["logits"], 3.0)}, smoothing=smoothing)
-    close(loss, math.log(case["logits"].shape[-1]), rounding(case["logits"].dtype, case["logits"].size, 10.0), "the loss")
-
-
-@smoothed_cross_entropy("rounding", "with ε = 1 the target does not matter", hint="ε is spread over all classes, also the target.")
-def all_smoothing(op: Subject, smoothing: float = 0.1, **case: Any) -> None:
-    other = case | {"targets": (case["targets"] + 1) % case["logits"].shape[-1]}
-    expected = op(**case, smoothing=1.0)
-    close(op(**other, smoothing=1.0), expected, tolerance_of(case["logits"]), "the loss of other targets")
+smoothed_cross_entropy.law("no_smoothing", "rounding", "without smoothing it is cross-entropy",
+        lambda op, c: (
+            op(**c(smoothing=0.0)), oracles.cross_entropy(**c.without("smoothing")), tolerance_of(c.logits), "the loss",
+        ),
+        hint="At ε = 0 the target has probability 1.")
+smoothed_cross_entropy.law("uniform", "rounding", "with all logits equal the loss is ln V, whatever ε is",
+        lambda op, c: (
+            op(**c(logits=np.full_like(c.logits, 3.0))), math.log(c.logits.shape[-1]),
+            rounding(c.logits.dtype, c.logits.size, 10.0), "the loss",
+        ),
+        hint="The probabilities of q sum to 1.")
+smoothed_cross_entropy.law("all_smoothing", "rounding", "with ε = 1 the target does not matter",
+        lambda op, c: (
+            op(**c(targets=(c.targets + 1) % c.logits.shape[-1])), op(**c), tolerance_of(c.logits),
+            "the loss of other targets",
+        ),
+        of=lambda c: c(smoothing=1.0), hint="ε is spread over all classes, also the target.")
 
 
 @smoothed_cross_entropy("rounding", "where the softmax is q, the gradient is 0 and the loss is the entropy of q", "gradients",

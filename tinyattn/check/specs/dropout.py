@@ -1,5 +1,6 @@
 """Dropout with a fixed mask, and the drawing of masks."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from ..observing import observe_call
 from ..property import Violation, close, demand, rounding
 from ..spec import Spec
 from ..subject import MissingError, Subject
-from .builder import CaseDrawer, SpecBuilder
+from .builder import Call, CaseDrawer, SpecBuilder
 
 states = SpecBuilder("dropout")
 
@@ -21,28 +22,19 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": draw.array(*draw.lead, n, m), "keep": keep, "rate": rate}
 
 
-@states("exact", "with keep None, in evaluation, y is x, whatever the rate",
+states.law("evaluation", "exact", "with keep None, in evaluation, y is x, whatever the rate",
+        lambda op, c: (op(**c(keep=None)), c.x),
         hint="Predict twice: inverted dropout has done its scaling in training.")
-def evaluation(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
-    close(op(x, None, rate), x, 0, "y")
-
-
-@states("exact", "with keep None the gradient passes unchanged", "gradients", hint="y = x: differentiate it.")
-def evaluation_gradient(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
-    close(op.gradients({"x": x, "keep": None, "rate": rate}, np.cos(x))["x"], np.cos(x), 0, "dx")
-
-
-@states("rounding", "kept entries are x / (1 - rate), dropped ones 0", hint="Average over many masks: do you get x?")
-def scale_and_support(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
-    _scaled(op(x, keep, rate), x, keep, rate, "y")
-    _scaled(op(x, keep, 0.0), x, keep, 0.0, "at rate 0, y")              # the rate only sets the divisor
-
-
-@states("rounding", "the gradient passes through the mask of the forward, divided by 1 - rate", "gradients",
+states.law("evaluation_gradient", "exact", "with keep None the gradient passes unchanged",
+        lambda op, c: (op.gradients(c(keep=None), np.cos(c.x))["x"], np.cos(c.x)), "gradients", what="dx",
+        hint="y = x: differentiate it.")
+states.law("scale_and_support", "rounding", "kept entries are x / (1 - rate), dropped ones 0", lambda op, c: [  # the rate only sets the divisor
+            *_scaled(op(**c), c, "y"), *_scaled(op(**c(rate=0.0)), c(rate=0.0), "at rate 0, y"),
+        ], hint="Average over many masks: do you get x?")
+states.law("gradient_scale_and_support", "rounding",
+        "the gradient passes through the mask of the forward, divided by 1 - rate",
+        lambda op, c: _scaled(op.gradients(c, np.cos(c.x))["x"], c(x=np.cos(c.x)), "dx"), "gradients",
         hint="Gradient flows through the entries that this forward kept: y = x · keep / (1 - rate).")
-def gradient_scale_and_support(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
-    dy = np.cos(x)
-    _scaled(op.gradients({"x": x, "keep": keep, "rate": rate}, dy)["x"], dy, keep, rate, "dx")
 
 
 @states("statistical", "over many masks the mean of y is x", hint="What fraction survives, times which factor?")
@@ -77,11 +69,13 @@ def independent(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> No
     demand(len(set(map(int, whole))) > 1, f"sixty masks of 63 entries all keep {int(whole[0])}")
 
 
-def _scaled(result: Any, x: np.ndarray, keep: np.ndarray, rate: float, what: str) -> None:
-    keep = np.broadcast_to(keep, x.shape)
-    demand(np.shape(result) == x.shape, f"{what} has shape {np.shape(result)}, expected {x.shape}")
-    demand(np.all(result[~keep] == 0), f"a dropped entry of {what} is not 0")
-    close(result[keep], x[keep].astype(float) / (1 - rate), rounding(x.dtype, 1, 30.0), f"of the kept entries of {what}, ")
+def _scaled(result: Any, c: Call, what: str) -> Iterator[Any]:
+    """The sides of a law: kept entries are x / (1 - rate), dropped ones 0."""
+    keep = np.broadcast_to(c.keep, c.x.shape)
+    yield np.shape(result) == c.x.shape, f"{what} has shape {np.shape(result)}, expected {c.x.shape}"
+    yield np.all(result[~keep] == 0), f"a dropped entry of {what} is not 0"
+    expected = c.x[keep].astype(float) / (1 - c.rate)
+    yield result[keep], expected, rounding(c.x.dtype, 1, 30.0), f"of the kept entries of {what}, "
 
 
 def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from ..families import Case, averages, causal, onto_itself
 from ..property import close, demand, largest, rounding, same_bits
 from ..spec import Form, Spec
 from ..subject import MissingError
-from .builder import CaseDrawer, SpecBuilder, Subject
+from .builder import Call, CaseDrawer, SpecBuilder, Subject
 
 linear_attention = SpecBuilder("linear_attention")
 FORMS = ("chunked", "parallel", "recurrent")
@@ -93,13 +93,11 @@ def padding(op: Subject, **case: Any) -> None:
     demand(np.array_equal(first, other), "a key that is padding moves the output")
 
 
-@performer_attention("rounding", "for keys and queries of any length, equal values come out unchanged", "extremes",
-        hint="exp overflows, or all features of a key vanish: what may be subtracted?")
-def long_keys(op: Subject, **case: Any) -> None:
-    large = {name: 30 * case[name] for name in "qk"} | {"v": np.ones_like(case["v"])}
-    out = op(**case | large)
-    some = np.any(linear_attention_seen(case), axis=-1)[..., None].astype(float)
-    close(out, np.broadcast_to(some, out.shape), tolerance(PERFORMER_ATTENTION, case), "out")
+performer_attention.law("long_keys", "rounding", "for keys and queries of any length, equal values come out unchanged",
+        lambda op, c: (
+            out := op(**c(q=30 * c.q, k=30 * c.k, v=np.ones_like(c.v))),
+            np.broadcast_to(np.any(linear_attention_seen(c), axis=-1)[..., None].astype(float), out.shape),
+        ), "extremes", hint="exp overflows, or all features of a key vanish: what may be subtracted?")
 
 
 def performer_attention_scale(case: dict[str, Any]) -> float:
@@ -119,6 +117,12 @@ PERFORMER_ATTENTION = performer_attention.spec(
 
 
 window_attention = SpecBuilder("window_attention")
+
+
+def _under(c: Call, mask: np.ndarray) -> Any:
+    """The output of attention with this mask."""
+    q, k, v = (c[name].astype(float) for name in "qkv")
+    return oracles.attention(q, k, v, mask, scale=c.scale)[0]
 
 
 def window_attention_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -155,15 +159,12 @@ def window_attention_reach(op: Subject, **case: Any) -> None:
         same_bits(moved[..., blind, :], out[..., blind, :], f"with key {key} changed, an output too far from it")
 
 
-@window_attention("rounding", "with a window of n or more, it is attention", hint="What happens where the window exceeds n?")
-def wide_open(op: Subject, **case: Any) -> None:
-    n = case["q"].shape[-2]
-    q, k, v = (case[name].astype(float) for name in "qkv")
-    full, _ = oracles.attention(q, k, v, window_attention_seen(case | {"window": n}), scale=case["scale"])
-    atol = rounding(case["q"].dtype, case["q"].size, WINDOW_ATTENTION.scale(case))
-    for window in (n, n + 1, 10 * n):
-        close(op(**case | {"window": window}), full, atol, f"with a window of {window}, out")
-
+window_attention.law("wide_open", "rounding", "with a window of n or more, it is attention", lambda op, c: [
+            (op(**c(window=window)), _under(c, window_attention_seen(c(window=n))),
+             rounding(c.q.dtype, c.q.size, op.spec.scale(c)),
+             f"with a window of {window}, out")
+            for n in [c.q.shape[-2]] for window in (n, n + 1, 10 * n)
+        ], hint="What happens where the window exceeds n?")
 
 WINDOW_ATTENTION = window_attention.spec(
     "softmax attention in which query i looks at keys j with 0 <= i - j < window (not causal: |i - j| < window)",
@@ -204,14 +205,10 @@ def block_sparse_attention_seen(case: dict[str, Any]) -> np.ndarray:
 
 
 averages(block_sparse_attention, block_sparse_attention_seen)
-
-
-@block_sparse_attention("rounding", "it is attention under the layout's mask", hint="Whose rows does a block gather?")
-def under_its_mask(op: Subject, **case: Any) -> None:
-    if case["bias"] is None:
-        q, k, v = (case[name].astype(float) for name in "qkv")
-        full, _ = oracles.attention(q, k, v, block_sparse_attention_seen(case), scale=case["scale"])
-        close(op(**case), full, rounding(case["q"].dtype, case["q"].size, BLOCK_SPARSE_ATTENTION.scale(case)), "out")
+block_sparse_attention.law("under_its_mask", "rounding", "it is attention under the layout's mask",
+        lambda op, c: [] if c.bias is not None else (
+            op(**c), _under(c, block_sparse_attention_seen(c)), rounding(c.q.dtype, c.q.size, op.spec.scale(c))
+        ), hint="Whose rows does a block gather?")
 
 
 @block_sparse_attention("exact", "a key moves the outputs of blocks that contain it, and no other by a single bit", gravity="leak",

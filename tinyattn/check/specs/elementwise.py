@@ -5,10 +5,14 @@ from typing import Any
 import numpy as np
 
 from .. import oracles
-from ..common import tolerance
 from ..families import elementwise
 from ..property import close, close_or_note, demand, largest, rounding, waves
-from .builder import CaseDrawer, SpecBuilder, Subject
+from .builder import Call, CaseDrawer, SpecBuilder, Subject
+
+
+def _slopes(op: Subject, c: Call) -> np.ndarray:
+    return op.gradients(op.fit(c), np.ones_like(c.x))["x"]
+
 
 relu = SpecBuilder("relu")
 elementwise(relu)
@@ -28,24 +32,16 @@ def two_halves(op: Subject, x: np.ndarray) -> None:
     close(y - op(-x), x, 0, "relu(x) - relu(-x)")
 
 
-@relu("exact", "the gradient is dy where x > 0 and 0 elsewhere", "gradients", hint="Does the sign of dy matter?")
-def gate(op: Subject, x: np.ndarray) -> None:
-    close(op.gradients({"x": x}, waves(x))["x"], np.where(x > 0, waves(x), 0), 0, "dx")
-
-
-@relu("exact", "at 0 the value is 0, and the gradient is taken as 0", "extremes", hint="x > 0 or x >= 0?")
-def at_zero(op: Subject, x: np.ndarray) -> None:
-    zero = np.zeros_like(x)
-    demand(np.all(op(zero) == 0), "relu(0) is not 0")
-    if op.has_backward:
-        demand(np.all(op.gradients({"x": zero}, np.ones_like(x))["x"] == 0), "the gradient at 0 is not 0")
-
-
-@relu("exact", "numbers as large as 2¹⁰⁰ pass unchanged", "extremes", hint="Is anything clipped?")
-def large(op: Subject, x: np.ndarray) -> None:
-    big = (x * 2.0**100).astype(x.dtype)
-    close(op(big), np.maximum(big, 0), 0, "y")
-
+relu.law("gate", "exact", "the gradient is dy where x > 0 and 0 elsewhere",
+        lambda op, c: (op.gradients(c, waves(c.x))["x"], np.where(c.x > 0, waves(c.x), 0)), "gradients", what="dx",
+        hint="Does the sign of dy matter?")
+relu.law("at_zero", "exact", "at 0 the value is 0, and the gradient is taken as 0",
+        lambda op, c: (np.all(op(c.x) == 0), "relu(0) is not 0"), "extremes",
+        of=lambda c: c(x=np.zeros_like(c.x)),
+        derived=lambda op, c: (np.all(_slopes(op, c) == 0), "the gradient at 0 is not 0"),
+        hint="x > 0 or x >= 0?")
+relu.law("large", "exact", "numbers as large as 2¹⁰⁰ pass unchanged",
+        lambda op, c: (op(c.x * 2.0**100), np.maximum(c.x * 2.0**100, 0)), "extremes", hint="Is anything clipped?")
 
 RELU = relu.spec(
     "y = max(x, 0)",
@@ -64,9 +60,9 @@ def gelu_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": draw.array(*draw.lead, draw.size(), size=draw.choose((1.0, 3.0))), "approximate": draw.flag()}
 
 
-@gelu("rounding", "gelu(x) - gelu(-x) is x, since Φ(x) + Φ(-x) = 1", hint="Is Φ(0) one half?")
-def gelu_odd_part(op: Subject, x: np.ndarray, approximate: bool) -> None:
-    close(op(x, approximate) - op(-x, approximate), x, rounding(x.dtype, 1, 2 * largest(x)), "gelu(x) - gelu(-x)")
+gelu.law("odd_part", "rounding", "gelu(x) - gelu(-x) is x, since Φ(x) + Φ(-x) = 1",
+        lambda op, c: (op(**c) - op(**c(x=-c.x)), c.x, rounding(c.x.dtype, 1, 2 * largest(c.x)), "gelu(x) - gelu(-x)"),
+        hint="Is Φ(0) one half?")
 
 
 @gelu("approximate", "the two forms differ by less than 5e-4, and by more than 1e-4 somewhere near 2",
@@ -77,16 +73,14 @@ def two_forms(op: Subject, x: np.ndarray, approximate: bool) -> None:
     demand(np.max(np.abs(op(near, True) - op(near, False))) > 1e-4, "the two forms are the same")
 
 
-@gelu("rounding", "far out it is x on the right and 0 on the left, with gradients 1 and 0", "extremes",
+gelu.law("far_out", "rounding", "far out it is x on the right and 0 on the left, with gradients 1 and 0",
+        lambda op, c: (op(**c), np.maximum(c.x, 0), rounding(c.x.dtype, 1, 1) * np.abs(c.x)), "extremes",
+        of=lambda c: c(x=np.array([30.0, 2.0**100, -30.0, -(2.0**100)], c.x.dtype)),
+        # further out the textbook's x³ overflows
+        derived=lambda op, c: (
+            _slopes(op, c(x=np.clip(c.x, -1e4, 1e4))), [1, 1, 0, 0], rounding(c.x.dtype, 1, 10.0), "dx",
+        ),
         hint="Φ is 0 far to the left and 1 far to the right. And x Φ(x)?")
-def gelu_far_out(op: Subject, x: np.ndarray, approximate: bool) -> None:
-    far = np.array([30.0, 2.0**100, -30.0, -(2.0**100)], dtype=x.dtype)
-    close(op(far, approximate), np.maximum(far, 0), rounding(x.dtype, 1, 1) * np.abs(far), "y")
-    if op.has_backward:
-        far = np.array([30.0, 1e4, -30.0, -1e4], dtype=x.dtype)         # further out the textbook's x³ overflows
-        dx = op.gradients(op.fit({"x": far, "approximate": approximate}), np.ones_like(far))["x"]
-        close(dx, [1, 1, 0, 0], rounding(x.dtype, 1, 10.0), "dx")
-
 
 GELU = gelu.spec(
     "y = x Φ(x), with Φ the normal distribution function; approximate=True: ½ x (1 + tanh(√(2/π) (x + 0.044715 x³)))",
@@ -98,29 +92,16 @@ GELU = gelu.spec(
 
 silu = SpecBuilder("silu")
 elementwise(silu)
-
-
-@silu("rounding", "silu(x) - silu(-x) is x, since σ(x) + σ(-x) = 1", hint="Is σ(0) one half?")
-def silu_odd_part(op: Subject, x: np.ndarray) -> None:
-    close(op(x) - op(-x), x, 2 * tolerance(op.spec, {"x": x}), "silu(x) - silu(-x)")
-
-
-@silu("rounding", "the slopes at x and -x sum to 1", "gradients", hint="The product rule: σ(x) + x σ(x) (1 - σ(x)).")
-def silu_slopes(op: Subject, x: np.ndarray) -> None:
-    dy = np.ones_like(x)
-    total = op.gradients({"x": x}, dy)["x"] + op.gradients({"x": -x}, dy)["x"]
-    close(total, dy, 20 * tolerance(op.spec, {"x": x}), "the sum of slopes")
-
-
-@silu("rounding", "far out it is x on the right and 0 on the left, with gradients 1 and 0", "extremes",
+silu.law("odd_part", "rounding", "silu(x) - silu(-x) is x, since σ(x) + σ(-x) = 1",
+        lambda op, c: (op(c.x) - op(-c.x), c.x), times=2, what="silu(x) - silu(-x)", hint="Is σ(0) one half?")
+silu.law("slopes", "rounding", "the slopes at x and -x sum to 1",
+        lambda op, c: (sum(op.gradients({"x": x}, np.ones_like(x))["x"] for x in (c.x, -c.x)), np.ones_like(c.x)),
+        "gradients", times=20, what="the sum of slopes", hint="The product rule: σ(x) + x σ(x) (1 - σ(x)).")
+silu.law("far_out", "rounding", "far out it is x on the right and 0 on the left, with gradients 1 and 0",
+        lambda op, c: (op(c.x), np.maximum(c.x, 0), rounding(c.x.dtype, 1, 1)), "extremes",
+        of=lambda c: c(x=np.array([120.0, 2.0**100, -120.0, -(2.0**100)], c.x.dtype)),
+        derived=lambda op, c: (_slopes(op, c), [1, 1, 0, 0], rounding(c.x.dtype, 1, 1), "dx"),
         hint="exp(-x) of a large negative x overflows: use the side on which exp is below 1.")
-def silu_far_out(op: Subject, x: np.ndarray) -> None:
-    far = np.array([120.0, 2.0**100, -120.0, -(2.0**100)], x.dtype)
-    close(op(far), np.maximum(far, 0), rounding(x.dtype, 1, 1), "y")
-    if op.has_backward:
-        dx = op.gradients(op.fit({"x": far}), np.ones_like(far))["x"]
-        close(dx, [1, 1, 0, 0], rounding(x.dtype, 1, 1), "dx")
-
 
 SILU = silu.spec(
     "y = x σ(x), with σ(x) = 1 / (1 + exp(-x))",
@@ -139,18 +120,12 @@ def elu_case(draw: CaseDrawer) -> dict[str, Any]:
     return relu_case(draw) | {"alpha": draw.choose((1.0, 0.5, 2.0))}
 
 
-@elu("exact", "right of 0 it is x itself, and its gradient is dy", hint="Which side is the exponential on?")
-def right(op: Subject, x: np.ndarray, alpha: float) -> None:
-    x = np.abs(x)
-    close(op(x, alpha), x, 0, "y")
-    if op.has_backward:
-        close(op.gradients({"x": x, "alpha": alpha}, x)["x"], x, 0, "dx")
-
-
-@elu("rounding", "left of 0 the gradient is dy (y + α)", "gradients", hint="Differentiate α exp(x).")
-def left(op: Subject, x: np.ndarray, alpha: float) -> None:
-    case, dy = {"x": -np.abs(x), "alpha": alpha}, waves(x)
-    close(op.gradients(case, dy)["x"], dy * (op(**case) + x.dtype.type(alpha)), 2 * tolerance(op.spec, case), "dx")
+elu.law("right", "exact", "right of 0 it is x itself, and its gradient is dy", lambda op, c: (op(**c), c.x),
+        of=lambda c: c(x=np.abs(c.x)), derived=lambda op, c: (op.gradients(c, c.x)["x"], c.x, 0, "dx"),
+        hint="Which side is the exponential on?")
+elu.law("left", "rounding", "left of 0 the gradient is dy (y + α)",
+        lambda op, c: (op.gradients(c, waves(c.x))["x"], waves(c.x) * (op(**c) + c.alpha)), "gradients",
+        of=lambda c: c(x=-np.abs(c.x)), times=2, what="dx", hint="Differentiate α exp(x).")
 
 
 @elu("rounding", "near 0 on the left it is α x to the last digits; at 0 it is 0, with the gradient α", "extremes",
@@ -164,14 +139,11 @@ def near_zero(op: Subject, x: np.ndarray, alpha: float) -> None:
         close(op.gradients({"x": zero, "alpha": alpha}, zero + 1)["x"], zero + alpha, 0, "dx at 0")
 
 
-@elu("rounding", "far out it is x on the right and -α on the left, with gradients 1 and 0", "extremes",
+elu.law("far_out", "rounding", "far out it is x on the right and -α on the left, with gradients 1 and 0",
+        lambda op, c: (op(**c), [*c.x[:2], -c.alpha, -c.alpha], 0), "extremes",
+        of=lambda c: c(x=np.array([30.0, 2.0**100, -1e4, -(2.0**100)], c.x.dtype)),
+        derived=lambda op, c: (_slopes(op, c), [1, 1, 0, 0], 0, "dx"),
         hint="exp of a large x overflows, even where its result is not used.")
-def elu_far_out(op: Subject, x: np.ndarray, alpha: float) -> None:
-    far = np.array([30.0, 2.0**100, -1e4, -(2.0**100)], x.dtype)
-    close(op(far, alpha), [*far[:2], -alpha, -alpha], 0, "y")
-    if op.has_backward:
-        close(op.gradients(op.fit({"x": far, "alpha": alpha}), np.ones_like(far))["x"], [1, 1, 0, 0], 0, "dx")
-
 
 ELU = elu.spec(
     "y = x where x > 0, and α (exp(x) - 1) elsewhere",
@@ -182,41 +154,26 @@ ELU = elu.spec(
 
 root_elu = SpecBuilder("root_elu")
 elementwise(root_elu)
-
-
-@root_elu("rounding", "its square is ELU(x) + 1", hint="Which root, of which side?")
-def squared(op: Subject, x: np.ndarray) -> None:
-    close(op(x) ** 2, oracles.elu(x.astype(float)) + 1, 2 * tolerance(op.spec, {"x": x}), "y²")
-
-
-@root_elu("rounding", "at x > 0 the gradient is 1 / (2 √(1 + x)), at -x it is exp(-x / 2) / 2, and at 0 a half",
-        "gradients", hint="Is it a function of the result: y / 2, or 1 / (2 y)?")  # fmt: skip
-def root_elu_slopes(op: Subject, x: np.ndarray) -> None:
-    x, dy = np.abs(x), waves(x)
-    wide, limit = x.astype(float), tolerance(op.spec, {"x": x})
-    for given, slope in ((x, 0.5 / np.sqrt(1 + wide)), (-x, 0.5 * np.exp(-wide / 2)), (0 * x, 0.5)):
-        close(op.gradients({"x": given}, dy)["x"], dy * slope, limit, "dx")
-
-
-@root_elu("rounding", "at -20, where ELU(x) + 1 is 0 in float32, y and its gradient keep their digits", "extremes",
-        hint="exp(x) - 1 + 1 has lost exp(x), and √ has no slope at 0: exp(x / 2) is the root.")  # fmt: skip
-def far_left(op: Subject, x: np.ndarray) -> None:
-    far = np.array([-20.0, -60.0], x.dtype)
-    expected = np.exp(-np.array([10.0, 30.0]))
-    close(op(far), expected, 1e-5 * expected, "y")
-    if op.has_backward:
-        close(op.gradients(op.fit({"x": far}), np.ones_like(far))["x"], expected / 2, 1e-5 * expected, "dx")
-
-
-@root_elu("rounding", "at ±2¹⁰⁰ it is 2⁵⁰ and 0, and its gradient is finite", "extremes",
-        hint="exp of a large x overflows, even where it is not used; and 1 / y is infinite at y = 0.")  # fmt: skip
-def root_elu_far_out(op: Subject, x: np.ndarray) -> None:
-    far = np.array([2.0**100, -(2.0**100)], x.dtype)
-    close(op(far), [2.0**50, 0], 2.0**28, "y")
-    if op.has_backward:
-        dx = op.gradients(op.fit({"x": far}), np.ones_like(far))["x"]
-        close(dx, [2.0**-51, 0], 2.0**-73, "dx")
-
+root_elu.law("squared", "rounding", "its square is ELU(x) + 1",
+        lambda op, c: (op(c.x) ** 2, oracles.elu(c.x.astype(float)) + 1), times=2, what="y²",
+        hint="Which root, of which side?")
+root_elu.law("slopes", "rounding",
+        "at x > 0 the gradient is 1 / (2 √(1 + x)), at -x it is exp(-x / 2) / 2, and at 0 a half", lambda op, c: [
+            (op.gradients({"x": x}, waves(x))["x"], waves(x) * slope)
+            for wide in [c.x.astype(float)]
+            for x, slope in ((c.x, 0.5 / np.sqrt(1 + wide)), (-c.x, 0.5 * np.exp(-wide / 2)), (0 * c.x, 0.5))
+        ], "gradients", of=lambda c: c(x=np.abs(c.x)), what="dx",
+        hint="Is it a function of the result: y / 2, or 1 / (2 y)?")
+root_elu.law("far_left", "rounding", "at -20, where ELU(x) + 1 is 0 in float32, y and its gradient keep their digits",
+        lambda op, c: (op(c.x), y := np.exp([-10.0, -30.0]), 1e-5 * y), "extremes",
+        of=lambda c: c(x=np.array([-20.0, -60.0], c.x.dtype)),
+        derived=lambda op, c: (_slopes(op, c), (y := np.exp([-10.0, -30.0])) / 2, 1e-5 * y, "dx"),
+        hint="exp(x) - 1 + 1 has lost exp(x), and √ has no slope at 0: exp(x / 2) is the root.")
+root_elu.law("far_out", "rounding", "at ±2¹⁰⁰ it is 2⁵⁰ and 0, and its gradient is finite",
+        lambda op, c: (op(c.x), [2.0**50, 0], 2.0**28), "extremes",
+        of=lambda c: c(x=np.array([2.0**100, -(2.0**100)], c.x.dtype)),
+        derived=lambda op, c: (_slopes(op, c), [2.0**-51, 0], 2.0**-73, "dx"),
+        hint="exp of a large x overflows, even where it is not used; and 1 / y is infinite at y = 0.")
 
 ROOT_ELU = root_elu.spec(
     "y = √(ELU(x) + 1): exp(x / 2) where x < 0, and √(1 + x) elsewhere",

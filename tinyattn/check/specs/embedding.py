@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..property import close, demand, largest, rounding, same_bits, waves
+from ..property import close, largest, rounding, same_bits, waves
 from ..spec import Form
 from .builder import CaseDrawer, SpecBuilder, Subject
 
@@ -26,9 +26,8 @@ def special_cases() -> list[dict[str, Any]]:
     return [*cases[:2], {"ids": np.array([200, 255, 200], np.uint8), "E": E}, *cases[2:]]
 
 
-@states("exact", "y[...] is row ids[...] of the table, bit by bit", hint="Is anything scaled, shifted or zeroed?")
-def picks_rows(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
-    same_bits(op(ids, E), E[ids.astype(np.int64)], "y")
+states.law("picks_rows", "exact", "y[...] is row ids[...] of the table, bit by bit",
+        lambda op, c: (op(**c), c.E[c.ids]), bits=True, hint="Is anything scaled, shifted or zeroed?")
 
 
 @states("rounding", "no gradient is lost: the columns of dE and of dy have the same sums", "gradients",
@@ -40,11 +39,10 @@ def total_mass(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
     close(np.sum(dE, axis=0), expected, rounding(E.dtype, ids.size, 4.0), "the sum of column ")
 
 
-@states("exact", "rows never read have gradient 0", "gradients", hint="Which rows did the forward look at?")
-def unread_rows(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
-    dE = op.gradients({"ids": ids, "E": E}, _dy(ids, E))["E"]
-    unread = np.setdiff1d(np.arange(len(E)), ids)
-    demand(np.all(dE[unread] == 0), "a row that was never read has a gradient")
+states.law("unread_rows", "exact", "rows never read have gradient 0", lambda op, c: (
+            np.all(op.gradients(c, _dy(c.ids, c.E))["E"][np.setdiff1d(np.arange(len(c.E)), c.ids)] == 0),
+            "a row that was never read has a gradient",
+        ), "gradients", hint="Which rows did the forward look at?")
 
 
 @states("rounding", "the order of ids does not matter", "gradients", hint="a[[2, 2]] += 1 adds once: one write wins.")

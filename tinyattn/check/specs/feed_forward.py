@@ -7,7 +7,7 @@ import numpy as np
 from ..common import tolerance
 from ..families import linear_in, tokens_apart
 from ..property import close, largest, waves
-from .builder import CaseDrawer, SpecBuilder, Subject
+from .builder import Call, CaseDrawer, SpecBuilder, Subject
 
 linear = SpecBuilder("linear")
 linear_in(linear, "x", of=lambda case: case | {"b": None}, name="additive", says="without b it is linear in x",
@@ -52,6 +52,11 @@ feed_forward = SpecBuilder("feed_forward")
 tokens_apart(feed_forward, name="positions_apart")
 
 
+def _above(c: Call) -> np.ndarray:
+    """A b_1 with which every hidden unit is on."""
+    return np.full_like(c.b_1, 2 * largest(c.x @ c.W_1) + 1)
+
+
 def feed_forward_case(draw: CaseDrawer) -> dict[str, Any]:
     D = draw.size()
     H = draw.size_like(D)
@@ -68,24 +73,16 @@ def off_the_kink(draw: CaseDrawer, u: np.ndarray) -> np.ndarray:
     return np.asarray(tries[np.argmax(np.minimum(gaps, 0.05), axis=0), np.arange(u.shape[-1])], draw.dtype)
 
 
-@feed_forward("rounding", "doubling x, b_1 and b_2 doubles the output: ReLU bends at 0 and nowhere else",
+feed_forward.law("homogeneous", "rounding",
+        "doubling x, b_1 and b_2 doubles the output: ReLU bends at 0 and nowhere else",
+        lambda op, c: (op(**c(x=2 * c.x, b_1=2 * c.b_1, b_2=2 * c.b_2)), 2 * np.asarray(op(**c))), times=2,
         hint="Is there another activation, or an extra bias?")
-def homogeneous(op: Subject, **case: Any) -> None:
-    twice = {name: 2 * case[name] for name in ("x", "b_1", "b_2")}
-    close(op(**case | twice), 2 * np.asarray(op(**case)), 2 * tolerance(op.spec, case), "y")
-
-
-@feed_forward("rounding", "where every hidden unit is on, y is x W_1 W_2 + b_1 W_2 + b_2", hint="Where is b_1 added?")
-def all_on(op: Subject, **case: Any) -> None:
-    b_1 = np.full_like(case["b_1"], 2 * largest(case["x"] @ case["W_1"]) + 1)
-    x, W_1, W_2, b_2 = (case[name].astype(float) for name in ("x", "W_1", "W_2", "b_2"))
-    close(op(**case | {"b_1": b_1}), (x @ W_1 + b_1) @ W_2 + b_2, 4 * tolerance(op.spec, case), "y")
-
-
-@feed_forward("rounding", "where every hidden unit is off, the output is b_2", hint="Is b_2 added, and after everything else?")
-def all_off(op: Subject, **case: Any) -> None:
-    b_1 = -np.full_like(case["b_1"], 2 * largest(case["x"] @ case["W_1"]) + 1)
-    close(op(**case | {"b_1": b_1}), np.broadcast_to(case["b_2"], case["x"].shape), 0, "y")
+feed_forward.law("all_on", "rounding", "where every hidden unit is on, y is x W_1 W_2 + b_1 W_2 + b_2",
+        lambda op, c: (op(**c(b_1=_above(c))), (c.x.astype(float) @ c.W_1 + _above(c)) @ c.W_2.astype(float) + c.b_2),
+        times=4, hint="Where is b_1 added?")
+feed_forward.law("all_off", "rounding", "where every hidden unit is off, the output is b_2",
+        lambda op, c: (op(**c(b_1=-_above(c))), np.broadcast_to(c.b_2, c.x.shape), 0),
+        hint="Is b_2 added, and after everything else?")
 
 
 def feed_forward_scale(case: dict[str, Any]) -> float:
@@ -120,12 +117,9 @@ def all_on_and_all_off(op: Subject, **case: Any) -> None:
     close(op(**case | {"b_1": -b_1}), np.broadcast_to(b_2, x.shape), atol, "with all units off, y")
 
 
-@gelu_feed_forward("rounding", "without b_1, the results for x and -x differ by x W_1 W_2", hint="GELU(u) - GELU(-u) is u.")
-def gelu_feed_forward_odd_part(op: Subject, **case: Any) -> None:
-    case |= {"b_1": 0 * case["b_1"]}
-    x, W_1, W_2 = (case[name].astype(float) for name in ("x", "W_1", "W_2"))
-    close(op(**case) - op(**case | {"x": -case["x"]}), x @ W_1 @ W_2, 2 * tolerance(op.spec, case), "the difference")
-
+gelu_feed_forward.law("odd_part", "rounding", "without b_1, the results for x and -x differ by x W_1 W_2",
+        lambda op, c: (op(**c) - op(**c(x=-c.x)), c.x.astype(float) @ c.W_1 @ c.W_2),
+        of=lambda c: c(b_1=0 * c.b_1), times=2, what="the difference", hint="GELU(u) - GELU(-u) is u.")
 
 GELU_FEED_FORWARD = gelu_feed_forward.spec(
     "y = gelu(x W_1 + b_1) W_2 + b_2, gelu(u) = u Φ(u), or its tanh form if approximate",
@@ -147,11 +141,9 @@ def swiglu_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": x, "W_1": draw.array(D, H), "V": draw.array(D, H), "W_2": draw.array(H, D)}
 
 
-@swiglu("rounding", "y of W_1 minus y of -W_1 is ((x W_1) ⊙ (x V)) W_2, since silu(a) - silu(-a) is a",
+swiglu.law("odd_part", "rounding", "y of W_1 minus y of -W_1 is ((x W_1) ⊙ (x V)) W_2, since silu(a) - silu(-a) is a",
+        lambda op, c: (np.asarray(op(**c), float) - op(**c(W_1=-c.W_1)), _products(c)), times=2, what="the difference",
         hint="Which of the two products goes through the SiLU, and is it a σ(a)?")
-def swiglu_odd_part(op: Subject, **case: Any) -> None:
-    got = np.asarray(op(**case), float) - op(**case | {"W_1": -case["W_1"]})
-    close(got, _products(case), 2 * tolerance(op.spec, case), "the difference")
 
 
 @swiglu("rounding", "far out the gate is x W_1 on the right and 0 on the left, in y and in dW_2", "extremes",

@@ -6,12 +6,21 @@ from typing import Any
 import numpy as np
 
 from .. import oracles
-from ..common import tolerance
 from ..families import Case, weighted_mean
 from ..property import close, demand, largest, rounding
-from .builder import CaseDrawer, SpecBuilder, Subject
+from .builder import Call, CaseDrawer, SpecBuilder, Subject
 
 bce = SpecBuilder("bce")
+
+
+def far(c: Call) -> Call:
+    """Logits of ±10,000, on the right side and on the wrong one."""
+    return Call(z=np.array([1e4, -1e4, 1e4, -1e4], c.z.dtype), targets=np.array([1, 0, 0, 1], c.z.dtype))
+
+
+def silent(c: Call, d: np.ndarray) -> bool:
+    """Whether positions of weight 0 have no gradient."""
+    return c.weights is None or bool(np.all(d[c.weights == 0] == 0))
 
 
 def bce_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -28,43 +37,30 @@ def bce_special_cases() -> list[dict[str, Any]]:
     return [plain, weighted, *others]
 
 
-@bce("rounding", "swapping the labels equals negating the logits", hint="σ(-z) = 1 - σ(z).")
-def symmetry(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
-    close(op(-z, 1 - targets, weights), op(z, targets, weights), 2.5 * tolerance(op.spec, {"z": z}), "the loss")
-
-
-@bce("rounding", "label 1 instead of 0 lowers the loss by the mean logit", hint="log σ(z) - log σ(-z) = z.")
-def difference(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
-    got = op(z, np.ones_like(z), weights) - op(z, np.zeros_like(z), weights)
-    close(got, -np.average(z.astype(float), weights=weights), 2.5 * tolerance(op.spec, {"z": z}), "the difference")
-
-
+bce.law("symmetry", "rounding", "swapping the labels equals negating the logits",
+        lambda op, c: (op(**c(z=-c.z, targets=1 - c.targets)), op(**c)), times=2.5, what="the loss",
+        hint="σ(-z) = 1 - σ(z).")
+bce.law("difference", "rounding", "label 1 instead of 0 lowers the loss by the mean logit",
+        lambda op, c: (
+            op(**c(targets=np.ones_like(c.z))) - op(**c(targets=np.zeros_like(c.z))),
+            -np.average(c.z.astype(float), weights=c.weights),
+        ),
+        times=2.5, what="the difference", hint="log σ(z) - log σ(-z) = z.")
 weighted_mean(bce, "z", "targets")
-
-
-@bce("rounding", "logits of ±10,000 cost 0 on the right side, and 10,000 on the wrong one", "extremes",
-        hint="log σ(z) underflows; max(z, 0) - z t + log(1 + exp(-|z|)) does not.")
-def large_logits(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
-    far, labels = np.array([1e4, -1e4, 1e4, -1e4], z.dtype), np.array([1, 0, 0, 1], z.dtype)
-    close(op(far, labels), 5000.0, rounding(z.dtype, 4, 1e4), "the loss")
-    close(op(far[:2], labels[:2]), 0.0, 1e-12, "the loss on the right side")
-
-
-@bce("rounding", "a logit of -60 under label 1 costs 60, and one of 20 under label 0 costs 20", "extremes",
-        hint="Is there an eps inside a logarithm?")
-def no_cap(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
-    one = np.array([1.0], z.dtype)
-    for gap in (20.0, 60.0):
-        for logit, label in ((-gap * one, one), (gap * one, 0 * one)):
-            close(op(logit, label), gap + np.log1p(np.exp(-gap)), rounding(z.dtype, 1, gap), "the loss")
-
-
-@bce("rounding", "far out the gradient is 0 on the right side and ±1 on the wrong one", "extremes",
-        hint="σ(z) - t: compute σ so that neither end overflows.")
-def large_logits_gradient(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
-    far, labels = np.array([1e4, -1e4, 1e4, -1e4], z.dtype), np.array([1, 0, 0, 1], z.dtype)
-    dz = op.gradients({"z": far, "targets": labels, "weights": None}, 1.0)["z"]
-    close(dz, np.array([0, 0, 1, -1]) / 4, rounding(z.dtype, 4, 10.0), "dz")
+bce.law("large_logits", "rounding", "logits of ±10,000 cost 0 on the right side, and 10,000 on the wrong one",
+        lambda op, c: [
+            (op(**c), 5000.0, rounding(c.z.dtype, 4, 1e4), "the loss"),
+            (op(c.z[:2], c.targets[:2]), 0.0, 1e-12, "the loss on the right side"),
+        ], "extremes", of=far, hint="log σ(z) underflows; max(z, 0) - z t + log(1 + exp(-|z|)) does not.")
+bce.law("no_cap", "rounding", "a logit of -60 under label 1 costs 60, and one of 20 under label 0 costs 20",
+        lambda op, c: [
+            (op(*np.array([[gap - 2 * gap * t], [t]], c.z.dtype)), gap + np.log1p(np.exp(-gap)),
+             rounding(c.z.dtype, 1, gap))
+            for gap in (20.0, 60.0) for t in (1, 0)
+        ], "extremes", what="the loss", hint="Is there an eps inside a logarithm?")
+bce.law("large_logits_gradient", "rounding", "far out the gradient is 0 on the right side and ±1 on the wrong one",
+        lambda op, c: (op.gradients(c, 1.0)["z"], np.array([0, 0, 1, -1]) / 4, rounding(c.z.dtype, 4, 10.0), "dz"),
+        "extremes", of=far, hint="σ(z) - t: compute σ so that neither end overflows.")
 
 
 @bce("rounding", "the gradient is the share of the weight times σ(z) - t, 0 where the weight is 0", "gradients",
@@ -108,31 +104,22 @@ def bpr_special_cases() -> list[dict[str, Any]]:
     ]
 
 
-@bpr("rounding", "equal scores cost ln 2, whatever they are", hint="σ(0) is one half: is anything added?")
-def equal_scores(op: Subject, **case: Any) -> None:
-    case |= {"negative": case["positive"]}
-    close(op(**case), math.log(2), 2.5 * tolerance(op.spec, case), "the loss")
-
-
-@bpr("rounding", "exchanging positive and negative adds the weighted mean of positive - negative",
+bpr.law("equal_scores", "rounding", "equal scores cost ln 2, whatever they are", lambda op, c: (op(**c), math.log(2)),
+        of=lambda c: c(negative=c.positive), times=2.5, what="the loss", hint="σ(0) is one half: is anything added?")
+bpr.law("exchanged", "rounding", "exchanging positive and negative adds the weighted mean of positive - negative",
+        lambda op, c: (
+            float(op(**c(positive=c.negative, negative=c.positive))) - float(op(**c)),
+            np.average(c.positive.astype(float) - c.negative, weights=c.weights),
+        ),
+        times=5, what="the difference of losses",
         hint="log σ(z) - log σ(-z) = z: is z the difference of the two scores, and the sum divided by Σ w?")
-def exchanged(op: Subject, positive: Any, negative: Any, weights: Any) -> None:
-    expected = np.average(positive.astype(float) - negative, weights=weights)
-    got = float(op(negative, positive, weights)) - float(op(positive, negative, weights))
-    scores = {"positive": positive, "negative": negative}
-    close(got, expected, 5 * tolerance(op.spec, scores), "the difference of losses")
-
-
 weighted_mean(bpr, "positive", "negative")
-
-
-@bpr("rounding", "dnegative is -dpositive; positions of weight 0 have no gradient", "gradients",
+bpr.law("opposite_gradients", "rounding", "dnegative is -dpositive; positions of weight 0 have no gradient",
+        lambda op, c: [
+            ((d := op.gradients(c, 1.0))["negative"], -np.asarray(d["positive"]), None, "dnegative"),
+            (silent(c, d["positive"]), "a position of weight 0 has a gradient"),
+        ], "gradients", times=25,
         hint="The loss depends on the difference alone: the score that goes up is matched by one that goes down.")
-def opposite_gradients(op: Subject, **case: Any) -> None:
-    d = op.gradients(case, 1.0)
-    close(d["negative"], -np.asarray(d["positive"]), 25 * tolerance(op.spec, case), "dnegative")
-    if case["weights"] is not None:
-        demand(np.all(d["positive"][case["weights"] == 0] == 0), "a position of weight 0 has a gradient")
 
 
 @bpr("rounding", "a target 4,000 behind costs 4,000, and one 4,000 ahead nothing; N dpositive is -1 and 0", "extremes",
@@ -162,6 +149,10 @@ BPR = bpr.spec(
 bpr_max = SpecBuilder("bpr_max")
 
 
+def _unregularised(c: Call) -> Call:
+    return c(regularisation=0.0)
+
+
 def bpr_max_case(draw: CaseDrawer) -> dict[str, Any]:
     positions = (*draw.lead, draw.size())
     return {
@@ -185,60 +176,43 @@ def bpr_max_special_cases() -> list[dict[str, Any]]:
     return [{"positive": r, "negatives": others, "weights": None} | arguments for arguments in several]
 
 
-@bpr_max("rounding", "with one negative and no regularisation it is BPR, the cross-entropy of two", hint="s is then 1.")
-def one_negative(op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0) -> None:
-    two = np.stack([positive, negatives[..., 0]], axis=-1)
-    expected = oracles.cross_entropy(two, np.zeros(positive.shape, int), weights)
-    close(op(positive, negatives[..., :1], weights, 0.0), expected, _bpr_max_tolerance(positive, negatives, 1), "the loss")
-
-
-@bpr_max("rounding", "without regularisation, adding a constant to all scores of a position changes nothing",
-        hint="Only differences of scores are compared; softmax does not see a shift either.")
-def shift(op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0) -> None:
-    moved = op(positive + positive.dtype.type(4), negatives + negatives.dtype.type(4), weights, 0.0)
-    close(moved, op(positive, negatives, weights, 0.0), _bpr_max_tolerance(positive, negatives), "the loss")
-
-
-@bpr_max("rounding", "taking every negative twice changes nothing, and neither does their order",
+bpr_max.law("one_negative", "rounding", "with one negative and no regularisation it is BPR, the cross-entropy of two",
+        lambda op, c: (op(**c(negatives=c.negatives[..., :1], regularisation=0.0)), oracles.cross_entropy(
+            np.stack([c.positive, c.negatives[..., 0]], axis=-1), np.zeros(c.positive.shape, int), c.weights
+        ), _bpr_max_tolerance(c, 1), "the loss"), hint="s is then 1.")
+bpr_max.law("shift", "rounding",
+        "without regularisation, adding a constant to all scores of a position changes nothing",
+        lambda op, c: (
+            op(**c(positive=c.positive + 4, negatives=c.negatives + 4)), op(**c), _bpr_max_tolerance(c), "the loss",
+        ),
+        of=_unregularised, hint="Only differences of scores are compared; softmax does not see a shift either.")
+bpr_max.law("twice", "rounding", "taking every negative twice changes nothing, and neither does their order",
+        lambda op, c: (
+            op(**c(negatives=np.concatenate([c.negatives, c.negatives[..., ::-1]], axis=-1))), op(**c),
+            _bpr_max_tolerance(c), "the loss",
+        ),
         hint="softmax halves the weight of each of two equal ones: a weighted mean, not a sum.")
-def twice(op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0) -> None:
-    got = op(positive, np.concatenate([negatives, negatives[..., ::-1]], axis=-1), weights, regularisation)
-    close(got, op(positive, negatives, weights, regularisation), _bpr_max_tolerance(positive, negatives), "the loss")
-
-
-@bpr_max("rounding", "regularisation adds λ times the mean of the squared scores under their softmax",
-        hint="The squares are weighted with s, as the terms σ(r⁺ - r) are.")
-def regularised(op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0) -> None:
-    squares = np.sum(oracles.softmax(negatives) * negatives.astype(float) ** 2, axis=-1)
-    expected = 0.5 * np.average(squares, weights=weights)
-    got = op(positive, negatives, weights, 0.5) - op(positive, negatives, weights, 0.0)
-    close(got, expected, _bpr_max_tolerance(positive, negatives), "the difference")
-
-
+bpr_max.law("regularised", "rounding", "regularisation adds λ times the mean of the squared scores under their softmax",
+        lambda op, c: (
+            op(**c(regularisation=0.5)) - op(**c(regularisation=0.0)),
+            np.average(np.sum(oracles.softmax(c.negatives) / 2 * c.negatives.astype(float) ** 2, -1), weights=c.weights),
+            _bpr_max_tolerance(c), "the difference",
+        ), hint="The squares are weighted with s, as the terms σ(r⁺ - r) are.")
 weighted_mean(bpr_max, "positive", "negatives")
-
-
-@bpr_max("rounding", "without regularisation a position's gradients sum to 0; positions of weight 0 have none", "gradients",
+bpr_max.law("gradients_sum_to_zero", "rounding",
+        "without regularisation a position's gradients sum to 0; positions of weight 0 have none", lambda op, c: [
+            ((d := op.gradients(c, 1.0))["positive"] + np.sum(d["negatives"], axis=-1), np.zeros(c.positive.shape),
+             10 * _bpr_max_tolerance(c), "the sum of a position's gradients"),
+            (silent(c, d["positive"]), "a position of weight 0 has a gradient"),
+            (silent(c, d["negatives"]), "negatives of a position of weight 0 have a gradient"),
+        ], "gradients", of=_unregularised,
         hint="A shift of all scores changes nothing, so the gradient has no part along it.")
-def bpr_max_gradients_sum_to_zero(
-    op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0
-) -> None:
-    d = op.gradients({"positive": positive, "negatives": negatives, "weights": weights, "regularisation": 0.0}, 1.0)
-    total = d["positive"] + np.sum(d["negatives"], axis=-1)
-    close(total, np.zeros(positive.shape), 10 * _bpr_max_tolerance(positive, negatives), "the sum of a position's gradients")
-    if weights is not None:
-        demand(np.all(d["positive"][weights == 0] == 0), "a position of weight 0 has a gradient")
-        demand(np.all(d["negatives"][weights == 0] == 0), "negatives of a position of weight 0 have a gradient")
-
-
-@bpr_max("rounding", "scores near 800 and near -800 give the loss of scores near 0, for only differences count",
-        "extremes", hint="exp(800) is infinite and exp(-800) is 0: which maximum does the softmax subtract first?")
-def far_negatives(op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0) -> None:
-    limit = 800 * _bpr_max_tolerance(positive, negatives)
-    expected = op(positive, negatives, weights, 0.0)
-    for far in (-800, 800):
-        moved = (x + x.dtype.type(far) for x in (positive, negatives))
-        close(op(*moved, weights, 0.0), expected, limit, f"with all scores moved by {far}, the loss")
+bpr_max.law("far_negatives", "rounding",
+        "scores near 800 and near -800 give the loss of scores near 0, for only differences count", lambda op, c: [
+            (op(**c(positive=c.positive + far, negatives=c.negatives + far)), op(**c), 800 * _bpr_max_tolerance(c),
+             f"with all scores moved by {far}, the loss") for far in (-800, 800)
+        ], "extremes", of=_unregularised,
+        hint="exp(800) is infinite and exp(-800) is 0: which maximum does the softmax subtract first?")
 
 
 @bpr_max("rounding", "a target 4,000 behind costs 4,000, and one 4,000 ahead nothing; gradients are -1, 1 / k and 0",
@@ -256,8 +230,8 @@ def bpr_max_far_behind(op: Subject, positive: Any, negatives: Any, weights: Any,
     close(ahead["positive"], np.zeros(positive.shape), 1e-12, "dpositive of a target that leads")
 
 
-def _bpr_max_tolerance(positive: np.ndarray, negatives: np.ndarray, power: int = 2) -> float:
-    return rounding(positive.dtype, negatives.size, 10 * largest(positive, negatives) ** power)
+def _bpr_max_tolerance(c: Call, power: int = 2) -> float:
+    return rounding(c.positive.dtype, c.negatives.size, 10 * largest(c.positive, c.negatives) ** power)
 
 
 BPR_MAX = bpr_max.spec(
@@ -284,41 +258,34 @@ def distance_bpr_case(draw: CaseDrawer) -> Case:
             "pvn_weight": draw.choose((0.0, 0.5, 2.0))}  # fmt: skip
 
 
-@distance_bpr("rounding", "without the hinge it is the cross-entropy of two logits, the negative distances",
-        hint="A small distance is good: -log σ(d⁻ - d⁺).")  # fmt: skip
-def of_two(op: Subject, **case: Any) -> None:
-    logits = -np.stack([case["positive"], case["negative"]], axis=-1)
-    expected = oracles.cross_entropy(logits, np.zeros(logits.shape[:-1], int), case["weights"])
-    close(op(**case | {"pvn_weight": 0.0}), expected, tolerance(op.spec, case), "the loss")
-
-
-@distance_bpr("rounding", "the hinge adds λ times the mean of max(d⁺ - d, 0)", hint="Which of the two should be larger?")
-def hinge(op: Subject, **case: Any) -> None:
-    over = np.average(np.maximum(case["positive"].astype(float) - case["between"], 0), weights=case["weights"])
-    added = op(**case | {"pvn_weight": 3.0}) - op(**case | {"pvn_weight": 0.0})
-    close(added, 3 * over, 4 * tolerance(op.spec, case), "the difference")
-
-
+distance_bpr.law("of_two", "rounding",
+        "without the hinge it is the cross-entropy of two logits, the negative distances",
+        lambda op, c: (
+            op(**c(pvn_weight=0.0)),
+            oracles.cross_entropy(-np.stack([c.positive, c.negative], -1), np.zeros(c.positive.shape, int), c.weights),
+        ),
+        what="the loss", hint="A small distance is good: -log σ(d⁻ - d⁺).")
+distance_bpr.law("hinge", "rounding", "the hinge adds λ times the mean of max(d⁺ - d, 0)",
+        lambda op, c: (
+            op(**c(pvn_weight=3.0)) - op(**c(pvn_weight=0.0)),
+            3 * np.average(np.maximum(c.positive.astype(float) - c.between, 0), weights=c.weights),
+        ),
+        times=4, what="the difference", hint="Which of the two should be larger?")
 weighted_mean(distance_bpr, "positive", "negative", "between")
-
-
-@distance_bpr("rounding", "a position's gradients sum to 0; dd is never positive, and is 0 with λ = 0", "gradients",
-        hint="Adding a constant to all three distances changes nothing.")  # fmt: skip
-def distance_bpr_gradients_sum_to_zero(op: Subject, **case: Any) -> None:
-    d = op.gradients(case, 1.0)
-    total = d["positive"] + d["negative"] + d["between"]
-    close(total, np.zeros(total.shape), 10 * tolerance(op.spec, case), "the sum of a position's gradients")
-    demand(np.all(d["between"] <= 0), "dd is positive")
-    demand(not np.any(op.gradients(case | {"pvn_weight": 0.0}, 1.0)["between"]), "without the hinge d has a gradient")
-
-
-@distance_bpr("rounding", "a target 4,000 farther costs 4,000, and one 4,000 nearer nothing", "extremes",
-        hint="σ(-4000) is 0, and its logarithm is not -55: stay with logarithms.")  # fmt: skip
-def distance_bpr_far_behind(op: Subject, **case: Any) -> None:
-    zero = np.zeros_like(case["positive"])
-    far, case = zero + 4000, case | {"weights": None, "between": zero, "pvn_weight": 0.0}
-    for positive, negative, cost in ((far, zero, 4000.0), (zero, far, 0.0), (far, far, math.log(2))):
-        close(op(**case | {"positive": positive, "negative": negative}), cost, 1e-4 * max(cost, 1e-3), "the loss")
+distance_bpr.law("gradients_sum_to_zero", "rounding",
+        "a position's gradients sum to 0; dd is never positive, and is 0 with λ = 0", lambda op, c: [
+            ((d := op.gradients(c, 1.0))["positive"] + d["negative"] + d["between"], np.zeros(c.positive.shape)),
+            (np.all(d["between"] <= 0), "dd is positive"),
+            (not np.any(op.gradients(c(pvn_weight=0.0), 1.0)["between"]), "without the hinge d has a gradient"),
+        ], "gradients", times=10, what="the sum of a position's gradients",
+        hint="Adding a constant to all three distances changes nothing.")
+distance_bpr.law("far_behind", "rounding", "a target 4,000 farther costs 4,000, and one 4,000 nearer nothing",
+        lambda op, c: [
+            (op(**c(positive=c.between + positive, negative=c.between + negative)), cost, 1e-4 * max(cost, 1e-3),
+             "the loss")
+            for positive, negative, cost in ((4000, 0, 4000.0), (0, 4000, 0.0), (4000, 4000, math.log(2)))
+        ], "extremes", of=lambda c: c(weights=None, between=np.zeros_like(c.positive), pvn_weight=0.0),
+        hint="σ(-4000) is 0, and its logarithm is not -55: stay with logarithms.")
 
 
 @distance_bpr("exact", "at the kink, d⁺ = d, the gradient of the hinge is 0", "extremes", hint="d⁺ > d, or d⁺ >= d?")

@@ -7,7 +7,7 @@ import numpy as np
 from .. import adapters, oracles
 from ..common import tolerance, widened
 from ..families import blind_queries, linear_in, of_sequences
-from ..property import close, demand, largest, rounding, same_bits, waves
+from ..property import close, largest, rounding, same_bits, waves
 from .builder import CaseDrawer, SpecBuilder, Subject
 
 multi_head_attention = SpecBuilder("multi_head_attention")
@@ -33,20 +33,18 @@ def multi_head_attention_special_cases() -> list[dict[str, Any]]:
     return [{"x": x, **W, "heads": heads, "mask": m} for heads, W in maps for m in (None, mask)]
 
 
-@multi_head_attention("rounding", "permuting the tokens permutes the outputs: without a mask their order has no effect",
+multi_head_attention.law("token_order", "rounding",
+        "permuting the tokens permutes the outputs: without a mask their order has no effect", lambda op, c: [
+            (op(**c(x=c.x[..., order, :])), op(**c)[..., order, :], _tolerance(c))
+            for order in [np.random.default_rng(c.x.shape[-2]).permutation(c.x.shape[-2])]
+        ], of=lambda c: c(mask=None),
         hint="Permute tokens: does the output permute? A reshape reinterprets memory, it does not move axes.")
-def token_order(op: Subject, **case: Any) -> None:
-    case |= {"mask": None}
-    order = np.random.default_rng(case["x"].shape[-2]).permutation(case["x"].shape[-2])
-    close(op(**case | {"x": case["x"][..., order, :]}), op(**case)[..., order, :], _tolerance(case), "y")
-
-
-@multi_head_attention("rounding", "permuting heads in all four matrices changes nothing", hint="Which rows of W_o belong to head 0?")
-def head_order(op: Subject, **case: Any) -> None:
-    D, heads = case["x"].shape[-1], case["heads"]
-    columns = np.arange(D).reshape(heads, -1)[::-1].reshape(-1)
-    moved = {name: case[name][:, columns] for name in ("W_q", "W_k", "W_v")} | {"W_o": case["W_o"][columns]}
-    close(op(**case | moved), op(**case), _tolerance(case), "y")
+multi_head_attention.law("head_order", "rounding", "permuting heads in all four matrices changes nothing",
+        lambda op, c: [
+            (op(**c(W_q=c.W_q[:, turned], W_k=c.W_k[:, turned], W_v=c.W_v[:, turned], W_o=c.W_o[turned])), op(**c),
+             _tolerance(c))
+            for turned in [np.arange(c.x.shape[-1]).reshape(c.heads, -1)[::-1].reshape(-1)]
+        ], hint="Which rows of W_o belong to head 0?")
 
 
 @multi_head_attention("rounding", "with W_o the identity, values of head i move only the columns of head i",
@@ -61,26 +59,18 @@ def one_head_one_slice(op: Subject, **case: Any) -> None:
     close(after[..., D // heads :], before[..., D // heads :], _tolerance(case), "another head's output")
 
 
-@multi_head_attention("rounding", "with one head it is attention, projected", hint="With one head and W_o = I: softmax(q kᵀ / √D) v.")
-def single_head(op: Subject, **case: Any) -> None:
-    case |= {"heads": 1}
-    x, *W = (case[name].astype(float) for name in ARRAYS)
-    expected = oracles.attention(x @ W[0], x @ W[1], x @ W[2], case["mask"])[0] @ W[3]
-    close(op(**case), expected, _tolerance(case), "y")
-
-
-@multi_head_attention("rounding", "a single token gets x W_v W_o, whatever W_q and W_k", hint="softmax of one number is 1.")
-def single_token(op: Subject, **case: Any) -> None:
-    case |= {"x": case["x"][..., :1, :], "mask": None}
-    expected = case["x"].astype(float) @ case["W_v"].astype(float) @ case["W_o"].astype(float)
-    close(op(**case), expected, _tolerance(case), "y")
-
-
-@multi_head_attention("exact", "W_o = 0 silences everything", hint="Is the output projected at all, and last?")
-def no_output(op: Subject, **case: Any) -> None:
-    demand(not np.any(op(**case | {"W_o": np.zeros_like(case["W_o"])})), "with W_o = 0 an output is not 0")
-
-
+multi_head_attention.law("single_head", "rounding", "with one head it is attention, projected",
+        lambda op, c: (
+            op(**c), oracles.attention((x := c.x.astype(float)) @ c.W_q, x @ c.W_k, x @ c.W_v, c.mask)[0] @ c.W_o,
+            _tolerance(c),
+        ),
+        of=lambda c: c(heads=1), hint="With one head and W_o = I: softmax(q kᵀ / √D) v.")
+multi_head_attention.law("single_token", "rounding", "a single token gets x W_v W_o, whatever W_q and W_k",
+        lambda op, c: (op(**c), c.x.astype(float) @ c.W_v @ c.W_o, _tolerance(c)),
+        of=lambda c: c(x=c.x[..., :1, :], mask=None), hint="softmax of one number is 1.")
+multi_head_attention.law("no_output", "exact", "W_o = 0 silences everything",
+        lambda op, c: (not np.any(op(**c(W_o=np.zeros_like(c.W_o)))), "with W_o = 0 an output is not 0"),
+        hint="Is the output projected at all, and last?")
 blind_queries(multi_head_attention, "Compute softmax of equal numbers, however negative. And -inf minus -inf?")
 
 
@@ -128,21 +118,14 @@ def cross_attention_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": drawn["x"], "memory": memory, **W, "heads": drawn["heads"], "mask": mask}
 
 
-@cross_attention("rounding", "with memory = x it is self-attention", hint="Which of x and memory do keys and values come from?")
-def of_itself(op: Subject, **case: Any) -> None:
-    case |= {"memory": case["x"], "mask": None}
-    within_x = widened({name: value for name, value in case.items() if name != "memory"})
-    close(op(**case), oracles.multi_head_attention(**within_x), tolerance(op.spec, case), "y")
-
-
-@cross_attention("rounding", "permuting the memory changes nothing, permuting the queries permutes the outputs",
-        hint="Which axis of the scores are the keys, and over which does softmax run?")
-def orders(op: Subject, **case: Any) -> None:
-    case |= {"mask": None}
-    y = op(**case)
-    for name, what, expected in (("memory", "memory", y), ("x", "queries", y[..., ::-1, :])):
-        turned = op(**case | {name: case[name][..., ::-1, :].copy()})
-        close(turned, expected, tolerance(op.spec, case), f"with the {what} in another order, y")
+cross_attention.law("of_itself", "rounding", "with memory = x it is self-attention",
+        lambda op, c: (op(**c), oracles.multi_head_attention(**widened(c.without("memory")))),
+        of=lambda c: c(memory=c.x, mask=None), hint="Which of x and memory do keys and values come from?")
+cross_attention.law("orders", "rounding",
+        "permuting the memory changes nothing, permuting the queries permutes the outputs", lambda op, c: [
+            (op(**c(memory=c.memory[..., ::-1, :].copy())), op(**c), None, "with the memory in another order, y"),
+            (op(**c(x=c.x[..., ::-1, :].copy())), op(**c)[..., ::-1, :], None, "with the queries in another order, y"),
+        ], of=lambda c: c(mask=None), hint="Which axis of the scores are the keys, and over which does softmax run?")
 
 
 @cross_attention("exact", "a query moves no other query's output, and a masked token of the memory moves none, by a single bit",
@@ -179,17 +162,13 @@ def biased_multi_head_attention_case(draw: CaseDrawer) -> dict[str, Any]:
     return {**drawn, **{name: draw.array(drawn["x"].shape[-1]) for name in BIASES}, "heads": heads, "mask": mask}
 
 
-@biased_multi_head_attention("rounding", "with biases of 0 it is multi-head attention without biases", hint="Is anything else added?")
-def no_biases(op: Subject, **case: Any) -> None:
-    case |= {name: np.zeros_like(case[name]) for name in BIASES}
-    bare = widened({name: value for name, value in case.items() if name not in BIASES})
-    close(op(**case), oracles.multi_head_attention(**bare), tolerance(op.spec, case), "y")
-
-
-@biased_multi_head_attention("rounding", "a bias of the keys changes nothing: softmax ignores a constant added to a row of scores",
+biased_multi_head_attention.law("no_biases", "rounding", "with biases of 0 it is multi-head attention without biases",
+        lambda op, c: (op(**c), oracles.multi_head_attention(**widened(c.without(*BIASES)))),
+        of=lambda c: c(**{name: np.zeros_like(c[name]) for name in BIASES}), hint="Is anything else added?")
+biased_multi_head_attention.law("dead_key_bias", "rounding",
+        "a bias of the keys changes nothing: softmax ignores a constant added to a row of scores",
+        lambda op, c: (op(**c(b_k=0 * c.b_k)), op(**c)),
         hint="b_k adds q · b_k to each score of q's row. Which rows does yours add it to?")
-def dead_key_bias(op: Subject, **case: Any) -> None:
-    close(op(**case | {"b_k": 0 * case["b_k"]}), op(**case), tolerance(op.spec, case), "y")
 
 
 @biased_multi_head_attention("rounding", "the gradient of b_k is 0, and that of b_o is the sum of dy over all tokens", "gradients",

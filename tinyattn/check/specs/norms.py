@@ -10,7 +10,7 @@ from ..common import tolerance, widened
 from ..families import linear_in, normaliser, tokens_apart
 from ..property import close, largest, rounding, same_bits, waves
 from ..spec import Form
-from .builder import CaseDrawer, SpecBuilder, Subject
+from .builder import Call, CaseDrawer, SpecBuilder, Subject
 
 layer_norm = SpecBuilder("layer_norm")
 tokens_apart(layer_norm)
@@ -41,25 +41,23 @@ def layer_norm_scale(case: dict[str, Any]) -> float:
     return 4 * largest(x * largest(rstd)) * largest(rstd) * largest(case["gamma"], case["beta"])
 
 
-@layer_norm("rounding", "without gain and shift every token has mean 0", hint="Along which axis is your mean?")
-def mean_zero(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
-    close(np.mean(_plain(op, x, eps), axis=-1), np.zeros(x.shape[:-1]), _tolerance(x, eps), "the mean of token ")
-
-
-@layer_norm("rounding", "without gain and shift the mean square of a token is variance / (variance + eps): 1 but for eps",
-        hint="Biased variance (divide by d), and eps inside the root.")
-def variance_one(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
-    y = _plain(op, x, eps).astype(float)
-    variance = np.var(x.astype(np.float64), axis=-1)
-    close(np.mean(y * y, axis=-1), variance / (variance + eps), 10 * _tolerance(x, eps), "the mean square of token ")
-
-
-@layer_norm("rounding", "y is x_hat ⊙ γ + β, β where γ = 0, and x_hat where γ = 1, β = 0",
-        hint="Which comes first, gain or shift?")
-def gain_and_shift(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
-    close(op(x, np.zeros_like(gamma), beta, eps), np.broadcast_to(beta, x.shape), 0, "with γ = 0, y")
-    expected = _plain(op, x, eps) * gamma + beta
-    close(op(x, gamma, beta, eps), expected, _tolerance(x, eps) * largest(gamma, beta), "y")
+layer_norm.law("mean_zero", "rounding", "without gain and shift every token has mean 0",
+        lambda op, c: (
+            np.mean(_plain(op, c), axis=-1), np.zeros(c.x.shape[:-1]), _tolerance(c.x, c.eps), "the mean of token ",
+        ),
+        hint="Along which axis is your mean?")
+layer_norm.law("variance_one", "rounding",
+        "without gain and shift the mean square of a token is variance / (variance + eps): 1 but for eps",
+        lambda op, c: (
+            np.mean((y := _plain(op, c).astype(float)) * y, axis=-1),
+            (v := np.var(c.x.astype(float), axis=-1)) / (v + c.eps),
+            10 * _tolerance(c.x, c.eps), "the mean square of token ",
+        ), hint="Biased variance (divide by d), and eps inside the root.")
+layer_norm.law("gain_and_shift", "rounding", "y is x_hat ⊙ γ + β, β where γ = 0, and x_hat where γ = 1, β = 0",
+        lambda op, c: [
+            (op(**c(gamma=0 * c.gamma)), np.broadcast_to(c.beta, c.x.shape), 0, "with γ = 0, y"),
+            (op(**c), _plain(op, c) * c.gamma + c.beta, _tolerance(c.x, c.eps) * largest(c.gamma, c.beta)),
+        ], hint="Which comes first, gain or shift?")
 
 
 @layer_norm("rounding", "dx sums to 0, and dx ⊙ x_hat to rstd³ eps Σ g x_hat", "gradients",
@@ -87,15 +85,16 @@ def layer_norm_shift(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.nda
         close(op(whole + x.dtype.type(far), gamma, beta, eps), x_hat * gamma + beta, atol, f"with {far:g} added, y")
 
 
-@layer_norm("rounding", "a token of equal numbers becomes β, and is finite", "extremes", hint="Feed a constant row.")
-def constant_token(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
-    y = op(np.full_like(x, 2.0), gamma, beta, eps)
-    close(y, np.broadcast_to(beta, x.shape), rounding(x.dtype, 1, 2 * 300 * largest(gamma, beta)), "y")
+layer_norm.law("constant_token", "rounding", "a token of equal numbers becomes β, and is finite",
+        lambda op, c: (
+            op(**c(x=np.full_like(c.x, 2.0))), np.broadcast_to(c.beta, c.x.shape),
+            rounding(c.x.dtype, 1, 600 * largest(c.gamma, c.beta)),
+        ),
+        "extremes", hint="Feed a constant row.")
 
 
-def _plain(op: Subject, x: np.ndarray, eps: float) -> np.ndarray:
-    d = x.shape[-1]
-    return op(x, np.ones(d, x.dtype), np.zeros(d, x.dtype), eps)
+def _plain(op: Subject, c: Call) -> np.ndarray:
+    return op(**c(gamma=np.ones_like(c.gamma), beta=np.zeros_like(c.beta)))
 
 
 def _exact(x: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
@@ -161,19 +160,19 @@ def batch_norm_case(draw: CaseDrawer) -> dict[str, Any]:
     return drawn | {"mean": mean, "var": None if std is None else std * std}
 
 
+def _rows(x: np.ndarray) -> np.ndarray:
+    return x.reshape(-1, x.shape[-1])
+
+
 def of_the_batch(case: dict[str, Any]) -> dict[str, Any]:
     return case | {"mean": None, "var": None}
 
 
 normaliser(batch_norm, of=of_the_batch)
 linear_in(batch_norm, "gamma", of=lambda case: case | {"beta": 0 * case["beta"]}, hint="Is anything added to the gain?")
-
-
-@batch_norm("rounding", "rows in another order give the same results in that order", hint="Over which axes is your mean?")
-def rows_in_any_order(op: Subject, **case: Any) -> None:
-    y, d = op(**case), case["x"].shape[-1]
-    turned = op(**case | {"x": case["x"].reshape(-1, d)[::-1].reshape(case["x"].shape)})
-    close(turned.reshape(-1, d)[::-1], y.reshape(-1, d), tolerance(op.spec, case), "the result of row ")
+batch_norm.law("rows_in_any_order", "rounding", "rows in another order give the same results in that order",
+        lambda op, c: (_rows(op(**c(x=_rows(c.x)[::-1].reshape(c.x.shape))))[::-1], _rows(op(**c))),
+        what="the result of row ", hint="Over which axes is your mean?")
 
 
 @batch_norm("exact", "a feature's result does not depend on another feature", gravity="leak", hint="Which axes are averaged?")
@@ -262,13 +261,10 @@ def norm_linear_case(draw: CaseDrawer) -> dict[str, Any]:
     return {**normed, "W": W, "b": draw.array(W.shape[1]) if draw.flag() else None, "eps": eps}
 
 
-@norm_linear("rounding", "adding a number to a token, even a large one, changes nothing", "extremes",
+norm_linear.law("shift", "rounding", "adding a number to a token, even a large one, changes nothing",
+        lambda op, c: (op(**c), ops.norm_linear(**widened(c))[0]), "extremes",
+        of=lambda c: c(x=np.round(8 * c.x) + 8192),
         hint="With γ ⊙ W in place of W, is x still centred first, in a separate pass?")
-def norm_linear_shift(op: Subject, **case: Any) -> None:
-    """With whole numbers, so that float32 is exact too."""
-    case |= {"x": np.round(8 * case["x"])}
-    moved = case | {"x": case["x"] + case["x"].dtype.type(8192)}
-    close(op(**moved), ops.norm_linear(**widened(moved))[0], tolerance(NORM_LINEAR, moved), "y")
 
 
 @norm_linear("rounding", "its gradients are those of LayerNorm followed by a linear map", "gradients",

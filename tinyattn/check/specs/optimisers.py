@@ -57,20 +57,23 @@ def repeatable(op: Subject, **case: Any) -> None:
     same_bits(after_step(op, case)["vector"], first["vector"], "the second call's vector")
 
 
-@adam("rounding", "a step does what plain loops do: m̂ / (√v̂ + eps), both moments corrected for their start", "oracle",
+adam.law("oracle", "rounding",
+        "a step does what plain loops do: m̂ / (√v̂ + eps), both moments corrected for their start",
+        lambda op, c: like_loops(op, oracles.adam, c), "oracle",
         hint="Write down m, v, m̂ and v̂ for one number and two steps.")
-def adam_oracle(op: Subject, **case: Any) -> None:
-    agrees_with_loops(op, oracles.adam, case, size=1)
 
 
-def agrees_with_loops(op: Subject, loops: Callable[..., Any], case: dict[str, Any], size: int) -> None:
+def like_loops(op: Subject, loops: Callable[..., Any], case: dict[str, Any], size: int = 1) -> list[Any]:
+    """The sides of a law: what a step gives, and what plain loops give."""
     stepped = after_step(op, case)
     vector, m, v = by_loops(loops, case)
     ratio = largest(np.abs(m) / np.sqrt(v + 1e-30)) if len(m) else 1.0
-    close(stepped["moments"][0], m, within(case, 4 * largest(m, case["gradient"])), "m")
-    close(stepped["moments"][1], v, within(case, 4 * largest(v, case["gradient"]) ** 2), "v")
-    atol = within(case, size * largest(case["vector"]) + 100 * case["lr"] * min(ratio, 1e3))
-    close(stepped["vector"], vector, atol, "vector")
+    return [
+        (stepped["moments"][0], m, within(case, 4 * largest(m, case["gradient"])), "m"),
+        (stepped["moments"][1], v, within(case, 4 * largest(v, case["gradient"]) ** 2), "v"),
+        (stepped["vector"], vector,
+         within(case, size * largest(case["vector"]) + 100 * case["lr"] * min(ratio, 1e3)), "vector"),
+    ]
 
 
 @adam("rounding", "the first step has size lr, whatever the gradient's size: lr · sign(g)",
@@ -108,26 +111,23 @@ def scale_free(op: Subject, **case: Any) -> None:
     close(steps[2], steps[0], atol, "the step for large gradients")
 
 
-@adam("exact", "if all gradients are 0, nothing moves", hint="Is anything added besides the gradient?")
-def no_gradient(op: Subject, **case: Any) -> None:
-    stepped = after_step(op, _fresh(case, np.zeros_like(case["gradient"])))
-    same_bits(stepped["vector"], case["vector"], "the vector")
-
-
-@adam("rounding", "the defaults are lr 1e-3, beta1 0.9, beta2 0.98, eps 1e-8",
+adam.law("no_gradient", "exact", "if all gradients are 0, nothing moves",
+        lambda op, c: (after_step(op, _fresh(c, np.zeros_like(c.gradient)))["vector"], c.vector),
+        bits=True, what="the vector", hint="Is anything added besides the gradient?")
+adam.law("defaults", "rounding", "the defaults are lr 1e-3, beta1 0.9, beta2 0.98, eps 1e-8",
+        lambda op, c: has_defaults(op, c, DEFAULTS),
         hint="SASRec's beta2 is 0.98; the 0.999 of the Adam paper is another default.")
-def adam_defaults(op: Subject, **case: Any) -> None:
-    has_defaults(op, case, DEFAULTS)
 
 
-def has_defaults(op: Subject, case: dict[str, Any], named: dict[str, float]) -> None:
+def has_defaults(op: Subject, case: dict[str, Any], named: dict[str, float]) -> Any:
+    """The sides of a law: a step without these arguments, and one with them."""
     case = op.fit(case | {"step": 2})
     named = {n: x for n, x in named.items() if n not in _of(op, FixedArgument)}
     named |= {other.name: other.value for other in op.conventions if isinstance(other, OtherDefault)}
     rescaled = (other for other in op.conventions if isinstance(other, Rescaled))  # its default means what it takes
     named |= {other.name: named[other.name] / other.factor(case | named) for other in rescaled}
     implied = after_step(op, {name: x for name, x in case.items() if name not in named})
-    close(implied["vector"], after_step(op, case | named)["vector"], within(case, 1e-3), "vector")
+    return implied["vector"], after_step(op, case | named)["vector"], within(case, 1e-3), "vector"
 
 
 @adam("rounding", "a gradient g of 1e-9 still moves the vector by lr g / (g + eps)", "extremes",
@@ -142,19 +142,20 @@ def tiny_gradient(op: Subject, **case: Any) -> None:
         close(stepped / case["lr"], np.full(len(stepped), expected / case["lr"]), 1e-9, "the step / lr")
 
 
-@adam("rounding", "steps 3,000 and 100,000 agree with plain loops", "extremes",
-        hint="βᵗ tends to 0, slowly for β = 0.999, and is never cut off.")
-def late(op: Subject, **case: Any) -> None:
-    for step in (3_000, 100_000):
-        agrees_with_loops(op, oracles.adam, op.fit(case | {"step": step}), size=1)
+adam.law("late", "rounding", "steps 3,000 and 100,000 agree with plain loops",
+        lambda op, c: [part for t in (3_000, 100_000) for part in like_loops(op, oracles.adam, op.fit(c(step=t)))],
+        "extremes", hint="βᵗ tends to 0, slowly for β = 0.999, and is never cut off.")
 
 
-@adam("rounding", "all 300 entries are updated", "extremes", hint="Which entries does the loop reach?", once=True)
-def long_vector(op: Subject, **case: Any) -> None:
+adam.law("long_vector", "rounding", "all 300 entries are updated",
+        lambda op, c: like_loops(op, oracles.adam, op.fit(c | _long())), "extremes", once=True,
+        hint="Which entries does the loop reach?")
+
+
+def _long() -> dict[str, Any]:
     rng = np.random.default_rng(0)
-    m, v = rng.standard_normal(300), rng.random(300) + 0.1
-    arrays = {"vector": rng.standard_normal(300), "gradient": rng.standard_normal(300), "moments": Moments(m, v)}
-    agrees_with_loops(op, oracles.adam, op.fit(case | arrays | {"step": 5}), size=1)
+    moments = Moments(rng.standard_normal(300), rng.random(300) + 0.1)
+    return {"vector": rng.standard_normal(300), "gradient": rng.standard_normal(300), "moments": moments, "step": 5}
 
 
 def adam_observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
@@ -240,17 +241,14 @@ def adamw_case(draw: CaseDrawer) -> dict[str, Any]:
     return drawn | {"weight_decay": draw.choose((0.01, 0.5, 0.0, each))}
 
 
-@adamw("exact", "vector and moments are written in place, in their dtype; the gradient keeps its bits", "shapes",
-        hint="vector -= ... changes the caller's array; vector = vector - ... does not.", gravity="contract")
-def adamw_in_place(op: Subject, **case: Any) -> None:
-    stepped = after_step(op, case)
-    same_bits(stepped["gradient"], case["gradient"], "the gradient passed in")
-    same_bits(stepped["weight_decay"], case["weight_decay"], "the decay passed in")
-
-
-@adamw("rounding", "a step does what plain loops do: p -= lr (λ p + m̂ / (√v̂ + eps))", "oracle", hint=HINT)
-def adamw_oracle(op: Subject, **case: Any) -> None:
-    agrees_with_loops(op, oracles.adamw, case, size=4)
+adamw.law("in_place", "exact", "vector and moments are written in place, in their dtype; the gradient keeps its bits",
+        lambda op, c: [
+            ((stepped := after_step(op, c))["gradient"], c.gradient, None, "the gradient passed in"),
+            (stepped["weight_decay"], c.weight_decay, None, "the decay passed in"),
+        ], "shapes", bits=True, hint="vector -= ... changes the caller's array; vector = vector - ... does not.",
+        gravity="contract")
+adamw.law("oracle", "rounding", "a step does what plain loops do: p -= lr (λ p + m̂ / (√v̂ + eps))",
+        lambda op, c: like_loops(op, oracles.adamw, c, size=4), "oracle", hint=HINT)
 
 
 @adamw("rounding", "if all gradients are 0, a step multiplies entries by 1 - lr λ, and moments stay 0", hint=HINT)
@@ -262,10 +260,9 @@ def decay_alone(op: Subject, **case: Any) -> None:
     same_bits(np.stack(stepped["moments"]), np.zeros((2, len(left)), case["vector"].dtype), "the moments")
 
 
-@adamw("rounding", "the defaults are Adam's, and a decay of 0.01", hint="torch has the same decay, and β₂ = 0.999.")
-def adamw_defaults(op: Subject, **case: Any) -> None:
-    has_defaults(op, case, DEFAULTS | {"weight_decay": 0.01})
-
+adamw.law("defaults", "rounding", "the defaults are Adam's, and a decay of 0.01",
+        lambda op, c: has_defaults(op, c, DEFAULTS | {"weight_decay": 0.01}),
+        hint="torch has the same decay, and β₂ = 0.999.")
 
 ADAMW = adamw.spec(
     "vector -= lr · (λ · vector + m̂ / (√v̂ + eps)), with Adam's m̂ and v̂",

@@ -7,7 +7,7 @@ import numpy as np
 from .. import adapters, oracles
 from ..common import tolerance
 from ..families import linear_in
-from ..property import Violation, close, demand, largest, rounding, same_bits
+from ..property import Violation, close, demand, largest, rounding
 from ..spec import Form
 from .builder import CaseDrawer, SpecBuilder, Subject
 
@@ -91,11 +91,12 @@ def bucket_bias_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"table": draw.array(rows, draw.size_like(n)), "buckets": draw.rng.integers(0, rows, (n, draw.size_like(n)))}
 
 
-@bucket_bias("exact", "pairs of one bucket have one bias", hint="Is the bucket the table's row, and the head its column?")
-def alike(op: Subject, **case: Any) -> None:
-    bias = op(**case | {"buckets": np.zeros_like(case["buckets"])})
-    expected = np.broadcast_to(case["table"][0][:, None, None], bias.shape).copy()
-    same_bits(bias, expected, "with all pairs in bucket 0, the bias")
+bucket_bias.law("alike", "exact", "pairs of one bucket have one bias",
+        lambda op, c: (
+            bias := op(**c(buckets=0 * c.buckets)), np.broadcast_to(c.table[0][:, None, None], bias.shape).copy(),
+        ),
+        bits=True, what="with all pairs in bucket 0, the bias",
+        hint="Is the bucket the table's row, and the head its column?")
 
 
 @bucket_bias("exact", "an entry read several times gets the sum of the gradients", "gradients",
@@ -131,12 +132,10 @@ def relative_scores_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"q": draw.array(*draw.lead, n, d), "a": vectors(draw, d), "m": draw.size_like(n)}
 
 
-@relative_scores("rounding", "shifting a query and a key together keeps their score", hint="Is j - i clipped, and not j?")
-def shift(op: Subject, **case: Any) -> None:
-    same = np.repeat(case["q"][..., :1, :], case["q"].shape[-2], axis=-2)
-    s = op(**case | {"q": same})
-    close(s[..., 1:, 1:], s[..., :-1, :-1], tolerance(op.spec, case), "with equal queries, the score ")
-
+relative_scores.law("shift", "rounding", "shifting a query and a key together keeps their score",
+        lambda op, c: ((s := op(**c))[..., 1:, 1:], s[..., :-1, :-1]),
+        of=lambda c: c(q=np.repeat(c.q[..., :1, :], c.q.shape[-2], axis=-2)), what="with equal queries, the score ",
+        hint="Is j - i clipped, and not j?")
 
 TABLES = Form("a with leading axes", lambda case: case["a"].ndim > 2, ours=True)
 RELATIVE_SCORES = relative_scores.spec(
@@ -156,12 +155,12 @@ def relative_values_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"w": draw.array(*draw.lead, n, draw.size_like(n)), "a": vectors(draw, draw.size())}
 
 
-@relative_values("rounding", "equal vectors are multiplied by the sum of the weights", hint="Is a distance beyond K left out?")
-def equal_vectors(op: Subject, **case: Any) -> None:
-    out = op(**case | {"a": np.ones_like(case["a"])})
-    expected = np.broadcast_to(np.sum(case["w"].astype(float), axis=-1)[..., None], out.shape)
-    close(out, expected, case["w"].size * tolerance(op.spec, case), "out")
-
+relative_values.law("equal_vectors", "rounding", "equal vectors are multiplied by the sum of the weights",
+        lambda op, c: (
+            out := op(**c(a=np.ones_like(c.a))),
+            np.broadcast_to(np.sum(c.w.astype(float), axis=-1)[..., None], out.shape),
+            c.w.size * tolerance(op.spec, c),
+        ), hint="Is a distance beyond K left out?")
 
 RELATIVE_VALUES = relative_values.spec(
     "out[i] = Σ_j w[i, j] a[clip(j - i, -K, K) + K]",
@@ -181,21 +180,16 @@ def rotary_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": x, "cos": np.cos(angle).astype(x.dtype), "sin": np.sin(angle).astype(x.dtype)}
 
 
-@rotary("rounding", "no token changes its length", hint="c x - s y and s x + c y: which term has the minus?")
-def norm_kept(op: Subject, **case: Any) -> None:
-    length, expected = (np.sum(x.astype(float) ** 2, axis=-1) for x in (op(**case), case["x"]))
-    close(length, expected, 10 * case["x"].shape[-1] * tolerance(op.spec, case), "the squared length of token ")
-
-
-@rotary("rounding", "a rotation and its inverse leave every token unchanged", hint="The inverse has -sin.")
-def there_and_back(op: Subject, **case: Any) -> None:
-    close(op(**case | {"x": op(**case), "sin": -case["sin"]}), case["x"], 4 * tolerance(op.spec, case), "turned back, x")
-
-
-@rotary("exact", "an angle of 0 changes nothing", hint="cos 0 = 1 and sin 0 = 0.")
-def no_turn(op: Subject, **case: Any) -> None:
-    same_bits(op(**case | {"cos": np.ones_like(case["cos"]), "sin": np.zeros_like(case["sin"])}), case["x"], "y")
-
+rotary.law("norm_kept", "rounding", "no token changes its length", lambda op, c: (
+            np.sum(op(**c).astype(float) ** 2, axis=-1), np.sum(c.x.astype(float) ** 2, axis=-1),
+            10 * c.x.shape[-1] * tolerance(op.spec, c), "the squared length of token ",
+        ), hint="c x - s y and s x + c y: which term has the minus?")
+rotary.law("there_and_back", "rounding", "a rotation and its inverse leave every token unchanged",
+        lambda op, c: (op(**c(x=op(**c), sin=-c.sin)), c.x), times=4, what="turned back, x",
+        hint="The inverse has -sin.")
+rotary.law("no_turn", "exact", "an angle of 0 changes nothing",
+        lambda op, c: (op(**c(cos=np.ones_like(c.cos), sin=np.zeros_like(c.sin))), c.x), bits=True,
+        hint="cos 0 = 1 and sin 0 = 0.")
 
 ROTARY = rotary.spec(
     "y[2i] = cos_i x[2i] - sin_i x[2i+1], y[2i+1] = sin_i x[2i] + cos_i x[2i+1]: neighbours are pairs",

@@ -25,11 +25,8 @@ def rnn_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": x, "W": W, "U": U, "b": draw.array(H), "h0": draw.array(*draw.lead, H) if draw.flag() else None}
 
 
-@rnn("rounding", "without U a state depends on its token alone: tanh(x W + b)", hint="What else is read?")
-def no_memory(op: Subject, **case: Any) -> None:
-    case |= {"U": np.zeros_like(case["U"])}
-    expected = np.tanh(case["x"] @ case["W"] + case["b"])
-    close(op(**case), expected, tolerance(op.spec, case), "the state")
+rnn.law("no_memory", "rounding", "without U a state depends on its token alone: tanh(x W + b)",
+        lambda op, c: (op(**c(U=0 * c.U)), np.tanh(c.x @ c.W + c.b)), what="the state", hint="What else is read?")
 
 
 def passes_state_on(states: SpecBuilder) -> None:
@@ -43,12 +40,8 @@ def passes_state_on(states: SpecBuilder) -> None:
 
 
 passes_state_on(rnn)
-
-
-@rnn("rounding", "a state lies within -1 and 1", hint="Which function squashes it?")
-def rnn_bounded(op: Subject, **case: Any) -> None:
-    demand(np.all(np.abs(op(**case)) <= 1), "a state has left -1..1")
-
+rnn.law("bounded", "rounding", "a state lies within -1 and 1",
+        lambda op, c: (np.all(np.abs(op(**c)) <= 1), "a state has left -1..1"), hint="Which function squashes it?")
 
 RNN = rnn.spec(
     "h_t = tanh(x_t W + b + h_{t-1} U)",
@@ -137,12 +130,9 @@ def copied(op: Subject, **case: Any) -> None:
 
 
 passes_state_on(gru)
-
-
-@gru("rounding", "a state that begins within -1 and 1 stays there", hint="It is a mean of a state and a tanh.")
-def gru_bounded(op: Subject, **case: Any) -> None:
-    demand(np.all(np.abs(op(**case | {"h0": None})) <= 1), "a state has left -1..1")
-
+gru.law("bounded", "rounding", "a state that begins within -1 and 1 stays there",
+        lambda op, c: (np.all(np.abs(op(**c(h0=None))) <= 1), "a state has left -1..1"),
+        hint="It is a mean of a state and a tanh.")
 
 GRU = gru.spec(
     "h = (1 - z) ⊙ n + z ⊙ h', r = σ(x W_r + b_r + h' U_r + c_r), z alike, n = tanh(x W_n + b_n + r ⊙ (h' U_n + c_n))",
@@ -166,15 +156,10 @@ def wkv_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"k": k, "v": v, "w": np.abs(draw.array(d)), "u": draw.array(d), "mean0": mean0, "size0": size0}
 
 
-@wkv("rounding", "adding 800 to all keys, and to the size of the past, changes nothing", "extremes",
-        hint="exp(800) overflows float64: which maximum is subtracted from the exponent?")
-def far_keys(op: Subject, **case: Any) -> None:
-    y = op(**case)
-    for far in (800.0, -800.0):
-        shift = y.dtype.type(far)
-        size0 = None if case["size0"] is None else case["size0"] + shift
-        moved = op(**case | {"k": case["k"] + shift, "size0": size0})
-        close(moved, y, 2400 * tolerance(op.spec, case), f"with keys moved by {far:g}, y")
+wkv.law("far_keys", "rounding", "adding 800 to all keys, and to the size of the past, changes nothing", lambda op, c: [
+            (op(**c(k=c.k + far, size0=None if c.size0 is None else c.size0 + far)), op(**c), None,
+             f"with keys moved by {far:g}, y") for far in (800.0, -800.0)
+        ], "extremes", times=2400, hint="exp(800) overflows float64: which maximum is subtracted from the exponent?")
 
 
 @wkv("rounding", "y is a mean: it lies between the least and the greatest value", hint="Do the weights sum to 1?")
@@ -218,13 +203,10 @@ def selective_scan_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": x, "delta": delta, "A": A, "B": B, "C": C, "D": draw.array(d), "h0": h0, "exact": draw.flag()}
 
 
-@selective_scan("rounding", "a token with Δ = 0 reads the state and does not change it", "extremes",
+selective_scan.law("no_time", "rounding", "a token with Δ = 0 reads the state and does not change it",
+        lambda op, c: [] if c.h0 is None else (op(**c), c.C @ c.h0), "extremes",
+        of=lambda c: c(delta=np.zeros_like(c.delta), D=np.zeros_like(c.D)), times=3,
         hint="How large are decay and input at Δ = 0?")
-def no_time(op: Subject, **case: Any) -> None:
-    if case["h0"] is None:
-        return
-    y = op(**case | {"delta": np.zeros_like(case["delta"]), "D": np.zeros_like(case["D"])})
-    close(y, case["C"] @ case["h0"], 3 * tolerance(op.spec, case), "y")
 
 
 @selective_scan("rounding", "with equal Δ, B and C for all tokens it is a convolution", "extremes",

@@ -8,7 +8,7 @@ from ... import ops
 from ..common import tolerance
 from ..families import causal, linear_in
 from ..property import close, demand, largest, waves
-from .builder import CaseDrawer, SpecBuilder, Subject
+from .builder import Call, CaseDrawer, SpecBuilder, Subject
 
 refine_simp = SpecBuilder("refine_simp")
 linear_in(refine_simp, "W_Q")
@@ -65,12 +65,8 @@ REFINE_SIMP = refine_simp.spec(
 
 refine_add = SpecBuilder("refine_add")
 compares_rows(refine_add, "W_Q", "W_K")
-
-
-@refine_add("rounding", "where a map is 0, B is half of A", hint="B is a mean of two terms, not their sum.")
-def half(op: Subject, **case: Any) -> None:
-    close(op(**case | {"W_K": np.zeros_like(case["W_K"])}), case["A"] / 2, tolerance(op.spec, case), "B")
-
+refine_add.law("half", "rounding", "where a map is 0, B is half of A",
+        lambda op, c: (op(**c(W_K=np.zeros_like(c.W_K))), c.A / 2), hint="B is a mean of two terms, not their sum.")
 
 REFINE_ADD = refine_add.spec(
     "B = (c X Yᵀ + A) / 2, X = A W_Q, Y = A W_K, c = scale or 1 / √r",
@@ -82,20 +78,12 @@ REFINE_ADD = refine_add.spec(
 
 refine_stoc = SpecBuilder("refine_stoc")
 compares_rows(refine_stoc, "W_mu", "W_sigma")
-
-
-@refine_stoc("rounding", "a row has distance 0 from itself, and no score is positive", hint="Is it -|a - b|²?")
-def distances(op: Subject, **case: Any) -> None:
-    B = op(**case)
-    demand(np.all(B <= 0), "a distance is negative")
-    diagonal = np.diagonal(B, axis1=-2, axis2=-1)
-    close(diagonal, np.zeros(diagonal.shape), tolerance(op.spec, case), "the distance of a row from itself, ")
-
-
-@refine_stoc("rounding", "the distance is symmetric", hint="Are both maps applied to both rows?")
-def symmetric(op: Subject, **case: Any) -> None:
-    B = op(**case)
-    close(B, B.swapaxes(-1, -2), tolerance(op.spec, case), "Bᵀ")
+refine_stoc.law("distances", "rounding", "a row has distance 0 from itself, and no score is positive", lambda op, c: [
+            (np.all((B := op(**c)) <= 0), "a distance is negative"),
+            (d := np.diagonal(B, axis1=-2, axis2=-1), np.zeros(d.shape), None, "the distance of a row from itself, "),
+        ], hint="Is it -|a - b|²?")
+refine_stoc.law("symmetric", "rounding", "the distance is symmetric", lambda op, c: (B := op(**c), B.swapaxes(-1, -2)),
+        what="Bᵀ", hint="Are both maps applied to both rows?")
 
 
 @refine_stoc("rounding", "far left of 0 σ is e^(z/2), with a gradient that is finite and not 0", "extremes",
@@ -132,11 +120,10 @@ def refine_value_literal_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"A": draw.array(*draw.lead, n, n, size=n**-0.5)} | maps
 
 
-@refine_value_literal("rounding", "where W_Q is 0, row k of B is the mean of z_k", hint="Over which axis do the weights sum to 1?")
-def uniform(op: Subject, **case: Any) -> None:
-    B = op(**case | {"W_Q": np.zeros_like(case["W_Q"])})
-    mean = np.mean(case["W_V"].astype(float) @ case["A"], axis=-1, keepdims=True)
-    close(B, np.broadcast_to(mean, B.shape), tolerance(op.spec, case), "B")
+refine_value_literal.law("uniform", "rounding", "where W_Q is 0, row k of B is the mean of z_k", lambda op, c: (
+            B := op(**c(W_Q=np.zeros_like(c.W_Q))),
+            np.broadcast_to(np.mean(c.W_V.astype(float) @ c.A, axis=-1, keepdims=True), B.shape),
+        ), hint="Over which axis do the weights sum to 1?")
 
 
 @refine_value_literal("exact", "the first row of B depends on the last row of A", hint="The sum in Xᵀ Y is over all rows.")
@@ -160,26 +147,23 @@ REFINE_VALUE_LITERAL = refine_value_literal.spec(
 
 
 refine_value = SpecBuilder("refine_value")
+
+
+def _lower(c: Call) -> dict[str, np.ndarray]:
+    return {name: np.tril(x) for name, x in c.items()}
 linear_in(refine_value, "W_V", hint="The weights must not depend on the values.")
 causal(refine_value, "A", hint="Which rows are in the sum for row k, and which columns in its softmax?")
-
-
-@refine_value("rounding", "its last row is that of the literal form", hint="Does Σ x_iᵀ y_i include the last row?")
-def last_row(op: Subject, **case: Any) -> None:
-    lower = {name: np.tril(x) for name, x in case.items()}
-    close(op(**case)[..., -1, :], ops.refine_value_literal(**lower)[0][..., -1, :], tolerance(op.spec, case), "b_n")
-
-
-@refine_value("exact", "above their diagonals, arguments are not read, and results and gradients are 0",
-        hint="Which products and sums still include later tokens or rows?")  # fmt: skip
-def triangles(op: Subject, **case: Any) -> None:
-    B = op(**case)
-    demand(np.all(np.triu(B, 1) == 0), "B has numbers above its diagonal")
-    demand(np.array_equal(op(**{name: np.tril(x) for name, x in case.items()}), B), "something above a diagonal moves B")
-    if op.has_backward:
-        for name, g in op.gradients(case, waves(B)).items():
-            demand(np.all(np.triu(g, 1) == 0), f"d{name} has numbers above its diagonal")
-
+refine_value.law("last_row", "rounding", "its last row is that of the literal form",
+        lambda op, c: (op(**c)[..., -1, :], ops.refine_value_literal(**_lower(c))[0][..., -1, :]), what="b_n",
+        hint="Does Σ x_iᵀ y_i include the last row?")
+refine_value.law("triangles", "exact", "above their diagonals, arguments are not read, and results and gradients are 0",
+        lambda op, c: [
+            (np.all(np.triu(B := op(**c), 1) == 0), "B has numbers above its diagonal"),
+            (np.array_equal(op(**_lower(c)), B), "something above a diagonal moves B"),
+        ], derived=lambda op, c: [
+            (np.all(np.triu(g, 1) == 0), f"d{name} has numbers above its diagonal")
+            for name, g in op.gradients(c, waves(c.A)).items()
+        ], hint="Which products and sums still include later tokens or rows?")
 
 REFINE_VALUE = refine_value.spec(
     "b_k = z_k softmax(Σ_{i <= k} x_iᵀ y_i)ᵀ over the first k + 1 columns, X = W_Q A, Y = W_K A, Z = W_V A, all tril",

@@ -54,11 +54,12 @@ def curve(op: Subject, warmup: int, steps: int) -> None:
     op.remembered["curve"] = f"after the warm-up it is {_nearest(op, warmup, steps)}"
 
 
-@states("approximate", "twice as long a warm-up and training have the same rate at twice the step",
-        hint="Is a number of steps written into the code?")
-def twice_as_long(op: Subject, warmup: int, steps: int) -> None:
-    half, twice = _of_the_peak(op, warmup, steps), _of_the_peak(op, 2 * warmup, 2 * steps)[1::2]
-    close(twice, half, 2 / warmup + 4 / (steps - warmup), "of twice as long a training, the share of the peak at step 2 + 2 · ")
+states.law("twice_as_long", "approximate", "twice as long a warm-up and training have the same rate at twice the step",
+        lambda op, c: (
+            _of_the_peak(op, 2 * c.warmup, 2 * c.steps)[1::2], _of_the_peak(op, **c),
+            2 / c.warmup + 4 / (c.steps - c.warmup),
+            "of twice as long a training, the share of the peak at step 2 + 2 · ",
+        ), hint="Is a number of steps written into the code?")
 
 
 @states("exact", "beyond the last step the rate neither rises nor is negative; it may raise", "extremes",

@@ -20,25 +20,17 @@ def additive_scores_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"q": draw.array(*draw.lead, n, d), "k": draw.array(*draw.lead, m, d), "w": draw.array(d)}
 
 
-@additive_scores("rounding", "exchanging queries and keys transposes s", hint="Is it q + k, or q - k?")
-def exchanged(op: Subject, **case: Any) -> None:
-    swapped = op(**case | {"q": case["k"], "k": case["q"]})
-    close(swapped.swapaxes(-1, -2), op(**case), tolerance(ADDITIVE_SCORES, case), "s of keys and queries")
-
-
-@additive_scores("rounding", "for queries and keys of any size, no score exceeds Σ |w|", "extremes", hint="What bounds tanh?")
-def bounded(op: Subject, **case: Any) -> None:
-    s = op(**case | {"q": 100 * case["q"], "k": 100 * case["k"]})
-    demand(np.all(np.abs(s) <= np.sum(np.abs(case["w"])) + tolerance(ADDITIVE_SCORES, case)), "a score is larger than Σ |w|")
-
-
-@additive_scores("rounding", "a score depends on one query and one key", gravity="leak", hint="Which pair does s_ij belong to?")
-def pairs_apart(op: Subject, **case: Any) -> None:
-    s = op(**case)
-    for i in range(case["q"].shape[-2]):
-        row = op(**case | {"q": case["q"][..., i : i + 1, :].copy()})
-        close(row, s[..., i : i + 1, :], tolerance(ADDITIVE_SCORES, case), f"row {i} of s")
-
+additive_scores.law("exchanged", "rounding", "exchanging queries and keys transposes s",
+        lambda op, c: (op(**c(q=c.k, k=c.q)).swapaxes(-1, -2), op(**c)), what="s of keys and queries",
+        hint="Is it q + k, or q - k?")
+additive_scores.law("bounded", "rounding", "for queries and keys of any size, no score exceeds Σ |w|", lambda op, c: (
+            np.all(np.abs(op(**c(q=100 * c.q, k=100 * c.k))) <= np.sum(np.abs(c.w)) + tolerance(op.spec, c)),
+            "a score is larger than Σ |w|",
+        ), "extremes", hint="What bounds tanh?")
+additive_scores.law("pairs_apart", "rounding", "a score depends on one query and one key", lambda op, c: [
+            (op(**c(q=c.q[..., i : i + 1, :].copy())), s[..., i : i + 1, :], None, f"row {i} of s")
+            for s in [op(**c)] for i in range(c.q.shape[-2])
+        ], hint="Which pair does s_ij belong to?", gravity="leak")
 
 ADDITIVE_SCORES = additive_scores.spec(
     "s_ij = w · tanh(q_i + k_j)",
@@ -70,11 +62,10 @@ def saturated(op: Subject, **case: Any) -> None:
     close(out, np.sum(case["w"], dtype=float) * (seen @ v), tolerance(op.spec, case), "out")
 
 
-@additive_attention("exact", "where every σ is 0, out is 0", "extremes", hint="Compute σ of a large negative number.")
-def nothing(op: Subject, **case: Any) -> None:
-    out = op(**case | {"q": np.full_like(case["q"], -2e4), "k": np.full_like(case["k"], 1e4)})
-    close(out, np.zeros(out.shape), tolerance(op.spec, case), "out")
-
+additive_attention.law("nothing", "exact", "where every σ is 0, out is 0", lambda op, c: (
+            out := op(**c(q=np.full_like(c.q, -2e4), k=np.full_like(c.k, 1e4))), np.zeros(out.shape),
+            tolerance(op.spec, c),
+        ), "extremes", hint="Compute σ of a large negative number.")
 
 ADDITIVE_ATTENTION = additive_attention.spec(
     "out_i = Σ_j a_ij v_j, a_ij = w · σ(q_i + k_j), no softmax; causal: over j <= i",
@@ -97,22 +88,21 @@ def wasserstein_scores_case(draw: CaseDrawer) -> Case:
     return {"q_mean": q_mean, "q_dev": q_dev, "k_mean": k_mean, "k_dev": k_dev, "root": draw.flag()}
 
 
-@wasserstein_scores("rounding", "the distance from a to b is that from b to a", hint="Which axis of the scores are queries?")
-def symmetric(op: Subject, **case: Any) -> None:
-    swapped = {f"{a}_{of}": case[f"{b}_{of}"] for a, b in ("qk", "kq") for of in ("mean", "dev")}
-    close(np.swapaxes(op(**case | swapped), -1, -2), op(**case), tolerance(op.spec, case), "the score ")
+wasserstein_scores.law("symmetric", "rounding", "the distance from a to b is that from b to a",
+        lambda op, c: (
+            op(**c(q_mean=c.k_mean, q_dev=c.k_dev, k_mean=c.q_mean, k_dev=c.q_dev)).swapaxes(-1, -2), op(**c),
+        ),
+        what="the score ", hint="Which axis of the scores are queries?")
 
 
 def _keys_equal_queries(case: Case) -> Case:
     return case | {f"k_{of}": case[f"q_{of}"].copy() for of in ("mean", "dev")}
 
 
-@wasserstein_scores("rounding", "moving all means by the same vector changes no distance, even far from 0",
-        hint="|a|² - 2 a · b + |b|² of large a and b has few digits left: subtract one key first.")  # fmt: skip
-def moved(op: Subject, **case: Any) -> None:
-    whole = case | {name: np.round(8 * case[name]) / 8 for name in ("q_mean", "k_mean")}     # moved without rounding
-    far = {name: whole[name] + whole[name].dtype.type(4096) for name in ("q_mean", "k_mean")}
-    close(op(**whole | far), op(**whole), tolerance(op.spec, whole), "the score ")
+wasserstein_scores.law("moved", "rounding", "moving all means by the same vector changes no distance, even far from 0",
+        lambda op, c: (op(**c(q_mean=c.q_mean + 4096, k_mean=c.k_mean + 4096)), op(**c)), what="the score ",
+        of=lambda c: c(q_mean=np.round(8 * c.q_mean) / 8, k_mean=np.round(8 * c.k_mean) / 8),
+        hint="|a|² - 2 a · b + |b|² of large a and b has few digits left: subtract one key first.")
 
 
 @wasserstein_scores("rounding", "a distribution has distance 0 from itself; rounding makes no score positive, and no root NaN",
@@ -124,26 +114,21 @@ def itself(op: Subject, **case: Any) -> None:
     close(diagonal, np.zeros(diagonal.shape), math.sqrt(limit) if case.get("root") else limit, "the score of a pair of equals")
 
 
-@wasserstein_scores("rounding", "with the root, a detour is never shorter: d(a, c) <= d(a, b) + d(b, c)",
-        hint="The distance satisfies the triangle inequality, its square does not.")  # fmt: skip
-def triangle(op: Subject, **case: Any) -> None:
-    direct, first = -op(**case | {"root": True}), -op(**_keys_equal_queries(case) | {"root": True})
-    detour = np.min(first[..., :, :, None] + direct[..., None, :, :], axis=-2)
-    demand(np.all(direct <= detour + math.sqrt(tolerance(op.spec, case))), "a detour is shorter")
-
-
-@wasserstein_scores("rounding", "-√d times the squared root score is the score", hint="Both are divided by √d, after the root.")
-def root_and_square(op: Subject, **case: Any) -> None:
-    s, limit = op(**case | {"root": False}), tolerance(op.spec, case)
-    close(-math.sqrt(case["q_mean"].shape[-1]) * op(**case | {"root": True}) ** 2, s, 4 * limit, "the score ")
-
-
-@wasserstein_scores("rounding", "a distance of 0 has gradient 0, with the root too", "gradients", hint="1 / (2 √0) is infinite.")
-def at_the_tip(op: Subject, **case: Any) -> None:
-    one = {name: x if name == "root" else x[..., :1, :] for name, x in case.items()}
-    ds = np.ones((*case["q_mean"].shape[:-2], 1, 1), case["q_mean"].dtype)
-    for name, g in op.gradients(_keys_equal_queries(one), ds).items():
-        close(g, np.zeros(g.shape), 0, f"d{name}")
+wasserstein_scores.law("triangle", "rounding", "with the root, a detour is never shorter: d(a, c) <= d(a, b) + d(b, c)",
+        lambda op, c: (
+            np.all((direct := -op(**c)) <= math.sqrt(tolerance(op.spec, c)) + np.min(
+                -op(**_keys_equal_queries(c))[..., None] + direct[..., None, :, :], axis=-2
+            )), "a detour is shorter",
+        ), of=lambda c: c(root=True), hint="The distance satisfies the triangle inequality, its square does not.")
+wasserstein_scores.law("root_and_square", "rounding", "-√d times the squared root score is the score",
+        lambda op, c: (-math.sqrt(c.q_mean.shape[-1]) * op(**c(root=True)) ** 2, op(**c(root=False))),
+        times=4, what="the score ", hint="Both are divided by √d, after the root.")
+wasserstein_scores.law("at_the_tip", "rounding", "a distance of 0 has gradient 0, with the root too", lambda op, c: [
+            (g, np.zeros(g.shape), 0, f"d{name}")
+            for ds in [np.ones((*c.q_mean.shape[:-2], 1, 1), c.q_mean.dtype)]
+            for name, g in op.gradients(_keys_equal_queries(c), ds).items()
+        ], "gradients", of=lambda c: {name: x if name == "root" else x[..., :1, :] for name, x in c.items()},
+        hint="1 / (2 √0) is infinite.")
 
 
 def wasserstein_scores_special_cases() -> list[Case]:
@@ -184,21 +169,17 @@ def _seen(case: Case) -> np.ndarray:
     return np.broadcast_to(True if case["mask"] is None else case["mask"], case["s"].shape)
 
 
-@gaussian_attention("rounding", "means are averaged as in attention: means of 1 stay 1, and are 0 for a query that sees nothing",
-        hint="The weights of a query sum to 1.")  # fmt: skip
-def equal_means(op: Subject, **case: Any) -> None:
-    mean, _ = _split(case, op(**case | {"v_mean": np.ones_like(case["v_mean"])}))
-    some = np.any(_seen(case), axis=-1)[..., None].astype(float)
-    close(mean, np.broadcast_to(some, mean.shape), tolerance(op.spec, case), "the mean ")
-
-
-@gaussian_attention("rounding", "the mean of k keys with equal weights and equal variances has 1 / k of their variance",
-        hint="Variances are weighted with the squares of the weights.")  # fmt: skip
-def surer_together(op: Subject, **case: Any) -> None:
-    alike = {"s": np.zeros_like(case["s"]), "v_cov": np.ones_like(case["v_cov"])}
-    _, cov = _split(case, op(**case | alike))
-    k = np.sum(_seen(case), axis=-1)[..., None]
-    close(cov, np.broadcast_to(np.where(k > 0, 1 / np.maximum(k, 1), 0), cov.shape), tolerance(op.spec, case), "the variance ")
+gaussian_attention.law("equal_means", "rounding",
+        "means are averaged as in attention: means of 1 stay 1, and are 0 for a query that sees nothing",
+        lambda op, c: (
+            mean := _split(c, op(**c(v_mean=np.ones_like(c.v_mean))))[0],
+            np.broadcast_to(np.any(_seen(c), axis=-1)[..., None].astype(float), mean.shape), None, "the mean ",
+        ), hint="The weights of a query sum to 1.")
+gaussian_attention.law("surer_together", "rounding",
+        "the mean of k keys with equal weights and equal variances has 1 / k of their variance", lambda op, c: (
+            (out := _split(c, op(**c(s=np.zeros_like(c.s), v_cov=np.ones_like(c.v_cov)))))[1],
+            np.broadcast_to((seen := np.sum(_seen(c), axis=-1)[..., None]) > 0, out[1].shape) / np.maximum(seen, 1),
+        ), what="the variance ", hint="Variances are weighted with the squares of the weights.")
 
 
 @gaussian_attention("rounding", "a logit 10,000 above the others selects one key's distribution", "extremes", hint="1² is 1.")

@@ -58,12 +58,13 @@ def monotone(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
     demand(np.all(steps >= -rounding(s.dtype, 1, 1.0)), "a larger logit has less weight")
 
 
-@states("rounding", "each row of the gradient sums to 0, and is exactly 0 where the mask forbids", "gradients",
+states.law("gradient_rows_sum_to_zero", "rounding",
+        "each row of the gradient sums to 0, and is exactly 0 where the mask forbids", lambda op, c: [
+            (np.sum(ds := op.gradients(c, waves(c.s))["s"], axis=-1), np.zeros(c.s.shape[:-1]),
+             rounding(c.s.dtype, c.s.shape[-1], 2.0), "the sum of ds, row "),
+            (np.all(ds[~_allowed(**c)] == 0), "a logit that the mask forbids has a gradient"),
+        ], "gradients",
         hint="Raising all logits of a row together changes nothing, so the row's gradient must sum to 0.")
-def gradient_rows_sum_to_zero(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
-    ds = op.gradients({"s": s, "mask": mask}, waves(s))["s"]
-    close(np.sum(ds, axis=-1), np.zeros(s.shape[:-1]), rounding(s.dtype, s.shape[-1], 2.0), "the sum of ds, row ")
-    demand(np.all(ds[~_allowed(s, mask)] == 0), "a logit that the mask forbids has a gradient")
 
 
 @states("rounding", "its Jacobian diag(p) - p pᵀ is symmetric, so backward and forward derivatives agree", "gradients",

@@ -6,14 +6,14 @@ import math
 import statistics
 from collections.abc import Sequence
 
+from ...evaluation import holm
+from ...evaluation.means import CHANCE, two_sided
 from ..experiment import Results
 from ..tables import grid
 from .claims import (
-    LAST,
     NEAR,
     PLACES,
     SOONER,
-    STEADY,
     Claims,
     Effect,
     epochs_of,
@@ -29,7 +29,6 @@ from .claims import (
     scores,
 )
 from .grid import SEEDS, TITLES, TRAINED, published_gain
-from .pictures import EPOCHS
 
 SMALLEST = 2        # runs that have a spread
 
@@ -38,7 +37,7 @@ def checks(results: Results) -> list[str]:
     """A list of the answers, and a table; [] without runs. All but the spread need every row's seeds."""
     answers = [spread(results)]
     if Claims(results).missing(rows_at(PLACES)) is None:
-        questions = (papers_gains, welch, without_value, by_place, by_form, never_there, still_rising)
+        questions = (of_many, papers_gains, welch, without_value, by_place, by_form, never_there)
         answers += [ask(results) for ask in questions]
     lines = [f"- {answer}" for answer in answers if answer]
     return ["Added after the first runs, without a verdict:", "", *lines, "", *cut_alike(results)] if lines else []
@@ -57,6 +56,20 @@ def spread(results: Results) -> str:
             rows = f"{len(groups)} row{'s' * (len(groups) != 1)}"
             pooled_.append(f"{math.sqrt(squares / freedom):.1%} for {name} ({rows})")
     return f"The standard deviation of NDCG@5 over seeds, in % of the mean, is {', '.join(pooled_)}." if pooled_ else ""
+
+
+def of_many(results: Results) -> str:
+    """The rows of "every refinement helps" that are still above or below their backbone after Holm's correction."""
+    rows = [(place, form, Claims(results).against([f"{place}-{form}"], f"{place}-none"))
+            for place, forms in PLACES.items() for form in forms]  # fmt: skip
+    chances = holm([two_sided(_t(effect), effect.freedom) for *_, effect in rows])
+    names = [f"{TITLES[place]} with {name_of(form)} ({effect.size:+.1%}, p {chance:.3f})"
+             for (place, form, effect), chance in zip(rows, chances, strict=True) if chance < CHANCE]  # fmt: skip
+    return f"Corrected for {len(rows)} rows (Holm 1979), beyond chance: {', '.join(names) or 'none'}."
+
+
+def _t(effect: Effect) -> float:
+    return abs(effect.size) / math.sqrt(effect.variance) if effect.variance else math.inf * abs(effect.size)
 
 
 def papers_gains(results: Results) -> str:
@@ -134,19 +147,6 @@ def never_there(results: Results) -> str:
                for place in PLACES for key in rows_at([place]) for run in results[key]]  # fmt: skip
     there = sum(epoch <= TRAINED["epochs"] for epoch in counted)
     return f"{there} of {len(counted)} runs reach {NEAR:.0%} of the backbone's best."
-
-
-def still_rising(results: Results) -> str:
-    """The number of gradient norms, cut as for the verdict, that rise over the epochs of figure 5."""
-    rises = []
-    for place in (place for place in PLACES if place.endswith("-sasrec")):
-        end = Claims(results).epochs_of_all(place)
-        norms = [run["gradient_norm"][:end][-EPOCHS:] for key in rows_at([place]) for run in results[key]]
-        rises += [statistics.mean(each[-LAST:]) / statistics.mean(each[:LAST]) - 1 for each in norms]
-    rising = sum(rise > STEADY for rise in rises)
-    share = f"{rising} of {len(rises)} gradient norms of SASRec rise by more than {STEADY:.0%}"
-    share += f" over their last {EPOCHS} epochs"
-    return f"Cut as for the verdict, {share}: a norm that rises to the end counts as steady near its cut."
 
 
 def unlike(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Effect:

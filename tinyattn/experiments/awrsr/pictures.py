@@ -18,11 +18,10 @@ from ..experiment import Experiment, Results, Runs
 from ..paired import ranks_of
 from ..pictures import Curves, Line, Maps, Picture
 from ..whole import is_number
-from .claims import NEAR, Claims, name_of
+from .claims import EPOCHS, NEAR, Claims, name_of
 from .grid import OF_BACKBONE, TITLES
 
 POSITIONS = 15              # of a history, its last ones, in the maps of figure 3
-EPOCHS = 50                 # of a run, its last ones, in figure 5
 LONGEST = 20                # N of figure 2
 
 
