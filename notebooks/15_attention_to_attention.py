@@ -39,6 +39,8 @@ from tinyattn.ops import (
     refine_value_rows,
     softmax,
     softmax_backward,
+    wasserstein_scores,
+    wasserstein_scores_backward,
 )
 from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREEN, GREY, HEAT, INK, ORANGE
@@ -81,8 +83,7 @@ show_arrays(B=B, p=softmax(B, past))
 #
 # Entries above the diagonal are there, too: $b_{12}$ is made of row 2. So $B$ is masked again before its softmax.
 #
-# The paper has three more. **M_add** is the mean of this $B$ and $A$. **M_value** comes below. M_stoc compares rows by a distance, for a model whose items are
-# distributions ([STOSA](https://arxiv.org/abs/2201.06035)).
+# The paper has three more. **M_add** is the mean of this $B$ and $A$; M_stoc and M_value come below.
 #
 # ## What stands where nothing may be seen?
 #
@@ -109,7 +110,7 @@ table("hidden | NaN | largest weight of the last row | largest entry of dA", row
 
 # %% [markdown]
 # A constant that is multiplied is *data*. With $-10^9$ every row looks at one token; $W$ and the mask choose it, the input does not matter, and no gradient
-# comes back. Two choices are left: 0, as here, or $A$ = softmax(logits), whose zeros are true ones. This library has both (`refine_space`).
+# comes back. Two choices are left: 0, as here, or $A$ = softmax(logits), whose zeros are true ones.
 #
 # ## The backward
 #
@@ -141,7 +142,7 @@ for name, one, other in zip(("dA", "dW_Q", "dW_K"), mine, ours, strict=True):
 print("only W_Q W_Kᵀ matters:", np.allclose(W_Q.T @ mine[1], (W_K.T @ mine[2]).T))
 
 # %% [markdown]
-# The last line says that nothing changes if $W_Q$ is multiplied by a number and $W_K$ divided by it: $B$ reads their product $W_Q W_K^\top$ only.
+# The last line: doubling $W_Q$ and halving $W_K$ changes nothing.
 #
 # Step through the three words. In the backward, `dA` is made twice: that is where the two readings of $A$ are added. Choose $a_{31}$, and see which entries of
 # $B$ it moves: a row *and* a column.
@@ -153,6 +154,62 @@ trace(refine_simp, *three_words, scale=1 / 2, backward=True).player(
 )
 
 # %% [markdown]
+# ## A distance for a product
+#
+# M_stoc compares rows by a *distance*, as **STOSA** ([Fan et al. 2022](https://arxiv.org/abs/2201.06035)) compares tokens. There a token is a normal
+# distribution: a mean $\mu$, and a deviation $\sigma$, its uncertainty. How far are two of them apart? Move the one onto the other: what lies $z$ deviations from its
+# mean goes to $z$ deviations from the other mean. On a line, the mean square of the way is
+#
+# $$W^2 = \mathbb{E}\big((\mu - \mu') + (\sigma - \sigma')\, z\big)^2 = (\mu - \mu')^2 + (\sigma - \sigma')^2,$$
+#
+# as $z$ has mean 0 and variance 1. No other way to move is shorter: $W$ is the *2-Wasserstein distance*. Independent entries add their squares. So a token is a point
+# $[\mu, \sigma]$, and the logits are $s_{ij} = -|a_i - b_j|^2 / \sqrt d$.
+#
+# **Predict:** the points 0, 1 and 2 are queries and keys. At which key does each look most: by product, by distance?
+
+# %% tags=["hide-output"]
+x = np.array([[0.0], [1.0], [2.0]])
+s = wasserstein_scores(x, 0 * x, x, 0 * x)  # deviations of 0
+print("twice the product, less |b|²:", np.allclose(softmax(s), softmax(2 * x @ x.T - x.T**2)))
+show_arrays(s=s, by_product=softmax(x @ x.T), by_distance=softmax(s))
+
+# %% [markdown]
+# By product 1 and 2 look at 2, the longest. By distance each looks at itself. In $-|a - b|^2 = 2\,a \cdot b - |a|^2 - |b|^2$ softmax forgets $|a|^2$, which is the same for all keys:
+# **attention by distance is attention by twice the product, less $|b|^2$: long keys no longer win.** (The paper takes $W$, for its triangle inequality. Its released code takes $W^2$, which has none: from 0 to 2 it is
+# 4, by way of 1 it is 1 + 1.)
+#
+# ### Exercise `my_wasserstein_backward` (derive the backward, ★★☆, 8 min)
+#
+# $s_{ij} = -c\,\big(|\mu_i - \mu'_j|^2 + |\sigma_i - \sigma'_j|^2\big)$, with $n$ queries and $m$ keys. Which entries of $s$ did $\mu_i$ make, and which $\mu'_j$? No array $(n, m, d)$ is needed.
+
+
+# %%
+def my_wasserstein_backward(ds, q_mean, q_dev, k_mean, k_dev, c):
+    """ds (n, m), queries' (n, d), keys' (m, d), c a number -> dq_mean, dq_dev, dk_mean, dk_dev."""
+
+    ### BEGIN SOLUTION
+    def pulled(g, a, b):
+        return -2 * c * (g.sum(axis=1, keepdims=True) * a - g @ b)  # Σ_j g_ij (a_i - b_j)
+
+    of_queries = pulled(ds, q_mean, k_mean), pulled(ds, q_dev, k_dev)
+    return *of_queries, pulled(ds.T, k_mean, q_mean), pulled(ds.T, k_dev, q_dev)
+    ### END SOLUTION
+
+
+# %%
+check("my_wasserstein_backward", my_wasserstein_backward)
+
+# %%
+draw = np.random.default_rng(15)
+points = (*draw.random((2, 5, 4)), *draw.random((2, 3, 4)))  # five queries, three keys
+ds, s = draw.standard_normal((5, 3)), wasserstein_scores(*points)
+mine = yours("my_wasserstein_backward")(ds, *points, 1 / math.sqrt(4))
+ours = wasserstein_scores_backward(ds, *points, s)
+print("the library's:", all(np.allclose(a, b) for a, b in zip(mine, ours, strict=True)))
+
+# %% [markdown]
+# Where a logit should grow, query and key move towards each other, in mean and in deviation.
+#
 # ## Who knows of whom?
 #
 # Row $k$ of $A$ is made of $q_k$ and of keys up to $k$, if the rest is 0. Then $b_{kt}$ with $t \le k$ reads two rows that know nothing later than $k$. **M_simp is
@@ -235,7 +292,7 @@ show_figure(
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# Six, all that there can be: the first output has one key, whose weight is 1 whatever its score. (Yellow moves much, blue little, white not at all; **!** is a leak.)
+# Six, all that there can be: the first output has one key, whose weight is 1 whatever its score.
 #
 # </details>
 #
@@ -321,7 +378,7 @@ table("refinement | causal", [[name, causal(f, n)] for name, f in rivals.items()
 #
 # **Predict:** which loss has the model with equation 3 on fresh noise, and which share of hits at the last position?
 
-# %% tags=["hide-output"]
+# %% tags=["hide-cell"]
 TINY = {"dim": 16, "blocks": 1, "heads": 1, "batch_size": 64, "workers": 1, "patience": 0}
 rng = np.random.default_rng(0)
 noise, fresh = (
@@ -346,11 +403,11 @@ table("refine | loss on fresh noise | first position | between | last | hits at 
 
 # %% [markdown]
 # The honest forms pay a bit more than $\ln 8$: in 35 epochs they have overfitted the 300 people. Equation 3 learns to read what comes, and pays much less. After the last position nothing comes: there it pays
-# what the others pay, and has its 1/8 of hits like them. (The first position has one key, and cannot leak either.) **Leave-one-out asks where there is nothing to read**, so its metric does not show the leak. Does it do harm, then? Here is a world in
+# what the others pay, and has its 1/8 of hits like them. **Leave-one-out asks where there is nothing to read**, so its metric does not show the leak. Does it do harm, then? Here is a world in
 # which something can be learned:
 
 
-# %%
+# %% tags=["hide-input"]
 def trained(split, **how):
     more = {"dropout": 0.2, "loss": "ce", "maxlen": 12}
     return SASRec(**TINY, **more, **how).fit(split.train, progress=False)
@@ -374,8 +431,8 @@ for refine in ("none", "value-literal"):
 table("refine | seed | loss in training | NDCG@5", rows)
 
 # %% [markdown]
-# Better in training, worse in use, on average: what it learned was to copy. With seed 2 it did not find the leak, and is as good as the plain model. One seed would have shown one of the two only; what three can say
-# comes below. Whether the paper's own runs leaked is unknown.
+# Better in training, worse in use, on average: what it learned was to copy. With seed 2 it did not find the leak. What three seeds can say comes
+# below. Whether the paper's own runs leaked is unknown.
 #
 # ## Left or right
 #
@@ -385,7 +442,7 @@ table("refine | seed | loss in training | NDCG@5", rows)
 # **Predict:** for which of the three does the padding matter?
 
 
-# %% tags=["hide-output"]
+# %% tags=["hide-cell"]
 def padded(refine, left, n=12, m=7):
     """The outputs of m items after `left` places of padding, which is masked."""
     here, allowed, A = slice(left, left + m), np.zeros((n, n), bool), np.zeros((n, n))
@@ -491,14 +548,14 @@ show_figure(
 )
 
 # %% [markdown]
-# Seeds of a small world, of course. But SASRec on MovieLens has an NDCG@10 of .108 ± .004 over three seeds ([measured](../benchmarks/results/ml-1m.md)): no less spread. The paper's $p < 0.01$ does not say
+# The world is small. But SASRec on MovieLens has an NDCG@10 of .108 ± .004 over three seeds ([measured](../benchmarks/results/ml-1m.md)): no less spread. The paper's $p < 0.01$ does not say
 # over what; if over people, it says nothing about seeds.
 #
 # How large must a gain be, then? Let $\bar x$ and $\bar y$ be the means of $m$ runs each, and $s$ the standard deviation over seeds. The 95 % interval of the difference is
 #
 # $$\bar y - \bar x \;\pm\; t\, s\, \sqrt{\tfrac1m + \tfrac1m},$$
 #
-# with $t$ of Student's distribution with $2m - 2$ degrees of freedom: 4.303 for 2 degrees, 2.776 for 4, 2.306 for 8. (It is more than 1.96, since $s$ is known from few runs only.) A difference smaller than what stands behind the ± cannot be told from 0, and with one run each there is no
+# with $t$ of Student's distribution with $2m - 2$ degrees of freedom: 4.303 for 2 degrees, 2.776 for 4, 2.306 for 8. A difference smaller than what stands behind the ± cannot be told from 0, and with one run each there is no
 # $s$ at all.
 #
 # ### Exercise `smallest_difference` (predict the number, ★★☆, 5 min)
@@ -522,7 +579,7 @@ table("seeds of each | smallest gain, s = 3 %", rows)
 
 
 # %% [markdown]
-# A true gain of just that size is found in half of all experiments only. Look at the right half of the picture once more.
+# A true gain of just that size is found in half of all experiments only.
 #
 # So a table needs one row more: the backbone against *itself*, with three other seeds.
 
@@ -549,20 +606,21 @@ table("three runs, and three of the backbone | gain | ±", rows)
 #
 # `tinyattn reproduce awrsr --data DIR` trains SASRec and STOSA, plain and refined, on MovieLens and Beauty, with three seeds each and three *other* seeds of
 # each backbone; settings, budget and the smallest difference were [written down](../tinyattn/experiments/awrsr/grid.py) before the first run. [Its page](../docs/awrsr.md) has a verdict
-# for each claim, and says what a refinement costs. Read it with what you know now: is the interval one over people or over seeds? Is the gain larger than that of three other seeds? Where do
-# popularity and a Markov chain stand?
+# for each claim, and says what a refinement costs. Read it with what you know now: is the interval one over people or over seeds? Is the gain larger
+# than that of three other seeds?
 #
 # | what is often said | what the cells above show |
 # |---|---|
 # | mask with $-10^9$ | not what is multiplied afterwards: it becomes data, and the gradient is gone |
 # | with a causal mask nothing leaks | equation 3 leaks with $A$, $B$ and $W$ masked |
 # | a leak inflates the metric | not at the last position: the loss in training looks too good, and the metric is worse on average (three seeds cannot tell) |
+# | STOSA's logits obey the triangle inequality | those of its released code do not: 4 > 1 + 1 |
 # | the refinement gains 5 % | so does another seed, now and then |
 # | all three refinements help, so it is no chance | they share one run of the backbone: 1/4, not 1/8 |
 #
 # ## In five lines
 #
-# - $A$ asks whether $t$ is what $k$ looks for, $B = A W_Q (A W_K)^\top / \sqrt d$ whether both look for the same.
+# - $A$ asks whether $t$ is what $k$ looks for, $B = A W_Q (A W_K)^\top / \sqrt d$ whether both look for the same; by a distance, long keys no longer win.
 # - What is multiplied later is masked with 0 before, and once more after.
 # - A sum over rows of $A$ is a sum over tokens: a product from the left leaks, and the past must be cut out row by row.
 # - Leave-one-out asks at a position that cannot leak; noise and the property ask everywhere.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tinyattn import ops
+from tinyattn.course.exercises.chapter_15 import WRONG_PULLS
 
 # --- my_refine_backward ---------------------------------------------------------------------------------------------
 
@@ -151,6 +152,97 @@ def A_on_the_right(dB, A, W_Q, W_K, c):
 def A_not_transposed_for_keys(dB, A, W_Q, W_K, c):
     dX, dY = c * (dB @ A @ W_K), c * (dB.T @ A @ W_Q)
     return dX @ W_Q.T + dY @ W_K.T, A.T @ dX, A @ dY
+
+
+# --- my_wasserstein_backward ------------------------------------------------------------------------------------------
+
+
+def pair_by_pair(ds, q_mean, q_dev, k_mean, k_dev, c):
+    dq_mean, dq_dev, dk_mean, dk_dev = (np.zeros_like(x) for x in (q_mean, q_dev, k_mean, k_dev))
+    for i, j in np.ndindex(ds.shape):
+        mean, dev = 2 * c * ds[i, j] * (q_mean[i] - k_mean[j]), 2 * c * ds[i, j] * (q_dev[i] - k_dev[j])
+        dq_mean[i] -= mean
+        dq_dev[i] -= dev
+        dk_mean[j] += mean
+        dk_dev[j] += dev
+    return dq_mean, dq_dev, dk_mean, dk_dev
+
+
+def all_differences(ds, q_mean, q_dev, k_mean, k_dev, c):
+    """An array (n, m, d) of differences, summed over one axis and over the other."""
+    mean = ds[..., None] * (q_mean[:, None] - k_mean[None])
+    dev = ds[..., None] * (q_dev[:, None] - k_dev[None])
+    return -2 * c * mean.sum(1), -2 * c * dev.sum(1), 2 * c * mean.sum(0), 2 * c * dev.sum(0)
+
+
+def by_sums_of_rows(ds, q_mean, q_dev, k_mean, k_dev, c):
+    rows, columns = ds.sum(axis=1)[:, None], ds.sum(axis=0)[:, None]
+    dq_mean, dq_dev = rows * q_mean - ds @ k_mean, rows * q_dev - ds @ k_dev
+    dk_mean, dk_dev = columns * k_mean - ds.T @ q_mean, columns * k_dev - ds.T @ q_dev
+    return -2 * c * dq_mean, -2 * c * dq_dev, -2 * c * dk_mean, -2 * c * dk_dev
+
+
+def as_points(ds, q_mean, q_dev, k_mean, k_dev, c):
+    q, k, d = np.hstack([q_mean, q_dev]), np.hstack([k_mean, k_dev]), q_mean.shape[1]
+    g = 2 * c * ds
+    dq, dk = g @ k - q * g.sum(1, keepdims=True), g.T @ q - k * g.sum(0)[:, None]
+    return dq[:, :d], dq[:, d:], dk[:, :d], dk[:, d:]
+
+
+def by_einsum(ds, q_mean, q_dev, k_mean, k_dev, c):
+    def one(g, a, b):
+        return -2 * c * (np.einsum("ij,id->id", g, a) - np.einsum("ij,jd->id", g, b))
+
+    return one(ds, q_mean, k_mean), one(ds, q_dev, k_dev), one(ds.T, k_mean, q_mean), one(ds.T, k_dev, q_dev)
+
+
+def by_diagonals(ds, q_mean, q_dev, k_mean, k_dev, c):
+    D, E = np.diag(ds.sum(1)), np.diag(ds.sum(0))
+    return [-2 * c * (D @ q_mean - ds @ k_mean), -2 * c * (D @ q_dev - ds @ k_dev),
+            -2 * c * (E @ k_mean - ds.T @ q_mean), -2 * c * (E @ k_dev - ds.T @ q_dev)]  # fmt: skip
+
+
+def query_by_query(ds, q_mean, q_dev, k_mean, k_dev, c):
+    dq_mean = np.array([-2 * c * ds[i] @ (q_mean[i] - k_mean) for i in range(len(ds))])
+    dq_dev = np.array([-2 * c * ds[i] @ (q_dev[i] - k_dev) for i in range(len(ds))])
+    dk_mean = np.array([2 * c * ds[:, j] @ (q_mean - k_mean[j]) for j in range(ds.shape[1])])
+    dk_dev = np.array([2 * c * ds[:, j] @ (q_dev - k_dev[j]) for j in range(ds.shape[1])])
+    return dq_mean, dq_dev, dk_mean, dk_dev
+
+
+def the_librarys_distances(ds, q_mean, q_dev, k_mean, k_dev, c):
+    """Its constant is 1/√d."""
+    s = ops.wasserstein_scores(q_mean, q_dev, k_mean, k_dev)
+    c = float(c * np.sqrt(q_mean.shape[-1]))
+    return tuple(c * d for d in ops.wasserstein_scores_backward(ds, q_mean, q_dev, k_mean, k_dev, s))
+
+
+def from_squares(ds, q_mean, q_dev, k_mean, k_dev, c):
+    """|a|² - 2 a · b + |b|²: a gradient for each of the three."""
+
+    def both(a, b):
+        dsquares_a, dproduct, dsquares_b = -c * ds.sum(axis=1), 2 * c * ds, -c * ds.sum(axis=0)
+        return 2 * dsquares_a[:, None] * a + dproduct @ b, 2 * dsquares_b[:, None] * b + dproduct.T @ a
+
+    (dq_mean, dk_mean), (dq_dev, dk_dev) = both(q_mean, k_mean), both(q_dev, k_dev)
+    return dq_mean, dq_dev, dk_mean, dk_dev
+
+
+def keys_as_queries(ds, q_mean, q_dev, k_mean, k_dev, c):
+    """Keys get minus what queries got, though they are not as many."""
+    dq_mean, dq_dev, *_ = by_sums_of_rows(ds, q_mean, q_dev, k_mean, k_dev, c)
+    return dq_mean, dq_dev, -dq_mean, -dq_dev
+
+
+def ds_not_transposed(ds, q_mean, q_dev, k_mean, k_dev, c):
+    dq_mean, dq_dev, *_ = by_sums_of_rows(ds, q_mean, q_dev, k_mean, k_dev, c)
+    rows = ds.sum(axis=1)[:, None]
+    return dq_mean, dq_dev, -2 * c * (rows * k_mean - ds @ q_mean), -2 * c * (rows * k_dev - ds @ q_dev)
+
+
+def points_returned(ds, q_mean, q_dev, k_mean, k_dev, c):
+    dq_mean, dq_dev, dk_mean, dk_dev = by_sums_of_rows(ds, q_mean, q_dev, k_mean, k_dev, c)
+    return np.hstack([dq_mean, dq_dev]), np.hstack([dk_mean, dk_dev])
 
 
 # --- repaired_value -------------------------------------------------------------------------------------------------
@@ -614,6 +706,10 @@ RIGHT = {
         step_by_step, by_one_matrix, with_einsum, entry_by_entry, with_ops, as_lists, c_on_one_factor,
         both_maps_side_by_side,
     ),
+    "my_wasserstein_backward": (
+        pair_by_pair, all_differences, by_sums_of_rows, as_points, by_einsum, by_diagonals, query_by_query,
+        the_librarys_distances, from_squares,
+    ),
     "repaired_value": (
         cut_for_every_row, one_product_more, with_cumsum, with_the_literal_form, the_librarys, in_loops,
         growing_by_one, by_einsum_over_ends,
@@ -629,6 +725,8 @@ WRONG = {
                                   without_dA, maps_first, root_of_n_again, wrong_sign, one_map_not_transposed,
                                   c_in_dA_only, c_in_dW_only, divided_by_c, root_of_n_for_c, A_on_the_right,
                                   A_not_transposed_for_keys),
+    "my_wasserstein_backward": unnamed(*(wrong for wrong in WRONG_PULLS.values()), keys_as_queries, ds_not_transposed,
+                                       points_returned),
     "repaired_value": unnamed(unchanged, masks_S, zeros_in_L, S_after_softmax, one_too_early, one_too_late, first_row,
                               no_sum, columns_not_cut, down_the_columns, S_not_transposed, from_the_right, no_softmax,
                               queries_for_keys, diagonal_lost, last_row_only, masked_cut, whole_blocks, nothing_masked,

@@ -112,6 +112,66 @@ WRONG_BACKWARD = (
 )
 
 
+# my_wasserstein_backward
+def _distances(q_mean: Any, q_dev: Any, k_mean: Any, k_dev: Any, c: float) -> Any:
+    """s_ij = -c (|μ_i - μ'_j|² + |σ_i - σ'_j|²), term by term."""
+    pairs = (q_mean, k_mean), (q_dev, k_dev)
+    return -c * sum(np.sum((q[:, None] - k) ** 2, axis=-1) for q, k in pairs)
+
+
+@adjustable
+def _pulled(
+    ds: Any, q_mean: Any, q_dev: Any, k_mean: Any, k_dev: Any, c: float, *,
+    slope: Any = lambda ds, c, s: -2 * c * ds, of_q: Any = lambda g, q, k: g.sum(axis=1, keepdims=True) * q - g @ k,
+    of_k: Any = lambda g, q, k: g.sum(axis=0)[:, None] * k - g.T @ q, of_dev: Any = lambda d, dev: d,
+    times: tuple[int, int, int, int] = (1, 1, 1, 1), order: tuple[int, int, int, int] = (0, 1, 2, 3),
+) -> Any:  # fmt: skip
+    """-> dq_mean, dq_dev, dk_mean, dk_dev, each with a factor of `times`; `slope` is twice the gradient by W²."""
+    g = slope(ds, c, _distances(q_mean, q_dev, k_mean, k_dev, c))
+    found = (of_q(g, q_mean, k_mean), of_dev(of_q(g, q_dev, k_dev), q_dev),
+             of_k(g, q_mean, k_mean), of_dev(of_k(g, q_dev, k_dev), k_dev))  # fmt: skip
+    return tuple(times[i] * found[i] for i in order)
+
+
+def _distributions(draw: CaseDrawer) -> dict[str, Any]:
+    n, m, d = draw.size(1, 4), draw.size(1, 4), draw.size(1, 3)
+    means, devs = (draw.array(n, d), draw.array(m, d)), (abs(draw.array(n, d)) + 1, abs(draw.array(m, d)) + 1)
+    return {"q_mean": means[0], "q_dev": devs[0], "k_mean": means[1], "k_dev": devs[1],
+            "c": draw.choose((0.5, 1.0, 0.25))}  # fmt: skip
+
+
+WASSERSTEIN = op_spec(
+    "distances", "s_ij = -c (|μ_i - μ'_j|² + |σ_i - σ'_j|²)", _distributions, _distances, "s", backward=_pulled,
+    wrt=("q_mean", "q_dev", "k_mean", "k_dev"),
+    scale=lambda case: 1 + sum(float(np.sum(np.abs(x))) for x in case.values()) ** 2)  # fmt: skip
+WRONG_PULLS = dict(
+    signs_turned=_pulled.but(slope=lambda ds, c, s: 2 * c * ds),
+    no_two=_pulled.but(slope=lambda ds, c, s: -c * ds),
+    no_c=_pulled.but(slope=lambda ds, c, s: -2 * ds),
+    c_squared=_pulled.but(slope=lambda ds, c, s: -2 * c * c * ds),
+    divided_by_c=_pulled.but(slope=lambda ds, c, s: -2 * ds / c),
+    times_s=_pulled.but(slope=lambda ds, c, s: 2 * ds * s),
+    of_the_root=_pulled.but(slope=lambda ds, c, s: -c * ds / np.sqrt(np.maximum(-s / c, 1e-9))),
+    ds_ignored=_pulled.but(slope=lambda ds, c, s: -2 * c * np.ones_like(ds)),
+    q_sign_turned=_pulled.but(times=(-1, -1, 1, 1)),
+    k_sign_turned=_pulled.but(times=(1, 1, -1, -1)),
+    keys_missing=_pulled.but(of_q=lambda g, q, k: g.sum(axis=1, keepdims=True) * q),
+    queries_missing=_pulled.but(of_k=lambda g, q, k: g.sum(axis=0)[:, None] * k),
+    product_alone=_pulled.but(of_q=lambda g, q, k: -g @ k, of_k=lambda g, q, k: -g.T @ q),
+    q_once=_pulled.but(of_q=lambda g, q, k: q - g @ k),
+    k_once=_pulled.but(of_k=lambda g, q, k: k - g.T @ q),
+    added=_pulled.but(of_q=lambda g, q, k: g.sum(axis=1, keepdims=True) * q + g @ k),
+    averaged=_pulled.but(slope=lambda ds, c, s: -2 * c * ds / (1 + ds.shape[1])),
+    by_the_variance=_pulled.but(of_dev=lambda d, dev: d / (2 * dev)),
+    deviation_squared=_pulled.but(of_dev=lambda d, dev: 2 * dev * d),
+    no_deviations=_pulled.but(times=(1, 0, 1, 0)),
+    no_keys=_pulled.but(times=(1, 1, 0, 0)),
+    means_first=_pulled.but(order=(0, 2, 1, 3)),
+    keys_first=_pulled.but(order=(2, 3, 0, 1)),
+    deviations_first=_pulled.but(order=(1, 0, 3, 2)),
+)
+
+
 # repaired_value
 def _value(A: Any, W_Q: Any, W_K: Any, W_V: Any) -> Any:
     return ops.refine_value(A, W_Q, W_K, W_V)[0]
@@ -231,6 +291,7 @@ WRONG_FORMS = dict(
 
 EXERCISES = PROSE.exercises(
     my_refine_backward=Function(REFINE, part="backward", tempting=WRONG_BACKWARD),
+    my_wasserstein_backward=Function(WASSERSTEIN, part="backward", tempting=WRONG_PULLS),
     repaired_value=Function(VALUE, tempting=WRONG_VALUE, missing_steps=NOT_MASKED),
     later_rows_move_nothing=Judge(later_rows_move_nothing, RIGHT_FORMS, WRONG_FORMS, more=(5,)),
     all_better_by_chance=Number(_all_better, tolerance=0.03),
