@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from tests.test_site import commands
 from tinyattn.cli import parser
