@@ -26,12 +26,10 @@ def conv1d_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": x, "W": W, "dilation": dilation, "padding": padding}
 
 
-@conv1d("rounding", "shifting tokens shifts outputs, away from the ends", hint="Do all tokens share one kernel?")
-def conv1d_shift(op: Subject, **case: Any) -> None:
-    pad = np.zeros((*case["x"].shape[:-2], 12, case["x"].shape[-1]), case["x"].dtype)
-    x = np.concatenate([pad, case["x"], pad], axis=-2)
-    y, moved = op(**case | {"x": x}), op(**case | {"x": np.roll(x, 2, axis=-2)})
-    close(np.roll(y, 2, axis=-2), moved, tolerance(CONV1D, case), "y of a sequence two tokens later")
+conv1d.law("shift", "rounding", "shifting tokens shifts outputs, away from the ends", lambda op, c: [
+            (np.roll(op(**c(x=x)), 2, axis=-2), op(**c(x=np.roll(x, 2, axis=-2))))
+            for x in [np.pad(c.x, [(0, 0)] * (c.x.ndim - 2) + [(12, 12), (0, 0)])]
+        ], what="y of a sequence two tokens later", hint="Do all tokens share one kernel?")
 
 
 @conv1d("exact", "a token reaches the outputs under the kernel, dilation apart, and no others", gravity="leak",
@@ -70,11 +68,10 @@ def conv2d_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": x, "W": W, "dilation": dilation, "padding": padding}
 
 
-@conv2d("rounding", "shifting the grid shifts the outputs, away from the edges", hint="Do all tokens share a kernel?")
-def conv2d_shift(op: Subject, **case: Any) -> None:
-    x = np.pad(case["x"], [(0, 0)] * (case["x"].ndim - 3) + [(6, 6), (6, 6), (0, 0)])
-    y, moved = op(**case | {"x": x}), op(**case | {"x": np.roll(x, (2, 1), axis=(-3, -2))})
-    close(np.roll(y, (2, 1), axis=(-3, -2)), moved, tolerance(CONV2D, case), "y of a grid that was moved")
+conv2d.law("shift", "rounding", "shifting the grid shifts the outputs, away from the edges", lambda op, c: [
+            (np.roll(op(**c(x=x)), (2, 1), axis=(-3, -2)), op(**c(x=np.roll(x, (2, 1), axis=(-3, -2)))))
+            for x in [np.pad(c.x, [(0, 0)] * (c.x.ndim - 3) + [(6, 6), (6, 6), (0, 0)])]
+        ], what="y of a grid that was moved", hint="Do all tokens share a kernel?")
 
 
 @conv2d("rounding", "a kernel of one row is conv1d of each row, and one of one column conv1d of each column",

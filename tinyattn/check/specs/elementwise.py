@@ -25,13 +25,9 @@ def relu_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": np.asarray(x, draw.dtype)}
 
 
-@relu("exact", "relu(x) - relu(-x) is x, and relu is never negative", hint="One of x and -x passes unchanged.")
-def two_halves(op: Subject, x: np.ndarray) -> None:
-    y = op(x)
-    demand(np.all(y >= 0), "an output is negative")
-    close(y - op(-x), x, 0, "relu(x) - relu(-x)")
-
-
+relu.law("two_halves", "exact", "relu(x) - relu(-x) is x, and relu is never negative", lambda op, c: [
+            (np.all((y := op(c.x)) >= 0), "an output is negative"), (y - op(-c.x), c.x, 0, "relu(x) - relu(-x)")
+        ], hint="One of x and -x passes unchanged.")
 relu.law("gate", "exact", "the gradient is dy where x > 0 and 0 elsewhere",
         lambda op, c: (op.gradients(c, waves(c.x))["x"], np.where(c.x > 0, waves(c.x), 0)), "gradients", what="dx",
         hint="Does the sign of dy matter?")

@@ -231,10 +231,10 @@ def _ungrouped(case: dict[str, Any]) -> dict[str, Any]:
     return ungrouped
 
 
-@grouped_query_attention("rounding", "it is multi-head attention with a group's keys and values copied for each of its heads",
+grouped_query_attention.law("copies", "rounding",
+        "it is multi-head attention with a group's keys and values copied for each of its heads",
+        lambda op, c: (op(**c), oracles.multi_head_attention(**_ungrouped(c))),
         hint="Which group does head i belong to: i // (h / g), or i % g?")
-def copies(op: Subject, **case: Any) -> None:
-    close(op(**case), oracles.multi_head_attention(**_ungrouped(case)), tolerance(op.spec, case), "y")
 
 
 @grouped_query_attention("rounding", "permuting the heads of a group, or whole groups, in all four matrices, changes nothing",
