@@ -29,10 +29,10 @@ def training(op: Subject, batches: np.ndarray) -> None:
         close(y, expected, WITHIN * max(1.0, float(np.max(np.abs(expected)))), "y")
 
 
-states.law("rows_alone", "rounding", "in evaluation a row has the same result alone, and in any batch", lambda op, c: [
+states.law("rows_alone", "rounding", "in evaluation a row has the same result alone, and in any batch", lambda op, c: (
             (_evaluated(op, c.batches[0][i : i + 1], state), y[i : i + 1], _size(y), f"of row {i} alone, y")
             for _, state in [_trained(op, c.batches)] for y in [_evaluated(op, c.batches[0], state)] for i in range(len(y))
-        ], hint="Is anything computed from the batch?", gravity="leak")
+        ), hint="Is anything computed from the batch?", gravity="leak")
 
 
 @states("exact", "evaluation changes nothing: equal calls have equal results, and training goes on as if there had been none",

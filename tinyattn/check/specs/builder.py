@@ -63,8 +63,9 @@ class SpecBuilder:
         what: str = "", times: float = 1.0, of: Callable[[Call], Any] = Call, bits: bool = False,
         derived: Sides = lambda op, c: [], **fields: Any,
     ) -> None:  # fmt: skip
-        """Register the property that two sides are equal: `sides(op, c)` -> left, right, or an iterable of such pairs.
+        """Register the property that two sides are equal: `sides(op, c)` -> left, right.
 
+        It may also return several such pairs: a list, or, so that no call is made after a pair that differs, a generator.
         `of` turns the case drawn into one that the law is about. Unless exact, the sides differ by at most `times` the
         tolerance of that case; a pair may have a tolerance and a name of its own: (left, right, atol, what). `bits`:
         they are compared by `same_bits`, whose scale may stand for `atol`. A pair (condition, message) is a condition

@@ -146,18 +146,18 @@ def with_key_moved(case: dict[str, Any], key: int) -> dict[str, Any]:
 
 
 window_attention.law("reach", "exact",
-        "a token moves the outputs whose window contains it, and no other by a single bit", lambda op, c: [
+        "a token moves the outputs whose window contains it, and no other by a single bit", lambda op, c: (
             (op(**with_key_moved(c, key))[..., blind, :], out[..., blind, :], 0,
              f"with key {key} changed, an output too far from it")
             for out in [op(**c)] for key in (0, c.q.shape[-2] // 2, c.q.shape[-2] - 1)
             for blind in [~window_attention_seen(c(keys=None))[:, key]]
-        ], bits=True, hint="A window of W is the query itself and W - 1 tokens before it: count them.", gravity="leak")
-window_attention.law("wide_open", "rounding", "with a window of n or more, it is attention", lambda op, c: [
+        ), bits=True, hint="A window of W is the query itself and W - 1 tokens before it: count them.", gravity="leak")
+window_attention.law("wide_open", "rounding", "with a window of n or more, it is attention", lambda op, c: (
             (op(**c(window=window)), _under(c, window_attention_seen(c(window=n))),
              rounding(c.q.dtype, c.q.size, op.spec.scale(c)),
              f"with a window of {window}, out")
             for n in [c.q.shape[-2]] for window in (n, n + 1, 10 * n)
-        ], hint="What happens where the window exceeds n?")
+        ), hint="What happens where the window exceeds n?")
 
 WINDOW_ATTENTION = window_attention.spec(
     "softmax attention in which query i looks at keys j with 0 <= i - j < window (not causal: |i - j| < window)",
@@ -203,11 +203,11 @@ block_sparse_attention.law("under_its_mask", "rounding", "it is attention under 
             op(**c), _under(c, block_sparse_attention_seen(c)), rounding(c.q.dtype, c.q.size, op.spec.scale(c))
         ), hint="Whose rows does a block gather?")
 block_sparse_attention.law("reach", "exact",
-        "a key moves the outputs of blocks that contain it, and no other by a single bit", lambda op, c: [
+        "a key moves the outputs of blocks that contain it, and no other by a single bit", lambda op, c: (
             (op(**with_key_moved(c, key))[..., blind, :], out[..., blind, :], 0,
              f"with key {key} changed, an output that lacks it")
             for out in [op(**c)] for key in range(c.k.shape[-2]) for blind in [~c.layout.mask[:, key]]
-        ], bits=True, hint="What does an empty place read, and who looks at it?", gravity="leak")
+        ), bits=True, hint="What does an empty place read, and who looks at it?", gravity="leak")
 
 BLOCK_SPARSE_ATTENTION = block_sparse_attention.spec(
     "softmax attention in which only the blocks of a layout are computed",

@@ -282,8 +282,8 @@ NORM_LINEAR = norm_linear.spec(
     "the biased variance (divided by i), eps inside the root",
     case=norm_linear_case, outputs=("y", "x_hat", "rstd"), wrt=("x", "gamma", "beta", "W", "b"),
     scale=lambda case: layer_norm_scale(case) * largest(case["W"]) * len(case["W"]) + largest(case["b"]),
-    special_cases=lambda: [
+    special_cases=lambda: (
         {**case, "W": np.cos(np.arange(12.0)).reshape(4, 3).astype(case["x"].dtype), "b": None}
         for case in layer_norm_special_cases()
-    ],
+    ),
 )

@@ -55,13 +55,13 @@ def _digits(op: Subject, got: Any) -> float:
     return 1e-6 if np.float32 in (op.spec.dtype, np.asarray(got).dtype) else 1e-9
 
 
-ranking.law("cut", "rounding", "the k-th item counts, and the next one does not", lambda op, c: [
+ranking.law("cut", "rounding", "the k-th item counts, and the next one does not", lambda op, c: (
             pair for name, metric in metrics_of(op) for got in [metric(c.scores, c.k - 1, c.k)] for pair in (
                 (got, 1.0 if name == "hit_rate" else 1 / math.log2(c.k + 1),
                  _digits(op, got), f"{name} at rank k"),
                 (metric(c.scores, c.k, c.k), 0.0, 0, f"{name} at rank k + 1"),
             )
-        ], of=lambda c: c(scores=np.arange(c.k + 3, 0, -1).astype(c.scores.dtype)),
+        ), of=lambda c: c(scores=np.arange(c.k + 3, 0, -1).astype(c.scores.dtype)),
         hint="Is rank k within k? Is rank k + 1?")
 
 
@@ -75,24 +75,24 @@ def at_one(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
 
 
 ranking.law("constant_scores", "rounding", "if all V scores are equal, the target's rank is the mean one, (V + 1) / 2",
-        lambda op, c: [
+        lambda op, c: (
             pair for items in (3, 21, 41) for target in (0, items // 2, items - 1)
             for pair in like_loops(op, np.zeros(items, c.scores.dtype), target, c.k)
-        ], hint="Score everything 0: how large is your HR@10?")
-ranking.law("item_order", "exact", "shuffling the items, the target among them, changes nothing", lambda op, c: [
+        ), hint="Score everything 0: how large is your HR@10?")
+ranking.law("item_order", "exact", "shuffling the items, the target among them, changes nothing", lambda op, c: (
             (metric(c.scores[order], int(np.argmax(order == c.target)), c.k), metric(**c), 1e-12, name)
             for order in [np.random.default_rng(len(c.scores)).permutation(len(c.scores))]
             for name, metric in decided_metrics(op, c.scores, c.target)
-        ], hint="Does an item's index matter?")
-ranking.law("order_only", "exact", "only the order of scores matters: 2 s + 3 ranks as s does", lambda op, c: [
+        ), hint="Does an item's index matter?")
+ranking.law("order_only", "exact", "only the order of scores matters: 2 s + 3 ranks as s does", lambda op, c: (
             (metric(2 * c.scores + 3, c.target, c.k), metric(**c), 1e-12, name)
             for name, metric in decided_metrics(op, c.scores, c.target)
-        ], of=lambda c: c(scores=np.round(4 * c.scores)), hint="Are scores taken for ranks?")
-ranking.law("large_k", "rounding", "k may exceed the number of items: then HR@k is 1", lambda op, c: [
+        ), of=lambda c: c(scores=np.round(4 * c.scores)), hint="Are scores taken for ranks?")
+ranking.law("large_k", "rounding", "k may exceed the number of items: then HR@k is 1", lambda op, c: (
             (got := metric(c.scores, c.target, 1000),
              1.0 if name == "hit_rate" else 1 / math.log2(oracles.rank(c.scores, c.target) + 1), _digits(op, got),
              f"{name}@1000 of {len(c.scores)} items") for name, metric in decided_metrics(op, c.scores, c.target)
-        ], "extremes", hint="Does your code take k items, or assume that there are k?")
+        ), "extremes", hint="Does your code take k items, or assume that there are k?")
 
 
 @ranking("exact", "items left out (-inf) rank last", "extremes", hint="Seen items are scored -inf: do they rank last?")
@@ -110,10 +110,10 @@ ranking.law("nearly_tied", "exact", "scores that differ in their last digits are
             scores=1 + 4 * np.finfo(c.scores.dtype).eps * np.arange(len(c.scores), dtype=c.scores.dtype)
         ), hint="Is anything rounded, or compared with a tolerance?")
 ranking.law("many_items", "exact", "with 300 items, ranks up to 300 are right: the ranking is not truncated",
-        lambda op, c: [
+        lambda op, c: (
             pair for place in (0, 99, 150, 255, 299) for at in (100, 200, 300)
             for pair in like_loops(op, np.arange(300, 0, -1).astype(c.scores.dtype), place, at, f"@{at}")
-        ], "extremes", hint="Is the ranking cut off somewhere?", once=True)
+        ), "extremes", hint="Is the ranking cut off somewhere?", once=True)
 
 
 def ranking_observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
@@ -244,15 +244,15 @@ ranking_of_several.law("oracle", "rounding",
         hint="Rank five items by hand, the second and the fourth relevant: which rank has each hit, what does it gain, and what divides the sum?")
 ranking_of_several.law("ideal", "rounding",
         "where the first items are the relevant ones, NDCG is 1 at every k, and recall@k is k / R up to R",
-        lambda op, c: [
+        lambda op, c: (
             pair for at in (1, 3, 5, 12, 40) for R in (1, 3, 8)
             for pair in several_like_loops(op, np.arange(12, 0, -1).astype(c.scores.dtype), np.arange(12) < R, at)
-        ], hint="The ideal DCG ends at k, and at the number of relevant items R: the smaller of the two.")
+        ), hint="The ideal DCG ends at k, and at the number of relevant items R: the smaller of the two.")
 ranking_of_several.law("cut", "rounding", "the k-th item counts, and the next one does not",
-        lambda op, c: [  # item i has rank i + 1
+        lambda op, c: (  # item i has rank i + 1
             pair for ranks in [np.arange(c.k + 3)] for places in ((c.k - 1,), (c.k,), (c.k - 1, c.k), (0, c.k))
             for pair in several_like_loops(op, -ranks.astype(c.scores.dtype), np.isin(ranks, places), c.k)
-        ], hint="Is rank k within k? Is rank k + 1?")
+        ), hint="Is rank k within k? Is rank k + 1?")
 
 
 @ranking_of_several("exact", "shuffling the items changes nothing, and neither does 2 s + 3 in the place of every score s",
@@ -271,17 +271,17 @@ ranking_of_several.law("constant_scores", "rounding",
         lambda op, c: several_like_loops(op, np.zeros(21, c.scores.dtype), np.arange(21) % 4 == 1, c.k),
         hint="Score everything 0: how large is your recall@10?")
 ranking_of_several.law("left_out", "exact", "items left out (-inf) that are not relevant change nothing",
-        lambda op, c: [
+        lambda op, c: (
             (metric(scores, relevant, c.k), metric(c.scores, c.relevant, c.k), 1e-12, name)
             for longer in [(np.append(c.scores, np.full(5, -np.inf, c.scores.dtype)), np.append(c.relevant, [False] * 5))]
             for name, metric in decided_metrics(op, c.scores, c.relevant)
             for scores, relevant in (longer, [x[::-1].copy() for x in longer])
-        ], "extremes", hint="Seen items are scored -inf: do they rank last?")
+        ), "extremes", hint="Seen items are scored -inf: do they rank last?")
 ranking_of_several.law("many_items", "rounding", "with 200 items of which 40 are relevant, every k is right",
-        lambda op, c: [
+        lambda op, c: (
             pair for rng in [np.random.default_rng(0)] for at in (1, 10, 39, 41, 150, 200, 1000)
             for pair in several_like_loops(op, rng.permutation(200).astype(float), rng.permutation(200) < 40, at)
-        ], "extremes", hint="Is the ranking, or the ideal one, cut off somewhere?", once=True)
+        ), "extremes", hint="Is the ranking, or the ideal one, cut off somewhere?", once=True)
 
 
 def several_like_loops(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> Iterator[Any]:

@@ -27,10 +27,10 @@ additive_scores.law("bounded", "rounding", "for queries and keys of any size, no
             np.all(np.abs(op(**c(q=100 * c.q, k=100 * c.k))) <= np.sum(np.abs(c.w)) + tolerance(op.spec, c)),
             "a score is larger than Σ |w|",
         ), "extremes", hint="What bounds tanh?")
-additive_scores.law("pairs_apart", "rounding", "a score depends on one query and one key", lambda op, c: [
+additive_scores.law("pairs_apart", "rounding", "a score depends on one query and one key", lambda op, c: (
             (op(**c(q=c.q[..., i : i + 1, :].copy())), s[..., i : i + 1, :], None, f"row {i} of s")
             for s in [op(**c)] for i in range(c.q.shape[-2])
-        ], hint="Which pair does s_ij belong to?", gravity="leak")
+        ), hint="Which pair does s_ij belong to?", gravity="leak")
 
 ADDITIVE_SCORES = additive_scores.spec(
     "s_ij = w · tanh(q_i + k_j)",
@@ -118,11 +118,11 @@ wasserstein_scores.law("triangle", "rounding", "with the root, a detour is never
 wasserstein_scores.law("root_and_square", "rounding", "-√d times the squared root score is the score",
         lambda op, c: (-math.sqrt(c.q_mean.shape[-1]) * op(**c(root=True)) ** 2, op(**c(root=False))),
         times=4, what="the score ", hint="Both are divided by √d, after the root.")
-wasserstein_scores.law("at_the_tip", "rounding", "a distance of 0 has gradient 0, with the root too", lambda op, c: [
+wasserstein_scores.law("at_the_tip", "rounding", "a distance of 0 has gradient 0, with the root too", lambda op, c: (
             (g, np.zeros(g.shape), 0, f"d{name}")
             for ds in [np.ones((*c.q_mean.shape[:-2], 1, 1), c.q_mean.dtype)]
             for name, g in op.gradients(_keys_equal_queries(c), ds).items()
-        ], "gradients", of=lambda c: {name: x if name == "root" else x[..., :1, :] for name, x in c.items()},
+        ), "gradients", of=lambda c: {name: x if name == "root" else x[..., :1, :] for name, x in c.items()},
         hint="1 / (2 √0) is infinite.")
 
 
@@ -180,10 +180,10 @@ gaussian_attention.law("surer_together", "rounding",
             np.broadcast_to((seen := np.sum(_seen(c), axis=-1)[..., None]) > 0, out[1].shape) / np.maximum(seen, 1),
         ), what="the variance ", hint="Variances are weighted with the squares of the weights.")
 gaussian_attention.law("one_key", "rounding", "a logit 10,000 above the others selects one key's distribution",
-        lambda op, c: [
+        lambda op, c: (
             (got, np.broadcast_to(v[..., -1:, :], got.shape))
             for got, v in zip(_split(c, op(**c(s=_last_alone(c.s), mask=None))), (c.v_mean, c.v_cov), strict=True)
-        ], "extremes",
+        ), "extremes",
         what="the distribution ",
         hint="1² is 1.")
 
