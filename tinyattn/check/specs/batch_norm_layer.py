@@ -31,7 +31,8 @@ def training(op: Subject, batches: np.ndarray) -> None:
 
 states.law("rows_alone", "rounding", "in evaluation a row has the same result alone, and in any batch", lambda op, c: (
             (_evaluated(op, c.batches[0][i : i + 1], state), y[i : i + 1], _size(y), f"of row {i} alone, y")
-            for _, state in [_trained(op, c.batches)] for y in [_evaluated(op, c.batches[0], state)] for i in range(len(y))
+            for _, state in [_trained(op, c.batches)] for y in [_evaluated(op, c.batches[0], state)]
+            for i in range(len(y))
         ), hint="Is anything computed from the batch?", gravity="leak")
 
 

@@ -65,7 +65,7 @@ class SpecBuilder:
     ) -> None:  # fmt: skip
         """Register the property that two sides are equal: `sides(op, c)` -> left, right.
 
-        It may also return several such pairs: a list, or, so that no call is made after a pair that differs, a generator.
+        It may also return several such pairs: in a list, or, to make no call after a pair that differs, in a generator.
         `of` turns the case drawn into one that the law is about. Unless exact, the sides differ by at most `times` the
         tolerance of that case; a pair may have a tolerance and a name of its own: (left, right, atol, what). `bits`:
         they are compared by `same_bits`, whose scale may stand for `atol`. A pair (condition, message) is a condition

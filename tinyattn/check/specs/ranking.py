@@ -273,7 +273,8 @@ ranking_of_several.law("constant_scores", "rounding",
 ranking_of_several.law("left_out", "exact", "items left out (-inf) that are not relevant change nothing",
         lambda op, c: (
             (metric(scores, relevant, c.k), metric(c.scores, c.relevant, c.k), 1e-12, name)
-            for longer in [(np.append(c.scores, np.full(5, -np.inf, c.scores.dtype)), np.append(c.relevant, [False] * 5))]
+            for gone in [np.full(5, -np.inf, c.scores.dtype)]
+            for longer in [(np.append(c.scores, gone), np.append(c.relevant, [False] * 5))]
             for name, metric in decided_metrics(op, c.scores, c.relevant)
             for scores, relevant in (longer, [x[::-1].copy() for x in longer])
         ), "extremes", hint="Seen items are scored -inf: do they rank last?")
